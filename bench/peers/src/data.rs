@@ -1,29 +1,29 @@
 //! Rows: 16-byte keys spread at random over the whole key space, 100-byte values that do not
 //! compress.
 //!
-//! A row is a function of its number and the seed, so nothing is stored beside the engines, rows
-//! are made inside the timed loops at the same small cost for all (about 20 ns each: 15 words of a
-//! mixing function), and every row that an engine returns can be checked:
+//! A row is a function of its number and the seed. So no data is stored beside the engines, the
+//! timed loops generate rows at the same small cost for all engines (about 20 ns each: 15 words of
+//! a mixing function), and every row that an engine returns can be checked:
 //!
 //! ```text
-//!  key   = mix(seed ⊕ number) ‖ mix of that            (a bijection: no key comes twice)
+//!  key   = mix(seed ⊕ number) ‖ mix of that            (a bijection: keys are unique)
 //!  value = mix(k + γ), mix(k + 2γ), …  where k is the key's first word
 //! ```
 
-/// Bytes of a key.
+/// Size of a key in bytes.
 pub(crate) const KEY_BYTES: usize = 16;
-/// Bytes of a value.
+/// Size of a value in bytes.
 pub(crate) const VALUE_BYTES: usize = 100;
-/// Bytes of a row, without any engine's overhead.
+/// Size of a row in bytes, without the overhead of an engine.
 pub(crate) const ROW_BYTES: usize = KEY_BYTES + VALUE_BYTES;
 
-/// A key.
+/// Key of a row.
 pub(crate) type Key = [u8; KEY_BYTES];
 
-/// A value.
+/// Value of a row.
 pub(crate) type Value = [u8; VALUE_BYTES];
 
-/// A row to be written.
+/// A row to write.
 #[derive(Clone, Copy)]
 pub(crate) struct Row {
     pub(crate) key: Key,
@@ -82,8 +82,8 @@ fn first_word(bytes: &[u8]) -> u64 {
     bytes.first_chunk().map_or(0, |word| u64::from_be_bytes(*word))
 }
 
-/// What a reader saw: it looks at the length and the first word of each key and value, so that no
-/// engine gets away without handing them out, and no wrong row goes unnoticed.
+/// Summary of the rows that a reader returned. It reads the length and the first word of each key
+/// and value, so that every engine has to return them, and a wrong row is detected.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
     pub(crate) rows: u64,
@@ -92,7 +92,7 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
-    /// Takes a row.
+    /// Adds a row.
     pub(crate) fn row(&mut self, key: &[u8], value: &[u8]) {
         let expected = mix(first_word(key).wrapping_add(GAMMA)).to_le_bytes();
         let right = key.len() == KEY_BYTES
@@ -102,7 +102,7 @@ impl Seen {
         self.wrong += u64::from(!right);
     }
 
-    /// Takes what a point read returned.
+    /// Adds the result of a point read.
     pub(crate) fn found(&mut self, key: &Key, value: Option<&[u8]>) {
         match value {
             Some(value) => self.row(key, value),
@@ -117,7 +117,7 @@ impl Seen {
     }
 }
 
-/// A fast generator of the places that are read (xorshift64*, Vigna 2014).
+/// A fast generator of read positions (xorshift64*, Vigna 2014).
 pub(crate) struct Places {
     state: u64,
 }
@@ -134,7 +134,7 @@ impl Places {
         self.state.wrapping_mul(0x2545_f491_4f6c_dd1d)
     }
 
-    /// Returns a number below `end`, each as likely as the other to within `end` / 2⁶⁴.
+    /// Returns a number below `end`, uniformly distributed to within `end` / 2⁶⁴.
     pub(crate) const fn below(&mut self, end: u64) -> u64 {
         ((self.next() as u128 * end as u128) >> 64) as u64
     }
@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_differ_and_values_belong_to_them() {
+    fn keys_are_unique_and_determine_values() {
         let rows = Rows::new(7);
         let keys: HashSet<Key> = (0..100_000).map(|number| rows.key(number)).collect();
         assert_eq!(keys.len(), 100_000);
@@ -168,7 +168,7 @@ mod tests {
         for byte in &bytes {
             counts[usize::from(*byte)] += 1;
         }
-        // 390 of each are expected; a skew that a compressor could use would show.
+        // 390 of each are expected; a skew that a compressor could exploit would exceed the bounds.
         assert!(counts.iter().all(|count| (290..490).contains(count)), "{counts:?}");
     }
 }

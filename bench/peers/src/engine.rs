@@ -1,5 +1,5 @@
-//! What every engine is driven through: one trait object, at the cost of one indirect call an
-//! operation, for all alike.
+//! Interface of all engines: a trait object, with the same cost of one indirect call per operation
+//! for each.
 
 use std::path::PathBuf;
 
@@ -9,28 +9,28 @@ use serde::{Deserialize, Serialize};
 
 use crate::data::{Key, Row, Seen, Value};
 
-/// The engines, in the order in which they are shown.
+/// The engines, in the order of the results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, ValueEnum)]
 pub(crate) enum Kind {
-    /// Carnet through its façade: strictly serializable transactions on a typed table (hashed) or
-    /// an ordered one (raw).
+    /// Carnet through its public API: strictly serializable transactions on a typed table (hashed)
+    /// or an ordered one (raw).
     Carnet,
-    /// As `carnet`, at snapshot isolation.
+    /// Like `carnet`, but with snapshot isolation.
     CarnetSnapshot,
-    /// Carnet's storage engine without transactions above it.
+    /// Carnet's storage engine without the transaction layer.
     CarnetEngine,
-    /// RocksDB, batches, as it comes.
+    /// RocksDB, batches, default settings.
     Rocksdb,
     /// RocksDB with unordered writes: batches are atomic, snapshots are not.
     RocksdbUnordered,
     /// RocksDB's fastest transactional setting: WritePrepared, two write queues, unordered
     /// writes, no concurrency control.
     RocksdbPreparedUnordered,
-    /// RocksDB's pessimistic transactions with row locks, as they come.
+    /// RocksDB's pessimistic transactions with row locks, default settings.
     RocksdbCommitted,
     /// RocksDB's optimistic transactions.
     RocksdbOptimistic,
-    /// fjall, batches.
+    /// fjall, with batches.
     Fjall,
     /// fjall, optimistic transactions.
     FjallOptimistic,
@@ -48,19 +48,19 @@ impl Kind {
         self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
     }
 
-    /// Tells whether the engine lays keys out in the two ways that [`Shape`] names.
+    /// Returns `true` if the engine supports both key layouts of [`Shape`].
     pub(crate) const fn has_shapes(self) -> bool {
         matches!(self, Self::Carnet | Self::CarnetSnapshot | Self::CarnetEngine)
     }
 
-    /// Lists those that blind writes, reads and scans are measured of unless others are asked for:
-    /// what there is beside them reads and writes as one of them does.
+    /// Lists the default engines of blind writes, reads and scans. Each omitted engine reads and
+    /// writes like a listed one.
     pub(crate) fn all() -> Vec<Self> {
         let all = Self::value_variants().iter().copied();
         all.filter(|kind| !matches!(kind, Self::CarnetSnapshot | Self::RocksdbOptimistic)).collect()
     }
 
-    /// Lists those whose transactions find out what others wrote that they read.
+    /// Lists the engines whose transactions detect conflicts with concurrent writes.
     pub(crate) fn transactional() -> Vec<Self> {
         vec![
             Self::Carnet,
@@ -76,124 +76,123 @@ impl Kind {
     }
 }
 
-/// What an acknowledgement promises.
+/// Durability of an acknowledged commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Durability {
-    /// The log is written, not synced; an engine without a log keeps the commit in memory.
+    /// The log is written but not synced; an engine without a log keeps the commit in memory.
     None,
     /// The commit is synced before its acknowledgement.
     Always,
 }
 
-/// How keys are laid out.
+/// Layout of the keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Shape {
-    /// Carnet: a partition for each key.
+    /// Carnet: one partition per key.
     Hashed,
     /// Carnet: all keys in one ordered partition.
     Raw,
-    /// The peers' only one.
+    /// The only layout of the peers.
     #[value(skip)]
     Ordered,
 }
 
-/// Whether blocks of sorted files are compressed.
+/// Compression of blocks in sorted files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Compression {
-    /// They are not.
+    /// Blocks are not compressed.
     None,
-    /// By LZ4, in the engines that have it.
+    /// LZ4, in engines that support it.
     Lz4,
 }
 
-/// Everything that an engine is opened with. `settings.rs` turns it into each engine's options.
+/// Settings to open an engine with. `settings.rs` maps them to each engine's options.
 #[derive(Clone, Debug)]
 pub(crate) struct Setup {
     pub(crate) dir: PathBuf,
     pub(crate) durability: Durability,
     pub(crate) shape: Shape,
     pub(crate) compression: Compression,
-    /// A memtable of about this many bytes is flushed.
+    /// Size in bytes at which a memtable is flushed.
     pub(crate) memtable_bytes: usize,
-    /// For blocks, index and filters, in engines with a cache of their own.
+    /// Size of the cache for blocks, index and filters, in engines with their own cache.
     pub(crate) cache_bytes: usize,
-    /// The cache is far smaller than the data: index and filters count towards it, too.
+    /// Whether the cache is far smaller than the data; index and filters then count towards it too.
     pub(crate) cache_binds: bool,
-    /// Transactions read what they write, so conflicts have to be found: an engine that can do
-    /// without finding them does not.
+    /// Whether transactions need conflict detection, because they read rows that they write.
+    /// Otherwise engines for which it is optional run without it.
     pub(crate) checks_conflicts: bool,
 }
 
-/// Which way a scan goes.
+/// Direction of a scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Direction {
-    /// From a key up.
+    /// Ascending from a key.
     Forward,
-    /// From a key down.
+    /// Descending from a key.
     Reversed,
 }
 
 /// An open database.
 pub(crate) trait Store: Send + Sync {
-    /// Makes what one thread works with.
+    /// Creates the handle of one thread.
     fn session(&self) -> Result<Box<dyn Session + '_>>;
 
-    /// Brings everything written so far to sorted files and compacts these, where the engine has
-    /// such things.
+    /// Flushes all writes to sorted files and compacts them, if the engine has such files.
     fn settle(&self) -> Result<()>;
 }
 
 /// One thread's handle of a [`Store`].
 pub(crate) trait Session {
-    /// Writes rows in one transaction or batch; they are visible, and as durable as the setup
-    /// asks, when it returns.
+    /// Writes rows in one transaction or batch. On return they are visible, and as durable as the
+    /// setup requires.
     fn write(&mut self, rows: &[Row]) -> Result<()>;
 
-    /// Runs one transaction: reads a row, makes a value of what it found, puts it, commits. What it
-    /// read holds until its commit, or it is aborted.
+    /// Runs one transaction: reads a row, computes a value from it, puts the value, commits. The
+    /// transaction aborts if the row it read has changed before its commit.
     fn update(&mut self, _keys: ReadAndPut<'_>, _change: &mut Change<'_>) -> Result<Outcome> {
         bail!("opened like this it has no transactions that find conflicts")
     }
 
-    /// Reads one row in the way that the engine has for a single read.
+    /// Reads one row by the engine's API for single reads.
     fn get(&mut self, key: &Key, seen: &mut Seen) -> Result<()>;
 
-    /// Calls `reads` with one view of the database.
+    /// Calls `reads` with one snapshot of the database.
     fn snapshot(&mut self, reads: &mut Reads<'_>) -> Result<()>;
 }
 
-/// The keys of a transaction: maybe the same.
+/// Keys of a transaction, possibly the same.
 #[derive(Clone, Copy)]
 pub(crate) struct ReadAndPut<'a> {
     pub(crate) read: &'a Key,
     pub(crate) put: &'a Key,
 }
 
-/// Makes the value that is put of the one that was read.
+/// Computes the new value from the value that was read.
 pub(crate) type Change<'a> = dyn FnMut(Option<&[u8]>) -> Value + 'a;
 
-/// What became of a transaction.
+/// Outcome of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// It is visible.
+    /// The transaction is visible.
     Committed,
-    /// Another one was in its way: nothing was written, and running it again may help.
+    /// The transaction conflicted: nothing was written, and a retry may succeed.
     Aborted,
 }
 
 /// Reads within one snapshot.
 pub(crate) type Reads<'a> = dyn FnMut(&mut dyn Snapshot) -> Result<()> + 'a;
 
-/// One view of a database.
+/// A snapshot of a database.
 pub(crate) trait Snapshot {
     /// Reads one row.
     fn get(&mut self, key: &Key, seen: &mut Seen) -> Result<()>;
 
-    /// Reads up to `rows` rows: going forward from the first key at or above `from`, or reversed
-    /// from the last one below it or at it.
+    /// Reads up to `rows` rows: forward from the first key at or above `from`, or reversed from the
+    /// last key at or below it.
     fn scan(
         &mut self,
         from: &Key,

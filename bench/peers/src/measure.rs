@@ -1,4 +1,4 @@
-//! Threads that do one thing until it is enough, and what they took.
+//! Runs timed work on several threads and collects their figures.
 
 use std::sync::Barrier;
 use std::thread;
@@ -10,21 +10,21 @@ use hdrhistogram::Histogram;
 use crate::data::Seen;
 use crate::engine::{Session, Store};
 
-/// Times up to a minute, to three digits.
+/// Largest recorded latency, a minute; three significant digits.
 const LONGEST_NANOS: u64 = 60_000_000_000;
 
-/// What one measurement gave.
+/// Figures of one measurement.
 #[derive(Clone, Debug)]
 pub(crate) struct Sample {
     /// Keys written or rows read.
     pub(crate) keys: u64,
-    /// From the first thread's start to the last one's end.
+    /// Time from the first thread's start to the last thread's end.
     pub(crate) elapsed: Duration,
-    /// Nanoseconds of an operation.
+    /// Latency of an operation in nanoseconds.
     pub(crate) latency: Histogram<u64>,
-    /// Of all threads of the process, those that work in the background among them.
+    /// Processor time of all threads of the process, background threads included.
     pub(crate) cpu: Duration,
-    /// Transactions that had to be run again.
+    /// Number of retried transactions.
     pub(crate) aborts: u64,
 }
 
@@ -42,10 +42,10 @@ impl Sample {
     }
 }
 
-/// One thread's stop watch.
+/// Timer of one thread.
 ///
-/// An operation lasts from the end of the one before it to its own end: making keys and checking
-/// rows is in it (some 0.2 µs a batch of 8), and so is one reading of the clock (20 to 30 ns).
+/// An operation lasts from the end of the previous one to its own end. This includes generating
+/// keys and checking rows (some 0.2 µs per batch of 8), and one reading of the clock (20 to 30 ns).
 pub(crate) struct Meter {
     began: Instant,
     last: Instant,
@@ -63,7 +63,7 @@ impl Meter {
         Self { began: now, last: now, time, keys: 0, latency, seen: Seen::default(), aborts: 0 }
     }
 
-    /// Counts an operation; returns whether there is time for another.
+    /// Counts an operation; returns whether time is left for another.
     pub(crate) fn done(&mut self, keys: u64) -> bool {
         let now = Instant::now();
         let nanos = u64::try_from((now - self.last).as_nanos()).unwrap_or(u64::MAX);
@@ -74,11 +74,11 @@ impl Meter {
     }
 }
 
-/// Runs `work` on so many threads at once, each with a session of its own, for at most `time`.
+/// Runs `work` on several threads, each with its own session, for at most `time`.
 ///
 /// # Errors
 ///
-/// The first error of any thread; or when rows were read that are not what was written.
+/// The first error of any thread, or an error if a returned row is wrong.
 pub(crate) fn run(
     store: &dyn Store,
     threads: usize,
@@ -108,7 +108,7 @@ pub(crate) fn run(
     join(&meters, cpu)
 }
 
-/// What the process has used so far, by its own and in the kernel.
+/// Returns the processor time of the process, in user and kernel mode.
 fn cpu_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     Duration::try_from(time).unwrap_or_default()
@@ -125,6 +125,6 @@ fn join(meters: &[Meter], cpu: Duration) -> Result<(Sample, Seen)> {
         aborts += meter.aborts;
         seen.add(&meter.seen);
     }
-    ensure!(seen.wrong == 0, "{} of {} rows were not what was written", seen.wrong, seen.rows);
+    ensure!(seen.wrong == 0, "{} of {} rows differ from the written ones", seen.wrong, seen.rows);
     Ok((Sample { keys, elapsed: ended - began, latency, cpu, aborts }, seen))
 }

@@ -1,14 +1,14 @@
-//! Drops a database's files from the operating system's page cache, again and again, so that a
-//! block which the engine's own cache does not hold comes from the device.
+//! Drops a database's files from the operating system's page cache periodically, so that blocks
+//! outside the engine's own cache are read from the device.
 //!
-//! `posix_fadvise(DONTNEED)` drops clean pages that no process has mapped. So a file is synced
-//! before, each time, because a compaction may have written it just now; and where an engine maps
-//! its file (LMDB) the mapping is emptied before (`madvise`), which loses nothing: pages of a
-//! shared mapping of a file are filled again from the file.
+//! `posix_fadvise(DONTNEED)` drops clean pages that no process has mapped. So each file is synced
+//! first, because a compaction may have written it just before. If an engine maps its file (LMDB),
+//! the mapping is emptied first (`madvise`), which loses nothing: pages of a shared file mapping
+//! are refilled from the file.
 //!
-//! Between two rounds a page that was read stays, so a few reads are served from memory that the
-//! budget does not know: at 10,000 reads a second, a period of 100 ms and 60,000 blocks, fewer
-//! than 2 %.
+//! A page stays cached between its read and the next round, so that a few reads are served from
+//! memory beyond the budget: fewer than 2 % at 10,000 reads a second, a period of 100 ms and 60,000
+//! blocks.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ use std::time::Duration;
 use anyhow::{Result, anyhow};
 use rustix::fs::{Advice, fadvise};
 
-/// How long a page that was read may stay.
+/// Interval between two rounds, which is the maximum time that a page stays cached.
 const PERIOD: Duration = Duration::from_millis(100);
 
 /// A thread that drops pages until it is stopped.
@@ -30,7 +30,7 @@ pub(crate) struct Dropper {
 }
 
 impl Dropper {
-    /// Drops the pages of the files in a directory, and goes on doing so.
+    /// Drops the pages of the files in a directory, and repeats this periodically.
     pub(crate) fn start(dir: &Path) -> Result<Self> {
         drop_pages(dir)?;
         let stop = Arc::new(AtomicBool::new(false));
@@ -45,11 +45,11 @@ impl Dropper {
         Ok(Self { stop, thread })
     }
 
-    /// Ends the thread.
+    /// Stops the thread.
     ///
     /// # Errors
     ///
-    /// That pages could not be dropped.
+    /// An error if pages could not be dropped.
     pub(crate) fn stop(self) -> Result<()> {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.join().map_err(|_| anyhow!("the thread that drops pages panicked"))?
@@ -59,7 +59,7 @@ impl Dropper {
 fn drop_pages(dir: &Path) -> Result<()> {
     empty_mappings(dir)?;
     for path in files(dir)? {
-        // A compaction may have removed it meanwhile.
+        // A compaction may have removed the file meanwhile.
         if let Ok(file) = File::open(path) {
             file.sync_data()?;
             fadvise(&file, 0, None, Advice::DontNeed)?;
@@ -81,7 +81,7 @@ fn files(dir: &Path) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// Empties the mappings of files in a directory, which `/proc/self/maps` lists one a line:
+/// Empties the mappings of files in a directory. `/proc/self/maps` lists one mapping per line:
 /// `begin-end permissions offset device inode path`.
 #[expect(unsafe_code, reason = "it acts on addresses")]
 fn empty_mappings(dir: &Path) -> Result<()> {
@@ -90,7 +90,7 @@ fn empty_mappings(dir: &Path) -> Result<()> {
         let mut fields = line.split_ascii_whitespace();
         let (Some(span), Some(permissions)) = (fields.next(), fields.next()) else { continue };
         let path = fields.nth(3).unwrap_or_default();
-        // Shared mappings only: what was written to a private one would be lost.
+        // Shared mappings only: a private one would lose its writes.
         if !path.starts_with(&*dir) || !permissions.ends_with('s') {
             continue;
         }
@@ -122,7 +122,7 @@ mod tests {
     use crate::engines;
     use crate::workloads::{load, warm};
 
-    /// Tells whether a byte can be read without waiting for the device.
+    /// Returns `true` if a byte can be read without waiting for the device.
     fn is_in_memory(path: &Path, offset: u64) -> bool {
         let file = File::open(path).unwrap();
         let mut byte = [0];
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_of_files_leave_memory_and_keep_their_bytes() {
+    fn dropped_pages_keep_their_bytes() {
         let dir = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
         let path = dir.path().join("sub/file");
         fs::create_dir(dir.path().join("sub")).unwrap();
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_of_a_mapped_database_leave_memory() {
+    fn pages_of_mapped_database_are_dropped() {
         let dir = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
         let setup = Setup {
             dir: dir.path().to_owned(),

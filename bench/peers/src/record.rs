@@ -1,4 +1,4 @@
-//! A result: one line of JSON, and what the report is made of.
+//! A result: one line of JSON, the input of the report.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,22 +13,22 @@ use crate::workloads::transaction::{Access, Spread};
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Record {
     pub(crate) engine: String,
-    /// `write`, `read`, `scan` or `transaction`.
+    /// Name of the workload: `write`, `read`, `scan` or `transaction`.
     pub(crate) workload: String,
     pub(crate) threads: usize,
     pub(crate) durability: Durability,
     /// Keys written, rows read, or transactions committed, by all threads together.
     pub(crate) keys_per_second: f64,
-    /// Of a transaction of 8 puts, of a read, of a scan of 100 rows, or of a transaction that
-    /// committed, with its aborted tries.
+    /// Median latency of a transaction of 8 puts, a read, a scan of 100 rows, or a committed
+    /// transaction with its aborted attempts.
     pub(crate) p50_us: f64,
     pub(crate) p99_us: f64,
-    /// Of the slowest pass.
+    /// Throughput of the slowest pass.
     pub(crate) keys_per_second_min: f64,
-    /// Of the fastest pass.
+    /// Throughput of the fastest pass.
     pub(crate) keys_per_second_max: f64,
     pub(crate) passes: usize,
-    /// Keys in the median pass. A slow engine may not reach all within the time.
+    /// Number of keys in the median pass. A slow engine may not reach all within the time.
     pub(crate) keys: u64,
     pub(crate) shape: Shape,
     pub(crate) memtable_bytes: usize,
@@ -37,23 +37,23 @@ pub(crate) struct Record {
     pub(crate) place: Option<Place>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) direction: Option<Direction>,
-    /// Reads or scans in one snapshot.
+    /// Number of reads or scans per snapshot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) per_snapshot: Option<usize>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) access: Option<Access>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) spread: Option<Spread>,
-    /// Nanoseconds of processor for each key, of all threads, the engine's own among them.
+    /// Processor time per key in nanoseconds, of all threads including the engine's own.
     #[serde(default)]
     pub(crate) cpu_ns_per_key: f64,
-    /// Transactions that had to be run again, for each that committed.
+    /// Number of retries per committed transaction.
     #[serde(default)]
     pub(crate) aborts_per_key: f64,
 }
 
 impl Record {
-    /// Takes the figures from the passes; `self` has everything else.
+    /// Sets the figures from the passes; `self` holds the configuration.
     pub(crate) fn with_figures(mut self, mut passes: Vec<Sample>) -> Self {
         passes.sort_by(|a, b| a.keys_per_second().total_cmp(&b.keys_per_second()));
         let (Some(slowest), Some(fastest)) = (passes.first(), passes.last()) else { return self };
@@ -70,8 +70,8 @@ impl Record {
         self
     }
 
-    /// Returns everything that two results have in common which are shown side by side, but for
-    /// the number of threads.
+    /// Returns the common configuration of results that are compared, without the number of
+    /// threads.
     pub(crate) fn title(&self) -> String {
         let memtable = bytes(self.memtable_bytes);
         if let (Some(access), Some(spread)) = (self.access, self.spread) {
@@ -101,7 +101,7 @@ impl Record {
         }
     }
 
-    /// Returns the engine's name, with the shape where there are two.
+    /// Returns the engine's name, with the shape if it has two.
     pub(crate) fn subject(&self) -> String {
         match self.shape {
             Shape::Hashed => format!("{} (hashed)", self.engine),
@@ -110,7 +110,7 @@ impl Record {
         }
     }
 
-    /// Tells whether this is one of RocksDB's settings.
+    /// Returns `true` for RocksDB's settings.
     pub(crate) fn is_rocksdb(&self) -> bool {
         self.engine.starts_with("rocksdb")
     }
@@ -148,14 +148,14 @@ fn snapshot_text(count: usize, what: &str) -> String {
     }
 }
 
-/// Writes a number of bytes in the largest unit that divides it.
+/// Formats a number of bytes in the largest unit that divides it.
 pub(crate) fn bytes(count: usize) -> String {
     let units = [("GiB", 30), ("MiB", 20), ("KiB", 10)];
     let unit = units.into_iter().find(|(_, shift)| count > 0 && count.is_multiple_of(1 << shift));
     unit.map_or_else(|| format!("{count} B"), |(unit, shift)| format!("{} {unit}", count >> shift))
 }
 
-/// Returns the throughput of the fastest RocksDB among results of one configuration.
+/// Returns the throughput of the fastest RocksDB setting among results of one configuration.
 pub(crate) fn best_rocksdb<'a>(records: impl IntoIterator<Item = &'a Record>) -> Option<f64> {
     let rates = records.into_iter().filter(|record| record.is_rocksdb());
     rates.map(|record| record.keys_per_second).max_by(f64::total_cmp)
@@ -169,7 +169,7 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// A result to be filled with figures.
+    /// Makes a result without figures.
     pub(crate) fn blank(engine: &str, threads: usize) -> Record {
         Record {
             engine: engine.to_owned(),
@@ -204,7 +204,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn the_median_pass_is_shown_with_the_spread() {
+    fn median_pass_is_reported_with_spread() {
         let passes = [50, 10, 30, 20, 40].map(sample).to_vec();
         let record = blank("rocksdb", 1).with_figures(passes);
         let rates =
@@ -216,7 +216,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_record_survives_json_and_has_the_promised_fields() {
+    fn record_round_trips_with_all_fields() {
         let record = blank("carnet", 8).with_figures(vec![sample(7)]);
         let text = serde_json::to_string(&record).unwrap();
         for field in ["engine", "workload", "threads", "durability", "keys_per_second", "p50_us"] {

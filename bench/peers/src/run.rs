@@ -1,5 +1,6 @@
-//! Runs workloads: in each pass all engines in turn, each pass beginning with another, so that a
-//! noisy minute of the machine falls on all of them alike and none always follows the same one.
+//! Runs workloads. In each pass the engines alternate, and each pass begins with a different
+//! engine, so that a disturbance of the machine affects all alike and no engine always follows the
+//! same one.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -19,16 +20,16 @@ use crate::workloads::read::{self, Place};
 use crate::workloads::transaction::{self, Access, Spread};
 use crate::workloads::{scan, write};
 
-/// What is compared: an engine, and a shape where it has two.
+/// A compared engine, with a shape if it has two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Subject {
     pub(crate) kind: Kind,
-    /// Raw rather than hashed; false for engines with one shape.
+    /// Whether the shape is raw instead of hashed; `false` for engines with one shape.
     raw: bool,
 }
 
 impl Subject {
-    /// Lists what there is to compare.
+    /// Lists all subjects of the given engines and shapes.
     pub(crate) fn all(engines: &[Kind], shapes: &[Shape]) -> Vec<Self> {
         let mut subjects = Vec::new();
         for &kind in engines {
@@ -51,7 +52,7 @@ impl Subject {
     }
 }
 
-/// What all workloads are asked for.
+/// Common settings of all workloads.
 pub(crate) struct Plan<'a> {
     pub(crate) subjects: Vec<Subject>,
     pub(crate) threads: Vec<usize>,
@@ -62,10 +63,10 @@ pub(crate) struct Plan<'a> {
     pub(crate) compression: Compression,
 }
 
-/// Takes results as they are ready: those of one configuration together.
+/// Receives results as they are ready: those of one configuration together.
 pub(crate) type Take<'a> = dyn FnMut(&[Record]) + 'a;
 
-/// How many measurements failed; each was reported where it did.
+/// Number of failed measurements; each was reported when it failed.
 #[must_use]
 pub(crate) struct Failures(pub(crate) usize);
 
@@ -109,7 +110,7 @@ impl Plan<'_> {
         }
     }
 
-    /// A new directory, on a disk that has nothing left to write from before.
+    /// Creates a directory, after the disk has written all data of earlier measurements.
     fn directory(&self) -> Result<TempDir> {
         rustix::fs::syncfs(File::open(self.dir)?)?;
         tempfile::Builder::new()
@@ -118,8 +119,7 @@ impl Plan<'_> {
             .with_context(|| format!("no directory can be made in {}", self.dir.display()))
     }
 
-    /// Calls `measure` for every subject in every pass. A subject that fails is left out from
-    /// there on.
+    /// Calls `measure` for every subject in every pass. A failed subject is skipped from then on.
     fn interleave(&self, mut measure: impl FnMut(Subject, u64) -> Result<()>) -> Failures {
         let mut failed = Vec::new();
         for pass in 0..self.passes {
@@ -146,7 +146,7 @@ pub(crate) struct Writes {
     pub(crate) keys: u64,
 }
 
-/// Runs one configuration of `write`, each measurement on a database of its own.
+/// Runs one configuration of `write`, each measurement on a new database.
 pub(crate) fn writes(plan: &Plan<'_>, writes: &Writes, take: &mut Take<'_>) -> Failures {
     let mut results: BTreeMap<Subject, (Record, Vec<Sample>)> = BTreeMap::new();
     let failures = plan.interleave(|subject, pass| {
@@ -165,24 +165,24 @@ pub(crate) fn writes(plan: &Plan<'_>, writes: &Writes, take: &mut Take<'_>) -> F
     failures
 }
 
-/// One thing that is asked of a filled database.
+/// One kind of request to a filled database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Probe {
-    /// 1 for reversed scans.
+    /// `true` for reversed scans.
     reversed: bool,
     per_snapshot: usize,
     threads: usize,
 }
 
-/// How databases are filled for `read` and `scan`.
+/// How databases for `read` and `scan` are filled.
 pub(crate) struct Filling {
     pub(crate) count: u64,
-    /// Anew for each pass, instead of once for all.
+    /// Whether each pass fills a new database, instead of one for all passes.
     pub(crate) fresh: bool,
     pub(crate) per_snapshot: Vec<usize>,
 }
 
-/// Runs `read` from one place.
+/// Runs `read` on rows in one place.
 pub(crate) fn reads(
     plan: &Plan<'_>,
     filling: &Filling,
@@ -209,7 +209,7 @@ pub(crate) fn reads(
     })
 }
 
-/// Runs `scan`, in the given directions.
+/// Runs `scan` in the given directions.
 pub(crate) fn scans(
     plan: &Plan<'_>,
     filling: &Filling,
@@ -246,7 +246,8 @@ pub(crate) struct Transactions {
 }
 
 impl Transactions {
-    /// Lists what is asked for, reads by all rows only: they are in nobody's way.
+    /// Lists the requested configurations; read-only transactions use all rows only, because they
+    /// conflict with none.
     pub(crate) fn all(plan: &Plan<'_>, accesses: &[Access], spreads: &[Spread]) -> Vec<Self> {
         let mut all = Vec::new();
         for &access in accesses {
@@ -261,7 +262,7 @@ impl Transactions {
     }
 }
 
-/// Runs `transaction`, in each pass on a database that was filled for it.
+/// Runs `transaction`, in each pass on a new filled database.
 pub(crate) fn transactions(
     plan: &Plan<'_>,
     count: u64,
@@ -308,7 +309,7 @@ struct Filled {
     _dir: TempDir,
 }
 
-/// Where the rows are of which a database is filled, and what is done to them there.
+/// Location of the rows of a filled database, and the kind of access to them.
 #[derive(Clone, Copy)]
 struct Home {
     place: Place,

@@ -1,16 +1,17 @@
-//! What every engine is set to, side by side, so that it can be judged whether the comparison is
-//! fair. Nothing about settings is anywhere else.
+//! Settings of all engines, side by side, so that readers can judge whether the comparison is fair.
+//! No other file contains settings.
 //!
 //! The rules:
 //!
 //! 1. **The same budgets** for memtables and caches, in engines that have them.
-//! 2. **The same promise** of an acknowledgement: `none` means that the log was handed to the
-//!    operating system, `always` that it was synced (`fdatasync` where the engine has the choice).
-//! 3. **The same format knobs** where they are common to several engines: blocks of 4 KiB (16 where
-//!    an engine is faster with them), Bloom filters of 10 bits a key, no compression (or LZ4 by
-//!    option, where an engine has it).
-//! 4. **Else the engine's own defaults**, and a setting that its documentation recommends for such
-//!    work where leaving it out would be unfair. Each deviation names its reason.
+//! 2. **The same durability** of an acknowledged commit: `none` means that the log was written to
+//!    the operating system, `always` that it was synced (`fdatasync` where the engine has the
+//!    choice).
+//! 3. **The same format options** if several engines have them: blocks of 4 KiB (16 if an engine is
+//!    faster with them), Bloom filters of 10 bits per key, no compression (or LZ4 on request, in
+//!    engines that support it).
+//! 4. **Otherwise the engine's defaults**, except settings that its documentation recommends for
+//!    such workloads. Each deviation states its reason.
 
 use std::path::Path;
 
@@ -19,28 +20,29 @@ use crate::engines::rocksdb::{
     Cache, LockOptions, Mode, Options, TableOptions, TransactionOptions, WriteOptions,
 };
 
-/// Bytes of a data block, before compression: RocksDB's and fjall's default.
+/// Size of a data block in bytes, before compression: RocksDB's and fjall's default.
 const BLOCK_BYTES: usize = 4 << 10;
 
 /// SurrealKV's default is 64 KiB. With 4 KiB its cached reads were a fifth slower than with 16 KiB
-/// (333 and 413 thousand a second) and its scans a quarter; from 64 KiB on nothing was gained.
+/// (333 and 413 thousand a second) and its scans a quarter; sizes above 16 KiB were no faster.
 const SURREALKV_BLOCK_BYTES: usize = 16 << 10;
 
-/// Bits of Bloom filter a key: fjall's and SurrealKV's default; RocksDB has none unless told.
+/// Bits of Bloom filter per key: fjall's and SurrealKV's default; RocksDB's default is no filter.
 /// Carnet's default, a false-positive chance of 0.01, comes to 9.6.
 const BLOOM_BITS_PER_KEY: f64 = 10.0;
 
-/// Memtables in memory at most, the active one included, before writers wait. fjall's is fixed at
-/// four that wait and one active; the others are set to it.
+/// Maximum number of memtables, the active one included, before a write stall. fjall's is fixed at
+/// four immutable ones and one active; the others are set to the same.
 const MEMTABLES_MAX: usize = 5;
 
-/// Threads that flush and compact: as many as Carnet has, one that flushes and three that compact. With
-/// two, which is RocksDB's default, and fjall's on two cores, both were slower beside 64 MiB of
-/// memtable: by one thread 349 and 379 thousand keys a second instead of 419 and 398 (RocksDB), 369
-/// and 365 instead of 449 and 436 (fjall). SurrealKV runs its tasks on a runtime of as many threads.
+/// Number of flush and compaction threads, the same as in Carnet: one for flushes and three for
+/// compactions. With two, which is RocksDB's default, and fjall's on two cores, both were slower
+/// with memtables of 64 MiB: on one thread 349 and 379 thousand keys a second instead of 419 and
+/// 398 (RocksDB), 369 and 365 instead of 449 and 436 (fjall). SurrealKV runs its tasks on a runtime
+/// with the same number of threads.
 const BACKGROUND_THREADS: usize = 4;
 
-/// RocksDB's settings.
+/// Settings of RocksDB.
 pub(crate) struct RocksDb {
     pub(crate) options: Options,
     pub(crate) transactions: Option<TransactionOptions>,
@@ -53,26 +55,26 @@ pub(crate) fn rocksdb(setup: &Setup, mode: Mode) -> RocksDb {
     // Rule 3.
     tables.block_size(BLOCK_BYTES);
     tables.bloom_filter(BLOOM_BITS_PER_KEY);
-    // Rule 1. The clock cache is what its documentation recommends for reads by many threads.
+    // Rule 1. RocksDB's documentation recommends the clock cache for reads by many threads.
     tables.block_cache(&Cache::hyper_clock(setup.cache_bytes));
-    // By default index and filters live outside the cache, uncounted: the faster choice, kept
-    // where the cache holds everything anyway. Where it is to bind, they count as in the others.
+    // By default index and filters are not counted towards the cache, which is faster. This is kept
+    // unless the cache is to bind; then they count as in the other engines.
     tables.cache_index_and_filter_blocks(setup.cache_binds);
-    // 1 is `kDataBlockBinaryAndHash`, recommended for point lookups; it costs a byte a key or so.
+    // 1 is `kDataBlockBinaryAndHash`, recommended for point lookups; it costs about a byte per key.
     tables.data_block_index_type(1);
 
     let mut options = Options::new();
     options.create_if_missing(true);
     options.tables(&tables);
-    // Rule 1. The default of 2 memtables would stall before the others do.
+    // Rule 1. With the default of 2 memtables RocksDB would stall before the others.
     options.write_buffer_size(setup.memtable_bytes);
     options.max_write_buffer_number(int(MEMTABLES_MAX));
     options.max_background_jobs(int(BACKGROUND_THREADS));
     // Rule 3: 0 is none, 4 is LZ4 (`enum CompressionType`).
     options.compression(if setup.compression == Compression::Lz4 { 4 } else { 0 });
-    // Closing is not measured, and the directory is removed after it.
+    // Closing is not measured, and the directory is removed afterwards.
     options.avoid_flush_during_shutdown(true);
-    // The experiment: does a write group wait for its inserts?
+    // The experiment: whether a write group waits for its inserts.
     options.unordered_write(matches!(mode, Mode::Unordered | Mode::PreparedUnordered));
     options.two_write_queues(mode == Mode::PreparedUnordered);
 
@@ -82,32 +84,33 @@ pub(crate) fn rocksdb(setup: &Setup, mode: Mode) -> RocksDb {
         Mode::Committed => Some(TransactionOptions::new()),
         Mode::PreparedUnordered => {
             let mut transactions = TransactionOptions::new();
-            // 1 is WRITE_PREPARED, the policy under which unordered writes keep snapshots whole.
+            // 1 is WRITE_PREPARED, the policy under which snapshots are consistent with unordered
+            // writes.
             transactions.write_policy(1);
-            // No row locks: what MySQL-style replication and RocksDB's own benchmark of this mode
-            // use, and its best figure. It checks no conflict, which Carnet does; where
-            // transactions read what they write it locks as WriteCommitted does.
+            // No row locks, as in MySQL-style replication and in RocksDB's own benchmark of this
+            // mode, and its best figure. It detects no conflicts, which Carnet does; if
+            // transactions read the rows that they write, it locks as WriteCommitted does.
             transactions.skip_concurrency_control(!setup.checks_conflicts);
             Some(transactions)
         }
     };
 
     let mut write_options = WriteOptions::new();
-    // Rule 2: without it, a `write` call a group; with it, an `fdatasync` a group besides.
+    // Rule 2: without it one `write` call per group; with it an `fdatasync` per group in addition.
     write_options.sync(setup.durability == Durability::Always);
     RocksDb { options, transactions, write_options }
 }
 
-/// RocksDB's single transactions, where it has locks.
+/// Options of RocksDB's transactions with locks.
 pub(crate) fn rocksdb_locks() -> LockOptions {
     let mut locks = LockOptions::new();
-    // Two transactions that wait for each other would else stand still for a second. It costs
-    // something only where one waits.
+    // Otherwise two deadlocked transactions would wait for a second. Detection has a cost only when
+    // a transaction waits.
     locks.deadlock_detect(true);
     locks
 }
 
-/// fjall's settings.
+/// Settings of fjall.
 pub(crate) struct Fjall {
     memtable_bytes: u64,
     cache_bytes: u64,
@@ -133,7 +136,7 @@ pub(crate) fn fjall(setup: &Setup) -> Fjall {
 }
 
 impl Fjall {
-    /// Sets the database. Batches go to the plain database inside of the optimistic one.
+    /// Builds the database options. Batches use the plain database inside the optimistic one.
     pub(crate) fn database(
         &self,
         dir: &Path,
@@ -143,11 +146,11 @@ impl Fjall {
             .cache_size(self.cache_bytes)
             .worker_threads(BACKGROUND_THREADS)
             // The default of 512 MiB would flush a memtable of 1 GiB before it is full. RocksDB's
-            // default is as here: room for several full memtables.
+            // default is like this one: room for several full memtables.
             .max_journaling_size(self.memtable_bytes.max(64 << 20) * MEMTABLES_MAX as u64)
     }
 
-    /// Sets the one keyspace.
+    /// Builds the options of the only keyspace.
     pub(crate) fn keyspace(&self) -> fjall::KeyspaceCreateOptions {
         use fjall::config::{
             BlockSizePolicy, BloomConstructionPolicy, CompressionPolicy, FilterPolicy,
@@ -177,7 +180,7 @@ pub(crate) fn surrealkv(setup: &Setup) -> (surrealkv::TreeBuilder, surrealkv::Du
         // Rule 4, and 3: its filter is Bloom's with 10 bits a key by default. It has no LZ4.
         .with_block_size(SURREALKV_BLOCK_BYTES)
         .without_compression()
-        // The zeros ahead of the log's end are its documentation's advice for synced commits.
+        // Its documentation recommends a preallocated log for synced commits.
         .with_wal_preallocation(setup.durability == Durability::Always)
         // Closing is not measured.
         .with_flush_on_close(false);
@@ -190,11 +193,11 @@ pub(crate) fn surrealkv(setup: &Setup) -> (surrealkv::TreeBuilder, surrealkv::Du
 }
 
 /// redb 4 (`Builder`, `Durability`). It has neither memtable nor log: with `none` a commit is in
-/// its page cache only, less than the others promise.
+/// its page cache only, a weaker guarantee than the others give.
 pub(crate) fn redb(setup: &Setup) -> (redb::Builder, redb::Durability) {
     let mut builder = redb::Builder::new();
-    // Rule 1: its cache is also where pages that were not written yet lie, so it gets both
-    // budgets, except where the cache is to bind.
+    // Rule 1: its cache also holds pages that are not yet written, so that it gets both budgets,
+    // unless the cache is to bind.
     let memtable_bytes = if setup.cache_binds { 0 } else { setup.memtable_bytes };
     builder.set_cache_size(setup.cache_bytes + memtable_bytes);
     let durability = match setup.durability {
@@ -204,7 +207,7 @@ pub(crate) fn redb(setup: &Setup) -> (redb::Builder, redb::Durability) {
     (builder, durability)
 }
 
-/// The size of LMDB's map, which bounds the database: address space, and holes in a sparse file.
+/// Size of LMDB's map, the upper bound of the database. The file is sparse.
 const LMDB_MAP_BYTES: usize = 32 << 30;
 
 /// LMDB 0.9 through heed 0.22 (`lmdb.h`, "Environment Flags"). Its cache is the page cache, so no
@@ -214,26 +217,26 @@ pub(crate) fn lmdb(setup: &Setup) -> heed::EnvOpenOptions<heed::WithoutTls> {
     use heed::EnvFlags;
     let mut options = heed::EnvOpenOptions::new().read_txn_without_tls();
     options.map_size(LMDB_MAP_BYTES);
-    // Pages are written before they are read, so clearing them buys nothing.
+    // Pages are written before they are read, so that clearing them has no benefit.
     let mut flags = EnvFlags::NO_MEM_INIT;
     if setup.durability == Durability::None {
-        // Rule 2. Writing to the map itself is its fastest, and is what `none` allows.
+        // Rule 2. Writing to the map itself is its fastest mode, and `none` permits it.
         flags |= EnvFlags::NO_SYNC | EnvFlags::WRITE_MAP;
     }
     if setup.cache_binds {
-        // Recommended where reads are random and the data does not fit into memory.
+        // Recommended for random reads of data that does not fit into memory.
         flags |= EnvFlags::NO_READ_AHEAD;
     }
     // SAFETY: NO_SYNC gives up durability of a database that is removed after the measurement, and
-    // WRITE_MAP lets a stray write damage it; neither breaks Rust's rules.
+    // WRITE_MAP lets a stray write damage it; neither violates Rust's rules.
     unsafe { options.flags(flags) };
     options
 }
 
-/// Carnet's façade (`carnet::Builder`).
+/// Settings of Carnet's public API (`carnet::Builder`).
 pub(crate) fn carnet(setup: &Setup, isolation: carnet::Isolation) -> carnet::Builder {
     carnet::Db::builder()
-        // Rule 2: the same two promises under the same names.
+        // Rule 2: both have the same two levels under the same names.
         .durability(carnet_durability(setup))
         // The default is strict serializability.
         .isolation(isolation)
@@ -244,7 +247,7 @@ pub(crate) fn carnet(setup: &Setup, isolation: carnet::Isolation) -> carnet::Bui
         .table_options(carnet_tables(setup))
 }
 
-/// The layout of Carnet's tables. Filters are over cells, as the other engines' are over keys.
+/// Table options of Carnet. Filters cover cells, as the other engines' filters cover keys.
 fn carnet_tables(setup: &Setup) -> carnet_storage::TableOptions {
     carnet_storage::TableOptions {
         block_bytes: BLOCK_BYTES,
@@ -257,7 +260,7 @@ fn carnet_tables(setup: &Setup) -> carnet_storage::TableOptions {
     }
 }
 
-/// Carnet's engine (`carnet_storage::Options`).
+/// Settings of Carnet's engine (`carnet_storage::Options`).
 pub(crate) fn carnet_engine(setup: &Setup) -> carnet_storage::Options {
     carnet_storage::Options {
         durability: carnet_durability(setup),

@@ -1,7 +1,7 @@
 //! Named workloads with fixed seeds: `cargo run --release -p carnet-bench -- --help`.
 //!
-//! Each figure is the median of several passes, each pass on a database of its own, all settings
-//! in turn within a pass, so that a noisy minute of the machine falls on all of them alike.
+//! Each figure is the median of several passes. Each pass runs on a new database, and the settings
+//! alternate within a pass, so that a disturbance of the machine affects all of them alike.
 
 mod gates;
 mod overload;
@@ -20,7 +20,7 @@ use crate::workload::{Figures, Setting, Shape};
 #[derive(Parser)]
 #[command(version, args_conflicts_with_subcommands = true)]
 struct Arguments {
-    /// One promise of the engine, measured for itself.
+    /// A program that measures one property of the engine.
     #[command(subcommand)]
     gate: Option<Gate>,
     /// The workloads to run, in this order; all of them by default.
@@ -29,21 +29,21 @@ struct Arguments {
     /// Numbers of threads.
     #[arg(long, value_delimiter = ',', default_values_t = [1, 2, 8, 32])]
     threads: Vec<usize>,
-    /// Durability settings.
+    /// Durability settings to measure.
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Acknowledge::Always, Acknowledge::None])]
     durability: Vec<Acknowledge>,
-    /// How long each setting runs in each pass, in milliseconds.
+    /// Duration of each setting in each pass, in milliseconds.
     #[arg(long, default_value_t = 2000)]
     millis: u64,
-    /// Passes; the median is shown.
+    /// Number of passes; the median is printed.
     #[arg(long, default_value_t = 3)]
     passes: usize,
-    /// Where to put the databases; a temporary directory by default.
+    /// Directory for the databases; a temporary directory by default.
     #[arg(long, global = true)]
     dir: Option<PathBuf>,
 }
 
-/// What is measured.
+/// Workloads of the embedded store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Workload {
     /// Transactions of 8 blind puts of new keys, one partition per key.
@@ -56,12 +56,12 @@ enum Workload {
     GetRaw,
 }
 
-/// What an acknowledgement promises.
+/// Durability of an acknowledged commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Acknowledge {
-    /// fsync before every acknowledgement.
+    /// Sync the log before every acknowledgement.
     Always,
-    /// No fsync.
+    /// No sync of the log.
     None,
 }
 
@@ -103,7 +103,7 @@ fn main() -> carnet::Result<()> {
     Ok(())
 }
 
-/// Reads do not depend on what an acknowledgement promises.
+/// Returns the durability settings of a workload: reads need only one.
 fn settings_of(workload: Workload, durability: &[Acknowledge]) -> Vec<Acknowledge> {
     match workload {
         Workload::GetHashed | Workload::GetRaw => vec![Acknowledge::None],

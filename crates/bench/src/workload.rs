@@ -1,4 +1,4 @@
-//! The workloads: what one thread does, and how the threads' figures are put together.
+//! Workloads of one thread, and the aggregation of all threads' figures.
 
 use std::path::PathBuf;
 use std::sync::Barrier;
@@ -18,23 +18,23 @@ record! {
 
 type Hashed = Table<Key<(Vec<u8>,)>, Blob>;
 
-/// Keys in one transaction of puts.
+/// Number of keys per transaction of puts.
 const BATCH: usize = 8;
-/// Bytes of a value. They do not compress.
+/// Size of a value in bytes. Values do not compress.
 const VALUE_BYTES: usize = 100;
-/// Keys loaded before reads are measured.
+/// Number of keys loaded before reads are measured.
 const LOADED: u64 = 200_000;
 
-/// How the keys are laid out.
+/// Layout of the keys.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Shape {
-    /// A partition for each key.
+    /// One partition per key.
     Hashed,
     /// All keys in one ordered partition.
     Raw,
 }
 
-/// One measurement.
+/// Settings of one measurement.
 pub(crate) struct Setting {
     pub(crate) shape: Shape,
     pub(crate) durability: Durability,
@@ -44,7 +44,7 @@ pub(crate) struct Setting {
     pub(crate) dir: Option<PathBuf>,
 }
 
-/// What was measured.
+/// Result of one measurement.
 #[derive(Clone, Debug)]
 pub(crate) struct Figures {
     pub(crate) transactions_per_second: f64,
@@ -53,7 +53,7 @@ pub(crate) struct Figures {
     pub(crate) p99: Duration,
 }
 
-/// Returns the pass in the middle by throughput.
+/// Returns the pass with the median throughput.
 pub(crate) fn median(mut passes: Vec<Figures>) -> Figures {
     passes.sort_by(|a, b| a.keys_per_second.total_cmp(&b.keys_per_second));
     passes.swap_remove(passes.len() / 2)
@@ -95,7 +95,7 @@ impl Target {
     }
 }
 
-/// 16 bytes that spread over the whole order of keys.
+/// Returns a key of 16 bytes; keys are spread over the whole key space.
 fn key(number: u64) -> Vec<u8> {
     let mut rng = SeededRng::new(number);
     [rng.next_u64().to_be_bytes(), number.to_be_bytes()].concat()

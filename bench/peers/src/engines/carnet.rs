@@ -1,5 +1,5 @@
-//! Carnet as an application uses it: `Db::transact`, the schema read in each transaction, conflict
-//! check, log, publication; strictly serializable, or snapshot isolation.
+//! Carnet through its public API: `Db::transact`, with a schema read in each transaction, conflict
+//! check, log and publication; strictly serializable or with snapshot isolation.
 
 use std::ops::Bound;
 
@@ -13,7 +13,7 @@ use crate::engine::{
 use crate::settings;
 
 carnet::record! {
-    /// The columns of the hashed table outside its key.
+    /// The non-key columns of the hashed table.
     pub(crate) struct Blob {
         value: Vec<u8>,
     }
@@ -31,7 +31,7 @@ enum Layout {
     Raw(RawTable),
 }
 
-/// Opens it.
+/// Opens the database.
 pub(crate) fn open(setup: &Setup, isolation: Isolation) -> Result<Box<dyn Store>> {
     let db = settings::carnet(setup, isolation).open(setup.dir.join("data"))?;
     let table = match setup.shape {
@@ -138,7 +138,7 @@ impl Snapshot for CarnetSnapshot<'_> {
         seen: &mut Seen,
     ) -> Result<()> {
         match self.table {
-            // In the order of tokens, which is the only one it has.
+            // A scan in token order, the only order of this layout.
             Layout::Hashed(table) => {
                 let from = table.token(&(from.to_vec(),))?;
                 let bounds = match direction {

@@ -1,9 +1,9 @@
-//! Carnet's storage engine: log, memtables and files without transactions above them.
+//! Carnet's storage engine: log, memtables and files without the transaction layer.
 //!
-//! Timestamps come from a counter here: no conflict is checked, no snapshot registered. It is the
-//! ceiling of what the transactional path can reach. Everything that names the engine's types is
-//! in this file, and `engine.append`'s caller decides the order of commits, so a workload that
-//! compares ordered with unordered writes has its place here.
+//! Timestamps come from a counter: there is no conflict check and no registered snapshot. Its
+//! figures are the upper bound of the transactional path. All uses of the engine's types are in
+//! this file. The caller of `engine.append` decides the order of commits, so that a comparison of
+//! ordered with unordered writes belongs here.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -21,21 +21,21 @@ use crate::data::{Key, Row, Seen};
 use crate::engine::{Direction, Reads, Session, Setup, Shape, Snapshot, Store};
 use crate::settings;
 
-/// Where the commit of each start is recorded, as the commit table does it.
+/// Table of the commit timestamps by start timestamp, like the commit table.
 const COMMITS: TableId = TableId(0);
-/// The table of the benchmark.
+/// Table of the rows.
 const TABLE: TableId = TableId(1);
-/// Bytes of a page never end a scan before its rows do.
+/// Page size in bytes, large enough for all rows of a scan.
 const PAGE_BYTES: usize = 1 << 20;
 
 struct CarnetEngine {
     engine: Engine,
-    /// The last timestamp that was handed out.
+    /// Last issued timestamp.
     clock: AtomicU64,
     shape: Shape,
 }
 
-/// Opens it.
+/// Opens the engine.
 pub(crate) fn open(setup: &Setup) -> Result<Box<dyn Store>> {
     let disk = Arc::new(RealDisk::open(setup.dir.join("data"))?);
     let entry: EntryCell = Arc::new(|start, commit| {

@@ -18,16 +18,16 @@ struct Fjall {
     persist: PersistMode,
 }
 
-/// How rows are written.
+/// Write API in use.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Writer {
     /// Batches: atomic, no conflict check.
     Batches,
-    /// Optimistic transactions.
+    /// Optimistic transactions of fjall.
     Optimistic,
 }
 
-/// Opens it.
+/// Opens the database.
 pub(crate) fn open(setup: &Setup, writer: Writer) -> Result<Box<dyn Store>> {
     let settings = settings::fjall(setup);
     let optimistic = settings.database(&setup.dir).open()?;

@@ -19,13 +19,13 @@ struct Lmdb {
     table: Table,
 }
 
-/// Opens it.
+/// Opens the database.
 #[expect(unsafe_code, reason = "LMDB maps its file into memory")]
 pub(crate) fn open(setup: &Setup) -> Result<Box<dyn Store>> {
     let options = settings::lmdb(setup);
-    // SAFETY: the directory was made for this database alone, no other process knows of it, and
-    // this process opens it once: nobody changes the file beneath the map. What the flags give up
-    // is durability, and the directory is removed after the measurement.
+    // SAFETY: the directory was created for this database alone, no other process knows it, and
+    // this process opens it once, so that the file does not change beneath the map. The flags give
+    // up durability only, and the directory is removed after the measurement.
     let env = unsafe { options.open(&setup.dir) }?;
     let mut tx = env.write_txn()?;
     let table = env.create_database(&mut tx, None)?;

@@ -1,4 +1,4 @@
-//! One file for each engine: how it is driven, and nothing of how it is set (`settings.rs`).
+//! One file per engine with its API calls. All settings are in `settings.rs`.
 
 mod carnet;
 mod carnet_engine;
@@ -12,7 +12,7 @@ use anyhow::{Context, Result};
 
 use crate::engine::{Kind, Setup, Store};
 
-/// Opens a new database of a kind in an empty directory.
+/// Opens a new database of an engine in an empty directory.
 pub(crate) fn open(kind: Kind, setup: &Setup) -> Result<Box<dyn Store>> {
     let opened: Result<Box<dyn Store>> = match kind {
         Kind::Carnet => carnet::open(setup, ::carnet::Isolation::StrictSerializable),
@@ -92,7 +92,7 @@ mod tests {
                 Ok(())
             })?;
             if shape != Shape::Hashed {
-                // Ordered by key: so many are left on either side, the key itself counted.
+                // In key order this is the number of rows on either side, the key itself included.
                 for (direction, left) in [(Direction::Forward, 10), (Direction::Reversed, 1991)] {
                     let mut seen = Seen::default();
                     session.snapshot(&mut |snapshot| {
@@ -105,7 +105,7 @@ mod tests {
         Ok(())
     }
 
-    /// Counts a row up in transactions of several threads, each until it has counted so far.
+    /// Increments a row in transactions of several threads, a fixed number of times each.
     fn count(kind: Kind, shape: Shape) -> Result<()> {
         const THREADS: u64 = 4;
         const EACH: u64 = 500;
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn no_transaction_overwrites_what_it_has_not_read() {
+    fn no_transaction_overwrites_unread_value() {
         for kind in Kind::transactional() {
             for &shape in shapes(kind) {
                 count(kind, shape).unwrap();
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn every_engine_returns_what_was_written() {
+    fn every_engine_returns_written_rows() {
         for &kind in Kind::value_variants() {
             for &shape in shapes(kind) {
                 for durability in [Durability::None, Durability::Always] {

@@ -16,7 +16,7 @@ struct Redb {
     durability: redb::Durability,
 }
 
-/// Opens it.
+/// Opens the database.
 pub(crate) fn open(setup: &Setup) -> Result<Box<dyn Store>> {
     let (builder, durability) = settings::redb(setup);
     let db = builder.create(setup.dir.join("data.redb"))?;

@@ -10,10 +10,10 @@ use crate::engine::{
 };
 use crate::settings;
 
-/// Threads of the runtime that runs the engine's tasks: as many as the machine has cores here.
+/// Number of threads of the engine's task runtime: the number of cores of the benchmark machine.
 const RUNTIME_THREADS: usize = 2;
 
-/// Above every key of the benchmark, which have 16 bytes.
+/// Upper bound of all keys, which have 16 bytes.
 const END: [u8; 17] = [0xff; 17];
 
 struct SurrealKv {
@@ -22,7 +22,7 @@ struct SurrealKv {
     runtime: Runtime,
 }
 
-/// Opens it.
+/// Opens the database.
 pub(crate) fn open(setup: &Setup) -> Result<Box<dyn Store>> {
     let (builder, durability) = settings::surrealkv(setup);
     let runtime =
@@ -114,7 +114,7 @@ impl Snapshot for SurrealKvSnapshot {
                 take(&mut iterator, direction, rows, seen)
             }
             Direction::Reversed => {
-                // The end of a range is excluded: the key itself is let in by a byte behind it.
+                // The end of a range is exclusive: a trailing byte includes the key itself.
                 let mut end = [0; 17];
                 end[..16].copy_from_slice(from);
                 let mut iterator = self.tx.range(&[][..], &end[..])?;

@@ -1,4 +1,4 @@
-//! Tables in Markdown: throughput and its ratio to the best RocksDB, then latencies.
+//! Markdown tables: throughput and its ratio to the best RocksDB setting, then latencies.
 
 use std::fmt::Write;
 
@@ -7,7 +7,7 @@ use crate::engine::Durability;
 use crate::record::{Record, best_rocksdb};
 use crate::workloads::read::Place;
 
-/// Writes every group.
+/// Renders all groups.
 pub(super) fn render(groups: &[Group]) -> String {
     let mut text = String::new();
     for group in groups {
@@ -48,7 +48,7 @@ pub(super) fn render(groups: &[Group]) -> String {
     text
 }
 
-/// What a figure does not say by itself.
+/// Returns a note that explains a group's figures.
 fn note(group: &Group) -> Option<&'static str> {
     let has = |engine| group.records.iter().any(|record| record.engine == engine);
     let first = group.records.first()?;

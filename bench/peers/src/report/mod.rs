@@ -1,4 +1,4 @@
-//! Results for people: an aligned table on a terminal, Markdown, and a plot.
+//! Reports: an aligned table on a terminal, Markdown, and a plot.
 
 mod markdown;
 mod svg;
@@ -12,7 +12,7 @@ pub(crate) use table::table;
 
 use crate::record::Record;
 
-/// Prints Markdown, and writes a plot where one is asked for.
+/// Prints Markdown, and writes a plot if requested.
 pub(crate) fn run(results: &[PathBuf], svg: Option<&Path>) -> Result<()> {
     let records = read(results)?;
     ensure!(!records.is_empty(), "there are no results in those files");
@@ -39,19 +39,19 @@ fn read(results: &[PathBuf]) -> Result<Vec<Record>> {
     Ok(records)
 }
 
-/// Results that are shown side by side.
+/// Results that are compared with each other.
 struct Group {
     title: String,
-    /// In the order in which they come.
+    /// Subjects in the order of their first result.
     subjects: Vec<String>,
-    /// Ascending.
+    /// Numbers of threads, ascending.
     threads: Vec<usize>,
     records: Vec<Record>,
 }
 
 impl Group {
     fn get(&self, subject: &str, threads: usize) -> Option<&Record> {
-        // The last one: a file may have a repeated measurement appended.
+        // The last one: a repeated measurement may be appended to the file.
         let mut of = self.records.iter().rev();
         of.find(|record| record.threads == threads && record.subject() == subject)
     }
@@ -82,19 +82,19 @@ fn groups(records: Vec<Record>) -> Vec<Group> {
     groups
 }
 
-/// Writes thousands: two digits at least.
+/// Formats thousands with at least two digits.
 fn thousands(number: f64) -> String {
     let digits = if number < 10_000.0 { 1 } else { 0 };
     format!("{:.digits$}", number / 1e3)
 }
 
-/// Writes microseconds: two digits at least.
+/// Formats microseconds with at least two digits.
 fn micros(number: f64) -> String {
     let digits = if number < 10.0 { 1 } else { 0 };
     format!("{number:.digits$}")
 }
 
-/// Writes aborts for each commit, as a share; nothing where there were none.
+/// Formats aborts per commit as a percentage; empty if there were none.
 fn aborts(share: f64) -> String {
     if share > 0.0 { format!("{:.1} %", share * 100.0) } else { String::new() }
 }
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn markdown_compares_with_the_best_rocksdb_of_each_thread_count() {
+    fn markdown_compares_with_best_rocksdb() {
         let text = markdown::render(&some());
         assert!(text.contains("### write · log without fsync · memtable 1 GiB"), "{text}");
         assert!(text.contains("| carnet | **500** · 2.0× | **900** · 3.0× |"), "{text}");
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn the_plot_has_a_bar_for_each_result_and_balanced_tags() {
+    fn plot_has_a_bar_per_result() {
         let text = svg::render(&some());
         assert_eq!(text.matches("class=\"bar").count(), 5, "{text}");
         assert_eq!(text.matches("<g").count(), text.matches("</g>").count());
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_is_aligned() {
+    fn table_is_aligned() {
         let table = table(&[result("carnet", 1, 500_000.0), result("rocksdb", 1, 250_000.0)]);
         let lines: Vec<&str> = table.lines().collect();
         let widths: Vec<usize> = lines[1..].iter().map(|line| line.chars().count()).collect();

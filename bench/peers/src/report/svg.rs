@@ -1,9 +1,9 @@
-//! The plot: a row for each engine, a column for each number of threads, a block for each group.
+//! The plot: a row per engine, a column per number of threads, a block per group.
 //!
-//! Bars start at zero and share one scale within a block, so that lengths compare across threads;
-//! a thin line shows the slowest and the fastest pass. Carnet's bars have a colour of their own,
-//! RocksDB's another, all others are grey. No script, no style sheet from outside: it shows in a
-//! README.
+//! Bars start at zero and share one scale within a block, so that lengths compare across threads; a
+//! thin line shows the slowest and the fastest pass. Carnet's bars have one colour, RocksDB's
+//! another, all others are grey. There is no script and no external style sheet, so that it renders
+//! in a README.
 
 use std::fmt::Write;
 
@@ -13,14 +13,14 @@ use crate::record::Record;
 const MARGIN: f64 = 16.0;
 const NAMES_WIDTH: f64 = 190.0;
 const PANEL_WIDTH: f64 = 190.0;
-/// Of a panel, for the number behind the longest bar.
+/// Width of the number after the longest bar of a panel.
 const NUMBER_WIDTH: f64 = 52.0;
 const ROW_HEIGHT: f64 = 19.0;
 const BAR_HEIGHT: f64 = 12.0;
 const TITLE_HEIGHT: f64 = 48.0;
 const GAP: f64 = 22.0;
 
-/// Draws every group, one below the other.
+/// Draws all groups, one below the other.
 pub(super) fn render(groups: &[Group]) -> String {
     let columns = groups.iter().map(|group| group.threads.len()).max().unwrap_or(1);
     let width = 2.0 * MARGIN + NAMES_WIDTH + columns as f64 * PANEL_WIDTH;

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use super::{aborts, micros, thousands};
 use crate::record::{Record, best_rocksdb};
 
-/// Writes results of one configuration.
+/// Renders results of one configuration.
 pub(crate) fn table(records: &[Record]) -> String {
     let Some(first) = records.first() else { return String::new() };
     let best = best_rocksdb(records);

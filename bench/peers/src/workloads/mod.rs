@@ -1,4 +1,4 @@
-//! What is measured. Each workload knows how to prepare a database and how to take one sample.
+//! Workloads. Each one prepares a database and takes samples.
 
 pub(crate) mod read;
 pub(crate) mod scan;
@@ -14,14 +14,14 @@ use crate::data::{Row, Rows};
 use crate::engine::Store;
 use crate::measure;
 
-/// Rows in a transaction while a database is filled for reading.
+/// Number of rows per transaction while filling a database for reads.
 const LOAD_BATCH: u64 = 1000;
-/// Threads that fill and warm a database: the cores of the machines this was written on.
+/// Number of threads that fill and warm a database: the number of cores of the benchmark machine.
 const LOAD_THREADS: usize = 2;
-/// Filling is not measured, and takes as long as it takes.
+/// Time limit of filling, which is not measured.
 const UNBOUNDED: Duration = Duration::from_secs(24 * 3600);
 
-/// Numbers handed out to threads in pieces, so that all work until the last is given out.
+/// Numbers assigned to threads in pieces, so that all threads work until the last piece.
 struct Claims {
     next: AtomicU64,
     end: u64,
@@ -52,7 +52,7 @@ pub(crate) fn load(store: &dyn Store, rows: Rows, count: u64) -> Result<()> {
     Ok(())
 }
 
-/// Reads every row once, so that caches hold what they can.
+/// Reads every row once, to fill the caches.
 pub(crate) fn warm(store: &dyn Store, rows: Rows, count: u64) -> Result<()> {
     let claims = Claims::new(count, LOAD_BATCH);
     let (_, seen) = measure::run(store, LOAD_THREADS, UNBOUNDED, |_, session, meter| {

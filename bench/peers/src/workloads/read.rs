@@ -1,4 +1,4 @@
-//! Reads of one row by its key, from four places.
+//! Reads of one row by its key, with the rows in four places.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::engine::{Session, Setup, Store};
 use crate::measure::{self, Meter, Sample};
 use crate::page_cache::Dropper;
 
-/// Where the rows are that are read.
+/// Location of the rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Place {
@@ -21,18 +21,18 @@ pub(crate) enum Place {
     Cache,
     /// Flushed, compacted, with a cache of a tenth of the data, the files' pages dropped.
     Disk,
-    /// As `cache`, and the keys that are asked for were never written.
+    /// Like `cache`, but the requested keys were never written.
     Miss,
 }
 
-/// Numbers of rows that are never written begin here.
+/// Smallest number of the rows that are never written.
 const NEVER_WRITTEN: u64 = 1 << 48;
 
-/// A memtable that takes everything; SurrealKV's arena ends at 4 GiB.
+/// Size of a memtable that holds all rows; SurrealKV's arena ends at 4 GiB.
 const MEMTABLE_BYTES: usize = 2 << 30;
-/// The memtable with which files are made.
+/// Size of the memtable when files are filled.
 const FLUSHED_MEMTABLE_BYTES: usize = 64 << 20;
-/// A cache that holds everything, however an engine counts.
+/// Size of a cache that holds all rows, whatever an engine counts.
 const CACHE_BYTES: usize = 1 << 30;
 
 impl Place {
@@ -50,7 +50,7 @@ impl Place {
         }
     }
 
-    /// Fills an empty database and brings the rows to their place.
+    /// Fills an empty database and moves the rows to their place.
     pub(crate) fn prepare(self, store: &dyn Store, rows: Rows, count: u64) -> Result<()> {
         super::load(store, rows, count)?;
         if self != Self::Memtable {
@@ -63,13 +63,13 @@ impl Place {
     }
 }
 
-/// What one sample is asked for.
+/// Settings of a sample.
 pub(crate) struct Request<'a> {
     pub(crate) place: Place,
     pub(crate) rows: Rows,
     pub(crate) count: u64,
     pub(crate) threads: usize,
-    /// Reads in one snapshot; 1 is a single read in whatever way the engine has for it.
+    /// Number of reads per snapshot; 1 uses the engine's API for single reads.
     pub(crate) per_snapshot: usize,
     pub(crate) time: Duration,
     pub(crate) seed: u64,
@@ -92,11 +92,11 @@ pub(crate) fn sample(store: &dyn Store, request: &Request<'_>) -> Result<Sample>
     }
     let (sample, seen) = taken?;
     let wrong = if request.place == Place::Miss { seen.rows } else { seen.absent };
-    ensure!(wrong == 0, "{wrong} of {} reads found or missed what they should not", sample.keys);
+    ensure!(wrong == 0, "{wrong} of {} reads found a missing row or missed an existing one", sample.keys);
     Ok(sample)
 }
 
-/// Reads once, or as often as one snapshot serves; returns whether there is time for more.
+/// Reads once, or once per read of a snapshot; returns whether time is left.
 fn read(
     session: &mut dyn Session,
     request: &Request<'_>,

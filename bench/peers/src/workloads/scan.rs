@@ -1,4 +1,4 @@
-//! Scans of a hundred rows from random places, either way, in cache.
+//! Scans of a hundred rows from random positions, in both directions, in cache.
 
 use std::time::Duration;
 
@@ -8,22 +8,22 @@ use crate::data::{Places, Rows};
 use crate::engine::{Direction, Store};
 use crate::measure::{self, Sample};
 
-/// Rows of a scan. One that begins near the end of the key space finds fewer.
+/// Number of rows per scan. A scan that begins near the end of the key space returns fewer.
 pub(crate) const ROWS: usize = 100;
 
-/// What one sample is asked for.
+/// Settings of a sample.
 pub(crate) struct Request {
     pub(crate) rows: Rows,
     pub(crate) count: u64,
     pub(crate) threads: usize,
     pub(crate) direction: Direction,
-    /// Scans in one snapshot.
+    /// Number of scans per snapshot.
     pub(crate) per_snapshot: usize,
     pub(crate) time: Duration,
     pub(crate) seed: u64,
 }
 
-/// Takes a sample. An operation is a scan; keys are the rows it returned.
+/// Takes a sample. An operation is a scan; keys are the returned rows.
 pub(crate) fn sample(store: &dyn Store, request: &Request) -> Result<Sample> {
     let (sample, seen) =
         measure::run(store, request.threads, request.time, |thread, session, meter| {

@@ -10,36 +10,36 @@ use crate::data::{Places, Rows, Seen, value_of};
 use crate::engine::{Outcome, ReadAndPut, Session, Store};
 use crate::measure::{self, Sample};
 
-/// What a transaction does between its begin and its commit.
+/// Operations of a transaction.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, ValueEnum, Serialize, Deserialize,
 )]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Access {
-    /// Reads a row and puts it. Snapshot isolation and serializability refuse the same ones.
+    /// Reads a row and puts it. Snapshot isolation and serializability detect the same conflicts.
     Update,
-    /// Reads a row and puts another: only serializability refuses what was read and is stale.
+    /// Reads a row and puts another: only serializability detects a stale read.
     Pair,
-    /// Reads a row, and cannot write.
+    /// Reads a row in a read-only transaction.
     Read,
 }
 
-/// Which rows are drawn.
+/// Distribution of the rows.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, ValueEnum, Serialize, Deserialize,
 )]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Spread {
-    /// All, each as likely as the other.
+    /// All rows, uniformly.
     Uniform,
-    /// A hundred of them: transactions of several threads get into each other's way.
+    /// A hundred rows, so that transactions of several threads conflict.
     Hot,
 }
 
-/// Rows that are hot.
+/// Number of hot rows.
 const HOT_ROWS: u64 = 100;
 
-/// What one sample is asked for.
+/// Settings of a sample.
 pub(crate) struct Request {
     pub(crate) access: Access,
     pub(crate) spread: Spread,
@@ -50,7 +50,7 @@ pub(crate) struct Request {
     pub(crate) seed: u64,
 }
 
-/// Takes a sample. An operation is a transaction that committed, its aborted tries included.
+/// Takes a sample. An operation is a committed transaction with its aborted attempts.
 pub(crate) fn sample(store: &dyn Store, request: &Request) -> Result<Sample> {
     let count = match request.spread {
         Spread::Uniform => request.count,
@@ -73,7 +73,7 @@ pub(crate) fn sample(store: &dyn Store, request: &Request) -> Result<Sample> {
     Ok(sample)
 }
 
-/// Runs a transaction until it commits; returns how many times it was aborted.
+/// Runs a transaction until it commits; returns the number of aborts.
 fn transact(
     session: &mut dyn Session,
     request: &Request,

@@ -9,9 +9,10 @@ use crate::data::{Row, Rows};
 use crate::engine::Store;
 use crate::measure::{self, Sample};
 
-/// Puts in a transaction.
+/// Number of puts per transaction.
 const BATCH: usize = 8;
-/// Keys that a thread claims at a time: the shared counter is touched once in 64 transactions.
+/// Number of keys that a thread claims at a time: one access to the shared counter per 64
+/// transactions.
 const PIECE: u64 = 64 * BATCH as u64;
 
 /// Takes a sample on an empty database.

@@ -1,9 +1,10 @@
-//! A commit table written in order through the engine: what an entry takes on disk, what filters
-//! and indexes take, under the two encodings of AtlasDB's decision record.
+//! Size of a commit table written in order through the engine: bytes per entry on disk, and memory
+//! of filters and indexes, under the two encodings of AtlasDB's decision record.
 //!
-//! Each transaction is an append of its own, and its entry becomes a row when the memtable is
-//! flushed, as in a database. Starts and commits are drawn from one clock. The rows of the transactions themselves lie in another table and are deletions of one
-//! cell, so that next to nothing but entries is counted.
+//! Each transaction is a separate append, and its entry becomes a row when the memtable is flushed,
+//! as in a database. Starts and commits come from one clock. The rows of the transactions
+//! themselves are deletions of a single cell in another table, so that almost only entries are
+//! counted.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -20,13 +21,13 @@ use clap::Args;
 
 use super::{COMMITS, TABLE, append, open, time};
 
-/// So many transactions are under way at a time; whichever of them commits next is random.
+/// Number of concurrent transactions; the next one to commit is random.
 const UNDER_WAY: u64 = 64;
 
-/// The program's settings.
+/// Settings of the program.
 #[derive(Args)]
 pub(crate) struct CommitTable {
-    /// Transactions.
+    /// Number of transactions.
     #[arg(long, default_value_t = 10_000_000)]
     entries: u64,
 }
@@ -71,7 +72,7 @@ impl CommitTable {
         let mut rng = SeededRng::new(1);
         let mut under_way: Vec<u64> = (1..=UNDER_WAY).collect();
         for n in 0..self.entries {
-            // One of those under way commits, and another begins.
+            // One open transaction commits, and another begins.
             let (commit, next) = (time(UNDER_WAY + 2 * n + 1), UNDER_WAY + 2 * n + 2);
             let any = usize::try_from(rng.below(UNDER_WAY)).unwrap_or(0);
             let start = time(std::mem::replace(&mut under_way[any], next));
@@ -97,9 +98,9 @@ impl Layout {
         })
     }
 
-    /// The decision record's knobs: chunks of 64 KiB, and for the second encoding few false
-    /// positives, because there are next to no partitions. Those of the first are what gave its
-    /// 580 MB for 10⁹ entries: a chance of a tenth, 4.8 bits an entry.
+    /// Options of the decision record: chunks of 64 KiB; for the second encoding few false
+    /// positives, because there are almost no partitions. The options of the first encoding gave
+    /// its 580 MB for 10⁹ entries: a false-positive chance of a tenth, 4.8 bits per entry.
     fn options(self, table: TableId) -> TableOptions {
         if table != COMMITS {
             return TableOptions::default();
@@ -125,7 +126,7 @@ struct Sizes {
 }
 
 impl Sizes {
-    /// Adds up the tables in a directory.
+    /// Sums up the tables in a directory.
     fn of(dir: &Path) -> Result<Self> {
         let disk: Arc<dyn Disk> = Arc::new(RealDisk::open(dir)?);
         let cache = Cache::new(0);

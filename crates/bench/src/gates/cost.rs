@@ -1,13 +1,14 @@
-//! What a transaction costs on one core: begin, read, put and commit of one that reads a key and
-//! puts it, without fsync, at each isolation level. `bench/peers` has the same for other engines.
+//! Cost of a transaction on one core: begin, read, put and commit of a transaction that reads and
+//! puts one key, without fsync, at each isolation level. `bench/peers` measures the same for other
+//! engines.
 //!
-//! Two figures for each, because they answer two questions and fail in different ways:
+//! It prints two figures, which answer different questions and have different weaknesses:
 //!
-//! * **Steps**: the median of what a step takes, the reading of the clock taken off. It does not
-//!   mind that other programs run, and does not see what is done once in a thousand transactions.
-//! * **Processor**: the mean of what the whole process uses for a transaction, its background
-//!   threads included, in loops that read no clock. It sees everything, other programs only by what
-//!   they drive out of the caches.
+//! * **Steps**: the median time of a step, minus the cost of reading the clock. Other programs do
+//!   not disturb it, but it misses work that is done once in a thousand transactions.
+//! * **Processor**: the mean processor time of the whole process per transaction, background
+//!   threads included, in loops that read no clock. It covers all work; other programs affect it
+//!   only through the processor's caches.
 
 use std::path::Path;
 use std::time::Duration;
@@ -18,10 +19,10 @@ use clap::Args;
 
 use super::processor_time;
 
-/// Keys that are there before, and are written over.
+/// Number of existing keys, which are overwritten.
 const KEYS: u64 = 100_000;
 const VALUE: [u8; 100] = [7; 100];
-/// Transactions between two changes from loops with a clock to loops without.
+/// Number of transactions before switching between loops with and without a clock.
 const STRETCH: u32 = 10_000;
 
 /// One kind of transaction.
@@ -34,11 +35,11 @@ struct Kind {
 
 #[derive(Clone, Copy, PartialEq)]
 enum Does {
-    /// Reads a key and puts it.
+    /// Reads and puts a key.
     Update,
-    /// Puts a key that it has not read.
+    /// Puts a key without reading it.
     Put,
-    /// Reads a key of a read-only snapshot.
+    /// Reads a key in a read-only snapshot.
     Read,
 }
 
@@ -57,28 +58,28 @@ const KINDS: [Kind; 6] = [
     Kind { does: Does::Read, ..Kind::update("only reads", Isolation::StrictSerializable) },
 ];
 
-/// Times the steps of a transaction of one key, on one thread.
+/// Time the steps of a transaction on one key, on one thread.
 #[derive(Args)]
 pub(crate) struct Cost {
-    /// Transactions in a pass.
+    /// Number of transactions per pass.
     #[arg(long, default_value_t = 200_000)]
     transactions: u32,
-    /// Passes; the median one of each figure is shown.
+    /// Number of passes; the median of each figure is printed.
     #[arg(long, default_value_t = 5)]
     passes: usize,
-    /// Only the kind of transaction with this number, counted from zero: for a profiler.
+    /// Run only the kind of transaction with this index, from zero: for a profiler.
     #[arg(long)]
     only: Option<usize>,
 }
 
-/// What one pass found out, in nanoseconds.
+/// Figures of one pass, in nanoseconds.
 #[derive(Clone, Copy)]
 struct Figures {
     steps: [f64; STEPS],
     processor: f64,
 }
 
-/// Begin, get, put, and the commit or end.
+/// Number of steps: begin, get, put, and commit or end.
 const STEPS: usize = 4;
 
 impl Cost {
@@ -136,7 +137,7 @@ impl<'a> Subject<'a> {
         Ok(Self { db, table, kind, label })
     }
 
-    /// Runs so many transactions with a clock, and as many without.
+    /// Runs `transactions` transactions with a clock, and as many without.
     fn pass(&self, transactions: u32) -> Result<Figures> {
         let clock = SystemClock;
         let mut rng = SeededRng::new(1);

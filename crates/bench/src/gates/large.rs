@@ -1,4 +1,4 @@
-//! One large transaction: what it takes in memory and time, and what a small one waits beside it.
+//! One large transaction: its memory and time, and the latency of small transactions beside it.
 
 use std::path::Path;
 use std::time::Duration;
@@ -10,13 +10,13 @@ use clap::Args;
 
 use super::noise;
 
-/// Bytes of a value.
+/// Size of a value in bytes.
 const VALUE_BYTES: usize = 1000;
 
-/// Commits one transaction of many puts, in a random order of keys, beside small ones.
+/// Commit one transaction of many puts, in a random order of keys, beside small transactions.
 #[derive(Args)]
 pub(crate) struct Large {
-    /// Mebibytes of values.
+    /// Total size of the values in MiB.
     #[arg(long, default_value_t = 1000)]
     mebibytes: u64,
 }
@@ -69,7 +69,7 @@ impl Large {
     }
 }
 
-/// What `/proc` says of this process; zero where there is none.
+/// Reads a field of `/proc/self/status`; zero if it does not exist.
 fn status(field: &str) -> u64 {
     let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix(field));

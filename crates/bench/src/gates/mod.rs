@@ -1,6 +1,6 @@
-//! Programs that measure one promise each, most of them of the engine without transactions above it.
+//! Programs that each measure one property, most of them of the storage engine alone.
 //!
-//! They say what they count and what they time. What is counted does not depend on the machine.
+//! Their output distinguishes counts, which do not depend on the machine, from times.
 
 pub(crate) mod commit_table;
 pub(crate) mod cost;
@@ -27,38 +27,38 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::overload::{self, Multiget, Overload};
 
-/// One promise each.
+/// Programs that each measure one property.
 #[derive(Subcommand)]
 pub(crate) enum Gate {
-    /// Counts reads of a wide partition, and times its pages in both directions.
+    /// Count reads of a wide partition, and time its pages in both directions.
     Partition(partition::Partition),
-    /// Measures what entries of a commit table take on disk and in memory, under two layouts.
+    /// Measure the size of commit-table entries on disk and in memory, under two layouts.
     CommitTable(commit_table::CommitTable),
-    /// Writes for a while, with compaction, several times the memory budget.
+    /// Write several times the memory budget for a while, with compaction.
     Sustained(sustained::Sustained),
-    /// Counts what overwriting leaves on disk once it is swept.
+    /// Count the bytes that overwriting leaves on disk after garbage collection.
     Space(space::Space),
-    /// Compares unordered with ordered writes.
+    /// Compare unordered with ordered writes.
     Order(order::Order),
-    /// Times begin, read and commit of a small transaction, by isolation level.
+    /// Time begin, read and commit of a small transaction, by isolation level.
     TransactionCost(cost::Cost),
-    /// Commits one large transaction, and says what it takes.
+    /// Commit one large transaction, and measure its memory and time.
     Large(large::Large),
-    /// Transfers between accounts on a cluster, beside other databases.
+    /// Run transfers between accounts on a cluster, beside other databases.
     Transfers(transfers::Transfers),
-    /// Offers a server multiples of what it can do, with its gate and without.
+    /// Load a server with multiples of its capacity, with and without admission gate.
     Overload(Overload),
-    /// The server of `overload`, which starts it.
+    /// Server process of `overload`.
     #[command(hide = true)]
     OverloadServer {
-        /// Admits statements through a gate.
+        /// Admit statements through a gate.
         #[arg(long)]
         gate: bool,
-        /// Statements of a class that run at a time.
+        /// Maximum number of running statements per class.
         #[arg(long)]
         running: Option<usize>,
     },
-    /// Multi-gets of few and of many keys, by few and by many clients.
+    /// Measure multi-gets of few and many keys, by few and many clients.
     Multiget(Multiget),
 }
 
@@ -81,9 +81,9 @@ impl Gate {
     }
 }
 
-/// Where the commits are recorded.
+/// Table of the commit entries.
 const COMMITS: TableId = TableId(0);
-/// The table that is measured.
+/// The measured table.
 const TABLE: TableId = TableId(1);
 
 fn directory(parent: Option<&Path>) -> Result<tempfile::TempDir> {
@@ -97,7 +97,7 @@ fn open(dir: PathBuf, options: Options, entry_cell: EntryCell) -> Result<Engine>
     Engine::open(disk, Arc::new(SystemClock), &ThreadSpawn, options, entry_cell)
 }
 
-/// A commit recorded in sixteen bytes.
+/// Encoding of a commit entry in sixteen bytes.
 fn plain_entries() -> EntryCell {
     Arc::new(|start, commit| {
         let partition = PartitionKey::new(start.get().to_be_bytes().to_vec());
@@ -106,7 +106,7 @@ fn plain_entries() -> EntryCell {
     })
 }
 
-/// A commit recorded as an embedded database does by default.
+/// Default encoding of commit entries in an embedded database.
 fn entries() -> EntryCell {
     Arc::new(|start, commit| {
         let encoding = Encoding::V2;
@@ -116,8 +116,8 @@ fn entries() -> EntryCell {
     })
 }
 
-/// Appends one record, waiting where the engine holds writers back. `decide` runs under the
-/// engine's lock and returns the commit.
+/// Appends one record, waiting while the engine throttles writes. `decide` runs under the engine's
+/// lock and returns the commit.
 fn append<'a>(
     engine: &Engine,
     start: Timestamp,
@@ -146,7 +146,7 @@ fn time(number: u64) -> Timestamp {
     Timestamp::new(number).expect("no measurement counts to 2^63")
 }
 
-/// Bytes that do not compress.
+/// Returns bytes that do not compress.
 fn noise(rng: &mut SeededRng, len: usize) -> Vec<u8> {
     let words = (0..len.div_ceil(8)).flat_map(|_| rng.next_u64().to_le_bytes());
     words.take(len).collect()
@@ -157,7 +157,7 @@ fn median(mut figures: Vec<f64>) -> f64 {
     figures.get(figures.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
-/// What the process has used so far, by itself and in the kernel.
+/// Returns the processor time of the process, in user and kernel mode.
 fn processor_time() -> Duration {
     Duration::try_from(clock_gettime(ClockId::ProcessCPUTime)).unwrap_or_default()
 }

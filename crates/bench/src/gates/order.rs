@@ -1,7 +1,7 @@
-//! Does it pay that no writer waits for another one's insertion?
+//! Benefit of writers that do not wait for each other's memtable inserts.
 //!
-//! The same appends of 8 puts with both write paths, with and without the log, settings in turn
-//! within a pass. Nothing is synced and no memtable is flushed.
+//! Runs the same appends of 8 puts with both write paths, with and without the log, alternating the
+//! settings within a pass. Nothing is synced and no memtable is flushed.
 
 use std::path::Path;
 use std::sync::Barrier;
@@ -17,16 +17,16 @@ use super::{TABLE, append, median, noise, open, plain_entries, time};
 const PUTS: u64 = 8;
 const VALUE_BYTES: usize = 100;
 
-/// The program's settings.
+/// Settings of the program.
 #[derive(Args)]
 pub(crate) struct Order {
     /// Numbers of threads.
     #[arg(long, value_delimiter = ',', default_values_t = [1, 2, 4, 8, 16, 32])]
     threads: Vec<usize>,
-    /// How long each setting runs in each pass, in milliseconds.
+    /// Duration of each setting in each pass, in milliseconds.
     #[arg(long, default_value_t = 2000)]
     millis: u64,
-    /// Passes; medians are shown.
+    /// Number of passes; medians are printed.
     #[arg(long, default_value_t = 5)]
     passes: usize,
 }
@@ -57,7 +57,7 @@ impl Order {
         Ok(())
     }
 
-    /// Returns keys a second.
+    /// Returns the throughput in keys per second.
     fn measure(&self, dir: &Path, write_path: WritePath, log: bool, threads: usize) -> Result<f64> {
         let dir = super::directory(Some(dir))?;
         let options = Options {

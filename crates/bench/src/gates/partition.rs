@@ -1,10 +1,10 @@
-//! A wide partition: how often a point read goes to disk, and what a page costs.
+//! A wide partition: disk reads per point read, and the cost of a page.
 //!
-//! Reads are counted by the engine, after it was opened again with a cache of a tenth of the data.
-//! *Cold*: the first read in some stretch of the partition. *Hot*: after the partition was walked
-//! once, page by page. *Pages* are timed from the device: the operating system's page cache
-//! is emptied of the tables before each, or a partition of 10 MB would come out of memory and be compared
-//! with one that does not.
+//! The engine counts the reads, after it is reopened with a cache of a tenth of the data. *Cold*:
+//! the first read in a region of the partition. *Hot*: reads after the partition was scanned once,
+//! page by page. *Pages* are timed from the device: before each, the tables are dropped from the
+//! operating system's page cache, because otherwise a partition of 10 MB would be read from memory
+//! and a larger one would not.
 
 use std::fs::{self, File};
 use std::ops::Bound;
@@ -21,29 +21,29 @@ use rustix::fs::{Advice, fadvise};
 
 use super::{TABLE, append, median, noise, open, plain_entries, processor_time, time};
 
-/// Bytes of a value.
+/// Size of a value in bytes.
 const VALUE_BYTES: usize = 1024;
-/// Rows in one append.
+/// Number of rows per append.
 const BATCH: u64 = 64;
-/// Rows of a page.
+/// Number of rows per page.
 const PAGE_ROWS: u64 = 100;
-/// Fewer rows than lie under an index page.
+/// A number of rows smaller than an index page covers.
 const INDEX_ROWS: u64 = 64;
 
-/// The program's settings.
+/// Settings of the program.
 #[derive(Args)]
 pub(crate) struct Partition {
-    /// Rows of 1 KiB: 10,000 are 10 MB, 10,000,000 are 10 GB.
+    /// Numbers of rows of 1 KiB: 10,000 are 10 MB, 10,000,000 are 10 GB.
     #[arg(long, value_delimiter = ',', default_values_t = [10_000, 1_000_000])]
     #[arg(value_parser = clap::value_parser!(u64).range(1_000..))]
     rows: Vec<u64>,
-    /// Point reads that are counted, of each kind.
+    /// Number of counted point reads of each kind.
     #[arg(long, default_value_t = 2_000)]
     gets: u64,
-    /// Pages that are timed, in each direction and pass.
+    /// Number of timed pages per direction and pass.
     #[arg(long, default_value_t = 500)]
     pages: u64,
-    /// Passes; medians are shown.
+    /// Number of passes; medians are printed.
     #[arg(long, default_value_t = 5)]
     passes: usize,
 }
@@ -62,7 +62,7 @@ impl Partition {
     }
 }
 
-/// How many gets cost 0, 1, 2, … reads of the disk.
+/// Numbers of gets with 0, 1, 2, … disk reads.
 #[derive(Debug, Default)]
 struct Counted {
     cold: Vec<u64>,
@@ -75,8 +75,8 @@ fn shares(counts: &[u64]) -> String {
     each.join(", ")
 }
 
-/// What a page took, a figure for each pass: microseconds, those of the processor, reads of blocks, and
-/// blocks that came along with others.
+/// Costs of a page, one figure per pass: microseconds, microseconds of processor time, block reads,
+/// and blocks read along with others.
 #[derive(Debug, Default)]
 struct Pages([Vec<f64>; 4]);
 
@@ -94,14 +94,14 @@ impl Pages {
     }
 }
 
-/// A partition, opened again after it was written.
+/// A partition, reopened after it was written.
 struct Wide {
     engine: Engine,
     files: Files,
     rows: u64,
 }
 
-/// The files of a database that nobody writes to any more.
+/// The files of a database without writers.
 struct Files(Vec<File>);
 
 impl Files {
@@ -115,7 +115,7 @@ impl Files {
         })
     }
 
-    /// Has the operating system forget what it holds of them in memory.
+    /// Drops the files from the operating system's page cache.
     fn leave_memory(&self) -> Result<()> {
         for file in &self.0 {
             fadvise(file, 0, None, Advice::DontNeed).map_err(|error| {
@@ -175,7 +175,7 @@ impl Wide {
         Ok(counted)
     }
 
-    /// Reads a row; returns how often the disk was read.
+    /// Reads a row; returns the number of disk reads.
     fn get(&self, row: u64) -> Result<usize> {
         let reads = || {
             let metrics = self.engine.metrics();
@@ -188,8 +188,8 @@ impl Wide {
         Ok(reads() - before)
     }
 
-    /// Times pages from random places, directions in turn, each in places of its own: what one
-    /// brought into memory is of no use to the other.
+    /// Times pages at random positions, in alternating directions and at separate positions for
+    /// each direction, so that pages cached by one do not help the other.
     fn time_pages(&self, pages: u64, passes: usize) -> Result<()> {
         let mut taken = [Pages::default(), Pages::default()];
         let mut rng = SeededRng::new(2);
@@ -224,13 +224,13 @@ impl Wide {
         Ok(())
     }
 
-    /// Returns how often blocks were read so far, and how many came along with others.
+    /// Returns the total block reads, and the blocks read along with others.
     fn read(&self) -> (u64, u64) {
         let metrics = self.engine.metrics();
         (metrics.block_reads, metrics.block_reads_ahead)
     }
 
-    /// Reads the page that begins at a row, or ends before it; returns its bytes.
+    /// Reads the page that begins at a row, or ends before it if reversed; returns its bytes.
     fn page(&self, at: u64, reverse: bool) -> Result<usize> {
         let bound = Bytes::copy_from_slice(&at.to_be_bytes());
         let (lower, upper) = match reverse {
@@ -259,8 +259,8 @@ fn usize_of(number: u64) -> usize {
 mod tests {
     use super::*;
 
-    /// The small edition of the promise: at most three reads where all is cold, one where the
-    /// index is not, with a cache of a tenth of the data.
+    /// Small variant of the promise, with a cache of a tenth of the data: at most three disk reads
+    /// if all is cold, one if the index is cached.
     #[test]
     fn gets_in_a_wide_partition_read_the_disk_seldom() {
         let dir = super::super::directory(None).unwrap();

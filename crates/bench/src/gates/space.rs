@@ -1,4 +1,4 @@
-//! What overwriting leaves on disk once it is swept.
+//! Bytes that overwriting leaves on disk after garbage collection.
 
 use std::path::Path;
 use std::time::Duration;
@@ -9,23 +9,23 @@ use clap::Args;
 
 use super::noise;
 
-/// Overwrites keys, a transaction each, then waits, then compacts by hand. Counts bytes of tables,
-/// entries of the commit table among them; the log is not counted.
+/// Overwrite keys, one transaction each, then wait, then run a manual full compaction. Count the
+/// bytes of tables, commit-table entries included; the log is not counted.
 #[derive(Args)]
 pub(crate) struct Space {
-    /// How many keys there are.
+    /// Number of keys.
     #[arg(long, default_value_t = 10_000)]
     keys: u64,
-    /// How many transactions write one of them.
+    /// Number of transactions, each of which writes one key.
     #[arg(long, default_value_t = 1_000_000)]
     writes: u64,
-    /// Bytes of a value, which do not compress.
+    /// Size of a value in bytes; values do not compress.
     #[arg(long, default_value_t = 100)]
     value_bytes: usize,
-    /// For how long what was visible can be read, in milliseconds.
+    /// Retention in milliseconds.
     #[arg(long, default_value_t = 1_000)]
     retention_millis: u64,
-    /// How long nobody writes, in milliseconds, before the last sweep by hand.
+    /// Pause without writes before the last full compaction, in milliseconds.
     #[arg(long, default_value_t = 10_000)]
     idle_millis: u64,
 }
@@ -57,7 +57,7 @@ impl Space {
         db.flush()?;
         show("after the last write, flushed", table_bytes(&db));
         Signal::new().wait(Some(Duration::from_millis(self.idle_millis)));
-        show("after a while in which nobody writes", table_bytes(&db));
+        show("after a pause without writes", table_bytes(&db));
         db.compact()?;
         show("compacted by hand", table_bytes(&db));
         Ok(())
@@ -68,7 +68,7 @@ fn table_bytes(db: &Db) -> u64 {
     db.metrics().map_or(0, |metrics| metrics.table_bytes)
 }
 
-/// Counts what the rows that are there take, and nothing else.
+/// Returns the bytes of the live rows alone.
 fn live_bytes(db: &Db, table: &RawTable, dir: &Path) -> Result<u64> {
     let alone = Db::builder().durability(Durability::None).open(dir)?;
     let copy = alone.raw("t")?;

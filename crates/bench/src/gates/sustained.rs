@@ -1,8 +1,8 @@
-//! Writes for a while, with flushes and compaction, to a data set several times the memory budget.
+//! Sustained writes, with flushes and compaction, to a data set several times the memory budget.
 //!
-//! Batches of 8 puts overwrite random rows of a fixed number. Every few seconds it prints what the
-//! process has in memory, and in the end the longest time that a write took, waiting included. It
-//! fails where one of the two is more than it may be.
+//! Batches of 8 puts overwrite random rows of a fixed number. The program prints its memory every
+//! few seconds, and at the end the longest time of a write, throttling included. It fails if the
+//! memory or that time exceeds its limit.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -22,32 +22,32 @@ const PUTS: u64 = 8;
 const KEY_BYTES: usize = 8;
 const VALUE_BYTES: usize = 100;
 
-/// The program's settings.
+/// Settings of the program.
 #[derive(Args)]
 pub(crate) struct Sustained {
-    /// How long it writes.
+    /// Duration of the writes, in seconds.
     #[arg(long, default_value_t = 120)]
     seconds: u64,
-    /// Writers.
+    /// Number of writers.
     #[arg(long, default_value_t = 2)]
     threads: u64,
-    /// Rows of 108 bytes that are written again and again.
+    /// Number of rows of 108 bytes, which are overwritten.
     #[arg(long, default_value_t = 5_000_000)]
     rows: u64,
-    /// Bytes of a memtable, in MiB; at most five of them are in memory.
+    /// Size of a memtable in MiB; at most five are in memory.
     #[arg(long, default_value_t = 16)]
     memtable_mib: usize,
-    /// Bytes of the cache, in MiB.
+    /// Size of the cache in MiB.
     #[arg(long, default_value_t = 32)]
     cache_mib: usize,
-    /// The process may have so many MiB more in memory than the budget: what flushes, compaction
-    /// and the log have in their hands, indexes of open tables, and the program itself.
+    /// Memory of the process in MiB allowed above the budget: buffers of flushes, compaction and
+    /// the log, indexes of open tables, and the program itself.
     #[arg(long, default_value_t = 96)]
     beside_mib: u64,
-    /// No write may take longer than this many milliseconds.
+    /// Maximum time of a write, in milliseconds.
     #[arg(long, default_value_t = 2000)]
     longest_ms: u64,
-    /// How often it prints, in seconds.
+    /// Interval between reports, in seconds.
     #[arg(long, default_value_t = 10)]
     every: u64,
 }
@@ -62,7 +62,7 @@ impl Sustained {
         };
         let budget = self.memtable_mib * (options.memtables_waiting_max + 2) + self.cache_mib;
         let engine = Arc::new(open(dir.join("data"), options, entries())?);
-        // Nobody reads at an older timestamp: what is overwritten may go.
+        // There are no readers of older timestamps, so that overwritten versions may be dropped.
         engine.set_gc(Arc::new(Newest(Arc::downgrade(&engine))));
         println!(
             "memory budget {budget} MiB, {} MB of rows",
@@ -132,7 +132,7 @@ impl Sustained {
                 printed = last.since(began);
                 shared.print(engine, printed, (keys - before) as f64 / time.as_secs_f64())?;
                 before = keys;
-                // What is printed is no part of a write.
+                // Printing must not count as a part of a write.
                 last = SystemClock.now();
             }
         }
@@ -189,7 +189,7 @@ struct Shared {
     clock: AtomicU64,
     keys: AtomicU64,
     longest_micros: AtomicU64,
-    /// Since it was printed last.
+    /// Longest time since the last report.
     longest_lately_micros: AtomicU64,
     waits: Waits,
     rss_max_mib: AtomicU64,
@@ -214,10 +214,10 @@ impl Shared {
     }
 }
 
-/// How many writes took how long.
+/// Histogram of write times.
 #[derive(Default)]
 struct Waits {
-    /// Less than 1, 10 and 100 ms, and longer.
+    /// Numbers of writes below 1, 10 and 100 ms, and above.
     counts: [AtomicU64; 4],
 }
 
@@ -227,7 +227,7 @@ impl Waits {
         self.counts[at].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Of a hundred thousand writes so many took longer than the counts up to there hold.
+    /// Returns how many of a hundred thousand writes took longer than the buckets up to `at`.
     fn beyond(&self, at: usize) -> u64 {
         let counts = self.counts.each_ref().map(|count| count.load(Ordering::Relaxed));
         let all: u64 = counts.iter().sum();
@@ -235,7 +235,7 @@ impl Waits {
     }
 }
 
-/// Compaction may forget what nobody sees who reads now.
+/// GC watermark at the newest commit: compaction drops all older versions.
 struct Newest(Weak<Engine>);
 
 impl GcHook for Newest {
@@ -249,7 +249,7 @@ impl GcHook for Newest {
     }
 }
 
-/// What the process has in memory.
+/// Returns the resident memory of the process.
 fn rss_mib() -> Result<u64> {
     let status = std::fs::read_to_string("/proc/self/status").map_err(|error| {
         Error::unavailable("/proc/self/status tells the memory of a process").with_source(error)

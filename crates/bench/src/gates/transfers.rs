@@ -1,10 +1,10 @@
-//! Transfers between accounts on a cluster, beside other databases on the same one.
+//! Transfers between accounts on a cluster, compared with other databases on the same cluster.
 //!
-//! Each transaction reads two accounts and writes both. A peer is any program that says a line when
-//! it is ready, and then answers a line `CLIENTS MILLISECONDS SEED` with a line of JSON:
-//! `{"committed": n, "again": n, "seconds": s, "p50_us": n, "p99_us": n}`, where `again` counts the
-//! tries that had to be made again. All take their turns within a pass, on a cluster that nothing
-//! else asks meanwhile, so that a noisy minute falls on all of them alike.
+//! Each transaction reads two accounts and writes both. A peer is any program that prints a line
+//! when it is ready, and then replies to each line `CLIENTS MILLISECONDS SEED` with a line of JSON:
+//! `{"committed": n, "again": n, "seconds": s, "p50_us": n, "p99_us": n}`, where `again` is the
+//! number of retries. The databases alternate within a pass, on a cluster without other load, so
+//! that a disturbance affects all of them alike.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -21,7 +21,7 @@ use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
 record! {
-    /// An account.
+    /// A bank account.
     pub(crate) struct Account {
         balance: i64,
     }
@@ -30,30 +30,30 @@ record! {
 type Accounts = Table<Key<(i64,)>, Account>;
 
 const BALANCE: i64 = 1_000;
-/// Accounts are made by so many a transaction.
+/// Number of accounts created per transaction.
 const LOADED_AT_ONCE: i64 = 200;
-/// Clients are tasks of so many threads.
+/// Number of threads that run the clients' tasks.
 const THREADS: usize = 2;
 
-/// Transfers between two of many accounts of a database over a cluster, beside peers.
+/// Run transfers between two of many accounts of a database over a cluster, beside peers.
 #[derive(Args)]
 pub(crate) struct Transfers {
-    /// The database, whose keyspace is new: cassandra://HOST:PORT/KEYSPACE.
+    /// URL of the database, with a new keyspace: cassandra://HOST:PORT/KEYSPACE.
     #[arg(long)]
     store: String,
     #[arg(long, default_value_t = 10_000)]
     accounts: i64,
-    /// How many clients there are, one transaction each.
+    /// Numbers of clients, which run one transaction each at a time.
     #[arg(long, value_delimiter = ',', default_values_t = [1, 16, 64, 256])]
     clients: Vec<usize>,
-    /// How long each turn takes.
+    /// Duration of each turn, in seconds.
     #[arg(long, default_value_t = 10)]
     seconds: u64,
-    /// Before the first pass every database has so many turns with the most clients, that are not
-    /// shown: a node that has just started runs at a third of its speed.
+    /// Number of warm-up turns per database before the first pass, with the most clients. A node
+    /// that has just started runs at a third of its speed.
     #[arg(long, default_value_t = 3)]
     warm_up_turns: usize,
-    /// Passes; the median by transactions per second is shown.
+    /// Number of passes; the median by transactions per second is printed.
     #[arg(long, default_value_t = 3)]
     passes: usize,
     /// Another database: its name, and the program with its arguments, separated by spaces.
@@ -61,7 +61,7 @@ pub(crate) struct Transfers {
     peers: Vec<String>,
 }
 
-/// What came of a turn.
+/// Result of a turn.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Turn {
     committed: u64,
@@ -69,17 +69,17 @@ struct Turn {
     seconds: f64,
     p50_us: u64,
     p99_us: u64,
-    /// Where they are counted.
+    /// Requests to the cluster, if they are counted.
     #[serde(default, flatten, skip_serializing_if = "Option::is_none")]
     requests: Option<PerTransaction>,
 }
 
-/// Requests to the cluster for each transaction.
+/// Requests to the cluster per transaction.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct PerTransaction {
     reads: f64,
     blind_writes: f64,
-    /// Conditional writes, and reads that settle them.
+    /// Conditional writes, and serial reads that complete them.
     paxos_rounds: f64,
 }
 
@@ -113,7 +113,7 @@ struct Line<'a> {
     turn: &'a Turn,
 }
 
-/// One of those that are compared.
+/// One of the compared databases.
 enum Engine<'a> {
     Carnet(&'a Db, &'a Accounts, Isolation),
     Peer(Peer),
@@ -169,7 +169,7 @@ impl Transfers {
         Ok(())
     }
 
-    /// Money is neither made nor lost.
+    /// Checks that the sum of balances is unchanged.
     fn check(&self, db: &Db, accounts: &Accounts) -> Result<()> {
         let snapshot = db.snapshot()?;
         let mut total = 0;
@@ -280,7 +280,7 @@ fn print(engine: &str, clients: usize, turn: &Turn) -> Result<()> {
     Ok(())
 }
 
-/// Another database's program.
+/// Process of another database.
 struct Peer {
     command: String,
     child: Child,
@@ -338,7 +338,7 @@ impl Peer {
 
 impl Drop for Peer {
     fn drop(&mut self) {
-        // It ends with its input.
+        // The process exits at the end of its input.
         self.hears = None;
         let _ = self.child.wait();
     }

@@ -1,4 +1,4 @@
-//! Point reads beside statements that read much.
+//! Latency of point reads beside heavy statements.
 
 use std::io::{self, Write};
 use std::net::SocketAddr;
@@ -12,7 +12,7 @@ use hdrhistogram::Histogram;
 use super::load::Statement;
 use super::wire::{self, Answer};
 
-/// How long point reads took, in microseconds, and how much was done beside them.
+/// Latency of point reads in microseconds, and throughput of the heavy statements.
 pub(super) struct Latency {
     pub(super) reads: u64,
     pub(super) p50_micros: u64,
@@ -22,7 +22,7 @@ pub(super) struct Latency {
     pub(super) failed: u64,
 }
 
-/// Reads points one after the other by two clients, while others run a heavy statement.
+/// Runs point reads one after the other on two clients, while other clients run a heavy statement.
 pub(super) fn measure(
     address: SocketAddr,
     point: &Statement,

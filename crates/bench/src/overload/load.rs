@@ -1,4 +1,5 @@
-//! The generators: a closed loop, which measures capacity, and an open one, which does not wait.
+//! Load generators: a closed loop, which measures capacity, and an open one, which does not wait
+//! for replies.
 
 use std::io::{self, BufReader, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -11,15 +12,15 @@ use carnet_base::{Clock, Moment, Rng, SeededRng, SystemClock};
 
 use super::wire::{self, Answer};
 
-/// Time after which a reply is of no use: clients have given up.
+/// Time after which a reply is useless, because clients have given up.
 pub(super) const GOOD_WITHIN: Duration = Duration::from_millis(100);
-/// Requests that one connection has under way at most.
+/// Maximum number of requests in flight per connection.
 const STREAMS: usize = 16_384;
-/// Connections of the open loop.
+/// Number of connections of the open loop.
 const CONNECTIONS: usize = 8;
-/// How often the open loop sends.
+/// Interval between two sends of the open loop.
 const SEND_EVERY: Duration = Duration::from_micros(100);
-/// How long the open loop waits for answers after its last request.
+/// Time that the open loop waits for replies after its last request.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The request of all generators: a multi-get of random keys.
@@ -39,18 +40,18 @@ impl Statement {
     }
 }
 
-/// What became of the requests of an open loop.
+/// Counts of an open loop's requests by result.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Outcome {
     pub(super) offered: u64,
-    /// Answered within 100 ms of the moment at which they were to be sent.
+    /// Answered within 100 ms of the scheduled time.
     pub(super) good: u64,
     pub(super) late: u64,
     pub(super) shed: u64,
     pub(super) failed: u64,
-    /// Not answered ten seconds after the end, or never sent for want of a stream.
+    /// Not answered within ten seconds of the end, or never sent because no stream was free.
     pub(super) lost: u64,
-    /// The longest time by which a request was sent too late.
+    /// Maximum delay between the scheduled and the actual time of a send.
     pub(super) lag: Duration,
 }
 
@@ -61,8 +62,8 @@ impl Outcome {
     }
 }
 
-/// Asks with a number of clients that each wait for their answers; returns answers per second that took at
-/// most `good_within`.
+/// Runs a closed loop of clients that wait for each reply; returns the replies per second that took
+/// at most `good_within`.
 pub(super) fn closed(
     address: SocketAddr,
     statement: &Statement,
@@ -98,8 +99,8 @@ pub(super) fn closed(
     Ok(good.load(Ordering::Relaxed) as f64 / time.as_secs_f64())
 }
 
-/// One connection of the open loop: when the request of each stream was to be sent, in nanoseconds
-/// since the begin and one more; zero for a free stream.
+/// One connection of the open loop. Each stream holds the scheduled time of its request, in
+/// nanoseconds since the start plus one; zero if the stream is free.
 struct Lane {
     tcp: Mutex<TcpStream>,
     sent: Vec<AtomicU64>,
@@ -114,7 +115,7 @@ struct Tally {
     is_over: AtomicBool,
 }
 
-/// Asks `rate` times a second, whether answers come or not.
+/// Runs an open loop with `rate` requests per second, independent of replies.
 pub(super) fn open(
     address: SocketAddr,
     statement: &Statement,
@@ -133,7 +134,7 @@ pub(super) fn open(
     let mut receivers = Vec::new();
     for _ in 0..CONNECTIONS {
         let tcp = wire::connect(address)?;
-        // A server that reads nothing must not hold up the clock.
+        // A server that stops reading must not delay the schedule.
         tcp.set_write_timeout(Some(Duration::from_millis(1)))?;
         let reader = tcp.try_clone()?;
         let sent = (0..STREAMS).map(|_| AtomicU64::new(0)).collect();
@@ -151,7 +152,7 @@ pub(super) fn open(
     for lane in &lanes {
         outcome.lost += lane.under_way();
         let tcp = lane.tcp.lock().unwrap_or_else(PoisonError::into_inner);
-        // The receiver ends by it; a server that has closed the connection has done so already.
+        // This ends the receiver. An error means that the server has closed the connection already.
         let _ = tcp.shutdown(std::net::Shutdown::Both);
     }
     for receiver in receivers {
@@ -166,7 +167,7 @@ pub(super) fn open(
 }
 
 impl Lane {
-    /// Takes the next stream for a request that is due then, unless it is in use.
+    /// Takes the next stream for a request scheduled at `due`; `None` if it is in use.
     fn take_stream(&self, due: Moment, begun: Moment) -> Option<u16> {
         let stream = self.next.fetch_add(1, Ordering::Relaxed) as usize % STREAMS;
         let nanos = u64::try_from(due.since(begun).as_nanos()).unwrap_or(u64::MAX);
@@ -190,8 +191,8 @@ impl Lane {
     }
 }
 
-/// Sends the requests that are due, all of a lane at a time: a system call for each would cost the
-/// generator more than a refusal costs the server.
+/// Sends the due requests, one system call per connection: one per request would cost the generator
+/// more than a refusal costs the server.
 fn send_all(
     lanes: &[Arc<Lane>],
     statement: &Statement,
@@ -201,7 +202,7 @@ fn send_all(
 ) -> Outcome {
     let mut rng = SeededRng::new(1);
     let mut outcome = Outcome::default();
-    // What a full socket did not take, by lane: a frame is sent as a whole or not at all.
+    // Bytes that a full socket did not accept, by connection: frames must be sent whole.
     let mut unsent: Vec<Vec<u8>> = vec![Vec::new(); lanes.len()];
     let interval = Duration::from_secs_f64(1.0 / rate);
     let mut due = SystemClock.now();

@@ -1,4 +1,4 @@
-//! Answers that take more memory than there is: what the server holds meanwhile, and afterwards.
+//! Memory of the server under replies that exceed its budget, and afterwards.
 
 use std::io::{self, Write};
 use std::net::TcpStream;
@@ -13,27 +13,27 @@ use super::load::pause;
 use super::server::Process;
 use super::wire::{self, Answer};
 
-/// Rows in the table.
+/// Number of rows in the table.
 const ROWS: usize = 64;
-/// A MiB, less what the statement needs beside the value.
+/// Size of a row: a MiB minus the other parts of its statement.
 const ROW_BYTES: usize = (1 << 20) - (4 << 10);
-/// How often the server's memory is looked at.
+/// Interval between samples of the server's memory.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// When it should have given back what the load took.
+/// Time after the load at which the memory should be released.
 const AFTER: Duration = Duration::from_secs(10);
 
-/// A load of answers.
+/// A load of long replies.
 pub(super) struct Load {
     pub(super) name: &'static str,
     connections: usize,
-    /// Requests that each connection sends at once.
+    /// Number of requests that each connection sends at once.
     pipelined: u16,
     text: &'static str,
     page_rows: Option<i32>,
     reads: bool,
 }
 
-/// The loads.
+/// The measured loads.
 pub(super) const LOADS: [Load; 3] = [
     Load {
         name: "200 scans of 1-MiB rows",
@@ -61,7 +61,7 @@ pub(super) const LOADS: [Load; 3] = [
     },
 ];
 
-/// What a load did to the server.
+/// Effects of a load on the server.
 #[derive(Serialize)]
 pub(super) struct Held {
     pub(super) before_mib: u64,
@@ -70,11 +70,11 @@ pub(super) struct Held {
     pub(super) answered: u64,
     pub(super) refused: u64,
     pub(super) failed: u64,
-    /// Connections that the server closed.
+    /// Number of connections that the server closed.
     pub(super) closed: u64,
 }
 
-/// Makes the table of long rows.
+/// Creates and fills the table of long rows.
 pub(super) fn fill(server: &Process) -> io::Result<()> {
     let mut tcp = wire::connect(server.address)?;
     create_keyspace(&mut tcp)?;
@@ -94,7 +94,7 @@ struct Tally {
     is_over: AtomicBool,
 }
 
-/// Puts a load on the server for a time.
+/// Runs a load on the server for a time.
 pub(super) fn measure(server: &Process, load: &Load, time: Duration) -> io::Result<Held> {
     let mib = || server.resident_bytes().unwrap_or(0) >> 20;
     let (before_mib, tally) = (mib(), Tally::default());
@@ -150,7 +150,7 @@ fn ask(mut tcp: TcpStream, load: &Load, tally: &Tally) -> io::Result<()> {
             let count = match wire::receive(&mut tcp)?.answer {
                 Answer::Good => &tally.answered,
                 Answer::Overloaded => {
-                    // As the refusal asks.
+                    // The retry delay of the refusal.
                     pause(Duration::from_millis(100));
                     &tally.refused
                 }

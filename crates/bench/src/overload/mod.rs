@@ -1,9 +1,9 @@
-//! More than a server can do: what it still does, with its gate and without.
+//! Goodput of an overloaded server, with and without its admission gate.
 //!
-//! For each multiple of its capacity a new server, in a process of its own, is asked in an open loop
-//! (requests are sent by the clock, whether answers come or not), and afterwards in a closed one. A
-//! request is a multi-get of 20 random keys, whose rows memory holds. Generator and server share the
-//! machine, so the generator lowers the capacity.
+//! For each multiple of its capacity a new server process gets an open loop (requests are sent on a
+//! schedule, independent of replies), and afterwards a closed loop. A request is a multi-get of 20
+//! random keys, whose rows are in memory. Generator and server share the machine, so that the
+//! generator lowers the capacity.
 
 mod beside;
 mod load;
@@ -26,22 +26,22 @@ use server::Process;
 pub(crate) use multiget::Multiget;
 pub(crate) use server::serve;
 
-/// Goodput at multiples of capacity, and afterwards.
+/// Measure goodput at multiples of capacity, and afterwards.
 #[derive(Args)]
 pub(crate) struct Overload {
-    /// How long each multiple is offered, in seconds.
+    /// Duration of each multiple, in seconds.
     #[arg(long, default_value_t = 6)]
     seconds: u64,
     /// Multiples of the capacity.
     #[arg(long, value_delimiter = ',', default_values_t = [0.8, 1.0, 2.0, 5.0, 10.0])]
     factors: Vec<f64>,
-    /// Rounds; with and without gate in turn within each.
+    /// Number of rounds; each runs with and without gate.
     #[arg(long, default_value_t = 1)]
     rounds: usize,
-    /// Time point reads beside statements that read much instead.
+    /// Time point reads beside heavy statements instead.
     #[arg(long)]
     beside: bool,
-    /// Measure the server's memory while answers take more than there is instead.
+    /// Measure the server's memory under replies that exceed its budget instead.
     #[arg(long)]
     memory: bool,
     /// Measure how two service levels with shares of 1000 and 100 share the server instead.
@@ -56,24 +56,24 @@ const KEYS: usize = 20;
 const ROWS: u64 = 20_000;
 const CLIENTS: u64 = 16;
 
-/// One measurement.
+/// Result of one measurement.
 #[derive(Serialize)]
 struct Row {
     round: usize,
     gate: bool,
     factor: f64,
-    /// All figures are a second.
+    /// Capacity. All figures are per second unless stated otherwise.
     capacity: f64,
     offered: f64,
     good: f64,
     late: f64,
     shed: f64,
     failed: f64,
-    /// Requests, not a second.
+    /// Number of lost requests, not per second.
     lost: u64,
-    /// Good answers a second of the closed loop, two seconds after the load.
+    /// Good replies per second of the closed loop, two seconds after the load.
     after: f64,
-    /// Processor time of the server for each request that it answered under the load, in microseconds.
+    /// Processor time of the server per request that it answered under the load, in microseconds.
     processor_us: f64,
     peak_mib: u64,
     generator_lag_ms: u128,
@@ -108,7 +108,7 @@ impl Overload {
         Ok(())
     }
 
-    /// Measures the server's memory under loads of long answers.
+    /// Measures the server's memory under loads of long replies.
     fn memory(&self, round: usize) -> io::Result<()> {
         for load in &memory::LOADS {
             let server = Process::start(true)?;
@@ -148,7 +148,7 @@ impl Overload {
         Ok(())
     }
 
-    /// Times point reads alone and beside counts and large multi-gets.
+    /// Times point reads alone, and beside counts and large multi-gets.
     fn beside(&self, round: usize) -> io::Result<()> {
         let server = Process::start(true)?;
         fill(&server)?;
@@ -195,13 +195,14 @@ impl Overload {
         let server = Process::start(gate)?;
         let statement = fill(&server)?;
         let address = server.address;
-        // Of more than 12 keys it would be batch work, which is throttled and not refused.
+        // With more than 12 keys it would be batch work by default, which is throttled instead of
+        // refused.
         let interactive = "ALTER SERVICE LEVEL default WITH workload_type = 'interactive'";
         wire::query(&mut wire::connect(address)?, interactive)?;
         let closed = |seconds| {
             load::closed(address, &statement, CLIENTS, Duration::from_secs(seconds), GOOD_WITHIN)
         };
-        // The first second warms it up.
+        // The first second is a warm-up.
         closed(1)?;
         let capacity = closed(2)?;
         let time = Duration::from_secs(self.seconds);
@@ -259,7 +260,7 @@ fn create_keyspace(tcp: &mut TcpStream) -> io::Result<()> {
     wire::query(tcp, &format!("CREATE KEYSPACE IF NOT EXISTS ks WITH replication = {replication}"))
 }
 
-/// Makes the table, and prepares the statement.
+/// Creates and fills the table, and prepares the statement.
 fn fill(server: &Process) -> io::Result<Statement> {
     let mut tcp = wire::connect(server.address)?;
     create_keyspace(&mut tcp)?;

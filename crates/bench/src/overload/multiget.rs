@@ -1,10 +1,11 @@
-//! "When Multiget Goes Bad": requests and keys a second, by clients and keys of a request.
+//! "When Multiget Goes Bad": requests and keys per second, by clients and keys per request.
 //!
-//! Two statements run at a time, as in the experiment of that article two reading threads do. Clients
-//! ask one request after the other. Beyond two of them requests wait at the gate, and more keys in a
-//! request answer more keys and fewer requests a second.
+//! Two statements run at a time, like the two reading threads of that article's experiment. Each
+//! client sends one request after the other. With more than two clients, requests wait at the gate,
+//! and requests with more keys return more keys and fewer replies per second.
 //!
-//! With fairness statements of 8 for each processor run, and beside the clients two others read points.
+//! With fairness, 8 statements per processor run, and two other clients run point reads beside
+//! them.
 
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -21,22 +22,22 @@ use super::server::{Figures, Process};
 use super::wire::{self, Answer};
 use super::{ROWS, fill};
 
-/// Statements that run at a time.
+/// Number of statements that run at a time.
 const READERS: usize = 2;
 
-/// Requests and keys a second of multi-gets, as "When Multiget Goes Bad" counts them.
+/// Measure requests and keys per second of multi-gets, as in "When Multiget Goes Bad".
 #[derive(Args)]
 pub(crate) struct Multiget {
-    /// How long each setting runs, in milliseconds.
+    /// Duration of each setting, in milliseconds.
     #[arg(long, default_value_t = 1_000)]
     millis: u64,
     /// Numbers of clients.
     #[arg(long, value_delimiter = ',', default_values_t = [2, 4, 8, 16])]
     clients: Vec<u64>,
-    /// Keys of a request.
+    /// Numbers of keys per request.
     #[arg(long, value_delimiter = ',', default_values_t = [1, 4, 5, 8, 10, 16])]
     keys: Vec<usize>,
-    /// Rounds; all settings in turn within each.
+    /// Number of rounds; each runs all settings.
     #[arg(long, default_value_t = 1)]
     rounds: usize,
     /// Print a JSON object for each measurement.
@@ -44,7 +45,7 @@ pub(crate) struct Multiget {
     json: bool,
 }
 
-/// One measurement.
+/// Result of one measurement.
 #[derive(Serialize)]
 struct Row {
     round: usize,
@@ -53,14 +54,14 @@ struct Row {
     keys: usize,
     requests_per_s: f64,
     keys_per_s: f64,
-    /// Mean time of a request as its client sees it, in microseconds.
+    /// Mean latency of a request at the client, in microseconds.
     client_us: f64,
     /// Mean time of a request at the gate, in microseconds.
     gate_us: f64,
-    /// Mean time that a request had a thread, in microseconds, and the part of it for each key.
+    /// Mean time of a request on a thread in microseconds, and its share per key.
     table_us: f64,
     table_us_per_key: f64,
-    /// Point reads of two other clients, in microseconds; zeros where there are none.
+    /// Latency of point reads of two other clients, in microseconds; zero if there are none.
     point_p50_us: u64,
     point_p99_us: u64,
 }
@@ -110,7 +111,7 @@ impl Multiget {
         let time = Duration::from_millis(self.millis);
         let before = server.figures()?;
         let (requests, took, points) = if fair {
-            // The points' own requests are in the figures of the gate and the table then.
+            // The figures of the gate and the table then include the point reads.
             let address = server.address;
             let latency = beside::measure(address, &point, Some(&statement), clients, time)?;
             let busy = time * u32::try_from(clients).unwrap_or(u32::MAX);
@@ -164,7 +165,7 @@ fn row(
     let per_second = requests as f64 * 1_000.0 / millis as f64;
     let admitted = (after.admitted - before.admitted).max(1.0);
     let table_us = (after.ran_micros - before.ran_micros) / admitted;
-    // Points are requests of one key.
+    // Point reads are requests of one key.
     let read = points.map_or(0, |points| points.reads) as f64;
     let keys_read = (requests as f64 * keys as f64 + read).max(1.0);
     Row {
@@ -183,8 +184,8 @@ fn row(
     }
 }
 
-/// Asks by clients that wait for their answers; returns how many answers came, and how long all requests
-/// together took.
+/// Runs clients that wait for each reply; returns the number of replies, and the total time of all
+/// requests.
 fn closed(
     server: &Process,
     statement: &Statement,

@@ -1,4 +1,4 @@
-//! The server under load, in a process of its own.
+//! The server under load, as a separate process.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::SocketAddr;
@@ -14,15 +14,15 @@ use carnet_cql::system::NodeInfo;
 use carnet_cql::{Executor, Timeouts};
 use carnet_server::{Config, CqlBackend, Limits, Server};
 
-/// Name of the sum of the times that statements had a thread, in the text of the metrics.
+/// Metric of the total time that statements ran on a thread.
 const POLL_SUM: &str = "carnet_server_poll_duration_seconds_sum";
-/// Memory of the server, and of its storage engine.
+/// Memory budget of the server, and of its storage engine.
 pub(super) const MEMORY_BYTES: usize = 256 << 20;
 const ENGINE_BYTES: usize = 64 << 20;
 const PREPARED_BYTES: usize = 16 << 20;
 
-/// Serves a new database until standard input ends; prints the address, and for each line of standard
-/// input its [`Figures`]. `running` is the number of statements of a class that run at a time.
+/// Serves a new database until standard input ends. Prints its address, and its [`Figures`] for
+/// each line of standard input. `running` is the maximum number of running statements per class.
 pub(crate) fn serve(with_gate: bool, running: Option<usize>) -> carnet::Result<()> {
     let directory = tempfile::tempdir()
         .map_err(|error| carnet::Error::unavailable("no directory").with_source(error))?;
@@ -61,8 +61,8 @@ pub(crate) fn serve(with_gate: bool, running: Option<usize>) -> carnet::Result<(
     })
 }
 
-/// Counts of a server since its start: reading statements, the time that they waited for their admission,
-/// and the time that all statements had a thread.
+/// Totals of a server since its start: read statements, their time in the admission queue, and the
+/// time of all statements on a thread.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Figures {
     pub(super) admitted: f64,
@@ -79,7 +79,7 @@ fn figures(db: &Db, metrics: &str) -> String {
     format!("{} {} {}", waited.admitted, waited.waited.as_secs_f64() * 1e6, ran * 1e6)
 }
 
-/// A server that ends with this.
+/// A server process, killed on drop.
 pub(super) struct Process {
     child: Child,
     output: BufReader<ChildStdout>,
@@ -87,12 +87,12 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// Starts a server, with a gate or without.
+    /// Starts a server, with or without an admission gate.
     pub(super) fn start(with_gate: bool) -> io::Result<Self> {
         Self::start_with(with_gate, None)
     }
 
-    /// Starts a server whose gate lets so many statements of a class run at a time.
+    /// Starts a server whose gate runs at most `running` statements of a class at a time.
     pub(super) fn start_with(with_gate: bool, running: Option<usize>) -> io::Result<Self> {
         let mut command = Command::new(std::env::current_exe()?);
         command.arg("overload-server");
@@ -102,7 +102,7 @@ impl Process {
         if let Some(running) = running {
             command.args(["--running", &running.to_string()]);
         }
-        // As the program sets it.
+        // Same setting as the program `carnet`.
         command.env("MIMALLOC_PURGE_DELAY", "0");
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let mut line = String::new();
@@ -113,7 +113,7 @@ impl Process {
         Ok(Self { child, output, address })
     }
 
-    /// Asks for the server's counts.
+    /// Requests the server's totals.
     pub(super) fn figures(&mut self) -> io::Result<Figures> {
         let input = self.child.stdin.as_mut().ok_or_else(|| io::Error::other("no input"))?;
         input.write_all(b"\n")?;
@@ -126,23 +126,24 @@ impl Process {
         Ok(Figures { admitted, waited_micros, ran_micros })
     }
 
-    /// Returns the resident memory, in bytes, where the system says it.
+    /// Returns the resident memory in bytes, if the system reports it.
     pub(super) fn resident_bytes(&self) -> Option<u64> {
         self.status_bytes("VmRSS:")
     }
 
-    /// Returns the processor time used so far, where the system says it. Its unit is 10 ms.
+    /// Returns the processor time used so far, if the system reports it. Its unit is 10 ms.
     pub(super) fn processor(&self) -> Option<Duration> {
         const TICKS_A_SECOND: f64 = 100.0;
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).ok()?;
-        // Behind the name, which may hold anything: user and system time are its 12th and 13th field.
+        // The name may contain any character; after it, user and system time are the 12th and 13th
+        // field.
         let (_, fields) = stat.rsplit_once(')')?;
         let ticks = fields.split_whitespace().skip(11).take(2);
         let ticks: f64 = ticks.filter_map(|field| field.parse::<f64>().ok()).sum();
         Some(Duration::from_secs_f64(ticks / TICKS_A_SECOND))
     }
 
-    /// Returns the largest resident memory so far, in bytes, where the system says it.
+    /// Returns the peak resident memory in bytes, if the system reports it.
     pub(super) fn peak_bytes(&self) -> Option<u64> {
         self.status_bytes("VmHWM:")
     }
@@ -157,7 +158,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // It may have ended already.
+        // The process may have exited already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,4 +1,4 @@
-//! Two service levels that both have more to do than the server can: how they share it.
+//! Sharing of an overloaded server between two service levels.
 
 use std::io;
 use std::net::SocketAddr;
@@ -12,22 +12,22 @@ use super::load::{self, Statement};
 use super::server::Process;
 use super::{KEYS, ROWS, wire};
 
-/// The levels, and their shares.
+/// Names and shares of the levels.
 const LEVELS: [(&str, u32); 2] = [("large", 1_000), ("small", 100)];
-/// Clients of a level: several times the statements that run at a time, so that some always wait.
+/// Clients per level: several times the statements that run at a time, so that some always wait.
 const CLIENTS: u64 = 64;
 
-/// How two levels shared the server.
+/// Result of the measurement.
 #[derive(Serialize)]
 pub(super) struct Shared {
-    /// Good answers a second of each level.
+    /// Good replies per second of each level.
     pub(super) large_per_s: f64,
     pub(super) small_per_s: f64,
-    /// The quotient of the two; that of their shares is 10.
+    /// Ratio of the two; the ratio of their shares is 10.
     pub(super) quotient: f64,
 }
 
-/// Asks by clients of both levels at the same time.
+/// Runs clients of both levels at the same time.
 pub(super) fn measure(server: &Process, time: Duration) -> io::Result<Shared> {
     let statements = prepare(server.address)?;
     let [large_per_s, small_per_s] = thread::scope(|scope| {

@@ -1,4 +1,4 @@
-//! As much of the native protocol, version 4, as a load generator needs.
+//! The subset of the CQL native protocol, version 4, that a load generator needs.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -12,17 +12,17 @@ const EXECUTE: u8 = 0x0a;
 const ERROR: u8 = 0x00;
 const RESULT: u8 = 0x08;
 const OVERLOADED: i32 = 0x1001;
-/// A flag: the body begins with a map of one entry, when to try again.
+/// Frame flag: the body begins with a map of one entry, the retry delay.
 const CUSTOM_PAYLOAD: u8 = 0x04;
-/// Consistency ONE.
+/// Consistency level ONE.
 const CONSISTENCY: [u8; 2] = [0, 1];
-/// Flags of a query: values follow, and the number of rows in a page.
+/// Flags of a query: values follow, a page size follows.
 const VALUES: u8 = 0x01;
 const PAGE_SIZE: u8 = 0x04;
-/// Longest response that is taken.
+/// Maximum size of a response body.
 const BODY_MAX: usize = 64 << 20;
 
-/// What a response says.
+/// Content of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
     Good,
@@ -30,7 +30,7 @@ pub(super) enum Answer {
     OtherError,
 }
 
-/// A response.
+/// A response frame.
 pub(super) struct Response {
     pub(super) stream: u16,
     pub(super) answer: Answer,
@@ -52,8 +52,8 @@ fn long_text(text: &str) -> Vec<u8> {
     [&len.to_be_bytes(), text.as_bytes()].concat()
 }
 
-/// Returns the frame that runs a prepared statement with numbers for its markers, in pages of so many rows
-/// where that is given.
+/// Returns the frame that executes a prepared statement with integer values, with `page_rows` rows
+/// per page if given.
 pub(super) fn execute(stream: u16, id: &[u8], numbers: &[i32], page_rows: Option<i32>) -> Vec<u8> {
     let mut body = Vec::new();
     body.extend(u16::try_from(id.len()).expect("an id is short").to_be_bytes());
@@ -69,7 +69,7 @@ pub(super) fn execute(stream: u16, id: &[u8], numbers: &[i32], page_rows: Option
     frame(stream, EXECUTE, &body)
 }
 
-/// Connects, and says hello.
+/// Connects, and sends STARTUP.
 pub(super) fn connect(address: SocketAddr) -> io::Result<TcpStream> {
     let mut tcp = TcpStream::connect(address)?;
     tcp.set_nodelay(true)?;
@@ -84,7 +84,7 @@ pub(super) fn connect(address: SocketAddr) -> io::Result<TcpStream> {
     Ok(tcp)
 }
 
-/// Returns the frame that runs a statement's text, in pages of so many rows where that is given.
+/// Returns the frame that runs a statement's text, with `page_rows` rows per page if given.
 pub(super) fn query_frame(stream: u16, text: &str, page_rows: Option<i32>) -> Vec<u8> {
     let mut body = long_text(text);
     body.extend(CONSISTENCY);
@@ -122,7 +122,7 @@ pub(super) fn prepare(tcp: &mut TcpStream, text: &str) -> io::Result<Vec<u8>> {
         .ok_or_else(|| io::Error::other(format!("cannot prepare {text}")))
 }
 
-/// Returns the length of a custom payload of one entry.
+/// Returns the length of a custom payload with one entry.
 fn payload_len(body: &[u8]) -> usize {
     let byte = |at: usize| body.get(at).copied().map_or(0, usize::from);
     let name_len = byte(2) << 8 | byte(3);

@@ -1,10 +1,10 @@
-//! The part of RocksDB's C layer that is needed, made safe: the only place that calls it.
+//! Safe wrappers of the part of RocksDB's C API that the benchmark uses; its only caller.
 //!
-//! The layer's own rules, on which every block here rests: an object lives from its `create` or
-//! `open` to its `destroy` or `close`; options are copied when a database is opened; a database
-//! may be used by any number of threads at once, a batch, a view or an iterator by one at a time;
-//! snapshots and iterators are released before their database is closed; an error is a string
-//! that the caller frees.
+//! All unsafe blocks rely on these rules of the API: an object lives from its `create` or `open` to
+//! its `destroy` or `close`; options are copied when a database is opened; a database may be used
+//! by any number of threads at once, but a batch, a view or an iterator by one at a time; snapshots
+//! and iterators are released before their database is closed; an error is a string that the caller
+//! frees.
 #![expect(unsafe_code, reason = "a C interface")]
 
 use std::ffi::{CStr, CString, c_char};
@@ -16,7 +16,7 @@ use std::ptr::{self, NonNull};
 use anyhow::{Result, anyhow, bail};
 use librocksdb_sys as sys;
 
-/// Declares a handle of the C layer: made by `$create`, given back by `$destroy` when dropped.
+/// Declares a handle of the C API: created by `$create`, freed by `$destroy` on drop.
 macro_rules! handle {
     ($(#[doc = $doc:literal])+ $name:ident, $raw:ident, $create:ident, $destroy:ident) => {
         $(#[doc = $doc])+
@@ -25,7 +25,7 @@ macro_rules! handle {
         }
 
         impl $name {
-            /// Makes one with the library's defaults.
+            /// Creates an object with the library's defaults.
             pub(crate) fn new() -> Self {
                 // SAFETY: takes nothing and returns a new object, which this handle owns.
                 Self { raw: owned(unsafe { sys::$create() }) }
@@ -46,7 +46,7 @@ macro_rules! setters {
     ($name:ident { $($setter:ident: $type:ty => $function:ident,)+ }) => {
         impl $name {
             $(
-                /// Sets the option of that name.
+                /// Sets the option with the method's name.
                 pub(crate) fn $setter(&mut self, value: $type) {
                     // SAFETY: the handle is valid and not shared; the value is passed by copy.
                     unsafe { sys::$function(self.raw.as_ptr(), value.into()) }
@@ -61,7 +61,7 @@ mod transaction;
 pub(crate) use transaction::{LockOptions, Transaction};
 
 handle!(
-    /// `rocksdb::Options`.
+    /// Handle of a `rocksdb::Options`.
     Options,
     rocksdb_options_t,
     rocksdb_options_create,
@@ -79,7 +79,7 @@ setters!(Options {
 });
 
 handle!(
-    /// `rocksdb::BlockBasedTableOptions`.
+    /// Handle of a `rocksdb::BlockBasedTableOptions`.
     TableOptions,
     rocksdb_block_based_table_options_t,
     rocksdb_block_based_options_create,
@@ -93,7 +93,7 @@ setters!(TableOptions {
 });
 
 handle!(
-    /// `rocksdb::TransactionDBOptions`.
+    /// Handle of a `rocksdb::TransactionDBOptions`.
     TransactionOptions,
     rocksdb_transactiondb_options_t,
     rocksdb_transactiondb_options_create,
@@ -105,7 +105,7 @@ setters!(TransactionOptions {
 });
 
 handle!(
-    /// `rocksdb::WriteOptions`.
+    /// Handle of a `rocksdb::WriteOptions`.
     WriteOptions,
     rocksdb_writeoptions_t,
     rocksdb_writeoptions_create,
@@ -120,7 +120,7 @@ unsafe impl Sync for WriteOptions {}
 unsafe impl Send for WriteOptions {}
 
 handle!(
-    /// `rocksdb::ReadOptions`.
+    /// Handle of a `rocksdb::ReadOptions`.
     ReadOptions,
     rocksdb_readoptions_t,
     rocksdb_readoptions_create,
@@ -136,7 +136,7 @@ handle!(
 );
 
 handle!(
-    /// `rocksdb::WriteBatch`.
+    /// Handle of a `rocksdb::WriteBatch`.
     WriteBatch,
     rocksdb_writebatch_t,
     rocksdb_writebatch_create,
@@ -149,7 +149,7 @@ pub(crate) struct Cache {
 }
 
 impl Cache {
-    /// Makes a `HyperClockCache`; the size of its entries is found out as they come.
+    /// Creates a `HyperClockCache`, which estimates the size of its entries at run time.
     pub(crate) fn hyper_clock(bytes: usize) -> Self {
         // SAFETY: takes numbers and returns a new object, which this handle owns.
         Self { raw: owned(unsafe { sys::rocksdb_cache_create_hyper_clock(bytes, 0) }) }
@@ -164,7 +164,7 @@ impl Drop for Cache {
 }
 
 impl TableOptions {
-    /// Names the cache.
+    /// Sets the block cache.
     pub(crate) fn block_cache(&mut self, cache: &Cache) {
         // SAFETY: both are valid; the options take a reference of their own to the cache.
         unsafe {
@@ -226,13 +226,13 @@ pub(crate) struct Database {
 #[derive(Clone, Copy)]
 enum Raw {
     Plain(NonNull<sys::rocksdb_t>),
-    /// A database whose transactions lock, and the handle of the plain one beneath it.
+    /// A database whose transactions lock, and the handle of its base database.
     Locking(NonNull<sys::rocksdb_transactiondb_t>, NonNull<sys::rocksdb_t>),
-    /// A database whose transactions are checked when they commit, and the plain one beneath it.
+    /// A database whose transactions are checked at commit, and the handle of its base database.
     Optimistic(NonNull<sys::rocksdb_optimistictransactiondb_t>, NonNull<sys::rocksdb_t>),
 }
 
-/// What is read through.
+/// The database that reads use.
 #[derive(Clone, Copy)]
 enum Readable {
     Plain(NonNull<sys::rocksdb_t>),
@@ -255,7 +255,7 @@ impl Database {
         Ok(Self { raw: Raw::Plain(owned(raw)) })
     }
 
-    /// Opens one with optimistic transactions.
+    /// Opens a database with optimistic transactions.
     pub(crate) fn open_optimistic(options: &Options, path: &Path) -> Result<Self> {
         let path = CString::new(path.as_os_str().as_bytes())?;
         // SAFETY: options and path are valid for the call, which copies them.
@@ -267,7 +267,7 @@ impl Database {
         Ok(Self { raw: Raw::Optimistic(raw, base) })
     }
 
-    /// Opens one with locking transactions.
+    /// Opens a database with locking transactions.
     pub(crate) fn open_locking(
         options: &Options,
         transactions: &TransactionOptions,
@@ -291,7 +291,8 @@ impl Database {
     /// Writes a batch.
     pub(crate) fn write(&self, options: &WriteOptions, batch: &mut WriteBatch) -> Result<()> {
         let (options, batch) = (options.raw.as_ptr(), batch.raw.as_ptr());
-        // SAFETY: database and options are valid, and nobody else uses the batch meanwhile.
+        // SAFETY: database and options are valid, and the batch is not used elsewhere during the
+        // call.
         checked(|error| unsafe {
             match self.raw {
                 Raw::Plain(db) => sys::rocksdb_write(db.as_ptr(), options, batch, error),
@@ -314,7 +315,7 @@ impl Database {
         })
     }
 
-    /// Compacts everything, and waits for it.
+    /// Runs a full compaction, and waits for it.
     pub(crate) fn compact(&self) {
         // SAFETY: the database is valid; null bounds mean the first and the last key.
         unsafe {
@@ -327,7 +328,7 @@ impl Database {
         View::new(self.read_through(), None)
     }
 
-    /// Returns a view of this moment.
+    /// Returns a view of the current state.
     pub(crate) fn snapshot(&self) -> View<'_> {
         // SAFETY: the database is valid, and the view, which releases it, borrows the database.
         let snapshot = unsafe {
@@ -345,8 +346,8 @@ impl Database {
         }
     }
 
-    /// Whatever is not in a transaction is read of a plain database; WritePrepared's own one knows
-    /// what has committed.
+    /// Reads outside transactions use the base database, except with WritePrepared, whose own
+    /// database knows which writes are committed.
     const fn read_through(&self) -> Readable {
         match self.raw {
             Raw::Locking(db, _) => Readable::Locking(db),
@@ -357,7 +358,7 @@ impl Database {
 
 impl Drop for Database {
     fn drop(&mut self) {
-        // SAFETY: views borrow the database, so none is left; each handle is given back once.
+        // SAFETY: views borrow the database, so none is left; each handle is freed once.
         unsafe {
             match self.raw {
                 Raw::Plain(db) => sys::rocksdb_close(db.as_ptr()),
@@ -374,12 +375,12 @@ impl Drop for Database {
     }
 }
 
-/// Bytes of the buffer that a plain database copies values to: above any value's length.
+/// Size of the buffer to which a plain database copies values; larger than any value.
 const BUFFER_BYTES: usize = 256;
 
-/// Reads of a database at one moment, or always at the latest.
+/// Reads of a database at one snapshot, or always at the latest state.
 pub(crate) struct View<'db> {
-    /// Made when it is first asked for. Declared first, because it refers to the options.
+    /// Created on first use. Declared first, because it refers to the options.
     iterator: Option<Iterator<'db>>,
     db: Readable,
     options: ReadOptions,
@@ -401,7 +402,7 @@ impl<'db> View<'db> {
         Self { iterator: None, db, options, snapshot, buffer, borrows: PhantomData }
     }
 
-    /// Reads a value and hands it to `take`.
+    /// Reads a value and passes it to `take`.
     pub(crate) fn get(&mut self, key: &[u8], take: impl FnOnce(Option<&[u8]>)) -> Result<()> {
         match self.db {
             Readable::Plain(db) => self.get_into_buffer(db, key, take),
@@ -496,8 +497,8 @@ impl Drop for View<'_> {
     fn drop(&mut self) {
         self.iterator = None;
         let Some(snapshot) = self.snapshot else { return };
-        // SAFETY: the database is borrowed, so still open; the snapshot came from it, nothing
-        // reads at it any more, and it is released once.
+        // SAFETY: the database is borrowed, so still open; the snapshot came from it, has no
+        // readers left, and is released once.
         unsafe {
             match self.db {
                 Readable::Plain(db) => {
@@ -518,21 +519,21 @@ pub(crate) struct Iterator<'db> {
 }
 
 impl Iterator<'_> {
-    /// Goes to the first key at or above `key`.
+    /// Moves to the first key at or above `key`.
     pub(crate) fn seek(&mut self, key: &[u8]) {
         // SAFETY: the iterator is valid and not shared; the key is read during the call.
         unsafe { sys::rocksdb_iter_seek(self.raw.as_ptr(), chars(key), key.len()) }
     }
 
-    /// Goes to the last key at or below `key`.
+    /// Moves to the last key at or below `key`.
     pub(crate) fn seek_for_prev(&mut self, key: &[u8]) {
         // SAFETY: as in `seek`.
         unsafe { sys::rocksdb_iter_seek_for_prev(self.raw.as_ptr(), chars(key), key.len()) }
     }
 
-    /// Goes to the next key; at the end nothing happens.
+    /// Moves to the next key; no effect at the end.
     pub(crate) fn next(&mut self) {
-        // SAFETY: the iterator is valid and not shared; moving needs one that is at a key.
+        // SAFETY: the iterator is valid and not shared; it is at a key, as the call requires.
         unsafe {
             if sys::rocksdb_iter_valid(self.raw.as_ptr()) != 0 {
                 sys::rocksdb_iter_next(self.raw.as_ptr());
@@ -540,7 +541,7 @@ impl Iterator<'_> {
         }
     }
 
-    /// Goes to the previous key; at the end nothing happens.
+    /// Moves to the previous key; no effect at the end.
     pub(crate) fn prev(&mut self) {
         // SAFETY: as in `next`.
         unsafe {
@@ -550,7 +551,7 @@ impl Iterator<'_> {
         }
     }
 
-    /// Returns key and value, which stay where they are until the iterator moves.
+    /// Returns key and value, which stay valid until the iterator moves.
     pub(crate) fn item(&self) -> Option<(&[u8], &[u8])> {
         // SAFETY: at a key, both slices are valid until the iterator moves, which needs `&mut`.
         unsafe {
@@ -563,7 +564,7 @@ impl Iterator<'_> {
         }
     }
 
-    /// Tells why the iterator ended, where that was an error.
+    /// Returns the error that ended the iterator, if any.
     pub(crate) fn status(&self) -> Result<()> {
         // SAFETY: the iterator is valid.
         checked(|error| unsafe { sys::rocksdb_iter_get_error(self.raw.as_ptr(), error) })
@@ -577,10 +578,10 @@ impl Drop for Iterator<'_> {
     }
 }
 
-/// Who says so.
+/// Prefix of error messages.
 const ERROR_PREFIX: &str = "RocksDB: ";
 
-/// Runs a call that reports errors by a string.
+/// Runs a call that reports errors as a string.
 fn checked<T>(call: impl FnOnce(*mut *mut c_char) -> T) -> Result<T> {
     let mut error: *mut c_char = ptr::null_mut();
     let result = call(&raw mut error);
@@ -595,7 +596,7 @@ fn checked<T>(call: impl FnOnce(*mut *mut c_char) -> T) -> Result<T> {
     }
 }
 
-/// Wraps a pointer that a function without error returned: it is never null.
+/// Wraps a pointer from an infallible function, which is never null.
 fn owned<T>(raw: *mut T) -> NonNull<T> {
     NonNull::new(raw).expect("RocksDB returns an object or an error")
 }
@@ -604,11 +605,11 @@ const fn chars(bytes: &[u8]) -> *const c_char {
     bytes.as_ptr().cast()
 }
 
-/// Makes a slice of what the C layer returned.
+/// Makes a slice of data returned by the C API.
 ///
 /// # Safety
 ///
-/// `data` points to `len` bytes that stay as they are for `'a`.
+/// `data` points to `len` bytes that stay unchanged for `'a`.
 unsafe fn bytes<'a>(data: *const c_char, len: usize) -> &'a [u8] {
     if len == 0 {
         return &[];

@@ -4,13 +4,13 @@
 //! | --- | --- | --- |
 //! | `rocksdb` | `DB` | a batch; groups wait for all their inserts |
 //! | `rocksdb-unordered` | `DB`, `unordered_write` | a batch; snapshots may see it in part |
-//! | `rocksdb-prepared-unordered` | `TransactionDB`, WritePrepared, two write queues, `unordered_write`, no concurrency control | a transaction without conflict check; snapshots hold |
-//! | `rocksdb-committed` | `TransactionDB` as it comes | a transaction that locks its rows |
-//! | `rocksdb-optimistic` | `OptimisticTransactionDB` as it comes | a batch |
+//! | `rocksdb-prepared-unordered` | `TransactionDB`, WritePrepared, two write queues, `unordered_write`, no concurrency control | a transaction without conflict check; snapshots are consistent |
+//! | `rocksdb-committed` | `TransactionDB`, default settings | a transaction that locks its rows |
+//! | `rocksdb-optimistic` | `OptimisticTransactionDB`, default settings | a batch |
 //!
-//! The settings of the third are not in the safe Rust binding; they are in the C layer. A transaction
-//! that reads what it writes (`update`) is without concurrency control in none of them: the last
-//! three have it, by locks taken at the read, or by a check at the commit.
+//! The safe Rust binding lacks the settings of the third engine; the C API has them. A transaction
+//! that reads a row and puts it (`update`) always runs with concurrency control: the last three
+//! engines support it, by locks at the read or by a check at the commit.
 
 mod ffi;
 
@@ -24,7 +24,7 @@ use crate::engine::{
 };
 use crate::settings;
 
-/// In which of its settings it is opened.
+/// Setting of RocksDB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
     Vanilla,
@@ -39,7 +39,7 @@ struct Rocks {
     write_options: WriteOptions,
 }
 
-/// Opens it.
+/// Opens the database.
 pub(crate) fn open(setup: &Setup, mode: Mode) -> Result<Box<dyn Store>> {
     let settings = settings::rocksdb(setup, mode);
     let path = setup.dir.join("data");

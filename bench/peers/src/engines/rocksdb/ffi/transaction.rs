@@ -1,4 +1,4 @@
-//! Transactions of the C layer that find conflicts, by locks or when they commit.
+//! Transactions of the C API that detect conflicts, by locks or at commit.
 
 use std::ptr::{self, NonNull};
 
@@ -8,7 +8,7 @@ use librocksdb_sys as sys;
 use super::{Database, Raw, ReadOptions, WriteOptions, bytes, chars, checked, owned};
 
 handle!(
-    /// `rocksdb::TransactionOptions`.
+    /// Handle of a `rocksdb::TransactionOptions`.
     LockOptions,
     rocksdb_transaction_options_t,
     rocksdb_transaction_options_create,
@@ -17,19 +17,19 @@ handle!(
 setters!(LockOptions { deadlock_detect: bool => rocksdb_transaction_options_set_deadlock_detect, });
 
 handle!(
-    /// `rocksdb::OptimisticTransactionOptions`.
+    /// Handle of a `rocksdb::OptimisticTransactionOptions`.
     OptimisticOptions,
     rocksdb_optimistictransaction_options_t,
     rocksdb_optimistictransaction_options_create,
     rocksdb_optimistictransaction_options_destroy
 );
 
-/// How the statuses begin that say that another transaction was in the way: `Status::Busy`, for a
-/// deadlock too, `Status::TryAgain`, and `Status::TimedOut` of a lock.
+/// Prefixes of the statuses of a conflict: `Status::Busy` (also for a deadlock),
+/// `Status::TryAgain`, and `Status::TimedOut` of a lock.
 const CONFLICTS: [&str; 3] =
     ["Resource busy", "Operation failed. Try again.", "Operation timed out"];
 
-/// A transaction, and after it the next one in the same memory, as its documentation advises.
+/// A transaction, whose memory the next one reuses, as RocksDB's documentation recommends.
 pub(crate) struct Transaction<'db> {
     raw: Option<NonNull<sys::rocksdb_transaction_t>>,
     db: &'db Database,
@@ -40,7 +40,7 @@ pub(crate) struct Transaction<'db> {
 }
 
 impl<'db> Transaction<'db> {
-    /// Makes room for one.
+    /// Creates a handle without a transaction.
     pub(crate) fn new(
         db: &'db Database,
         write_options: &'db WriteOptions,
@@ -56,12 +56,12 @@ impl<'db> Transaction<'db> {
         }
     }
 
-    /// Begins one; the one before has ended.
+    /// Begins a transaction; the previous one must have ended.
     pub(crate) fn begin(&mut self) -> Result<()> {
         let old = self.raw.take().map_or(ptr::null_mut(), NonNull::as_ptr);
         let write_options = self.write_options.raw.as_ptr();
-        // SAFETY: database and options are valid; the old transaction is this handle's own, and
-        // taken over by the call.
+        // SAFETY: database and options are valid; the old transaction belongs to this handle, and
+        // the call takes it over.
         let raw = unsafe {
             match self.db.raw {
                 Raw::Plain(_) => return Err(anyhow!("a plain RocksDB has no transactions")),
@@ -83,8 +83,8 @@ impl<'db> Transaction<'db> {
         Ok(())
     }
 
-    /// Reads a value that nobody else may write before the commit, and hands it to `take`; `None`
-    /// where another transaction is in the way.
+    /// Reads a value, protects it from other writers until the commit, and passes it to `take`;
+    /// `None` on a conflict.
     pub(crate) fn get_for_update<T>(
         &mut self,
         key: &[u8],
@@ -115,7 +115,7 @@ impl<'db> Transaction<'db> {
         }
     }
 
-    /// Puts a value; `None` where another transaction is in the way.
+    /// Puts a value; `None` on a conflict.
     pub(crate) fn put(&mut self, key: &[u8], value: &[u8]) -> Result<Option<()>> {
         let raw = self.raw()?;
         // SAFETY: the transaction is valid and not shared; key and value are copied, and their
@@ -133,14 +133,14 @@ impl<'db> Transaction<'db> {
         })
     }
 
-    /// Commits; `None` where another transaction was in the way.
+    /// Commits; `None` on a conflict.
     pub(crate) fn commit(&mut self) -> Result<Option<()>> {
         let raw = self.raw()?;
         // SAFETY: the transaction is valid and not shared.
         attempted(|error| unsafe { sys::rocksdb_transaction_commit(raw, error) })
     }
 
-    /// Gives up what was begun.
+    /// Rolls the transaction back.
     pub(crate) fn roll_back(&mut self) -> Result<()> {
         let raw = self.raw()?;
         // SAFETY: the transaction is valid and not shared.
@@ -161,7 +161,7 @@ impl Drop for Transaction<'_> {
     }
 }
 
-/// Runs a call that fails with a conflict where another transaction is in its way: `None` then.
+/// Runs a call; returns `None` if it fails with a conflict.
 fn attempted<T>(call: impl FnOnce(*mut *mut std::ffi::c_char) -> T) -> Result<Option<T>> {
     match checked(call) {
         Ok(result) => Ok(Some(result)),
