@@ -148,7 +148,7 @@ pub trait Backend: Send + Sync + 'static {
         Vec::new()
     }
 
-    /// Returns the admission, of which the server shows what it refused.
+    /// Returns the admission control, whose refusals the server reports.
     fn admission(&self) -> Option<&Admission> {
         None
     }

@@ -30,7 +30,7 @@ const PORT: u16 = 9042;
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Bottleneck {
-    /// The server.
+    /// Address of the server.
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:9042")]
     at: String,
     /// The user, if the server has users.

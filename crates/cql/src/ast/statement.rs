@@ -43,7 +43,7 @@ pub enum Statement {
     Describe(Describe),
     /// A statement about service levels.
     Level(LevelStatement),
-    /// `SHOW BOTTLENECK`.
+    /// The statement `SHOW BOTTLENECK`.
     ShowBottleneck,
     /// A statement of CQL that is not built yet.
     Unsupported(Unsupported),
