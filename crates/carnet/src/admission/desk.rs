@@ -1,4 +1,4 @@
-//! A gate with a lock around it, and those that wait at it.
+//! Driver of a gate: its lock, its waiting statements and its ticker.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -18,16 +18,16 @@ use super::sync::{Mutex, MutexGuard};
 use super::{Arrived, Class, Figures, refusal};
 use crate::diagnosis::{Diagnosis, Ended, Waits, Why, nanos};
 
-/// How often the queue is looked at while nothing arrives and nothing ends.
+/// Interval at which the queue is checked without arrivals and ends of statements.
 const TICK: Duration = Duration::from_millis(10);
 
-/// The admission of one class.
+/// Admission control of one class.
 pub(super) struct Desk {
     class: Class,
     clock: Arc<dyn Clock>,
     state: Mutex<State>,
     signal: Signal,
-    /// Processor time is counted: a statement without any has used none.
+    /// Whether processor time is counted; then a statement without any has used none.
     is_metered: AtomicBool,
     diagnosis: Arc<Diagnosis>,
 }
@@ -36,21 +36,21 @@ struct State {
     gate: Gate,
     places: HashMap<Ticket, At>,
     figures: BTreeMap<LevelId, Named>,
-    /// The ticker sleeps until it is rung.
+    /// Whether the ticker sleeps until its signal.
     ticker_sleeps: bool,
 }
 
-/// The figures of a level.
+/// Figures of a level, with its name.
 struct Named {
     level: Arc<str>,
     figures: Figures,
 }
 
-/// Where a statement stands.
+/// State of a statement at the gate.
 struct At {
     arrived: Moment,
     outcome: Option<Result<Pass, Shed>>,
-    /// When it was decided; until then, when it arrived.
+    /// Time of the decision; the arrival time until then.
     decided: Moment,
     waker: Option<Waker>,
 }
@@ -76,7 +76,7 @@ impl Desk {
             is_metered: AtomicBool::new(false),
             diagnosis: Arc::clone(diagnosis),
         });
-        // It ends by itself once the desk is dropped.
+        // The ticker ends once the desk is dropped.
         let ticker = Ticker(Arc::downgrade(&desk));
         drop(spawn.spawn("carnet-gate", desk.signal.clone(), Box::new(ticker)));
         desk
@@ -121,7 +121,7 @@ impl Desk {
         arrived
     }
 
-    /// Returns the figures of each level, with its name.
+    /// Returns the figures of each level with its name.
     pub(super) fn figures(&self) -> Vec<(Arc<str>, Figures)> {
         let state = self.lock();
         let of_level = |(id, named): (&LevelId, &Named)| {
@@ -161,7 +161,7 @@ impl Desk {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes the gate, and wakes those about whom it decides.
+    /// Changes the gate, and wakes the statements that it decided on.
     fn step(&self, change: impl FnOnce(&mut Gate, Moment, &mut Vec<Decision>)) {
         let now = self.clock.now();
         let mut decisions = Vec::new();
@@ -190,7 +190,7 @@ impl Desk {
         if let Some(at) = &at {
             self.gave_up(level.as_ref(), at.arrived);
         }
-        // Outside of the lock, like every waker: it may be the last to hold a task.
+        // Outside the lock, like every waker: dropping this one may drop the last handle of a task.
         if let Some(At { outcome: Some(Ok(pass)), .. }) = at {
             self.step(|gate, now, decisions| gate.give_back(pass, now, decisions));
         }
@@ -248,30 +248,30 @@ impl Drop for Desk {
     }
 }
 
-/// The right to run, given back when it is dropped.
+/// The right to run, released on drop.
 #[must_use = "it is given back when it is dropped"]
 pub struct Permit {
     desk: Arc<Desk>,
     pass: Pass,
     admitted: Moment,
-    /// Time that it was paused, in nanoseconds.
+    /// Total time of its pauses, in nanoseconds.
     paused: AtomicU64,
-    /// Processor time that it used, in nanoseconds.
+    /// Processor time of the statement, in nanoseconds.
     processor: AtomicU64,
     waits: Waits,
-    /// Its client gets an answer, in time.
+    /// Whether the statement was answered in time.
     is_of_use: AtomicBool,
 }
 
 impl Permit {
-    /// Lets another statement run while this one waits for something else than the processor or the
-    /// disk. It goes on without waiting once the guard is dropped.
+    /// Frees the slot while the statement waits for something other than the processor or the disk.
+    /// When the guard is dropped, the statement resumes without waiting.
     pub fn pause(&self) -> Paused<'_> {
         self.desk.step(|gate, now, decisions| gate.pause(self.pass, now, decisions));
         Paused { permit: self, since: self.desk.clock.now() }
     }
 
-    /// Returns the level of the statement, and its shares.
+    /// Returns the level of the statement with the level's shares.
     #[must_use]
     pub fn level(&self) -> (LevelId, u32) {
         let level = self.pass.lane.level;
@@ -284,30 +284,31 @@ impl Permit {
         self.desk.class
     }
 
-    /// Returns how the statement is treated under overload.
+    /// Returns the handling of the statement under overload.
     #[must_use]
     pub const fn workload(&self) -> Workload {
         self.pass.lane.workload
     }
 
-    /// Returns what the statement waits for. It is added to the [`Diagnosis`] when the permit is given back.
+    /// Returns the waits of the statement. They are added to the [`Diagnosis`] when the permit is
+    /// released.
     #[must_use]
     pub const fn waits(&self) -> &Waits {
         &self.waits
     }
 
-    /// Counts the time since the admission as waiting for a thread: the statement begins to run.
+    /// Counts the time since the admission as a wait for a thread: the statement begins to run.
     pub fn begin(&self) {
         self.waits.add(Why::Cpu, self.desk.clock.now().since(self.admitted));
     }
 
-    /// Waits for something, and counts the time unless it is there at once: for `why`, or for what
-    /// lower layers [note](carnet_base::wait_note) while it is pending.
+    /// Awaits a future, and counts the time unless it is ready at once: for `why`, or for the
+    /// reason that lower layers [note](carnet_base::wait_note) while it is pending.
     pub async fn wait_for<F: Future>(&self, why: Why, future: F) -> F::Output {
         let mut future = pin!(future);
         let mut waiting = Counting { permit: self, why, since: None };
         poll_fn(|context| {
-            // Another future may have left one.
+            // Discard a note that another future has left.
             let _ = take_wait_note();
             let polled = future.as_mut().poll(context);
             if polled.is_pending() {
@@ -318,13 +319,14 @@ impl Permit {
         .await
     }
 
-    /// Takes that the statement was answered in time. What a statement used that was not is wasted.
+    /// Records that the statement was answered in time. Processor time of other statements is
+    /// wasted.
     pub fn answered(&self) {
         // Relaxed: the flag guards no other memory.
         self.is_of_use.store(true, Ordering::Relaxed);
     }
 
-    /// Takes that the statement is refused, as there is no memory for its answer.
+    /// Records that the statement is refused because no memory is left for its answer.
     pub fn refused_for_memory(&self) {
         let mut state = self.desk.lock();
         if let Some(named) = state.figures.get_mut(&self.pass.lane.level) {
@@ -334,12 +336,12 @@ impl Permit {
         self.desk.diagnosis.complain("was refused", self.desk.clock.now());
     }
 
-    /// Takes that the statement has timed out.
+    /// Records that the statement has timed out.
     pub fn timed_out(&self) {
         self.desk.diagnosis.complain("timed out", self.desk.clock.now());
     }
 
-    /// Adds what the statement waited for to the diagnosis.
+    /// Adds the waits of the statement to the diagnosis.
     fn diagnose(&self) {
         let (desk, now) = (&self.desk, self.desk.clock.now());
         let processor = Duration::from_nanos(self.processor.load(Ordering::Relaxed));
@@ -356,8 +358,8 @@ impl Permit {
         }
     }
 
-    /// Counts processor time that the statement used. Its level is charged for it at the end; where
-    /// no statement of the class ever counts, for the time from the admission.
+    /// Counts processor time of the statement, which is charged to its level at the end. If no
+    /// statement of the class counts any, the time since the admission is charged.
     pub fn count_processor(&self, time: Duration) {
         // Relaxed: neither guards other memory. Written once, so that its cache line stays shared.
         if !self.desk.is_metered.load(Ordering::Relaxed) {
@@ -367,7 +369,7 @@ impl Permit {
     }
 }
 
-/// A wait that ends when this is dropped.
+/// A wait that is counted when this is dropped.
 struct Counting<'p> {
     permit: &'p Permit,
     why: Why,
@@ -375,7 +377,7 @@ struct Counting<'p> {
 }
 
 impl Counting<'_> {
-    /// Counts the time from now on for a reason.
+    /// Counts the time from now on as a wait for a reason.
     fn wait(&mut self, why: Why) {
         if self.since.is_some() && self.why == why {
             return;
@@ -407,7 +409,8 @@ impl Drop for Permit {
             let paused = Duration::from_nanos(self.paused.load(Ordering::Relaxed));
             let took = now.since(self.admitted).saturating_sub(paused);
             let processor = Duration::from_nanos(self.processor.load(Ordering::Relaxed));
-            // One that was cancelled before it ran has waited for long and used nothing.
+            // A statement that was cancelled before it ran may have waited long, but has used no
+            // processor.
             let is_metered = self.desk.is_metered.load(Ordering::Relaxed);
             let cost = if is_metered { processor } else { took };
             gate.done(self.pass, took, cost, now, decisions);
@@ -421,7 +424,7 @@ impl fmt::Debug for Permit {
     }
 }
 
-/// A permit that does not count meanwhile.
+/// A paused permit.
 #[must_use = "the statement runs again when it is dropped"]
 pub struct Paused<'p> {
     permit: &'p Permit,
@@ -438,7 +441,7 @@ impl Drop for Paused<'_> {
     }
 }
 
-/// A place in the queue. Dropping it gives it up.
+/// A place in the queue, given up on drop.
 pub struct Place {
     desk: Arc<Desk>,
     /// `None` once it is decided.
@@ -447,8 +450,8 @@ pub struct Place {
 }
 
 impl Place {
-    /// Returns `true` for a batch statement that waits among too many: its client should not be read
-    /// any further meanwhile.
+    /// Returns `true` for a throttled batch statement: the server should not read from its client
+    /// while it waits.
     #[must_use]
     pub const fn is_throttled(&self) -> bool {
         self.is_throttled
@@ -499,7 +502,7 @@ impl Drop for Place {
     }
 }
 
-/// Looks at the queue while it is not empty.
+/// Checks the queue periodically while it is not empty.
 struct Ticker(Weak<Desk>);
 
 impl Worker for Ticker {

@@ -1,10 +1,10 @@
-//! Which requests run, which wait, and which are refused.
+//! Admission gate: decides which requests run, which wait, and which are refused.
 //!
 //! # The problem
 //!
-//! A server that starts whatever arrives answers nothing in time once more arrives than it can do:
-//! each request gets a smaller part of the processor, all of them end late, their clients have
-//! gone, and what they asked for is done nevertheless. Below a limit on what runs at a time, the work
+//! A server that starts every request on arrival misses all deadlines once the load exceeds its
+//! capacity: each request gets a smaller part of the processor and ends late. Its client has given
+//! up, but the server does the work all the same. With a limit on concurrent requests, the work
 //! that is done is done in time.
 //!
 //! # The gate
@@ -12,39 +12,41 @@
 //! ```text
 //!                ┌──── lane: bounded in number and bytes ─────┐
 //!  arrive ──────▶│ newest                              oldest │──┐
-//!     │ of its   └────────────────────────────────────────┬───┘  │ the level that has used
-//!     │ level and                                         │      ▼ least for its shares
+//!     │ of its   └────────────────────────────────────────┬───┘  │ the level with the least
+//!     │ level and                                         │      ▼ used time for its shares
 //!     │ workload ▶ … one lane for each …                  │  ──▶ running: bounded in number
-//!     ▼ overloaded, and the lane is long enough           ▼ overloaded, and waited too long
+//!     ▼ overloaded, and the lane is too long              ▼ overloaded, and waited too long
 //!  refused                                              refused
 //! ```
 //!
-//! * **In order.** Requests of a lane wait in the order of their arrival. While the lane has room none
-//!   is refused, however long it waits: clients that wait for their answers only wait longer.
-//! * **Overloaded.** Once a lane of interactive requests is full more arrives than can be done, and every
-//!   request that waited in such a lane would be late. From then on a request is refused on its arrival,
-//!   which costs least, if it would wait for [`GateLimits::shed_after`]; the lane stays as short as
-//!   that. What has waited for so long nevertheless is refused as well. This ends when the lane is empty.
-//! * **Throttled.** Batch requests are not refused for being many: they wait, and their clients are not
-//!   read any further. Those that would have been refused are counted. Batch requests take half of the
-//!   places at most, so that interactive ones do not wait for the end of a long one.
-//! * **Shares.** Among levels that wait the one comes next that has used least processor time for its
-//!   shares ([`Accounts`]). Within a level interactive requests come first, except that each
-//!   twentieth place goes to a batch request.
-//! * **Deadlines.** A request whose deadline comes before it would be done, by what requests of its lane
-//!   took on average, is refused at once: on arrival, or when its turn comes.
+//! * **Order.** Requests of a lane wait in order of arrival. While the lane has room no request is
+//!   refused, however long it waits: closed-loop clients only wait longer.
+//! * **Overload.** A lane of interactive requests that is full is overloaded: a request that waited
+//!   in a full lane would be late. Then a new request is refused on arrival, which is the cheapest
+//!   point, if it would wait for [`GateLimits::shed_after`] or longer; so the lane stays that
+//!   short. Requests that have already waited that time are refused too. The overload ends when the
+//!   lane is empty.
+//! * **Throttling.** Batch requests are not refused because of their number: they wait, and the
+//!   server stops reading from their clients. Requests that would have been refused are counted.
+//!   Batch requests take at most half of the running slots, so that interactive ones do not wait
+//!   for long batch work.
+//! * **Shares.** Among waiting levels, the one with the least processor time for its shares is next
+//!   ([`Accounts`]). Within a level interactive requests come first, except that each twentieth
+//!   slot goes to a batch request.
+//! * **Deadlines.** A request is refused if its deadline comes before its expected end, estimated
+//!   from the average time of its lane: on arrival, or when its turn comes.
 //!
-//! Deliberately absent: serving the newest first under overload. It answers as many in time, but each
-//! request joins the lane and is refused from its other end, which costs several times as much as
-//! a refusal on arrival.
+//! Deliberately absent: LIFO order under overload. It completes as many requests in time, but each
+//! request joins the lane and is refused from its other end, which costs several times as much as a
+//! refusal on arrival.
 //!
-//! A gate is a pure structure: it is told the time, and what it decides its driver does.
+//! A gate is a pure structure: the time is an argument, and its driver carries out its decisions.
 //!
 //! # Invariants
 //!
 //! * Each request that arrived is admitted or refused exactly once, unless it is cancelled.
-//! * While a request waits, as many run as may.
-//! * At most `running_max` run, but for those that resumed after a pause.
+//! * While a request waits, all slots that it may use are taken.
+//! * At most `running_max` requests run, not counting resumed ones after a pause.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -56,25 +58,25 @@ use super::level::{LevelId, LevelLimits, SHARES_DEFAULT, Workload};
 use super::request::{Arrival, Arriving, Decision, GateLimits, LaneId, Pass, Reason, Shed, Ticket};
 use super::shares::Accounts;
 
-/// Shortest and longest time after which a refused request is told to come again.
+/// Bounds of the retry delay of a refused request.
 const RETRY_MIN: Duration = Duration::from_millis(10);
 const RETRY_MAX: Duration = Duration::from_secs(2);
-/// Of so many requests of a level one is a batch request, where both wait.
+/// Interval of admissions of a level after which a batch request comes before interactive ones.
 const BATCH_EVERY: u64 = 20;
-/// Levels that a gate remembers; those of which no request runs or waits are forgotten beyond.
+/// Number of levels above which a gate forgets levels without running or waiting requests.
 const LEVELS_MAX: usize = 64;
 
 #[derive(Debug)]
 struct LevelState {
     limits: LevelLimits,
     running: usize,
-    /// Requests that were admitted and have not ended, paused ones included.
+    /// Requests that were admitted and have not ended, including paused ones.
     held: usize,
     admitted: u64,
     lanes: [Lane; Workload::ALL.len()],
 }
 
-/// The gate. See the module's essay.
+/// Admission gate. See the module documentation.
 #[derive(Debug)]
 pub struct Gate {
     limits: GateLimits,
@@ -87,7 +89,7 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// Makes a gate at which no request runs or waits.
+    /// Makes a gate without requests.
     #[must_use]
     pub fn new(limits: GateLimits) -> Self {
         let limits = GateLimits { running_max: limits.running_max.max(1), ..limits };
@@ -102,7 +104,7 @@ impl Gate {
         }
     }
 
-    /// Takes a request. Requests that are refused for it go to `decisions`.
+    /// Decides on a new request. Requests that are refused to make room for it go to `decisions`.
     pub fn arrive(
         &mut self,
         request: Arriving,
@@ -141,7 +143,7 @@ impl Gate {
         }
     }
 
-    /// Takes the end of a request that ran: how long it did, and the processor time that it used.
+    /// Ends a running request, given its duration and its processor time.
     pub fn done(
         &mut self,
         pass: Pass,
@@ -159,32 +161,32 @@ impl Gate {
         self.pause(pass, now, decisions);
     }
 
-    /// Takes the end of a request that was admitted and never ran.
+    /// Ends a request that was admitted but never ran.
     pub fn give_back(&mut self, pass: Pass, now: Moment, decisions: &mut Vec<Decision>) {
         self.accounts.give_back(pass.lane.level, pass.charged);
         self.level_mut(pass.lane.level).held -= 1;
         self.pause(pass, now, decisions);
     }
 
-    /// Takes that a request which runs waits for something other than the processor and the disk: it
-    /// does not count until [`Gate::resume`].
+    /// Pauses a running request that waits for something other than the processor and the disk: it
+    /// does not count as running until [`Gate::resume`].
     pub fn pause(&mut self, pass: Pass, now: Moment, decisions: &mut Vec<Decision>) {
         self.count_running(pass.lane, |running| *running -= 1);
         self.next(now, decisions);
     }
 
-    /// Takes that a paused request runs again. It does not wait: others may be waiting for it.
+    /// Resumes a paused request at once, because other requests may be waiting for it.
     pub fn resume(&mut self, pass: Pass) {
         self.count_running(pass.lane, |running| *running += 1);
     }
 
-    /// Takes a request out of its lane, because its caller gave it up. Returns `true` if it waited.
+    /// Removes a cancelled request from its lane. Returns `true` if it was waiting.
     pub fn cancel(&mut self, ticket: Ticket) -> bool {
         self.take(ticket).is_some()
     }
 
-    /// Refuses what has waited for too long. It is needed only where nothing arrives and nothing ends
-    /// for long: both look as well.
+    /// Refuses requests that have waited too long. Arrivals and ends of requests do this too; the
+    /// tick covers periods without either.
     pub fn tick(&mut self, now: Moment, decisions: &mut Vec<Decision>) {
         let busy: Vec<LaneId> =
             self.lanes().filter(|(_, lane)| lane.len() > 0).map(|(id, _)| id).collect();
@@ -192,19 +194,19 @@ impl Gate {
         self.next(now, decisions);
     }
 
-    /// Returns how many requests run.
+    /// Returns the number of running requests.
     #[must_use]
     pub const fn running(&self) -> usize {
         self.running
     }
 
-    /// Returns how many requests wait.
+    /// Returns the number of waiting requests.
     #[must_use]
     pub const fn waiting(&self) -> usize {
         self.waiting
     }
 
-    /// Returns how many requests of a level run, and how many wait.
+    /// Returns the numbers of running and of waiting requests of a level.
     #[must_use]
     pub fn of_level(&self, level: LevelId) -> (usize, usize) {
         self.levels
@@ -218,7 +220,7 @@ impl Gate {
         self.levels.get(&level).map_or(SHARES_DEFAULT, |state| state.limits.shares)
     }
 
-    /// Returns `true` while requests are refused that would wait for too long.
+    /// Returns `true` while any lane is overloaded.
     #[must_use]
     pub fn is_overloaded(&self) -> bool {
         self.waiting > 0 && self.lanes().any(|(_, lane)| lane.is_overloaded)
@@ -253,7 +255,7 @@ impl Gate {
         }
     }
 
-    /// Admits requests while there is room for them.
+    /// Admits waiting requests while slots are free.
     fn next(&mut self, now: Moment, decisions: &mut Vec<Decision>) {
         while self.waiting > 0 && self.running < self.limits.running_max {
             let Some(id) = self.next_lane() else { return };
@@ -315,8 +317,8 @@ impl Gate {
         change(&mut state.lanes[id.workload as usize].running);
     }
 
-    /// Refuses, while overloaded, what has waited for too long; and always what waits beyond its
-    /// deadline and is the oldest.
+    /// Refuses requests at the head of a lane that have waited too long while overloaded, or that
+    /// have passed their deadline.
     fn refuse_old(&mut self, id: LaneId, now: Moment, decisions: &mut Vec<Decision>) {
         let shed_after = self.shed_after(id.level);
         loop {
@@ -333,8 +335,8 @@ impl Gate {
         }
     }
 
-    /// Refuses the oldest requests of a lane until there is room for one more of `bytes` bytes. A batch
-    /// request makes no room. Returns `false` if there is none.
+    /// Refuses the oldest requests of a lane until it has room for another one of `bytes` bytes.
+    /// Returns `false` if it has no room; a batch request never makes room.
     fn make_room(
         &mut self,
         id: LaneId,
@@ -349,7 +351,7 @@ impl Gate {
         while self.lane(id).len() >= self.queue_max(id.level) || !self.has_room(id.level, bytes) {
             let Some((number, _)) = self.lane(id).oldest() else { return false };
             self.refuse(Ticket { number, lane: id }, Reason::Overloaded, now, decisions);
-            // It ends with an empty lane, and this one is not empty for long.
+            // The overload ends with an empty lane, but this lane gets the new request.
             self.lane_mut(id).is_overloaded = true;
         }
         true
@@ -374,13 +376,13 @@ impl Gate {
         Some(waiting)
     }
 
-    /// Returns `true` if another request of a lane may run now.
+    /// Returns `true` if a slot is free for another request of a lane.
     fn may_run(&self, id: LaneId) -> bool {
         self.running < self.limits.running_max
             && has_place(&self.limits, &self.levels[&id.level], self.batch_running, id.workload)
     }
 
-    /// Returns `true` if a request of another lane waits that may run now: it came first.
+    /// Returns `true` if a request of another lane is waiting for a slot that it may use now.
     fn others_wait(&self, id: LaneId) -> bool {
         self.waiting > 0
             && self
@@ -388,7 +390,7 @@ impl Gate {
                 .any(|(other, lane)| other != id && lane.len() > 0 && self.may_run(other))
     }
 
-    /// Returns `true` if requests of a level that wait may have `bytes` more bytes.
+    /// Returns `true` if the waiting requests of a level may grow by `bytes` bytes.
     fn has_room(&self, level: LevelId, bytes: usize) -> bool {
         let half = self.limits.queue_bytes_max / 2;
         let shares: u64 = self.levels.values().map(|state| u64::from(state.limits.shares)).sum();
@@ -396,7 +398,7 @@ impl Gate {
             let part = half as u64 * u64::from(state.limits.shares) / shares.max(1);
             usize::try_from(part).unwrap_or(half)
         };
-        // What levels hold beyond their own part comes out of the common half.
+        // Bytes of levels beyond their own part come out of the common half.
         let common: usize = self
             .levels
             .iter()
@@ -446,8 +448,7 @@ impl Gate {
     }
 }
 
-/// Returns `true` if a level may have one more request running, as far as its own limits go and those of
-/// batch requests.
+/// Returns `true` if the limits of a level and of batch requests permit one more running request.
 fn has_place(
     limits: &GateLimits,
     state: &LevelState,

@@ -37,7 +37,7 @@ fn pass(arrival: Arrival) -> Pass {
     pass
 }
 
-/// Ends a request of the lane that all tests use which name none.
+/// Ends a request of the default lane of these tests.
 fn end(gate: &mut Gate, took: u64, millis: u64, decisions: &mut Vec<Decision>) {
     let (pass, took) = (Pass { lane: LEVEL, charged: Duration::ZERO }, Duration::from_millis(took));
     gate.done(pass, took, took, at(millis), decisions);
@@ -62,7 +62,7 @@ fn done(gate: &mut Gate, millis: u64) -> Vec<Decision> {
     decisions
 }
 
-/// A gate that has two requests running.
+/// Makes a gate with two running requests.
 fn busy() -> Gate {
     let mut gate = Gate::new(LIMITS);
     for _ in 0..2 {
@@ -76,16 +76,16 @@ fn queue_with_room_is_served_in_order() {
     let mut gate = busy();
     let first = ticket(arrive(&mut gate, 0).0);
     let second = ticket(arrive(&mut gate, 1).0);
-    // Nothing is refused, however long it waits.
+    // No request is refused, however long it waits.
     assert_eq!(admitted(&done(&mut gate, 9_000)), [first]);
     assert_eq!(admitted(&done(&mut gate, 9_001)), [second]);
     assert_eq!(done(&mut gate, 9_002), []);
     assert_eq!((gate.running(), gate.waiting()), (1, 0));
 }
 
-/// Two places, each taken for 40 ms: a request is admitted each 20 ms.
+/// Two slots, each taken for 40 ms: a request is admitted every 20 ms.
 #[test]
-fn full_queue_refuses_what_would_be_late() {
+fn full_queue_refuses_late_requests() {
     let mut gate = busy();
     let tickets: Vec<_> = (0..4).map(|_| ticket(arrive(&mut gate, 0).0)).collect();
     assert_eq!(admitted(&done(&mut gate, 20)), tickets[..1]);
@@ -99,7 +99,7 @@ fn full_queue_refuses_what_would_be_late() {
     assert!(refused(arrive(&mut gate, 31)), "four wait before it, for 20 ms each");
     assert_eq!(admitted(&done(&mut gate, 40)), [tickets[2]]);
     assert!(refused(arrive(&mut gate, 41)), "three wait before it");
-    // The oldest has waited for 50 ms. The one behind it is admitted.
+    // The oldest has waited for 50 ms. The next one is admitted.
     let decisions = done(&mut gate, 60);
     assert!(matches!(decisions[0], Decision::Shed(refused, _) if refused == tickets[3]));
     admitted(&decisions[1..]);
@@ -111,7 +111,7 @@ fn full_queue_refuses_what_would_be_late() {
 }
 
 #[test]
-fn tick_refuses_where_nothing_ends() {
+fn tick_refuses_without_other_events() {
     let mut gate = busy();
     (0..5).for_each(|_| drop(arrive(&mut gate, 0)));
     let mut decisions = Vec::new();
@@ -122,7 +122,7 @@ fn tick_refuses_where_nothing_ends() {
 }
 
 #[test]
-fn bytes_that_wait_are_bounded() {
+fn waiting_bytes_are_bounded() {
     let mut gate = busy();
     let mut decisions = Vec::new();
     let first = ticket(gate.arrive(request(600, None), at(0), &mut decisions));
@@ -264,7 +264,7 @@ fn batch_requests_wait_and_are_not_refused() {
 }
 
 #[test]
-fn batch_requests_get_a_part_beside_interactive_ones() {
+fn batch_requests_get_a_part_of_slots() {
     let mut gate = Gate::new(GateLimits { queue_max: 10_000, queue_bytes_max: 1 << 20, ..LIMITS });
     let batch = Arriving { workload: Workload::Batch, ..request(1, None) };
     let mut running = Vec::new();
@@ -289,7 +289,8 @@ fn batch_requests_get_a_part_beside_interactive_ones() {
     assert!((8..=12).contains(&batches), "{batches} of 200");
 }
 
-/// Both levels ask for more than can be done; requests of the second take four times as long.
+/// Both levels request more than the capacity; requests of the second level take four times as
+/// long.
 #[test]
 fn levels_share_processor_time_by_their_shares() {
     for seed in 0..20 {
@@ -332,7 +333,7 @@ fn levels_share_processor_time_by_their_shares() {
 }
 
 #[test]
-fn level_has_limits_of_its_own() {
+fn level_has_its_own_limits() {
     let mut gate = Gate::new(GateLimits { running_max: 8, ..LIMITS });
     let limits = LevelLimits { running_max: Some(1), queue_max: Some(2), ..LevelLimits::default() };
     let level = Arriving { level: LevelId(7), limits, ..request(1, None) };
@@ -344,7 +345,7 @@ fn level_has_limits_of_its_own() {
     ticket(gate.arrive(level, at(0), &mut decisions));
     assert!(matches!(decisions.pop(), Some(Decision::Shed(oldest, _)) if oldest == second));
     pass(arrive(&mut gate, 0).0);
-    // The limits that the last request named hold.
+    // The limits of the last request apply.
     let limits = LevelLimits { running_max: Some(3), ..limits };
     ticket(gate.arrive(Arriving { limits, ..level }, at(1), &mut decisions));
     decisions.clear();
@@ -353,7 +354,7 @@ fn level_has_limits_of_its_own() {
 }
 
 #[test]
-fn idle_levels_are_forgotten_beyond_a_number() {
+fn number_of_idle_levels_is_bounded() {
     let mut gate = Gate::new(LIMITS);
     let mut decisions = Vec::new();
     for id in 0..1_000 {
@@ -364,18 +365,18 @@ fn idle_levels_are_forgotten_beyond_a_number() {
     assert!(gate.levels.len() <= LEVELS_MAX);
 }
 
-/// A server of eight places, each of which takes 1 ms for a request: 8,000 a second.
+/// A server with eight slots, each of which takes 1 ms per request: 8,000 requests per second.
 struct Load {
     gate: Gate,
     rng: SeededRng,
-    /// In microseconds: when each request that runs ends, and when it arrived.
+    /// End and arrival times of running requests, in microseconds.
     running: BTreeSet<(u64, u64, u64)>,
     passes: BTreeMap<u64, Pass>,
     arrived: BTreeMap<Ticket, u64>,
     id: u64,
-    /// An answer is good within this time, in microseconds.
+    /// Maximum latency of a good answer, in microseconds.
     good_micros: u64,
-    /// Good answers, by second of their arrival.
+    /// Number of good answers by the second of their arrival.
     good: Vec<u32>,
     shed: u32,
     late: u32,
@@ -432,7 +433,7 @@ impl Load {
         self.decide(now, decisions);
     }
 
-    /// Ends what ends before a moment; returns when something ends next.
+    /// Ends all requests that end before a moment; returns when the next one ends.
     fn end_until(&mut self, until: u64, mut again: impl FnMut(&mut Self, u64)) {
         while let Some(&(ends, arrived, id)) = self.running.first().filter(|run| run.0 <= until) {
             self.running.remove(&(ends, arrived, id));
@@ -458,12 +459,12 @@ const SERVER: GateLimits = GateLimits {
     shed_after: Duration::from_millis(50),
 };
 
-/// Open loop: twice, five and ten times as much as can be done, for six seconds, and then less.
+/// Open loop: two, five and ten times the capacity for six seconds, and then less.
 #[test]
 fn goodput_stays_at_its_peak_under_overload() {
     for factor in [2, 5, 10] {
-        // What waits for 50 ms is refused, and a request takes at most 1.5. With a queue that is only
-        // bounded by its number they would wait for 60 at twice the load.
+        // Requests that waited for 50 ms are refused, and a request takes at most 1.5 ms. A queue
+        // bounded only by number would make them wait for 60 ms at twice the capacity.
         let mut load = Load::new(SERVER, 55_000);
         let mut now = 0;
         while now < 9_000_000 {
@@ -481,7 +482,7 @@ fn goodput_stays_at_its_peak_under_overload() {
     }
 }
 
-/// Closed loop: each of 400 clients waits for its answer, on a server that is slow.
+/// Closed loop: each of 400 clients waits for its answer, on a slow server.
 #[test]
 fn clients_that_wait_are_never_refused() {
     let mut load = Load::new(SERVER, 100_000);

@@ -1,11 +1,11 @@
-//! The statements of one level and one workload that wait at a gate.
+//! Waiting statements of one level and workload.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use carnet_base::Moment;
 
-/// Averages forget this part of themselves with each new value.
+/// Weight of the moving averages: a new value counts one part in this number.
 const AVERAGE_OVER: u32 = 32;
 
 /// A moving average of durations. The first value counts in full.
@@ -23,7 +23,7 @@ impl Average {
     }
 }
 
-/// A request that waits.
+/// A waiting request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Waiting {
     pub(super) arrived: Moment,
@@ -31,7 +31,7 @@ pub(super) struct Waiting {
     pub(super) bytes: usize,
 }
 
-/// Requests that wait for each other.
+/// Queue of one level and workload.
 #[derive(Debug, Default)]
 pub(super) struct Lane {
     queue: BTreeMap<u64, Waiting>,
@@ -44,7 +44,8 @@ pub(super) struct Lane {
     pub(super) cost: Average,
     /// Average time between two admissions while requests wait.
     interval: Average,
-    /// When the last request was admitted, or the first one came to wait. `None` while none waits.
+    /// Time of the last admission, or of the first arrival in an empty queue. `None` while it is
+    /// empty.
     since: Option<Moment>,
 }
 
@@ -73,7 +74,7 @@ impl Lane {
         Some(waiting)
     }
 
-    /// Takes that a request of the queue has been admitted.
+    /// Removes an admitted request, and updates the average interval.
     pub(super) fn admitted(&mut self, number: u64, now: Moment) {
         if let Some(since) = self.since {
             self.interval.add(now.since(since));
@@ -82,8 +83,8 @@ impl Lane {
         self.take(number);
     }
 
-    /// Returns how long a request that arrives now will wait: as long as those before it take at the
-    /// pace of the last admissions, and no shorter than the oldest has waited already.
+    /// Returns the expected wait of a request that arrives now: the number of requests before it
+    /// times the average interval of admissions, and at least the age of the oldest.
     pub(super) fn expected_wait(&self, now: Moment) -> Duration {
         let Some((_, oldest)) = self.oldest() else { return Duration::ZERO };
         let before = u32::try_from(self.queue.len()).unwrap_or(u32::MAX);

@@ -1,26 +1,26 @@
-//! What a gate knows of a service level.
+//! Service levels as seen by a gate.
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Names a service level at the gates of a process.
+/// Id of a service level at the gates of a process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LevelId(pub u64);
 
-/// Shares of a level that says nothing else.
+/// Default shares of a level.
 pub const SHARES_DEFAULT: u32 = 1_000;
 
-/// How the gates treat the statements of a service level.
+/// Limits of the statements of a service level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LevelLimits {
-    /// Weight among the levels while statements of several of them wait. At least 1.
+    /// Weight relative to other levels while statements of several levels wait. At least 1.
     pub shares: u32,
-    /// Maximum number of its statements of a class that run at a time; `None` for the gate's.
+    /// Maximum number of running statements per class; `None` for the gate's limit.
     pub running_max: Option<usize>,
-    /// Maximum number of its statements of a class that wait; `None` for the gate's.
+    /// Maximum number of waiting statements per class; `None` for the gate's limit.
     pub queue_max: Option<usize>,
-    /// How long one waits at most under overload; `None` for the gate's.
+    /// Maximum wait under overload; `None` for the gate's limit.
     pub shed_after: Option<Duration>,
 }
 
@@ -30,19 +30,19 @@ impl Default for LevelLimits {
     }
 }
 
-/// A service level, as statements name it on their arrival. Limits that changed hold from then on.
+/// Service level of an arriving statement. Changed limits apply from its arrival on.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Level {
-    /// Which one it is.
+    /// Id of the level.
     pub id: LevelId,
-    /// Its name in figures and messages.
+    /// Name in figures and messages.
     pub name: Arc<str>,
-    /// Its limits.
+    /// Limits of the level.
     pub limits: LevelLimits,
 }
 
 impl Default for Level {
-    /// Returns the level of statements for which no other is set.
+    /// Returns the level of statements without another level.
     fn default() -> Self {
         Self { id: LevelId::default(), name: "default".into(), limits: LevelLimits::default() }
     }
@@ -54,17 +54,17 @@ impl fmt::Debug for Level {
     }
 }
 
-/// How statements of a level are treated when more arrive than can be done.
+/// Handling of the statements of a level under overload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Workload {
-    /// They are refused at once: a late answer is worth nothing.
+    /// Statements are refused at once, because a late answer is useless.
     Interactive,
-    /// They wait, and their clients are slowed down: all of them are to be done in the end.
+    /// Statements wait, and their clients are slowed down; all of them run in the end.
     Batch,
 }
 
 impl Workload {
-    /// All of them.
+    /// All workloads, in the order of their lanes.
     pub const ALL: [Self; 2] = [Self::Interactive, Self::Batch];
 
     /// Returns the name in figures and settings.

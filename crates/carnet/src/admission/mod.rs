@@ -1,4 +1,4 @@
-//! Admission: how many statements a process runs at a time, and which it refuses.
+//! Admission control: the number of statements that run at a time, and refusals of further ones.
 //!
 //! ```text
 //!   statement ─ arrive(Request) ─▶ desk of its class: gate ─┬▶ Permit ─ runs ─ drop
@@ -6,17 +6,17 @@
 //!                                                          └▶ Err(Overloaded)
 //! ```
 //!
-//! What may run is decided by a [`Gate`], one for each [`Class`]: writes must not wait behind reads,
-//! nor system queries, without which drivers cannot connect, behind either. A *desk* is the thin part
-//! around a gate: a lock, and what wakes those that wait.
+//! A [`Gate`] decides which statements run, one gate for each [`Class`]: writes must not wait
+//! behind reads. System queries, without which drivers cannot connect, must wait behind neither. A
+//! *desk* is the thin driver of a gate: a lock, and the wakers of waiting statements.
 //!
-//! A statement holds one permit from its admission until it is dropped with the answer. It must not
-//! wait for another permit, nor for its client, while it holds one. A transaction that waits for its
-//! turn at a hot cell [pauses](Permit::pause): others run meanwhile, and among them may be the one
-//! that it waits for.
+//! A statement holds one permit from its admission until it is dropped with its answer. While it
+//! holds a permit, it must not wait for another permit or for its client. A transaction that waits
+//! for its turn at a hot cell [pauses](Permit::pause) the permit: other statements run meanwhile,
+//! possibly the one that it waits for.
 //!
-//! An embedded database has no admission unless [`Builder::admission`](crate::Builder::admission)
-//! asks for it; `carnet serve` always has one.
+//! An embedded database has no admission control unless
+//! [`Builder::admission`](crate::Builder::admission) is set; `carnet serve` always has it.
 
 mod desk;
 mod gate;
@@ -52,12 +52,13 @@ pub enum Class {
     Read,
     /// Statements that may write.
     Write,
-    /// Reads of system tables, changes of the schema, and what else drivers need to connect.
+    /// Reads of system tables, schema changes, and all other statements that drivers need to
+    /// connect.
     System,
 }
 
 impl Class {
-    /// All classes.
+    /// All classes, in the order of their desks.
     pub const ALL: [Self; 3] = [Self::Read, Self::Write, Self::System];
 
     /// Returns the name in metrics and messages.
@@ -71,22 +72,22 @@ impl Class {
     }
 }
 
-/// How much a process runs at a time.
+/// Limits of the statements that run at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AdmissionLimits {
-    /// Limits of statements that read, and, by themselves, of statements that write.
+    /// Limits of read statements, and separately of write statements.
     pub statements: GateLimits,
     /// Limits of [`Class::System`].
     pub system: GateLimits,
 }
 
-/// Statements that run at a time for each processor, by default.
+/// Default number of running statements per class and processor.
 const RUNNING_PER_PROCESSOR: usize = 8;
 
 impl AdmissionLimits {
-    /// Returns the limits of a server on a machine with `processors` processors: 8 statements of a class
-    /// at a time for each of them, 1,000 that wait with 16 MiB, and 50 ms of waiting while
-    /// overloaded.
+    /// Returns the limits of a server on a machine with `processors` processors: 8 running
+    /// statements per class and processor, 1,000 waiting statements with 16 MiB in total, and a
+    /// maximum wait of 50 ms while overloaded.
     #[must_use]
     pub const fn of_server(processors: usize) -> Self {
         let statements = GateLimits {
@@ -95,39 +96,39 @@ impl AdmissionLimits {
             queue_bytes_max: 16 << 20,
             shed_after: Duration::from_millis(50),
         };
-        // Refusing them makes drivers connect again, and ask for more of them.
+        // Refused system queries make drivers reconnect, which causes more of them.
         let system = GateLimits { shed_after: Duration::from_secs(2), ..statements };
         Self { statements, system }
     }
 }
 
-/// The admission of a process.
+/// Admission control of a process.
 pub struct Admission {
     desks: [Arc<Desk>; Class::ALL.len()],
     diagnosis: Arc<Diagnosis>,
 }
 
-/// A statement that arrives.
+/// A statement that asks for admission.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'l> {
-    /// Its service level.
+    /// Service level of the statement.
     pub level: &'l Level,
-    /// Its class.
+    /// Class of the statement.
     pub class: Class,
-    /// How it is treated under overload.
+    /// Handling of the statement under overload.
     pub workload: Workload,
-    /// The bytes of its request.
+    /// Size of the request in bytes.
     pub bytes: usize,
-    /// When it has to be done.
+    /// Deadline of the statement.
     pub deadline: Option<Moment>,
 }
 
-/// A statement that was not refused.
+/// A statement that was not refused on arrival.
 #[must_use = "a statement runs while it holds its permit"]
 pub enum Arrived {
-    /// It runs.
+    /// The statement runs.
     Admitted(Permit),
-    /// It waits.
+    /// The statement waits in the queue.
     Waits(Place),
 }
 
@@ -144,30 +145,30 @@ impl Admission {
         Self { desks: Class::ALL.map(desk), diagnosis }
     }
 
-    /// Returns what statements wait for.
+    /// Returns the diagnosis of the statements' waits.
     #[must_use]
     pub fn diagnosis(&self) -> &Diagnosis {
         &self.diagnosis
     }
 
-    /// Takes a statement.
+    /// Admits, queues or refuses a statement.
     ///
     /// # Errors
     ///
-    /// `Overloaded` where it is refused; nothing was done.
+    /// `Overloaded` if the statement is refused; nothing was done.
     pub fn arrive(&self, request: Request<'_>) -> Result<Arrived> {
         let Request { level, class, workload, bytes, deadline } = request;
         self.desks[class as usize].arrive(level, workload, bytes, deadline)
     }
 
-    /// Returns figures of a class.
+    /// Returns the figures of a class.
     #[must_use]
     pub fn figures(&self, class: Class) -> Figures {
         let levels = self.figures_of_levels(class);
         levels.into_iter().fold(Figures::default(), |sum, (_, figures)| sum.plus(figures))
     }
 
-    /// Returns figures of a class by level, with the level's name.
+    /// Returns the figures of a class by level, with the level's name.
     #[must_use]
     pub fn figures_of_levels(&self, class: Class) -> Vec<(Arc<str>, Figures)> {
         self.desks[class as usize].figures()
@@ -177,21 +178,21 @@ impl Admission {
 /// Figures of a class, or of one level in it, since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Figures {
-    /// Statements that run.
+    /// Number of running statements.
     pub running: usize,
-    /// Statements that wait.
+    /// Number of waiting statements.
     pub waiting: usize,
-    /// Statements that were admitted.
+    /// Number of admitted statements.
     pub admitted: u64,
-    /// Statements that were refused because more arrived than could be done.
+    /// Number of statements refused because of overload.
     pub shed_overloaded: u64,
-    /// Statements that were refused because of their deadline.
+    /// Number of statements refused because of their deadline.
     pub shed_deadline: u64,
-    /// Statements that were refused after their admission, as there was no memory for their answers.
+    /// Number of statements refused after admission, because no memory was left for their answers.
     pub shed_memory: u64,
-    /// Batch statements that waited, and would have been refused as interactive ones.
+    /// Number of batch statements that waited where interactive ones would have been refused.
     pub throttled: u64,
-    /// Time that admitted and refused statements have waited.
+    /// Total wait of admitted and refused statements.
     pub waited: Duration,
 }
 
@@ -210,7 +211,7 @@ impl Figures {
     }
 }
 
-/// Returns the error of a statement that was refused.
+/// Makes the error of a refused statement.
 fn refusal(class: Class, shed: Shed) -> Error {
     let why = match shed.reason {
         Reason::Overloaded => "more arrive than can be done",

@@ -1,5 +1,5 @@
-//! The hand-over of permits, with threads under a scheduler that decides after each step of a lock
-//! which runs next. Built by `--cfg shuttle` only; see CONTRIBUTING.md.
+//! Models of the hand-over of permits, with threads under a scheduler that chooses the next thread
+//! after each step of a lock. Built by `--cfg shuttle` only; see CONTRIBUTING.md.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -15,7 +15,8 @@ use super::desk::Desk;
 use super::{Arrived, Class, GateLimits, Level, Permit, Place, Workload};
 use crate::diagnosis::Diagnosis;
 
-/// Draws `CARNET_SCHEDULES` schedules of each kind, or some, from `CARNET_SEED`, or one.
+/// Runs `CARNET_SCHEDULES` schedules of each kind (500 by default), from `CARNET_SEED` (1 by
+/// default).
 fn explore(model: impl Fn() + Send + Sync + 'static) {
     let number = |name, or| match std::env::var(name) {
         Ok(number) => number.parse().unwrap(),
@@ -35,7 +36,7 @@ fn explore(model: impl Fn() + Send + Sync + 'static) {
     Runner::new(few_changes, config).run(move || model());
 }
 
-/// A clock that stands.
+/// A stopped clock.
 struct Standing;
 
 impl Clock for Standing {
@@ -48,7 +49,7 @@ impl Clock for Standing {
     }
 }
 
-/// Drops workers: no queue is looked at by the clock, which stands.
+/// Drops workers: with a stopped clock no queue needs the ticker.
 struct NoWorkers;
 
 impl Spawn for NoWorkers {
@@ -82,10 +83,10 @@ fn is_empty(desk: &Desk) -> bool {
     desk.figures().iter().all(|(_, figures)| figures.running + figures.waiting == 0)
 }
 
-/// One that waits is dropped while the permit is handed to it: the next one gets it. A permit that is
-/// lost stops the model, since the last one waits for ever.
+/// A waiter is dropped while it receives the permit: the next waiter gets the permit. A lost permit
+/// would stop the model, because the last waiter waits forever.
 #[test]
-fn permit_survives_a_waiter_that_is_dropped() {
+fn permit_survives_a_dropped_waiter() {
     explore(|| {
         let desk = desk(1);
         let permit = admitted(&desk);
@@ -106,7 +107,7 @@ fn permit_survives_a_waiter_that_is_dropped() {
     });
 }
 
-/// Statements arrive, pause and end on several threads; at most two run, and each that waits is woken.
+/// Statements arrive, pause and end on several threads; at most two run, and every waiter is woken.
 #[test]
 fn every_waiter_gets_a_permit() {
     explore(|| {

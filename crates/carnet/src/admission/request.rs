@@ -1,4 +1,4 @@
-//! What a gate is asked, and what it answers.
+//! Requests and decisions of a gate.
 
 use std::time::Duration;
 
@@ -6,96 +6,96 @@ use carnet_base::Moment;
 
 use super::level::{LevelId, LevelLimits, Workload};
 
-/// How much a gate lets through.
+/// Limits of a gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GateLimits {
-    /// Maximum number of requests that run at a time. At least 1.
+    /// Maximum number of running requests. At least 1.
     pub running_max: usize,
-    /// Maximum number of requests of a lane that wait.
+    /// Maximum number of waiting requests per lane.
     pub queue_max: usize,
-    /// Maximum bytes of the requests that wait. Half of it is divided among the levels by their
-    /// shares, the other half is for all.
+    /// Maximum bytes of waiting requests. Half of it is divided among the levels by their shares,
+    /// the other half is common.
     pub queue_bytes_max: usize,
-    /// How long a request waits at most while its lane is overloaded.
+    /// Maximum wait of a request while its lane is overloaded.
     pub shed_after: Duration,
 }
 
-/// A request that arrives.
+/// A request on its arrival.
 #[derive(Clone, Copy, Debug)]
 pub struct Arriving {
-    /// Its level.
+    /// Level of the request.
     pub level: LevelId,
-    /// The limits of the level, which hold from now on.
+    /// Limits of the level, which apply from now on.
     pub limits: LevelLimits,
-    /// How it is treated under overload.
+    /// Handling of the request under overload.
     pub workload: Workload,
-    /// The bytes of the request.
+    /// Size of the request in bytes.
     pub bytes: usize,
-    /// When it has to be done.
+    /// Deadline of the request.
     pub deadline: Option<Moment>,
 }
 
-/// Where requests wait for each other.
+/// Id of a lane, a queue of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LaneId {
-    /// The level of its requests.
+    /// Level of the lane's requests.
     pub level: LevelId,
-    /// The workload of its requests.
+    /// Workload of the lane's requests.
     pub workload: Workload,
 }
 
-/// Names a request at its gate.
+/// Id of a waiting request at its gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket {
     pub(super) number: u64,
     pub(super) lane: LaneId,
 }
 
-/// An admission, to be handed back at its end.
+/// Admission of a request, returned to the gate at its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pass {
-    /// The lane of the request.
+    /// Lane of the request.
     pub lane: LaneId,
-    /// The processor time that its level was charged for it.
+    /// Processor time that was charged to its level in advance.
     pub(super) charged: Duration,
 }
 
-/// Why a request is refused.
+/// Reason of a refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// More arrives than can be done.
+    /// The load exceeds the capacity.
     Overloaded,
-    /// Its deadline comes before it would be done.
+    /// The deadline comes before the expected end of the request.
     Deadline,
 }
 
-/// A refusal.
+/// Refusal of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shed {
-    /// Why.
+    /// Reason of the refusal.
     pub reason: Reason,
-    /// After how long it is worth a try again.
+    /// Delay after which the client should retry.
     pub retry_after: Duration,
 }
 
-/// What becomes of a request on its arrival.
+/// Decision on an arriving request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrival {
-    /// It runs; `Gate::done` is told when it has ended.
+    /// The request runs; call `Gate::done` at its end.
     Admitted(Pass),
-    /// It waits; a [`Decision`] tells what becomes of it, unless it is cancelled.
+    /// The request waits; a [`Decision`] follows unless it is cancelled.
     Queued(Ticket),
-    /// It waits although its lane is full: it would have been refused, if it were interactive.
+    /// The request waits although its lane is full; an interactive one would be refused.
     Throttled(Ticket),
-    /// It is refused.
+    /// The request is refused.
     Shed(Shed),
 }
 
-/// What becomes of a request that waited.
+/// Decision on a waiting request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// It runs.
+    /// The request runs.
     Admit(Ticket, Pass),
-    /// It is refused.
+    /// The request is refused.
     Shed(Ticket, Shed),
 }

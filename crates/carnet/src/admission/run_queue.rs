@@ -1,26 +1,26 @@
-//! Which long statement runs next.
+//! Run queue of long statements: decides which one runs next.
 //!
-//! A statement that takes long runs in turns of a time slice each. As many have a turn at a time as
-//! there are processors; the others wait here:
+//! A long statement runs in turns of one time slice each. The number of concurrent turns is the
+//! number of processors; the other statements wait here:
 //!
 //! ```text
 //!   ask ──▶ a turn is free ──▶ runs one slice ─┬▶ end: it is done, or waits for something else
 //!    │                             ▲            └▶ go on: another turn, or it waits again
 //!    └────▶ waits ─────────────────┘
 //!           level with the least used time for its shares
-//!                    └▶ within it the one that has used least, by band, and each twentieth the oldest
+//!                    └▶ in it the least used band; each twentieth turn the oldest statement
 //! ```
 //!
-//! * Levels share the turns by their shares ([`Accounts`]), in processor time and not in turns.
-//! * Within a level a statement that has used much comes after those that have used little, so that a
-//!   multi-get of some hundred keys does not wait for the counts beside it. Bands keep the order within
-//!   each of them, so that statements of one kind take turns.
-//! * Each twentieth turn of a level is for its oldest statement, so that none starves.
+//! * Levels share the turns by their shares ([`Accounts`]), measured in processor time.
+//! * Within a level a statement that has used little time comes before one that has used much, so
+//!   that a multi-get of some hundred keys does not wait for concurrent counts. Statements of the
+//!   same band take turns.
+//! * Each twentieth turn of a level goes to its oldest statement, so that none starves.
 //!
 //! # Invariants
 //!
-//! * While a statement waits, as many have a turn as may.
-//! * Each turn that was granted is ended exactly once.
+//! * While a statement waits, all turns are taken.
+//! * Each granted turn is ended exactly once.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -30,39 +30,39 @@ use carnet_base::Moment;
 use super::level::LevelId;
 use super::shares::Accounts;
 
-/// Used time at which a statement falls into the next band.
+/// Used time at which a statement moves to the next band.
 const BANDS: [Duration; 3] =
     [Duration::from_millis(1), Duration::from_millis(8), Duration::from_millis(64)];
-/// Of so many turns of a level one is for its oldest statement.
+/// Interval of turns of a level after which its oldest statement comes first.
 const OLDEST_EVERY: u64 = 20;
 
-/// A statement that asks for a turn.
+/// Request of a statement for a turn.
 #[derive(Clone, Copy, Debug)]
 pub struct Asking {
-    /// Its level.
+    /// Level of the statement.
     pub level: LevelId,
-    /// The shares of the level.
+    /// Shares of the level.
     pub shares: u32,
-    /// When it began to run.
+    /// Time at which the statement began to run.
     pub begun: Moment,
-    /// The processor time that it has used so far.
+    /// Processor time that the statement has used.
     pub used: Duration,
 }
 
-/// What becomes of a statement that asks for a turn.
+/// Decision on a request for a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asked {
-    /// It runs; [`RunQueue::end`] or [`RunQueue::go_on`] is told at the end of its slice.
+    /// The statement runs; call [`RunQueue::end`] or [`RunQueue::go_on`] at the end of its slice.
     Granted,
-    /// It waits until [`RunQueue::end`] or [`RunQueue::go_on`] returns this number.
+    /// The statement waits until [`RunQueue::end`] or [`RunQueue::go_on`] returns this id.
     Waits(TurnId),
 }
 
-/// Names a statement that waits for a turn.
+/// Id of a statement that waits for a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TurnId(u64);
 
-/// Statements of a level that wait.
+/// Waiting statements of a level.
 #[derive(Debug, Default)]
 struct OfLevel {
     waiting: BTreeMap<TurnId, Waiting>,
@@ -75,7 +75,7 @@ struct Waiting {
     begun: Moment,
 }
 
-/// Statements that run in turns. See the module's essay.
+/// Run queue of long statements. See the module documentation.
 #[derive(Debug)]
 pub struct RunQueue {
     turns_max: usize,
@@ -86,7 +86,7 @@ pub struct RunQueue {
 }
 
 impl RunQueue {
-    /// Makes a queue of which `turns_max` statements run at a time, at least one.
+    /// Makes a queue that runs at most `turns_max` statements at a time, at least one.
     #[must_use]
     pub fn new(turns_max: usize) -> Self {
         Self {
@@ -98,7 +98,7 @@ impl RunQueue {
         }
     }
 
-    /// Asks for a turn.
+    /// Requests a turn.
     pub fn ask(&mut self, asking: Asking) -> Asked {
         let Asking { level, shares, .. } = asking;
         if !self.levels.contains_key(&level) {
@@ -112,8 +112,8 @@ impl RunQueue {
         Asked::Waits(self.wait(asking))
     }
 
-    /// Takes the end of a turn of a statement that has more to do and asks for the next one. Returns
-    /// also the statement whose turn it is, where it is another one's.
+    /// Ends the turn of a statement that requests another one. If the next turn goes to another
+    /// statement, returns its id too.
     pub fn go_on(&mut self, asking: Asking, took: Duration) -> (Asked, Option<TurnId>) {
         self.accounts.charge(asking.level, took);
         self.running -= 1;
@@ -133,15 +133,15 @@ impl RunQueue {
         id
     }
 
-    /// Takes the end of a turn of a statement of that level, and returns the statement whose turn it is.
+    /// Ends the turn of a statement of a level, and returns the statement whose turn is next.
     pub fn end(&mut self, level: LevelId, took: Duration) -> Option<TurnId> {
         self.accounts.charge(level, took);
         self.running -= 1;
         self.next()
     }
 
-    /// Takes a statement out because it was given up. Returns `false` where it had its turn already,
-    /// which has to be ended.
+    /// Removes a cancelled statement. Returns `false` if it already had its turn, which then must
+    /// be ended.
     pub fn cancel(&mut self, level: LevelId, id: TurnId) -> bool {
         let Some(of_level) = self.levels.get_mut(&level) else { return false };
         let was_waiting = of_level.waiting.remove(&id).is_some();
@@ -151,13 +151,13 @@ impl RunQueue {
         was_waiting
     }
 
-    /// Returns how many statements have a turn.
+    /// Returns the number of statements that have a turn.
     #[must_use]
     pub const fn running(&self) -> usize {
         self.running
     }
 
-    /// Returns how many statements wait for a turn.
+    /// Returns the number of statements that wait for a turn.
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.levels.values().map(|of_level| of_level.waiting.len()).sum()

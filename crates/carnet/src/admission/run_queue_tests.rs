@@ -6,13 +6,13 @@ use super::*;
 
 const SLICE: Duration = Duration::from_micros(200);
 
-/// Statements on virtual processors: each runs for one slice at a time.
+/// Statements on virtual processors; each one runs for one slice at a time.
 struct Model {
     queue: RunQueue,
     statements: Vec<Statement>,
     waiting: BTreeMap<TurnId, usize>,
     running: Vec<usize>,
-    /// The order in which turns were granted.
+    /// Statements in the order of their granted turns.
     turns: Vec<usize>,
 }
 
@@ -96,9 +96,9 @@ fn levels_share_turns_by_their_shares() {
     assert!((9_900..=10_100).contains(&of_first), "{of_first} of 11,000");
 }
 
-/// It would have every other turn only, if it lost its place whenever a slice ends.
+/// If it lost its place at the end of each slice, it would get only every other turn.
 #[test]
-fn lone_statement_with_most_shares_keeps_its_turn() {
+fn lone_statement_of_largest_level_keeps_its_turn() {
     let mut model = Model::new(2);
     let alone = model.add(1, 1_000, LONG);
     for _ in 0..4 {
@@ -118,7 +118,7 @@ fn statement_that_used_little_comes_first() {
     let begun = model.turns.len();
     let small = model.add(1, 1_000, Duration::from_millis(1));
     (0..7).for_each(|_| model.step());
-    // One turn is under way, and one of twenty is for the oldest.
+    // One turn is in progress, and one of twenty goes to the oldest.
     let turns = &model.turns[begun..];
     assert!(turns.iter().filter(|turn| **turn == small).count() == 5, "{turns:?}");
 }

@@ -1,14 +1,14 @@
-//! Division of a resource among levels by their shares.
+//! Fair queueing: divides a resource among levels by their shares.
 //!
-//! Each level has an account of the time that it has used, divided by its shares: its *virtual time*
-//! (Demers, Keshav and Shenker, "Analysis and Simulation of a Fair Queueing Algorithm"). The level
-//! with the least virtual time comes next, so that levels that always want more use time in
+//! Each level has an account of its used time divided by its shares: its *virtual time* (Demers,
+//! Keshav and Shenker, "Analysis and Simulation of a Fair Queueing Algorithm"). The level with the
+//! least virtual time is served next. So levels that always have waiting work use time in
 //! proportion to their shares.
 //!
-//! A level of which nothing waited for a while does not save up the time meanwhile: its account is moved
-//! up to a little below the one that was served last. So a level that used what the others left is not
-//! made to wait for it once they want more. One that used much at a time falls behind by a bounded amount, so
-//! that it is served again within a bounded time.
+//! An idle level does not save up time: when it returns, its account is raised to slightly below
+//! that of the level served last. So a level that used spare time is not made to wait when the
+//! other levels return. The account of a level that used much at once is capped, so that the level
+//! is served again within a bounded time.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,18 +16,18 @@ use std::time::Duration;
 use super::level::LevelId;
 use crate::diagnosis::nanos;
 
-/// What a level that was idle is ahead of the others, at 1,000 shares.
+/// Maximum virtual time by which a returning level is ahead of the others, at 1,000 shares.
 const AHEAD_MAX: Duration = Duration::from_millis(5);
-/// What a level that used much is behind the others at most, at 1,000 shares.
+/// Maximum virtual time by which a level is behind the others, at 1,000 shares.
 const BEHIND_MAX: Duration = Duration::from_secs(1);
-/// Virtual time is counted in nanoseconds for so many shares.
+/// Shares at which virtual time equals used time in nanoseconds.
 const UNIT_SHARES: u64 = 1_000;
 
-/// The accounts of the levels.
+/// The accounts of all levels.
 #[derive(Debug, Default)]
 pub(super) struct Accounts {
     by_level: BTreeMap<LevelId, Account>,
-    /// The virtual time of the level that was served last. It never falls.
+    /// Virtual time of the level that was served last. It never decreases.
     now: u64,
 }
 
@@ -38,7 +38,7 @@ struct Account {
 }
 
 impl Accounts {
-    /// Sets the shares of a level of which nothing waited before.
+    /// Begins or resumes the account of a level that had no waiting work, and sets its shares.
     pub(super) fn begin(&mut self, level: LevelId, shares: u32) {
         let least = self.now.saturating_sub(nanos(AHEAD_MAX));
         let account = self.by_level.entry(level).or_insert(Account { shares, used: least });
@@ -46,13 +46,13 @@ impl Accounts {
         account.used = account.used.max(least);
     }
 
-    /// Takes that a level is served, without being chosen by [`Self::next`] perhaps.
+    /// Records that a level is served, possibly without [`Self::next`].
     pub(super) fn serve(&mut self, level: LevelId) {
         let used = self.by_level.get(&level).map_or(0, |account| account.used);
         self.now = self.now.max(used);
     }
 
-    /// Charges a level for time that it used, or uses presumably.
+    /// Charges a level for used or estimated time.
     pub(super) fn charge(&mut self, level: LevelId, time: Duration) {
         let most = self.now.saturating_add(nanos(BEHIND_MAX));
         if let Some(account) = self.by_level.get_mut(&level) {
@@ -61,7 +61,7 @@ impl Accounts {
         }
     }
 
-    /// Gives a level back a part of what it was charged.
+    /// Refunds a part of a level's charge.
     pub(super) fn give_back(&mut self, level: LevelId, time: Duration) {
         if let Some(account) = self.by_level.get_mut(&level) {
             let part = nanos(time).saturating_mul(UNIT_SHARES) / u64::from(account.shares);
@@ -69,7 +69,7 @@ impl Accounts {
         }
     }
 
-    /// Chooses the level that comes next of those that want something.
+    /// Chooses the level to serve next among those with waiting work.
     pub(super) fn next(&mut self, levels: impl Iterator<Item = LevelId>) -> Option<LevelId> {
         let used = |level: &LevelId| self.by_level.get(level).map_or(0, |account| account.used);
         let (least, level) = levels.map(|level| (used(&level), level)).min()?;
@@ -77,7 +77,7 @@ impl Accounts {
         Some(level)
     }
 
-    /// Forgets a level.
+    /// Removes the account of a level.
     pub(super) fn remove(&mut self, level: LevelId) {
         self.by_level.remove(&level);
     }
@@ -119,9 +119,9 @@ mod tests {
         assert!(served[2] <= 60, "{served:?}");
     }
 
-    /// The first level uses what is left of an idle machine, while the second wants little.
+    /// The first level uses the spare time of an idle machine, while the second level needs little.
     #[test]
-    fn level_does_not_pay_for_time_that_was_left() {
+    fn level_does_not_pay_for_spare_time() {
         let mut accounts = Accounts::default();
         accounts.begin(LevelId(1), 100);
         for _ in 0..1_000 {

@@ -1,5 +1,5 @@
-//! The lock of a desk: the standard library's, or, where `--cfg shuttle` builds the models, one that
-//! lets a scheduler decide which thread runs after each step.
+//! Lock of a desk: the standard library's, or with `--cfg shuttle` one whose scheduler chooses the
+//! next thread after each step.
 
 #[cfg(not(shuttle))]
 pub(super) use std::sync::{Mutex, MutexGuard};

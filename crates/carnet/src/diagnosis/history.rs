@@ -1,4 +1,4 @@
-//! Integrals of waiting time.
+//! Sums of waiting time over a sliding window.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
@@ -10,34 +10,34 @@ use super::report::{Cause, Report};
 use super::sketch::Sketch;
 use super::{Named, Waits, Why, nanos};
 
-/// How long a window is.
+/// Length of a window.
 const WINDOW: Duration = Duration::from_millis(500);
-/// Number of windows that a report is about.
+/// Number of windows in a report.
 const WINDOWS: u32 = 20;
-/// Maximum number of levels that are told apart; the others are one.
+/// Maximum number of distinct levels; further ones are counted together.
 const LEVELS_MAX: usize = 64;
-/// The name of the levels that are not told apart.
+/// Name of the levels that are counted together.
 const OTHERS: &str = "others";
-/// Least time between two dumps.
+/// Minimum interval between two dumps.
 const DUMP_EVERY: Duration = Duration::from_secs(30);
 
-/// A statement at its end.
+/// Figures of a statement that ends.
 #[derive(Clone, Copy, Debug)]
 pub struct Ended<'a> {
-    /// Its level.
+    /// Name of the statement's level.
     pub level: &'a Arc<str>,
-    /// Time that it waited, by reason.
+    /// Time that the statement waited, by reason.
     pub waits: [Duration; Why::ALL.len()],
-    /// Time that it held its permit.
+    /// Time that the statement held its permit.
     pub held: Duration,
-    /// Processor time that it used for nothing: it ended late, or its client had gone.
+    /// Processor time without use: the statement ended late, or its client had disconnected.
     pub wasted: Duration,
-    /// Its name.
+    /// Table and text of the statement.
     pub named: Option<&'a Arc<Named>>,
 }
 
 impl<'a> Ended<'a> {
-    /// Returns the end of a statement that held no permit.
+    /// Makes the figures of a statement that held no permit.
     #[must_use]
     pub(crate) fn of(level: &'a Arc<str>, waits: &'a Waits) -> Self {
         let (held, wasted) = (Duration::ZERO, Duration::ZERO);
@@ -48,9 +48,9 @@ impl<'a> Ended<'a> {
 /// Figures of a level since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// Time that its statements waited, by reason.
+    /// Time that the level's statements waited, by reason.
     pub waited: [Duration; Why::ALL.len()],
-    /// Processor time that was used for nothing.
+    /// Processor time without use.
     pub wasted: Duration,
 }
 
@@ -62,7 +62,7 @@ struct Integral {
 
 type Integrals = [Integral; Why::ALL.len()];
 
-/// Half a second.
+/// Sums of one window of half a second.
 #[derive(Debug, Default)]
 struct Window {
     number: u128,
@@ -71,10 +71,10 @@ struct Window {
     statements: [Sketch; Why::ALL.len()],
 }
 
-/// The waiting of the last 10 s by level and reason, and all of it since the start.
+/// Waiting time by level and reason, of the last 10 s and in total since the start.
 ///
-/// A statement's waits are added at its end, all of them to the window of that moment. The memory is
-/// bounded: 64 levels, and 16 statements for each reason, in each of 20 windows.
+/// All waits of a statement are added when it ends, to the window of that moment. Memory is
+/// bounded: 64 levels, and 16 statements per reason, in each of 20 windows.
 #[derive(Debug)]
 pub struct History {
     opened: Moment,
@@ -88,7 +88,7 @@ fn number(now: Moment) -> u128 {
 }
 
 impl History {
-    /// Makes one that begins now.
+    /// Makes an empty history that begins now.
     #[must_use]
     pub const fn new(now: Moment) -> Self {
         Self { opened: now, windows: VecDeque::new(), totals: BTreeMap::new(), dumped: None }
@@ -116,7 +116,7 @@ impl History {
         }
     }
 
-    /// Returns what statements waited for in the last 10 s.
+    /// Returns the report of the last 10 s.
     #[must_use]
     pub fn report(&self, now: Moment) -> Report {
         let oldest = (number(now) + 1).saturating_sub(u128::from(WINDOWS));
@@ -139,7 +139,7 @@ impl History {
         Report::new(causes.collect(), held, self.span(now))
     }
 
-    /// Returns a report that belongs into the log, unless there was one in the last 30 s.
+    /// Returns a report for the log, unless there was one in the last 30 s.
     pub fn dump(&mut self, now: Moment) -> Option<Report> {
         if self.dumped.is_some_and(|dumped| now.since(dumped) < DUMP_EVERY) {
             return None;
@@ -153,7 +153,7 @@ impl History {
         self.totals.iter()
     }
 
-    /// Time that a report is about: shorter than 10 s at the beginning.
+    /// Time that a report covers: less than 10 s shortly after the start.
     fn span(&self, now: Moment) -> Duration {
         now.since(self.opened).clamp(WINDOW, WINDOW * WINDOWS)
     }
@@ -164,7 +164,7 @@ impl History {
     }
 }
 
-/// Returns the window of a number, which is the last one or comes behind it.
+/// Returns the window with a number, appending it unless it is the last one.
 fn open(windows: &mut VecDeque<Window>, number: u128) -> &mut Window {
     if windows.back().is_none_or(|window| window.number < number) {
         if windows.len() == WINDOWS as usize {

@@ -1,4 +1,4 @@
-//! What the log says about refused and late statements.
+//! Log messages about refused and late statements.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use tracing::{Event, Metadata, Subscriber};
 
 use super::*;
 
-/// Keeps the messages of events.
+/// Collects the messages of events.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<String>>>);
 
@@ -56,7 +56,7 @@ impl Clock for Standing {
     }
 }
 
-/// Adds a statement of each of many levels, that waited for everything.
+/// Adds a statement for each of many levels, which waited for every reason.
 fn add_all(diagnosis: &Diagnosis, now: Moment) {
     let (held, wasted) = (Duration::ZERO, Duration::ZERO);
     let named = Arc::new(Named::new("ks.t", &"SELECT v\nFROM ks.t".repeat(50)));

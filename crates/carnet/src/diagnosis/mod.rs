@@ -1,4 +1,4 @@
-//! Diagnosis: what statements wait for, and the bottleneck by name.
+//! Diagnosis: reasons why statements wait, and the bottleneck.
 //!
 //! ```text
 //!   gate, turn, read, commit, … ─▶ Waits of the statement's permit
@@ -9,12 +9,12 @@
 //!                            └─▶ Report of the last 10 s ─▶ SHOW BOTTLENECK, the log
 //! ```
 //!
-//! A label that is taken at one instant lies: what a statement waits for at the moment of its timeout
-//! need not be what it waited for all the time before. The bottleneck is therefore the reason with the
-//! largest integral of waiting time. Waiting at the gate is a consequence, and not the bottleneck, where
-//! those that hold the permits wait for one thing most of their time ([`Report::bottleneck`]).
+//! A sample at one instant is misleading: the reason why a statement waits at its timeout need not
+//! be the one that it waited for most of the time. So the bottleneck is the reason with the largest
+//! integral of waiting time. Waiting at the gate is only a consequence if the statements with
+//! permits wait for one reason most of their time ([`Report::bottleneck`]).
 //!
-//! [`History`] is pure; [`Diagnosis`] is a clock and a lock around it.
+//! [`History`] is pure; [`Diagnosis`] adds a clock and a lock.
 
 mod history;
 mod report;
@@ -41,17 +41,17 @@ pub(crate) use waits::nanos;
 pub use waits::{Named, Waits};
 pub use why::Why;
 
-/// How often the log is offered a dump. It takes one in 30 s.
+/// Interval at which the log may be offered a dump. It takes one per 30 s.
 const OFFER_EVERY: Duration = Duration::from_secs(1);
 
-/// Causes that a dump names.
+/// Maximum number of causes in a dump.
 const DUMPED_MAX: usize = 8;
 
 /// The diagnosis of a process.
 pub struct Diagnosis {
     clock: Arc<dyn Clock>,
     history: Mutex<History>,
-    /// When the log was offered a dump, in nanoseconds.
+    /// Time of the last offer to the log, in nanoseconds.
     offered: AtomicU64,
 }
 
@@ -61,7 +61,7 @@ impl Diagnosis {
         Self { clock, history, offered: AtomicU64::new(0) }
     }
 
-    /// Returns what statements waited for in the last 10 s.
+    /// Returns the report of the last 10 s.
     #[must_use]
     pub fn report(&self) -> Report {
         let now = self.clock.now();
@@ -74,15 +74,16 @@ impl Diagnosis {
         self.lock().totals().map(|(level, totals)| (Arc::clone(level), *totals)).collect()
     }
 
-    /// Adds a statement that ends now. One that waited for long enough, or was wasted, is worth it.
+    /// Adds a statement that ends now, if it waited long enough or was wasted.
     pub(crate) fn add(&self, ended: Ended<'_>, now: Moment) {
         self.lock().add(ended, now);
     }
 
-    /// Takes that a statement was refused or timed out; the log says at most every 30 s why.
+    /// Records that a statement was refused or timed out. At most every 30 s, the log gets the
+    /// reasons.
     pub(crate) fn complain(&self, event: &'static str, now: Moment) {
         let at = nanos(now.0);
-        // Relaxed: the counter guards no other memory. Refusals are many, and must stay cheap.
+        // Relaxed: the counter guards no other memory. Refusals are frequent, and must stay cheap.
         let offered = self.offered.load(Ordering::Relaxed);
         if offered != 0 && at.saturating_sub(offered) < nanos(OFFER_EVERY) {
             return;
@@ -107,7 +108,7 @@ fn log(event: &'static str, report: &Report) {
     warn!(bottleneck, level, waited, "a statement {event}; of the last 10 s:{}", lines(report));
 }
 
-/// Writes the causes of a report, a line each.
+/// Formats the causes of a report, one per line.
 fn lines(report: &Report) -> String {
     let mut out = String::new();
     for cause in report.causes.iter().take(DUMPED_MAX) {

@@ -1,9 +1,9 @@
 //! The diagnosis of a queueing model with an injected fault.
 //!
-//! 48 clients send a statement, wait for its answer, and think. A statement is admitted, and passes the
-//! stations cpu, memory, disk, lock, throttle and log, each with a number of servers and a queue. From a
-//! random moment on one of them is slow, the gate narrow, or the clients slow to read their answers, for
-//! which their next statements wait before they are admitted.
+//! 48 clients send a statement, wait for its answer, and think. An admitted statement passes the
+//! stations cpu, memory, disk, lock, throttle and log, each with a number of servers and a queue.
+//! At a random moment one station becomes slow, the gate becomes narrow, or the clients read their
+//! answers slowly, so that their next statements wait before admission.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -17,8 +17,8 @@ use super::*;
 const CLIENTS: usize = 48;
 const END: u64 = 4_000_000;
 
-/// A station: its reason, its servers, and its mean service time in µs. The time at a device is waiting
-/// of the statement, too.
+/// A station with its reason, its number of servers, and its mean service time in µs. Service at a
+/// device is a wait of the statement too.
 struct Station {
     why: Why,
     free_at: Vec<u64>,
@@ -42,10 +42,10 @@ fn stations() -> [Station; 6] {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Step {
     Arrive,
-    /// Its client has read the answers before.
+    /// The client has read its previous answers.
     Queue,
     Enter(usize),
-    /// It has its turn at the lock, and its permit again.
+    /// The statement has its turn at the lock, and its permit again.
     Locked {
         end: u64,
     },
@@ -64,7 +64,7 @@ struct Model {
     rng: SeededRng,
     fault: Why,
     fault_at: u64,
-    /// How much slower the faulty station is.
+    /// Slowdown factor of the faulty station.
     slower: u64,
     permits: usize,
     running: usize,
@@ -122,7 +122,7 @@ impl Model {
         self.history.report(moment(END))
     }
 
-    /// A client takes 10 µs for its answers, unless it is slow.
+    /// A client takes 10 µs to read its answers, unless it is slow.
     fn arrive(&mut self, now: u64, of: usize) {
         let is_slow = self.fault == Why::Socket && now >= self.fault_at;
         let mean = 10 * if is_slow { self.slower } else { 1 };
@@ -193,8 +193,8 @@ fn injected_fault_is_named_in_most_seeds() {
             .map(|seed| (seed, named(seed)))
             .filter(|(_, why)| *why != Some(fault))
             .collect();
-        // 95 % of 40.
-        assert!(wrong.len() <= 2, "{fault:?}: seeds and what they named instead: {wrong:?}");
+        // At least 95 % of 40 seeds.
+        assert!(wrong.len() <= 2, "{fault:?}: seeds with their wrong verdicts: {wrong:?}");
     }
 }
 
@@ -206,7 +206,7 @@ fn ended(why: Why, waited: Duration, named: Option<&Arc<Named>>, history: &mut H
 }
 
 #[test]
-fn last_instant_does_not_decide() {
+fn last_instant_does_not_determine_the_bottleneck() {
     let mut history = History::new(moment(0));
     for second in 0..10 {
         ended(Why::Disk, Duration::from_millis(300), None, &mut history, second * 1_000_000);

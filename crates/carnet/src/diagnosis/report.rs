@@ -1,4 +1,4 @@
-//! What statements waited for most.
+//! Report of the largest waits.
 
 use std::cmp::Reverse;
 use std::fmt::Write as _;
@@ -7,42 +7,42 @@ use std::time::Duration;
 
 use super::{Named, Why};
 
-/// Waiting of less than this part of the time has no cause worth naming.
+/// Inverse of the smallest share of time for which a cause is named.
 const WORTH_NAMING: u32 = 20;
 
-/// What the statements of a level waited for.
+/// Waits of the statements of one level for one reason.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cause {
-    /// The reason.
+    /// Reason of the waits.
     pub why: Why,
-    /// The level.
+    /// Name of the level.
     pub level: Arc<str>,
-    /// Time that its statements waited, summed.
+    /// Total wait of the level's statements.
     pub waited: Duration,
-    /// Statements that waited.
+    /// Number of statements that waited.
     pub waits: u64,
-    /// Part of all waiting, from 0 to 1.
+    /// Share of all waiting time, from 0 to 1.
     pub share: f64,
-    /// The statement that waited most; `None` where none was named.
+    /// The statement with the longest waits; `None` if no statement was named.
     pub named: Option<Arc<Named>>,
 }
 
-/// What statements waited for in the last 10 s.
+/// Waits of statements in the last 10 s.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Report {
-    /// The causes, the largest first.
+    /// Causes in descending order of waiting time.
     pub causes: Vec<Cause>,
-    /// Time that statements waited, summed: longer than the span where several waited at a time.
+    /// Total wait of all statements; longer than the span if several waited at the same time.
     pub waited: Duration,
-    /// How much time the report is about.
+    /// Length of the reported period.
     pub span: Duration,
 }
 
 impl Report {
-    /// Orders the causes: the reason with the largest integral first, and its levels by theirs.
+    /// Orders the causes by reason, the largest integral first, and within a reason by level.
     ///
-    /// Statements that wait at the gate wait for those that hold the permits. Where these spent at least
-    /// half of `held`, the time in which they held them, waiting for one thing, that is the cause, and
+    /// Statements at the gate wait for the statements that hold permits. If these spent at least
+    /// half of `held`, the total time of the permits, on one reason, that reason is the cause, and
     /// the gate its consequence.
     pub(super) fn new(mut causes: Vec<Cause>, held: Duration, span: Duration) -> Self {
         let of = |whys: &dyn Fn(Why) -> bool| -> Duration {
@@ -63,14 +63,14 @@ impl Report {
         Self { causes, waited, span }
     }
 
-    /// Returns the largest cause; `None` where statements waited for less than a twentieth of the
+    /// Returns the largest cause; `None` if statements waited for less than a twentieth of the
     /// time.
     #[must_use]
     pub fn bottleneck(&self) -> Option<&Cause> {
         self.causes.first().filter(|_| self.waited * WORTH_NAMING >= self.span)
     }
 
-    /// Returns the time that statements of all levels waited for a reason.
+    /// Returns the total wait of statements of all levels for a reason.
     #[must_use]
     pub fn waited_for(&self, why: Why) -> Duration {
         self.causes.iter().filter(|cause| cause.why == why).map(|cause| cause.waited).sum()

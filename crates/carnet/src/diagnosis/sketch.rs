@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use super::waits::Named;
 
-/// Maximum number of statements that a sketch knows.
+/// Maximum number of statements in a sketch.
 const ENTRIES_MAX: usize = 16;
 
-/// The statements that waited most, by the Space-Saving algorithm (Metwally, Agrawal and El Abbadi,
-/// 2005): a statement that is not known takes the place of the one with the smallest weight, and its
-/// weight, of which that part is uncertain.
+/// Statements with the longest waits, by the Space-Saving algorithm (Metwally, Agrawal and El
+/// Abbadi, 2005): an unknown statement replaces the one with the smallest weight and inherits that
+/// weight, which is its uncertainty.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sketch(Vec<Entry>);
 
@@ -39,7 +39,7 @@ impl Sketch {
         }
     }
 
-    /// Returns the statements of a level with the weights that they have at least.
+    /// Returns the statements of a level with lower bounds of their weights.
     pub(super) fn of_level(&self, level: &str) -> impl Iterator<Item = (&Arc<Named>, u64)> {
         let of_level = self.0.iter().filter(move |entry| &*entry.level == level);
         of_level.map(|entry| (&entry.named, entry.weight - entry.uncertain))

@@ -1,4 +1,4 @@
-//! What one statement has waited for.
+//! Waits of one statement.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use super::Why;
 
-/// Waits that are shorter in sum are not counted: a statement that does not wait should not pay for a lock.
+/// Minimum total wait that is counted, so that statements without waits do not pay for a lock.
 const WAITED_MIN: Duration = Duration::from_micros(100);
 
-/// The waits of one statement, by reason.
+/// Waits of one statement, by reason.
 #[derive(Debug, Default)]
 pub struct Waits {
     nanos: [AtomicU64; Why::ALL.len()],
@@ -19,18 +19,18 @@ pub struct Waits {
 }
 
 impl Waits {
-    /// Counts a wait.
+    /// Adds a wait.
     pub fn add(&self, why: Why, waited: Duration) {
         // Relaxed: the counters guard no other memory.
         self.nanos[why as usize].fetch_add(nanos(waited), Ordering::Relaxed);
     }
 
-    /// Names the statement. Only the first call counts.
+    /// Sets table and text of the statement, on the first call only.
     pub fn name(&self, named: impl FnOnce() -> Named) {
         self.named.get_or_init(|| Arc::new(named()));
     }
 
-    /// Returns `true` where the waits are long enough to be counted.
+    /// Returns `true` if the waits are long enough to be counted.
     #[must_use]
     pub fn is_worth_counting(&self) -> bool {
         self.by_why().iter().sum::<Duration>() >= WAITED_MIN
@@ -49,12 +49,12 @@ pub(crate) fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Maximum bytes of the name of a table.
+/// Maximum length of a table name in bytes.
 const TABLE_LEN_MAX: usize = 100;
-/// Maximum bytes of a statement's text.
+/// Maximum length of a statement's text in bytes.
 const STATEMENT_LEN_MAX: usize = 160;
 
-/// A statement by its table and text.
+/// Table and text of a statement.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Named {
     table: Box<str>,
@@ -62,25 +62,25 @@ pub struct Named {
 }
 
 impl Named {
-    /// Names a statement; long texts are cut. Statements that differ in their values only should have
-    /// the same text.
+    /// Makes the name of a statement; long texts are truncated. Statements that differ only in
+    /// values should have the same text.
     #[must_use]
     pub fn new(table: &str, statement: &str) -> Self {
         let cut = |text: &str, len_max| {
             let text = &text[..text.floor_char_boundary(len_max)];
-            // A quoted name may hold line breaks; a line of the log must not.
+            // A quoted name may contain line breaks, which must not reach the log.
             text.chars().map(|of| if of.is_control() { ' ' } else { of }).collect::<String>().into()
         };
         Self { table: cut(table, TABLE_LEN_MAX), statement: cut(statement, STATEMENT_LEN_MAX) }
     }
 
-    /// Returns the table; empty for a statement without one.
+    /// Returns the table; empty for a statement without a table.
     #[must_use]
     pub fn table(&self) -> &str {
         &self.table
     }
 
-    /// Returns the text.
+    /// Returns the text of the statement.
     #[must_use]
     pub fn statement(&self) -> &str {
         &self.statement

@@ -1,25 +1,25 @@
-//! What statements wait for.
+//! Reasons of waits.
 
 use carnet_base::WaitNote;
 
-/// What a statement waits for.
+/// Reason why a statement waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Why {
-    /// Its admission.
+    /// Admission at the gate.
     Gate,
     /// A thread or a turn to run on.
     Cpu,
-    /// Reads that the device answers, or over a cluster its servers.
+    /// Disk reads, or reads from a cluster.
     Disk,
     /// Memory of the budget.
     Memory,
-    /// Its commit.
+    /// Sync of the commit in the log.
     Log,
-    /// Writers that the engine slows down.
+    /// Write throttle of the engine.
     Throttle,
-    /// Its turn at a hot row.
+    /// Turn at a hot row.
     Lock,
-    /// Its client, which has not taken the answers before.
+    /// Client that has not read the previous answers.
     Socket,
 }
 
@@ -33,7 +33,7 @@ impl From<WaitNote> for Why {
 }
 
 impl Why {
-    /// All reasons.
+    /// All reasons, in the order of their counters.
     pub const ALL: [Self; 8] = [
         Self::Gate,
         Self::Cpu,
@@ -60,7 +60,7 @@ impl Why {
         }
     }
 
-    /// Returns what a statement waits for, as a phrase for operators.
+    /// Returns the reason as a phrase for operators.
     #[must_use]
     pub const fn explanation(self) -> &'static str {
         match self {
@@ -75,8 +75,8 @@ impl Why {
         }
     }
 
-    /// Returns `true` where a statement that waits keeps its permit, so that others wait at the gate
-    /// because of it.
+    /// Returns `true` if a waiting statement keeps its permit, so that others wait at the gate
+    /// behind it.
     pub(super) const fn holds_permit(self) -> bool {
         matches!(self, Self::Cpu | Self::Disk | Self::Memory | Self::Log | Self::Throttle)
     }
