@@ -16,7 +16,7 @@
 //! ```
 //!
 //! `protocol` encodes and decodes the lines, bounded and without I/O; `socket` creates and finds
-//! the socket; `door` is the server, `client` the client. Each connection carries one request.
+//! the socket; `server` and `client` are the two sides. Each connection carries one request.
 //! Progress is sent as fast as the client reads it; a request runs on when its client goes away.
 //!
 //! # Why it is off by default in the library
@@ -36,12 +36,12 @@
 //!    aborted or waited for.
 
 mod client;
-mod door;
 mod protocol;
+mod server;
 mod socket;
 #[cfg(test)]
 mod tests;
 
 pub use client::{ask, carry_out};
-pub(crate) use door::{Door, Owner};
 pub use protocol::{Done, Request};
+pub(crate) use server::{ControlServer, Owner};

@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use carnet_base::{Error, ErrorKind, Result, Rng, SeededRng, Signal, Spawn, ThreadSpawn};
 
-use super::door::{Door, Owner};
 use super::protocol::{Answer, Done, LINE_BYTES_MAX, Progress, Request};
+use super::server::{ControlServer, Owner};
 use super::{ask, socket};
 use crate::Db;
 
@@ -137,9 +137,9 @@ fn spawn() -> Arc<dyn Spawn> {
     Arc::new(ThreadSpawn)
 }
 
-fn open(directory: &Path) -> (Door, Arc<Fake>) {
+fn open(directory: &Path) -> (ControlServer, Arc<Fake>) {
     let fake = Arc::new(Fake::default());
-    (Door::open(directory, &spawn(), Arc::clone(&fake) as _).unwrap(), fake)
+    (ControlServer::open(directory, &spawn(), Arc::clone(&fake) as _).unwrap(), fake)
 }
 
 #[test]
@@ -147,7 +147,7 @@ fn request_is_carried_out_and_answered() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
     assert!(ask(dir, &Request::Compact {}, |_| {}).unwrap().is_none(), "no process listens");
-    let (door, fake) = open(dir);
+    let (server, fake) = open(dir);
     let mode = std::fs::metadata(dir.join(socket::NAME)).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     let mut told = Vec::new();
@@ -159,7 +159,7 @@ fn request_is_carried_out_and_answered() {
         ask(dir, &Request::Compact {}, |_| {}).unwrap().unwrap();
     }
     assert_eq!(fake.compacted.load(Ordering::SeqCst), 51);
-    drop(door);
+    drop(server);
     assert!(std::fs::read_dir(dir).unwrap().next().is_none(), "nothing is left behind");
     assert!(ask(dir, &Request::Compact {}, |_| {}).unwrap().is_none());
 }
@@ -173,7 +173,7 @@ fn leftover_socket_is_replaced() {
     assert!(ask(dir, &Request::Compact {}, |_| {}).unwrap().is_none(), "no process listens");
     std::fs::create_dir(dir.join("CONTROL.tmp")).unwrap();
     std::fs::write(dir.join("CONTROL.tmp/socket"), "").unwrap();
-    let (_door, _) = open(dir);
+    let (_server, _) = open(dir);
     assert!(ask(dir, &Request::Compact {}, |_| {}).unwrap().is_some());
 }
 
@@ -182,11 +182,11 @@ fn socket_of_another_directory_stays() {
     let root = tempfile::tempdir().unwrap();
     let dir = root.path().join("data");
     std::fs::create_dir(&dir).unwrap();
-    let (door, _) = open(&dir);
+    let (server, _) = open(&dir);
     std::fs::rename(&dir, root.path().join("moved")).unwrap();
     std::fs::create_dir(&dir).unwrap();
     let (_other, _) = open(&dir);
-    drop(door);
+    drop(server);
     assert!(ask(&dir, &Request::Compact {}, |_| {}).unwrap().is_some());
 }
 
@@ -195,9 +195,9 @@ fn long_directory_paths_are_supported() {
     let dir = tempfile::tempdir().unwrap();
     let deep = dir.path().join("d".repeat(120)).join("e".repeat(120));
     std::fs::create_dir_all(&deep).unwrap();
-    let (door, _) = open(&deep);
+    let (server, _) = open(&deep);
     assert!(ask(&deep, &Request::Compact {}, |_| {}).unwrap().is_some());
-    drop(door);
+    drop(server);
     assert!(std::fs::read_dir(&deep).unwrap().next().is_none());
 }
 
@@ -205,7 +205,7 @@ fn long_directory_paths_are_supported() {
 fn malformed_and_silent_clients_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
-    let (_door, fake) = open(dir);
+    let (_server, fake) = open(dir);
     let connect = || UnixStream::connect(dir.join(socket::NAME)).unwrap();
     let answer_to = |bytes: &[u8]| {
         let mut stream = connect();
@@ -242,7 +242,7 @@ fn malformed_and_silent_clients_are_refused() {
 #[test]
 fn slow_client_is_disconnected() {
     let dir = tempfile::tempdir().unwrap();
-    let (_door, _) = open(dir.path());
+    let (_server, _) = open(dir.path());
     let mut stream = UnixStream::connect(dir.path().join(socket::NAME)).unwrap();
     let mut send = || {
         Signal::new().wait(Some(Duration::from_millis(500)));
@@ -256,7 +256,7 @@ fn closing_aborts_running_requests() {
     let dir = tempfile::tempdir().unwrap();
     let begun = Arc::new(Barrier::new(2));
     let fake = Fake { begun: Some(Arc::clone(&begun)), ..Fake::default() };
-    let door = Door::open(dir.path(), &spawn(), Arc::new(fake)).unwrap();
+    let server = ControlServer::open(dir.path(), &spawn(), Arc::new(fake)).unwrap();
     let (path, (send, receive)) = (dir.path().to_path_buf(), mpsc::channel());
     thread::scope(|scope| {
         scope.spawn(move || {
@@ -264,7 +264,7 @@ fn closing_aborts_running_requests() {
             send.send(ask(&path, &request, |_| {})).unwrap();
         });
         begun.wait();
-        drop(door);
+        drop(server);
     });
     let error = receive.recv().unwrap().unwrap_err();
     assert!(error.to_string().contains("closed before"), "{error}");

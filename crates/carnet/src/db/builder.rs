@@ -21,7 +21,7 @@ use super::{Db, Inner};
 use crate::admission::{Admission, AdmissionLimits};
 use crate::catalog::SchemaCache;
 use crate::cluster::ClusterUrl;
-use crate::control::Door;
+use crate::control::ControlServer;
 use crate::levels::LevelCache;
 use crate::stores::AnyStore;
 
@@ -329,11 +329,11 @@ impl Builder {
             order,
         )?;
         let store = Arc::new(AnyStore::Local(Arc::new(store)));
-        let door = directory.map(|directory| {
+        let control = directory.map(|directory| {
             let owner = Arc::clone(&store) as _;
-            Door::open(&directory, &self.spawn, owner)
+            ControlServer::open(&directory, &self.spawn, owner)
         });
-        Ok(self.finish(store, door.transpose()?))
+        Ok(self.finish(store, control.transpose()?))
     }
 
     /// Creates a database in memory, for tests. Its data is lost when it is dropped.
@@ -364,7 +364,7 @@ impl Builder {
         }
     }
 
-    pub(super) fn finish(self, store: Arc<AnyStore>, door: Option<Door>) -> Db {
+    pub(super) fn finish(self, store: Arc<AnyStore>, control: Option<ControlServer>) -> Db {
         let schemas = Arc::new(SchemaCache::new());
         let admission =
             self.admission.map(|limits| Admission::new(limits, &self.clock, &*self.spawn));
@@ -373,7 +373,7 @@ impl Builder {
             admission,
             levels: LevelCache::new(),
             near,
-            _door: door,
+            _control: control,
             idle: IdleWatch::start(self.idle, Arc::clone(&self.clock), &*self.spawn),
             limits: self.limits,
             timer: ThreadTimer::lazy(Arc::clone(&self.clock), self.spawn),

@@ -24,7 +24,7 @@ use carnet_txn::{Backoff, Contention, IdleWatch, Isolation, Limits};
 
 use crate::admission::Admission;
 use crate::catalog::SchemaCache;
-use crate::control::Door;
+use crate::control::ControlServer;
 use crate::levels::LevelCache;
 use crate::stores::AnyStore;
 use crate::tx::{Snapshot, SyncTx, Tx};
@@ -75,7 +75,7 @@ pub struct Db {
 
 struct Inner {
     /// Declared before `store`: fields drop in order, and the control socket closes first.
-    _door: Option<Door>,
+    _control: Option<ControlServer>,
     store: Arc<AnyStore>,
     near: Box<[Arc<Near>]>,
     clock: Arc<dyn Clock>,

@@ -15,7 +15,7 @@ pub(super) struct Fetched {
 }
 
 enum PageCells {
-    Lent(Cells),
+    Borrowed(Cells),
     Shared(Vec<(CellKey, Entry)>),
 }
 
@@ -40,7 +40,7 @@ impl Fetched {
         limit: PageLimit,
     ) -> Result<(Self, Option<KeyRange>)> {
         let (cells, resume) = match tx.page(range, reverse, limit).await? {
-            Some(page) => (PageCells::Lent(page.cells), page.resume),
+            Some(page) => (PageCells::Borrowed(page.cells), page.resume),
             None => {
                 let page = tx.range_cells(range, reverse, limit).await?;
                 (PageCells::Shared(page.cells), page.resume)
@@ -68,7 +68,7 @@ impl Fetched {
 
     pub(super) fn len(&self) -> usize {
         match &self.cells {
-            PageCells::Lent(cells) => cells.len(),
+            PageCells::Borrowed(cells) => cells.len(),
             PageCells::Shared(cells) => cells.len(),
         }
     }
@@ -76,7 +76,7 @@ impl Fetched {
     /// Returns a cell's key and payload, borrowed from the page.
     pub(super) fn lend(&self, at: usize) -> Option<(CellKeyRef<'_>, &[u8])> {
         match &self.cells {
-            PageCells::Lent(cells) => cells.get(at).map(|cell| (cell.key, cell.payload)),
+            PageCells::Borrowed(cells) => cells.get(at).map(|cell| (cell.key, cell.payload)),
             PageCells::Shared(cells) => {
                 cells.get(at).map(|(key, entry)| (key.as_key_ref(), &entry.payload[..]))
             }
@@ -86,7 +86,7 @@ impl Fetched {
     /// Returns a cell's clustering key and payload, sharing the page's memory.
     pub(super) fn share(&self, at: usize) -> Option<(Bytes, Bytes)> {
         match &self.cells {
-            PageCells::Lent(cells) => {
+            PageCells::Borrowed(cells) => {
                 let (key, version) = cells.share(at)?;
                 Some((key.into_clustering_bytes(), version.payload?))
             }

@@ -35,7 +35,7 @@ pub(crate) trait Owner: Send + Sync + 'static {
 }
 
 /// An open control socket. Dropping it closes the socket.
-pub(crate) struct Door {
+pub(crate) struct ControlServer {
     directory: PathBuf,
     socket: socket::Identity,
     shared: Arc<Shared>,
@@ -52,7 +52,7 @@ struct Shared {
     requests: Mutex<Vec<WorkerHandle>>,
 }
 
-impl Door {
+impl ControlServer {
     /// Opens the control socket of a directory; the caller holds the directory's lock.
     pub(crate) fn open(
         directory: &Path,
@@ -81,7 +81,7 @@ impl Door {
     }
 }
 
-impl Drop for Door {
+impl Drop for ControlServer {
     fn drop(&mut self) {
         self.shared.closed.store(true, Ordering::Release);
         // A failure means that the listener has ended.
