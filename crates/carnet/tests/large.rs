@@ -177,7 +177,7 @@ fn conflicts_are_found_in_both_orders() {
 }
 
 /// A commit with more cells than the conflict state can list: a transaction that began before it is
-/// refused, one that begins after it is not.
+/// refused, a later transaction is not.
 #[test]
 fn unlisted_commit_refuses_older_writers() {
     let disk = SimDisk::new(1);

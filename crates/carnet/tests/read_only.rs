@@ -46,7 +46,7 @@ fn read_only_database_changes_no_file() {
     drop((stock, db));
     assert_eq!(contents(&path), before);
 
-    // Its table would get the number of one that the next writer creates.
+    // Its table would get the number of a table of the next writer.
     let db = Db::builder().read_only(true).open(&path).unwrap();
     assert_eq!(db.backup(root.path().join("copied")).unwrap_err().kind(), ErrorKind::Invalid);
     drop(db);

@@ -13,7 +13,7 @@
 //! A statement holds one permit from its admission until it is dropped with its answer. While it
 //! holds a permit, it must not wait for another permit or for its client. A transaction that waits
 //! for its turn at a hot cell [pauses](Permit::pause) the permit: other statements run meanwhile,
-//! possibly the one that it waits for.
+//! possibly the one it waits for.
 //!
 //! An embedded database has no admission control unless
 //! [`Builder::admission`](crate::Builder::admission) is set; `carnet serve` always has it.

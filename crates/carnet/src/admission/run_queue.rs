@@ -12,7 +12,7 @@
 //! ```
 //!
 //! * Levels share the turns by their shares ([`Accounts`]), measured in processor time.
-//! * Within a level a statement that has used little time comes before one that has used much, so
+//! * Within a level a statement that has used little time comes before one with much, so
 //!   that a multi-get of some hundred keys does not wait for concurrent counts. Statements of the
 //!   same band take turns.
 //! * Each twentieth turn of a level goes to its oldest statement, so that none starves.

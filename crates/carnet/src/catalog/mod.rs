@@ -74,7 +74,7 @@ pub async fn keyspaces(tx: &Tx) -> Result<Vec<KeyspaceSchema>> {
 ///
 /// # Errors
 ///
-/// `AlreadyExists`; `Invalid` for an empty name or one that is too long; otherwise the same as
+/// `AlreadyExists`; `Invalid` for an empty or too long name; otherwise the same as
 /// [`Tx::put_cell`].
 pub async fn create_keyspace(tx: &Tx, schema: &KeyspaceSchema) -> Result<()> {
     schema::check_name("keyspace", &schema.name)?;

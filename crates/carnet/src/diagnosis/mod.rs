@@ -10,7 +10,7 @@
 //! ```
 //!
 //! A sample at one instant is misleading: the reason why a statement waits at its timeout need not
-//! be the one that it waited for most of the time. So the bottleneck is the reason with the largest
+//! be the one it waited for most of the time. So the bottleneck is the reason with the largest
 //! integral of waiting time. Waiting at the gate is only a consequence if the statements with
 //! permits wait for one reason most of their time ([`Report::bottleneck`]).
 //!
