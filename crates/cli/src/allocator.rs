@@ -1,8 +1,8 @@
-//! The program's allocator, which gives memory back to the system as soon as it is free.
+//! The program's allocator. It returns memory to the system as soon as it is free.
 //!
-//! A server's budgets bound what it holds. What the allocator keeps for later comes on top: with that of glibc
-//! the process took twice its budgets after a burst of long answers, and did not shrink afterwards
-//! (docs/performance.md, "Memory of answers").
+//! The server's budgets bound the memory that the server holds; memory that the allocator retains
+//! comes on top. With glibc's allocator the process took twice its budgets after a burst of long
+//! answers and did not shrink afterwards (docs/performance.md, "Memory of answers").
 #![expect(unsafe_code, reason = "options of the allocator are set by a function of C")]
 
 use libmimalloc_sys::{mi_option_set_default, mi_option_t};
@@ -14,13 +14,14 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// `libmimalloc_sys` has no name for it.
 const PURGE_DELAY: mi_option_t = 15;
 
-/// Makes the allocator give memory back at once; `MIMALLOC_PURGE_DELAY` in the environment wins.
+/// Makes the allocator return memory at once. `MIMALLOC_PURGE_DELAY` in the environment overrides
+/// this.
 ///
-/// Without it memory goes back when a thread allocates again after the delay: never, in a server that has become
-/// idle.
+/// By default mimalloc returns memory only when a thread allocates again after the delay. An idle
+/// server would never return any.
 pub(crate) fn set_up() {
-    // SAFETY: the function writes a number into a table of mimalloc's own. No other thread reads the table
-    // meanwhile: `main` calls this before it starts one.
+    // SAFETY: the function writes a number into a table of mimalloc's. `main` calls this before it
+    // starts other threads, so no other thread reads the table meanwhile.
     unsafe { mi_option_set_default(PURGE_DELAY, 0) }
 }
 

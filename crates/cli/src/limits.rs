@@ -1,14 +1,14 @@
-//! What the system lets a process have.
+//! Resource limits of the process.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Lets this process have as many files open as it may allow itself.
+/// Raises the limit of open files to its maximum.
 ///
-/// An open table is a file, and a compaction opens those that it reads once more: a database of 64 GiB
-/// comes by the 1,024 that most systems begin with, which are so few for the sake of `select` alone.
+/// Each open table is a file, and a compaction opens its input tables once more: a database of 64
+/// GiB exceeds the soft limit of 1,024 that most systems set for the sake of `select`.
 pub(crate) fn raise_open_files() {
     let limit = getrlimit(Resource::Nofile);
-    // Where it is refused, what needs more says so when it comes to it.
+    // After a refusal, the operation that runs out of files reports it.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
@@ -17,7 +17,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn as_many_files_may_be_open_as_the_system_allows() {
+    fn open_file_limit_is_raised_to_the_maximum() {
         let before = getrlimit(Resource::Nofile);
         let low = before.maximum.map_or(256, |maximum| maximum.min(256));
         setrlimit(Resource::Nofile, Rlimit { current: Some(low), ..before }).unwrap();

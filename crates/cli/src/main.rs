@@ -1,4 +1,4 @@
-//! The command `carnet`: a server that speaks CQL, and a shell that runs it without one.
+//! The command `carnet`: a CQL server, a shell that needs no server, and tools.
 //!
 //! ```text
 //!   carnet serve ──▶ commands::serve ──▶ carnet_server ─┐
@@ -6,7 +6,7 @@
 //!                                          └▶ copy: files of CSV, in and out
 //!   carnet stress ──▶ a database or a server, and the checker
 //!   carnet bottleneck ──▶ SHOW BOTTLENECK of a server
-//!   carnet backup, compact, migrate ──▶ carnet, or carnet::control ──▶ whoever has the database
+//!   carnet backup, compact, migrate ──▶ carnet, or carnet::control ──▶ the process that has the database
 //!   carnet restore ──▶ carnet::backup
 //!   carnet backup, restore --store ──▶ carnet::cluster::backup, around a copy that others make
 //!   carnet import ──▶ import: a table of a cluster, into a database or through a server
@@ -14,20 +14,20 @@
 //!   carnet maelstrom ──▶ carnet_maelstrom ──▶ carnet_tree: no database at all
 //! ```
 //!
-//! One file per command in [`commands`]. What a command prints on standard output is its result;
-//! whatever is for a person (errors, progress, notes) goes to standard error, the last two only
-//! when that is a terminal.
+//! One file per command in [`commands`]. A command prints its result on standard output. Output for
+//! people (errors, progress, notes) goes to standard error, progress and notes only if that is a
+//! terminal.
 //!
 //! # Invariants
 //!
-//! * A failure is one clear sentence that begins with `error:`, and an exit code: 1 when the work
-//!   failed, 2 when the command line is wrong. A command that `carnet backup` was to run, and that
-//!   fails, has its own.
-//! * Files are read and written in pieces: `COPY` takes the same memory for a large file as for a
-//!   small one.
-//! * The directory of a database belongs to one process. The shell opens it itself, so it says no
-//!   while a server has it; what administers a database asks its owner. A database on a cluster takes
-//!   any number of processes.
+//! * A failure is one clear sentence that begins with `error:`, and an exit code: 1 if the work
+//!   failed, 2 if the command line is wrong. If the command that `carnet backup` runs fails, its
+//!   exit code is used.
+//! * Files are read and written in pieces: the memory of `COPY` does not depend on the file's
+//!   length.
+//! * The directory of a database belongs to one process. The shell opens it itself, so it fails
+//!   while a server has it open; administrative commands send requests to the owner. A database on
+//!   a cluster takes any number of processes.
 
 mod allocator;
 mod commands;
@@ -72,7 +72,7 @@ fn main() -> ExitCode {
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
-        // Whoever read our output has seen enough of it.
+        // The reader of the output has closed it: not an error.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             print_error(&error);
@@ -83,13 +83,13 @@ fn main() -> ExitCode {
     }
 }
 
-/// Prints an error for a person.
+/// Prints an error to standard error.
 fn print_error(error: &anyhow::Error) {
     let label = if io::stderr().is_terminal() { "\u{1b}[1;31merror:\u{1b}[0m" } else { "error:" };
     eprintln!("{label} {}", sentence(error));
 }
 
-/// Joins an error and its causes. One of Carnet's own has named its causes already.
+/// Joins an error and its causes. The text of a Carnet error contains its causes already.
 fn sentence(error: &anyhow::Error) -> String {
     let mut text = String::new();
     for cause in error.chain() {

@@ -1,25 +1,25 @@
-//! Where a statement comes from, for messages and for the files that it names.
+//! Origin of a statement, for messages and for resolving relative paths.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 use carnet_cql::Location;
 
-/// Where a script comes from.
+/// Origin of a script.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
-    /// A file.
+    /// A script file.
     File(PathBuf),
     /// The command line's `-e`.
     Argument,
-    /// Standard input that is no terminal.
+    /// Standard input that is not a terminal.
     StandardInput,
-    /// A person.
+    /// Lines typed at a terminal.
     Terminal,
 }
 
 impl Origin {
-    /// Returns the place of a relative path that the script names: beside the script.
+    /// Resolves a relative path in a script: it is relative to the script's directory.
     pub(crate) fn resolve(&self, path: &str) -> PathBuf {
         match self {
             Self::File(script) => script.parent().unwrap_or(Path::new("")).join(path),
@@ -27,7 +27,7 @@ impl Origin {
         }
     }
 
-    /// Names a place in the script, in front of a message.
+    /// Returns a position in the script, as a prefix of messages.
     pub(crate) fn place(&self, line: usize, column: Option<usize>) -> String {
         let column = column.map_or(String::new(), |column| format!(", column {column}"));
         format!("{self}line {line}{column}")
@@ -45,11 +45,11 @@ impl fmt::Display for Origin {
     }
 }
 
-/// Returns the line of a text that a place is on, with a caret under the place.
+/// Returns the line of a text that contains a position, with a caret under it.
 pub(crate) fn caret(text: &str, location: Location) -> String {
     let start = text[..location.offset].rfind('\n').map_or(0, |at| at + 1);
     let line = text[start..].lines().next().unwrap_or("");
-    // A tab would move the caret off its place.
+    // A tab would misplace the caret.
     let line: String = line.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     let indent = text[start..location.offset].chars().count();
     format!("  {line}\n  {:indent$}^", "")
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_relative_path_lies_beside_its_script() {
+    fn relative_path_lies_beside_its_script() {
         let script = Origin::File(PathBuf::from("examples/bank.cql"));
         assert_eq!(script.resolve("a.csv"), Path::new("examples/a.csv"));
         assert_eq!(script.resolve("/a.csv"), Path::new("/a.csv"));
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn the_caret_stands_under_the_place() {
+    fn caret_stands_under_the_position() {
         let text = "SELECT\n\té x";
         let location = Location::of(text, text.find('x').unwrap());
         assert_eq!(caret(text, location), "   é x\n     ^");

@@ -1,4 +1,4 @@
-//! Where a database is: in a directory, or on a cluster.
+//! Location of a database: a directory or a cluster.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use carnet::base::murmur3;
 use carnet::cluster::{ClusterUrl, Peers};
 use carnet::{Builder, Db, Uuid, block_on};
 
-/// A place.
+/// Location of a database.
 #[derive(Clone, Debug)]
 pub(crate) enum Place {
     Directory(PathBuf),
@@ -16,8 +16,8 @@ pub(crate) enum Place {
 }
 
 impl Place {
-    /// Takes what the command line gives of the two. A URL comes as a text: what reads command
-    /// lines would show it in its own errors, with the password.
+    /// Returns the location from the command line's options. The URL is passed as text: the parser
+    /// of command lines would show it in its errors, with the password.
     pub(crate) fn of(directory: Option<PathBuf>, store: Option<&str>) -> Result<Option<Self>> {
         Ok(match store {
             Some(url) => Some(Self::Cluster(Box::new(ClusterUrl::parse(url)?))),
@@ -33,7 +33,7 @@ impl Place {
         })
     }
 
-    /// Returns the directory, for work on its files.
+    /// Returns the directory, for operations on its files.
     pub(crate) fn directory(&self) -> Result<&Path> {
         match self {
             Self::Directory(path) => Ok(path),
@@ -41,7 +41,7 @@ impl Place {
         }
     }
 
-    /// Says how other processes of the database reach this one, if they do.
+    /// Returns the settings by which other processes of the database reach this one, if they do.
     pub(crate) fn peers(&self) -> Option<&Peers> {
         match self {
             Self::Directory(_) => None,
@@ -49,9 +49,9 @@ impl Place {
         }
     }
 
-    /// Names the node for good: the same at every start on the same place, so that drivers know it
-    /// again, and without anything to store. On a cluster there are many nodes, told apart by
-    /// the addresses that drivers are told.
+    /// Returns a permanent id of the node: the same at every start, so that drivers recognize the
+    /// node, and without storing anything. On a cluster the addresses that drivers are given
+    /// distinguish the nodes.
     pub(crate) fn host_id(&self, told: &str) -> Uuid {
         match self {
             Self::Directory(path) => {
@@ -68,7 +68,7 @@ fn host_id(name: &[u8]) -> Uuid {
     let mut bytes = [0; 16];
     bytes[..8].copy_from_slice(&hash(b"carnet"));
     bytes[8..].copy_from_slice(&hash(b"ticket"));
-    // Version 8 of RFC 9562: the content is the maker's own.
+    // Version 8 of RFC 9562: the content is application-defined.
     bytes[6] = 0x80 | (bytes[6] & 0x0f);
     bytes[8] = 0x80 | (bytes[8] & 0x3f);
     Uuid::from_bytes(bytes)
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_directory_names_its_node_by_any_path() {
+    fn directory_has_one_node_id_for_any_path() {
         let directory = tempfile::tempdir().unwrap();
         let id = |path: &Path| Place::Directory(path.to_path_buf()).host_id("");
         assert_eq!(id(&directory.path().join(".")), id(directory.path()));
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn the_nodes_of_a_cluster_have_names_of_their_own() {
+    fn nodes_of_a_cluster_have_distinct_ids() {
         let of = |url: &str| Place::of(None, Some(url)).unwrap().unwrap();
         let place = of("cassandra://ann:secret@h/ks");
         assert_eq!(place.to_string(), "cassandra://h/ks");

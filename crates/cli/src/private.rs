@@ -1,15 +1,15 @@
-//! Files that may hold secrets: their owner alone may read and write them.
+//! Files that may hold secrets: only their owner can read and write them.
 
 use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// Makes a file that only its owner can read, and syncs it.
+/// Creates a file that only its owner can read, and syncs it.
 ///
 /// # Errors
 ///
-/// `AlreadyExists` where the path exists; otherwise as the operating system says.
+/// `AlreadyExists` if the path exists; otherwise any error of the operating system.
 #[expect(clippy::disallowed_methods, reason = "a file that is no database's")]
 pub(crate) fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;

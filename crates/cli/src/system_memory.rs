@@ -1,4 +1,4 @@
-//! The memory that the system lets a process have: that of its container, or of the machine.
+//! Memory that the system gives the process: that of its container, or of the machine.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 const CGROUPS: &str = "/sys/fs/cgroup";
 const CGROUPS_V1: &str = "/sys/fs/cgroup/memory";
 
-/// Returns the number of bytes of memory that this process may have, `None` where the system does not say.
+/// Returns the bytes of memory that this process may use, `None` if the system does not say.
 pub(crate) fn system_memory_bytes() -> Option<usize> {
     let machine = fs::read_to_string("/proc/meminfo").ok().and_then(|text| machine_bytes(&text));
     let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
@@ -15,15 +15,16 @@ pub(crate) fn system_memory_bytes() -> Option<usize> {
     limits.chain(machine).min()
 }
 
-/// Returns the size of the machine's memory, as `/proc/meminfo` has it.
+/// Returns the machine's memory in bytes, from `/proc/meminfo`.
 fn machine_bytes(meminfo: &str) -> Option<usize> {
     let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
     let kib: usize = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     kib.checked_mul(1 << 10)
 }
 
-/// Returns the files that may hold limits for the groups of `/proc/self/cgroup`: the group's own and those of
-/// the groups around it, which hold for it as well. In a container the group is the root of what is mounted.
+/// Returns the files that may hold limits for the groups of `/proc/self/cgroup`: the group's own
+/// and those of enclosing groups, which apply as well. In a container the group is the root of the
+/// mount.
 fn limit_files(groups: &str) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for line in groups.lines() {
@@ -48,7 +49,7 @@ fn limit_files(groups: &str) -> Vec<PathBuf> {
 }
 
 fn limit_bytes(file: &Path) -> Option<usize> {
-    // Version 2 has "max" where there is no limit, version 1 a number that no machine has.
+    // Version 2 has "max" for no limit, version 1 a number larger than any machine.
     fs::read_to_string(file).ok()?.trim().parse().ok()
 }
 

@@ -1,4 +1,4 @@
-//! The users file of `carnet serve`: its permissions, then its lines.
+//! The users file of `carnet serve`: checks its permissions, then parses its lines.
 
 use std::fs::File;
 use std::io::Read;
@@ -8,17 +8,17 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use carnet_server::Authenticator;
 
-/// Permission of the group or of all others to write.
+/// Permission bits with which the group or others can write.
 const OTHERS_WRITE: u32 = 0o022;
-/// Permission of the group or of all others to read.
+/// Permission bits with which the group or others can read.
 const OTHERS_READ: u32 = 0o044;
 
-/// Reads the users, and warns where others can read their hashes.
+/// Reads the users, and warns if others than the owner can read their hashes.
 ///
 /// # Errors
 ///
-/// Where the file cannot be read, names no users, or can be written by others than its owner: they
-/// could add a user.
+/// The file cannot be read, names no users, or can be written by others than its owner: they could
+/// add a user.
 #[expect(clippy::disallowed_methods, reason = "a file that is no database's")]
 pub(crate) fn read(path: &Path) -> Result<Authenticator> {
     let shown = path.display();

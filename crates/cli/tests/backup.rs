@@ -1,8 +1,8 @@
 //! Backups, restores and migrations with the real binary, beside a server and its clients.
 //!
-//! Each client inserts rows one after the other, and writes into each which rows of the others it
-//! knew to be acknowledged when it began. So rows that are a prefix of the order of commits can be
-//! told from others: every client's rows have no gap, and whatever a row knew of is there.
+//! Each client inserts rows one after the other. Each row records the rows of the other clients
+//! whose acknowledgements the client knew when it began. This detects states that are not a prefix
+//! of the commit order: every client's rows have no gap, and every recorded row is present.
 
 #![expect(clippy::unwrap_used, reason = "helpers outside of #[test] functions unwrap as well")]
 
@@ -27,7 +27,7 @@ const SCHEMA: [&str; 2] = [
      PRIMARY KEY (client, n))",
 ];
 
-/// The last row of each client that was acknowledged.
+/// The last acknowledged row of each client.
 type Acknowledged = Arc<[AtomicI64; CLIENTS]>;
 
 fn known(acknowledged: &Acknowledged) -> [i64; CLIENTS] {
@@ -56,7 +56,7 @@ async fn insert(
     }
 }
 
-/// Reads all rows: for each client and number what was known.
+/// Reads all rows: for each client and number, the rows known at its insert.
 fn read(directory: &Path) -> BTreeMap<(usize, i64), [i64; CLIENTS]> {
     let text = rows(directory, "SELECT * FROM b.rows");
     let row = |line: &str| {
@@ -68,8 +68,8 @@ fn read(directory: &Path) -> BTreeMap<(usize, i64), [i64; CLIENTS]> {
     text.lines().map(row).collect()
 }
 
-/// Checks that the rows are a prefix of the order of commits, with at least what was acknowledged;
-/// returns how many each client has.
+/// Checks that the rows are a prefix of the commit order, with at least the acknowledged ones;
+/// returns the number of rows of each client.
 fn check_prefix(directory: &Path, at_least: [i64; CLIENTS]) -> [i64; CLIENTS] {
     let rows = read(directory);
     let mut last = [0; CLIENTS];
@@ -88,7 +88,7 @@ fn check_prefix(directory: &Path, at_least: [i64; CLIENTS]) -> [i64; CLIENTS] {
     last
 }
 
-/// Takes a backup; returns its commit and how many of its files were shared.
+/// Takes a backup; returns its commit and its number of shared files.
 fn back_up(data: &Path, dest: &Path) -> (u64, u64) {
     let said = succeed(carnet().arg("backup").arg(data).arg(dest));
     let numbers: Vec<u64> =
@@ -102,7 +102,7 @@ fn restore(dest: &Path, to: &Path, arguments: &[&str]) {
 }
 
 #[test]
-fn backups_beside_a_server_are_prefixes_of_its_order() {
+fn backups_are_prefixes_of_the_commit_order() {
     let root = tempfile::tempdir().unwrap();
     let path = |name: &str| root.path().join(name);
     let (data, dest) = (path("data"), path("backups"));
@@ -136,7 +136,7 @@ fn backups_beside_a_server_are_prefixes_of_its_order() {
     pause(Duration::from_millis(200));
     let went_on = known(&acknowledged);
     assert!((0..CLIENTS).all(|client| went_on[client] > after[client]), "transactions go on");
-    // Wall times are known to about a second.
+    // Wall-clock times are known to about a second.
     let early = known(&acknowledged);
     pause(Duration::from_millis(1500));
     let (late, at) = (known(&acknowledged), SystemClock.wall());
@@ -158,7 +158,7 @@ fn backups_beside_a_server_are_prefixes_of_its_order() {
         restore(&dest, &to, &["--backup", &commit.to_string()]);
         succeed(carnet().arg("verify").arg(&to));
         sizes.push(check_prefix(&to, before[number]));
-        // The last backup as of an earlier one's commit is that earlier one.
+        // The last backup as of an earlier one's commit equals that earlier one.
         let as_of = path(&format!("as-of-{number}"));
         restore(&dest, &as_of, &["--as-of", &commit.to_string()]);
         assert_eq!(read(&as_of), read(&to));
@@ -176,15 +176,15 @@ fn backups_beside_a_server_are_prefixes_of_its_order() {
     for client in 0..CLIENTS {
         assert!((sizes[0][client]..=sizes[1][client]).contains(&between[client]));
     }
-    // The database itself has everything.
+    // The database itself has all rows.
     let all = check_prefix(&data, last_known);
     assert!((0..CLIENTS).all(|client| all[client] >= sizes[2][client]));
-    // It goes on, and so does its line of backups.
+    // The database goes on, and so does its series of backups.
     let (next, shared) = back_up(&data, &dest);
     assert!(next >= last && shared > 0);
     let said = succeed(carnet().arg("backup").arg(&data).arg(&dest).args(["--keep", "2"]));
     assert!(said.contains("3 older backups were removed"), "{said}");
-    // That of a restored one is another.
+    // The series of a restored database is another one.
     let error = fail(carnet().arg("backup").arg(path("restored-0")).arg(&dest));
     assert!(error.contains("another database"), "{error}");
     let error = fail(carnet().arg("restore").arg(&dest).arg(&data));
@@ -192,7 +192,7 @@ fn backups_beside_a_server_are_prefixes_of_its_order() {
 }
 
 #[test]
-fn a_driven_database_stays_strict_while_it_is_administered() {
+fn administration_keeps_strict_serializability() {
     let root = tempfile::tempdir().unwrap();
     let (data, dest) = (root.path().join("data"), root.path().join("backups"));
     let mut stress = carnet();

@@ -1,4 +1,4 @@
-//! `carnet bottleneck`: what a server says, and what goes wrong on the way to it.
+//! `carnet bottleneck`: reports of a server, and failures to reach it.
 
 mod support;
 

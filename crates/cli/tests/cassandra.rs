@@ -1,4 +1,4 @@
-//! Carnet over a real Cassandra: the façade, stock drivers, and servers that die and sleep.
+//! Carnet on a real Cassandra: the façade, stock drivers, and servers that are killed and paused.
 //!
 //! | variable | |
 //! | --- | --- |
@@ -34,10 +34,9 @@ record! {
 
 type Accounts = carnet::Table<Key<(i64,)>, Account>;
 
-/// Returns the URL of a database that nobody has used; `None` where there is no Cassandra.
+/// Returns the URL of an unused database; `None` without a Cassandra.
 ///
-/// Leases are long, unless the test is about what happens when they run out: a busy machine must
-/// not make leaders change.
+/// Leases are long, unless the test is about their expiry: a busy machine must not change leaders.
 fn store(options: &str) -> Option<String> {
     static USED: AtomicUsize = AtomicUsize::new(0);
     let number = USED.fetch_add(1, Ordering::Relaxed);
@@ -52,7 +51,7 @@ fn variable(name: &str) -> Option<u64> {
     env::var(name).ok().map(|value| value.parse().unwrap_or_else(|_| panic!("{name}={value}")))
 }
 
-/// Moves money between two accounts, where there is some.
+/// Moves money between two accounts if there is enough.
 fn transfer(db: &Db, accounts: &Accounts, from: i64, to: i64) -> Result<()> {
     db.transact(|tx| {
         let balance = |id| Ok::<_, Error>(accounts.get(tx, &Key((id,), ()))?.unwrap().balance);
@@ -66,7 +65,7 @@ fn transfer(db: &Db, accounts: &Accounts, from: i64, to: i64) -> Result<()> {
 }
 
 #[test]
-fn two_processes_are_one_database() {
+fn two_processes_share_one_database() {
     const ACCOUNTS: i64 = 12;
     let Some(url) = store(&format!("{LONG_LEASE}{LOOPBACK}")) else { return };
     let retention = std::time::Duration::ZERO;
@@ -113,7 +112,7 @@ fn two_processes_are_one_database() {
     let start = commit.as_async().start_timestamp().unwrap();
     let at = commit.commit().unwrap();
     assert_eq!(other.outcome(start).unwrap(), carnet::Outcome::Committed(at));
-    // What was overwritten is deleted by whoever leads.
+    // Only the leader deletes overwritten cells.
     one.compact().unwrap();
     assert_eq!(other.compact().unwrap_err().kind(), ErrorKind::Unavailable);
     let rows = mine.scan(&one.snapshot().unwrap()).map(|row| row.unwrap().1.balance);
@@ -122,7 +121,7 @@ fn two_processes_are_one_database() {
     block_on(one.leave());
     other.transact(|tx| far.put(tx, "after", "v")).unwrap();
     assert!(other.is_leading());
-    // Whoever does not know the secret learns nothing, and says why.
+    // A process with the wrong secret learns nothing, and reports the cause.
     let wrong =
         url.replace("sixteen-letters", "another-sixteen").replace("patience=60s", "patience=1s");
     let refused = Db::open(&wrong).err().unwrap();
@@ -130,7 +129,7 @@ fn two_processes_are_one_database() {
 }
 
 #[test]
-fn stock_drivers_do_what_applications_do() {
+fn stock_drivers_run_application_statements() {
     let Some(url) = store(LONG_LEASE) else { return };
     let (Some(python), Some(node)) = (clients::python(), clients::node()) else { return };
     let server = Server::of_store(&url, "127.0.0.1:0");
@@ -145,7 +144,7 @@ fn stock_drivers_do_what_applications_do() {
 }
 
 #[test]
-fn clients_of_one_server_hear_of_the_others() {
+fn clients_discover_the_other_servers() {
     let Some(url) = store(&format!("{LONG_LEASE}{LOOPBACK}")) else { return };
     let Some(python) = clients::python() else { return };
     let first = Server::of_store(&url, "127.0.0.1:0");
@@ -162,9 +161,9 @@ fn clients_of_one_server_hear_of_the_others() {
     assert!(application.wait().success(), "see above");
 }
 
-/// Two servers, each killed and paused again and again, with clients at both.
+/// Two servers, each killed and paused repeatedly, with clients at both.
 #[test]
-fn servers_that_die_and_sleep_lose_nothing() {
+fn killed_and_paused_servers_lose_nothing() {
     let seconds = variable("CARNET_CLUSTER_SECONDS").unwrap_or(9).to_string();
     let seed =
         variable("CARNET_CLUSTER_SEED").unwrap_or_else(|| SeededRng::from_entropy().next_u64());
@@ -180,9 +179,9 @@ fn servers_that_die_and_sleep_lose_nothing() {
     }
 }
 
-/// As `crash.rs` has it for a directory: transfers, and a server that is killed under them.
+/// Like `crash.rs`, but on a cluster: transfers with a server that is killed.
 #[test]
-fn money_is_neither_made_nor_lost() {
+fn money_is_neither_created_nor_lost() {
     let Some(url) = store(LOOPBACK) else { return };
     let Some(python) = clients::python() else { return };
     let seed =
@@ -212,7 +211,7 @@ fn the_shell_works_on_a_cluster() {
                INSERT INTO k.t (a, b) VALUES (1, 'x'); SELECT * FROM k.t";
     let said = succeed(carnet().args(["shell", "--store", &url, "--json", "-e", cql]));
     assert_eq!(said, "{\"a\":1,\"b\":\"x\"}\n");
-    // The next one need not wait for the lease.
+    // The next process need not wait for the lease.
     let cql = "SELECT b FROM k.t WHERE a = 1";
     let said = succeed(carnet().args(["shell", "--store", &url, "--json", "-e", cql]));
     assert_eq!(said, "{\"b\":\"x\"}\n");
@@ -256,7 +255,7 @@ fn the_commit_table_is_migrated() {
 }
 
 #[test]
-fn a_url_that_is_wrong_shows_no_password() {
+fn errors_about_urls_show_no_password() {
     let url = "cassandra://ann:s3cret@127.0.0.1/ks?colour=red";
     for command in ["serve", "shell"] {
         let error = fail(carnet().args([command, "--store", url]));

@@ -1,11 +1,11 @@
 //! The real server, killed with SIGKILL at random moments while clients transfer money.
 //!
-//! Each round: start the server on the same directory and port, let 8 clients of the Python
-//! driver transfer between 1,000 accounts, kill it, start it again, and compare the database with
-//! what the clients know. `tests/e2e/crash.py` says what has to hold.
+//! Each round: start the server on the same directory and port, let 8 clients of the Python driver
+//! transfer between 1,000 accounts, kill it, start it again, and compare the database with the
+//! clients' records. `tests/e2e/crash.py` defines the conditions.
 //!
-//! SIGKILL does not lose what the operating system holds: that a write was *synced* before its
-//! acknowledgement is for the storage engine's own crash tests, on a disk that loses what was not.
+//! SIGKILL does not lose data in the operating system's cache. The storage engine's crash tests
+//! check that a write was *synced* before its acknowledgement, on a disk that loses unsynced data.
 //!
 //! | variable | |
 //! | --- | --- |
@@ -21,7 +21,7 @@ use carnet::base::{Rng, SeededRng};
 use support::{Server, clients, pause};
 
 const ROUNDS: u64 = 20;
-/// The server runs this long at most, in milliseconds, once all clients transfer.
+/// Maximum run time of the server in milliseconds, after all clients have begun.
 const LIFE_MILLIS_MAX: u64 = 1_200;
 
 fn variable(name: &str) -> Option<u64> {
@@ -29,7 +29,7 @@ fn variable(name: &str) -> Option<u64> {
 }
 
 #[test]
-fn nothing_acknowledged_is_lost_and_nothing_is_half_done() {
+fn acknowledged_transfers_survive_and_stay_atomic() {
     let Some(python) = clients::python() else { return };
     let rounds = variable("CARNET_CRASH_ROUNDS").unwrap_or(ROUNDS);
     let seed =

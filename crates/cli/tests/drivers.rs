@@ -1,4 +1,4 @@
-//! Stock clients against the real server. What they do is in `tests/e2e`.
+//! Stock clients against the real server. Their programs are in `tests/e2e`.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -14,7 +14,7 @@ use scylla::routing::Token;
 use support::{Server, clients, e2e, succeed};
 
 #[test]
-fn the_python_driver_does_what_applications_do() {
+fn python_driver_runs_application_statements() {
     let Some(python) = clients::python() else { return };
     let directory = tempfile::tempdir().unwrap();
     let server = Server::start(directory.path(), &[]);
@@ -22,18 +22,18 @@ fn the_python_driver_does_what_applications_do() {
 }
 
 #[test]
-fn cqlsh_does_what_people_do() {
+fn cqlsh_runs_interactive_commands() {
     let Some(python) = clients::python() else { return };
     let directory = tempfile::tempdir().unwrap();
     let server = Server::start(&directory.path().join("data"), &[]);
     let mut command = Command::new(python);
     command.arg(e2e("cqlsh.py")).arg(server.port());
-    // cqlsh keeps a history and a configuration in its user's home.
+    // cqlsh stores a history and a configuration in the user's home directory.
     succeed(command.env("HOME", directory.path()));
 }
 
 #[test]
-fn the_node_driver_does_what_applications_do() {
+fn node_driver_runs_application_statements() {
     let Some(node) = clients::node() else { return };
     let directory = tempfile::tempdir().unwrap();
     let server = Server::start(directory.path(), &[]);

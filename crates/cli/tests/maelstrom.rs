@@ -1,5 +1,5 @@
 //! The real `carnet maelstrom` over pipes, under the harness. Verdicts and counts are checked, not
-//! times: whoever runs this may be busy.
+//! times: the machine may be busy.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod support;
@@ -19,7 +19,7 @@ fn node(options: &[&str]) -> Program {
 }
 
 fn short() -> Plan {
-    // Whoever is slow is not wrong.
+    // A slow answer is not wrong.
     let client_timeout = Duration::from_secs(30);
     Plan { time_limit: Duration::from_secs(3), client_timeout, ..Plan::default() }
 }
@@ -36,7 +36,7 @@ fn transactions_are_strictly_serializable_and_all_answered() {
     let report = valid(&short(), &[]);
     assert_eq!((report.fail, report.info), (0, 0));
     assert!(report.root_bytes_max <= 4096, "{}", report.root_bytes_max);
-    // A machine that is busy makes for larger batches, and for fewer messages.
+    // A busy machine makes larger batches and fewer messages.
     let messages = report.server_messages_per_op();
     assert!(messages <= 3.0, "{messages}");
 }
@@ -51,7 +51,7 @@ fn every_workload_is_served() {
 }
 
 #[test]
-fn partitions_change_nothing_and_services_may_fail() {
+fn partitions_and_service_failures_keep_the_verdict() {
     let partition_every = Some(Duration::from_millis(500));
     let conditions = Conditions { loss: 300, ..Plan::default().conditions };
     let report = valid(&Plan { nodes: 3, partition_every, conditions, ..short() }, &[]);
@@ -62,7 +62,7 @@ fn partitions_change_nothing_and_services_may_fail() {
     valid(&Plan { faults, ..short() }, &["--service-timeout", "50"]);
 }
 
-/// Each answer of a service takes 1.1 s, and the node asks again after 1 s.
+/// Each answer of a service takes 1.1 s, and the node repeats its request after 1 s.
 #[test]
 fn service_later_than_its_timeout_is_waited_for() {
     let latency = Duration::from_millis(550);
@@ -76,14 +76,14 @@ fn service_later_than_its_timeout_is_waited_for() {
 }
 
 #[test]
-fn what_is_broken_on_purpose_is_found() {
+fn deliberate_mistakes_are_found() {
     let options = ["--ignore-missing", "--layout", "tree"];
     let report = run(&short(), &node(&options)).unwrap();
     assert!(!report.verdict.is_valid, "late nodes were taken for empty ones");
     let found = report.verdict.anomalies.join(", ");
     assert!(found.contains("lost update") || found.contains("incompatible order"), "{found}");
 
-    // Real time is what it breaks, and that differs from run to run.
+    // These options break real-time order; whether that shows differs from run to run.
     let options = ["--no-verify-reads", "--no-hints"];
     let found = (0..5).any(|seed| {
         let report = run(&Plan { seed, ..short() }, &node(&options)).unwrap();
@@ -95,7 +95,7 @@ fn what_is_broken_on_purpose_is_found() {
 }
 
 #[test]
-fn it_answers_whatever_comes_or_drops_it_and_ends_with_its_input() {
+fn malformed_lines_are_dropped_until_end_of_input() {
     let mut command = support::carnet();
     command.arg("maelstrom").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut node = support::Guard::new(command.spawn().unwrap());
@@ -112,7 +112,7 @@ fn it_answers_whatever_comes_or_drops_it_and_ends_with_its_input() {
     assert!(ask(init).contains(r#""type":"init_ok""#));
     let unknown = ask(r#"{"type":"dance","msg_id":3}"#);
     assert!(unknown.contains(r#""code":10"#), "{unknown}");
-    // Nobody can be answered here; the next line is.
+    // These lines have no sender to answer; the next one has.
     let garbage = "{\"type\":\"echo\"}}\n\n[\n{\"src\":1}\n{}\nnull";
     writeln!(stdin, "{garbage}").unwrap();
     writeln!(stdin, r#"{{"src":"c1","dest":"n0","body":{{"type":"txn","msg_id":4}}}}"#).unwrap();

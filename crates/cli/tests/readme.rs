@@ -1,8 +1,8 @@
-//! README's commands, run as they are printed.
+//! Runs README's commands as printed.
 //!
-//! The programs of the commands are replaced by what was built for the tests, and ports by free ones;
-//! everything else is literal. A command that is added to README needs a place here. The one over a
-//! cluster runs in `cassandra.rs`.
+//! The commands' programs are replaced by the binaries that were built for the tests, and ports by
+//! free ones; everything else is literal. A command that is added to README must be added here. The
+//! one for a cluster runs in `cassandra.rs`.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod support;
@@ -17,7 +17,7 @@ use support::{Server, carnet, clients, succeed};
 const README: &str = include_str!("../../../README.md");
 const CARGO_RUN: &str = "cargo run --release -- ";
 
-/// Returns the blocks of a language.
+/// Returns the code blocks of a language.
 fn blocks(language: &str) -> Vec<&'static str> {
     let begin = format!("```{language}\n");
     README.split(&begin).skip(1).map(|rest| rest.split("```").next().unwrap()).collect()
@@ -29,13 +29,13 @@ fn commands() -> Vec<&'static str> {
     blocks("sh").into_iter().flat_map(str::lines).map(command).collect()
 }
 
-/// Returns the arguments of a command that `cargo run` runs.
+/// Returns the arguments of a `cargo run` command.
 fn arguments(command: &str) -> Vec<&str> {
     let arguments = command.strip_prefix(CARGO_RUN).unwrap();
     arguments.split_whitespace().map(|argument| argument.trim_matches('\'')).collect()
 }
 
-/// Runs a command of the command line in a directory that has the examples, as a clone does.
+/// Runs `carnet` in a directory that has the examples, like a clone.
 fn run(directory: &Path, command: &str) -> String {
     succeed(carnet().args(arguments(command)).current_dir(directory))
 }
@@ -51,7 +51,7 @@ fn clone() -> tempfile::TempDir {
 fn every_printed_command_is_known() {
     let known = [
         "cargo run --release -- shell -f examples/bank.cql",
-        // These are the tests.
+        // The tests themselves.
         "cargo test --workspace",
         "cargo run --release -- shell ./carnet-data -f examples/bank.cql",
         "cargo run --release -- serve ./carnet-data",

@@ -1,4 +1,4 @@
-//! `carnet serve`: ports, passwords, and the drain.
+//! `carnet serve`: ports, passwords, and draining.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod support;
@@ -11,7 +11,7 @@ use std::time::Duration;
 use support::{Server, carnet, clients, e2e, fail, succeed, text};
 
 #[test]
-fn monitors_are_answered() {
+fn http_endpoints_answer() {
     let directory = tempfile::tempdir().unwrap();
     let server = Server::start(directory.path(), &[]);
     assert_eq!(server.get("/livez"), ("HTTP/1.1 200 OK".into(), "ok\n".into()));
@@ -24,7 +24,7 @@ fn monitors_are_answered() {
     }
 }
 
-/// A directory in the place of the manifest's next version: the manifest cannot be written.
+/// A directory in place of the manifest's next version makes its write fail.
 #[test]
 fn stopped_store_is_not_ready_and_fails_at_exit() {
     let directory = tempfile::tempdir().unwrap();
@@ -44,7 +44,7 @@ fn stopped_store_is_not_ready_and_fails_at_exit() {
 }
 
 #[test]
-fn an_idle_server_ends_at_sigterm() {
+fn idle_server_ends_at_sigterm() {
     let directory = tempfile::tempdir().unwrap();
     let server = Server::start(directory.path(), &[]);
     server.terminate();
@@ -54,7 +54,7 @@ fn an_idle_server_ends_at_sigterm() {
 }
 
 #[test]
-fn the_driver_gets_every_answer_before_the_server_ends() {
+fn drain_answers_all_requests() {
     let Some(python) = clients::python() else { return };
     let directory = tempfile::tempdir().unwrap();
     let server = Server::start(directory.path(), &[]);
@@ -63,19 +63,19 @@ fn the_driver_gets_every_answer_before_the_server_ends() {
     let said = succeed(&mut command);
     let (status, _) = server.wait();
     assert!(status.success(), "{status}");
-    // What was answered is there when the database is opened again.
+    // Answered writes are present after the database is opened again.
     let acknowledged: Vec<&str> = said.trim().split(' ').collect();
     let rows = support::rows(directory.path(), "SELECT id FROM drain.t");
     for id in &acknowledged {
         assert!(rows.lines().any(|row| row == format!("{{\"id\":{id}}}")), "{id} in:\n{rows}");
     }
-    // And no more than that: whatever was done was answered.
+    // And there are no others: every completed write was answered.
     assert_eq!(rows.lines().count(), acknowledged.len());
     assert!(acknowledged.len() > 100, "{said}");
 }
 
 #[test]
-fn a_malformed_frame_ends_its_connection_only() {
+fn malformed_frame_ends_only_its_connection() {
     let directory = tempfile::tempdir().unwrap();
     let server = Server::start(directory.path(), &[]);
     let mut stream = TcpStream::connect(server.cql).unwrap();
@@ -91,7 +91,7 @@ fn a_malformed_frame_ends_its_connection_only() {
 }
 
 #[test]
-fn beyond_loopback_it_takes_users() {
+fn address_beyond_loopback_requires_users() {
     let directory = tempfile::tempdir().unwrap();
     let mut command = carnet();
     command.arg("serve").arg(directory.path());
@@ -142,7 +142,7 @@ fn hash_password(name: &str, password: &str) -> String {
 }
 
 #[test]
-fn settings_come_from_a_file_and_the_command_line_wins() {
+fn command_line_overrides_the_settings_file() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("carnet.toml");
     let name = file.to_str().unwrap();
@@ -152,11 +152,11 @@ fn settings_come_from_a_file_and_the_command_line_wins() {
         format!("{name}: serves carnet-data on 127.0.0.1:9042\n")
     );
     let again = fail(carnet().args(["config", "init", name]));
-    assert!(again.contains("is there already"), "{again}");
+    assert!(again.contains("exists already"), "{again}");
 
     let settings = "[server]\nlisten = \"127.0.0.1:1\"\n[database]\ndirectory = \"bank\"\n";
     std::fs::write(&file, settings).unwrap();
-    // The server's own arguments: a port, and a directory of the test's.
+    // The server's own arguments: a port, and a directory of the test.
     let server = Server::start(&directory.path().join("other"), &["--config", name]);
     assert_ne!(server.port(), "1");
     assert!(directory.path().join("other").exists() && !directory.path().join("bank").exists());
@@ -167,12 +167,15 @@ fn settings_come_from_a_file_and_the_command_line_wins() {
     std::fs::write(&file, format!("{settings}colour = \"red\"\n")).unwrap();
     for command in [&["config", "check", name][..], &["serve", "--config", name]] {
         let error = fail(carnet().args(command));
-        assert!(error.contains(&format!("{name}, line 5: [database] has no colour")), "{error}");
+        assert!(
+            error.contains(&format!("{name}, line 5: [database] has no setting colour")),
+            "{error}"
+        );
     }
 }
 
 #[test]
-fn a_users_file_that_is_wrong_is_named() {
+fn invalid_users_file_is_named() {
     let directory = tempfile::tempdir().unwrap();
     let users = directory.path().join("users");
     std::fs::write(&users, "ann:secret\n").unwrap();
@@ -184,7 +187,7 @@ fn a_users_file_that_is_wrong_is_named() {
 }
 
 #[test]
-fn a_port_that_is_taken_is_named() {
+fn taken_port_is_named() {
     let directory = tempfile::tempdir().unwrap();
     let server = Server::start(&directory.path().join("a"), &[]);
     let mut command = carnet();
@@ -215,7 +218,7 @@ fn users_file_that_others_write_is_refused() {
     command.arg("serve").arg(directory.path().join("data")).arg("--users").arg(&users);
     let error = fail(command.args(["--listen", "127.0.0.1:0", "--http", "off"]));
     assert!(error.contains("mode 666") && error.contains("chmod 600"), "{error}");
-    // A file that others can only read makes a warning; its damaged line then ends the server.
+    // A file that others can only read makes a warning; its invalid line then ends the server.
     set_mode(&users, 0o644);
     std::fs::write(&users, "ann:secret\n").unwrap();
     let Output { status, stderr, .. } = command.output().unwrap();

@@ -1,4 +1,4 @@
-//! `carnet shell`: scripts, formats, COPY, and what it says when something is wrong.
+//! `carnet shell`: scripts, formats, COPY, and error messages.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod support;
@@ -26,7 +26,7 @@ fn bank() -> tempfile::TempDir {
     directory
 }
 
-/// Runs a script that lies in a directory of its own.
+/// Runs a script file in its directory.
 fn script(directory: &Path, text: &str) -> Command {
     fs::write(directory.join("script.cql"), text).unwrap();
     let mut command = carnet();
@@ -35,7 +35,7 @@ fn script(directory: &Path, text: &str) -> Command {
 }
 
 #[test]
-fn the_readme_example_runs_and_its_sum_holds() {
+fn readme_example_runs_and_keeps_its_sum() {
     let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/bank.cql");
     let mut command = carnet();
     let said = succeed(command.args(["shell", "-f"]).arg(&example));
@@ -75,7 +75,7 @@ fn statements_come_from_standard_input_too() {
 }
 
 #[test]
-fn a_result_of_many_pages_is_printed_whole() {
+fn result_of_many_pages_is_printed() {
     let directory = tempfile::tempdir().unwrap();
     let lines: String = (0..2_500).map(|n| format!("{n}\n")).collect();
     fs::write(directory.path().join("n.csv"), lines).unwrap();
@@ -89,13 +89,13 @@ fn a_result_of_many_pages_is_printed_whole() {
 }
 
 #[test]
-fn a_script_stops_at_its_first_mistake_and_says_where() {
+fn script_stops_at_its_first_mistake() {
     let directory = tempfile::tempdir().unwrap();
     let text = format!("{BANK}\n-- next\nSELECT owner\n  WHERE id = 1;\nDROP TABLE bank.accounts;");
     let error = fail(&mut script(directory.path(), &text));
     assert!(error.contains("script.cql, line 9, column 3: "), "{error}");
     assert!(error.contains("\n    WHERE id = 1\n    ^"), "{error}");
-    // What came before it is done, what comes after it is not.
+    // Statements before the mistake have run, statements after it have not.
     assert_eq!(rows(&directory.path().join("data"), ACCOUNTS), ACCOUNT_ROWS);
 }
 
@@ -113,7 +113,7 @@ fn a_wrong_statement_names_its_line() {
 }
 
 #[test]
-fn a_script_runs_scripts_beside_it() {
+fn script_runs_scripts_beside_it() {
     let directory = tempfile::tempdir().unwrap();
     fs::create_dir(directory.path().join("sub")).unwrap();
     fs::write(directory.path().join("sub/bank.cql"), format!("{BANK} SOURCE 'more.cql';")).unwrap();
@@ -149,7 +149,7 @@ fn a_copy_out_and_in_again_is_equal() {
     let (a, b) = (rows(&data, "SELECT * FROM k.a"), rows(&data, "SELECT * FROM k.b"));
     assert_eq!(a.lines().count(), 2);
     assert_eq!(a, b);
-    // Again, and the same bytes.
+    // The second copy has the same bytes.
     let again = "COPY k.b TO 'b.csv' WITH HEADER = true AND NULL = 'none' AND DELIMITER = ';';";
     succeed(&mut script(directory.path(), again));
     let file = |name: &str| fs::read(directory.path().join(name)).unwrap();
@@ -157,7 +157,7 @@ fn a_copy_out_and_in_again_is_equal() {
 }
 
 #[test]
-fn a_bad_row_stops_a_copy_behind_the_good_ones() {
+fn bad_row_stops_a_copy_after_the_good_ones() {
     let bank = bank();
     let copy = |csv: &str, chunk: u32| {
         let path = bank.path().join("bad.csv");
@@ -175,7 +175,7 @@ fn a_bad_row_stops_a_copy_behind_the_good_ones() {
     assert_eq!(count(), "{\"count\":4}\n");
     let error = copy("15,a,1\n16,b\n", 1);
     assert!(error.contains("bad.csv, line 2: it has 2 fields"), "{error}");
-    // A key that is null is found by the statement, not by the parser.
+    // The statement, not the parser, refuses a null key.
     let error = copy("17,a,1\n,b,1\n18,c,1\n", 100);
     assert!(
         error.contains("bad.csv, line 2: ") && error.contains("with 1 row imported"),
@@ -203,7 +203,7 @@ fn a_header_names_the_columns() {
 }
 
 #[test]
-fn a_copy_takes_standard_input_unless_that_is_the_script() {
+fn copy_reads_standard_input_unless_it_is_the_script() {
     let bank = bank();
     let path = bank.path().join("rows.csv");
     let feed = |command: &mut Command, text: &str| {
@@ -236,7 +236,7 @@ fn a_scratch_database_is_removed() {
 }
 
 #[test]
-fn a_directory_that_a_server_holds_is_left_alone() {
+fn directory_of_a_running_server_is_left_alone() {
     let bank = bank();
     let server = Server::start(bank.path(), &[]);
     let error = fail(&mut shell(bank.path(), ACCOUNTS));
@@ -247,7 +247,7 @@ fn a_directory_that_a_server_holds_is_left_alone() {
     assert_eq!(rows(bank.path(), ACCOUNTS), ACCOUNT_ROWS);
 }
 
-/// Damages a byte of a file; the shell has to say so, and to change nothing.
+/// Damages a byte of a file; the shell must report it and change nothing.
 fn corrupt(directory: &Path, name: &str, at: usize) {
     let path = directory.join(name);
     let before = fs::read(&path).unwrap();
@@ -271,14 +271,14 @@ fn a_corrupt_file_is_named_and_kept() {
         .filter(|name| name.starts_with("wal-"))
         .min()
         .unwrap();
-    // In the first record's body: later records say that it was synced.
+    // In the first record's body: later records show that it was synced.
     corrupt(bank.path(), &log, 100);
 }
 
 #[test]
-fn a_full_disk_loses_nothing_that_was_acknowledged() {
+fn full_disk_loses_no_acknowledged_write() {
     let bank = bank();
-    // A file cannot grow beyond the limit, which takes no privileges and fills no real disk.
+    // A limit on file size needs no privileges and fills no real disk.
     let log_bytes = fs::read_dir(bank.path())
         .unwrap()
         .map(|entry| entry.unwrap().metadata().unwrap().len())
@@ -311,7 +311,7 @@ fn a_full_disk_loses_nothing_that_was_acknowledged() {
     for id in 100..100 + acknowledged {
         assert!(ids.lines().any(|row| row == format!("{{\"id\":{id}}}")), "{id} is lost: {error}");
     }
-    // The statement that failed may be there, but none behind it.
+    // The failed statement may be there, but no later one.
     assert!(ids.lines().count() <= 2 + acknowledged + 1);
     succeed(&mut shell(bank.path(), "INSERT INTO bank.accounts (id) VALUES (9999)"));
 }
@@ -341,7 +341,7 @@ fn a_full_disk_is_read_and_verified() {
 }
 
 #[test]
-fn a_directory_that_cannot_be_made_is_named() {
+fn directory_that_cannot_be_created_is_named() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("file");
     fs::write(&file, "not a directory").unwrap();
@@ -350,7 +350,7 @@ fn a_directory_that_cannot_be_made_is_named() {
 }
 
 #[test]
-fn a_person_at_a_terminal_is_served() {
+fn terminal_session_works() {
     let Some(python) = clients::python() else { return };
     let mut command = Command::new(python);
     succeed(command.arg(e2e("interactive.py")).arg(env!("CARGO_BIN_EXE_carnet")));

@@ -1,4 +1,4 @@
-//! `carnet stress` with the real binary: on a directory, on a server, and on a server that is killed.
+//! `carnet stress` with the real binary: on a directory, on a server, and on a killed server.
 
 mod support;
 
@@ -34,10 +34,10 @@ fn a_server_is_driven() {
     }
 }
 
-/// What snapshot isolation lets through the verdict does not: a history that is broken indeed, by
-/// the real server, ends with exit code 1.
+/// The verdict rejects anomalies that snapshot isolation permits: a violating history from the real
+/// server ends with exit code 1.
 #[test]
-fn a_server_with_snapshot_isolation_is_found_out() {
+fn snapshot_isolation_violates_the_verdict() {
     let directory = tempfile::tempdir().unwrap();
     let config = directory.path().join("carnet.toml");
     std::fs::write(&config, "[database]\nisolation = \"snapshot\"\n").unwrap();
@@ -60,7 +60,7 @@ fn a_server_with_snapshot_isolation_is_found_out() {
 
 /// The long edition is in `CONTRIBUTING.md`.
 #[test]
-fn a_server_that_is_killed_loses_nothing() {
+fn killed_server_loses_nothing() {
     let directory = tempfile::tempdir().unwrap();
     let mut stress = carnet();
     stress.arg("stress").arg("--dir").arg(directory.path().join("data"));
@@ -70,7 +70,7 @@ fn a_server_that_is_killed_loses_nothing() {
 }
 
 #[test]
-fn a_directory_that_is_in_use_is_left_alone() {
+fn directory_in_use_is_left_alone() {
     let directory = tempfile::tempdir().unwrap();
     let _server = Server::start(directory.path(), &[]);
     let error = fail(carnet().arg("stress").arg("--dir").arg(directory.path()));
@@ -78,11 +78,11 @@ fn a_directory_that_is_in_use_is_left_alone() {
 }
 
 #[test]
-fn a_workload_is_judged_by_its_invariant_as_well() {
+fn workload_invariants_are_checked() {
     let directory = tempfile::tempdir().unwrap();
     for (workload, held) in [
         ("bank", "held their total in every read"),
-        ("write-skew", "somebody of each pair was on call in every read"),
+        ("write-skew", "one of each pair was on call in every read"),
         ("phantom", "no flight was overbooked in any read"),
     ] {
         let mut stress = carnet();
@@ -94,7 +94,7 @@ fn a_workload_is_judged_by_its_invariant_as_well() {
 }
 
 #[test]
-fn workloads_that_make_no_history_together_are_refused() {
+fn workloads_without_a_shared_history_are_refused() {
     let directory = tempfile::tempdir().unwrap();
     let mut stress = carnet();
     stress.arg("stress").arg("--dir").arg(directory.path().join("data"));

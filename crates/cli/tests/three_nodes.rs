@@ -1,12 +1,12 @@
-//! Carnet over a Cassandra of three nodes, one of which dies: the long edition.
+//! Carnet on a Cassandra of three nodes, one of which is killed: the long edition.
 //!
 //! ```sh
 //! CARNET_THREE_NODES=60 cargo test --release -p carnet-cli --test three_nodes -- --nocapture
 //! ```
 //!
-//! The variable says how many seconds each phase takes; without it nothing is run. Each phase is
-//! judged by the checker, and says the longest time in which nothing was acknowledged: compare that
-//! of a leader's death with that of the run in which nothing happens.
+//! The variable is the number of seconds per phase; without it nothing is run. The checker judges
+//! each phase. Each phase prints its longest interval without an acknowledgement: compare the phase
+//! of a leader's death with the one without faults.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod support;
@@ -19,7 +19,7 @@ use std::{env, fs, thread};
 
 use support::{Guard, carnet, pause, succeed};
 
-/// What a node's log says when it can be asked.
+/// Line in a node's log when it accepts CQL connections.
 const LISTENS: &str = "Starting listening for CQL clients";
 
 /// Nodes that run until the script's standard input ends.
@@ -27,7 +27,7 @@ struct Nodes {
     contact_points: String,
     processes: Vec<String>,
     script: Child,
-    /// Nodes that were started again, which the script ends as well.
+    /// Restarted nodes, which the script ends as well.
     again: Vec<Child>,
 }
 
@@ -47,7 +47,7 @@ impl Nodes {
         Self { contact_points, processes, script, again: Vec::new() }
     }
 
-    /// Kills a node, and starts it again after a while with what it had.
+    /// Kills a node, and restarts it with its data after a while.
     #[expect(clippy::disallowed_methods, reason = "it goes on with the log that it had")]
     fn bounce(&mut self, number: usize, away: Duration) {
         let id = &self.processes[number];
@@ -136,7 +136,7 @@ fn three_nodes_lose_one_and_nothing_else() {
             .map(Guard::new)
             .unwrap();
         let mut heard = BufReader::new(stress.stderr()).lines().map(Result::unwrap);
-        // Its tables are there, and its clients at work.
+        // The tables exist, and the clients are at work.
         let begun = heard.find(|line| line.contains(" committed, "));
         assert!(begun.is_some(), "{name}: carnet stress ended");
         let said = thread::scope(|scope| {

@@ -1,4 +1,4 @@
-//! The rules of the repository that a compiler does not check.
+//! Rules of the repository that a compiler does not check.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,11 +8,12 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The longest source file, in lines: beyond it, it holds more than one concept.
+/// Maximum length of a source file in lines: a longer one holds more than one concept.
 const SOURCE_LINES_MAX: usize = 800;
 
-/// Which crate may use which: the design's table with `docs/design/0001-arrows.md`. An arrow to
-/// `base` says nothing and is not listed; a crate that is not here may not be.
+/// Permitted dependencies between crates: the design's table with `docs/design/0001-arrows.md`.
+/// Dependencies on `base` are always permitted and not listed; a crate that is missing here is
+/// refused.
 const ARROWS: [(&str, &[&str]); 17] = [
     ("base", &[]),
     ("checker", &[]),
@@ -37,7 +38,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
-/// Returns the files that git knows, or is about to; `None` where this is no clone.
+/// Returns the files that git tracks or would add; `None` outside of a clone.
 fn tracked() -> Option<Vec<PathBuf>> {
     let mut git = Command::new("git");
     git.args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]);
@@ -49,7 +50,7 @@ fn tracked() -> Option<Vec<PathBuf>> {
         }
         _ if env::var("CI").is_ok_and(|ci| ci == "true") => panic!("git cannot list the files"),
         _ => {
-            // Not `eprintln`, which a test that passes keeps to itself.
+            // `eprintln` would be captured in a passing test.
             let _ = writeln!(io::stderr(), "skipped: this is no clone, or there is no git");
             None
         }
@@ -95,7 +96,7 @@ fn manifests() -> Vec<(String, String)> {
 }
 
 #[test]
-fn a_crate_uses_what_the_design_allows() {
+fn crate_dependencies_follow_the_design() {
     let manifests = manifests();
     let names: Vec<&str> = manifests.iter().map(|(name, _)| name.as_str()).collect();
     for (name, manifest) in &manifests {
@@ -105,7 +106,7 @@ fn a_crate_uses_what_the_design_allows() {
         let sections = sections(manifest);
         for section in ["dependencies", "dev-dependencies", "build-dependencies"] {
             for used in uses(&sections, section) {
-                // A crate's tests may use it once more, with features.
+                // A crate's tests may depend on the crate itself, with features.
                 let is_allowed =
                     arrows.contains(&used) || section.starts_with("dev") && used == name;
                 assert!(
@@ -114,7 +115,7 @@ fn a_crate_uses_what_the_design_allows() {
                 );
             }
         }
-        // `[dependencies.x]` would hide an arrow from this test.
+        // `[dependencies.x]` would hide a dependency from this test.
         let hidden = sections.keys().find(|section| section.contains("dependencies."));
         assert_eq!(hidden, None, "crates/{name}: write it as a line of [dependencies]");
     }
@@ -148,8 +149,8 @@ fn a_source_file_holds_one_concept() {
 }
 
 #[test]
-fn nothing_is_left_to_do() {
-    // In two parts, so that this file may have them.
+fn no_unfinished_code_remains() {
+    // Split in two, so that this file passes.
     let unfinished = [concat!("todo", "!("), concat!("dbg", "!("), concat!("unimplemented", "!(")];
     let Some(files) = tracked() else { return };
     for path in files.iter().filter(|path| path.extension().is_some_and(|name| name == "rs")) {
@@ -165,7 +166,7 @@ fn no_file_names_a_path_of_one_machine() {
     let homes = [concat!("/wo", "rk/"), concat!("/ro", "ot/"), concat!("/ho", "me/")];
     let Some(files) = tracked() else { return };
     for path in files {
-        // Bytes that are no text are fixtures, and name no path.
+        // Bytes that are not text are fixtures, and contain no paths.
         let Ok(text) = fs::read_to_string(&path) else { continue };
         for (number, line) in text.lines().enumerate() {
             for home in homes {
@@ -201,7 +202,7 @@ fn links_between_documents_lead_somewhere() {
     }
 }
 
-/// Returns the targets of a document's links, code left out.
+/// Returns the targets of a document's links, without code.
 fn links(text: &str) -> Vec<String> {
     let mut prose = String::new();
     let mut is_code = false;
@@ -209,7 +210,7 @@ fn links(text: &str) -> Vec<String> {
         if line.trim_start().starts_with("```") {
             is_code = !is_code;
         } else if !is_code {
-            // What stands between backticks is code, too.
+            // Text between backticks is code, too.
             prose.extend(line.split('`').step_by(2));
             prose.push('\n');
         }
@@ -223,13 +224,13 @@ fn links(text: &str) -> Vec<String> {
 }
 
 #[test]
-fn links_are_told_from_code() {
+fn links_are_distinguished_from_code() {
     let text = "See [a](b.md#c \"title\") and `[x](y)`.\n```\n[p](q)\n```\n[name]: target.md\n";
     assert_eq!(links(text), ["b.md#c", "target.md"]);
 }
 
 #[test]
-fn a_manifests_arrows_are_read() {
+fn dependencies_of_a_manifest_are_read() {
     let manifest = "[package]\nname = \"x\"\n[dependencies]\ncarnet-txn.workspace = true\n\
                     carnet = { workspace = true }\ncarnet-base.workspace = true\nbytes = \"1\"\n\
                     [dev-dependencies]\ncarnet-sim = \"1\"";

@@ -1,4 +1,4 @@
-//! `carnet inspect`, `verify` and `compact` on a database that the shell made.
+//! `carnet inspect`, `verify` and `compact` on a database that the shell created.
 
 #![expect(clippy::unwrap_used, reason = "helpers outside of #[test] functions unwrap as well")]
 
@@ -18,7 +18,7 @@ fn text(output: &Output) -> String {
     )
 }
 
-/// Runs it and returns what it printed; it must succeed.
+/// Runs a command, which must succeed, and returns its standard output.
 fn succeeds(arguments: &[&str]) -> String {
     let output = carnet(arguments);
     assert!(output.status.success(), "{arguments:?}: {}", text(&output));
@@ -75,12 +75,12 @@ fn a_database_is_inspected_compacted_and_verified() {
     let log = succeeds(&["inspect", "wal", log.unwrap().to_str().unwrap()]);
     assert!(log.lines().count() > 50, "{log}");
 
-    // What is older than the newest version has gone.
+    // Versions older than the newest are gone.
     assert!(!fs::read(&tables[0]).unwrap().windows(6).any(|bytes| bytes == b"apples"));
 }
 
 #[test]
-fn damage_is_named_with_its_file_and_place() {
+fn damage_is_named_with_file_and_offset() {
     let root = tempfile::tempdir().unwrap();
     let path = root.path().join("data");
     let dir = path.to_str().unwrap();
@@ -96,7 +96,7 @@ fn damage_is_named_with_its_file_and_place() {
 }
 
 #[test]
-fn what_is_no_database_is_refused_and_left_alone() {
+fn other_directories_are_refused_and_left_alone() {
     let root = tempfile::tempdir().unwrap();
     let dir = root.path().to_str().unwrap();
     assert!(fails(&["verify", dir]).contains("this is not a database"));
@@ -109,7 +109,7 @@ fn what_is_no_database_is_refused_and_left_alone() {
 fn flip_bit(path: &Path) {
     let mut bytes = fs::read(path).unwrap();
     bytes[20] ^= 1;
-    // In place, as the medium would: a second name of the file shows it as well.
+    // In place, like a medium's fault: a second hard link of the file shows it as well.
     fs::write(path, bytes).unwrap();
 }
 
@@ -145,7 +145,7 @@ fn backup_of_damage_keeps_the_good_one() {
 }
 
 #[test]
-fn files_of_a_database_stay_among_themselves() {
+fn other_files_stay_out_of_a_database() {
     let root = tempfile::tempdir().unwrap();
     let (path, dest) = (root.path().join("data"), root.path().join("backups"));
     let (dir, backups) = (path.to_str().unwrap(), dest.to_str().unwrap());
@@ -172,7 +172,7 @@ fn files_of_a_database_stay_among_themselves() {
 }
 
 #[test]
-fn everything_made_is_private() {
+fn created_files_are_private() {
     use std::os::unix::fs::PermissionsExt;
     let root = tempfile::tempdir().unwrap();
     let (path, dest) = (root.path().join("data"), root.path().join("backups"));

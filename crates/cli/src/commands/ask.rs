@@ -1,4 +1,4 @@
-//! Requests to a database, whoever has it open.
+//! Requests to a database, which this process or another one may have open.
 
 use std::path::Path;
 
@@ -8,7 +8,8 @@ use carnet::backup::Progress;
 use carnet::control::{self, Done, Request};
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// Carries a request out on the database of a directory, or has its owner do so.
+/// Carries out a request on the database of a directory, or passes it to the process that has it
+/// open.
 pub(super) fn carry_out(builder: Builder, directory: &Path, request: &Request) -> Result<Done> {
     if !directory.join("MANIFEST").is_file() {
         bail!("{} is not the directory of a database", directory.display());
@@ -19,12 +20,12 @@ pub(super) fn carry_out(builder: Builder, directory: &Path, request: &Request) -
     Ok(done?)
 }
 
-/// How far something has come, for a person.
+/// Progress bar for bytes.
 pub(super) struct Bar(ProgressBar);
 
 impl Bar {
     pub(super) fn new() -> Result<Self> {
-        // It draws on a terminal only.
+        // Indicatif draws on a terminal only.
         let style = ProgressStyle::with_template("{bar:40} {bytes} of {total_bytes}, {eta} left")?;
         Ok(Self(ProgressBar::new(0).with_style(style)))
     }

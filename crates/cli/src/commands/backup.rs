@@ -1,4 +1,4 @@
-//! `carnet backup`: copies a database that is in use, or not.
+//! `carnet backup`: copies a database, also while it is in use.
 
 use std::ffi::OsString;
 use std::num::NonZero;
@@ -13,34 +13,34 @@ use clap::Args;
 use super::ask::carry_out;
 use super::cluster_backup;
 
-/// Take a backup of a database, in use or not, to a directory of backups.
+/// Take a backup of a database into a directory of backups, also while the database is in use.
 ///
-/// Everything that was acknowledged before is in it, and transactions go on. What an earlier backup
-/// in that directory has is shared with it.
+/// The backup has every transaction that was acknowledged before it began. Transactions go on
+/// meanwhile. Files that an earlier backup in that directory has are shared with it.
 ///
-/// Of a database on a cluster the tables are copied by COMMAND, while transactions go on; what a
-/// restore needs to know of them is in the label.
+/// For a database on a cluster, COMMAND copies the tables while transactions go on. The label holds
+/// the data that a restore needs besides the tables.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Backup {
     /// The database's directory.
     #[arg(required_unless_present = "store", conflicts_with = "store")]
     dir: Option<PathBuf>,
-    /// The directory of its backups; it is made when it is not there.
+    /// The directory of its backups; created if missing.
     #[arg(required_unless_present = "store", conflicts_with = "store")]
     dest: Option<PathBuf>,
-    /// Remove all but so many of the newest backups afterwards.
+    /// Keep only the N newest backups; remove older ones afterwards.
     #[arg(long, value_name = "N", conflicts_with = "store")]
     keep: Option<NonZero<usize>>,
     /// A database on a cluster: cassandra://host1,host2/keyspace.
     #[arg(long, value_name = "URL", requires = "label")]
     store: Option<String>,
-    /// The file to write once COMMAND has succeeded; it must not be there.
+    /// The file to write once COMMAND has succeeded; it must not exist yet.
     #[arg(long, value_name = "FILE", requires = "store")]
     label: Option<PathBuf>,
-    /// What copies the keyspace on every node. It finds the names of the backup and of the keyspace in
-    /// CARNET_BACKUP and CARNET_KEYSPACE. Where it fails there is no backup, and its exit code is
-    /// that of `carnet backup`.
+    /// Command that copies the keyspace on every node. CARNET_BACKUP and CARNET_KEYSPACE give it
+    /// the names of the backup and of the keyspace. If it fails, no backup is made, and `carnet
+    /// backup` ends with its exit code.
     #[arg(last = true, requires = "store")]
     command: Vec<OsString>,
 }
@@ -64,12 +64,12 @@ impl Backup {
     fn run_on(&self, dir: &Path, dest: &Path) -> Result<()> {
         let dest = absolute(dest).with_context(|| dest.display().to_string())?;
         let request = Request::Backup { dest: dest.clone(), keep: self.keep.map(NonZero::get) };
-        // How far back the database reaches is its owner's to say, and not known here.
+        // The database's owner knows its retention; this process does not.
         let builder = Db::builder().retention(Duration::MAX);
         let done = carry_out(builder, dir, &request)?;
         let Done::Backup { name, commit, files, bytes, shared_files, shared_bytes, removed } = done
         else {
-            bail!("the process that has the database did something else: {done:?}");
+            bail!("the process that has the database answered another request: {done:?}");
         };
         println!("{}", dest.join(name).display());
         println!(

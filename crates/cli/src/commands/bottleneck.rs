@@ -1,4 +1,4 @@
-//! `carnet bottleneck`: what the statements of a server wait for.
+//! `carnet bottleneck`: reasons for which a server's statements wait.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,26 +17,26 @@ use tokio::runtime::Runtime;
 
 /// Timeout for the connection and for the answer.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// Port of a server whose address names none.
+/// Default port of a server.
 const PORT: u16 = 9042;
 
-/// Show what the statements of a server waited for in the last 10 s, and for what most.
+/// Show the reasons for which a server's statements waited in the last 10 s, and the main one.
 ///
-/// The first line is the verdict, then comes a line for each reason and service level, the largest
-/// first, with the statement and the table that waited most. The server answers also while it refuses
-/// other statements. Of several servers of a database each knows its own statements only.
+/// The first line is the verdict. It is followed by a line for each reason and service level, the
+/// longest wait first, with the statement and the table that waited most. The server answers even
+/// while it refuses other statements. Each server of a database reports its own statements only.
 ///
-/// Exit code 0 says that the server answered, whatever the verdict is.
+/// Exit code 0 means that the server answered, whatever the verdict.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Bottleneck {
     /// Address of the server.
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:9042")]
     at: String,
-    /// The user, if the server has users.
+    /// User name, if the server requires a login.
     #[arg(long, value_name = "NAME", requires = "password_file")]
     user: Option<String>,
-    /// A file with the password.
+    /// File with the user's password.
     #[arg(long, value_name = "FILE", requires = "user")]
     password_file: Option<PathBuf>,
     /// Print a JSON object.
@@ -79,7 +79,7 @@ impl Bottleneck {
 
     async fn connect(&self) -> Result<Session> {
         let at = with_port(&self.at);
-        // The driver would ask any server of the database otherwise.
+        // Without this the driver could send the query to another server of the database.
         let filter = AllowListHostFilter::new([at.as_str()])
             .with_context(|| format!("cannot resolve {at}"))?;
         let profile = ExecutionProfile::builder()
@@ -100,7 +100,7 @@ impl Bottleneck {
     }
 }
 
-/// Appends the usual port to an address without one.
+/// Appends the default port to an address without one.
 fn with_port(at: &str) -> String {
     let has_port = at.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
     if has_port { at.to_owned() } else { format!("{at}:{PORT}") }
@@ -146,7 +146,7 @@ impl Line {
     }
 }
 
-/// Returns the verdict as a JSON object, with the causes in it.
+/// Returns the verdict as a JSON object that contains the causes.
 fn report(verdict: &Line, causes: &[Line]) -> Value {
     json!({
         "verdict": verdict.explanation,

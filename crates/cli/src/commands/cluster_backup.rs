@@ -1,4 +1,5 @@
-//! `carnet backup --store` and `carnet restore --store`: what surrounds a copy of a cluster's tables.
+//! `carnet backup --store` and `carnet restore --store`: the steps before and after a copy of a
+//! cluster's tables.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -18,17 +19,17 @@ use indicatif::{ProgressBar, ProgressStyle};
 use crate::place::Place;
 use crate::private::write_private;
 
-/// How often is looked whether the command has ended.
+/// Interval at which the command's end is polled.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// The command that copies failed, and how.
+/// Failure of the command that copies, with its exit status.
 #[derive(Debug)]
 pub(crate) struct CommandFailed {
     status: ExitStatus,
 }
 
 impl CommandFailed {
-    /// Returns its exit code, 1 where a signal ended it.
+    /// Returns the command's exit code, 1 if a signal ended it.
     pub(crate) fn code(&self) -> u8 {
         self.status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
     }
@@ -36,30 +37,30 @@ impl CommandFailed {
 
 impl fmt::Display for CommandFailed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "there is no backup: the command that copies ended with {}", self.status)
+        write!(f, "no backup was made: the copy command ended with {}", self.status)
     }
 }
 
 impl std::error::Error for CommandFailed {}
 
-/// Takes a backup: runs `command` between what has to come before the copy and after it.
+/// Takes a backup: runs `command` between the steps that precede and follow the copy.
 pub(super) fn take(store: &str, label: &Path, command: &[OsString]) -> Result<()> {
     let url = ClusterUrl::parse(store)?;
     let Some((program, arguments)) = command.split_first() else {
         bail!("give the command that copies the tables of {url} behind `--`: see docs/backup.md");
     };
     if label.exists() {
-        bail!("{} is there already", label.display());
+        bail!("{} exists already; give the label another name", label.display());
     }
     let directory = directory_of(label);
     if !directory.is_dir() {
         bail!("{} is not a directory", directory.display());
     }
     let place = Place::Cluster(Box::new(url.clone()));
-    // How far back the database reaches is the servers' to say, and not known here.
+    // The servers know the retention; this process does not.
     let db = place.open(Db::builder().retention(Duration::MAX))?;
     let begun = db.begin_cluster_backup();
-    // Where this process came to lead, servers need not wait for it: it is not needed any more.
+    // If this process leads, it gives the lease up: servers need not wait for it.
     block_on(db.leave());
     let backup = begun?;
     let mut copy = Command::new(program);
@@ -84,7 +85,8 @@ pub(super) fn take(store: &str, label: &Path, command: &[OsString]) -> Result<()
     let made = backup.finish(&url.to_string())?;
     let text = made.encode();
     if let Err(error) = write_whole(label, text.as_bytes()) {
-        // The copy is whole, and the sweep goes on: without these lines it would be lost.
+        // The copy is complete and garbage collection resumes: this is the last chance to save the
+        // label.
         eprintln!("{text}");
         return Err(error).with_context(|| {
             let label = label.display();
@@ -98,7 +100,7 @@ pub(super) fn take(store: &str, label: &Path, command: &[OsString]) -> Result<()
     Ok(())
 }
 
-/// Waits for the command, and says meanwhile that the backup lives.
+/// Waits for the command, and renews the backup's hold meanwhile.
 #[expect(clippy::disallowed_methods, reason = "a command line waits for a process")]
 fn wait(backup: &ClusterBackup, child: &mut Child) -> Result<ExitStatus> {
     let (mut renewed, mut is_lost) = (SystemClock.now(), false);
@@ -114,7 +116,7 @@ fn wait(backup: &ClusterBackup, child: &mut Child) -> Result<ExitStatus> {
         match backup.renew() {
             Ok(()) => {}
             Err(error) if matches!(error.kind(), ErrorKind::Conflict) => {
-                // The command may have things to put away, and ends by itself.
+                // The command may need to clean up, so it is left to end by itself.
                 is_lost = true;
                 eprintln!("this backup will fail: {error}");
             }
@@ -123,7 +125,7 @@ fn wait(backup: &ClusterBackup, child: &mut Child) -> Result<ExitStatus> {
     }
 }
 
-/// Restores a copy that was put back.
+/// Restores a copy after its tables were put back.
 pub(super) fn restore(store: &str, label: &Path) -> Result<()> {
     let url = ClusterUrl::parse(store)?;
     let text = read_label(label).with_context(|| label.display().to_string())?;
@@ -144,7 +146,7 @@ pub(super) fn restore(store: &str, label: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Reads a label, and of something longer as much as tells that it is none.
+/// Reads a label. Of a longer file it reads only enough to see that it is no label.
 #[expect(clippy::disallowed_methods, reason = "a file that is no database's")]
 fn read_label(file: &Path) -> io::Result<Vec<u8>> {
     let mut text = Vec::new();
@@ -159,7 +161,7 @@ fn directory_of(file: &Path) -> &Path {
     }
 }
 
-/// Writes a file that is there whole or not at all, also after a power cut.
+/// Writes a file completely or not at all, also across a power cut.
 #[expect(clippy::disallowed_methods, reason = "a file that is no database's")]
 fn write_whole(file: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut name = file.as_os_str().to_owned();

@@ -1,4 +1,4 @@
-//! `carnet compact`: rewrites a database's files into as few as there can be.
+//! `carnet compact`: rewrites a database's files into as few as possible.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,21 +10,21 @@ use clap::Args;
 
 use super::ask::carry_out;
 
-/// The database to compact, in use or not.
+/// Database to compact, in use or not.
 #[derive(Args)]
 pub(crate) struct Compact {
-    /// Its directory.
+    /// The database's directory.
     dir: PathBuf,
 }
 
 impl Compact {
-    /// Compacts it. If nobody has it open nobody reads it, so that every version but the newest
-    /// goes; otherwise those stay that its owner keeps.
+    /// Compacts the database. If no process has it open, there are no readers, and only the newest
+    /// versions stay. Otherwise the versions within the owner's retention stay too.
     pub(crate) fn run(self) -> Result<()> {
         let builder = Db::builder().retention(Duration::ZERO);
         let done = carry_out(builder, &self.dir, &Request::Compact {})?;
         let Done::Compact { tables_before, bytes_before, tables_after, bytes_after } = done else {
-            bail!("the process that has the database did something else: {done:?}");
+            bail!("the process that has the database answered another request: {done:?}");
         };
         println!(
             "{tables_before} tables of {bytes_before} bytes became {tables_after} of \

@@ -1,4 +1,4 @@
-//! `carnet config`: files of settings, written and checked.
+//! `carnet config`: writes and checks settings files.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use super::serve::Serve;
 use crate::private::write_private;
 use crate::settings::{Settings, template};
 
-/// Write a file of settings for `carnet serve --config`, or check one.
+/// Write a settings file for `carnet serve --config`, or check one.
 #[derive(Args)]
 pub(crate) struct Config {
     #[command(subcommand)]
@@ -19,9 +19,9 @@ pub(crate) struct Config {
 
 #[derive(Subcommand)]
 enum What {
-    /// Writes a file with every setting, its default and what it does; prints it without FILE.
+    /// Writes a file with every setting, its default and its meaning; prints it without FILE.
     Init { file: Option<PathBuf> },
-    /// Reads a file as `carnet serve` would, and says what it makes of it.
+    /// Reads a file as `carnet serve` would and shows the result.
     Check { file: PathBuf },
 }
 
@@ -31,7 +31,7 @@ impl Config {
             What::Init { file: None } => Ok(io::stdout().write_all(template().as_bytes())?),
             What::Init { file: Some(path) } => match write_private(&path, template().as_bytes()) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                    bail!("{} is there already", path.display())
+                    bail!("{} exists already; give another name", path.display())
                 }
                 written => written.with_context(|| format!("cannot write {}", path.display())),
             },

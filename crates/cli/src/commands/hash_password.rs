@@ -14,7 +14,7 @@ use rustyline::history::DefaultHistory;
 use rustyline::validate::Validator;
 use rustyline::{ColorMode, Editor, Helper};
 
-/// Longer passwords are refused.
+/// Maximum length of a password in bytes.
 const PASSWORD_BYTES_MAX: u64 = 1024;
 
 /// Print the line NAME:HASH of a user, for `carnet serve --users`.
@@ -32,12 +32,14 @@ impl HashPassword {
     pub(crate) fn run(self) -> Result<()> {
         let name = self.name;
         if name.is_empty() || name.starts_with('#') || name.contains([':', '\n', '\r', '\0']) {
-            bail!("a user's name is not empty, begins with no #, and has no colon or line break");
+            bail!(
+                "a user's name must not be empty, begin with #, or contain a colon or a line break"
+            );
         }
         let password =
             if io::stdin().is_terminal() { ask(&name)? } else { read_line(io::stdin().lock())? };
         if password.is_empty() {
-            bail!("the password is empty");
+            bail!("the password is empty; give one of at least one byte");
         }
         println!("{name}:{}", hash_password(&password)?);
         Ok(())
@@ -57,11 +59,11 @@ fn read_line(input: impl BufRead) -> Result<String> {
     Ok(password.to_owned())
 }
 
-/// Asks for a password on the terminal, without showing it.
+/// Asks for a password on the terminal without echoing it.
 fn ask(name: &str) -> Result<String> {
     let mut editor = Editor::<Masked, DefaultHistory>::new().context("cannot use the terminal")?;
     editor.set_helper(Some(Masked));
-    // Colours are what hides the text, whatever the terminal says of itself.
+    // Highlighting hides the text, so it is forced whatever the terminal reports.
     editor.set_color_mode(ColorMode::Forced);
     editor.set_auto_add_history(false);
     let mut line = |prompt: &str| editor.readline(prompt).context("no password was given");
@@ -72,7 +74,7 @@ fn ask(name: &str) -> Result<String> {
     Ok(password)
 }
 
-/// Shows stars for whatever is typed.
+/// Shows a star for each typed character.
 struct Masked;
 
 impl Highlighter for Masked {
@@ -102,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_password_ends_with_its_line() {
+    fn password_ends_with_its_line() {
         assert_eq!(read_line(&b"secret word\r\nmore"[..]).unwrap(), "secret word");
         assert_eq!(read_line(&b"secret"[..]).unwrap(), "secret");
         let long = vec![b'x'; 5000];

@@ -1,4 +1,4 @@
-//! `carnet import`: a table of a cluster is copied.
+//! `carnet import`: copies a table of a cluster.
 
 use std::path::PathBuf;
 
@@ -9,16 +9,16 @@ use clap::{ArgGroup, Args};
 use crate::import::{self, Destination, Server, TableName};
 use crate::place::Place;
 
-/// Copy a table of a Cassandra or ScyllaDB cluster, that other programs own, into a database.
+/// Copy a table of a Cassandra or ScyllaDB cluster that other programs use into a database.
 ///
-/// The table is read range by range of its tokens, at a quorum, and never written. It is made in
-/// Carnet where it is absent. How far the copy is lies in the database, in carnet_import.ranges,
-/// with the rows: the same command goes on where an earlier one ended, however it ended.
+/// The table is read by token range, at QUORUM, and never written. The table in Carnet is created
+/// if missing. The progress is stored in the database, in carnet_import.ranges, in the same
+/// transactions as the rows: the same command resumes an earlier one, however that ended.
 ///
-/// Not kept: write times, and times to live (what would expire stays). What is written to the
-/// source meanwhile may be missing, and what is deleted there may stay: stop its writers, or run
-/// the import again with --restart, which overwrites rows and deletes none. Write to the copy once
-/// the import has ended.
+/// Write times and times to live are not copied; rows that would expire stay. Writes to the source
+/// during the import may be missing, and rows deleted there may stay: stop its writers, or run the
+/// import again with --restart, which overwrites rows and deletes none. Write to the copy only
+/// after the import has ended.
 #[derive(Args)]
 #[command(after_help = EXAMPLES, group = ArgGroup::new("place").required(true))]
 pub(crate) struct Import {
@@ -26,34 +26,34 @@ pub(crate) struct Import {
     /// with the options of --store that say how to reach a cluster.
     #[arg(long, value_name = "URL")]
     from: String,
-    /// Copy into the database in this directory, which no other process has open; it is made when
-    /// it is not there.
+    /// Copy into the database in this directory, which no other process has open; created if
+    /// missing.
     #[arg(long, value_name = "DIR", group = "place")]
     dir: Option<PathBuf>,
-    /// Copy into the database on a cluster at this URL, as for carnet serve; it may be the same
+    /// Copy into the database on a cluster at this URL, as for carnet serve; it may be the source's
     /// cluster.
     #[arg(long, value_name = "URL", group = "place")]
     store: Option<String>,
-    /// Copy into the database that a server has.
+    /// Copy into the database that this server serves.
     #[arg(long, value_name = "HOST:PORT", group = "place")]
     server: Option<String>,
-    /// Who asks the server, where it wants to know.
+    /// User name for the server, if it requires a login.
     #[arg(long, value_name = "NAME", requires = "server", requires = "password_file")]
     user: Option<String>,
-    /// A file with the password.
+    /// File with the user's password.
     #[arg(long, value_name = "FILE", requires = "user")]
     password_file: Option<PathBuf>,
-    /// The table's name in Carnet; the same unless it is given.
+    /// The table's name in Carnet; the source's name by default.
     #[arg(long, value_name = "KEYSPACE.TABLE")]
     into: Option<String>,
-    /// At most so many rows a second. Without it as many as the source answers in good time: slow
-    /// answers and failures make pauses.
+    /// Maximum number of rows per second. By default the speed follows the source: slow answers and
+    /// failures make pauses.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     rows_per_second: Option<u32>,
-    /// So many ranges are read at once.
+    /// Number of ranges that are read at once.
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=64))]
     readers: u16,
-    /// Copy all of it, whatever was copied before.
+    /// Copy the whole table again, including rows that were copied before.
     #[arg(long)]
     restart: bool,
 }

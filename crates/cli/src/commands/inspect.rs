@@ -1,4 +1,4 @@
-//! `carnet inspect`: shows what one file of a database holds.
+//! `carnet inspect`: shows the contents of one file of a database.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use carnet::storage::disk::{Disk, RealDisk};
 use carnet::storage::{inspect, sstable};
 use clap::{Args, Subcommand};
 
-/// What to look at.
+/// File to inspect.
 #[derive(Args)]
 pub(crate) struct Inspect {
     #[command(subcommand)]
@@ -18,12 +18,12 @@ pub(crate) struct Inspect {
 
 #[derive(Subcommand)]
 enum What {
-    /// A segment of the log: its records, one a line.
+    /// A segment of the log: its records, one per line.
     Wal {
         /// The file, `wal-<n>.log`.
         file: PathBuf,
     },
-    /// A table: its sections and index pages, and what it holds.
+    /// A table: its sections, index pages and statistics.
     Sst {
         /// The file, `sst-<n>.sst`.
         file: PathBuf,
@@ -36,7 +36,7 @@ enum What {
 }
 
 impl Inspect {
-    /// Prints it.
+    /// Prints the file's contents.
     pub(crate) fn run(self) -> Result<()> {
         let out = &mut io::stdout().lock();
         match self.what {
@@ -47,7 +47,7 @@ impl Inspect {
     }
 }
 
-/// Opens the directory that a file lies in.
+/// Opens the directory that contains a file.
 fn open(file: &Path) -> Result<(Arc<dyn Disk>, String)> {
     if !file.is_file() {
         bail!("{} is not a file", file.display());
@@ -124,12 +124,12 @@ fn sst(out: &mut impl Write, file: &Path) -> Result<()> {
 fn manifest(out: &mut impl Write, file: &Path) -> Result<()> {
     let (disk, name) = open(file)?;
     if name != "MANIFEST" {
-        bail!("{name} is not the name of a manifest, MANIFEST");
+        bail!("{name} is not a manifest: its file name must be MANIFEST");
     }
     let manifest = inspect::load(&*disk)?;
     writeln!(
         out,
-        "database {}, timestamps below {}, swept below {}, next file {}, log from segment {} at {}",
+        "database {}, timestamps below {}, garbage-collected below {}, next file {}, log from segment {} at {}",
         manifest.identity,
         manifest.bound,
         manifest.swept,

@@ -1,4 +1,4 @@
-//! `carnet iotune`: measures a disk, so that the I/O scheduler knows what requests cost.
+//! `carnet iotune`: measures a disk, so that the I/O scheduler knows the cost of requests.
 //!
 //! ```text
 //!  one read at a time ─▶ latency          four corners ─┐
@@ -19,7 +19,7 @@ use carnet::storage::disk::{BulkReader, Disk, File, Place, RealDisk};
 use carnet::storage::io::{Combine, Direction, Flow, Model, file};
 use clap::Args;
 
-/// The file that is read and written, and removed at the end.
+/// Scratch file for the measurement, removed at the end.
 const SCRATCH: &str = "iotune.tmp";
 const SCRATCH_BYTES: u64 = 256 << 20;
 
@@ -27,27 +27,28 @@ const SMALL: usize = 4 << 10;
 const MIDDLE: usize = 32 << 10;
 const LARGE: usize = 128 << 10;
 
-/// Threads of a direction, each with one request.
+/// Number of threads per direction, with one request each.
 const THREADS: u64 = 16;
 
-/// The loads and the measurement of latency.
+/// Number of steps: the loads and the measurement of latency.
 const STEPS: u32 = 8;
 
 const SECONDS: RangeInclusive<u64> = 2..=60;
 
-/// Measures the disk of a directory: reads and writes alone, small and large, and mixed. What it finds is stored
-/// there, for databases that are opened in the directory afterwards. Nothing else should use the disk meanwhile.
+/// Measure the disk of a directory: reads and writes alone, small and large, and mixed. The result
+/// is stored in the directory and used by databases that are opened there afterwards. Nothing else
+/// should use the disk meanwhile.
 #[derive(Args)]
 pub(crate) struct Iotune {
     /// The directory of the database, which must not be in use.
     #[arg(long, default_value = "carnet-data")]
     dir: PathBuf,
-    /// How long it takes, in seconds, from 2 to 60.
+    /// Duration of the measurement in seconds, from 2 to 60.
     #[arg(long, default_value_t = 24)]
     seconds: u64,
 }
 
-/// Requests that some threads make.
+/// Load of several threads.
 #[derive(Clone, Copy)]
 struct Load {
     direction: Direction,
@@ -55,7 +56,7 @@ struct Load {
 }
 
 impl Iotune {
-    /// Measures, shows and stores.
+    /// Measures the disk, shows the model and stores it.
     pub(crate) fn run(self) -> Result<()> {
         if !SECONDS.contains(&self.seconds) {
             bail!("--seconds {}: expected from 2 to 60", self.seconds);
@@ -119,7 +120,7 @@ impl<'a> Measuring<'a> {
         Ok(Model { read_median_nanos, read_p99_nanos, ..model })
     }
 
-    /// Reads one after the other; returns the median and the 99th percentile, in nanoseconds.
+    /// Reads one block after the other; returns the median and the 99th percentile in nanoseconds.
     fn latency(&self) -> Result<(u64, u64)> {
         let (mut rng, begun) = (SeededRng::new(2), Instant::now());
         let mut reader = BulkReader::open(self.disk, SCRATCH)?;
@@ -137,7 +138,7 @@ impl<'a> Measuring<'a> {
         Ok((at(50), at(99)))
     }
 
-    /// Puts loads on the disk together; returns what each did.
+    /// Puts loads on the disk concurrently; returns the flow that each achieved.
     fn flows(&self, loads: &[Load]) -> Result<Vec<Flow>> {
         let ended = AtomicBool::new(false);
         let counts: Vec<_> = loads.iter().map(|_| AtomicU64::new(0)).collect();
@@ -180,7 +181,7 @@ impl<'a> Measuring<'a> {
     }
 }
 
-/// Memory as direct writes need it: places, lengths and addresses are multiples of 4 KiB.
+/// Memory for direct I/O: offsets, lengths and addresses are multiples of 4 KiB.
 struct Aligned {
     memory: Vec<u8>,
     start: usize,
@@ -188,7 +189,7 @@ struct Aligned {
 }
 
 impl Aligned {
-    /// Not zeros, which a device may know to be nothing.
+    /// Returns random bytes. A device may store zeros without writing them.
     fn noise(len: usize) -> Self {
         let mut rng = SeededRng::new(1);
         let words = (len + SMALL) / 8;

@@ -11,8 +11,8 @@ use clap::{Args, ValueEnum};
 /// Run a node for Maelstrom: transactions over lww-kv, ordered by one root in lin-kv.
 ///
 /// It serves the workloads txn-list-append, txn-rw-register, lin-kv, g-set and echo. Without
-/// options it is strictly serializable and takes the fewest messages; each option takes one idea
-/// away, so that its worth can be measured.
+/// options it is strictly serializable and sends the fewest messages. Each option switches one
+/// optimization off, so that its effect can be measured.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Maelstrom {
@@ -22,44 +22,44 @@ pub(crate) struct Maelstrom {
     /// Read the root before each batch.
     #[arg(long)]
     no_root_cache: bool,
-    /// Do not tell the other nodes when the root moved.
+    /// Do not notify the other nodes when the root moved.
     #[arg(long)]
     no_hints: bool,
-    /// How many transactions one move of the root may carry.
+    /// Maximum number of transactions per move of the root.
     #[arg(long, value_name = "COUNT", default_value_t = 1024, value_parser = at_least_one)]
     batch: usize,
-    /// Begin a batch every so many milliseconds; 0 begins one when the last has ended.
+    /// Interval between batches in milliseconds; 0 begins a batch when the last one has ended.
     #[arg(long, value_name = "MILLIS", default_value_t = 10, value_parser = millis())]
     batch_delay: u64,
-    /// Answer transactions that only read by what is cached: serializable, but may be stale.
+    /// Answer read-only transactions from the cache: serializable, but possibly stale.
     #[arg(long)]
     no_verify_reads: bool,
-    /// Give a transaction up when another one moved the root first.
+    /// Abort a transaction when another one moved the root first.
     #[arg(long)]
     no_retry: bool,
-    /// Wait up to so many milliseconds after a lost move, twice as long after each next one.
+    /// Maximum wait after a lost move in milliseconds; it doubles with each further loss.
     #[arg(long, value_name = "MILLIS", default_value_t = 5, value_parser = millis())]
     backoff: u64,
-    /// Read nodes one after the other.
+    /// Read nodes one after the other instead of concurrently.
     #[arg(long)]
     sequential_reads: bool,
-    /// Write nodes one after the other.
+    /// Write nodes one after the other instead of concurrently.
     #[arg(long)]
     sequential_writes: bool,
-    /// How the keys are laid out.
+    /// Layout of the keys.
     #[arg(long, value_enum, default_value = "buffered")]
     layout: Layout,
-    /// The service that keeps the tree's nodes.
+    /// The service that stores the tree's nodes.
     #[arg(long, value_name = "SERVICE", default_value = "lww-kv")]
     nodes_in: String,
-    /// Ask a service again when it has not answered for so many milliseconds, or for longer where
-    /// its answers take longer. A late answer counts.
+    /// Repeat a request to a service after this many milliseconds without an answer; the time
+    /// adapts to slower services. A late answer counts.
     #[arg(long, value_name = "MILLIS", default_value_t = 1000, value_parser = millis())]
     service_timeout: u64,
-    /// Give a transaction up when the services have not answered for so many milliseconds.
+    /// Abort a transaction when the services have not answered for this many milliseconds.
     #[arg(long, value_name = "MILLIS", default_value_t = 4000, value_parser = millis())]
     patience: u64,
-    /// WRONG ON PURPOSE: take a node that is not there yet for an empty one.
+    /// WRONG ON PURPOSE: treat a node that is not there yet as empty.
     #[arg(long)]
     ignore_missing: bool,
 }
@@ -69,21 +69,21 @@ Example, with Maelstrom's own program:
   maelstrom test -w txn-list-append --bin $PWD/target/release/carnet --node-count 2 \\
     --concurrency 10n --rate 100 --time-limit 10 -- maelstrom";
 
-/// The longest wait: one day.
+/// Maximum wait in milliseconds: one day.
 const MILLIS_MAX: u64 = 86_400_000;
 
 fn millis() -> impl TypedValueParser<Value = u64> {
     clap::value_parser!(u64).range(..=MILLIS_MAX)
 }
 
-/// How the keys are laid out.
+/// Layout of the keys.
 #[derive(Clone, Copy, ValueEnum)]
 enum Layout {
-    /// A hash tree; the newest writes in the root itself.
+    /// A hash tree, with the newest writes in the root itself.
     Buffered,
     /// A hash tree.
     Tree,
-    /// One map, each value in a node of its own.
+    /// One map, with each value in a node of its own.
     Flat,
 }
 
@@ -93,7 +93,7 @@ fn at_least_one(text: &str) -> Result<usize, String> {
 
 impl Maelstrom {
     pub(crate) fn run(self) -> Result<()> {
-        // Standard output belongs to the protocol.
+        // The protocol uses standard output.
         tracing_subscriber::fmt()
             .with_writer(io::stderr)
             .with_ansi(false)

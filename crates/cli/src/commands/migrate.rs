@@ -1,4 +1,4 @@
-//! `carnet migrate`: another encoding of the commit table, while transactions run.
+//! `carnet migrate`: changes the encoding of the commit table while transactions run.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -11,11 +11,11 @@ use clap::Args;
 use super::ask::carry_out;
 use crate::place::Place;
 
-/// Let another encoding of a database's commit table begin, in use or not.
+/// Switch a database's commit table to another encoding, also while it is in use.
 ///
-/// Nothing is copied and nobody waits: starts from now on are written down in it, those before
-/// stay where they are. On a cluster it begins a few million starts later, once those are used up
-/// for which processes know an encoding already.
+/// Nothing is copied and no transaction waits: later starts are written in the new encoding,
+/// earlier ones stay as they are. On a cluster the new encoding begins a few million starts later,
+/// after the range of starts whose encoding processes know already.
 #[derive(Args)]
 pub(crate) struct Migrate {
     /// The database's directory.
@@ -36,7 +36,7 @@ fn encoding(text: &str) -> Result<Encoding, String> {
 
 impl Migrate {
     pub(crate) fn run(self) -> Result<()> {
-        // How far back the database reaches is its owner's to say, and not known here.
+        // The database's owner knows its retention; this process does not.
         let builder = Db::builder().retention(Duration::MAX);
         let place = Place::of(self.dir, self.store.as_deref())?;
         let first = match place.context("give DIR or --store URL")? {
@@ -44,7 +44,8 @@ impl Migrate {
             place @ Place::Cluster(_) => {
                 let db = place.open(builder)?;
                 let first = db.migrate(self.to);
-                // Also where it was refused: others need not wait for the lease to run out.
+                // Gives the lease up also after a refusal, so that other processes need not wait
+                // for it.
                 block_on(db.leave());
                 first?.map(Timestamp::get)
             }
@@ -60,7 +61,7 @@ impl Migrate {
 fn migrate_directory(builder: Builder, directory: &Path, to: Encoding) -> Result<Option<u64>> {
     match carry_out(builder, directory, &Request::Migrate { to: to.version() })? {
         Done::Migrate { first } => Ok(first),
-        other => bail!("the process that has the database did something else: {other:?}"),
+        other => bail!("the process that has the database answered another request: {other:?}"),
     }
 }
 

@@ -22,10 +22,10 @@ use clap::{Parser, Subcommand};
 
 /// A transactional wide-column database that speaks CQL.
 ///
-/// Every statement is a strictly serializable transaction, and
-/// BEGIN TRANSACTION … COMMIT TRANSACTION makes one of many. A database is a directory, held by one
-/// process at a time: by `carnet serve`, to which cqlsh and the Cassandra drivers of every language
-/// connect, or by `carnet shell`, which needs no server.
+/// Every statement is a strictly serializable transaction, and BEGIN TRANSACTION … COMMIT
+/// TRANSACTION groups several into one. A database is a directory that one process at a time has
+/// open: `carnet serve`, to which cqlsh and the Cassandra drivers of every language connect, or
+/// `carnet shell`, which needs no server.
 #[derive(Parser)]
 #[command(name = "carnet", version, after_help = EXAMPLES)]
 pub(crate) struct Cli {
@@ -48,19 +48,19 @@ Examples:
 
 'carnet <command> --help' tells more about a command.";
 
-/// What to do.
+/// Command to run.
 #[derive(Subcommand)]
 pub(crate) enum Command {
     Serve(serve::Serve),
     Shell(shell::Shell),
     Config(config::Config),
     HashPassword(hash_password::HashPassword),
-    /// Shows what one file of a database holds.
+    /// Show the contents of one file of a database.
     Inspect(inspect::Inspect),
     Stress(stress::Stress),
-    /// Reads every byte of a database and checks it.
+    /// Read every byte of a database and check it.
     Verify(verify::Verify),
-    /// Rewrites a database's files into as few as there can be.
+    /// Rewrite a database's files into as few as possible.
     Compact(compact::Compact),
     Iotune(iotune::Iotune),
     Bottleneck(bottleneck::Bottleneck),

@@ -1,4 +1,4 @@
-//! `carnet restore`: makes a database of a backup.
+//! `carnet restore`: creates a database from a backup.
 
 use std::path::{Path, PathBuf};
 
@@ -10,21 +10,21 @@ use clap::Args;
 use super::ask::Bar;
 use super::cluster_backup;
 
-/// Make a database of a backup, in an empty directory.
+/// Create a database from a backup, in an empty directory.
 ///
-/// Every byte is checked first. The new database is one of its own: timestamps, snapshots and page
-/// states of the old one mean nothing in it.
+/// Every byte is checked first. The new database is independent: timestamps, snapshots and paging
+/// states of the old one are not valid in it.
 ///
-/// Of a database on a cluster the copy has to be put back first, all of it and nothing else, and no
-/// process of the database may be started before it is restored. It can be run again where it was cut
-/// short.
+/// For a database on a cluster, put the copy of the tables back first, all of it and nothing else,
+/// and start no process of the database before it is restored. An interrupted restore can be run
+/// again.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Restore {
     /// The directory of backups.
     #[arg(required_unless_present = "store", conflicts_with = "store")]
     dest: Option<PathBuf>,
-    /// The new database's directory; it is made when it is not there.
+    /// The new database's directory; created if missing.
     #[arg(required_unless_present = "store", conflicts_with = "store")]
     dir: Option<PathBuf>,
     /// A keyspace into which a copy was put back: cassandra://host1,host2/keyspace.
@@ -33,10 +33,10 @@ pub(crate) struct Restore {
     /// The label that was written when the copy was made.
     #[arg(long, value_name = "FILE", requires = "store")]
     label: Option<PathBuf>,
-    /// Which backup, by its name or its commit; the newest unless it is given.
+    /// The backup to restore, by name or commit; the newest by default.
     #[arg(long, value_name = "BACKUP", value_parser = timestamp, conflicts_with = "store")]
     backup: Option<Timestamp>,
-    /// Leave out what committed after this timestamp, or wall time.
+    /// Leave out transactions that committed after this timestamp or wall-clock time.
     #[arg(long, value_name = "TIMESTAMP|TIME", value_parser = as_of, conflicts_with = "store")]
     as_of: Option<AsOf>,
 }
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_backups_name_is_a_timestamp_too() {
+    fn backup_name_is_a_timestamp() {
         assert_eq!(timestamp("00000000000000067890"), timestamp("67890"));
         assert!(timestamp("-1").is_err() && timestamp("yesterday").is_err());
         assert_eq!(as_of("65000"), Ok(AsOf::Timestamp(timestamp("65000").unwrap())));

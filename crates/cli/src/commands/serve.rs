@@ -1,4 +1,4 @@
-//! `carnet serve`: a database behind ports.
+//! `carnet serve`: serves a database on network ports.
 
 use std::io::{self, IsTerminal, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
@@ -25,48 +25,49 @@ const DIRECTORY: &str = "carnet-data";
 const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9042);
 const HTTP: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9180);
 
-/// Serve a database to cqlsh and drivers, by the native protocol v4 and v5.
+/// Serve a database to cqlsh and drivers over the native protocol v4 and v5.
 ///
-/// SIGTERM and Ctrl-C drain: requests under way are answered, then the server ends.
+/// SIGTERM and Ctrl-C drain: the server answers the requests in progress, then ends.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Serve {
-    /// The database's directory; it is made when it is not there.
+    /// The database's directory; created if missing.
     ///
     /// Default: carnet-data
     #[arg(value_name = "DIR")]
     directory: Option<PathBuf>,
-    /// A database on a Cassandra or ScyllaDB cluster instead, which any number of servers may
-    /// serve at once: cassandra://user@host1,host2/keyspace?option=value. `docs/cassandra.md`
-    /// tells more; an option that is not there is answered with all there are.
+    /// A database on a Cassandra or ScyllaDB cluster, which any number of servers may serve at
+    /// once: cassandra://user@host1,host2/keyspace?option=value. See `docs/cassandra.md`; the error
+    /// for an unknown option lists all options.
     #[arg(long, value_name = "URL", conflicts_with_all = ["directory", "durability"])]
     store: Option<String>,
-    /// The address for CQL; port 0 picks a free one. Beyond loopback it takes --users.
+    /// Address for CQL; port 0 picks a free one. An address beyond loopback requires --users.
     ///
     /// Default: 127.0.0.1:9042
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<SocketAddr>,
-    /// The address of this server that drivers are told, where that is not the one it listens on.
-    /// Servers of one database over a cluster tell each other, and their clients hear of all.
+    /// Address that drivers are given for this server, if it differs from the listen address.
+    /// Servers of one database on a cluster exchange their addresses, and their clients discover
+    /// all of them.
     #[arg(long, value_name = "ADDRESS", value_parser = settings::advertise)]
     advertise: Option<SocketAddr>,
-    /// The address for /livez, /readyz and /metrics, or "off".
+    /// Address for /livez, /readyz and /metrics, or "off".
     ///
     /// Default: 127.0.0.1:9180
     #[arg(long, value_name = "ADDRESS", value_parser = settings::http)]
     http: Option<Http>,
-    /// What an acknowledgement promises: "always" synced, synced every "interval:MILLISECONDS", or
+    /// Guarantee of an acknowledgement: "always" synced, synced every "interval:MILLISECONDS", or
     /// "none": written, not synced.
     ///
     /// Default: always
     #[arg(long, value_name = "WHEN", value_parser = settings::durability)]
     durability: Option<Durability>,
-    /// A file with settings, as `carnet config init` writes it. What stands on the command line
-    /// wins.
+    /// Settings file, as `carnet config init` writes it. Options on the command line override it.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// A file with a line NAME:HASH for each user, as `carnet hash-password` prints it. With it,
-    /// clients have to log in. Only its owner may write it, and should be the only one to read it.
+    /// File with a line NAME:HASH for each user, as `carnet hash-password` prints it. With it,
+    /// clients have to log in. Only its owner may be able to write it, and only the owner should be
+    /// able to read it.
     #[arg(long, value_name = "FILE")]
     users: Option<PathBuf>,
 }
@@ -82,7 +83,7 @@ Examples:
 
 impl Serve {
     pub(crate) fn run(self) -> Result<()> {
-        // The cluster's driver tells of each connection.
+        // The cluster's driver logs each connection at INFO.
         let events =
             Targets::new().with_default(LevelFilter::INFO).with_target("scylla", LevelFilter::WARN);
         let lines = tracing_subscriber::fmt::layer()
@@ -119,7 +120,7 @@ impl Serve {
 }
 
 impl Serve {
-    /// Lays what the command line says over what the file says.
+    /// Merges the command line over the settings file.
     fn settings(self) -> Result<Settings> {
         let file = self.config.as_deref().map(Settings::read).transpose()?.unwrap_or_default();
         let has_place = self.directory.is_some() || self.store.is_some();
@@ -137,8 +138,8 @@ impl Serve {
         })
     }
 
-    /// Says where the database is that settings name, and where it is served. What can be read
-    /// without serving is read.
+    /// Returns the place of the database that settings name, and the address that it is served on.
+    /// Checks everything that can be read without serving.
     pub(crate) fn described(settings: &Settings) -> Result<(Place, SocketAddr)> {
         settings.users.as_deref().map(users::read).transpose()?;
         Memory::divide(settings, system_memory_bytes())?;
@@ -190,7 +191,7 @@ async fn serve(
     place: &Place,
     memory: Memory,
 ) -> Result<()> {
-    // Before the ports are open, so that no signal comes too early to be noticed.
+    // Before the ports are open, so that no early signal is missed.
     let mut terminate = signal(SignalKind::terminate()).context("cannot watch for SIGTERM")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot watch for Ctrl-C")?;
     let server = Server::bind(config, backend, authenticator, Arc::new(SystemClock)).await?;
@@ -205,19 +206,19 @@ async fn serve(
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
         }
-        // While this one drains its clients go to the others.
+        // While this server drains, its clients go to the others.
         db.withdraw();
     };
     server.run(shutdown).await;
     Ok(())
 }
 
-/// Tells whoever started the server; that nobody listens is no reason to end.
+/// Prints a line for the process that started the server. A closed output is no reason to end.
 fn say(line: &str) {
     let _ = writeln!(io::stdout(), "{line}");
 }
 
-/// Picks the port now where any will do: drivers are told it before it is opened.
+/// Picks the port now if it is 0: drivers are told the port before it is opened.
 fn with_port(mut listen: SocketAddr) -> Result<SocketAddr> {
     if listen.port() == 0 {
         let probe = TcpListener::bind(listen).with_context(|| format!("cannot use {listen}"))?;
@@ -226,7 +227,7 @@ fn with_port(mut listen: SocketAddr) -> Result<SocketAddr> {
     Ok(listen)
 }
 
-/// Returns the address that drivers are told.
+/// Returns the address that drivers are given.
 fn told(place: &Place, listen: SocketAddr, advertise: Option<SocketAddr>) -> SocketAddr {
     if let Some(address) = advertise {
         return address;
@@ -234,14 +235,14 @@ fn told(place: &Place, listen: SocketAddr, advertise: Option<SocketAddr>) -> Soc
     if !listen.ip().is_unspecified() {
         return listen;
     }
-    // "Every address" is none that a driver could connect to. Where other servers reach this one its
-    // clients may, too.
+    // The unspecified address is none that a driver could connect to. If other servers reach this
+    // one at an address, its clients may too.
     let peers = place.peers().map(|peers| peers.listen.ip());
     let address = peers.filter(|address| !address.is_unspecified());
     SocketAddr::new(address.unwrap_or(Ipv4Addr::LOCALHOST.into()), listen.port())
 }
 
-/// Serves a database, as one of several servers where others may reach this one.
+/// Serves a database, as one of several servers if others can reach this one.
 fn backend(
     db: Db,
     place: &Place,
@@ -250,7 +251,7 @@ fn backend(
     prepared_bytes: usize,
     authenticator: Option<&Authenticator>,
 ) -> Result<CqlBackend> {
-    // Later changes are seen as they come.
+    // Later changes are noticed as they occur.
     block_on(db.refresh_levels())?;
     let told = SocketAddr::new(node.address, node.port);
     let executor = |node| {
@@ -299,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn drivers_are_told_an_address_that_they_can_reach() {
+    fn drivers_are_told_a_reachable_address() {
         let peers = "cassandra://h/k?listen=10.0.0.9:9044&secret=sixteen-letters-or-more";
         assert_eq!(told_at(peers, "10.0.0.7:9042", None), "10.0.0.7:9042");
         assert_eq!(told_at(peers, "0.0.0.0:9042", None), "10.0.0.9:9042");

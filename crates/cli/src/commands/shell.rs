@@ -17,21 +17,22 @@ use crate::shell::{self, Format, Printer, Session};
 
 /// Run CQL on a database, without a server.
 ///
-/// Without DIR the database is a new one in a temporary directory, which is removed at the end.
-/// Without -e and -f, statements are asked for on a terminal, and otherwise read from standard
-/// input. A script stops at its first error, with exit code 1; what was done before it stays.
+/// Without DIR the shell uses a new database in a temporary directory, which is removed at the end.
+/// Without -e and -f, statements are prompted for on a terminal, and otherwise read from standard
+/// input. A script stops at its first error, with exit code 1; the effects of earlier statements
+/// stay.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Shell {
-    /// The database's directory; it is made when it is not there.
+    /// The database's directory; created if missing.
     #[arg(value_name = "DIR")]
     directory: Option<PathBuf>,
-    /// A database on a Cassandra or ScyllaDB cluster instead, as for carnet serve. Beside servers
-    /// of it the shell is one process more: it has to listen, too.
+    /// A database on a Cassandra or ScyllaDB cluster, as for carnet serve. Beside servers of that
+    /// database the shell is one more process: it has to listen, too.
     #[arg(long, value_name = "URL", conflicts_with = "directory")]
     store: Option<String>,
-    /// Open the database for reading only, as from a full disk or a read-only mount: no file of it is
-    /// changed.
+    /// Open the database read-only, for example on a full disk or a read-only mount: no file of it
+    /// is changed.
     #[arg(long, requires = "directory")]
     read_only: bool,
     /// Run these statements.
@@ -40,7 +41,7 @@ pub(crate) struct Shell {
     /// Run the statements of a file. Paths in it are relative to the file.
     #[arg(short, long)]
     file: Option<PathBuf>,
-    /// Print a JSON object for each row, one a line.
+    /// Print a JSON object for each row, one per line.
     #[arg(long, conflicts_with = "csv")]
     json: bool,
     /// Print CSV with a header.
@@ -72,11 +73,11 @@ HELP inside the shell lists its own commands.";
 /// An isolation level's name on the command line.
 #[derive(Clone, Copy, ValueEnum)]
 enum Level {
-    /// As if statements ran one at a time, in real time's order.
+    /// Statements run as if one at a time, in real-time order.
     StrictSerializable,
-    /// As if statements ran one at a time; reads may be older.
+    /// Statements run as if one at a time; reads may be stale.
     Serializable,
-    /// Reads come from one snapshot, and only writes of the same row conflict.
+    /// A transaction reads one snapshot, and only writes of the same row conflict.
     Snapshot,
 }
 
@@ -119,7 +120,7 @@ impl Shell {
         done
     }
 
-    /// Returns the script to run; `None` when a person is to be asked.
+    /// Returns the script to run; `None` if statements are typed at a terminal.
     fn read_script(&self) -> Result<Option<Script>> {
         if let Some(text) = &self.execute {
             return Ok(Some(Script { text: text.clone(), origin: Origin::Argument }));
@@ -143,10 +144,10 @@ struct Script {
     origin: Origin,
 }
 
-/// A database's place, and the directory that goes away with it.
+/// A database's place, and its temporary directory if it has one.
 struct Opened {
     place: Place,
-    /// Removed when this is dropped, which has to be after the database is.
+    /// Removed on drop, which must happen after the database is closed.
     scratch: Option<TempDir>,
 }
 
@@ -175,7 +176,7 @@ impl Opened {
     fn open(&self, builder: Builder) -> Result<Db> {
         let durability = match self.scratch {
             None => Durability::Always,
-            // Nobody will open it after a loss of power.
+            // A temporary database is not opened again after a power cut.
             Some(_) => Durability::None,
         };
         self.place.open(builder.durability(durability))

@@ -11,15 +11,15 @@ use clap::Args;
 
 use super::ask::Bar;
 
-/// The database or backup to check. A database must not be in use.
+/// Database or backup to check. A database must not be in use.
 #[derive(Args)]
 pub(crate) struct Verify {
-    /// Its directory.
+    /// The directory of the database or backup.
     dir: PathBuf,
 }
 
 impl Verify {
-    /// Checks it; fails at the first damage, naming file and place.
+    /// Checks the files; fails at the first damage and names its file and offset.
     pub(crate) fn run(self) -> Result<()> {
         if !self.dir.is_dir() {
             bail!("{} is not a directory", self.dir.display());
@@ -45,7 +45,7 @@ impl Verify {
     }
 }
 
-/// Compares a backup with its label, then looks into the files of either.
+/// Compares a backup with its label, then checks the files of a backup or database.
 fn check(disk: &Arc<dyn Disk>, bar: &Bar) -> Result<(Option<backup::Label>, inspect::Progress)> {
     let label = match backup::Label::load(&**disk)? {
         Some(_) => Some(backup::verify(disk, |progress| bar.tell(progress))?),

@@ -25,7 +25,7 @@ pub(super) fn run(
 ) -> Result<String> {
     let columns = copy.columns.as_ref().map_or("*".into(), |columns| columns.join(", "));
     let select = format!("SELECT {columns} FROM {}", copy.table);
-    // Before the file is made, which may replace one.
+    // Prepare before creating the file, which may replace one.
     let prepared = block_on(executor.prepare(session, &select, None))?;
     let export = Export { executor, session, copy, prepared: &prepared };
     match &copy.end {
@@ -45,7 +45,7 @@ pub(super) fn run(
     }
 }
 
-/// Refuses a path among the files of a database, which COPY could replace.
+/// Refuses a path inside a database's directory, where COPY could replace a file.
 fn refuse_inside_database(path: &Path) -> Result<()> {
     let shown = path.display();
     let around = place::database_around(path).with_context(|| format!("cannot resolve {shown}"))?;
@@ -108,7 +108,7 @@ impl Export<'_> {
         Ok(count)
     }
 
-    /// Reads a page; those after the first read the first one's snapshot.
+    /// Reads a page; pages after the first read the first page's snapshot.
     fn page(&self, paging_state: Option<Bytes>) -> Result<Rows> {
         let parameters = Parameters {
             page_rows: Some(self.copy.options.chunk_rows),

@@ -21,7 +21,7 @@ use super::target::{Column, column_names, spelled};
 use crate::origin::Origin;
 use crate::sentence;
 
-/// A chunk is written early once its values are this long together.
+/// Maximum bytes of a chunk's values; at this size the chunk is written early.
 const CHUNK_BYTES_MAX: usize = 1 << 20;
 
 /// Reads rows into a table.
@@ -71,7 +71,7 @@ fn open(path: &Path) -> io::Result<File> {
     File::open(path)
 }
 
-/// Returns the columns of the file in their order, as a statement spells them.
+/// Returns the columns of the file in their order, as CQL identifiers.
 fn columns_to_set(
     executor: &Executor,
     session: &Session,
@@ -104,7 +104,7 @@ fn columns_to_set(
         .collect()
 }
 
-/// The records of the file.
+/// Records of the file.
 struct Lines {
     source: String,
     reader: csv::Reader<Metered<Box<dyn Read>>>,
@@ -142,17 +142,17 @@ impl Lines {
     }
 }
 
-/// Rows on their way into the table.
+/// Rows that are being written to the table.
 struct Import<'a> {
     executor: &'a Executor,
     session: &'a Session,
     options: &'a Options,
     insert: Arc<Prepared>,
     columns: Vec<Column>,
-    /// The rows to be written next, with their lines.
+    /// The rows to write next, with their lines.
     chunk: Vec<(u64, BatchItem)>,
     chunk_bytes: usize,
-    /// Rows that are in the table.
+    /// Number of rows in the table.
     rows: u64,
 }
 
@@ -201,7 +201,7 @@ impl<'a> Import<'a> {
         }
     }
 
-    /// Writes the chunk as one transaction. If a row of it is refused, those before that row are
+    /// Writes the chunk as one transaction. If one of its rows is refused, the rows before it are
     /// written, and the error names its line.
     fn write(&mut self, source: &str) -> Result<()> {
         let chunk = std::mem::take(&mut self.chunk);

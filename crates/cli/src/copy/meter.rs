@@ -1,13 +1,13 @@
-//! Counts what is read, and bounds a record.
+//! Counts the bytes read, and bounds the length of a record.
 
 use std::cell::Cell;
 use std::io::{self, Read};
 use std::rc::Rc;
 
-/// More bytes than this in one record, and a quote was not closed.
+/// Maximum bytes of a record; beyond it a quote is assumed to be unclosed.
 pub(super) const RECORD_BYTES_MAX: u64 = 64 << 20;
 
-/// How far a reader has come.
+/// Number of bytes that a reader has read.
 #[derive(Clone, Default)]
 pub(super) struct Meter {
     read_bytes: Rc<Cell<u64>>,
@@ -15,12 +15,12 @@ pub(super) struct Meter {
 }
 
 impl Meter {
-    /// Returns how many bytes have been read.
+    /// Returns the number of bytes read.
     pub(super) fn read_bytes(&self) -> u64 {
         self.read_bytes.get()
     }
 
-    /// Begins a record: the bound counts from here.
+    /// Begins a record: the limit counts from here.
     pub(super) fn begin_record(&self) {
         self.record_start.set(self.read_bytes.get());
     }
@@ -30,7 +30,7 @@ impl Meter {
     }
 }
 
-/// A reader that a [`Meter`] watches.
+/// Reader whose bytes a [`Meter`] counts.
 pub(super) struct Metered<R> {
     inner: R,
     meter: Meter,
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_quote_that_is_not_closed_does_not_take_the_whole_file() {
+    fn unclosed_quote_does_not_read_the_whole_file() {
         let meter = Meter::default();
         let endless = io::repeat(b'x');
         let mut reader = csv::ReaderBuilder::new()

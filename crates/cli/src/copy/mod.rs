@@ -1,4 +1,4 @@
-//! `COPY`: rows between a table and a file of CSV.
+//! `COPY`: moves rows between a table and a CSV file.
 //!
 //! ```text
 //!   file ─ csv ─▶ fields ─ parse_text ─▶ bytes ─▶ INSERT, CHUNKSIZE rows a transaction ─▶ table
@@ -6,14 +6,15 @@
 //! ```
 //!
 //! Types come from the prepared INSERT or SELECT, text forms from `carnet::base::text`, so that
-//! what `TO` writes `FROM` reads back.
+//! `FROM` reads back the output of `TO`.
 //!
 //! # Invariants
 //!
-//! * Memory is bounded by a chunk, a record and the buffers, whatever the file's length.
-//! * `TO` reads one snapshot, however long it takes.
-//! * `FROM` stops at the first row that it cannot take; every row before it is in the table, and
-//!   none after it. The error says how many those are, so that the rest can follow once it is mended.
+//! * Memory is bounded by a chunk, a record and the buffers, independent of the file's length.
+//! * `TO` reads one snapshot, whatever its duration.
+//! * `FROM` stops at the first row that it refuses; every row before it is in the table, and none
+//!   after it. The error gives the number of rows written, so that the rest can follow after a
+//!   repair.
 
 mod export;
 mod import;
@@ -31,13 +32,13 @@ pub(crate) use target::spelled;
 use crate::origin::Origin;
 use statement::Direction;
 
-/// Counts rows for a person.
+/// Formats a number of rows.
 fn rows(count: u64) -> String {
     let plural = if count == 1 { "" } else { "s" };
     format!("{count} row{plural}")
 }
 
-/// Moves the rows, and says what was moved.
+/// Moves the rows, and returns a summary.
 pub(crate) fn run(
     executor: &Executor,
     session: &Session,

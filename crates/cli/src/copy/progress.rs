@@ -1,14 +1,14 @@
-//! A bar on standard error, when that is a terminal.
+//! Progress bar on standard error, if that is a terminal.
 
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// How far a `COPY` has come.
+/// Progress of a `COPY`.
 pub(super) struct Progress(ProgressBar);
 
 impl Progress {
-    /// Counts rows, and bytes of a total where that is known.
+    /// Counts rows, and bytes if the total is known.
     pub(super) fn new(total_bytes: Option<u64>) -> Self {
         let (bar, template) = match total_bytes {
             Some(total) => (
@@ -17,7 +17,7 @@ impl Progress {
             ),
             None => (ProgressBar::new_spinner(), "{spinner} {msg}, {elapsed}"),
         };
-        // A template that cannot be read is shown plainly.
+        // An invalid template leaves the default style.
         if let Ok(style) = ProgressStyle::with_template(template) {
             bar.set_style(style);
         }

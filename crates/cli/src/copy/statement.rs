@@ -1,8 +1,8 @@
-//! What a `COPY` says.
+//! Parser of `COPY` statements.
 
 use crate::shell::lexer::{Mistake, Token, TokenKind, tokens};
 
-/// Which way rows go.
+/// Direction of the copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Direction {
     /// Into the table.
@@ -14,22 +14,22 @@ pub(crate) enum Direction {
 /// The other end of a `COPY`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum End {
-    /// A file.
+    /// A CSV file.
     File(String),
     /// Standard input or output.
     Standard,
 }
 
-/// How the CSV is written.
+/// Options of the CSV format.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Options {
-    /// The first line names the columns.
+    /// Whether the first line names the columns.
     pub(crate) header: bool,
     pub(crate) delimiter: u8,
     pub(crate) quote: u8,
-    /// How null is written.
+    /// Text for null.
     pub(crate) null: String,
-    /// Rows in a transaction, or in a page.
+    /// Rows per transaction or page.
     pub(crate) chunk_rows: usize,
 }
 
@@ -39,7 +39,7 @@ impl Default for Options {
     }
 }
 
-/// A `COPY`. Names are as written, quotes included.
+/// `COPY` statement. Names are as written, quotes included.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Copy {
     pub(crate) table: String,
@@ -50,16 +50,16 @@ pub(crate) struct Copy {
 }
 
 impl Copy {
-    /// Tells whether standard output is where the rows go.
+    /// Returns `true` if the rows go to standard output.
     pub(crate) fn writes_to_stdout(&self) -> bool {
         self.direction == Direction::To && self.end == End::Standard
     }
 }
 
-/// The most rows that a chunk may have.
+/// Maximum number of rows per chunk.
 const CHUNK_ROWS_MAX: usize = 10_000;
 
-/// Options of cqlsh's `COPY` that this one has not.
+/// Options of cqlsh's `COPY` that this one does not support.
 const OF_CQLSH: [&str; 25] = [
     "BEGINTOKEN",
     "BOOLSTYLE",
@@ -88,11 +88,11 @@ const OF_CQLSH: [&str; 25] = [
     "SKIPROWS",
 ];
 
-/// Reads a `COPY`.
+/// Parses a `COPY` statement.
 ///
 /// # Errors
 ///
-/// What is wrong with it, and where.
+/// A syntax error, with its position.
 pub(crate) fn parse(text: &str) -> Result<Copy, Mistake> {
     let mut reader = Reader { tokens: tokens(text)?, next: 0, end: text.len() };
     reader.keyword("COPY")?;
@@ -128,7 +128,7 @@ impl Reader {
         self.tokens.get(self.next).map_or(self.end, |token| token.at)
     }
 
-    /// Returns the next word in upper case, if it is one.
+    /// Returns the next token in upper case if it is a word.
     fn word(&self) -> Option<String> {
         match self.peek() {
             Some(TokenKind::Word(word)) => Some(word.to_ascii_uppercase()),
@@ -226,7 +226,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Takes a value, quoted or not.
+    /// Consumes a value, quoted or not.
     fn value(&mut self) -> Option<String> {
         let value = match self.peek()? {
             TokenKind::Word(value) | TokenKind::Text(value) => value.clone(),
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_one() {
+    fn complete_statement_is_parsed() {
         let copy = parse(
             "copy ks.\"T\" (id, \"a b\") from 'x.csv' with header = true AND delimiter='\\t' \
              and null='-' AND quote='|' AND CHUNKSIZE = 7",
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_have_places() {
+    fn mistakes_have_positions() {
         assert_eq!(mistake("COPY t FROM STDOUT").0, 12);
         assert_eq!(mistake("COPY t (a b) TO 'x'"), (10, "expected , or ), found b".into()));
         assert_eq!(mistake("COPY t FROM ''").0, 12);

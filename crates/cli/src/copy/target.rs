@@ -1,11 +1,11 @@
-//! A table's columns, as the statements that read and write it know them.
+//! A table's columns, as its statements describe them.
 
 use anyhow::{Result, bail};
 use carnet::{DataType, block_on};
 use carnet_cql::result::{ColumnSpec, ResultType};
 use carnet_cql::{Executor, Session, is_reserved};
 
-/// A column of a table.
+/// Column of a table, with its type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Column {
     pub(super) name: String,
@@ -36,7 +36,7 @@ pub(super) fn column_names(
     Ok(prepared.result.iter().map(|column| column.name.clone()).collect())
 }
 
-/// Returns a stored name as a statement spells it.
+/// Returns a stored name as a CQL identifier.
 pub(crate) fn spelled(name: &str) -> String {
     let is_plain = name.starts_with(|c: char| c.is_ascii_lowercase())
         && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_quoted_where_they_have_to_be() {
+    fn names_are_quoted_if_needed() {
         assert_eq!(spelled("id_2"), "id_2");
         assert_eq!(spelled("select"), "\"select\"");
         assert_eq!(spelled("Id"), "\"Id\"");

@@ -1,8 +1,8 @@
-//! The copy: readers that take one range after another.
+//! The copier: readers that process one token range after another.
 //!
-//! A page of the source becomes transactions of bounded size. With each goes how far the range is
-//! copied then, so that whoever goes on after a crash finds rows and progress as one. What fails
-//! for a while is tried again: a row that is written twice is the same row.
+//! Each page of the source becomes transactions of bounded size. Each transaction also stores the
+//! progress of its range, so that a resumed import finds rows and progress consistent after a
+//! crash. Temporary failures are retried: writing a row twice is idempotent.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,34 +21,34 @@ use super::source::{Page, Source};
 use super::target::{Statement, Target, Trouble, Write};
 use super::{Row, TableName};
 
-/// A transaction is committed once it has so many statements or bytes.
+/// Number of statements, and of bytes, at which a transaction is committed.
 const STATEMENTS_MAX: usize = 500;
 const BYTES_MAX: u64 = 1 << 20;
-/// What failed so often in a row will not get better by itself.
+/// Maximum number of attempts; a failure that lasts longer is taken as permanent.
 const ATTEMPTS_MAX: u32 = 12;
-/// Whoever waits looks so often whether all is over.
+/// Interval at which waiting threads poll for the end.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// A copy of a table.
+/// Copy of a table.
 pub(super) struct Copier<'a, S, T> {
     source: &'a S,
     target: &'a T,
     shape: &'a Shape,
     table: &'a TableName,
-    /// The plan's name.
+    /// The plan's id.
     job: &'a Bytes,
     work: Mutex<Work>,
-    /// All readers have ended, or one of them failed and the others are to end.
+    /// Set when all readers have ended, or one has failed and the others are to end.
     stop: AtomicBool,
 }
 
-/// What readers share.
+/// State that readers share.
 struct Work {
     left: VecDeque<Range>,
     pace: Pace,
-    /// What was copied since the copier was made.
+    /// Amount copied since the copier was made.
     copied: Tally,
-    /// Tokens that are copied, of 2⁶⁴.
+    /// Number of copied tokens, of 2⁶⁴.
     tokens: u128,
 }
 
@@ -68,7 +68,8 @@ impl<'a, S: Source, T: Target> Copier<'a, S, T> {
         Self { source, target, shape, table, job, work, stop: AtomicBool::new(false) }
     }
 
-    /// Copies what is left, by so many readers at once. `watch` runs beside them, until they end.
+    /// Copies the remaining ranges with a number of concurrent readers. `watch` runs beside them
+    /// until they end.
     pub(super) fn run(&self, readers: u16, watch: impl FnOnce(&Self) + Send) -> Result<()> {
         std::thread::scope(|scope| {
             let readers: Vec<_> = (0..readers).map(|_| scope.spawn(|| self.reader())).collect();
@@ -83,7 +84,7 @@ impl<'a, S: Source, T: Target> Copier<'a, S, T> {
         })
     }
 
-    /// Waits; tells whether readers still read.
+    /// Waits; returns `true` if readers are still running.
     pub(super) fn goes_on(&self, wait: Duration) -> bool {
         if !self.stop.load(Ordering::Relaxed) {
             Signal::new().wait(Some(wait));
@@ -91,7 +92,7 @@ impl<'a, S: Source, T: Target> Copier<'a, S, T> {
         !self.stop.load(Ordering::Relaxed)
     }
 
-    /// Returns what was copied since the copier was made, and which part of all tokens is copied.
+    /// Returns the amount copied since the copier was made, and the copied fraction of all tokens.
     pub(super) fn copied(&self) -> (Tally, f64) {
         let work = self.work();
         (work.copied, work.tokens as f64 / 2_f64.powi(64))
@@ -109,7 +110,7 @@ impl<'a, S: Source, T: Target> Copier<'a, S, T> {
         Ok(())
     }
 
-    /// Copies a range, unless all is over before that.
+    /// Copies a range, unless the copy ends before.
     fn range(&self, range: Range) -> Result<()> {
         let mut taken = Taken::new(range);
         let mut from = None;
@@ -130,7 +131,7 @@ impl<'a, S: Source, T: Target> Copier<'a, S, T> {
         Ok(())
     }
 
-    /// Reads a page, when it is time to; `None` where all is over.
+    /// Reads a page when it is due; `None` if the copy has ended.
     fn read(
         &self,
         range: (Token, Token),
@@ -168,14 +169,14 @@ impl<'a, S: Source, T: Target> Copier<'a, S, T> {
         Ok(None)
     }
 
-    /// Ends a copy whose plan is in force no more. Its rows might otherwise come after newer ones.
+    /// Fails if the plan is no longer in force. Its rows could otherwise overwrite newer ones.
     fn check_current(&self) -> Result<()> {
         let query = progress::current_query(self.table);
         for attempt in 1.. {
             match self.target.query(&query) {
                 Ok(rows) if progress::is_current(&rows, self.job) => break,
                 Ok(_) => bail!(
-                    "another import into {} has begun anew, or its plan was removed; this one ends",
+                    "another import into {} has restarted, or its plan was removed; this import ends",
                     self.table
                 ),
                 Err(error) if attempt == ATTEMPTS_MAX => return Err(error),
@@ -188,7 +189,7 @@ impl<'a, S: Source, T: Target> Copier<'a, S, T> {
         Ok(())
     }
 
-    /// Waits until something may be read or tried again.
+    /// Waits until the pace allows the next read or retry.
     fn pause(&self) {
         loop {
             let wait = self.work().pace.wait(SystemClock.now());
@@ -198,14 +199,14 @@ impl<'a, S: Source, T: Target> Copier<'a, S, T> {
         }
     }
 
-    /// Takes a row of the source, and writes what was taken where that is enough.
+    /// Takes a row of the source, and writes the taken rows if there are enough.
     fn take(&self, taken: &mut Taken, token: Token, row: &Row) -> Result<()> {
         let divided = self.shape.divide(row)?;
         let is_first = taken.partition.as_ref() != Some(&divided.partition);
         let bytes = size_bytes(row);
         let (rows, partitions) = (u64::from(divided.row.is_some()), u64::from(is_first));
         taken.cursor.take(token, Tally { rows, partitions, bytes });
-        // They come with each row of the partition.
+        // Static columns come with each row of the partition.
         if let Some(values) = divided.statics.filter(|_| is_first) {
             taken.writes.push(Write { statement: Statement::Statics, values });
         }
@@ -220,7 +221,7 @@ impl<'a, S: Source, T: Target> Copier<'a, S, T> {
         Ok(())
     }
 
-    /// Writes what was taken, with how far the range is copied then, as one transaction.
+    /// Writes the taken rows and the progress of the range as one transaction.
     fn write(&self, taken: &mut Taken) -> Result<()> {
         let range = taken.cursor.range();
         let values = progress::range_values(self.table, self.job, &range);
@@ -254,7 +255,7 @@ impl<'a, S: Source, T: Target> Copier<'a, S, T> {
         }
     }
 
-    /// Finds the row for whose sake a transaction was refused, by writing each alone.
+    /// Finds the row that caused a refusal, by writing each row alone.
     fn refused(&self, writes: &[Write], error: anyhow::Error) -> anyhow::Error {
         for write in writes.iter().filter(|write| write.statement != Statement::Range) {
             if let Err(Trouble::Lasting(error)) = self.target.commit(std::slice::from_ref(write)) {
@@ -266,14 +267,14 @@ impl<'a, S: Source, T: Target> Copier<'a, S, T> {
     }
 }
 
-/// What was taken of a range.
+/// Rows taken from a range and not yet written.
 struct Taken {
     cursor: Cursor,
-    /// The range as it was written down last.
+    /// The range as it was last stored.
     written: Range,
     /// The partition of the last row.
     partition: Option<Row>,
-    /// What is to be written next.
+    /// Writes of the next transaction.
     writes: Vec<Write>,
     bytes: u64,
 }
@@ -289,7 +290,7 @@ fn size_bytes(row: &Row) -> u64 {
     row.iter().flatten().map(|value| value.len() as u64).sum()
 }
 
-/// Returns how many of a range's tokens are copied.
+/// Returns the number of copied tokens of a range.
 fn tokens(range: &Range) -> u128 {
     range.copied.0.abs_diff(range.after.0).into()
 }

@@ -1,4 +1,4 @@
-//! `carnet import`: a table of a cluster, that other programs own, becomes a table of Carnet.
+//! `carnet import`: copies a table of a cluster that other programs use into a table of Carnet.
 //!
 //! ```text
 //!   Foreign ─ page of a token range ─▶ Copier ─ rows, and how far the range is ─▶ Embedded
@@ -8,26 +8,27 @@
 //!
 //! | file | decides | tested |
 //! | --- | --- | --- |
-//! | `shape` | the table that is created, whether one that is there matches, what is refused | column by column |
-//! | `plan` | token ranges, and what of one is copied for good | row by row |
-//! | `pace` | how much is read, and when | answer by answer |
-//! | `progress` | what the database remembers | with a database |
-//! | `copier` | – it acts | against a source of its own that fails at every place |
-//! | `source`, `target`, `remote` | – they act | on a real Cassandra |
+//! | `shape` | the table to create, whether an existing one matches, unsupported columns | column by column |
+//! | `plan` | token ranges and their progress | row by row |
+//! | `pace` | size and time of the next read | answer by answer |
+//! | `progress` | the progress that the database stores | with a database |
+//! | `copier` | – does I/O | against a source that fails at every call |
+//! | `source`, `target`, `remote` | – do I/O | on a real Cassandra |
 //!
 //! # Invariants
 //!
-//! * Values go across as the bytes that they were read as.
-//! * What is written down as copied is in the table: both are one transaction.
-//! * A reader holds a page and a transaction, whatever the table holds. How large a page's rows are
-//!   is known only when it comes: it has as many as would be a megabyte by the last one's heaviest.
-//! * A plan has a name of its own. A copy whose plan another one has replaced ends.
-//! * Nothing is written before all of the schema is known to fit.
+//! * Values are copied byte for byte.
+//! * Rows that are recorded as copied are in the table: both are written in one transaction.
+//! * A reader holds one page and one transaction, whatever the table's size. A page's size in bytes
+//!   is known only on arrival: its row limit is a megabyte divided by the heaviest row of the last
+//!   page.
+//! * Each plan has an id of its own. A copy ends when another plan has replaced its plan.
+//! * Nothing is written before the whole schema is checked.
 //!
 //! # Deliberately absent
 //!
-//! Write times and times to live: Carnet's order is that of its commits. What is deleted in the
-//! source while it is copied: a copy is no replica.
+//! Write times and times to live: Carnet orders writes by commit. Deletions in the source during
+//! the copy: a copy is no replica.
 
 mod copier;
 mod pace;
@@ -60,10 +61,10 @@ use self::target::{Embedded, Statement, Target, Trouble, Write};
 use crate::copy::spelled;
 use crate::place::Place;
 
-/// A row as it is read and written: for each column its bytes, `None` for null.
+/// A row: for each column its bytes, `None` for null.
 type Row = Vec<Option<Bytes>>;
 
-/// A table's name, as it is stored. It is shown as a statement spells it.
+/// A table's name, as stored. `Display` writes it as CQL identifiers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TableName {
     keyspace: String,
@@ -71,7 +72,7 @@ pub(crate) struct TableName {
 }
 
 impl TableName {
-    /// Reads `keyspace.table`.
+    /// Parses a name `keyspace.table`.
     pub(crate) fn parse(text: &str) -> Result<Self> {
         match text.split_once('.') {
             Some((keyspace, table)) if !keyspace.is_empty() && !table.is_empty() => {
@@ -81,7 +82,7 @@ impl TableName {
         }
     }
 
-    /// Returns the name in one piece.
+    /// Returns the stored name, `keyspace.table`.
     fn stored(&self) -> String {
         format!("{}.{}", self.keyspace, self.table)
     }
@@ -93,28 +94,28 @@ impl fmt::Display for TableName {
     }
 }
 
-/// Where the copy goes.
+/// Target of the copy.
 pub(crate) enum Destination {
     Place(Place),
     Server(Server),
 }
 
-/// What is to be done.
+/// Options of an import.
 pub(crate) struct Import {
     pub(crate) from: TableUrl,
-    /// The source's own name unless it is given.
+    /// The table's name in Carnet; the source's name by default.
     pub(crate) into: Option<TableName>,
     pub(crate) rows_per_second: Option<u32>,
-    /// How many ranges are read at once.
+    /// Number of ranges that are read at once.
     pub(crate) readers: u16,
-    /// Whether what was copied before is copied again.
+    /// Whether rows that were copied before are copied again.
     pub(crate) restarts: bool,
 }
 
 impl Import {
-    /// Copies the table, or what is left of it.
+    /// Copies the table, or its remaining ranges.
     pub(crate) fn run(&self, destination: &Destination) -> Result<Summary> {
-        // First: what cannot be copied makes no database.
+        // Open the source first: if the table cannot be copied, no database is created.
         let source = Foreign::open(&self.from)?;
         match destination {
             Destination::Server(server) => self.copy(&source, &mut Remote::connect(server)?),
@@ -142,8 +143,8 @@ impl Import {
     }
 }
 
-/// Makes the table where it is absent, and returns the plan: an earlier one, as far as it was
-/// carried out, or a new one that is written down.
+/// Creates the table if missing, and returns the plan: an earlier one with its progress, or a new
+/// one, which is stored.
 fn begin(
     target: &mut impl Target,
     shape: &Shape,
@@ -162,7 +163,7 @@ fn begin(
         }
         Some(there) => {
             if let Some(difference) = shape.difference(&there) {
-                bail!("{table} is there, and is another table than {source}: {difference}");
+                bail!("{table} exists and differs from {source}: {difference}");
             }
         }
     }
@@ -193,7 +194,7 @@ fn begin(
     begin_anew(target, source, table, id)
 }
 
-/// Writes a new plan down, whatever was written before.
+/// Stores a new plan, replacing any earlier one.
 fn begin_anew(
     target: &impl Target,
     source: &str,
@@ -213,7 +214,7 @@ fn begin_anew(
         Write { statement: Statement::Range, values }
     }));
     if let Err(Trouble::Passing { error, .. } | Trouble::Lasting(error)) = target.commit(&writes) {
-        return Err(error).context("the plan of the copy cannot be written down");
+        return Err(error).context("cannot store the plan of the copy");
     }
     for statement in progress::forget(table, &target.query(&progress::jobs_query(table))?) {
         target.query(&statement)?;

@@ -1,37 +1,37 @@
-//! How much is asked of the source, and when. Pure.
+//! Pace of the reads from the source. Pure.
 //!
 //! ```text
-//!   pages    as many rows as make PAGE_BYTES if all weigh as the heaviest of the last page; at
+//!   pages    rows up to PAGE_BYTES, if each weighs as much as the heaviest of the last page; at
 //!            most twice as many as of that one, and half as many after a failure
 //!   pause    after a failure, each time twice as long; after a slow answer, as long as it took,
 //!            so that the source has half of the time for others
-//!   limit    so many rows a second, whoever reads them
+//!   limit    rows per second of all readers together
 //! ```
 
 use std::time::Duration;
 
 use carnet::base::Moment;
 
-/// How much a page is to hold.
+/// Target size of a page in bytes.
 const PAGE_BYTES: u64 = 1 << 20;
-/// Nothing is known yet of how large rows are.
+/// Rows of the first page, before the size of rows is known.
 const PAGE_ROWS_FIRST: u16 = 32;
 const PAGE_ROWS_MAX: u16 = 1_000;
-/// A page that takes longer says that the source is busy.
+/// Duration of a page read above which the source counts as busy.
 const SLOW: Duration = Duration::from_secs(1);
 const PAUSE_FIRST: Duration = Duration::from_millis(200);
 const PAUSE_MAX: Duration = Duration::from_secs(10);
 
-/// The pace of all that read one source.
+/// Pace of all readers of one source.
 #[derive(Clone, Debug)]
 pub(super) struct Pace {
     rows_per_second: Option<u32>,
     pause_first: Duration,
-    /// What the next page may hold by what rows weighed.
+    /// Row limit of the next page by the weight of earlier rows.
     rows_by_weight: u16,
-    /// And at most, after failures.
+    /// Row limit of the next page after failures.
     rows_at_most: u16,
-    /// Nothing is read before.
+    /// Time of the next read.
     not_before: Moment,
 }
 
@@ -46,26 +46,26 @@ impl Pace {
         }
     }
 
-    /// The same with another first pause, for tests that fail often.
+    /// Returns the pace with another first pause, for tests that fail often.
     #[cfg(test)]
     pub(super) const fn with_pause(self, pause_first: Duration) -> Self {
         Self { pause_first, ..self }
     }
 
-    /// Returns how many rows the next page holds at most.
+    /// Returns the row limit of the next page.
     pub(super) fn page_rows(&self) -> u16 {
         let rows = self.rows_by_weight.min(self.rows_at_most);
-        // A page is no longer than a quarter of a second is worth.
+        // A page has at most the rows of a quarter of a second.
         let quarter = self.rows_per_second.map_or(u32::MAX, |rows| rows / 4);
         rows.min(u16::try_from(quarter).unwrap_or(u16::MAX)).max(1)
     }
 
-    /// Returns how long to wait before the next page.
+    /// Returns the wait before the next page.
     pub(super) fn wait(&self, now: Moment) -> Duration {
         self.not_before.since(now)
     }
 
-    /// Takes note of a page, and of the bytes of its heaviest row.
+    /// Records a page, and the bytes of its heaviest row.
     pub(super) fn answered(&mut self, now: Moment, took: Duration, rows: usize, heaviest: u64) {
         self.rows_at_most = self.rows_at_most.saturating_mul(2).min(PAGE_ROWS_MAX);
         let rows = u64::try_from(rows).unwrap_or(u64::MAX);
@@ -83,8 +83,8 @@ impl Pace {
         }
     }
 
-    /// Takes note of a failure, of the source or of the database that is written to: that of so
-    /// many in a row, whatever went well elsewhere meanwhile.
+    /// Records a failure of the source or of the target database. `attempt` counts the caller's
+    /// failures in a row, independent of successes elsewhere.
     pub(super) fn failed(&mut self, now: Moment, attempt: u32, retry_after: Duration) {
         let doubled = self.pause_first.saturating_mul(1 << attempt.saturating_sub(1).min(16));
         self.rows_at_most = (self.rows_at_most / 2).max(1);
@@ -120,7 +120,7 @@ mod tests {
         assert_eq!(pace.page_rows(), 4);
         pace.answered(at(0), QUICK, 1, 64 << 20);
         assert_eq!(pace.page_rows(), 1);
-        // Nothing was there to learn from.
+        // An empty page has no information.
         pace.answered(at(0), QUICK, 0, 0);
         assert_eq!(pace.page_rows(), 1);
         assert_eq!(pace.wait(at(0)), Duration::ZERO);
@@ -140,17 +140,17 @@ mod tests {
         assert_eq!((pace.page_rows(), pace.wait(at(20_000))), (6, Duration::ZERO));
         pace.failed(at(20_000), 1, Duration::ZERO);
         assert_eq!(pace.wait(at(20_000)), PAUSE_FIRST);
-        // What goes well elsewhere is no reason to ask again at once.
+        // A success elsewhere does not shorten the pause.
         pace.answered(at(20_000), QUICK, 3, 30);
         pace.failed(at(20_000), 5, Duration::ZERO);
         assert_eq!(pace.wait(at(20_000)), PAUSE_FIRST * 16);
-        // Who is overloaded knows best.
+        // The overloaded source's own delay wins.
         pace.failed(at(20_000), 1, Duration::from_secs(30));
         assert_eq!(pace.wait(at(20_000)), Duration::from_secs(30));
     }
 
     #[test]
-    fn a_slow_source_has_half_of_the_time_for_others() {
+    fn slow_source_is_used_half_of_the_time() {
         let mut pace = Pace::new(None);
         pace.answered(at(5000), SLOW, 10, 10);
         assert_eq!(pace.wait(at(5000)), Duration::ZERO);
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_rows_a_second_than_was_said() {
+    fn row_rate_stays_below_the_limit() {
         let mut pace = Pace::new(Some(400));
         assert_eq!(pace.page_rows(), 32);
         pace.answered(at(0), QUICK, 32, 32);
@@ -171,7 +171,7 @@ mod tests {
         assert_eq!(pace.page_rows(), 100);
         // Two hundred rows, by several readers at one moment.
         assert_eq!(pace.wait(at(0)), Duration::from_millis(500));
-        // What was not used is lost, so that there are no bursts.
+        // Unused budget is lost, so that there are no bursts.
         pace.answered(at(60_000), QUICK, 100, 100);
         assert_eq!(pace.wait(at(60_000)), Duration::from_millis(250));
         assert_eq!(Pace::new(Some(1)).page_rows(), 1);

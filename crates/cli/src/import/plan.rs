@@ -1,17 +1,17 @@
-//! Which tokens are copied, how far that is, and what of it may be written down. Pure.
+//! Token ranges of a plan and their progress. Pure.
 
 use carnet::base::Token;
 
-/// Into how many ranges a table is divided: enough that several can be read at once to the end.
+/// Number of ranges of a table: enough for several concurrent readers until the end.
 pub(super) const RANGES: u16 = 256;
 
-/// What of a table was counted.
+/// Amount of copied data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Tally {
-    /// Rows, a partition's static columns not among them.
+    /// Number of rows, without static rows.
     pub(super) rows: u64,
     pub(super) partitions: u64,
-    /// Of values as they were read.
+    /// Bytes of values as read.
     pub(super) bytes: u64,
 }
 
@@ -39,7 +39,7 @@ pub(super) struct Range {
     pub(super) after: Token,
     pub(super) through: Token,
     pub(super) copied: Token,
-    /// Of what is copied.
+    /// Amount of copied data.
     pub(super) tally: Tally,
 }
 
@@ -48,13 +48,13 @@ impl Range {
         self.copied >= self.through
     }
 
-    /// Returns the tokens that are left, in the same form.
+    /// Returns the remaining tokens, as an exclusive start and an inclusive end.
     pub(super) const fn rest(&self) -> (Token, Token) {
         (self.copied, self.through)
     }
 }
 
-/// Divides all tokens into ranges of one width. Nothing has the smallest token of all.
+/// Divides all tokens into ranges of equal width. No row has the smallest token.
 pub(super) fn plan() -> Vec<Range> {
     let count = i128::from(RANGES);
     let end = |n: i128| {
@@ -67,7 +67,7 @@ pub(super) fn plan() -> Vec<Range> {
     ranges.map(|(after, through)| Range { after, through, copied: after, tally }).collect()
 }
 
-/// Tells whether ranges, in the order of tokens, are all tokens.
+/// Returns `true` if ranges, in token order, cover all tokens.
 pub(super) fn is_whole(ranges: &[Range]) -> bool {
     let mut end = Token(i64::MIN);
     for range in ranges {
@@ -80,14 +80,14 @@ pub(super) fn is_whole(ranges: &[Range]) -> bool {
     end == Token(i64::MAX)
 }
 
-/// How far into a range the rows are that were taken from it.
+/// Position within a range, and the progress that may be stored.
 ///
-/// The last partition may have more rows than were taken, and a second partition may have its
-/// token: what is copied for good ends before that token.
+/// The last partition may have more rows than were taken, and another partition may share its
+/// token: the storable progress ends before that token.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cursor {
     range: Range,
-    /// The token of the last row, and what was taken of it.
+    /// The token of the last row, and the amount taken of it.
     open: Option<(Token, Tally)>,
 }
 
@@ -96,7 +96,7 @@ impl Cursor {
         Self { range, open: None }
     }
 
-    /// Takes note of a row.
+    /// Records a row.
     pub(super) fn take(&mut self, token: Token, row: Tally) {
         match &mut self.open {
             Some((open, tally)) if *open == token => *tally = tally.plus(row),
@@ -108,7 +108,7 @@ impl Cursor {
         }
     }
 
-    /// Takes note that the range has no more rows.
+    /// Records that the range has no more rows.
     pub(super) fn finish(&mut self) {
         self.settle();
         self.range.copied = self.range.through;
@@ -120,7 +120,7 @@ impl Cursor {
         }
     }
 
-    /// Returns what may be written down together with the rows that were taken.
+    /// Returns the progress that may be stored together with the taken rows.
     pub(super) const fn range(&self) -> Range {
         self.range
     }
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_are_all_tokens_once() {
+    fn ranges_cover_all_tokens_once() {
         let ranges = plan();
         assert_eq!(ranges.len(), usize::from(RANGES));
         assert_eq!(ranges.first().unwrap().after, Token(i64::MIN));
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_go_on_is_not_copied_for_good() {
+    fn open_token_is_not_counted_as_copied() {
         let range = Range {
             after: Token(0),
             through: Token(100),
@@ -159,7 +159,7 @@ mod tests {
         cursor.take(Token(7), row(1));
         cursor.take(Token(7), row(0));
         assert_eq!(cursor.range(), Range { copied: Token(6), ..range });
-        // A second partition of one token.
+        // A second partition with the same token.
         cursor.take(Token(7), row(1));
         assert_eq!(cursor.range(), Range { copied: Token(6), ..range });
         cursor.take(Token(30), row(1));
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn the_smallest_token_takes_nothing_back() {
+    fn smallest_token_keeps_the_progress() {
         let range = plan()[0];
         let mut cursor = Cursor::new(range);
         cursor.take(Token(i64::MIN), row(1));

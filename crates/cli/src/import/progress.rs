@@ -1,21 +1,21 @@
-//! What is copied already, as the database that is copied into remembers it. Pure.
+//! Progress of a copy, as stored in the database that is copied into. Pure.
 //!
 //! ```text
 //!   carnet_import.ranges   target     partition: the table that is copied into
-//!                          job        row: a plan, by a random name; older ones mean nothing
-//!                          through    row: a range of tokens, named by its last one
-//!                          after      the range begins behind this token
+//!                          job        row: a plan, by a random id; older plans are ignored
+//!                          through    row: a range of tokens, identified by its last one
+//!                          after      the range begins after this token
 //!                          copied     rows of tokens up to this one are copied
-//!                          rows, partitions, bytes   of what is copied
+//!                          rows, partitions, bytes   amount copied
 //!                          current    static: the plan in force
-//!                          source     static: what is copied
-//!                          target_id  static: into which table, should the name be used again
+//!                          source     static: identity of the source table
+//!                          target_id  static: id of the target table; another table may get its name
 //! ```
 //!
-//! A range's row is written in the transaction that writes the rows it speaks of. All ranges are
-//! written before the first row is: they are the plan, and whoever goes on keeps to it. Whoever
-//! plans again takes another name for it, so that a copy which has not heard of that writes nothing
-//! into the new plan, and ends when it looks at `current`.
+//! A range's row is written in the same transaction as the rows that it covers. All ranges are
+//! written before the first row: they are the plan, and a resumed import keeps to it. A new plan
+//! gets a new id. A copy that has not noticed the new plan therefore writes nothing into it, and
+//! ends when it reads `current`.
 
 use anyhow::{Context, Result, anyhow};
 use carnet::base::Token;
@@ -25,7 +25,7 @@ use super::plan::{Range, Tally, is_whole};
 use super::shape::{literal, text};
 use super::{Row, TableName};
 
-/// What makes the table, where it is absent.
+/// Statements that create the table if missing.
 pub(super) const CREATE: [&str; 2] = [
     "CREATE KEYSPACE IF NOT EXISTS carnet_import \
      WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
@@ -42,19 +42,19 @@ pub(super) const INSERT_RANGE: &str = "INSERT INTO carnet_import.ranges \
 pub(super) const INSERT_JOB: &str =
     "INSERT INTO carnet_import.ranges (target, current, source, target_id) VALUES (?, ?, ?, ?)";
 
-/// A copy that was begun.
+/// A copy that has begun.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Job {
-    /// The plan's name: a UUID's bytes.
+    /// The plan's id: a UUID's bytes.
     pub(super) id: Bytes,
-    /// What is copied.
+    /// Identity of the source table.
     pub(super) source: String,
-    /// The id of the table that it is copied into.
+    /// Id of the table that is copied into.
     pub(super) target_id: Bytes,
     pub(super) ranges: Vec<Range>,
 }
 
-/// Returns the query for what [`read`] reads.
+/// Returns the query whose rows [`read`] decodes.
 pub(super) fn query(target: &TableName) -> String {
     let target = literal(&target.stored());
     format!(
@@ -63,7 +63,7 @@ pub(super) fn query(target: &TableName) -> String {
     )
 }
 
-/// Returns the query for what [`is_current`] and [`forget`] read.
+/// Returns the query whose rows [`is_current`] and [`forget`] decode.
 pub(super) fn jobs_query(target: &TableName) -> String {
     let target = literal(&target.stored());
     format!("SELECT current, job FROM carnet_import.ranges WHERE target = {target}")
@@ -74,12 +74,12 @@ pub(super) fn current_query(target: &TableName) -> String {
     format!("{} LIMIT 1", jobs_query(target))
 }
 
-/// Tells whether a plan is in force.
+/// Returns `true` if a plan is in force.
 pub(super) fn is_current(rows: &[Row], job: &Bytes) -> bool {
     rows.first().and_then(|row| row.first()) == Some(&Some(job.clone()))
 }
 
-/// Returns the statements that forget plans that are not in force.
+/// Returns the statements that delete plans that are not in force.
 pub(super) fn forget(target: &TableName, rows: &[Row]) -> Vec<String> {
     let uuid = |value: &Option<Bytes>| Uuid::from_slice(value.as_deref()?).ok();
     let mut older: Vec<Uuid> = rows
@@ -95,14 +95,15 @@ pub(super) fn forget(target: &TableName, rows: &[Row]) -> Vec<String> {
     older.into_iter().map(delete).collect()
 }
 
-/// Reads what was written down; `None` where nothing was.
+/// Decodes the stored progress; `None` if there is none.
 ///
 /// # Errors
 ///
-/// What is not understood.
+/// Rows that `carnet import` did not write.
 pub(super) fn read(rows: &[Row]) -> Result<Option<Job>> {
     let Some(first) = rows.first() else { return Ok(None) };
-    let unclear = || "carnet_import.ranges is not as carnet import writes it; see --restart";
+    let unclear =
+        || "carnet_import.ranges does not have the form that carnet import writes; use --restart";
     let column = |n: usize| first.get(n).with_context(unclear);
     let id = column(0)?.clone().with_context(unclear)?;
     let source = text(column(1)?).with_context(unclear)?;
@@ -158,7 +159,7 @@ mod tests {
     const JOB: Bytes = Bytes::from_static(&[9; 16]);
     const OLDER: Bytes = Bytes::from_static(&[6; 16]);
 
-    /// A plan behind some ranges of an older one.
+    /// A plan after some ranges of an older plan.
     fn rows() -> Vec<Row> {
         let table = TableName::parse("shop.orders").unwrap();
         let id = Bytes::from_static(&[7; 16]);
@@ -176,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read() {
+    fn stored_plan_is_read() {
         let job = read(&rows()).unwrap().unwrap();
         assert_eq!((&*job.source, &job.target_id[..]), ("a table", &[7; 16][..]));
         assert_eq!((job.id, job.ranges), (JOB, plan()));
@@ -184,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn an_older_plan_is_told_from_the_one_in_force() {
+    fn older_plan_is_ignored_and_deleted() {
         let rows: Vec<Row> =
             rows().iter().map(|row| vec![row[0].clone(), row[3].clone()]).collect();
         assert!(is_current(&rows, &JOB) && !is_current(&rows, &OLDER));
@@ -197,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_with_a_hole_is_not_believed() {
+    fn plan_with_a_hole_is_refused() {
         for gone in [9, 100, 264] {
             let mut rows = rows();
             rows.remove(gone);

@@ -1,4 +1,4 @@
-//! A database behind a server, by CQL.
+//! A database behind a server, over CQL.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,28 +23,28 @@ use tokio::runtime::Runtime;
 use super::Row;
 use super::target::{Statement, Target, Trouble, Write};
 
-/// A server that has not answered by then is taken not to.
+/// Timeout for a server's answer.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A server's address, and who asks.
+/// Address of a server, and the credentials for it.
 #[derive(Clone)]
 pub(crate) struct Server {
     pub(crate) address: String,
-    /// A name and a password.
+    /// User name and password.
     pub(crate) credentials: Option<(String, String)>,
 }
 
 pub(super) struct Remote {
     session: Session,
     prepared: BTreeMap<Statement, PreparedStatement>,
-    /// Last: it ends after the session.
+    /// Last field: dropped after the session.
     runtime: Runtime,
 }
 
 impl Remote {
     pub(super) fn connect(server: &Server) -> Result<Self> {
         let runtime = Runtime::new().context("cannot start the runtime")?;
-        // What failed is tried again by whoever knows that it may be.
+        // The caller knows which failures may be retried, so the driver retries none.
         let profile = ExecutionProfile::builder()
             .retry_policy(Arc::new(FallthroughRetryPolicy::new()))
             .request_timeout(Some(PATIENCE))
@@ -100,7 +100,7 @@ impl Target for Remote {
     }
 }
 
-/// Tells what an error says about the next try. Without an answer the next one may come.
+/// Classifies an error for retries. A missing answer may be retried.
 fn trouble(error: &ExecutionError) -> Trouble {
     let is_lasting = match error {
         ExecutionError::LastAttemptError(RequestAttemptError::DbError(answer, _)) => matches!(
@@ -119,7 +119,7 @@ fn trouble(error: &ExecutionError) -> Trouble {
         | ExecutionError::BadQuery(_) => true,
         _ => false,
     };
-    // The driver's errors tell their causes themselves.
+    // The driver's errors contain their causes in their texts.
     let error = anyhow!("{error}");
     if is_lasting {
         Trouble::Lasting(error)
@@ -128,7 +128,7 @@ fn trouble(error: &ExecutionError) -> Trouble {
     }
 }
 
-/// Bytes of a value, whatever its type is.
+/// Bytes of a value of any type.
 struct Raw<'a>(&'a Option<Bytes>);
 
 impl SerializeValue for Raw<'_> {

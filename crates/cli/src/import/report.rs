@@ -1,4 +1,4 @@
-//! What a person sees: a bar while it goes on, and a sentence in the end.
+//! Output for people: a progress bar, and a final sentence.
 
 use std::fmt;
 use std::time::Duration;
@@ -11,20 +11,20 @@ use super::plan::Tally;
 use super::source::Source;
 use super::target::Target;
 
-/// Parts of the bar.
+/// Number of steps of the bar.
 const PARTS: u64 = 1_000;
 const EVERY: Duration = Duration::from_millis(100);
 
-/// What was copied.
+/// Result of an import.
 #[derive(Debug)]
 pub(crate) struct Summary {
     pub(super) table: TableName,
-    /// In earlier runs.
+    /// Amount copied in earlier runs.
     pub(super) before: Tally,
-    /// In this one.
+    /// Amount copied in this run.
     pub(super) copied: Tally,
     pub(super) took: Duration,
-    /// What was not kept, if that is to be said.
+    /// A note about data that was not copied, if any.
     pub(super) note: Option<String>,
 }
 
@@ -43,10 +43,10 @@ impl fmt::Display for Summary {
     }
 }
 
-/// Shows on standard error how a copy goes, when that is a terminal, until it ends.
+/// Shows a copy's progress on standard error, if that is a terminal, until it ends.
 pub(super) fn watch<S: Source, T: Target>(copier: &Copier<'_, S, T>) {
     let bar = ProgressBar::new(PARTS);
-    // A template that cannot be read is shown plainly.
+    // An invalid template leaves the default style.
     if let Ok(style) = ProgressStyle::with_template("{bar:30} {percent} %, {msg}, {elapsed}") {
         bar.set_style(style);
     }
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_summary_says_what_this_run_did_and_what_was_there() {
+    fn summary_counts_this_run_and_earlier_ones() {
         let table = TableName::parse("shop.orders").unwrap();
         let copied = Tally { rows: 300, partitions: 20, bytes: 4096 };
         let took = Duration::from_millis(1500);

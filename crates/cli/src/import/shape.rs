@@ -1,4 +1,4 @@
-//! A table's shape: its columns, as `system_schema` of either side tells them. Pure.
+//! A table's shape: its columns, as `system_schema` of either side describes them. Pure.
 
 use std::fmt;
 
@@ -15,16 +15,16 @@ pub(super) struct Shape {
     pub(super) columns: Vec<Column>,
 }
 
-/// A column.
+/// Column of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Column {
     pub(super) name: String,
     pub(super) kind: Kind,
-    /// As the schema spells its type.
+    /// CQL name of its type, as the schema spells it.
     pub(super) type_name: String,
 }
 
-/// What part of a row a column is.
+/// Role of a column in a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Partition,
@@ -34,7 +34,7 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// In which order the kinds stand.
+    /// Returns the rank of the kind in the order of columns.
     const fn rank(self) -> u8 {
         match self {
             Self::Partition => 0,
@@ -58,12 +58,12 @@ impl fmt::Display for Kind {
 }
 
 impl Column {
-    /// Returns its type, where Carnet has such a one.
+    /// Returns its type if Carnet supports it.
     pub(super) fn data_type(&self) -> Option<DataType> {
         DataType::from_name(&self.type_name)
     }
 
-    /// Says why Carnet cannot have the column, if it cannot.
+    /// Returns the reason if Carnet does not support the column.
     fn refusal(&self) -> Option<String> {
         let Self { name, type_name, kind } = self;
         match (self.data_type(), kind) {
@@ -76,7 +76,7 @@ impl Column {
     }
 }
 
-/// Returns the query for what [`Shape::read`] reads.
+/// Returns the query whose rows [`Shape::read`] decodes.
 pub(super) fn columns_query(table: &TableName) -> String {
     format!(
         "SELECT column_name, kind, position, clustering_order, type FROM system_schema.columns \
@@ -86,11 +86,11 @@ pub(super) fn columns_query(table: &TableName) -> String {
     )
 }
 
-/// Returns the query for whether a cluster knows of masks, as of Cassandra 5.0.
+/// Returns the query that finds whether a cluster has column masks, as of Cassandra 5.0.
 pub(super) const HAS_MASKS_QUERY: &str = "SELECT table_name FROM system_schema.tables \
      WHERE keyspace_name = 'system_schema' AND table_name = 'column_masks'";
 
-/// Returns the query for the columns that roles without a right see masked.
+/// Returns the query for the columns that are masked for roles without permission.
 pub(super) fn masks_query(table: &TableName) -> String {
     format!(
         "SELECT column_name FROM system_schema.column_masks \
@@ -100,7 +100,7 @@ pub(super) fn masks_query(table: &TableName) -> String {
     )
 }
 
-/// Returns a text as a literal of CQL.
+/// Returns a text as a CQL literal.
 pub(super) fn literal(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
 }
@@ -110,7 +110,7 @@ impl Shape {
     ///
     /// # Errors
     ///
-    /// What is not understood.
+    /// Rows of another form.
     pub(super) fn read(rows: &[Row]) -> Result<Option<Self>> {
         let mut columns = rows.iter().map(column).collect::<Result<Vec<_>>>()?;
         columns.sort_by(|(a, place), (b, other)| {
@@ -120,11 +120,11 @@ impl Shape {
         Ok((!columns.is_empty()).then_some(Self { columns }))
     }
 
-    /// Refuses what Carnet lacks, naming every column and its type.
+    /// Refuses types that Carnet lacks, naming every such column.
     ///
     /// # Errors
     ///
-    /// That.
+    /// A column that Carnet does not support.
     pub(super) fn check(&self) -> Result<()> {
         let refusals: Vec<String> = self.columns.iter().filter_map(Column::refusal).collect();
         if refusals.is_empty() {
@@ -133,7 +133,7 @@ impl Shape {
         bail!("not supported yet: {}; nothing was copied", refusals.join(", "))
     }
 
-    /// Says in what the shape of a table that is there differs, if it does.
+    /// Returns the first difference from the shape of an existing table, if there is one.
     pub(super) fn difference(&self, there: &Self) -> Option<String> {
         for column in &self.columns {
             let name = &column.name;
@@ -214,7 +214,7 @@ impl Shape {
         self.columns.iter().any(|column| column.kind == Kind::Static)
     }
 
-    /// Divides a row, whose columns come in this shape's order.
+    /// Splits a row, whose columns are in this shape's order, into row and static columns.
     ///
     /// # Errors
     ///
@@ -228,7 +228,7 @@ impl Shape {
         let (key, rest) = row.split_at(partition + clustering);
         let (statics, regular) = rest.split_at(self.count(|kind| kind == Kind::Static));
         let (partition, clustering) = key.split_at(partition);
-        // A partition without rows comes as one, of static columns and a key of nulls.
+        // A partition without rows comes as one row, with static columns and a null clustering key.
         let is_row = clustering.is_empty() || clustering.iter().any(Option::is_some);
         Ok(Divided {
             partition: partition.to_vec(),
@@ -237,29 +237,30 @@ impl Shape {
         })
     }
 
-    /// Names what is written by its key, for a person: a row, or a partition's static columns.
+    /// Returns the key of written values, for display: of a row, or of a partition's static
+    /// columns.
     pub(super) fn name(&self, values: &Row, is_static: bool) -> String {
         let is_key = |column: &&Column| match column.kind {
             Kind::Partition => true,
             Kind::Clustering(_) => !is_static,
             Kind::Static | Kind::Regular => false,
         };
-        // What is written begins with its key.
+        // Written values begin with their key.
         let key = self.columns.iter().filter(is_key).zip(values);
         let key = key.map(|(column, value)| format!("{} = {}", column.name, shown(column, value)));
         key.collect::<Vec<_>>().join(", ")
     }
 }
 
-/// The parts of a source's row that are written.
+/// Parts of a source row that are written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Divided {
     /// The partition key.
     pub(super) partition: Row,
-    /// Values for [`Shape::insert_row`]; `None` where the partition has no rows.
+    /// Values for [`Shape::insert_row`]; `None` if the partition has no rows.
     pub(super) row: Option<Row>,
-    /// Values for [`Shape::insert_statics`], also nulls: an earlier copy may hold what is gone since.
-    /// `None` where the table has no static columns.
+    /// Values for [`Shape::insert_statics`], including nulls: an earlier copy may hold values that
+    /// were deleted since. `None` if the table has no static columns.
     pub(super) statics: Option<Row>,
 }
 
@@ -274,7 +275,7 @@ fn shown(column: &Column, value: &Option<Bytes>) -> String {
     value.map_or_else(|| format!("{bytes:02x?}"), |value| value.to_literal())
 }
 
-/// Reads a row of `system_schema.columns`, and the column's place among those of its kind.
+/// Decodes a row of `system_schema.columns`; returns the column and its position among its kind.
 fn column(row: &Row) -> Result<(Column, i32)> {
     let [name, kind, position, order, type_name] = &row[..] else {
         bail!("a column of the schema has {} parts", row.len());
@@ -282,19 +283,19 @@ fn column(row: &Row) -> Result<(Column, i32)> {
     let name = text(name)?;
     let position = position.as_deref().and_then(|bytes| bytes.try_into().ok());
     let position =
-        i32::from_be_bytes(position.with_context(|| format!("column {name} has no place"))?);
+        i32::from_be_bytes(position.with_context(|| format!("column {name} has no position"))?);
     let kind = match (&*text(kind)?, &*text(order)?) {
         ("partition_key", _) => Kind::Partition,
         ("clustering", "desc") => Kind::Clustering(Order::Desc),
         ("clustering", _) => Kind::Clustering(Order::Asc),
         ("static", _) => Kind::Static,
         ("regular", _) => Kind::Regular,
-        (other, _) => bail!("column {name} is of a kind {other:?}, which is not known"),
+        (other, _) => bail!("column {name} has the unknown kind {other:?}"),
     };
     Ok((Column { name, kind, type_name: text(type_name)? }, position))
 }
 
-/// Reads a text that must be there.
+/// Decodes a text that must not be null.
 pub(super) fn text(value: &Option<Bytes>) -> Result<String> {
     let bytes = value.as_deref().context("the schema has a null where a text should be")?;
     Ok(std::str::from_utf8(bytes).context("the schema holds a text that is not UTF-8")?.to_owned())
@@ -310,7 +311,7 @@ mod tests {
         Some(Bytes::copy_from_slice(text.as_bytes()))
     }
 
-    /// A column's name, kind, position, order and type.
+    /// Name, kind, position, order and type of a column.
     type Listed = (&'static str, &'static str, i32, &'static str, &'static str);
 
     fn shape(columns: &[Listed]) -> Shape {
@@ -324,7 +325,7 @@ mod tests {
         Shape::read(&rows).unwrap().unwrap()
     }
 
-    /// As a schema lists them: by name.
+    /// In the order of a schema: by name.
     const READINGS: [Listed; 6] = [
         ("Level", "regular", -1, "none", "double"),
         ("at", "clustering", 0, "desc", "timestamp"),
@@ -339,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_is_created_with_its_keys_and_orders() {
+    fn table_is_created_with_keys_and_orders() {
         let shape = shape(&READINGS);
         assert_eq!(
             shape.create(&readings()),
@@ -359,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_that_is_not_there_has_no_shape() {
+    fn missing_table_has_no_shape() {
         assert_eq!(Shape::read(&[]).unwrap(), None);
         let odd = vec![bytes("a"), bytes("virtual"), Some(Bytes::from_static(&[0; 4]))];
         assert!(Shape::read(&[[odd, vec![bytes("none"), bytes("int")]].concat()]).is_err());
@@ -376,7 +377,7 @@ mod tests {
             for _ in 0..below(4) {
                 let mut row: Row = words.iter().take(5).map(|_| bytes(words[below(8)])).collect();
                 row[2] = Some(Bytes::from(vec![0; 4]));
-                // Now and then it has another number of parts, or one that is none.
+                // Some rows get another number of parts, or an invalid part.
                 match below(8) {
                     0 => row.truncate(below(6)),
                     1 => row[below(5)] = None,
@@ -394,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn what_carnet_lacks_is_named_column_by_column() {
+    fn unsupported_columns_are_all_named() {
         let mut columns = READINGS.to_vec();
         assert!(shape(&columns).check().is_ok());
         for type_name in
@@ -408,14 +409,14 @@ mod tests {
         let error = shape(&columns).check().unwrap_err().to_string();
         assert!(error.contains("column at of type varint in a clustering key"), "{error}");
         assert!(error.contains("column Level of type empty"), "{error}");
-        // Elsewhere it is one of Carnet's types.
+        // Outside the clustering key the type is supported.
         columns[0].4 = "varint";
         columns[1].4 = "timestamp";
         assert!(shape(&columns).check().is_ok());
     }
 
     #[test]
-    fn a_table_that_is_there_must_be_the_same() {
+    fn existing_table_must_have_the_same_shape() {
         let here = shape(&READINGS);
         assert_eq!(here.difference(&here), None);
         let differs = |change: &dyn Fn(&mut Vec<Listed>)| {
@@ -423,7 +424,7 @@ mod tests {
             change(&mut columns);
             here.difference(&shape(&columns)).unwrap_or_default()
         };
-        // Another name of one type is no difference.
+        // An alias of a type is no difference.
         assert_eq!(differs(&|columns| columns[4].4 = "text"), "");
         assert!(differs(&|columns| columns[0].4 = "float").contains("Level is of type float"));
         assert!(
@@ -450,7 +451,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_is_divided_into_row_and_statics() {
+    fn row_is_split_into_row_and_statics() {
         let shape = shape(&READINGS);
         let row = |text: &str| -> Row {
             text.split(' ').map(|part| bytes(part).filter(|_| part != "-")).collect()
@@ -469,7 +470,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_clustering_key_each_row_is_one() {
+    fn rows_without_clustering_key_are_kept() {
         let shape = shape(&[("id", "partition_key", 0, "none", "int")]);
         let row = vec![Some(Bytes::from_static(&[0, 0, 0, 7]))];
         let divided = shape.divide(&row).unwrap();

@@ -1,4 +1,4 @@
-//! Where rows come from.
+//! Source of the rows.
 
 use anyhow::{Result, bail, ensure};
 use carnet::base::Token;
@@ -8,20 +8,20 @@ use carnet::cluster::{ForeignCluster, ForeignPosition, ForeignScan, ForeignTable
 use super::shape::{self, Shape, literal, text};
 use super::{Row, TableName};
 
-/// Whose tokens Carnet's are.
+/// The partitioner whose tokens Carnet uses.
 const PARTITIONER: &str = "org.apache.cassandra.dht.Murmur3Partitioner";
 
-/// A table that is read in the order of its tokens.
+/// A table that is read in token order.
 pub(super) trait Source: Sync {
-    /// Where a page ended.
+    /// Position at which a page ended.
     type Position: Clone + Send;
 
-    /// Reads rows whose tokens are greater than the first and at most the second: at most
-    /// `page_rows`, from the first on or from where a page ended.
+    /// Reads at most `page_rows` rows whose tokens are greater than the first and at most the
+    /// second, from the range's start or from the end of a page.
     ///
     /// # Errors
     ///
-    /// As `ForeignCluster::page`.
+    /// See `ForeignCluster::page`.
     fn page(
         &self,
         range: (Token, Token),
@@ -30,26 +30,26 @@ pub(super) trait Source: Sync {
     ) -> carnet::Result<Page<Self::Position>>;
 }
 
-/// Rows, and where to go on.
+/// A page of rows, and the position of the next page.
 pub(super) struct Page<P> {
     pub(super) rows: Vec<(Token, Row)>,
     pub(super) next: Option<P>,
 }
 
-/// A table of a cluster that other programs own.
+/// A table of a cluster that other programs use.
 pub(super) struct Foreign {
     cluster: ForeignCluster,
     name: TableName,
     pub(super) shape: Shape,
-    /// Which table it is, for good: also if another one is made under its name.
+    /// Permanent identity of the table: another table with its name has another one.
     pub(super) identity: String,
-    /// What of the rows is not kept, if that is more than of any table.
+    /// A note about data of this table that is not copied, if any.
     pub(super) note: Option<String>,
     scan: ForeignScan,
 }
 
 impl Foreign {
-    /// Connects, and finds the table. Refuses what Carnet cannot hold.
+    /// Connects and finds the table. Refuses tables that Carnet does not support.
     pub(super) fn open(url: &TableUrl) -> Result<Self> {
         let name = TableName { keyspace: url.keyspace().into(), table: url.table().into() };
         let cluster = block_on(Box::pin(url.connect()))?;
@@ -96,7 +96,7 @@ impl Foreign {
     }
 }
 
-/// Refuses columns of which the role may see masks instead of values: they look like values.
+/// Refuses columns that are masked for the role: masks look like values.
 fn refuse_masks(cluster: &ForeignCluster, name: &TableName) -> Result<()> {
     if block_on(cluster.rows(shape::HAS_MASKS_QUERY))?.is_empty() {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Where rows go: a database that speaks CQL, within this process or behind a server.
+//! Target of the rows: a CQL database, within this process or behind a server.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,56 +15,56 @@ use carnet_cql::{
 
 use super::Row;
 
-/// A statement that is prepared once.
+/// Statement that is prepared once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Statement {
     /// Sets every column of a row but the static ones.
     Row,
     /// Sets every static column of a partition.
     Statics,
-    /// Says how far a range is copied.
+    /// Stores the progress of a range.
     Range,
-    /// Says what is copied.
+    /// Stores the plan.
     Job,
 }
 
-/// A statement with its values.
+/// A statement and its values.
 #[derive(Clone, Debug)]
 pub(super) struct Write {
     pub(super) statement: Statement,
     pub(super) values: Row,
 }
 
-/// Why a transaction did not commit, as far as is known.
+/// Reason why a transaction did not commit.
 #[derive(Debug)]
 pub(super) enum Trouble {
-    /// The same again may go well, and does no harm if it went well already.
+    /// A retry may succeed, and is harmless if the transaction did commit.
     Passing { retry_after: Duration, error: anyhow::Error },
-    /// It would fail each time.
+    /// Every retry would fail.
     Lasting(anyhow::Error),
 }
 
-/// A database.
+/// A database that rows are copied into.
 pub(super) trait Target: Sync {
     /// Runs a statement without values, and returns its rows.
     ///
     /// # Errors
     ///
-    /// Whatever the database says.
+    /// Any error of the database.
     fn query(&self, text: &str) -> Result<Vec<Row>>;
 
     /// Prepares a statement for [`Target::commit`].
     ///
     /// # Errors
     ///
-    /// As [`Target::query`].
+    /// See [`Target::query`].
     fn prepare(&mut self, statement: Statement, text: &str) -> Result<()>;
 
     /// Runs prepared statements as one transaction.
     ///
     /// # Errors
     ///
-    /// Says whether to try again.
+    /// Whether a retry may succeed.
     fn commit(&self, writes: &[Write]) -> Result<(), Trouble>;
 }
 
@@ -113,7 +113,7 @@ impl Target for Embedded {
 fn trouble(error: CqlError) -> Trouble {
     let retry_after = match error.kind() {
         CqlErrorKind::Overloaded { retry_after } => *retry_after,
-        // What was written then is written once more: it says the same.
+        // A retry writes the same values again.
         CqlErrorKind::Conflict
         | CqlErrorKind::Unknown { .. }
         | CqlErrorKind::Timeout

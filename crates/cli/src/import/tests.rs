@@ -1,4 +1,4 @@
-//! The copy against a source that fails at every place, into a database that does.
+//! The copier with a source and a database that fail at every operation.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -14,13 +14,13 @@ use super::*;
 const IDENTITY: &str = "table lab.readings of the cluster \"test\"";
 const QUICK: Duration = Duration::from_micros(100);
 
-/// Rows in the order of tokens, that are answered in pages.
+/// Rows in token order, answered in pages.
 #[derive(Default)]
 struct Model {
     rows: Vec<(Token, Row)>,
-    /// The most rows that a page may hold, whatever is asked for.
+    /// Maximum rows of a page, whatever limit is requested.
     page_rows_max: usize,
-    /// What a call answers instead, by its number.
+    /// Errors by the number of the call.
     failures: BTreeMap<usize, ErrorKind>,
     calls: AtomicUsize,
 }
@@ -42,7 +42,7 @@ impl Source for Model {
         let rows: Vec<(Token, Row)> = self.rows.iter().filter(in_range).cloned().collect();
         let from = from.unwrap_or_default();
         let end = rows.len().min(from + self.page_rows_max.min(page_rows.into()));
-        // As on Cassandra a page may say that there is more, and the next one is empty.
+        // Like Cassandra, a page may announce another one, which is then empty.
         let next = (end > from).then_some(end);
         Ok(Page { rows: rows[from..end].to_vec(), next })
     }
@@ -92,13 +92,13 @@ fn table() -> TableName {
     TableName::parse("lab.readings").unwrap()
 }
 
-/// A database whose transactions fail as they are told to.
+/// A database with injected faults in its transactions.
 struct Faulty {
     database: Embedded,
-    /// What becomes of a transaction, by its number.
+    /// Faults by the number of the transaction.
     faults: BTreeMap<usize, Fault>,
     commits: AtomicUsize,
-    /// The numbers of transactions that write rows.
+    /// Numbers of the transactions that write rows.
     with_rows: Mutex<Vec<usize>>,
     /// Statements and bytes of the largest transaction.
     largest: Mutex<(usize, u64)>,
@@ -106,13 +106,13 @@ struct Faulty {
 
 #[derive(Clone, Copy, Debug)]
 enum Fault {
-    /// It is not done, and may be tried again.
+    /// It is not applied, and may be retried.
     Refused,
-    /// It is done, and nobody knows.
+    /// It is applied, but the outcome is unknown.
     Unknown,
-    /// The process ends before it is done.
+    /// The process ends before it is applied.
     KilledBefore,
-    /// The process ends after it was done.
+    /// The process ends after it is applied.
     KilledAfter,
 }
 
@@ -147,7 +147,7 @@ impl Target for Faulty {
         if writes.iter().any(|write| write.statement == Statement::Row) {
             self.with_rows.lock().unwrap().push(commit);
         }
-        // Whoever was killed does nothing more.
+        // A killed process does nothing more.
         let is_kill = |fault: &Fault| matches!(fault, Fault::KilledBefore | Fault::KilledAfter);
         let was_killed = self.faults.range(..commit).any(|(_, fault)| is_kill(fault));
         let fault = if was_killed { Some(&Fault::KilledBefore) } else { self.faults.get(&commit) };
@@ -169,7 +169,7 @@ fn db() -> Db {
     Db::builder().in_memory()
 }
 
-/// Begins or goes on; returns what was copied before, and in this run.
+/// Begins or resumes a copy; returns the amounts of earlier runs and of this one.
 fn import(source: &Model, target: &mut Faulty, readers: u16) -> Result<(Tally, Tally)> {
     let (shape, table) = (shape(), table());
     let job = begin(target, &shape, IDENTITY, &table, false)?;
@@ -181,7 +181,7 @@ fn import(source: &Model, target: &mut Faulty, readers: u16) -> Result<(Tally, T
     Ok((total(&job.ranges), copied))
 }
 
-/// All rows of the copy, as the source has them.
+/// Returns all rows of the copy, in the form of the source.
 fn rows(db: &Db) -> Vec<Row> {
     let mut rows = Embedded::new(db.clone())
         .query("SELECT sensor, at, place, level FROM lab.readings")
@@ -216,14 +216,14 @@ fn tally_of(model: &Model) -> Tally {
 }
 
 #[test]
-fn every_row_goes_across_with_statics_and_nulls() {
+fn every_row_is_copied_with_statics_and_nulls() {
     for readers in [1, 4] {
         let (model, db) = (model(300), db());
         let mut target = Faulty::new(&db, &[]);
         let copied = import(&model, &mut target, readers).unwrap();
         assert_eq!(copied, (Tally::default(), tally_of(&model)));
         assert_same(&model, &db);
-        // Nothing is left to do, until the copy is begun anew.
+        // Nothing is left until the copy is restarted.
         assert_eq!(
             import(&model, &mut target, readers).unwrap(),
             (tally_of(&model), Tally::default())
@@ -233,13 +233,13 @@ fn every_row_goes_across_with_statics_and_nulls() {
     }
 }
 
-/// Returns the numbers of transactions: each that writes rows, the first and the last of all.
-fn places_to_die(model: &Model) -> Vec<usize> {
+/// Returns the numbers of the transactions that write rows, and of the first and last one.
+fn commits_to_kill(model: &Model) -> Vec<usize> {
     let mut target = Faulty::new(&db(), &[]);
     import(model, &mut target, 1).unwrap();
     let mut places = target.with_rows.into_inner().unwrap();
     assert!(places.len() > 30, "{places:?}");
-    // There is one for the plan, and for each range at least.
+    // There is one for the plan, and at least one for each range.
     let commits = target.commits.into_inner();
     assert!(commits > usize::from(plan::RANGES));
     places.extend([0, commits - 1]);
@@ -247,17 +247,17 @@ fn places_to_die(model: &Model) -> Vec<usize> {
 }
 
 #[test]
-fn a_copy_that_is_killed_at_any_rows_goes_on() {
+fn killed_copy_resumes_at_any_rows() {
     let model = model(40);
     let all = tally_of(&model);
     for fault in [Fault::KilledBefore, Fault::KilledAfter] {
-        for killed_at in places_to_die(&model) {
+        for killed_at in commits_to_kill(&model) {
             let db = db();
             let mut target = Faulty::new(&db, &[(killed_at, fault)]);
             let error = import(&model, &mut target, 1).unwrap_err();
             assert!(format!("{error:#}").contains("the database fails"), "{error:#}");
             let (before, copied) = import(&model, &mut Faulty::new(&db, &[]), 2).unwrap();
-            // Each row counts once, also where it was written twice.
+            // Each row counts once, also if it was written twice.
             assert_eq!(before.plus(copied), all, "{fault:?} at {killed_at}");
             assert_same(&model, &db);
         }
@@ -265,9 +265,9 @@ fn a_copy_that_is_killed_at_any_rows_goes_on() {
 }
 
 #[test]
-fn what_is_written_down_is_in_the_table() {
+fn recorded_progress_is_in_the_table() {
     let model = model(40);
-    for killed_at in places_to_die(&model) {
+    for killed_at in commits_to_kill(&model) {
         let db = db();
         let mut target = Faulty::new(&db, &[(killed_at, Fault::KilledBefore)]);
         import(&model, &mut target, 1).unwrap_err();
@@ -286,7 +286,7 @@ fn what_is_written_down_is_in_the_table() {
 }
 
 #[test]
-fn what_fails_for_a_while_is_tried_again() {
+fn temporary_failures_are_retried() {
     let overloaded = ErrorKind::Overloaded { retry_after: QUICK };
     let kinds = [overloaded, ErrorKind::Unavailable, ErrorKind::Timeout];
     let failures = (0..900).step_by(4).map(|call| (call, kinds[call % 3])).collect();
@@ -303,7 +303,7 @@ fn what_fails_for_a_while_is_tried_again() {
 }
 
 #[test]
-fn what_fails_for_good_ends_the_copy_which_can_go_on() {
+fn permanent_failure_ends_a_resumable_copy() {
     let db = db();
     let failing = |call: usize, kind, times| {
         let failures = (call..call + times).map(|call| (call, kind)).collect();
@@ -329,7 +329,7 @@ fn what_fails_for_good_ends_the_copy_which_can_go_on() {
 }
 
 #[test]
-fn a_row_that_the_database_refuses_is_named() {
+fn refused_row_is_named() {
     let mut model = model(60);
     let at = model.rows.iter().position(|(_, row)| row[1].is_some()).unwrap() + 3;
     model.rows[at].1[3] = Some(Bytes::from_static(&[0xff]));
@@ -357,7 +357,7 @@ fn transactions_are_of_bounded_size() {
         let mut target = Faulty::new(&db, &[]);
         import(&model, &mut target, 1).unwrap();
         let largest = target.largest.into_inner().unwrap();
-        // The first one writes the plan down.
+        // The first one stores the plan.
         assert!(largest.0 <= statements.max(usize::from(plan::RANGES) + 1), "{largest:?}");
         assert!(largest.1 <= bytes, "{largest:?}");
         assert_same(&model, &db);
@@ -365,7 +365,7 @@ fn transactions_are_of_bounded_size() {
 }
 
 #[test]
-fn a_table_of_another_shape_is_left_alone() {
+fn table_of_another_shape_is_left_alone() {
     let db = db();
     let target = Embedded::new(db.clone());
     target
@@ -373,13 +373,13 @@ fn a_table_of_another_shape_is_left_alone() {
         .unwrap();
     target.query("CREATE TABLE lab.readings (sensor int PRIMARY KEY, place text)").unwrap();
     let error = import(&model(9), &mut Faulty::new(&db, &[]), 1).unwrap_err().to_string();
-    assert!(error.contains("lab.readings is there, and is another table"), "{error}");
+    assert!(error.contains("lab.readings exists and differs from"), "{error}");
     assert!(error.contains("column at is missing there"), "{error}");
     assert!(target.query("SELECT * FROM lab.readings").unwrap().is_empty());
 }
 
 #[test]
-fn progress_is_that_of_one_source_and_one_table() {
+fn progress_belongs_to_one_source_and_table() {
     let (model, db) = (model(20), db());
     let mut target = Faulty::new(&db, &[]);
     import(&model, &mut target, 1).unwrap();
@@ -387,7 +387,7 @@ fn progress_is_that_of_one_source_and_one_table() {
     let error = begin(&mut target, &shape(), other, &table(), false).unwrap_err().to_string();
     assert!(error.contains(IDENTITY) && error.contains("--restart"), "{error}");
     assert_eq!(begin(&mut target, &shape(), other, &table(), true).unwrap().ranges, plan());
-    // A new table of the name has nothing yet.
+    // A new table of the same name has no progress.
     import_again(&model, &db);
     target.query("DROP TABLE lab.readings").unwrap();
     let (before, copied) = import(&model, &mut Faulty::new(&db, &[]), 1).unwrap();
@@ -396,7 +396,7 @@ fn progress_is_that_of_one_source_and_one_table() {
 }
 
 #[test]
-fn a_copy_that_was_replaced_writes_into_no_plan_but_its_own_and_ends() {
+fn replaced_copy_writes_into_its_own_plan_and_ends() {
     let (model, db) = (model(60), db());
     let mut target = Faulty::new(&db, &[]);
     let (shape, table) = (shape(), table());
@@ -404,12 +404,12 @@ fn a_copy_that_was_replaced_writes_into_no_plan_but_its_own_and_ends() {
     let copier = |job| Copier::new(&model, &target, &shape, &table, job, Pace::new(None));
     let mut other = Faulty::new(&db, &[]);
     let new = begin(&mut other, &shape, "another table", &table, true).unwrap();
-    // A transaction that was under way.
+    // A transaction in progress.
     let range = Range { copied: old.ranges[0].through, ..old.ranges[0] };
     let values = progress::range_values(&table, &old.id, &range);
     target.commit(&[Write { statement: Statement::Range, values }]).unwrap();
     let error = copier(&old).run(1, |_| ()).unwrap_err().to_string();
-    assert!(error.contains("has begun anew"), "{error}");
+    assert!(error.contains("has restarted"), "{error}");
     let again = begin(&mut other, &shape, "another table", &table, false).unwrap();
     assert_eq!((&again.id, &again.ranges), (&new.id, &plan()));
     copier(&again).run(2, |_| ()).unwrap();
@@ -417,7 +417,7 @@ fn a_copy_that_was_replaced_writes_into_no_plan_but_its_own_and_ends() {
 }
 
 #[test]
-fn a_copy_that_was_emptied_is_not_taken_for_whole() {
+fn emptied_copy_is_not_taken_as_complete() {
     let (model, db) = (model(20), db());
     let mut target = Faulty::new(&db, &[]);
     import(&model, &mut target, 1).unwrap();
@@ -429,7 +429,7 @@ fn a_copy_that_was_emptied_is_not_taken_for_whole() {
 }
 
 #[test]
-fn a_plan_that_is_not_understood_can_be_begun_anew() {
+fn unreadable_plan_can_be_restarted() {
     let (model, db) = (model(20), db());
     let mut target = Faulty::new(&db, &[]);
     import(&model, &mut target, 1).unwrap();

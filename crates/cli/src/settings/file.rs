@@ -1,4 +1,4 @@
-//! Settings from a file.
+//! Settings from a TOML file.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -12,11 +12,11 @@ use super::{
     Settings, advertise, bytes, count, durability, http, isolation, listen, retention, timestamps,
 };
 
-/// Options of a cluster's URL that name files.
+/// Options of a cluster's URL whose values are paths.
 const PATHS: &[&str] =
     &["password_file", "ca", "cert", "key", "secret_file", "peer_cert", "peer_key", "peer_ca"];
 
-/// A setting as a file gives it.
+/// A setting in a file.
 struct Given {
     section: String,
     name: String,
@@ -25,7 +25,7 @@ struct Given {
 }
 
 impl Settings {
-    /// Reads a file.
+    /// Reads a settings file.
     pub(crate) fn read(path: &Path) -> Result<Self> {
         let text = std::fs::read_to_string(path)
             .with_context(|| format!("cannot read the settings in {}", path.display()))?;
@@ -33,7 +33,7 @@ impl Settings {
         Self::parse(&text, folder).map_err(|error| anyhow!("{}, {error:#}", path.display()))
     }
 
-    /// Reads a file's text. Errors begin with its line.
+    /// Parses a file's text. Errors begin with the line.
     fn parse(text: &str, folder: &Path) -> Result<Self> {
         let mut settings = Self::default();
         let mut cluster = Vec::new();
@@ -88,7 +88,7 @@ impl Settings {
     }
 }
 
-/// Lists the settings of a file, in its order, and refuses what there is none of.
+/// Lists the settings of a file in its order, and refuses unknown ones.
 fn all(text: &str) -> Result<Vec<Given>> {
     let line = |at: usize| text[..at.min(text.len())].matches('\n').count() + 1;
     let table = DeTable::parse(text).map_err(|error| {
@@ -100,7 +100,10 @@ fn all(text: &str) -> Result<Vec<Given>> {
         let at = line(section.span().start);
         let section = section.into_inner().into_owned();
         if !sections().contains(&&*section) {
-            bail!("line {at}: there is no [{section}]; there are {}", sections().join(", "));
+            bail!(
+                "line {at}: unknown section [{section}]; the sections are {}",
+                sections().join(", ")
+            );
         }
         let DeValue::Table(settings) = value.into_inner() else {
             bail!("line {at}: {section} is a section: [{section}]");
@@ -110,7 +113,7 @@ fn all(text: &str) -> Result<Vec<Given>> {
             let name = name.into_inner().into_owned();
             if !is_known(&section, &name) {
                 let names: Vec<&str> = names(&section).collect();
-                bail!("line {at}: [{section}] has no {name}; it has {}", names.join(", "));
+                bail!("line {at}: [{section}] has no setting {name}; it has {}", names.join(", "));
             }
             let text = match value.into_inner() {
                 DeValue::String(text) => text.into_owned(),
@@ -125,7 +128,7 @@ fn all(text: &str) -> Result<Vec<Given>> {
     Ok(given)
 }
 
-/// Makes the URL of a cluster from its section.
+/// Builds the URL of a cluster from its section.
 fn store(cluster: &[Given], folder: &Path) -> Result<Option<String>> {
     let Some(first) = cluster.first().map(|given| given.line) else { return Ok(None) };
     let Some(url) = cluster.iter().find(|given| given.name == "url") else {
@@ -147,7 +150,7 @@ fn store(cluster: &[Given], folder: &Path) -> Result<Option<String>> {
     Ok(Some(url))
 }
 
-/// Percent-encodes all that means something in a URL.
+/// Percent-encodes all characters that have a meaning in a URL.
 fn encoded(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
     for byte in text.bytes() {
@@ -176,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_says_what_the_command_line_can_say() {
+    fn file_has_the_command_lines_settings() {
         let settings = parse(
             "[server]\nlisten = \"127.0.0.1:1\"\nadvertise = \"10.0.0.9:2\"\nhttp = \"off\"\n\
              users = \"users\"\ntimestamps = \"ignore\"\n\
@@ -221,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cluster_takes_every_option_of_its_url() {
+    fn cluster_section_takes_every_url_option() {
         let settings = parse(
             "[cluster]\nurl = \"cassandra://ann@h1,h2/ks?threads=2\"\nlease = \"2s\"\n\
              password_file = \"pass word\"\nlisten = \"10.0.0.1:9\"\nsecret = \"a&b=c\"\n",
@@ -235,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn the_template_says_nothing_and_holds_everything() {
+    fn template_lists_all_settings_commented_out() {
         assert_eq!(parse(&template()).unwrap(), Settings::default());
         let template = template();
         let lines: Vec<&str> = template.lines().collect();
@@ -246,7 +249,7 @@ mod tests {
                 assert!(lines.iter().any(is_there), "{section}.{name}");
             }
         }
-        // Every setting with a default is read with it.
+        // Every setting that has a default parses with it.
         let given: String = lines
             .iter()
             .filter(|line| !line.contains("= \"\""))
@@ -264,16 +267,19 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_with_its_line() {
+    fn errors_name_the_line() {
         for (text, why) in [
             (
                 "[server]\n\nlisten = \"here\"",
                 "line 3: server.listen \"here\": expected an address",
             ),
-            ("[server]\nport = 1", "line 2: [server] has no port; it has listen, advertise, http"),
+            (
+                "[server]\nport = 1",
+                "line 2: [server] has no setting port; it has listen, advertise, http",
+            ),
             (
                 "\n[sever]",
-                "line 2: there is no [sever]; there are server, database, limits, io, cluster",
+                "line 2: unknown section [sever]; the sections are server, database, limits, io, cluster",
             ),
             ("server = 1", "line 1: server is a section"),
             ("[server]\nlisten = [1]", "line 2: server.listen takes a text"),
@@ -298,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn no_text_brings_it_down() {
+    fn arbitrary_text_does_not_panic() {
         let good = "[server]\nlisten = \"1\"\n[cluster]\nurl = \"cassandra://h/k\"\n[database]";
         for seed in 0..5_000 {
             let mut rng = SeededRng::new(seed);

@@ -7,10 +7,10 @@ use carnet::storage::io::Goal;
 
 use super::scaled;
 
-/// The longest goal, in microseconds: ten seconds.
+/// Maximum goal in microseconds: ten seconds.
 const GOAL_MICROS_MAX: u64 = 10_000_000;
 
-/// Those that were given.
+/// I/O settings that are given.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Io {
     pub(crate) scheduler: Option<bool>,
@@ -29,7 +29,7 @@ impl Io {
         Ok(())
     }
 
-    /// Returns the settings, defaults where none were given.
+    /// Returns the options, with defaults for settings that are not given.
     pub(crate) fn options(&self) -> IoOptions {
         let default = IoOptions::default();
         IoOptions {

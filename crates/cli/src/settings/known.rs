@@ -1,10 +1,10 @@
-//! Every setting there is.
+//! All settings, with their defaults and descriptions.
 
 use std::fmt::Write;
 
 use carnet::cluster::OPTIONS;
 
-/// A setting, with what it is where it is not given.
+/// Setting with its default.
 pub(super) struct Setting {
     pub(super) section: &'static str,
     pub(super) name: &'static str,
@@ -21,33 +21,38 @@ const fn setting(
     Setting { section, name, default, what }
 }
 
-/// Those of this program. In `[cluster]` there are those of a cluster's URL as well.
+/// Settings of this program. `[cluster]` also takes the options of a cluster's URL.
 pub(super) const SETTINGS: &[Setting] = &[
     setting(
         "server",
         "listen",
         "127.0.0.1:9042",
-        "The address for CQL. Beyond loopback it takes users.",
+        "Address for CQL. An address beyond loopback requires users.",
     ),
     setting(
         "server",
         "advertise",
         "",
-        "The address of this server that drivers are told, where that is not the one it listens on.",
+        "Address that drivers are given for this server, if it differs from the listen address.",
     ),
     setting(
         "server",
         "http",
         "127.0.0.1:9180",
-        "The address for /livez, /readyz and /metrics, or \"off\".",
+        "Address for /livez, /readyz and /metrics, or \"off\".",
     ),
     setting(
         "server",
         "users",
         "",
-        "A file with a line NAME:HASH for each user, as `carnet hash-password` prints it.",
+        "File with a line NAME:HASH for each user, as `carnet hash-password` prints it.",
     ),
-    setting("server", "connections", "4096", "CQL connections at a time; more are closed at once."),
+    setting(
+        "server",
+        "connections",
+        "4096",
+        "Maximum CQL connections at a time; more are closed at once.",
+    ),
     setting(
         "server",
         "connections_per_address",
@@ -79,13 +84,13 @@ pub(super) const SETTINGS: &[Setting] = &[
         "server",
         "idle_timeout",
         "10m",
-        "How long a client may be silent between requests; 0s is for ever. Drivers send heartbeats.",
+        "Idle time after which a connection is closed; 0s for never. Drivers send heartbeats.",
     ),
     setting(
         "server",
         "timestamps",
         "refuse",
-        "What becomes of USING TIMESTAMP: refuse fails the statement, ignore runs it without.",
+        "USING TIMESTAMP: refuse fails the statement, ignore runs it without the timestamp.",
     ),
     setting(
         "server",
@@ -105,84 +110,89 @@ pub(super) const SETTINGS: &[Setting] = &[
         "database",
         "directory",
         "carnet-data",
-        "The database's directory. Beside [cluster] retention and isolation alone count here.",
+        "The database's directory. With [cluster], only retention and isolation of this section apply.",
     ),
     setting(
         "database",
         "durability",
         "always",
-        "What an acknowledgement promises: always, interval:MILLISECONDS, or none.",
+        "Guarantee of an acknowledgement: always, interval:MILLISECONDS, or none.",
     ),
     setting(
         "database",
         "memory",
         "",
-        "What the storage engine takes of server.memory for gathered writes, its cache and reads from disk. \
+        "Part of server.memory for the storage engine's memtables, cache and reads from disk. \
          If not\n# set, half of it.",
     ),
-    setting("database", "retention", "10m", "For how long what was visible can be read again."),
+    setting("database", "retention", "10m", "Time for which old versions can be read (AS OF)."),
     setting(
         "database",
         "isolation",
         "strict-serializable",
-        "Of statements that do not ask for another: strict-serializable, serializable or snapshot.",
+        "Isolation of statements that do not set one: strict-serializable, serializable or snapshot.",
     ),
     setting(
         "limits",
         "running",
         "",
-        "Statements that read which run at a time, and as many that write. Default: 8 for each \
+        "Maximum concurrent reading statements, and as many writing ones. Default: 8 per \
          processor.",
     ),
     setting(
         "limits",
         "queue",
         "1000",
-        "Statements of a kind that wait. One more, and those that would be late are refused on arrival.",
+        "Maximum waiting statements of a kind. More, and those that would be late, are refused on arrival.",
     ),
-    setting("limits", "queue_memory", "16MiB", "Memory of the statements of a kind that wait."),
+    setting(
+        "limits",
+        "queue_memory",
+        "16MiB",
+        "Maximum memory of the waiting statements of a kind.",
+    ),
     setting(
         "limits",
         "shed_after",
         "50ms",
-        "How long a statement waits at most once the queue was full, until it is empty again.",
+        "Maximum wait of a statement after the queue was full, until it is empty again.",
     ),
     setting(
         "limits",
         "statement_timeout",
         "5s",
-        "How long a statement may take that names what it reads and writes; below what drivers wait.",
+        "Timeout of statements that name the keys they read and write; keep it below the drivers' timeout.",
     ),
     setting(
         "limits",
         "scan_timeout",
         "60s",
-        "How long a statement may take that reads a whole table, filters or aggregates.",
+        "Timeout of statements that scan a table, filter or aggregate.",
     ),
     setting(
         "io",
         "scheduler",
         "on",
-        "Whether flush, compaction and backups give way at the disk to reads: on or off.",
+        "Whether reads have priority on the disk over flush, compaction and backups: on or off.",
     ),
     setting(
         "io",
         "read_latency",
         "measured",
-        "The 99th percentile of reads in the device that they keep to: a time, or measured, which is \
+        "Goal for the 99th percentile of reads in the device: a time, or measured, which is \
          half as much again as without them.",
     ),
-    setting("io", "nice", "10", "The nice value of the threads that flush and compact, 0 to 19."),
+    setting("io", "nice", "10", "Nice value of the threads that flush and compact, 0 to 19."),
     setting(
         "cluster",
         "url",
         "",
-        "A database on a Cassandra or ScyllaDB cluster: cassandra://user@host1,host2/keyspace. \
+        "Database on a Cassandra or ScyllaDB cluster: cassandra://user@host1,host2/keyspace. \
          Further\n# settings of this section are the URL's options, and may stand in either.",
     ),
 ];
 
-/// Tells whether there is a setting.
+/// Returns `true` if the setting exists.
 pub(super) fn is_known(section: &str, name: &str) -> bool {
     names(section).any(|known| known == name)
 }
@@ -194,17 +204,17 @@ pub(super) fn names(section: &str) -> impl Iterator<Item = &'static str> {
     own.map(|known| known.name).chain(options.map(|(name, _)| *name))
 }
 
-/// Returns the sections.
+/// Returns the names of all sections.
 pub(super) fn sections() -> Vec<&'static str> {
     let mut sections: Vec<&str> = SETTINGS.iter().map(|known| known.section).collect();
     sections.dedup();
     sections
 }
 
-/// Writes a file that says nothing, and explains everything.
+/// Returns a settings file with every setting commented out and explained.
 pub(crate) fn template() -> String {
     let mut text = String::from(
-        "# Settings of `carnet serve --config FILE`. What stands on the command line wins.\n\
+        "# Settings of `carnet serve --config FILE`. Options on the command line override it.\n\
          # Paths are relative to this file. `carnet config check FILE` reads it without serving.\n",
     );
     for section in sections() {

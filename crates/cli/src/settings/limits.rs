@@ -1,4 +1,4 @@
-//! Settings of admission, and of how long statements may take.
+//! Settings of admission and of statement timeouts.
 
 use std::thread::available_parallelism;
 use std::time::Duration;
@@ -8,12 +8,12 @@ use carnet_cql::Timeouts;
 
 use super::{bytes, scaled};
 
-/// Most statements of a kind that run, and that wait.
+/// Maximum number of running, and of waiting, statements of a kind.
 const COUNT_MAX: usize = 1_000_000;
-/// The longest time that can be set, in milliseconds: a day.
+/// Maximum time in milliseconds: one day.
 const MILLIS_MAX: u64 = 86_400_000;
 
-/// Those that were given.
+/// Limits that are given.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Limits {
     pub(crate) running: Option<usize>,
@@ -38,7 +38,7 @@ impl Limits {
         Ok(())
     }
 
-    /// Returns the limits of admission on this machine.
+    /// Returns the admission limits for this machine.
     pub(crate) fn admission(&self) -> AdmissionLimits {
         let processors = available_parallelism().map_or(1, usize::from);
         let AdmissionLimits { statements, system } = AdmissionLimits::of_server(processors);
@@ -55,7 +55,7 @@ impl Limits {
         }
     }
 
-    /// Returns how long statements may take.
+    /// Returns the statement timeouts.
     pub(crate) fn timeouts(&self) -> Timeouts {
         Timeouts {
             statement: self.statement_timeout.unwrap_or(Duration::from_secs(5)),

@@ -1,4 +1,4 @@
-//! Divides the server's memory, one number, among its parts.
+//! Divides the server's memory, one setting, among its parts.
 //!
 //! ```text
 //!   server.memory ─┬─ database.memory          a half: the storage engine
@@ -8,8 +8,8 @@
 //!                                          └─ connections   48 KiB each
 //! ```
 //!
-//! A part that is set has that size; the others are divided as before. What is shared is one budget, which
-//! holds whatever the limits of its parts add up to.
+//! A part that is set has that size; the others are divided as before. The shared part is one
+//! budget, which holds whatever its parts' limits add up to.
 
 use anyhow::{Result, ensure};
 use carnet_server::Limits;
@@ -18,16 +18,16 @@ use super::Settings;
 
 /// Fraction of the system's memory that a server takes by default.
 const OF_SYSTEM: usize = 4;
-/// Memory of the system where it does not say.
+/// Assumed memory of the system if it is unknown.
 const SYSTEM_BYTES: usize = 4 << 30;
 /// Minimum memory beside the storage engine, in bytes.
 const REST_BYTES_MIN: usize = 32 << 20;
-/// Maximum memory of prepared statements that are not set, in bytes.
+/// Maximum default memory of prepared statements, in bytes.
 const PREPARED_BYTES_MAX: usize = 64 << 20;
-/// Minimum memory of the server, if it is not set, in bytes.
+/// Minimum default memory of the server, in bytes.
 const SERVER_BYTES_MIN: usize = 256 << 20;
 
-/// The sizes of the parts, in bytes.
+/// Sizes of the parts, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Memory {
     pub(crate) server: usize,
@@ -39,16 +39,18 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    /// Divides the memory that the settings give the server, or a quarter of the system's.
+    /// Divides the memory that the settings give the server, or a quarter of the system's by
+    /// default.
     ///
     /// # Errors
     ///
-    /// Where the storage engine leaves too little to the others.
+    /// The storage engine leaves too little memory for the other parts.
     pub(crate) fn divide(settings: &Settings, system: Option<usize>) -> Result<Self> {
         let engine = if settings.store.is_some() { Some(0) } else { settings.memory_bytes };
         let server = settings.server_bytes.unwrap_or_else(|| {
             let quarter = (system.unwrap_or(SYSTEM_BYTES) / OF_SYSTEM).max(SERVER_BYTES_MIN);
-            // An engine that is set to most of it, or more, leaves the others what they would have.
+            // An engine that is set to most of the quarter, or more, leaves the others their
+            // default sizes.
             engine.map_or(quarter, |engine| quarter.max(engine.saturating_add(quarter / 2)))
         });
         let engine = engine.unwrap_or(server / 2);
@@ -62,7 +64,7 @@ impl Memory {
         );
         let rest = server - engine;
         let prepared = settings.prepared_bytes.unwrap_or((rest / 8).min(PREPARED_BYTES_MAX));
-        // Those that are evicted first are the prepared statements.
+        // If memory is short, the prepared statements get less.
         let shared = rest.saturating_sub(prepared).max(REST_BYTES_MIN / 2);
         let limits = Limits::of_memory(shared);
         Ok(Self {
@@ -121,7 +123,7 @@ mod tests {
         let memory = divide(&settings);
         assert_eq!((memory.engine, memory.prepared), (64 * MIB, MIB));
         assert_eq!((memory.shared, memory.answers), (191 * MIB, 50 * MIB));
-        // A large engine does not eat what the others need.
+        // A large engine does not take the memory of the other parts.
         let settings = Settings { memory_bytes: Some(8 << 30), ..Settings::default() };
         assert_eq!(divide(&settings).server, 10 << 30);
     }
@@ -144,7 +146,7 @@ mod tests {
         assert!(error.contains("server.memory of 128 MiB is too little"), "{error}");
     }
 
-    /// However small the server is, a request of the longest body fits.
+    /// A request of maximum length fits into the smallest server.
     #[test]
     fn longest_request_fits_into_the_smallest_server() {
         let settings = Settings {

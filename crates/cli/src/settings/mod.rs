@@ -1,8 +1,8 @@
-//! What `carnet serve` can be told: by a file, and by the command line, which wins.
+//! Settings of `carnet serve`: from a file and from the command line, which overrides the file.
 //!
 //! ```text
-//!   known    every setting there is, and what it says: the template and the errors are made of it
-//!   memory   how the parts share the server's memory
+//!   known    every setting with its description; source of the template and of errors
+//!   memory   division of the server's memory among its parts
 //!   file     TOML to settings, each with its line; an unknown one is refused
 //! ```
 //!
@@ -26,13 +26,13 @@ pub(crate) use known::template;
 pub(crate) use limits::Limits;
 pub(crate) use memory::Memory;
 
-/// The longest time between two syncs.
+/// Maximum interval between two syncs.
 const SYNC_MILLIS_MAX: u64 = 3_600_000;
 
-/// The longest retention, in days: ten years.
+/// Maximum retention in days: ten years.
 const RETENTION_DAYS_MAX: u64 = 3_652;
 
-/// Settings that were given.
+/// Settings that are given.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Settings {
     pub(crate) listen: Option<SocketAddr>,
@@ -60,7 +60,7 @@ pub(crate) struct Settings {
     pub(crate) io: Io,
 }
 
-/// Where to answer monitors, if anywhere.
+/// Address of the HTTP endpoints, `None` if they are off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Http(pub(crate) Option<SocketAddr>);
 
@@ -117,7 +117,7 @@ fn timestamps(text: &str) -> Result<Timestamps, String> {
     }
 }
 
-/// A number and one of these units.
+/// Parses a number with one of these units.
 fn scaled(text: &str, units: &[(&str, u64)]) -> Option<u64> {
     let at = text.find(|c: char| !c.is_ascii_digit())?;
     let (number, unit) = text.split_at(at);

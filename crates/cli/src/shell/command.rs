@@ -1,12 +1,12 @@
-//! The shell's own commands, told from CQL by their first word.
+//! The shell's own commands, distinguished from CQL by their first word.
 
 use super::lexer::{Mistake, Token, TokenKind, tokens};
 use crate::copy::{self, Copy};
 
-/// A command of the shell.
+/// Command of the shell.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Command {
-    /// Tells what there is.
+    /// Lists the commands.
     Help,
     /// Ends the shell.
     Exit,
@@ -16,7 +16,7 @@ pub(crate) enum Command {
     Copy(Copy),
 }
 
-/// Commands of cqlsh that a user may try.
+/// Commands of cqlsh that this shell does not support.
 const OF_CQLSH: [&str; 11] = [
     "CAPTURE",
     "CLEAR",
@@ -32,11 +32,11 @@ const OF_CQLSH: [&str; 11] = [
 ];
 
 impl Command {
-    /// Reads a command; `None` when the text is CQL.
+    /// Parses a command; `None` if the text is CQL.
     ///
     /// # Errors
     ///
-    /// What is wrong with a text that begins like a command.
+    /// A syntax error in a text that begins like a command.
     pub(crate) fn parse(text: &str) -> Option<Result<Self, Mistake>> {
         let first = first_word(text).to_ascii_uppercase();
         match first.as_str() {
@@ -54,7 +54,7 @@ impl Command {
     }
 }
 
-/// Returns the word that a text begins with.
+/// Returns the first word of a text.
 pub(crate) fn first_word(text: &str) -> &str {
     let text = text.trim_start();
     &text[..text.find(|c: char| !c.is_alphanumeric()).unwrap_or(text.len())]
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_are_told_from_cql() {
+    fn commands_are_distinguished_from_cql() {
         assert_eq!(Command::parse("help"), Some(Ok(Command::Help)));
         assert_eq!(Command::parse(" Quit "), Some(Ok(Command::Exit)));
         let source = Command::Source("it's.cql".into());
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mistake_has_a_place() {
+    fn mistake_has_a_position() {
         assert_eq!(mistake("exit now").at, 5);
         assert_eq!(mistake("source").at, 6);
         assert_eq!(mistake("source file").at, 7);

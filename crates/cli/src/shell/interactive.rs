@@ -1,4 +1,4 @@
-//! The shell with a person at a terminal: lines, history, completion.
+//! The interactive shell: line editing, history, completion.
 
 use std::env;
 use std::fs::DirBuilder;
@@ -20,14 +20,14 @@ use super::session::{Flow, Session};
 use crate::origin::Origin;
 use crate::print_error;
 
-/// Asks for statements and runs them, until Ctrl-D or EXIT.
+/// Prompts for statements and runs them, until Ctrl-D or EXIT.
 pub(crate) fn interactive(session: &mut Session) -> Result<()> {
     let mut editor =
         Editor::<Keywords, DefaultHistory>::new().context("cannot use the terminal")?;
     editor.set_helper(Some(Keywords));
     let history = history_file();
     if let Some(path) = &history {
-        // There is none the first time.
+        // The file is missing the first time.
         let _ = editor.load_history(path);
     }
     eprintln!("Carnet {}. HELP; for help, Ctrl-D to leave.", env!("CARGO_PKG_VERSION"));
@@ -48,7 +48,7 @@ pub(crate) fn interactive(session: &mut Session) -> Result<()> {
         if !is_complete(&text) {
             continue;
         }
-        // A history that is not kept is no reason to stop.
+        // A failure to store the history is no reason to stop.
         let _ = editor.add_history_entry(text.trim_end());
         match session.run_script(&text, &Origin::Terminal) {
             Ok(Flow::Continue) => {}
@@ -68,8 +68,8 @@ fn prompt(session: &Session, is_first: bool) -> String {
     if is_first { format!("{name}> ") } else { format!("{:>1$} ", "...>", name.len() + 1) }
 }
 
-/// Tells whether what was typed can be run: it ends with a semicolon, or is a command that needs
-/// none.
+/// Returns `true` if the typed text can be run: it ends with a semicolon, or is a command that
+/// needs none.
 fn is_complete(text: &str) -> bool {
     const ALONE: [&str; 3] = ["HELP", "EXIT", "QUIT"];
     let word = first_word(text);
@@ -79,7 +79,7 @@ fn is_complete(text: &str) -> bool {
     split(text).last().is_some_and(|piece| piece.end == PieceEnd::Semicolon)
 }
 
-/// Returns the history's file in the user's state directory, which is made; `None` without one.
+/// Returns the history file in the user's state directory, which is created; `None` without one.
 fn history_file() -> Option<PathBuf> {
     let set = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let state = set("XDG_STATE_HOME").or_else(|| Some(set("HOME")?.join(".local/state")))?;
@@ -88,7 +88,7 @@ fn history_file() -> Option<PathBuf> {
     Some(directory.join("history"))
 }
 
-/// Completes keywords.
+/// Completion of CQL keywords.
 struct Keywords;
 
 const WORDS: [&str; 80] = [
@@ -216,7 +216,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_statement_ends_with_its_semicolon() {
+    fn statement_ends_with_its_semicolon() {
         for complete in ["USE a;", "help\n", " exit ", "BEGIN BATCH INSERT a; APPLY BATCH;"] {
             assert!(is_complete(complete), "{complete}");
         }

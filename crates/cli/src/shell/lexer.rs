@@ -1,15 +1,15 @@
-//! The words of the shell's own commands.
+//! Lexer of the shell's own commands.
 
 use std::fmt;
 
-/// A word and where it begins, in bytes.
+/// A token and its offset in bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Token {
     pub(crate) kind: TokenKind,
     pub(crate) at: usize,
 }
 
-/// What kind of word it is.
+/// Kind of a token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum TokenKind {
     /// A keyword, a name or a number.
@@ -32,7 +32,7 @@ impl fmt::Display for TokenKind {
     }
 }
 
-/// What is wrong with a command, and where, in bytes.
+/// A syntax error in a command, and its offset in bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Mistake {
     pub(crate) message: String,
@@ -45,7 +45,7 @@ impl Mistake {
     }
 }
 
-/// Cuts a command into words. Comments and blanks are none.
+/// Splits a command into tokens. Comments and blanks are skipped.
 pub(crate) fn tokens(text: &str) -> Result<Vec<Token>, Mistake> {
     let mut tokens = Vec::new();
     let mut at = 0;
@@ -93,7 +93,7 @@ fn quoted(rest: &str, quote: char, at: usize) -> Result<(Option<TokenKind>, usiz
             return Ok((Some(kind), length));
         }
     }
-    Err(Mistake::new(at, format!("the {quote} has no end")))
+    Err(Mistake::new(at, format!("the {quote} is not closed")))
 }
 
 #[cfg(test)]
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn noise_is_read_to_its_end() {
+    fn arbitrary_text_is_read_to_its_end() {
         const ALPHABET: [&str; 12] =
             ["a", "é", "'", "\"", "-", "/", "*", "\n", " ", ";", "(", "😀"];
         for seed in 0..5_000 {

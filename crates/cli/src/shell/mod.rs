@@ -1,13 +1,12 @@
-//! The shell: scripts and lines of CQL, and a few commands of its own.
+//! The shell: CQL scripts and typed statements, and a few commands of its own.
 //!
 //! ```text
 //!   text ── carnet_cql::split ─▶ pieces ─┬─ Command::parse ─▶ HELP, SOURCE, COPY, EXIT
 //!                                        └─ Executor::query ─▶ pages ─▶ Printer
 //! ```
 //!
-//! [`Session`] runs pieces, [`interactive`] asks a person for them. What the shell's commands are
-//! is decided in [`command`], without I/O; what results look like in [`print`](self::print) and
-//! [`value`].
+//! [`Session`] runs statements and commands, [`interactive`] prompts for them. [`command`] parses
+//! the shell's commands, without I/O; [`print`](self::print) and [`value`] format results.
 
 mod command;
 mod interactive;

@@ -9,21 +9,21 @@ use comfy_table::{CellAlignment, Row, Table, presets};
 
 use super::value;
 
-/// What null looks like in a table, where "null" may be a text.
+/// Display form of null in a table, where "null" may be a text.
 pub(crate) const NULL: &str = "∅";
 
-/// How rows are printed.
+/// Output format of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Format {
-    /// For people.
+    /// Tables for people.
     Table,
-    /// An object for each row, one a line.
+    /// An object for each row, one per line.
     Json,
     /// RFC 4180, with a header.
     Csv,
 }
 
-/// Prints results.
+/// Printer of results.
 pub(crate) struct Printer<W: Write = BufWriter<Stdout>> {
     format: Format,
     is_terminal: bool,
@@ -39,17 +39,17 @@ impl Printer {
 }
 
 impl<W: Write> Printer<W> {
-    /// Tells whether the output is for people.
+    /// Returns `true` if the output is a table, for people.
     pub(crate) fn is_table(&self) -> bool {
         self.format == Format::Table
     }
 
-    /// Tells whether a person watches.
+    /// Returns `true` if standard output is a terminal.
     pub(crate) fn is_terminal(&self) -> bool {
         self.is_terminal
     }
 
-    /// Prints a page of rows; `is_first` when the result begins with it.
+    /// Prints a page of rows; `is_first` marks the first page of a result.
     pub(crate) fn page(&mut self, rows: &Rows, is_first: bool) -> Result<()> {
         match self.format {
             Format::Table if is_first || !rows.rows.is_empty() => self.table(rows)?,
@@ -60,13 +60,13 @@ impl<W: Write> Printer<W> {
         Ok(self.out.flush()?)
     }
 
-    /// Prints how many rows a result had, and how long that took, for people.
+    /// Prints the number of rows of a result and `note`, for people.
     pub(crate) fn count(&mut self, rows: u64, note: &str) -> Result<()> {
         let plural = if rows == 1 { "" } else { "s" };
         self.note(&format!("({rows} row{plural}{note})"))
     }
 
-    /// Prints what changed in the schema, for people.
+    /// Prints a schema change, for people.
     pub(crate) fn change(&mut self, change: &SchemaChange) -> Result<()> {
         let verb = match change.kind {
             ChangeKind::Created => "created",
@@ -80,7 +80,7 @@ impl<W: Write> Printer<W> {
         })
     }
 
-    /// Prints a line for people; it is no part of JSON or CSV.
+    /// Prints a line for people; JSON and CSV omit it.
     pub(crate) fn note(&mut self, note: &str) -> Result<()> {
         if self.format == Format::Table {
             writeln!(self.out, "{note}")?;
@@ -88,7 +88,7 @@ impl<W: Write> Printer<W> {
         Ok(self.out.flush()?)
     }
 
-    /// Prints a script's comments and a statement before its result.
+    /// Prints a script's comments, and a statement before its result.
     pub(crate) fn echo(&mut self, comments: &str, statement: &str) -> Result<()> {
         let (dim, bold, end) =
             if self.is_terminal { ("\u{1b}[32m", "\u{1b}[1m", "\u{1b}[0m") } else { ("", "", "") };
@@ -173,7 +173,7 @@ fn is_number(column: &ColumnSpec) -> bool {
     )
 }
 
-/// Escapes what would break a table's lines, or command a terminal.
+/// Escapes characters that would break a table's lines or control a terminal.
 fn printable(text: &str) -> String {
     if !text.contains(char::is_control) {
         return text.to_owned();
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn json_is_a_line_for_each_row() {
+    fn json_has_a_line_per_row() {
         let expected = "{\"id\":1,\"owner\":\"Ada\"}\n{\"id\":200,\"owner\":null}\n\
                         {\"id\":null,\"owner\":\"\\u001b[2J, \\\"x\\\"\"}\n";
         assert_eq!(printed(Format::Json), expected);

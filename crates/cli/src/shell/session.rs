@@ -17,21 +17,21 @@ use super::print::Printer;
 use crate::copy;
 use crate::origin::{Origin, caret};
 
-/// Rows that a result is read and printed by.
+/// Number of rows per page of a result.
 const PAGE_ROWS: usize = 1_000;
-/// How deep scripts may run scripts.
+/// Maximum nesting depth of scripts.
 const SOURCE_DEPTH_MAX: usize = 16;
 
-/// Whether to go on.
+/// Whether the shell continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flow {
-    /// With the next statement.
+    /// Continue with the next statement.
     Continue,
-    /// No: EXIT was said.
+    /// End: EXIT was run.
     Exit,
 }
 
-/// An open database, the keyspace in use, and where results go.
+/// An open database, the current keyspace, and the printer of results.
 pub(crate) struct Session {
     executor: Executor,
     cql: carnet_cql::Session,
@@ -51,12 +51,12 @@ impl Session {
         self.echoes = echoes;
     }
 
-    /// Returns the keyspace in use.
+    /// Returns the current keyspace.
     pub(crate) fn keyspace(&self) -> Option<String> {
         self.cql.keyspace()
     }
 
-    /// Uses a keyspace, named as it is stored.
+    /// Selects a keyspace by its stored name.
     pub(crate) fn use_keyspace(&mut self, name: &str) -> Result<()> {
         let statement = format!("USE \"{}\"", name.replace('"', "\"\""));
         self.query(&statement).map(|_| ())
@@ -97,7 +97,8 @@ impl Session {
             Some(Err(mistake)) => return Err(misplaced(script, piece, origin, &mistake)),
             None => {}
         }
-        // Here and not by the executor alone, so that a mistake has its place in the script.
+        // Parse here and not in the executor alone, so that an error has its position in the
+        // script.
         let parsed = parse(piece.text, &Limits::default()).map_err(|error| {
             let error = error.within(piece.start);
             let place = origin.place(error.location().line, Some(error.location().column));
@@ -129,7 +130,7 @@ impl Session {
         Ok(block_on(self.executor.query(&self.cql, text, &parameters))?)
     }
 
-    /// Prints a result page by page; all pages are of the first one's snapshot.
+    /// Prints a result page by page; all pages read the first page's snapshot.
     fn print_rows(&mut self, text: &str, mut rows: Rows, note: &str) -> Result<()> {
         let mut count = 0;
         let mut is_first = true;
@@ -173,7 +174,7 @@ impl Session {
 
     fn source(&mut self, path: &Path) -> Result<Flow> {
         if self.depth == SOURCE_DEPTH_MAX {
-            bail!("scripts run scripts more than {SOURCE_DEPTH_MAX} deep: does one run itself?");
+            bail!("scripts are nested more than {SOURCE_DEPTH_MAX} deep: does one run itself?");
         }
         let script = fs::read_to_string(path)
             .with_context(|| format!("cannot read the script {}", path.display()))?;
@@ -184,7 +185,7 @@ impl Session {
     }
 }
 
-/// Puts a statement's place before what went wrong with it. A person knows what was just typed.
+/// Adds a statement's position to an error, except at a terminal.
 fn placed(result: Result<Flow>, origin: &Origin, line: usize) -> Result<Flow> {
     match origin {
         Origin::Terminal => result,
@@ -198,13 +199,13 @@ fn misplaced(script: &str, piece: &Piece<'_>, origin: &Origin, mistake: &Mistake
     anyhow!("{place}: {}\n{}", mistake.message, caret(script, location))
 }
 
-/// Returns what stands between two statements, without the semicolon of the first.
+/// Returns the text between two statements, without the semicolon of the first.
 fn between(text: &str) -> &str {
     let text = text.trim();
     text.strip_prefix(';').unwrap_or(text).trim()
 }
 
-/// Names what a statement that answers nothing has done.
+/// Returns a description of a completed statement that has no result.
 fn done(statement: &Statement) -> &'static str {
     match statement {
         Statement::Transaction(_) => "(committed)",
@@ -212,7 +213,7 @@ fn done(statement: &Statement) -> &'static str {
     }
 }
 
-/// Asks a person whether to print another page.
+/// Asks at the terminal whether to print another page.
 fn wants_more(count: u64) -> Result<bool> {
     eprint!("-- {count} rows so far; Enter for more, q to stop: ");
     io::stderr().flush()?;

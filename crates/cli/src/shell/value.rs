@@ -1,9 +1,9 @@
-//! What values look like: in tables and CSV, and in JSON.
+//! Display forms of values: for tables and CSV, and for JSON.
 
 use carnet::{DataType, Error, Result};
 use carnet_cql::result::ResultType;
 
-/// Returns a value as a person reads it.
+/// Returns a value's display form.
 pub(crate) fn text(result_type: &ResultType, bytes: &[u8]) -> Result<String> {
     match result_type {
         ResultType::Scalar(data_type) => Ok(data_type.deserialize(bytes)?.to_string()),
@@ -11,8 +11,8 @@ pub(crate) fn text(result_type: &ResultType, bytes: &[u8]) -> Result<String> {
     }
 }
 
-/// Returns a value as JSON. Numbers that JSON's readers would round or refuse (`decimal`,
-/// `varint`, NaN, infinities) are strings, and so is everything that JSON has no type for.
+/// Returns a value as JSON. Numbers that JSON parsers would round or refuse (`decimal`, `varint`,
+/// NaN, infinities) become strings, and so do types that JSON lacks.
 pub(crate) fn json(result_type: &ResultType, bytes: &[u8]) -> Result<String> {
     let ResultType::Scalar(data_type) = result_type else {
         return json_collection(result_type, bytes);
@@ -31,7 +31,7 @@ pub(crate) fn quote(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
-/// Returns a value inside a collection: as a literal of CQL.
+/// Returns a value inside a collection as a CQL literal.
 fn nested(result_type: &ResultType, bytes: &[u8]) -> Result<String> {
     let list = |item: &ResultType, open: char, close: char| {
         let items = Items::count(bytes)?.all(1)?;
@@ -102,14 +102,14 @@ fn optional(
     bytes.map_or_else(|| Ok(null.to_owned()), |bytes| show(result_type, bytes))
 }
 
-/// The items of a collection: each a 32-bit length, negative for null, and as many bytes.
+/// Items of a collection: each has a 32-bit length, negative for null, and that number of bytes.
 struct Items<'a> {
     count: usize,
     rest: &'a [u8],
 }
 
 impl<'a> Items<'a> {
-    /// Reads the number that a collection begins with.
+    /// Reads a collection's number of items.
     fn count(bytes: &'a [u8]) -> Result<Self> {
         let (count, rest) = bytes.split_first_chunk().ok_or_else(cut_off)?;
         let count = usize::try_from(i32::from_be_bytes(*count)).map_err(|_| cut_off())?;
@@ -118,7 +118,8 @@ impl<'a> Items<'a> {
 
     fn all(mut self, per_entry: usize) -> Result<Vec<Option<&'a [u8]>>> {
         let count = self.count.checked_mul(per_entry).ok_or_else(cut_off)?;
-        // Each takes at least its length: a count beyond that is a lie, and allocates nothing.
+        // Each item takes at least its length field: a larger count is invalid, and allocates
+        // nothing.
         if count > self.rest.len() / 4 {
             return Err(cut_off());
         }
@@ -204,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn noise_is_refused_without_panic() {
+    fn invalid_bytes_are_refused_without_panic() {
         let list = ResultType::List(Box::new(TEXT));
         for seed in 0..5_000 {
             let mut rng = SeededRng::new(seed);

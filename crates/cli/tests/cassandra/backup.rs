@@ -1,5 +1,5 @@
-//! `carnet backup` and `carnet restore` around a copy that is made table by table, cell by cell with
-//! its write time, while money is moved.
+//! `carnet backup` and `carnet restore` around a copy that is made table by table, cell by cell
+//! with its write time, during transfers.
 
 use std::fs;
 use std::path::Path;
@@ -18,13 +18,13 @@ use super::{Account, Accounts, LONG_LEASE, LOOPBACK, node, store, transfer, vari
 
 const ACCOUNTS: i64 = 12;
 
-/// A value, and when it was written.
+/// A value and its write time.
 type Written = (CqlValue, i64);
 
-/// What names a row, and its other values.
+/// The key columns of a row, and its other values.
 type CopiedRow = (Vec<Option<CqlValue>>, Vec<Option<Written>>);
 
-/// A table's rows.
+/// Rows of a table.
 struct Copied {
     table: String,
     key: &'static [&'static str],
@@ -60,7 +60,7 @@ impl Copied {
         for (names, values) in &self.rows {
             for (column, written) in self.values.iter().zip(values) {
                 let Some((value, time)) = written else { continue };
-                // A row's static value is named by its partition alone.
+                // A row's static value is identified by its partition alone.
                 let key = if *column == "epoch" { &self.key[..1] } else { self.key };
                 let columns = key.join(", ");
                 let marks = "?, ".repeat(key.len());
@@ -98,8 +98,8 @@ fn accounts(db: &Db) -> Accounts {
 }
 
 #[test]
-fn a_copy_of_the_tables_is_restored_as_of_one_moment() {
-    // A restore waits for as long as leases last.
+fn copied_tables_are_restored_to_one_moment() {
+    // A restore waits until all leases have expired.
     let Some(url) = store(&format!("&lease=8s&patience=60s{LOOPBACK}")) else { return };
     let seed =
         variable("CARNET_CLUSTER_SEED").unwrap_or_else(|| SeededRng::from_entropy().next_u64());
@@ -144,7 +144,8 @@ fn a_copy_of_the_tables_is_restored_as_of_one_moment() {
         db.raw("later").and_then(|later| db.transact(|tx| later.put(tx, "k", "v"))).unwrap();
         let held = db.compact().unwrap_err();
         assert!(held.to_string().contains("backup"), "{held}");
-        // Each at another moment: cells without their entries, and entries without their cells.
+        // Each table at another moment: cells without their entries, and entries without their
+        // cells.
         let mut names = tables(&cql, &keyspace);
         let mut rng = SeededRng::new(seed);
         while !names.is_empty() {
@@ -197,7 +198,7 @@ fn a_copy_of_the_tables_is_restored_as_of_one_moment() {
 }
 
 #[test]
-fn a_copy_that_fails_makes_no_backup() {
+fn failed_copy_makes_no_backup() {
     let Some(url) = store(LONG_LEASE) else { return };
     let directory = tempfile::tempdir().unwrap();
     let label = directory.path().join("label");
@@ -213,15 +214,15 @@ fn a_copy_that_fails_makes_no_backup() {
     assert!(error.contains("give the command"), "{error}");
     let output = backup(&["sh", "-c", "exit 7"]).output().unwrap();
     assert_eq!(output.status.code(), Some(7), "{}", text(&output.stderr));
-    assert!(text(&output.stderr).contains("there is no backup"), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("no backup was made"), "{}", text(&output.stderr));
     let error = fail(&mut backup(&["/there/is/no/such/program"]));
     assert!(error.contains("cannot run"), "{error}");
     assert!(!label.exists());
-    // None of them has left the sweep held.
+    // No failed backup still holds garbage collection back.
     succeed(&mut backup(&["true"]));
     assert!(fs::read_to_string(&label).unwrap().starts_with("carnet cluster backup 1\n"));
     let error = fail(&mut backup(&["true"]));
-    assert!(error.contains("is there already"), "{error}");
+    assert!(error.contains("exists already"), "{error}");
     fs::write(&label, "carnet cluster backup 1\nend 00000000\n").unwrap();
     let error = fail(carnet().args(["restore", "--store", &url, "--label"]).arg(&label));
     assert!(error.contains("damaged"), "{error}");

@@ -1,4 +1,4 @@
-//! `carnet import` from a real Cassandra, judged by what both sides answer to CQL.
+//! `carnet import` from a real Cassandra, judged by both sides' answers to CQL.
 #![expect(clippy::cast_possible_truncation, reason = "any bits make a value")]
 
 use std::io::Read;
@@ -20,10 +20,10 @@ use super::support::{Guard, Server, carnet, fail, pause, succeed};
 use super::{LONG_LEASE, node, store};
 
 const PARTITIONS: i32 = 250;
-/// In each partition but those that have static columns alone.
+/// Rows of each partition except those with static columns only.
 const ROWS: i64 = 14;
 
-/// Every type that Carnet has, as a column of its own.
+/// Every type that Carnet supports, as a column of its own.
 const TYPES: [&str; 18] = [
     "ascii",
     "bigint",
@@ -45,7 +45,7 @@ const TYPES: [&str; 18] = [
     "varint",
 ];
 
-/// A session with whoever speaks CQL at an address.
+/// Session with a CQL server at an address.
 pub(super) struct Cql {
     session: Session,
     runtime: Runtime,
@@ -74,13 +74,13 @@ impl Cql {
         result.rows::<Row>().unwrap().map(|row| row.unwrap().columns).collect()
     }
 
-    /// Returns rows as text, that floats without an order can be compared, too.
+    /// Returns rows as text, so that floats without an order can be compared, too.
     fn rows(&self, text: &str) -> Vec<String> {
         self.values(text).into_iter().map(|row| format!("{row:?}")).collect()
     }
 }
 
-/// Draws a value of a type; half of the time what is likely to be mistaken for something else.
+/// Draws a value of a type; half of the time an edge case.
 fn value(of: &str, rng: &mut SeededRng) -> CqlValue {
     let bits = rng.next_u64();
     let is_odd = rng.below(2) == 0;
@@ -120,8 +120,8 @@ fn value(of: &str, rng: &mut SeededRng) -> CqlValue {
     }
 }
 
-/// Makes a table with all there is: types, static columns, nulls, deletes, rows without a marker,
-/// and partitions without rows.
+/// Creates a table with all cases: types, static columns, nulls, deletes, rows without a row
+/// marker, and partitions without rows.
 fn fill(source: &Cql, table: &str, seed: u64) {
     let columns: Vec<String> = TYPES.iter().map(|of| format!("\"C {of}\" {of}")).collect();
     source.run(&format!(
@@ -146,7 +146,7 @@ fn fill(source: &Cql, table: &str, seed: u64) {
         let mut batch = Batch::new(BatchType::Unlogged);
         let mut values: Vec<Vec<Option<CqlValue>>> = Vec::new();
         let mut maybe = |of: &str| (rng.below(4) > 0).then(|| value(of, &mut rng));
-        // Every fifth has rows alone, every seventh static columns alone.
+        // Every fifth partition has rows only, every seventh static columns only.
         if id % 5 != 0 {
             batch.append_statement(BatchStatement::PreparedStatement(statics.clone()));
             let owner = Some(CqlValue::Text(format!("owner {id}")));
@@ -177,7 +177,7 @@ fn import(from: &str, into: &[&str]) -> std::process::Command {
     command
 }
 
-/// Returns how many rows a database in a directory has of a table; 0 where there is no table.
+/// Returns the number of rows of a table in a database directory; 0 without the table.
 fn count(directory: &Path, table: &str) -> u64 {
     let mut shell = carnet();
     shell.arg("shell").arg(directory).args(["--json", "-e"]);
@@ -188,7 +188,7 @@ fn count(directory: &Path, table: &str) -> u64 {
 }
 
 #[test]
-fn a_table_of_others_is_imported_though_the_import_is_killed() {
+fn killed_import_resumes_and_completes() {
     let Some(point) = node::node().map(|node| &node.contact_point) else { return };
     let source = Cql::connect(point);
     let keyspace = format!("Import{}", std::process::id());
@@ -224,7 +224,8 @@ fn a_table_of_others_is_imported_though_the_import_is_killed() {
     }
     assert!(found > 0 && found < 2_500, "killed with {found} rows");
 
-    // Progress lies in the database, so that another way in goes on, also past a server's death.
+    // Progress is stored in the database, so an import through a server resumes, also after the
+    // server's death.
     let mut server = Server::start(&directory, &[]);
     let address = server.cql.to_string();
     let mut slowly = import(&url, &["--server", &address, "--rows-per-second", "700"]);
@@ -242,7 +243,7 @@ fn a_table_of_others_is_imported_though_the_import_is_killed() {
     let said = succeed(&mut import(&url, &["--server", &address]));
     assert!(said.starts_with("0 rows of 0 partitions"), "{said}");
 
-    // Again, over what is there already: also of static columns that are gone since.
+    // Again over existing rows, with static columns that were deleted since.
     let key = "\"Day\" IN ('1970-01-01', '1970-01-02', '1970-01-03')";
     source.run(&format!("UPDATE {table} SET total = 77 WHERE id = 3 AND \"Day\" = '1970-01-01'"));
     source.run(&format!("DELETE owner, total FROM {table} WHERE id = 4 AND {key}"));
@@ -257,7 +258,7 @@ fn a_table_of_others_is_imported_though_the_import_is_killed() {
 }
 
 #[test]
-fn a_table_is_imported_into_a_database_on_the_same_cluster() {
+fn table_is_imported_into_the_same_cluster() {
     let Some(url) = store(LONG_LEASE) else { return };
     let point = &node::node().unwrap().contact_point;
     let source = Cql::connect(point);
@@ -280,7 +281,7 @@ fn a_table_is_imported_into_a_database_on_the_same_cluster() {
     let said = succeed(&mut shell);
     assert!(said.ends_with("780,40\n"), "{said}");
 
-    // What Carnet cannot hold is refused before anything is made.
+    // Unsupported tables are refused before anything is created.
     for (column, of) in [("tags", "set<text>"), ("amount", "counter"), ("took", "duration")] {
         source
             .run(&format!("CREATE TABLE {keyspace}.t_{column} (k int PRIMARY KEY, {column} {of})"));
@@ -294,7 +295,7 @@ fn a_table_is_imported_into_a_database_on_the_same_cluster() {
         );
         assert!(!directory.exists());
     }
-    // A mask looks like a value. A node that was started elsewhere may not have them.
+    // A mask looks like a value. A node that was started elsewhere may not support masks.
     let masked =
         format!("CREATE TABLE {keyspace}.m (k int PRIMARY KEY, name text MASKED WITH DEFAULT)");
     if source.runtime.block_on(source.session.query_unpaged(masked, ())).is_ok() {

@@ -1,7 +1,7 @@
 //! Stock clients, fetched once through pip, npm and Maven, in the versions that `tests/e2e` pins.
 //!
-//! They are kept under the target directory, or in `$CARNET_E2E_CACHE`. Where they cannot be had
-//! a test says so in one line and is skipped; with `CI=true` it fails.
+//! They are stored under the target directory, or in `$CARNET_E2E_CACHE`. If they are unavailable,
+//! a test reports this in one line and is skipped; with `CI=true` it fails.
 
 use std::env;
 use std::fs::{self, TryLockError};
@@ -13,10 +13,10 @@ use std::time::Duration;
 
 use super::{Guard, e2e, pause};
 
-/// Where a client is, or that the test is to be skipped.
+/// Location of a client; `None` if the test is to be skipped.
 pub(crate) type Client = Option<PathBuf>;
 
-/// Returns a Python that has the driver and cqlsh beside it.
+/// Returns a Python that has the driver and cqlsh installed.
 pub(crate) fn python() -> Client {
     let pins = ["requirements.txt", "data.txt"].map(e2e);
     let home = installed("python", &pins, |home| {
@@ -64,15 +64,14 @@ fn skip_without(what: &str, found: Result<PathBuf, String>) -> Client {
             panic!("{what} cannot be had: {error}")
         }
         Err(error) => {
-            // Not `eprintln`, which a test that passes keeps to itself.
+            // `eprintln` would be captured in a passing test.
             let _ = writeln!(io::stderr(), "skipped: {what} cannot be had: {error}");
             None
         }
     }
 }
 
-/// Installs what some files pin, unless it is there. Tests that run at the same time wait for
-/// each other.
+/// Installs the pinned versions unless they are installed. Concurrent tests wait for each other.
 fn installed(
     name: &str,
     pins: &[PathBuf],
@@ -130,7 +129,7 @@ impl Bank {
         Self { stdin: process.stdin(), stdout: process.stdout(), _process: process }
     }
 
-    /// Gives a command and returns the answer; what is wrong, the clients print themselves.
+    /// Sends a command and returns the answer; the clients print violations themselves.
     pub(crate) fn ask(&mut self, command: &str, replay: &str) -> String {
         writeln!(self.stdin, "{command}").unwrap();
         let mut answer = String::new();

@@ -1,5 +1,5 @@
-//! What the end-to-end tests share: the real binary, run as a server or a shell, and the clients
-//! that they fetch.
+//! Shared helpers of the end-to-end tests: the real binary, run as a server or a shell, and the
+//! fetched clients.
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -13,12 +13,12 @@ use std::time::Duration;
 
 use carnet::base::{Clock, SystemClock};
 
-/// Nothing here takes longer, unless it hangs.
+/// Maximum duration of any step, unless it hangs.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(crate) fn carnet() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_carnet"));
-    // The history of whoever runs the tests is no business of theirs.
+    // The tests must not use the shell history of the user who runs them.
     command.env_remove("HOME").env_remove("XDG_STATE_HOME").stdin(Stdio::null());
     command
 }
@@ -27,7 +27,7 @@ pub(crate) fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).unwrap()
 }
 
-/// Returns what a command printed, once it has succeeded.
+/// Returns the standard output of a command, which must succeed.
 pub(crate) fn succeed(command: &mut Command) -> String {
     let output = command.output().unwrap();
     let Output { status, stdout, stderr } = &output;
@@ -35,7 +35,7 @@ pub(crate) fn succeed(command: &mut Command) -> String {
     text(stdout).to_owned()
 }
 
-/// Returns what a command said on standard error, once it has failed with exit code 1.
+/// Returns the standard error of a command, which must fail with exit code 1.
 pub(crate) fn fail(command: &mut Command) -> String {
     let Output { status, stdout, stderr } = command.output().unwrap();
     let stderr = text(&stderr);
@@ -52,12 +52,12 @@ pub(crate) fn shell(directory: &Path, cql: &str) -> Command {
     command
 }
 
-/// Returns the JSON rows of a query, one a line.
+/// Returns the JSON rows of a query, one per line.
 pub(crate) fn rows(directory: &Path, cql: &str) -> String {
     succeed(shell(directory, cql).arg("--json"))
 }
 
-/// A process that ends with the test, also when that fails.
+/// A process that is killed at the end of the test, also if that fails.
 pub(crate) struct Guard(Child);
 
 impl Guard {
@@ -81,7 +81,7 @@ impl Guard {
         self.0.stderr.take().unwrap()
     }
 
-    /// Waits for the end, which has to come soon.
+    /// Waits for the end, which must come soon.
     pub(crate) fn wait(&mut self) -> ExitStatus {
         let deadline = SystemClock.now().after(PATIENCE);
         while SystemClock.now() < deadline {
@@ -93,7 +93,7 @@ impl Guard {
         panic!("process {} did not end within {PATIENCE:?}", self.id());
     }
 
-    /// SIGKILL: the process gets no word in.
+    /// Kills the process with SIGKILL, without a clean shutdown.
     pub(crate) fn kill(&mut self) {
         self.0.kill().unwrap();
         self.0.wait().unwrap();
@@ -102,7 +102,7 @@ impl Guard {
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        // It may have ended already.
+        // The process may have ended already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -128,7 +128,7 @@ impl Server {
         Self::start_at(directory, "127.0.0.1:0", arguments)
     }
 
-    /// Serves a directory at an address, and waits until it does.
+    /// Serves a directory at an address, and waits until it is ready.
     pub(crate) fn start_at(directory: &Path, listen: &str, arguments: &[&str]) -> Self {
         Self::start_on(&[directory.to_str().unwrap()], listen, arguments)
     }
@@ -172,7 +172,7 @@ impl Server {
         assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
     }
 
-    /// Waits for the end; returns its status, and what the server said last.
+    /// Waits for the end; returns the status and the log.
     pub(crate) fn wait(mut self) -> (ExitStatus, String) {
         let status = self.process.wait();
         let mut rest = String::new();

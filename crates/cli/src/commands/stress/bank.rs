@@ -1,7 +1,7 @@
-//! Transfers between accounts: whatever happens, their total stays.
+//! Transfers between accounts, whose total is invariant.
 //!
-//! It is looked at by every reader, and in the end. Transfers have no place in a history of lists
-//! and registers: their values are not told apart by who wrote them.
+//! Every reading transaction checks the total, and so does the final read. Transfers are not part
+//! of a history of lists and registers: their values do not identify their writers.
 
 use anyhow::Result;
 use carnet::base::{Rng, SeededRng};
@@ -9,15 +9,15 @@ use carnet_checker::invariant;
 
 use super::client::{Answer, Target};
 
-/// Few, so that transfers meet.
+/// Number of accounts; small, so that transfers conflict.
 pub(super) const ACCOUNTS: i64 = 10;
-/// What each account holds at the beginning.
+/// Initial balance of each account.
 pub(super) const BALANCE: i64 = 100;
 const AMOUNT_MAX: u64 = 20;
-/// So many per mille of all transactions look at every account.
+/// Number of audits per 1,000 transactions.
 const AUDITS: u64 = 250;
 
-/// What a transaction does at the bank.
+/// Operation of a transaction on the bank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Errand {
     /// Moves money, if the account has it.
@@ -37,11 +37,11 @@ impl Errand {
         Self::Transfer { from, to, amount: 1 + below(AMOUNT_MAX.cast_signed()) }
     }
 
-    /// Runs it, and judges what it read.
+    /// Runs the operation and checks the values that it read.
     ///
     /// # Errors
     ///
-    /// What makes it useless to go on.
+    /// Errors that end the run.
     pub(super) fn run(self, target: &impl Target) -> Result<Answer<Result<(), String>>> {
         Ok(match self {
             Self::Transfer { from, to, amount } => target.transfer(from, to, amount)?.map(Ok),
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_pays_themselves() {
+    fn transfers_have_two_distinct_accounts() {
         let mut rng = SeededRng::new(1);
         let accounts = 0..ACCOUNTS;
         for _ in 0..10_000 {

@@ -1,4 +1,4 @@
-//! The clients: threads that run one transaction after another and write down what they saw.
+//! The clients: threads that run one transaction after another and record their observations.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -14,19 +14,20 @@ use super::plan::{Plan, Work};
 use super::transaction::Transaction;
 use super::{Workload, lock};
 
-/// A client whose transaction did not commit waits so long before the next one.
+/// Pause of a client whose transaction did not commit.
 const PAUSE: Duration = Duration::from_millis(5);
-/// The last reads are tried so often, with a pause in between: a server may just be starting.
+/// Maximum number of attempts for the final reads, with a pause in between: a server may just be
+/// starting.
 const LAST_TRIES: usize = 100;
 const LAST_PAUSE: Duration = Duration::from_millis(100);
 
-/// What became of a transaction.
+/// Outcome of a transaction.
 pub(super) enum Answer<T> {
-    /// It committed, and this is what it read.
+    /// It committed, with the values that it read.
     Committed(T),
-    /// It certainly did not happen.
+    /// It had no effect.
     Aborted,
-    /// Nobody knows.
+    /// Its outcome is unknown.
     Unknown,
 }
 
@@ -40,45 +41,45 @@ impl<T> Answer<T> {
     }
 }
 
-/// A database.
+/// A database that clients drive.
 pub(super) trait Target: Sync {
-    /// Brings a transaction's operations into the order in which the database runs them.
+    /// Returns a transaction's operations in the order in which the database runs them.
     fn arrange(&self, ops: Vec<Op>) -> Vec<Op> {
         ops
     }
 
-    /// Runs a transaction, and returns what it did and read: writes only where its condition held.
+    /// Runs a transaction; returns its reads, and its writes if its condition held.
     ///
     /// # Errors
     ///
-    /// What makes it useless to go on.
+    /// Errors that end the run.
     fn run(&self, transaction: &Transaction) -> Result<Answer<Vec<Op>>>;
 
-    /// Moves money from one account to another, if the first has it.
+    /// Moves money from one account to another, if the first has enough.
     ///
     /// # Errors
     ///
-    /// As [`Target::run`].
+    /// See [`Target::run`].
     fn transfer(&self, from: i64, to: i64, amount: i64) -> Result<Answer<()>>;
 
-    /// Reads what the accounts hold.
+    /// Reads the accounts' balances.
     ///
     /// # Errors
     ///
-    /// As [`Target::run`].
+    /// See [`Target::run`].
     fn balances(&self) -> Result<Answer<Vec<i64>>>;
 }
 
-/// What the clients saw, all in all.
+/// Observations of all clients.
 pub(super) struct Record {
     pub(super) history: History,
-    /// What a transaction read and must not have, if one did.
+    /// The first forbidden read, if there was one.
     pub(super) seen: Option<String>,
-    /// How it went, for a person.
+    /// Totals of the run, for display.
     pub(super) totals: String,
 }
 
-/// What the clients share.
+/// State that the clients share.
 pub(super) struct Clients {
     count: usize,
     rate: Option<u32>,
@@ -88,13 +89,13 @@ pub(super) struct Clients {
     times: Mutex<Times>,
 }
 
-/// When transactions were acknowledged.
+/// Times of acknowledgements.
 struct Times {
     latency: Histogram<u64>,
     last: Moment,
-    /// The longest time in which none was.
+    /// The longest interval without an acknowledgement.
     silence: Duration,
-    /// The last reads are not what is measured.
+    /// Set for the final reads, which are not measured.
     is_over: bool,
 }
 
@@ -127,11 +128,11 @@ impl Times {
 struct State {
     plan: Plan,
     recorder: Recorder,
-    /// The first thing that a transaction read and must not have.
+    /// The first forbidden read.
     seen: Option<String>,
-    /// The number of the transaction that begins next, for the pace.
+    /// Number of the transaction that begins next, for the rate limit.
     begun: u64,
-    /// The next name of a client whose last transaction is open.
+    /// The next process name for a client whose last transaction is open.
     next_process: i64,
 }
 
@@ -157,9 +158,9 @@ impl Clients {
         }
     }
 
-    /// Runs transactions until it is told to stop.
+    /// Runs transactions until `stop` is set.
     ///
-    /// Each client keeps to one of the targets, which are servers of one database.
+    /// Each client uses one of the targets, which are servers of one database.
     pub(super) fn run(&self, targets: &[impl Target], stop: &AtomicBool) -> Result<()> {
         lock(&self.times).last = SystemClock.now();
         let outcome = std::thread::scope(|scope| {
@@ -204,7 +205,7 @@ impl Clients {
         Ok(())
     }
 
-    /// Waits until it is a transaction's turn.
+    /// Waits until a transaction is due.
     fn keep_pace(&self, number: u64, stop: &AtomicBool) {
         let Some(rate) = self.rate else { return };
         let due = Duration::from_secs_f64(number as f64 / f64::from(rate.max(1)));
@@ -217,7 +218,7 @@ impl Clients {
         }
     }
 
-    /// Runs one transaction, writes it down, and looks at what it read.
+    /// Runs one transaction, records it, and checks its reads.
     fn call(
         &self,
         target: &impl Target,
@@ -268,7 +269,7 @@ impl Clients {
         i64::try_from(SystemClock.now().since(self.began).as_nanos()).unwrap_or(i64::MAX)
     }
 
-    /// Reads every object there ever was, so that a lost write shows, and the accounts.
+    /// Reads every object that was ever used, so that a lost write shows, and the accounts.
     pub(super) fn read_all(&self, target: &impl Target) -> Result<()> {
         let (reads, has_bank) = {
             let state = lock(&self.state);
@@ -276,7 +277,7 @@ impl Clients {
         };
         for transaction in reads {
             last_read(|| {
-                // Each try is a process of its own: the one before may still be open.
+                // Each attempt is a process of its own: the one before may still be open.
                 let process = {
                     let mut state = lock(&self.state);
                     state.next_process += 1;
@@ -291,7 +292,7 @@ impl Clients {
         Ok(())
     }
 
-    /// How it goes, for a person.
+    /// Returns the totals so far, for display.
     pub(super) fn progress(&self) -> String {
         let Counts { committed, aborted, unknown } = &self.counts;
         let count = |count: &AtomicU64| count.load(Ordering::Relaxed);
@@ -307,16 +308,16 @@ impl Clients {
         )
     }
 
-    /// Ends the record, which is empty where only the bank was in use.
+    /// Ends the record, which is empty if only the bank was in use.
     pub(super) fn finish(self) -> Result<Record> {
         let totals = self.progress();
         let state = self.state.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let history = state.recorder.finish().context("the record makes no sense")?;
+        let history = state.recorder.finish().context("the recorded history is inconsistent")?;
         Ok(Record { history, seen: state.seen, totals })
     }
 }
 
-/// Tries until it succeeds: a server may just be starting.
+/// Retries until a read succeeds: a server may just be starting.
 fn last_read(mut read: impl FnMut() -> Result<Outcome>) -> Result<()> {
     for _ in 0..LAST_TRIES {
         if read()? == Outcome::Committed {
@@ -324,5 +325,5 @@ fn last_read(mut read: impl FnMut() -> Result<Outcome>) -> Result<()> {
         }
         Signal::new().wait(Some(LAST_PAUSE));
     }
-    bail!("the database does not answer the last reads")
+    bail!("the database does not answer the final reads")
 }

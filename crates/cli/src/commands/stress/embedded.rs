@@ -25,7 +25,7 @@ impl Embedded {
         let registers = db.raw("stress.raw_registers")?;
         let seats = db.raw("stress.raw_seats")?;
         let accounts = db.raw("stress.raw_accounts")?;
-        // What an earlier run left is no part of this one's history.
+        // Rows of an earlier run are not part of this one's history.
         for table in [&lists, &registers, &seats, &accounts] {
             db.transact(|tx| {
                 for entry in table.range::<_, &[u8]>(tx, ..) {
@@ -81,14 +81,14 @@ impl Embedded {
         })
     }
 
-    /// Reads a list with a row for each element, in the order in which they were added.
+    /// Reads a list with a row for each element, in insertion order.
     fn passengers(&self, tx: &SyncTx, flight: &Key) -> carnet::Result<Vec<i64>> {
         let rows = self.seats.prefix(tx, seats_of(flight)).map(|row| numbers(&row?.1));
         Ok(rows.collect::<carnet::Result<Vec<_>>>()?.concat())
     }
 }
 
-/// What the keys of a flight's rows begin with.
+/// Returns the key prefix of a flight's rows.
 fn seats_of(flight: &Key) -> Vec<u8> {
     format!("{flight}/").into_bytes()
 }
@@ -96,7 +96,7 @@ fn seats_of(flight: &Key) -> Vec<u8> {
 fn numbers(bytes: &[u8]) -> carnet::Result<Vec<i64>> {
     let (numbers, rest) = bytes.as_chunks();
     if !rest.is_empty() {
-        return Err(carnet::Error::corrupted("a value of this program's is cut off"));
+        return Err(carnet::Error::corrupted("a value that carnet stress wrote is cut off"));
     }
     Ok(numbers.iter().map(|number| i64::from_be_bytes(*number)).collect())
 }

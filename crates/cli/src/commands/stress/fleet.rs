@@ -1,4 +1,4 @@
-//! Servers that are killed and started again, or stopped in the middle of whatever they do.
+//! Servers that are killed and restarted, or paused at any moment.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -14,33 +14,33 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::remote::Remote;
 use super::{Shared, lock};
 
-/// A server sleeps at least so long, and at most so much longer: a lease of a second runs out in
-/// some of the pauses, and in some it does not.
+/// Minimum pause of a server, and its maximum extension: a lease of one second expires in some of
+/// the pauses and survives others.
 const PAUSE_MIN: Duration = Duration::from_millis(200);
 const PAUSE_FURTHER: Duration = Duration::from_millis(2_300);
 
-/// Servers of this program's own over one database, on free ports of 127.0.0.1. They end with this
-/// value.
+/// Servers of this program over one database, on free ports of 127.0.0.1. They end when this value
+/// is dropped.
 pub(super) struct Fleet {
-    /// What `carnet serve` is given to find the database.
+    /// Arguments of `carnet serve` that name the database.
     place: Vec<String>,
     servers: Vec<Server>,
 }
 
 struct Server {
-    /// Where it listens; the same after each start.
+    /// Listen address; the same after each start.
     address: String,
     process: Shared<Child>,
 }
 
-/// What is done to servers, and how often on average.
+/// Faults injected into servers, with their mean intervals.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Trouble {
     pub(super) kill_every: Option<Duration>,
     pub(super) pause_every: Option<Duration>,
 }
 
-/// What happens next.
+/// Fault of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Event {
     Kill,
@@ -48,7 +48,8 @@ enum Event {
 }
 
 impl Trouble {
-    /// Decides what happens next, and when: between half and one and a half of the average.
+    /// Draws the next fault and the time until it, between half and one and a half of the mean
+    /// interval.
     fn next(self, rng: &mut dyn Rng) -> Option<(Duration, Event)> {
         let mut due = |every: Option<Duration>| {
             let factor = 0.5 + rng.below(1000) as f64 / 1000.0;
@@ -69,7 +70,7 @@ impl Fleet {
     }
 
     /// Starts servers of a database on a cluster. They reach each other over loopback, unless the
-    /// URL says otherwise.
+    /// URL has another address.
     pub(super) fn of_cluster(url: &str, count: usize) -> Result<Self> {
         let mut url = url.to_owned();
         if !url.contains("listen=") {
@@ -91,12 +92,12 @@ impl Fleet {
         Ok(fleet)
     }
 
-    /// Where the servers listen.
+    /// Returns the servers' listen addresses.
     pub(super) fn addresses(&self) -> Vec<String> {
         self.servers.iter().map(|server| server.address.clone()).collect()
     }
 
-    /// Makes trouble at random moments, until it is told to stop.
+    /// Injects faults at random moments until `stop` is set.
     pub(super) fn trouble(
         &self,
         trouble: Trouble,
@@ -123,7 +124,7 @@ impl Fleet {
                 Event::Pause(wait) => {
                     server.signal(Signal::STOP)?;
                     pauses += 1;
-                    // It goes on even where the time is over.
+                    // The server resumes even after the end of the run.
                     pass(wait, &AtomicBool::new(false));
                     server.signal(Signal::CONT)?;
                 }
@@ -134,7 +135,7 @@ impl Fleet {
     }
 }
 
-/// Lets time pass; false where it was told to stop meanwhile.
+/// Waits; returns `false` if `stop` was set meanwhile.
 fn pass(mut left: Duration, stop: &AtomicBool) -> bool {
     const LOOK: Duration = Duration::from_millis(50);
     while !left.is_zero() {
@@ -188,7 +189,7 @@ fn start(place: &[String], listen: &str) -> Result<(Child, String)> {
         None => {
             let _ = server.kill();
             let status = server.wait().context("cannot wait for the server's end")?;
-            bail!("the server did not start ({status}); its reason stands above")
+            bail!("the server did not start ({status}); see its error above")
         }
     }
 }
@@ -198,7 +199,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn trouble_comes_about_as_often_as_it_was_asked_for() {
+    fn faults_have_the_requested_mean_intervals() {
         let mut rng = SeededRng::new(1);
         let second = Duration::from_secs(1);
         let trouble = Trouble { kill_every: Some(second), pause_every: Some(second) };

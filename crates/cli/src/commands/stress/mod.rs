@@ -1,4 +1,4 @@
-//! `carnet stress`: drives a database with transactions, kills it if asked, and judges it.
+//! `carnet stress`: drives a database with transactions, kills it if asked, and checks the results.
 //!
 //! ```text
 //!  Plan ──ops──▶ clients (threads) ──▶ Target: embedded · servers ──▶ answers
@@ -7,10 +7,10 @@
 //!               Recorder ──history──▶ the checker ──▶ verdict, exit code
 //! ```
 //!
-//! What clients saw is written down, and in the end everything is read once more, so that a write
-//! that was acknowledged and lost is seen to be missing. An answer that says nothing, because the
-//! server died, leaves the transaction open: it may have happened. Its client goes on under
-//! another name, as if it were another process.
+//! The clients record their observations. In the end everything is read once more, so that a lost
+//! acknowledged write shows. An unknown outcome, for example after the server died, leaves the
+//! transaction open: it may have committed. Its client goes on under another name, as another
+//! process.
 
 mod bank;
 mod client;
@@ -42,30 +42,30 @@ use self::plan::Plan;
 use self::remote::Remote;
 use crate::place::Place;
 
-/// Drive a database with transactions, and check what they saw.
+/// Drive a database with transactions, and check the observed results.
 ///
-/// Every client runs one transaction after another. In the end the checker says whether what they
-/// saw was strictly serializable, and nothing that was acknowledged may be missing. bank, write-skew
-/// and phantom also have invariants that every transaction looks at. The exit code is 1 where that
-/// is not so.
+/// Every client runs one transaction after another. In the end the checker decides whether the
+/// observed history is strictly serializable and no acknowledged write is missing. bank, write-skew
+/// and phantom also have invariants that every transaction checks. The exit code is 1 on a
+/// violation.
 #[derive(Args)]
 #[command(after_help = EXAMPLES, group = ArgGroup::new("place").required(true))]
 pub(crate) struct Stress {
-    /// Use the database in this directory, within this process; with --kill-every by a server of
-    /// its own.
+    /// Use the database in this directory, within this process; with --kill-every, through a server
+    /// that this program starts.
     #[arg(long, value_name = "DIR", group = "place")]
     dir: Option<PathBuf>,
     /// Use the database on a cluster at this URL, within this process; with --servers, --kill-every
-    /// or --pause-every by servers of its own.
+    /// or --pause-every, through servers that this program starts.
     #[arg(long, value_name = "URL", group = "place")]
     store: Option<String>,
-    /// Use a server that is there. Its keyspace "stress" is dropped and made anew.
+    /// Use a running server. Its keyspace "stress" is dropped and created anew.
     #[arg(long, value_name = "HOST:PORT", group = "place")]
     server: Option<String>,
-    /// So many servers over one cluster. Clients are divided among them.
+    /// Number of servers over one cluster. Clients are divided among them.
     #[arg(long, requires = "store", value_parser = clap::value_parser!(u16).range(1..))]
     servers: Option<u16>,
-    /// What the transactions do, each one of these. A history holds lists (list-append, phantom) or
+    /// Workloads; each transaction is one of these. A history holds lists (list-append, phantom) or
     /// registers (register, write-skew), not both; bank goes with either.
     #[arg(
         long,
@@ -75,32 +75,31 @@ pub(crate) struct Stress {
         default_value = "list-append"
     )]
     workload: Vec<Workload>,
-    /// Clients, each with one transaction at a time.
+    /// Number of clients, each with one transaction at a time.
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..))]
     clients: u16,
-    /// How long they go on.
+    /// Duration of the run.
     #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = run_time())]
     seconds: u64,
-    /// Kill a server with SIGKILL about so often and start it again.
+    /// Mean interval at which a server is killed with SIGKILL and restarted.
     #[arg(long, value_name = "SECONDS", conflicts_with = "server", value_parser = seconds)]
     kill_every: Option<Duration>,
-    /// Stop a server with SIGSTOP about so often, for up to 2.5 s.
+    /// Mean interval at which a server is paused with SIGSTOP, for up to 2.5 s.
     #[arg(long, value_name = "SECONDS", conflicts_with = "server", value_parser = seconds)]
     pause_every: Option<Duration>,
-    /// At most so many transactions a second, of all clients together; as many as they can unless
-    /// it is given.
+    /// Maximum number of transactions per second of all clients together; unlimited by default.
     #[arg(long, value_name = "N")]
     rate: Option<u32>,
-    /// Write the history here, as Elle's EDN, or JSON where the name ends in .json. The bank's
-    /// transactions are no part of it: their total is looked at by each that reads.
+    /// Write the history to this file, as Elle's EDN, or as JSON if the name ends in .json. The
+    /// bank's transactions are not part of it: each that reads checks the total.
     #[arg(long, value_name = "FILE")]
     history: Option<PathBuf>,
-    /// Makes the same transactions again, though not at the same moments.
+    /// Seed. The same seed makes the same transactions, though at other moments.
     #[arg(long)]
     seed: Option<u64>,
 }
 
-/// The longest run, and the longest time between two strikes: 30 days.
+/// Maximum duration and maximum interval between faults: 30 days.
 const SECONDS_MAX: u64 = 30 * 86_400;
 
 const EXAMPLES: &str = "\
@@ -126,23 +125,23 @@ fn run_time() -> impl TypedValueParser<Value = u64> {
     clap::value_parser!(u64).range(..=SECONDS_MAX)
 }
 
-/// What transactions do.
+/// Kind of transactions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Workload {
-    /// They read lists and add to them.
+    /// Transactions read lists and append to them.
     ListAppend,
-    /// They read registers and set them.
+    /// Transactions read registers and set them.
     Register,
-    /// They move money between accounts, whose total has to stay.
+    /// Transactions move money between accounts; the total is invariant.
     Bank,
-    /// Of two doctors each goes only while the other is on call: somebody of a pair has to be.
+    /// A doctor goes off call only while the other one is on call: one of each pair must stay.
     WriteSkew,
-    /// They count a flight's passengers and take a seat: no flight may be overbooked.
+    /// Transactions count a flight's passengers and take a seat: no flight may be overbooked.
     Phantom,
 }
 
 impl Workload {
-    /// What a history of it holds; transfers have no place in one.
+    /// Returns the kind of objects in its history; transfers have none.
     const fn history(self) -> Option<carnet_checker::Workload> {
         match self {
             Self::ListAppend | Self::Phantom => Some(carnet_checker::Workload::ListAppend),
@@ -151,12 +150,12 @@ impl Workload {
         }
     }
 
-    /// What its invariant says of a run in which it was never broken.
+    /// Returns the verdict on its invariant for a run without violations.
     const fn held(self) -> Option<&'static str> {
         match self {
             Self::ListAppend | Self::Register => None,
             Self::Bank => Some("the accounts held their total in every read, and do in the end"),
-            Self::WriteSkew => Some("somebody of each pair was on call in every read"),
+            Self::WriteSkew => Some("one of each pair was on call in every read"),
             Self::Phantom => Some("no flight was overbooked in any read"),
         }
     }
@@ -191,7 +190,7 @@ impl Stress {
         self.drive(plan, &targets, &stop, |targets| fleet.trouble(trouble, seed, &stop, targets))
     }
 
-    /// Runs the clients, and `beside` beside them, then judges.
+    /// Runs the clients, with `beside` concurrently, then checks the results.
     fn drive<T: Target>(
         &self,
         plan: Plan,
@@ -205,7 +204,7 @@ impl Stress {
         let outcome = std::thread::scope(|scope| {
             let beside = scope.spawn(|| {
                 let outcome = beside(targets);
-                // Without a server to go on with there is nothing to do.
+                // Without a server the clients cannot go on.
                 stop.fetch_or(outcome.is_err(), Ordering::Relaxed);
                 outcome
             });
@@ -221,7 +220,7 @@ impl Stress {
         self.judge(clients, has_history)
     }
 
-    /// Prints how it goes, and ends it when the time is over.
+    /// Prints the progress, and sets `stop` when the time is over.
     fn watch(&self, clients: &Clients, stop: &AtomicBool) {
         const EVERY: Duration = Duration::from_secs(1);
         const LOOK: Duration = Duration::from_millis(50);
@@ -249,13 +248,13 @@ impl Stress {
         }
         let is_strict = !has_history || self.check(&history)?;
         match seen {
-            Some(what) => bail!("a transaction read what none may: {what}"),
-            None if !is_strict => bail!("what the clients saw was not strictly serializable"),
+            Some(what) => bail!("a transaction violated an invariant: {what}"),
+            None if !is_strict => bail!("the observed history is not strictly serializable"),
             None => Ok(()),
         }
     }
 
-    /// Writes the history down if asked, and tells whether it is strictly serializable.
+    /// Writes the history to the file, if requested; returns `true` if it is strictly serializable.
     fn check(&self, history: &History) -> Result<bool> {
         if let Some(path) = &self.history {
             #[expect(clippy::disallowed_methods, reason = "the user names the file")]
@@ -277,12 +276,12 @@ impl Stress {
     }
 }
 
-/// A lock that a panic of another client does not poison for good.
+/// Locks a mutex and ignores the poison of a client that panicked.
 fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// Shared by clients and killer.
+/// Value that the clients and the killer share.
 type Shared<T> = Arc<std::sync::Mutex<T>>;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What transactions do: decided purely, from a seed.
+//! The plan: draws transactions from a seed. Pure.
 
 use anyhow::{Result, bail};
 use carnet::base::{Rng, SeededRng};
@@ -8,43 +8,43 @@ use super::Workload;
 use super::bank::Errand;
 use super::transaction::{Condition, SEATS, Transaction, doctor, flight};
 
-/// So many objects are in use at a time: few, so that transactions meet.
+/// Number of objects in use at a time; small, so that transactions conflict.
 const KEYS: i64 = 8;
-/// After so many writes an object is left for a new one, so that lists stay short.
+/// Number of writes after which an object is replaced by a new one, so that lists stay short.
 const WRITES_PER_KEY: i64 = 64;
-/// A transaction has at most so many operations.
+/// Maximum number of operations per transaction.
 const OPS_MAX: u64 = 5;
-/// Pairs of doctors, and flights that are booked at a time.
+/// Number of pairs of doctors, and of flights that are booked at a time.
 const PAIRS: u64 = 3;
 const FLIGHTS: u64 = 2;
-/// After so many who wanted a seat a flight is left for a new one: by then it is full.
+/// Number of bookings after which a flight is replaced by a new one: by then it is full.
 const BOOKINGS_PER_FLIGHT: usize = 3 * SEATS;
-/// So many objects are read by one of the last transactions.
+/// Number of objects that one of the final transactions reads.
 const LAST_KEYS: usize = 16;
 
-/// What a transaction does.
+/// Transaction of a workload.
 pub(super) enum Work {
-    /// What the checker judges.
+    /// A transaction that the checker judges.
     Judged(Transaction),
-    /// What is judged by the accounts' total.
+    /// An operation on the bank, judged by the accounts' total.
     Errand(Errand),
 }
 
-/// Makes transactions.
+/// Source of transactions.
 ///
-/// An object is written at most once with each value, as the checker needs it; the objects in use
-/// change one by one as they have had their writes.
+/// Each value is written to an object at most once, as the checker requires. Objects are replaced
+/// one by one after their last write.
 pub(super) struct Plan {
     seed: u64,
     rng: SeededRng,
     workloads: Vec<Workload>,
-    /// Objects in use, with how often each was written.
+    /// Objects in use, with their numbers of writes.
     keys: Vec<(i64, i64)>,
     next_key: i64,
-    /// Flights in use, with how many wanted a seat.
+    /// Flights in use, with their numbers of bookings.
     flights: Vec<(i64, usize)>,
     next_flight: i64,
-    /// Names passengers, and doctors' comings and goings.
+    /// The next unique value: names passengers and doctors' changes.
     next_value: i64,
 }
 
@@ -53,7 +53,7 @@ impl Plan {
     ///
     /// # Errors
     ///
-    /// There is none, or they make no history together.
+    /// No workload is given, or the workloads cannot share a history.
     pub(super) fn new(seed: u64, workloads: &[Workload]) -> Result<Self> {
         let kinds = workloads.iter().filter_map(|workload| workload.history());
         if kinds.clone().zip(kinds.skip(1)).any(|(one, other)| one != other) {
@@ -79,7 +79,7 @@ impl Plan {
         })
     }
 
-    /// Makes the next transaction.
+    /// Draws the next transaction.
     pub(super) fn transaction(&mut self) -> Work {
         let drawn = self.below(self.workloads.len());
         let workload = self.workloads[drawn];
@@ -94,7 +94,7 @@ impl Plan {
         })
     }
 
-    /// Reads all objects there ever were.
+    /// Reads all objects that were ever used.
     pub(super) fn reads(&self) -> Vec<Transaction> {
         let mut reads = Vec::new();
         for workload in &self.workloads {
@@ -116,17 +116,17 @@ impl Plan {
         reads
     }
 
-    /// Tells whether a workload is among those that are drawn.
+    /// Returns `true` if a workload is among those drawn.
     pub(super) fn has(&self, workload: Workload) -> bool {
         self.workloads.contains(&workload)
     }
 
-    /// Tells whether there is anything for the checker.
+    /// Returns `true` if some workload has a history for the checker.
     pub(super) fn has_history(&self) -> bool {
         self.workloads.iter().any(|workload| workload.history().is_some())
     }
 
-    /// Makes this plan again.
+    /// Returns the seed, which reproduces this plan.
     pub(super) const fn seed(&self) -> u64 {
         self.seed
     }
@@ -159,7 +159,7 @@ impl Plan {
         }
     }
 
-    /// A doctor looks at both, and goes if the other is on call, or comes.
+    /// A doctor reads both registers, and goes off call if the other is on call, or comes on call.
     fn shift(&mut self) -> Transaction {
         let pair = self.rng.below(PAIRS).cast_signed();
         let me = self.rng.below(2).cast_signed();
@@ -181,7 +181,8 @@ impl Plan {
         Transaction { workload: Workload::WriteSkew, ops, only_if }
     }
 
-    /// A passenger counts those before, and takes a seat if there is one; or somebody looks.
+    /// A passenger counts the passengers and takes a seat if one is free, or a transaction only
+    /// reads.
     fn booking(&mut self) -> Transaction {
         let at = self.below(self.flights.len());
         let (number, bookings) = self.flights[at];
@@ -215,7 +216,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_object_gets_a_value_twice_and_none_gets_too_many() {
+    fn values_are_unique_and_objects_are_replaced() {
         use Workload::{Bank, ListAppend, Phantom, Register, WriteSkew};
         for workloads in
             [&[ListAppend][..], &[Register, WriteSkew], &[ListAppend, Phantom], &[Phantom, Bank]]
@@ -244,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_and_registers_make_no_history_together() {
+    fn lists_and_registers_cannot_share_a_history() {
         use Workload::{Bank, ListAppend, Phantom, Register, WriteSkew};
         for workloads in [&[ListAppend, Register][..], &[Bank, WriteSkew, Phantom]] {
             assert!(Plan::new(1, workloads).is_err(), "{workloads:?}");

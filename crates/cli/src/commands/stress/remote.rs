@@ -1,4 +1,4 @@
-//! Servers, by CQL.
+//! Target that uses servers over CQL.
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -20,21 +20,21 @@ use super::lock;
 use super::statement::{SCHEMA, answered, opening, statement};
 use super::transaction::Transaction;
 
-/// A server that has not answered by then is taken not to.
+/// Timeout for a server's answer.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// A server that has just been started is asked so often whether it is there.
+/// Maximum number of attempts to connect to a server that has just been started.
 const CONNECT_TRIES: usize = 100;
 
 pub(super) struct Remote {
     address: String,
     runtime: Handle,
     session: Mutex<Arc<Session>>,
-    /// Lists whose count, and flights whose first row, is there.
+    /// Lists that have a count, and flights that have a first row.
     opened: Mutex<BTreeSet<Key>>,
 }
 
 impl Remote {
-    /// Connects to the servers of a database, and makes the tables anew.
+    /// Connects to the servers of a database, and creates the tables anew.
     pub(super) fn connect_all(addresses: &[String], runtime: &Handle) -> Result<Vec<Self>> {
         let remotes = addresses.iter().map(|address| Self::connect(address, runtime));
         let remotes: Vec<Self> = remotes.collect::<Result<_>>()?;
@@ -64,7 +64,7 @@ impl Remote {
         Ok(())
     }
 
-    /// Connects to a server that was started anew.
+    /// Connects to a server after its restart.
     pub(super) fn connect_again(&self) -> Result<()> {
         let session = self.runtime.block_on(connect(&self.address))?;
         *lock(&self.session) = Arc::new(session);
@@ -73,7 +73,7 @@ impl Remote {
 }
 
 async fn connect(address: &str) -> Result<Session> {
-    // What failed is told, and not tried again: the history has to say what happened.
+    // Failures are reported and not retried: the history must record each outcome.
     let profile = ExecutionProfile::builder()
         .retry_policy(Arc::new(FallthroughRetryPolicy::new()))
         .request_timeout(Some(PATIENCE))
@@ -93,14 +93,14 @@ async fn connect(address: &str) -> Result<Session> {
     }
 }
 
-/// Tells what an error says about the transaction; `None` where the statement itself is wrong.
+/// Returns the outcome that an error implies; `None` if the statement itself is wrong.
 fn meaning<T>(error: &ExecutionError) -> Option<Answer<T>> {
     match error {
         ExecutionError::LastAttemptError(RequestAttemptError::DbError(answer, _))
         | ExecutionError::PrepareError(scylla::errors::PrepareError::AllAttemptsFailed {
             first_attempt: RequestAttemptError::DbError(answer, _),
         }) => match answer {
-            // "Aborted, safe to retry", and no room.
+            // "Aborted, safe to retry", and "no room".
             DbError::Overloaded | DbError::IsBootstrapping => Some(Answer::Aborted),
             DbError::SyntaxError | DbError::Invalid | DbError::Unauthorized => None,
             _ => Some(Answer::Unknown),
@@ -110,8 +110,8 @@ fn meaning<T>(error: &ExecutionError) -> Option<Answer<T>> {
 }
 
 impl Remote {
-    /// Gives the lists that a transaction adds to a count of zero, where they have none yet. That
-    /// may be done twice and says nothing that a history would have to hold.
+    /// Inserts a count of zero for each list that a transaction appends to, if it has none yet. The
+    /// insert is idempotent and not part of the history.
     fn open(&self, session: &Session, transaction: &Transaction) -> Result<bool> {
         let Transaction { workload, ref ops, .. } = *transaction;
         for op in ops {

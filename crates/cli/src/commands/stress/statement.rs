@@ -1,9 +1,9 @@
-//! Transactions as statements of CQL.
+//! Transactions as CQL statements.
 //!
 //! A list is a partition with a row for each element, numbered by a static count: one statement
-//! reads several lists and adds to others, as one transaction. A flight's row of a passenger has
-//! his name in its key, too, so that two who take one seat write different rows. Reads come before
-//! writes, and what has to hold for them is the statement's `IF`.
+//! reads several lists and appends to others, as one transaction. A flight's row has the
+//! passenger's name in its key, too, so that two passengers who take one seat write different rows.
+//! Reads come before writes, and the statement's `IF` holds the condition.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Write};
@@ -13,7 +13,7 @@ use carnet_checker::{Key, Op};
 use super::Workload;
 use super::transaction::{Condition, Transaction};
 
-/// Makes the tables.
+/// Statements that create the tables.
 pub(super) const SCHEMA: &[&str] = &[
     "DROP KEYSPACE IF EXISTS stress",
     "CREATE KEYSPACE stress WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
@@ -25,7 +25,8 @@ pub(super) const SCHEMA: &[&str] = &[
     "CREATE TABLE stress.accounts (k bigint PRIMARY KEY, v bigint)",
 ];
 
-/// Gives a list its count, or a flight its first row, which is nobody's.
+/// Returns the statement that inserts a list's count, or a flight's first row, which has no
+/// passenger.
 pub(super) fn opening(workload: Workload, key: &Key) -> String {
     match workload {
         Workload::Phantom => {
@@ -82,7 +83,8 @@ const fn table_of(workload: Workload) -> &'static str {
     }
 }
 
-/// Writes a condition, and what it needs to read. Of a list that is added to, the last row is read.
+/// Writes a condition, and the `LET` that it needs. Of a list that is appended to, the last row is
+/// read.
 fn looked_at(condition: &Condition, lets: &mut String) -> String {
     match condition {
         Condition::IsPositive(key) => {
@@ -93,7 +95,7 @@ fn looked_at(condition: &Condition, lets: &mut String) -> String {
     }
 }
 
-/// Adds elements to a list that was opened.
+/// Appends elements to a list that has its count.
 fn append(text: &mut String, workload: Workload, at: usize, key: &Key, elements: &[i64]) {
     for (place, element) in (1..).zip(elements) {
         let n = format!("l{at}.n + {place}");
@@ -113,7 +115,7 @@ fn put(text: &mut String, more: fmt::Arguments<'_>) {
     writeln!(text, "{more}").expect("a string takes everything");
 }
 
-/// Fills in what was read, and leaves out what was not written.
+/// Fills in the values that were read, and leaves out writes that did not happen.
 pub(super) fn answered(transaction: &Transaction, rows: &[(i64, Option<i64>)]) -> Vec<Op> {
     let of = |key: &Key| {
         let rows = rows.iter().filter(|(k, _)| Key::Int(*k) == *key);
@@ -122,7 +124,8 @@ pub(super) fn answered(transaction: &Transaction, rows: &[(i64, Option<i64>)]) -
     let list_of = |key: &Key| {
         let mut list = of(key);
         if transaction.workload == Workload::Phantom {
-            // The last passenger comes first, and the row that is nobody's in the end.
+            // The last passenger comes first, and the flight's first row, without a passenger,
+            // comes last.
             list.pop();
             list.reverse();
         }

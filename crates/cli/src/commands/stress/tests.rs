@@ -1,4 +1,4 @@
-//! Databases that make one mistake now and then are found out, by what it breaks.
+//! Databases that make an occasional mistake; the checks must find it.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -9,16 +9,16 @@ use super::client::Answer;
 use super::transaction::Transaction;
 use super::*;
 
-/// What a database gets wrong.
+/// Fault of a database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mistake {
-    /// It loses a write that it acknowledged.
+    /// It loses an acknowledged write.
     Loses,
-    /// It lets a transaction through beside one that did not see its writes.
+    /// It commits a transaction beside another one whose writes it did not see.
     Overlaps,
 }
 
-/// A database in memory, whose every so many-th write or transaction is a mistake.
+/// A database in memory; every N-th write or transaction is faulty.
 struct Memory {
     state: Mutex<State>,
     mistake: Mistake,
@@ -31,7 +31,7 @@ struct State {
     registers: BTreeMap<Key, i64>,
     accounts: Vec<i64>,
     count: u64,
-    /// What the transaction before this one wrote, unseen by it.
+    /// Writes of the previous transaction, which this one has not seen.
     late: Vec<Op>,
 }
 
@@ -61,7 +61,7 @@ impl State {
 }
 
 impl Memory {
-    /// Counts something, and tells whether it goes wrong.
+    /// Counts an operation; returns `true` if it is to fail.
     fn errs(&self, state: &mut State, mistake: Mistake) -> bool {
         if self.mistake != mistake {
             return false;
@@ -135,7 +135,7 @@ fn verdict(workload: Workload, mistake: Mistake, every: u64) -> Result<()> {
     stress.drive(plan, &targets, &AtomicBool::new(false), |_| Ok(()))
 }
 
-/// Asserts that a workload finds nothing where nothing is wrong, and what it finds otherwise.
+/// Asserts that a workload passes without faults, and reports `says` with them.
 fn assert_finds(workload: Workload, mistake: Mistake, every: u64, says: &str) {
     verdict(workload, mistake, u64::MAX).unwrap();
     let error = verdict(workload, mistake, every).unwrap_err();
@@ -143,26 +143,26 @@ fn assert_finds(workload: Workload, mistake: Mistake, every: u64, says: &str) {
 }
 
 #[test]
-fn a_single_lost_append_is_found() {
+fn single_lost_append_is_found() {
     assert_finds(Workload::ListAppend, Mistake::Loses, 500, "not strictly serializable");
 }
 
 #[test]
-fn a_register_that_loses_writes_is_found() {
+fn lost_register_write_is_found() {
     assert_finds(Workload::Register, Mistake::Loses, 50, "not strictly serializable");
 }
 
 #[test]
-fn money_that_is_lost_once_is_found() {
+fn lost_money_is_found() {
     assert_finds(Workload::Bank, Mistake::Loses, 1_000, "of 1000");
 }
 
 #[test]
-fn two_doctors_who_go_at_the_same_time_are_found() {
+fn write_skew_of_two_doctors_is_found() {
     assert_finds(Workload::WriteSkew, Mistake::Overlaps, 10, "is on call");
 }
 
 #[test]
-fn two_passengers_on_one_seat_are_found() {
+fn double_booking_is_found() {
     assert_finds(Workload::Phantom, Mistake::Overlaps, 3, "on 8 seats");
 }

@@ -1,4 +1,4 @@
-//! A transaction that the checker judges: what it does, and what has to hold for it to write.
+//! A transaction that the checker judges: its operations, and the condition for its writes.
 //!
 //! ```text
 //!   write-skew   read a, read b;          if b > 0 then write a      a pair of registers, each
@@ -7,32 +7,32 @@
 //!                                                                    element, under its own key
 //! ```
 //!
-//! The database itself looks whether the condition holds, within the transaction. Whoever asked
-//! finds out by what was read.
+//! The database evaluates the condition within the transaction. The client derives the result from
+//! the values that were read.
 
 use carnet_checker::{Key, Op, invariant};
 
 use super::Workload;
 
-/// How many seats a flight has.
+/// Number of seats per flight.
 pub(super) const SEATS: usize = 8;
 
-/// A transaction.
+/// Transaction of one workload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Transaction {
-    /// Which tables it uses, and what it must not see.
+    /// Workload, which determines the tables and the invariant.
     pub(super) workload: Workload,
-    /// What it does. Where it writes on a condition, reads come first.
+    /// Operations. In a conditional transaction, reads come first.
     pub(super) ops: Vec<Op>,
     pub(super) only_if: Option<Condition>,
 }
 
-/// What has to hold for a transaction to write.
+/// Condition for a transaction's writes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Condition {
-    /// A register holds more than zero.
+    /// The register is greater than zero.
     IsPositive(Key),
-    /// A list has fewer elements.
+    /// The list has fewer elements than the limit.
     IsShorter(Key, usize),
 }
 
@@ -55,12 +55,12 @@ impl Transaction {
         Self { workload, ops, only_if: None }
     }
 
-    /// Tells whether it writes, having read that.
+    /// Returns `true` if it writes after these reads.
     pub(super) fn writes_after(&self, read: &[Op]) -> bool {
         self.only_if.as_ref().is_none_or(|condition| condition.holds(read))
     }
 
-    /// Leaves out writes that did not happen, of operations whose reads are filled in.
+    /// Removes writes that did not happen from operations whose reads are filled in.
     pub(super) fn carried_out(&self, mut ops: Vec<Op>) -> Vec<Op> {
         if !self.writes_after(&ops) {
             ops.retain(Op::is_read);
@@ -68,11 +68,11 @@ impl Transaction {
         ops
     }
 
-    /// Judges what it read once it has committed.
+    /// Checks the reads of a committed transaction.
     ///
     /// # Errors
     ///
-    /// What no transaction may see, in words.
+    /// A description of the violated invariant.
     pub(super) fn judge(&self, ops: &[Op]) -> Result<(), String> {
         match self.workload {
             Workload::WriteSkew => judge_pairs(ops),
@@ -106,12 +106,12 @@ fn judge_pairs(ops: &[Op]) -> Result<(), String> {
     })
 }
 
-/// Names a doctor of a pair. Names of the plain workloads are not negative.
+/// Returns the name of a doctor of a pair. Names of the plain workloads are not negative.
 pub(super) const fn doctor(pair: i64, which: i64) -> Key {
     Key::Int(-1 - 2 * pair - which)
 }
 
-/// Names a flight.
+/// Returns the name of a flight.
 pub(super) const fn flight(number: i64) -> Key {
     Key::Int(-1 - number)
 }
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_doctor_goes_while_the_other_is_on_call() {
+    fn doctor_goes_while_the_other_is_on_call() {
         let other = doctor(3, 1);
         let read = Op::ReadRegister { key: other.clone(), value: None };
         let write = Op::Write { key: doctor(3, 0), value: -5 };
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn what_must_not_be_seen_is_seen() {
+    fn invariant_violations_are_reported() {
         let pair = |a, b| vec![register(doctor(2, 0), a), register(doctor(2, 1), b)];
         let skew = Transaction::of(Workload::WriteSkew, pair(0, 0));
         assert_eq!(skew.judge(&pair(-1, 2)), Ok(()));
