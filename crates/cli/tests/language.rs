@@ -16,7 +16,7 @@ const CEILINGS: [(&str, usize); 18] = [
     ("crates/carnet", 0),
     ("crates/checker", 0),
     ("crates/cli", 0),
-    ("crates/cql", 273),
+    ("crates/cql", 0),
     ("crates/maelstrom", 0),
     ("crates/maelstrom-test", 0),
     ("crates/sequencer", 0),

@@ -1,3 +1,3 @@
-//! The one place that says where values, types and errors come from.
+//! Import of values, types and errors, in one place.
 
 pub(crate) use carnet::{DataType, Error, ErrorKind, Uuid};

@@ -1,4 +1,4 @@
-//! Durations, as timeouts are given in: text, or the value of a bind marker.
+//! Durations of timeouts: as text, or as the value of a bind marker.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ pub(crate) struct CqlDuration {
     nanos: i128,
 }
 
-/// Units, as [`Lexer`](crate::lexer::Lexer) tells them apart, in months, days and nanoseconds.
+/// Units of the [`Lexer`](crate::lexer::Lexer) in months, days and nanoseconds.
 const UNITS: [(&str, i128, i128, i128); 11] = [
     ("mo", 1, 0, 0),
     ("ms", 0, 0, 1_000_000),
@@ -27,11 +27,11 @@ const UNITS: [(&str, i128, i128, i128); 11] = [
     ("s", 0, 0, 1_000_000_000),
 ];
 
-/// Maximum number of digits of one number: more would be longer than any duration.
+/// Maximum number of digits of one number: more would exceed any duration.
 const DIGITS_MAX: usize = 19;
 
 impl CqlDuration {
-    /// Reads a duration as `1h30m`, with `-` in front where negative.
+    /// Parses a duration such as `1h30m`, with a leading `-` if negative.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let (sign, mut rest) = text.strip_prefix('-').map_or((1, text), |rest| (-1, rest));
         let mut duration = Self::default();
@@ -67,11 +67,11 @@ impl CqlDuration {
         bytes.is_empty().then_some(duration)
     }
 
-    /// Returns it as the value of a timeout called `what`.
+    /// Returns the duration as the value of a timeout called `what`.
     ///
     /// # Errors
     ///
-    /// `Invalid` where it is negative, has months or days, or parts of a millisecond.
+    /// `Invalid` if it is negative, or has months, days, or fractions of a millisecond.
     pub(crate) fn timeout(self, what: &str) -> Result<Duration, CqlError> {
         let wrong = |why: &str| Err(CqlError::invalid(format!("{what} values {why}")));
         if self.months != 0 || self.days != 0 {
@@ -90,7 +90,7 @@ impl CqlDuration {
     }
 }
 
-/// Reads a signed vint: the first byte's leading ones count the bytes behind it.
+/// Decodes a signed vint: the leading ones of the first byte are the number of bytes after it.
 fn vint(bytes: &[u8]) -> Option<(i64, &[u8])> {
     let (first, rest) = bytes.split_first()?;
     let more = first.leading_ones() as usize;
@@ -135,8 +135,8 @@ mod tests {
     }
 
     #[test]
-    fn values_of_markers_are_read_as_drivers_write_them() {
-        // What the Python driver sends for 500 ms, 1 month 2 days 3 ns, and -1 ns.
+    fn marker_values_of_drivers_are_decoded() {
+        // Values of the Python driver for 500 ms, 1 month 2 days 3 ns, and -1 ns.
         let millis = [0, 0, 0xf0, 0x3b, 0x9a, 0xca, 0x00];
         let read = CqlDuration::decode(&millis).unwrap();
         assert_eq!(read.timeout("Timeout"), Ok(Duration::from_millis(500)));
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn hostile_values_do_no_harm() {
+    fn hostile_values_do_not_panic() {
         let mut rng = SeededRng::new(33);
         for _ in 0..20_000 {
             let length = usize::try_from(rng.below(4) * 8).unwrap();

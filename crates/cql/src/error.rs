@@ -1,25 +1,25 @@
-//! What is wrong with a statement, and where.
+//! Errors of the parser, with their positions.
 
 use std::fmt;
 
 use crate::base::{Error, ErrorKind};
 use crate::position::Location;
 
-/// How many characters of the line are shown on either side of the mistake.
+/// Number of characters shown on either side of the mistake.
 const CONTEXT_CHARS: usize = 40;
 
-/// What kind of mistake it is.
+/// Kind of a parse error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ParseErrorKind {
-    /// It is not CQL.
+    /// The text is not CQL.
     Syntax,
-    /// It is CQL, but cannot mean anything on any table.
+    /// The text is CQL, but invalid for every table.
     Invalid,
-    /// It is CQL that is not built yet.
+    /// The text is CQL that is not supported yet.
     Unsupported,
 }
 
-/// Why a statement could not be read: a sentence, a place, and the line with a caret under it.
+/// Error of the parser: a message, a position, and the line with a caret under it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParseError {
     kind: ParseErrorKind,
@@ -29,19 +29,19 @@ pub struct ParseError {
 }
 
 impl ParseError {
-    /// Returns what kind of mistake it is.
+    /// Returns the kind of the error.
     #[must_use]
     pub const fn kind(&self) -> ParseErrorKind {
         self.kind
     }
 
-    /// Returns the sentence alone.
+    /// Returns the message alone.
     #[must_use]
     pub fn message(&self) -> &str {
         &self.message
     }
 
-    /// Returns where it is.
+    /// Returns the position of the error.
     #[must_use]
     pub const fn location(&self) -> Location {
         self.location
@@ -53,7 +53,7 @@ impl ParseError {
         &self.snippet
     }
 
-    /// Places the error in a script in which the statement begins at `start`.
+    /// Moves the error's position into a script in which the statement begins at `start`.
     #[must_use]
     pub fn within(mut self, start: Location) -> Self {
         self.location = self.location.within(start);
@@ -80,8 +80,8 @@ impl From<ParseError> for Error {
     }
 }
 
-/// A mistake before its line and column are known: finding them reads the whole text, which is
-/// done once, for the failure that is reported.
+/// An error before its line and column are known: finding them scans the whole text, which happens
+/// once, for the error that is reported.
 #[derive(Clone, Debug)]
 pub(crate) struct Failure {
     kind: ParseErrorKind,
@@ -103,7 +103,7 @@ impl Failure {
         Self { kind: ParseErrorKind::Unsupported, message, at }
     }
 
-    /// Returns the byte offset of the mistake.
+    /// Returns the byte offset of the error.
     pub(crate) const fn at(&self) -> usize {
         self.at
     }
@@ -115,7 +115,7 @@ impl Failure {
     }
 }
 
-/// Cuts the line out of the text and puts a caret under the place.
+/// Returns the line of the text with a caret under the position.
 fn snippet(text: &str, location: Location) -> String {
     let line = text[location.offset..].lines().next().unwrap_or("");
     let line_start = text[..location.offset].rfind('\n').map_or(0, |at| at + 1);
@@ -126,7 +126,7 @@ fn snippet(text: &str, location: Location) -> String {
     let shown_after: Vec<char> = after.by_ref().take(CONTEXT_CHARS).collect();
 
     let mut shown = String::from(if cut { "  …" } else { "  " });
-    // A tab or a control character would move the caret off its place.
+    // A tab or a control character would misplace the caret.
     shown.extend(
         shown_before.iter().chain(&shown_after).map(|c| if c.is_control() { ' ' } else { *c }),
     );
@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_long_line_is_cut_on_both_sides() {
+    fn long_line_is_cut_on_both_sides() {
         let text = format!("SELECT\n{}\t! {}", "a".repeat(50), "b".repeat(50));
         let error = Failure::syntax(58, "odd").locate(&text);
         let expected = format!(
@@ -155,13 +155,13 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_a_text_has_a_place() {
+    fn end_of_a_text_has_a_position() {
         let error = Failure::syntax(99, "more").locate("SELECT");
         assert_eq!(error.to_string(), "more (line 1, column 7)\n  SELECT\n        ^");
     }
 
     #[test]
-    fn an_unsupported_form_keeps_its_kind() {
+    fn unsupported_form_keeps_its_kind() {
         let error = Failure::unsupported(0, "joins").locate("x");
         let error = Error::from(error);
         assert_eq!(error.kind(), ErrorKind::Unsupported);

@@ -1,9 +1,9 @@
-//! Values as JSON, as Cassandra's `toJson` writes them.
+//! Values as JSON, in the format of Cassandra's `toJson`.
 //!
 //! | type | JSON |
 //! | --- | --- |
 //! | integers, `varint`, `decimal` | a number |
-//! | `float`, `double` | a number as Java writes it (`1.0E10`); `null` where it is not finite |
+//! | `float`, `double` | a number in Java's format (`1.0E10`); `null` if it is not finite |
 //! | `boolean` | `true`, `false` |
 //! | `timestamp` | `"2026-11-25 01:02:03.004Z"` |
 //! | `inet` | its text in quotes, an IPv6 address with all its groups |
@@ -47,7 +47,7 @@ pub(crate) fn of_bytes(
     }
 }
 
-/// Returns a value as JSON.
+/// Returns a value in JSON.
 pub(crate) fn of_value(value: &Value) -> Result<String, CqlError> {
     Ok(match value {
         Value::Tinyint(_) | Value::Smallint(_) | Value::Int(_) | Value::Bigint(_) => {
@@ -72,7 +72,7 @@ pub(crate) fn of_value(value: &Value) -> Result<String, CqlError> {
     })
 }
 
-/// Returns a value as the text that Java makes of it.
+/// Returns a value as text in Java's format.
 pub(crate) fn java_text(value: &Value) -> Result<String, CqlError> {
     Ok(match value {
         Value::Boolean(value) => value.to_string(),
@@ -99,7 +99,7 @@ fn ipv6(address: &Ipv6Addr) -> String {
     address.segments().map(|group| format!("{group:x}")).join(":")
 }
 
-/// Writes a finite float as Java does: plainly from 10⁻³ and below 10⁷, else with an exponent.
+/// Writes a finite float like Java: without exponent from 10⁻³ to below 10⁷, otherwise with one.
 fn java_float(plain: &str, number: impl LowerExp) -> String {
     let scientific = format!("{number:e}");
     let (digits, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
@@ -111,9 +111,9 @@ fn java_float(plain: &str, number: impl LowerExp) -> String {
     format!("{digits}{point}E{exponent}")
 }
 
-/// Refuses a number whose digits would take long to write: that takes quadratic time.
+/// Refuses a number with too many digits: writing them takes quadratic time.
 pub(crate) fn check_digits(number: &BigInt) -> Result<(), CqlError> {
-    // A digit takes more than three bits.
+    // A decimal digit takes more than three bits.
     let digits_min = number.bits() / 4;
     if usize::try_from(digits_min).is_ok_and(|digits| digits <= NUMBER_DIGITS_MAX) {
         return Ok(());
@@ -131,7 +131,7 @@ fn in_quotes(json: String) -> String {
     if json.starts_with('"') { json } else { quoted(&json) }
 }
 
-/// Returns the parts of a collection, of which each item has `each`.
+/// Returns the parts of a collection with `each` parts per item.
 fn parts(bytes: &Bytes, each: usize) -> Result<Vec<Bytes>, CqlError> {
     let damaged = || CqlError::invalid("a collection is damaged");
     let mut rest = bytes.clone();

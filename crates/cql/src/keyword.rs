@@ -1,10 +1,10 @@
-//! Words that mean something to the grammar.
+//! Keywords of the grammar.
 //!
-//! Most keywords of CQL are names wherever a name fits, and the parser tells them apart by their
-//! place. Only the reserved ones need double quotes to be names. Source of the list: Cassandra
+//! Most keywords of CQL are names wherever a name is allowed; the parser distinguishes them by
+//! their position. Only reserved words need double quotes as names. Source of the list: Cassandra
 //! 5.0, `reserved_keywords.txt`, and its lexer's `BOOLEAN`.
 
-/// In order, for the binary search.
+/// Sorted, for the binary search.
 #[rustfmt::skip]
 const RESERVED: [&str; 59] = [
     "add", "allow", "alter", "and", "apply", "asc", "authorize", "batch", "begin", "by",
@@ -15,16 +15,16 @@ const RESERVED: [&str; 59] = [
     "true", "truncate", "unlogged", "update", "use", "using", "view", "where", "with",
 ];
 
-/// Words that are names, but begin something else at the places where names stand.
+/// Words that are names, but also begin another construct at places of names.
 const AMBIGUOUS: [&str; 3] = ["cast", "distinct", "json"];
 
-/// Tells whether a word, in any case, is a name only in double quotes.
+/// Returns `true` if a word, in any case, is a name only in double quotes.
 #[must_use]
 pub fn is_reserved(word: &str) -> bool {
     RESERVED.binary_search(&word.to_ascii_lowercase().as_str()).is_ok()
 }
 
-/// Tells whether a name is written without quotes.
+/// Returns `true` if a name is written without quotes.
 pub(crate) fn is_plain(name: &str) -> bool {
     name.starts_with(|first: char| first.is_ascii_lowercase())
         && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_is_in_order() {
+    fn reserved_words_are_sorted() {
         assert!(RESERVED.is_sorted());
         assert!(RESERVED.iter().all(|word| is_reserved(&word.to_ascii_uppercase())));
         assert!(is_reserved("With"));

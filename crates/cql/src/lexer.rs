@@ -1,15 +1,15 @@
-//! Text into tokens.
+//! Lexer: splits a text into tokens.
 //!
-//! A token is a kind and a range of bytes; what it means (a name folded to lower case, a string
-//! without its quotes) is worked out when the parser takes it. Keywords are [`TokenKind::Word`]s:
-//! only the parser knows whether `key` is a name or half of `PRIMARY KEY`.
+//! A token is a kind and a range of bytes; the parser computes its meaning (a name folded to lower
+//! case, a string without its quotes) on use. Keywords are [`TokenKind::Word`]s: only the parser
+//! knows whether `key` is a name or part of `PRIMARY KEY`.
 //!
-//! A sign is a token of its own, so `a-1` is a subtraction and not, as in Cassandra's lexer, a
-//! name followed by a negative number. `--` begins a comment anyway.
+//! A sign is a token of its own, so `a-1` is a subtraction and not, as in Cassandra's lexer, a name
+//! followed by a negative number. `--` begins a comment anyway.
 
 use crate::error::Failure;
 
-/// What a token is.
+/// Kind of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TokenKind {
     /// A keyword or a name.
@@ -20,23 +20,23 @@ pub(crate) enum TokenKind {
     String,
     /// A string between double dollars.
     DollarString,
-    /// Digits.
+    /// Decimal digits without fraction.
     Integer,
     /// Digits with a fraction or an exponent.
     Float,
-    /// Digits with units, as `1h30m`.
+    /// Digits with units, such as `1h30m`.
     Duration,
     /// Hexadecimal digits after `0x`.
     Blob,
     /// 8-4-4-4-12 hexadecimal digits.
     Uuid,
-    /// Punctuation.
+    /// A punctuation symbol.
     Symbol(&'static str),
     /// The end of the text.
     End,
 }
 
-/// A piece of the text.
+/// A token of the text.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Token {
     pub(crate) kind: TokenKind,
@@ -44,33 +44,33 @@ pub(crate) struct Token {
     pub(crate) end: usize,
 }
 
-/// Why a token could not be read.
+/// Error of the lexer.
 #[derive(Debug)]
 pub(crate) struct LexError {
-    /// The string, name or comment that the text ends in, if that is why.
+    /// The string, name or comment that is not closed, if that is the cause.
     pub(crate) unterminated: Option<&'static str>,
     pub(crate) failure: Failure,
 }
 
-/// Longer ones before their prefixes. CQL has no `==` and `<>`, but messages show them whole.
+/// Longer symbols precede their prefixes. CQL has no `==` and `<>`, but messages show them whole.
 #[rustfmt::skip]
 const SYMBOLS: [&str; 26] = [
     "==", "<>", "!=", "<=", ">=", "+=", "-=", "(", ")", ",", ";", ".", "=", "<", ">", "+", "-", "*", "/", "%",
     "?", ":", "[", "]", "{", "}",
 ];
 
-/// The longest before their prefixes, as they are matched in this order.
+/// Longer units precede their prefixes, because they are matched in this order.
 const DURATION_UNITS: [&str; 11] = ["mo", "ms", "us", "µs", "ns", "y", "w", "d", "h", "m", "s"];
 
 const UUID_BYTES: usize = 36;
 
-/// Reads tokens one after the other.
+/// Lexer of a text.
 pub(crate) struct Lexer<'t> {
     text: &'t str,
     at: usize,
 }
 
-/// Counts the tokens of a text, up to the first that cannot be read.
+/// Counts the tokens of a text, up to the first lexical error.
 pub(crate) fn count(text: &str) -> usize {
     let mut lexer = Lexer::new(text);
     let mut count = 0;
@@ -85,13 +85,13 @@ impl<'t> Lexer<'t> {
         Self { text, at: 0 }
     }
 
-    /// Returns how far it has read.
+    /// Returns the current offset.
     pub(crate) const fn offset(&self) -> usize {
         self.at
     }
 
-    /// Reads the next token, for ever [`TokenKind::End`] at the end. After an error it goes on
-    /// behind what it could not read.
+    /// Reads the next token; at the end always [`TokenKind::End`]. After an error it continues
+    /// behind the invalid text.
     pub(crate) fn next(&mut self) -> Result<Token, LexError> {
         self.skip_blanks()?;
         let start = self.at;
@@ -181,7 +181,7 @@ impl<'t> Lexer<'t> {
         self.finish_number(whole + fraction + exponent, kind)
     }
 
-    /// Refuses a number that runs into letters, as `12abc`.
+    /// Refuses a number that is followed by letters, such as `12abc`.
     fn finish_number(&mut self, bytes: usize, kind: TokenKind) -> Result<TokenKind, LexError> {
         let start = self.at;
         self.at += bytes;
@@ -219,7 +219,7 @@ impl<'t> Lexer<'t> {
         Err(LexError { unterminated: None, failure: Failure::syntax(start, message) })
     }
 
-    /// Goes to the end: what is not closed takes all the rest with it.
+    /// Skips to the end of the text: an unclosed construct takes the rest.
     fn unterminated(&mut self, what: &'static str) -> LexError {
         let message = format!("the {what} that begins here is not closed");
         let failure = Failure::syntax(self.at, message);
@@ -228,7 +228,7 @@ impl<'t> Lexer<'t> {
     }
 }
 
-/// Shows a character that may be invisible.
+/// Formats a character that may be invisible.
 fn shown_char(c: char) -> String {
     if c.is_control() || c.is_whitespace() {
         format!("U+{:04X}", u32::from(c))
@@ -237,7 +237,7 @@ fn shown_char(c: char) -> String {
     }
 }
 
-/// Shows the beginning of a text in a message.
+/// Returns the beginning of a text, for a message.
 pub(crate) fn shorten(text: &str) -> String {
     const SHOWN: usize = 40;
     match text.char_indices().nth(SHOWN) {
@@ -263,7 +263,7 @@ fn exponent_bytes(text: &str) -> usize {
     }
 }
 
-/// Measures digits with units one after the other, as `1y2mo`.
+/// Returns the length of a duration: numbers with units, such as `1y2mo`.
 fn duration_bytes(text: &str) -> Option<usize> {
     let mut at = 0;
     loop {
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_and_what_looks_like_them() {
+    fn numbers_and_similar_tokens_are_recognized() {
         use TokenKind::{Blob, Duration, Float, Integer, Symbol, Uuid, Word};
         assert_eq!(
             kinds("1 2. 3.5 4e5 6.7E-8"),
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn quotes_close_at_a_single_one() {
+    fn doubled_quotes_do_not_close() {
         use TokenKind::{DollarString, QuotedName, String};
         assert_eq!(
             kinds(r#"'it''s' "a""b" $$it's$$"#),
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_closed_is_named() {
+    fn unclosed_constructs_are_named() {
         assert!(
             error("a 'b")
                 .starts_with("the string that begins here is not closed (line 1, column 3)")

@@ -1,20 +1,20 @@
-//! CQL, the Cassandra query language, as Carnet speaks it.
+//! CQL, the Cassandra query language, in Carnet's dialect.
 //!
 //! ```text
 //! text ──lexer──▶ tokens ──parser──▶ ast::Statement ──Display──▶ text
 //!   ▲                                     │
-//!   └── split: a script's statements      └── bind_sites: what each ? and :name stands for
+//!   └── split: a script's statements      └── bind_sites: role of each ? and :name
 //! ```
 //!
-//! [`parse`] reads one statement: the grammar of CQL 3.4.7 as far as Carnet executes it, with
-//! `BEGIN TRANSACTION … COMMIT TRANSACTION` in Accord's spelling and a few extensions of it
-//! ([`ast::Extension`]). What CQL has and Carnet has not ends in one of three ways, so that
-//! nothing is ever half understood:
+//! [`parse`] parses one statement: the grammar of CQL 3.4.7 as far as Carnet executes it, with
+//! `BEGIN TRANSACTION … COMMIT TRANSACTION` in Accord's syntax and a few extensions
+//! ([`ast::Extension`]). CQL that Carnet does not support is handled in one of three ways, so that
+//! no statement is understood in part:
 //!
 //! * a whole family of statements (indexes, roles, functions …) becomes
 //!   [`ast::Statement::Unsupported`], whatever its details;
-//! * a form that costs nothing to read (a `LIKE`, a list literal, a counter) becomes a syntax tree
-//!   that the executor refuses, because it knows the table and can say more;
+//! * a form that is easy to parse (a `LIKE`, a list literal, a counter) becomes a syntax tree that
+//!   the executor refuses, because it knows the table and can give a better message;
 //! * the rest is a [`ParseError`] of kind [`Unsupported`](ParseErrorKind::Unsupported).
 //!
 //! ```
@@ -33,16 +33,16 @@
 //! # Ok::<(), carnet_cql::ParseError>(())
 //! ```
 //!
-//! Invariants, each with a test that breaks without it:
+//! Invariants, each with a test that fails without it:
 //!
-//! * No text makes the parser panic, overflow the stack or take more than time in proportion to
-//!   the text and its nesting ([`NESTING_MAX`]).
-//! * A syntax tree's text is read back as the same tree.
-//! * Bind markers are numbered in the order of the text, as drivers send their values.
-//! * The error reported is the first in the text, with its line, column and byte offset.
+//! * No text makes the parser panic, overflow the stack or take more than time in proportion to the
+//!   text and its nesting ([`NESTING_MAX`]).
+//! * A syntax tree's text parses to the same tree.
+//! * Bind markers are numbered in the order of the text, in which drivers send their values.
+//! * The reported error is the first in the text, with its line, column and byte offset.
 //!
-//! Deliberately absent: recovery after an error (one error, the first, is what a client can
-//! show), and any knowledge of tables: names are not resolved here.
+//! Deliberately absent: recovery after an error (clients show one error, the first), and any
+//! knowledge of tables: names are not resolved here.
 
 pub mod ast;
 mod base;

@@ -1,8 +1,8 @@
-//! Where in a text something stands.
+//! Positions in a text.
 
-/// Where in a statement something was read, in bytes from the statement's beginning.
+/// Position of a syntax element, in bytes from the beginning of the statement.
 ///
-/// All positions are equal: a syntax tree compares by what it says, not by how it was laid out.
+/// All positions are equal: syntax trees are compared by content, not by layout.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Position(pub usize);
 
@@ -14,20 +14,20 @@ impl PartialEq for Position {
 
 impl Eq for Position {}
 
-/// A place in a text, as a person finds it.
+/// A location in a text, for people.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Location {
-    /// Bytes from the beginning.
+    /// Bytes from the beginning of the text.
     pub offset: usize,
-    /// Lines, the first is 1.
+    /// Line of the text, from 1.
     pub line: usize,
-    /// Characters of that line, the first is 1.
+    /// Character of the line, from 1.
     pub column: usize,
 }
 
 impl Location {
-    /// Finds a byte offset in a text; beyond its end, or inside a character, the next best place
-    /// before it.
+    /// Returns the location of a byte offset. An offset beyond the end or inside a character is
+    /// moved to the nearest valid location before it.
     #[must_use]
     pub fn of(text: &str, offset: usize) -> Self {
         let offset = text.floor_char_boundary(offset);
@@ -40,12 +40,12 @@ impl Location {
         }
     }
 
-    /// Returns the place behind a text that begins here.
+    /// Returns the location at the end of a text that begins here.
     pub(crate) fn advanced(self, text: &str) -> Self {
         Self::of(text, text.len()).within(self)
     }
 
-    /// Returns the place in a whole text of a place in a part of it that begins at `start`.
+    /// Returns the location in a whole text, for a location in a part that begins at `start`.
     #[must_use]
     pub fn within(self, start: Self) -> Self {
         let same_line = self.line == 1;
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_count_characters_and_lines_begin_after_their_break() {
+    fn columns_count_characters() {
         let text = "é = 1\n  ü";
         assert_eq!(Location::of(text, 3), Location { offset: 3, line: 1, column: 3 });
         assert_eq!(Location::of(text, 9), Location { offset: 9, line: 2, column: 3 });
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_is_placed_in_its_whole() {
+    fn part_is_located_in_its_whole() {
         let start = Location { offset: 10, line: 3, column: 5 };
         let first_line = Location { offset: 2, line: 1, column: 3 };
         let later_line = Location { offset: 9, line: 2, column: 4 };

@@ -1,4 +1,4 @@
-//! What a statement answers: rows with their columns' types, or what it changed.
+//! Results of statements: rows with their columns' types, or the change that was made.
 
 use std::fmt;
 
@@ -7,20 +7,20 @@ use carnet::base::Bytes;
 
 /// The type of a result's column.
 ///
-/// Tables hold scalars only; the system's own tables also have collections.
+/// Tables hold scalars only; system tables also have collections.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ResultType {
-    /// A scalar.
+    /// A scalar type.
     Scalar(DataType),
-    /// A duration: the type of a marker for a timeout. No column has it.
+    /// A duration: the type of a timeout's marker. No column has it.
     Duration,
-    /// A list.
+    /// A list of values.
     List(Box<Self>),
-    /// A set.
+    /// A set of values.
     Set(Box<Self>),
-    /// A map.
+    /// A map of values.
     Map(Box<Self>, Box<Self>),
-    /// A tuple.
+    /// A tuple of values.
     Tuple(Vec<Self>),
 }
 
@@ -53,57 +53,57 @@ impl fmt::Display for ResultType {
 /// A column of a result, or a bind marker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ColumnSpec {
-    /// The keyspace of its table.
+    /// Keyspace of its table.
     pub keyspace: String,
-    /// Its table.
+    /// Name of its table.
     pub table: String,
-    /// Its name, or that of the marker.
+    /// Name of the column or marker.
     pub name: String,
-    /// Its type.
+    /// Type of the values.
     pub result_type: ResultType,
 }
 
 /// Rows: for each column its bytes in Cassandra's serialization, `None` for null.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rows {
-    /// The columns.
+    /// Columns of the result.
     pub columns: Vec<ColumnSpec>,
-    /// The rows.
+    /// Values of the rows.
     pub rows: Vec<Vec<Option<Bytes>>>,
-    /// Where to go on; `None` when these are the last rows.
+    /// Paging state of the next page; `None` after the last rows.
     pub paging_state: Option<Bytes>,
 }
 
-/// What happened to a part of the schema.
+/// Kind of a schema change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChangeKind {
-    /// It is new.
+    /// The object was created.
     Created,
-    /// It is different.
+    /// The object was altered.
     Updated,
-    /// It is gone.
+    /// The object was dropped.
     Dropped,
 }
 
 /// A change of the schema.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SchemaChange {
-    /// What happened.
+    /// Kind of the change.
     pub kind: ChangeKind,
-    /// The keyspace that changed, or that holds what changed.
+    /// Keyspace that changed, or that contains the changed table.
     pub keyspace: String,
-    /// The table that changed; `None` when it was the keyspace itself.
+    /// Table that changed; `None` if the keyspace itself changed.
     pub table: Option<String>,
 }
 
-/// What a statement answers.
+/// Result of a statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Response {
-    /// Nothing: it is done.
+    /// The statement is done and has no result.
     Void,
-    /// Rows.
+    /// Rows of a query.
     Rows(Rows),
-    /// The session's keyspace is another one now.
+    /// The session's keyspace was changed to this one.
     SetKeyspace(String),
     /// The schema changed.
     SchemaChange(SchemaChange),

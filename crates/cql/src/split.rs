@@ -1,11 +1,11 @@
-//! A script into its statements, for the shell.
+//! Splits a script into its statements, for the shell.
 //!
-//! A statement ends at a semicolon that stands outside strings, quoted names and comments. Inside
-//! `BEGIN … APPLY` and `BEGIN … COMMIT` the semicolons belong to the block, which ends at the
-//! first one behind `APPLY BATCH`, `APPLY TRANSACTION` or `COMMIT TRANSACTION`.
+//! A statement ends at a semicolon outside of strings, quoted names and comments. Inside `BEGIN …
+//! APPLY` and `BEGIN … COMMIT` the semicolons belong to the block, which ends at the first one
+//! after `APPLY BATCH`, `APPLY TRANSACTION` or `COMMIT TRANSACTION`.
 //!
-//! What a statement says does not matter here, so a piece may be no CQL at all: the parser will
-//! say so, and the next piece is still found.
+//! The content of a statement does not matter here: a piece may be invalid CQL. The parser then
+//! reports it, and the next piece is still found.
 
 use std::ops::Range;
 
@@ -15,26 +15,27 @@ use crate::position::Location;
 /// One statement of a script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece<'t> {
-    /// Its text from its first word to its last, without the semicolon.
+    /// Text from its first word to its last, without the semicolon.
     pub text: &'t str,
-    /// Where it begins in the script; [`ParseError::within`](crate::ParseError::within) takes it.
+    /// Location of its beginning in the script, for
+    /// [`ParseError::within`](crate::ParseError::within).
     pub start: Location,
-    /// How it ends.
+    /// End of the piece.
     pub end: PieceEnd,
 }
 
-/// How a piece of a script ends.
+/// End of a piece of a script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PieceEnd {
-    /// With its semicolon.
+    /// The piece ends with its semicolon.
     Semicolon,
-    /// With the script; it may be complete.
+    /// The piece ends with the script; it may be complete.
     Script,
-    /// With the script, inside something that is named here: it cannot be complete.
+    /// The script ends inside the named construct: the piece is incomplete.
     Inside(&'static str),
 }
 
-/// Splits a script. Blanks, comments and lone semicolons are no pieces.
+/// Splits a script into pieces. Blanks, comments and lone semicolons are skipped.
 #[must_use]
 pub fn split(script: &str) -> Vec<Piece<'_>> {
     let mut pieces = Vec::new();
@@ -60,29 +61,29 @@ pub fn split(script: &str) -> Vec<Piece<'_>> {
     }
 }
 
-/// The piece that is being read.
+/// The piece that is being scanned.
 #[derive(Default)]
 struct Current {
     range: Option<Range<usize>>,
     in_block: bool,
-    /// What the last two tokens mean to the end of a block.
+    /// Classes of the last two tokens.
     last: [Word; 2],
 }
 
-/// What a token means to the end of a block.
+/// Class of a token in the search for the end of a block.
 #[derive(Clone, Copy, Default, PartialEq)]
 enum Word {
-    /// `APPLY` or `COMMIT`.
+    /// The word `APPLY` or `COMMIT`.
     Ends,
-    /// `BATCH` or `TRANSACTION`.
+    /// The word `BATCH` or `TRANSACTION`.
     Block,
-    /// Nothing.
+    /// Any other token.
     #[default]
     Other,
 }
 
 impl Current {
-    /// Adds a token, or says how the piece ends before it.
+    /// Adds a token, or returns the end of the piece before it.
     fn take(&mut self, script: &str, token: Token) -> Option<PieceEnd> {
         let is_open = self.in_block && self.last != [Word::Ends, Word::Block];
         match token.kind {
@@ -109,7 +110,7 @@ impl Current {
         None
     }
 
-    /// Makes the piece reach over a part of the script.
+    /// Extends the piece over a part of the script.
     fn cover(&mut self, start: usize, end: usize) {
         self.range.get_or_insert(start..end).end = end;
     }
@@ -148,12 +149,12 @@ mod tests {
             assert_eq!(texts(&script), ["USE a", block, "USE b"]);
             assert_eq!(last_end(block), PieceEnd::Script);
         }
-        // The word is none that begins a block, or none at all.
+        // The words do not begin a block.
         assert_eq!(texts("SELECT begin; 'BEGIN'; a").len(), 3);
     }
 
     #[test]
-    fn what_is_open_at_the_end_is_named() {
+    fn unclosed_construct_at_the_end_is_named() {
         let open = [
             ("USE a; USE 'b; ", "string"),
             ("USE \"b; ", "name in double quotes"),
@@ -170,13 +171,13 @@ mod tests {
     }
 
     #[test]
-    fn no_cql_is_a_piece_as_well() {
+    fn invalid_cql_is_a_piece() {
         assert_eq!(texts("a ! b; c § d;"), ["a ! b", "c § d"]);
         assert_eq!(texts("12abc; ~"), ["12abc", "~"]);
     }
 
     #[test]
-    fn errors_are_placed_in_the_script() {
+    fn errors_are_located_in_the_script() {
         let script = "USE a;\n\n  -- odd\n  SELECT b\n  WHERE c;";
         let piece = split(script)[1];
         let error = parse(piece.text, &Limits::default()).unwrap_err().within(piece.start);

@@ -1,4 +1,4 @@
-//! `AS OF`: what a table held.
+//! `AS OF`: reads of earlier states of a table.
 
 #![expect(clippy::unwrap_used, reason = "helpers outside of #[test] functions unwrap as well")]
 
@@ -12,7 +12,7 @@ use carnet_cql::system::NodeInfo;
 use carnet_cql::{Bound, CqlErrorKind, Executor, Parameters, Session, Values};
 
 const MILLIS: i64 = 1_000;
-/// 2026-11-21 17:00:00 UTC.
+/// The time 2026-11-21 17:00:00 UTC.
 const BEGUN: i64 = 1_795_280_400_000 * MILLIS;
 
 #[derive(Clone)]
@@ -35,7 +35,8 @@ struct Client {
 }
 
 impl Client {
-    /// A table whose one row held 1 from 17:00:10 on, 2 from 17:00:20 on, and so forth.
+    /// Creates a table whose one row has the value 1 from 17:00:10 on, 2 from 17:00:20 on, and so
+    /// forth.
     fn new() -> (Self, Vec<Timestamp>) {
         let clock = Manual(Arc::new(Mutex::new(BEGUN)));
         let db = Db::builder().clock(Arc::new(clock.clone())).in_memory();
@@ -87,7 +88,7 @@ fn bound(value: &Value) -> Vec<Bound> {
 }
 
 #[test]
-fn a_table_is_read_as_it_was() {
+fn table_is_read_as_of_a_time() {
     let (client, commits) = Client::new();
     for (expected, commit) in (1..).zip(&commits) {
         let expected = format!("{expected}");
@@ -111,7 +112,7 @@ fn a_table_is_read_as_it_was() {
 }
 
 #[test]
-fn a_table_is_read_with_the_columns_that_it_had() {
+fn table_is_read_with_its_earlier_columns() {
     let (client, commits) = Client::new();
     client.say("ALTER TABLE t ADD w int");
     client.say("UPDATE t SET w = 7 WHERE k = 1");
@@ -125,7 +126,7 @@ fn a_table_is_read_with_the_columns_that_it_had() {
 }
 
 #[test]
-fn a_prepared_statement_reads_what_was_and_pages_stay_there() {
+fn prepared_pages_stay_at_their_time() {
     let (client, _) = Client::new();
     for key in 2..=4 {
         client.say(&format!("INSERT INTO t (k, v) VALUES ({key}, {key})"));
@@ -160,7 +161,7 @@ fn a_prepared_statement_reads_what_was_and_pages_stay_there() {
 }
 
 #[test]
-fn what_is_no_moment_of_the_past_is_refused() {
+fn invalid_times_are_refused() {
     let (client, commits) = Client::new();
     let last = commits[4];
     for (text, said) in [
@@ -190,7 +191,7 @@ fn what_is_no_moment_of_the_past_is_refused() {
     }
 }
 
-/// Whoever reads long is found by whoever wonders why nothing is swept.
+/// A long read is visible to an operator who looks for the cause of delayed garbage collection.
 #[test]
 fn open_transactions_are_a_table() {
     let (client, commits) = Client::new();
@@ -208,7 +209,7 @@ fn open_transactions_are_a_table() {
     let [first, second] = rows.rows.as_slice() else { panic!("{:?}", rows.rows) };
     assert_eq!((text(&first[0]), text(&first[2])), ("ada@127.0.0.1:80".into(), "REPORT".into()));
     assert_eq!(first[1].as_deref(), Some(&commits[1].get().to_be_bytes()[..]));
-    // Whoever asks has a transaction open, too.
+    // The query itself has an open transaction, too.
     assert_eq!((text(&second[0]), text(&second[2])), ("bob@127.0.0.1:81".into(), "SELECT".into()));
     drop(report);
 }

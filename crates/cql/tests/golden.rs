@@ -1,7 +1,7 @@
-//! Golden statements: what is understood, in canonical form, and how mistakes are told.
+//! Golden statements: valid ones in canonical form, and the messages of mistakes.
 //!
-//! A script is blocks with an empty line between them: perhaps comments, a statement, `----`, and
-//! what comes of it. Rewrite that with `UPDATE_GOLDENFILES=1 cargo test -p carnet-cql --test
+//! A script consists of blocks separated by an empty line: optional comments, a statement, `----`,
+//! and its outcome. Rewrite the outcomes with `UPDATE_GOLDENFILES=1 cargo test -p carnet-cql --test
 //! golden`, and read the diff.
 
 #[path = "common/blocks.rs"]

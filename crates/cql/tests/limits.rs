@@ -1,4 +1,5 @@
-//! Limits through CQL: what is too large is refused by name, and the server's memory is its own.
+//! Limits through CQL: a value above a limit is refused with its name, and does not use up the
+//! server's memory.
 
 #![expect(clippy::unwrap_used, reason = "helpers outside of #[test] functions unwrap as well")]
 
@@ -54,11 +55,11 @@ fn keys_and_rows() {
     let client = Client::new(TransactionLimits::default());
     client.insert(65_535, 65_535, 1).unwrap();
     refused(client.insert(65_536, 1, 1), &["65536", "65535"]);
-    // Encoded in the order of its bytes, a key has two more to end with.
+    // The encoding of a key in byte order has two more bytes at its end.
     client.insert(1, CLUSTERING_KEY_BYTES_MAX - 2, 1).unwrap();
     let error = client.insert(1, CLUSTERING_KEY_BYTES_MAX - 1, 1);
     refused(error, &["clustering key of 262141 bytes", "at most 262140"]);
-    // A row image has its columns' lengths and write times beside them.
+    // A row image also contains its columns' lengths and write times.
     client.insert(1, 1, VALUE_BYTES_MAX - 100).unwrap();
     refused(client.insert(1, 1, VALUE_BYTES_MAX), &["value of 335544", "at most 33554432"]);
 }
@@ -76,7 +77,7 @@ fn cells_of_a_statement() {
     refused(batch(21), &["21 cells", "at most 20"]);
 }
 
-/// Lists the first numbers.
+/// Returns the first numbers as a list.
 fn numbers(count: usize) -> String {
     (0..count).map(|number| number.to_string()).collect::<Vec<_>>().join(",")
 }
@@ -146,7 +147,7 @@ fn values_of_a_list() {
     client.run("CREATE TABLE u (k int PRIMARY KEY, v int)", &[]).unwrap();
     let select = |count: usize| format!("SELECT v FROM u WHERE k IN ({})", numbers(count));
     client.run(&select(10_000), &[]).unwrap();
-    // The parser stops at the value: the mistake behind it is never seen.
+    // The parser stops at the value: the mistake after it is not reported.
     let text = select(10_001).replace(')', " oops");
     refused(client.run(&text, &[]), &["more than 10000 values"]);
     let marker = "SELECT v FROM u WHERE k IN ?";

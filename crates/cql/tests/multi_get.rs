@@ -1,4 +1,4 @@
-//! Multi-gets: how many reads a statement of many keys makes.
+//! Multi-gets: the number of reads of a statement with many keys.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,7 +12,7 @@ use carnet_cql::{Executor, Grant, Parameters, Session};
 
 const KEYS: usize = 256;
 
-/// A clock on which each look takes a millisecond: every time slice is used up when it is looked at.
+/// A clock that advances by a millisecond per call: every time slice is used up at its check.
 #[derive(Default)]
 struct Steps(AtomicU64);
 
@@ -28,7 +28,7 @@ impl Clock for Steps {
 
 static TURNS: AtomicU64 = AtomicU64::new(0);
 
-/// A scan looks at its slice before each read, and after each sixteen rows that it returned.
+/// A scan checks its slice before each read, and after every sixteenth row that it returned.
 #[test]
 fn keys_of_single_rows_are_read_together() {
     let db = Db::builder().clock(Arc::new(Steps::default())).in_memory();
@@ -55,7 +55,8 @@ fn keys_of_single_rows_are_read_together() {
     let response = run(&format!("SELECT v FROM ks.t WHERE k IN ({})", keys.join(", ")), yields);
     let Response::Rows(rows) = response else { panic!("a query returns rows") };
     assert_eq!(rows.rows.len(), KEYS);
-    // One read, and a turn for each sixteen rows: 17 turns. One key at a time took more than 256.
+    // One read, and a turn for each sixteen rows: 17 turns. One key at a time would take more than
+    // 256.
     let turns = TURNS.load(Ordering::Relaxed);
     assert!((16..=20).contains(&turns), "{turns} turns for {KEYS} keys");
 }

@@ -1,4 +1,4 @@
-//! No text makes the parser or the splitter panic, and errors point into the text.
+//! No text makes the parser or the splitter panic, and errors have positions within the text.
 
 mod common;
 
@@ -6,7 +6,7 @@ use carnet::base::{Rng, SeededRng};
 use carnet_cql::{Limits, NESTING_MAX, ParseErrorKind, TERMS_MAX, parse, split};
 use common::{generate, with_seeds};
 
-/// Parses, and checks what holds for any text.
+/// Parses a text, and checks the invariants of every text.
 fn check(text: &str) {
     match parse(text, &Limits::default()) {
         Ok(parsed) => {
@@ -36,7 +36,7 @@ fn at(rng: &mut SeededRng, bound: usize) -> usize {
     usize::try_from(rng.below(bound as u64)).expect("it is below a usize")
 }
 
-/// Cuts, doubles, swaps or overwrites a part of the text.
+/// Cuts, duplicates, swaps or overwrites a part of the text.
 fn mutate(rng: &mut SeededRng, text: &str, other: &str) -> String {
     let cut = |rng: &mut SeededRng, text: &str| text.floor_char_boundary(at(rng, text.len() + 1));
     let (mut from, mut to) = (cut(rng, text), cut(rng, text));
@@ -105,7 +105,7 @@ fn random_characters() {
     });
 }
 
-/// Runs on half the stack that a thread usually has.
+/// Runs a test on half of a thread's usual stack.
 fn on_a_small_stack(test: fn()) {
     let thread = std::thread::Builder::new().stack_size(1 << 20);
     let running = thread.spawn(test).expect("a thread starts");
@@ -138,7 +138,7 @@ fn deep_nesting_is_refused_on_a_small_stack() {
 }
 
 #[test]
-fn the_deepest_nesting_that_is_allowed_works_on_a_small_stack() {
+fn maximum_nesting_works_on_a_small_stack() {
     on_a_small_stack(|| {
         let levels = NESTING_MAX - 1;
         let text =
@@ -166,7 +166,7 @@ fn long_chains_are_not_deep() {
 }
 
 #[test]
-fn more_markers_than_the_protocol_counts_are_refused() {
+fn too_many_markers_are_refused() {
     let with_markers = |count: usize| {
         let list = vec!["?"; count].join(",");
         parse(&format!("SELECT f({list}) FROM t"), &Limits::default())
@@ -177,7 +177,7 @@ fn more_markers_than_the_protocol_counts_are_refused() {
 }
 
 #[test]
-fn a_statement_longer_than_the_limit_is_refused_unread() {
+fn statement_over_the_limit_is_not_parsed() {
     let limits = Limits { statement_bytes_max: 20 };
     assert!(parse("SELECT a FROM tables", &limits).is_ok());
     let error = parse("SELECT a FROM tables;", &limits).unwrap_err();

@@ -57,7 +57,7 @@ impl Client {
         block_on(self.executor.execute(&self.session, prepared, &parameters))
     }
 
-    /// Reads all pages, running something between each two of them.
+    /// Reads all pages, and runs `between` after each page.
     fn pages(&self, text: &str, page_rows: usize, mut between: impl FnMut()) -> Vec<Rows> {
         let mut pages = Vec::new();
         let mut parameters = Parameters { page_rows: Some(page_rows), ..Parameters::default() };
@@ -99,7 +99,7 @@ fn ints(rows: &Rows, column: usize) -> Vec<i32> {
 const TABLE: &str = "CREATE TABLE t (k int, c int, s text STATIC, v text, PRIMARY KEY (k, c))";
 
 #[test]
-fn markers_have_the_names_and_types_of_what_they_stand_for() {
+fn markers_have_the_names_and_types_of_their_roles() {
     let client = Client::new(&[
         TABLE,
         "CREATE TABLE p (a text, b bigint, c int, v blob, PRIMARY KEY ((a, b), c))",
@@ -132,7 +132,7 @@ fn markers_have_the_names_and_types_of_what_they_stand_for() {
         described("SELECT c FROM p WHERE token(a, b) > ? AND token(a, b) <= token(?, ?)").0,
         ["partition key token bigint", "arg0(system.token) text", "arg1(system.token) bigint"]
     );
-    // The value of a function's argument is no partition key.
+    // The value of a function's argument is not a partition key.
     assert_eq!(described("SELECT c FROM p WHERE token(a, b) > token(?, ?)").1, Vec::<u16>::new());
     assert_eq!(
         described("SELECT (int)?, toTimestamp(?) FROM t WHERE k = ? PER PARTITION LIMIT ?").0,
@@ -229,7 +229,7 @@ fn named_values_find_their_markers() {
 }
 
 #[test]
-fn a_list_is_bound_to_one_marker() {
+fn list_is_bound_to_one_marker() {
     let client = Client::new(&[TABLE]);
     for c in 0..5 {
         client.run(&format!("INSERT INTO t (k, c) VALUES (1, {c})"));
@@ -240,9 +240,9 @@ fn a_list_is_bound_to_one_marker() {
     assert_eq!(ints(&rows(found.unwrap()), 0), [1, 3]);
 }
 
-/// A client encodes its values and decodes its rows by what it was told when it prepared.
+/// A client encodes its values and decodes its rows by the description of the prepared statement.
 #[test]
-fn a_statement_whose_table_changed_must_be_prepared_again() {
+fn changed_table_requires_a_new_prepare() {
     let client = Client::new(&["CREATE TABLE t (k int PRIMARY KEY, v bigint)"]);
     let must_prepare = |prepared: &Prepared, values: &Values| {
         let error = client.execute(prepared, values.clone()).unwrap_err();
@@ -262,7 +262,7 @@ fn a_statement_whose_table_changed_must_be_prepared_again() {
     let insert = client.prepare("INSERT INTO t (k, v) VALUES (?, ?)");
     client.execute(&insert, values.clone()).unwrap();
 
-    // Eight bytes are a double as well.
+    // Eight bytes are also a valid double.
     client.run("DROP TABLE t");
     let gone = client.execute(&insert, values.clone()).unwrap_err();
     assert_eq!(gone.kind(), &CqlErrorKind::Invalid);
@@ -276,9 +276,9 @@ fn a_statement_whose_table_changed_must_be_prepared_again() {
     assert_eq!(client.rows("SELECT k FROM t").rows.len(), 0);
 }
 
-/// "Prepare again" would be answered for ever: the snapshot has the table as it was.
+/// "Prepare again" would repeat for ever: the snapshot has the earlier schema of the table.
 #[test]
-fn a_page_of_a_table_as_it_was_is_not_asked_for_with_a_newer_statement() {
+fn pages_of_an_earlier_schema_refuse_newer_statements() {
     let client = Client::new(&["CREATE TABLE t (k int PRIMARY KEY, v int)"]);
     for k in 0..3 {
         client.run(&format!("INSERT INTO t (k, v) VALUES ({k}, 1)"));
@@ -299,7 +299,7 @@ fn a_page_of_a_table_as_it_was_is_not_asked_for_with_a_newer_statement() {
 }
 
 #[test]
-fn a_batch_mixes_text_and_prepared_statements() {
+fn batch_mixes_text_and_prepared_statements() {
     let client = Client::new(&[TABLE]);
     let prepared = client.prepare("INSERT INTO t (k, c, v) VALUES (?, ?, ?)");
     let values = Values::Positional(vec![int(1), int(1), text("p")]);
@@ -323,7 +323,7 @@ fn a_batch_mixes_text_and_prepared_statements() {
 }
 
 #[test]
-fn a_sequence_of_pages_reads_one_snapshot() {
+fn sequence_of_pages_reads_one_snapshot() {
     let client = Client::new(&[TABLE]);
     for c in 0..20 {
         client.run(&format!("INSERT INTO t (k, c, v, s) VALUES ({}, {c}, 'v', 's')", c % 3));
@@ -437,7 +437,7 @@ fn merged_partitions_are_not_paged() {
     let error = page(query, 100).unwrap_err();
     assert_eq!(error.kind(), &CqlErrorKind::Invalid);
     assert!(error.message().starts_with("Cannot page queries with both ORDER BY and a IN"));
-    // A LIMIT of one page at most needs no pages.
+    // A LIMIT of at most one page needs no paging.
     let limited = format!("{query} LIMIT 3");
     assert!(page(&limited, 2).is_err());
     let found = rows(page(&limited, 3).unwrap());
@@ -531,7 +531,7 @@ fn timestamps_are_refused_or_ignored() {
     for text in texts {
         ignoring.run(text);
     }
-    // The order of the statements decides, not that of their timestamps.
+    // The order of the statements decides, not their timestamps.
     let changed = ignoring.rows("SELECT v FROM t WHERE k = 1 AND c = 1");
     assert_eq!(changed.rows, [[Some(Value::Text("b".into()).serialize())]]);
     let delete = ignoring.prepare("DELETE FROM t USING TIMESTAMP ? WHERE k = ? AND c = ?");

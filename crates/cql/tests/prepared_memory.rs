@@ -1,4 +1,4 @@
-//! Prepared statements: their memory is bounded, and the estimate of it is not too low.
+//! Prepared statements: their memory is bounded, and its estimate is not too low.
 
 #![expect(clippy::unwrap_used, reason = "helpers outside of #[test] functions unwrap as well")]
 
@@ -15,7 +15,7 @@ static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
 const MIB: usize = 1 << 20;
 
-/// The allocator counts for the whole process: one test at a time.
+/// The allocator counts for the whole process: tests run one at a time.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -50,7 +50,7 @@ impl Client {
         block_on(self.executor.prepare(&self.session, text, None))
     }
 
-    /// Prepares a statement and executes it with nulls, which may fail: the plan is kept before.
+    /// Prepares a statement and executes it with nulls, which may fail: the plan is cached before.
     fn prepare_and_run(&self, text: &str) {
         let prepared = self.prepare(text).unwrap();
         let values = Values::Positional(vec![Bound::Null; prepared.markers.len()]);
@@ -71,7 +71,7 @@ fn bytes_of(region: &Region<'_, System>) -> usize {
     change.bytes_allocated.saturating_sub(change.bytes_deallocated)
 }
 
-/// A select of `bytes` bytes, of the cheapest kind: one long literal.
+/// Returns a select of `bytes` bytes with the cheapest content: one long literal.
 fn long(number: usize, bytes: usize) -> String {
     let text = format!("SELECT v FROM t WHERE k = {number} AND c = ? AND v = '' ALLOW FILTERING");
     let padding = "x".repeat(bytes - text.len());
@@ -106,7 +106,7 @@ fn statement_beyond_its_share_is_refused() {
     assert_eq!(error.kind(), &CqlErrorKind::Invalid);
     assert!(error.message().contains("send it without preparing it"), "{error}");
     assert_eq!(client.executor.prepared_size(), (0, 0));
-    // Neither tree nor plan was built, only the text.
+    // Neither tree nor plan was built; only the text was allocated.
     assert!(region.change().bytes_allocated < 4 * MIB);
     client.prepare(&batch(1_000)).unwrap();
 }
@@ -129,7 +129,7 @@ fn recently_executed_statement_survives() {
     client.execute(&again, &[1]);
 }
 
-/// Prepared and executed once, so that the plan is kept as well.
+/// Each statement is prepared and executed once, so that the plan is cached as well.
 #[test]
 fn estimate_covers_what_is_allocated() {
     let _alone = alone();
@@ -156,10 +156,10 @@ fn estimate_covers_what_is_allocated() {
     ] {
         let client = Client::new();
         client.executor.set_prepared_bytes_max(1 << 30);
-        // Caches of the schema are filled before.
+        // Fill the caches of the schema first.
         client.run("SELECT * FROM t WHERE k = 1 AND c = 1");
         client.run("SELECT * FROM wide WHERE k = 1");
-        // Several, so that what the database keeps for itself hardly counts.
+        // Several copies, so that the database's own allocations hardly count.
         let copies = if text.len() < 1_000 { 50 } else { 4 };
         let region = Region::new(ALLOCATOR);
         for copy in 0..copies {

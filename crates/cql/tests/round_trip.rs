@@ -1,4 +1,4 @@
-//! A syntax tree's text is read back as the same tree, with its bind markers in order.
+//! A syntax tree's text parses to the same tree, with its bind markers in order.
 
 mod common;
 
@@ -6,7 +6,7 @@ use carnet_cql::{Limits, PieceEnd, parse, split};
 use common::{generate, with_seeds};
 
 #[test]
-fn text_of_a_tree_is_read_back_as_the_tree() {
+fn text_of_a_tree_parses_to_the_tree() {
     with_seeds(30_000, |rng| {
         let statement = generate::statement(rng);
         let text = statement.to_string();
@@ -18,7 +18,7 @@ fn text_of_a_tree_is_read_back_as_the_tree() {
 }
 
 #[test]
-fn every_marker_has_one_site_in_its_place() {
+fn every_marker_has_one_role_in_order() {
     with_seeds(10_000, |rng| {
         let statement = generate::statement(rng);
         let parsed = parse(&statement.to_string(), &Limits::default()).unwrap();
@@ -33,7 +33,7 @@ fn every_marker_has_one_site_in_its_place() {
 }
 
 #[test]
-fn a_script_is_split_into_its_statements() {
+fn script_is_split_into_its_statements() {
     with_seeds(5_000, |rng| {
         let texts: Vec<String> = (0..3).map(|_| generate::statement(rng).to_string()).collect();
         let script = texts.join("; -- a comment;\n/* ; */ ");

@@ -1,9 +1,9 @@
-//! Golden statements, run one after the other: what each answers.
+//! Golden statements, run one after the other, with their results.
 //!
-//! A script is blocks with an empty line between them: perhaps comments, a statement, `----`, and
-//! what comes of it. Each script runs on the memory store and on the embedded one, flushing all
-//! the time, and must say the same on both. Rewrite the expected answers with
-//! `UPDATE_GOLDENFILES=1 cargo test -p carnet-cql --test statements`, and read the diff.
+//! A script consists of blocks separated by an empty line: optional comments, a statement, `----`,
+//! and its result. Each script runs on the memory store and on the embedded store with constant
+//! flushing; the results must be equal. Rewrite the expected results with `UPDATE_GOLDENFILES=1
+//! cargo test -p carnet-cql --test statements`, and read the diff.
 
 #[path = "common/blocks.rs"]
 mod blocks;
@@ -101,7 +101,7 @@ fn no_script_is_forgotten() {
 }
 
 #[test]
-fn a_select_that_bypasses_the_cache_leaves_it_as_it_was() {
+fn bypass_cache_leaves_the_cache_unchanged() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let db = Db::open(dir.path().join("db")).expect("an empty directory opens");
     let executor = executor(db.clone());

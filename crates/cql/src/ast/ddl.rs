@@ -1,4 +1,4 @@
-//! Keyspaces and tables.
+//! Statements about keyspaces and tables.
 
 use super::name::{Name, TableName};
 use super::select::Ordering;
@@ -8,7 +8,7 @@ use super::types::TypeName;
 /// `WITH option = value AND …`, in the order given, each name once.
 pub type Options = Vec<(Name, OptionValue)>;
 
-/// An option's value.
+/// Value of an option.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OptionValue {
     /// A constant; a bare word is a string.
@@ -17,122 +17,122 @@ pub enum OptionValue {
     Map(Vec<(Literal, Literal)>),
 }
 
-/// `CREATE KEYSPACE`.
+/// A `CREATE KEYSPACE` statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CreateKeyspace {
-    /// `IF NOT EXISTS`.
+    /// Whether it has `IF NOT EXISTS`.
     pub if_not_exists: bool,
-    /// Its name.
+    /// Name of the keyspace.
     pub name: Name,
-    /// Its options.
+    /// Options of the keyspace.
     pub options: Options,
 }
 
-/// `ALTER KEYSPACE`.
+/// An `ALTER KEYSPACE` statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AlterKeyspace {
-    /// `IF EXISTS`.
+    /// Whether it has `IF EXISTS`.
     pub if_exists: bool,
-    /// Its name.
+    /// Name of the keyspace.
     pub name: Name,
-    /// Its new options.
+    /// New options of the keyspace.
     pub options: Options,
 }
 
-/// `DROP KEYSPACE`.
+/// A `DROP KEYSPACE` statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DropKeyspace {
-    /// `IF EXISTS`.
+    /// Whether it has `IF EXISTS`.
     pub if_exists: bool,
-    /// Its name.
+    /// Name of the keyspace.
     pub name: Name,
 }
 
-/// `CREATE TABLE`.
+/// A `CREATE TABLE` statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CreateTable {
-    /// `IF NOT EXISTS`.
+    /// Whether it has `IF NOT EXISTS`.
     pub if_not_exists: bool,
-    /// Its name.
+    /// Name of the table.
     pub table: TableName,
-    /// Its columns, in the order given.
+    /// Columns, in the order of the text.
     pub columns: Vec<ColumnDefinition>,
-    /// Its key, wherever that was written.
+    /// Primary key, from a column or from a clause of its own.
     pub key: PrimaryKey,
-    /// `CLUSTERING ORDER BY`.
+    /// Columns of `CLUSTERING ORDER BY`.
     pub clustering_order: Vec<Ordering>,
-    /// Its other options.
+    /// Other options of the table.
     pub options: Options,
 }
 
 /// A column with its type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ColumnDefinition {
-    /// Its name.
+    /// Name of the column.
     pub name: Name,
-    /// Its type.
+    /// Type of the column.
     pub type_name: TypeName,
-    /// `STATIC`.
+    /// Whether it has `STATIC`.
     pub is_static: bool,
 }
 
 /// `PRIMARY KEY ((partition, …), clustering, …)`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PrimaryKey {
-    /// At least one column.
+    /// Columns of the partition key, at least one.
     pub partition: Vec<Name>,
-    /// Perhaps none.
+    /// Columns of the clustering key, possibly none.
     pub clustering: Vec<Name>,
 }
 
-/// `ALTER TABLE`.
+/// An `ALTER TABLE` statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AlterTable {
-    /// `IF EXISTS`.
+    /// Whether it has `IF EXISTS`.
     pub if_exists: bool,
-    /// Its name.
+    /// Name of the table.
     pub table: TableName,
-    /// What changes.
+    /// Change to the table.
     pub change: TableChange,
 }
 
-/// What `ALTER TABLE` changes.
+/// Change by an `ALTER TABLE`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TableChange {
-    /// `ADD`.
+    /// `ADD` of columns.
     Add {
-        /// `IF NOT EXISTS`.
+        /// Whether it has `IF NOT EXISTS`.
         if_not_exists: bool,
-        /// At least one.
+        /// New columns, at least one.
         columns: Vec<ColumnDefinition>,
     },
-    /// `DROP`.
+    /// `DROP` of columns.
     Drop {
-        /// `IF EXISTS`.
+        /// Whether it has `IF EXISTS`.
         if_exists: bool,
-        /// At least one.
+        /// Dropped columns, at least one.
         columns: Vec<Name>,
         /// `USING TIMESTAMP`, an integer.
         timestamp: Option<Literal>,
     },
     /// `RENAME old TO new AND …`.
     Rename {
-        /// `IF EXISTS`.
+        /// Whether it has `IF EXISTS`.
         if_exists: bool,
-        /// At least one pair of old and new.
+        /// Pairs of old and new names, at least one.
         columns: Vec<(Name, Name)>,
     },
     /// `ALTER column TYPE type`.
     Type(Name, TypeName),
-    /// `WITH`.
+    /// `WITH` and its options.
     Options(Options),
 }
 
-/// `DROP TABLE`.
+/// A `DROP TABLE` statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DropTable {
-    /// `IF EXISTS`.
+    /// Whether it has `IF EXISTS`.
     pub if_exists: bool,
-    /// Its name.
+    /// Name of the table.
     pub table: TableName,
 }

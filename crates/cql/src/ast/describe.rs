@@ -1,54 +1,54 @@
-//! `DESCRIBE`, which cqlsh sends to the server.
+//! `DESCRIBE` statements, which cqlsh sends to the server.
 
 use super::name::{Name, TableName};
 
-/// `DESCRIBE …`.
+/// A `DESCRIBE …` statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Describe {
-    /// What.
+    /// Object to describe.
     pub target: DescribeTarget,
-    /// `WITH INTERNALS`.
+    /// Whether it has `WITH INTERNALS`.
     pub internals: bool,
 }
 
-/// What is described.
+/// Object of a `DESCRIBE`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DescribeTarget {
-    /// `CLUSTER`.
+    /// `CLUSTER`: the cluster itself.
     Cluster,
-    /// `[FULL] SCHEMA`: all keyspaces' statements, with `FULL` the system's, too.
+    /// `[FULL] SCHEMA`: statements of all keyspaces, with `FULL` including the system keyspaces.
     Schema {
-        /// `FULL`.
+        /// Whether it has `FULL`.
         full: bool,
     },
     /// `KEYSPACES`: their names.
     Keyspaces,
-    /// `[ONLY] KEYSPACE [name]`: its statements, with `ONLY` without its tables'.
+    /// `[ONLY] KEYSPACE [name]`: its statements, with `ONLY` without those of its tables.
     Keyspace {
-        /// `ONLY`.
+        /// Whether it has `ONLY`.
         only: bool,
-        /// Without it, the one in use.
+        /// Name; by default the current keyspace.
         name: Option<Name>,
     },
     /// `TABLES`: their names.
     Tables,
-    /// `TABLE name`.
+    /// `TABLE name`: one table.
     Table(TableName),
-    /// `INDEX name`.
+    /// `INDEX name`: one index.
     Index(TableName),
     /// `MATERIALIZED VIEW name`.
     View(TableName),
     /// `TYPES`: their names.
     Types,
-    /// `TYPE name`.
+    /// `TYPE name`: one user-defined type.
     Type(TableName),
     /// `FUNCTIONS`: their names.
     Functions,
-    /// `FUNCTION name`.
+    /// `FUNCTION name`: one user-defined function.
     Function(TableName),
     /// `AGGREGATES`: their names.
     Aggregates,
-    /// `AGGREGATE name`.
+    /// `AGGREGATE name`: one user-defined aggregate.
     Aggregate(TableName),
     /// A bare name: a keyspace, else a table, else an index.
     Any(TableName),

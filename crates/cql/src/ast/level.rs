@@ -1,9 +1,9 @@
-//! Service levels.
+//! Statements about service levels.
 
 use super::name::Name;
 use super::term::Literal;
 
-/// Options behind `WITH`, in the order given, each once; `null` resets one.
+/// Options after `WITH`, in the order of the text, each once; `null` resets one.
 pub type LevelOptions = Vec<(Name, Literal)>;
 
 /// A statement about service levels.
@@ -11,37 +11,37 @@ pub type LevelOptions = Vec<(Name, Literal)>;
 pub enum LevelStatement {
     /// `CREATE SERVICE LEVEL`.
     Create {
-        /// `IF NOT EXISTS`.
+        /// Whether it has `IF NOT EXISTS`.
         if_not_exists: bool,
-        /// The level.
+        /// Name of the level.
         name: Name,
-        /// `WITH …`.
+        /// Options after `WITH`.
         options: LevelOptions,
     },
     /// `ALTER SERVICE LEVEL`.
     Alter {
-        /// The level.
+        /// Name of the level.
         name: Name,
-        /// `WITH …`, at least one.
+        /// Options after `WITH`, at least one.
         options: LevelOptions,
     },
     /// `DROP SERVICE LEVEL`.
     Drop {
-        /// `IF EXISTS`.
+        /// Whether it has `IF EXISTS`.
         if_exists: bool,
-        /// The level.
+        /// Name of the level.
         name: Name,
     },
     /// `ATTACH SERVICE LEVEL … TO …`.
     Attach {
-        /// The level.
+        /// Name of the level.
         name: Name,
-        /// The user.
+        /// Name of the user.
         user: Name,
     },
     /// `DETACH SERVICE LEVEL FROM …`.
     Detach {
-        /// The user.
+        /// Name of the user.
         user: Name,
     },
     /// `LIST SERVICE LEVEL name` or `LIST ALL SERVICE LEVELS`.

@@ -1,8 +1,8 @@
-//! What each bind marker stands for.
+//! Roles of bind markers.
 //!
-//! A driver asks, when it prepares a statement, for the type of every marker. The tree alone knows
-//! the role ("compared with column `id` of table `accounts`"); the executor, which knows the
-//! tables, makes a type of it.
+//! When a driver prepares a statement, the server returns the type of every marker. The syntax tree
+//! determines a marker's role ("compared with column `id` of table `accounts`"); the executor,
+//! which knows the tables, derives the type.
 
 use super::name::{Name, TableName};
 use super::relation::{InValues, Relation};
@@ -13,18 +13,18 @@ use super::transaction::{Body, Condition, Transaction, TransactionResult};
 use super::types::TypeName;
 use super::write::{Assignment, Attribute, Delete, Guard, Insert, Update, Using, Write};
 
-/// A bind marker and what it stands for.
+/// A bind marker and its role.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BindSite<'a> {
-    /// The marker.
+    /// The marker itself.
     pub marker: &'a BindMarker,
-    /// The table of the statement it is in; none in a transaction's own condition.
+    /// Table of the enclosing statement; `None` in a transaction's own condition.
     pub table: Option<&'a TableName>,
-    /// What it stands for.
+    /// Role of the marker.
     pub role: BindRole<'a>,
 }
 
-/// What a bind marker stands for.
+/// Role of a bind marker.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum BindRole<'a> {
     /// A value of the column.
@@ -43,13 +43,13 @@ pub enum BindRole<'a> {
     Element(&'a Name),
     /// A field of the column, of a user-defined type.
     Field(&'a Name, &'a Name),
-    /// A value that a transaction compares with what it read.
+    /// A value that a transaction compares with a `LET`'s.
     Reference(&'a Reference),
     /// A list of such values.
     ReferenceList(&'a Reference),
     /// The argument of a function, counted from 0.
     Argument(&'a FunctionName, usize),
-    /// Whatever the type hint in front of it says.
+    /// A value of the type hint in front of it.
     Hint(&'a TypeName),
     /// A number of rows, an int.
     Limit,
@@ -57,11 +57,11 @@ pub enum BindRole<'a> {
     Timestamp,
     /// Seconds, an int.
     Ttl,
-    /// A wall time.
+    /// A wall-clock time.
     AsOf,
-    /// A duration.
+    /// A duration for a timeout.
     Timeout,
-    /// Nothing near it has a type: it needs a hint.
+    /// No type can be inferred: it needs a hint.
     Unknown,
 }
 

@@ -1,8 +1,7 @@
-//! The syntax tree: what a statement says, before any name in it is resolved.
+//! The syntax tree of a statement, before its names are resolved.
 //!
-//! Names are folded to lower case unless they were quoted. Positions point into the text and do
-//! not take part in comparisons. `Display` of every node is CQL that is read back as an equal
-//! node.
+//! Names are folded to lower case unless they were quoted. Positions point into the text and do not
+//! take part in comparisons. `Display` of every node writes CQL that parses to an equal node.
 
 mod ddl;
 mod describe;

@@ -1,4 +1,4 @@
-//! Names.
+//! Names of keyspaces, tables, columns and other objects.
 
 use crate::position::Position;
 
@@ -7,12 +7,12 @@ use crate::position::Position;
 pub struct Name {
     /// The name, in lower case unless it was quoted.
     pub text: String,
-    /// Where it was read.
+    /// Position in the text.
     pub at: Position,
 }
 
 impl Name {
-    /// Makes a name that was not read from a text.
+    /// Creates a name that was not read from a text.
     #[must_use]
     pub fn new(text: impl Into<String>) -> Self {
         Self { text: text.into(), at: Position::default() }
@@ -25,11 +25,11 @@ impl Name {
     }
 }
 
-/// A name of a table, user-defined type or index, with its keyspace where that is given.
+/// Name of a table, user-defined type or index, with its keyspace if that is given.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableName {
-    /// The keyspace; without it, the one in use.
+    /// Keyspace; by default the current one.
     pub keyspace: Option<Name>,
-    /// The name in the keyspace.
+    /// Name within the keyspace.
     pub table: Name,
 }

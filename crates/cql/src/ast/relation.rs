@@ -1,32 +1,32 @@
-//! Relations: what `WHERE` and `IF` of a single statement ask of a row.
+//! Relations: conditions on a row in `WHERE`, and in the `IF` of a single statement.
 
 use super::name::Name;
 use super::term::{BindMarker, Term};
 
-/// One of the conditions that `AND` joins.
+/// One of the conditions joined by `AND`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Relation {
     /// `column op value`.
     Compare {
-        /// The column.
+        /// Name of the column.
         column: Name,
-        /// How.
+        /// Operator of the comparison.
         op: CompareOp,
-        /// With what.
+        /// Value to compare with.
         value: Term,
     },
     /// `column IN …`.
     In {
-        /// The column.
+        /// Name of the column.
         column: Name,
-        /// The values.
+        /// Values of the list.
         values: InValues,
     },
     /// `(column, …) op (value, …)` or `op ?`.
     CompareTuple {
         /// The columns, at least one.
         columns: Vec<Name>,
-        /// How.
+        /// Operator of the comparison.
         op: CompareOp,
         /// A [`Term::Tuple`] or a [`Term::Marker`].
         value: Term,
@@ -42,70 +42,70 @@ pub enum Relation {
     Token {
         /// The columns, at least one.
         columns: Vec<Name>,
-        /// How.
+        /// Operator of the comparison.
         op: CompareOp,
-        /// With what.
+        /// Value to compare with.
         value: Term,
     },
     /// `column IS NOT NULL`.
     IsNotNull(Name),
     /// `column CONTAINS [KEY] value`.
     Contains {
-        /// The column, a collection.
+        /// Name of the column, a collection.
         column: Name,
-        /// Whether a map's keys are meant.
+        /// Whether it searches a map's keys.
         key: bool,
-        /// The element.
+        /// Element to search.
         value: Term,
     },
     /// `column LIKE pattern`.
     Like {
-        /// The column.
+        /// Name of the column.
         column: Name,
-        /// The pattern.
+        /// Pattern to match.
         pattern: Term,
     },
     /// `column[element] op value`.
     Element {
-        /// The column, a collection.
+        /// Name of the column, a collection.
         column: Name,
-        /// Which element.
+        /// Key or index of the element.
         element: Term,
-        /// How.
+        /// Operator of the comparison.
         op: CompareOp,
-        /// With what.
+        /// Value to compare with.
         value: Term,
     },
 }
 
-/// What stands behind `IN`.
+/// Values after `IN`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum InValues {
-    /// `(value, …)`, perhaps empty.
+    /// `(value, …)`, possibly empty.
     List(Vec<Term>),
     /// `IN ?`: one marker for the whole list.
     Marker(BindMarker),
 }
 
-/// A comparison.
+/// Comparison operator of a relation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CompareOp {
-    /// `=`
+    /// The operator `=`.
     Equal,
-    /// `!=`
+    /// The operator `!=`.
     NotEqual,
-    /// `<`
+    /// The operator `<`.
     Less,
-    /// `<=`
+    /// The operator `<=`.
     LessOrEqual,
-    /// `>`
+    /// The operator `>`.
     Greater,
-    /// `>=`
+    /// The operator `>=`.
     GreaterOrEqual,
 }
 
 impl CompareOp {
-    /// Returns the operator's sign.
+    /// Returns the operator's symbol.
     #[must_use]
     pub const fn symbol(self) -> &'static str {
         match self {
@@ -120,7 +120,7 @@ impl CompareOp {
 }
 
 impl Relation {
-    /// Returns the columns that it asks about.
+    /// Returns the columns of the relation.
     #[must_use]
     pub fn columns(&self) -> &[Name] {
         match self {

@@ -1,4 +1,4 @@
-//! `SELECT`.
+//! `SELECT` statements.
 
 use super::name::{Name, TableName};
 use super::relation::Relation;
@@ -7,27 +7,27 @@ use super::term::Term;
 /// `SELECT … FROM …`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Select {
-    /// Whether partition keys are asked for once each.
+    /// Whether it has `DISTINCT`: each partition key once.
     pub distinct: bool,
-    /// What of the rows.
+    /// Columns of the result.
     pub selection: Selection,
-    /// The table.
+    /// Name of the table.
     pub from: TableName,
-    /// Which rows; all that are given must hold.
+    /// Conditions, which must all hold.
     pub filter: Vec<Relation>,
     /// Columns to group by.
     pub group_by: Vec<Term>,
-    /// The order asked for.
+    /// Columns of `ORDER BY`.
     pub order_by: Vec<Ordering>,
-    /// How many rows of each partition: an integer or a marker.
+    /// Maximum number of rows per partition: an integer or a marker.
     pub per_partition_limit: Option<Term>,
-    /// How many rows: an integer or a marker.
+    /// Maximum number of rows: an integer or a marker.
     pub limit: Option<Term>,
-    /// `ALLOW FILTERING`.
+    /// Whether it has `ALLOW FILTERING`.
     pub allow_filtering: bool,
-    /// `BYPASS CACHE`.
+    /// Whether it has `BYPASS CACHE`.
     pub bypass_cache: bool,
-    /// `AS OF`: a timestamp of Carnet's or a wall time.
+    /// `AS OF`: a Carnet timestamp or a wall-clock time.
     pub as_of: Option<Term>,
     /// `USING TIMEOUT`: a duration or a marker.
     pub timeout: Option<Term>,
@@ -35,10 +35,10 @@ pub struct Select {
     pub level: Option<Name>,
 }
 
-/// What of the rows is selected.
+/// Selected columns of the rows.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Selection {
-    /// `*`.
+    /// `*`: all columns.
     All,
     /// At least one item.
     Items(Vec<SelectItem>),
@@ -47,17 +47,17 @@ pub enum Selection {
 /// One selected column.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SelectItem {
-    /// What is selected.
+    /// Term that is selected.
     pub term: Term,
-    /// `AS` what.
+    /// Name after `AS`.
     pub alias: Option<Name>,
 }
 
 /// A column and a direction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ordering {
-    /// The column.
+    /// Name of the column.
     pub column: Name,
-    /// Whether the largest comes first.
+    /// Whether the largest value comes first.
     pub descending: bool,
 }

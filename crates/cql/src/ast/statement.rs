@@ -1,4 +1,4 @@
-//! A whole statement.
+//! A complete statement.
 
 use super::ddl::{AlterKeyspace, AlterTable, CreateKeyspace, CreateTable, DropKeyspace, DropTable};
 use super::describe::Describe;
@@ -8,14 +8,14 @@ use super::select::Select;
 use super::transaction::Transaction;
 use super::write::{Using, Write};
 
-/// What a client asks for.
+/// Statement of a client.
 #[derive(Clone, Debug, PartialEq)]
 #[expect(
     clippy::large_enum_variant,
     reason = "the most frequent one is; statements are not kept in lists"
 )]
 pub enum Statement {
-    /// `SELECT`.
+    /// A `SELECT` statement.
     Select(Select),
     /// `INSERT`, `UPDATE` or `DELETE`.
     Write(Write),
@@ -23,29 +23,29 @@ pub enum Statement {
     Batch(Batch),
     /// `BEGIN TRANSACTION … COMMIT TRANSACTION`.
     Transaction(Transaction),
-    /// `USE keyspace`.
+    /// A `USE keyspace` statement.
     Use(Name),
-    /// `CREATE KEYSPACE`.
+    /// A `CREATE KEYSPACE` statement.
     CreateKeyspace(CreateKeyspace),
-    /// `ALTER KEYSPACE`.
+    /// An `ALTER KEYSPACE` statement.
     AlterKeyspace(AlterKeyspace),
-    /// `DROP KEYSPACE`.
+    /// A `DROP KEYSPACE` statement.
     DropKeyspace(DropKeyspace),
-    /// `CREATE TABLE`.
+    /// A `CREATE TABLE` statement.
     CreateTable(CreateTable),
-    /// `ALTER TABLE`.
+    /// An `ALTER TABLE` statement.
     AlterTable(AlterTable),
-    /// `DROP TABLE`.
+    /// A `DROP TABLE` statement.
     DropTable(DropTable),
     /// `TRUNCATE [TABLE] table`.
     Truncate(TableName),
-    /// `DESCRIBE`.
+    /// A `DESCRIBE` statement.
     Describe(Describe),
     /// A statement about service levels.
     Level(LevelStatement),
     /// The statement `SHOW BOTTLENECK`.
     ShowBottleneck,
-    /// A statement of CQL that is not built yet.
+    /// A CQL statement that is not supported yet.
     Unsupported(Unsupported),
 }
 
@@ -76,18 +76,18 @@ impl Statement {
     }
 }
 
-/// `BEGIN BATCH … APPLY BATCH`.
+/// A `BEGIN BATCH … APPLY BATCH` statement.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Batch {
-    /// Which kind.
+    /// Kind of the batch.
     pub kind: BatchKind,
-    /// `USING TIMESTAMP`.
+    /// Attributes after `USING`, such as `TIMESTAMP`.
     pub using: Using,
-    /// Its statements, perhaps none.
+    /// Statements of the batch, possibly none.
     pub writes: Vec<Write>,
 }
 
-/// Which kind of batch. In Carnet every batch is one transaction, whatever its kind.
+/// Kind of a batch. In Carnet every batch is one transaction, whatever its kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BatchKind {
     /// `BEGIN BATCH` or `BEGIN LOGGED BATCH`.
@@ -98,11 +98,11 @@ pub enum BatchKind {
     Counter,
 }
 
-/// A statement that is recognised by its first words, and not read further.
+/// A statement that is recognized by its first words, and not parsed further.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unsupported {
-    /// What it is, as `CREATE INDEX`: the words for "not supported yet: …".
+    /// Name of the statement, such as `CREATE INDEX`, for "not supported yet: …".
     pub what: String,
-    /// Its whole text.
+    /// Text of the whole statement.
     pub text: String,
 }

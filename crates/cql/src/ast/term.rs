@@ -1,43 +1,44 @@
-//! Terms: whatever stands for a value.
+//! Terms: expressions that have a value.
 //!
-//! Selected columns, assigned values and the sides of comparisons are all terms. Which kinds may
-//! stand where is the parser's (a name is no value in `WHERE a = b`) and the executor's business.
+//! Selected columns, assigned values and the sides of comparisons are all terms. The parser and the
+//! executor decide which kinds are allowed where: a bare name in `WHERE a = b`, for example, is no
+//! value.
 
 use super::name::Name;
 use super::types::TypeName;
 use crate::base::Uuid;
 use crate::position::Position;
 
-/// Whatever stands for a value.
+/// Expression that has a value.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Term {
-    /// A constant.
+    /// A constant value.
     Literal(Literal),
     /// `?` or `:name`.
     Marker(BindMarker),
-    /// A column, or in a transaction what a `LET` read.
+    /// A column, or in a transaction a value that a `LET` read.
     Reference(Reference),
-    /// `name(…)`.
+    /// `name(…)`: a function call.
     Call(FunctionCall),
     /// `CAST(term AS type)`.
     Cast(Box<Term>, TypeName),
-    /// `(type) term`.
+    /// `(type) term`: a type hint.
     Hint(TypeName, Box<Term>),
-    /// `-term`, where the term is no number.
+    /// `-term`, if the term is not a number.
     Negate(Box<Term>),
     /// A chain of sums or of products, evaluated from the left.
     ///
-    /// A chain is flat, so that no number of operators makes a tree deep; it holds operators of
-    /// one precedence only.
+    /// A chain is flat, so that a large number of operators does not make the tree deep. All its
+    /// operators have one precedence.
     Arithmetic {
         /// The first operand.
         first: Box<Term>,
-        /// Each operator with the operand behind it; at least one.
+        /// Operators, each with the operand after it; at least one.
         rest: Vec<(ArithmeticOp, Term)>,
     },
-    /// `[…]`.
+    /// `[…]`: a list.
     List(Vec<Term>),
-    /// `{…}`; `{}` is this, too, whatever it will be used for.
+    /// `{…}`: a set. `{}` is parsed as a set, too, whatever its use.
     Set(Vec<Term>),
     /// `{key: value, …}`, not empty.
     Map(Vec<(Term, Term)>),
@@ -47,100 +48,100 @@ pub enum Term {
     Tuple(Vec<Term>),
 }
 
-/// A constant, in the form it was written: its type comes from where it is used.
+/// A constant, in its written form: its type follows from its use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Literal {
-    /// `null`.
+    /// The constant `null`.
     Null,
     /// `true` or `false`.
     Boolean(bool),
-    /// Digits, with `-` in front where negative.
+    /// Digits, with a leading `-` if negative.
     Integer(String),
     /// A number with a fraction or an exponent, or `NaN`, `Infinity`, `-Infinity`.
     Float(String),
     /// A string, without quotes.
     String(String),
-    /// Bytes.
+    /// Bytes of a blob.
     Blob(Vec<u8>),
-    /// A UUID.
+    /// A UUID constant.
     Uuid(Uuid),
-    /// A duration, as `1h30m` or `P1Y`, with `-` in front where negative.
+    /// A duration such as `1h30m` or `P1Y`, with a leading `-` if negative.
     Duration(String),
 }
 
 /// `?` or `:name`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BindMarker {
-    /// Counts the markers of the statement in the order of its text, from 0.
+    /// Index of the marker in the order of the text, from 0.
     pub index: u16,
-    /// The name, which several markers may share.
+    /// Name, which several markers may share.
     pub name: Option<String>,
-    /// Where it was read.
+    /// Position in the text.
     pub at: Position,
 }
 
 /// `name` or `name.field`.
 ///
-/// Outside transactions the name is a column and the field a user-defined type's. Inside, the name
-/// may also be a `LET`'s, and the field a column that it read.
+/// Outside of transactions the name is a column and the field one of a user-defined type. Inside,
+/// the name may also be a `LET`'s, and the field a column that it read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reference {
-    /// A column, or a `LET`'s name.
+    /// Column, or name of a `LET`.
     pub name: Name,
-    /// What of it.
+    /// Field of the value, if one is selected.
     pub field: Option<Name>,
 }
 
-/// `name(…)`.
+/// `name(…)`: a function call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FunctionCall {
-    /// Which function.
+    /// Name of the function.
     pub function: FunctionName,
-    /// Its arguments.
+    /// Arguments of the call.
     pub arguments: Arguments,
 }
 
-/// A function's name, with its keyspace where that is given.
+/// Name of a function, with its keyspace if that is given.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FunctionName {
-    /// The keyspace of a user-defined function.
+    /// Keyspace of a user-defined function.
     pub keyspace: Option<Name>,
-    /// The name.
+    /// Name of the function.
     pub name: Name,
 }
 
-/// What stands between a function's parentheses.
+/// Arguments of a function call.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Arguments {
     /// `*`, as in `count(*)`.
     Star,
-    /// Terms.
+    /// Terms between the parentheses.
     Terms(Vec<Term>),
 }
 
 /// An operator between numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ArithmeticOp {
-    /// `+`
+    /// The operator `+`.
     Add,
-    /// `-`
+    /// The operator `-`.
     Subtract,
-    /// `*`
+    /// The operator `*`.
     Multiply,
-    /// `/`
+    /// The operator `/`.
     Divide,
-    /// `%`
+    /// The operator `%`.
     Remainder,
 }
 
 impl ArithmeticOp {
-    /// Tells a sum's operators from a product's, which bind closer.
+    /// Returns `true` for `+` and `-`; the other operators bind closer.
     #[must_use]
     pub const fn is_sum(self) -> bool {
         matches!(self, Self::Add | Self::Subtract)
     }
 
-    /// Returns the operator's sign.
+    /// Returns the operator's symbol.
     #[must_use]
     pub const fn symbol(self) -> &'static str {
         match self {
@@ -160,7 +161,7 @@ impl Term {
         Self::Literal(Literal::Null)
     }
 
-    /// Returns the terms right below this one, in the order of the text.
+    /// Returns the direct subterms, in the order of the text.
     #[must_use]
     pub fn children(&self) -> Vec<&Self> {
         match self {

@@ -1,4 +1,4 @@
-//! `BEGIN TRANSACTION … COMMIT TRANSACTION`, in Accord's spelling and with extensions of it.
+//! `BEGIN TRANSACTION … COMMIT TRANSACTION`, in Accord's syntax with extensions.
 
 use super::name::Name;
 use super::relation::{CompareOp, InValues};
@@ -6,47 +6,47 @@ use super::select::{Select, SelectItem};
 use super::term::Term;
 use super::write::{Assignment, Write};
 
-/// Several statements that happen at one moment.
+/// Several statements that run as one transaction.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Transaction {
-    /// What is read first, each under a name of its own.
+    /// Reads that come first, each with a name.
     pub lets: Vec<Let>,
-    /// What the client gets; without it, whether the writes were applied.
+    /// Result for the client; if `None`, whether the writes were applied.
     pub result: Option<TransactionResult>,
-    /// What is written.
+    /// Writes of the transaction.
     pub body: Body,
 }
 
 /// `LET name = (SELECT …)`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Let {
-    /// The name.
+    /// Name of the read.
     pub name: Name,
-    /// What it stands for.
+    /// Query of the read.
     pub select: Select,
 }
 
-/// What a transaction returns: values from before its writes.
+/// Result of a transaction: values from before its writes.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TransactionResult {
     /// `SELECT … FROM …`.
     Select(Box<Select>),
-    /// `SELECT name.column, …`: of what `LET` read. At least one.
+    /// `SELECT name.column, …`: columns that `LET`s read. At least one.
     Items(Vec<SelectItem>),
 }
 
-/// What a transaction writes.
+/// Writes of a transaction.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Body {
-    /// Writes without a condition, perhaps none.
+    /// Writes without a condition, possibly none.
     Plain(Vec<Write>),
     /// `IF … THEN … [ELSE …] END IF`.
     If {
-        /// The condition.
+        /// Condition of the writes.
         condition: Box<Condition>,
-        /// What is written if it holds.
+        /// Writes if the condition holds.
         then: Vec<Write>,
-        /// What is written if not.
+        /// Writes if it does not hold.
         otherwise: Option<Vec<Write>>,
     },
 }
@@ -64,25 +64,25 @@ pub enum Condition {
     In(Term, InValues),
     /// `term IS NULL` or `term IS NOT NULL`.
     IsNull {
-        /// What: a `LET`'s name (there is no such row) or a column of it.
+        /// A `LET`'s name (`IS NULL` if it found no row) or a column of it.
         term: Term,
-        /// `NOT`.
+        /// Whether it has `NOT`.
         negated: bool,
     },
 }
 
-/// Something that Carnet reads and Accord, as documented, does not.
+/// Syntax that Carnet supports and that Accord does not, according to its documentation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Extension {
     /// `OR` in the condition.
     Or,
     /// `IN` in the condition.
     In,
-    /// `ELSE`.
+    /// An `ELSE` branch.
     Else,
     /// A comparison of two references.
     ReferenceToReference,
-    /// A calculation in the condition, as `a.balance + b.balance > 0`.
+    /// Arithmetic in the condition, such as `a.balance + b.balance > 0`.
     ConditionArithmetic,
     /// A reference to a `LET` in `VALUES`, `SET` or `WHERE`.
     ReferenceAsValue,
@@ -115,13 +115,13 @@ impl Transaction {
         first.iter().chain(second)
     }
 
-    /// Finds what a name stands for.
+    /// Returns the `LET` with a name.
     #[must_use]
     pub fn find_let(&self, name: &str) -> Option<&Let> {
         self.lets.iter().find(|found| found.name.text == name)
     }
 
-    /// Returns the extensions of Accord that it uses, each once, in their order.
+    /// Returns the extensions of Accord that it uses, each once, in declaration order.
     #[must_use]
     pub fn extensions(&self) -> Vec<Extension> {
         let mut found = Vec::new();
@@ -144,8 +144,8 @@ impl Transaction {
         found
     }
 
-    /// Tells whether a term depends on what a `LET` read. A name alone is a column of the table
-    /// that is written, even where a `LET` has the same name.
+    /// Returns `true` if a term depends on a value that a `LET` read. A bare name is a column of
+    /// the written table, even if a `LET` has the same name.
     fn reads_let(&self, term: &Term) -> bool {
         match term {
             Term::Reference(reference) => {
@@ -184,7 +184,7 @@ impl Condition {
     }
 }
 
-/// Returns the terms that a write takes its values from.
+/// Returns the terms whose values a write uses.
 fn write_values(write: &Write) -> Vec<&Term> {
     let (mut terms, filter) = match write {
         Write::Insert(insert) => (insert.values.iter().collect(), &[][..]),

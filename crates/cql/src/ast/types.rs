@@ -3,27 +3,27 @@
 use super::name::TableName;
 use crate::base::DataType;
 
-/// A type as it is written. Carnet stores only the native ones yet; the others are read so that
-/// the refusal can name them.
+/// A type as written. Carnet stores only the native ones yet; the others are parsed so that the
+/// refusal can name them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TypeName {
-    /// A scalar.
+    /// A scalar type.
     Native(DataType),
-    /// `counter`.
+    /// The type `counter`.
     Counter,
-    /// `duration`.
+    /// The type `duration`.
     Duration,
-    /// `frozen<…>`.
+    /// `frozen<…>`: a frozen type.
     Frozen(Box<TypeName>),
-    /// `list<…>`.
+    /// `list<…>`: a list.
     List(Box<TypeName>),
-    /// `set<…>`.
+    /// `set<…>`: a set.
     Set(Box<TypeName>),
-    /// `map<…, …>`.
+    /// `map<…, …>`: a map.
     Map(Box<TypeName>, Box<TypeName>),
     /// `tuple<…>`, of at least one type.
     Tuple(Vec<TypeName>),
-    /// `vector<…, dimensions>`.
+    /// `vector<…, dimensions>`: a vector.
     Vector(Box<TypeName>, u32),
     /// A user-defined type.
     UserDefined(TableName),
@@ -32,7 +32,7 @@ pub enum TypeName {
 }
 
 impl TypeName {
-    /// Returns the scalar type that it names, or nothing where Carnet has no such type.
+    /// Returns the scalar type of this name, or `None` if Carnet does not support the type.
     #[must_use]
     pub const fn data_type(&self) -> Option<DataType> {
         match self {

@@ -7,11 +7,11 @@ use super::term::Term;
 /// A statement that changes rows.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Write {
-    /// `INSERT`.
+    /// An `INSERT` statement.
     Insert(Insert),
-    /// `UPDATE`.
+    /// An `UPDATE` statement.
     Update(Update),
-    /// `DELETE`.
+    /// A `DELETE` statement.
     Delete(Delete),
 }
 
@@ -36,7 +36,7 @@ impl Write {
         }
     }
 
-    /// Tells whether it has an `IF`.
+    /// Returns `true` if it has an `IF`.
     #[must_use]
     pub const fn is_conditional(&self) -> bool {
         match self {
@@ -50,52 +50,52 @@ impl Write {
 /// `INSERT INTO table (column, …) VALUES (value, …)`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Insert {
-    /// The table.
+    /// Name of the table.
     pub table: TableName,
-    /// The columns, at least one.
+    /// Columns to set, at least one.
     pub columns: Vec<Name>,
-    /// As many values.
+    /// Values, one for each column.
     pub values: Vec<Term>,
-    /// `IF NOT EXISTS`.
+    /// Whether it has `IF NOT EXISTS`.
     pub if_not_exists: bool,
-    /// `USING …`.
+    /// Attributes after `USING`.
     pub using: Using,
 }
 
 /// `UPDATE table SET … WHERE …`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Update {
-    /// The table.
+    /// Name of the table.
     pub table: TableName,
-    /// `USING …`.
+    /// Attributes after `USING`.
     pub using: Using,
-    /// At least one.
+    /// Assignments, at least one.
     pub assignments: Vec<Assignment>,
-    /// Which rows; all must hold.
+    /// Conditions on the rows, which must all hold.
     pub filter: Vec<Relation>,
-    /// `IF …`.
+    /// Condition after `IF`.
     pub guard: Guard,
 }
 
 /// `DELETE … FROM table WHERE …`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Delete {
-    /// Which columns; without any, whole rows.
+    /// Columns to delete; if empty, whole rows.
     pub columns: Vec<Name>,
-    /// The table.
+    /// Name of the table.
     pub table: TableName,
-    /// `USING …`.
+    /// Attributes after `USING`.
     pub using: Using,
-    /// Which rows; all must hold.
+    /// Conditions on the rows, which must all hold.
     pub filter: Vec<Relation>,
-    /// `IF …`.
+    /// Condition after `IF`.
     pub guard: Guard,
 }
 
-/// What `UPDATE` sets.
+/// Assignment of an `UPDATE`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Assignment {
-    /// `column = term`; `column += term` is `column = column + term`.
+    /// `column = term`; `column += term` is parsed as `column = column + term`.
     Column(Name, Term),
     /// `column[element] = term`.
     Element(Name, Term, Term),
@@ -106,36 +106,36 @@ pub enum Assignment {
 /// The `IF` of one statement.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Guard {
-    /// No `IF`.
+    /// No `IF` clause.
     Always,
-    /// `IF EXISTS`.
+    /// `IF EXISTS`: the row exists.
     Exists,
     /// `IF column = …`, at least one; all must hold.
     Columns(Vec<Relation>),
 }
 
-/// `USING … AND …`, in the order given (bind markers count by it), each attribute once.
+/// `USING … AND …`, in the order of the text, which numbers the bind markers; each attribute once.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Using {
-    /// `SERVICE LEVEL`.
+    /// Level after `SERVICE LEVEL`.
     pub level: Option<Name>,
-    /// What is given: an integer, a duration (for the time-out) or a marker.
+    /// Attributes with their values: an integer, a duration (for the timeout) or a marker.
     pub attributes: Vec<(Attribute, Term)>,
 }
 
-/// What `USING` sets.
+/// Attribute that `USING` sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Attribute {
     /// `TIMESTAMP`, microseconds since 1970.
     Timestamp,
-    /// `TTL`, seconds.
+    /// `TTL`, in seconds.
     Ttl,
-    /// `TIMEOUT`, a duration.
+    /// `TIMEOUT`, as a duration.
     Timeout,
 }
 
 impl Attribute {
-    /// Every attribute.
+    /// All attributes, in declaration order.
     pub const ALL: [Self; 3] = [Self::Timestamp, Self::Ttl, Self::Timeout];
 
     /// Returns its keyword.
@@ -150,19 +150,19 @@ impl Attribute {
 }
 
 impl Using {
-    /// Tells whether nothing is given.
+    /// Returns `true` if it has no attributes and no level.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.attributes.is_empty() && self.level.is_none()
     }
 
-    /// Returns `true` if it says how long the statement may take, or by which level it runs.
+    /// Returns `true` if it sets a timeout or a service level.
     #[must_use]
     pub fn limits(&self) -> bool {
         self.level.is_some() || self.get(Attribute::Timeout).is_some()
     }
 
-    /// Returns what an attribute is set to.
+    /// Returns the value of an attribute.
     #[must_use]
     pub fn get(&self, attribute: Attribute) -> Option<&Term> {
         self.attributes.iter().find(|(given, _)| *given == attribute).map(|(_, term)| term)

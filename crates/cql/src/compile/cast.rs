@@ -2,11 +2,11 @@
 //!
 //! | from | to | how |
 //! | --- | --- | --- |
-//! | a number | an integer | a fraction is cut off; the low bits remain of a larger integer; a larger `float` or `double` becomes the largest `int` or `bigint` |
+//! | a number | an integer | a fraction is truncated; a larger integer keeps its low bits; a larger `float` or `double` becomes the largest `int` or `bigint` |
 //! | a number | `varint` | through `bigint`, except from `varint` |
 //! | a number | `float`, `double`, `decimal` | the nearest number |
-//! | any type but `text` and `blob` | `text`, `ascii` | as Java writes it |
-//! | `timeuuid`, `timestamp`, `date` | `timestamp`, `date` | the time that it stands for |
+//! | any type but `text` and `blob` | `text`, `ascii` | in Java's format |
+//! | `timeuuid`, `timestamp`, `date` | `timestamp`, `date` | the time of the value |
 
 use carnet::base::BigInt;
 use carnet::{DataType, Value};
@@ -16,7 +16,7 @@ use super::number::is_number;
 use crate::exec::CqlError;
 use crate::json;
 
-/// Fails where values of a type cannot be cast to another.
+/// Fails if values of a type cannot be cast to another type.
 pub(super) fn check(from: DataType, to: DataType, what: &str) -> Result<(), CqlError> {
     let is_text = matches!(to, DataType::Text | DataType::Ascii);
     let is_time = match to {
@@ -61,7 +61,7 @@ pub(super) fn cast(value: Value, to: DataType) -> Result<Value, CqlError> {
     })
 }
 
-/// Returns a number as the nearest float.
+/// Returns the nearest float to a number.
 fn parsed<T: std::str::FromStr>(value: &Value) -> Result<T, CqlError> {
     let text = json::java_text(value)?;
     text.parse().map_err(|_| CqlError::invalid(format!("{text} cannot be cast to a float")))
@@ -75,7 +75,7 @@ fn decimal(value: &Value) -> Result<Value, CqlError> {
     Ok(DataType::Decimal.parse_text(&text)?)
 }
 
-/// Returns the low 32 bits of a number; of a float, the nearest `int`.
+/// Returns the low 32 bits of an integer; for a float, the nearest `int`.
 #[expect(clippy::cast_possible_truncation, reason = "as in Java")]
 fn narrowed(value: &Value) -> Result<i32, CqlError> {
     Ok(match value {
@@ -85,7 +85,7 @@ fn narrowed(value: &Value) -> Result<i32, CqlError> {
     })
 }
 
-/// Returns the low 64 bits of a number; of a float, the nearest `bigint`.
+/// Returns the low 64 bits of an integer; for a float, the nearest `bigint`.
 #[expect(clippy::cast_possible_truncation, reason = "as in Java")]
 fn long(value: &Value) -> Result<i64, CqlError> {
     Ok(match value {
@@ -107,10 +107,10 @@ fn long(value: &Value) -> Result<i64, CqlError> {
     })
 }
 
-/// Returns a decimal without its fraction, or a number with the same low 64 bits.
+/// Returns the integer part of a decimal, or a number with the same low 64 bits.
 fn whole_part(unscaled: &BigInt, scale: i32) -> BigInt {
     let power = |exponent: u32| BigInt::from(10).pow(exponent);
-    // 10⁶⁴ has no low bits; and more digits than the number has leave nothing of it.
+    // 10⁶⁴ has no low bits; dividing by more digits than the number has leaves zero.
     match u64::from(scale.unsigned_abs()) {
         exponent if scale < 0 && exponent >= 64 => BigInt::ZERO,
         exponent if scale > 0 && exponent > unscaled.bits() => BigInt::ZERO,
@@ -130,7 +130,7 @@ fn low_bits(number: &BigInt) -> i64 {
 mod tests {
     use super::*;
 
-    /// Each as Cassandra 5.0.6 answers.
+    /// Results of Cassandra 5.0.6.
     #[test]
     fn casts_are_those_of_java() {
         use DataType::{

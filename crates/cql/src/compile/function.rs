@@ -1,4 +1,4 @@
-//! Functions of values.
+//! Scalar functions.
 
 use carnet::{DataType, Value};
 
@@ -7,7 +7,7 @@ use crate::ast::FunctionCall;
 use crate::exec::{CqlError, Uuids};
 use crate::json;
 
-/// A function of values.
+/// A scalar function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Function {
     /// A fresh version 1 UUID.
@@ -17,18 +17,18 @@ pub(crate) enum Function {
     CurrentTimestamp,
     CurrentDate,
     CurrentTime,
-    /// Of a timeuuid or a date.
+    /// Timestamp of a timeuuid or a date.
     ToTimestamp,
-    /// Of a timeuuid or a timestamp.
+    /// Date of a timeuuid or a timestamp.
     ToDate,
-    /// Milliseconds, of a timeuuid, a timestamp or a date.
+    /// Milliseconds since 1970 of a timeuuid, a timestamp or a date.
     ToUnixTimestamp,
-    /// The JSON of any value.
+    /// JSON of any value.
     ToJson,
 }
 
 const DAY_MILLIS: i64 = 86_400_000;
-/// The number of 1970-01-01.
+/// Number of the day 1970-01-01.
 const EPOCH_DAY: i64 = 1 << 31;
 
 impl Function {
@@ -52,7 +52,7 @@ impl Function {
         })
     }
 
-    /// Returns the type of a call's result where it is known without its arguments.
+    /// Returns the type of a call's result, if it does not depend on its arguments.
     pub(crate) fn result_type(call: &FunctionCall) -> Result<Option<DataType>, CqlError> {
         Self::find(call).map(|function| Some(function.returns()))
     }
@@ -69,7 +69,7 @@ impl Function {
         }
     }
 
-    /// Returns what an argument is that has no type of its own: a marker, for instance.
+    /// Returns the type of an argument that has no type of its own, such as a marker.
     pub(crate) const fn argument_type(self) -> Option<DataType> {
         match self {
             Self::ToTimestamp | Self::ToDate | Self::ToUnixTimestamp => Some(DataType::Timeuuid),

@@ -1,7 +1,7 @@
-//! The keys that the lists of a `WHERE` name together: the product of the lists.
+//! The keys that the `IN` lists of a `WHERE` select: the product of the lists.
 //!
-//! The size of the product is checked before the first key is made, because two lists of 10,000
-//! values each name 100 million keys.
+//! The size of the product is checked before the first key is built, because two lists of 10,000
+//! values select 100 million keys.
 
 use std::cmp::Ordering;
 
@@ -11,13 +11,13 @@ use carnet::base::key::{self, Order};
 use super::number::compare;
 use crate::exec::CqlError;
 
-/// Maximum number of keys that the lists of one statement name together.
+/// Maximum number of keys that the lists of one statement select.
 const KEYS_MAX: usize = 10_000;
 
-/// What one column, or several that a tuple compares, may be: one item for each choice.
+/// Values of one column, or of several columns that a tuple compares: one item for each choice.
 pub(super) type Choices = Vec<Vec<Value>>;
 
-/// Refuses lists that name too many keys together.
+/// Refuses lists whose product has too many keys.
 pub(super) fn check_product<'a>(
     lists: impl Iterator<Item = &'a Choices> + Clone,
 ) -> Result<(), CqlError> {
@@ -33,7 +33,7 @@ pub(super) fn check_product<'a>(
     )))
 }
 
-/// Returns every key that takes one choice of each list. The first list varies slowest.
+/// Returns every combination of one choice from each list. The first list varies slowest.
 pub(super) fn product(lists: &[Choices]) -> Vec<Vec<Value>> {
     let join = |prefixes: Vec<Vec<Value>>, list: &Choices| {
         let with_each = |prefix: &Vec<Value>| -> Vec<Vec<Value>> {
@@ -44,12 +44,12 @@ pub(super) fn product(lists: &[Choices]) -> Vec<Vec<Value>> {
     lists.iter().fold(vec![Vec::new()], join)
 }
 
-/// Sorts the values of a list in the order of their type, and drops duplicates.
+/// Sorts the values of a list in the order of their type, and removes duplicates.
 pub(super) fn sort(values: &mut Vec<Value>) {
     if values.len() < 2 {
         return;
     }
-    // The bytes tell values apart that the order does not, as the decimals 1.0 and 1.00.
+    // Values that compare as equal may differ in bytes, such as the decimals 1.0 and 1.00.
     if values.iter().all(|value| value.data_type().is_key_type()) {
         let encoded = |value: &Value| key::encode(std::slice::from_ref(value), &[Order::Asc]);
         values.sort_by_cached_key(|value| (encoded(value).unwrap_or_default(), value.serialize()));

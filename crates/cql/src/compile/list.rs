@@ -1,4 +1,4 @@
-//! What stands behind `IN`, and values of tuples that are bound to one marker.
+//! Values after `IN`, and values of tuples that are bound to one marker.
 
 use carnet::{DataType, Value};
 
@@ -9,14 +9,14 @@ use crate::exec::{Bound, CqlError};
 use crate::parser::IN_VALUES_MAX;
 use crate::result::ResultType;
 
-/// The values behind `IN`.
+/// The values after `IN`.
 #[derive(Clone, Debug)]
 pub(crate) enum List {
     Each(Vec<Operand>),
     Marker { index: u16, data_type: DataType, what: String },
 }
 
-/// The tuples behind `(column, …) IN`.
+/// The tuples after `(column, …) IN`.
 #[derive(Clone, Debug)]
 pub(super) enum Tuples {
     Each(Vec<Vec<Operand>>),
@@ -24,7 +24,7 @@ pub(super) enum Tuples {
 }
 
 impl List {
-    /// Returns the only value of a list that has one, which is as good as `=`; else the list.
+    /// Returns the only value of a list of one, which is equivalent to `=`; otherwise the list.
     pub(super) fn into_only(self) -> Result<Operand, Self> {
         match self {
             Self::Each(mut operands) if operands.len() == 1 => {
@@ -34,7 +34,7 @@ impl List {
         }
     }
 
-    /// Returns the marker of the last value, where it is one.
+    /// Returns the marker of the last value, if it is a marker.
     pub(super) fn last_marker(&self) -> Option<u16> {
         match self {
             Self::Each(operands) => operands.last()?.marker(),
@@ -72,7 +72,7 @@ impl List {
 }
 
 impl Tuples {
-    /// Returns `true` if there is one tuple, whatever is bound.
+    /// Returns `true` if it has exactly one tuple, whatever values are bound.
     pub(super) const fn is_one(&self) -> bool {
         match self {
             Self::Each(tuples) => tuples.len() == 1,
@@ -80,7 +80,7 @@ impl Tuples {
         }
     }
 
-    /// Returns `true` if each tuple has that many values.
+    /// Returns `true` if each tuple has this number of values.
     pub(super) fn are_of(&self, count: usize) -> bool {
         match self {
             Self::Each(tuples) => tuples.iter().all(|tuple| tuple.len() == count),
@@ -149,7 +149,7 @@ fn value(item: Option<&[u8]>, data_type: DataType, what: &str) -> Result<Option<
     value.map_err(|error| CqlError::invalid(format!("{what}: {}", error.message())))
 }
 
-/// Splits a list as the native protocol serializes it: a count, then each item with its length,
+/// Splits a list in the native protocol's serialization: a count, then each item with its length,
 /// which is −1 for null.
 fn items<'b>(bytes: &'b [u8], what: &str) -> Result<Vec<Option<&'b [u8]>>, CqlError> {
     let mut rest = Rest { bytes, what };
@@ -168,8 +168,8 @@ fn items<'b>(bytes: &'b [u8], what: &str) -> Result<Vec<Option<&'b [u8]>>, CqlEr
     Ok(items)
 }
 
-/// Splits a tuple as the native protocol serializes it: each value with its length. Values at its
-/// end that were left out are null.
+/// Splits a tuple in the native protocol's serialization: each value with its length. Omitted
+/// values at its end are null.
 pub(super) fn parts<'b>(
     bytes: &'b [u8],
     count: usize,
@@ -184,7 +184,7 @@ pub(super) fn parts<'b>(
     Ok(parts)
 }
 
-/// What is left to read of a list or tuple.
+/// Unread bytes of a list or tuple.
 struct Rest<'b, 'w> {
     bytes: &'b [u8],
     what: &'w str,
@@ -227,7 +227,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lists_are_decoded_whole_or_refused() {
+    fn truncated_lists_are_refused() {
         let list = [0, 0, 0, 2, 0, 0, 0, 4, 0, 0, 0, 7, 0, 0, 0, 4, 0, 0, 0, 9];
         let (seven, nine): ([u8; 4], [u8; 4]) = ([0, 0, 0, 7], [0, 0, 0, 9]);
         assert_eq!(items(&list, "c").unwrap(), [Some(&seven[..]), Some(&nine[..])]);
@@ -237,13 +237,13 @@ mod tests {
         assert!(items(&[list.as_slice(), &[0]].concat(), "c").is_err());
         assert_eq!(items(&[0, 0, 0, 1, 0xff, 0xff, 0xff, 0xff], "c").unwrap(), [None]);
         assert!(items(&[0, 0, 0, 1, 0xff, 0xff, 0xff, 0xfe], "c").is_err());
-        // A count that is a lie allocates nothing.
+        // A false count allocates nothing.
         assert!(items(&[0x7f, 0xff, 0xff, 0xff], "c").is_err());
         assert!(items(&[0xff; 4], "c").is_err());
     }
 
     #[test]
-    fn values_left_out_of_a_tuple_are_null() {
+    fn omitted_tuple_values_are_null() {
         let tuple = [0, 0, 0, 1, 7];
         assert_eq!(parts(&tuple, 2, "c").unwrap(), [Some(&[7][..]), None]);
         assert_eq!(parts(&tuple, 1, "c").unwrap(), [Some(&[7][..])]);

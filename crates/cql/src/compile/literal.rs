@@ -1,4 +1,4 @@
-//! Constants as values of the type that they are used as.
+//! Constants as values of the type of their use.
 
 use carnet::base::{BigInt, Bytes};
 use carnet::{DataType, Value};
@@ -80,7 +80,7 @@ const fn takes_strings(data_type: DataType) -> bool {
     )
 }
 
-/// Returns the type that a constant has where nothing says otherwise.
+/// Returns the type of a constant whose context implies none.
 pub(crate) fn natural_type(literal: &Literal) -> Option<DataType> {
     Some(match literal {
         Literal::Null | Literal::Duration(_) => return None,

@@ -1,8 +1,8 @@
-//! From a syntax tree and the tables' schemas to a plan that only needs values.
+//! Compiles a syntax tree and the tables' schemas into a plan that only needs values.
 //!
-//! Compiling resolves names, settles the type of every term and bind marker, and decides how the
-//! rows of a statement are found. It reads nothing and changes nothing, so a plan is made once for
-//! a prepared statement and used until one of its tables changes.
+//! Compiling resolves names, determines the type of every term and bind marker, and decides how the
+//! rows of a statement are found. It reads no data and changes none, so a prepared statement's plan
+//! is made once and used until one of its tables changes.
 
 mod cast;
 mod function;
@@ -39,15 +39,15 @@ pub(crate) use system::SystemOutput;
 pub(crate) use transaction::{ResultPlan, Tables, TransactionPlan, table_key};
 pub(crate) use write::{Change, GuardPlan, WritePlan, WriteTarget};
 
-/// What a `LET` reads: its name, and names and types of its columns.
+/// A `LET`: its name, and the names and types of its columns.
 type LetColumns = (String, Vec<(String, DataType)>);
 
-/// Compiles the parts of one statement.
+/// Compiler of one statement.
 #[derive(Default)]
 pub(crate) struct Compiler<'a> {
-    /// The markers found so far, by their index.
+    /// Markers found so far, by index.
     markers: Vec<Option<ColumnSpec>>,
-    /// The table of the part that is being compiled.
+    /// Table of the part that is being compiled.
     table: Option<&'a TableSchema>,
     /// Whether a name may be a column of that table.
     in_row: bool,
@@ -62,13 +62,13 @@ impl<'a> Compiler<'a> {
         Self { timestamps, ..Self::default() }
     }
 
-    /// Turns to a table; names are not columns of it until [`Compiler::within_row`].
+    /// Enters a table; names are not columns of it until [`Compiler::within_row`].
     fn enter(&mut self, table: &'a TableSchema) {
         self.table = Some(table);
         self.in_row = false;
     }
 
-    /// Compiles something in which names are columns of the table.
+    /// Compiles a part in which names are columns of the table.
     fn within_row<T>(&mut self, compile: impl FnOnce(&mut Self) -> T) -> T {
         self.in_row = true;
         let compiled = compile(self);
@@ -103,7 +103,7 @@ impl<'a> Compiler<'a> {
     ///
     /// # Errors
     ///
-    /// `Unsupported` when one stands where no value is expected.
+    /// `Unsupported` if a marker is at a place without a value.
     pub(crate) fn finish(self, count: usize) -> Result<Vec<ColumnSpec>, CqlError> {
         let mut markers = self.markers;
         markers.resize(count, None);

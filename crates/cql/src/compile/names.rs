@@ -1,12 +1,12 @@
 //! Names of result columns that are not columns of the table.
 //!
-//! They are Cassandra's, because clients read results by them: `system.max(n)`,
-//! `system.totimestamp(system.now())`, `(int)n`, `cast(n as text)`, `n + 1`. Columns stand in them
-//! without quotes.
+//! They are Cassandra's, because clients read results by these names: `system.max(n)`,
+//! `system.totimestamp(system.now())`, `(int)n`, `cast(n as text)`, `n + 1`. Columns are not quoted
+//! in them.
 
 use crate::ast::{Arguments, ArithmeticOp, FunctionCall, Term};
 
-/// Returns the name of the column that a selected term makes.
+/// Returns the name of the result column of a selected term.
 pub(super) fn column_name(term: &Term) -> String {
     match term {
         Term::Reference(reference) => {
@@ -34,7 +34,7 @@ pub(super) fn column_name(term: &Term) -> String {
     }
 }
 
-/// Encloses an operand in parentheses where the operators around it would take it apart.
+/// Encloses an operand in parentheses if the surrounding operators would split it.
 fn operand_name(term: &Term, in_product: bool) -> String {
     let name = column_name(term);
     match term {

@@ -1,4 +1,4 @@
-//! Arithmetic and order of values.
+//! Arithmetic on values, and their order.
 
 use std::cmp::Ordering;
 
@@ -9,10 +9,11 @@ use carnet::{DataType, Value};
 use crate::ast::ArithmeticOp;
 use crate::exec::{CqlError, CqlErrorKind};
 
-/// Larger integers are stored and compared, but not calculated with: it would take ever longer.
+/// Maximum bits of a varint in arithmetic; larger ones are stored and compared, but calculations
+/// would take too long.
 const VARINT_BITS_MAX: u64 = 1 << 18;
 
-/// Compares two values of one type, as Cassandra's comparator for the type does.
+/// Compares two values of one type, like Cassandra's comparator for the type.
 pub(crate) fn compare(a: &Value, b: &Value) -> Ordering {
     match (a, b) {
         (Value::Varint(a), Value::Varint(b)) => a.cmp(b),
@@ -35,7 +36,7 @@ fn compare_decimals(a: &BigInt, a_scale: i32, b: &BigInt, b_scale: i32) -> Order
     if sign != Ordering::Equal || *a == BigInt::ZERO {
         return sign;
     }
-    // Digits before the point say most; only numbers of like size are scaled alike.
+    // The number of digits before the point decides first; only numbers of similar size are scaled.
     let magnitude = |n: &BigInt, scale: i32| {
         i64::try_from(n.magnitude().to_string().len()).unwrap_or(i64::MAX) - i64::from(scale)
     };
@@ -48,7 +49,7 @@ fn compare_decimals(a: &BigInt, a_scale: i32, b: &BigInt, b_scale: i32) -> Order
     if a_scale < b_scale { (a * power).cmp(b) } else { a.cmp(&(b * power)) }
 }
 
-/// Calculates `a op b`; both are numbers of one type, and so is the result.
+/// Calculates `a op b`; both operands and the result have one type.
 pub(crate) fn calculate(a: &Value, op: ArithmeticOp, b: &Value) -> Result<Value, CqlError> {
     if matches!(op, ArithmeticOp::Divide | ArithmeticOp::Remainder) && is_integer_zero(b) {
         return Err(division_by_zero(a, op, b));
@@ -120,11 +121,11 @@ fn is_integer_zero(value: &Value) -> bool {
     }
 }
 
-/// The error that Cassandra answers, whose operators are functions of the keyspace `system`.
+/// Returns Cassandra's error; its operators are functions of the keyspace `system`.
 fn division_by_zero(a: &Value, op: ArithmeticOp, b: &Value) -> CqlError {
     let types = [a, b].map(|value| value.data_type().to_string());
     let function = if op == ArithmeticOp::Divide { "_divide" } else { "_modulo" };
-    // Java's words: one for integers of the machine, one for those of any size.
+    // Java's messages: one for fixed-size integers, one for integers of any size.
     let why = if matches!(b, Value::Varint(_)) { "BigInteger divide by zero" } else { "/ by zero" };
     let (left, right) = (&types[0], &types[1]);
     let message = format!("the operation '{left} {} {right}' failed: {why}", op.symbol());
@@ -144,7 +145,7 @@ fn failed(a: &Value, op: ArithmeticOp, b: &Value) -> CqlError {
     ))
 }
 
-/// Tells whether a type is a number.
+/// Returns `true` for a numeric type.
 pub(crate) const fn is_number(data_type: DataType) -> bool {
     matches!(
         data_type,
@@ -159,7 +160,7 @@ pub(crate) const fn is_number(data_type: DataType) -> bool {
     )
 }
 
-/// Converts a number to another type of number.
+/// Converts a number to another numeric type.
 pub(crate) fn convert(value: Value, data_type: DataType) -> Result<Value, CqlError> {
     if value.data_type() == data_type {
         return Ok(value);
@@ -182,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn decimals_compare_by_their_number_not_their_digits() {
+    fn decimals_compare_by_value() {
         let ordered = [
             decimal(-1, -2_000_000_000),
             decimal(-15, 1),

@@ -1,7 +1,8 @@
-//! Terms with their types, and their evaluation.
+//! Typed terms and their evaluation.
 //!
-//! Compiling a term settles its type, so that a bind marker gets one and a constant is serialized
-//! once; evaluating it needs the values of the markers, the row, and what `LET`s have read.
+//! Compiling a term determines its type, so that a bind marker gets one and a constant is
+//! serialized once. Evaluation needs the values of the markers, the row, and the values that `LET`s
+//! have read.
 
 use carnet::base::{Bytes, WallTime};
 use carnet::{DataType, Value};
@@ -19,24 +20,24 @@ use crate::exec::{Bound, CqlError, Uuids};
 #[derive(Clone, Debug)]
 pub(crate) struct Operand {
     pub(crate) data_type: DataType,
-    /// What it is used for, for messages: a column's name.
+    /// Use of the term, for messages: a column's name.
     what: String,
     source: Source,
 }
 
 #[derive(Clone, Debug)]
 enum Source {
-    /// Serialized; `None` is null.
+    /// Serialized value; `None` is null.
     Constant(Option<Bytes>),
     Marker(u16),
-    /// A value of the tuple that is bound to a marker, by its place.
+    /// A value of the tuple that is bound to a marker, by position.
     TuplePart {
         index: u16,
         place: usize,
         /// Number of values in the tuple.
         count: usize,
     },
-    /// A column of the row, by its place among the table's columns.
+    /// A column of the row, by its position among the table's columns.
     Column(usize),
     /// A column that a `LET` read.
     Let {
@@ -44,48 +45,48 @@ enum Source {
         column: usize,
     },
     Call(Function, Vec<Operand>),
-    /// To the type of the whole.
+    /// Cast to the type of the whole.
     Cast(Box<Operand>),
-    /// Operands are converted to the type of the whole.
+    /// Arithmetic; operands are converted to the type of the whole.
     Arithmetic(Box<Operand>, Vec<(ArithmeticOp, Operand)>),
 }
 
-/// What an operand stands for.
+/// Value of an operand.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Evaluated {
     Bytes(Bytes),
     Null,
-    /// The client left the marker without a value.
+    /// No value: the client left the marker unset.
     Unset,
 }
 
-/// What operands are evaluated with.
+/// Inputs of the evaluation.
 #[derive(Clone, Copy)]
 pub(crate) struct Environment<'a> {
-    /// The values of the markers, by their index.
+    /// Values of the markers, by index.
     pub(crate) bound: &'a [Bound],
     pub(crate) now: WallTime,
     pub(crate) uuids: &'a Uuids,
-    /// The columns of the row, in the order of the table's columns.
+    /// Columns of the row, in the order of the table's columns.
     pub(crate) row: Option<&'a [Option<Bytes>]>,
-    /// What each `LET` read; `None` is no row.
+    /// Row that each `LET` read; `None` for no row.
     pub(crate) lets: &'a [Option<Vec<Option<Bytes>>>],
 }
 
 impl<'a> Environment<'a> {
-    /// The same, with a row.
+    /// Returns the environment with a row.
     pub(crate) const fn with_row(self, row: &'a [Option<Bytes>]) -> Self {
         Self { row: Some(row), ..self }
     }
 }
 
 impl Operand {
-    /// A column of the row.
+    /// Creates an operand for a column of the row.
     pub(crate) fn column(position: usize, data_type: DataType, what: &str) -> Self {
         Self { data_type, what: what.to_owned(), source: Source::Column(position) }
     }
 
-    /// The values of the tuple that is bound to a marker.
+    /// Creates operands for the values of the tuple that is bound to a marker.
     pub(crate) fn tuple_parts(index: u16, types: &[DataType], what: &str) -> Vec<Self> {
         let count = types.len();
         let part = |(place, data_type): (usize, &DataType)| {
@@ -95,7 +96,7 @@ impl Operand {
         types.iter().enumerate().map(part).collect()
     }
 
-    /// Returns the marker that it is, if it is one.
+    /// Returns the marker, if the operand is one.
     pub(crate) const fn marker(&self) -> Option<u16> {
         match self.source {
             Source::Marker(index) => Some(index),
@@ -103,7 +104,7 @@ impl Operand {
         }
     }
 
-    /// Tells whether it depends on a column of the row.
+    /// Returns `true` if it depends on a column of the row.
     pub(crate) fn reads_row(&self) -> bool {
         match &self.source {
             Source::Column(_) => true,
@@ -119,7 +120,7 @@ impl Operand {
         }
     }
 
-    /// Evaluates to bytes that are a value of the operand's type.
+    /// Evaluates the operand to the bytes of its type.
     pub(crate) fn evaluate(&self, environment: &Environment<'_>) -> Result<Evaluated, CqlError> {
         let found = match &self.source {
             Source::Constant(bytes) => bytes.clone(),
@@ -155,7 +156,7 @@ impl Operand {
         Ok(found.map_or(Evaluated::Null, Evaluated::Bytes))
     }
 
-    /// Evaluates to a value; `None` is null. A marker must have a value.
+    /// Evaluates the operand to a value; `None` is null. A marker must have a value.
     pub(crate) fn value(&self, environment: &Environment<'_>) -> Result<Option<Value>, CqlError> {
         match self.evaluate(environment)? {
             Evaluated::Bytes(bytes) => {
@@ -167,7 +168,7 @@ impl Operand {
         }
     }
 
-    /// Evaluates to a value that is not null.
+    /// Evaluates the operand to a value that must not be null.
     pub(crate) fn required(&self, environment: &Environment<'_>) -> Result<Value, CqlError> {
         self.value(environment)?.ok_or_else(|| self.wrong("it is null, and cannot be here"))
     }
@@ -229,7 +230,7 @@ impl Operand {
     }
 }
 
-/// Evaluates operands to values, none of which is null.
+/// Evaluates operands to values that must not be null.
 pub(crate) fn required(
     operands: &[Operand],
     environment: &Environment<'_>,
@@ -290,7 +291,7 @@ impl Compiler<'_> {
         Ok(Operand { data_type, what: what.to_owned(), source })
     }
 
-    /// Compiles a term whose type nothing around it says.
+    /// Compiles a term whose context implies no type.
     pub(crate) fn untyped_operand(&mut self, term: &Term, what: &str) -> Result<Operand, CqlError> {
         match term {
             Term::Reference(reference) => self.reference(reference),
@@ -305,7 +306,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// Finds a term's type without compiling it; a marker and null have none of their own.
+    /// Returns a term's type without compiling it; a marker and null have none.
     pub(crate) fn type_of(&mut self, term: &Term) -> Result<Option<DataType>, CqlError> {
         Ok(match term {
             Term::Literal(constant) => literal::natural_type(constant),
@@ -314,7 +315,7 @@ impl Compiler<'_> {
             Term::Hint(type_name, _) | Term::Cast(_, type_name) => type_name.data_type(),
             Term::Negate(inner) => self.type_of(inner)?,
             Term::Arithmetic { first, rest } => {
-                // A constant takes the type of what it is added to.
+                // A constant takes the type of the other operands.
                 let mut constant = None;
                 for term in std::iter::once(&**first).chain(rest.iter().map(|(_, term)| term)) {
                     match (self.type_of(term)?, matches!(term, Term::Literal(_))) {
@@ -342,7 +343,7 @@ impl Compiler<'_> {
         }
         let mut part = |term: &Term| -> Result<Operand, CqlError> {
             match term {
-                // Another type of number is converted when it is calculated with.
+                // Other numeric types are converted in calculations.
                 Term::Reference(reference) => {
                     let found = self.reference(reference)?;
                     if number::is_number(found.data_type) {
@@ -364,7 +365,7 @@ impl Compiler<'_> {
 
     fn reference(&self, reference: &Reference) -> Result<Operand, CqlError> {
         let name = reference.name.as_str();
-        // Where names are columns, a bare one is a column before it is a LET.
+        // In a row, a bare name is a column before it is a LET.
         let is_column = reference.field.is_none()
             && self.row_table().is_some_and(|table| table.column(name).is_some());
         if let Some((read, columns)) = self.find_let(name).filter(|_| !is_column) {
@@ -438,7 +439,7 @@ fn fits(found: Operand, data_type: DataType, what: &str) -> Result<Operand, CqlE
     let same = found.data_type == data_type
         || matches!(
             (found.data_type, data_type),
-            // The bytes of these are bytes of those.
+            // The bytes of these types are valid bytes of those types.
             (DataType::Timeuuid, DataType::Uuid) | (DataType::Ascii, DataType::Text)
         );
     if !same {

@@ -1,4 +1,4 @@
-//! `ORDER BY`: in which order the rows of a `SELECT` are read.
+//! `ORDER BY`: the order in which a `SELECT` reads rows.
 
 use carnet::base::key::Order;
 use carnet::catalog::{ColumnKind, ColumnSchema, TableSchema};
@@ -8,20 +8,20 @@ use super::r#where::Where;
 use crate::ast::Ordering;
 use crate::exec::CqlError;
 
-/// In which order rows are read.
+/// Order in which rows are read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RowOrder {
-    /// The rows of a partition come from the last to the first.
+    /// Whether the rows of a partition are read from the last to the first.
     pub(crate) reverse: bool,
-    /// Number of clustering columns, from the first on, whose order merges the rows of several
-    /// partitions; `None` where one partition is read after the other.
+    /// Number of leading clustering columns whose order merges the rows of several partitions;
+    /// `None` if partitions are read one after the other.
     pub(crate) merged: Option<usize>,
 }
 
 /// Compiles an `ORDER BY`.
 ///
 /// Rows are stored in one order, which can be read in both directions. A clustering column that has
-/// one value only may be left out: it has no influence on the order.
+/// only one value may be left out: it does not influence the order.
 pub(super) fn order(
     table: &TableSchema,
     order_by: &[Ordering],
@@ -58,7 +58,7 @@ pub(super) fn order(
     Ok(RowOrder { reverse: reverse.unwrap_or_default(), merged })
 }
 
-/// Finds a clustering column, and its place among them.
+/// Finds a clustering column, and its position among them.
 fn clustering_column<'t>(
     table: &'t TableSchema,
     asked: &Ordering,

@@ -1,4 +1,4 @@
-//! One relation of a `WHERE` or `IF`, resolved; and its truth for a row.
+//! One resolved relation of a `WHERE` or `IF`, and its evaluation for a row.
 
 use std::cmp::Ordering;
 
@@ -14,7 +14,7 @@ use crate::compile::Compiler;
 use crate::exec::CqlError;
 use crate::result::ResultType;
 
-/// A relation whose names are resolved to places among the table's columns.
+/// A relation whose names are resolved to positions among the table's columns.
 #[derive(Clone, Debug)]
 pub(super) enum Resolved {
     Compare(usize, CompareOp, Operand),
@@ -24,11 +24,11 @@ pub(super) enum Resolved {
     Token(CompareOp, TokenOperand),
 }
 
-/// What a token is compared with.
+/// Value that a token is compared with.
 #[derive(Clone, Debug)]
 pub(super) enum TokenOperand {
     Number(Operand),
-    /// `token(value, …)`: that of a partition key.
+    /// `token(value, …)`: the token of a partition key.
     Of(Vec<Operand>),
 }
 
@@ -204,12 +204,13 @@ fn clustering_run(table: &TableSchema, columns: &[Name]) -> Result<Vec<usize>, C
     ))
 }
 
-/// A relation that is judged row by row.
+/// A relation that is evaluated row by row.
 #[derive(Clone, Debug)]
 pub(crate) struct Filter(pub(super) Resolved);
 
 impl Filter {
-    /// Returns `true` if a row satisfies it as an `IF`: null equals null, and differs from all else.
+    /// Returns `true` if a row satisfies it as an `IF`: null equals null, and differs from every
+    /// value.
     pub(crate) fn condition_holds(
         &self,
         table: &TableSchema,
@@ -235,7 +236,7 @@ impl Filter {
         }
     }
 
-    /// Returns the columns that it judges.
+    /// Returns the columns that it evaluates.
     pub(crate) fn positions(&self) -> &[usize] {
         match &self.0 {
             Resolved::Compare(position, ..) | Resolved::In(position, _) => {
@@ -247,7 +248,7 @@ impl Filter {
     }
 }
 
-/// Returns a row's value of a column, by its place.
+/// Returns a row's value of a column, by position.
 pub(super) fn stored(
     table: &TableSchema,
     row: &[Option<Bytes>],
@@ -257,7 +258,7 @@ pub(super) fn stored(
     Ok(row[position].as_ref().map(|bytes| data_type.deserialize(bytes)).transpose()?)
 }
 
-/// Returns `true` if `found op wanted` holds in an `IF`. Null can only be asked for by `=` and `!=`.
+/// Returns `true` if `found op wanted` holds in an `IF`. Null can only be compared by `=` and `!=`.
 fn condition_holds_for(
     found: Option<&Value>,
     op: CompareOp,
@@ -277,7 +278,7 @@ fn condition_holds_for(
     })
 }
 
-/// Tells whether `found op wanted`; with null it never does.
+/// Returns `true` if `found op wanted` holds; with null it never does.
 pub(crate) fn holds_for(found: Option<&Value>, op: CompareOp, wanted: Option<&Value>) -> bool {
     match (found, wanted) {
         (Some(found), Some(wanted)) => satisfies(compare(found, wanted), op),

@@ -1,7 +1,7 @@
-//! Relations of a `WHERE` that are judged row by row, with their values evaluated once.
+//! Relations of a `WHERE` that are evaluated row by row, with their values evaluated once.
 //!
-//! A list behind `IN` may hold 10,000 values, and a scan millions of rows: a value is looked for by
-//! binary search, not compared with each one of the list.
+//! A list after `IN` may have 10,000 values, and a scan may read millions of rows: values are
+//! looked up by binary search.
 
 use std::cmp::Ordering;
 
@@ -25,11 +25,11 @@ pub(crate) enum RowFilter {
     InTuple(Vec<usize>, Vec<(usize, ValueSet)>),
 }
 
-/// Values, or tuples of values, among which others are looked for.
+/// A set of values, or of tuples of values.
 pub(crate) enum ValueSet {
-    /// Encoded in the order of their types, and sorted.
+    /// Values encoded in the order of their types, sorted.
     Encoded(Vec<Bytes>),
-    /// Of types that have no such encoding; sorted.
+    /// Values of types without such an encoding, sorted.
     Numbers(Vec<Value>),
 }
 
@@ -125,7 +125,7 @@ impl RowFilter {
     }
 }
 
-/// Returns a row's values of several columns; `None` where one is null.
+/// Returns a row's values of several columns; `None` if one is null.
 fn tuple(
     table: &TableSchema,
     row: &[Option<Bytes>],
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_found_whatever_their_digits() {
+    fn equal_decimals_are_found() {
         let decimals = set(DataType::Decimal, &["7", "1.50", "-3"]);
         let contains =
             |text: &str| decimals.contains(&[DataType::Decimal.parse_text(text).unwrap()]).unwrap();

@@ -1,4 +1,4 @@
-//! `SELECT`: what is read, and what of it is returned.
+//! `SELECT`: the rows that it reads, and the columns that it returns.
 
 use std::sync::Arc;
 
@@ -16,17 +16,17 @@ use crate::compile::Compiler;
 use crate::exec::CqlError;
 use crate::result::ColumnSpec;
 
-/// A compiled `SELECT` on a table of the user's.
+/// A compiled `SELECT` on a user table.
 #[derive(Clone, Debug)]
 pub(crate) struct SelectPlan {
     pub(crate) table: Arc<TableSchema>,
     pub(crate) filter: Where,
     pub(crate) columns: Vec<ColumnSpec>,
     pub(crate) outputs: Vec<Output>,
-    /// One row is returned, made of all that are read.
+    /// Whether one row is returned, aggregated from all rows read.
     pub(crate) aggregates: bool,
     pub(crate) order: RowOrder,
-    /// One row of each partition, of its key and static columns.
+    /// Whether it returns one row of each partition, with its key and static columns.
     pub(crate) distinct: bool,
     pub(crate) limit: Option<Operand>,
     pub(crate) per_partition_limit: Option<Operand>,
@@ -35,25 +35,25 @@ pub(crate) struct SelectPlan {
 /// One column of the result.
 #[derive(Clone, Debug)]
 pub(crate) enum Output {
-    /// A column of the table, by its place.
+    /// A column of the table, by position.
     Column(usize),
     /// A value calculated from the row.
     Operand(Operand),
-    /// The partition's token.
+    /// Token of the partition.
     Token,
     Aggregate(Aggregate),
 }
 
-/// What is gathered from all rows.
+/// Aggregate over all rows.
 #[derive(Clone, Debug)]
 pub(crate) enum Aggregate {
-    /// How many rows, or how many in which a column is not null.
+    /// Number of rows, or number of rows in which a column is not null.
     Count(Option<usize>),
     Min(usize),
     Max(usize),
     Sum(usize, DataType),
     Avg(usize, DataType),
-    /// A column beside aggregates: that of the first row.
+    /// A column beside aggregates: its value in the first row.
     First(usize),
 }
 
@@ -98,7 +98,7 @@ impl<'a> Compiler<'a> {
         }
         let outputs = if aggregates { gather(outputs)? } else { outputs };
         if aggregates {
-            // As in Cassandra, which orders results: one row needs no order.
+            // Like Cassandra, which orders results: one row needs no order.
             order.merged = None;
         }
         if select.distinct {
@@ -109,7 +109,7 @@ impl<'a> Compiler<'a> {
         };
         let per_partition_limit = limit(&select.per_partition_limit, "[per_partition_limit]")?;
         let limit = limit(&select.limit, "[limit]")?;
-        // When the plan runs its snapshot is taken already: this is for the marker's type.
+        // The snapshot is taken before the plan runs: this only types the marker.
         select.as_of.as_ref().map(|term| self.as_of(term)).transpose()?;
         Ok(SelectPlan {
             per_partition_limit,
@@ -124,8 +124,8 @@ impl<'a> Compiler<'a> {
         })
     }
 
-    /// Compiles the moment of an `AS OF`: an integer is a timestamp of Carnet's, anything else a
-    /// wall time.
+    /// Compiles the time of an `AS OF`: an integer is a Carnet timestamp, anything else a
+    /// wall-clock time.
     pub(crate) fn as_of(&mut self, term: &Term) -> Result<Operand, CqlError> {
         let data_type = match self.type_of(term)? {
             Some(
@@ -205,7 +205,7 @@ fn spec(table: &TableSchema, name: String, data_type: DataType) -> ColumnSpec {
     }
 }
 
-/// Returns the places of a table's columns as `*` lists them: the key, then static columns by
+/// Returns the positions of a table's columns in the order of `*`: the key, then static columns by
 /// name, then the others by name.
 pub(crate) fn star_order(table: &TableSchema) -> Vec<usize> {
     let rank = |column: &ColumnSchema| match column.kind {
@@ -307,7 +307,7 @@ fn token(call: &FunctionCall, table: &TableSchema) -> Result<(String, DataType, 
     Ok((shown, DataType::Bigint, Output::Token))
 }
 
-/// Columns beside aggregates are those of the first row, as in Cassandra.
+/// Columns beside aggregates come from the first row, like in Cassandra.
 fn gather(outputs: Vec<Output>) -> Result<Vec<Output>, CqlError> {
     outputs
         .into_iter()

@@ -1,7 +1,7 @@
 //! Tuple comparisons as ranges of encoded clustering keys.
 //!
-//! Keys between two tuples lie side by side where all compared columns have one direction. With
-//! `CLUSTERING ORDER BY (a ASC, b DESC)` they do not, and are several ranges:
+//! Keys between two tuples are contiguous if all compared columns have one direction. With
+//! `CLUSTERING ORDER BY (a ASC, b DESC)` they are not, and form several ranges:
 //!
 //! ```text
 //!   (a, b) > (1, 5)   →   a = 1 AND b > 5,   a > 1
@@ -16,8 +16,8 @@ use carnet::{Result, Value};
 
 use super::number::compare;
 
-/// Returns the ranges, none of which overlap, of the keys that begin with `equal` and whose next
-/// components lie between two bounds.
+/// Returns the disjoint ranges of the keys that begin with `equal` and whose next components lie
+/// between two bounds.
 pub(super) fn spans(
     orders: &[Order],
     equal: &[Value],
@@ -32,8 +32,8 @@ pub(super) fn spans(
     split(orders, equal, lower, upper)
 }
 
-/// Splits a range at the first value of each bound: the keys strictly between them are one range,
-/// and those that begin with one of them are compared by their next component.
+/// Splits a range at the first value of each bound: the keys strictly between these values are one
+/// range, and keys that begin with one of the values are compared by their next component.
 fn split(
     orders: &[Order],
     equal: &[Value],
@@ -75,8 +75,8 @@ const fn values(bound: Bound<&[Value]>) -> &[Value] {
     }
 }
 
-/// Returns the bound of the components behind the first, for keys that begin with its first value;
-/// `None` where no such key lies within the bound.
+/// Returns the bound of the components after the first, for keys that begin with its first value;
+/// `None` if no such key lies within the bound.
 const fn rest(bound: Bound<&[Value]>) -> Option<Bound<&[Value]>> {
     match bound {
         Bound::Unbounded | Bound::Included([] | [_]) => Some(Bound::Unbounded),
@@ -92,13 +92,13 @@ mod tests {
 
     use super::*;
 
-    /// All keys of three columns with values 0 to 2.
+    /// Returns all keys of three columns with values 0 to 2.
     fn keys() -> Vec<Vec<Value>> {
         let digits = |n: i32| [n / 9, n / 3 % 3, n % 3].map(Value::Int).to_vec();
         (0..27).map(digits).collect()
     }
 
-    /// All tuples of one to three values.
+    /// Returns all tuples of one to three values.
     fn tuples() -> Vec<Vec<Value>> {
         let prefixes = |key: Vec<Value>| (1..=3).map(move |count| key[..count].to_vec());
         keys().into_iter().flat_map(prefixes).collect()
@@ -110,7 +110,7 @@ mod tests {
         given.chain([Bound::Unbounded]).collect()
     }
 
-    /// Tells, by comparing values, whether a key lies on the right side of a bound.
+    /// Returns `true` if a key lies within a bound, by comparing values.
     fn is_within(key: &[Value], bound: &Bound<Vec<Value>>, side: Ordering) -> bool {
         let (tuple, is_included) = match bound {
             Bound::Unbounded => return true,

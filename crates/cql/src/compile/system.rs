@@ -1,4 +1,4 @@
-//! `SELECT` on the system's own tables, whose rows are made when they are asked for.
+//! `SELECT` on the system tables, whose rows are generated on each read.
 
 use carnet::DataType;
 
@@ -15,18 +15,18 @@ use crate::system::SystemTable;
 /// A compiled `SELECT` on a system table.
 pub(crate) struct SystemPlan {
     pub(crate) columns: Vec<ColumnSpec>,
-    /// `None` where rows are counted.
+    /// Columns of the result; `None` if rows are counted.
     pub(crate) outputs: Option<Vec<SystemOutput>>,
-    /// Each column, by its place, is one of the values.
+    /// Conditions: the column, by position, is one of the values.
     pub(crate) filters: Vec<(usize, List)>,
     pub(crate) limit: Option<Operand>,
 }
 
-/// One column of the result, by its place in the table.
+/// One column of the result, by its position in the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SystemOutput {
     Column(usize),
-    /// The column's JSON.
+    /// JSON of the column.
     Json(usize),
 }
 
@@ -112,7 +112,7 @@ impl Compiler<'_> {
             Ok(value) => List::Each(vec![self.operand(value, data_type, found.name)?]),
             Err(values) => self.list(values, data_type, found.name)?,
         };
-        // The markers belong to this table, which has no schema in the catalogue.
+        // Markers belong to this table, which has no schema in the catalogue.
         for marker in self.markers.iter_mut().flatten() {
             marker.keyspace = table.keyspace.to_owned();
             marker.table = table.name.to_owned();
@@ -130,7 +130,7 @@ fn find<'t>(
     })
 }
 
-/// Returns the column that `toJson` is called with, and what the result's column is.
+/// Returns the argument of `toJson`, and the result column.
 fn json_column(call: &FunctionCall, table: &SystemTable) -> Result<(usize, ColumnSpec), CqlError> {
     let Arguments::Terms(terms) = &call.arguments else {
         return Err(CqlError::invalid("* is an argument of count only"));

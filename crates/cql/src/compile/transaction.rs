@@ -1,4 +1,4 @@
-//! `BEGIN TRANSACTION`: reads under names, a condition on them, and writes.
+//! `BEGIN TRANSACTION`: named reads, a condition on them, and writes.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -28,17 +28,17 @@ pub(crate) struct TransactionPlan {
     pub(crate) body: BodyPlan,
 }
 
-/// What the client gets.
+/// Result for the client.
 #[derive(Clone, Debug)]
 pub(crate) enum ResultPlan {
     /// Whether the writes were applied.
     Applied,
     Select(Box<SelectPlan>),
-    /// One row of what `LET`s have read.
+    /// One row of values that `LET`s have read.
     Items(Vec<ColumnSpec>, Vec<Operand>),
 }
 
-/// What is written.
+/// Writes of the transaction.
 #[derive(Clone, Debug)]
 pub(crate) struct BodyPlan {
     pub(crate) condition: Option<ConditionPlan>,
@@ -65,7 +65,7 @@ pub(crate) enum ConditionPlan {
 }
 
 impl TransactionPlan {
-    /// Returns the markers that give the partition key of its first statement that has them.
+    /// Returns the markers of the partition key of the first statement that has them.
     pub(crate) fn partition_markers(&self) -> Option<Vec<u16>> {
         let select = match &self.result {
             ResultPlan::Select(select) => Some(&**select),
@@ -80,7 +80,7 @@ impl TransactionPlan {
 }
 
 impl ConditionPlan {
-    /// Tells whether it holds. A comparison with null is false.
+    /// Returns `true` if the condition holds. A comparison with null is false.
     pub(crate) fn holds(&self, environment: &Environment<'_>) -> Result<bool, CqlError> {
         Ok(match self {
             Self::And(parts) => {
@@ -116,10 +116,10 @@ impl ConditionPlan {
     }
 }
 
-/// Finds a table's schema for the compiler.
+/// Schemas of the statement's tables, for the compiler.
 pub(crate) type Tables = HashMap<(Option<String>, String), Arc<TableSchema>>;
 
-/// The key under which [`Tables`] keeps a table.
+/// Returns the key of a table in [`Tables`].
 pub(crate) fn table_key(name: &TableName) -> (Option<String>, String) {
     (name.keyspace.as_ref().map(|keyspace| keyspace.text.clone()), name.table.text.clone())
 }
@@ -225,7 +225,7 @@ impl<'a> Compiler<'a> {
         Ok(ResultPlan::Items(columns, operands))
     }
 
-    /// Finds the columns of a `LET` that is named as a whole.
+    /// Returns the columns of a `LET` that is selected as a whole.
     fn whole_row(&self, term: &Term) -> Option<(usize, Vec<(String, DataType)>)> {
         match term {
             Term::Reference(reference) if reference.field.is_none() => self
@@ -283,7 +283,7 @@ impl<'a> Compiler<'a> {
                         op.symbol()
                     )));
                 };
-                // A marker is called after what it is compared with.
+                // A marker is named after the term that it is compared with.
                 let compiled = self.operand(left, data_type, &right.to_string())?;
                 let right = self.operand(right, data_type, &left.to_string())?;
                 ConditionPlan::Compare(compiled, *op, right)
@@ -317,7 +317,8 @@ fn unnamed(name: String, data_type: DataType) -> ColumnSpec {
     }
 }
 
-/// A transaction's reads share one way of reading, and one moment.
+/// Refuses clauses that belong to the whole transaction: its reads share one snapshot and one way
+/// of reading.
 fn refuse_own_ways(select: &Select) -> Result<(), CqlError> {
     if select.bypass_cache {
         return Err(CqlError::unsupported("BYPASS CACHE inside a transaction"));

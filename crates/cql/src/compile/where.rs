@@ -1,15 +1,15 @@
-//! `WHERE`: which of its relations lead to the rows, and which are judged row by row.
+//! `WHERE`: divides its relations into those used to find rows and those evaluated row by row.
 //!
-//! The partition key, when each of its columns is given, names partitions; `token()` a span of
-//! them. Within a partition a run of the clustering columns, from the first on, narrows the rows
-//! down: columns given by `=` or `IN`, then at most one compared by order:
+//! The partition key, if each of its columns is given, selects partitions; `token()` selects a
+//! range of them. Within a partition a prefix of the clustering columns narrows the rows down:
+//! columns with `=` or `IN`, then at most one compared by order:
 //!
 //! ```text
 //!   PRIMARY KEY ((p), a, b, c)
 //!   p = 1 AND a = 2 AND b > 3 AND c = 4     →  partition 1, rows from (2, 3) to (2, ∞); c is a filter
 //! ```
 //!
-//! Whatever does not lead to rows is a filter, and needs `ALLOW FILTERING`.
+//! Every relation that does not find rows is a filter, and needs `ALLOW FILTERING`.
 
 use std::ops::Bound;
 
@@ -38,7 +38,7 @@ pub(crate) struct Where {
 
 #[derive(Clone, Debug)]
 enum PartitionPlan {
-    /// Values for each column of the key.
+    /// Values of each column of the key.
     Keys(Vec<Each>),
     Tokens(Vec<(CompareOp, TokenOperand)>),
 }
@@ -49,12 +49,12 @@ enum Each {
     List(List),
 }
 
-/// How one or more clustering columns narrow the rows down.
+/// Restriction of the rows by one or more clustering columns.
 #[derive(Clone, Debug)]
 enum Step {
     Each(Each),
     Tuples(usize, Tuples),
-    /// The last step.
+    /// Range of keys; the last step.
     Slice {
         lower: Option<(CompareOp, Vec<Operand>)>,
         upper: Option<(CompareOp, Vec<Operand>)>,
@@ -94,7 +94,7 @@ impl Compiler<'_> {
     }
 }
 
-/// Refuses a column that is given twice, as Cassandra does.
+/// Refuses a column that is restricted twice, like Cassandra.
 fn check_once(table: &TableSchema, resolved: &[Resolved]) -> Result<(), CqlError> {
     for (position, column) in table.columns.iter().enumerate() {
         let (mut equal, mut lower, mut upper) = (0, 0, 0);
@@ -120,7 +120,7 @@ fn positions(table: &TableSchema, wanted: impl Fn(ColumnKind) -> bool) -> Vec<us
     (0..table.columns.len()).filter(|at| wanted(table.columns[*at].kind)).collect()
 }
 
-/// Takes the relation that gives a column's values out of the list.
+/// Removes the relation that gives a column's values from the list, and returns the values.
 fn take_each(resolved: &mut Vec<Resolved>, position: usize) -> Option<Each> {
     let found = resolved.iter().position(|relation| match relation {
         Resolved::Compare(at, CompareOp::Equal, _) | Resolved::In(at, _) => *at == position,
@@ -219,17 +219,17 @@ fn take_slice(resolved: &mut Vec<Resolved>, position: usize) -> Option<Step> {
 }
 
 impl Where {
-    /// Tells whether rows are found only by looking at others.
+    /// Returns `true` if it has filters, which need `ALLOW FILTERING`.
     pub(crate) fn needs_filtering(&self) -> bool {
         !self.filters.is_empty()
     }
 
-    /// Tells whether the partition key is given, by `=` or `IN`.
+    /// Returns `true` if the partition key is given by `=` or `IN`.
     pub(crate) const fn names_partitions(&self) -> bool {
         matches!(self.partitions, PartitionPlan::Keys(_))
     }
 
-    /// Returns the markers that give the columns of the partition key, if each has one.
+    /// Returns the markers of the partition key's columns, if each column has one.
     pub(crate) fn partition_markers(&self) -> Option<Vec<u16>> {
         let PartitionPlan::Keys(columns) = &self.partitions else { return None };
         let marker = |each: &Each| match each {
@@ -239,7 +239,7 @@ impl Where {
         columns.iter().map(marker).collect()
     }
 
-    /// Tells whether one partition is given, by `=` on each column of its key.
+    /// Returns `true` if one partition is given, by `=` on each column of its key.
     pub(crate) fn names_one_partition(&self) -> bool {
         match &self.partitions {
             PartitionPlan::Keys(each) => each.iter().all(|each| matches!(each, Each::One(_))),
@@ -247,7 +247,7 @@ impl Where {
         }
     }
 
-    /// Tells whether every clustering column is given, by `=` or `IN`.
+    /// Returns `true` if every clustering column is given by `=` or `IN`.
     pub(crate) fn names_rows(&self) -> bool {
         let given: usize = self
             .clustering
@@ -261,7 +261,7 @@ impl Where {
         self.names_partitions() && given == self.orders.len()
     }
 
-    /// Tells whether one row is given, by `=` on each column of the primary key.
+    /// Returns `true` if one row is given, by `=` on each column of the primary key.
     pub(crate) fn names_one_row(&self) -> bool {
         let one = |step: &Step| match step {
             Step::Each(each) => matches!(each, Each::One(_)),
@@ -271,8 +271,8 @@ impl Where {
         self.names_one_partition() && self.names_rows() && self.clustering.iter().all(one)
     }
 
-    /// Returns `true` if a clustering column, given by its place among them, has one value in all
-    /// rows of a partition.
+    /// Returns `true` if a clustering column, given by its position among them, has one value in
+    /// all rows of a partition.
     pub(super) fn fixes(&self, table: &TableSchema, place: usize) -> bool {
         let mut next = 0;
         for step in &self.clustering {
@@ -293,12 +293,12 @@ impl Where {
         })
     }
 
-    /// Tells whether any clustering column leads to rows.
+    /// Returns `true` if a clustering column is used to find rows.
     pub(crate) fn restricts_clustering(&self) -> bool {
         !self.clustering.is_empty()
     }
 
-    /// Evaluates to what is read.
+    /// Evaluates the plan to the rows to read.
     pub(crate) fn access(
         &self,
         table: &TableSchema,
@@ -316,7 +316,7 @@ impl Where {
         })
     }
 
-    /// Evaluates to the partitions that are given, and to the rows within each.
+    /// Evaluates the plan to the partitions, and the rows within each.
     pub(crate) fn targets(
         &self,
         environment: &Environment<'_>,
@@ -335,7 +335,7 @@ impl Where {
         Ok((partitions, self.clustering(&clustering_lists, environment)?))
     }
 
-    /// Evaluates to the values of each column of the partition key, in the order of their type.
+    /// Evaluates the values of each column of the partition key, in the order of their type.
     fn partition_lists(&self, environment: &Environment<'_>) -> Result<Vec<Choices>, CqlError> {
         let PartitionPlan::Keys(columns) = &self.partitions else { return Ok(Vec::new()) };
         let list = |each: &Each| -> Result<Choices, CqlError> {
@@ -346,7 +346,7 @@ impl Where {
         columns.iter().map(list).collect()
     }
 
-    /// Evaluates to the values of the clustering columns that are given by `=` or `IN`.
+    /// Evaluates the values of the clustering columns that are given by `=` or `IN`.
     fn clustering_lists(&self, environment: &Environment<'_>) -> Result<Vec<Choices>, CqlError> {
         let list = |step: &Step| match step {
             Step::Each(each) => each
@@ -359,7 +359,7 @@ impl Where {
         self.clustering.iter().map(list).filter_map(Result::transpose).collect()
     }
 
-    /// Evaluates to the rows within each partition.
+    /// Evaluates the rows within each partition.
     fn clustering(
         &self,
         lists: &[Choices],
@@ -439,7 +439,7 @@ fn bound(
     })
 }
 
-/// Evaluates to the partitions between tokens.
+/// Evaluates the partitions between tokens.
 fn tokens(
     bounds: &[(CompareOp, TokenOperand)],
     environment: &Environment<'_>,
@@ -485,5 +485,5 @@ fn earlier(a: Bound<Token>, b: Bound<Token>) -> Bound<Token> {
     }
 }
 
-/// The type of a limit's marker.
+/// Type of a limit's marker.
 pub(super) const LIMIT_TYPE: DataType = DataType::Int;

@@ -1,4 +1,4 @@
-//! `INSERT`, `UPDATE` and `DELETE`: which rows change, and how.
+//! `INSERT`, `UPDATE` and `DELETE`: the rows that change, and the changes.
 
 use std::sync::Arc;
 
@@ -24,31 +24,31 @@ pub(crate) struct WritePlan {
     pub(crate) guard: GuardPlan,
 }
 
-/// Which rows change.
+/// Rows that change.
 #[derive(Clone, Debug)]
 pub(crate) enum WriteTarget {
-    /// One row, by the values of its key; without clustering values, static columns only.
+    /// One row, by the values of its key; without clustering values, only static columns.
     Key { partition: Vec<Operand>, clustering: Option<Vec<Operand>> },
-    /// Rows that a `WHERE` names.
+    /// Rows selected by a `WHERE`.
     Where(Where),
 }
 
-/// How rows change.
+/// Change of the rows.
 #[derive(Clone, Debug)]
 pub(crate) enum Change {
-    /// Columns, by their places, are set.
+    /// Columns, by position, are set.
     Set {
         columns: Vec<(usize, Operand)>,
-        /// The row exists from then on, whatever its columns.
+        /// Whether the row exists from then on, whatever its columns.
         marker: bool,
     },
-    /// Columns become null.
+    /// Columns are set to null.
     Clear(Vec<usize>),
-    /// Rows go.
+    /// Rows are deleted.
     Delete,
 }
 
-/// The `IF` of the statement.
+/// The statement's `IF`.
 #[derive(Clone, Debug)]
 pub(crate) enum GuardPlan {
     Always,
@@ -58,7 +58,7 @@ pub(crate) enum GuardPlan {
 }
 
 impl WritePlan {
-    /// Tells whether a term of it is calculated from the row.
+    /// Returns `true` if one of its terms is calculated from the row.
     pub(crate) fn reads_row(&self) -> bool {
         match &self.change {
             Change::Set { columns, .. } => columns.iter().any(|(_, operand)| operand.reads_row()),
@@ -66,7 +66,7 @@ impl WritePlan {
         }
     }
 
-    /// Returns the markers that give the columns of the partition key, if each has one.
+    /// Returns the markers of the partition key's columns, if each column has one.
     pub(crate) fn partition_markers(&self) -> Option<Vec<u16>> {
         match &self.target {
             WriteTarget::Key { partition, .. } => partition.iter().map(Operand::marker).collect(),
@@ -74,12 +74,12 @@ impl WritePlan {
         }
     }
 
-    /// Returns `true` if a column, by its place, is static.
+    /// Returns `true` if a column, by position, is static.
     pub(crate) fn is_static(&self, position: usize) -> bool {
         self.table.columns[position].kind == ColumnKind::Static
     }
 
-    /// Returns the places of the columns that are set or cleared.
+    /// Returns the positions of the columns that are set or cleared.
     fn changed(&self) -> Vec<usize> {
         match &self.change {
             Change::Set { columns, .. } => columns.iter().map(|(position, _)| *position).collect(),
@@ -104,7 +104,7 @@ impl WritePlan {
         }
     }
 
-    /// Tells whether only static columns change.
+    /// Returns `true` if only static columns change.
     pub(crate) fn is_static_only(&self) -> bool {
         let is_static = |position: &usize| self.is_static(*position);
         match &self.change {
@@ -146,7 +146,8 @@ impl<'a> Compiler<'a> {
     ///
     /// # Errors
     ///
-    /// `Invalid` for a timestamp, unless those are ignored; `Unsupported` for the rest.
+    /// `Invalid` for a timestamp, unless timestamps are ignored; `Unsupported` for the other
+    /// attributes.
     pub(crate) fn check_using(&mut self, using: &Using) -> Result<(), CqlError> {
         match (using.get(Attribute::Timestamp), self.timestamps) {
             (None, _) => {}
@@ -170,7 +171,7 @@ impl<'a> Compiler<'a> {
         Ok(())
     }
 
-    /// Settles the type of a marker that stands for a timeout.
+    /// Determines the type of a timeout's marker.
     pub(super) fn using_timeout(&mut self, timeout: Option<&Term>) {
         if let Some(Term::Marker(marker)) = timeout {
             self.type_marker(marker, "[timeout]", ResultType::Duration);
@@ -339,7 +340,7 @@ impl WritePlan {
 }
 
 impl WritePlan {
-    /// Refuses clustering columns in a statement that neither changes nor judges a row.
+    /// Refuses clustering columns in a statement that neither changes nor evaluates a row.
     fn check_static_only(&self, statement: &str) -> Result<(), CqlError> {
         let WriteTarget::Where(filter) = &self.target else { return Ok(()) };
         let changed = self.changed();

@@ -1,4 +1,4 @@
-//! The statements that make keyspaces and tables, as text.
+//! The `CREATE` statements of keyspaces and tables, as text.
 
 use carnet::base::Order;
 use carnet::catalog::ColumnKind;
@@ -19,14 +19,14 @@ pub(super) fn keyspace(keyspace: &KeyspaceView) -> String {
     let others = keyspace.replication.iter().filter(|(key, _)| *key != "class");
     let replication = map_of(first.chain(others));
     let durable_writes = keyspace.durable_writes;
-    // The two spaces are Cassandra's.
+    // Cassandra writes two spaces here.
     format!(
         "CREATE KEYSPACE {name} WITH replication = {replication}  \
          AND durable_writes = {durable_writes};"
     )
 }
 
-/// Writes `CREATE TABLE`, with its id where `internals` are wanted.
+/// Writes `CREATE TABLE`, with the table's id for `internals`.
 pub(super) fn table(table: &TableView, internals: bool) -> String {
     let name = format!("{}.{}", Name::new(&table.keyspace), Name::new(&table.name));
     let keyword = if table.is_virtual { "VIRTUAL" } else { "CREATE" };
@@ -46,7 +46,7 @@ fn virtual_comment(what: &str, structure: &str) -> String {
     )
 }
 
-/// Writes the columns, and the key unless it stands with its only column.
+/// Writes the columns, and the key unless it is written beside its only column.
 fn definition_lines(table: &TableView) -> Vec<String> {
     let has_short_key = table.partition_key().count() == 1 && table.clustering_key().count() == 0;
     let mut lines: Vec<_> = table

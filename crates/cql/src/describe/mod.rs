@@ -1,7 +1,7 @@
 //! `DESCRIBE`: the schema as text, and lists of names.
 //!
-//! cqlsh sends the statement to the server and prints what comes back. Columns, their names and
-//! the text are Cassandra 5.0's:
+//! cqlsh sends the statement to the server and prints the answer. Columns, their names and the text
+//! are Cassandra 5.0's:
 //!
 //! | statement | columns |
 //! | --- | --- |
@@ -9,12 +9,12 @@
 //! | `SCHEMA`, `KEYSPACE`, `TABLE`, a bare name | those and `create_statement` |
 //! | `CLUSTER` | `cluster`, `partitioner`, `snitch`; `range_ownership` where a keyspace is in use |
 //!
-//! A `create_statement` is read back by [`parse`](crate::parse), unless its keyspace is virtual:
-//! then it is a comment, because nobody can create that. Names are quoted where CQL needs it, in
-//! every column. Lists are in alphabetical order, capitals or not.
+//! [`parse`](crate::parse) accepts a `create_statement`, unless its keyspace is virtual: then it is
+//! a comment, because virtual keyspaces cannot be created. Names are quoted if CQL requires it, in
+//! every column. Lists are sorted without regard to case.
 //!
-//! Indexes, materialized views, user-defined types, functions and aggregates are not built yet;
-//! there are none, which is what describing one says.
+//! Indexes, materialized views, user-defined types, functions and aggregates are not supported yet;
+//! describing one reports that it does not exist.
 
 mod create;
 
@@ -33,12 +33,12 @@ use crate::system::{
     self, Cell, KeyspaceView, NodeInfo, PARTITIONER, Peer, TableView, is_system_keyspace,
 };
 
-/// Answers a `DESCRIBE` at a node that has such peers. `current` is the keyspace in use.
+/// Answers a `DESCRIBE` at a node with these peers. `current` is the current keyspace.
 ///
 /// # Errors
 ///
-/// `Invalid` when what is described is not there, or no keyspace is given and none in use; else
-/// as [`Tx::get_cell`].
+/// `Invalid` if the object does not exist, or no keyspace is given and none is current; otherwise
+/// see [`Tx::get_cell`].
 pub async fn describe(
     tx: &Tx,
     node: &NodeInfo,
@@ -81,7 +81,7 @@ pub async fn describe(
 const LIST: [&str; 3] = ["keyspace_name", "type", "name"];
 const ELEMENT: [&str; 4] = ["keyspace_name", "type", "name", "create_statement"];
 
-/// What a statement is answered from.
+/// Context of a `DESCRIBE`.
 struct Scope<'a> {
     tx: &'a Tx,
     current: Option<&'a str>,
@@ -122,7 +122,7 @@ impl Scope<'_> {
         Ok(elements(vec![self.table_element(table)]))
     }
 
-    /// Describes a keyspace, else a table of the keyspace in use.
+    /// Describes a keyspace, or otherwise a table of the current keyspace.
     async fn any(&self, name: &TableName) -> Result<Rows> {
         let wanted = name.table.as_str();
         let keyspace = match &name.keyspace {
@@ -144,14 +144,14 @@ impl Scope<'_> {
         Ok(elements(vec![self.table_element(table)]))
     }
 
-    /// Says that something is not there of which there is none.
+    /// Returns the error for an object of a kind that Carnet does not have.
     async fn missing(&self, name: &TableName, message: &str) -> Result<Rows> {
         let keyspace = self.named(name.keyspace.as_ref().map(Name::as_str)).await?;
         let message = message.replacen("{}", name.table.as_str(), 1);
         Err(Error::invalid(message.replacen("{}", &keyspace.name, 1)))
     }
 
-    /// Returns the keyspace in use, or all of them.
+    /// Returns the current keyspace, or all keyspaces.
     async fn listed_keyspaces(&self) -> Result<Vec<KeyspaceView>> {
         match self.current {
             Some(name) => Ok(vec![self.named(Some(name)).await?]),
@@ -159,7 +159,7 @@ impl Scope<'_> {
         }
     }
 
-    /// Finds a keyspace by its name, or else the one in use.
+    /// Finds a keyspace by name, or the current one.
     async fn named(&self, name: Option<&str>) -> Result<KeyspaceView> {
         let name = name
             .or(self.current)
@@ -184,7 +184,7 @@ impl Scope<'_> {
     }
 }
 
-/// Lists all keyspaces and their tables in the order in which they are printed.
+/// Lists all keyspaces and their tables in printing order.
 async fn all(tx: &Tx, data_center: &str) -> Result<Vec<KeyspaceView>> {
     let mut keyspaces = system::all(tx, data_center).await?;
     sort(&mut keyspaces, |keyspace| &keyspace.name);
@@ -248,8 +248,8 @@ fn cluster(node: &NodeInfo, peers: &[Peer], current: Option<&str>) -> Rows {
     Rows { columns, rows: vec![row], paging_state: None }
 }
 
-/// Maps the end of each range of tokens to the nodes that own it: each has one, the server whose
-/// token that is.
+/// Maps the end of each token range to the nodes that own it: each range has one owner, the server
+/// with that token.
 fn ownership(node: &NodeInfo, peers: &[Peer]) -> Bytes {
     let own = SocketAddr::new(node.address, node.port);
     let others = peers.iter().map(|peer| (peer.address, peer.tokens()));

@@ -1,4 +1,4 @@
-//! What cqlsh prints.
+//! Tests of the output that cqlsh prints.
 
 use carnet::base::Order;
 use carnet::catalog::{ColumnKind, TableSchema};
@@ -112,7 +112,7 @@ CREATE TABLE bank.\"Log\" (
     AND transactional_mode = 'full';";
 
 #[test]
-fn lists_name_what_there_is() {
+fn lists_name_all_objects() {
     assert_eq!(
         names("DESCRIBE KEYSPACES", Some("bank")),
         ["bank", "\"Shop\"", "system", "system_schema", "system_views", "system_virtual_schema"]
@@ -172,7 +172,7 @@ fn internals_are_ids() {
 }
 
 #[test]
-fn virtual_ones_are_comments() {
+fn virtual_objects_are_comments() {
     assert_eq!(
         statements("DESCRIBE KEYSPACE system_views", None),
         [
@@ -239,7 +239,7 @@ VIRTUAL TABLE system_views.transactions (
 }
 
 #[test]
-fn what_is_not_there_is_named() {
+fn missing_objects_are_named() {
     for (text, current, message) in [
         ("DESC KEYSPACE", None, "No keyspace specified and no current keyspace"),
         ("DESC TABLE t", None, "No keyspace specified and no current keyspace"),
@@ -259,7 +259,7 @@ fn what_is_not_there_is_named() {
 }
 
 #[test]
-fn the_cluster_is_one_node() {
+fn cluster_is_one_node() {
     let plain = try_describe(&sample(), "DESCRIBE CLUSTER", None).unwrap();
     assert_eq!(plain.columns.len(), 3);
     let row = ["Carnet", "Murmur3Partitioner", "SimpleSnitch"];
@@ -274,9 +274,9 @@ fn the_cluster_is_one_node() {
     assert_eq!(owned.rows[0][3].as_deref(), Some(&expected[..]));
 }
 
-/// Each token is its server's, and the map is in the order of its keys.
+/// The map has each server's tokens, in key order.
 #[test]
-fn a_cluster_of_servers_shares_the_ring() {
+fn servers_share_the_ring() {
     let other = node().among_others();
     let peers = {
         let announced = NodeInfo { port: 9043, host_id: Uuid::from_u128(7), ..other.clone() };
@@ -297,10 +297,9 @@ fn a_cluster_of_servers_shares_the_ring() {
     assert!(rest.is_empty());
 }
 
-/// What is described can be created: the statement's columns, key, order and options are those
-/// of the table.
+/// Descriptions can be executed: the statement's columns, key, order and options equal the table's.
 #[test]
-fn statements_are_read_back() {
+fn described_statements_are_parsed() {
     let db = sample();
     for text in statements("DESCRIBE SCHEMA", None) {
         match parse(&text, &Limits::default()).unwrap().statement {
@@ -342,7 +341,7 @@ fn assert_same(db: &Db, create: &crate::ast::CreateTable) {
         assert_eq!(column.type_name.to_string(), stored.data_type.name());
         assert_eq!(column.is_static, stored.kind == ColumnKind::Static);
     }
-    // The options say the same when they are stored and described once more.
+    // Storing the options and describing them once more gives the same text.
     let mut again = TableSchema::clone(&table);
     again.options.clear();
     for (name, value) in &create.options {

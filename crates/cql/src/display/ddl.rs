@@ -1,4 +1,4 @@
-//! Keyspaces and tables.
+//! `Display` of statements about keyspaces and tables.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -24,7 +24,7 @@ impl Display for OptionValue {
     }
 }
 
-/// `key: value`.
+/// `key: value` of a map.
 struct Entry<'a>(&'a Literal, &'a Literal);
 
 impl Display for Entry<'_> {
@@ -33,7 +33,7 @@ impl Display for Entry<'_> {
     }
 }
 
-/// `name = value`.
+/// `name = value` of an option.
 struct Property<'a>(&'a Name, &'a OptionValue);
 
 impl Display for Property<'_> {
@@ -136,7 +136,7 @@ impl Display for AlterTable {
     }
 }
 
-/// `old TO new`.
+/// `old TO new` of a `RENAME`.
 struct Rename<'a>(&'a Name, &'a Name);
 
 impl Display for Rename<'_> {

@@ -1,11 +1,11 @@
-//! `DESCRIBE`.
+//! `Display` of `DESCRIBE`.
 
 use std::fmt::{self, Display, Formatter};
 
 use super::{when, write_quoted};
 use crate::ast::{Describe, DescribeTarget, TableName};
 
-/// Words that a name alone behind `DESCRIBE` would be taken for.
+/// Names that need quotes after `DESCRIBE`, because they are keywords there.
 const TARGETS: [&str; 7] =
     ["aggregates", "cluster", "columnfamilies", "functions", "keyspaces", "tables", "types"];
 

@@ -1,4 +1,4 @@
-//! `SELECT`, the statements that write, and batches.
+//! `Display` of `SELECT`, of statements that write, and of batches.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -30,7 +30,7 @@ impl Display for Ordering {
     }
 }
 
-/// Writes a list behind keywords, if it is not empty.
+/// Writes a list after keywords, unless it is empty.
 fn list<T: Display>(
     f: &mut Formatter<'_>,
     keywords: &str,

@@ -1,11 +1,11 @@
-//! Service levels.
+//! `Display` of statements about service levels.
 
 use std::fmt::{self, Display, Formatter};
 
 use super::{join, when};
 use crate::ast::{LevelStatement, Literal, Name};
 
-/// `name = value`.
+/// `name = value` of an option.
 struct Property<'a>(&'a (Name, Literal));
 
 impl Display for Property<'_> {
@@ -14,7 +14,7 @@ impl Display for Property<'_> {
     }
 }
 
-/// `WITH …`, where there is something.
+/// `WITH …`, unless it is empty.
 struct With<'a>(&'a [(Name, Literal)]);
 
 impl Display for With<'_> {

@@ -1,7 +1,7 @@
-//! Trees into text: `Display` of every node of the tree is CQL that is read back as an equal node.
+//! Conversion to text: `Display` of every node writes CQL that parses to an equal node.
 //!
-//! Keywords are upper case, names as short as they can be, one space between words, no line
-//! breaks: what logs, `DESCRIBE` and error messages show.
+//! Keywords are in upper case, names are quoted only if needed, and one space separates words,
+//! without line breaks. Logs, `DESCRIBE` and error messages use this form.
 
 mod ddl;
 mod describe;
@@ -17,7 +17,7 @@ use crate::ast::{Name, TableName, TypeName};
 use crate::base::DataType;
 use crate::keyword::is_plain;
 
-/// Writes things with something between them.
+/// Writes items with a separator between them.
 fn join<T: Display>(
     f: &mut Formatter<'_>,
     things: impl IntoIterator<Item = T>,
@@ -32,12 +32,12 @@ fn join<T: Display>(
     Ok(())
 }
 
-/// Writes a keyword and something behind it, if there is something.
+/// Writes a keyword and an item, if there is one.
 fn clause<T: Display>(f: &mut Formatter<'_>, keyword: &str, thing: Option<&T>) -> fmt::Result {
     thing.map_or(Ok(()), |thing| write!(f, " {keyword} {thing}"))
 }
 
-/// Something that is written only sometimes.
+/// Returns the text if the condition holds, otherwise nothing.
 fn when(condition: bool, text: &'static str) -> &'static str {
     if condition { text } else { "" }
 }
@@ -47,7 +47,7 @@ fn write_string(f: &mut Formatter<'_>, text: &str) -> fmt::Result {
     write!(f, "'{}'", text.replace('\'', "''"))
 }
 
-/// Writes a name in double quotes, needed or not.
+/// Writes a name in double quotes, even if they are not needed.
 fn write_quoted(f: &mut Formatter<'_>, name: &str) -> fmt::Result {
     write!(f, "\"{}\"", name.replace('"', "\"\""))
 }
@@ -89,12 +89,12 @@ impl Display for TypeName {
     }
 }
 
-/// Tells whether a name without quotes is that of a type which users do not define.
+/// Returns `true` if a name without quotes is that of a built-in type.
 fn is_type(name: &str) -> bool {
     DataType::from_name(name).is_some() || matches!(name, "counter" | "duration")
 }
 
-/// Quotes a user-defined type whose name would be read as another type's.
+/// Quotes a user-defined type whose name would be parsed as a built-in type.
 fn write_user_type(f: &mut Formatter<'_>, name: &TableName) -> fmt::Result {
     let text = name.table.text.as_str();
     if name.keyspace.is_none() && is_type(text) { write_quoted(f, text) } else { name.fmt(f) }

@@ -1,4 +1,4 @@
-//! Terms and relations.
+//! `Display` of terms and relations.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -46,7 +46,7 @@ impl Display for FunctionName {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match &self.keyspace {
             Some(keyspace) => write!(f, "{keyspace}.{}", self.name),
-            // Reserved, but a function.
+            // A reserved word, but also a function.
             None if self.name.text == "token" => f.write_str("token"),
             None => self.name.fmt(f),
         }
@@ -78,7 +78,7 @@ impl Display for Term {
             Self::Hint(type_name, term) => {
                 write!(f, "({type_name}) (")?;
                 match &**term {
-                    // `(text)` would be another hint, where a sign follows.
+                    // `(text)` would be another hint if a sign follows.
                     Self::Reference(Reference { name, field: None }) if is_type(&name.text) => {
                         write_quoted(f, &name.text)?;
                     }
@@ -114,7 +114,7 @@ impl Display for Term {
     }
 }
 
-/// `key: value`.
+/// `key: value` of a map.
 struct Pair<'a, K>(&'a K, &'a Term);
 
 impl<K: Display> Display for Pair<'_, K> {
@@ -134,8 +134,8 @@ fn enclosed<T: Display>(
     f.write_str(close)
 }
 
-/// Tells whether a term behind a type hint is taken for nothing else: `(a) -1` is a subtraction
-/// where `a` may be a column.
+/// Returns `true` if a term after a type hint is unambiguous: `(a) -1` is a subtraction if `a` may
+/// be a column.
 fn is_bare_behind_hint(term: &Term) -> bool {
     match term {
         Term::Literal(Literal::Null | Literal::Boolean(_)) => false,
@@ -153,7 +153,7 @@ fn is_bare_behind_hint(term: &Term) -> bool {
     }
 }
 
-/// Encloses an operand in parentheses where the operators around it would take it apart.
+/// Encloses an operand in parentheses if the surrounding operators would split it.
 fn write_operand(f: &mut Formatter<'_>, term: &Term, in_product: bool) -> fmt::Result {
     match term {
         Term::Arithmetic { rest, .. } if in_product || rest.iter().any(|(op, _)| op.is_sum()) => {
@@ -201,7 +201,7 @@ impl Display for Relation {
                 let is_key = value.strip_prefix("key").is_some_and(|rest| {
                     !rest.starts_with(|next: char| next.is_ascii_alphanumeric() || next == '_')
                 });
-                // A name that would be taken for the keyword.
+                // A name that would be parsed as the keyword.
                 let (open, close) = (when(is_key, "("), when(is_key, ")"));
                 write!(f, "{column} CONTAINS {open}{value}{close}")
             }

@@ -1,4 +1,4 @@
-//! Transactions.
+//! `Display` of transactions.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -40,7 +40,7 @@ fn statements(f: &mut Formatter<'_>, writes: &[Write]) -> fmt::Result {
 }
 
 impl Display for Body {
-    /// Ends with a space, if it is not empty.
+    /// Ends with a space unless it is empty.
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
             Self::Plain(writes) => statements(f, writes),
@@ -70,7 +70,7 @@ impl Display for Condition {
     }
 }
 
-/// A part of a condition, in parentheses where it has parts itself.
+/// A part of a condition, in parentheses if it has parts itself.
 struct Part<'a>(&'a Condition);
 
 impl Display for Part<'_> {

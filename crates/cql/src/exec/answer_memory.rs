@@ -1,4 +1,4 @@
-//! The memory of a statement's answer.
+//! Memory of a statement's result.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -8,20 +8,21 @@ use carnet::levels::Effective;
 
 use super::{CqlError, CqlErrorKind};
 
-/// Growth of a result that is charged at once, in bytes: small results cost nothing.
+/// Bytes by which the charge of a result grows at a time: small results cost nothing.
 const STEP_BYTES: usize = 16 << 10;
-/// Answers of more bytes leave an eighth of the budget to those of fewer.
+/// Size in bytes above which answers leave an eighth of the budget to smaller ones.
 const SMALL_BYTES: usize = 1 << 20;
-/// Size in bytes beyond which a result comes with a warning, where its service level does not set another one.
+/// Default size in bytes above which a result comes with a warning; a service level may set another
+/// one.
 const SOFT_BYTES: usize = 4 << 20;
-/// Time after which a statement that found no memory may be tried again.
+/// Time after which a statement that got no memory may be retried.
 const RETRY_AFTER: Duration = Duration::from_millis(100);
 
-/// The memory that the answer of one statement takes from a budget that all statements share: rows of the
-/// result, and cells that were fetched and not returned yet.
+/// Memory that the answer of one statement takes from a budget shared by all statements: rows of
+/// the result, and cells that are fetched but not yet returned.
 ///
-/// A page ends where there is no more memory. A result that is not asked for in pages fails. Answers of
-/// more than 1 MiB are the first that find none, so that small ones go on.
+/// A page ends when memory runs out. A result without paging fails. Answers of more than 1 MiB run
+/// out first, so that small ones proceed.
 #[derive(Debug)]
 pub struct AnswerMemory {
     budget: MemoryBudget,
@@ -31,20 +32,20 @@ pub struct AnswerMemory {
 #[derive(Debug)]
 struct State {
     charge: Charge,
-    /// Size beyond which the result comes with a warning.
+    /// Size above which the result comes with a warning.
     soft_bytes: usize,
-    /// Maximum size.
+    /// Maximum size of the result.
     hard_bytes: usize,
-    /// The service level that sets the maximum; `None` for the server's own.
+    /// Service level that sets the maximum; `None` for the server's own.
     hard_of: Option<Arc<str>>,
 }
 
 impl AnswerMemory {
-    /// Begins an answer of at most `bytes_max` bytes within a budget.
+    /// Creates the charge of an answer, of at most `bytes_max` bytes, within a budget.
     ///
     /// # Panics
     ///
-    /// Never: nothing is charged yet.
+    /// Never: the initial charge is zero.
     #[must_use]
     pub fn new(budget: &MemoryBudget, bytes_max: usize) -> Self {
         let charge = budget.charge(0).expect("no bytes fit into every budget");
@@ -52,7 +53,7 @@ impl AnswerMemory {
         Self { budget: budget.clone(), state: Mutex::new(state) }
     }
 
-    /// Applies the limits of the service level by which the statement runs.
+    /// Applies the limits of the statement's service level.
     pub(super) fn apply(&self, level: &Effective) {
         let bytes = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
         let mut state = self.lock();
@@ -67,36 +68,37 @@ impl AnswerMemory {
         }
     }
 
-    /// Returns the bytes that are charged.
+    /// Returns the number of bytes charged.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.lock().charge.bytes()
     }
 
-    /// Returns the bytes that are charged if they exceed the soft limit, beyond which an answer comes with a
-    /// warning.
+    /// Returns the number of bytes charged if it exceeds the soft limit, above which an answer
+    /// comes with a warning.
     #[must_use]
     pub fn beyond_soft_limit(&self) -> Option<usize> {
         let state = self.lock();
         Some(state.charge.bytes()).filter(|bytes| *bytes > state.soft_bytes)
     }
 
-    /// Changes the charge to that of bytes which are there already.
+    /// Sets the charge to the bytes that are already allocated.
     pub fn set(&self, bytes: usize) {
         self.lock().charge.set(bytes);
     }
 
-    /// Takes the charge, for bytes that outlive the statement.
+    /// Returns the charge, for bytes that outlive the statement.
     #[must_use]
     pub fn take_charge(&self) -> Charge {
         self.lock().charge.take()
     }
 
-    /// Takes memory for a result of `rows` bytes, and for `fetched` bytes of cells that it is made of.
+    /// Charges memory for a result of `rows` bytes, and for `fetched` bytes of the cells it is made
+    /// from.
     ///
     /// # Errors
     ///
-    /// Invalid, where a result may not be that long; overloaded, where others hold the memory.
+    /// `Invalid` if the result exceeds its maximum; `Overloaded` if other answers hold the memory.
     pub(super) fn grow_to(&self, rows: usize, fetched: usize) -> Result<(), CqlError> {
         let mut state = self.lock();
         if rows > state.hard_bytes {

@@ -1,16 +1,16 @@
-//! What a conditional statement answers.
+//! Results of conditional statements.
 //!
-//! The answer is Cassandra's, which mappers of drivers read by the names of its columns. It begins
-//! with `[applied]`; where the statement was not applied:
+//! The result has Cassandra's form, because object mappers of drivers read it by column name. It
+//! begins with `[applied]`. If the statement was not applied:
 //!
 //! * A single statement adds the columns that its `IF` names; one with `IF [NOT] EXISTS` adds all
 //!   columns. A batch, even of one statement, adds the primary key and the columns of all
 //!   conditions, or all columns where one condition is `IF [NOT] EXISTS`.
-//! * Every judged row that exists is a row of the answer, in the order of the table. Conditions on
-//!   static columns alone judge no row: the answer shows the first row of the partition.
-//! * Where no row exists, static columns that were read are a row of their own. A static column is
-//!   read where a condition names it or a conditional statement changes any; otherwise it is shown
-//!   as null.
+//! * Every evaluated row that exists is a row of the result, in the order of the table. Conditions
+//!   on static columns only evaluate no row: the result shows the first row of the partition.
+//! * If no row exists, static columns that were read form a row of their own. Static columns are
+//!   read if a condition names them or a conditional statement changes one; otherwise they are
+//!   shown as null.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,10 +27,10 @@ use super::write::Targeted;
 use crate::compile::{Filter, GuardPlan, WritePlan, star_order};
 use crate::result::{ColumnSpec, Response, Rows};
 
-/// The name of the column that says whether a conditional statement was applied.
+/// Name of the column that reports whether a conditional statement was applied.
 const APPLIED: &str = "[applied]";
 
-/// Answers that a conditional statement was applied.
+/// Returns the result of a conditional statement that was applied.
 pub(crate) fn applied() -> Response {
     let columns = vec![applied_column("", "")];
     Response::Rows(Rows { columns, rows: vec![vec![boolean(true)]], paging_state: None })
@@ -49,21 +49,21 @@ pub(crate) fn boolean(value: bool) -> Option<Bytes> {
     Some(Value::Boolean(value).serialize())
 }
 
-/// Whether a statement came alone.
+/// Whether a statement is single or part of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     Single,
     Batch,
 }
 
-/// Which columns of a table the conditions read, and which an answer shows.
+/// Columns of a table that the conditions read and that the result shows.
 pub(super) struct Read {
-    /// Every static column, not only those that a condition names.
+    /// Whether every static column is read, not only the ones named by a condition.
     statics: bool,
-    /// Every regular column, not only those that a condition names.
+    /// Whether every regular column is read, not only the ones named by a condition.
     regulars: bool,
-    /// The columns that conditions name, by their places, those of a statement in the order of its
-    /// `IF` with regular columns first.
+    /// Positions of the columns that conditions name; those of one statement are in the order of
+    /// its `IF`, regular columns first.
     named: Vec<usize>,
     /// Whether a condition is `IF EXISTS` or `IF NOT EXISTS`.
     existence: bool,
@@ -74,8 +74,8 @@ impl Read {
         let mut read =
             Self { statics: false, regulars: false, named: Vec::new(), existence: false };
         for Targeted { plan, .. } in writes {
-            // Regular columns are read where any statement changes rows, static columns only
-            // where one with a condition changes them.
+            // Regular columns are read if any statement changes rows, static columns only if a
+            // conditional statement changes them.
             read.regulars |= !plan.is_static_only();
             match &plan.guard {
                 GuardPlan::Always => continue,
@@ -103,7 +103,7 @@ impl Read {
         self.statics || self.named.iter().any(is_static)
     }
 
-    /// Returns `true` if a static column that is read has a value.
+    /// Returns `true` if one of the static columns that are read has a value.
     pub(super) fn finds_statics(&self, table: &TableSchema, statics: &RowImage) -> bool {
         table.columns.iter().enumerate().any(|(position, column)| {
             column.kind == ColumnKind::Static
@@ -112,7 +112,7 @@ impl Read {
         })
     }
 
-    /// Returns the places of the columns that an answer shows.
+    /// Returns the positions of the columns that the result shows.
     fn shown(&self, table: &TableSchema, form: Form) -> Vec<usize> {
         if self.existence {
             return star_order(table);
@@ -126,7 +126,7 @@ impl Read {
         [key, self.named.clone()].concat()
     }
 
-    /// Returns a row's columns; those that were not read are null.
+    /// Returns a row's columns; columns that were not read are null.
     fn columns(
         &self,
         table: &TableSchema,
@@ -147,18 +147,18 @@ impl Read {
     }
 }
 
-/// What conditions have read of a partition.
+/// Rows and static columns of a partition that conditions have read.
 #[derive(Default)]
 pub(super) struct Judged {
     pub(super) statics: Option<Arc<RowImage>>,
-    /// The rows that conditions judge; `None` for one that does not exist. Empty where conditions
-    /// judge static columns alone.
+    /// Rows that conditions evaluate; `None` for a missing row. Empty if conditions evaluate static
+    /// columns only.
     pub(super) rows: BTreeMap<CellKey, Option<RowImage>>,
-    /// What was asked of each row; the static columns are that of the empty clustering key.
+    /// Kind of the conditions on each row; static columns have the empty clustering key.
     pub(super) kinds: BTreeMap<CellKey, Kind>,
 }
 
-/// Returns the rows of a partition that an answer shows.
+/// Returns the rows of a partition that the result shows.
 pub(super) async fn shown_rows(
     tx: &Tx,
     table: &TableSchema,
@@ -179,7 +179,7 @@ pub(super) async fn shown_rows(
     Ok(found)
 }
 
-/// Reads the first row of a partition, or its static columns where it has none.
+/// Reads the first row of a partition, or its static columns if it has no row.
 async fn first_row(
     tx: &Tx,
     table: &TableSchema,
@@ -202,7 +202,7 @@ async fn first_row(
     Ok(found)
 }
 
-/// Answers that a conditional statement was not applied.
+/// Returns the result of a conditional statement that was not applied.
 pub(super) fn answer(
     table: &TableSchema,
     read: &Read,

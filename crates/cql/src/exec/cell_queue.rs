@@ -1,10 +1,10 @@
-//! Cells that a scan has fetched and not taken yet.
+//! Cells that a scan has fetched and not returned yet.
 
 use std::collections::VecDeque;
 
 use carnet::{CellKey, Entry};
 
-/// A queue of cells, which knows the bytes of their payloads.
+/// A queue of cells that counts the bytes of their payloads.
 #[derive(Default)]
 pub(super) struct CellQueue {
     cells: VecDeque<(CellKey, Entry)>,
@@ -24,13 +24,13 @@ impl CellQueue {
         Some((key, entry))
     }
 
-    /// Puts a cell back that [`CellQueue::pop`] returned.
+    /// Puts back a cell that [`CellQueue::pop`] returned.
     pub(super) fn put_back(&mut self, key: CellKey, entry: Entry) {
         self.bytes += entry.payload.len();
         self.cells.push_front((key, entry));
     }
 
-    /// Drops the cells that a condition does not hold for.
+    /// Removes the cells for which `keep` returns `false`.
     pub(super) fn retain(&mut self, mut keep: impl FnMut(&CellKey) -> bool) {
         let bytes = &mut self.bytes;
         self.cells.retain(|(key, entry)| {
@@ -46,7 +46,7 @@ impl CellQueue {
         *self = Self::default();
     }
 
-    /// Returns the bytes of the payloads.
+    /// Returns the number of bytes of the payloads.
     pub(super) const fn bytes(&self) -> usize {
         self.bytes
     }

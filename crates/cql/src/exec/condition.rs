@@ -1,4 +1,4 @@
-//! The `IF` of single statements and batches: whether all of them hold.
+//! Evaluation of the `IF` conditions of single statements and batches.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use super::write::Targeted;
 use crate::compile::{Filter, GuardPlan, WritePlan};
 use crate::result::Response;
 
-/// What a condition asks of a row. All conditions on one row are of one kind, as in Cassandra.
+/// Kind of the conditions on a row. All conditions on one row have one kind, like in Cassandra.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Exists,
@@ -33,7 +33,7 @@ impl Kind {
         }
     }
 
-    /// Refuses a condition beside one of another kind on the same row.
+    /// Refuses a condition of this kind after one of another kind on the same row.
     fn check(self, before: Self) -> Result<(), CqlError> {
         Err(CqlError::invalid(match (before, self) {
             _ if before == self => return Ok(()),
@@ -48,7 +48,7 @@ impl Kind {
     }
 }
 
-/// Judges every `IF`; returns the answer where one does not hold.
+/// Evaluates every `IF`; returns the result if one does not hold.
 pub(super) async fn refuse(
     tx: &Tx,
     writes: &[Targeted<'_>],
@@ -84,8 +84,8 @@ pub(super) async fn refuse(
     answer(table, &read, form, &found).map(Some)
 }
 
-/// Returns the key of the one row that a conditional statement names; without a clustering key, it
-/// changes static columns only.
+/// Returns the key of the one row that a conditional statement selects; without a clustering key,
+/// the statement changes only static columns.
 fn judged_key<'w>(
     write: &'w Targeted<'_>,
 ) -> Result<(&'w PartitionKey, Option<&'w Bytes>), CqlError> {
@@ -105,7 +105,7 @@ fn judged_key<'w>(
     }
 }
 
-/// Returns `true` if the `IF` of a statement holds, and remembers the row that it judges.
+/// Evaluates the `IF` of a statement, and records the row that it depends on.
 async fn judge(
     tx: &Tx,
     write: &Targeted<'_>,
@@ -145,7 +145,7 @@ async fn judge(
     }
 }
 
-/// Refuses an `IF` beside one of another kind on the same row or the same static columns.
+/// Refuses an `IF` whose kind differs from another one's on the same row or static columns.
 fn check_kind(
     plan: &WritePlan,
     partition: &PartitionKey,
@@ -163,7 +163,7 @@ fn check_kind(
     Ok(())
 }
 
-/// Returns `true` if the `IF` of a statement depends on a row, not on static columns alone.
+/// Returns `true` if the `IF` of a statement depends on a row, not only on static columns.
 fn judges_row(plan: &WritePlan) -> bool {
     match &plan.guard {
         GuardPlan::Always => false,
@@ -175,8 +175,8 @@ fn judges_row(plan: &WritePlan) -> bool {
     }
 }
 
-/// Reads the static columns of a partition, and depends on them; `None` where the ones that are
-/// asked for are null.
+/// Reads the static columns of a partition, and depends on them; `None` if the requested ones are
+/// null.
 async fn read_statics(
     tx: &Tx,
     table: &TableSchema,

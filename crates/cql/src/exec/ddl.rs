@@ -1,4 +1,4 @@
-//! Changes of the schema. Each is a transaction, as all else.
+//! Schema changes. Like every statement, each is a transaction.
 
 use std::collections::HashSet;
 
@@ -15,7 +15,7 @@ use crate::ast::{
 use crate::result::{ChangeKind, Response, SchemaChange};
 use crate::system::{self, OptionError, Replication, TableOptions};
 
-/// More columns than this are a mistake: each row image would name them all.
+/// Maximum number of columns of a table: each row image names all its columns.
 const COLUMNS_MAX: usize = 1_000;
 
 impl Executor {
@@ -97,7 +97,7 @@ async fn create_keyspace(
     data_center: &str,
 ) -> Result<Option<SchemaChange>, CqlError> {
     let name = create.name.as_str();
-    // Cassandra answers this one as an invalid request, every other change as unauthorized.
+    // Cassandra reports this as an invalid request, and every other change as unauthorized.
     if system::is_system_keyspace(name) {
         return Err(CqlError::invalid(format!("System keyspace '{name}' is not user-modifiable")));
     }
@@ -137,7 +137,7 @@ async fn alter_keyspace(
         return Err(catalog::no_keyspace(name).into());
     };
     let options = KeyspaceOptions::read(&alter.options);
-    // An older build may have stored a form that drivers cannot read.
+    // An older build may have stored a form that drivers cannot parse.
     let previous = system::repaired(&schema.replication, data_center);
     schema.replication = match options.replication {
         Some(given) => system::resolve(name, &given, Some(&previous), data_center)?,
@@ -148,7 +148,7 @@ async fn alter_keyspace(
     Ok(changed(ChangeKind::Updated, name, None))
 }
 
-/// Options of a keyspace as a statement gives them.
+/// Options of a keyspace in a statement.
 #[derive(Default)]
 struct KeyspaceOptions {
     replication: Option<Replication>,
@@ -166,7 +166,7 @@ impl KeyspaceOptions {
                         .map(|(key, value)| (system::plain(key), system::plain(value)));
                     read.replication = Some(entries.collect());
                 }
-                // Names and types were checked when the text was read.
+                // Names and types were checked by the parser.
                 _ => read.durable_writes = system::durable_writes(value).or(read.durable_writes),
             }
         }
@@ -184,7 +184,7 @@ async fn drop_keyspace(tx: &Tx, drop: &DropKeyspace) -> Result<Option<SchemaChan
     Ok(changed(ChangeKind::Dropped, name, None))
 }
 
-/// Returns the keyspace and name of a table that DDL names.
+/// Returns the keyspace and name of the table of a DDL statement.
 fn place<'n>(
     table: &'n TableName,
     keyspace: Option<&'n str>,
@@ -216,7 +216,7 @@ async fn create_table(
         return Err(already_exists(keyspace, Some(name)));
     }
     let start = tx.start_timestamp().map_or(0, carnet::Timestamp::get);
-    // Drivers only compare it. The start is unique; a transaction creates few tables.
+    // Drivers only compare the id. The start is unique; a transaction creates few tables.
     let uuid = Uuid::from_u64_pair(0x1000 | (start << 16), catalog_salt(keyspace, name));
     let mut schema = TableSchema::new(keyspace, name, TableKind::Rows, uuid);
     add_columns(&mut schema, create)?;
@@ -288,7 +288,7 @@ fn add_column(
 }
 
 /// Returns the order of each clustering column. `CLUSTERING ORDER BY` names the first ones; the
-/// others ascend.
+/// others are ascending.
 fn clustering_orders(create: &CreateTable) -> Result<Vec<Order>, CqlError> {
     let key = &create.key.clustering;
     let mut orders = vec![Order::Asc; key.len()];
@@ -341,7 +341,7 @@ fn set_table_options(schema: &mut TableSchema, options: &Options) -> Result<(), 
 
 fn refuse_option(error: OptionError) -> CqlError {
     match error {
-        // Names and types were checked when the text was read, so no text is at hand.
+        // Names and types were checked by the parser, so the text is not available here.
         OptionError::Syntax(message) => {
             CqlError::new(CqlErrorKind::Syntax { line: 1, column: 1 }, message)
         }

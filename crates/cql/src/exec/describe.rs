@@ -1,4 +1,4 @@
-//! Answers `DESCRIBE`.
+//! Execution of `DESCRIBE`.
 
 use super::{CqlError, Executor, Run};
 use crate::ast::Describe;

@@ -1,4 +1,4 @@
-//! What a statement answers when it fails.
+//! Errors of statements.
 
 use std::fmt;
 use std::time::Duration;
@@ -7,69 +7,69 @@ use carnet::{Error, ErrorKind, Timestamp};
 
 use crate::error::{ParseError, ParseErrorKind};
 
-/// What kind of failure it is: what the native protocol's error codes tell apart.
+/// Kind of an error, as distinguished by the native protocol's error codes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CqlErrorKind {
     /// The text is not CQL.
     Syntax {
-        /// The line of the mistake, the first is 1.
+        /// Line of the mistake, from 1.
         line: usize,
-        /// The character of that line, the first is 1.
+        /// Character of the line, from 1.
         column: usize,
     },
-    /// The statement is wrong for the tables there are, or its values are.
+    /// The statement or its values do not fit the existing tables.
     Invalid,
-    /// The request breaks the native protocol: its paging state is unknown.
+    /// The request violates the native protocol: its paging state is unknown.
     Protocol,
-    /// It changes what no user may change.
+    /// The statement changes an object that users may not change.
     Unauthorized,
-    /// It does not fit the configuration: an option of a keyspace or table has a bad value.
+    /// An option of a keyspace or table has an invalid value.
     Config,
-    /// It is right, but not built yet.
+    /// The statement is valid, but not supported yet.
     Unsupported,
-    /// A table of the prepared statement has changed since: prepare it again.
+    /// A table of the prepared statement has changed since: it must be prepared again.
     Unprepared {
-        /// Names the statement.
+        /// Id of the statement.
         id: [u8; 16],
     },
-    /// What should be created is there already.
+    /// The object to create exists already.
     AlreadyExists {
-        /// The keyspace.
+        /// Name of the keyspace.
         keyspace: String,
-        /// The table; `None` when it is the keyspace itself.
+        /// Name of the table; `None` if the object is the keyspace itself.
         table: Option<String>,
     },
-    /// A function of values failed, as a division by zero does.
+    /// A scalar function failed, for example a division by zero.
     FunctionFailure {
-        /// The function's keyspace.
+        /// Keyspace of the function.
         keyspace: String,
-        /// The function.
+        /// Name of the function.
         function: String,
-        /// The types of its arguments.
+        /// Types of its arguments.
         argument_types: Vec<String>,
     },
-    /// Another transaction was first, as often as the statement was run. Nothing was written.
+    /// Other transactions committed first in every attempt. Nothing was written.
     Conflict,
-    /// There is no room for the work now. Nothing was written.
+    /// The server has no capacity now. Nothing was written.
     Overloaded {
-        /// How long to wait before trying again.
+        /// Time to wait before a retry.
         retry_after: Duration,
     },
-    /// Whether it took effect is not known.
+    /// The outcome is unknown: the statement may have taken effect.
     Unknown {
-        /// Names the transaction.
+        /// Start of the transaction, which identifies it.
         start: Timestamp,
     },
     /// The deadline passed. Nothing was written.
     Timeout,
-    /// The store cannot be read or written now.
+    /// The store cannot be read or written at present.
     Unavailable,
-    /// Stored bytes are not what was written.
+    /// Stored bytes are damaged.
     Corrupted,
 }
 
-/// Why a statement failed: a kind, and a sentence.
+/// Error of a statement: a kind and a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CqlError {
     kind: CqlErrorKind,
@@ -77,7 +77,7 @@ pub struct CqlError {
 }
 
 impl CqlError {
-    /// Makes an error.
+    /// Creates an error from its kind and message.
     #[must_use]
     pub fn new(kind: CqlErrorKind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into() }
@@ -99,13 +99,13 @@ impl CqlError {
         Self::new(CqlErrorKind::Unsupported, format!("not supported yet: {what}"))
     }
 
-    /// Returns what kind of failure it is.
+    /// Returns the kind of the error.
     #[must_use]
     pub const fn kind(&self) -> &CqlErrorKind {
         &self.kind
     }
 
-    /// Returns the sentence.
+    /// Returns the error's message.
     #[must_use]
     pub fn message(&self) -> &str {
         &self.message

@@ -1,4 +1,4 @@
-//! What a statement runs by: its permit and its deadline.
+//! Permit, deadline and memory of a statement.
 //!
 //! A server admits statements before it runs them (see [`carnet::admission`]).
 
@@ -11,21 +11,21 @@ use carnet::base::{Moment, YieldNow};
 
 use super::answer_memory::AnswerMemory;
 
-/// The admission of a statement.
+/// Result of a statement's admission.
 #[derive(Clone, Debug, Default)]
 pub struct Grant {
-    /// When it arrived: its timeout begins then. `None` for a statement without timeout.
+    /// Arrival, from which its timeout counts. `None` for a statement without timeout.
     pub arrived: Option<Moment>,
-    /// What it runs by.
+    /// Permit of the admission gate.
     pub permit: Option<Arc<Permit>>,
-    /// The memory that its answer may take.
+    /// Memory that its answer may take.
     pub memory: Option<Arc<AnswerMemory>>,
-    /// How it yields to others at the end of its time slices.
+    /// Function by which it yields to others at the end of its time slices.
     pub yield_now: Option<YieldNow>,
 }
 
 impl Grant {
-    /// Hands what a transaction needs of it to the transaction's settings.
+    /// Applies the parts that concern a transaction to the transaction's options.
     pub(super) fn apply<'d>(
         &self,
         options: TransactionOptions<'d>,
@@ -35,11 +35,11 @@ impl Grant {
     }
 }
 
-/// How long statements may take from their arrival.
+/// Timeouts of statements, from their arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeouts {
-    /// Of statements that name what they read and write.
+    /// Timeout of statements that name the keys they read and write.
     pub statement: Duration,
-    /// Of statements that read a table as a whole, that filter, and that aggregate.
+    /// Timeout of statements that scan a table, filter or aggregate.
     pub scan: Duration,
 }

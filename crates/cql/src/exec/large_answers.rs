@@ -1,4 +1,4 @@
-//! The log of statements whose answers exceed their soft limit of memory.
+//! Log of statements whose answers exceed their soft limit of memory.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use super::named::name;
 use super::{Executor, Grant};
 use crate::ast::Statement;
 
-/// Lines that are logged at once, and the time between further ones.
+/// Number of lines logged at once, and the interval between further ones.
 const BURST: u32 = 5;
 const INTERVAL: Duration = Duration::from_secs(10);
 
@@ -24,7 +24,8 @@ impl Default for LargeAnswers {
 }
 
 impl LargeAnswers {
-    /// Returns the number of answers that were not logged before this one; `None` if it is not logged either.
+    /// Returns the number of answers left out since the last logged one; `None` if this one is left
+    /// out too.
     fn admit(&self, now: Moment) -> Option<u64> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).admit(now)
     }

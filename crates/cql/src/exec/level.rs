@@ -1,4 +1,4 @@
-//! By which service level a statement runs, and until when.
+//! The service level of a statement, and its deadline.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -14,38 +14,39 @@ use super::{Bound, CqlError, CqlErrorKind, Executor, Session};
 use crate::ast::{Attribute, Literal, Statement, Term};
 use crate::duration::CqlDuration;
 
-/// Maximum number of levels, dropped ones included, whose timeouts are counted.
+/// Maximum number of levels, including dropped ones, whose timeouts are counted.
 const COUNTED_MAX: usize = 1_000;
 
-/// What a process knows for service levels beside the catalogue.
+/// Data about service levels that a process holds besides the catalogue.
 #[derive(Default)]
 pub(super) struct LevelState {
-    /// The users, where they are known.
+    /// Users, if they are known.
     pub(super) users: OnceLock<BTreeSet<String>>,
     timeouts: Mutex<BTreeMap<Arc<str>, u64>>,
 }
 
-/// How a statement is admitted.
+/// Admission terms of a statement.
 #[derive(Clone, Debug)]
 pub struct Terms {
-    /// The level by which it runs.
+    /// Service level of the statement.
     pub level: Arc<Effective>,
-    /// How it is treated under overload.
+    /// Treatment under overload.
     pub workload: Workload,
-    /// When it has to be done, as far as that is known.
+    /// Deadline, if it is known.
     pub deadline: Option<Moment>,
 }
 
 impl Executor {
-    /// Says which users there are, so that levels are attached to no others. Only the first call counts.
+    /// Sets the existing users, so that levels are attached to no others. Only the first call
+    /// counts.
     ///
-    /// Default: not known, any name is taken.
+    /// Default: unknown, any name is accepted.
     pub fn set_users(&self, users: impl IntoIterator<Item = String>) {
         self.shared.levels.users.get_or_init(|| users.into_iter().collect());
     }
 
-    /// Returns how a statement of a session is admitted that arrives now. A level that is named and not
-    /// there is answered when the statement runs.
+    /// Returns the admission terms of a statement of a session that arrives now. A level that does
+    /// not exist is reported when the statement runs.
     #[must_use]
     pub fn terms(&self, session: &Session, outline: &Outline<'_>, arrived: Moment) -> Terms {
         let level = self.level_of(session, outline).unwrap_or_else(|_| self.own_level(session));
@@ -53,24 +54,24 @@ impl Executor {
         let usual = if is_batch { Workload::Batch } else { Workload::Interactive };
         let workload = level.options.workload_type.unwrap_or(usual);
         let timeout = outline.timeout.or_else(|| self.timeout_of(&level, outline));
-        // One without any time is answered as late, and not refused to be sent to another server.
+        // A zero timeout is answered as late, not refused in favour of another server.
         let timeout = timeout.filter(|timeout| !timeout.is_zero());
         Terms { level, workload, deadline: timeout.map(|timeout| arrived.after(timeout)) }
     }
 
-    /// Returns the number of statements that ended at their timeout, by level.
+    /// Returns the number of statements that timed out, by level.
     #[must_use]
     pub fn timeouts_of_levels(&self) -> Vec<(Arc<str>, u64)> {
         let mut counted =
             self.shared.levels.timeouts.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        // A level without timeouts has none, which is worth a line.
+        // A level without timeouts counts as zero, so that it has a line.
         for level in self.shared.db.levels().iter() {
             counted.entry(Arc::clone(&level.level.name)).or_default();
         }
         counted.into_iter().collect()
     }
 
-    /// Returns when a statement has to be done that runs by a level.
+    /// Returns the deadline of a statement of a level.
     pub(super) fn deadline(
         &self,
         level: &Effective,
@@ -79,14 +80,14 @@ impl Executor {
         grant: &Grant,
     ) -> Option<Moment> {
         let timeout = using.or_else(|| {
-            // The server's are for statements that say when they arrived.
+            // The server's timeouts apply to statements with an arrival time.
             grant.arrived.map_or(level.options.timeout, |_| self.timeout_of(level, outline))
         });
         let arrived = || grant.arrived.unwrap_or_else(|| self.shared.db.now());
         timeout.map(|timeout| arrived().after(timeout))
     }
 
-    /// Counts a statement that ended at its timeout.
+    /// Counts a statement that timed out.
     pub(super) fn count_timeout<T>(&self, level: &Effective, result: &Result<T, CqlError>) {
         let Err(error) = result else { return };
         if *error.kind() != CqlErrorKind::Timeout {
@@ -99,11 +100,11 @@ impl Executor {
         }
     }
 
-    /// Returns the level by which a statement of a session runs.
+    /// Returns the service level of a statement of a session.
     ///
     /// # Errors
     ///
-    /// `Invalid` for a level that is not there.
+    /// `Invalid` for a level that does not exist.
     pub(super) fn level_of(
         &self,
         session: &Session,
@@ -140,7 +141,7 @@ impl Executor {
 ///
 /// # Errors
 ///
-/// `Invalid` where it cannot be a timeout.
+/// `Invalid` if the value is not a timeout.
 pub(super) fn using_timeout(
     statement: &Statement,
     bound: &[Bound],
@@ -169,7 +170,7 @@ pub(super) fn using_timeout(
     }
 }
 
-/// Returns the value of a timeout that is a constant and can be one.
+/// Returns the value of a timeout that is a valid constant.
 pub(super) fn literal_timeout(term: &Term) -> Option<Duration> {
     let Term::Literal(Literal::Duration(text)) = term else { return None };
     CqlDuration::parse(text)?.timeout("Timeout").ok()

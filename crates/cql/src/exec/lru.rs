@@ -1,18 +1,18 @@
-//! A cache bounded by bytes, least recently used out first.
+//! A cache with a limit in bytes and eviction of the least recently used entry.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
 
-/// Entries whose bytes, as the caller states them, stay within a limit.
+/// Entries whose bytes, as given by the caller, stay within a limit.
 ///
 /// Evicted values are returned, so that the caller can drop them after it has released its lock.
 pub(super) struct Lru<K, V> {
     bytes_max: usize,
     bytes: usize,
     entries: HashMap<K, Entry<V>>,
-    /// The keys by the time of their last use.
+    /// Keys by the time of their last use.
     by_use: BTreeMap<u64, K>,
-    /// The time of the last use: a counter.
+    /// Time of the last use: a counter.
     now: u64,
 }
 
@@ -39,14 +39,14 @@ impl<K: Copy + Eq + Hash, V: Clone> Lru<K, V> {
         self.entries.len()
     }
 
-    /// Changes the limit, and returns the values evicted by it.
+    /// Changes the limit, and returns the evicted values.
     pub(super) fn set_bytes_max(&mut self, bytes_max: usize) -> Vec<V> {
         self.bytes_max = bytes_max;
         self.evict()
     }
 
-    /// Inserts an entry, or replaces the one of that key. Returns the values that had to go, among
-    /// them the new one where it alone exceeds the limit.
+    /// Inserts an entry, or replaces the one with its key. Returns the evicted values, including
+    /// the new one if it alone exceeds the limit.
     pub(super) fn insert(&mut self, key: K, value: V, bytes: usize) -> Vec<V> {
         let replaced = self.remove(&key);
         self.now += 1;
@@ -58,10 +58,10 @@ impl<K: Copy + Eq + Hash, V: Clone> Lru<K, V> {
         gone
     }
 
-    /// Returns the value of a key, which becomes the most recently used.
+    /// Returns the value of a key, and makes it the most recently used.
     pub(super) fn get(&mut self, key: &K) -> Option<V> {
         let entry = self.entries.get_mut(key)?;
-        // The usual case of one busy statement: it is the newest already.
+        // Fast path for one busy statement, which is the newest already.
         if entry.used != self.now {
             self.now += 1;
             self.by_use.remove(&entry.used);

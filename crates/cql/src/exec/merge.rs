@@ -1,7 +1,8 @@
-//! Reads several partitions in the order of their rows: `ORDER BY` with `IN` on the partition key.
+//! Merge of several partitions in the order of their rows: `ORDER BY` with `IN` on the partition
+//! key.
 //!
-//! Each partition has a scan of its own, whose rows come in the order asked for. The heads of all
-//! scans, which are the first rows not yet returned, lie in a heap:
+//! Each partition has its own scan, whose rows come in the requested order. The heads of all scans,
+//! which are their first rows not yet returned, are in a heap:
 //!
 //! ```text
 //!   partition 0    · · 7 9        heads: 5 (partition 1), 7 (0), 8 (2)
@@ -9,9 +10,10 @@
 //!   partition 2    8
 //! ```
 //!
-//! Rows that the order does not tell apart come in the order of their partitions. No scan reads
-//! ahead of its head more than one of its own fetches, so a `LIMIT` is reached without reading the
-//! partitions to their ends; each partition then depends on its rows up to its head.
+//! Rows that compare as equal come in the order of their partitions. No scan reads ahead of its
+//! head by more than one of its own fetches. A `LIMIT` is therefore reached without reading the
+//! partitions to their ends, and the transaction depends on each partition's rows up to its head
+//! only.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -24,7 +26,7 @@ use carnet::{CellKey, DataType, PartitionKey, Result, Tx};
 use super::scan::{Access, Partitions, Scan, StoredRow};
 use crate::compile::RowOrder;
 
-/// Reads the rows of a plan, partition by partition or merged.
+/// Source of the rows of a plan: partitions one after the other, or merged.
 #[expect(clippy::large_enum_variant, reason = "the large one is that of almost every read")]
 pub(super) enum Source<'a> {
     Scan(Scan<'a>),
@@ -32,7 +34,7 @@ pub(super) enum Source<'a> {
 }
 
 impl<'a> Source<'a> {
-    /// Begins to read, behind a row that was returned before where one is given.
+    /// Begins to read, after `last` if a row was returned before.
     pub(super) async fn new(
         tx: &'a Tx,
         table: &TableSchema,
@@ -51,7 +53,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Returns the next row. The caller can use `wanted` rows, this one included.
+    /// Returns the next row. The caller can use `wanted` rows, including this one.
     pub(super) async fn next(&mut self, wanted: usize) -> Result<Option<StoredRow>> {
         match self {
             Self::Scan(scan) => scan.next(wanted).await,
@@ -59,7 +61,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Returns the bytes of the cells that were fetched and not returned yet.
+    /// Returns the number of bytes of the cells that are fetched and not yet returned.
     pub(super) fn held_bytes(&self) -> usize {
         match self {
             Self::Scan(scan) => scan.held_bytes(),
@@ -67,7 +69,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Ends behind the row `last`, which [`Source::next`] returned: no further row is needed.
+    /// Ends after the row `last`, which [`Source::next`] returned: no further row is needed.
     pub(super) fn stop(&mut self, last: &StoredRow) -> Result<()> {
         match self {
             Self::Scan(scan) => scan.stop(last),
@@ -84,19 +86,19 @@ impl<'a> Source<'a> {
     }
 }
 
-/// Reads several partitions in the order of their rows.
+/// Merge of several partitions in the order of their rows.
 pub(super) struct Merge<'a> {
-    /// By the places of the partitions.
+    /// Scans by the position of their partition.
     scans: Vec<Scan<'a>>,
     comparison: Comparison,
     heads: BinaryHeap<Head>,
-    /// The partition of the row returned last, whose scan has no head yet.
+    /// Position of the partition of the last returned row, whose scan has no head yet.
     last: Option<usize>,
-    /// Number of rows that were counted, by partition.
+    /// Number of counted rows, by partition.
     counts: Vec<u32>,
-    /// The partition of the row returned last.
+    /// Position of the partition of the last returned row.
     current: usize,
-    /// The bytes of the cells that all scans have fetched and not returned yet.
+    /// Number of bytes of the cells that all scans have fetched and not yet returned.
     held_bytes: usize,
 }
 
@@ -134,7 +136,7 @@ impl<'a> Merge<'a> {
         Ok(Some(head.row))
     }
 
-    /// Counts the row returned last, and returns how many rows of its partition were counted.
+    /// Counts the last returned row, and returns the number of counted rows of its partition.
     pub(super) fn count_row(&mut self) -> u32 {
         let count = &mut self.counts[self.current];
         *count = count.saturating_add(1);
@@ -143,7 +145,7 @@ impl<'a> Merge<'a> {
 
     /// Reads the head of a partition.
     async fn advance(&mut self, place: usize) -> Result<()> {
-        // How many rows of this partition come before those of others is not known.
+        // The number of this partition's rows that precede those of other partitions is unknown.
         let scan = &mut self.scans[place];
         self.held_bytes -= scan.held_bytes();
         let row = scan.next(1).await?;
@@ -167,9 +169,9 @@ impl<'a> Merge<'a> {
     }
 }
 
-/// What rows are compared by.
+/// Comparison of rows.
 struct Comparison {
-    /// Number of clustering columns that count, from the first on.
+    /// Number of clustering columns compared, from the first on.
     columns: usize,
     types: Vec<DataType>,
     orders: Vec<Order>,
@@ -182,8 +184,8 @@ impl Comparison {
         Self { columns, types, orders: table.clustering_orders(), reverse }
     }
 
-    /// Returns the bytes that rows are compared by. A row of static columns alone has none, and
-    /// comes first.
+    /// Returns the sort key of a row. A row of static columns only has an empty one, and comes
+    /// first.
     fn sort_key(&self, row: &StoredRow) -> Result<Bytes> {
         let clustering = row.key.clustering_bytes();
         if clustering.is_empty() || self.columns == self.types.len() {
@@ -194,7 +196,7 @@ impl Comparison {
     }
 }
 
-/// The first row of a partition that has not been returned.
+/// First row of a partition that has not been returned.
 struct Head {
     sort_key: Bytes,
     reverse: bool,
@@ -202,7 +204,7 @@ struct Head {
     row: StoredRow,
 }
 
-/// The greatest head is the next row: the heap gives the greatest first.
+/// The greatest head is the next row, because the heap is a max-heap.
 impl Ord for Head {
     fn cmp(&self, other: &Self) -> Ordering {
         let by_key = self.sort_key.cmp(&other.sort_key);

@@ -1,18 +1,17 @@
-//! Runs statements, each as a transaction.
+//! Execution of statements, each as a transaction.
 //!
 //! ```text
 //!   text ── parse ─▶ syntax tree ── compile, with the tables' schemas ─▶ plan ── run in a Tx ─▶ Response
 //!                        └───────── kept in a prepared statement ────────┘
 //! ```
 //!
-//! * A `SELECT` reads one snapshot. Its pages do, too: the paging state names the snapshot.
-//! * A statement that writes runs in a transaction of its own, again when it conflicts; so does a
-//!   batch, and `BEGIN TRANSACTION`. Whatever it reads on its way (rows whose other columns it
-//!   keeps, conditions, `LET`s) is read in that transaction, so what it decided by holds when it
-//!   commits.
-//! * The schema of each table is read in that transaction as well. A plan made under another
-//!   version of a schema is made anew; a *prepared* statement is answered "prepare again" before
-//!   anything is run, because its client encodes and decodes by what it was told.
+//! * A `SELECT` reads one snapshot, also across its pages: the paging state contains the snapshot.
+//! * A statement that writes runs in a transaction of its own and is retried on conflict; so do a
+//!   batch and `BEGIN TRANSACTION`. All its reads (rows whose other columns it keeps, conditions,
+//!   `LET`s) are in that transaction, so its decisions still hold at the commit.
+//! * The schema of each table is read in that transaction as well. A plan for another version of a
+//!   schema is compiled anew; a *prepared* statement is refused with "prepare again" before it
+//!   runs, because its client encodes and decodes by the earlier description.
 
 mod answer_memory;
 mod applied;
@@ -72,7 +71,7 @@ use named::Naming;
 use paging::PagingState;
 use prepared::{Cache, Statements};
 
-/// Runs CQL on a database. Cheap to clone.
+/// Executor of CQL statements on a database. Cheap to clone.
 #[derive(Clone)]
 pub struct Executor {
     shared: Arc<Shared>,
@@ -82,7 +81,7 @@ struct Shared {
     db: Db,
     node: NodeInfo,
     timestamps: Timestamps,
-    /// The other servers, as they were looked at last.
+    /// Other servers at the last check.
     peers: Mutex<Arc<[Peer]>>,
     uuids: Uuids,
     prepared: Cache,
@@ -91,7 +90,7 @@ struct Shared {
     large: LargeAnswers,
 }
 
-/// What a statement is run with, beside the transaction.
+/// Parameters of a statement's run, beside the transaction.
 struct Run<'a> {
     label: Option<Label>,
     parameters: &'a Parameters,
@@ -101,14 +100,14 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Returns the settings of the statement's transaction.
+    /// Returns the options of the statement's transaction.
     fn transaction<'d>(&self, db: &'d Db) -> TransactionOptions<'d> {
         let options = db.transaction().label(self.label.clone());
         self.parameters.grant.apply(options, self.deadline)
     }
 }
 
-/// A plan for the tables that it was made for.
+/// A plan for the schemas that it was compiled with.
 enum Plan {
     Select(SelectPlan),
     Writes(Vec<WritePlan>),
@@ -116,13 +115,13 @@ enum Plan {
 }
 
 impl Executor {
-    /// Makes an executor for a database, at a node that says of itself what `node` says.
+    /// Creates an executor for a database, at a node that describes itself by `node`.
     #[must_use]
     pub fn new(db: Db, node: NodeInfo) -> Self {
         Self::with_timestamps(db, node, Timestamps::default())
     }
 
-    /// Like [`Executor::new`], but says what becomes of `USING TIMESTAMP`.
+    /// Like [`Executor::new`], with the treatment of `USING TIMESTAMP`.
     #[must_use]
     pub fn with_timestamps(db: Db, node: NodeInfo, timestamps: Timestamps) -> Self {
         let uuids = Uuids::new(SeededRng::from_entropy());
@@ -140,25 +139,25 @@ impl Executor {
         &self.shared.db
     }
 
-    /// Returns what the node says about itself.
+    /// Returns the node's description of itself.
     #[must_use]
     pub fn node(&self) -> &NodeInfo {
         &self.shared.node
     }
 
-    /// Tells the other servers of the database of this one, until that [withdraws](Db::withdraw) it or
-    /// leaves.
+    /// Announces this server to the other servers of the database, until it
+    /// [withdraws](Db::withdraw) or leaves.
     ///
     /// # Errors
     ///
-    /// `Invalid` where the node's names are too long.
+    /// `Invalid` if the node's names are too long.
     pub fn announce(&self) -> carnet::Result<()> {
         self.shared.db.announce(self.shared.node.announcement())
     }
 
-    /// Looks at which other servers of the database announce themselves; returns who was there at the
-    /// last look, and who is now, each in the order of their addresses. `system.peers` says what was
-    /// seen here, so that whoever tells clients of differences tells them what they can see.
+    /// Checks which other servers of the database announce themselves. Returns the servers of the
+    /// previous check and of this one, each in the order of their addresses. `system.peers` shows
+    /// the result of this check, so that clients that are notified of a difference can see it.
     #[must_use]
     pub fn look_at_peers(&self) -> (Arc<[Peer]>, Arc<[Peer]>) {
         let now: Arc<[Peer]> = self.shared.node.peers(&self.shared.db.announced()).into();
@@ -174,8 +173,7 @@ impl Executor {
     ///
     /// # Errors
     ///
-    /// Whatever is wrong with the text, the names in it or the values; or that the database
-    /// could not run it.
+    /// Errors in the text, its names or the values, and failures of the database.
     pub async fn query(
         &self,
         session: &Session,
@@ -187,11 +185,11 @@ impl Executor {
         self.run(session, &statements, keyspace, parameters).await
     }
 
-    /// Reads a statement once, and settles the types of its markers and result.
+    /// Parses a statement once, and determines the types of its markers and result.
     ///
     /// # Errors
     ///
-    /// As [`Executor::query`]; `Invalid` for a statement that would take more than a quarter of
+    /// See [`Executor::query`]; `Invalid` for a statement that would take more than a quarter of
     /// the memory for prepared statements.
     pub async fn prepare(
         &self,
@@ -208,9 +206,9 @@ impl Executor {
         self.shared.prepared.keep(text, prepared)
     }
 
-    /// Sets how long statements that say when they arrived may take. Only the first call counts.
+    /// Sets the timeouts of statements that have an arrival time. Only the first call counts.
     ///
-    /// Default: as long as they like.
+    /// Default: no timeout.
     pub fn set_timeouts(&self, timeouts: Timeouts) {
         self.shared.timeouts.get_or_init(|| timeouts);
     }
@@ -219,21 +217,21 @@ impl Executor {
         self.shared.timeouts.get()
     }
 
-    /// Limits the memory that prepared statements take, in bytes. Beyond it the least recently used
-    /// are evicted. Default: 64 MiB.
+    /// Limits the memory of prepared statements, in bytes. Above the limit the least recently used
+    /// ones are evicted. Default: 64 MiB.
     ///
     /// The bytes of a statement are estimated from its text and columns.
     pub fn set_prepared_bytes_max(&self, bytes_max: usize) {
         self.shared.prepared.set_bytes_max(bytes_max);
     }
 
-    /// Returns the number of prepared statements that are kept, and the bytes that they take.
+    /// Returns the number of cached prepared statements, and their estimated bytes.
     #[must_use]
     pub fn prepared_size(&self) -> (usize, usize) {
         self.shared.prepared.size()
     }
 
-    /// Finds a prepared statement; the client prepares it again where it is not there.
+    /// Returns a prepared statement; if it is missing, the client prepares it again.
     #[must_use]
     pub fn prepared(&self, id: &[u8]) -> Option<Arc<Prepared>> {
         self.shared.prepared.find(id)
@@ -243,7 +241,7 @@ impl Executor {
     ///
     /// # Errors
     ///
-    /// As [`Executor::query`].
+    /// See [`Executor::query`].
     pub async fn execute(
         &self,
         session: &Session,
@@ -255,7 +253,7 @@ impl Executor {
         self.forget_stale(result)
     }
 
-    /// Forgets a statement that has to be prepared again, so that it will be.
+    /// Removes a stale statement from the cache, so that it is prepared again.
     fn forget_stale<T>(&self, result: Result<T, CqlError>) -> Result<T, CqlError> {
         if let Err(error) = &result
             && let CqlErrorKind::Unprepared { id } = error.kind()
@@ -269,7 +267,7 @@ impl Executor {
     ///
     /// # Errors
     ///
-    /// As [`Executor::query`]; `Invalid` for a statement that does not change rows.
+    /// See [`Executor::query`]; `Invalid` for a statement that does not change rows.
     pub async fn batch(
         &self,
         session: &Session,
@@ -423,7 +421,7 @@ impl Executor {
             None => options.snapshot_async(None).await?,
         };
         let plan = self.plan(&snapshot, statements, run.keyspace.as_deref()).await;
-        // It would be unprepared again and again: the snapshot has the table as it was.
+        // "Unprepared" would repeat for ever: the snapshot has the earlier schema of the table.
         let plan = plan.map_err(|error| match (&state, at, error.kind()) {
             (Some(_), _, CqlErrorKind::Unprepared { .. }) => CqlError::invalid(
                 "the table has changed since the first page of this result; begin the query anew",
@@ -502,7 +500,7 @@ impl Executor {
         Ok(statements.keep_plan(tables, plan))
     }
 
-    /// Returns a statement's markers and, where it returns rows, their columns.
+    /// Returns a statement's markers and, if it returns rows, their columns.
     async fn describe_plan(
         &self,
         tx: &Tx,
@@ -558,7 +556,7 @@ impl Executor {
     }
 }
 
-/// Refuses a timeout or level of a part: a batch and a transaction run as one.
+/// Refuses a timeout or level of a part: a batch or transaction runs as a whole.
 fn refuse_limits(are_given: bool) -> Result<(), CqlError> {
     if !are_given {
         return Ok(());
@@ -569,7 +567,7 @@ fn refuse_limits(are_given: bool) -> Result<(), CqlError> {
     ))
 }
 
-/// Refuses a batch whose statements have too many terms together.
+/// Refuses a batch whose statements have too many terms in total.
 fn check_batch_terms(terms: usize) -> Result<(), CqlError> {
     if terms <= TERMS_MAX {
         return Ok(());
@@ -683,8 +681,8 @@ async fn find_table(
     Ok(schema)
 }
 
-/// Returns the markers that give the partition key of a statement's one table, in the order of its
-/// columns, if each of these has one: drivers find the owner of a row by them.
+/// Returns the markers of the partition key of a statement's only table, in column order, if each
+/// column has one: drivers use them to find the owner of a row.
 fn partition_key_markers(plan: &Plan, tables: &Tables) -> Vec<u16> {
     let mut schemas: Vec<&Arc<TableSchema>> = tables.values().collect();
     schemas.dedup_by_key(|schema| schema.id);
@@ -693,7 +691,7 @@ fn partition_key_markers(plan: &Plan, tables: &Tables) -> Vec<u16> {
     }
     let markers = match plan {
         Plan::Select(select) => select.filter.partition_markers(),
-        // Of several, the last one counts, as in Cassandra.
+        // The last statement counts, like in Cassandra.
         Plan::Writes(writes) => writes.iter().rev().find_map(WritePlan::partition_markers),
         Plan::Transaction(transaction) => transaction.partition_markers(),
     };

@@ -1,4 +1,4 @@
-//! The name of a statement that waited for long.
+//! Name of a statement that waited for a long time.
 
 use std::fmt::{self, Write as _};
 
@@ -9,11 +9,11 @@ use super::selects_of;
 use crate::ast::{Batch, Statement, TableName, Write};
 use crate::lexer::{Lexer, TokenKind};
 
-/// Bytes of a statement that are looked at: its values are cut out of them.
+/// Maximum bytes of a statement's text in its name, in which values are replaced.
 const TEXT_LEN_MAX: usize = 1 << 10;
 
-/// Names a statement at its end, however it ends, for the diagnosis. One that waited for nothing is not
-/// named, which would cost more than it is worth.
+/// Names a statement at its end, whatever its outcome, for the diagnosis. A statement that did not
+/// wait gets no name, because naming costs too much.
 pub(super) struct Naming<'s> {
     pub(super) statement: &'s Statement,
     pub(super) keyspace: Option<&'s str>,
@@ -37,7 +37,7 @@ pub(super) fn name(statement: &Statement, keyspace: Option<&str>) -> Named {
         _ => table.to_string(),
     });
     let mut text = Cut(String::new());
-    // It fails where the text is longer.
+    // Writing fails if the text is longer.
     let _ = write!(text, "{statement}");
     Named::new(&table.unwrap_or_default(), &without_values(&text.0))
 }
@@ -57,11 +57,11 @@ fn table_of(statement: &Statement) -> Option<&TableName> {
     }
 }
 
-/// Puts `?` where a text has values: statements that differ in these only are the same.
+/// Replaces values in a text by `?`: statements that differ only in values get one name.
 fn without_values(text: &str) -> String {
     let (mut out, mut copied) = (String::new(), 0);
     let mut lexer = Lexer::new(text);
-    // A text that was cut may end in the middle of a string, which is a value.
+    // A cut text may end in the middle of a string, which is a value.
     while let Ok(token) = lexer.next() {
         match token.kind {
             TokenKind::End => {
@@ -79,7 +79,7 @@ fn without_values(text: &str) -> String {
     out
 }
 
-/// A text that takes no more than some bytes.
+/// A text with a maximum length in bytes.
 struct Cut(String);
 
 impl fmt::Write for Cut {

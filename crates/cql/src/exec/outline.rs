@@ -1,7 +1,7 @@
-//! What is known of a statement before it runs: by what it is admitted.
+//! Properties of a statement that are known before it runs, for its admission.
 //!
-//! A prepared statement has its syntax tree. A text is not parsed before it is admitted: its first
-//! tokens are looked at, which costs less than to parse them.
+//! A prepared statement has its syntax tree. A text is not parsed before its admission: only its
+//! first tokens are scanned, which costs less than parsing.
 
 use std::time::Duration;
 
@@ -17,31 +17,31 @@ use crate::duration::CqlDuration;
 use crate::lexer::{Lexer, Token, TokenKind};
 use crate::system::is_system_keyspace;
 
-/// Number of keys behind `IN` up to which a statement is small.
+/// Maximum number of keys after `IN` in a small statement.
 pub(super) const KEYS_SMALL_MAX: usize = 12;
-/// Maximum number of tokens of a text that are looked at.
+/// Maximum number of tokens of a text that are scanned.
 const TOKENS_MAX: usize = 512;
 
-/// What is known of a statement before it runs.
+/// Properties of a statement that are known before it runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outline<'s> {
-    /// Its class.
+    /// Class for admission.
     pub class: Class,
-    /// Whether it reads a table as a whole, filters, aggregates, or names many keys: batch work, where
-    /// its level does not say otherwise.
+    /// Whether it scans a table, filters, aggregates, or names many keys. It is batch work unless
+    /// its level sets another workload.
     pub is_large: bool,
-    /// Whether the timeout of scans is its own.
+    /// Whether the timeout of scans applies.
     pub is_scan: bool,
-    /// `USING TIMEOUT`, unless it is a bind marker.
+    /// Value of `USING TIMEOUT`, unless it is a bind marker.
     pub timeout: Option<Duration>,
-    /// `USING SERVICE LEVEL`.
+    /// Name after `USING SERVICE LEVEL`.
     pub level: Option<&'s str>,
-    /// Whether the end of a long text was not looked at.
+    /// Whether the end of a long text was not scanned.
     pub is_cut: bool,
 }
 
 impl Outline<'_> {
-    /// Returns the outline of a statement of a class of which nothing else is known.
+    /// Returns the outline of a statement of which only the class is known.
     #[must_use]
     pub const fn of_class(class: Class) -> Self {
         Self { class, is_large: false, is_scan: false, timeout: None, level: None, is_cut: false }
@@ -49,8 +49,8 @@ impl Outline<'_> {
 }
 
 impl<'s> Outline<'s> {
-    /// Returns the outline of a statement that is not parsed yet. A text that is no statement is cheap,
-    /// and of any class.
+    /// Returns the outline of an unparsed statement. An invalid text is cheap, and may get any
+    /// class.
     #[must_use]
     pub fn of_text(text: &'s str) -> Self {
         let mut tokens = Tokens { lexer: Lexer::new(text), text, left: TOKENS_MAX, is_cut: false };
@@ -109,7 +109,7 @@ impl<'s> Outline<'s> {
 }
 
 impl Prepared {
-    /// Returns the outline of the statement.
+    /// Returns the outline of the prepared statement.
     #[must_use]
     pub fn outline(&self) -> Outline<'_> {
         Outline::of_statement(&self.statements.parsed.statement, self.keyspace.as_deref())
@@ -137,8 +137,8 @@ const fn filter_of(write: &Write) -> &[Relation] {
     }
 }
 
-/// Returns the number of keys that the lists behind several `IN`s make together. How many a bind marker
-/// stands for is not known.
+/// Returns the number of keys that the lists of several `IN`s select together. The length of a
+/// bound list is unknown.
 fn keys(filter: &[Relation]) -> usize {
     let lists = filter.iter().filter_map(|relation| match relation {
         Relation::In { values: InValues::List(terms), .. }
@@ -148,7 +148,7 @@ fn keys(filter: &[Relation]) -> usize {
     lists.fold(1, usize::saturating_mul)
 }
 
-/// The first tokens of a text.
+/// First tokens of a text.
 struct Tokens<'s> {
     lexer: Lexer<'s>,
     text: &'s str,
@@ -171,7 +171,7 @@ impl<'s> Tokens<'s> {
         &self.text[token.start..token.end]
     }
 
-    /// Returns the next token's text, in upper case where it is a word.
+    /// Returns the next token and its text, in upper case for a word.
     fn word(&mut self) -> Option<(String, Token)> {
         let token = self.next()?;
         let text = self.text_of(token);
@@ -213,7 +213,7 @@ impl<'s> Tokens<'s> {
         Outline { is_large, timeout, level, ..Outline::of_class(Class::Write) }
     }
 
-    /// Reads behind `BEGIN`: only a `USING` of the batch itself counts.
+    /// Scans after `BEGIN`: only a `USING` of the batch itself counts.
     fn batch(&mut self) -> Outline<'s> {
         let mut rest = Rest::default();
         while let Some((word, _)) = self.word() {
@@ -230,7 +230,7 @@ impl<'s> Tokens<'s> {
         Outline { timeout, level, ..Outline::of_class(Class::Write) }
     }
 
-    /// Reads what follows the table.
+    /// Scans the text after the table.
     fn rest(&mut self, rest: &mut Rest<'s>) {
         let (mut depth, mut last, mut pending) = (0_usize, String::new(), None);
         while let Some(next) = pending.take().or_else(|| self.word()) {
@@ -251,7 +251,7 @@ impl<'s> Tokens<'s> {
         }
     }
 
-    /// Counts the values of a list behind its parenthesis.
+    /// Counts the values of a list after its parenthesis.
     fn list(&mut self, rest: &mut Rest<'s>) {
         let (mut depth, mut count) = (1_usize, 1_usize);
         while depth > 0 {
@@ -266,7 +266,7 @@ impl<'s> Tokens<'s> {
         rest.keys = rest.keys().saturating_mul(count);
     }
 
-    /// Reads attributes behind `USING`; returns the word behind them.
+    /// Scans the attributes after `USING`; returns the next word.
     fn using(&mut self, rest: &mut Rest<'s>) -> Option<(String, Token)> {
         loop {
             let (mut attribute, token) = self.word()?;
@@ -284,7 +284,7 @@ impl<'s> Tokens<'s> {
                 "TIMESTAMP" | "TTL" => {}
                 _ => return Some((attribute, token)),
             }
-            // The name of a marker, and the number behind a sign.
+            // The name of a marker, or the number after a sign.
             if matches!(self.text_of(value), ":" | "-") {
                 self.next()?;
             }
@@ -296,7 +296,7 @@ impl<'s> Tokens<'s> {
     }
 }
 
-/// Returns a name that stands in the text as it is. Others are found when the text is parsed.
+/// Returns a name if the text contains it unchanged. Other names are found by the parser.
 fn plain(text: &str, kind: TokenKind) -> Option<&str> {
     match kind {
         TokenKind::Word => (!text.bytes().any(|byte| byte.is_ascii_uppercase())).then_some(text),
@@ -308,15 +308,15 @@ fn plain(text: &str, kind: TokenKind) -> Option<&str> {
     }
 }
 
-/// What stands behind the table.
+/// Properties found after the table.
 #[derive(Default)]
 struct Rest<'s> {
     has_filter: bool,
-    /// Number of relations, those of tokens left out.
+    /// Number of relations, except those of tokens.
     relations: usize,
     is_limited: bool,
     allows_filtering: bool,
-    /// Product of the lists' lengths; 0 where there is none.
+    /// Product of the lists' lengths; 0 without a list.
     keys: usize,
     timeout: Option<Duration>,
     level: Option<&'s str>,

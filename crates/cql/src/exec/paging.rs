@@ -1,4 +1,4 @@
-//! The paging state: where a read that spans several calls goes on, and at which snapshot.
+//! The paging state: position and snapshot of a read that spans several requests.
 //!
 //! ```text
 //! version    1 byte    2
@@ -13,8 +13,8 @@
 //! checksum   4 bytes   the first half of the Murmur3 hash of all before it
 //! ```
 //!
-//! Clients hold it and send it back. The checksum catches what was mangled or invented by
-//! mistake; it is no secret, and nothing here reaches what the statement itself could not read.
+//! Clients store it and send it back. The checksum detects damaged or invented states; it is no
+//! secret, and a paging state gives access to nothing that the statement itself could not read.
 
 use carnet::base::TableId;
 use carnet::base::{Bytes, Token, murmur3};
@@ -27,20 +27,20 @@ const CHECKSUM_BYTES: usize = 4;
 const HEAD_BYTES: usize = 1 + 4 + 8 + 4 + 4 + 8 + 2;
 const NO_LIMIT: u32 = u32::MAX;
 
-/// Where a read goes on.
+/// Position at which a read resumes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PagingState {
-    /// The table that is read.
+    /// Table of the read.
     pub(crate) table: TableId,
-    /// The snapshot of the whole sequence.
+    /// Snapshot of all pages.
     pub(crate) snapshot: Timestamp,
-    /// Rows that the LIMIT still allows.
+    /// Number of rows that the LIMIT still allows.
     pub(crate) remaining: Option<u32>,
-    /// Rows returned from `partition`.
+    /// Number of rows returned from `partition`.
     pub(crate) in_partition: u32,
-    /// The partition of the last row returned.
+    /// Partition of the last returned row.
     pub(crate) partition: PartitionKey,
-    /// The clustering key of the last row returned.
+    /// Clustering key of the last returned row.
     pub(crate) clustering: Bytes,
 }
 
@@ -62,7 +62,7 @@ impl PagingState {
         out.into()
     }
 
-    /// Reads the state that a client sends back.
+    /// Decodes a state that a client sends back.
     ///
     /// # Errors
     ///
@@ -98,7 +98,7 @@ impl PagingState {
     }
 }
 
-/// Returns the error of a paging state that cannot be used.
+/// Returns the error for an invalid paging state.
 pub(crate) fn invalid(why: &str) -> CqlError {
     CqlError::new(
         CqlErrorKind::Protocol,
@@ -127,14 +127,14 @@ mod tests {
     }
 
     #[test]
-    fn a_state_comes_back_as_it_was_sent() {
+    fn state_is_decoded_as_encoded() {
         for state in [state(), PagingState { remaining: None, ..state() }] {
             assert_eq!(PagingState::decode(&state.encode()).unwrap(), state);
         }
     }
 
     #[test]
-    fn mangled_states_are_refused_and_never_panic() {
+    fn damaged_states_are_refused_without_panic() {
         let good = state().encode();
         for at in 0..good.len() {
             for bit in 0..8 {

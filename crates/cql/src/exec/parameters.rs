@@ -1,4 +1,4 @@
-//! What a client sends beside the text of a statement.
+//! Parameters that a client sends beside the text of a statement.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -7,7 +7,7 @@ use carnet::{Bytes, Label};
 use super::{CqlError, Grant, Prepared};
 use crate::parser::Marker;
 
-/// What a connection remembers between statements.
+/// State of a connection between statements.
 #[derive(Debug, Default)]
 pub struct Session {
     keyspace: Mutex<Option<String>>,
@@ -16,26 +16,26 @@ pub struct Session {
 }
 
 impl Session {
-    /// Makes a session without a keyspace in use.
+    /// Creates a session without a current keyspace.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// As [`Session::new`], of somebody whose name transactions bear.
+    /// Like [`Session::new`], with the client's name, which labels its transactions.
     #[must_use]
     pub fn of(who: impl Into<Arc<str>>) -> Self {
         Self { who: Some(who.into()), ..Self::default() }
     }
 
-    /// Sets the user by whose service level statements run.
+    /// Sets the user, whose service level applies to statements.
     #[must_use]
     pub fn with_user(mut self, user: impl Into<Arc<str>>) -> Self {
         self.user = Some(user.into());
         self
     }
 
-    /// Returns the user, if one has logged in.
+    /// Returns the user after a login.
     pub(super) fn user(&self) -> Option<&str> {
         self.user.as_deref()
     }
@@ -45,13 +45,13 @@ impl Session {
         self.who.as_ref().map(|who| Label::new(Arc::clone(who), what))
     }
 
-    /// Returns the keyspace in use.
+    /// Returns the current keyspace.
     #[must_use]
     pub fn keyspace(&self) -> Option<String> {
         self.keyspace.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Uses a keyspace. Whether it is there is the caller's to know.
+    /// Sets the current keyspace. The caller checks that it exists.
     pub fn set_keyspace(&self, keyspace: impl Into<String>) {
         *self.keyspace.lock().unwrap_or_else(PoisonError::into_inner) = Some(keyspace.into());
     }
@@ -60,20 +60,20 @@ impl Session {
 /// A value for a bind marker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Bound {
-    /// Its bytes in Cassandra's serialization.
+    /// Bytes in Cassandra's serialization.
     Bytes(Bytes),
-    /// Null.
+    /// The value null.
     Null,
-    /// No value: a column that would be set is left as it is.
+    /// No value: a column that would be set keeps its value.
     Unset,
 }
 
 /// Values for a statement's bind markers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Values {
-    /// In the order of the markers.
+    /// Values in the order of the markers.
     Positional(Vec<Bound>),
-    /// By the markers' names.
+    /// Values by the markers' names.
     Named(Vec<(String, Bound)>),
 }
 
@@ -119,36 +119,36 @@ fn named(values: &[(String, Bound)], marker: &Marker) -> Result<Bound, CqlError>
         .ok_or_else(|| CqlError::invalid(format!("no value was sent for bind marker :{name}")))
 }
 
-/// What a client sends beside the text of a statement.
+/// Parameters that a client sends beside the text of a statement.
 #[derive(Clone, Debug, Default)]
 pub struct Parameters {
-    /// The values of the bind markers.
+    /// Values of the bind markers.
     pub values: Values,
-    /// How many rows a page holds at most; `None` for all at once.
+    /// Maximum number of rows per page; `None` for all rows at once.
     pub page_rows: Option<usize>,
-    /// Where to go on: that of the page before.
+    /// Paging state of the previous page.
     pub paging_state: Option<Bytes>,
-    /// The keyspace of names without one, instead of the session's.
+    /// Keyspace of unqualified names, instead of the session's.
     pub keyspace: Option<String>,
-    /// What the statement runs by.
+    /// Admission of the statement.
     pub grant: Grant,
 }
 
 /// One statement of a batch.
 #[derive(Clone, Debug)]
 pub enum BatchItem {
-    /// As text.
+    /// A statement as text.
     Text {
-        /// The statement.
+        /// Text of the statement.
         text: String,
-        /// The values of its markers.
+        /// Values of its markers.
         values: Values,
     },
-    /// Prepared before.
+    /// A prepared statement.
     Prepared {
-        /// The statement.
+        /// The prepared statement.
         prepared: Arc<Prepared>,
-        /// The values of its markers.
+        /// Values of its markers.
         values: Values,
     },
 }

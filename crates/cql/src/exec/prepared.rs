@@ -1,4 +1,4 @@
-//! Prepared statements, and the plans kept with them.
+//! Prepared statements, and their cached plans.
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -14,38 +14,38 @@ use crate::parser::{Limits, Parsed, parse};
 use crate::result::ColumnSpec;
 use crate::system;
 
-/// Default limit of the bytes that all prepared statements take.
+/// Default limit of the bytes of all prepared statements.
 pub(super) const PREPARED_BYTES_MAX: usize = 64 << 20;
 
-/// One statement may take this part of the limit, so that the statements of a busy application do
-/// not evict each other.
+/// Divisor of the limit for one statement, so that the statements of a busy application do not
+/// evict each other.
 const SHARE: usize = 4;
 
 /// Bytes of a prepared statement without its text: maps, the smallest plan, the key's columns.
 const STATEMENT_BYTES: usize = 4 << 10;
-/// Bytes of syntax tree and plan for each token of the text, at most. `tests/prepared_memory.rs`
-/// compares it with the allocator's count.
+/// Maximum bytes of syntax tree and plan for each token of the text. `tests/prepared_memory.rs`
+/// compares the estimate with the allocator's count.
 const TOKEN_BYTES: usize = 256;
-/// Copies of each byte of the text in tree and plan, at most: literals and names.
+/// Maximum number of copies of each byte of the text in tree and plan: literals and names.
 const TEXT_COPIES: usize = 3;
-/// Bytes of a marker's or a result column's description, in statement and plan.
+/// Bytes of the description of a marker or result column, in statement and plan.
 const SPEC_BYTES: usize = 512;
 
-/// Estimates the bytes that tree and plan of a text take, before either is built.
+/// Estimates the bytes of the tree and plan of a text, before either is built.
 fn text_bytes(text: &str) -> usize {
     STATEMENT_BYTES + TEXT_COPIES * text.len() + TOKEN_BYTES * lexer::count(text)
 }
 
-/// A statement that has been read, with the last plan made for it.
+/// A parsed statement with its last plan.
 pub(crate) struct Statements {
     pub(crate) parsed: Parsed,
     plan: Mutex<Option<(Tables, Arc<Plan>)>>,
-    /// What it was prepared against, if it was.
+    /// Tables and types that it was prepared for, if it was prepared.
     promised: OnceLock<Promised>,
 }
 
-/// What a client was told when it prepared a statement: it encodes its values and decodes its rows
-/// by that.
+/// Description that a client got when it prepared a statement. The client encodes its values and
+/// decodes its rows by it.
 struct Promised {
     id: [u8; 16],
     tables: Tables,
@@ -58,7 +58,7 @@ impl Statements {
         Ok(Self { parsed, plan: Mutex::default(), promised: OnceLock::new() })
     }
 
-    /// Fails when the statement was prepared against other versions of its tables.
+    /// Fails if the statement was prepared for other versions of its tables.
     pub(super) fn check_promised(&self, tables: &Tables) -> Result<(), CqlError> {
         let Some(Promised { id, tables: promised }) = self.promised.get() else { return Ok(()) };
         let is_same = promised.len() == tables.len()
@@ -76,7 +76,7 @@ impl Statements {
         ))
     }
 
-    /// Returns the plan if it was made for these very schemas.
+    /// Returns the plan if it was compiled for these schemas.
     pub(super) fn cached_plan(&self, tables: &Tables) -> Option<Arc<Plan>> {
         let cached = self.plan.lock().unwrap_or_else(PoisonError::into_inner);
         let (known, plan) = cached.as_ref()?;
@@ -108,7 +108,7 @@ fn check_options(statement: &Statement) -> Result<(), Failure> {
     }
 }
 
-/// What preparing a statement finds out.
+/// Result of preparing a statement.
 #[derive(Default)]
 pub(crate) struct Described {
     pub(crate) markers: Vec<ColumnSpec>,
@@ -117,16 +117,15 @@ pub(crate) struct Described {
     pub(crate) tables: Tables,
 }
 
-/// A statement that was read once, to be run many times.
+/// A statement that is parsed once, and run many times.
 pub struct Prepared {
-    /// Names it: the hash of its text and keyspace.
+    /// Id of the statement: the hash of its text and keyspace.
     pub id: [u8; 16],
-    /// Its bind markers.
+    /// Bind markers of the statement.
     pub markers: Vec<ColumnSpec>,
-    /// The markers that give the partition key, in the order of its columns; empty where they do
-    /// not.
+    /// Indexes of the partition key's markers, in column order; empty if a column has no marker.
     pub partition_key_indexes: Vec<u16>,
-    /// The columns of its result; empty where it returns none, or whether depends on the data.
+    /// Columns of its result; empty if it returns none, or if that depends on the data.
     pub result: Vec<ColumnSpec>,
     pub(super) keyspace: Option<String>,
     pub(super) statements: Arc<Statements>,
@@ -149,7 +148,7 @@ impl Prepared {
         described: Described,
     ) -> Self {
         let id = id(text, keyspace.as_deref());
-        // The statement is new: nobody has promised anything for it.
+        // The statement is new, so no description is set yet.
         let _ = statements.promised.set(Promised { id, tables: described.tables });
         Self {
             id,
@@ -174,7 +173,7 @@ fn id(text: &str, keyspace: Option<&str>) -> [u8; 16] {
     id
 }
 
-/// The statements that clients have prepared, bounded by their estimated bytes.
+/// Prepared statements, limited by their estimated bytes.
 ///
 /// A client that executes an evicted one is told to prepare it again.
 pub(super) struct Cache(Mutex<Lru<[u8; 16], Arc<Prepared>>>);
@@ -187,7 +186,7 @@ impl Default for Cache {
 
 impl Cache {
     /// Refuses a text that would take more than one statement's share. It would be evicted as soon
-    /// as it was prepared, and its client would prepare it for ever.
+    /// as it was prepared, and its client would prepare it again and again.
     pub(super) fn check_text(&self, text: &str) -> Result<(), CqlError> {
         self.check(text_bytes(text))
     }
@@ -209,7 +208,7 @@ impl Cache {
         self.check(bytes)?;
         let prepared = Arc::new(prepared);
         let evicted = self.lock().insert(prepared.id, Arc::clone(&prepared), bytes);
-        // Dropped without the lock: a large statement takes milliseconds.
+        // Dropped after the lock is released: a large statement takes milliseconds.
         drop(evicted);
         Ok(prepared)
     }

@@ -1,4 +1,4 @@
-//! Rows as columns: what a cell's key and images say, column by column.
+//! Rows as columns: decoding of a cell's key and images into columns.
 
 use carnet::base::{Bytes, key, partition};
 use carnet::catalog::{ColumnKind, TableSchema};
@@ -27,7 +27,7 @@ pub(crate) fn columns(table: &TableSchema, row: &StoredRow) -> Result<Vec<Option
 fn key_columns(table: &TableSchema, cell: &CellKey) -> Result<Vec<Option<Bytes>>> {
     let types: Vec<_> = table.partition_key().map(|column| column.data_type).collect();
     let mut partition = match types.as_slice() {
-        // A key of one column is that column's bytes.
+        // A partition key of one column is that column's bytes.
         [_] => vec![cell.partition().bytes().clone()],
         types => {
             let values = partition::decode(types, cell.partition().bytes())?;

@@ -1,18 +1,18 @@
-//! Reads the rows of a plan, one after the other, with the static columns of their partition.
+//! Scan of the rows of a plan, one after the other, with the static columns of their partition.
 //!
-//! Cells come from the store in their order, a partition's static cell before its rows. What CQL
-//! makes of them:
+//! Cells come from the store in key order, a partition's static cell before its rows. The scan
+//! makes CQL rows of them:
 //!
-//! * A row is joined with its partition's static columns. Reading backwards, or beginning in the
-//!   middle of a partition, the static cell is fetched by a read of its own.
+//! * A row is joined with its partition's static columns. If the scan reads backwards or begins in
+//!   the middle of a partition, it fetches the static cell by a separate read.
 //! * A partition that has live static columns and no row is one row whose clustering and regular
 //!   columns are null, unless the statement restricts the clustering key.
 //!
-//! A scan fetches as many cells as the statement can still use. The first fetch of a statement
-//! with `LIMIT 1` is one cell; each further fetch is twice as long as the one before, because rows
-//! that a filter drops or that have been deleted must not cost a round trip each. When the limit is
-//! reached, [`Scan::stop`] takes the cells that were fetched and not looked at out of the read set:
-//! the transaction depends on the rows that it needed, and on nothing behind them.
+//! A scan fetches only as many cells as the statement can use. The first fetch of a statement with
+//! `LIMIT 1` is one cell; each further fetch is twice as long as the one before, because filtered
+//! or deleted rows must not cost a round trip each. When the limit is reached, [`Scan::stop`]
+//! removes unused fetched cells from the read set: the transaction depends on the rows that it
+//! needed, and on no later ones.
 
 use std::collections::VecDeque;
 use std::ops::Bound;
@@ -26,93 +26,93 @@ use super::cell_queue::CellQueue;
 /// Maximum number of cells in one read to the store.
 const PAGE_CELLS: usize = 256;
 
-/// Maximum number of cells in the first multi-get of a scan, whose sizes are not known yet.
+/// Maximum number of cells in the first multi-get of a scan, before cell sizes are known.
 const UNKNOWN_CELLS: usize = 32;
 
-/// Bytes that a multi-get should return, by the sizes of the cells before it.
+/// Target size in bytes of a multi-get, by the sizes of earlier cells.
 const FETCH_BYTES: usize = 1 << 20;
 
-/// Number of cells between two looks at the clock.
+/// Number of cells between two checks of the time slice.
 const SLICE_CELLS: usize = 16;
 
-/// Number of cells in the first read of a scan whose rows are filtered: most of them may be dropped.
+/// Number of cells in the first read of a filtered scan, whose rows may mostly be dropped.
 const FILTERED_CELLS: usize = 16;
 
-/// The partitions that a statement reads.
+/// Partitions that a statement reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Partitions {
-    /// These, in the order of the values of their keys, none twice.
+    /// Listed partitions, in the order of their key values, without duplicates.
     Keys(Vec<PartitionKey>),
-    /// All whose token lies within the bounds.
+    /// All partitions whose token lies within the bounds.
     Tokens(Bound<Token>, Bound<Token>),
 }
 
-/// The rows that a statement reads within a partition.
+/// Rows that a statement reads within a partition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Clustering {
-    /// All of them; the statement does not restrict the clustering key.
+    /// All rows; the statement does not restrict the clustering key.
     All,
-    /// Those with these clustering keys, in their order, none twice.
+    /// Rows with these clustering keys, in their order, without duplicates.
     Cells(Vec<Bytes>),
-    /// Those whose clustering key lies in one of the spans, in the order of the spans, which is
-    /// that of the keys.
+    /// Rows whose clustering key lies in one of the spans, which are in key order.
     Spans(Vec<(Bound<Bytes>, Bound<Bytes>)>),
 }
 
-/// What a statement reads, and in which order.
+/// Rows that a statement reads, and their order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Access {
     pub(crate) table: TableId,
     pub(crate) partitions: Partitions,
     pub(crate) clustering: Clustering,
-    /// Rows of a partition from the last to the first; partitions stay in their order.
+    /// Whether the rows of a partition are read from the last to the first; partitions stay in
+    /// their order.
     pub(crate) reverse: bool,
     pub(crate) has_clustering: bool,
     pub(crate) has_statics: bool,
 }
 
-/// A row as it is stored.
+/// A row in its stored form.
 #[derive(Clone, Debug)]
 pub(crate) struct StoredRow {
     pub(crate) key: CellKey,
-    /// The row's own columns; `None` for a partition that has static columns only.
+    /// Columns of the row itself; `None` for a partition that has static columns only.
     pub(crate) image: Option<RowImage>,
     pub(crate) statics: Option<Arc<RowImage>>,
 }
 
-/// Reads the rows of a plan.
+/// Scan of the rows of a plan.
 pub(crate) struct Scan<'a> {
     tx: &'a Tx,
     access: Access,
-    /// Partitions still to be entered; empty when the scan finds them by itself.
+    /// Partitions not yet entered; empty if the scan finds them by itself.
     partitions: VecDeque<PartitionKey>,
-    /// What is still to be read, within `current` or, scanning tokens, beyond it.
+    /// Ranges and cells not yet read, within `current` or, when scanning tokens, beyond it.
     targets: VecDeque<Target>,
     current: Option<Current>,
     cells: CellQueue,
-    /// The read that `cells` are left of.
+    /// The read that returned the rest of `cells`.
     fetched: Option<Fetched>,
     /// Minimum number of cells in the next read.
     fetch_cells: usize,
-    /// Checked before each read: what memory holds makes no read wait.
+    /// Checked before each read: reads from memory never wait, so they never yield by themselves.
     slice: Option<TimeSlice<'a>>,
-    /// Cells that were taken so far.
+    /// Number of cells taken.
     taken: usize,
-    /// Cells of multi-gets so far, those that were not there included, and their bytes.
+    /// Number of cells of multi-gets, including missing ones, and their bytes.
     fetched_cells: usize,
     fetched_bytes: usize,
 }
 
-/// Ways to read from the store.
+/// Kind of a read from the store.
 #[derive(Clone, Copy)]
 enum Fetch {
-    /// A page of a range, which ends at its bytes.
+    /// A page of a range, limited in bytes.
     Page,
     /// Cells by their keys.
     Cells,
 }
 
-/// A read to the store, as the read set remembers it.
+/// A read from the store, as recorded in the read set.
 enum Fetched {
     Range { range: KeyRange, resume: Option<KeyRange> },
     Cells { keys: Vec<CellKey> },
@@ -123,17 +123,17 @@ enum Target {
     Cell(CellKey),
 }
 
-/// The partition that the scan is in.
+/// Current partition of the scan.
 struct Current {
     partition: PartitionKey,
     statics: Option<Arc<RowImage>>,
-    /// It has a row, or was entered behind one: it is not "static columns only".
+    /// Whether it has a row, or was entered after one: it is not "static columns only".
     has_rows: bool,
 }
 
 impl<'a> Scan<'a> {
-    /// Begins a scan, behind a row that was returned before where one is given. `is_filtered` says
-    /// that the caller drops rows.
+    /// Begins a scan, after `last` if a row was returned before. `is_filtered` means that the
+    /// caller drops rows.
     pub(crate) async fn new(
         tx: &'a Tx,
         access: Access,
@@ -167,7 +167,7 @@ impl<'a> Scan<'a> {
         Ok(scan)
     }
 
-    /// Returns the next row. The caller can use `wanted` rows, this one included.
+    /// Returns the next row. The caller can use `wanted` rows, including this one.
     pub(crate) async fn next(&mut self, wanted: usize) -> Result<Option<StoredRow>> {
         loop {
             if let Some((key, entry)) = self.cells.pop() {
@@ -195,7 +195,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// Returns the bytes of the cells that were fetched and not returned yet.
+    /// Returns the number of bytes of the cells that are fetched and not yet returned.
     pub(super) const fn held_bytes(&self) -> usize {
         self.cells.bytes()
     }
@@ -206,7 +206,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// Skips everything up to a row, itself included.
+    /// Skips all rows up to and including a row.
     async fn skip_to(&mut self, last: &CellKey) -> Result<()> {
         let last_partition = last.partition();
         match &self.access.partitions {
@@ -245,7 +245,7 @@ impl<'a> Scan<'a> {
             Target::Range(KeyRange::clustering(table, &partition, lower.clone(), upper.clone()))
         };
         self.targets = match &self.access.clustering {
-            // The static cell, whose clustering key is empty, has been read already.
+            // The static cell, whose clustering key is empty, is already read.
             Clustering::All if self.access.has_clustering => {
                 VecDeque::from([span(&Bound::Excluded(Bytes::new()), &Bound::Unbounded)])
             }
@@ -266,7 +266,7 @@ impl<'a> Scan<'a> {
         Ok(())
     }
 
-    /// Leaves the partition at its end: static columns without a row are a row of their own.
+    /// Leaves the partition at its end: static columns without a row form a row of their own.
     fn leave_partition(&mut self) -> Option<StoredRow> {
         let current = self.current.take()?;
         if current.has_rows || self.access.clustering != Clustering::All {
@@ -277,8 +277,8 @@ impl<'a> Scan<'a> {
         Some(StoredRow { key, image: None, statics: Some(statics) })
     }
 
-    /// Makes a row of a cell. It may have to be left for the next call: the partition before it
-    /// had static columns only, and is returned first.
+    /// Makes a row of a cell. The cell stays for the next call if the previous partition had static
+    /// columns only: that partition's row is returned first.
     fn take_cell(&mut self, key: CellKey, entry: &Entry) -> Result<Option<StoredRow>> {
         let partition = key.partition();
         if self.current.as_ref().is_none_or(|current| current.partition != partition)
@@ -306,8 +306,8 @@ impl<'a> Scan<'a> {
         Ok(Some(StoredRow { statics: current.statics.clone(), key, image: Some(image) }))
     }
 
-    /// Returns the number of cells to read next. A multi-get has no limit in bytes, so that it begins with
-    /// few cells, and goes on with as many as fit by the size of those before.
+    /// Returns the number of cells to read next. A multi-get has no limit in bytes: it begins with
+    /// few cells, and continues with as many as fit by the size of earlier ones.
     fn next_fetch(&mut self, wanted: usize, kind: Fetch) -> usize {
         let most = match kind {
             Fetch::Page => PAGE_CELLS,
@@ -350,13 +350,13 @@ impl<'a> Scan<'a> {
         Ok(())
     }
 
-    /// Returns `true` if a partition is one row, which is read by its key: with no clustering columns
-    /// a statement that names partitions names rows.
+    /// Returns `true` if a partition is one row, which is read by its key: without clustering
+    /// columns a statement that names partitions names rows.
     const fn is_of_single_rows(&self) -> bool {
         !self.access.has_clustering
     }
 
-    /// Reads the rows of partitions that have one each, without entering them.
+    /// Reads the rows of single-row partitions, without entering them.
     async fn fetch_partitions(&mut self, wanted: usize) -> Result<()> {
         let count = self.partitions.len().min(self.next_fetch(wanted, Fetch::Cells));
         let table = self.access.table;
@@ -376,14 +376,15 @@ impl<'a> Scan<'a> {
         Ok(())
     }
 
-    /// Ends the scan behind the row `last`: the statement needs no further row. Cells that were
-    /// fetched behind it leave the read set.
+    /// Ends the scan after the row `last`: the statement needs no further row. Cells fetched after
+    /// it leave the read set.
     pub(crate) fn stop(&mut self, last: &StoredRow) -> Result<()> {
         self.cells.clear();
         self.targets.clear();
         self.partitions.clear();
         self.current = None;
-        // A partition that has static columns only depends on having no row: on all of its range.
+        // A row of static columns only depends on the absence of rows, so on the whole range of its
+        // partition.
         let fetched = self.fetched.take().filter(|_| last.image.is_some());
         let last = &last.key;
         match fetched {
@@ -435,7 +436,7 @@ impl<'a> Scan<'a> {
     }
 }
 
-/// Returns what is left of a target behind a row, which may lie before or behind all of it.
+/// Returns the part of a target after a row, which may lie before or after all of it.
 fn trim(target: Target, last: &CellKey, reverse: bool) -> Option<Target> {
     let range = match target {
         Target::Cell(key) => {
@@ -462,7 +463,7 @@ mod tests {
     use crate::{Executor, Parameters, Session};
 
     #[test]
-    fn scan_fetches_the_cells_that_are_wanted() {
+    fn scan_fetches_the_wanted_cells() {
         let executor =
             Executor::new(Db::builder().in_memory(), NodeInfo::local(Uuid::from_u64_pair(1, 2)));
         let session = Session::new();
@@ -477,7 +478,7 @@ mod tests {
         block_on(async {
             let tx = executor.db().snapshot_async().await.unwrap();
             let table = carnet::catalog::table(&tx, "ks", "t").await.unwrap().unwrap().id;
-            // The cells that a scan holds after its first row, and after the row behind those.
+            // The cells that a scan holds after its first row, and after the row following those.
             let mut held = Vec::new();
             for (wanted, is_filtered) in [(1, false), (3, false), (1, true), (usize::MAX, false)] {
                 let access = Access {

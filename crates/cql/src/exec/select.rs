@@ -1,4 +1,4 @@
-//! Runs a `SELECT`.
+//! Execution of `SELECT`.
 
 use carnet::base::{BigInt, Bytes};
 use carnet::{CellKey, DataType, Tx, Value};
@@ -11,16 +11,16 @@ use crate::ast::ArithmeticOp;
 use crate::compile::{self, Aggregate, Environment, Evaluated, Output, RowFilter, SelectPlan};
 use crate::result::Rows;
 
-/// A page ends before it holds more bytes than this, whatever its number of rows.
+/// Maximum bytes of a page, whatever its number of rows.
 const PAGE_BYTES_MAX: usize = 1 << 20;
-/// A result that is not asked for in pages may hold this many bytes.
+/// Maximum bytes of a result without paging.
 const UNPAGED_BYTES_MAX: usize = 64 << 20;
 
-/// Cassandra's words: drivers page by default, and what to do is in it.
+/// Cassandra's message: drivers page by default, and it names the remedy.
 const MERGE_NOT_PAGED: &str = "Cannot page queries with both ORDER BY and a IN restriction on the partition key; you must \
      either remove the ORDER BY or the IN and sort client side, or disable paging for this query";
 
-/// How much of a result one call returns.
+/// Limits of the result of one request.
 #[derive(Clone, Copy)]
 struct PageBounds {
     rows: usize,
@@ -39,7 +39,7 @@ impl PageBounds {
     }
 }
 
-/// Runs a `SELECT` in a transaction, from the row behind `state` on.
+/// Runs a `SELECT` in a transaction, from the row after `state` on.
 pub(crate) async fn run(
     tx: &Tx,
     plan: &SelectPlan,
@@ -65,12 +65,12 @@ pub(crate) async fn run(
     let mut rows = Vec::new();
     let mut bytes = 0;
     let mut paging_state = None;
-    // The row behind a page is read as well: it says whether there is another page.
+    // The row after a page is read as well: it decides whether there is another page.
     while let Some((key, found)) = reader.next(bounds.rows.saturating_add(1) - rows.len()).await? {
         let row = project(plan, &key, &found, environment)?;
         bytes += held_bytes(&row);
         rows.push(row);
-        // The row is there already: a page that finds no memory ends with it.
+        // The row is already in memory: a page that gets no more memory ends with it.
         let has_memory = match reader.charge(bytes) {
             Err(error) if !bounds.is_paged => return Err(of_table(plan, &error)),
             grown => grown.is_ok(),
@@ -84,7 +84,7 @@ pub(crate) async fn run(
         }
         if is_full {
             let state = reader.state(&key);
-            // A page that happens to end with the last row says so.
+            // A page that ends with the last row has no paging state.
             if reader.next(1).await?.is_some() {
                 paging_state = Some(state.encode());
             }
@@ -94,20 +94,20 @@ pub(crate) async fn run(
     Ok(Rows { columns, rows, paging_state })
 }
 
-/// Names the table in the error of a result that does not fit.
+/// Adds the table's name to the error of a result that is too large.
 fn of_table(plan: &SelectPlan, error: &CqlError) -> CqlError {
     let (keyspace, table) = (&plan.table.keyspace, &plan.table.name);
     let message = format!("{} (query of table {keyspace}.{table})", error.message());
     CqlError::new(error.kind().clone(), message)
 }
 
-/// Returns the memory that a row of a result takes.
+/// Returns the memory of a result row.
 fn held_bytes(row: &[Option<Bytes>]) -> usize {
     let values = row.iter().map(|value| value.as_ref().map_or(0, Bytes::len)).sum::<usize>();
     size_of::<Vec<Option<Bytes>>>() + size_of_val(row) + values
 }
 
-/// Reads the rows that satisfy a `SELECT`, within its limits.
+/// Reader of the rows that satisfy a `SELECT`, within its limits.
 struct Reader<'a> {
     source: Source<'a>,
     plan: &'a SelectPlan,
@@ -152,7 +152,7 @@ impl<'a> Reader<'a> {
             plan,
             filters,
             snapshot: tx.read_timestamp(),
-            // An aggregate is made of all rows; LIMIT is about what is returned.
+            // An aggregate covers all rows; LIMIT applies to the rows returned.
             remaining: if plan.aggregates {
                 None
             } else {
@@ -165,13 +165,13 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// Takes memory for the rows of the result, of `bytes` bytes, and for the cells that were fetched.
+    /// Charges memory for `bytes` bytes of result rows, and for the fetched cells.
     fn charge(&self, bytes: usize) -> Result<(), CqlError> {
         self.memory.map_or(Ok(()), |memory| memory.grow_to(bytes, self.source.held_bytes()))
     }
 
-    /// Returns the next row that satisfies the statement. The caller can use `wanted` rows, this
-    /// one included.
+    /// Returns the next row that satisfies the statement. The caller can use `wanted` rows,
+    /// including this one.
     async fn next(
         &mut self,
         wanted: usize,
@@ -199,12 +199,12 @@ impl<'a> Reader<'a> {
         Ok(None)
     }
 
-    /// Returns `true` if the rows of several partitions come in one order.
+    /// Returns `true` if the rows of several partitions are merged in one order.
     const fn is_merged(&self) -> bool {
         matches!(self.source, Source::Merge(_))
     }
 
-    /// Returns the number of rows of a row's partition, this one included.
+    /// Returns the number of rows of a row's partition, including this one.
     fn count_in_partition(&mut self, row: &CellKey) -> u32 {
         match &mut self.source {
             Source::Merge(merge) => merge.count_row(),
@@ -215,7 +215,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Returns `true` if the partition of the last row has given as many rows as it may.
+    /// Returns `true` if the partition of the last row has returned its maximum number of rows.
     fn is_partition_full(&self) -> bool {
         self.per_partition.is_some_and(|limit| self.in_partition >= limit)
     }
@@ -262,7 +262,7 @@ fn project(
     plan.outputs.iter().map(value).collect()
 }
 
-/// What has been gathered for one output.
+/// Aggregated state of one output.
 #[derive(Default)]
 struct Gathered {
     count: i64,
@@ -329,7 +329,7 @@ fn gather(
     Ok(())
 }
 
-/// Makes an integer one that no sum outgrows.
+/// Converts an integer to one that no sum exceeds.
 fn widen(value: Value) -> Value {
     let integer = match value {
         Value::Tinyint(n) => BigInt::from(n),

@@ -1,4 +1,4 @@
-//! Runs statements about service levels.
+//! Execution of statements about service levels.
 
 use std::time::Duration;
 
@@ -107,7 +107,7 @@ fn change(
     }
 }
 
-/// Returns a setting as a statement gives it.
+/// Returns the setting of an option in a statement.
 fn setting((name, value): &(Name, Literal)) -> Result<Setting, CqlError> {
     let option = name.as_str();
     Ok(match option {
@@ -170,7 +170,7 @@ fn number<T: std::str::FromStr>(option: &str, value: &Literal) -> Result<T, CqlE
     })
 }
 
-/// Reads a number of bytes, as `1048576` or `'1MiB'`.
+/// Parses a number of bytes, such as `1048576` or `'1MiB'`.
 fn bytes(option: &str, value: &Literal) -> Result<u64, CqlError> {
     let Literal::String(text) = value else { return number(option, value) };
     let units = [("KiB", 10), ("MiB", 20), ("GiB", 30), ("B", 0)];
@@ -218,7 +218,7 @@ fn listed(levels: &Levels, name: Option<&Name>) -> Rows {
     Rows { columns: columns(&names), rows: wanted.map(row).collect(), paging_state: None }
 }
 
-/// Returns the bytes of an option's value.
+/// Returns the serialized value of an option.
 fn value(setting: &Setting) -> Option<Bytes> {
     let int = |bytes: &[u8]| Some(Bytes::copy_from_slice(bytes));
     let long = |number: u64| int(&i64::try_from(number).unwrap_or(i64::MAX).to_be_bytes());

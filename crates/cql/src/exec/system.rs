@@ -1,4 +1,4 @@
-//! Runs a `SELECT` on the system's own tables.
+//! Execution of a `SELECT` on a system table.
 
 use carnet::Value;
 use carnet::base::Bytes;
@@ -80,13 +80,13 @@ impl Executor {
                 found.take(limit).map(project).collect::<Result<_, _>>()?
             }
         };
-        // There are few of them: a page size does not matter.
+        // The rows are few: the page size does not matter.
         Ok(Response::Rows(Rows { columns: plan.columns, rows, paging_state: None }))
     }
 }
 
 impl Executor {
-    /// Answers `SHOW BOTTLENECK`.
+    /// Returns the result of `SHOW BOTTLENECK`.
     pub(super) fn show_bottleneck(&self) -> Result<Response, CqlError> {
         let Some(admission) = self.shared.db.admission() else {
             return Err(CqlError::invalid(
@@ -98,7 +98,7 @@ impl Executor {
     }
 }
 
-/// Settles the markers and columns of a `SELECT` on a system table.
+/// Returns the markers and columns of a `SELECT` on a system table.
 pub(super) fn describe(
     select: &Select,
     table: &'static SystemTable,

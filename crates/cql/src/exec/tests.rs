@@ -1,4 +1,4 @@
-//! Which commits of others a statement's transaction conflicts with.
+//! Tests: commits of other transactions with which a statement's transaction conflicts.
 
 use carnet::base::MemoryBudget;
 use carnet::{Isolation, Uuid, block_on};
@@ -6,7 +6,8 @@ use carnet::{Isolation, Uuid, block_on};
 use super::*;
 use crate::result::Rows;
 
-/// A table `t` of one partition, k = 1, with the static column `s` at 1 and the rows c = v = 1, …, 40.
+/// Table `t` of one partition, k = 1, with the static column `s` at 1 and the rows c = v = 1, …,
+/// 40.
 struct Fixture {
     executor: Executor,
     session: Session,
@@ -32,7 +33,7 @@ impl Fixture {
         block_on(self.executor.query(&self.session, text, &parameters)).unwrap()
     }
 
-    /// Runs a statement in a transaction of the caller's.
+    /// Runs a statement in a transaction of the caller.
     async fn run_in(&self, tx: &Tx, text: &str) {
         let statements = Statements::parse(text).unwrap();
         let plan = self.executor.plan(tx, &statements, Some("ks")).await.unwrap();
@@ -53,7 +54,7 @@ impl Fixture {
 }
 
 /// Returns `true` if a transaction that runs `statements` is refused when another one commits
-/// `meanwhile` between its last statement and its commit.
+/// `meanwhile` before it commits.
 fn is_refused(isolation: Isolation, statements: &[&str], meanwhile: &str) -> bool {
     let fixture = Fixture::new();
     block_on(async {
@@ -68,13 +69,13 @@ fn is_refused(isolation: Isolation, statements: &[&str], meanwhile: &str) -> boo
     })
 }
 
-/// Returns what a query gets with so much memory for answers.
+/// Runs a query with this memory for answers.
 fn query_within(
     fixture: &Fixture,
     bytes: usize,
     page_rows: Option<usize>,
 ) -> Result<Rows, CqlError> {
-    // Fetched cells have room in any case.
+    // Fetched cells always have room.
     let budget = MemoryBudget::new(bytes + (1 << 20));
     let memory = Some(Arc::new(AnswerMemory::new(&budget, bytes / 2)));
     let grant = Grant { memory, ..Grant::default() };
@@ -99,7 +100,7 @@ fn answers_keep_to_their_memory() {
     let error = query_within(&fixture, 256 << 10, None).unwrap_err();
     assert_eq!(error.kind(), &CqlErrorKind::Invalid, "half of it is too little: {error}");
     assert!(error.message().contains(".large)"), "it names the table: {error}");
-    // A page ends where there is no more.
+    // A page ends when memory runs out.
     let page = query_within(&fixture, 256 << 10, Some(ROWS)).unwrap();
     assert!((10..=14).contains(&page.rows.len()), "{}", page.rows.len());
     assert!(page.paging_state.is_some());
@@ -132,7 +133,7 @@ fn memory_of_levels_limits_their_answers() {
     assert_eq!(query_within(&fixture, 8 << 20, None).unwrap().rows.len(), 20);
 }
 
-/// Cells that were fetched and not returned yet count as well.
+/// Fetched cells that are not yet returned count as well.
 #[test]
 fn fetched_cells_are_charged() {
     let budget = MemoryBudget::new(100_000);
@@ -187,8 +188,8 @@ fn condition_holds_until_commit() {
     assert!(!is_refused("UPDATE t SET v = 2 WHERE k = 1 AND c = 1 IF v = 1"));
 }
 
-/// Returns the values of `c` for which a change of that row, or its insertion, makes the transaction
-/// of a `SELECT` conflict.
+/// Returns the values of `c` for which a change or insertion of that row makes the transaction of a
+/// `SELECT` conflict.
 fn depends_on(select: &str, candidates: &[i32]) -> Vec<i32> {
     let write = "INSERT INTO t (k, c, v, s) VALUES (9, 9, 9, 9)";
     let refuses = |c: &&i32| {
@@ -230,7 +231,7 @@ fn limit_bounds_the_read_set_of_named_rows() {
     assert_eq!(depends_on(per_partition, &[0, 1, 2]), [0, 1]);
 }
 
-/// A merge of partitions reads each up to its first row that was not returned.
+/// A merge reads each partition up to its first row that was not returned.
 #[test]
 fn limit_bounds_the_read_set_of_merged_partitions() {
     let around = [0, 1, 2, 3, 38, 39, 41];
@@ -242,7 +243,7 @@ fn limit_bounds_the_read_set_of_merged_partitions() {
     assert!(!depends_on(per_partition, &around).contains(&39));
 }
 
-/// A row made of static columns alone says that its partition has no other row.
+/// A row of static columns only implies that its partition has no other row.
 #[test]
 fn static_row_depends_on_its_whole_partition() {
     let fixture = Fixture::new();

@@ -1,10 +1,10 @@
-//! What becomes of `USING TIMESTAMP`.
+//! Treatment of `USING TIMESTAMP`.
 
-/// What an executor does with the `USING TIMESTAMP` of a statement or batch.
+/// Treatment of the `USING TIMESTAMP` of a statement or batch.
 ///
-/// Transactions have an order of their own, so a client's timestamp cannot order writes. An
-/// application that was written for Cassandra may set timestamps that agree with the order in which
-/// it sends its writes: ignoring them changes nothing for it.
+/// Transactions have their own order, so a client's timestamp cannot order writes. An application
+/// that was written for Cassandra may set timestamps that agree with the order in which it sends
+/// its writes. For such an application, ignoring them changes nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Timestamps {
     /// Fails the statement.

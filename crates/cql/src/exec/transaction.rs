@@ -1,4 +1,4 @@
-//! Runs `BEGIN TRANSACTION`.
+//! Execution of `BEGIN TRANSACTION`.
 
 use carnet::Tx;
 use carnet::base::Bytes;
@@ -8,7 +8,7 @@ use super::{CqlError, Parameters, select, write};
 use crate::compile::{Environment, Evaluated, ResultPlan, TransactionPlan};
 use crate::result::{ColumnSpec, Response, Rows};
 
-/// Runs a transaction. What it returns was read before its writes.
+/// Runs a transaction. Its result is read before its writes.
 pub(crate) async fn run(
     tx: &Tx,
     plan: &TransactionPlan,

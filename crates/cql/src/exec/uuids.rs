@@ -1,20 +1,21 @@
-//! Fresh UUIDs.
+//! Source of fresh UUIDs.
 
 use std::sync::{Mutex, PoisonError};
 
 use carnet::Uuid;
 use carnet::base::{Rng, SeededRng, WallTime};
 
-/// Hundreds of nanoseconds between 1582-10-15, where version 1 counts from, and 1970-01-01.
+/// Intervals of 100 nanoseconds between 1582-10-15, the origin of version 1, and 1970-01-01.
 const GREGORIAN_TICKS: u64 = 0x01b2_1dd2_1381_4000;
 
-/// Makes UUIDs: random ones, and time-based ones that are unique and rise within the process.
+/// Source of UUIDs: random ones, and time-based ones that are unique and ascending within the
+/// process.
 pub(crate) struct Uuids(Mutex<State>);
 
 struct State {
     rng: SeededRng,
     last_ticks: u64,
-    /// Stands for the network card's address; its multicast bit says that it is none.
+    /// Stands for the network card's address; its multicast bit marks it as random.
     node: u64,
 }
 
@@ -57,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn time_based_uuids_rise_and_tell_their_time() {
+    fn time_based_uuids_ascend_and_contain_their_time() {
         let uuids = Uuids::new(SeededRng::new(3));
         let now = WallTime(1_700_000_000_123_456);
         let made: Vec<Uuid> = (0..1000).map(|_| uuids.time_based(now)).collect();
@@ -69,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn random_uuids_say_that_they_are() {
+    fn random_uuids_have_version_4() {
         let uuids = Uuids::new(SeededRng::new(3));
         assert_eq!(uuids.random().get_version_num(), 4);
         assert_ne!(uuids.random(), uuids.random());

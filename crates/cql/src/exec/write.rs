@@ -1,8 +1,8 @@
-//! Runs statements that change rows.
+//! Execution of statements that change rows.
 //!
-//! A version is a whole row image. A statement that does not say what every column becomes reads
-//! the row first, in the same transaction, and keeps the rest. One that deletes a range depends on
-//! the range, and deletes the rows it finds there one by one.
+//! A version is a whole row image. A statement that does not set every column reads the row first,
+//! in the same transaction, and keeps the other columns. A statement that deletes a range depends
+//! on the range, and deletes the rows in it one by one.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -19,20 +19,20 @@ use super::scan::{Clustering, Partitions, StoredRow};
 use crate::compile::{Change, Environment, Evaluated, GuardPlan, WritePlan, WriteTarget, required};
 use crate::result::Response;
 
-/// Rows in one read while a range is deleted.
+/// Maximum number of rows in one read of a range delete.
 const PAGE_CELLS: usize = 500;
 
-/// Maximum number of keys that the statements of a batch name together.
+/// Maximum number of keys that the statements of a batch select together.
 const BATCH_KEYS_MAX: usize = 100_000;
 
-/// A statement with the rows that it changes, evaluated once: a key may hold a fresh UUID.
+/// A statement with its target rows, evaluated once: a key may contain a fresh UUID.
 pub(super) struct Targeted<'a> {
     pub(super) plan: &'a WritePlan,
     pub(super) environment: Environment<'a>,
     pub(super) targets: Targets,
 }
 
-/// Runs statements as one: all of them, or none where an `IF` does not hold.
+/// Runs statements as a unit: all of them, or none if an `IF` does not hold.
 pub(crate) async fn run(
     tx: &Tx,
     writes: &[(&WritePlan, Environment<'_>)],
@@ -53,7 +53,7 @@ pub(crate) async fn run(
     Ok(if is_conditional { applied() } else { Response::Void })
 }
 
-/// Evaluates which rows each statement changes.
+/// Evaluates the target rows of each statement.
 fn targeted<'a>(
     writes: &[(&'a WritePlan, Environment<'a>)],
 ) -> Result<Vec<Targeted<'a>>, CqlError> {
@@ -73,14 +73,14 @@ fn targeted<'a>(
     Ok(found)
 }
 
-/// The rows that a statement changes.
+/// Target rows of a statement.
 pub(super) struct Targets {
     pub(super) partitions: Vec<PartitionKey>,
     pub(super) clustering: Clustering,
 }
 
 impl Targets {
-    /// Returns the number of rows or ranges that are named.
+    /// Returns the number of rows or ranges.
     fn count(&self) -> usize {
         let within = match &self.clustering {
             Clustering::All => 1,
@@ -91,7 +91,7 @@ impl Targets {
     }
 }
 
-/// Evaluates which rows a statement changes.
+/// Evaluates the target rows of a statement.
 fn targets(plan: &WritePlan, environment: &Environment<'_>) -> Result<Targets, CqlError> {
     match &plan.target {
         WriteTarget::Key { partition, clustering } => {
@@ -118,7 +118,7 @@ fn targets(plan: &WritePlan, environment: &Environment<'_>) -> Result<Targets, C
     }
 }
 
-/// Runs one statement, whatever its `IF`.
+/// Applies one statement without evaluating its `IF`.
 pub(super) async fn apply(
     tx: &Tx,
     plan: &WritePlan,
@@ -151,12 +151,12 @@ async fn apply_to(tx: &Tx, write: &Targeted<'_>) -> Result<(), CqlError> {
     Ok(())
 }
 
-/// What columns become, by their places.
+/// New values of columns, by position.
 type NewValues = Vec<(usize, Evaluated)>;
 
-/// Changes a row and the static columns of its partition; without a clustering key, these alone.
+/// Changes a row and the static columns of its partition; without a clustering key, only these.
 ///
-/// Every value is calculated from the row as it was before either cell changes.
+/// Every value is calculated from the row before either cell changes.
 async fn change_row(
     tx: &Tx,
     write: &Targeted<'_>,
@@ -196,7 +196,7 @@ fn new_values(plan: &WritePlan, environment: &Environment<'_>) -> Result<NewValu
     }
 }
 
-/// Writes a cell anew: the columns of one kind, static or regular, of a row.
+/// Writes a new version of a cell: the columns of one kind, static or regular, of a row.
 async fn change_cell(
     tx: &Tx,
     plan: &WritePlan,
@@ -207,7 +207,7 @@ async fn change_cell(
     let table = &plan.table;
     let marker = matches!(plan.change, Change::Set { marker: true, .. });
     let of_kind = || values.iter().filter(|(position, _)| table.columns[*position].kind == kind);
-    // Where the statement says what every column becomes, nothing need be read.
+    // If the statement sets every column, no read is needed.
     let all = table.columns.iter().filter(|column| column.kind == kind).count();
     let blind = marker
         && of_kind().count() == all
@@ -236,7 +236,7 @@ async fn change_cell(
     Ok(())
 }
 
-/// Returns what the next version of a row begins with.
+/// Returns the initial image of a row's next version.
 fn next_image(tx: &Tx, table: &TableSchema, entry: &Entry) -> Result<RowImage, CqlError> {
     let older = RowImage::decode(&entry.payload)?;
     let mut image = if Some(entry.start) == tx.start_timestamp() {
@@ -248,7 +248,7 @@ fn next_image(tx: &Tx, table: &TableSchema, entry: &Entry) -> Result<RowImage, C
     Ok(image)
 }
 
-/// Returns the columns of a row before the change, for terms that calculate with them.
+/// Returns the columns of a row before the change, for terms that use them.
 async fn current_columns(
     tx: &Tx,
     table: &TableSchema,
@@ -283,7 +283,7 @@ async fn delete(
                 tx.delete_cell(CellKey::new(table, partition, clustering))?;
             }
         }
-        // A whole partition goes with its static columns.
+        // A whole partition is deleted with its static columns.
         Clustering::All => delete_range(tx, KeyRange::partition(table, partition)).await?,
         Clustering::Spans(spans) => {
             for (lower, upper) in spans {

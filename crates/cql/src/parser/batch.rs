@@ -1,4 +1,4 @@
-//! `BEGIN BATCH … APPLY BATCH`.
+//! Parser of `BEGIN BATCH … APPLY BATCH`.
 
 use super::{Parse, Parser};
 use crate::ast::{Attribute, Batch, BatchKind};

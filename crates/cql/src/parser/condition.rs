@@ -1,11 +1,11 @@
-//! A transaction's condition.
+//! Parser of a transaction's condition.
 
 use super::{Parse, Parser};
 use crate::ast::{Condition, Term};
 use crate::lexer::TokenKind;
 
 impl Parser<'_> {
-    /// Reads conditions with `OR` between them; `AND` binds closer.
+    /// Parses conditions joined by `OR`; `AND` binds closer.
     pub(super) fn condition(&mut self) -> Parse<Condition> {
         self.nested(|parser| {
             let mut parts = vec![parser.conjunction()?];
@@ -53,7 +53,7 @@ impl Parser<'_> {
         Ok(Condition::IsNull { term, negated })
     }
 
-    /// Looks for an operator of conditions before the parenthesis closes.
+    /// Returns `true` if an operator of conditions comes before the closing parenthesis.
     fn is_condition_in_parentheses(&self) -> bool {
         let (mut open, mut angles) = (0_usize, 0_usize);
         for (at, token) in self.tokens.iter().enumerate().skip(self.next) {
@@ -72,7 +72,8 @@ impl Parser<'_> {
         false
     }
 
-    /// Tells `list<` of a type from `a.list <` of a comparison.
+    /// Returns `true` for the `<` of a type such as `list<`, not of a comparison such as `a.list
+    /// <`.
     fn is_type_parameter(&self, at: usize) -> bool {
         const TYPES: [&str; 6] = ["frozen", "list", "map", "set", "tuple", "vector"];
         let before = |count: usize| at.checked_sub(count).map(|before| self.tokens[before]);
@@ -89,7 +90,7 @@ fn is_operator(word: &str) -> bool {
     ["AND", "OR", "IS", "IN"].iter().any(|operator| word.eq_ignore_ascii_case(operator))
 }
 
-/// Makes a condition of its parts, of one part that part.
+/// Joins conditions; a single condition stays itself.
 fn only_or(mut parts: Vec<Condition>, joined: fn(Vec<Condition>) -> Condition) -> Condition {
     match parts.pop() {
         Some(only) if parts.is_empty() => only,

@@ -1,4 +1,4 @@
-//! Keyspaces and tables.
+//! Parser of statements about keyspaces and tables.
 
 use super::{Parse, Parser};
 use crate::ast::{
@@ -9,7 +9,7 @@ use crate::error::Failure;
 use crate::lexer::TokenKind;
 
 impl Parser<'_> {
-    /// Reads `CREATE KEYSPACE` behind these words.
+    /// Parses `CREATE KEYSPACE` after these words.
     pub(super) fn create_keyspace(&mut self) -> Parse<Statement> {
         let if_not_exists = self.eat_if_not_exists()?;
         let name = self.name("a keyspace")?;
@@ -18,7 +18,7 @@ impl Parser<'_> {
         Ok(Statement::CreateKeyspace(CreateKeyspace { if_not_exists, name, options }))
     }
 
-    /// Reads `ALTER KEYSPACE` behind these words.
+    /// Parses `ALTER KEYSPACE` after these words.
     pub(super) fn alter_keyspace(&mut self) -> Parse<Statement> {
         let if_exists = self.eat_if_exists()?;
         let name = self.name("a keyspace")?;
@@ -27,21 +27,21 @@ impl Parser<'_> {
         Ok(Statement::AlterKeyspace(AlterKeyspace { if_exists, name, options }))
     }
 
-    /// Reads `DROP KEYSPACE` behind these words.
+    /// Parses `DROP KEYSPACE` after these words.
     pub(super) fn drop_keyspace(&mut self) -> Parse<Statement> {
         let if_exists = self.eat_if_exists()?;
         let name = self.name("a keyspace")?;
         Ok(Statement::DropKeyspace(DropKeyspace { if_exists, name }))
     }
 
-    /// Reads `DROP TABLE` behind these words.
+    /// Parses `DROP TABLE` after these words.
     pub(super) fn drop_table(&mut self) -> Parse<Statement> {
         let if_exists = self.eat_if_exists()?;
         let table = self.table_name("a table")?;
         Ok(Statement::DropTable(DropTable { if_exists, table }))
     }
 
-    /// Reads `CREATE TABLE` behind these words.
+    /// Parses `CREATE TABLE` after these words.
     pub(super) fn create_table(&mut self) -> Parse<Statement> {
         let if_not_exists = self.eat_if_not_exists()?;
         let table = self.table_name("a table")?;
@@ -87,7 +87,7 @@ impl Parser<'_> {
             if !self.eat_symbol(",") {
                 return Err(self.expected(", or )"));
             }
-            // Cassandra takes a comma behind the last column.
+            // Cassandra accepts a comma after the last column.
             if self.eat_symbol(")") {
                 break;
             }
@@ -96,7 +96,7 @@ impl Parser<'_> {
         Ok((columns, key.ok_or_else(no_key)?))
     }
 
-    /// Reads `name type [STATIC]`.
+    /// Parses `name type [STATIC]`.
     fn column_definition(&mut self) -> Parse<ColumnDefinition> {
         let name = self.name("a column or PRIMARY KEY")?;
         let type_name = self.type_name()?;
@@ -110,7 +110,7 @@ impl Parser<'_> {
         Ok(ColumnDefinition { name, type_name, is_static })
     }
 
-    /// Reads `((a, b), c)`, `(a, b)` or `(a)`.
+    /// Parses `((a, b), c)`, `(a, b)` or `(a)`.
     fn primary_key(&mut self) -> Parse<PrimaryKey> {
         self.expect_symbol("(")?;
         let partition =
@@ -123,7 +123,7 @@ impl Parser<'_> {
         Ok(PrimaryKey { partition, clustering })
     }
 
-    /// Reads a new table's options behind `WITH`.
+    /// Parses a new table's options after `WITH`.
     fn table_options(&mut self, create: &mut CreateTable) -> Parse<()> {
         loop {
             if self.is_words(&["COMPACT", "STORAGE"]) {
@@ -152,7 +152,7 @@ impl Parser<'_> {
         Ok(Ordering { column, descending })
     }
 
-    /// Reads `ALTER TABLE` behind these words.
+    /// Parses `ALTER TABLE` after these words.
     pub(super) fn alter_table(&mut self) -> Parse<Statement> {
         let if_exists = self.eat_if_exists()?;
         let table = self.table_name("a table")?;
@@ -204,7 +204,7 @@ impl Parser<'_> {
         Ok(TableChange::Drop { if_exists, columns, timestamp })
     }
 
-    /// Reads `old TO new AND …`.
+    /// Parses `old TO new AND …`.
     fn rename_columns(&mut self) -> Parse<Vec<(Name, Name)>> {
         let mut renames = Vec::new();
         loop {
@@ -217,7 +217,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Reads one thing, or several in parentheses with commas between them.
+    /// Parses one item, or several in parentheses, separated by commas.
     fn one_or_more<T>(&mut self, one: impl FnMut(&mut Self) -> Parse<T>) -> Parse<Vec<T>> {
         let mut one = one;
         if !self.eat_symbol("(") {

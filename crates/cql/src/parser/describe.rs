@@ -1,11 +1,11 @@
-//! `DESCRIBE`.
+//! Parser of `DESCRIBE`.
 
 use super::{Parse, Parser};
 use crate::ast::{Describe, DescribeTarget};
 use crate::lexer::TokenKind;
 
 impl Parser<'_> {
-    /// Reads `DESCRIBE` behind this word.
+    /// Parses `DESCRIBE` after this word.
     pub(super) fn describe(&mut self) -> Parse<Describe> {
         let target = self.describe_target()?;
         let internals = self.eat_word("WITH");
@@ -16,7 +16,7 @@ impl Parser<'_> {
     }
 
     fn describe_target(&mut self) -> Parse<DescribeTarget> {
-        // A plural is a name where a dot follows it.
+        // A plural is a name if a dot follows it.
         let is_alone = !self.is_symbol_at(1, ".");
         let plurals = [
             (&["CLUSTER"][..], DescribeTarget::Cluster),
@@ -30,7 +30,7 @@ impl Parser<'_> {
             (&["FULL", "SCHEMA"], DescribeTarget::Schema { full: true }),
             (&["SCHEMA", "FULL"], DescribeTarget::Schema { full: true }),
         ];
-        // The longest match last.
+        // The longest match is the last one.
         let found = plurals.into_iter().rfind(|(words, _)| is_alone && self.is_words(words));
         if let Some((words, target)) = found {
             self.next += words.len();
@@ -68,7 +68,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Takes a word that is a name unless a name follows it.
+    /// Consumes a keyword, which is a name unless a name follows it.
     fn eat_singular(&mut self, word: &str) -> bool {
         let is_followed = match self.peek_at(1).kind {
             TokenKind::Word => !self.is_word_at(1, "WITH"),

@@ -1,4 +1,4 @@
-//! Service levels.
+//! Parser of statements about service levels.
 
 use super::{Parse, Parser};
 use crate::ast::{LevelOptions, LevelStatement, Literal, Name};
@@ -7,7 +7,7 @@ use crate::lexer::TokenKind;
 use crate::position::Position;
 
 impl Parser<'_> {
-    /// Takes a statement about service levels, if it is one.
+    /// Parses a statement about service levels, if the next one is.
     pub(super) fn eat_level_statement(&mut self) -> Parse<Option<LevelStatement>> {
         let verbs = ["CREATE", "ALTER", "DROP", "ATTACH", "DETACH"];
         let Some(verb) = verbs.into_iter().find(|verb| self.is_word(verb)) else {
@@ -79,7 +79,8 @@ impl Parser<'_> {
         }))
     }
 
-    /// Returns the number of words of `SERVICE LEVEL` or `SERVICE_LEVEL`, where they come next but `ahead`.
+    /// Returns the number of words of `SERVICE LEVEL` or `SERVICE_LEVEL` at `ahead`, if they are
+    /// there.
     fn service_level_at(&self, ahead: usize) -> Option<usize> {
         if self.is_word_at(ahead, "SERVICE_LEVEL") {
             return Some(1);
@@ -87,7 +88,7 @@ impl Parser<'_> {
         (self.is_word_at(ahead, "SERVICE") && self.is_word_at(ahead + 1, "LEVEL")).then_some(2)
     }
 
-    /// Takes `SERVICE LEVEL` or `SERVICE_LEVEL`, if it is there.
+    /// Consumes `SERVICE LEVEL` or `SERVICE_LEVEL`, if it is next.
     pub(super) fn eat_service_level(&mut self) -> bool {
         let words = self.service_level_at(0);
         self.next += words.unwrap_or(0);
@@ -113,7 +114,7 @@ impl Parser<'_> {
         self.name_or_string("a user")
     }
 
-    /// Reads a name, which may stand in single quotes as well.
+    /// Parses a name, which may also be in single quotes.
     fn name_or_string(&mut self, what: &str) -> Parse<Name> {
         let token = self.peek();
         if token.kind != TokenKind::String {
@@ -128,7 +129,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Reads `WITH option = value AND …`.
+    /// Parses `WITH option = value AND …`.
     fn level_options(&mut self, required: bool) -> Parse<LevelOptions> {
         let mut options = LevelOptions::new();
         if !required && !self.is_word("WITH") {

@@ -1,13 +1,12 @@
-//! Tokens into a syntax tree, by recursive descent.
+//! Recursive-descent parser: tokens into a syntax tree.
 //!
-//! One file for each family of statements; every one adds methods to [`Parser`], which holds the
-//! tokens and the place in them. The helpers here (`eat…` takes something if it is there,
-//! `expect…` fails if it is not) make the methods read like the grammar.
+//! Each family of statements has its own file, which adds methods to [`Parser`]. `Parser` holds the
+//! tokens and the position in them. Its helpers (`eat…` consumes an item if it is next, `expect…`
+//! fails if it is not) make the methods read like the grammar.
 //!
-//! CQL decides by its next token almost everywhere. Where it does not, a bounded look ahead over
-//! the tokens decides (a type hint against parentheses, a tuple against a relation in parentheses,
-//! a condition against a term), and never a second attempt at a whole production: that is what
-//! keeps the time proportional to the text.
+//! In CQL the next token decides almost everywhere. Otherwise a bounded lookahead decides (a type
+//! hint or parentheses, a tuple or a relation in parentheses, a condition or a term). No production
+//! is ever tried twice, so the time stays proportional to the text.
 
 mod batch;
 mod condition;
@@ -30,32 +29,32 @@ use crate::error::{Failure, ParseError};
 use crate::lexer::{Lexer, Token, TokenKind, shorten};
 use crate::position::Position;
 
-/// How deep terms, types and conditions may be nested. Chosen so that the parser, `Display` and
-/// `Drop` get by with 1 MiB of stack in a debug build (a thread usually has 2 MiB).
+/// Maximum nesting depth of terms, types and conditions. With it the parser, `Display` and `Drop`
+/// need at most 1 MiB of stack in a debug build (a thread usually has 2 MiB).
 pub const NESTING_MAX: usize = 64;
 
-/// How many bind markers a statement may have: the native protocol counts values in 16 bits.
+/// Maximum number of bind markers per statement: the native protocol counts values in 16 bits.
 pub const MARKERS_MAX: usize = 65_535;
 
-/// The longest statement that [`Limits::default`] takes.
+/// Default maximum length of a statement, in bytes.
 pub const STATEMENT_BYTES_MAX: usize = 1 << 20;
 
-/// Maximum number of terms in a statement: constants, markers, names and calls that stand for
-/// values. The statements of a batch share it.
+/// Maximum number of terms in a statement: constants, markers, names and calls that have a value.
+/// The statements of a batch share it.
 pub const TERMS_MAX: usize = 100_000;
 
-/// Maximum number of values in the list behind one `IN`.
+/// Maximum number of values in a list after `IN`.
 pub const IN_VALUES_MAX: usize = 10_000;
 
-/// Maximum number of characters in a number: reading its digits takes quadratic time.
+/// Maximum number of characters in a number: parsing its digits takes quadratic time.
 pub const NUMBER_DIGITS_MAX: usize = 10_000;
 
-/// What a caller lets a statement be.
+/// Limits of a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// The longest statement. A list of one-digit numbers takes about 100 times its bytes in
-    /// memory while it is parsed, other texts far less.
-    /// Default: [`STATEMENT_BYTES_MAX`].
+    /// Maximum length of a statement in bytes. A list of one-digit numbers takes about 100 times
+    /// its bytes in memory while it is parsed, other texts far less. Default:
+    /// [`STATEMENT_BYTES_MAX`].
     pub statement_bytes_max: usize,
 }
 
@@ -68,28 +67,28 @@ impl Default for Limits {
 /// A statement and its bind markers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Parsed {
-    /// The statement.
+    /// The parsed statement.
     pub statement: Statement,
-    /// Its bind markers, in the order of the text; [`BindMarker::index`] points in here.
+    /// Its bind markers in the order of the text; [`BindMarker::index`] is an index into them.
     pub markers: Vec<Marker>,
     /// Number of its terms, at most [`TERMS_MAX`].
     pub terms: usize,
 }
 
-/// A bind marker as it was written.
+/// A bind marker in its written form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Marker {
-    /// Its name, where it is `:name`; in lower case unless it was quoted.
+    /// Name of a `:name`, in lower case unless it was quoted.
     pub name: Option<String>,
-    /// Where it was read.
+    /// Position in the text.
     pub at: Position,
 }
 
-/// Reads one statement, with or without a semicolon behind it.
+/// Parses one statement, with or without a semicolon at its end.
 ///
 /// # Errors
 ///
-/// The first mistake in the text, or that the text is longer than the limit.
+/// The first mistake in the text, or a text that exceeds the limit.
 pub fn parse(text: &str, limits: &Limits) -> Result<Parsed, ParseError> {
     Parser::new(text, limits)
         .and_then(|mut parser| {
@@ -101,26 +100,26 @@ pub fn parse(text: &str, limits: &Limits) -> Result<Parsed, ParseError> {
 
 type Parse<T> = Result<T, Failure>;
 
-/// Whether a bare name is a term here.
+/// Whether a bare name is a term.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Names {
-    /// It is a column or a `LET`.
+    /// A bare name is a column or a `LET`.
     Allowed,
     /// Only values are terms.
     Refused,
 }
 
-/// The tokens of a text and a place in them.
+/// Tokens of a text, and the position of the parser.
 struct Parser<'t> {
     text: &'t str,
-    /// Ends with [`TokenKind::End`].
+    /// The last token is [`TokenKind::End`].
     tokens: Vec<Token>,
     next: usize,
-    /// Why the tokens end before the text does. It comes up when the parser gets there, so that
-    /// the first mistake in the text wins.
+    /// Lexical error at which the tokens end before the text does. It is reported when the parser
+    /// gets there, so that the first mistake in the text wins.
     unread: Option<Failure>,
     markers: Vec<Marker>,
-    /// Number of terms read so far.
+    /// Number of terms parsed.
     terms: usize,
     depth: usize,
     names: Names,
@@ -166,7 +165,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// Returns the token that is `ahead` of the next one; behind the end, the end.
+    /// Returns the token at `ahead` from the next one; after the end, the end token.
     fn peek_at(&self, ahead: usize) -> Token {
         let last = self.tokens.len() - 1;
         self.tokens[(self.next + ahead).min(last)]
@@ -188,7 +187,7 @@ impl<'t> Parser<'t> {
         &self.text[token.start..token.end]
     }
 
-    /// Returns where the next token begins.
+    /// Returns the offset of the next token.
     fn at(&self) -> usize {
         self.peek().start
     }
@@ -202,7 +201,7 @@ impl<'t> Parser<'t> {
         token.kind == TokenKind::Word && self.text_of(token).eq_ignore_ascii_case(word)
     }
 
-    /// Tells whether the next tokens are these words.
+    /// Returns `true` if the next tokens are these words.
     fn is_words(&self, words: &[&str]) -> bool {
         words.iter().enumerate().all(|(ahead, word)| self.is_word_at(ahead, word))
     }
@@ -243,7 +242,7 @@ impl<'t> Parser<'t> {
         if self.eat_word(word) { Ok(()) } else { Err(self.expected(word)) }
     }
 
-    /// Takes these words; once the first is there, the others must be.
+    /// Consumes these words; after the first one, the others are required.
     fn expect_words(&mut self, words: &[&str]) -> Parse<()> {
         words.iter().try_for_each(|word| self.expect_word(word))
     }
@@ -252,7 +251,7 @@ impl<'t> Parser<'t> {
         if self.eat_symbol(symbol) { Ok(()) } else { Err(self.expected(symbol)) }
     }
 
-    /// Takes `IF NOT EXISTS` if it is there.
+    /// Consumes `IF NOT EXISTS` if it is next.
     fn eat_if_not_exists(&mut self) -> Parse<bool> {
         let is_there = self.eat_word("IF");
         if is_there {
@@ -261,7 +260,7 @@ impl<'t> Parser<'t> {
         Ok(is_there)
     }
 
-    /// Takes `IF EXISTS` if it is there.
+    /// Consumes `IF EXISTS` if it is next.
     fn eat_if_exists(&mut self) -> Parse<bool> {
         let is_there = self.eat_word("IF");
         if is_there {
@@ -270,7 +269,7 @@ impl<'t> Parser<'t> {
         Ok(is_there)
     }
 
-    /// Reads one thing or several with commas between them.
+    /// Parses one or several items separated by commas.
     fn comma_separated<T>(&mut self, mut one: impl FnMut(&mut Self) -> Parse<T>) -> Parse<Vec<T>> {
         let mut all = vec![one(self)?];
         while self.eat_symbol(",") {
@@ -279,7 +278,7 @@ impl<'t> Parser<'t> {
         Ok(all)
     }
 
-    /// Reads things with commas between them, perhaps none, up to a closing symbol.
+    /// Parses items separated by commas, possibly none, up to a closing symbol.
     fn comma_separated_until<T>(
         &mut self,
         close: &'static str,
@@ -293,7 +292,7 @@ impl<'t> Parser<'t> {
         Ok(all)
     }
 
-    /// Reads something one level deeper.
+    /// Parses an item one level deeper.
     fn nested<T>(&mut self, parse: impl FnOnce(&mut Self) -> Parse<T>) -> Parse<T> {
         if self.depth == NESTING_MAX {
             let message = format!("nested more than {NESTING_MAX} levels deep");
@@ -305,7 +304,7 @@ impl<'t> Parser<'t> {
         result
     }
 
-    /// Reads something with or without bare names as terms.
+    /// Parses an item with or without bare names as terms.
     fn with_names<T>(
         &mut self,
         names: Names,
@@ -317,7 +316,7 @@ impl<'t> Parser<'t> {
         result
     }
 
-    /// Says that the next token is not what it should be.
+    /// Returns the error for an unexpected next token.
     fn expected(&self, what: &str) -> Failure {
         let found = self.shown_next();
         self.unread_or(Failure::syntax(self.at(), format!("expected {what}, found {found}")))
@@ -327,7 +326,7 @@ impl<'t> Parser<'t> {
         Failure::unsupported(self.at(), what)
     }
 
-    /// Prefers the reason why there are no more tokens.
+    /// Returns the lexical error instead, if the tokens end there.
     fn unread_or(&self, failure: Failure) -> Failure {
         match &self.unread {
             Some(unread) if self.peek().kind == TokenKind::End => unread.clone(),
@@ -335,7 +334,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// Names the next token in a message.
+    /// Returns the next token's form in messages.
     fn shown_next(&self) -> String {
         let token = self.peek();
         match token.kind {

@@ -1,4 +1,4 @@
-//! Names.
+//! Parser of names.
 
 use super::{Parse, Parser};
 use crate::ast::{Name, TableName};
@@ -8,7 +8,7 @@ use crate::lexer::{TokenKind, shorten};
 use crate::position::Position;
 
 impl Parser<'_> {
-    /// Reads a name; `what` it is of goes into the message where there is none.
+    /// Parses a name; `what` describes it in the error message.
     pub(super) fn name(&mut self, what: &str) -> Parse<Name> {
         let token = self.peek();
         let text = self.text_of(token);
@@ -38,7 +38,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Reads `[keyspace.]name`.
+    /// Parses `[keyspace.]name`.
     pub(super) fn table_name(&mut self, what: &str) -> Parse<TableName> {
         let first = self.name(what)?;
         if !self.eat_symbol(".") {
@@ -48,7 +48,7 @@ impl Parser<'_> {
         Ok(TableName { keyspace: Some(first), table })
     }
 
-    /// Reads `(column, …)` behind its opening parenthesis.
+    /// Parses `(column, …)` after its opening parenthesis.
     pub(super) fn column_names(&mut self) -> Parse<Vec<Name>> {
         let names = self.comma_separated(|parser| parser.name("a column"))?;
         self.expect_symbol(")")?;
@@ -56,7 +56,7 @@ impl Parser<'_> {
     }
 }
 
-/// Takes a name out of its double quotes.
+/// Returns a name without its double quotes.
 fn quoted_name(text: &str, at: usize) -> Parse<Name> {
     let text = text[1..text.len() - 1].replace("\"\"", "\"");
     if text.is_empty() {

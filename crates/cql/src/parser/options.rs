@@ -1,4 +1,4 @@
-//! `WITH option = value AND …`.
+//! Parser of `WITH option = value AND …`.
 
 use super::{Parse, Parser};
 use crate::ast::{Literal, OptionValue, Options};
@@ -6,7 +6,7 @@ use crate::error::Failure;
 use crate::lexer::TokenKind;
 
 impl Parser<'_> {
-    /// Reads options behind `WITH`.
+    /// Parses options after `WITH`.
     pub(super) fn options(&mut self) -> Parse<Options> {
         let mut options = Options::new();
         loop {
@@ -17,7 +17,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Reads one option, which must be new.
+    /// Parses one option, which must not be given yet.
     pub(super) fn option(&mut self, options: &mut Options) -> Parse<()> {
         let name = self.name("an option")?;
         if options.iter().any(|(known, _)| *known == name) {
@@ -37,7 +37,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// Reads a constant; a bare word is a string.
+    /// Parses a constant; a bare word is a string.
     pub(super) fn option_constant(&mut self) -> Parse<Literal> {
         if matches!(self.peek().kind, TokenKind::Symbol("?" | ":")) {
             let message = "a schema cannot depend on a bind marker: write the value itself";

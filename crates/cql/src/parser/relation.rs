@@ -1,4 +1,4 @@
-//! Relations of `WHERE` and of a single statement's `IF`.
+//! Parser of relations in `WHERE` and in a single statement's `IF`.
 
 use super::{IN_VALUES_MAX, Parse, Parser};
 use crate::ast::{CompareOp, InValues, Name, Relation, Term};
@@ -15,7 +15,7 @@ const OPS: [CompareOp; 6] = [
 ];
 
 impl Parser<'_> {
-    /// Reads `WHERE relation AND …` if it is there.
+    /// Parses `WHERE relation AND …` if it is next.
     pub(super) fn filter(&mut self) -> Parse<Vec<Relation>> {
         if !self.eat_word("WHERE") {
             return Ok(Vec::new());
@@ -23,7 +23,7 @@ impl Parser<'_> {
         self.relations(Self::relation)
     }
 
-    /// Reads `WHERE relation AND …`, which must be there.
+    /// Parses `WHERE relation AND …`, which is required.
     pub(super) fn required_filter(&mut self) -> Parse<Vec<Relation>> {
         if self.is_word("WHERE") { self.filter() } else { Err(self.expected("WHERE")) }
     }
@@ -84,7 +84,7 @@ impl Parser<'_> {
         Ok(Relation::Token { columns, op, value })
     }
 
-    /// Reads `(column, …) op …` behind its opening parenthesis.
+    /// Parses `(column, …) op …` after its opening parenthesis.
     fn tuple_relation(&mut self) -> Parse<Relation> {
         let columns = self.column_names()?;
         self.refuse_between()?;
@@ -105,7 +105,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Reads what stands behind `IN`.
+    /// Parses the values after `IN`.
     pub(super) fn in_values(&mut self, one: fn(&mut Self) -> Parse<Term>) -> Parse<InValues> {
         match self.peek().kind {
             TokenKind::Symbol("?" | ":") => self.marker().map(InValues::Marker),
@@ -117,7 +117,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Reads the values of a list behind its opening parenthesis.
+    /// Parses the values of a list after its opening parenthesis.
     fn in_list(&mut self, one: fn(&mut Self) -> Parse<Term>) -> Parse<Vec<Term>> {
         let mut count = 0;
         self.comma_separated_until(")", |parser| {
@@ -161,7 +161,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Reads `column[element] op value` behind the opening bracket.
+    /// Parses `column[element] op value` after the opening bracket.
     fn element_relation(&mut self, column: Name) -> Parse<Relation> {
         let element = self.term()?;
         self.expect_symbol("]")?;
@@ -178,7 +178,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Reads one condition of a single statement's `IF`.
+    /// Parses one condition of a single statement's `IF`.
     pub(super) fn column_condition(&mut self) -> Parse<Relation> {
         if self.is_symbol_at(1, ".") {
             return Err(self.unsupported("IF on a field of a user-defined type"));

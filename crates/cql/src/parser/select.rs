@@ -1,4 +1,4 @@
-//! `SELECT`.
+//! Parser of `SELECT`.
 
 use super::{Names, Parse, Parser};
 use crate::ast::{Name, Ordering, Select, SelectItem, Selection, Term};
@@ -11,7 +11,7 @@ impl Parser<'_> {
         self.select_from(distinct, selection)
     }
 
-    /// Reads what stands between `SELECT` and `FROM`.
+    /// Parses the clause between `SELECT` and `FROM`.
     pub(super) fn select_clause(&mut self) -> Parse<(bool, Selection)> {
         if self.is_prefix("JSON") {
             return Err(self.unsupported("SELECT JSON"));
@@ -28,7 +28,8 @@ impl Parser<'_> {
         Ok((distinct, selection))
     }
 
-    /// Tells `DISTINCT a` from `distinct` and `distinct AS a`, the name of a column.
+    /// Returns `true` for the keyword in `DISTINCT a`, not for a column's name as in `distinct AS
+    /// a`.
     fn is_prefix(&self, word: &str) -> bool {
         let is_name = match self.peek_at(1).kind {
             TokenKind::Word => self.is_word_at(1, "FROM") || self.is_word_at(1, "AS"),
@@ -45,7 +46,7 @@ impl Parser<'_> {
         Ok(SelectItem { term, alias })
     }
 
-    /// Reads a `SELECT` from its `FROM` on.
+    /// Parses a `SELECT` from its `FROM` on.
     pub(super) fn select_from(&mut self, distinct: bool, selection: Selection) -> Parse<Select> {
         self.expect_word("FROM")?;
         let from = self.table_name("a table")?;
@@ -92,7 +93,7 @@ impl Parser<'_> {
         })
     }
 
-    /// Reads `USING TIMEOUT … AND SERVICE LEVEL …`, if it is there, in any order.
+    /// Parses `USING TIMEOUT … AND SERVICE LEVEL …` in any order, if it is next.
     fn select_using(&mut self) -> Parse<(Option<Term>, Option<Name>)> {
         let (mut timeout, mut level) = (None, None);
         if !self.eat_word("USING") {

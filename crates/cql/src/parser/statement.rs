@@ -1,4 +1,4 @@
-//! A whole statement.
+//! Parser of a complete statement.
 
 use super::{Parse, Parser};
 use crate::ast::Statement;
@@ -6,7 +6,7 @@ use crate::error::Failure;
 use crate::lexer::TokenKind;
 
 impl Parser<'_> {
-    /// Reads the only statement of the text.
+    /// Parses the only statement of the text.
     pub(super) fn whole_statement(&mut self) -> Parse<Statement> {
         if self.peek().kind == TokenKind::End {
             return Err(self.unread_or(Failure::syntax(self.at(), "there is no statement")));
@@ -65,7 +65,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Reads `CREATE`, `ALTER` or `DROP` of a keyspace or a table, if it is one.
+    /// Parses `CREATE`, `ALTER` or `DROP` of a keyspace or a table, if it is next.
     fn definition(&mut self) -> Parse<Option<Statement>> {
         let is_table = self.is_word_at(1, "TABLE") || self.is_word_at(1, "COLUMNFAMILY");
         let is_keyspace = self.is_word_at(1, "KEYSPACE") || self.is_word_at(1, "SCHEMA");

@@ -1,4 +1,4 @@
-//! Terms.
+//! Parser of terms.
 
 use super::{NUMBER_DIGITS_MAX, Names, Parse, Parser};
 use crate::ast::{
@@ -14,7 +14,7 @@ const SUMS: [ArithmeticOp; 2] = [ArithmeticOp::Add, ArithmeticOp::Subtract];
 const PRODUCTS: [ArithmeticOp; 3] =
     [ArithmeticOp::Multiply, ArithmeticOp::Divide, ArithmeticOp::Remainder];
 
-/// Words behind a term in parentheses that are no term themselves, though names otherwise.
+/// Words that may follow a term in parentheses without being a term, although they can be names.
 const FOLLOWERS: [&str; 9] =
     ["as", "bypass", "contains", "else", "end", "group", "like", "per", "then"];
 
@@ -27,7 +27,7 @@ impl Parser<'_> {
         self.chain(&PRODUCTS, Self::factor)
     }
 
-    /// Reads operands with operators of one precedence between them.
+    /// Parses operands joined by operators of one precedence.
     fn chain(
         &mut self,
         ops: &[ArithmeticOp],
@@ -45,7 +45,7 @@ impl Parser<'_> {
         Ok(Term::Arithmetic { first: Box::new(first), rest })
     }
 
-    /// Reads a term that no operator is in, but perhaps a sign is in front of.
+    /// Parses a term without binary operators, with an optional sign.
     fn factor(&mut self) -> Parse<Term> {
         if !self.eat_symbol("-") {
             return self.simple_term();
@@ -103,7 +103,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Makes a constant of one token, where it is one.
+    /// Returns the constant of a token, if it is one.
     pub(super) fn constant(&self, token: Token) -> Parse<Option<Literal>> {
         let text = self.text_of(token);
         check_digits(text, token)?;
@@ -131,7 +131,7 @@ impl Parser<'_> {
         }))
     }
 
-    /// Reads `?` or `:name`.
+    /// Parses `?` or `:name`.
     pub(super) fn marker(&mut self) -> Parse<BindMarker> {
         let at = self.position();
         if self.eat_symbol("?") {
@@ -142,7 +142,7 @@ impl Parser<'_> {
         self.new_marker(Some(name.text), at)
     }
 
-    /// Reads a constant, function, cast or name that begins with a word.
+    /// Parses a constant, function, cast or name that begins with a word.
     fn word_term(&mut self, token: Token) -> Parse<Term> {
         if let Some(literal) = self.constant(token)? {
             self.advance();
@@ -164,7 +164,7 @@ impl Parser<'_> {
         Ok(Term::Cast(term, type_name))
     }
 
-    /// Reads `name`, `name.field`, `name(…)` or `keyspace.name(…)`.
+    /// Parses `name`, `name.field`, `name(…)` or `keyspace.name(…)`.
     fn name_term(&mut self) -> Parse<Term> {
         let start = self.peek();
         let name = if self.is_word("TOKEN") && self.is_symbol_at(1, "(") {
@@ -207,7 +207,7 @@ impl Parser<'_> {
         self.is_symbol_at(1, "(") || is_qualified
     }
 
-    /// Says that a name stands where a value should: most often a string in the wrong quotes.
+    /// Returns the error for a name in place of a value, usually a string in the wrong quotes.
     fn no_value(&self) -> Failure {
         let token = self.peek();
         let text = self.text_of(token);
@@ -223,7 +223,7 @@ impl Parser<'_> {
         Failure::syntax(token.start, message)
     }
 
-    /// Reads a function's arguments behind the opening parenthesis.
+    /// Parses a function's arguments after the opening parenthesis.
     fn call(&mut self, function: FunctionName) -> Parse<Term> {
         let arguments = if self.is_symbol("*") && self.is_symbol_at(1, ")") {
             self.next += 2;
@@ -234,7 +234,7 @@ impl Parser<'_> {
         Ok(Term::Call(FunctionCall { function, arguments }))
     }
 
-    /// Reads a type hint with its term, a term in parentheses, or a tuple.
+    /// Parses a type hint with its term, a term in parentheses, or a tuple.
     fn parenthesised(&mut self) -> Parse<Term> {
         if let Some(type_name) = self.eat_type_hint() {
             let term = self.nested(Self::factor)?;
@@ -252,7 +252,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Reads `(value, …)` as a tuple, even of one value.
+    /// Parses `(value, …)` as a tuple, even with one value.
     pub(super) fn tuple(&mut self) -> Parse<Term> {
         self.expect_symbol("(")?;
         let terms = self.comma_separated(Self::term)?;
@@ -260,7 +260,7 @@ impl Parser<'_> {
         Ok(Term::Tuple(terms))
     }
 
-    /// Takes `(type)` if that is what comes and a term follows, else nothing.
+    /// Consumes `(type)` if it is next and a term follows; otherwise nothing.
     pub(super) fn eat_type_hint(&mut self) -> Option<TypeName> {
         let before = self.next;
         self.advance();
@@ -277,8 +277,8 @@ impl Parser<'_> {
         type_name.filter(|_| is_hint)
     }
 
-    /// Tells whether a term comes next. Behind `(name)` only what no name is followed by counts:
-    /// `(a) - 1` is a subtraction and `(a) AS b` has an alias.
+    /// Returns `true` if a term is next. After `(name)` only tokens that cannot follow a name
+    /// count: `(a) - 1` is a subtraction and `(a) AS b` has an alias.
     fn begins_term(&self, only_values: bool) -> bool {
         let token = self.peek();
         match token.kind {
@@ -298,7 +298,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Tells whether a name comes next, and no constant.
+    /// Returns `true` if the next token is a name and not a constant.
     fn is_name(&self) -> bool {
         let token = self.peek();
         let text = self.text_of(token);
@@ -309,7 +309,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Reads a set, map or user-defined type's value behind the opening brace.
+    /// Parses a set, map or user-defined type's value after the opening brace.
     fn braces(&mut self) -> Parse<Term> {
         if self.is_name() && self.is_symbol_at(1, ":") {
             let fields = self.comma_separated_until("}", |parser| {
@@ -341,7 +341,7 @@ impl Parser<'_> {
         Ok(Term::Map(pairs))
     }
 
-    /// Reads an integer or a marker.
+    /// Parses an integer or a marker.
     pub(super) fn integer_or_marker(&mut self, what: &str) -> Parse<Term> {
         match self.peek().kind {
             TokenKind::Symbol("?" | ":") => self.marker().map(Term::Marker),
@@ -351,7 +351,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Reads a duration or a marker.
+    /// Parses a duration or a marker.
     pub(super) fn duration_or_marker(&mut self) -> Parse<Term> {
         let token = self.peek();
         match token.kind {
@@ -365,7 +365,7 @@ impl Parser<'_> {
     }
 }
 
-/// Refuses a number of too many digits.
+/// Refuses a number with too many digits.
 fn check_digits(text: &str, token: Token) -> Parse<()> {
     let is_number = matches!(token.kind, TokenKind::Integer | TokenKind::Float);
     if is_number && text.len() > NUMBER_DIGITS_MAX {
@@ -378,7 +378,7 @@ fn check_digits(text: &str, token: Token) -> Parse<()> {
     Ok(())
 }
 
-/// Takes a string out of its single quotes.
+/// Returns a string without its single quotes.
 pub(super) fn unquote(text: &str) -> String {
     text[1..text.len() - 1].replace("''", "'")
 }
@@ -395,7 +395,7 @@ fn blob(digits: &str, at: usize) -> Parse<Vec<u8>> {
     Ok(digits.as_bytes().chunks_exact(2).map(|pair| value(pair[0]) << 4 | value(pair[1])).collect())
 }
 
-/// Recognises ISO 8601 durations with units, as `P1Y2M3DT4H5M6S` and `P4W`.
+/// Returns `true` for an ISO 8601 duration with units, such as `P1Y2M3DT4H5M6S` and `P4W`.
 fn is_iso_duration(text: &str) -> bool {
     let Some(rest) = text.strip_prefix('P') else { return false };
     if let Some(weeks) = rest.strip_suffix('W') {
@@ -409,7 +409,7 @@ fn is_iso_duration(text: &str) -> bool {
     !rest.is_empty() && is_time && has_units(date, "YMD")
 }
 
-/// Tells whether a text is numbers, each with one of the units behind it, in that order.
+/// Returns `true` if a text consists of numbers, each followed by one of the units, in that order.
 fn has_units(text: &str, units: &str) -> bool {
     let mut units = units.chars();
     let mut rest = text;
@@ -429,7 +429,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn iso_durations_are_told_from_names() {
+    fn iso_durations_are_distinguished_from_names() {
         for text in ["P1Y", "P1Y2M3D", "PT5H", "P1DT4H5M6S", "P12W"] {
             assert!(is_iso_duration(text), "{text}");
         }
@@ -439,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn blobs_take_both_cases() {
+    fn blobs_accept_both_cases() {
         assert_eq!(blob("00fF", 0).unwrap(), [0x00, 0xff]);
         assert!(blob("0", 0).is_err());
     }

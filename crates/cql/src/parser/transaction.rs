@@ -1,4 +1,4 @@
-//! `BEGIN TRANSACTION … COMMIT TRANSACTION`.
+//! Parser of `BEGIN TRANSACTION … COMMIT TRANSACTION`.
 //!
 //! ```text
 //! BEGIN TRANSACTION
@@ -9,8 +9,8 @@
 //! end ::= COMMIT TRANSACTION | APPLY TRANSACTION | COMMIT TRANSACTION APPLY BATCH | APPLY BATCH
 //! ```
 //!
-//! The ends other than Accord's are for clients that know only batches: cqlsh waits for `APPLY …;`
-//! and gocql prepares a `BEGIN` only if its last word is `BATCH`.
+//! The ends besides Accord's are for clients that know only batches: cqlsh waits for `APPLY …;` and
+//! gocql prepares a `BEGIN` only if its last word is `BATCH`.
 
 use super::{Names, Parse, Parser};
 use crate::ast::{
@@ -160,8 +160,8 @@ impl Parser<'_> {
         Err(self.expected("INSERT, UPDATE, DELETE, IF or COMMIT TRANSACTION"))
     }
 
-    /// Checks that what a term refers to was read. Only where no table is in play: in a write, a
-    /// name may also be a column.
+    /// Checks that a term refers to an existing `LET`. Used only where names are not columns; in a
+    /// write a name may also be a column.
     fn known(&self, term: &Term, lets: &[Let]) -> Parse<()> {
         let Term::Reference(reference) = term else {
             return term.children().into_iter().try_for_each(|child| self.known(child, lets));

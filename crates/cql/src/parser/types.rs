@@ -1,4 +1,4 @@
-//! Names of types.
+//! Parser of type names.
 
 use super::{Parse, Parser};
 use crate::ast::TypeName;

@@ -1,10 +1,10 @@
-//! Statements that are recognised by their first words and not read further.
+//! Statements that are recognized by their first words and not parsed further.
 
 use super::{Parse, Parser};
 use crate::ast::{Statement, Unsupported};
 use crate::lexer::TokenKind;
 
-/// The first words of statements that CQL has and Carnet has not yet. Longer ones first.
+/// First words of CQL statements that Carnet does not support yet. Longer ones come first.
 const FAMILIES: [&[&str]; 37] = [
     &["CREATE", "CUSTOM", "INDEX"],
     &["CREATE", "INDEX"],
@@ -46,7 +46,7 @@ const FAMILIES: [&[&str]; 37] = [
 ];
 
 impl Parser<'_> {
-    /// Takes a whole statement of a family that is not built yet, if it is one.
+    /// Consumes a whole statement of an unsupported family, if it is next.
     pub(super) fn eat_unsupported(&mut self) -> Parse<Option<Statement>> {
         let Some(words) = FAMILIES.into_iter().find(|words| self.is_words(words)) else {
             return Ok(None);

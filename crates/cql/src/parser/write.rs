@@ -1,4 +1,4 @@
-//! `INSERT`, `UPDATE` and `DELETE`.
+//! Parser of `INSERT`, `UPDATE` and `DELETE`.
 
 use super::{Names, Parse, Parser};
 use crate::ast::{
@@ -8,7 +8,7 @@ use crate::ast::{
 use crate::error::Failure;
 
 impl Parser<'_> {
-    /// Tells whether a statement that writes comes next.
+    /// Returns `true` if a statement that writes is next.
     pub(super) fn is_write(&self) -> bool {
         ["INSERT", "UPDATE", "DELETE"].iter().any(|word| self.is_word(word))
     }
@@ -106,7 +106,7 @@ impl Parser<'_> {
         Ok(Delete { columns, table, using, filter, guard })
     }
 
-    /// Reads `USING …` if it is there.
+    /// Parses `USING …` if it is next.
     pub(super) fn using(&mut self) -> Parse<Using> {
         let mut using = Using::default();
         if !self.eat_word("USING") {
@@ -143,7 +143,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Reads `IF EXISTS` or `IF column = … AND …` if it is there.
+    /// Parses `IF EXISTS` or `IF column = … AND …` if it is next.
     fn guard(&mut self) -> Parse<Guard> {
         if !self.eat_word("IF") {
             return Ok(Guard::Always);
@@ -159,14 +159,14 @@ impl Parser<'_> {
         self.relations(Self::column_condition).map(Guard::Columns)
     }
 
-    /// Tells whether the next word is a column that is compared, whatever else it could be.
+    /// Returns `true` if the next word is a column in a comparison, even if it is also a keyword.
     fn is_comparison_ahead(&self) -> bool {
         let symbols = ["=", "!=", "<", "<=", ">", ">="];
         symbols.iter().any(|symbol| self.is_symbol_at(1, symbol)) || self.is_word_at(1, "IN")
     }
 }
 
-/// Makes `column = column op operand` of `column op= operand`.
+/// Returns `column = column op operand` for `column op= operand`.
 fn step(column: Name, op: ArithmeticOp, operand: Term) -> Assignment {
     let itself = Term::Reference(Reference { name: column.clone(), field: None });
     let value = Term::Arithmetic { first: Box::new(itself), rest: vec![(op, operand)] };

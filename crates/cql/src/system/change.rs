@@ -1,5 +1,5 @@
-//! What has changed between two schemas: of changes that other servers made, a server's clients
-//! hear by it.
+//! Differences between two schemas: a server notifies its clients by them about changes that other
+//! servers made.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::node::NodeInfo;
 use super::view::{self, KeyspaceView};
 use crate::result::{ChangeKind, SchemaChange};
 
-/// All keyspaces and tables at a snapshot, as far as clients can see them.
+/// All keyspaces and tables at a snapshot, as visible to clients.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SchemaDigest(BTreeMap<String, Keyspace>);
 
@@ -20,18 +20,18 @@ struct Keyspace {
 }
 
 impl SchemaDigest {
-    /// Reads the schema of a snapshot, as the clients of a node see it.
+    /// Reads the schema of a snapshot, as visible to the clients of a node.
     ///
     /// # Errors
     ///
-    /// As [`Tx::get_cell`].
+    /// See [`Tx::get_cell`].
     pub async fn read(tx: &Tx, node: &NodeInfo) -> Result<Self> {
         let views = view::all(tx, &node.data_center).await?;
         Ok(Self(views.into_iter().map(|view| (view.name.clone(), Keyspace::of(view))).collect()))
     }
 
-    /// Lists what has changed since: of a keyspace that is new itself and then its tables, of one that
-    /// is gone itself alone.
+    /// Lists the changes since an earlier schema. A new keyspace is listed before its tables; a
+    /// dropped keyspace is listed without them.
     #[must_use]
     pub fn changes_since(&self, before: &Self) -> Vec<SchemaChange> {
         let mut changes = Vec::new();
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
     use crate::{Executor, Parameters, Session};
 
-    /// What changed in the eyes of a server that none of the statements went through.
+    /// Returns the changes that a server sees without running any of the statements.
     fn changes(db: &Db, statements: &[&str]) -> Vec<String> {
         let digest = || {
             let snapshot = db.snapshot().unwrap();
@@ -114,7 +114,7 @@ mod tests {
     const REPLICATION: &str = "WITH replication = {'class': 'SimpleStrategy'}";
 
     #[test]
-    fn each_change_is_told_as_the_statement_told_it() {
+    fn differences_equal_the_statements_changes() {
         let db = Db::builder().in_memory();
         let create = format!("CREATE KEYSPACE ks {REPLICATION}");
         assert_eq!(changes(&db, &[&create]), ["Created ks"]);
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_and_went_between_two_looks_is_no_change_and_a_new_table_of_an_old_name_is() {
+    fn recreated_table_is_a_change() {
         let db = Db::builder().in_memory();
         let create = format!("CREATE KEYSPACE ks {REPLICATION}");
         let table = "CREATE TABLE ks.t (k int PRIMARY KEY)";

@@ -1,7 +1,7 @@
-//! Values of the system's tables in Cassandra's serialization.
+//! Encoding of system table values in Cassandra's serialization.
 //!
-//! Collections are those of protocol version 3 and later: the number of items, then each item
-//! behind its length, all of them 4 bytes big-endian. Source: native protocol v4, section 6.
+//! Collections have the format of protocol version 3 and later: the number of items, then each item
+//! after its length. All numbers have 4 bytes, big-endian. Source: native protocol v4, section 6.
 
 use std::net::IpAddr;
 
@@ -38,18 +38,18 @@ pub(crate) fn inet(address: IpAddr) -> Cell {
     Some(Value::Inet(address).serialize())
 }
 
-/// A set or list of texts. A set's items must come in order.
+/// Encodes a set or list of texts. A set's items must be sorted.
 pub(crate) fn texts<'a>(items: impl ExactSizeIterator<Item = &'a str>) -> Cell {
     Some(collection(items.len(), items.map(str::as_bytes)))
 }
 
-/// A map of texts to texts, whose keys must come in order.
+/// Encodes a map of texts to texts, whose keys must be sorted.
 pub(crate) fn text_map<'a>(pairs: impl ExactSizeIterator<Item = (&'a str, &'a str)>) -> Cell {
     let count = pairs.len();
     Some(collection(count, pairs.flat_map(|(key, value)| [key.as_bytes(), value.as_bytes()])))
 }
 
-/// A collection of `count` items (pairs, in a map), given as the parts they are made of.
+/// Encodes a collection of `count` items (pairs, in a map) from their parts.
 pub(crate) fn collection<'a>(count: usize, parts: impl Iterator<Item = &'a [u8]>) -> Bytes {
     let mut out = length(count).to_vec();
     for part in parts {

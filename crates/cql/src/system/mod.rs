@@ -1,7 +1,7 @@
-//! The tables that drivers and cqlsh read before anything else: who the node is, and what
-//! keyspaces, tables and columns there are.
+//! The system tables, which drivers and cqlsh read first: the node's identity, and the existing
+//! keyspaces, tables and columns.
 //!
-//! They are Cassandra 5.0's, with its names and types, and nothing of them is stored:
+//! They have the names and types of Cassandra 5.0's, and none of them is stored:
 //!
 //! ```text
 //! keyspace                listed in               made from
@@ -13,20 +13,20 @@
 //!                                                 transactions, and the diagnosis
 //! ```
 //!
-//! [`find`] gives a table's columns, [`rows()`] all its rows at a transaction's snapshot. They are
-//! few, so a `SELECT` filters, counts and pages them in memory.
+//! [`find`] returns a table's definition, [`rows()`] all its rows at a transaction's snapshot. The
+//! rows are few, so a `SELECT` filters, counts and pages them in memory.
 //!
-//! Invariants, each with a test that breaks without it:
+//! Invariants, each with a test that fails without it:
 //!
 //! * Every row has a value for every column, in the serialization of the column's type, and rows
 //!   are in the order of the table's key.
-//! * Every column that drivers ask for when they connect is there; what they cannot do without is
-//!   not null.
-//! * [`schema_version`] changes with every change of the schema, and else never.
-//! * Raw tables do not appear: CQL cannot read them.
+//! * Every column that drivers request when they connect exists; columns that they require are not
+//!   null.
+//! * [`schema_version`] changes with every change of the schema, and only then.
+//! * Raw tables are hidden: CQL cannot read them.
 //!
-//! Deliberately absent: Cassandra's `system_auth`, `system_distributed` and `system_traces`, which
-//! hold what Carnet keeps elsewhere or has not.
+//! Deliberately absent: Cassandra's `system_auth`, `system_distributed` and `system_traces`, whose
+//! data Carnet stores elsewhere or does not have.
 
 mod bottleneck;
 mod change;

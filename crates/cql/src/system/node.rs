@@ -1,4 +1,4 @@
-//! What a node says about itself.
+//! Description of a node.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -8,45 +8,45 @@ use carnet::Uuid;
 
 use super::peers;
 
-/// The version of Cassandra that drivers take the server for, and Carnet's own.
+/// Version of Cassandra that drivers see, followed by Carnet's own version.
 ///
-/// cqlsh compares what stands before the last dash with the version it was built for.
+/// cqlsh compares the part before the last dash with the version it was built for.
 pub const RELEASE_VERSION: &str = concat!("5.0.0-carnet", env!("CARGO_PKG_VERSION"));
-/// The version of CQL.
+/// Version of CQL.
 pub const CQL_VERSION: &str = "3.4.7";
-/// The latest version of the native protocol.
+/// Latest version of the native protocol.
 pub const NATIVE_PROTOCOL_VERSION: &str = "5";
-/// How partitions are ordered, in the name that drivers derive tokens by.
+/// Partitioner, by whose name drivers compute tokens.
 pub const PARTITIONER: &str = "org.apache.cassandra.dht.Murmur3Partitioner";
-/// The one token of a ring of one node: it owns everything up to here, which is all there is.
+/// Only token of a ring of one node: it owns the whole ring.
 pub const TOKEN: &str = "-9223372036854775808";
 
-/// What a node says about itself.
+/// Description of a node.
 #[derive(Clone)]
 pub struct NodeInfo {
-    /// The name of the cluster.
+    /// Name of the cluster.
     pub cluster_name: String,
-    /// The data centre.
+    /// Name of the data centre.
     pub data_center: String,
-    /// The rack in it.
+    /// Name of the rack.
     pub rack: String,
-    /// Names the node for good.
+    /// Permanent id of the node.
     pub host_id: Uuid,
-    /// Where clients reach the node.
+    /// Address at which clients reach the node.
     pub address: IpAddr,
-    /// The port of the native protocol there. It also stands for Cassandra's port between nodes,
-    /// which Carnet has not.
+    /// Port of the native protocol. It also stands for Cassandra's storage port, which Carnet does
+    /// not have.
     pub port: u16,
-    /// Its tokens, as texts in the order of texts.
+    /// Tokens of the node as texts, sorted as texts.
     pub tokens: Vec<String>,
     /// Seconds from 1970 to the start of the server.
     pub started_secs: i32,
-    /// Who is connected; `None` where nobody can be.
+    /// Source of the connected clients; `None` for a node without connections.
     pub clients: Option<Arc<dyn ClientList>>,
 }
 
 impl NodeInfo {
-    /// Describes a node on its own machine: 127.0.0.1:9042 in `datacenter1`, `rack1`.
+    /// Describes a node on the local machine: 127.0.0.1:9042 in `datacenter1`, `rack1`.
     #[must_use]
     pub fn local(host_id: Uuid) -> Self {
         Self {
@@ -69,18 +69,18 @@ impl NodeInfo {
     }
 }
 
-/// Knows who is connected.
+/// Source of the connected clients.
 pub trait ClientList: Send + Sync {
-    /// Lists the connections of this moment, in any order.
+    /// Lists the current connections, in any order.
     fn clients(&self) -> Vec<Client>;
 }
 
-/// How far the start of a connection has come.
+/// Stage of a connection's start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConnectionStage {
     /// The client has not sent STARTUP.
     Establishing,
-    /// The client is asked for its password.
+    /// The server waits for the client's password.
     Authenticating,
     /// The client may run statements.
     Ready,
@@ -96,19 +96,19 @@ impl ConnectionStage {
     }
 }
 
-/// A connection.
+/// Connection of a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Client {
-    /// Where it comes from.
+    /// Address and port of the client.
     pub address: SocketAddr,
-    /// Who it is; `None` without authentication.
+    /// User name; `None` without authentication.
     pub username: Option<String>,
-    /// How far its start has come.
+    /// Stage of its start.
     pub stage: ConnectionStage,
-    /// The version of the native protocol it speaks.
+    /// Version of the native protocol in use.
     pub protocol_version: u8,
-    /// What it said of itself at its start, `DRIVER_NAME` and `DRIVER_VERSION` among it.
+    /// Options of its STARTUP, including `DRIVER_NAME` and `DRIVER_VERSION`.
     pub options: BTreeMap<String, String>,
-    /// How many requests it made.
+    /// Number of its requests.
     pub request_count: u64,
 }

@@ -1,7 +1,7 @@
-//! Values that the options of tables may have, as Cassandra 5.0 checks them.
+//! Valid values of table options, according to Cassandra 5.0's checks.
 //!
-//! [`check_option`](super::options::check_option) has settled an option's name and type before.
-//! Source: `TableParams`, `CachingParams`, `CompactionParams`, `CompressionParams` and
+//! [`check_option`](super::options::check_option) checks an option's name and type before. Source:
+//! `TableParams`, `CachingParams`, `CompactionParams`, `CompressionParams` and
 //! `SpeculativeRetryPolicy` of Cassandra.
 
 use std::collections::BTreeMap;
@@ -10,17 +10,17 @@ use super::options::Setting;
 
 type Pairs = BTreeMap<String, String>;
 
-/// Smallest `bloom_filter_fp_chance` that Cassandra can build a filter for, itself excluded.
+/// Exclusive minimum of `bloom_filter_fp_chance` for which Cassandra can build a filter.
 const FP_CHANCE_MIN: f64 = 6.71e-5;
-/// Maximum time to live, in seconds: 20 years.
+/// Maximum time to live in seconds: 20 years.
 const TTL_MAX: i32 = 20 * 365 * 24 * 3600;
-/// The memtable configurations of Cassandra's default settings file.
+/// Memtable configurations of Cassandra's default settings file.
 const MEMTABLES: [&str; 3] = ["default", "skiplist", "trie"];
 
 const STRATEGY_PACKAGE: &str = "org.apache.cassandra.db.compaction.";
 const COMPRESSOR_PACKAGE: &str = "org.apache.cassandra.io.compress.";
 
-/// Options that every compaction strategy has.
+/// Options of all compaction strategies.
 const COMPACTION: &[&str] = &[
     "class",
     "enabled",
@@ -32,7 +32,7 @@ const COMPACTION: &[&str] = &[
     "unchecked_tombstone_compaction",
 ];
 
-/// The compaction strategies, with the options that they have besides.
+/// Compaction strategies with their additional options.
 const STRATEGIES: [(&str, &[&str]); 4] = [
     (
         "SizeTieredCompactionStrategy",
@@ -83,7 +83,7 @@ const STRATEGIES: [(&str, &[&str]); 4] = [
     ),
 ];
 
-/// The compressors, with the options that they have besides.
+/// Compressors with their additional options.
 const COMPRESSORS: [(&str, &[&str]); 5] = [
     ("LZ4Compressor", &["lz4_compressor_type", "lz4_high_compressor_level"]),
     ("SnappyCompressor", &[]),
@@ -93,11 +93,11 @@ const COMPRESSORS: [(&str, &[&str]); 5] = [
 ];
 const COMPRESSION: &[&str] = &["chunk_length_in_kb", "class", "enabled", "min_compress_ratio"];
 
-/// Checks a value of an option. `given` are the entries of a map as they were written.
+/// Checks a value of an option. `given` has the entries of a map as written.
 ///
 /// # Errors
 ///
-/// A sentence that says what the value may be.
+/// A message that names the valid values.
 pub(super) fn check(name: &str, setting: &Setting, given: &Pairs) -> Result<(), String> {
     match (name, setting) {
         ("additional_write_policy" | "speculative_retry", Setting::Text(text)) => {
@@ -149,7 +149,7 @@ pub(super) fn check(name: &str, setting: &Setting, given: &Pairs) -> Result<(), 
 ///
 /// # Errors
 ///
-/// A sentence where the minimum is larger.
+/// A message, if the minimum is larger.
 pub(super) fn check_intervals(min: &Setting, max: &Setting) -> Result<(), String> {
     let (Setting::Int(min), Setting::Int(max)) = (min, max) else { return Ok(()) };
     ensure(max >= min, || {
@@ -185,8 +185,8 @@ fn check_policy(name: &str, text: &str) -> Result<(), String> {
     })
 }
 
-/// Returns a speculative retry policy as Cassandra stores it: `NEVER`, `ALWAYS`, `50ms`, `99p`,
-/// `MIN(99p,50ms)` or `MAX(99p,50ms)`.
+/// Returns the form of a speculative retry policy that Cassandra stores: `NEVER`, `ALWAYS`, `50ms`,
+/// `99p`, `MIN(99p,50ms)` or `MAX(99p,50ms)`.
 fn canonical_policy(text: &str) -> Option<String> {
     let upper = text.to_ascii_uppercase();
     let (function, both) = match upper.split_once('(') {
@@ -217,7 +217,7 @@ fn fixed(upper: &str) -> Option<String> {
     Some(format!("{}ms", millis.trunc()))
 }
 
-/// Returns the text of an option as Cassandra stores it.
+/// Returns the text of an option in the form that Cassandra stores.
 pub(super) fn canonical_text(name: &str, text: String) -> String {
     match name {
         "additional_write_policy" | "speculative_retry" => canonical_policy(&text).unwrap_or(text),
@@ -226,8 +226,8 @@ pub(super) fn canonical_text(name: &str, text: String) -> String {
     }
 }
 
-/// Returns the entries of an option as Cassandra stores them: classes with their package, and the
-/// defaults of what the statement leaves out.
+/// Returns the entries of an option in the form that Cassandra stores: classes with their package,
+/// and defaults for entries that the statement leaves out.
 pub(super) fn canonical_map(name: &str, mut given: Pairs) -> Pairs {
     match name {
         "caching" => {
@@ -267,7 +267,7 @@ fn is_off(given: &Pairs) -> bool {
     given.get("enabled").is_some_and(|text| text.eq_ignore_ascii_case("false"))
 }
 
-/// Reads digits with perhaps a point, as `f64` would also read signs, exponents and words.
+/// Parses digits with an optional point; `f64` would also accept signs, exponents and words.
 fn number(text: &str) -> Option<f64> {
     let is_plain = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
     text.parse().ok().filter(|_| is_plain)
@@ -330,7 +330,7 @@ fn check_compression(given: &Pairs) -> Result<(), String> {
             "If the 'enabled' option is set to false no other options must be specified".to_owned()
         });
     }
-    // An empty map switches compression off, too.
+    // An empty map also disables compression.
     if given.is_empty() {
         return Ok(());
     }
@@ -387,7 +387,7 @@ fn full(class: &str, package: &str) -> String {
     if class.contains('.') { class.to_owned() } else { format!("{package}{class}") }
 }
 
-/// Finds a class by its name with or without the package.
+/// Finds a class by its name with or without package.
 fn find_class(
     class: &str,
     package: &str,

@@ -1,9 +1,8 @@
-//! The options of tables: what Cassandra has, their defaults, and how the catalogue keeps them.
+//! Table options: those of Cassandra with their defaults, and their stored form in the catalogue.
 //!
-//! The catalogue keeps an option as the text of its value in CQL (`'text'`, `0.5`,
-//! `{'class': 'x'}`). Carnet's engine has its own ways and follows none of Cassandra's options,
-//! but keeps them: tools set them, and a schema that is described on one side can be created on
-//! the other.
+//! The catalogue stores an option as the CQL text of its value (`'text'`, `0.5`, `{'class': 'x'}`).
+//! Carnet's engine ignores Cassandra's options but stores them: tools set them, and the description
+//! of a schema can be executed on the other system.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
@@ -14,11 +13,11 @@ use crate::ast::{AlterTable, Literal, Name, OptionValue, Options, Statement, Tab
 use crate::error::Failure;
 use crate::parser::{Limits, parse};
 
-/// What Carnet has besides Cassandra 5.0's: Accord's switch, by which a table takes part in
+/// Option that Carnet has besides Cassandra 5.0's: Accord's switch that lets a table take part in
 /// transactions.
 const TRANSACTIONAL_MODE: &str = "transactional_mode";
 
-/// The value of an option.
+/// Value of an option.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Setting {
     Text(String),
@@ -38,7 +37,7 @@ impl Setting {
         Self::Map(pairs.map(|(key, value)| (key.to_owned(), value.to_owned())).into())
     }
 
-    /// Returns the value as a column of `system_schema.tables` holds it.
+    /// Returns the value in the form of a column of `system_schema.tables`.
     pub(crate) fn cell(&self) -> Cell {
         match self {
             Self::Text(text) => encode::text(text),
@@ -55,7 +54,7 @@ impl Setting {
         }
     }
 
-    /// Reads a value that takes the place of this one, which is the default.
+    /// Parses a value that replaces this one, which is the default.
     fn replace(&self, name: &str, value: &OptionValue) -> Option<Self> {
         match (self, value) {
             (Self::Map(_), OptionValue::Map(pairs)) => {
@@ -85,7 +84,7 @@ impl Setting {
         }
     }
 
-    /// Says of a value that it has another type than this one.
+    /// Returns the error for a value of another type than this one.
     fn mismatch(&self, name: &str, value: &OptionValue) -> String {
         let value = shown(value);
         match self {
@@ -103,7 +102,7 @@ impl Setting {
     }
 }
 
-/// Returns a value as errors show it.
+/// Returns a value's form in errors.
 fn shown(value: &OptionValue) -> String {
     match value {
         OptionValue::Map(_) => "a map".to_owned(),
@@ -111,7 +110,7 @@ fn shown(value: &OptionValue) -> String {
     }
 }
 
-/// Reads a boolean as Cassandra does.
+/// Parses a boolean like Cassandra.
 fn parse_boolean(text: &str) -> Option<bool> {
     match text.to_ascii_lowercase().as_str() {
         "1" | "true" | "yes" => Some(true),
@@ -127,13 +126,13 @@ fn wrong_boolean(name: &str, value: &str) -> String {
     )
 }
 
-/// Writes the value as a term of CQL.
+/// Writes the value as a CQL term.
 impl Display for Setting {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
             Self::Text(text) => f.write_str(&quoted(text)),
             Self::Int(number) => number.fmt(f),
-            // With a fraction, even where it is zero.
+            // Always with a fraction, even zero.
             Self::Double(number) => write!(f, "{number:?}"),
             Self::Boolean(value) => value.fmt(f),
             Self::Map(pairs) => f.write_str(&map_of(pairs.iter())),
@@ -147,7 +146,7 @@ impl Display for Setting {
     }
 }
 
-/// Returns pairs as a map of strings in CQL.
+/// Returns pairs as a CQL map of strings.
 pub(crate) fn map_of<'a>(pairs: impl Iterator<Item = (&'a String, &'a String)>) -> String {
     let strings = |(key, value): (&String, &String)| {
         (Literal::String(key.clone()), Literal::String(value.clone()))
@@ -159,7 +158,7 @@ fn quoted(text: &str) -> String {
     Literal::String(text.to_owned()).to_string()
 }
 
-/// Returns what a constant says, without quotes.
+/// Returns the text of a constant without quotes.
 pub(crate) fn plain(literal: &Literal) -> String {
     match literal {
         Literal::String(text) => text.clone(),
@@ -167,7 +166,7 @@ pub(crate) fn plain(literal: &Literal) -> String {
     }
 }
 
-/// Cassandra 5.0's options and their defaults, in the order in which `DESCRIBE` prints them.
+/// Returns Cassandra 5.0's options with their defaults, in the order of `DESCRIBE`.
 fn defaults() -> Vec<(&'static str, Setting)> {
     let compaction = [
         ("class", "org.apache.cassandra.db.compaction.SizeTieredCompactionStrategy"),
@@ -203,12 +202,12 @@ fn defaults() -> Vec<(&'static str, Setting)> {
 #[derive(Clone, Debug)]
 pub(crate) struct TableOptions {
     settings: Vec<(&'static str, Setting)>,
-    /// What the catalogue has besides, as it has it.
+    /// Stored options that Cassandra does not have, in stored form.
     others: BTreeMap<String, String>,
 }
 
 impl TableOptions {
-    /// The options of a table of the system.
+    /// Returns the options of a system table.
     pub(crate) fn of_system(keyspace: &str, comment: &str) -> Self {
         const HOUR_MILLIS: i32 = 3_600_000;
         const WEEK_SECS: i32 = 7 * 24 * 3600;
@@ -220,8 +219,8 @@ impl TableOptions {
         options
     }
 
-    /// Reads what the catalogue keeps. A value that makes no sense is as if it were not there:
-    /// [`check_option`] refused it, so it is another program's.
+    /// Reads the stored options. An invalid value is ignored: [`check_option`] would have refused
+    /// it, so another program has written it.
     pub(crate) fn read(stored: &BTreeMap<String, String>) -> Self {
         let mut options = Self { settings: defaults(), others: BTreeMap::new() };
         for (name, text) in stored {
@@ -261,13 +260,13 @@ impl TableOptions {
         }
     }
 
-    /// Finds the value of one of Cassandra's options.
+    /// Returns the value of one of Cassandra's options.
     pub(crate) fn get(&self, name: &str) -> Option<&Setting> {
         self.settings.iter().find(|(known, _)| *known == name).map(|(_, setting)| setting)
     }
 
-    /// Returns the value of one of Cassandra's options, or null where that is the default and
-    /// Cassandra leaves the column empty then.
+    /// Returns the value of one of Cassandra's options; null if it is the default and Cassandra
+    /// leaves the column empty for it.
     pub(crate) fn cell(&self, name: &str) -> Cell {
         let setting = self.get(name)?;
         let is_hidden = match name {
@@ -279,7 +278,7 @@ impl TableOptions {
         if is_hidden { None } else { setting.cell() }
     }
 
-    /// Returns the names and values in CQL, in the order in which `DESCRIBE` prints them.
+    /// Returns names and values as CQL, in the order of `DESCRIBE`.
     pub(crate) fn terms(&self) -> impl Iterator<Item = (Name, String)> {
         let settings =
             self.settings.iter().map(|(name, setting)| (Name::new(*name), setting.to_string()));
@@ -287,23 +286,23 @@ impl TableOptions {
     }
 }
 
-/// What is wrong with an option.
+/// Error of an option.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OptionError {
-    /// The option does not exist, or takes values of another type: a mistake in the text.
+    /// The option does not exist, or has values of another type: a syntax error.
     Syntax(String),
-    /// The option does not take this value.
+    /// The value is invalid for the option.
     Value(String),
-    /// Cassandra has the option, and Carnet does not.
+    /// Cassandra has the option, but Carnet does not.
     Unsupported(String),
 }
 
-/// Checks an option that a table is created or altered with, and returns the text under which the
-/// catalogue keeps it.
+/// Checks an option of a `CREATE TABLE` or `ALTER TABLE`, and returns the text that the catalogue
+/// stores.
 ///
 /// # Errors
 ///
-/// [`OptionError`] for an option that does not exist, or a value that it does not take.
+/// [`OptionError`] for an option that does not exist, or an invalid value.
 pub fn check_option(name: &str, value: &OptionValue) -> Result<String, OptionError> {
     if name == "id" {
         return Err(OptionError::Unsupported("the table option id".to_owned()));
@@ -330,7 +329,7 @@ pub fn check_option(name: &str, value: &OptionValue) -> Result<String, OptionErr
 ///
 /// # Errors
 ///
-/// A mistake in the text, at the option's name.
+/// A syntax error at the option's name.
 pub(crate) fn check_table_options(options: &Options) -> Result<(), Failure> {
     for (name, value) in options {
         if let Err(OptionError::Syntax(message)) = check_option(name.as_str(), value) {
@@ -344,7 +343,7 @@ pub(crate) fn check_table_options(options: &Options) -> Result<(), Failure> {
 ///
 /// # Errors
 ///
-/// A mistake in the text, at the option's name.
+/// A syntax error at the option's name.
 pub(crate) fn check_keyspace_options(options: &Options) -> Result<(), Failure> {
     for (name, value) in options {
         let message = match (name.as_str(), value) {
@@ -361,7 +360,7 @@ pub(crate) fn check_keyspace_options(options: &Options) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Reads the value of the keyspace option `durable_writes`.
+/// Parses the value of the keyspace option `durable_writes`.
 pub(crate) fn durable_writes(value: &OptionValue) -> Option<bool> {
     match value {
         OptionValue::Literal(literal) => parse_boolean(&plain(literal)),
@@ -369,7 +368,7 @@ pub(crate) fn durable_writes(value: &OptionValue) -> Option<bool> {
     }
 }
 
-/// Reads an option's value with the grammar of the statement that sets it.
+/// Parses an option's value with the grammar of the statement that sets it.
 fn parse_value(name: &str, text: &str) -> Option<OptionValue> {
     let statement = format!("ALTER TABLE t WITH {} = {text}", Name::new(name));
     let parsed = parse(&statement, &Limits::default()).ok()?;
@@ -398,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_stored_replaces_the_default() {
+    fn stored_values_replace_the_defaults() {
         let options = options(&[
             ("comment", "'it''s'"),
             ("gc_grace_seconds", "-7"),
@@ -436,7 +435,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_the_default() {
+    fn invalid_stored_values_become_defaults() {
         for text in ["", "1 AND cdc = true", "'x", "{}", "many", "99999999999"] {
             let options = options(&[("gc_grace_seconds", text), ("odd one", text)]);
             assert_eq!(term(&options, "gc_grace_seconds").as_deref(), Some("864000"), "{text}");

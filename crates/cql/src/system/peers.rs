@@ -1,8 +1,8 @@
-//! Servers of one database: how they announce themselves to each other, and what each knows of the
+//! Servers of one database: their announcements to each other, and each server's list of the
 //! others.
 //!
-//! An announcement is an object in JSON, so that servers of different versions understand what they
-//! have in common:
+//! An announcement is a JSON object, so that servers of different versions understand their common
+//! fields:
 //!
 //! ```text
 //! {"cql":{"host_id":"…","address":"10.0.0.9","port":9042,
@@ -18,26 +18,26 @@ use serde::{Deserialize, Serialize};
 
 use super::node::NodeInfo;
 
-/// Servers of one database have so many tokens each, Cassandra's number: drivers that route by token
-/// spread partitions about evenly over them.
+/// Number of tokens per server of a database, the same as Cassandra's: drivers that route by token
+/// spread partitions about evenly over the servers.
 const TOKENS: u8 = 16;
 
 /// Another server of the same database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Peer {
-    /// Names it for good.
+    /// Permanent id of the server.
     pub host_id: Uuid,
-    /// Where clients reach it.
+    /// Address at which clients reach it.
     pub address: SocketAddr,
-    /// Its data centre.
+    /// Name of its data centre.
     pub data_center: String,
-    /// The rack in it.
+    /// Name of its rack.
     pub rack: String,
 }
 
 #[derive(Serialize, Deserialize)]
 struct Announcement {
-    /// What other processes announce has another name.
+    /// Announcements of other kinds of processes have other keys.
     cql: Server,
 }
 
@@ -48,12 +48,12 @@ struct Server {
     port: u16,
     data_center: String,
     rack: String,
-    /// Seconds from 1970 to its start.
+    /// Start in seconds since 1970.
     started: i32,
 }
 
 impl NodeInfo {
-    /// Says of the node what the other servers of its database are to know.
+    /// Returns the announcement of this node to the other servers of its database.
     #[must_use]
     pub fn announcement(&self) -> Bytes {
         let server = Server {
@@ -68,8 +68,9 @@ impl NodeInfo {
         text.expect("texts and numbers can be written as JSON").into()
     }
 
-    /// Reads what the other servers announce, in the order of their addresses. What is no
-    /// announcement of a server is passed over; of two at one address the later one lives.
+    /// Parses the announcements of the other servers, in the order of their addresses. Other
+    /// announcements are skipped; of two servers at one address, the one that started later is
+    /// kept.
     #[must_use]
     pub fn peers(&self, announced: &[Bytes]) -> Vec<Peer> {
         let own = SocketAddr::new(self.address, self.port);
@@ -84,7 +85,7 @@ impl NodeInfo {
 }
 
 impl Peer {
-    /// Reads an announcement; returns when the server started, too.
+    /// Parses an announcement; also returns the time of the server's start.
     fn of(text: &[u8]) -> Option<(i32, Self)> {
         let Announcement { cql } = serde_json::from_slice(text).ok()?;
         let Server { host_id, address, port, data_center, rack, started } = cql;
@@ -93,15 +94,15 @@ impl Peer {
         Some((started, Self { host_id, address, data_center, rack }))
     }
 
-    /// The tokens it has among the servers of its database.
+    /// Returns the server's tokens among the servers of its database.
     #[must_use]
     pub fn tokens(&self) -> Vec<String> {
         tokens(self.host_id)
     }
 }
 
-/// The tokens of a server among others, as texts in the order of texts. They follow from its id, so
-/// that all agree on them and nothing has to be stored.
+/// Returns the tokens of a server among others, sorted as texts. They are derived from its id, so
+/// that all servers agree on them without storing anything.
 pub(super) fn tokens(host_id: Uuid) -> Vec<String> {
     let token = |number: u8| {
         let name = [&host_id.as_bytes()[..], &[number]].concat();
@@ -121,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_knows_the_others_and_not_itself() {
+    fn server_lists_the_others_without_itself() {
         let nodes = [node(3, 9043), node(1, 9042), node(2, 9044)];
         let announced: Vec<Bytes> = nodes.iter().map(NodeInfo::announcement).collect();
         let peers = nodes[1].peers(&announced);
@@ -131,8 +132,9 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_came_back_is_there_once_and_never_its_own_peer() {
-        // Its last life is not forgotten yet, and a copy of this one has the same address.
+    fn restarted_server_is_listed_once() {
+        // Its previous incarnation is still announced, and a copy of this server has the same
+        // address.
         let now = NodeInfo { started_secs: 7, ..node(2, 9043) };
         let lives = [now, node(3, 9043), node(4, 9042)];
         let announced: Vec<Bytes> = lives.iter().map(NodeInfo::announcement).collect();
@@ -142,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_announce_is_passed_over() {
+    fn other_announcements_are_skipped() {
         let later = r#"{"cql":{"host_id":"00000000-0000-0000-0000-000000000005","address":"::1",
             "port":1,"data_center":"d","rack":"r","started":9,"colour":"blue"},"more":[]}"#;
         let others = ["", "{}", "\u{1}", r#"{"cql":{}}"#, r#"{"cql":{"host_id":"x"}}"#, later];
@@ -153,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_are_distinct_sorted_as_texts_and_the_same_for_all() {
+    fn tokens_are_distinct_sorted_and_deterministic() {
         let all: Vec<String> = (0..8).flat_map(|id| tokens(Uuid::from_u128(id))).collect();
         let distinct: std::collections::BTreeSet<_> = all.iter().collect();
         assert_eq!(distinct.len(), 8 * usize::from(TOKENS));

@@ -1,10 +1,10 @@
-//! Replication of keyspaces: the settings that are accepted, and the form in which they are stored
-//! and shown.
+//! Replication of keyspaces: the accepted settings, and the form in which they are stored and
+//! shown.
 //!
-//! Carnet keeps one copy in one data centre, but drivers place every statement by these settings:
+//! Carnet keeps one copy in one data centre, but drivers route every statement by these settings:
 //! the Java driver builds no token map and the Rust driver completes no schema change while one
-//! keyspace has settings that it cannot read. So the stored form is always the one that Cassandra
-//! 5.0 stores:
+//! keyspace has settings that it cannot parse. The stored form therefore always equals that of
+//! Cassandra 5.0:
 //!
 //! ```text
 //! given                                                  stored
@@ -29,7 +29,7 @@ pub(super) const LOCATOR: &str = "org.apache.cassandra.locator.";
 
 const CLASS: &str = "class";
 const FACTOR: &str = "replication_factor";
-/// Cassandra's `default_keyspace_rf`.
+/// Default replication factor, Cassandra's `default_keyspace_rf`.
 const DEFAULT_FACTOR: u32 = 1;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,8 +60,8 @@ impl Strategy {
     }
 }
 
-/// Returns the form in which the settings of `CREATE KEYSPACE` or, with the `previous` settings,
-/// of `ALTER KEYSPACE` are stored.
+/// Returns the stored form of the settings of `CREATE KEYSPACE`, or of `ALTER KEYSPACE` with the
+/// `previous` settings.
 ///
 /// # Errors
 ///
@@ -107,13 +107,13 @@ pub(crate) fn resolve(
     Ok(strategy.stored(key, factor.unwrap_or(DEFAULT_FACTOR)))
 }
 
-/// Returns the factor that `ALTER KEYSPACE` takes over where it gives a class alone.
+/// Returns the factor that `ALTER KEYSPACE` inherits if it sets only a class.
 fn inherited(previous: &Replication, key: &str) -> Option<u32> {
     read_factor(previous, key).or_else(|| read_factor(previous, FACTOR))
 }
 
-/// Returns the form in which stored settings are shown: those that an earlier version accepted in a
-/// form that drivers cannot read are repaired.
+/// Returns the form in which stored settings are shown. Settings that an earlier version stored in
+/// a form that drivers cannot parse are repaired.
 pub(crate) fn repaired(stored: &Replication, data_center: &str) -> Replication {
     let class = stored.get(CLASS).and_then(|class| Strategy::find(class));
     let strategy = class.unwrap_or(Strategy::Simple);

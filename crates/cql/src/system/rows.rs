@@ -1,4 +1,4 @@
-//! The rows of the system's tables.
+//! Rows of the system tables.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -18,18 +18,18 @@ use super::view::{self, ColumnView, KeyspaceView, TableView};
 
 type Row = Vec<Cell>;
 
-/// Returns all rows of a table, in the order of its key: partitions, too, are in the order of
-/// their names or addresses and not of their tokens.
+/// Returns all rows of a table, in the order of its key: partitions are sorted by their names or
+/// addresses, too, and not by their tokens.
 ///
-/// `holders` lists the transactions that are open, `report` says what statements waited for, where
-/// that is measured, and `peers` are the other servers of the database.
+/// `holders` lists the open transactions, `report` has the waits of statements if they are
+/// measured, and `peers` are the other servers of the database.
 ///
 /// Each row has a value for each column of the table, in that order and in Cassandra's
 /// serialization; `None` is null.
 ///
 /// # Errors
 ///
-/// As [`Tx::get_cell`].
+/// See [`Tx::get_cell`].
 pub async fn rows(
     table: &SystemTable,
     tx: &Tx,
@@ -43,7 +43,7 @@ pub async fn rows(
         Content::Local => vec![local(table, node, schema_version(tx).await?)],
         Content::Peers => {
             let version = schema_version(tx).await?;
-            // It has no room for ports: whoever reads it takes this node's for all.
+            // The table has no ports: clients assume this node's port for all peers.
             let is_like = |peer: &&Peer| {
                 peer.address.port() == node.port && peer.address.ip() != node.address
             };
@@ -81,18 +81,18 @@ pub async fn rows(
     })
 }
 
-/// Returns a UUID that differs whenever the schema does, by which drivers tell whether all nodes
-/// agree about it.
+/// Returns a UUID that changes whenever the schema does; drivers check by it whether all nodes
+/// agree on the schema.
 ///
 /// # Errors
 ///
-/// As [`Tx::get_cell`].
+/// See [`Tx::get_cell`].
 pub async fn schema_version(tx: &Tx) -> Result<Uuid> {
     catalog::version(tx).await.map(version_uuid)
 }
 
-/// The timestamp in the last 8 bytes, the first bit of which is 0 in a timestamp and 1 in a UUID;
-/// version 8 is for layouts of one's own. Source: RFC 9562, section 5.8.
+/// The last 8 bytes hold the timestamp; their first bit is 0 in a timestamp and 1 in a UUID.
+/// Version 8 is for application-defined layouts. Source: RFC 9562, section 5.8.
 fn version_uuid(version: Timestamp) -> Uuid {
     const PREFIX: u128 = 0x6361_726e_6574_8000 << 64;
     const VARIANT: u128 = 1 << 63;
@@ -184,9 +184,9 @@ fn schema_table(table: &SystemTable, view: &TableView) -> Row {
         ("keyspace_name", encode::text(&view.keyspace)),
         ("table_name", encode::text(&view.name)),
         ("id", encode::uuid(view.uuid)),
-        // Drivers take a table without this flag for one of Thrift's.
+        // Drivers treat a table without this flag as a Thrift table.
         ("flags", encode::texts(["compound"].into_iter())),
-        // No longer options, but still columns.
+        // These are no longer options, but still columns.
         ("dclocal_read_repair_chance", encode::double(0.0)),
         ("read_repair_chance", encode::double(0.0)),
         option("additional_write_policy"),
@@ -255,7 +255,7 @@ fn clients(table: &SystemTable, node: &NodeInfo) -> Vec<Row> {
     clients.iter().map(|found| client(table, found)).collect()
 }
 
-/// `inet` compares bytes, a shorter address before a longer one with the same beginning.
+/// `inet` compares bytes; a shorter address precedes a longer one with the same beginning.
 fn key_order(address: SocketAddr) -> (Vec<u8>, u16) {
     let bytes = match address.ip().to_canonical() {
         IpAddr::V4(ip) => ip.octets().to_vec(),

@@ -1,4 +1,4 @@
-//! The system's tables: their names, columns and types, which are Cassandra 5.0's.
+//! The system tables: their names, columns and types, which are Cassandra 5.0's.
 //!
 //! Regular columns are in alphabetical order, which is that of `SELECT *`.
 
@@ -11,23 +11,23 @@ use carnet::{DataType, Uuid};
 use super::encode::Cell;
 use crate::result::{ColumnSpec, ResultType};
 
-/// A table that is not stored: its rows are made when it is read.
+/// A table that is not stored: its rows are generated on each read.
 #[derive(Debug)]
 pub struct SystemTable {
-    /// The keyspace that it is in.
+    /// Keyspace of the table.
     pub keyspace: &'static str,
-    /// Its name.
+    /// Name of the table.
     pub name: &'static str,
-    /// What it is for.
+    /// Purpose of the table.
     pub comment: &'static str,
-    /// The id that drivers know it by: Cassandra's, where Cassandra stores the table.
+    /// Id of the table for drivers: Cassandra's, if Cassandra stores the table.
     pub uuid: Uuid,
-    /// Its columns: partition key, clustering key, then the others by name.
+    /// Columns: partition key, clustering key, then the others by name.
     pub columns: Vec<SystemColumn>,
     pub(super) content: Content,
 }
 
-/// What a table is filled with.
+/// Source of a table's rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Content {
     Local,
@@ -42,31 +42,31 @@ pub(super) enum Content {
     Clients,
     Transactions,
     Bottleneck,
-    /// What Carnet has none of.
+    /// No rows, because Carnet lacks the feature.
     Nothing,
 }
 
-/// A column of such a table.
+/// Column of a system table.
 #[derive(Debug)]
 pub struct SystemColumn {
-    /// Its name.
+    /// Name of the column.
     pub name: &'static str,
-    /// Its type.
+    /// Type of the column.
     pub result_type: ResultType,
-    /// Whether its type is written `frozen<…>`.
+    /// Whether its type is written as `frozen<…>`.
     pub is_frozen: bool,
-    /// What part of a row it is.
+    /// Kind of the column.
     pub kind: ColumnKind,
 }
 
 impl SystemTable {
-    /// Finds a column and its place in the rows.
+    /// Returns a column and its position in the rows.
     #[must_use]
     pub fn column(&self, name: &str) -> Option<(usize, &SystemColumn)> {
         self.columns.iter().enumerate().find(|(_, column)| column.name == name)
     }
 
-    /// Returns a column as it is described to clients.
+    /// Returns a column's description for clients.
     #[must_use]
     pub fn spec(&self, column: &SystemColumn) -> ColumnSpec {
         ColumnSpec {
@@ -77,20 +77,20 @@ impl SystemTable {
         }
     }
 
-    /// Returns all columns as they are described to clients.
+    /// Returns all columns' descriptions for clients.
     #[must_use]
     pub fn specs(&self) -> Vec<ColumnSpec> {
         self.columns.iter().map(|column| self.spec(column)).collect()
     }
 
-    /// Tells whether the table is one of Cassandra's virtual ones, which have a schema of their
-    /// own.
+    /// Returns `true` if the table is one of Cassandra's virtual tables, which have a schema of
+    /// their own.
     #[must_use]
     pub fn is_virtual(&self) -> bool {
         is_virtual_keyspace(self.keyspace)
     }
 
-    /// Puts values given by name into the order of the columns; what is not given is null.
+    /// Puts values given by name into the order of the columns; missing ones are null.
     pub(super) fn row<const N: usize>(&self, mut values: [(&str, Cell); N]) -> Vec<Cell> {
         debug_assert!(values.iter().all(|(name, _)| self.column(name).is_some()));
         let mut take = |column: &SystemColumn| {
@@ -114,30 +114,29 @@ const SCHEMA: &str = "system_schema";
 const VIRTUAL_SCHEMA: &str = "system_virtual_schema";
 const VIEWS: &str = "system_views";
 
-/// The names of the system's keyspaces, in order.
+/// Sorted names of the system keyspaces.
 pub const KEYSPACES: [&str; 4] = [SYSTEM, SCHEMA, VIEWS, VIRTUAL_SCHEMA];
 
-/// Tells whether a keyspace is the system's, so that nobody may create, change or drop it or its
-/// tables.
+/// Returns `true` for a system keyspace: users may not create, change or drop it or its tables.
 #[must_use]
 pub fn is_system_keyspace(name: &str) -> bool {
     KEYSPACES.contains(&name)
 }
 
-/// Tells whether a keyspace is one of Cassandra's virtual ones, which are listed in
-/// `system_virtual_schema`, the other ones in `system_schema`.
+/// Returns `true` for one of Cassandra's virtual keyspaces, which are listed in
+/// `system_virtual_schema`; the others are listed in `system_schema`.
 #[must_use]
 pub fn is_virtual_keyspace(name: &str) -> bool {
     matches!(name, VIEWS | VIRTUAL_SCHEMA)
 }
 
-/// Finds a table of the system.
+/// Returns a system table.
 #[must_use]
 pub fn find(keyspace: &str, table: &str) -> Option<&'static SystemTable> {
     tables().iter().find(|found| found.keyspace == keyspace && found.name == table)
 }
 
-/// Returns the system's tables by keyspace and name.
+/// Returns the system tables by keyspace and name.
 #[must_use]
 pub fn tables() -> &'static [SystemTable] {
     &TABLES
@@ -536,7 +535,7 @@ fn virtual_tables() -> SystemTable {
     }
 }
 
-/// The columns of both tables that list columns.
+/// Returns the columns of both tables that list columns.
 fn columns_of_columns() -> Vec<SystemColumn> {
     vec![
         partition("keyspace_name", DataType::Text),
@@ -550,7 +549,7 @@ fn columns_of_columns() -> Vec<SystemColumn> {
     ]
 }
 
-/// The columns that tables and views have in common.
+/// Returns the columns that tables and views have in common.
 fn option_columns() -> Vec<SystemColumn> {
     vec![
         regular("additional_write_policy", DataType::Text),
@@ -578,7 +577,7 @@ fn option_columns() -> Vec<SystemColumn> {
     ]
 }
 
-/// Puts the regular columns in order behind the key.
+/// Sorts the regular columns after the key.
 fn by_name(mut columns: Vec<SystemColumn>) -> Vec<SystemColumn> {
     let is_regular = |column: &SystemColumn| column.kind == ColumnKind::Regular;
     columns.sort_by_key(|column| (is_regular(column), is_regular(column).then_some(column.name)));

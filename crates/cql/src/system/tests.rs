@@ -1,4 +1,4 @@
-//! What drivers read, row by row.
+//! Tests of the system tables' rows, as drivers read them.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -13,7 +13,7 @@ use carnet::{Bytes, DataType, Db, Holder, Label, Timestamp, Uuid, WallTime, bloc
 use super::*;
 use crate::result::ResultType;
 
-/// Makes a database with two keyspaces of tables.
+/// Creates a database with two keyspaces of tables.
 pub(crate) fn sample() -> Db {
     let db = Db::builder().in_memory();
     let tx = db.begin().unwrap();
@@ -69,7 +69,7 @@ pub(crate) fn node() -> NodeInfo {
     NodeInfo { started_secs: 1_700_000_000, ..NodeInfo::local(Uuid::from_u128(0x42)) }
 }
 
-/// Reads a value of a type, and fails unless that takes all bytes.
+/// Decodes a value of a type, which must use all bytes.
 fn show(result_type: &ResultType, bytes: &[u8]) -> String {
     match result_type {
         ResultType::Scalar(data_type) => data_type.deserialize(bytes).unwrap().to_literal(),
@@ -102,7 +102,7 @@ fn parts(mut bytes: &[u8], types: &[&ResultType]) -> Vec<String> {
     items
 }
 
-/// Writes each row as `name value` of the columns that are not null.
+/// Writes each row as the `name value` pairs of its columns that are not null.
 fn dump(table: &SystemTable, db: &Db, node: &NodeInfo) -> Vec<String> {
     let snapshot = db.snapshot().unwrap();
     let rows = block_on(rows(table, snapshot.as_async(), node, holders, report, &peers())).unwrap();
@@ -148,7 +148,7 @@ fn local_describes_the_node() {
     assert_eq!(lines.len(), 1);
 }
 
-/// Announces a server as another process does.
+/// Returns the announcement of a server, as another process sends it.
 fn announced(id: u128, address: &str) -> Bytes {
     let address: std::net::SocketAddr = address.parse().unwrap();
     let node = NodeInfo::local(Uuid::from_u128(id));
@@ -183,13 +183,13 @@ fn peers_are_the_other_servers_by_address() {
         lines.iter().map(line).collect::<Vec<_>>()
     };
     assert_eq!(addresses("peers_v2"), ["peer '10.0.0.8'", "peer '10.0.0.8'", "peer '10.0.0.9'"]);
-    // Without ports only those of this node's port can be told, and none of its own address.
+    // Without ports, the table lists only peers with this node's port, and none at its own address.
     assert_eq!(addresses("peers"), ["peer '10.0.0.8'", "peer '10.0.0.9'"]);
     assert_eq!(peers().len(), 3);
 }
 
 #[test]
-fn a_node_among_others_has_tokens_of_its_own() {
+fn node_among_others_has_its_own_tokens() {
     let alone = node();
     let among = node().among_others();
     assert_eq!(alone.tokens, [TOKEN]);
@@ -203,7 +203,7 @@ fn a_node_among_others_has_tokens_of_its_own() {
 }
 
 #[test]
-fn the_schema_version_changes_with_the_schema_only() {
+fn schema_version_changes_only_with_the_schema() {
     let db = sample();
     let version = || value(&db, "system", "local", "schema_version");
     let before = version();
@@ -219,7 +219,7 @@ fn the_schema_version_changes_with_the_schema_only() {
 }
 
 #[test]
-fn keyspaces_are_the_users_and_the_stored_ones_of_the_system() {
+fn user_and_stored_system_keyspaces_are_listed() {
     assert_eq!(
         dump_of("system_schema", "keyspaces"),
         [
@@ -354,7 +354,7 @@ fn virtual_tables_have_a_schema_of_their_own() {
     );
 }
 
-/// One that may write and says who it is, and one that does neither.
+/// Returns a transaction that may write and has a label, and one without either.
 fn holders() -> Vec<Holder> {
     let at = |number| Timestamp::new(number).unwrap();
     let label = Some(Label::new("ada@127.0.0.1:80", "TRANSACTION"));
@@ -366,7 +366,7 @@ fn holders() -> Vec<Holder> {
 }
 
 #[test]
-fn open_transactions_are_listed_by_the_age_of_their_snapshots() {
+fn open_transactions_are_listed_by_snapshot_age() {
     assert_eq!(
         dump_of("system_views", "transactions"),
         [
@@ -377,7 +377,7 @@ fn open_transactions_are_listed_by_the_age_of_their_snapshots() {
     );
 }
 
-/// Statements that waited for the disk, one of them named, and for a turn at a row.
+/// Returns a report with waits for the disk, one of them named, and waits for a turn at a row.
 fn report() -> Option<Report> {
     let cause = |why, waited, share, named| {
         let (waited, level) = (Duration::from_millis(waited), "default".into());
@@ -462,7 +462,7 @@ fn clients_are_listed_by_address_and_port() {
 }
 
 #[test]
-fn what_carnet_has_not_is_empty() {
+fn tables_of_missing_features_are_empty() {
     for table in tables().iter().filter(|table| table.content == tables::Content::Nothing) {
         assert!(dump(table, &sample(), &node()).is_empty(), "{}", table.name);
     }
@@ -508,9 +508,9 @@ fn raw_tables_are_hidden() {
     }
 }
 
-/// The columns that drivers name when they connect; the others ask for all of them.
+/// Columns that drivers name when they connect; other drivers select all columns.
 #[test]
-fn the_columns_that_drivers_ask_for_are_there() {
+fn columns_that_drivers_request_exist() {
     let asked = [
         ("system.local", "key cluster_name data_center host_id partitioner rack release_version"),
         ("system.local", "schema_version tokens rpc_address rpc_port broadcast_address"),

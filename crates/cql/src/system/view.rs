@@ -1,5 +1,5 @@
-//! Keyspaces and tables, the stored ones and the system's, in the one form in which the schema
-//! tables and `DESCRIBE` show them.
+//! Keyspaces and tables, both stored and system ones, in the common form that the schema tables and
+//! `DESCRIBE` show.
 
 use carnet::base::Order;
 use carnet::catalog::{self, ColumnKind, KeyspaceSchema, TableKind, TableSchema};
@@ -13,15 +13,15 @@ use super::tables::{self, SystemTable, is_system_keyspace, is_virtual_keyspace};
 #[derive(Debug)]
 pub(crate) struct KeyspaceView {
     pub(crate) name: String,
-    /// In the form that drivers read, with the full name of the class.
+    /// Replication in the form that drivers read, with the full name of the class.
     pub(crate) replication: Replication,
     pub(crate) durable_writes: bool,
     pub(crate) is_virtual: bool,
-    /// By name.
+    /// Tables sorted by name.
     pub(crate) tables: Vec<TableView>,
 }
 
-/// A table.
+/// Table with its columns.
 #[derive(Debug)]
 pub(crate) struct TableView {
     pub(crate) keyspace: String,
@@ -30,11 +30,11 @@ pub(crate) struct TableView {
     pub(crate) is_virtual: bool,
     pub(crate) comment: String,
     pub(crate) options: TableOptions,
-    /// Partition key, clustering key, static columns by name, regular columns by name.
+    /// Columns: partition key, clustering key, static columns by name, regular columns by name.
     pub(crate) columns: Vec<ColumnView>,
 }
 
-/// A column.
+/// Column of a table.
 #[derive(Debug)]
 pub(crate) struct ColumnView {
     pub(crate) name: String,
@@ -54,7 +54,7 @@ impl TableView {
         })
     }
 
-    /// Returns a column's place among those of its part of the key; −1 outside the key.
+    /// Returns a column's position within its part of the key; −1 outside of the key.
     pub(crate) fn position(&self, column: &ColumnView) -> i32 {
         let among = match column.kind {
             ColumnKind::Partition => {
@@ -69,11 +69,12 @@ impl TableView {
     }
 }
 
-/// Lists all keyspaces by name, at a node of that data centre.
+/// Lists all keyspaces by name, at a node of this data centre.
 pub(crate) async fn all(tx: &Tx, data_center: &str) -> Result<Vec<KeyspaceView>> {
     let mut views: Vec<_> = tables::KEYSPACES.into_iter().map(of_system).collect();
     for schema in catalog::keyspaces(tx).await? {
-        // The name of a later version's system keyspace may be taken already; nobody gets at it.
+        // A user keyspace may have the name of a later version's system keyspace; it is
+        // inaccessible.
         if !is_system_keyspace(&schema.name) {
             views.push(of_user(tx, schema, data_center).await?);
         }
@@ -82,7 +83,7 @@ pub(crate) async fn all(tx: &Tx, data_center: &str) -> Result<Vec<KeyspaceView>>
     Ok(views)
 }
 
-/// Finds a keyspace, at a node of that data centre.
+/// Returns a keyspace, at a node of this data centre.
 pub(crate) async fn keyspace(
     tx: &Tx,
     name: &str,
@@ -99,7 +100,7 @@ pub(crate) async fn keyspace(
 
 async fn of_user(tx: &Tx, schema: KeyspaceSchema, data_center: &str) -> Result<KeyspaceView> {
     let tables = catalog::tables(tx, &schema.name).await?;
-    // CQL has no way to name what is in a raw table.
+    // CQL cannot name the contents of a raw table.
     let rows = tables.iter().filter(|table| table.kind == TableKind::Rows);
     Ok(KeyspaceView {
         tables: rows.map(of_table).collect(),
@@ -162,7 +163,7 @@ fn of_system_table(table: &SystemTable) -> TableView {
     }
 }
 
-/// Returns the class of a replication strategy as people write it.
+/// Returns the short name of a replication strategy's class.
 pub(crate) fn short_class(class: &str) -> &str {
     class.strip_prefix(LOCATOR).unwrap_or(class)
 }

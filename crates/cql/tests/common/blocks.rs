@@ -1,5 +1,5 @@
-//! Golden scripts: blocks with an empty line between them, each perhaps comments, a statement,
-//! `----`, and what comes of it.
+//! Golden scripts: blocks separated by an empty line, each with optional comments, a statement,
+//! `----`, and its outcome.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ pub(crate) fn read(scripts: &str, name: &str) -> String {
     std::fs::read_to_string(folder(scripts).join(name)).expect("the script is there")
 }
 
-/// Runs a script, and returns it with what came of each statement.
+/// Runs a script, and returns it with the outcome of each statement.
 pub(crate) fn run(script: &str, mut outcome: impl FnMut(&str) -> String) -> String {
     let mut blocks = Vec::new();
     for block in script.trim_end().split("\n\n") {
@@ -34,7 +34,7 @@ pub(crate) fn run(script: &str, mut outcome: impl FnMut(&str) -> String) -> Stri
     blocks.join("\n\n") + "\n"
 }
 
-/// Compares what came of a script with what it expects; rewrites it with `UPDATE_GOLDENFILES`.
+/// Compares a script's outcomes with the expected ones; rewrites them with `UPDATE_GOLDENFILES`.
 pub(crate) fn compare(scripts: &str, name: &str, script: &str, done: &str) {
     if std::env::var_os("UPDATE_GOLDENFILES").is_some() {
         std::fs::write(folder(scripts).join(name), done).expect("the script can be written");
@@ -47,7 +47,7 @@ pub(crate) fn compare(scripts: &str, name: &str, script: &str, done: &str) {
     assert_eq!(done, script, "in {name}");
 }
 
-/// Fails when a folder holds other scripts than the ones that are run.
+/// Fails if a folder contains other scripts than the known ones.
 pub(crate) fn check_none_forgotten(scripts: &str, known: &[&str]) {
     let mut found: Vec<String> = std::fs::read_dir(folder(scripts))
         .expect("the folder can be listed")

@@ -1,6 +1,6 @@
-//! Random syntax trees: any tree that the parser can make, and none that it cannot.
+//! Random syntax trees: every tree that the parser can produce, and no other.
 //!
-//! The fields of a node are drawn in the order of the text, because bind markers count by it.
+//! The fields of a node are drawn in the order of the text, which numbers the bind markers.
 
 use carnet::base::{DataType, Rng, SeededRng, Uuid};
 use carnet_cql::Position;
@@ -34,7 +34,7 @@ pub(crate) fn statement(rng: &mut SeededRng) -> Statement {
 struct Generator<'r> {
     rng: &'r mut SeededRng,
     markers: u16,
-    /// Whether names are terms here.
+    /// Whether bare names are terms.
     names: bool,
     depth: usize,
 }
@@ -156,7 +156,7 @@ impl Generator<'_> {
             14 if self.flip() => {
                 Term::Fields(self.many(1, |generator| (generator.name(), generator.term())))
             }
-            // A name for a key would be a field's.
+            // A name as a key would be a field.
             14 => Term::Map(
                 self.many(1, |generator| (Term::Literal(generator.literal()), generator.term())),
             ),
@@ -169,7 +169,7 @@ impl Generator<'_> {
     fn hint_type(&mut self) -> TypeName {
         loop {
             let drawn = self.type_name();
-            // A string in parentheses is a string.
+            // A string in parentheses is parsed as a string.
             if !matches!(drawn, TypeName::Custom(_)) {
                 return drawn;
             }
@@ -315,7 +315,7 @@ impl Generator<'_> {
         }
     }
 
-    /// Draws a write; in a transaction it has neither `IF` nor `USING`.
+    /// Draws a write; within a transaction it has neither `IF` nor `USING`.
     fn write(&mut self, alone: bool) -> Write {
         let all: &[Attribute] = &Attribute::ALL;
         match self.below(3) {
@@ -391,7 +391,7 @@ impl Generator<'_> {
         Term::Reference(Reference { name, field: self.some(Self::name) })
     }
 
-    /// Draws a term of a condition: whatever names stand in it are `LET`s.
+    /// Draws a term of a condition: all names in it are `LET`s.
     fn operand(&mut self, lets: &[Let]) -> Term {
         match self.below(4) {
             0 => self.let_reference(lets),

@@ -5,7 +5,7 @@ pub(crate) mod generate;
 
 use carnet::base::SeededRng;
 
-/// Runs a test with many seeds, or only with `CARNET_SEED` where that is set.
+/// Runs a test with a number of seeds, or only with `CARNET_SEED` if that is set.
 pub(crate) fn with_seeds(count: u64, test: impl Fn(&mut SeededRng)) {
     struct Seed(u64);
     impl Drop for Seed {

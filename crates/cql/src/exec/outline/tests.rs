@@ -1,7 +1,7 @@
 use super::*;
 use crate::parser::{Limits, parse};
 
-/// Returns the outline of a text, which has to be that of its syntax tree.
+/// Returns the outline of a text, which must equal that of its syntax tree.
 fn outline(text: &str) -> Outline<'_> {
     let outline = Outline::of_text(text);
     let parsed = parse(text, &Limits::default()).unwrap();
@@ -11,7 +11,7 @@ fn outline(text: &str) -> Outline<'_> {
 }
 
 #[test]
-fn first_words_tell_the_class() {
+fn first_words_determine_the_class() {
     for (text, class) in [
         ("SELECT * FROM ks.t WHERE k = 1", Class::Read),
         ("  /* x */ select count(*) from t", Class::Read),
@@ -88,7 +88,7 @@ fn timeout_and_level_of_the_text_are_found() {
 }
 
 #[test]
-fn no_more_than_the_first_tokens_are_looked_at() {
+fn only_the_first_tokens_are_scanned() {
     let keys = vec!["1"; 10_000].join(",");
     let text = format!("SELECT * FROM t WHERE k IN ({keys}) USING TIMEOUT 50ms");
     let outline = Outline::of_text(&text);
