@@ -1,7 +1,7 @@
-//! A server on a backend of a dozen fixed statements: `cargo run -p carnet-server --example toy`.
+//! A server on a toy backend with fixed statements: `cargo run -p carnet-server --example toy`.
 //!
-//! `toy [ADDRESS [PASSWORD_FILE]]` prints the addresses it listens on and serves until its input
-//! ends.
+//! `toy [ADDRESS [PASSWORD_FILE]]` prints its listen addresses and serves until the end of its
+//! standard input.
 
 use std::io::Read;
 use std::sync::Arc;

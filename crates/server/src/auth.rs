@@ -1,14 +1,15 @@
-//! Who may connect: users, Argon2 hashes of their passwords, and SASL PLAIN.
+//! Authentication: users, Argon2 hashes of their passwords, and SASL PLAIN.
 //!
-//! The password file has a line for each user, `name:hash`, where the hash is a PHC string as
-//! [`hash_password`] makes it (`$argon2id$v=19$m=…,t=…,p=…$salt$hash`). Empty lines and those that
-//! begin with `#` are skipped.
+//! The password file has a line `name:hash` for each user. The hash is a PHC string as
+//! [`hash_password`] returns it (`$argon2id$v=19$m=…,t=…,p=…$salt$hash`). Empty lines and lines
+//! that begin with `#` are skipped.
 //!
-//! **What a stranger can do.** Argon2 is slow and takes memory on purpose, so a flood of log-ins is
-//! an attack of its own: a fixed number of verifications runs at a time, a fixed number waits, half
-//! of them from one address, the rest is told to come back. A verification that has begun cannot be cancelled, so the permits
-//! belong to it: a client that disconnects, or misses its deadline, does not free them. An unknown
-//! user costs as much as a wrong password, and looks the same. A failed log-in ends the connection.
+//! **Abuse by unauthenticated clients.** Argon2 is slow and takes memory on purpose, so a flood of
+//! log-ins is an attack of its own. A fixed number of verifications runs at a time and a fixed
+//! number waits, at most half of them from one address; further log-ins are told to retry later. A
+//! running verification cannot be cancelled, so it owns its permits: a client that disconnects or
+//! misses its deadline does not free them. An unknown user costs as much as a wrong password, and
+//! gets the same answer. A failed log-in ends the connection.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -25,25 +26,25 @@ use tokio::task;
 use crate::hashing::{Memories, matches};
 use crate::protocol::ProtocolError;
 
-/// The authenticator that clients are told: every driver answers it with SASL PLAIN.
+/// Authenticator class that clients are told; every driver answers it with SASL PLAIN.
 pub(crate) const CLASS: &str = "org.apache.cassandra.auth.PasswordAuthenticator";
 
-/// How many verifications run at a time.
+/// Maximum number of running verifications.
 const RUNNING_MAX: usize = 2;
-/// How many verifications run or wait.
+/// Maximum number of running and waiting verifications.
 const WAITING_MAX: usize = 256;
-/// How many of them may be of one address.
+/// Maximum number of these from one address.
 const WAITING_PER_ADDRESS_MAX: usize = WAITING_MAX / 2;
-/// The most memory that one hash may ask for, in KiB. [`RUNNING_MAX`] times this is the bound.
+/// Maximum memory of one hash, in KiB. [`RUNNING_MAX`] times this is the total bound.
 const HASH_MEMORY_KIB_MAX: u32 = 64 << 10;
-/// The most passes over that memory.
+/// Maximum number of passes over that memory.
 const HASH_PASSES_MAX: u32 = 16;
 
-/// Makes a hash for a line of the password file, with Argon2id and a fresh salt.
+/// Returns a hash for a line of the password file, by Argon2id with a fresh salt.
 ///
 /// # Errors
 ///
-/// Unavailable, where the machine gives no random numbers.
+/// Unavailable, if the system provides no random numbers.
 pub fn hash_password(password: &str) -> Result<String> {
     hash_with(&Argon2::default(), password)
 }
@@ -55,34 +56,34 @@ fn hash_with(argon2: &Argon2<'_>, password: &str) -> Result<String> {
     }
 }
 
-/// Knows the users, and verifies their passwords.
+/// Users and the verification of their passwords.
 #[derive(Debug)]
 pub struct Authenticator {
     users: HashMap<String, Arc<str>>,
-    /// A real user's hash, for verifying the passwords of users that do not exist.
+    /// Hash of an unknown password, verified for users that do not exist.
     decoy: Arc<str>,
     running: Arc<Semaphore>,
     waiting: Arc<Semaphore>,
     by_address: Arc<AddressLimit<()>>,
     memories: Arc<Memories>,
-    /// [`matches`], except in tests.
+    /// The function [`matches`], except in tests.
     hasher: Hasher,
 }
 
-/// Hashes a password and compares it with a hash.
+/// Function that hashes a password and compares it with a hash.
 type Hasher = fn(hash: &str, password: &[u8], memory: &mut Vec<Block>) -> bool;
 
-/// Why a client is not let in.
+/// Reason for a refused log-in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
-    /// There is no such user, or the password is wrong.
+    /// The user is unknown, or the password is wrong.
     Wrong,
-    /// Too many others are asking.
+    /// Too many other log-ins run or wait.
     Busy,
 }
 
 impl Refusal {
-    /// Returns the sentence for the client and the log.
+    /// Returns the message for the client and the log.
     pub(crate) const fn why(self) -> &'static str {
         match self {
             Self::Wrong => "the user or the password is wrong",
@@ -92,12 +93,12 @@ impl Refusal {
 }
 
 impl Authenticator {
-    /// Reads the text of a password file.
+    /// Parses the text of a password file.
     ///
     /// # Errors
     ///
-    /// Invalid, naming the line, where it is no user and hash, names a user twice, or holds a hash
-    /// that would take too long or too much memory; or where there is no user at all.
+    /// Invalid, naming the line, if it is not a user and hash, repeats a user, or has a hash that
+    /// takes too much time or memory; or if the file has no user.
     pub fn parse(text: &str) -> Result<Self> {
         let mut users = HashMap::new();
         for (number, line) in text.lines().enumerate() {
@@ -132,9 +133,9 @@ impl Authenticator {
         self.users.keys().map(String::as_str)
     }
 
-    /// Verifies a password. Runs on a thread of its own, as it takes tens of milliseconds.
+    /// Verifies a password, on a thread of its own because it takes tens of milliseconds.
     ///
-    /// Dropping the future gives up a wait for a permit. It does not stop a hash that has begun.
+    /// Dropping the future cancels a wait for a permit, but not a hash that has begun.
     pub(crate) async fn verify(
         &self,
         credentials: Credentials,
@@ -178,18 +179,18 @@ fn check_hash(hash: &str) -> std::result::Result<(), String> {
     Ok(())
 }
 
-/// What a client says to be. Not `Debug`: passwords are not for logs.
+/// Credentials of a client. Not `Debug`: passwords must not be logged.
 pub(crate) struct Credentials {
     pub(crate) user: String,
     password: Vec<u8>,
 }
 
 impl Credentials {
-    /// Reads a token of SASL PLAIN (RFC 4616): `authorize-as NUL user NUL password`.
+    /// Parses a SASL PLAIN token (RFC 4616): `authorize-as NUL user NUL password`.
     ///
     /// # Errors
     ///
-    /// Malformed, where it has other parts, or asks to act as another user.
+    /// Malformed, if it has other parts, or requests to act as another user.
     pub(crate) fn parse(token: Option<&Bytes>) -> Result<Self, ProtocolError> {
         let malformed =
             || ProtocolError::malformed("the SASL PLAIN token should be NUL, user, NUL, password");
@@ -200,7 +201,7 @@ impl Credentials {
             return Err(malformed());
         };
         if !act_as.is_empty() && act_as != user {
-            return Err(ProtocolError::malformed("nobody may act as another user"));
+            return Err(ProtocolError::malformed("acting as another user is not supported"));
         }
         let user = std::str::from_utf8(user).map_err(|_| malformed())?.to_owned();
         Ok(Self { user, password: password.to_vec() })
@@ -220,7 +221,7 @@ mod tests {
 
     const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
-    /// Cheap hashes: these tests are not about their strength.
+    /// Returns a cheap hash: these tests are not about its strength.
     fn hash(password: &str) -> String {
         let params = Params::new(8, 1, 1, None).unwrap();
         hash_with(&Argon2::new(Algorithm::Argon2id, Version::V0x13, params), password).unwrap()
@@ -231,7 +232,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_right_password_of_a_known_user_opens() {
+    async fn right_password_of_a_known_user_logs_in() {
         let text = format!("# users\n\nann:{}\nbob:{}\n", hash("one"), hash("two"));
         let authenticator = Authenticator::parse(&text).unwrap();
         let verify = |token| authenticator.verify(credentials(token), LOOPBACK);
@@ -242,14 +243,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_decoys_password_opens_nothing() {
+    async fn password_of_the_decoy_is_refused() {
         let authenticator = Authenticator::parse(&format!("ann:{}", hash("one"))).unwrap();
         let answer = authenticator.verify(credentials(b"\0eve\0one"), LOOPBACK).await;
         assert_eq!(answer, Err(Refusal::Wrong));
     }
 
     #[tokio::test]
-    async fn a_flood_of_logins_is_bounded() {
+    async fn flood_of_logins_is_bounded() {
         let authenticator = Authenticator::parse(&format!("ann:{}", hash("one"))).unwrap();
         let held = authenticator.running.acquire_many(2).await.unwrap();
         let waiting = authenticator.waiting.acquire_many(256).await.unwrap();
@@ -285,7 +286,7 @@ mod tests {
         assert_eq!(other.await, Ok("ann".into()));
     }
 
-    /// As when greeting deadlines pass while passwords are hashed.
+    /// For example, greeting deadlines pass while passwords are hashed.
     #[tokio::test]
     #[expect(clippy::disallowed_methods, reason = "a hash that takes its time")]
     async fn dropped_logins_keep_their_permits() {
@@ -309,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn a_password_file_that_is_wrong_says_where() {
+    fn errors_of_password_files_name_the_line() {
         let error = |text: &str| Authenticator::parse(text).unwrap_err().to_string();
         assert!(error("# nobody\n").contains("names no user"));
         assert!(error("\nann").contains("line 2: expected name:hash"));
@@ -332,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn noise_opens_nothing() {
+    fn arbitrary_tokens_are_refused() {
         for seed in 0..20_000 {
             let mut rng = SeededRng::new(seed);
             let mut token = b"\0ann\0one".to_vec();
@@ -348,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_hash_is_one_that_can_be_read() {
+    fn new_hash_is_accepted_by_the_parser() {
         let line = format!("ann:{}", hash_password("one").unwrap());
         assert!(Authenticator::parse(&line).is_ok());
     }

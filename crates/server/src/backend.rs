@@ -1,4 +1,4 @@
-//! What runs the statements.
+//! Interface of the backend that runs statements.
 
 use std::net::SocketAddr;
 
@@ -15,38 +15,38 @@ use crate::protocol::request::{Batch, QueryParams};
 use crate::protocol::response::{Prepared, Rows};
 use crate::protocol::types::SchemaChange;
 
-/// Who is at the other end of a connection.
+/// Client of a connection.
 #[derive(Clone, Debug)]
 pub struct Client {
-    /// Its address.
+    /// Address of the client.
     pub address: SocketAddr,
-    /// The user that it proved to be; `None` where the server asks nobody.
+    /// Authenticated user; `None` on a server without authentication.
     pub user: Option<String>,
-    /// The protocol that it speaks.
+    /// Protocol version in use.
     pub version: Version,
-    /// What its STARTUP said: `DRIVER_NAME` and the like, in the order sent, unchecked.
+    /// Options of its STARTUP: `DRIVER_NAME` and others, in the order sent, unchecked.
     pub options: Vec<(String, String)>,
 }
 
-/// What a statement returns.
+/// Result of a statement.
 #[derive(Clone, Debug)]
 pub enum Outcome {
-    /// Nothing.
+    /// The statement has no result.
     Void,
     /// A page of rows.
     Rows(Rows),
-    /// Nothing; the session's keyspace is this now.
+    /// No rows; the session's keyspace was changed to this one.
     SetKeyspace(String),
-    /// Nothing; the schema changed. The server tells the other connections.
+    /// No rows; the schema changed. The server notifies the other connections.
     SchemaChange(SchemaChange),
 }
 
-/// What a statement returns, and what its user should know about it.
+/// Result of a statement, with warnings.
 #[derive(Clone, Debug)]
 pub struct Answer {
-    /// What it returns.
+    /// Result of the statement.
     pub outcome: Outcome,
-    /// Sentences for a person; drivers log them.
+    /// Warnings for people; drivers log them.
     pub warnings: Vec<String>,
 }
 
@@ -56,29 +56,28 @@ impl From<Outcome> for Answer {
     }
 }
 
-/// Runs statements for all connections of a server.
+/// Backend that runs statements for all connections of a server.
 ///
-/// The requests of one connection run at the same time, so a session is shared: what changes in it
-/// (the keyspace of USE) is behind a lock of its own. A future may be dropped wherever it waits,
-/// because its client has gone: what it has not committed is rolled back.
+/// The requests of one connection run concurrently, so a session is shared: its mutable state (the
+/// keyspace of USE) has a lock of its own. A future may be dropped at any await point when its
+/// client disconnects: an uncommitted transaction is rolled back.
 ///
-/// Values are bytes in Cassandra's serialization, not checked against any type yet. Statements
-/// with markers and without values, timestamps by the client's clock, and consistency levels are
-/// the backend's to judge.
+/// Values are bytes in Cassandra's serialization, not yet checked against types. The backend checks
+/// statements that have markers but no values, client timestamps and consistency levels.
 pub trait Backend: Send + Sync + 'static {
-    /// What the backend keeps for a connection.
+    /// State that the backend keeps for a connection.
     type Session: Send + Sync + 'static;
 
-    /// Begins a connection, once its client has said who it is.
+    /// Opens a session, after the client's log-in.
     fn open(&self, client: Client) -> Self::Session;
 
-    /// Asks for the admission of a statement whose request has `bytes` bytes and arrived at `now`.
-    /// Returns `None` for one that needs none. It is asked before the request is decoded, so that a
-    /// refusal costs little.
+    /// Requests the admission of a statement whose request has `bytes` bytes and arrived at `now`.
+    /// Returns `None` for a statement that needs none. It is called before the request is decoded,
+    /// so that a refusal is cheap.
     ///
     /// # Errors
     ///
-    /// [`FailureKind::Overloaded`](crate::FailureKind::Overloaded) where it is refused.
+    /// [`FailureKind::Overloaded`](crate::FailureKind::Overloaded) if the statement is refused.
     fn arrive(
         &self,
         session: &Self::Session,
@@ -90,9 +89,9 @@ pub trait Backend: Send + Sync + 'static {
         Ok(None)
     }
 
-    /// Runs a statement's text.
+    /// Runs a statement given as text.
     ///
-    /// `params.keyspace`, where it is set, stands in for the session's.
+    /// `params.keyspace`, if set, replaces the session's keyspace.
     fn query(
         &self,
         session: &Self::Session,
@@ -101,9 +100,9 @@ pub trait Backend: Send + Sync + 'static {
         grant: Grant,
     ) -> impl Future<Output = Result<Answer, Failure>> + Send;
 
-    /// Keeps a statement's text. The id is good on every connection, until the backend answers it
-    /// with [`FailureKind::Unprepared`](crate::FailureKind::Unprepared): after a restart, or once
-    /// the columns that it returns have changed.
+    /// Prepares a statement. The id is valid on every connection, until the backend answers it with
+    /// [`FailureKind::Unprepared`](crate::FailureKind::Unprepared): after a restart, or when the
+    /// columns that it returns have changed.
     fn prepare(
         &self,
         session: &Self::Session,
@@ -128,22 +127,22 @@ pub trait Backend: Send + Sync + 'static {
         grant: Grant,
     ) -> impl Future<Output = Result<Answer, Failure>> + Send;
 
-    /// Waits for what happens elsewhere and clients are to hear of: what other servers of the same
-    /// database did. It is called again once it has returned.
+    /// Waits for events from elsewhere that clients are notified of: changes by other servers of
+    /// the same database. It is called again after it has returned.
     fn news(&self) -> impl Future<Output = Vec<Event>> + Send {
         std::future::pending()
     }
 
-    /// Checks that statements can be run now, for `/readyz`, and returns the text of the answer.
+    /// Checks that statements can run now, for `/readyz`, and returns the text of the answer.
     ///
     /// # Errors
     ///
-    /// The cause, where they cannot.
+    /// The reason why statements cannot run.
     fn readiness(&self) -> Result<String, Failure> {
         Ok("ok".to_owned())
     }
 
-    /// Returns the memory that parts of the backend hold, by their names, in bytes.
+    /// Returns the memory that parts of the backend hold, by name, in bytes.
     fn memory(&self) -> Vec<(&'static str, usize)> {
         Vec::new()
     }
@@ -153,6 +152,6 @@ pub trait Backend: Send + Sync + 'static {
         None
     }
 
-    /// Appends figures of the backend's own to those of the server, in Prometheus' text format.
+    /// Appends the backend's metrics to the server's, in Prometheus' text format.
     fn append_metrics(&self, _out: &mut String) {}
 }

@@ -1,4 +1,4 @@
-//! The connected clients, as `system_views.clients` lists them.
+//! The list of connected clients, which `system_views.clients` shows.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
@@ -9,11 +9,11 @@ use carnet_cql::system::{self, ClientList, ConnectionStage};
 
 use crate::protocol::Version;
 
-/// Maximum size of the STARTUP options that are kept of one connection, in bytes. Options that do
-/// not fit are left out, so that clients cannot fill the memory with them.
+/// Maximum size of the STARTUP options that are kept per connection, in bytes. Further options are
+/// left out, so that clients cannot fill the memory with them.
 const OPTIONS_BYTES_MAX: usize = 4 << 10;
 
-/// The connections of a server. Clones share one list.
+/// Connections of a server. Clones share one list.
 #[derive(Clone, Debug, Default)]
 pub struct Clients(Arc<Mutex<List>>);
 
@@ -30,7 +30,7 @@ struct Entry {
     about: Mutex<About>,
 }
 
-/// What a client said of itself.
+/// Data about a client.
 #[derive(Debug)]
 struct About {
     stage: ConnectionStage,
@@ -40,7 +40,7 @@ struct About {
 }
 
 impl Clients {
-    /// Lists a connection until the registration is dropped.
+    /// Adds a connection to the list until the registration is dropped.
     pub(crate) fn register(&self, address: SocketAddr) -> Registration {
         let about = About {
             stage: ConnectionStage::Establishing,
@@ -83,7 +83,7 @@ impl Entry {
     }
 }
 
-/// The entry of one connection.
+/// Entry of one connection.
 #[derive(Debug)]
 pub(crate) struct Registration {
     clients: Clients,
@@ -92,12 +92,12 @@ pub(crate) struct Registration {
 }
 
 impl Registration {
-    /// Counts a request.
+    /// Counts a request of the client.
     pub(crate) fn count_request(&self) {
         self.entry.requests.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Notes that the client has sent STARTUP and is asked for its password.
+    /// Records that the client has sent STARTUP and must log in.
     pub(crate) fn authenticating(&self, version: Version, options: &[(String, String)]) {
         let options = kept(options);
         let mut about = self.about();
@@ -105,7 +105,7 @@ impl Registration {
         about.options = options;
     }
 
-    /// Notes that the client may run statements.
+    /// Records that the client may run statements.
     pub(crate) fn ready(
         &self,
         version: Version,

@@ -1,4 +1,4 @@
-//! The figures of the I/O scheduler on `/metrics`.
+//! Metrics of the I/O scheduler on `/metrics`.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,7 @@ use carnet::{IoClass, IoTotals};
 
 type Figure = fn(&IoTotals) -> f64;
 
-/// Appends what each class did at the disk.
+/// Appends the totals of each I/O class.
 #[expect(clippy::cast_precision_loss, reason = "figures of a monitor are floats")]
 pub(crate) fn append(out: &mut String, totals: &[IoTotals; IoClass::KINDS]) {
     let figures: [(&str, &str, &str, Figure); 5] = [

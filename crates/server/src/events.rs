@@ -1,4 +1,4 @@
-//! What happens beside a connection, to the connections that registered for it.
+//! Events for the connections that registered for them.
 
 use std::net::SocketAddr;
 
@@ -7,27 +7,27 @@ use tokio::sync::broadcast;
 use crate::protocol::types::{EventType, SchemaChange};
 use crate::protocol::writer::Writer;
 
-/// How many events a connection may be behind before it is closed. A driver that connects again
-/// reads the whole schema and all servers, so it misses nothing.
+/// Maximum number of events that a connection may lag behind before it is closed. A driver that
+/// reconnects reads the whole schema and all servers, so it misses nothing.
 const BEHIND_MAX: usize = 1024;
 
-/// Something that happened.
+/// Event that clients can register for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Event {
     /// The schema changed.
     Schema(SchemaChange),
-    /// A server came to the database, or left it.
+    /// A server joined or left the database.
     Topology {
-        /// Whether it came.
+        /// Whether the server joined.
         is_new: bool,
-        /// Where clients reach it.
+        /// Address at which clients reach it.
         address: SocketAddr,
     },
-    /// A server takes connections, or does not any more.
+    /// A server started or stopped taking connections.
     Status {
-        /// Whether it does.
+        /// Whether the server takes connections.
         is_up: bool,
-        /// Where clients reach it.
+        /// Address at which clients reach it.
         address: SocketAddr,
     },
 }
@@ -41,7 +41,7 @@ impl Event {
         }
     }
 
-    /// Writes `<event_type><what happened>`.
+    /// Writes `<event_type>` and the event's fields.
     pub(crate) fn put(&self, out: &mut Writer) {
         out.string(self.event_type().name());
         let (word, address) = match self {
@@ -57,11 +57,11 @@ impl Event {
     }
 }
 
-/// Where events are told. Cheap to clone.
+/// Publisher of events. Cheap to clone.
 ///
-/// The server tells of schema changes that its own statements make and of what its backend hears
-/// from elsewhere; whoever changes the schema on another way (the library beside the server) tells
-/// that here too.
+/// The server publishes schema changes of its own statements, and events from its backend. Code
+/// that changes the schema in another way (the library in the server's process) must publish the
+/// change here too.
 #[derive(Clone, Debug)]
 pub struct Events(broadcast::Sender<Event>);
 
@@ -70,9 +70,9 @@ impl Events {
         Self(broadcast::Sender::new(BEHIND_MAX))
     }
 
-    /// Tells every connection that registered for events of its type.
+    /// Sends an event to every connection that registered for its type.
     pub fn publish(&self, event: Event) {
-        // An error says that nobody has registered.
+        // An error means that no connection has registered.
         let _ = self.0.send(event);
     }
 

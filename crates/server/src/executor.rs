@@ -1,4 +1,4 @@
-//! The backend that runs CQL: the server's words for values, rows and failures, and CQL's.
+//! The backend that runs CQL: converts values, rows and failures between server and CQL.
 
 use std::fmt::Write as _;
 use std::future::pending;
@@ -34,28 +34,29 @@ use crate::wait_figures;
 
 /// The type `duration` in the native protocol.
 const DURATION: u16 = 0x0015;
-/// What other servers do is looked at so often.
+/// Interval at which the other servers are checked.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// Runs CQL for the connections of a server.
+/// Backend that runs CQL for the connections of a server.
 pub struct CqlBackend {
     executor: Executor,
-    /// What other servers of the database do; `None` where there are no others.
+    /// State of the other servers of the database; `None` for a single server.
     others: Option<Mutex<Others>>,
 }
 
 impl CqlBackend {
-    /// Serves what an executor runs.
+    /// Creates the backend of an executor.
     #[must_use]
     pub fn new(executor: Executor) -> Self {
         Self { executor, others: None }
     }
 
-    /// Serves it as one of several servers of the database: clients hear of the others, once this one
-    /// has [announced](Executor::announce) itself, and of changes of schema that these make.
+    /// Creates the backend of one of several servers of a database. Clients are notified of the
+    /// other servers, once this one has [announced](Executor::announce) itself, and of their schema
+    /// changes.
     pub async fn among_others(executor: Executor) -> Self {
         let mut others = Others::default();
-        // What is there before the first client is no news.
+        // The state before the first client is not an event.
         others.look(&executor).await;
         Self { executor, others: Some(Mutex::new(others)) }
     }
@@ -89,7 +90,7 @@ impl Backend for CqlBackend {
             Peek::Query(text) => Outline::of_text(text),
             Peek::Execute(id) => {
                 prepared = self.executor.prepared(id);
-                // One that is not prepared is answered at once.
+                // A statement that is not prepared is answered at once.
                 prepared.as_ref().map_or(Outline::of_class(Class::System), |one| one.outline())
             }
             Peek::Prepare => Outline::of_class(Class::System),
@@ -241,7 +242,7 @@ impl Backend for CqlBackend {
     }
 }
 
-/// Appends the statements that ended at their timeouts, by level.
+/// Appends the numbers of statements that timed out, by level.
 fn append_timeouts(out: &mut String, executor: &Executor) {
     let name = "carnet_statement_timeouts_total";
     let _ = writeln!(
@@ -253,7 +254,7 @@ fn append_timeouts(out: &mut String, executor: &Executor) {
     }
 }
 
-/// Appends the figures of admission, by class and level.
+/// Appends the admission metrics, by class and level.
 #[expect(clippy::cast_precision_loss, reason = "figures of a monitor are floats")]
 fn append_admission(out: &mut String, admission: &Admission) {
     type Figure = fn(&Figures) -> f64;
@@ -286,7 +287,7 @@ fn append_admission(out: &mut String, admission: &Admission) {
     }
 }
 
-/// The text of `/readyz` for a database that works although something is wrong.
+/// Returns the text of `/readyz` for a database that works despite damage.
 fn warned(warnings: &[String]) -> String {
     format!("ok, but {}", warnings.join("\nand "))
 }

@@ -1,13 +1,13 @@
-//! How a statement fails, and which of the protocol's errors tells it.
+//! Failures of statements, and their error codes in the protocol.
 //!
-//! Drivers act on the error's code: they retry some on their own, and raise an exception of a kind
-//! of its own for each. So the choice of the code is part of the contract:
+//! Drivers act on the error's code: they retry some by themselves, and raise a separate kind of
+//! exception for each. The choice of the code is therefore part of the contract:
 //!
-//! | what happened | code | because drivers |
+//! | outcome | code | because drivers |
 //! | --- | --- | --- |
-//! | definitely nothing, try again ([`Conflict`], [`Overloaded`]) | 0x1001 | may retry elsewhere, with backoff |
+//! | no effect, retry ([`Conflict`], [`Overloaded`]) | 0x1001 | may retry elsewhere, with backoff |
 //! | unknown whether it was committed ([`Unknown`]) | 0x1700, in v4 0x1100 of a CAS write | never retry |
-//! | definitely nothing, no time left ([`Timeout`]) | 0x1200, none of one answered | do not retry |
+//! | no effect, no time left ([`Timeout`]) | 0x1200, none of one answered | do not retry |
 //! | the statement is wrong | 0x2000 and above | never retry |
 //!
 //! [`Conflict`]: FailureKind::Conflict
@@ -24,93 +24,93 @@ use carnet_base::{Error, ErrorKind};
 use crate::protocol::error::{ErrorCode, ErrorDetail, ErrorResponse, Replies};
 use crate::protocol::types::Consistency;
 
-/// Why a statement failed.
+/// Kind of a failure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FailureKind {
-    /// The request breaks the protocol, as a paging state that no server returned does.
+    /// The request violates the protocol, for example by a paging state that no server returned.
     Protocol,
-    /// The text is no CQL.
+    /// The text is not CQL.
     Syntax,
-    /// The text is CQL that makes no sense here, or that is not supported yet.
+    /// The text is CQL that is invalid here, or that is not supported yet.
     Invalid,
-    /// An option of a keyspace or table has a bad value.
+    /// An option of a keyspace or table has an invalid value.
     Config,
-    /// The user may not do that.
+    /// The user has no permission.
     Unauthorized,
-    /// The keyspace or table to be created is there.
+    /// The keyspace or table to create exists.
     AlreadyExists {
-        /// The keyspace that is there, or that holds the table.
+        /// Keyspace that exists, or that contains the table.
         keyspace: String,
-        /// The table, empty where it is the keyspace that is there.
+        /// Table that exists; empty for a keyspace.
         table: String,
     },
-    /// There is no prepared statement of that id. Drivers prepare it again and go on.
+    /// No prepared statement has this id. Drivers prepare it again and continue.
     Unprepared {
-        /// The id.
+        /// Id of the statement.
         id: Bytes,
     },
-    /// A function of values failed, as a division by zero does.
+    /// A scalar function failed, for example a division by zero.
     FunctionFailure {
-        /// The function's keyspace.
+        /// Keyspace of the function.
         keyspace: String,
-        /// The function.
+        /// Name of the function.
         function: String,
-        /// The types of its arguments.
+        /// Types of its arguments.
         argument_types: Vec<String>,
     },
-    /// Another transaction came first; nothing was written. Run it again.
+    /// Another transaction committed first; nothing was written. The statement may be retried.
     Conflict,
-    /// There is no room for the work; nothing was done.
+    /// The server has no capacity; nothing was done.
     Overloaded {
-        /// When another try makes sense.
+        /// Time after which a retry makes sense.
         retry_after: Duration,
     },
     /// The deadline passed; nothing was written.
     Timeout,
-    /// Whether the transaction was committed is not known.
+    /// The outcome of the transaction is unknown.
     Unknown,
     /// The store cannot be reached or written.
     Unavailable,
-    /// A fault of the server.
+    /// An internal error of the server.
     Server,
 }
 
-/// Why a statement failed, in a word for the driver and a sentence for a person.
+/// Failure of a statement: a kind for the driver and a message for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// What the driver can do.
+    /// Kind of the failure.
     pub kind: FailureKind,
-    /// What, where, and what to do.
+    /// Message: the failure, its object, and the remedy.
     pub message: String,
 }
 
 impl Failure {
-    /// Makes a failure.
+    /// Creates a failure from its kind and message.
     pub fn new(kind: FailureKind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into() }
     }
 
-    /// Makes a [`FailureKind::Syntax`].
+    /// Creates a [`FailureKind::Syntax`] failure.
     pub fn syntax(message: impl Into<String>) -> Self {
         Self::new(FailureKind::Syntax, message)
     }
 
-    /// Makes a [`FailureKind::Invalid`].
+    /// Creates a [`FailureKind::Invalid`] failure.
     pub fn invalid(message: impl Into<String>) -> Self {
         Self::new(FailureKind::Invalid, message)
     }
 
-    /// Makes a [`FailureKind::Unprepared`].
+    /// Creates a [`FailureKind::Unprepared`] failure.
     #[must_use]
     pub fn unprepared(id: Bytes) -> Self {
         let message = "there is no prepared statement of this id: prepare it again";
         Self::new(FailureKind::Unprepared { id }, message)
     }
 
-    /// Returns the error that is sent, to a client that asked for that consistency level.
+    /// Returns the error response to a client that requested this consistency level.
     #[must_use]
     pub(crate) fn into_response(self, consistency: Consistency) -> ErrorResponse {
-        // One store, and it did not answer.
+        // Carnet has one store, which did not answer.
         let replies = Replies { consistency, received: 0, required: 1 };
         let detail = match self.kind {
             FailureKind::Protocol => ErrorDetail::Plain(ErrorCode::Protocol),
@@ -151,8 +151,8 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
-/// The kinds of [`Error`] that need names which it does not carry (what exists already, what is not
-/// prepared) are made by the backend; here they become the next best.
+/// The backend creates the kinds that need names which [`Error`] does not carry (the existing
+/// object, the unprepared statement); here they become the nearest other kind.
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         let kind = match error.kind() {
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_conflict_says_that_it_may_be_retried() {
+    fn conflict_says_that_it_may_be_retried() {
         let failure = Failure::from(Error::conflict("row 7 was written at 12"));
         let response = failure.into_response(Consistency::One);
         assert_eq!(response.message, "aborted, safe to retry: row 7 was written at 12");

@@ -1,7 +1,7 @@
-//! Verifies passwords with Argon2, in memory that is kept for the next verification.
+//! Verification of passwords with Argon2, in memory that is reused.
 //!
-//! Each hash takes 19 MiB by default, and runs on any free thread of a pool. Without this pool of
-//! buffers the allocator keeps freed memory of that size for each of these threads.
+//! Each hash takes 19 MiB by default, and runs on any free thread of a pool. Without reuse the
+//! allocator would retain freed memory of that size for each of these threads.
 
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,12 +9,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use argon2::password_hash::phc::{Output, PasswordHash};
 use argon2::{Algorithm, Argon2, Block, Params, Version};
 
-/// Memory of verifications that have ended: as many buffers as ran at a time.
+/// Buffers of earlier verifications, at most as many as ran concurrently.
 #[derive(Default)]
 pub(crate) struct Memories(Mutex<Vec<Vec<Block>>>);
 
 impl Memories {
-    /// Runs a verification in the memory of an earlier one, if there is any free.
+    /// Runs a verification in the buffer of an earlier one, if one is free.
     pub(crate) fn lend<T>(&self, verification: impl FnOnce(&mut Vec<Block>) -> T) -> T {
         let free = self.lock().pop();
         let mut memory = free.unwrap_or_default();
@@ -28,20 +28,20 @@ impl Memories {
     }
 }
 
-/// Not the contents: they come of passwords.
+/// Without the contents, which are derived from passwords.
 impl fmt::Debug for Memories {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Memories").finish_non_exhaustive()
     }
 }
 
-/// Returns `true` if a password is that of a hash. The comparison takes the same time wherever the
-/// two differ.
+/// Returns `true` if a password matches a hash. The comparison takes the same time wherever the two
+/// differ.
 pub(crate) fn matches(hash: &str, password: &[u8], memory: &mut Vec<Block>) -> bool {
     verify(hash, password, memory).unwrap_or(false)
 }
 
-/// Returns `None` where the hash cannot be used. It is checked when the password file is read.
+/// Returns `None` if the hash is invalid, which the parser of the password file excludes.
 fn verify(hash: &str, password: &[u8], memory: &mut Vec<Block>) -> Option<bool> {
     let hash = PasswordHash::new(hash).ok()?;
     let algorithm = Algorithm::try_from(hash.algorithm.as_str()).ok()?;
@@ -74,7 +74,7 @@ mod tests {
     #[test]
     fn verdict_is_that_of_the_library() {
         let memories = Memories::default();
-        // What an earlier verification left in the memory makes no difference.
+        // The old contents of the memory make no difference.
         for (kib, output_len) in [(8, None), (64, Some(16)), (16, Some(64)), (8, Some(32))] {
             let text = hash("one", kib, output_len);
             for password in ["one", "two", ""] {

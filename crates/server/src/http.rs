@@ -1,16 +1,16 @@
-//! The port for monitors: `/livez`, `/readyz`, `/metrics`.
+//! HTTP port for monitoring: `/livez`, `/readyz`, `/metrics`.
 //!
 //! | path | 200 | otherwise |
 //! | --- | --- | --- |
 //! | `/livez` | the process answers | |
-//! | `/readyz` | statements can be run | 503 with the cause: draining, or why the store takes no writes |
-//! | `/metrics` | figures in Prometheus' text format | |
+//! | `/readyz` | statements can run | 503 with the cause: draining, or why the store takes no writes |
+//! | `/metrics` | metrics in Prometheus' text format | |
 //!
-//! The text of a 200 from `/readyz` is `ok`, or names damage in spite of which statements are run.
+//! The text of a 200 from `/readyz` is `ok`, or names damage that does not prevent statements.
 //!
 //! HTTP/1.1 with one request per connection, GET and HEAD only: three static answers need no more.
-//! The head of a request is bounded in bytes and time, and so is the number of connections, of which
-//! one address may have half; further ones are closed at once.
+//! The head of a request is limited in bytes and time, and so is the number of connections, of
+//! which one address may have half; further ones are closed at once.
 
 use std::io;
 use std::sync::Arc;
@@ -38,7 +38,7 @@ const CONNECTIONS_PER_ADDRESS_MAX: usize = CONNECTIONS_MAX / 2;
 const HEAD_LEN_MAX: usize = 8 << 10;
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// An answer.
+/// Answer to a request.
 #[derive(Debug, PartialEq, Eq)]
 struct Reply {
     status: &'static str,
@@ -53,15 +53,15 @@ impl Reply {
     }
 }
 
-/// What a request asks for.
+/// Target of a request.
 #[derive(Debug, PartialEq, Eq)]
 struct Asked<'a> {
     path: &'a str,
-    /// HEAD: the answer's head only.
+    /// Whether the method is HEAD: only the answer's head is sent.
     head_only: bool,
 }
 
-/// Reads the first line of a request.
+/// Parses the first line of a request.
 fn parse(head: &[u8]) -> Result<Asked<'_>, Reply> {
     let line = head.split(|byte| *byte == b'\r' || *byte == b'\n').next().unwrap_or_default();
     let mut words = std::str::from_utf8(line).unwrap_or_default().split(' ');
@@ -107,15 +107,15 @@ fn reply<B: Backend>(shared: &Shared<B>, draining: bool, path: &str) -> Reply {
     }
 }
 
-/// Answers monitors on a thread of its own, so that statements which keep all others busy do not keep a
-/// monitor waiting. It ends with [`Monitors::end`].
+/// HTTP service on a thread of its own, so that busy statement threads do not delay monitoring. It
+/// ends with [`Monitors::end`].
 pub(crate) struct Monitors {
     stop: oneshot::Sender<()>,
     thread: thread::JoinHandle<()>,
 }
 
 impl Monitors {
-    /// Starts the thread.
+    /// Starts the service's thread.
     pub(crate) fn start<B: Backend>(
         shared: Arc<Shared<B>>,
         listener: TcpListener,
@@ -140,7 +140,7 @@ impl Monitors {
         Ok(Self { stop, thread })
     }
 
-    /// Ends the thread, and waits for it: it holds what the server held.
+    /// Ends the thread and waits for it, which releases its references to the server's state.
     pub(crate) async fn end(self) {
         drop(self.stop);
         let joined = task::spawn_blocking(|| self.thread.join()).await;
@@ -150,7 +150,7 @@ impl Monitors {
     }
 }
 
-/// Answers monitors until it is dropped, also while the server drains.
+/// Answers requests until it is dropped, also while the server drains.
 async fn serve<B: Backend>(
     shared: Arc<Shared<B>>,
     listener: TcpListener,
@@ -177,7 +177,7 @@ async fn serve<B: Backend>(
                 let (shared, draining) = (Arc::clone(&shared), draining.clone());
                 connections.spawn(async move {
                     let _place = place;
-                    // A monitor that goes away or stalls gets no answer, and needs none.
+                    // A client that disconnects or stalls gets no answer.
                     let _ = timeout(REQUEST_TIMEOUT, answer(&shared, stream, draining)).await;
                 });
             }
@@ -234,7 +234,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_line_says_what_is_asked() {
+    fn first_line_is_parsed() {
         let asked = parse(b"GET /metrics?x=1 HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
         assert_eq!(asked, Asked { path: "/metrics", head_only: false });
         assert!(parse(b"HEAD /livez HTTP/1.0\r\n\r\n").unwrap().head_only);
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn noise_is_answered_too() {
+    fn arbitrary_requests_do_not_panic() {
         for seed in 0..20_000 {
             let mut rng = SeededRng::new(seed);
             let mut head = b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n".to_vec();
@@ -256,7 +256,7 @@ mod tests {
                 let at = usize::try_from(rng.below(head.len() as u64)).unwrap();
                 head[at] = rng.next_u64().to_be_bytes()[0];
             }
-            // Neither answer is wrong for noise; a panic would be.
+            // Any answer is valid for arbitrary bytes; a panic is not.
             let len = parse(&head).map_or_else(|reply| reply.body.len(), |asked| asked.path.len());
             assert!(len < 64, "seed {seed}");
         }

@@ -1,4 +1,4 @@
-//! The server: a port that speaks CQL's native protocol, and one that tells how it is doing.
+//! The server: a CQL port with Cassandra's native protocol, and an HTTP port for monitoring.
 //!
 //! ```text
 //!   clients ──▶ listener ──▶ connection ──▶ Backend ──▶ statements, transactions, the store
@@ -9,41 +9,41 @@
 //!   monitors ─▶ http: /livez /readyz /metrics
 //! ```
 //!
-//! | room | what it holds |
+//! | module | contents |
 //! | --- | --- |
-//! | [`protocol`] | bytes to requests, responses to bytes; no I/O |
-//! | [`backend`] | what runs statements: a trait, so that the protocol is tested without CQL |
+//! | [`protocol`] | decoding of requests, encoding of responses; no I/O |
+//! | [`backend`] | trait of the component that runs statements, so that the protocol is tested without CQL |
 //! | `executor` | the backend that runs CQL |
-//! | [`failure`] | how a statement fails, and which of the protocol's errors that is |
+//! | [`failure`] | failures of statements, and their error codes |
 //! | `connection` | a state machine without I/O, and the driver that moves its bytes |
-//! | `long` | threads for statements that take long, which run in turns |
+//! | `long` | threads for long statements, which run in turns |
 //! | [`auth`] | users, password hashes, SASL PLAIN |
-//! | [`clients`] | the list of connections |
-//! | [`events`] | what happens beside a connection, to those that registered for it |
-//! | [`listener`] | the ports, the limits, the drain |
-//! | [`http`], [`metrics`] | health and figures |
+//! | [`clients`] | list of connections |
+//! | [`events`] | events for the connections that registered for them |
+//! | [`listener`] | ports, limits, drain |
+//! | [`http`], [`metrics`] | health and metrics |
 //!
 //! # Invariants
 //!
-//! * **A client can hurt its own connection only.** Whatever breaks the protocol ends that
-//!   connection with an error; a backend that panics fails that request.
+//! * **A client can harm only its own connection.** A protocol violation ends that connection with
+//!   an error; a panic in the backend fails that request.
 //! * **Memory is bounded** by connections × buffers, plus one budget for the bytes of all requests
-//!   in flight, charged as they arrive. What does not fit is refused ("overloaded"), or left in the
-//!   kernel until it does: a connection whose answers are not read, or that has too many requests
-//!   under way, is not read from.
+//!   in progress, charged as they arrive. Requests that do not fit are refused ("overloaded"), or
+//!   stay in the kernel: a connection whose answers are not read, or that has too many requests in
+//!   progress, is not read from.
 //! * **One address holds a share**, by default half, of the connections, the bytes of requests and
-//!   the log-ins under way, so that it cannot shut out the others.
-//! * **Silence has an end**: before log-in, within a request as a whole, while answers wait, and
+//!   the log-ins in progress, so that it cannot lock out other addresses.
+//! * **Idle time is limited**: before log-in, within a request as a whole, while answers wait, and
 //!   between requests. Refusals are logged at a limited rate.
-//! * **Requests of one connection run side by side** and are answered as they finish, each with its
+//! * **Requests of one connection run concurrently** and are answered as they finish, each with its
 //!   stream's number. A client that needs an order waits for the answer.
-//! * **A request is answered once.** One that is under way when the server drains is answered;
-//!   one whose client has gone is dropped.
-//! * **Nothing but loopback without passwords.** The server refuses to listen elsewhere.
+//! * **A request is answered once.** A drain answers the requests in progress; the requests of a
+//!   disconnected client are dropped.
+//! * **Without passwords only loopback.** The server refuses to listen on other addresses.
 //!
 //! # Deliberately absent
 //!
-//! TLS (put a proxy before it for now, and raise the limits per address: clients share the proxy's),
+//! TLS (use a proxy for now, and raise the limits per address: clients share the proxy's address),
 //! roles and permissions, tracing, per-user limits.
 
 pub mod auth;

@@ -1,4 +1,4 @@
-//! The ports, the limits, and the drain.
+//! Ports, limits and drain of a server.
 
 use std::io;
 use std::net::SocketAddr;
@@ -22,74 +22,74 @@ use crate::long::LongThreads;
 use crate::metrics::Metrics;
 use crate::refusals::Refusals;
 
-/// Estimated bytes of a connection without requests and answers: the buffers that it keeps, and its task.
+/// Estimated bytes of a connection without requests and answers: its buffers and its task.
 const CONNECTION_BYTES: usize = 48 << 10;
 
-/// Where a server listens, and how much it takes on.
+/// Addresses and limits of a server.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// The address for CQL; port 0 picks a free one.
+    /// Address for CQL; port 0 picks a free one.
     pub listen: SocketAddr,
-    /// The address for `/livez`, `/readyz` and `/metrics`, `None` for no such port. It asks nobody
-    /// for a password: what it tells is health and counts.
+    /// Address for `/livez`, `/readyz` and `/metrics`; `None` for no HTTP port. It requires no
+    /// password: it exposes only health and counts.
     pub http: Option<SocketAddr>,
-    /// How much the server takes on.
+    /// Limits of the server.
     pub limits: Limits,
-    /// Where the server lists its connections.
+    /// List of the server's connections.
     pub clients: Clients,
 }
 
 impl Config {
-    /// Listens for CQL there, without HTTP, with the default limits.
+    /// Creates a configuration with this CQL address, without HTTP, and with the default limits.
     #[must_use]
     pub fn new(listen: SocketAddr) -> Self {
         Self { listen, http: None, limits: Limits::default(), clients: Clients::default() }
     }
 }
 
-/// How much a server takes on. The defaults suit a machine with a few GiB.
+/// Limits of a server. The defaults suit a machine with a few GiB.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// CQL connections at a time; more are closed at once. Each may hold
+    /// Maximum number of CQL connections; more are closed at once. Each may hold
     /// [`unsent_bytes_max`](Self::unsent_bytes_max) of answers. Default: 4096.
     pub connections_max: usize,
-    /// CQL connections at a time from one address, or one /64 network of IPv6; more are closed at
-    /// once. Default: half of [`connections_max`](Self::connections_max).
+    /// Maximum number of CQL connections from one address, or one /64 network of IPv6; more are
+    /// closed at once. Default: half of [`connections_max`](Self::connections_max).
     pub connections_per_address_max: Option<usize>,
-    /// The longest body of a request, in bytes, compressed and not. A larger one ends the
-    /// connection. Default: 16 MiB, as Cassandra's.
+    /// Maximum length of a request's body, in bytes, compressed and uncompressed. A longer body
+    /// ends the connection. Default: 16 MiB, the same as Cassandra's.
     pub body_bytes_max: usize,
-    /// The bytes of all requests that have arrived and are not answered yet, on all connections.
-    /// What does not fit is refused as overloaded. More lets more large requests in; less bounds
-    /// memory better. Default: 256 MiB.
+    /// Maximum bytes of all requests that have arrived and are not answered yet, on all
+    /// connections. Further requests are refused as overloaded. A higher limit admits more large
+    /// requests; a lower one saves memory. Default: 256 MiB.
     pub request_bytes_max: usize,
-    /// The same, for the connections of one address. Default: half of
-    /// [`request_bytes_max`](Self::request_bytes_max), and at least one request of the longest body.
+    /// Maximum bytes of requests from one address. Default: half of
+    /// [`request_bytes_max`](Self::request_bytes_max), and at least one request of maximum length.
     pub request_bytes_per_address_max: Option<usize>,
-    /// Statements under way on one connection; further ones wait unread. Default: 1024.
+    /// Maximum number of statements in progress per connection; more stay unread. Default: 1024.
     pub requests_per_connection_max: usize,
-    /// Bytes of answers that wait to be sent on one connection; while there are more, nothing is
-    /// read from it. Default: 1 MiB.
+    /// Maximum bytes of answers that wait to be sent on one connection; above it, nothing is read
+    /// from the connection. Default: 1 MiB.
     pub unsent_bytes_max: usize,
-    /// The bytes of requests, answers and connections together. While it is used up, requests are refused
-    /// and connections closed at once. Default: 512 MiB.
+    /// Maximum bytes of requests, answers and connections together. While they are used up,
+    /// requests are refused and connections closed at once. Default: 512 MiB.
     pub memory_bytes_max: usize,
-    /// The bytes of all answers that are being made or wait to be sent. Beyond three quarters of it queries
-    /// are refused as overloaded; one answer may have half of it. At most half of
+    /// Maximum bytes of all answers that are being made or wait to be sent. Above three quarters of
+    /// it queries are refused as overloaded; one answer may have half of it. At most half of
     /// [`memory_bytes_max`](Self::memory_bytes_max). Default: 128 MiB.
     pub answer_bytes_max: usize,
-    /// How long a client may take to say who it is. Default: 10 s.
+    /// Timeout for a client's log-in. Default: 10 s.
     pub greeting_timeout: Duration,
-    /// How long a client may stop in the middle of a request, or not read its answers.
-    /// Default: 30 s.
+    /// Maximum time for which a client may stop in the middle of a request, or not read its
+    /// answers. Default: 30 s.
     pub stall_timeout: Duration,
-    /// How long a request may take to arrive as a whole, beside one second for each 64 KiB of it.
+    /// Maximum time for the arrival of a request, in addition to one second for each 64 KiB of it.
     /// Default: 30 s.
     pub frame_timeout: Duration,
-    /// How long a client may be silent between requests; zero is for ever. Drivers send a heartbeat
+    /// Maximum idle time of a client between requests; zero for no limit. Drivers send a heartbeat
     /// every 30 s. Default: 10 min.
     pub idle_timeout: Duration,
-    /// How long a drain waits for requests under way, before it cuts them off. Default: 10 s.
+    /// Maximum wait of a drain for requests in progress, before it cuts them off. Default: 10 s.
     pub drain_timeout: Duration,
 }
 
@@ -115,13 +115,13 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Returns the connections that one address may have.
+    /// Returns the maximum number of connections per address.
     fn connections_per_address(&self) -> usize {
         self.connections_per_address_max.unwrap_or_else(|| half(self.connections_max))
     }
 
-    /// Divides so many bytes among requests, answers and connections: a half at most for requests and for
-    /// answers, and room for a request of the longest body.
+    /// Divides this memory among requests, answers and connections: requests and answers may each
+    /// have at most half, and a request of maximum length fits.
     #[must_use]
     pub fn of_memory(memory_bytes_max: usize) -> Self {
         let default = Self::default();
@@ -134,12 +134,12 @@ impl Limits {
         }
     }
 
-    /// Returns the bytes that answers may have.
+    /// Returns the maximum bytes of answers.
     fn answer_bytes(&self) -> usize {
         self.answer_bytes_max.min(half(self.memory_bytes_max))
     }
 
-    /// Returns the bytes of requests that one address may have.
+    /// Returns the maximum bytes of requests per address.
     fn request_bytes_per_address(&self) -> usize {
         self.request_bytes_per_address_max.unwrap_or_else(|| {
             half(self.request_bytes_max).max(self.body_bytes_max).min(self.request_bytes_max)
@@ -151,7 +151,7 @@ const fn half(of: usize) -> usize {
     of.div_ceil(2)
 }
 
-/// A server that has its ports and serves nobody yet.
+/// A server with open ports that serves no clients yet.
 pub struct Server<B: Backend> {
     shared: Arc<Shared<B>>,
     listener: TcpListener,
@@ -159,23 +159,23 @@ pub struct Server<B: Backend> {
 }
 
 impl<B: Backend> Server<B> {
-    /// Opens the ports.
+    /// Opens the server's ports.
     ///
     /// # Errors
     ///
-    /// Invalid, where the address for CQL can be reached from other machines and there is no
-    /// `authenticator`; unavailable, where a port or threads cannot be had.
+    /// Invalid, if the CQL address is reachable from other machines and there is no
+    /// `authenticator`; unavailable, if a port or threads cannot be created.
     pub async fn bind(
         config: Config,
         backend: B,
         authenticator: Option<Authenticator>,
         clock: Arc<dyn Clock>,
     ) -> Result<Self> {
-        // A name's IPv4 address may come as an IPv6 one.
+        // An IPv4 address may have the form of an IPv6 one.
         let is_loopback = config.listen.ip().to_canonical().is_loopback();
         if !is_loopback && authenticator.is_none() {
             return Err(Error::invalid(format!(
-                "refusing to listen on {} without passwords: everybody who reaches this machine \
+                "refusing to listen on {} without passwords: any client that reaches this machine \
                  could read and write the database; name a password file, or listen on 127.0.0.1",
                 config.listen
             )));
@@ -210,42 +210,42 @@ impl<B: Backend> Server<B> {
         Ok(Self { shared, listener, http })
     }
 
-    /// Returns the address for CQL, with the port that was picked.
+    /// Returns the address for CQL, with the picked port.
     ///
     /// # Errors
     ///
-    /// Unavailable, where the system does not know it.
+    /// Unavailable, if the system does not report it.
     pub fn local_addr(&self) -> Result<SocketAddr> {
         address(&self.listener)
     }
 
-    /// Returns the address for HTTP, with the port that was picked.
+    /// Returns the address for HTTP, with the picked port.
     ///
     /// # Errors
     ///
-    /// Unavailable, where the system does not know it.
+    /// Unavailable, if the system does not report it.
     pub fn http_addr(&self) -> Result<Option<SocketAddr>> {
         self.http.as_ref().map(address).transpose()
     }
 
-    /// Returns where to tell what happens beside the server.
+    /// Returns the publisher of events from outside of the server.
     #[must_use]
     pub fn events(&self) -> Events {
         self.shared.events.clone()
     }
 
-    /// Returns the server's figures.
+    /// Returns the server's metrics.
     #[must_use]
     pub fn metrics(&self) -> Arc<Metrics> {
         Arc::clone(&self.shared.metrics)
     }
 
-    /// Serves until `shutdown` is ready, then drains: takes no more connections and no more
-    /// requests, answers those under way, and returns.
+    /// Serves until `shutdown` is ready, then drains: takes no more connections and requests,
+    /// answers the requests in progress, and returns.
     pub async fn run(self, shutdown: impl Future<Output = ()>) {
         let Self { shared, listener, http } = self;
         let (drain, draining) = watch::channel(false);
-        // They end with this function.
+        // These tasks end with this function.
         let mut beside = JoinSet::new();
         let monitors = http.and_then(|http| {
             Monitors::start(Arc::clone(&shared), http, draining.clone())
@@ -270,7 +270,7 @@ impl<B: Backend> Server<B> {
         }
         drop(listener);
         info!(connections = connections.len(), "draining");
-        // The receivers are in this function's own tasks: that there is none is no error.
+        // All receivers are in this function's own tasks: their absence is no error.
         let _ = drain.send(true);
         let all = async { while connections.join_next().await.is_some() {} };
         if timeout(shared.limits.drain_timeout, all).await.is_err() {
@@ -283,7 +283,7 @@ impl<B: Backend> Server<B> {
     }
 }
 
-/// Tells clients what the backend hears from elsewhere.
+/// Publishes the events of the backend.
 async fn tell_news<B: Backend>(shared: Arc<Shared<B>>) {
     loop {
         let news = shared.backend.news().await;
@@ -291,7 +291,7 @@ async fn tell_news<B: Backend>(shared: Arc<Shared<B>>) {
     }
 }
 
-/// Starts serving a client, where there is room.
+/// Starts serving a client, if there is room.
 fn admit<B: Backend>(
     shared: &Arc<Shared<B>>,
     connections: &mut JoinSet<()>,
@@ -308,7 +308,8 @@ fn admit<B: Backend>(
         }
     };
     shared.metrics.connections_accepted.add(1);
-    // Without it small answers would wait for acknowledgements. Where it cannot be set, they do.
+    // Without this option small answers would wait for acknowledgements. A failure to set it is
+    // harmless.
     let _ = stream.set_nodelay(true);
     let (shared, draining) = (Arc::clone(shared), draining.clone());
     connections.spawn(async move {
@@ -318,7 +319,7 @@ fn admit<B: Backend>(
     });
 }
 
-/// Takes a place for a connection, or says why there is none.
+/// Takes a slot for a connection, or returns the reason why there is none.
 fn place<B>(
     shared: &Shared<B>,
     connections: usize,
@@ -334,8 +335,8 @@ fn place<B>(
     Ok((place, charge.ok_or("the server's memory is used up")?))
 }
 
-/// Waits before the next attempt: the usual reason is that there are too many open files, which
-/// trying at once again does not mend.
+/// Waits before the next attempt: the usual reason is too many open files, which an immediate retry
+/// does not fix.
 #[expect(clippy::disallowed_methods, reason = "the server owns a runtime")]
 pub(crate) async fn pause_after(e: &io::Error) {
     warn!(error = %e, "cannot accept a connection");

@@ -1,7 +1,7 @@
-//! The server's figures, in Prometheus' text format.
+//! Metrics of the server, in Prometheus' text format.
 //!
-//! Every figure is a field of [`Metrics`], which says what it means; [`Metrics::render`] gives it
-//! its name. Counters only grow, gauges move both ways; durations are in seconds.
+//! Every metric is a field of [`Metrics`], whose comment defines it; [`Metrics::render`] names it.
+//! Counters only grow, gauges move both ways; durations are in seconds.
 
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -10,43 +10,43 @@ use std::time::Duration;
 use crate::protocol::Opcode;
 use crate::protocol::error::ErrorCode;
 
-/// A number that only grows.
+/// Counter: a number that only grows.
 #[derive(Debug, Default)]
 pub struct Counter(AtomicU64);
 
 impl Counter {
-    /// Adds to it.
+    /// Adds an amount to the counter.
     pub fn add(&self, amount: u64) {
         self.0.fetch_add(amount, Ordering::Relaxed);
     }
 
-    /// Returns it.
+    /// Returns the counter's value.
     #[must_use]
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-/// A number of things that are there now.
+/// Gauge: the current number of items.
 #[derive(Debug, Default)]
 pub struct Gauge(AtomicI64);
 
 impl Gauge {
-    /// Counts one thing until the guard is dropped.
+    /// Counts one item until the guard is dropped.
     #[must_use]
     pub fn enter(&self) -> GaugeGuard<'_> {
         self.0.fetch_add(1, Ordering::Relaxed);
         GaugeGuard(self)
     }
 
-    /// Returns how many there are.
+    /// Returns the gauge's value.
     #[must_use]
     pub fn get(&self) -> i64 {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-/// One thing that a [`Gauge`] counts.
+/// One item that a [`Gauge`] counts.
 #[derive(Debug)]
 pub struct GaugeGuard<'a>(&'a Gauge);
 
@@ -56,7 +56,7 @@ impl Drop for GaugeGuard<'_> {
     }
 }
 
-/// The upper ends of a histogram's buckets, in microseconds, with their names in seconds.
+/// Upper bounds of a histogram's buckets, in microseconds, with their labels in seconds.
 const BUCKETS: [(u64, &str); 16] = [
     (50, "0.00005"),
     (100, "0.0001"),
@@ -76,23 +76,23 @@ const BUCKETS: [(u64, &str); 16] = [
     (10_000_000, "10"),
 ];
 
-/// How long things took.
+/// Histogram of durations.
 #[derive(Debug, Default)]
 pub struct Histogram {
-    /// One more than there are buckets: the last one has no end.
+    /// One count more than there are buckets: the last one is unbounded.
     counts: [Counter; BUCKETS.len() + 1],
     sum_micros: Counter,
 }
 
 impl Histogram {
-    /// Counts one thing.
+    /// Counts one duration.
     pub fn record(&self, took: Duration) {
         let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
         self.counts[BUCKETS.partition_point(|(end, _)| *end < micros)].add(1);
         self.sum_micros.add(micros);
     }
 
-    /// Returns how many things were counted.
+    /// Returns the number of counted durations.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.counts.iter().map(Counter::get).sum()
@@ -111,50 +111,51 @@ impl Histogram {
     }
 }
 
-/// What the server counts.
+/// Metrics of the server.
 #[derive(Debug, Default)]
 pub struct Metrics {
-    /// CQL connections that are open.
+    /// Number of open CQL connections.
     pub connections: Gauge,
-    /// CQL connections that were accepted.
+    /// Number of accepted CQL connections.
     pub connections_accepted: Counter,
-    /// CQL connections that were closed at once, as there were too many in all or from one address.
+    /// Number of CQL connections closed at once, because there were too many in total or from one
+    /// address.
     pub connections_refused: Counter,
-    /// Requests that were understood, by what they ask for.
+    /// Number of decoded requests, by opcode.
     pub requests: PerRequest<Counter>,
-    /// How long requests took from their last byte to their answer's encoding, by what they ask
-    /// for. Requests that the connection answers by itself are not timed.
+    /// Duration of requests from their last byte to their answer's encoding, by opcode. Requests
+    /// that the connection answers by itself are not timed.
     pub request_duration: PerRequest<Histogram>,
-    /// Statements under way.
+    /// Number of statements in progress.
     pub requests_in_flight: Gauge,
-    /// How long statements kept their thread at a time.
+    /// Duration for which statements kept their thread at a time.
     pub poll_duration: PerThreads<Histogram>,
-    /// Statements that went on on the threads of long statements.
+    /// Number of statements that moved to the threads of long statements.
     pub statements_long: Counter,
-    /// Requests that were refused unread, as too many bytes were in flight.
+    /// Number of requests refused unread, because too many bytes were in flight.
     pub requests_shed: Counter,
-    /// Queries without an admission that were refused because answers held most of their memory.
+    /// Number of queries without admission refused because answers held most of their memory.
     pub requests_shed_by_answers: Counter,
-    /// Connections that were closed because they did not read their answers while these held much.
+    /// Number of connections closed because they did not read answers while these held much memory.
     pub connections_stalled: Counter,
-    /// Errors sent, by code.
+    /// Number of errors sent, by code.
     pub errors: PerError,
-    /// Log-ins that were refused.
+    /// Number of refused log-ins.
     pub logins_refused: Counter,
     /// Bytes received on CQL connections.
     pub received_bytes: Counter,
     /// Bytes sent on CQL connections.
     pub sent_bytes: Counter,
-    /// Events told to registered connections, counted once for each connection.
+    /// Events sent to registered connections, counted once for each connection.
     pub events: Counter,
 }
 
-/// Threads that run statements.
+/// Kind of threads that run statements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Threads {
-    /// Those of the connections.
+    /// Threads of the connections.
     Connections,
-    /// Those of long statements.
+    /// Threads of long statements.
     Long,
 }
 
@@ -163,23 +164,24 @@ impl Threads {
     pub const ALL: [(Self, &str); 2] = [(Self::Connections, "connections"), (Self::Long, "long")];
 }
 
-/// One of something for each kind of [`Threads`].
+/// One value for each kind of [`Threads`].
 #[derive(Debug, Default)]
 pub struct PerThreads<T>([T; Threads::ALL.len()]);
 
 impl<T> PerThreads<T> {
-    /// Returns that of a kind.
+    /// Returns the value of a kind.
     pub const fn of(&self, threads: Threads) -> &T {
         &self.0[threads as usize]
     }
 }
 
-/// One of something for each request opcode.
+/// One value for each request opcode.
 #[derive(Debug, Default)]
 pub struct PerRequest<T>([T; Opcode::REQUESTS.len()]);
 
 impl<T> PerRequest<T> {
-    /// Returns that of an opcode. All opcodes of responses share the last one; none is asked for.
+    /// Returns the value of an opcode. All opcodes of responses share the last value; none is
+    /// requested.
     #[must_use]
     pub fn of(&self, opcode: Opcode) -> &T {
         let at = Opcode::REQUESTS.iter().position(|known| *known == opcode);
@@ -187,7 +189,7 @@ impl<T> PerRequest<T> {
     }
 }
 
-/// A counter for each error code.
+/// One counter for each error code.
 #[derive(Debug, Default)]
 pub struct PerError([Counter; ErrorCode::ALL.len()]);
 
@@ -210,7 +212,7 @@ fn head(out: &mut String, name: &str, kind: &str, help: &str) {
 }
 
 impl Metrics {
-    /// Writes every figure. `request_bytes` is how much of the byte budget is taken.
+    /// Writes all metrics. `request_bytes` is the used part of the byte budget.
     #[must_use]
     pub fn render(&self, request_bytes: usize) -> String {
         let mut out = String::new();
@@ -276,7 +278,7 @@ impl Metrics {
     }
 }
 
-/// Appends the memory that parts of the server hold, by their names.
+/// Appends the memory that parts of the server hold, by name.
 pub(crate) fn append_memory(out: &mut String, memory: &[(&str, usize)]) {
     let name = "carnet_memory_bytes";
     head(out, name, "gauge", "Memory by what holds it.");
@@ -299,7 +301,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_histogram_counts_upwards() {
+    fn histogram_buckets_are_cumulative() {
         let histogram = Histogram::default();
         for micros in [50, 51, 900, 20_000_000] {
             histogram.record(Duration::from_micros(micros));
@@ -315,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn every_figure_has_help_and_a_type() {
+    fn every_metric_has_help_and_type() {
         let metrics = Metrics::default();
         metrics.requests.of(Opcode::Batch).add(3);
         metrics.errors.of(ErrorCode::Syntax).add(2);

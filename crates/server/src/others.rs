@@ -1,4 +1,4 @@
-//! What the other servers of a database do, as this one's clients are to hear of it.
+//! Changes by the other servers of a database, for this server's clients.
 
 use std::time::Duration;
 
@@ -9,28 +9,28 @@ use carnet_cql::system::{self, Peer, SchemaDigest};
 use crate::events::Event;
 use crate::executor::schema_change;
 
-/// How long a look at the schema may take. Behind it news of servers would wait.
+/// Timeout for a check of the schema; meanwhile news of servers wait.
 const LOOK_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// What was seen of them last.
+/// State of the other servers at the last check.
 #[derive(Default)]
 pub(crate) struct Others {
     schema: Option<(Uuid, SchemaDigest)>,
 }
 
 impl Others {
-    /// Looks again; returns what happened since.
+    /// Checks again; returns the events since the last check.
     ///
-    /// Changes of schema that this server's own statements made are among it: their clients have
-    /// heard of them already, which costs a refresh; telling them apart could cost one that is
-    /// needed.
+    /// The events include schema changes by this server's own statements. Their clients have been
+    /// notified already, and a second event only costs a refresh; leaving them out could lose a
+    /// necessary one.
     pub(crate) async fn look(&mut self, executor: &Executor) -> Vec<Event> {
         let (before, now) = executor.look_at_peers();
         let servers = changes_of_servers(&before, &now);
         if !servers.is_empty() {
             return servers;
         }
-        // The cluster may be away; what has changed is seen when it is back.
+        // The cluster may be unavailable; changes are noticed when it is back.
         self.look_at_schema(executor).await.unwrap_or_else(|error| {
             tracing::debug!(%error, "the schema cannot be looked at");
             Vec::new()
@@ -54,7 +54,7 @@ impl Others {
     }
 }
 
-/// Says who has come and gone. A server that came back as another one at the same address did both.
+/// Returns the servers that joined and left. A server that was replaced at its address did both.
 fn changes_of_servers(before: &[Peer], now: &[Peer]) -> Vec<Event> {
     let gone = before.iter().filter(|peer| !now.contains(peer)).flat_map(|peer| {
         let address = peer.address;
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn servers_that_come_and_go_are_told_once_each() {
+    fn joining_and_leaving_servers_are_reported_once() {
         let (one, two) = (peer(1, 1), peer(2, 2));
         let new = |peer: &Peer| {
             let address = peer.address;
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_of_schema_are_told_once_and_what_was_there_before_is_none() {
+    fn schema_changes_are_reported_once() {
         let executor = Executor::new(Db::builder().in_memory(), NodeInfo::local(Uuid::nil()));
         let run = |text: &str| {
             block_on(executor.query(&Session::new(), text, &Parameters::default())).unwrap();

@@ -1,9 +1,9 @@
-//! Memory of the process, on `/metrics`.
+//! Metrics of the process's memory, on `/metrics`.
 
 use std::fmt::Write as _;
 use std::fs;
 
-/// Appends the memory of the process that is in RAM, where the system says it (Linux).
+/// Appends the resident memory of the process, if the system reports it (Linux).
 pub(crate) fn append(out: &mut String) {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     if let Some(bytes) = resident_bytes(&status) {
@@ -15,7 +15,7 @@ pub(crate) fn append(out: &mut String) {
     }
 }
 
-/// Reads the resident set size of a process' status, which is given in KiB.
+/// Parses the resident set size in a process's status, which is in KiB.
 fn resident_bytes(status: &str) -> Option<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
     let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;

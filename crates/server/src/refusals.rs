@@ -1,7 +1,7 @@
-//! Log lines for refused log-ins and connections.
+//! Log lines about refused log-ins and connections.
 //!
-//! Strangers cause them, so each kind has a rate. A line says how many like it were suppressed
-//! since the last one; the totals are in the metrics.
+//! Unauthenticated clients cause them, so each kind has a maximum rate. A line contains the number
+//! of suppressed lines since the last one; the totals are in the metrics.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -11,14 +11,14 @@ use std::time::Duration;
 use carnet_base::{Clock, LogRate};
 use tracing::warn;
 
-/// Lines of each kind that may be written at once.
+/// Maximum burst of lines of each kind.
 const BURST: u32 = 10;
-/// Interval in which one more line of each kind may be written.
+/// Interval after which one more line of each kind may be written.
 const INTERVAL: Duration = Duration::from_secs(1);
 /// Maximum number of characters of a user's name in the log.
 const USER_CHARS_MAX: usize = 64;
 
-/// Writes refusals to the log, at a limited rate.
+/// Log of refusals, at a limited rate.
 pub(crate) struct Refusals {
     clock: Arc<dyn Clock>,
     logins: Mutex<LogRate>,
@@ -50,7 +50,7 @@ impl Refusals {
     }
 }
 
-/// A user's name as a client sent it: quoted, so that it stays on its line, and cut.
+/// A user name as sent by a client: quoted, so that it stays on its line, and cut.
 struct Shown<'a>(&'a str);
 
 impl fmt::Display for Shown<'_> {
@@ -69,10 +69,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kinds_of_refusals_have_rates_of_their_own() {
+    fn kinds_of_refusals_have_separate_rates() {
         let refusals = Refusals::new(Arc::new(SystemClock));
         let admitted = |rate| (0..1000).filter(|_| refusals.admit(rate).is_some()).count();
-        // More, where the test takes longer than a second.
+        // More, if the test takes longer than a second.
         assert!((10..30).contains(&admitted(&refusals.connections)));
         assert!((10..30).contains(&admitted(&refusals.logins)));
     }

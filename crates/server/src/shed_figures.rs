@@ -1,4 +1,4 @@
-//! Statements that were refused, on `/metrics`.
+//! Metrics of refused statements, on `/metrics`.
 
 use std::fmt::Write as _;
 
@@ -8,8 +8,8 @@ use crate::metrics::{Metrics, label_value};
 
 const NAME: &str = "carnet_shed_total";
 
-/// Appends the statements that were refused, by class, level and reason. A request that was refused unread
-/// has neither class nor level.
+/// Appends the refused statements by class, level and reason. A request that was refused unread has
+/// neither class nor level.
 pub(crate) fn append(out: &mut String, metrics: &Metrics, admission: Option<&Admission>) {
     let _ = writeln!(
         out,

@@ -1,11 +1,11 @@
-//! What statements wait for, on `/metrics`.
+//! Metrics of statements' waits, on `/metrics`.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
 
 use carnet::diagnosis::{Totals, Why};
 
-/// Appends the waits of each level by reason, and what was done for nothing.
+/// Appends the waits of each level by reason, and the wasted processor time.
 pub(crate) fn append(out: &mut String, totals: &[(Arc<str>, Totals)]) {
     let _ = writeln!(
         out,

@@ -1,4 +1,4 @@
-//! What the server does with more than it can do.
+//! Behaviour of the server under overload.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
 
 mod support;
@@ -26,7 +26,7 @@ const READ_TIMEOUT: i32 = 0x1200;
 const PROTOCOL: i32 = 0x000a;
 const COUNT: &str = "SELECT count(*) FROM ks.t";
 
-/// A database with a table whose rows take a while to be counted.
+/// Creates a database with a table whose rows take a while to count.
 fn executor(running_max: usize, queue_max: usize) -> (Executor, TempDir) {
     let shed_after = Duration::from_millis(20);
     let gate = GateLimits { running_max, queue_max, queue_bytes_max: 1 << 20, shed_after };
@@ -50,11 +50,11 @@ fn executor(running_max: usize, queue_max: usize) -> (Executor, TempDir) {
 }
 
 #[test]
-fn overload_is_refused_and_every_request_is_answered() {
+fn overload_is_refused_and_every_request_answered() {
     const REQUESTS: i16 = 200;
     let (executor, _directory) = executor(1, 2);
     let db = executor.db().clone();
-    // Statements that aggregate would be batch, and wait.
+    // By default, aggregating statements are batch work, which would wait.
     let interactive = [Setting::WorkloadType(Some(Workload::Interactive))];
     carnet::block_on(db.change_levels(|levels| levels.alter(DEFAULT, &interactive))).unwrap();
     let server = Running::of(CqlBackend::new(executor), Limits::default(), None);
@@ -88,14 +88,14 @@ fn overload_is_refused_and_every_request_is_answered() {
     assert!(metrics.contains(&shed), "{metrics}");
 }
 
-/// A gate with one place for a batch statement, and one in the queue.
+/// Returns a database whose gate has one running and one waiting slot for batch statements.
 fn narrow_gate() -> Db {
     let shed_after = Duration::from_millis(20);
     let gate = GateLimits { running_max: 1, queue_max: 1, queue_bytes_max: 1 << 20, shed_after };
     Db::builder().admission(AdmissionLimits { statements: gate, system: gate }).in_memory()
 }
 
-/// The text's frame ends before its parameters, so that decoding it would end the connection.
+/// The text's frame ends before its parameters, so decoding it would end the connection.
 #[test]
 fn statement_is_refused_before_it_is_decoded() {
     let toy = Toy::behind(narrow_gate(), Workload::Interactive);
@@ -151,7 +151,7 @@ fn statements_end_at_their_timeout() {
     client.receive().assert_error(OVERLOADED, "before its deadline");
     client.query(1, &format!("{COUNT} USING TIMEOUT 0ms"));
     client.receive().assert_error(READ_TIMEOUT, "");
-    // So long that its timeout is not seen before it runs.
+    // The list is long enough that the timeout is noticed only when the statement runs.
     let keys = vec!["1"; 1_000].join(",");
     client.query(1, &format!("SELECT c FROM ks.t WHERE p IN ({keys}) USING TIMEOUT 0ms"));
     client.receive().assert_error(READ_TIMEOUT, "");
@@ -159,9 +159,9 @@ fn statements_end_at_their_timeout() {
     assert_eq!(client.receive().opcode, RESULT);
 }
 
-/// Nothing is read from it, so that its end is not read either.
+/// The client is not read from, so its disconnect is not read either.
 #[test]
-fn client_that_goes_takes_its_statements_along() {
+fn disconnect_cancels_waiting_statements() {
     let limits = Limits { requests_per_connection_max: 1, ..Limits::default() };
     let server = Running::with(limits, None);
     let mut client = server.client(4);
@@ -176,7 +176,7 @@ fn client_that_goes_takes_its_statements_along() {
     assert!(took < Duration::from_secs(5), "{took:?}");
 }
 
-/// A client that asks for much and reads nothing; then it reads, and gets it all.
+/// A client requests many answers and reads nothing; then it reads, and gets all of them.
 #[test]
 fn large_answers_wait_as_requests() {
     const REQUESTS: i16 = 100;
@@ -192,7 +192,7 @@ fn large_answers_wait_as_requests() {
     pause(Duration::from_millis(300));
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let bytes = made.load(Ordering::Relaxed);
-    // Kernel buffers take some, and each thread may be at one when the limit is reached.
+    // Kernel buffers take some, and each thread may make one more answer at the limit.
     assert!(bytes <= (12 + threads) * BLOB_BYTES, "{bytes} bytes of answers were made");
     let streams: BTreeSet<_> = (0..REQUESTS).map(|_| client.receive().stream).collect();
     assert_eq!(streams.len(), usize::try_from(REQUESTS).unwrap());
@@ -240,7 +240,7 @@ fn large_result_comes_with_a_warning() {
     assert_eq!(flags("SELECT v FROM ks.large"), WARNING);
 }
 
-/// Clients that read nothing hold the memory for answers, until they are cut off.
+/// Clients that read nothing hold the memory of answers until they are cut off.
 #[test]
 fn clients_that_read_nothing_give_memory_back() {
     const MIB: usize = 1 << 20;
@@ -249,7 +249,7 @@ fn clients_that_read_nothing_give_memory_back() {
     let toy = Toy::behind(db.clone(), Workload::Interactive);
     let server = Running::of(toy, limits, None);
     let mut clients: Vec<_> = (0..4).map(|_| server.client(4)).collect();
-    // The kernel takes some, and of each connection more than a MiB is not begun.
+    // Kernel buffers take some, and each connection begins at most one MiB more.
     let blob = format!("blob {}", 16 * MIB);
     clients.iter_mut().for_each(|client| client.query(1, &blob));
     let mut other = server.client(4);
@@ -272,7 +272,7 @@ fn clients_that_read_nothing_give_memory_back() {
 }
 
 #[test]
-fn monitors_are_answered_while_all_threads_are_busy() {
+fn http_answers_while_all_threads_are_busy() {
     let server = Running::start();
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let mut clients: Vec<_> = (0..2 * threads).map(|_| server.client(4)).collect();
@@ -299,8 +299,8 @@ fn drain_cuts_busy_statements_off_in_time() {
     assert!(took < Duration::from_secs(5), "{took:?}");
 }
 
-/// A scan of rows that memory holds never waits. With one thread for all, a small query would wait for
-/// its end.
+/// A scan of rows in memory never waits. With one thread for all statements, a small query would
+/// wait for its end.
 #[test]
 fn small_query_runs_beside_a_scan() {
     let (executor, _directory) = executor(8, 8);

@@ -1,4 +1,4 @@
-//! What a client may rely on, and what it cannot do to the server.
+//! Guarantees to a client, and limits of its effect on the server.
 
 use std::io::Read;
 use std::net::TcpStream;
@@ -27,7 +27,7 @@ fn limits() -> Limits {
 }
 
 #[tokio::test]
-async fn the_server_listens_beyond_loopback_only_with_passwords() {
+async fn server_beyond_loopback_requires_passwords() {
     let bind = async |address: &str, passwords: Option<&str>| {
         let config = Config::new(address.parse().unwrap());
         let authenticator = passwords.map(|text| Authenticator::parse(text).unwrap());
@@ -43,11 +43,11 @@ async fn the_server_listens_beyond_loopback_only_with_passwords() {
 }
 
 #[test]
-fn an_unsupported_version_is_answered_on_stream_zero_in_the_highest() {
+fn unsupported_version_is_answered_on_stream_zero() {
     let server = Running::start();
     for number in [66, 65, 3, 6] {
         let mut client = Client::connect(server.address, 5);
-        // On stream 7, as some drivers do.
+        // On stream 7, like some drivers.
         client.send_bytes(&frame(number, 7, OPTIONS, 0, b""));
         let response = client.receive();
         assert_eq!((response.version, response.stream), (5, 0));
@@ -60,7 +60,7 @@ fn an_unsupported_version_is_answered_on_stream_zero_in_the_highest() {
 }
 
 #[test]
-fn what_breaks_the_protocol_ends_that_connection_and_no_other() {
+fn protocol_violation_ends_only_its_connection() {
     let server = Running::start();
     let mut bystander = server.client(4);
     let mut negative = frame(4, 1, QUERY, 0, b"");
@@ -91,7 +91,7 @@ fn what_breaks_the_protocol_ends_that_connection_and_no_other() {
 }
 
 #[test]
-fn a_stranger_may_send_small_bodies_only() {
+fn bodies_before_login_are_small() {
     let server = Running::start();
     let mut client = Client::connect(server.address, 4);
     client.send_bytes(&frame(4, 0, OPTIONS, 0, &[0; 65_537])[..9]);
@@ -100,7 +100,7 @@ fn a_stranger_may_send_small_bodies_only() {
 }
 
 #[test]
-fn requests_run_side_by_side_and_are_answered_as_they_finish() {
+fn requests_run_concurrently() {
     let server = Running::start();
     for version in [4, 5] {
         let mut client = server.client(version);
@@ -115,7 +115,7 @@ fn requests_run_side_by_side_and_are_answered_as_they_finish() {
 }
 
 #[test]
-fn a_connection_has_a_number_of_requests_under_way_and_the_rest_waits() {
+fn requests_per_connection_are_limited() {
     let limits = Limits { requests_per_connection_max: 2, ..limits() };
     let server = Running::with(limits, None);
     let mut client = server.client(4);
@@ -130,7 +130,7 @@ fn a_connection_has_a_number_of_requests_under_way_and_the_rest_waits() {
 }
 
 #[test]
-fn answers_that_are_not_read_stop_the_reading_of_requests() {
+fn unread_answers_stop_the_reading_of_requests() {
     let limits = Limits { unsent_bytes_max: 64 << 10, requests_per_connection_max: 4, ..limits() };
     let server = Running::with(limits, None);
     let mut client = server.client(4);
@@ -144,7 +144,7 @@ fn answers_that_are_not_read_stop_the_reading_of_requests() {
         pause(Duration::from_millis(100));
         std::mem::replace(&mut before, taken()) == taken()
     });
-    // What the kernel buffers is a few MiB of these 50.
+    // The kernel buffers a few MiB of these 50.
     assert!(taken() < 250, "{} requests were taken", taken());
     for _ in 0..sent {
         assert_eq!(client.receive().opcode, RESULT);
@@ -153,7 +153,7 @@ fn answers_that_are_not_read_stop_the_reading_of_requests() {
 }
 
 #[test]
-fn a_client_that_stalls_is_cut_off() {
+fn stalled_client_is_cut_off() {
     let stall_timeout = Duration::from_millis(200);
     let limits = Limits { stall_timeout, greeting_timeout: stall_timeout, ..limits() };
     let server = Running::with(limits, None);
@@ -171,13 +171,13 @@ fn a_client_that_stalls_is_cut_off() {
     for mut client in [silent, half_a_request, half_a_segment] {
         client.assert_closed();
     }
-    // Between requests a client may be silent as long as it likes.
+    // Between requests a client may be idle up to the idle timeout.
     idle.query(1, "warn");
     assert_eq!(idle.receive().opcode, RESULT);
 }
 
 #[test]
-fn bytes_beyond_the_servers_budget_are_refused_and_the_connection_goes_on() {
+fn request_beyond_the_budget_keeps_the_connection() {
     let limits = Limits { request_bytes_max: 10_000, ..limits() };
     let server = Running::with(limits, None);
     for version in [4, 5] {
@@ -193,7 +193,7 @@ fn bytes_beyond_the_servers_budget_are_refused_and_the_connection_goes_on() {
 }
 
 #[test]
-fn a_request_holds_its_bytes_until_it_is_answered() {
+fn request_holds_its_bytes_until_answered() {
     let limits = Limits { request_bytes_max: 10_000, ..limits() };
     let server = Running::with(limits, None);
     let (mut first, mut second) = (server.client(4), server.client(4));
@@ -210,7 +210,7 @@ fn a_request_holds_its_bytes_until_it_is_answered() {
 
 #[test]
 fn connections_are_charged_to_the_servers_memory() {
-    // Two connections fit.
+    // The memory is enough for two connections.
     let limits = Limits { memory_bytes_max: 120 << 10, ..limits() };
     let server = Running::with(limits, None);
     let first = server.client(4);
@@ -226,7 +226,7 @@ fn connections_are_charged_to_the_servers_memory() {
     server.client(4);
 }
 
-/// 16 connections that announce 16 MiB each, and send 14 bytes, held the whole budget.
+/// Regression: 16 connections that announced 16 MiB each and sent 14 bytes held the whole budget.
 #[test]
 fn announced_bytes_take_no_memory() {
     let server = Running::start();
@@ -261,7 +261,7 @@ fn trickled_request_is_cut_off() {
         let mut sent = 0;
         while server.metrics.connections.get() == 2 {
             assert!(sent < 200, "it takes as long as it likes");
-            // The other end may just have closed.
+            // The server may just have closed the connection.
             let _ = trickling.try_send_bytes(&bytes[sent..=sent]);
             sent += 1;
             pause(Duration::from_millis(20));
@@ -346,7 +346,7 @@ fn silent_http_connections_leave_room_for_others() {
     let other = server.connect_from("127.0.0.2", server.http);
     let (status, _) = http_over(other, "GET /livez HTTP/1.1\r\n\r\n");
     assert_eq!(status, "HTTP/1.1 200 OK");
-    // Those beyond the share were closed at once; the others are, at the deadline.
+    // Connections beyond the share are closed at once; the others at the deadline.
     for stream in &mut silent {
         stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
         assert!(matches!(stream.read(&mut [0]), Ok(0) | Err(_)));
@@ -355,11 +355,11 @@ fn silent_http_connections_leave_room_for_others() {
 }
 
 #[test]
-fn a_client_that_is_still_sending_gets_the_last_answer() {
+fn sending_client_gets_the_last_answer() {
     let server = Running::start();
     let mut client = server.client(4);
     client.send_bytes(&frame(4, 1, QUERY, 0, &vec![0; 17 << 20])[..9]);
-    // A socket that is closed while bytes come refuses them, and may take the answer with it.
+    // Closing a socket while bytes arrive resets it, which may destroy the last answer.
     for _ in 0..5 {
         pause(Duration::from_millis(50));
         client.send_bytes(&[0; 1000]);
@@ -369,7 +369,7 @@ fn a_client_that_is_still_sending_gets_the_last_answer() {
 }
 
 #[test]
-fn only_the_right_password_opens() {
+fn only_the_right_password_logs_in() {
     let server = Running::with(limits(), Some(PASSWORDS));
     let greet = |version| {
         let mut client = Client::connect(server.address, version);
@@ -401,12 +401,12 @@ fn only_the_right_password_opens() {
 }
 
 #[test]
-fn a_statement_that_panics_fails_alone() {
+fn panic_fails_only_its_statement() {
     let server = Running::start();
     let mut client = server.client(4);
     client.query(1, "sleep 100");
     client.query(2, "panic");
-    // Printing where it panicked may take longer than the other one sleeps.
+    // Printing the panic may take longer than the other statement sleeps.
     let mut responses = [client.receive(), client.receive()];
     responses.sort_by_key(|response| response.stream);
     assert_eq!(responses.each_ref().map(|response| response.stream), [1, 2]);
@@ -415,7 +415,7 @@ fn a_statement_that_panics_fails_alone() {
 }
 
 #[test]
-fn a_client_that_goes_takes_its_statements_with_it() {
+fn disconnect_cancels_running_statements() {
     let server = Running::start();
     let mut client = server.client(4);
     client.query(1, "sleep 60000");
@@ -425,7 +425,7 @@ fn a_client_that_goes_takes_its_statements_with_it() {
 }
 
 #[test]
-fn a_drain_answers_what_is_under_way_and_takes_nothing_more() {
+fn drain_answers_requests_in_progress() {
     let mut server = Running::start();
     let mut busy = server.client(5);
     let mut idle = server.client(4);
@@ -446,7 +446,7 @@ fn a_drain_answers_what_is_under_way_and_takes_nothing_more() {
 }
 
 #[test]
-fn a_drain_ends_in_time() {
+fn drain_ends_in_time() {
     let limits = Limits { drain_timeout: Duration::from_millis(200), ..limits() };
     let mut server = Running::with(limits, None);
     let mut client = server.client(4);
@@ -458,7 +458,7 @@ fn a_drain_ends_in_time() {
 }
 
 #[test]
-fn there_is_room_for_a_number_of_connections() {
+fn connections_are_limited() {
     let limits = Limits { connections_max: 2, connections_per_address_max: Some(2), ..limits() };
     let server = Running::with(limits, None);
     let first = server.client(4);
@@ -471,7 +471,7 @@ fn there_is_room_for_a_number_of_connections() {
 }
 
 #[test]
-fn schema_changes_are_told_to_those_that_registered() {
+fn registered_connections_get_schema_changes() {
     let server = Running::start();
     let mut registered = server.client(5);
     registered.register();
@@ -495,7 +495,7 @@ fn schema_changes_are_told_to_those_that_registered() {
 }
 
 #[test]
-fn a_connection_hears_of_what_it_registered_for_and_nothing_else() {
+fn connection_gets_only_registered_events() {
     let server = Running::start();
     let (mut schema, mut topology) = (server.client(5), server.client(4));
     schema.register();
@@ -515,7 +515,7 @@ fn a_connection_hears_of_what_it_registered_for_and_nothing_else() {
 }
 
 #[test]
-fn options_are_told_before_and_after_startup() {
+fn options_are_answered_before_and_after_startup() {
     let server = Running::start();
     for version in [4, 5] {
         let mut client = Client::connect(server.address, version);
@@ -551,7 +551,7 @@ fn warnings_come_with_the_result() {
 }
 
 #[test]
-fn a_custom_payload_is_skipped() {
+fn custom_payload_is_skipped() {
     let server = Running::start();
     let mut client = server.client(4);
     let body = b"\0\x01\0\x01k\0\0\0\x01v\0\0\0\x08use demo\0\x01\0";
@@ -560,7 +560,7 @@ fn a_custom_payload_is_skipped() {
 }
 
 #[test]
-fn retryable_and_unknown_outcomes_have_codes_of_their_own() {
+fn retryable_and_unknown_outcomes_have_separate_codes() {
     let server = Running::start();
     for (version, unknown) in [(4, 0x1100), (5, 0x1700)] {
         let mut client = server.client(version);
@@ -576,7 +576,7 @@ fn retryable_and_unknown_outcomes_have_codes_of_their_own() {
 }
 
 #[test]
-fn the_http_port_tells_health_and_figures() {
+fn http_port_reports_health_and_metrics() {
     let server = Running::start();
     let mut client = server.client(4);
     client.query(1, "warn");

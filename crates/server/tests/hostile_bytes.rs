@@ -1,7 +1,7 @@
-//! Whatever bytes come: no panic, and no more memory than they can justify.
+//! Arbitrary bytes cause no panic, and no disproportionate memory.
 //!
-//! Every input is drawn from a seed of its own, which a failure prints:
-//! `CARNET_SEED=<seed> cargo test -p carnet-server --test hostile_bytes` replays that input alone.
+//! Every input is drawn from its own seed, which a failure prints: `CARNET_SEED=<seed> cargo test
+//! -p carnet-server --test hostile_bytes` replays that input alone.
 
 #![expect(clippy::unwrap_used, reason = "these are the tests' own hands")]
 
@@ -25,10 +25,11 @@ static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 const BODY_MAX: usize = 1 << 20;
 const INPUTS: u64 = 100_000;
 
-/// What decoding may allocate in all, for that many bytes of input (or of what they expand to).
+/// Returns the maximum bytes that decoding may allocate for this number of input (or expanded)
+/// bytes.
 ///
-/// The largest multiple is a list's: four bytes of a body can be an item of 48 in memory. The
-/// constant pays for errors' sentences.
+/// A list has the largest multiple: four bytes of a body can be an item of 48 bytes in memory. The
+/// constant allows for error messages.
 fn allowance(len: usize) -> usize {
     32 * len + 4096
 }
@@ -41,7 +42,7 @@ const RECORDINGS: [(&[u8], Version, bool); 5] = [
     (include_bytes!("recorded/python-v5-lz4-session.bin"), Version::V5, true),
 ];
 
-/// One input: what a client could send.
+/// Valid inputs from which hostile ones are made.
 struct Corpus {
     recordings: Vec<(Vec<u8>, Version, bool)>,
     frames: Vec<(RequestHeader, Bytes)>,
@@ -61,7 +62,7 @@ impl Corpus {
     }
 }
 
-/// Feeds bytes to a decoder until they end or break a rule.
+/// Decodes bytes until they end or violate a rule.
 fn decode(
     bytes: &[u8],
     negotiated: Option<(Version, bool)>,
@@ -127,7 +128,8 @@ fn read(frame: &Frame) {
     }
 }
 
-/// Makes an input of the seed, decodes it, and returns how much it could justify to allocate.
+/// Makes an input from the seed, decodes it, and returns the number of bytes that justify
+/// allocations.
 fn attack(corpus: &Corpus, seed: u64) -> (usize, impl FnOnce()) {
     let mut rng = SeededRng::new(seed);
     let kind = rng.below(5);
@@ -137,14 +139,14 @@ fn attack(corpus: &Corpus, seed: u64) -> (usize, impl FnOnce()) {
     match kind {
         // A whole connection, from its greeting on.
         0 => mutate(&mut rng, &mut bytes),
-        // Noise.
+        // Random bytes.
         1 => {
             bytes = (0..rng.below(2000)).map(|_| byte(&mut rng)).collect();
             if rng.chance(800) {
                 negotiated = Some((version, lz4));
             }
         }
-        // Frames that are wrong in segments that are right.
+        // Invalid frames in valid segments.
         2 => {
             let mut frames = vec![5, 0, 0, 1, header.opcode as u8];
             frames.extend(u32::try_from(body.len()).unwrap().to_be_bytes());
@@ -159,7 +161,7 @@ fn attack(corpus: &Corpus, seed: u64) -> (usize, impl FnOnce()) {
             bytes = out.to_vec();
             negotiated = Some((Version::V5, lz4));
         }
-        // A body that is wrong in a frame that is right.
+        // An invalid body in a valid frame.
         3 => {
             bytes = body.to_vec();
             mutate(&mut rng, &mut bytes);
@@ -193,9 +195,9 @@ fn attack(corpus: &Corpus, seed: u64) -> (usize, impl FnOnce()) {
     (justified, run)
 }
 
-/// The only test of this file, as the allocator counts for the whole process.
+/// The only test of this file, because the allocator counts for the whole process.
 #[test]
-fn hostile_bytes_do_no_harm() {
+fn hostile_bytes_cause_no_panic_or_large_allocation() {
     let corpus = Corpus::new();
     let seeds = match std::env::var("CARNET_SEED") {
         Ok(seed) => seed.parse().unwrap()..=seed.parse().unwrap(),

@@ -20,7 +20,7 @@ struct Levels {
 }
 
 impl Levels {
-    /// Starts a server with the users ann and bob, whose password is the same.
+    /// Starts a server with the users ann and bob, who have the same password.
     fn start() -> Self {
         let db = Db::builder().admission(AdmissionLimits::of_server(2)).in_memory();
         let executor = Executor::new(db.clone(), NodeInfo::local(carnet::Uuid::nil()));
@@ -52,7 +52,7 @@ impl Levels {
         client
     }
 
-    /// Returns the statements of a class that a level's users ran.
+    /// Returns the number of statements of a class that a level's users ran.
     fn admitted(&self, class: Class, level: &str) -> u64 {
         let figures = self.db.admission().unwrap().figures_of_levels(class);
         let of_level = figures.iter().find(|(name, _)| &**name == level);
@@ -67,7 +67,7 @@ fn run(client: &mut Client, text: &str) {
 }
 
 #[test]
-fn statements_run_by_the_level_of_their_user() {
+fn statements_use_the_level_of_their_user() {
     let levels = Levels::start();
     let (mut ann, mut bob) = (levels.client("ann"), levels.client("bob"));
     run(&mut ann, POINT);

@@ -1,10 +1,10 @@
-//! What a stock driver sent, byte for byte, is still understood.
+//! Recorded bytes of a stock driver are decoded.
 //!
 //! The recordings under `tests/recorded` are the client's half of connections of Python's
 //! cassandra-driver 3.30.1 to the toy backend: greeting, prepared inserts with values, null and
-//! UNSET, reads page by page, a batch, DDL, USE; `control` is the connection that reads the schema
-//! and registers for events. Those with lz4 hold an insert of 200 kB, in v5 split over segments.
-//! `python-v5-lz4` logs in as `ann`.
+//! UNSET, paged reads, a batch, DDL, USE. `control` is the connection that reads the schema and
+//! registers for events. The recordings with lz4 have an insert of 200 kB, which v5 splits over
+//! segments. `python-v5-lz4` logs in as `ann`.
 
 #![expect(clippy::unwrap_used, reason = "these are the tests' own hands")]
 
@@ -17,7 +17,8 @@ use support::{AUTH_SUCCESS, AUTHENTICATE, Client, ERROR, EVENT, PASSWORDS, READY
 
 mod support;
 
-/// The streams and opcodes of the requests in a recording, each with the bytes that complete it.
+/// Returns the streams and opcodes of the requests in a recording, each with the bytes that
+/// complete it.
 fn requests(recording: &[u8], version: Version, lz4: bool) -> Vec<(i16, Opcode, Vec<u8>)> {
     let mut decoder = FrameDecoder::new(MemoryBudget::new(usize::MAX), 16 << 20);
     let (mut inbox, mut bytes, mut requests) = (BytesMut::new(), Vec::new(), Vec::new());
@@ -37,7 +38,7 @@ fn requests(recording: &[u8], version: Version, lz4: bool) -> Vec<(i16, Opcode, 
     requests
 }
 
-/// Plays a recording, and returns the bodies of the answers.
+/// Replays a recording, and returns the bodies of the answers.
 fn replay(recording: &[u8], version: Version, lz4: bool, passwords: Option<&str>) -> Vec<Vec<u8>> {
     let server = Running::with(Limits::default(), passwords);
     let mut client = Client::connect(server.address, version.number());
@@ -64,7 +65,7 @@ fn replay(recording: &[u8], version: Version, lz4: bool, passwords: Option<&str>
     answers
 }
 
-/// Checks that a session saw its pages: twelve rows, in pages of five and of seven.
+/// Checks that a session got its pages: twelve rows, in pages of five and of seven.
 fn assert_paged(answers: &[Vec<u8>]) {
     let pages = answers.iter().filter(|body| body.starts_with(&[0, 0, 0, 2]));
     let more = pages.filter(|body| body[7] & 0x02 != 0).count();
@@ -72,31 +73,31 @@ fn assert_paged(answers: &[Vec<u8>]) {
 }
 
 #[test]
-fn a_session_of_v4() {
+fn v4_session_is_understood() {
     let recording = include_bytes!("recorded/python-v4-session.bin");
     assert_paged(&replay(recording, Version::V4, false, None));
 }
 
 #[test]
-fn a_session_of_v4_with_lz4() {
+fn v4_session_with_lz4_is_understood() {
     let recording = include_bytes!("recorded/python-v4-lz4-session.bin");
     assert_paged(&replay(recording, Version::V4, true, None));
 }
 
 #[test]
-fn a_session_of_v5() {
+fn v5_session_is_understood() {
     let recording = include_bytes!("recorded/python-v5-session.bin");
     assert_paged(&replay(recording, Version::V5, false, None));
 }
 
 #[test]
-fn a_session_of_v5_with_lz4_and_a_password() {
+fn v5_session_with_lz4_and_password_is_understood() {
     let recording = include_bytes!("recorded/python-v5-lz4-session.bin");
     assert_paged(&replay(recording, Version::V5, true, Some(PASSWORDS)));
 }
 
 #[test]
-fn a_control_connection_of_v5() {
+fn v5_control_connection_is_understood() {
     let recording = include_bytes!("recorded/python-v5-control.bin");
     let answers = replay(recording, Version::V5, false, None);
     assert!(answers.len() > 10, "{} answers", answers.len());

@@ -1,6 +1,6 @@
-//! Moves a connection's bytes, and runs its statements.
+//! Connection driver: moves a connection's bytes and runs its statements.
 //!
-//! One task per connection turns this wheel; each statement is a task of its own:
+//! Each connection has one task, which runs this loop; each statement is a task of its own:
 //!
 //! ```text
 //!   ┌▶ take frames ▶ decide ▶ start statements, queue answers ▶ wait for any of ──┐
@@ -8,16 +8,16 @@
 //!   └─────────────────────────────────────────────────────────────────────────────┘
 //! ```
 //!
-//! **Backpressure.** Nothing is read while too many statements are under way, too many bytes wait
-//! to be sent, or a password is being verified: the client's bytes stay in the kernel, and in the
-//! end with the client.
+//! **Backpressure.** The driver does not read while too many statements are in progress, too many
+//! bytes wait to be sent, or a password is being verified: the client's bytes stay in the kernel,
+//! and finally with the client.
 //!
-//! **Ends.** A client that goes takes its statements with it. One that broke the protocol, and one
-//! that the server drains, gets the answers to what is under way first; then the server says that
-//! it has said everything, and reads on for a moment, as closing a socket with unread bytes would
-//! destroy the last answer on its way. A client that stalls in the middle of a request, of its
-//! greeting, or of reading answers, is cut off; so is one whose request takes too long as a whole,
-//! and one that is silent for long between requests.
+//! **Ends.** When a client disconnects, its statements are cancelled. After a protocol violation,
+//! and in a drain, the client first gets the answers to the requests in progress. Then the server
+//! shuts its sending side down and reads on for a moment, because closing a socket with unread
+//! bytes would destroy the last answer on its way. The driver cuts off a client that stalls in the
+//! middle of a request, in its greeting or in reading answers, whose request takes too long as a
+//! whole, or that is idle for too long between requests.
 
 use std::net::SocketAddr;
 use std::pin::pin;
@@ -56,28 +56,28 @@ use crate::protocol::response::Response;
 use crate::protocol::types::{Consistency, EventType};
 use carnet_base::MemoryBudget;
 
-/// How long a body may be before the client has said who it is.
+/// Maximum length of a body before the client has logged in.
 const GREETING_BODY_MAX: usize = 64 << 10;
-/// How much room is made for a read.
+/// Buffer space reserved for a read.
 const READ_LEN: usize = 16 << 10;
-/// Maximum number of bytes that one read takes, before they are charged to the budget.
+/// Maximum number of bytes of one read, which is charged to the budget afterwards.
 const READ_LEN_MAX: usize = 64 << 10;
-/// Requests of more bytes are decoded while the thread's other tasks run elsewhere.
+/// Request length in bytes above which decoding moves the thread's other tasks elsewhere.
 const IN_PLACE_BYTES_MAX: usize = 256 << 10;
-/// How much room an idle connection keeps for its next requests.
+/// Maximum buffer that an idle connection keeps for its next requests.
 const KEPT_LEN_MAX: usize = 64 << 10;
-/// Statements of a connection that wait in a full queue while more of its requests are read. Beyond that
-/// the client is throttled.
+/// Maximum number of statements of a connection that wait in a full queue while further requests
+/// are read. Above it the client is throttled.
 const THROTTLED_MAX: usize = 16;
-/// How often it is looked whether a client from which nothing is read is still there.
+/// Interval at which a client that is not read from is checked for a disconnect.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// How long a client may not read its answers while answers hold half of their memory.
+/// Maximum time without reading answers while answers hold half of their memory.
 const STALL_TIMEOUT: Duration = Duration::from_secs(2);
-/// How long, and how many bytes, the server reads on after its last word.
+/// Maximum time, and number of bytes, that the server reads after its last answer.
 const LINGER: Duration = Duration::from_secs(1);
 const LINGER_BYTES: usize = 1 << 20;
 
-/// Serves a client until one of the two has had enough.
+/// Serves a client until either side ends the connection.
 pub(crate) async fn serve<B: Backend>(
     shared: Arc<Shared<B>>,
     mut stream: TcpStream,
@@ -92,7 +92,7 @@ pub(crate) async fn serve<B: Backend>(
     }
 }
 
-/// Says that nothing more comes, and reads what the client still sends.
+/// Shuts the sending side down, and reads the client's remaining bytes.
 async fn linger(stream: &mut TcpStream) {
     let drained = async {
         stream.shutdown().await?;
@@ -109,11 +109,11 @@ async fn linger(stream: &mut TcpStream) {
             }
         }
     };
-    // Whether the client takes the hint makes no difference any more.
+    // The outcome no longer matters.
     let _ = timeout(LINGER, drained).await;
 }
 
-/// What a task of the connection comes back with.
+/// Result of a task of the connection.
 enum Done {
     Answered { frame: Bytes, held: Charge, was_throttled: bool },
     Verified { stream: i16, user: String, answer: Result<String, Refusal> },
@@ -128,24 +128,24 @@ struct Driver<B: Backend> {
     inbox: BytesMut,
     encoder: FrameEncoder,
     unsent: Arc<Unsent>,
-    /// The memory of answers that wait for the socket.
+    /// Memory of answers that wait for the socket.
     queued: Charge,
     running: JoinSet<Done>,
-    /// Statements among them that waited for their admission in a full queue.
+    /// Number of running statements that waited for their admission in a full queue.
     throttled: usize,
     session: Option<Arc<B::Session>>,
     events: Option<broadcast::Receiver<Event>>,
-    /// Those that the client asked for.
+    /// Event types that the client registered for.
     event_types: Vec<EventType>,
-    /// When the client must have said who it is.
+    /// Deadline of the log-in.
     greeting_deadline: Instant,
-    /// How long the request under way has been arriving.
+    /// Arrival time of the request in progress.
     pace: Pace,
-    /// When the last bytes came.
+    /// Time of the last received bytes.
     read_at: Instant,
-    /// When the client was looked after that nothing is read from.
+    /// Time of the last check of a client that is not read from.
     looked_at: Instant,
-    /// When the last bytes went, or the first of those that wait were queued.
+    /// Time of the last sent bytes, or of queuing the first of the waiting ones.
     written_at: Instant,
 }
 
@@ -175,7 +175,7 @@ impl<B: Backend> Driver<B> {
         }
     }
 
-    /// Turns the wheel until everything is said.
+    /// Runs the loop until the connection has ended.
     async fn run(
         mut self,
         stream: &mut TcpStream,
@@ -212,9 +212,10 @@ impl<B: Backend> Driver<B> {
                     }
                 }
                 event = next_event(&mut self.events) => self.tell(event),
-                // An error says that the server is gone, which is a drain too.
+                // An error means that the server is gone, which is a drain too.
                 _ = drain.changed(), if !self.connection.is_closing() => self.connection.close(),
-                // Only to look for the client's end, and whether it reads its answers.
+                // Wakes only to check for the client's disconnect, and whether it reads its
+                // answers.
                 () = sleep_until(look_at), if !reads || writes => {}
                 what = passed(deadline) => {
                     return Err(io::Error::new(io::ErrorKind::TimedOut, what));
@@ -223,7 +224,7 @@ impl<B: Backend> Driver<B> {
         }
     }
 
-    /// Whether there is room for more requests.
+    /// Returns `true` if there is room for more requests.
     fn takes_requests(&self) -> bool {
         self.connection.takes_frames()
             && self.running.len() < self.shared.limits.requests_per_connection_max
@@ -231,13 +232,13 @@ impl<B: Backend> Driver<B> {
             && self.throttled < THROTTLED_MAX
     }
 
-    /// Whether more bytes are wanted. Those that are here already come first.
+    /// Returns `true` if more bytes are wanted. Buffered bytes come first.
     fn reads(&self) -> bool {
         self.takes_requests()
     }
 
-    /// Looks whether the client reads its answers, and whether one from which nothing is read has closed the
-    /// connection: its statements would run in vain.
+    /// Checks whether the client reads its answers, and whether a client that is not read from has
+    /// closed the connection: its statements would run in vain.
     fn look_at_client(&mut self, reader: &ReadHalf<'_>) -> io::Result<()> {
         let now = Instant::now();
         if now.duration_since(self.looked_at) < LOOK_EVERY {
@@ -256,7 +257,7 @@ impl<B: Backend> Driver<B> {
         }
     }
 
-    /// Ends a connection that does not read its answers, while answers hold half of their memory.
+    /// Ends a connection that does not read its answers while answers hold half of their memory.
     fn check_stall(&self, now: Instant) -> io::Result<()> {
         let (used, most) = (self.shared.answers.used(), self.shared.answers.max());
         let is_stalled = !self.encoder.is_empty() && now >= self.written_at + STALL_TIMEOUT;
@@ -289,7 +290,8 @@ impl<B: Backend> Driver<B> {
         self.queued.set(self.encoder.held_bytes());
     }
 
-    /// The earliest of the deadlines that hold now, and the reason to end the connection then.
+    /// Returns the earliest of the current deadlines, with the reason for ending the connection
+    /// then.
     fn deadline(&self, mid_frame: bool) -> Option<(Instant, &'static str)> {
         let limits = &self.shared.limits;
         let greeting = self.connection.is_greeting().then_some(self.greeting_deadline);
@@ -311,8 +313,7 @@ impl<B: Backend> Driver<B> {
         .min()
     }
 
-    /// Takes every request that is complete, as long as there is room. Returns `true` if it took
-    /// one.
+    /// Takes all complete requests while there is room. Returns `true` if it took one.
     fn take_frames(&mut self) -> bool {
         let mut completed = false;
         while self.takes_requests() {
@@ -336,7 +337,7 @@ impl<B: Backend> Driver<B> {
         completed
     }
 
-    /// Takes a request. A statement asks for its admission first.
+    /// Takes a request. A statement requests its admission first.
     fn take(&mut self, frame: Frame) {
         self.shared.metrics.requests.of(frame.header.opcode).add(1);
         self.registration.count_request();
@@ -346,7 +347,7 @@ impl<B: Backend> Driver<B> {
                 let actions = in_place(frame.body.len(), || self.connection.step(frame));
                 self.act_on(actions, arrived);
             }
-            // Before it is decoded and before there is a task: a refusal must cost less than what it saves.
+            // Before decoding and before a task exists: a refusal must cost less than it saves.
             Err(failure) => {
                 let response = Response::Error(failure.into_response(Consistency::default()));
                 self.send(stream, response);
@@ -354,7 +355,8 @@ impl<B: Backend> Driver<B> {
         }
     }
 
-    /// Asks for the admission of a frame's statement. There is none in what the connection refuses.
+    /// Requests the admission of a frame's statement. Requests that the connection refuses have
+    /// none.
     fn arrive(&self, frame: &Frame) -> Result<Option<Arrived>, Failure> {
         let Some(session) = self.session.as_ref().filter(|_| self.connection.is_ready()) else {
             return Ok(None);
@@ -439,7 +441,7 @@ impl<B: Backend> Driver<B> {
                 let actions = self.connection.verified(stream, answer);
                 self.act(actions);
             }
-            // Statements catch their panics, and are cancelled with their connection only.
+            // Statements catch their panics, and are cancelled only with their connection.
             Err(e) => {
                 error!(peer = %self.peer, error = %e, "a connection's task broke");
                 self.connection.close();
@@ -454,7 +456,8 @@ impl<B: Backend> Driver<B> {
                 self.send(-1, Response::Event(event));
             }
             Ok(_) => {}
-            // It missed some. A driver that connects again reads the whole schema and all servers.
+            // It missed some events. A driver that reconnects reads the whole schema and all
+            // servers.
             Err(broadcast::error::RecvError::Lagged(missed)) => {
                 warn!(peer = %self.peer, missed, "too far behind the events");
                 self.connection.close();
@@ -477,8 +480,8 @@ impl<B: Backend> Driver<B> {
     }
 }
 
-/// Works on so many bytes. The other tasks of the thread go on elsewhere while they are many: decompressing
-/// and checking them does not yield.
+/// Works on this number of bytes. If they are many, the thread's other tasks move to other threads:
+/// decompression and checksums do not yield.
 fn in_place<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
     let is_long = bytes > IN_PLACE_BYTES_MAX;
     if is_long && Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread {
@@ -488,7 +491,7 @@ fn in_place<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
     }
 }
 
-/// Reads some bytes. Those that are read in one go are few enough to be charged afterwards.
+/// Reads some bytes, few enough to be charged afterwards.
 async fn read(reader: &mut ReadHalf<'_>, inbox: &mut BytesMut) -> io::Result<usize> {
     reader.read_buf(&mut inbox.limit(READ_LEN_MAX)).await
 }
@@ -497,7 +500,7 @@ fn gone() -> io::Error {
     io::Error::new(io::ErrorKind::UnexpectedEof, "the client has gone")
 }
 
-/// Makes room for a read. What a long request took is given back once it is answered.
+/// Makes room for a read. The buffer of a long request is released after its answer.
 fn make_room(inbox: &mut BytesMut) {
     inbox.reserve(READ_LEN);
     if inbox.is_empty() && inbox.capacity() > KEPT_LEN_MAX {
@@ -505,7 +508,7 @@ fn make_room(inbox: &mut BytesMut) {
     }
 }
 
-/// Waits for the next event; forever, where the client has not registered.
+/// Waits for the next event; forever if the client has not registered.
 async fn next_event(
     events: &mut Option<broadcast::Receiver<Event>>,
 ) -> Result<Event, broadcast::error::RecvError> {
@@ -515,7 +518,7 @@ async fn next_event(
     }
 }
 
-/// Waits until a deadline passes; forever, where there is none.
+/// Waits until a deadline passes; forever if there is none.
 async fn passed(deadline: Option<(Instant, &'static str)>) -> &'static str {
     match deadline {
         Some((at, what)) => {
@@ -531,7 +534,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_idle_connection_keeps_little_memory() {
+    fn idle_connection_keeps_little_memory() {
         let mut inbox = BytesMut::zeroed(16 << 20);
         let body = inbox.split().freeze();
         make_room(&mut inbox);

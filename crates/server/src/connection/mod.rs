@@ -1,4 +1,5 @@
-//! One client's connection: [`state`] decides, [`driver`] moves bytes, [`statement`] runs statements.
+//! Connection of a client: [`state`] decides, [`driver`] moves bytes, [`statement`] runs
+//! statements.
 
 mod driver;
 mod pace;

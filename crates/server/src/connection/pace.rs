@@ -1,8 +1,8 @@
-//! How long a request may take to arrive.
+//! Deadline for the arrival of a request.
 //!
 //! A client that sends a byte now and then never stalls, so a frame has a deadline as a whole: a
-//! fixed time, and time for its length at a minimum rate. Only time counts in which the server was
-//! ready to read.
+//! fixed time, plus time for its length at a minimum rate. Only time in which the server was ready
+//! to read counts.
 
 use std::time::Duration;
 
@@ -11,27 +11,27 @@ use tokio::time::Instant;
 /// Minimum rate at which a request must arrive, in bytes per second.
 const BYTES_PER_SECOND_MIN: u64 = 64 << 10;
 
-/// Time spent on the arrival of the frame under way.
+/// Time spent on the arrival of the frame in progress.
 #[derive(Debug, Default)]
 pub(super) struct Pace {
     spent: Duration,
-    /// The time of the last turn, while a frame is under way and the server reads.
+    /// Time of the last turn while a frame is in progress and the server reads.
     since: Option<Instant>,
 }
 
-/// What a turn of the connection found.
+/// Observations of a turn of the connection.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Turn {
-    /// A frame was completed, so what is under way is another one.
+    /// Whether a frame was completed, so that another one is in progress.
     pub(super) completed: bool,
-    /// A frame has begun and not ended.
+    /// Whether a frame has begun and not ended.
     pub(super) mid_frame: bool,
-    /// The server is ready to read more of it.
+    /// Whether the server is ready to read more of it.
     pub(super) reads: bool,
 }
 
 impl Pace {
-    /// Takes note of a turn of the connection.
+    /// Records a turn of the connection.
     pub(super) fn turn(&mut self, now: Instant, turn: Turn) {
         if let Some(since) = self.since {
             self.spent += now.saturating_duration_since(since);
@@ -42,15 +42,15 @@ impl Pace {
         self.since = (turn.mid_frame && turn.reads).then_some(now);
     }
 
-    /// Returns the deadline of the frame under way, which has that many bytes; `None` while there is
-    /// none, or the server does not read.
+    /// Returns the deadline of the frame in progress, of `bytes` bytes; `None` without a frame, or
+    /// while the server does not read.
     pub(super) fn deadline(&self, bytes: usize, fixed: Duration) -> Option<Instant> {
         let left = allowance(bytes, fixed).saturating_sub(self.spent);
         self.since.map(|since| since + left)
     }
 }
 
-/// Returns the time that a frame of that many bytes may take.
+/// Returns the time that a frame of this length may take.
 fn allowance(bytes: usize, fixed: Duration) -> Duration {
     fixed + Duration::from_secs(bytes as u64) / u32::try_from(BYTES_PER_SECOND_MIN).unwrap_or(1)
 }

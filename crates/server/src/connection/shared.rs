@@ -1,4 +1,4 @@
-//! What the connections of a server share.
+//! State that the connections of a server share.
 
 use std::sync::Arc;
 
@@ -13,26 +13,26 @@ use crate::metrics::Metrics;
 use crate::refusals::Refusals;
 use carnet_base::MemoryBudget;
 
-/// What all connections of a server share.
+/// State that all connections of a server share.
 pub(crate) struct Shared<B> {
     pub(crate) backend: B,
     pub(crate) authenticator: Option<Arc<Authenticator>>,
     pub(crate) limits: Limits,
     pub(crate) clients: Clients,
-    /// Requests, answers and connections together.
+    /// Memory of requests, answers and connections together.
     pub(crate) memory: MemoryBudget,
-    /// Requests that are not answered yet.
+    /// Memory of requests that are not answered yet.
     pub(crate) budget: MemoryBudget,
-    /// The answers that are being made or wait to be sent.
+    /// Memory of answers that are being made or wait to be sent.
     pub(crate) answers: MemoryBudget,
-    /// Buffers and tasks of connections.
+    /// Memory of connections' buffers and tasks.
     pub(crate) connections: MemoryBudget,
-    /// The connections of each address, which share a budget within that of the server.
+    /// Connections per address, which share a budget within that of the server.
     pub(crate) places: Arc<AddressLimit<MemoryBudget>>,
     pub(crate) refusals: Refusals,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) events: Events,
-    /// Threads for statements that take long.
+    /// Threads for long statements.
     pub(crate) long: LongThreads,
     pub(crate) clock: Arc<dyn Clock>,
 }

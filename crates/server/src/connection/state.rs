@@ -1,7 +1,7 @@
-//! What a connection may do next: a state machine without I/O.
+//! State machine of a connection, without I/O.
 //!
 //! ```text
-//!              STARTUP, nobody asked            AUTH_RESPONSE       right
+//!              STARTUP, no passwords            AUTH_RESPONSE       right
 //!   Greeting ───────────────────────▶ Ready ◀──────────────── Verifying ◀─── Asked
 //!      │                               │          │ wrong                      ▲
 //!      │ STARTUP, passwords            │          ▼                            │
@@ -10,12 +10,12 @@
 //!            anything that breaks the protocol ▶ Closing
 //! ```
 //!
-//! OPTIONS is answered in every phase, as some drivers ask after STARTUP and all use it as a
-//! heartbeat. Statements are handed out to run side by side; the machine never waits for one.
+//! OPTIONS is answered in every phase, because some drivers send it after STARTUP and all use it as
+//! a heartbeat. Statements are handed out to run concurrently; the machine never waits for one.
 //!
-//! The version is that of the first frame, and fixed by STARTUP. A frame of a version that is not
-//! spoken here is answered on stream 0, in the highest version that is: this is where drivers look
-//! before they connect again with a lower one.
+//! The version is that of the first frame, and fixed by STARTUP. A frame of an unsupported version
+//! is answered on stream 0, in the highest supported version: drivers read this answer before they
+//! reconnect with a lower version.
 
 use crate::auth::{self, Credentials, Refusal};
 use crate::protocol::encoder::Encoding;
@@ -27,30 +27,30 @@ use crate::protocol::types::EventType;
 use crate::protocol::{Opcode, ProtocolError, Version};
 use carnet_base::Charge;
 
-/// What the driver has to do, in this order.
+/// Actions for the driver, in this order.
 pub(super) enum Action {
     /// Send a response.
     Send { stream: i16, response: Response },
-    /// Read and write in the negotiated way from here on.
+    /// Switch reading and writing to the negotiated encoding.
     Negotiated(Encoding),
-    /// Verify a password; [`Connection::verified`] takes the answer.
+    /// Verify a password, then call [`Connection::verified`].
     Verify { stream: i16, credentials: Credentials },
     /// Open the backend's session.
     Open { user: Option<String>, version: Version, options: Vec<(String, String)> },
     /// Run a statement and send its response.
     Run(Job),
-    /// Send events of these types from here on, beside those it asked for before.
+    /// Send events of these types from now on, in addition to earlier ones.
     Subscribe(Vec<EventType>),
 }
 
-/// A statement to be run.
+/// Statement to run.
 pub(super) struct Job {
     pub(super) stream: i16,
     pub(super) opcode: Opcode,
     pub(super) statement: Statement,
-    /// The client asked for a trace, which it does not get.
+    /// Whether the client requested tracing, which is not supported.
     pub(super) tracing: bool,
-    /// What the request takes of the server's budget until it is answered.
+    /// Charge of the request to the server's budget until it is answered.
     pub(super) charge: Charge,
 }
 
@@ -68,7 +68,7 @@ pub(super) struct Connection {
     phase: Phase,
     asks_passwords: bool,
     encoding: Encoding,
-    /// Kept from STARTUP until the session is opened.
+    /// Options of STARTUP, kept until the session is opened.
     options: Vec<(String, String)>,
 }
 
@@ -82,22 +82,23 @@ impl Connection {
         }
     }
 
-    /// How responses are encoded now.
+    /// Returns the current encoding of responses.
     pub(super) const fn encoding(&self) -> Encoding {
         self.encoding
     }
 
-    /// The STARTUP options, until the session is opened.
+    /// Returns the STARTUP options, until the session is opened.
     pub(super) fn options(&self) -> &[(String, String)] {
         &self.options
     }
 
-    /// Whether another frame may be taken: not while a password is verified, and not after the end.
+    /// Returns `true` if another frame may be taken: not during a verification, and not after the
+    /// end.
     pub(super) fn takes_frames(&self) -> bool {
         !matches!(self.phase, Phase::Verifying | Phase::Closing)
     }
 
-    /// Whether the client has still to say who it is.
+    /// Returns `true` until the client has logged in.
     pub(super) fn is_greeting(&self) -> bool {
         matches!(self.phase, Phase::Greeting | Phase::Asked | Phase::Verifying)
     }
@@ -107,17 +108,17 @@ impl Connection {
         self.phase == Phase::Ready
     }
 
-    /// Whether the connection ends once everything is sent.
+    /// Returns `true` if the connection ends after everything is sent.
     pub(super) fn is_closing(&self) -> bool {
         self.phase == Phase::Closing
     }
 
-    /// Ends the connection once everything under way is answered.
+    /// Ends the connection after all requests in progress are answered.
     pub(super) const fn close(&mut self) {
         self.phase = Phase::Closing;
     }
 
-    /// Takes a frame.
+    /// Processes a frame.
     pub(super) fn step(&mut self, frame: Frame) -> Vec<Action> {
         let RequestHeader { version, stream, opcode, .. } = frame.header;
         if self.phase == Phase::Greeting {
@@ -191,7 +192,7 @@ impl Connection {
         Action::Open { user, version: self.encoding.version, options }
     }
 
-    /// Takes the answer to [`Action::Verify`].
+    /// Processes the result of [`Action::Verify`].
     pub(super) fn verified(&mut self, stream: i16, answer: Result<String, Refusal>) -> Vec<Action> {
         let (code, why) = match answer {
             Ok(user) => {
@@ -204,7 +205,7 @@ impl Connection {
         self.end(stream, ErrorResponse::plain(code, why))
     }
 
-    /// Takes bytes that are no frame. They belong to no stream.
+    /// Processes bytes that are not a frame. They belong to no stream.
     pub(super) fn broken(&mut self, error: &ProtocolError) -> Vec<Action> {
         if matches!(error, ProtocolError::UnsupportedVersion(_)) {
             self.encoding.version = Version::HIGHEST;
@@ -212,7 +213,7 @@ impl Connection {
         self.refuse(0, error)
     }
 
-    /// Takes the header of a frame that there was no room for.
+    /// Processes the header of a frame for which there was no memory.
     pub(super) fn shed(&mut self, header: RequestHeader) -> Vec<Action> {
         if self.phase == Phase::Greeting {
             self.encoding.version = header.version;
@@ -232,7 +233,7 @@ impl Connection {
     }
 }
 
-/// What STARTUP understands. Nothing of Scylla's, which would promise shards.
+/// Returns the supported STARTUP options. Scylla's are left out, because they would promise shards.
 fn supported() -> Response {
     Response::Supported(vec![
         ("CQL_VERSION", vec!["3.4.7"]),
@@ -264,7 +265,7 @@ mod tests {
         frame(version, Opcode::Startup, &body)
     }
 
-    /// A line for each action, to be read as a story.
+    /// Returns a readable line for each action.
     fn story(actions: Vec<Action>) -> Vec<String> {
         let tell = |action| match action {
             Action::Send { stream, response: Response::Error(e) } => {
@@ -286,12 +287,12 @@ mod tests {
     const QUERY: &[u8] = b"\0\0\0\x01q\0\x01\0";
 
     #[test]
-    fn without_passwords_startup_makes_ready() {
+    fn startup_makes_ready_without_passwords() {
         let mut connection = Connection::new(false);
         assert!(connection.is_greeting());
         let options = [("CQL_VERSION", "4.0.0"), ("DRIVER_CONFIG", "{}"), ("COMPRESSION", "LZ4")];
         let actions = story(connection.step(startup(Version::V5, &options)));
-        // Ready is sent in the old framing, what follows in the new one.
+        // Ready is sent in the old framing, later responses in the new one.
         assert_eq!(actions, ["9: READY", "negotiated V5 lz4=true", "open None"]);
         let options = connection.step(frame(Version::V5, Opcode::Options, b""));
         assert_eq!(story(options), ["9: SUPPORTED"]);
@@ -301,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn with_passwords_statements_wait_for_the_right_one() {
+    fn statements_require_the_right_password() {
         let mut connection = Connection::new(true);
         let actions = story(connection.step(startup(Version::V4, &[("CQL_VERSION", "3.0.0")])));
         assert_eq!(actions, ["9: AUTHENTICATE", "negotiated V4 lz4=false"]);
@@ -316,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_password_ends_the_connection() {
+    fn wrong_password_ends_the_connection() {
         for refusal in [Refusal::Wrong, Refusal::Busy] {
             let mut connection = Connection::new(true);
             connection.step(startup(Version::V4, &[CQL_VERSION]));
@@ -329,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_out_of_turn_end_the_connection() {
+    fn requests_out_of_order_end_the_connection() {
         let refused = |passwords, before: &[Opcode], opcode, body: &[u8]| {
             let mut connection = Connection::new(passwords);
             for _ in before {
@@ -355,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn another_compression_is_refused() {
+    fn unsupported_compression_is_refused() {
         let mut connection = Connection::new(false);
         let actions =
             story(connection.step(startup(Version::V4, &[CQL_VERSION, ("COMPRESSION", "snappy")])));
@@ -384,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_version_is_answered_on_stream_zero_in_the_highest() {
+    fn unknown_version_is_answered_on_stream_zero() {
         let mut connection = Connection::new(false);
         connection.step(frame(Version::V4, Opcode::Options, b""));
         let actions = story(connection.broken(&ProtocolError::UnsupportedVersion(66)));
@@ -397,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shed_can_be_tried_again_on_the_same_connection() {
+    fn shed_request_can_be_retried() {
         let mut connection = Connection::new(false);
         connection.step(startup(Version::V4, &[CQL_VERSION]));
         let header = frame(Version::V4, Opcode::Query, QUERY).header;

@@ -29,7 +29,7 @@ use crate::protocol::request::Statement;
 use crate::protocol::response::{MetadataForm, Response};
 use crate::protocol::types::Consistency;
 
-/// When a query that answers leave no memory for may be tried again.
+/// Time after which a query that found no memory for answers may be retried.
 const RETRY_AFTER: Duration = Duration::from_millis(100);
 
 /// Runs a statement, and encodes its answer.
@@ -45,7 +45,7 @@ pub(super) async fn answer<B: Backend>(
     let _in_flight = shared.metrics.requests_in_flight.enter();
     let started = shared.clock.now();
     let bytes = charge.bytes();
-    // The permit lasts until the answer is encoded.
+    // The permit is held until the answer is encoded.
     let waiting = Waiting { session: &*session, statement: &statement, bytes };
     let memory = AnswerMemory::new(&shared.answers, shared.answers.max() / 2);
     let admitted = admitted(&shared, unsent, waiting, arrived).await;
@@ -66,7 +66,7 @@ pub(super) async fn answer<B: Backend>(
         yield_now: Some(yield_now),
     };
     let (of_work, of_answer) = (Arc::clone(&shared), permit.clone());
-    // In memory of its own, which a statement that is refused does not need: its task is small.
+    // In memory of its own, which a refused statement does not need: its task is small.
     let work = Box::pin(async move {
         let (response, mut warnings) = respond(&of_work, &session, statement, grant).await;
         if tracing {
@@ -92,7 +92,7 @@ pub(super) async fn answer<B: Backend>(
     (frame, held)
 }
 
-/// Tells the permit how its statement ended.
+/// Records the outcome of the statement in its permit.
 fn note_end(permit: &Permit, response: &Response) {
     match response {
         Response::Error(ErrorResponse { detail: ErrorDetail::ReadTimeout { .. }, .. }) => {
@@ -102,8 +102,8 @@ fn note_end(permit: &Permit, response: &Response) {
     }
 }
 
-/// Refuses a query while answers that wait to be sent hold most of their memory. What drivers need to
-/// connect, and writes, whose answers are short, go on.
+/// Refuses a query while answers that wait to be sent hold most of their memory. Queries that
+/// drivers need to connect, and writes, whose answers are short, proceed.
 fn check_answers<B: Backend>(
     shared: &Shared<B>,
     permit: Option<Arc<Permit>>,
@@ -132,15 +132,15 @@ fn soft_limit(bytes: usize) -> String {
     format!("the result takes {bytes} bytes of the server's memory; ask for it in smaller pages")
 }
 
-/// A statement that waits for its admission.
+/// Statement that waits for its admission.
 struct Waiting<'w, S> {
     session: &'w S,
     statement: &'w Statement,
     bytes: usize,
 }
 
-/// Waits for the admission of a statement that was not refused on its arrival, and for the client to take
-/// the answers before it. Where both take turns the statement arrives anew.
+/// Waits for the admission of a statement that was not refused on its arrival, and until the client
+/// has taken earlier answers. If both waits alternate, the statement arrives anew.
 async fn admitted<B: Backend>(
     shared: &Shared<B>,
     unsent: &Unsent,
@@ -171,7 +171,7 @@ async fn admitted<B: Backend>(
     }
 }
 
-/// Encodes a response; one that the protocol has no room for becomes an error.
+/// Encodes a response; one that exceeds the protocol's limits becomes an error.
 pub(super) fn encode(
     metrics: &Metrics,
     encoding: Encoding,
@@ -262,11 +262,12 @@ fn panicked() -> Failure {
     Failure::new(FailureKind::Server, "the server failed at this statement; its log says where")
 }
 
-/// Runs a future to its end, or to its panic: one statement's fault is not the connection's.
+/// Runs a future to its end or to its panic, so that a panic fails one statement and not its
+/// connection.
 async fn unless_panicked<F: Future>(future: F) -> Option<F::Output> {
     let mut future = pin!(future);
     future::poll_fn(|context| {
-        // After a panic the future is not polled again, so nobody sees what it left behind.
+        // After a panic the future is not polled again, so its broken state is never observed.
         let polled = panic::catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context)));
         polled.map_or(Poll::Ready(None), |polled| polled.map(Some))
     })

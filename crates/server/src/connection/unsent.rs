@@ -1,20 +1,21 @@
-//! The bytes of answers that a client has not taken yet.
+//! Bytes of answers that a client has not taken yet.
 //!
-//! A client may ask for many large answers at once and then read slowly. Each statement looks here
-//! before it runs, and waits while too much is unsent: what waits is then the request, which is
-//! short, and not its answer. It waits without a permit, since the client decides how long.
+//! A client may request several large answers at once and then read slowly. Each statement checks
+//! this count before it runs, and waits while too much is unsent: then the short request waits in
+//! memory, and not its long answer. It waits without a permit, because the client determines the
+//! duration.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::sync::Notify;
 
-/// The bytes of one connection.
+/// Unsent bytes of one connection.
 #[derive(Debug)]
 pub(super) struct Unsent {
     bytes_max: usize,
-    /// Of answers that are encoded, and that the connection's task has not taken yet.
+    /// Bytes of answers that are encoded and not yet taken by the connection's task.
     encoded: AtomicUsize,
-    /// Of answers that wait for the socket.
+    /// Bytes of answers that wait for the socket.
     queued: AtomicUsize,
     room: Notify,
 }
@@ -47,17 +48,17 @@ impl Unsent {
         }
     }
 
-    /// Counts an answer that was encoded.
+    /// Counts an encoded answer.
     pub(super) fn encode(&self, bytes: usize) {
         self.encoded.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Takes an encoded answer out of the count: it is queued now.
+    /// Removes an encoded answer from the count: it is queued now.
     pub(super) fn take(&self, bytes: usize) {
         self.encoded.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// Sets how many bytes wait for the socket.
+    /// Sets the number of bytes that wait for the socket.
     pub(super) fn set_queued(&self, bytes: usize) {
         self.queued.store(bytes, Ordering::Relaxed);
         if self.has_room() {

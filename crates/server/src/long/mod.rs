@@ -2,9 +2,10 @@
 //!
 //! # The problem
 //!
-//! A statement whose rows memory holds waits for nothing, so that it keeps its thread. It yields after
-//! each time slice, but a point read that arrives meanwhile waits for a slice of each long statement on
-//! its thread, and longer for what cannot yield: parsing a long text, or encoding a long page.
+//! A statement whose rows are in memory never waits, so it keeps its thread. It yields after each
+//! time slice, but a point read that arrives meanwhile waits for one slice of each long statement
+//! on its thread, and longer for work that cannot yield: parsing a long text, or encoding a long
+//! page.
 //!
 //! # Two kinds of threads
 //!
@@ -17,11 +18,11 @@
 //!   batch statements, long texts ─────┘
 //! ```
 //!
-//! A statement that yields at the end of its first slice moves to the *long threads*; one that waits for a disk,
-//! a log or a cluster does not yield, and stays. The kernel preempts these
-//! as soon as a connection's thread has something to do, whatever they do at the moment. While both kinds have more to do than there are processors, the long
-//! threads get about a tenth (the weights of nice 10 and nice 0 are 110 and 1,024), so that
-//! long statements are slow but not starved. Among themselves they run in turns
+//! A statement that yields at the end of its first slice moves to the *long threads*; a statement
+//! that waits for a disk, a log or a cluster does not yield, and stays. The kernel preempts the
+//! long threads as soon as a connection's thread has work. While both kinds have more work than
+//! processors, the long threads get about a tenth (the weights of nice 10 and nice 0 are 110 and
+//! 1,024): long statements are slow but do not starve. Among themselves they run in turns
 //! ([`carnet::admission::RunQueue`]), by the shares of their levels.
 //!
 //! # Invariants
@@ -48,29 +49,30 @@ use tracing::warn;
 use crate::metrics::{Metrics, Threads};
 use turns::{InTurns, Turns};
 
-/// How much lower the priority of the long threads is.
+/// Nice value of the long threads.
 const NICE: i32 = 10;
-/// Requests of more bytes run on the long threads from the beginning, because parsing does not yield.
+/// Request length in bytes above which a statement starts on a long thread, because parsing does
+/// not yield.
 const TEXT_BYTES_MAX: usize = 64 << 10;
 
 thread_local! {
-    /// The statement that is polled has yielded at the end of a slice.
+    /// Whether the polled statement has yielded at the end of a slice.
     static HAS_YIELDED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Yields at the end of a time slice: others first, those included whose sockets have become ready
-/// meanwhile.
+/// Yields at the end of a time slice to other tasks, including those whose sockets have become
+/// ready.
 pub(crate) fn yield_now() -> Pin<Box<dyn Future<Output = ()> + Send>> {
     HAS_YIELDED.set(true);
     Box::pin(tokio::task::yield_now())
 }
 
-/// A statement's future.
+/// Future of a statement.
 pub(crate) type Work<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// The threads of long statements.
 pub(crate) struct LongThreads {
-    /// `None` while it is dropped.
+    /// The runtime; `None` during the drop.
     runtime: Option<Runtime>,
     turns: Arc<Turns>,
     meter: Meter,
@@ -123,20 +125,20 @@ impl LongThreads {
 impl Drop for LongThreads {
     fn drop(&mut self) {
         if let Some(runtime) = self.runtime.take() {
-            // A server is dropped on a thread that must not wait.
+            // A server may be dropped on a thread that must not block.
             runtime.shutdown_background();
         }
     }
 }
 
 fn lower_priority() {
-    // Of the calling thread only.
+    // Applies to the calling thread only.
     if let Err(error) = rustix::process::setpriority_process(None, NICE) {
         warn!(%error, "long statements run at the priority of short ones");
     }
 }
 
-/// Measures polls.
+/// Measurement of polls.
 #[derive(Clone)]
 struct Meter {
     clock: Arc<dyn Clock>,
@@ -144,7 +146,7 @@ struct Meter {
 }
 
 impl Meter {
-    /// Polls a statement.
+    /// Polls a statement and measures the poll.
     fn poll<T>(
         &self,
         work: &mut Work<T>,
@@ -165,18 +167,18 @@ impl Meter {
     }
 }
 
-/// What came of a poll.
+/// Result of a poll.
 struct Polled<T> {
     poll: Poll<T>,
-    /// Its time slice ended, and it has more to do.
+    /// Whether its time slice ended before the statement did.
     has_yielded: bool,
     took: Duration,
 }
 
-/// The part of a statement that runs on the threads of the connections: all of it, or what comes
-/// before it has used up a slice.
+/// Part of a statement that runs on the connections' threads: all of it, or the part before it has
+/// used up a slice.
 struct FirstSlice<'m, T> {
-    /// `None` once it has ended.
+    /// The statement; `None` after its end.
     work: Option<Work<T>>,
     used: Duration,
     permit: Option<Arc<Permit>>,
@@ -203,7 +205,7 @@ impl<T> Future for FirstSlice<'_, T> {
     }
 }
 
-/// A task that ends with its handle.
+/// A task that is aborted when its handle is dropped.
 struct AbortOnDrop<T>(JoinHandle<T>);
 
 impl<T> Future for AbortOnDrop<T> {

@@ -16,7 +16,7 @@ fn runtime() -> Runtime {
     Builder::new_current_thread().enable_all().build().unwrap()
 }
 
-/// Keeps its thread for longer than a slice, and yields.
+/// Keeps its thread for longer than a slice, then yields.
 async fn slices(count: u32) {
     for _ in 0..count {
         let begun = SystemClock.now();
@@ -55,7 +55,7 @@ fn long_statement_moves_to_threads_of_low_priority() {
     assert_eq!(threads.meter.metrics.poll_duration.of(Threads::Connections).count(), 1);
 }
 
-/// As one does that waits for a cluster, however long each answer of it takes to decode.
+/// Like a statement that waits for a cluster, however long each answer takes to decode.
 #[test]
 fn statement_that_waits_stays_on_its_thread() {
     let threads = threads();
@@ -72,7 +72,7 @@ fn statement_that_waits_stays_on_its_thread() {
 }
 
 #[test]
-fn long_text_runs_on_the_long_threads_from_the_beginning() {
+fn long_text_starts_on_the_long_threads() {
     let threads = threads();
     let work = || Box::pin(async { thread_name() });
     let name = runtime().block_on(threads.run(work(), None, TEXT_BYTES_MAX + 1));
@@ -114,7 +114,7 @@ fn dropped_statements_give_their_turns_back() {
         }
     });
     assert_eq!(threads.turns.size(), (0, 0));
-    // A turn is still there to be had.
+    // A turn is still available.
     runtime.block_on(threads.run(Box::pin(slices(1)), None, usize::MAX));
 }
 
@@ -193,7 +193,7 @@ fn wait_for_a_turn_is_counted_as_cpu() {
 }
 
 #[test]
-fn panic_of_a_long_statement_is_that_of_its_task() {
+fn panic_of_a_long_statement_reaches_its_task() {
     let threads = threads();
     let work: Work<()> = Box::pin(async {
         slices(2).await;

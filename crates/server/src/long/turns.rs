@@ -1,4 +1,4 @@
-//! Gives long statements their turns.
+//! Turns of long statements.
 
 use std::collections::{HashMap, HashSet};
 use std::future::Future;
@@ -14,13 +14,13 @@ use carnet_base::Moment;
 use super::{Meter, Polled, Work};
 use crate::metrics::Threads;
 
-/// The run queue with a lock around it, and those that wait in it.
+/// Run queue behind a lock, and the statements that wait in it.
 pub(super) struct Turns(Mutex<State>);
 
 struct State {
     queue: RunQueue,
     wakers: HashMap<TurnId, Waker>,
-    /// Turns that were granted and not begun.
+    /// Turns that are granted and not yet begun.
     granted: HashSet<TurnId>,
 }
 
@@ -51,7 +51,7 @@ impl Turns {
         asked.into()
     }
 
-    /// Returns `true` once a turn is granted; until then the waker is woken when it is.
+    /// Returns `true` if a turn is granted; otherwise the waker is woken when it is.
     fn is_granted(&self, id: TurnId, waker: &Waker) -> bool {
         let mut state = self.lock();
         if state.granted.remove(&id) {
@@ -98,12 +98,12 @@ impl From<Asked> for Turn {
     }
 }
 
-/// A statement that is polled in turns.
+/// Statement that is polled in turns.
 pub(super) struct InTurns<T> {
     work: Work<T>,
     asking: Asking,
     turn: Turn,
-    /// When it asked for the turn that it waits for.
+    /// Time at which it requested the turn that it waits for.
     asked: Moment,
     permit: Option<Arc<Permit>>,
     turns: Arc<Turns>,
@@ -178,7 +178,7 @@ impl<T> Drop for InTurns<T> {
 
 #[cfg(test)]
 impl Turns {
-    /// Returns how many statements have a turn, and how many wait for one.
+    /// Returns the number of statements with a turn, and of those waiting for one.
     pub(super) fn size(&self) -> (usize, usize) {
         let state = self.lock();
         (state.queue.running(), state.queue.waiting())

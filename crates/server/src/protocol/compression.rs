@@ -1,4 +1,4 @@
-//! lz4 blocks, the one compression that both versions know.
+//! lz4 blocks, the compression that both versions support.
 //!
 //! v4 puts the uncompressed length (four bytes, big-endian) before the block; v5 keeps it in the
 //! segment's header.
@@ -7,20 +7,20 @@ use bytes::{BufMut, Bytes, BytesMut};
 
 use super::ProtocolError;
 
-/// How a block says how long it will be.
+/// Length of a block's uncompressed-length prefix.
 const LENGTH_LEN: usize = 4;
-/// Bodies shorter than this are sent as they are: a compressed one would hardly be smaller.
+/// Minimum length of a compressed body: shorter ones would hardly shrink.
 const COMPRESS_LEN_MIN: usize = 512;
-/// No lz4 block expands further than this: a length byte adds at most 255 bytes of output.
+/// Maximum expansion of an lz4 block: a length byte adds at most 255 bytes of output.
 const EXPANSION_MAX: usize = 255;
 
-/// Decompresses a block whose length is known.
+/// Decompresses a block of known uncompressed length.
 ///
 /// # Errors
 ///
-/// Malformed, where the block cannot hold that many bytes, or does not.
+/// Malformed, if the block cannot hold, or does not hold, that number of bytes.
 pub fn decompress(block: &[u8], len: usize) -> Result<Bytes, ProtocolError> {
-    // 64 more: a short block's first match is counted from four bytes, not from none.
+    // 64 more: a short block's first match is counted from four bytes, not from zero.
     if len > block.len().saturating_mul(EXPANSION_MAX).saturating_add(64) {
         return Err(ProtocolError::malformed(format!(
             "{} bytes of lz4 cannot hold {len} bytes",
@@ -37,7 +37,7 @@ pub fn decompress(block: &[u8], len: usize) -> Result<Bytes, ProtocolError> {
     }
 }
 
-/// Returns a shorter block for the bytes, or `None` where compression does not pay.
+/// Returns a shorter block for the bytes, or `None` if compression does not pay.
 #[must_use]
 pub fn compress(bytes: &[u8]) -> Option<Vec<u8>> {
     if bytes.len() < COMPRESS_LEN_MIN {
@@ -51,7 +51,7 @@ pub fn compress(bytes: &[u8]) -> Option<Vec<u8>> {
 ///
 /// # Errors
 ///
-/// Malformed, where the length is missing, negative or above `len_max`.
+/// Malformed, if the length is missing, negative or above `len_max`.
 pub fn split_prefixed(body: &Bytes, len_max: usize) -> Result<(usize, Bytes), ProtocolError> {
     let Some(&prefix) = body.first_chunk::<LENGTH_LEN>() else {
         return Err(ProtocolError::malformed("a compressed body begins with its length"));
@@ -65,7 +65,7 @@ pub fn split_prefixed(body: &Bytes, len_max: usize) -> Result<(usize, Bytes), Pr
     Ok((len, body.slice(LENGTH_LEN..)))
 }
 
-/// Returns a v4 body in compressed form, or `None` where compression does not pay.
+/// Returns a v4 body in compressed form, or `None` if compression does not pay.
 #[must_use]
 pub fn compress_prefixed(body: &[u8]) -> Option<Bytes> {
     let len = u32::try_from(body.len()).ok()?;
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_block_comes_back_as_it_was() {
+    fn block_is_decompressed_to_its_input() {
         let text = b"one path through every layer; ".repeat(100);
         let body = compress_prefixed(&text).unwrap();
         assert!(body.len() < text.len() / 4);
@@ -90,14 +90,14 @@ mod tests {
     }
 
     #[test]
-    fn the_densest_block_is_within_the_bound() {
+    fn densest_block_is_within_the_bound() {
         let zeros = vec![0; 1 << 20];
         let block = compress(&zeros).unwrap();
         assert_eq!(decompress(&block, zeros.len()).unwrap(), zeros);
     }
 
     #[test]
-    fn a_small_block_cannot_claim_much() {
+    fn small_block_cannot_announce_much() {
         let message = decompress(&[0x1f, 0, 1, 0], 1 << 24).unwrap_err().to_string();
         assert!(message.contains("cannot hold"), "{message}");
         let body = Bytes::from_static(b"\xff\xff\xff\xff....");
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_must_hold_what_it_announced() {
+    fn block_must_have_its_announced_length() {
         let text = b"abcdefgh".repeat(100);
         let block = compress(&text).unwrap();
         assert!(decompress(&block, text.len() - 1).is_err());

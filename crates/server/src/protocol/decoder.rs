@@ -1,8 +1,8 @@
-//! Finds the requests in the bytes of a connection.
+//! Decoder of the frames in a connection's bytes.
 //!
-//! The decoder is handed everything that has arrived and not been understood yet, and takes whole
-//! requests from the front. It keeps at most one unfinished request, and remembers of it only what
-//! has arrived:
+//! The decoder gets all bytes that have arrived and are not yet consumed, and takes complete
+//! requests from the front. It keeps at most one unfinished request, and of it only the bytes that
+//! have arrived:
 //!
 //! ```text
 //!   plain     inbox ──────────────────────────▶ Header ─▶ Body ─▶ a frame
@@ -12,12 +12,12 @@
 //!                                 part:  collected until the frame that it begins is complete
 //! ```
 //!
-//! A connection begins plain. v5 changes to segments after STARTUP, for good.
+//! A connection begins with plain frames. v5 switches to segments after STARTUP.
 //!
-//! The [`MemoryBudget`] is charged for the bytes of a body as they arrive, never for those announced.
-//! A frame whose body does not fit is *shed*: its bytes are thrown away as they come, so that it
-//! costs no memory, and the client is told to come back later. Beside the budget a connection may
-//! hold one segment (128 KiB) that is not complete, as its frames are not known before its checksum.
+//! The [`MemoryBudget`] is charged for the bytes of a body as they arrive, never for announced
+//! ones. A frame whose body does not fit is *shed*: its bytes are discarded on arrival, so it costs
+//! no memory, and the client is told to retry later. In addition to the budget a connection may
+//! hold one incomplete segment (128 KiB), whose frames are unknown before its checksum.
 
 use bytes::{Buf, Bytes, BytesMut};
 
@@ -28,32 +28,32 @@ use carnet_base::{Charge, MemoryBudget};
 
 type Result<T> = std::result::Result<T, ProtocolError>;
 
-/// What came out of the bytes.
+/// Output of the decoder.
 #[derive(Debug)]
 pub enum Decoded {
-    /// A request.
+    /// A complete request.
     Frame(Frame),
-    /// A request that was thrown away, because the server holds too many bytes already.
+    /// A request that was discarded, because the server holds too many bytes already.
     Shed(RequestHeader),
 }
 
-/// Takes requests from the bytes of one connection.
+/// Decoder of one connection's requests.
 #[derive(Debug)]
 pub struct FrameDecoder {
     budget: MemoryBudget,
     body_max: usize,
     version: Option<Version>,
     lz4: bool,
-    /// The request under way.
+    /// The request in progress.
     partial: Partial,
-    /// Frames of a whole segment that were not taken yet.
+    /// Frames of a whole segment that are not taken yet.
     segment: Bytes,
     /// Parts of a frame that is longer than a segment.
     collected: BytesMut,
     segmented: bool,
 }
 
-/// How far the request under way has come.
+/// Progress of the request in progress.
 #[derive(Debug)]
 enum Partial {
     Header,
@@ -62,7 +62,8 @@ enum Partial {
 }
 
 impl FrameDecoder {
-    /// Starts a connection: plain frames of any version, with bodies of at most `body_max` bytes.
+    /// Creates the decoder of a connection: plain frames of any version, with bodies of at most
+    /// `body_max` bytes.
     #[must_use]
     pub fn new(budget: MemoryBudget, body_max: usize) -> Self {
         Self {
@@ -77,26 +78,26 @@ impl FrameDecoder {
         }
     }
 
-    /// Takes what STARTUP settled: the version, and whether bodies (v4) or segments (v5) may be
-    /// compressed. From here on v5 comes in segments.
+    /// Sets the results of STARTUP: the version, and whether bodies (v4) or segments (v5) may be
+    /// compressed. From then on v5 uses segments.
     pub const fn negotiated(&mut self, version: Version, lz4: bool) {
         self.version = Some(version);
         self.lz4 = lz4;
         self.segmented = matches!(version, Version::V5);
     }
 
-    /// Allows bodies of another length: more, once the client has said who it is.
+    /// Sets the maximum length of bodies, which is raised after the log-in.
     pub const fn set_body_max(&mut self, body_max: usize) {
         self.body_max = body_max;
     }
 
-    /// Tells whether a request has begun and not ended.
+    /// Returns `true` if a request has begun and not ended.
     #[must_use]
     pub fn is_mid_frame(&self, inbox: &BytesMut) -> bool {
         !inbox.is_empty() || !self.collected.is_empty() || !matches!(self.partial, Partial::Header)
     }
 
-    /// Returns the length of the frame under way, as far as it is known, in bytes.
+    /// Returns the announced length of the frame in progress, in bytes, as far as it is known.
     #[must_use]
     pub const fn announced(&self) -> usize {
         match &self.partial {
@@ -106,11 +107,11 @@ impl FrameDecoder {
         }
     }
 
-    /// Takes the next request, or `None` until more bytes arrive.
+    /// Returns the next request, or `None` until more bytes arrive.
     ///
     /// # Errors
     ///
-    /// [`ProtocolError`], after which nothing that follows has a meaning.
+    /// [`ProtocolError`], after which later bytes have no meaning.
     pub fn next(&mut self, inbox: &mut BytesMut) -> Result<Option<Decoded>> {
         if self.segmented { self.next_in_segments(inbox) } else { self.next_plain(inbox) }
     }
@@ -160,7 +161,7 @@ impl FrameDecoder {
         }
     }
 
-    /// Takes the next frame of a segment that holds whole ones.
+    /// Takes the next frame of a segment of whole frames.
     fn next_of_whole(&mut self) -> Result<Decoded> {
         let cut = || ProtocolError::malformed("a segment of whole frames ends within one");
         let header = self.parse_header(&self.segment)?.ok_or_else(cut)?;
@@ -177,7 +178,7 @@ impl FrameDecoder {
         }
     }
 
-    /// Adds a part to the frame under way.
+    /// Adds a part to the frame in progress.
     fn collect(&mut self, mut part: &[u8]) -> Result<Option<Decoded>> {
         if matches!(self.partial, Partial::Header) {
             let missing = HEADER_LEN - self.collected.len();
@@ -214,8 +215,8 @@ impl FrameDecoder {
         }
     }
 
-    /// Charges for what has arrived of the frame under way, of which `kept` bytes were taken from
-    /// the connection. Where it does not fit, those are dropped and the rest is skipped.
+    /// Charges the arrived bytes of the frame in progress, `kept` of which were taken from the
+    /// connection. If they do not fit, these are dropped and the rest is skipped.
     fn charge(&mut self, arrived: usize, kept: usize) {
         let Partial::Body(header, charge) = &mut self.partial else { return };
         let header = *header;
@@ -237,8 +238,8 @@ impl FrameDecoder {
         RequestHeader::parse(bytes, self.body_max)
     }
 
-    /// Begins a frame. One for which there is no room now is skipped from its first byte on, which
-    /// spares the client's bytes; nothing is charged for the announcement.
+    /// Begins a frame. A frame without room is skipped from its first byte on, without using up
+    /// bytes of the budget; nothing is charged for the announcement.
     fn begin(&mut self, header: RequestHeader) {
         let charge = self.budget.charge(0).filter(|_| self.budget.fits(header.body_len));
         self.partial = match charge {

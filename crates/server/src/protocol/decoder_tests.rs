@@ -24,7 +24,7 @@ fn v5_decoder(budget: usize, lz4: bool) -> FrameDecoder {
     decoder
 }
 
-/// Feeds the bytes in pieces, and returns the streams and bodies of the frames.
+/// Decodes the bytes in pieces, and returns the streams and bodies of the frames.
 fn decode(decoder: &mut FrameDecoder, bytes: &[u8], piece: usize) -> Vec<(i16, Bytes)> {
     let mut inbox = BytesMut::new();
     let mut frames = Vec::new();
@@ -42,7 +42,7 @@ fn decode(decoder: &mut FrameDecoder, bytes: &[u8], piece: usize) -> Vec<(i16, B
 }
 
 #[test]
-fn plain_frames_come_out_however_they_are_cut() {
+fn plain_frames_are_decoded_from_any_pieces() {
     let bytes = [plain(4, 1, b"abc"), plain(4, 2, b""), plain(4, 3, &[7; 1000])].concat();
     for piece in [1, 2, 9, 100, 10_000] {
         let frames = decode(&mut decoder(MIB), &bytes, piece);
@@ -83,7 +83,7 @@ fn segments_hold_several_frames_or_a_part_of_one() {
 }
 
 #[test]
-fn what_does_not_fit_the_budget_is_shed_and_costs_no_memory() {
+fn frame_over_the_budget_is_shed_without_memory() {
     let mut bytes = plain(4, 1, &[0; 5000]);
     bytes.extend(plain(4, 2, b"small"));
     let mut plain_decoder = decoder(100);
@@ -116,7 +116,7 @@ fn what_does_not_fit_the_budget_is_shed_and_costs_no_memory() {
 }
 
 #[test]
-fn the_budget_is_held_until_the_frame_is_dropped() {
+fn budget_is_held_until_the_frame_is_dropped() {
     let budget = MemoryBudget::new(100);
     let mut decoder = FrameDecoder::new(budget.clone(), MIB);
     let mut inbox = BytesMut::from(&plain(4, 1, &[0; 80])[..40]);
@@ -161,7 +161,7 @@ fn decoder_within(budget: &MemoryBudget) -> FrameDecoder {
     FrameDecoder::new(budget.clone(), MIB)
 }
 
-/// There was room when it began, and there is none when the rest comes.
+/// There was room when it began, but not when the rest arrived.
 #[test]
 fn frame_is_shed_once_the_budget_runs_out() {
     let budget = MemoryBudget::new(200_000);
@@ -193,7 +193,7 @@ fn frame_is_shed_once_the_budget_runs_out() {
 }
 
 #[test]
-fn v4_bodies_are_decompressed_only_after_startup_said_so() {
+fn v4_bodies_are_decompressed_only_if_negotiated() {
     let body = b"select ".repeat(200);
     let compressed = compression::compress_prefixed(&body).unwrap();
     let mut bytes = plain(4, 1, &compressed);
@@ -210,7 +210,7 @@ fn v4_bodies_are_decompressed_only_after_startup_said_so() {
 }
 
 #[test]
-fn segments_that_break_the_rules_are_refused() {
+fn invalid_segments_are_refused() {
     let refused = |pieces: &[(&[u8], bool)]| {
         let mut bytes = BytesMut::new();
         for (payload, whole) in pieces {
@@ -235,7 +235,7 @@ fn segments_that_break_the_rules_are_refused() {
 }
 
 #[test]
-fn a_connection_keeps_its_version() {
+fn connection_keeps_its_version() {
     let mut decoder = decoder(MIB);
     decoder.negotiated(Version::V4, false);
     let error = decoder.next(&mut BytesMut::from(&plain(5, 1, b"")[..])).unwrap_err();
@@ -243,7 +243,7 @@ fn a_connection_keeps_its_version() {
 }
 
 #[test]
-fn a_body_above_the_limit_is_refused_by_its_header() {
+fn body_above_the_limit_is_refused_by_its_header() {
     let mut header = plain(4, 1, b"");
     header[5..9].copy_from_slice(&(1 << 20 | 1_i32).to_be_bytes());
     let error = decoder(usize::MAX).next(&mut BytesMut::from(&header[..])).unwrap_err();

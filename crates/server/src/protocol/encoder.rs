@@ -1,4 +1,4 @@
-//! Wraps responses for the wire.
+//! Encoder of a connection's responses.
 
 use std::collections::VecDeque;
 
@@ -10,27 +10,27 @@ use super::segment::{self, PAYLOAD_LEN_MAX};
 use super::writer::{Oversize, Writer};
 use super::{Version, compression};
 
-/// Memory that an idle connection keeps for its next answers, in bytes.
+/// Maximum buffer that an idle connection keeps for its next answers, in bytes.
 const KEPT_LEN_MAX: usize = 64 << 10;
-/// Bytes ready for the socket below which the next part of a long frame is wrapped.
+/// Number of bytes ready for the socket below which the next part of a long frame is wrapped.
 const REFILL_LEN: usize = 64 << 10;
 
-/// How the frames of a connection are written: what STARTUP settled.
+/// Encoding of a connection's frames, as negotiated by STARTUP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Encoding {
-    /// The protocol's version.
+    /// Protocol version of the connection.
     pub version: Version,
     /// Whether bodies (v4) or segments (v5) may be compressed.
     pub lz4: bool,
 }
 
 impl Encoding {
-    /// Encodes a response as a frame. Rows are dropped as they are written, so that a long result is
-    /// not in memory twice.
+    /// Encodes a response as a frame. Rows are dropped as they are written, so that a long result
+    /// is not in memory twice.
     ///
     /// # Errors
     ///
-    /// [`Oversize`] where the protocol has no room for it.
+    /// [`Oversize`] if the response exceeds the protocol's limits.
     pub fn frame(
         self,
         stream: i16,
@@ -60,12 +60,12 @@ impl Encoding {
     }
 }
 
-/// Collects the frames of one connection into bytes to be sent.
+/// Encoder that collects the frames of one connection into bytes to send.
 ///
-/// In v5 frames wait until [`FrameEncoder::seal`], so that many small ones share a segment, a
-/// checksum and a system call. A frame that is longer than a segment is kept as it is, and wrapped part
-/// by part as the socket takes it: a copy of the whole would double the memory of a long answer. The
-/// frames behind it wait in their order.
+/// In v5 frames wait until [`FrameEncoder::seal`], so that several small ones share a segment, a
+/// checksum and a system call. A frame longer than a segment stays as it is, and is wrapped part by
+/// part as the socket takes it: a full copy would double the memory of a long answer. Later frames
+/// wait in their order.
 #[derive(Debug, Default)]
 pub struct FrameEncoder {
     segmented: bool,
@@ -73,13 +73,13 @@ pub struct FrameEncoder {
     unsealed: BytesMut,
     out: BytesMut,
     waiting: VecDeque<Waiting>,
-    /// The bytes of `waiting` that are not in `out` yet.
+    /// Number of bytes of `waiting` that are not in `out` yet.
     waiting_len: usize,
-    /// The memory of the frames of `waiting`.
+    /// Memory of the frames of `waiting`.
     waiting_held: usize,
 }
 
-/// A frame that is not wrapped yet, or only up to `wrapped`.
+/// A frame that is wrapped up to `wrapped`.
 #[derive(Debug)]
 struct Waiting {
     frame: Bytes,
@@ -87,19 +87,19 @@ struct Waiting {
 }
 
 impl FrameEncoder {
-    /// Starts a connection: plain frames.
+    /// Creates the encoder of a connection, for plain frames.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Wraps what is pushed from here on in segments, if the version has them.
+    /// Wraps frames pushed from now on in segments, if the version has them.
     pub fn negotiated(&mut self, encoding: Encoding) {
         self.segmented = encoding.version >= Version::V5;
         self.lz4 = encoding.lz4;
     }
 
-    /// Adds a frame.
+    /// Adds a frame to the output.
     pub fn push(&mut self, frame: Bytes) {
         if frame.len() <= PAYLOAD_LEN_MAX && self.waiting.is_empty() {
             self.push_short(&frame);
@@ -122,7 +122,7 @@ impl FrameEncoder {
         self.unsealed.extend_from_slice(frame);
     }
 
-    /// Closes the segment under way.
+    /// Closes the segment in progress.
     pub fn seal(&mut self) {
         if !self.unsealed.is_empty() {
             segment::put(&mut self.out, &self.unsealed, true, self.lz4);
@@ -130,14 +130,14 @@ impl FrameEncoder {
         }
     }
 
-    /// Returns the bytes to be sent next; the caller takes those that it sends from the front. They are
-    /// empty only if nothing waits but frames that are not sealed yet.
+    /// Returns the bytes to send next; the caller removes sent bytes from the front. They are empty
+    /// only if nothing waits except unsealed frames.
     pub fn out(&mut self) -> &mut BytesMut {
         while self.out.len() < REFILL_LEN && self.wrap_next() {}
         &mut self.out
     }
 
-    /// Wraps a frame that waits, or the next part of a long one. Returns `false` where none waits.
+    /// Wraps a waiting frame, or the next part of a long one. Returns `false` if none waits.
     fn wrap_next(&mut self) -> bool {
         let Some(Waiting { frame, wrapped }) = self.waiting.pop_front() else { return false };
         let is_long = frame.len() > PAYLOAD_LEN_MAX;
@@ -157,7 +157,7 @@ impl FrameEncoder {
         true
     }
 
-    /// Gives back the memory of long answers, once they are sent.
+    /// Releases the memory of long answers after they are sent.
     pub fn shrink(&mut self) {
         for buffer in [&mut self.out, &mut self.unsealed] {
             if buffer.is_empty() && buffer.capacity() > KEPT_LEN_MAX {
@@ -166,13 +166,14 @@ impl FrameEncoder {
         }
     }
 
-    /// Returns how many bytes wait, sealed or not.
+    /// Returns the number of waiting bytes, sealed or not.
     #[must_use]
     pub fn len(&self) -> usize {
         self.out.len() + self.unsealed.len() + self.waiting_len
     }
 
-    /// Returns the memory of what waits, in bytes: a long frame's until its last byte is wrapped.
+    /// Returns the memory of the waiting frames, in bytes: a long frame counts until its last byte
+    /// is wrapped.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
         self.out.len() + self.unsealed.len() + self.waiting_held
@@ -217,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_frame_is_split_and_keeps_its_place() {
+    fn long_frame_is_split_and_keeps_its_position() {
         let mut encoder = encoder(false);
         encoder.push(vec![1; 10].into());
         encoder.push(vec![2; PAYLOAD_LEN_MAX + 1].into());
@@ -230,7 +231,7 @@ mod tests {
         assert_eq!(found, want);
     }
 
-    /// A long frame is held once, whole, until its last part is wrapped.
+    /// A long frame is held once, as a whole, until its last part is wrapped.
     #[test]
     fn long_frame_is_wrapped_as_it_is_sent() {
         const LEN: usize = 4 * PAYLOAD_LEN_MAX;
@@ -257,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn an_idle_connection_keeps_little_memory() {
+    fn idle_connection_keeps_little_memory() {
         let mut encoder = encoder(false);
         encoder.push(vec![1; PAYLOAD_LEN_MAX].into());
         encoder.seal();
@@ -267,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn v4_compresses_bodies_that_are_worth_it() {
+    fn v4_compresses_only_long_bodies() {
         let encoding = Encoding { version: Version::V4, lz4: true };
         let long = encoding.frame(1, Response::SetKeyspace("k".repeat(5000)), &[]).unwrap();
         assert_eq!(long[1], flags::COMPRESSION);

@@ -1,4 +1,4 @@
-//! The ERROR response: a code, a sentence, and what the code adds to them.
+//! The ERROR response: a code, a message, and details that depend on the code.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -9,48 +9,48 @@ use super::Version;
 use super::types::Consistency;
 use super::writer::Writer;
 
-/// The codes that are sent here.
+/// Error codes that the server sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u16)]
 pub enum ErrorCode {
-    /// A fault of the server.
+    /// An internal error of the server.
     Server = 0x0000,
-    /// The client broke the protocol.
+    /// The client violated the protocol.
     Protocol = 0x000a,
-    /// The client is not who it says.
+    /// The log-in failed.
     Authentication = 0x0100,
-    /// What is needed cannot be reached.
+    /// The store cannot be reached.
     Unavailable = 0x1000,
-    /// There is no room for the work; nothing was done.
+    /// The server has no capacity; nothing was done.
     Overloaded = 0x1001,
-    /// A write was not done in time.
+    /// A write timed out.
     WriteTimeout = 0x1100,
-    /// A read was not done in time.
+    /// A read timed out.
     ReadTimeout = 0x1200,
     /// A read failed.
     ReadFailure = 0x1300,
-    /// A user's function failed.
+    /// A function failed.
     FunctionFailure = 0x1400,
     /// A write failed.
     WriteFailure = 0x1500,
-    /// Whether a conditional write was done is not known (v5).
+    /// The outcome of a conditional write is unknown (v5).
     CasWriteUnknown = 0x1700,
-    /// The text is no CQL.
+    /// The text is not CQL.
     Syntax = 0x2000,
-    /// The user may not do that.
+    /// The user has no permission.
     Unauthorized = 0x2100,
-    /// The statement is wrong.
+    /// The statement is invalid.
     Invalid = 0x2200,
     /// The statement does not fit the configuration.
     Config = 0x2300,
-    /// What is to be created is there.
+    /// The object to create exists.
     AlreadyExists = 0x2400,
-    /// There is no prepared statement of that id: prepare it again.
+    /// No prepared statement has this id: prepare it again.
     Unprepared = 0x2500,
 }
 
 impl ErrorCode {
-    /// Every code, in ascending order.
+    /// All codes, in ascending order.
     pub const ALL: [Self; 17] = [
         Self::Server,
         Self::Protocol,
@@ -96,21 +96,21 @@ impl ErrorCode {
     }
 }
 
-/// How many replicas answered, of how many needed.
+/// Number of replicas that answered, and of those required.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Replies {
-    /// The level that the client asked for.
+    /// Consistency level that the client requested.
     pub consistency: Consistency,
-    /// How many answered.
+    /// Number of replicas that answered.
     pub received: i32,
-    /// How many were needed.
+    /// Number of required replicas.
     pub required: i32,
 }
 
-/// The kind of a write that did not end well, by its name in the protocol.
+/// Kind of a failed write, by its name in the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteType {
-    /// One statement.
+    /// A single statement.
     Simple,
     /// A logged batch.
     Batch,
@@ -128,99 +128,99 @@ impl WriteType {
     }
 }
 
-/// What follows the sentence of an error.
+/// Details that follow the message of an error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ErrorDetail {
-    /// Nothing, for the codes that have nothing to add.
+    /// No details, for codes that have none.
     Plain(ErrorCode),
-    /// Of [`ErrorCode::Unavailable`]; "received" is how many are alive.
+    /// Details of [`ErrorCode::Unavailable`]; "received" is the number of live replicas.
     Unavailable(Replies),
-    /// Of [`ErrorCode::WriteTimeout`].
+    /// Details of [`ErrorCode::WriteTimeout`].
     WriteTimeout {
-        /// How many answered.
+        /// Replicas that answered.
         replies: Replies,
-        /// What was written.
+        /// Kind of the write.
         write_type: WriteType,
     },
-    /// Of [`ErrorCode::ReadTimeout`].
+    /// Details of [`ErrorCode::ReadTimeout`].
     ReadTimeout {
-        /// How many answered.
+        /// Replicas that answered.
         replies: Replies,
         /// Whether one of them had the data.
         data_present: bool,
     },
-    /// Of [`ErrorCode::ReadFailure`].
+    /// Details of [`ErrorCode::ReadFailure`].
     ReadFailure {
-        /// How many answered.
+        /// Replicas that answered.
         replies: Replies,
-        /// Who failed, and why.
+        /// Failed replicas with their failure codes.
         failures: Vec<(IpAddr, u16)>,
         /// Whether one of them had the data.
         data_present: bool,
     },
-    /// Of [`ErrorCode::FunctionFailure`].
+    /// Details of [`ErrorCode::FunctionFailure`].
     FunctionFailure {
-        /// The function's keyspace.
+        /// Keyspace of the function.
         keyspace: String,
-        /// The function.
+        /// Name of the function.
         function: String,
-        /// The types of its arguments.
+        /// Types of its arguments.
         argument_types: Vec<String>,
     },
-    /// Of [`ErrorCode::WriteFailure`].
+    /// Details of [`ErrorCode::WriteFailure`].
     WriteFailure {
-        /// How many answered.
+        /// Replicas that answered.
         replies: Replies,
-        /// Who failed, and why.
+        /// Failed replicas with their failure codes.
         failures: Vec<(IpAddr, u16)>,
-        /// What was written.
+        /// Kind of the write.
         write_type: WriteType,
     },
-    /// The outcome of a transaction is not known: [`ErrorCode::CasWriteUnknown`] in v5, and in v4,
+    /// The outcome of a transaction is unknown: [`ErrorCode::CasWriteUnknown`] in v5, and in v4,
     /// which has no such code, a [`ErrorCode::WriteTimeout`] of a conditional write. Drivers retry
-    /// neither on their own.
+    /// neither by themselves.
     CasWriteUnknown(Replies),
-    /// Of [`ErrorCode::AlreadyExists`].
+    /// Details of [`ErrorCode::AlreadyExists`].
     AlreadyExists {
-        /// The keyspace that is there, or that holds the table.
+        /// Keyspace that exists, or that contains the table.
         keyspace: String,
-        /// The table that is there, empty for a keyspace.
+        /// Table that exists; empty for a keyspace.
         table: String,
     },
-    /// Of [`ErrorCode::Unprepared`].
+    /// Details of [`ErrorCode::Unprepared`].
     Unprepared {
-        /// The unknown id.
+        /// The unknown statement id.
         id: Bytes,
     },
 }
 
-/// An ERROR response.
+/// An ERROR response to a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ErrorResponse {
-    /// The code, with what it adds.
+    /// Code with its details.
     pub detail: ErrorDetail,
-    /// A sentence for a person.
+    /// Message for people.
     pub message: String,
-    /// After how long another try makes sense; the custom payload tells it to drivers.
+    /// Time after which a retry makes sense; drivers read it from the custom payload.
     pub retry_after: Option<Duration>,
 }
 
-/// The name of [`ErrorResponse::retry_after`] in the custom payload. Its value is a decimal number.
+/// Key of [`ErrorResponse::retry_after`] in the custom payload. Its value is a decimal number.
 pub const RETRY_AFTER: &str = "retry_after_ms";
 
 impl ErrorResponse {
-    /// Makes an error whose code adds nothing.
+    /// Creates an error whose code has no details.
     pub fn plain(code: ErrorCode, message: impl Into<String>) -> Self {
         Self { detail: ErrorDetail::Plain(code), message: message.into(), retry_after: None }
     }
 
-    /// Makes an [`ErrorCode::Overloaded`] that asks the client to wait.
+    /// Creates an [`ErrorCode::Overloaded`] error with a retry delay.
     pub fn overloaded(retry_after: Duration, message: impl Into<String>) -> Self {
         let retry_after = Some(retry_after);
         Self { retry_after, ..Self::plain(ErrorCode::Overloaded, message) }
     }
 
-    /// Writes the custom payload, a `[bytes map]`, where there is one.
+    /// Writes the custom payload, a `[bytes map]`, if there is one.
     pub(super) fn put_payload(&self, out: &mut Writer) {
         if let Some(retry_after) = self.retry_after {
             out.short(1);
@@ -229,7 +229,7 @@ impl ErrorResponse {
         }
     }
 
-    /// Returns the code that the error has in a version.
+    /// Returns the error's code in a protocol version.
     #[must_use]
     pub const fn code(&self, version: Version) -> ErrorCode {
         match (&self.detail, version) {
@@ -253,7 +253,7 @@ impl ErrorResponse {
         match &self.detail {
             ErrorDetail::Plain(_) => {}
             ErrorDetail::Unavailable(replies) => {
-                // Here the number needed comes first.
+                // Here the required number comes first.
                 out.short(replies.consistency as u16);
                 out.int(replies.required);
                 out.int(replies.received);
@@ -307,7 +307,7 @@ fn put_write_timeout(out: &mut Writer, version: Version, replies: Replies, write
     }
 }
 
-/// v4 counts the replicas that failed; v5 names them.
+/// v4 has the number of failed replicas; v5 names them.
 fn put_failures(out: &mut Writer, version: Version, failures: &[(IpAddr, u16)]) {
     out.int_len(failures.len(), "the failures");
     if version >= Version::V5 {

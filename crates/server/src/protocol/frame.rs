@@ -1,4 +1,4 @@
-//! The frame: nine bytes of header and a body.
+//! Frames: nine bytes of header and a body.
 //!
 //! ```text
 //!   0        1        2                 4        5                                   9
@@ -6,25 +6,25 @@
 //!   │version │ flags  │ stream (signed) │ opcode │ body length (signed, big-endian)  │
 //! ```
 //!
-//! The version's highest bit is set in responses. A response carries the stream of its request;
-//! the server's own events carry −1.
+//! The version's highest bit is set in responses. A response has the stream of its request; the
+//! server's own events have −1.
 
 use bytes::{BufMut, Bytes};
 
 use super::{Opcode, ProtocolError, Version};
 use carnet_base::Charge;
 
-/// How many bytes a header takes.
+/// Length of a header in bytes.
 pub const HEADER_LEN: usize = 9;
 
-/// The bit of the version that says which way a frame goes.
+/// Bit of the version that marks responses.
 pub(super) const RESPONSE_BIT: u8 = 0x80;
 
-/// The bits of a header's flags.
+/// Bits of a header's flags.
 pub mod flags {
     /// The body is compressed (v4 only; ignored in v5).
     pub const COMPRESSION: u8 = 0x01;
-    /// The client asks for tracing.
+    /// The client requests tracing.
     pub const TRACING: u8 = 0x02;
     /// The body begins with a custom payload.
     pub const CUSTOM_PAYLOAD: u8 = 0x04;
@@ -35,28 +35,28 @@ pub mod flags {
 /// The header of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestHeader {
-    /// The protocol's version.
+    /// Protocol version of the frame.
     pub version: Version,
     /// The bits of [`flags`]; unknown ones are ignored.
     pub flags: u8,
-    /// The client's number for the request, never negative.
+    /// Stream: the client's number for the request, never negative.
     pub stream: i16,
-    /// What the client asks for.
+    /// Opcode of the request.
     pub opcode: Opcode,
-    /// How many bytes follow.
+    /// Length of the body in bytes.
     pub body_len: usize,
 }
 
 impl RequestHeader {
-    /// Reads a header where all its bytes are there, `None` where some are missing.
+    /// Parses a header if all its bytes have arrived, `None` otherwise.
     ///
-    /// The version is judged by the first byte alone: clients of other versions have headers of
+    /// Only the first byte decides about the version: clients of other versions have headers of
     /// other lengths.
     ///
     /// # Errors
     ///
-    /// [`ProtocolError`] where the version or opcode is unknown, the stream negative, or the
-    /// length negative or above `body_max`.
+    /// [`ProtocolError`] if the version or opcode is unknown, the stream negative, or the length
+    /// negative or above `body_max`.
     pub fn parse(bytes: &[u8], body_max: usize) -> Result<Option<Self>, ProtocolError> {
         let Some(&first) = bytes.first() else { return Ok(None) };
         if first & RESPONSE_BIT != 0 {
@@ -89,21 +89,21 @@ impl RequestHeader {
         Ok(Some(Self { version, flags, stream, opcode, body_len }))
     }
 
-    /// Tells whether a flag is set.
+    /// Returns `true` if a flag is set.
     #[must_use]
     pub const fn has(&self, flag: u8) -> bool {
         self.flags & flag != 0
     }
 }
 
-/// A whole request, decompressed, with the budget that it holds.
+/// A complete, decompressed request, with its charge to the budget.
 #[derive(Debug)]
 pub struct Frame {
-    /// The header as it was sent; its length is that on the wire.
+    /// Header as sent; its length is that on the wire.
     pub header: RequestHeader,
-    /// The body.
+    /// Body of the request.
     pub body: Bytes,
-    /// What the body takes of the server's budget, until the request is answered.
+    /// Charge of the body to the server's budget until the request is answered.
     pub charge: Charge,
 }
 
@@ -111,7 +111,7 @@ pub struct Frame {
 ///
 /// # Panics
 ///
-/// Never: a response's body is checked to be shorter than 2³¹ bytes when it is written.
+/// Never: the length of a response's body is checked to be below 2³¹ when it is written.
 pub fn put_response_header(
     out: &mut impl BufMut,
     version: Version,
@@ -136,7 +136,7 @@ mod tests {
     const QUERY: [u8; 9] = [4, 0, 0, 7, 7, 0, 0, 1, 0];
 
     #[test]
-    fn a_header_is_read_field_by_field() {
+    fn header_is_parsed_field_by_field() {
         let header = RequestHeader::parse(&QUERY, 256).unwrap().unwrap();
         let want = RequestHeader {
             version: Version::V4,
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_versions_are_known_by_their_first_byte() {
+    fn unknown_versions_are_detected_by_the_first_byte() {
         for number in [0, 1, 2, 3, 6, 65, 66, b'G', 0x16] {
             let answer = RequestHeader::parse(&[number], 256);
             assert_eq!(answer, Err(ProtocolError::UnsupportedVersion(number)));
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn what_breaks_a_rule_is_refused() {
+    fn invalid_headers_are_refused() {
         let broken = |at: usize, byte: u8| {
             let mut bytes = QUERY;
             bytes[at] = byte;
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn the_header_of_a_response_has_the_direction_bit() {
+    fn response_header_has_the_direction_bit() {
         let mut out = BytesMut::new();
         put_response_header(&mut out, Version::V5, 8, -1, Opcode::Event, 258);
         assert_eq!(out[..], [0x85, 8, 0xff, 0xff, 0x0c, 0, 0, 1, 2]);

@@ -1,6 +1,7 @@
-//! The CQL native protocol, versions 4 and 5: bytes in, requests out; responses in, bytes out.
+//! The CQL native protocol, versions 4 and 5: decodes bytes to requests, encodes responses to
+//! bytes.
 //!
-//! Nothing in here does I/O, keeps time or knows what a statement means.
+//! This module does no I/O, reads no clock and ignores the meaning of statements.
 //!
 //! ```text
 //!             v4                         v5, after the answer to STARTUP
@@ -11,22 +12,22 @@
 //!     a frame, see [`frame`]          see [`segment`]; a longer frame is split
 //! ```
 //!
-//! [`decoder::FrameDecoder`] turns the bytes of a connection into [`frame::Frame`]s, whatever is
-//! wrapped around them; [`request`] reads a frame's body; [`response`] and [`error`] write one;
-//! [`encoder::FrameEncoder`] wraps it up again.
+//! [`decoder::FrameDecoder`] converts the bytes of a connection to [`frame::Frame`]s, with or
+//! without segments; [`request`] decodes a frame's body; [`response`] and [`error`] write one;
+//! [`encoder::FrameEncoder`] adds header and segments.
 //!
-//! **Invariants.** A client's bytes decide nothing before they are checked:
+//! **Invariants.** A client's bytes have no effect before they are checked:
 //!
-//! * No length is trusted. The body's length is compared with a limit, its bytes are charged to the
-//!   server's [`MemoryBudget`](carnet_base::MemoryBudget) as they arrive; memory grows with bytes that
-//!   have arrived, never with bytes that were announced; lists are sized by what the rest of the
-//!   body could hold; an lz4 block cannot claim more than its input can expand to.
-//! * Nothing recurses: requests hold no nested types.
-//! * Values are slices of the body that they came in ([`bytes::Bytes`]), never copies.
+//! * No length is trusted. The body's length is compared with a limit, and its bytes are charged to
+//!   the server's [`MemoryBudget`](carnet_base::MemoryBudget) as they arrive. Memory grows with
+//!   bytes that have arrived, never with announced ones. Lists are sized by the capacity of the
+//!   remaining body; an lz4 block cannot announce more than its input can expand to.
+//! * Nothing recurses: requests contain no nested types.
+//! * Values are slices of their body ([`bytes::Bytes`]), never copies.
 //!
-//! **Left out on purpose:** protocol versions below 4 (no current driver needs them), snappy (v5
-//! has dropped it, and all drivers that know it know lz4), tracing, and the `SCYLLA_*` extensions,
-//! which would promise shards that are not there.
+//! **Deliberately absent:** protocol versions below 4 (no current driver needs them), snappy (v5
+//! removed it, and all drivers that support it support lz4), tracing, and the `SCYLLA_*`
+//! extensions, which would promise shards that do not exist.
 
 pub mod compression;
 pub mod decoder;
@@ -43,7 +44,7 @@ pub mod writer;
 
 use std::fmt;
 
-/// A version of the protocol that is spoken here.
+/// Supported version of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Version {
@@ -54,10 +55,10 @@ pub enum Version {
 }
 
 impl Version {
-    /// The highest version: what a client that asks for an unknown one is told to use.
+    /// Highest version, which a client of an unsupported version is told to use.
     pub const HIGHEST: Self = Self::V5;
 
-    /// Returns the version of that number.
+    /// Returns the version with a number.
     #[must_use]
     pub const fn from_number(number: u8) -> Option<Self> {
         match number {
@@ -74,46 +75,46 @@ impl Version {
     }
 }
 
-/// What a frame is about.
+/// Opcode of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Opcode {
-    /// A response: the request failed.
+    /// Response: the request failed.
     Error = 0x00,
-    /// A request: begin the connection.
+    /// Request: begin the connection.
     Startup = 0x01,
-    /// A response: the connection may be used.
+    /// Response: the connection is ready.
     Ready = 0x02,
-    /// A response: say who you are first.
+    /// Response: the client must log in first.
     Authenticate = 0x03,
-    /// A request: which STARTUP options are there?
+    /// Request for the supported STARTUP options.
     Options = 0x05,
-    /// A response: these are.
+    /// Response with the supported STARTUP options.
     Supported = 0x06,
-    /// A request: run a statement's text.
+    /// Request: run a statement's text.
     Query = 0x07,
-    /// A response: what came of it.
+    /// Response with the result of a statement.
     Result = 0x08,
-    /// A request: keep a statement's text under an id.
+    /// Request: prepare a statement's text.
     Prepare = 0x09,
-    /// A request: run the statement of an id.
+    /// Request: run a prepared statement.
     Execute = 0x0a,
-    /// A request: send me events.
+    /// Request: send events.
     Register = 0x0b,
-    /// A response without a request: an event.
+    /// Event, a response without a request.
     Event = 0x0c,
-    /// A request: run several statements as one.
+    /// Request: run several statements as one.
     Batch = 0x0d,
-    /// A response: answer this too. Never sent, as PLAIN needs one step only.
+    /// Response: continue the log-in. Never sent, because PLAIN has one step only.
     AuthChallenge = 0x0e,
-    /// A request: this is who I am.
+    /// Request with the client's credentials.
     AuthResponse = 0x0f,
-    /// A response: you are who you say.
+    /// Response: the log-in succeeded.
     AuthSuccess = 0x10,
 }
 
 impl Opcode {
-    /// Every opcode that a client may send.
+    /// All opcodes that a client may send.
     pub const REQUESTS: [Self; 8] = [
         Self::Startup,
         Self::Options,
@@ -125,13 +126,13 @@ impl Opcode {
         Self::AuthResponse,
     ];
 
-    /// Returns the request of that number.
+    /// Returns the request opcode with a number.
     #[must_use]
     pub fn request(number: u8) -> Option<Self> {
         Self::REQUESTS.into_iter().find(|opcode| *opcode as u8 == number)
     }
 
-    /// Returns the opcode's name as the protocol's specification spells it.
+    /// Returns the opcode's name in the protocol's specification.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -155,17 +156,17 @@ impl Opcode {
     }
 }
 
-/// Why a client's bytes cannot be understood. The connection ends after the answer.
+/// Error in a client's bytes. The connection ends after the answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProtocolError {
-    /// The frame has a version that is not spoken here; its header may mean something else.
+    /// The frame has an unsupported version; its header may have another layout.
     UnsupportedVersion(u8),
-    /// The bytes break a rule; the sentence names it.
+    /// The bytes violate a rule, which the message names.
     Malformed(String),
 }
 
 impl ProtocolError {
-    /// Makes a [`ProtocolError::Malformed`].
+    /// Creates a [`ProtocolError::Malformed`] error.
     pub(crate) fn malformed(message: impl Into<String>) -> Self {
         Self::Malformed(message.into())
     }
@@ -174,7 +175,7 @@ impl ProtocolError {
 impl fmt::Display for ProtocolError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            // Drivers look for the first words to decide whether to try a lower version.
+            // Drivers decide by the first words whether to try a lower version.
             Self::UnsupportedVersion(number) => write!(
                 f,
                 "Invalid or unsupported protocol version ({number}); \

@@ -1,31 +1,31 @@
-//! Looks at a statement's frame without decoding it.
+//! Partial decoding of a statement's frame, for admission.
 //!
 //! Under overload most statements are refused. A refusal must cost far less than the statement, so
-//! admission is asked by the frame's first bytes, before values are decoded and before there is a task.
+//! admission is requested by the frame's first bytes, before values are decoded and a task exists.
 
 use super::Opcode;
 use super::frame::{Frame, flags};
 use super::request::Statement;
 
-/// How much of a text is looked at, in bytes.
+/// Maximum bytes of a text that are examined.
 const TEXT_LEN_MAX: usize = 4 << 10;
 
-/// As much of a statement as admission needs.
+/// Parts of a statement that admission needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Peek<'f> {
     /// A statement's text, or its first 4 KiB.
     Query(&'f str),
     /// The id of a prepared statement.
     Execute(&'f [u8]),
-    /// A text is to be prepared.
+    /// A text to prepare.
     Prepare,
-    /// Several statements as one.
+    /// A batch of statements.
     Batch,
 }
 
 impl<'f> Peek<'f> {
-    /// Looks at a frame. Returns `None` where it holds no statement, or a malformed one, which the decoder
-    /// refuses by name.
+    /// Examines a frame. Returns `None` for a frame without a statement, or a malformed one, for
+    /// which the decoder reports the error.
     #[must_use]
     pub fn of(frame: &'f Frame) -> Option<Self> {
         let opcode = frame.header.opcode;
@@ -60,7 +60,7 @@ impl<'s> From<&'s Statement> for Peek<'s> {
     }
 }
 
-/// Returns the beginning of a text up to the first byte that is no UTF-8.
+/// Returns the beginning of a text, up to the first invalid UTF-8 byte.
 fn first_text(bytes: &[u8]) -> &str {
     let first = &bytes[..bytes.len().min(TEXT_LEN_MAX)];
     first.utf8_chunks().next().map_or("", |chunk| chunk.valid())
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn malformed_frames_and_greetings_show_nothing() {
+    fn malformed_frames_and_greetings_have_no_peek() {
         for (opcode, flags, body) in [
             (Opcode::Query, 0, &b"\0\0\0\x09SELECT 1"[..]),
             (Opcode::Query, 0, b"\xff\xff\xff\xff"),

@@ -1,4 +1,4 @@
-//! Reads the protocol's notations from a body, without trusting a single length.
+//! Reader of the protocol's notations, which trusts no length.
 
 use bytes::{Buf, Bytes};
 
@@ -7,25 +7,25 @@ use super::types::BoundValue;
 
 type Result<T> = std::result::Result<T, ProtocolError>;
 
-/// A cursor over a body.
+/// Cursor over a body.
 ///
-/// Every method takes the name of what it reads, for the sentence of the error. Bytes left over at
-/// the end are nobody's business: the protocol lets later versions append fields.
+/// Every method takes the name of the item, for the error message. Remaining bytes at the end are
+/// ignored: later versions of the protocol may append fields.
 #[derive(Debug)]
 pub struct Reader(Bytes);
 
 impl Reader {
-    /// Starts at the first byte of a body.
+    /// Creates a reader at the first byte of a body.
     #[must_use]
     pub const fn new(body: Bytes) -> Self {
         Self(body)
     }
 
-    /// Takes that many bytes, as a slice of the body.
+    /// Takes `len` bytes, as a slice of the body.
     ///
     /// # Errors
     ///
-    /// Malformed, where fewer are left.
+    /// Malformed, if fewer bytes are left.
     pub fn take(&mut self, len: usize, what: &str) -> Result<Bytes> {
         if len > self.0.len() {
             return Err(ProtocolError::malformed(format!(
@@ -47,47 +47,47 @@ impl Reader {
         Ok(bytes)
     }
 
-    /// Reads a `[byte]`.
+    /// Reads a `[byte]` of the protocol.
     ///
     /// # Errors
     ///
-    /// Malformed, where the body has ended.
+    /// Malformed, if the body has ended.
     pub fn byte(&mut self, what: &str) -> Result<u8> {
         self.array(what).map(u8::from_be_bytes)
     }
 
-    /// Reads a `[short]`.
+    /// Reads a `[short]` of the protocol.
     ///
     /// # Errors
     ///
-    /// Malformed, where the body ends within it.
+    /// Malformed, if the body ends within it.
     pub fn short(&mut self, what: &str) -> Result<u16> {
         self.array(what).map(u16::from_be_bytes)
     }
 
-    /// Reads an `[int]`.
+    /// Reads an `[int]` of the protocol.
     ///
     /// # Errors
     ///
-    /// Malformed, where the body ends within it.
+    /// Malformed, if the body ends within it.
     pub fn int(&mut self, what: &str) -> Result<i32> {
         self.array(what).map(i32::from_be_bytes)
     }
 
-    /// Reads a `[long]`.
+    /// Reads a `[long]` of the protocol.
     ///
     /// # Errors
     ///
-    /// Malformed, where the body ends within it.
+    /// Malformed, if the body ends within it.
     pub fn long(&mut self, what: &str) -> Result<i64> {
         self.array(what).map(i64::from_be_bytes)
     }
 
-    /// Reads a `[string]`.
+    /// Reads a `[string]` of the protocol.
     ///
     /// # Errors
     ///
-    /// Malformed, where it is longer than the body, or no UTF-8.
+    /// Malformed, if it is longer than the body, or not UTF-8.
     pub fn string(&mut self, what: &str) -> Result<String> {
         let len = self.short(what)?;
         let bytes = self.take(usize::from(len), what)?;
@@ -98,7 +98,7 @@ impl Reader {
     ///
     /// # Errors
     ///
-    /// Malformed, where its length is negative, it is longer than the body, or no UTF-8.
+    /// Malformed, if its length is negative, it is longer than the body, or it is not UTF-8.
     pub fn long_string(&mut self, what: &str) -> Result<String> {
         let announced = self.int(what)?;
         let len = usize::try_from(announced).map_err(|_| negative(what, announced))?;
@@ -110,16 +110,16 @@ impl Reader {
     ///
     /// # Errors
     ///
-    /// Malformed, where one of its strings is.
+    /// Malformed, if one of its strings is.
     pub fn string_list(&mut self, what: &str) -> Result<Vec<String>> {
         self.list(2, what, |reader| reader.string(what))
     }
 
-    /// Reads a `[string map]`, as pairs in the order in which they were sent.
+    /// Reads a `[string map]` as pairs in the order sent.
     ///
     /// # Errors
     ///
-    /// Malformed, where one of its strings is.
+    /// Malformed, if one of its strings is.
     pub fn string_map(&mut self, what: &str) -> Result<Vec<(String, String)>> {
         self.list(4, what, |reader| Ok((reader.string(what)?, reader.string(what)?)))
     }
@@ -128,7 +128,7 @@ impl Reader {
     ///
     /// # Errors
     ///
-    /// Malformed, where one of its keys or values is.
+    /// Malformed, if one of its keys or values is.
     pub fn skip_bytes_map(&mut self, what: &str) -> Result<()> {
         for _ in 0..self.short(what)? {
             self.string(what)?;
@@ -141,7 +141,7 @@ impl Reader {
     ///
     /// # Errors
     ///
-    /// Malformed, where they are longer than the body.
+    /// Malformed, if it is longer than the body.
     pub fn bytes(&mut self, what: &str) -> Result<Option<Bytes>> {
         match usize::try_from(self.int(what)?) {
             Ok(len) => self.take(len, what).map(Some),
@@ -153,17 +153,17 @@ impl Reader {
     ///
     /// # Errors
     ///
-    /// Malformed, where they are longer than the body.
+    /// Malformed, if it is longer than the body.
     pub fn short_bytes(&mut self, what: &str) -> Result<Bytes> {
         let len = self.short(what)?;
         self.take(usize::from(len), what)
     }
 
-    /// Reads a `[value]`: −1 is null, −2 leaves the column as it is.
+    /// Reads a `[value]`: −1 is null, −2 is unset.
     ///
     /// # Errors
     ///
-    /// Malformed, where its length is below −2 or beyond the body.
+    /// Malformed, if its length is below −2 or beyond the body.
     pub fn value(&mut self, what: &str) -> Result<BoundValue> {
         match self.int(what)? {
             -1 => Ok(BoundValue::Null),
@@ -175,11 +175,11 @@ impl Reader {
         }
     }
 
-    /// Reads a `[short]` and that many items, each of at least `item_len_min` bytes.
+    /// Reads a `[short]` and that number of items, each of at least `item_len_min` bytes.
     ///
     /// # Errors
     ///
-    /// Malformed, where an item is.
+    /// Malformed, if an item is.
     pub fn list<T>(
         &mut self,
         item_len_min: usize,
@@ -187,7 +187,8 @@ impl Reader {
         mut item: impl FnMut(&mut Self) -> Result<T>,
     ) -> Result<Vec<T>> {
         let count = usize::from(self.short(what)?);
-        // A count costs the sender two bytes; room is made only for items that can still come.
+        // A count costs the sender two bytes; room is allocated only for items that can still
+        // follow.
         if count > self.0.len() / item_len_min.max(1) {
             return Err(ProtocolError::malformed(format!(
                 "{what}: {count} items do not fit the {} bytes left in the body",
@@ -222,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn values_tell_null_from_unset_from_empty() {
+    fn null_unset_and_empty_values_differ() {
         let mut reader = reader(b"\xff\xff\xff\xff\xff\xff\xff\xfe\0\0\0\0\0\0\0\x01x");
         assert_eq!(reader.value("v"), Ok(BoundValue::Null));
         assert_eq!(reader.value("v"), Ok(BoundValue::Unset));
@@ -242,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_makes_room_only_for_what_can_come() {
+    fn list_allocates_only_for_possible_items() {
         let message = reader(b"\xff\xff\0\0\0\0").string_map("options").unwrap_err().to_string();
         assert_eq!(message, "options: 65535 items do not fit the 4 bytes left in the body");
         assert_eq!(

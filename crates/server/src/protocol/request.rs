@@ -1,8 +1,8 @@
-//! Reads the bodies of requests.
+//! Decoding of requests' bodies.
 //!
-//! The two versions differ in three places: the flags of a statement's parameters take one byte in
-//! v4 and four in v5, where a keyspace and "now" may follow; PREPARE has flags in v5; EXECUTE names
-//! the columns that the client knows in v5.
+//! The two versions differ in three places. The flags of a statement's parameters take one byte in
+//! v4 and four in v5, where a keyspace and "now" may follow. PREPARE has flags in v5. EXECUTE in v5
+//! names the columns that the client knows.
 
 use bytes::Bytes;
 
@@ -13,46 +13,46 @@ use super::{Opcode, ProtocolError, Version};
 
 type Result<T> = std::result::Result<T, ProtocolError>;
 
-/// The longest SASL token, in bytes: a user and a password need far less.
+/// Maximum length of a SASL token, in bytes: a user and a password need far less.
 const AUTH_TOKEN_LEN_MAX: usize = 4096;
 
-/// What a client asks for.
+/// Request of a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
-    /// Begin the connection, with these options in the order sent.
+    /// Begins the connection, with these options in the order sent.
     Startup(Vec<(String, String)>),
-    /// Which STARTUP options are there?
+    /// Requests the supported STARTUP options.
     Options,
     /// A step of the SASL exchange.
     AuthResponse(Option<Bytes>),
-    /// Send events of these types.
+    /// Requests events of these types.
     Register(Vec<EventType>),
-    /// Something to run.
+    /// A statement to run.
     Statement(Statement),
 }
 
-/// Something to run.
+/// Statement to run or prepare.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Statement {
     /// A statement's text.
     Query {
-        /// The text, with bind markers.
+        /// Text with bind markers.
         text: String,
         /// Values and settings.
         params: QueryParams,
     },
-    /// Keep a statement's text under an id.
+    /// A statement's text to prepare.
     Prepare {
-        /// The text, with bind markers.
+        /// Text with bind markers.
         text: String,
-        /// The keyspace for tables that the text does not qualify, instead of the session's.
+        /// Keyspace of unqualified tables, instead of the session's.
         keyspace: Option<String>,
     },
     /// A prepared statement.
     Execute {
-        /// Its id.
+        /// Id of the prepared statement.
         id: Bytes,
-        /// Names the columns that the client takes the result to have (v5).
+        /// Id of the result columns that the client knows (v5).
         result_id: Option<Bytes>,
         /// Values and settings.
         params: QueryParams,
@@ -64,72 +64,72 @@ pub enum Statement {
 /// Values and settings of one statement.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QueryParams {
-    /// The consistency level asked for.
+    /// Requested consistency level.
     pub consistency: Consistency,
-    /// The bind markers' values.
+    /// Values of the bind markers.
     pub values: BoundValues,
-    /// The client does not need the result's columns described.
+    /// Whether the client does not need the description of the result's columns.
     pub skip_metadata: bool,
-    /// How many rows a page may have; `None` for all rows in one.
+    /// Maximum number of rows per page; `None` for all rows in one page.
     pub page_size: Option<u32>,
-    /// Where the page before ended, as the answer said.
+    /// Paging state from the answer with the previous page.
     pub paging_state: Option<Bytes>,
-    /// The consistency level of a conditional statement's read.
+    /// Consistency level of a conditional statement's read.
     pub serial_consistency: Option<Consistency>,
-    /// The write's timestamp by the client's clock, in microseconds.
+    /// Timestamp of the write by the client's clock, in microseconds.
     pub timestamp: Option<i64>,
-    /// The keyspace for tables that the text does not qualify, instead of the session's (v5).
+    /// Keyspace of unqualified tables, instead of the session's (v5).
     pub keyspace: Option<String>,
-    /// The client's idea of now, in seconds since 1970 (v5).
+    /// Client's current time in seconds since 1970 (v5).
     pub now_in_seconds: Option<i32>,
 }
 
-/// How a batch was asked to be applied. All of Carnet's are atomic.
+/// Requested kind of a batch. All of Carnet's batches are atomic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BatchKind {
-    /// All or nothing.
+    /// An atomic batch.
     Logged,
-    /// Without atomicity.
+    /// A batch without atomicity.
     Unlogged,
-    /// Of counter updates.
+    /// A batch of counter updates.
     Counter,
 }
 
-/// Several statements that are run as one.
+/// Several statements that run as one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Batch {
-    /// How it was asked to be applied.
+    /// Requested kind of the batch.
     pub kind: BatchKind,
-    /// The statements, in order.
+    /// Statements of the batch, in order.
     pub items: Vec<BatchItem>,
-    /// Settings for all of them; there are no values, no page and no state in here.
+    /// Settings of the whole batch, without values, page size and paging state.
     pub params: QueryParams,
 }
 
-/// A statement of a batch.
+/// Statement of a batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BatchItem {
-    /// The statement.
+    /// Text or id of the statement.
     pub statement: BatchStatement,
-    /// Its bind markers' values, in order.
+    /// Values of its bind markers, in order.
     pub values: Vec<BoundValue>,
 }
 
-/// How a batch names a statement.
+/// Reference to a statement in a batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BatchStatement {
-    /// By its text.
+    /// Text of the statement.
     Text(String),
-    /// By the id of a prepared statement.
+    /// Id of a prepared statement.
     Prepared(Bytes),
 }
 
 impl Request {
-    /// Reads the body of a frame.
+    /// Decodes the body of a frame.
     ///
     /// # Errors
     ///
-    /// Malformed, where the body breaks a rule.
+    /// Malformed, if the body violates a rule.
     pub fn decode(frame: &Frame) -> Result<Self> {
         let (version, opcode) = (frame.header.version, frame.header.opcode);
         let mut reader = Reader::new(frame.body.clone());
@@ -199,7 +199,7 @@ fn execute(reader: &mut Reader, version: Version) -> Result<Statement> {
     Ok(Statement::Execute { id, result_id, params })
 }
 
-/// The bits of a statement's flags.
+/// Bits of a statement's flags.
 mod param {
     pub(super) const VALUES: u32 = 0x01;
     pub(super) const SKIP_METADATA: u32 = 0x02;
@@ -213,11 +213,11 @@ mod param {
 
     pub(super) const V4: u32 = 0x7f;
     pub(super) const V5: u32 = V4 | KEYSPACE | NOW_IN_SECONDS;
-    /// What a batch says for all its statements.
+    /// Settings that a batch has for all its statements.
     pub(super) const OF_BATCH: u32 = SERIAL_CONSISTENCY | TIMESTAMP | KEYSPACE | NOW_IN_SECONDS;
 }
 
-/// Fields follow in an order that only known flags tell: an unknown one makes the rest unreadable.
+/// The flags determine the order of the following fields: an unknown one makes the rest unreadable.
 fn refuse_unknown(flags: u32, known: u32, what: &str) -> Result<()> {
     match flags & !known {
         0 => Ok(()),
@@ -250,7 +250,7 @@ fn query_params(reader: &mut Reader, version: Version) -> Result<QueryParams> {
         };
     }
     if has(param::PAGE_SIZE) {
-        // Zero and below mean "do not page", as in Cassandra.
+        // Zero and negative numbers mean "do not page", like in Cassandra.
         let rows = reader.int("the page size")?;
         params.page_size = u32::try_from(rows).ok().filter(|rows| *rows > 0);
     }
@@ -296,7 +296,7 @@ fn batch(reader: &mut Reader, version: Version) -> Result<Statement> {
     let items = reader.list(5, "the batch", batch_item)?;
     let consistency = Consistency::read(reader)?;
     let flags = param_flags(reader, version, "a batch")?;
-    // Names for values come after the values that they would be needed for: nobody can read them.
+    // Names of values would follow the values that need them, so they cannot be decoded.
     refuse_unknown(flags, param::OF_BATCH, "a batch")?;
     let mut params = QueryParams { consistency, ..QueryParams::default() };
     trailing_params(reader, flags, &mut params)?;
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn a_v4_query_with_every_parameter() {
+    fn v4_query_with_every_parameter_is_decoded() {
         let body = b"\0\0\0\x01q\0\x06\x3f\0\x02\0\0\0\x01v\xff\xff\xff\xff\0\0\0\x64\
             \0\0\0\x02ps\0\x08\0\0\0\0\0\0\0\x2a";
         let Statement::Query { text, params } = statement(Version::V4, Opcode::Query, body) else {
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn a_v5_execute_with_names_keyspace_and_now() {
+    fn v5_execute_with_names_keyspace_and_now_is_decoded() {
         let body = b"\0\x02id\0\x02md\0\x01\0\0\x01\xc1\0\x01\0\x01n\xff\xff\xff\xfe\
             \0\x02ks\0\0\0\x07";
         let Statement::Execute { id, result_id, params } =
@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_of_text_and_prepared() {
+    fn batch_of_text_and_prepared_is_decoded() {
         let body = b"\x01\0\x02\0\0\0\0\x01q\0\x01\0\0\0\x01v\x01\0\x02id\0\0\0\x01\x20\
             \0\0\0\0\0\0\0\x05";
         let Statement::Batch(batch) = statement(Version::V4, Opcode::Batch, body) else {
@@ -400,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_refused() {
+    fn malformed_requests_are_refused() {
         let refused = |version, opcode, body: &'static [u8]| {
             read(version, opcode, body).unwrap_err().to_string()
         };

@@ -1,4 +1,4 @@
-//! Writes the bodies of responses.
+//! Encoding of responses' bodies.
 
 use bytes::Bytes;
 
@@ -8,74 +8,75 @@ use super::writer::{Oversize, Writer};
 use super::{Opcode, Version};
 use crate::events::Event;
 
-/// An answer to a request, or an event.
+/// Answer to a request, or an event.
 #[derive(Clone, Debug)]
 pub enum Response {
     /// The request failed.
     Error(ErrorResponse),
-    /// The connection may be used.
+    /// The connection is ready.
     Ready,
-    /// Say who you are, to the authenticator of that class name.
+    /// The client must log in, with the authenticator of this class.
     Authenticate(&'static str),
-    /// The STARTUP options that are understood, each with its values.
+    /// Supported STARTUP options, each with its values.
     Supported(Vec<(&'static str, Vec<&'static str>)>),
-    /// You are who you say. The token is null.
+    /// The log-in succeeded. The token is null.
     AuthSuccess,
-    /// The statement has nothing to return.
+    /// The statement has no result.
     Void,
-    /// Rows.
+    /// A page of rows, with the form of its metadata.
     Rows(Rows, MetadataForm),
-    /// The session's keyspace is this now.
+    /// The session's keyspace was changed to this one.
     SetKeyspace(String),
-    /// The statement is kept.
+    /// The statement is prepared.
     Prepared(Prepared),
     /// The statement changed the schema.
     SchemaChange(SchemaChange),
-    /// Something happened beside the connection.
+    /// An event outside of the connection.
     Event(Event),
 }
 
 /// A page of rows.
 #[derive(Clone, Debug)]
 pub struct Rows {
-    /// What the columns are.
+    /// Columns of the rows.
     pub columns: Columns,
-    /// The rows, each with a value or null for every column.
+    /// Rows, each with a value or null for every column.
     pub rows: Vec<Vec<Option<Bytes>>>,
-    /// Where the next page begins; `None` after the last one.
+    /// Position of the next page; `None` after the last one.
     pub paging_state: Option<Bytes>,
 }
 
-/// A statement that is kept under an id.
+/// A prepared statement.
 #[derive(Clone, Debug)]
 pub struct Prepared {
-    /// The id: the same for the same text and keyspace, on every server.
+    /// Id, which is the same for the same text and keyspace on every server.
     pub id: Bytes,
-    /// The bind markers, in order.
+    /// Bind markers, in order.
     pub markers: Columns,
-    /// For each column of the partition key the marker that holds it, so that drivers can compute
-    /// the token; empty where one has none.
+    /// Index of each partition key column's marker, so that drivers can compute the token; empty if
+    /// a column has none.
     pub partition_key: Vec<u16>,
-    /// The columns of the rows that it returns, none where it returns none.
+    /// Columns of its rows; none for a statement without rows.
     pub result: Columns,
 }
 
-/// How much a page says about its columns.
+/// Form of a page's column descriptions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetadataForm {
-    /// Everything.
+    /// All descriptions of the columns.
     Full,
-    /// Their number: the client knows them.
+    /// Only the number of columns: the client knows them.
     Skipped,
-    /// Everything, and that it differs from what the client knows (v5).
+    /// All descriptions, marked as different from the ones known to the client (v5).
     Changed,
 }
 
 impl MetadataForm {
-    /// Chooses the form for a page.
+    /// Returns the form for a page.
     ///
     /// `known` is the id of the columns that the client knows, which v5 sends with EXECUTE. v4 has
-    /// no such id: a client that skips trusts the server to forget a statement whose columns change.
+    /// no such id: a client that skips relies on the server to drop a statement whose columns
+    /// change.
     #[must_use]
     pub fn choose(skip: bool, known: Option<&[u8]>, columns: &Columns) -> Self {
         match (known, columns.encoded()) {
@@ -86,7 +87,7 @@ impl MetadataForm {
     }
 }
 
-/// The bits of a result's metadata.
+/// Bits of a result's metadata flags.
 mod metadata {
     pub(super) const ONE_TABLE: i32 = 0x01;
     pub(super) const MORE_PAGES: i32 = 0x02;
@@ -94,7 +95,7 @@ mod metadata {
     pub(super) const CHANGED: i32 = 0x08;
 }
 
-/// The kinds of RESULT.
+/// Kinds of RESULT responses.
 mod kind {
     pub(super) const VOID: i32 = 1;
     pub(super) const ROWS: i32 = 2;
@@ -104,7 +105,7 @@ mod kind {
 }
 
 impl Response {
-    /// Returns the opcode that the response goes under.
+    /// Returns the opcode of the response.
     #[must_use]
     pub const fn opcode(&self) -> Opcode {
         match self {
@@ -128,11 +129,11 @@ impl Response {
         matches!(self, Self::Error(ErrorResponse { retry_after: Some(_), .. }))
     }
 
-    /// Writes the body, after the warnings and the custom payload where there are any.
+    /// Writes the body, after the warnings and the custom payload if there are any.
     ///
     /// # Errors
     ///
-    /// [`Oversize`] where the protocol has no room for it.
+    /// [`Oversize`] if the response exceeds the protocol's limits.
     pub fn encode(self, version: Version, warnings: &[String]) -> Result<Bytes, Oversize> {
         let mut out = Writer::new();
         self.write(&mut out, version, warnings)?;
@@ -253,7 +254,7 @@ fn put_prepared(out: &mut Writer, version: Version, prepared: &Prepared) -> Resu
         out.short(*index);
     }
     out.raw(&markers.bytes);
-    // A statement without rows has no columns to describe, which is not the same as hiding them.
+    // A statement without rows has no columns to describe, which differs from hiding them.
     let form =
         if prepared.result.specs().is_empty() { MetadataForm::Skipped } else { MetadataForm::Full };
     put_result_metadata(out, &prepared.result, None, form)

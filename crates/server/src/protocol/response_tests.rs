@@ -10,8 +10,8 @@ use crate::protocol::error::{ErrorCode, ErrorDetail, Replies, WriteType};
 use crate::protocol::frame::flags;
 use crate::protocol::types::{ChangeTarget, ChangeType, ColumnSpec, ColumnType, Consistency};
 
-/// What the responses below must look like, a line each: name, version, opcode, body in hex.
-/// A stock driver has decoded every line to what its name says.
+/// Expected encoding of the responses below, one per line: name, version, opcode, body in hex. A
+/// stock driver has decoded every line to the value of its name.
 const GOLDEN: &str = include_str!("../../tests/recorded/responses.txt");
 
 fn columns() -> Columns {
@@ -168,11 +168,11 @@ fn errors() -> Vec<(&'static str, Response)> {
 }
 
 #[test]
-fn every_response_has_its_golden_bytes_in_both_versions() {
+fn responses_have_golden_bytes_in_both_versions() {
     let mut lines = String::new();
     for (name, response) in results().into_iter().chain(errors()) {
         for version in [Version::V4, Version::V5] {
-            // Only v5 has a word for changed columns.
+            // Only v5 can report changed columns.
             if name == "rows_changed" && version == Version::V4 {
                 continue;
             }
@@ -218,12 +218,12 @@ fn columns_are_described_unless_the_client_knows_them() {
     assert_eq!(choose(true, None), MetadataForm::Skipped);
     assert_eq!(choose(true, Some(&id[..])), MetadataForm::Skipped);
     assert_eq!(choose(false, Some(&id[..])), MetadataForm::Full);
-    // A client that would read the rows with other columns is told, whatever it asked.
+    // A client that would decode the rows with other columns is told so, whatever it requested.
     assert_eq!(choose(true, Some(b"older...")), MetadataForm::Changed);
 }
 
 #[test]
-fn a_response_that_does_not_fit_is_an_error() {
+fn oversized_response_is_an_error() {
     let response = Response::SetKeyspace("k".repeat(70_000));
     assert!(response.encode(Version::V5, &[]).is_err());
 }

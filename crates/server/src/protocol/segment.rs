@@ -1,4 +1,4 @@
-//! The segments of v5: checksummed pieces of the stream of frames.
+//! Segments of v5: checksummed pieces of the stream of frames.
 //!
 //! All numbers are little-endian, unlike everything else in the protocol.
 //!
@@ -8,19 +8,19 @@
 //!   payload, at most 131,071 bytes                                                    CRC32
 //! ```
 //!
-//! A *whole* segment (the specification says "self-contained") holds one or more complete frames;
-//! the others hold consecutive parts of one frame that is longer than a segment. With lz4, an
-//! uncompressed length of zero says that the payload was not worth compressing.
+//! A *whole* segment ("self-contained" in the specification) contains one or more complete frames;
+//! the others contain consecutive parts of one frame that is longer than a segment. With lz4, an
+//! uncompressed length of zero means that the payload is not compressed.
 //!
-//! Both checksums start from constants that only this protocol has: the CRC24 of the header from
-//! 0x875060 with the polynomial 0x1974F0B, over the bytes in the order sent; the CRC32 (IEEE) of
-//! the payload as it is sent, after the four bytes FA 2D 55 CA.
+//! Both checksums start from constants of this protocol: the CRC24 of the header from 0x875060 with
+//! the polynomial 0x1974F0B, over the bytes in the order sent; the CRC32 (IEEE) of the payload as
+//! sent, after the four bytes FA 2D 55 CA.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
 use super::{ProtocolError, compression};
 
-/// The longest payload, in bytes.
+/// Maximum length of a payload, in bytes.
 pub const PAYLOAD_LEN_MAX: usize = (1 << 17) - 1;
 
 const PLAIN_HEADER_LEN: usize = 3;
@@ -37,11 +37,11 @@ pub struct Segment {
     pub whole: bool,
 }
 
-/// What a segment's header says.
+/// Decoded header of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Header {
     wire_len: usize,
-    /// `None` where the payload is not compressed.
+    /// Uncompressed length; `None` if the payload is not compressed.
     uncompressed_len: Option<usize>,
     whole: bool,
 }
@@ -71,11 +71,11 @@ impl Header {
     }
 }
 
-/// Takes the first segment from the bytes that have arrived, `None` where it is not complete yet.
+/// Takes the first segment from the arrived bytes, `None` if it is not complete yet.
 ///
 /// # Errors
 ///
-/// Malformed, where a checksum or an lz4 block is wrong: whatever follows cannot be found any more.
+/// Malformed, if a checksum or an lz4 block is wrong: later segments cannot be found any more.
 pub fn take(inbox: &mut BytesMut, lz4: bool) -> Result<Option<Segment>, ProtocolError> {
     let header_len = Header::len(lz4);
     let Some(head) = inbox.get(..header_len + CRC24_LEN) else { return Ok(None) };
@@ -103,7 +103,7 @@ pub fn take(inbox: &mut BytesMut, lz4: bool) -> Result<Option<Segment>, Protocol
 ///
 /// # Panics
 ///
-/// Where the payload is longer than [`PAYLOAD_LEN_MAX`].
+/// If the payload is longer than [`PAYLOAD_LEN_MAX`].
 pub fn put(out: &mut BytesMut, payload: &[u8], whole: bool, lz4: bool) {
     assert!(payload.len() <= PAYLOAD_LEN_MAX, "the caller splits what is longer than a segment");
     let block = if lz4 { compression::compress(payload) } else { None };
@@ -123,7 +123,7 @@ fn little_endian(bytes: &[u8]) -> u64 {
     bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
 
-/// The checksum of a segment's header.
+/// Returns the checksum of a segment's header.
 fn crc24(bytes: &[u8]) -> u32 {
     const START: u32 = 0x0087_5060;
     const POLYNOMIAL: u32 = 0x0197_4f0b;
@@ -135,7 +135,7 @@ fn crc24(bytes: &[u8]) -> u32 {
     })
 }
 
-/// The checksum of a segment's payload.
+/// Returns the checksum of a segment's payload.
 fn crc32(bytes: &[u8]) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
     hasher.update(&[0xfa, 0x2d, 0x55, 0xca]);
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn every_length_comes_back() {
+    fn payloads_of_every_length_are_decoded() {
         for len in [0, 1, 511, 512, 513, 65_536, PAYLOAD_LEN_MAX] {
             let payload = b"carnet ".repeat(len / 7 + 1);
             for whole in [false, true] {
@@ -169,8 +169,8 @@ mod tests {
     }
 
     #[test]
-    fn the_bytes_are_those_of_another_implementation() {
-        // Made with the Python driver's `SegmentCodec`, without and with lz4.
+    fn encoding_equals_the_python_drivers() {
+        // Encoded by the Python driver's `SegmentCodec`, without and with lz4.
         let mut plain = BytesMut::new();
         put(&mut plain, b"hello", true, false);
         assert_eq!(plain, GOLDEN_PLAIN);
@@ -187,7 +187,7 @@ mod tests {
         b"\x10\x00\x08\x07\x04\xee\x09\x44\x3fabc\x03\x00\xff\xff\xff\x6c\x50bcabc\xaf\x7e\x92\xab";
 
     #[test]
-    fn a_cut_segment_waits_and_a_flipped_bit_is_found() {
+    fn cut_segment_waits_and_flipped_bit_is_detected() {
         for lz4 in [false, true] {
             let mut wire = BytesMut::new();
             put(&mut wire, &b"0123456789".repeat(100), true, lz4);

@@ -1,4 +1,4 @@
-//! What requests and responses are made of.
+//! Types that requests and responses consist of.
 
 use std::sync::{Arc, OnceLock};
 
@@ -9,8 +9,8 @@ use super::ProtocolError;
 use super::reader::Reader;
 use super::writer::{Oversize, Writer};
 
-/// A consistency level. Carnet reads and writes at one level of its own and ignores it, except
-/// that errors name the one that the client asked for.
+/// Consistency level. Carnet reads and writes at one level of its own and ignores this one, except
+/// that errors name the level that the client requested.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u16)]
 #[expect(missing_docs, reason = "the names are Cassandra's, and mean nothing else here")]
@@ -44,11 +44,11 @@ impl Consistency {
         Self::LocalOne,
     ];
 
-    /// Reads a `[consistency]`.
+    /// Reads a `[consistency]` of the protocol.
     ///
     /// # Errors
     ///
-    /// Malformed, where there is no such level.
+    /// Malformed, if the level does not exist.
     pub fn read(reader: &mut Reader) -> Result<Self, ProtocolError> {
         let number = reader.short("the consistency level")?;
         Self::ALL.into_iter().find(|level| *level as u16 == number).ok_or_else(|| {
@@ -60,7 +60,7 @@ impl Consistency {
 /// A value for a bind marker.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum BoundValue {
-    /// The value's bytes, in Cassandra's serialization. They are not checked against a type yet.
+    /// Bytes of the value in Cassandra's serialization, not yet checked against a type.
     Bytes(Bytes),
     /// Null: the column is deleted.
     Null,
@@ -71,14 +71,14 @@ pub enum BoundValue {
 /// The values of a statement's bind markers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BoundValues {
-    /// In the order of the markers. Empty where the client sent none.
+    /// Values in the order of the markers; empty if the client sent none.
     Positional(Vec<BoundValue>),
-    /// By the markers' names, in the order sent; a name may come twice.
+    /// Values by the markers' names, in the order sent; a name may occur twice.
     Named(Vec<(String, BoundValue)>),
 }
 
 impl BoundValues {
-    /// Returns how many values there are.
+    /// Returns the number of values.
     #[must_use]
     pub const fn len(&self) -> usize {
         match self {
@@ -87,7 +87,7 @@ impl BoundValues {
         }
     }
 
-    /// Tells whether there are none.
+    /// Returns `true` if there are no values.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.len() == 0
@@ -100,12 +100,12 @@ impl Default for BoundValues {
     }
 }
 
-/// A type, as the protocol's `[option]` names it.
+/// Type of a column, the protocol's `[option]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ColumnType {
     /// A type without parameters, by its option id (0x0001 to 0x0015).
     Scalar(u16),
-    /// A type that the protocol has no id for, by the name of its class in Cassandra.
+    /// A type without an id in the protocol, by the name of its class in Cassandra.
     Custom(String),
     /// A list of one type.
     List(Box<Self>),
@@ -115,31 +115,31 @@ pub enum ColumnType {
     Set(Box<Self>),
     /// A user-defined type.
     Udt {
-        /// The keyspace that it belongs to.
+        /// Keyspace of the type.
         keyspace: String,
-        /// Its name.
+        /// Name of the type.
         name: String,
-        /// Its fields.
+        /// Fields with their types.
         fields: Vec<(String, Self)>,
     },
-    /// A tuple.
+    /// A tuple of types.
     Tuple(Vec<Self>),
 }
 
 impl ColumnType {
-    /// A list of a type.
+    /// Returns a list of a type.
     #[must_use]
     pub fn list(item: impl Into<Self>) -> Self {
         Self::List(Box::new(item.into()))
     }
 
-    /// A set of a type.
+    /// Returns a set of a type.
     #[must_use]
     pub fn set(item: impl Into<Self>) -> Self {
         Self::Set(Box::new(item.into()))
     }
 
-    /// A map between two types.
+    /// Returns a map between two types.
     #[must_use]
     pub fn map(key: impl Into<Self>, value: impl Into<Self>) -> Self {
         Self::Map(Box::new(key.into()), Box::new(value.into()))
@@ -193,21 +193,21 @@ impl From<DataType> for ColumnType {
     }
 }
 
-/// A column of a result, or a bind marker.
+/// Column of a result, or a bind marker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ColumnSpec {
-    /// The keyspace of its table.
+    /// Keyspace of its table.
     pub keyspace: String,
-    /// Its table.
+    /// Name of its table.
     pub table: String,
-    /// Its name, or that of the marker.
+    /// Name of the column or marker.
     pub name: String,
-    /// Its type.
+    /// Type of the values.
     pub column_type: ColumnType,
 }
 
 impl ColumnSpec {
-    /// Makes a column.
+    /// Creates a column description.
     pub fn new(
         keyspace: impl Into<String>,
         table: impl Into<String>,
@@ -223,10 +223,10 @@ impl ColumnSpec {
     }
 }
 
-/// The columns of a result, or the bind markers of a statement.
+/// Columns of a result, or bind markers of a statement.
 ///
-/// Cheap to clone, and encoded once: keep it with the prepared statement, so that an execution
-/// pays nothing for it.
+/// Cheap to clone, and encoded once: it is kept with the prepared statement, so that an execution
+/// does not encode it.
 #[derive(Clone, Debug)]
 pub struct Columns(Arc<Inner>);
 
@@ -236,25 +236,25 @@ struct Inner {
     encoded: OnceLock<Result<EncodedColumns, Oversize>>,
 }
 
-/// Columns as they go into a body.
+/// Encoded columns of a body.
 #[derive(Clone, Debug)]
 pub(super) struct EncodedColumns {
-    /// Whether the bytes begin with one table for all columns.
+    /// Whether the bytes begin with a common table of all columns.
     pub(super) one_table: bool,
-    /// `[global_table_spec] col_spec…`
+    /// Encoded `[global_table_spec] col_spec…`.
     pub(super) bytes: Bytes,
-    /// Names these columns: another name, other columns.
+    /// Id of the columns: different columns have different ids.
     pub(super) id: [u8; 8],
 }
 
 impl Columns {
-    /// Keeps columns.
+    /// Creates a list of columns.
     #[must_use]
     pub fn new(specs: Vec<ColumnSpec>) -> Self {
         Self(Arc::new(Inner { specs, encoded: OnceLock::new() }))
     }
 
-    /// Returns no columns: those of a statement that returns no rows.
+    /// Returns an empty list, for a statement that returns no rows.
     #[must_use]
     pub fn none() -> Self {
         Self::new(Vec::new())
@@ -290,24 +290,24 @@ fn encode(specs: &[ColumnSpec]) -> Result<EncodedColumns, Oversize> {
         spec.column_type.put(&mut out);
     }
     let bytes = out.finish()?;
-    // The number of columns is not in the bytes, but no two lists share their bytes: each name and
-    // type says how long it is.
+    // The number of columns is not in the bytes, but different lists have different bytes: each
+    // name and type has its length.
     let id = murmur3::token(&bytes).0.to_be_bytes();
     Ok(EncodedColumns { one_table, bytes, id })
 }
 
-/// What happened to a part of the schema.
+/// Kind of a schema change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ChangeType {
-    /// It is new.
+    /// The object was created.
     Created,
-    /// It is different.
+    /// The object was altered.
     Updated,
-    /// It is gone.
+    /// The object was dropped.
     Dropped,
 }
 
-/// The part of the schema that changed.
+/// Object of a schema change.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum ChangeTarget {
     /// The keyspace itself.
@@ -318,19 +318,19 @@ pub enum ChangeTarget {
     Type(String),
 }
 
-/// A change of the schema: the result of DDL, and the event that other connections get.
+/// Schema change: the result of DDL, and the event for other connections.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SchemaChange {
-    /// What happened.
+    /// Kind of the change.
     pub change: ChangeType,
-    /// The keyspace that changed, or that holds what changed.
+    /// Keyspace that changed, or that contains the changed object.
     pub keyspace: String,
-    /// What changed.
+    /// Object that changed.
     pub target: ChangeTarget,
 }
 
 impl SchemaChange {
-    /// Writes `<change_type><target><options>`.
+    /// Writes the notation `<change_type><target><options>`.
     pub(crate) fn put(&self, out: &mut Writer) {
         out.string(match self.change {
             ChangeType::Created => "CREATED",
@@ -350,10 +350,10 @@ impl SchemaChange {
     }
 }
 
-/// A kind of event that a connection can register for.
+/// Type of event that a connection can register for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum EventType {
-    /// Servers of the database come and go.
+    /// Servers join and leave the database.
     Topology,
     /// Servers go up and down.
     Status,
@@ -364,7 +364,7 @@ pub enum EventType {
 impl EventType {
     const ALL: [Self; 3] = [Self::Topology, Self::Status, Self::Schema];
 
-    /// Returns the protocol's name.
+    /// Returns the name in the protocol.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -374,11 +374,11 @@ impl EventType {
         }
     }
 
-    /// Returns the type of that name.
+    /// Returns the event type with a name.
     ///
     /// # Errors
     ///
-    /// Malformed, where there is none.
+    /// Malformed, if there is none.
     pub fn from_name(name: &str) -> Result<Self, ProtocolError> {
         Self::ALL
             .into_iter()
@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn one_table_is_named_once() {
+    fn common_table_is_encoded_once() {
         let columns = Columns::new(vec![spec("t", "a"), spec("t", "b")]);
         let encoded = columns.encoded().unwrap();
         assert!(encoded.one_table);
@@ -408,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn other_columns_have_another_id() {
+    fn different_columns_have_different_ids() {
         let id = |specs: Vec<ColumnSpec>| Columns::new(specs).encoded().unwrap().id;
         let a = id(vec![spec("t", "a")]);
         assert_eq!(a, id(vec![spec("t", "a")]));
@@ -417,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn nested_types_are_written_inside_out() {
+    fn nested_types_are_encoded() {
         let mut out = Writer::new();
         let udt = ColumnType::Udt {
             keyspace: "k".into(),

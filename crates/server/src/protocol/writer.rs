@@ -1,14 +1,14 @@
-//! Writes the protocol's notations into a body.
+//! Writer of the protocol's notations.
 
 use std::fmt;
 use std::net::IpAddr;
 
 use bytes::{BufMut, Bytes, BytesMut};
 
-/// The largest body that a client has to accept, in bytes: the protocol's own limit.
+/// Maximum length of a body that a client has to accept, in bytes: the protocol's own limit.
 pub const BODY_LEN_MAX: usize = 256 << 20;
 
-/// A response that the protocol has no room for. The request is answered with an error instead.
+/// A response that exceeds the protocol's limits. The request is answered with an error instead.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Oversize(String);
 
@@ -18,10 +18,10 @@ impl fmt::Display for Oversize {
     }
 }
 
-/// A body in the making.
+/// Writer of a body.
 ///
-/// What does not fit is remembered and reported once, by [`Writer::finish`]: between the two the
-/// body's bytes mean nothing.
+/// An item that does not fit is recorded, and reported once by [`Writer::finish`]; from then on the
+/// body's bytes are invalid.
 #[derive(Debug, Default)]
 pub struct Writer {
     body: BytesMut,
@@ -29,13 +29,14 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Starts an empty body.
+    /// Creates an empty body.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Starts a body behind `len` bytes, which are filled in at the end. There is room for a short body.
+    /// Creates a body after `len` bytes, which are filled in at the end. It has room for a short
+    /// body.
     pub(super) fn behind(len: usize) -> Self {
         const SHORT_LEN: usize = 247;
         let mut body = BytesMut::with_capacity(len + SHORT_LEN);
@@ -43,16 +44,16 @@ impl Writer {
         Self { body, oversize: None }
     }
 
-    /// Returns the body.
+    /// Returns the finished body.
     ///
     /// # Errors
     ///
-    /// [`Oversize`] where a part or the whole is longer than the protocol can say.
+    /// [`Oversize`] if a part or the whole exceeds the protocol's limits.
     pub fn finish(self) -> Result<Bytes, Oversize> {
         self.finish_unfrozen().map(BytesMut::freeze)
     }
 
-    /// Returns the body, and what it stands behind, to be changed.
+    /// Returns the body and the bytes before it, to be modified.
     pub(super) fn finish_unfrozen(self) -> Result<BytesMut, Oversize> {
         match self.oversize {
             Some(oversize) => Err(oversize),
@@ -68,30 +69,31 @@ impl Writer {
         })
     }
 
-    /// Makes room for so many bytes at once, as growing step by step would copy a long body many times.
+    /// Reserves room for this number of bytes, because growing step by step would copy a long body
+    /// repeatedly.
     pub(super) fn reserve(&mut self, len: usize) {
         self.body.reserve(len.min(BODY_LEN_MAX));
     }
 
-    /// Writes bytes that are encoded already.
+    /// Writes encoded bytes.
     pub fn raw(&mut self, bytes: &[u8]) {
-        // Stops growing once it cannot be sent anyway.
+        // Stops growing when the body can no longer be sent.
         if self.body.len() <= BODY_LEN_MAX {
             self.body.put_slice(bytes);
         }
     }
 
-    /// Writes a `[byte]`.
+    /// Writes a `[byte]` of the protocol.
     pub fn byte(&mut self, byte: u8) {
         self.body.put_u8(byte);
     }
 
-    /// Writes a `[short]`.
+    /// Writes a `[short]` of the protocol.
     pub fn short(&mut self, number: u16) {
         self.body.put_u16(number);
     }
 
-    /// Writes an `[int]`.
+    /// Writes an `[int]` of the protocol.
     pub fn int(&mut self, number: i32) {
         self.body.put_i32(number);
     }
@@ -112,13 +114,13 @@ impl Writer {
         }
     }
 
-    /// Writes a `[string]` that may not be cut: a name.
+    /// Writes a `[string]` that must not be cut, such as a name.
     pub fn string(&mut self, text: &str) {
         self.short_len(text.len(), "a name");
         self.raw(text.as_bytes());
     }
 
-    /// Writes a `[string]` for a person, cut where it is too long.
+    /// Writes a `[string]` for people, cut if it is too long.
     pub fn message(&mut self, text: &str) {
         let mut end = text.len().min(usize::from(u16::MAX));
         while !text.is_char_boundary(end) {
@@ -135,7 +137,7 @@ impl Writer {
         }
     }
 
-    /// Writes `[bytes]`, null where there are none.
+    /// Writes `[bytes]`, null for `None`.
     pub fn bytes(&mut self, bytes: Option<&[u8]>) {
         match bytes {
             None => self.int(-1),
@@ -152,7 +154,7 @@ impl Writer {
         self.raw(bytes);
     }
 
-    /// Writes an `[inetaddr]`.
+    /// Writes an `[inetaddr]` of the protocol.
     pub fn address(&mut self, address: IpAddr) {
         match address {
             IpAddr::V4(address) => {
@@ -176,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_that_does_not_fit_fails_the_whole_body() {
+    fn oversized_name_fails_the_whole_body() {
         let mut writer = Writer::new();
         writer.string(&"x".repeat(65_536));
         writer.int(1);
@@ -184,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_is_cut_between_characters() {
+    fn message_is_cut_between_characters() {
         let mut writer = Writer::new();
         // Three bytes each; 65,535 is a multiple of three, so one byte in front forces a cut.
         writer.message(&format!("x{}", "€".repeat(30_000)));
@@ -194,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_stops_growing_where_it_cannot_be_sent() {
+    fn body_stops_growing_at_the_limit() {
         let mut writer = Writer::new();
         let chunk = vec![0; 64 << 20];
         for _ in 0..6 {

@@ -1,4 +1,4 @@
-//! A server on the toy backend, and a client that speaks the protocol byte by byte.
+//! A server on the toy backend, and a client that encodes the protocol byte by byte.
 
 #![allow(dead_code, reason = "each test file uses a part of it")]
 #![expect(clippy::unwrap_used, reason = "these are the tests' own hands")]
@@ -35,7 +35,7 @@ pub(crate) const EVENT: u8 = 0x0c;
 pub(crate) const AUTH_RESPONSE: u8 = 0x0f;
 pub(crate) const AUTH_SUCCESS: u8 = 0x10;
 
-/// A user `ann` with the password `one`, and a hash that is cheap to verify.
+/// Password line of the user `ann` with the password `one`, whose hash is cheap to verify.
 pub(crate) const PASSWORDS: &str =
     "ann:$argon2id$v=19$m=8,t=1,p=1$c29tZXNhbHQ$d17tMH7Q1CdaUEKQ4nz7hOTfxJW0p6Muqb0f8nJuJAE";
 
@@ -106,7 +106,7 @@ impl Running {
         stream
     }
 
-    /// Asks the server to drain, and returns at once.
+    /// Starts a drain of the server, and returns at once.
     pub(crate) fn shut_down(&mut self) {
         self.shutdown.take().unwrap().send(()).unwrap();
     }
@@ -116,7 +116,7 @@ impl Running {
         self.runtime.block_on(self.served.take().unwrap()).unwrap();
     }
 
-    /// Waits until something is so, for at most ten seconds.
+    /// Waits until a condition holds, for at most ten seconds.
     pub(crate) fn eventually(&self, what: &str, mut is_so: impl FnMut(&Metrics) -> bool) {
         for _ in 0..10_000 {
             if is_so(&self.metrics) {
@@ -146,7 +146,7 @@ pub(crate) fn pause(time: Duration) {
     std::thread::sleep(time);
 }
 
-/// A response.
+/// A response as received.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Response {
     pub(crate) version: u8,
@@ -157,7 +157,7 @@ pub(crate) struct Response {
 }
 
 impl Response {
-    /// Reads an error's code and sentence.
+    /// Returns an error's code and message.
     pub(crate) fn error(&self) -> (i32, String) {
         assert_eq!(self.opcode, ERROR, "{self:?}");
         let mut body = self.body.clone();
@@ -173,7 +173,7 @@ impl Response {
         self.flags & 4 != 0
     }
 
-    /// Takes the only entry of the custom payload off.
+    /// Removes the only entry of the custom payload and returns it.
     fn split_payload(&self, body: &mut Bytes) -> (String, String) {
         assert_eq!(body.get_u16(), 1, "{self:?}");
         let name_len = usize::from(body.get_u16());
@@ -184,7 +184,7 @@ impl Response {
         (text(name), text(value))
     }
 
-    /// Reads from the custom payload when to try again, in milliseconds.
+    /// Returns the retry delay of the custom payload, in milliseconds.
     pub(crate) fn retry_after_ms(&self) -> Option<u64> {
         self.has_payload().then(|| {
             let (name, value) = self.split_payload(&mut self.body.clone());
@@ -200,7 +200,7 @@ impl Response {
     }
 }
 
-/// A connection, seen from the client's side.
+/// Connection, from the client's side.
 pub(crate) struct Client {
     pub(crate) tcp: TcpStream,
     version: u8,
@@ -222,7 +222,7 @@ impl Client {
         Self { tcp, version, segmented: false, lz4: false, received, frames }
     }
 
-    /// Goes on as STARTUP settled it.
+    /// Switches to the encoding that STARTUP negotiated.
     pub(crate) fn settle(&mut self, lz4: bool) {
         self.segmented = self.version == 5;
         self.lz4 = lz4;
@@ -301,7 +301,7 @@ impl Client {
         self.try_receive().expect("the server closed the connection")
     }
 
-    /// Receives the next response, `None` where the server has closed the connection.
+    /// Receives the next response, `None` if the server has closed the connection.
     pub(crate) fn try_receive(&mut self) -> Option<Response> {
         loop {
             if let Some(response) = self.take() {
@@ -342,7 +342,7 @@ impl Client {
         Some(Response { version: direction & 0x7f, flags, stream, opcode, body })
     }
 
-    /// Checks that the server has closed the connection after everything that was received.
+    /// Checks that the server has closed the connection after the received responses.
     pub(crate) fn assert_closed(&mut self) {
         assert_eq!(self.try_receive(), None);
     }
@@ -362,7 +362,7 @@ pub(crate) fn put_string(out: &mut Vec<u8>, text: &str) {
     out.put_slice(text.as_bytes());
 }
 
-/// Asks the HTTP port, and returns the status line and the body.
+/// Sends a request to the HTTP port, and returns the status line and the body.
 pub(crate) fn http(address: SocketAddr, request: &str) -> (String, String) {
     http_over(TcpStream::connect(address).unwrap(), request)
 }

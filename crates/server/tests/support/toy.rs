@@ -1,5 +1,5 @@
-//! A backend of a dozen fixed statements, enough for a stock driver to connect and for each of the
-//! server's promises to be tried. It shows what a [`Backend`] has to do, and no more.
+//! A backend with a dozen fixed statements, enough for a stock driver to connect and for tests of
+//! the server's guarantees. It shows the minimal implementation of a [`Backend`].
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -23,13 +23,13 @@ use carnet_server::{
 pub(crate) struct Toy {
     rows: Mutex<BTreeMap<i32, Option<Bytes>>>,
     prepared: Mutex<HashMap<Bytes, String>>,
-    /// Bytes of blobs that statements have returned.
+    /// Number of bytes of blobs that statements have returned.
     pub(crate) blob_bytes: Arc<AtomicUsize>,
-    /// Admits statements, which are of that workload.
+    /// Database whose gate admits statements, and their workload.
     admission: Option<(Db, Workload)>,
 }
 
-/// A connection's keyspace and user.
+/// Keyspace and user of a connection.
 pub(crate) struct Session {
     keyspace: Mutex<Option<String>>,
     user: Option<String>,
@@ -63,7 +63,7 @@ fn missing_values() -> Failure {
     Failure::invalid("the statement has markers, and no values came: prepare it first")
 }
 
-/// The row that drivers begin with.
+/// Returns the row of `system.local`, which drivers read first.
 fn local() -> Outcome {
     let set = || ColumnType::set(DataType::Text);
     let tokens = [&[0, 0, 0, 1, 0, 0, 0, 1][..], b"0"].concat();
@@ -94,7 +94,7 @@ fn local() -> Outcome {
 }
 
 impl Toy {
-    /// Asks a database's gate for each statement, which is of that workload.
+    /// Creates a backend that admits each statement by a database's gate, with this workload.
     #[allow(dead_code, reason = "a test uses it")]
     pub(crate) fn behind(db: Db, workload: Workload) -> Self {
         Self { admission: Some((db, workload)), ..Self::default() }
@@ -120,7 +120,7 @@ impl Toy {
         Ok(rows(kv(&["v"]), found.into_iter().map(|value| vec![value]).collect()))
     }
 
-    /// A page begins after the key that the paging state holds.
+    /// A page begins after the key in the paging state.
     fn select_all(&self, params: &QueryParams) -> Result<Outcome, Failure> {
         let after = match &params.paging_state {
             None => i32::MIN,
@@ -220,7 +220,7 @@ fn hog(time: Duration) {
     std::thread::sleep(time);
 }
 
-/// Keeps a processor busy, as a scan of rows in memory does: it yields after each slice.
+/// Keeps a processor busy like a scan of rows in memory: it yields after each slice.
 async fn spin(time: Duration, yield_now: YieldNow) {
     let ends = SystemClock.now().after(time);
     while SystemClock.now() < ends {
