@@ -13,7 +13,7 @@ use carnet_base::{Clock, Moment, Rng, SeededRng, SystemClock};
 use super::wire::{self, Answer};
 
 /// Time after which a reply is useless, because clients have given up.
-pub(super) const GOOD_WITHIN: Duration = Duration::from_millis(100);
+const GOOD_WITHIN: Duration = Duration::from_millis(100);
 /// Maximum number of requests in flight per connection.
 const STREAMS: usize = 16_384;
 /// Number of connections of the open loop.
@@ -62,14 +62,12 @@ impl Outcome {
     }
 }
 
-/// Runs a closed loop of clients that wait for each reply; returns the replies per second that took
-/// at most `good_within`.
+/// Runs a closed loop of clients that wait for each reply; returns the good replies per second.
 pub(super) fn closed(
     address: SocketAddr,
     statement: &Statement,
     clients: u64,
     time: Duration,
-    good_within: Duration,
 ) -> io::Result<f64> {
     let good = AtomicU64::new(0);
     let ends = SystemClock.now().after(time);
@@ -83,7 +81,7 @@ pub(super) fn closed(
                     tcp.write_all(&statement.frame(1, &mut rng))?;
                     let response = wire::receive(&mut tcp)?;
                     let took = SystemClock.now().since(sent);
-                    if response.answer == Answer::Good && took <= good_within {
+                    if response.answer == Answer::Good && took <= GOOD_WITHIN {
                         good.fetch_add(1, Ordering::Relaxed);
                     }
                 }

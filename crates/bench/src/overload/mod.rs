@@ -20,7 +20,7 @@ use std::time::Duration;
 use clap::Args;
 use serde::Serialize;
 
-use load::{GOOD_WITHIN, Statement};
+use load::Statement;
 use server::Process;
 
 pub(crate) use multiget::Multiget;
@@ -199,9 +199,8 @@ impl Overload {
         // refused.
         let interactive = "ALTER SERVICE LEVEL default WITH workload_type = 'interactive'";
         wire::query(&mut wire::connect(address)?, interactive)?;
-        let closed = |seconds| {
-            load::closed(address, &statement, CLIENTS, Duration::from_secs(seconds), GOOD_WITHIN)
-        };
+        let closed =
+            |seconds| load::closed(address, &statement, CLIENTS, Duration::from_secs(seconds));
         // The first second is a warm-up.
         closed(1)?;
         let capacity = closed(2)?;

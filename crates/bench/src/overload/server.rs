@@ -19,7 +19,7 @@ const POLL_SUM: &str = "carnet_server_poll_duration_seconds_sum";
 /// Memory budget of the server, and of its storage engine.
 pub(super) const MEMORY_BYTES: usize = 256 << 20;
 const ENGINE_BYTES: usize = 64 << 20;
-const PREPARED_BYTES: usize = 16 << 20;
+const PREPARED_BYTES: usize = 64 << 20;
 
 /// Serves a new database until standard input ends. Prints its address, and its [`Figures`] for
 /// each line of standard input. `running` is the maximum number of running statements per class.

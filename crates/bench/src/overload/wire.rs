@@ -103,11 +103,12 @@ pub(super) fn query(tcp: &mut TcpStream, text: &str) -> io::Result<()> {
     tcp.write_all(&query_frame(0, text, None))?;
     match receive(tcp)?.answer {
         Answer::Good => Ok(()),
-        answer => {
-            let first: String = text.chars().take(80).collect();
-            Err(io::Error::other(format!("{answer:?}: {first}")))
-        }
+        answer => Err(io::Error::other(format!("{answer:?}: {}", beginning(text)))),
     }
+}
+
+fn beginning(text: &str) -> String {
+    text.chars().take(80).collect()
 }
 
 /// Prepares a statement; returns its id.
@@ -119,7 +120,7 @@ pub(super) fn prepare(tcp: &mut TcpStream, text: &str) -> io::Result<Vec<u8>> {
         response.body.get(4..6).map_or(0, |len| usize::from(len[0]) << 8 | usize::from(len[1]));
     id.and_then(|id| id.get(..len))
         .map(<[u8]>::to_vec)
-        .ok_or_else(|| io::Error::other(format!("cannot prepare {text}")))
+        .ok_or_else(|| io::Error::other(format!("cannot prepare {}", beginning(text))))
 }
 
 /// Returns the length of a custom payload with one entry.

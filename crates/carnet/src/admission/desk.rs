@@ -278,6 +278,12 @@ impl Permit {
         (level, self.desk.lock().gate.shares(level))
     }
 
+    /// Returns `true` if the statement has to let others arrive before it runs: see [`Pass::yields`].
+    #[must_use]
+    pub fn yields(&self) -> bool {
+        self.pass.yields
+    }
+
     /// Returns the class of the statement.
     #[must_use]
     pub fn class(&self) -> Class {

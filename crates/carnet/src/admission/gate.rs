@@ -32,7 +32,9 @@
 //!   for long batch work.
 //! * **Shares.** Among waiting levels, the one with the least processor time for its shares is next
 //!   ([`Accounts`]). Within a level interactive requests come first, except that each twentieth
-//!   slot goes to a batch request.
+//!   slot goes to a batch request. Shares need a queue to choose from, and short requests form none: each
+//!   would run as soon as it is read. While several levels compete, a request that is admitted on arrival
+//!   therefore lets others arrive before it runs ([`Pass::yields`]).
 //! * **Deadlines.** A request is refused if its deadline comes before its expected end, estimated
 //!   from the average time of its lane: on arrival, or when its turn comes.
 //!
@@ -63,6 +65,8 @@ const RETRY_MIN: Duration = Duration::from_millis(10);
 const RETRY_MAX: Duration = Duration::from_secs(2);
 /// Interval of admissions of a level after which a batch request comes before interactive ones.
 const BATCH_EVERY: u64 = 20;
+/// Time after requests of different levels have followed each other in which the levels compete.
+const COMPETING: Duration = Duration::from_millis(20);
 /// Number of levels above which a gate forgets levels without running or waiting requests.
 const LEVELS_MAX: usize = 64;
 
@@ -86,6 +90,9 @@ pub struct Gate {
     levels: BTreeMap<LevelId, LevelState>,
     accounts: Accounts,
     tickets: u64,
+    /// Level of the newest request, and the last time at which the level changed.
+    newest: Option<LevelId>,
+    changed: Option<Moment>,
 }
 
 impl Gate {
@@ -101,6 +108,8 @@ impl Gate {
             levels: BTreeMap::new(),
             accounts: Accounts::default(),
             tickets: 0,
+            newest: None,
+            changed: None,
         }
     }
 
@@ -114,13 +123,14 @@ impl Gate {
         let Arriving { level, workload, bytes, deadline, .. } = request;
         let id = LaneId { level, workload };
         self.begin(request);
+        let yields = self.levels_compete(level, now);
         let lane = self.lane(id);
         let (wait, is_empty) = (lane.expected_wait(now), lane.len() == 0);
         if is_late(lane, deadline, wait, now) {
             return Arrival::Shed(self.shed(id, Reason::Deadline, now));
         }
         if is_empty && self.may_run(id) && !self.others_wait(id) {
-            return Arrival::Admitted(self.admit(id));
+            return Arrival::Admitted(Pass { yields, ..self.admit(id) });
         }
         if lane.is_overloaded && wait >= self.shed_after(level) {
             return Arrival::Shed(self.shed(id, Reason::Overloaded, now));
@@ -240,7 +250,7 @@ impl Gate {
         });
         let is_waiting = state.lanes.iter().any(|lane| lane.len() > 0);
         if !is_waiting || state.limits.shares != limits.shares {
-            self.accounts.begin(level, limits.shares);
+            self.accounts.begin(level, limits.shares, state.held == 0);
         }
         state.limits = limits;
     }
@@ -304,7 +314,15 @@ impl Gate {
         let state = self.level_mut(id.level);
         state.admitted += 1;
         state.held += 1;
-        Pass { lane: id, charged }
+        Pass { lane: id, charged, yields: false }
+    }
+
+    /// Records the level of a new request. Returns `true` while several levels compete.
+    fn levels_compete(&mut self, level: LevelId, now: Moment) -> bool {
+        if self.newest.replace(level).is_some_and(|newest| newest != level) {
+            self.changed = Some(now);
+        }
+        self.changed.is_some_and(|changed| now.since(changed) < COMPETING)
     }
 
     fn count_running(&mut self, id: LaneId, change: impl Fn(&mut usize)) {

@@ -39,7 +39,8 @@ fn pass(arrival: Arrival) -> Pass {
 
 /// Ends a request of the default lane of these tests.
 fn end(gate: &mut Gate, took: u64, millis: u64, decisions: &mut Vec<Decision>) {
-    let (pass, took) = (Pass { lane: LEVEL, charged: Duration::ZERO }, Duration::from_millis(took));
+    let (pass, took) =
+        (Pass { lane: LEVEL, charged: Duration::ZERO, yields: false }, Duration::from_millis(took));
     gate.done(pass, took, took, at(millis), decisions);
 }
 
@@ -493,4 +494,19 @@ fn clients_that_wait_are_never_refused() {
     assert_eq!((load.shed, load.late), (0, 0));
     let answered: u32 = load.good.iter().sum();
     assert!(answered > 20_000, "{answered}");
+}
+
+#[test]
+fn admitted_requests_yield_while_levels_compete() {
+    const OTHER: LevelId = LevelId(2);
+    let mut gate = Gate::new(GateLimits { running_max: 16, ..LIMITS });
+    let mut arrive = |level, millis| {
+        let arriving = Arriving { level, ..request(1, None) };
+        pass(gate.arrive(arriving, at(millis), &mut Vec::new())).yields
+    };
+    assert!(!arrive(LEVEL.level, 0), "one level alone");
+    assert!(!arrive(LEVEL.level, 1));
+    assert!(arrive(OTHER, 2));
+    assert!(arrive(OTHER, 10), "the other one is expected again");
+    assert!(!arrive(OTHER, 30), "it has gone");
 }

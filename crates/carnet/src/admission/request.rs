@@ -58,6 +58,9 @@ pub struct Pass {
     pub lane: LaneId,
     /// Processor time that was charged to its level in advance.
     pub(super) charged: Duration,
+    /// Whether it was admitted on arrival while requests of several levels arrive: before it runs, others are
+    /// to arrive, so that the gate has requests of all levels to choose from.
+    pub yields: bool,
 }
 
 /// Reason of a refusal.

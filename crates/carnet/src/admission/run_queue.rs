@@ -102,7 +102,7 @@ impl RunQueue {
     pub fn ask(&mut self, asking: Asking) -> Asked {
         let Asking { level, shares, .. } = asking;
         if !self.levels.contains_key(&level) {
-            self.accounts.begin(level, shares);
+            self.accounts.begin(level, shares, true);
         }
         if self.running < self.turns_max {
             self.accounts.serve(level);

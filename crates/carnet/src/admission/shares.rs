@@ -7,8 +7,9 @@
 //!
 //! An idle level does not save up time: when it returns, its account is raised to slightly below
 //! that of the level served last. So a level that used spare time is not made to wait when the
-//! other levels return. The account of a level that used much at once is capped, so that the level
-//! is served again within a bounded time.
+//! other levels return. A level whose requests still run is not idle because none of them waits at
+//! this moment: it keeps more of its unused time. The account of a level that used much at once is
+//! capped, so that the level is served again within a bounded time.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,8 +17,10 @@ use std::time::Duration;
 use super::level::LevelId;
 use crate::diagnosis::nanos;
 
-/// Maximum virtual time by which a returning level is ahead of the others, at 1,000 shares.
-const AHEAD_MAX: Duration = Duration::from_millis(5);
+/// Maximum virtual time by which a level is ahead of the others when work of it waits again, at 1,000
+/// shares: of a level that was idle, and of one of which something runs.
+const IDLE_AHEAD_MAX: Duration = Duration::from_millis(5);
+const BUSY_AHEAD_MAX: Duration = Duration::from_millis(200);
 /// Maximum virtual time by which a level is behind the others, at 1,000 shares.
 const BEHIND_MAX: Duration = Duration::from_secs(1);
 /// Shares at which virtual time equals used time in nanoseconds.
@@ -38,9 +41,11 @@ struct Account {
 }
 
 impl Accounts {
-    /// Begins or resumes the account of a level that had no waiting work, and sets its shares.
-    pub(super) fn begin(&mut self, level: LevelId, shares: u32) {
-        let least = self.now.saturating_sub(nanos(AHEAD_MAX));
+    /// Begins or resumes the account of a level that had no waiting work, and sets its shares. `is_idle`
+    /// means that nothing of it runs either.
+    pub(super) fn begin(&mut self, level: LevelId, shares: u32, is_idle: bool) {
+        let ahead_max = if is_idle { IDLE_AHEAD_MAX } else { BUSY_AHEAD_MAX };
+        let least = self.now.saturating_sub(nanos(ahead_max));
         let account = self.by_level.entry(level).or_insert(Account { shares, used: least });
         account.shares = shares.max(1);
         account.used = account.used.max(least);
@@ -102,8 +107,8 @@ mod tests {
     #[test]
     fn levels_use_time_by_their_shares() {
         let mut accounts = Accounts::default();
-        accounts.begin(LevelId(1), 1_000);
-        accounts.begin(LevelId(2), 100);
+        accounts.begin(LevelId(1), 1_000, true);
+        accounts.begin(LevelId(2), 100, true);
         let served = serve(&mut accounts, &[1, 2], 1_100, MILLI);
         assert!((990..=1_010).contains(&served[1]), "{served:?}");
     }
@@ -111,10 +116,10 @@ mod tests {
     #[test]
     fn idle_level_does_not_save_up_time() {
         let mut accounts = Accounts::default();
-        accounts.begin(LevelId(1), 1_000);
-        accounts.begin(LevelId(2), 1_000);
+        accounts.begin(LevelId(1), 1_000, true);
+        accounts.begin(LevelId(2), 1_000, true);
         serve(&mut accounts, &[1], 10_000, MILLI);
-        accounts.begin(LevelId(2), 1_000);
+        accounts.begin(LevelId(2), 1_000, true);
         let served = serve(&mut accounts, &[1, 2], 100, MILLI);
         assert!(served[2] <= 60, "{served:?}");
     }
@@ -123,10 +128,10 @@ mod tests {
     #[test]
     fn level_does_not_pay_for_spare_time() {
         let mut accounts = Accounts::default();
-        accounts.begin(LevelId(1), 100);
+        accounts.begin(LevelId(1), 100, true);
         for _ in 0..1_000 {
             for level in [1, 2] {
-                accounts.begin(LevelId(level), if level == 1 { 100 } else { 1_000 });
+                accounts.begin(LevelId(level), if level == 1 { 100 } else { 1_000 }, true);
                 accounts.serve(LevelId(level));
                 accounts.charge(LevelId(level), MILLI);
             }
@@ -138,10 +143,35 @@ mod tests {
     #[test]
     fn level_that_used_much_is_served_again() {
         let mut accounts = Accounts::default();
-        accounts.begin(LevelId(1), 1_000);
-        accounts.begin(LevelId(2), 1);
+        accounts.begin(LevelId(1), 1_000, true);
+        accounts.begin(LevelId(2), 1, true);
         serve(&mut accounts, &[2], 1, Duration::from_secs(3_600));
         let served = serve(&mut accounts, &[1, 2], 1_010, MILLI);
         assert!(served[2] >= 1, "{served:?}");
+    }
+
+    /// The queue of the larger level is empty now and then, while its requests run: what the smaller one
+    /// got meanwhile counts.
+    #[test]
+    fn busy_level_keeps_time_that_it_did_not_use() {
+        let served = |is_idle| {
+            let mut accounts = Accounts::default();
+            accounts.begin(LevelId(1), 1_000, true);
+            accounts.begin(LevelId(2), 100, true);
+            let mut all = [0; 2];
+            for _ in 0..100 {
+                // Two requests of the smaller level find no other.
+                all[1] += serve(&mut accounts, &[2], 2, MILLI)[2];
+                accounts.begin(LevelId(1), 1_000, is_idle);
+                let served = serve(&mut accounts, &[1, 2], 20, MILLI);
+                all[0] += served[1];
+                all[1] += served[2];
+            }
+            all
+        };
+        let [large, small] = served(false);
+        assert!((9 * small..=11 * small).contains(&large), "{large} {small}");
+        let [large, small] = served(true);
+        assert!(large < 7 * small, "{large} {small}");
     }
 }

@@ -156,6 +156,10 @@ async fn admitted<B: Backend>(
         };
         if unsent.has_room() {
             if let Some(permit) = &permit {
+                if permit.yields() {
+                    // The runtime polls the sockets first, so that requests that have arrived join the gate.
+                    tokio::task::yield_now().await;
+                }
                 permit.begin();
                 permit.waits().add(Why::Socket, waited);
             }
