@@ -33,9 +33,10 @@ use std::ops::Bound;
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
+use crate::cell_hash::CellHash;
 use crate::error::{Error, Result};
 use crate::ids::{TableId, Timestamp, Token};
-use crate::partition::LEN_MAX;
+use crate::limits::{CLUSTERING_KEY_BYTES_MAX, PARTITION_KEY_BYTES_MAX, VALUE_BYTES_MAX};
 
 /// A partition key in Cassandra's own serialization, with its token.
 ///
@@ -89,7 +90,7 @@ impl PartitionKey {
                 return Self { token: self.token, bytes: bytes.freeze() };
             }
         }
-        if bytes.len() == LEN_MAX {
+        if bytes.len() == PARTITION_KEY_BYTES_MAX {
             // The last partition key of its token: the next key has the next token.
             return Self::first_at(Token(self.token.0.saturating_add(1)));
         }
@@ -124,7 +125,7 @@ impl CellKey {
     ///
     /// # Panics
     ///
-    /// If the partition key is longer than [`LEN_MAX`].
+    /// If the partition key is longer than [`PARTITION_KEY_BYTES_MAX`].
     #[must_use]
     pub fn new(table: TableId, partition: &PartitionKey, clustering: impl AsRef<[u8]>) -> Self {
         Self::of_some_table(partition, clustering.as_ref())(table)
@@ -140,7 +141,8 @@ impl CellKey {
         clustering: &[u8],
     ) -> impl FnOnce(TableId) -> Self + Send + use<> {
         let bytes = partition.bytes();
-        let len = u16::try_from(bytes.len()).expect("a partition key has at most LEN_MAX bytes");
+        let len = u16::try_from(bytes.len())
+            .expect("a partition key has at most PARTITION_KEY_BYTES_MAX bytes");
         let mut key = BytesMut::with_capacity(FRAME_BYTES + bytes.len() + clustering.len());
         key.put_u32(0);
         key.put_u64(ordered(partition.token()));
@@ -319,6 +321,27 @@ impl<'a> CellKeyRef<'a> {
         &self.0[self.prefix_len()..]
     }
 
+    /// Rejects a cell that is too large with a value, or with none. A partition key cannot be too long:
+    /// [`crate::partition`] rejects it.
+    ///
+    /// # Errors
+    ///
+    /// `Invalid`, with the limit and the actual length.
+    pub fn check_size(self, value: Option<&[u8]>) -> Result<()> {
+        let limits = [
+            ("clustering key", self.clustering().len(), CLUSTERING_KEY_BYTES_MAX),
+            ("value", value.map_or(0, <[u8]>::len), VALUE_BYTES_MAX),
+        ];
+        for (what, len, max) in limits {
+            if len > max {
+                return Err(Error::invalid(format!(
+                    "a {what} of {len} bytes is too long: at most {max} bytes are stored"
+                )));
+            }
+        }
+        Ok(())
+    }
+
     /// Returns a hash of the whole key.
     #[must_use]
     pub fn hash(self) -> CellHash {
@@ -353,11 +376,6 @@ impl<'a> From<&'a CellKey> for CellKeyRef<'a> {
         key.as_key_ref()
     }
 }
-
-/// Hash that stands for a cell where a false match only costs a retry. Two cells of a database have
-/// the same hash with a probability of 2⁻⁶⁴.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct CellHash(pub u64);
 
 /// Returns a token as an unsigned number with the same order.
 pub(crate) const fn ordered(token: Token) -> u64 {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 use std::{error, fmt, result};
 
-use crate::cell::CellHash;
+use crate::cell_hash::CellHash;
 use crate::ids::Timestamp;
 
 /// The result of a Carnet operation.

@@ -6,6 +6,7 @@
 pub mod address_limit;
 pub mod cell;
 mod cell_builder;
+mod cell_hash;
 mod cells;
 pub mod clock;
 pub mod commit_encoding;
@@ -37,8 +38,9 @@ mod testing;
 
 pub use address_limit::{AddressLimit, AddressPlace};
 pub use bytes::Bytes;
-pub use cell::{CellHash, CellKey, CellKeyRef, KeyRange, PartitionKey, Version};
+pub use cell::{CellKey, CellKeyRef, KeyRange, PartitionKey, Version};
 pub use cell_builder::{CellBuilder, CellKeyBuilder};
+pub use cell_hash::CellHash;
 pub use cells::{CellPage, CellRef, Cells, CellsBuilder};
 pub use clock::{Clock, Moment, SystemClock, WallTime};
 pub use commit_encoding::{CommitCell, CommitEntry, Encoding, EncodingMap};

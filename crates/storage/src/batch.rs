@@ -12,7 +12,7 @@
 //! the log and the memtable use the same bytes. Recovery finds the offsets by decoding.
 
 use bytes::{BufMut, Bytes, BytesMut};
-use carnet_base::{CellKeyRef, Error, KeyRange, Result, limits, var_long};
+use carnet_base::{CellKeyRef, Error, KeyRange, Result, var_long};
 
 use crate::codec::{CELL_KEY_BYTES_MAX, Decoder, PAYLOAD_BYTES_MAX};
 
@@ -269,14 +269,14 @@ fn len_max(mutation: &Mutation<'_>) -> Result<usize> {
     let fields = 1 + 3 * var_long::LEN_MAX;
     Ok(match mutation {
         Mutation::Put { key, payload, expiry } => {
-            limits::check(*key, Some(payload))?;
+            key.check_size(Some(payload))?;
             if expiry.is_some_and(|expiry| i64::try_from(expiry).is_err()) {
                 return Err(Error::invalid("an expiry is at most 2^63 - 1 seconds after 1970"));
             }
             fields + key.as_bytes().len() + payload.len()
         }
         Mutation::Delete { key } => {
-            limits::check(*key, None)?;
+            key.check_size(None)?;
             fields + key.as_bytes().len()
         }
         Mutation::DeleteRange { range } => match range.byte_bounds() {

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use carnet_base::{
     Bytes, CellHash, CellKey, CellKeyRef, Error, ErrorKind, KeyRange, Moment, Result, TableId,
-    Timestamp, Version, limits,
+    Timestamp, Version,
 };
 use carnet_store::{
     BeginKind, Begun, CellStore, CommitLog, CommitRequest, Context, PageLimit, RangeRequest, Spill,
@@ -444,7 +444,7 @@ impl<S: CellStore + CommitLog> Transaction<S> {
         if inner.begun.start.is_none() {
             return Err(only_reads());
         }
-        limits::check(key, payload)?;
+        key.check_size(payload)?;
         let mut state = inner.open()?;
         let bytes = Writes::weight(key, payload);
         // Count exactly only near a limit.
