@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::create_keyspace;
 use super::load::pause;
 use super::server::Process;
+use super::table::create_keyspace;
 use super::wire::{self, Answer};
 
 /// Number of rows in the table.

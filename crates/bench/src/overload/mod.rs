@@ -11,10 +11,10 @@ mod memory;
 mod multiget;
 mod server;
 mod shares;
+mod table;
 mod wire;
 
 use std::io;
-use std::net::TcpStream;
 use std::time::Duration;
 
 use clap::Args;
@@ -22,6 +22,7 @@ use serde::Serialize;
 
 use load::Statement;
 use server::Process;
+use table::{ROWS, fill};
 
 pub(crate) use multiget::Multiget;
 pub(crate) use server::serve;
@@ -52,8 +53,6 @@ pub(crate) struct Overload {
     json: bool,
 }
 
-const KEYS: usize = 20;
-const ROWS: u64 = 20_000;
 const CLIENTS: u64 = 16;
 
 /// Result of one measurement.
@@ -252,25 +251,4 @@ impl Overload {
             row.generator_lag_ms
         );
     }
-}
-
-fn create_keyspace(tcp: &mut TcpStream) -> io::Result<()> {
-    let replication = "{'class': 'SimpleStrategy', 'replication_factor': 1}";
-    wire::query(tcp, &format!("CREATE KEYSPACE IF NOT EXISTS ks WITH replication = {replication}"))
-}
-
-/// Creates and fills the table, and prepares the statement.
-fn fill(server: &Process) -> io::Result<Statement> {
-    let mut tcp = wire::connect(server.address)?;
-    create_keyspace(&mut tcp)?;
-    wire::query(&mut tcp, "CREATE TABLE ks.t (k int PRIMARY KEY, v text)")?;
-    for batch in 0..ROWS / 500 {
-        let inserts: String = (batch * 500..(batch + 1) * 500)
-            .map(|key| format!("INSERT INTO ks.t (k, v) VALUES ({key}, '{key:0>100}'); "))
-            .collect();
-        wire::query(&mut tcp, &format!("BEGIN UNLOGGED BATCH {inserts} APPLY BATCH"))?;
-    }
-    let markers = vec!["?"; KEYS].join(", ");
-    let id = wire::prepare(&mut tcp, &format!("SELECT k, v FROM ks.t WHERE k IN ({markers})"))?;
-    Ok(Statement { id, keys: KEYS, rows: ROWS, page_rows: None })
 }

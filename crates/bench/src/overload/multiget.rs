@@ -19,8 +19,8 @@ use serde::Serialize;
 use super::beside::{self, Latency};
 use super::load::Statement;
 use super::server::{Figures, Process};
+use super::table::{ROWS, fill};
 use super::wire::{self, Answer};
-use super::{ROWS, fill};
 
 /// Number of statements that run at a time.
 const READERS: usize = 2;
