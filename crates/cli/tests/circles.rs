@@ -1,0 +1,251 @@
+//! Circles between files: files of a crate that import each other, directly or through others.
+//!
+//! Each circle is a set of files that can only be understood together. The ceilings only fall: move the names that
+//! two files share below both. A folder's `mod.rs` is in a circle where it imports from its children and they
+//! import from it.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Maximum number of files of a crate that are in circles.
+const CEILINGS: [(&str, usize); 17] = [
+    ("base", 11),
+    ("bench", 0),
+    ("carnet", 26),
+    ("checker", 2),
+    ("cli", 21),
+    ("cql", 29),
+    ("maelstrom", 3),
+    ("maelstrom-test", 4),
+    ("sequencer", 22),
+    ("server", 12),
+    ("sim", 20),
+    ("storage", 82),
+    ("store", 5),
+    ("store-cql", 5),
+    ("store-local", 4),
+    ("tree", 2),
+    ("txn", 2),
+];
+
+/// Maximum number of re-exports that are followed to the file that defines a name.
+const HOPS_MAX: usize = 8;
+
+type Module = Vec<String>;
+
+/// The modules of a crate: their files, and the paths that each imports, by the name it gives them.
+#[derive(Default)]
+struct Modules {
+    files: BTreeMap<Module, PathBuf>,
+    imports: BTreeMap<Module, Vec<(String, Module)>>,
+}
+
+impl Modules {
+    fn of_crate(src: &Path) -> Self {
+        let mut modules = Self::default();
+        for file in rust_files(src) {
+            let relative = file.strip_prefix(src).unwrap().with_extension("");
+            let mut module: Module =
+                relative.iter().map(|part| part.to_str().unwrap().to_owned()).collect();
+            if matches!(module.last().map(String::as_str), Some("mod" | "lib" | "main")) {
+                module.pop();
+            }
+            let is_test = module.iter().any(|part| part.contains("test") || part == "models");
+            if !is_test {
+                modules.files.insert(module, file);
+            }
+        }
+        for (module, file) in &modules.files {
+            let source = without_comments_and_tests(&fs::read_to_string(file).unwrap());
+            modules.imports.insert(module.clone(), imports(&source, module));
+        }
+        modules
+    }
+
+    /// Returns the module whose file defines what a path names, following re-exports.
+    fn defining(&self, path: &[String], hops: usize) -> Option<Module> {
+        let known = (0..=path.len()).rev().find(|len| self.files.contains_key(&path[..*len]))?;
+        let module = path[..known].to_vec();
+        let Some(name) = path.get(known).filter(|_| hops < HOPS_MAX) else { return Some(module) };
+        let imported = self.imports.get(&module)?.iter().find(|(as_name, _)| as_name == name);
+        match imported {
+            Some((_, path)) => self.defining(path, hops + 1),
+            None => Some(module),
+        }
+    }
+
+    fn arrows(&self) -> BTreeMap<&Module, BTreeSet<Module>> {
+        let targets = |module: &Module| {
+            let imports = self.imports[module].iter();
+            let targets = imports.filter_map(|(_, path)| self.defining(path, 0));
+            targets.filter(|target| target != module).collect()
+        };
+        self.files.keys().map(|module| (module, targets(module))).collect()
+    }
+
+    /// Returns the circles: the files that reach each other.
+    fn circles(&self) -> Vec<BTreeSet<PathBuf>> {
+        let arrows = self.arrows();
+        let reached = |from: &Module| {
+            let (mut seen, mut left) = (BTreeSet::new(), vec![from.clone()]);
+            while let Some(module) = left.pop() {
+                let next = arrows[&module].iter().filter(|next| seen.insert((*next).clone()));
+                left.extend(next.cloned());
+            }
+            seen
+        };
+        let reached: BTreeMap<&Module, BTreeSet<Module>> =
+            self.files.keys().map(|module| (module, reached(module))).collect();
+        let circle = |module: &Module| -> BTreeSet<PathBuf> {
+            let back = reached[module].iter().filter(|other| reached[other].contains(module));
+            back.map(|other| self.files[other].clone()).collect()
+        };
+        let circles: BTreeSet<_> = self.files.keys().map(circle).collect();
+        circles.into_iter().filter(|circle| circle.len() > 1).collect()
+    }
+}
+
+/// Returns the paths that a source names from its crate's root, with the name that each is known by.
+fn imports(source: &str, module: &Module) -> Vec<(String, Module)> {
+    let mut found = Vec::new();
+    let mut line_at = 0;
+    for line in source.split_inclusive('\n') {
+        let words = line.trim_start();
+        let public = words.strip_prefix("pub").map(|rest| rest.trim_start_matches(|c| c != ' '));
+        if let Some(begin) = public.map_or(words, str::trim_start).strip_prefix("use ") {
+            let at = line_at + line.len() - begin.len();
+            let end = source[at..].find(';').map_or(source.len(), |end| at + end);
+            tree(&source[at..end], &Vec::new(), &mut found);
+        }
+        line_at += line.len();
+    }
+    // Paths that are named where they are used.
+    for root in ["crate::", "super::"] {
+        for (at, _) in source.match_indices(root) {
+            let is_path = |c: char| c.is_alphanumeric() || c == '_' || c == ':';
+            let begins = source[..at].chars().next_back().is_none_or(|c| !is_path(c));
+            let text: String = source[at..].chars().take_while(|c| is_path(*c)).collect();
+            if begins && !text.ends_with("::") {
+                tree(&text, &Vec::new(), &mut found);
+            }
+        }
+    }
+    let absolute = |(name, path): (String, Module)| Some((name, from_root(&path, module)?));
+    found.into_iter().filter_map(absolute).collect()
+}
+
+/// Returns a path from the crate's root; `None` for one of another crate.
+fn from_root(path: &[String], module: &Module) -> Option<Module> {
+    let mut base = module.clone();
+    let mut rest = path;
+    match rest.first().map(String::as_str) {
+        Some("crate") => base.clear(),
+        Some("self") => {}
+        Some("super") => {
+            while rest.first().is_some_and(|part| part == "super") {
+                base.pop();
+                rest = &rest[1..];
+            }
+            base.extend(rest.iter().cloned());
+            return Some(base);
+        }
+        // A child module, or another crate, which then names no file.
+        _ => {
+            base.extend(rest.iter().cloned());
+            return Some(base);
+        }
+    }
+    base.extend(rest[1..].iter().cloned());
+    Some(base)
+}
+
+/// Takes a tree of imports apart.
+fn tree(text: &str, prefix: &Module, found: &mut Vec<(String, Module)>) {
+    let text = text.trim();
+    if let Some(open) = text.find('{') {
+        let mut prefix = prefix.clone();
+        prefix.extend(parts(&text[..open]));
+        let close = text.rfind('}').filter(|close| *close > open);
+        let inner = &text[open + 1..close.unwrap_or(text.len())];
+        let (mut depth, mut begin) = (0, 0);
+        for (at, c) in inner.char_indices().chain([(inner.len(), ',')]) {
+            match c {
+                '{' => depth += 1,
+                '}' => depth -= 1,
+                ',' if depth == 0 => {
+                    tree(&inner[begin..at], &prefix, found);
+                    begin = at + 1;
+                }
+                _ => {}
+            }
+        }
+        return;
+    }
+    let (path, name) = text.split_once(" as ").unwrap_or((text, ""));
+    let mut path: Module = prefix.iter().cloned().chain(parts(path)).collect();
+    if path.last().is_some_and(|last| last == "self" && path.len() > 1) {
+        path.pop();
+    }
+    let Some(last) = path.last() else { return };
+    let name = if name.trim().is_empty() { last.clone() } else { name.trim().to_owned() };
+    found.push((name, path));
+}
+
+fn parts(path: &str) -> Vec<String> {
+    path.split("::").map(str::trim).filter(|part| !part.is_empty()).map(str::to_owned).collect()
+}
+
+fn without_comments_and_tests(source: &str) -> String {
+    let lines = source.lines().filter(|line| !line.trim_start().starts_with("//"));
+    let code: String = lines.flat_map(|line| [line, "\n"]).collect();
+    // Inline tests stand at the end of a file.
+    let end = code.find("#[cfg(test)]\nmod tests {").unwrap_or(code.len());
+    code[..end].to_owned()
+}
+
+fn rust_files(folder: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            files.extend(rust_files(&path));
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            files.push(path);
+        }
+    }
+    files
+}
+
+#[test]
+fn no_more_files_are_in_circles() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap();
+    let mut report = String::new();
+    for (name, ceiling) in CEILINGS {
+        let src = root.join("crates").join(name).join("src");
+        let circles = Modules::of_crate(&src).circles();
+        let count: usize = circles.iter().map(BTreeSet::len).sum();
+        if count == ceiling {
+            continue;
+        }
+        writeln!(report, "{name}: {count} files are in circles, its ceiling is {ceiling}").unwrap();
+        for circle in circles.iter().filter(|_| count > ceiling) {
+            let shown =
+                circle.iter().map(|file| file.strip_prefix(&src).unwrap().to_str().unwrap());
+            writeln!(report, "  {}", shown.collect::<Vec<_>>().join(" ")).unwrap();
+        }
+    }
+    assert!(report.is_empty(), "circles of files came or went:\n{report}");
+}
+
+#[test]
+fn trees_of_imports_are_taken_apart() {
+    let module = ["a".to_owned(), "b".to_owned()].to_vec();
+    let source = "pub use super::c::{D, e::{self, F as G}};\nfn f() { crate::x::y(); }";
+    let found = imports(source, &module);
+    let shown: Vec<String> =
+        found.iter().map(|(name, path)| format!("{name}={}", path.join("/"))).collect();
+    assert_eq!(shown, ["D=a/c/D", "e=a/c/e", "G=a/c/e/F", "y=x/y"]);
+}
