@@ -103,7 +103,9 @@ impl Process {
             command.args(["--running", &running.to_string()]);
         }
         // Same setting as the program `carnet`.
-        command.env("MIMALLOC_PURGE_DELAY", "0");
+        if std::env::var_os("MIMALLOC_PURGE_DELAY").is_none() {
+            command.env("MIMALLOC_PURGE_DELAY", "10");
+        }
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let mut line = String::new();
         let stdout = child.stdout.take().ok_or_else(|| io::Error::other("no output"))?;
