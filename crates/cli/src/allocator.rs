@@ -40,7 +40,7 @@ mod tests {
     #[cfg(target_os = "linux")]
     #[expect(clippy::disallowed_methods, reason = "the allocator has a clock of its own")]
     fn free_memory_goes_back_to_the_system() {
-        const PIECES: usize = 64;
+        const PIECES: usize = 256;
         set_up();
         let before = resident_pages();
         let pieces: Vec<Vec<u8>> = (0..PIECES).map(|_| vec![1; 1 << 20]).collect();
