@@ -40,6 +40,14 @@ mod tests {
     #[cfg(target_os = "linux")]
     #[expect(clippy::disallowed_methods, reason = "the allocator has a clock of its own")]
     fn free_memory_goes_back_to_the_system() {
+        const ALONE: &str = "CARNET_TEST_ALONE";
+        if std::env::var_os(ALONE).is_none() {
+            // In a process of its own, since other tests allocate as well.
+            let mut alone = std::process::Command::new(std::env::current_exe().unwrap());
+            alone.args(["--exact", "allocator::tests::free_memory_goes_back_to_the_system"]);
+            assert!(alone.env(ALONE, "1").status().unwrap().success());
+            return;
+        }
         const PIECES: usize = 256;
         set_up();
         let before = resident_pages();
