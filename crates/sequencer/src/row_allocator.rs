@@ -8,7 +8,7 @@
 //!
 //! Timestamps between two starts of a row are skipped; there are 2⁶³ of them.
 //!
-//! The rounds saved per transaction are in `docs/performance.md`, *Over a cluster*.
+//! The rounds saved per transaction are in docs/design/0006-cluster-protocol.md#figures.
 
 use carnet_base::Timestamp;
 use carnet_base::commit_encoding::v2::ROWS_PER_QUANTUM;

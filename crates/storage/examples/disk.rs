@@ -1,4 +1,4 @@
-//! Measures file access; see docs/performance.md#reads-and-writes-of-the-disk.
+//! Measures file access; see docs/design/0014-io-scheduler.md#figures.
 //!
 //! ```text
 //! cargo run --release -p carnet-storage --example disk -- [DIR] [reads] [scans] [appends] [bulk]

@@ -275,7 +275,7 @@ fn truncated() -> Error {
 
 // Errors are built in separate cold functions, and the decoding functions are inlined. Otherwise
 // each result is stored to memory in small pieces and loaded in large ones, and the processor
-// stalls on the store. See docs/performance.md.
+// stalls on the store. See docs/design/0018-read-path.md.
 
 #[cold]
 #[inline(never)]

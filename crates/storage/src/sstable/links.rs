@@ -16,7 +16,7 @@
 //! it waits for the block. A search, with which a scan begins too, prefetches the block's beginning
 //! with the heads. A scan prefetches the next block while it returns the current one, a part with
 //! each row: prefetching all of it at once is slower, because the scan would have to wait. See
-//! docs/performance.md.
+//! docs/design/0018-read-path.md.
 //!
 //! Only the cache and readers keep a block alive; [`super::block::shared`] describes why a link to
 //! it is safe.

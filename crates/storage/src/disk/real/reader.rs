@@ -16,7 +16,7 @@ use super::request::{Request, again};
 use crate::disk::promise::promise;
 use crate::disk::{Place, ReadFuture, Watch};
 
-/// How reads wait for the device. See docs/performance.md#reads-and-writes-of-the-disk.
+/// How reads wait for the device. See docs/design/0014-io-scheduler.md#figures.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Backend {
     /// [`Backend::Uring`] if the system permits it, otherwise [`Backend::Pool`].
