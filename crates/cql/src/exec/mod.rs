@@ -427,8 +427,8 @@ impl Executor {
                 "the table has changed since the first page of this result; begin the query anew",
             ),
             (None, Some(_), CqlErrorKind::Unprepared { .. }) => CqlError::invalid(
-                "the table was another one AS OF then than the statement was prepared for; send \
-                 it unprepared",
+                "the table had another definition at that time than the prepared statement; send \
+                 the statement unprepared",
             ),
             _ => error,
         })?;
