@@ -1,9 +1,9 @@
 //! Global allocator of the program. It returns free memory to the system after 10 ms.
 //!
 //! The memory budgets of a server bound the bytes that it holds; memory that the allocator keeps for later
-//! comes on top. The delay is a compromise, measured in docs/performance.md, "Long answers": with a
-//! delay of 100 ms a server keeps up to three times as much after a burst of long answers, and without a
-//! delay it answers half as many. mimalloc's default is one second.
+//! comes on top. The delay is a compromise: with a longer one a server keeps more memory after a
+//! burst of long answers, and without a delay it answers fewer of them. See
+//! docs/performance.md#long-answers. mimalloc's default is one second.
 #![expect(unsafe_code, reason = "options of the allocator are set by a function of C")]
 
 use libmimalloc_sys::{mi_option_set_default, mi_option_t};

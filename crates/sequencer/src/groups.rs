@@ -8,9 +8,8 @@ use std::collections::{HashMap, VecDeque};
 
 use carnet_store::cluster::CommitRow;
 
-/// Maximum number of entries in a group. Larger batches gain nothing: batches of a hundred entries
-/// reach about 80 times the entry rate of single writes on a Cassandra node, and batches of a
-/// thousand do not exceed that.
+/// Maximum number of entries in a group. Larger batches do not raise the entry rate of a Cassandra
+/// node. See docs/design/0006-cluster-protocol.md#figures.
 pub(crate) const ENTRIES_MAX: usize = 256;
 
 /// Entries that wait for their row.

@@ -24,11 +24,11 @@
 //! The first step makes a read from the page cache one system call without a thread switch. It also
 //! helps uncached reads, because the device starts before another thread is involved.
 //!
-//! io_uring is the default, because a task with many concurrent reads needs about half of the CPU
-//! of the thread pool at equal speed. A thread that blocks anyway is fastest if it reads itself:
+//! io_uring is the default, because a task with many concurrent reads needs less CPU than with the
+//! thread pool at equal speed. A thread that blocks anyway is fastest if it reads itself:
 //! [`block_on_one`](carnet_base::block_on_one) does this with every backend, and the synchronous
 //! API uses it for gets and pages. With [`Backend::Inline`] all reads block, so an executor must
-//! not poll those futures. See docs/performance.md#reads-and-writes-of-the-disk.
+//! not poll those futures. See docs/design/0014-io-scheduler.md#figures.
 //!
 //! # Writes
 //!

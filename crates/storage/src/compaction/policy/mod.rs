@@ -5,24 +5,7 @@
 //! favors reads and space, [`Tiered`] favors writes. Both keep the same order of sources, so a
 //! database may switch between them.
 //!
-//! Simulated amplification, with memtables of 500 random cells and compaction to rest after each
-//! flush (fan-out 10; 4 memtables per batch, 4 runs per tier). *Written* is write amplification,
-//! including the flush; *space* is versions on disk per live key, the maximum of the second half;
-//! *runs* is the maximum number of runs that a point read may search:
-//!
-//! | load | memtables | leveled: written | space | runs | tiered: written | space | runs |
-//! | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
-//! | new keys | 25 | 4.6 | 1.00 | 5 | 2.2 | 1.00 | 7 |
-//! | new keys | 100 | 7.3 | 1.00 | 6 | 3.7 | 1.00 | 9 |
-//! | new keys | 400 | 11.4 | 1.00 | 6 | 4.4 | 1.00 | 12 |
-//! | overwriting 20 memtables | 100 | 5.0 | 1.15 | 5 | 2.8 | 2.30 | 9 |
-//! | overwriting 20 memtables | 400 | 5.7 | 1.15 | 5 | 2.9 | 2.50 | 9 |
-//! | the same, 25 % deletes | 400 | 4.6 | 1.21 | 5 | 2.8 | 2.50 | 8 |
-//! | ascending keys | 400 | 1.0 | 1.00 | 6 | 1.0 | 1.00 | 2 |
-//!
-//! ```text
-//! cargo test --release -p carnet-storage --lib table_of_amplification -- --ignored --nocapture
-//! ```
+//! Simulated amplification of both: docs/design/0019-compaction-under-load.md#policies.
 //!
 //! Invariants:
 //!

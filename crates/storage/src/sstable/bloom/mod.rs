@@ -137,7 +137,7 @@ pub(super) struct FilterBuilder {
 impl FilterBuilder {
     /// Sets the false-positive rate.
     pub(super) fn set_chance(&mut self, fp_chance: f64) {
-        // Computing a size takes 0.1 ms, and the tables in a file usually share the rate.
+        // Computing a size is a search, and the tables in a file usually share the rate.
         if self.size.chance.to_bits() != fp_chance.to_bits() {
             self.size = Size::of(fp_chance);
         }
