@@ -59,9 +59,11 @@ pub mod cluster;
 pub mod control;
 mod db;
 pub mod diagnosis;
+mod handle;
 pub mod levels;
 mod stores;
 pub mod table;
+mod thread_handles;
 mod tx;
 
 pub use bytes::BytesMut;
@@ -77,8 +79,9 @@ pub use db::{
     AsOf, Builder, CompactionStyle, DEFAULT_ATTEMPTS_MAX, DEFAULT_RETENTION, Db, Durability,
     FilterKind, Holder, IoClass, IoOptions, IoTotals, Metrics, TableOptions, TransactionOptions,
 };
+pub use handle::{Handle, PointHandle, WriteHandle};
 pub use table::{Key, RawTable, Record, Table};
-pub use tx::{Handle, PointHandle, Snapshot, SyncTx, Tx, WriteHandle};
+pub use tx::{Snapshot, SyncTx, Tx};
 
 /// Makes an error with which a closure aborts its transaction. Takes the arguments of `format!`.
 ///

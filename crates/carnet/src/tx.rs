@@ -1,29 +1,22 @@
-//! Transaction handles of the façade: one for asynchronous code, one for synchronous code, and a
-//! read-only snapshot.
-//!
-//! Every call that accesses data is written once, against [`Handle`]: on a [`Tx`] it returns a
-//! future, on a [`SyncTx`] or a [`Snapshot`] the result itself. A single-row read is written
-//! against [`PointHandle`], which [`Db`] implements too.
+//! Transactions: for asynchronous code, for synchronous code, and read-only snapshots.
 
 use std::future::Future;
-use std::ops::Deref;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use carnet_base::{
     Bytes, CellBuilder, CellHash, CellKey, CellPage, ErrorKind, KeyRange, Result, TableId,
-    TimeSlice, Timestamp, YieldNow, block_on, block_on_one,
+    TimeSlice, Timestamp, YieldNow, block_on,
 };
 use carnet_store::PageLimit;
 use carnet_txn::{Contention, Entry, Isolation, Transaction, TransactionPage, Turns};
 
 use crate::admission::Permit;
 use crate::catalog::{SchemaAt, SchemaCache};
-use crate::db::{Db, Near};
 use crate::diagnosis::Why;
 use crate::stores::AnyStore;
+use crate::thread_handles::ThreadHandles;
 
 /// Transaction for asynchronous code. Cloning is cheap: all clones share one transaction.
 ///
@@ -35,7 +28,7 @@ pub struct Tx {
 }
 
 struct Shared {
-    near: Arc<Near>,
+    handles: Arc<ThreadHandles>,
     yield_now: Option<YieldNow>,
     /// Admission permit of the statement that the transaction runs for.
     permit: Option<Arc<Permit>>,
@@ -51,12 +44,12 @@ struct Shared {
 impl Tx {
     pub(crate) fn new(
         transaction: Transaction<AnyStore>,
-        near: Arc<Near>,
+        handles: Arc<ThreadHandles>,
         yield_now: Option<YieldNow>,
         permit: Option<Arc<Permit>>,
     ) -> Self {
         let shared = Arc::new(Shared {
-            near,
+            handles,
             yield_now,
             permit,
             changes_schema: AtomicBool::new(false),
@@ -71,8 +64,8 @@ impl Tx {
     /// [`TransactionOptions::yield_now`](crate::TransactionOptions::yield_now) is not set.
     #[must_use]
     pub fn time_slice(&self) -> Option<TimeSlice<'_>> {
-        let Shared { near, yield_now, .. } = &*self.shared;
-        Some(TimeSlice::begin(&*near.clock, (*yield_now)?))
+        let Shared { handles, yield_now, .. } = &*self.shared;
+        Some(TimeSlice::begin(&*handles.clock, (*yield_now)?))
     }
 
     /// Returns the snapshot timestamp: the transaction sees exactly the commits up to it.
@@ -243,7 +236,7 @@ impl Tx {
     }
 
     pub(crate) fn schemas(&self) -> &SchemaCache {
-        &self.shared.near.schemas
+        &self.shared.handles.schemas
     }
 
     /// Returns `true` if the transaction has written to the catalogue.
@@ -366,138 +359,3 @@ impl Snapshot {
         &self.0
     }
 }
-
-mod sealed {
-    pub trait Sealed {}
-    impl Sealed for super::Tx {}
-    impl Sealed for super::SyncTx {}
-    impl Sealed for super::Snapshot {}
-    impl Sealed for super::Db {}
-}
-
-/// Handle for reading a single row: a [`Handle`], or a [`Db`] for an independent read.
-pub trait PointHandle: sealed::Sealed {
-    /// Return type of a call: the result itself, or a future of it.
-    type Out<'a, T: Send + 'a>;
-
-    /// Returns the source of the read.
-    #[doc(hidden)]
-    fn source(&self) -> Source<'_>;
-
-    /// Runs a call in the way of this handle.
-    fn run<'a, T: Send + 'a>(call: impl Future<Output = T> + Send + 'a) -> Self::Out<'a, T>;
-
-    /// Tries a call that may complete without waiting; `None` if it would have to wait. A lazy
-    /// handle returns `None` without calling it.
-    #[doc(hidden)]
-    fn at_once<'a, T: Send + 'a>(call: impl FnOnce() -> Option<T>) -> Option<Self::Out<'a, T>>;
-}
-
-/// Source of a [`PointHandle`]'s reads.
-#[doc(hidden)]
-#[derive(Clone, Copy)]
-pub enum Source<'a> {
-    /// The state that a transaction sees.
-    Tx(&'a Tx),
-    /// The newest committed state.
-    Db(&'a Db),
-}
-
-impl<'a> Source<'a> {
-    /// Returns the given transaction, or begins a snapshot.
-    pub(crate) async fn tx(self) -> Result<Through<'a>> {
-        match self {
-            Self::Tx(tx) => Ok(Through::Given(tx)),
-            Self::Db(db) => db.snapshot_async().await.map(Through::Begun),
-        }
-    }
-}
-
-/// The transaction through which a single row is read.
-pub(crate) enum Through<'a> {
-    Given(&'a Tx),
-    Begun(Tx),
-}
-
-impl Deref for Through<'_> {
-    type Target = Tx;
-
-    fn deref(&self) -> &Tx {
-        match self {
-            Self::Given(tx) => tx,
-            Self::Begun(tx) => tx,
-        }
-    }
-}
-
-/// Handle for reading data: a [`Tx`], a [`SyncTx`] or a [`Snapshot`].
-pub trait Handle: PointHandle + Clone {
-    /// Returns the transaction.
-    fn tx(&self) -> &Tx;
-}
-
-/// Handle for writing data: a [`Tx`] or a [`SyncTx`].
-pub trait WriteHandle: Handle {}
-
-impl PointHandle for Tx {
-    type Out<'a, T: Send + 'a> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
-
-    fn source(&self) -> Source<'_> {
-        Source::Tx(self)
-    }
-
-    fn run<'a, T: Send + 'a>(call: impl Future<Output = T> + Send + 'a) -> Self::Out<'a, T> {
-        Box::pin(call)
-    }
-
-    fn at_once<'a, T: Send + 'a>(_: impl FnOnce() -> Option<T>) -> Option<Self::Out<'a, T>> {
-        None
-    }
-}
-
-/// Implements the handle of synchronous code, whose calls block the calling thread.
-macro_rules! waits {
-    ($handle:ty, $self:ident => $source:expr) => {
-        impl PointHandle for $handle {
-            type Out<'a, T: Send + 'a> = T;
-
-            fn source(&$self) -> Source<'_> {
-                $source
-            }
-
-            fn run<'a, T: Send + 'a>(call: impl Future<Output = T> + Send + 'a) -> T {
-                block_on_one(call)
-            }
-
-            fn at_once<'a, T: Send + 'a>(call: impl FnOnce() -> Option<T>) -> Option<T> {
-                call()
-            }
-        }
-    };
-}
-
-waits!(SyncTx, self => Source::Tx(&self.0));
-waits!(Snapshot, self => Source::Tx(&self.0));
-waits!(Db, self => Source::Db(self));
-
-impl Handle for Tx {
-    fn tx(&self) -> &Tx {
-        self
-    }
-}
-
-impl Handle for SyncTx {
-    fn tx(&self) -> &Tx {
-        &self.0
-    }
-}
-
-impl Handle for Snapshot {
-    fn tx(&self) -> &Tx {
-        &self.0
-    }
-}
-
-impl WriteHandle for Tx {}
-
-impl WriteHandle for SyncTx {}

@@ -26,7 +26,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use carnet_base::{
-    Bytes, CellKey, DataType, Error, ErrorKind, KeyRange, PartitionKey, Result, TableId, Timestamp,
+    Bytes, CellKey, Error, ErrorKind, KeyRange, PartitionKey, Result, TableId, Timestamp,
 };
 use carnet_store::PageLimit;
 
@@ -279,12 +279,4 @@ pub(crate) async fn all_cells(
         rest = page.resume;
     }
     Ok(found)
-}
-
-/// Refuses a clustering column of a type that has no order-preserving codec.
-pub(crate) fn check_key_type(name: &str, data_type: DataType) -> Result<()> {
-    if data_type.is_key_type() {
-        return Ok(());
-    }
-    Err(Error::unsupported(format!("column {name}: type {data_type} in a clustering key")))
 }

@@ -10,8 +10,8 @@ pub use carnet_sequencer::backup::{Label, RENEW_EVERY, RestoreProgress, Restored
 use carnet_store::cluster::Cluster;
 use carnet_store_cql::CqlCluster;
 
+use super::any::{AnyBackup, Call};
 use super::open::cql_options;
-use super::store::Call;
 use super::url::ClusterUrl;
 
 /// Version of this program, for the labels of backups.
@@ -56,14 +56,6 @@ impl ClusterBackup {
     pub fn give_up(self) {
         block_on(self.0.give_up());
     }
-}
-
-/// Object-safe variant of [`Backup`].
-pub(crate) trait AnyBackup: Send + Sync {
-    fn commit(&self) -> Timestamp;
-    fn renew(&self) -> Call<'_, Result<()>>;
-    fn finish(self: Box<Self>, store: &str) -> Call<'_, Result<Label>>;
-    fn give_up(self: Box<Self>) -> Call<'static, ()>;
 }
 
 impl<C: Cluster> AnyBackup for Backup<C> {

@@ -3,7 +3,7 @@
 //! ```text
 //!   Db::open("cassandra://…") ──▶ url    parses it         pure
 //!                             ──▶ open   connects, listens
-//!                             ──▶ store  ClusterLog, boxed   one type for all clusters
+//!                             ──▶ store  ClusterLog, boxed   one type for all clusters (any)
 //!                             ──▶ backup begins and ends backups by the cluster's tools
 //!   carnet import             ──▶ table  an existing table of the cluster, read-only
 //! ```
@@ -11,12 +11,14 @@
 //! `docs/cassandra.md` is the guide for operators of the cluster. [`crate::Builder::open_cluster`]
 //! accepts any other cluster and network, such as [`MemoryCluster`] and [`LocalNetwork`] in tests.
 
+mod any;
 pub mod backup;
 mod open;
 mod store;
 mod table;
 mod url;
 
+pub(crate) use any::AnyCluster;
 pub use carnet_sequencer::{
     Address, Handler, LeaseOptions, LocalNetwork, Options as SequencerOptions, TcpNetwork,
     Transport,
@@ -26,6 +28,5 @@ pub use carnet_store_cql::{
     ForeignCluster, ForeignPage, ForeignPosition, ForeignRow, ForeignScan, ForeignTable, Requests,
 };
 pub(crate) use open::{connect, doors, open};
-pub(crate) use store::AnyCluster;
 pub use table::TableUrl;
 pub use url::{ClusterUrl, OPTIONS, PeerTls, Peers, Secret};

@@ -16,7 +16,8 @@ use carnet_store::{BeginKind, Context, Life};
 use carnet_store_cql::{CqlCluster, CqlOptions, RequestCounters};
 use carnet_txn::Sequencer;
 
-use super::store::{AnyCluster, ClusterStore};
+use super::any::AnyCluster;
+use super::store::ClusterStore;
 use super::url::{ClusterUrl, Peers, Secret};
 use crate::catalog;
 

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use carnet_base::{Encoding, Result, Timestamp};
 
-use super::Db;
+use super::database::Db;
 use crate::admin;
 use crate::backup::{Backup, Progress};
 use crate::control::{Done, Owner, Request};

@@ -16,14 +16,14 @@ use carnet_store::{CommitOrder, Life, MemoryStore};
 use carnet_store_local::{DEFAULT_ENCODING, LocalStore};
 use carnet_txn::{IdleLimits, IdleWatch, Isolation, Limits, Sequencer, VersionOrder};
 
-use super::near::Near;
-use super::{Db, Inner};
+use super::database::{Db, Inner};
 use crate::admission::{Admission, AdmissionLimits};
 use crate::catalog::SchemaCache;
 use crate::cluster::ClusterUrl;
 use crate::control::ControlServer;
 use crate::levels::LevelCache;
 use crate::stores::AnyStore;
+use crate::thread_handles::ThreadHandles;
 
 /// Default time for which past states stay readable.
 pub const DEFAULT_RETENTION: Duration = Duration::from_secs(600);
@@ -40,6 +40,25 @@ pub(crate) const LAYOUT: TableOptions = TableOptions {
 
 /// Default maximum number of attempts of a transaction, the first one included.
 pub const DEFAULT_ATTEMPTS_MAX: u32 = 64;
+
+impl Db {
+    /// Opens the database in a directory with default settings, and creates it if it does not
+    /// exist.
+    ///
+    /// # Errors
+    ///
+    /// Same as [`Builder::open`].
+    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
+        Self::builder().open(path)
+    }
+
+    /// Returns a builder with the default settings.
+    #[must_use]
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+}
+
 /// Settings of a database, and the components it is made of.
 pub struct Builder {
     isolation: Isolation,
@@ -368,11 +387,11 @@ impl Builder {
         let schemas = Arc::new(SchemaCache::new());
         let admission =
             self.admission.map(|limits| Admission::new(limits, &self.clock, &*self.spawn));
-        let near = Near::of_all(&store, &schemas, &self.clock);
+        let thread_handles = ThreadHandles::for_slots(&store, &schemas, &self.clock);
         let inner = Inner {
             admission,
             levels: LevelCache::new(),
-            near,
+            thread_handles,
             _control: control,
             idle: IdleWatch::start(self.idle, Arc::clone(&self.clock), &*self.spawn),
             limits: self.limits,

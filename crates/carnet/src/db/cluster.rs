@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use carnet_base::{Bytes, Error, Result, Rng as _, SeededRng, block_on};
 
-use super::{Builder, Db};
+use super::builder::Builder;
+use super::database::Db;
 use crate::cluster::backup::ClusterBackup;
 use crate::cluster::{
     self, Address, Cluster, ClusterUrl, Handler, Requests, SequencerOptions, Transport,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use carnet_base::{Timestamp, WallTime};
 use carnet_txn::{Label, OpenTransaction};
 
-use super::Db;
+use super::database::Db;
 
 /// An open transaction. While it is open, garbage collection keeps all versions that its snapshot
 /// can see.
@@ -17,7 +17,7 @@ pub struct Holder {
     pub start: Option<Timestamp>,
     /// When it was opened, or slightly earlier: by at most an eighth of its idle timeout.
     pub since: WallTime,
-    /// Client that runs it, if set by [`label`](super::TransactionOptions::label).
+    /// Client that runs it, if set by [`label`](crate::TransactionOptions::label).
     pub label: Option<Label>,
 }
 

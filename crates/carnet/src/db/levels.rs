@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use carnet_base::{Error, Result};
 
-use super::{Db, TransactionOptions};
+use super::database::Db;
+use super::options::TransactionOptions;
 use crate::levels::{self, Levels};
 use crate::tx::Tx;
 

@@ -8,10 +8,10 @@ use carnet_base::{Error, Moment, Result, Signal, Timer, Timestamp, YieldNow, blo
 use carnet_store::{BeginKind, Context};
 use carnet_txn::{Isolation, Label, Terms, Transaction};
 
-use super::Db;
-use super::again::{Again, Finished};
-use super::near::Near;
+use super::database::Db;
+use super::retries::{Finished, Retries};
 use crate::admission::Permit;
+use crate::thread_handles::ThreadHandles;
 use crate::tx::{SyncTx, Tx};
 
 /// Settings of one transaction, made by [`Db::transaction`].
@@ -29,8 +29,15 @@ pub struct TransactionOptions<'db> {
     yield_now: Option<YieldNow>,
 }
 
+impl Db {
+    /// Returns a builder for the settings of one transaction.
+    pub fn transaction(&self) -> TransactionOptions<'_> {
+        TransactionOptions::new(self)
+    }
+}
+
 impl<'db> TransactionOptions<'db> {
-    pub(super) fn of(db: &'db Db) -> Self {
+    fn new(db: &'db Db) -> Self {
         Self {
             db,
             isolation: db.inner.isolation,
@@ -154,17 +161,17 @@ impl<'db> TransactionOptions<'db> {
         body: impl Fn(&SyncTx) -> Result<T, E>,
     ) -> Result<T, E> {
         let context = self.context();
-        let mut again = Again::new(self.db, self.attempts_max, &context, self.permit.clone());
+        let mut retries = Retries::new(self.db, self.attempts_max, &context, self.permit.clone());
         loop {
             let tx = block_on(self.begin_with(BeginKind::ReadWrite, context))?;
             let result = body(&SyncTx::new(tx.clone()));
-            let lost = match block_on(again.finish(&tx, result)) {
+            let lost = match block_on(retries.finish(&tx, result)) {
                 Finished::Done(result) => return result,
                 Finished::Retry(lost) => lost,
             };
             // Drop the handle first: it would hold the snapshot open during the wait.
             drop(tx);
-            if let Some(wait) = block_on(again.wait(lost))? {
+            if let Some(wait) = block_on(retries.wait(lost))? {
                 Signal::new().wait(Some(wait));
             }
         }
@@ -181,17 +188,17 @@ impl<'db> TransactionOptions<'db> {
         F: Future<Output = Result<T, E>>,
     {
         let context = self.context();
-        let mut again = Again::new(self.db, self.attempts_max, &context, self.permit.clone());
+        let mut retries = Retries::new(self.db, self.attempts_max, &context, self.permit.clone());
         loop {
             let tx = self.begin_with(BeginKind::ReadWrite, context).await?;
             let result = body(tx.clone()).await;
-            let lost = match again.finish(&tx, result).await {
+            let lost = match retries.finish(&tx, result).await {
                 Finished::Done(result) => return result,
                 Finished::Retry(lost) => lost,
             };
             // Drop the handle first: it would hold the snapshot open during the wait.
             drop(tx);
-            if let Some(wait) = again.wait(lost).await? {
+            if let Some(wait) = retries.wait(lost).await? {
                 self.db.inner.timer.wait(wait).await;
             }
         }
@@ -214,12 +221,12 @@ impl<'db> TransactionOptions<'db> {
 
     async fn begin_with(&self, kind: BeginKind, context: Context) -> Result<Tx> {
         let inner = &self.db.inner;
-        let near = Near::of_thread(&inner.near);
-        let store = Arc::clone(&near.store);
+        let handles = ThreadHandles::current(&inner.thread_handles);
+        let store = Arc::clone(&handles.store);
         let terms =
             Terms { limits: inner.limits, idle: Some(&inner.idle), label: self.label.as_ref() };
         let begun = Transaction::begin_on(store, context, kind, self.isolation, terms);
         let transaction = begun.await?;
-        Ok(Tx::new(transaction, Arc::clone(near), self.yield_now, self.permit.clone()))
+        Ok(Tx::new(transaction, Arc::clone(handles), self.yield_now, self.permit.clone()))
     }
 }

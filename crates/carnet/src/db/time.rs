@@ -3,7 +3,8 @@
 use carnet_base::{Error, ErrorKind, Moment, Result, Timestamp, WallTime, block_on};
 use carnet_store::{BeginKind, CommitLog, Context};
 
-use super::{Db, TransactionOptions};
+use super::database::Db;
+use super::options::TransactionOptions;
 use crate::tx::{Snapshot, Tx};
 
 /// A moment in the past.

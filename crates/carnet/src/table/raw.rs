@@ -11,13 +11,14 @@ use carnet_base::{
 };
 use carnet_store::PageLimit;
 
+use super::cached_schema::CachedSchema;
+use super::ensure::ensure;
 use super::fetched::Fetched;
-use super::lens::Lens;
-use super::split_name;
-use super::typed::ensure;
+use super::name::split_name;
 use crate::catalog::{TableKind, TableSchema};
 use crate::db::Db;
-use crate::tx::{Handle, PointHandle, Snapshot, SyncTx, Tx, WriteHandle};
+use crate::handle::{Handle, PointHandle, WriteHandle};
+use crate::tx::{Snapshot, SyncTx, Tx};
 
 /// Maximum length of a value that is copied into one buffer with its key.
 const SMALL_BYTES: usize = 16 << 10;
@@ -46,12 +47,12 @@ const DEFAULT_PAGE_CELLS: usize = 100;
 /// ```
 #[derive(Clone)]
 pub struct RawTable {
-    lens: Arc<Lens<TableId>>,
+    schema: Arc<CachedSchema<TableId>>,
 }
 
 impl fmt::Debug for RawTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Lens { keyspace, name, .. } = &*self.lens;
+        let CachedSchema { keyspace, name, .. } = &*self.schema;
         f.debug_struct("RawTable").field("keyspace", keyspace).field("name", name).finish()
     }
 }
@@ -78,7 +79,7 @@ impl Db {
             Ok(TableSchema::new(keyspace, name, TableKind::Raw, uuid))
         })
         .await?;
-        let table = RawTable { lens: Arc::new(Lens::new(keyspace, name)) };
+        let table = RawTable { schema: Arc::new(CachedSchema::new(keyspace, name)) };
         table.id(&self.snapshot_async().await?).await?;
         Ok(table)
     }
@@ -103,7 +104,7 @@ impl RawTable {
         let (key, source) = (key.as_ref(), handle.source());
         let newest = H::at_once(|| {
             let cell = |id: &TableId| Ok(CellBuilder::of(*id, &partition(), key));
-            self.lens.newest(source, cell, |_, payload| Ok(payload))
+            self.schema.newest(source, cell, |_, payload| Ok(payload))
         });
         if let Some(newest) = newest {
             return newest;
@@ -130,7 +131,7 @@ impl RawTable {
         let (key, value, tx) = (key.as_ref(), value.as_ref(), handle.tx());
         let put = H::at_once(|| {
             // A large value is copied only once, into its own buffer.
-            let (id, schema) = self.lens.current(tx).filter(|_| value.len() <= SMALL_BYTES)?;
+            let (id, schema) = self.schema.current(tx).filter(|_| value.len() <= SMALL_BYTES)?;
             let mut cell = CellBuilder::of(*id, &partition(), key);
             cell.payload().extend_from_slice(value);
             Some(tx.put_guarded(schema, &cell))
@@ -188,7 +189,7 @@ impl RawTable {
                 schema.keyspace, schema.name
             )))
         };
-        Ok(*self.lens.view(tx, id).await?)
+        Ok(*self.schema.view(tx, id).await?)
     }
 }
 

@@ -1,17 +1,19 @@
 //! Range reads of typed rows, page by page.
 
 use std::marker::PhantomData;
+use std::sync::Arc;
 
 use carnet_base::row::RowReader;
 use carnet_base::{Bytes, CellKeyRef, KeyRange, Result, block_on_one};
 use carnet_store::PageLimit;
 
+use super::cached_schema::{CachedSchema, View};
 use super::fetched::Fetched;
 use super::key::TableKey;
-use super::lens::View;
+use super::mapping::{Mapping, Span};
 use super::record::Record;
-use super::typed::{Mapping, Span, Table};
-use crate::tx::{Handle, Snapshot, SyncTx, Tx};
+use crate::handle::Handle;
+use crate::tx::{Snapshot, SyncTx, Tx};
 
 /// Default number of rows per read from the store.
 const DEFAULT_PAGE_ROWS: usize = 100;
@@ -29,7 +31,8 @@ pub struct Resume(KeyRange);
 #[must_use = "nothing is read before the first page is asked for"]
 pub struct Rows<H: Handle, K: TableKey, V> {
     handle: H,
-    table: Table<K, V>,
+    schema: Arc<CachedSchema<Mapping>>,
+    types: PhantomData<fn() -> (K, V)>,
     progress: Progress,
     reverse: bool,
     page_rows: usize,
@@ -105,7 +108,7 @@ impl Page {
     /// range.
     async fn read<K: TableKey, V: Record>(
         tx: &Tx,
-        table: &Table<K, V>,
+        schema: &CachedSchema<Mapping>,
         progress: &Progress,
         reverse: bool,
         rows: usize,
@@ -113,7 +116,7 @@ impl Page {
         if let Progress::End = progress {
             return Ok(None);
         }
-        let mapping = table.mapping(tx).await?.kept();
+        let mapping = schema.view(tx, Mapping::new::<K, V>).await?.kept();
         let range = match progress {
             Progress::Start(span) => mapping.range(span)?,
             Progress::Rest(rest) => rest.clone(),
@@ -157,10 +160,11 @@ impl Page {
 }
 
 impl<H: Handle, K: TableKey, V: Record> Rows<H, K, V> {
-    pub(super) fn new(handle: H, table: Table<K, V>, span: Span) -> Self {
+    pub(super) fn new(handle: H, schema: Arc<CachedSchema<Mapping>>, span: Span) -> Self {
         Self {
             handle,
-            table,
+            schema,
+            types: PhantomData,
             progress: Progress::Start(span),
             reverse: false,
             page_rows: DEFAULT_PAGE_ROWS,
@@ -226,7 +230,7 @@ impl<H: Handle, K: TableKey, V: Record> Rows<H, K, V> {
             let from = reached.as_ref().unwrap_or(&self.progress);
             let missing = self.page_rows - rows.len();
             let tx = self.handle.tx();
-            let read = Page::read(tx, &self.table, from, self.reverse, missing).await?;
+            let read = Page::read::<K, V>(tx, &self.schema, from, self.reverse, missing).await?;
             if let Some((page, rest)) = read {
                 page.copy(&mut rows)?;
                 reached = Some(rest);
@@ -248,8 +252,9 @@ impl<H: Handle, K: TableKey, V: Record> Rows<H, K, V> {
             {
                 return Ok(Some(at));
             }
-            let Self { handle, table, progress, .. } = &*self;
-            let read = Page::read(handle.tx(), table, progress, self.reverse, self.page_rows);
+            let Self { handle, schema, progress, .. } = &*self;
+            let read =
+                Page::read::<K, V>(handle.tx(), schema, progress, self.reverse, self.page_rows);
             let Some((page, rest)) = block_on_one(read)? else { return Ok(None) };
             (self.page, self.progress) = (Some(page), rest);
         }

@@ -18,7 +18,7 @@ use carnet_base::{CellHash, Error, ErrorKind, Moment, Timer};
 use carnet_store::Context;
 use carnet_txn::{Backoff, Turns};
 
-use super::Db;
+use super::database::Db;
 use crate::admission::Permit;
 use crate::tx::Tx;
 
@@ -30,10 +30,10 @@ const TURN_WAIT_MAX: Duration = Duration::from_secs(10);
 const LOSSES_MAX: u32 = 4;
 
 /// Key of the queue of repeated losers. It sorts after the keys of all cells.
-const LOSERS: CellHash = CellHash(u64::MAX);
+const REPEATED_LOSERS: CellHash = CellHash(u64::MAX);
 
 /// Retry state of one transaction.
-pub(super) struct Again<'db> {
+pub(super) struct Retries<'db> {
     db: &'db Db,
     backoff: Backoff,
     turns: Turns,
@@ -66,7 +66,7 @@ impl<E: From<Error>> Lost<E> {
     }
 }
 
-impl<'db> Again<'db> {
+impl<'db> Retries<'db> {
     pub(super) fn new(
         db: &'db Db,
         attempts_max: u32,
@@ -139,10 +139,10 @@ impl<'db> Again<'db> {
         let Some(backoff) = self.backoff(lost.kind) else { return Err(lost.error) };
         self.losses += 1;
         // To join the queue of a cell, the transaction would have to leave the queue of losers.
-        let Some(cell) = is_new.filter(|_| !self.turns.holds(LOSERS)) else {
+        let Some(cell) = is_new.filter(|_| !self.turns.holds(REPEATED_LOSERS)) else {
             return Ok(Some(backoff));
         };
-        let cell = if self.losses < LOSSES_MAX { cell } else { LOSERS };
+        let cell = if self.losses < LOSSES_MAX { cell } else { REPEATED_LOSERS };
         let has_turn = self.take_turn(cell).await;
         Ok((!has_turn).then_some(backoff))
     }
@@ -218,10 +218,10 @@ mod tests {
     fn admitted_statement_does_not_wait_for_room() {
         let db = Db::builder().admission(AdmissionLimits::of_server(1)).in_memory();
         let context = Context::unbounded();
-        let mut admitted = Again::new(&db, 64, &context, Some(permit(&db)));
+        let mut admitted = Retries::new(&db, 64, &context, Some(permit(&db)));
         assert_eq!(admitted.backoff(OVERLOADED), None);
         assert!(admitted.backoff(ErrorKind::Conflict).is_some());
-        let mut other = Again::new(&db, 64, &context, None);
+        let mut other = Retries::new(&db, 64, &context, None);
         assert!(other.backoff(OVERLOADED) >= Some(Duration::from_millis(50)));
     }
 
@@ -229,9 +229,9 @@ mod tests {
     fn no_attempt_begins_behind_the_deadline() {
         let db = Db::builder().in_memory();
         let at = |millis| db.inner.clock.now().after(Duration::from_millis(millis));
-        let mut late = Again::new(&db, 64, &Context::until(at(40)), None);
+        let mut late = Retries::new(&db, 64, &Context::until(at(40)), None);
         assert_eq!(late.backoff(OVERLOADED), None);
-        let mut early = Again::new(&db, 64, &Context::until(at(60_000)), None);
+        let mut early = Retries::new(&db, 64, &Context::until(at(60_000)), None);
         assert!(early.backoff(OVERLOADED).is_some());
     }
 }

@@ -7,36 +7,36 @@ use carnet_base::{Clock, stripe};
 use crate::catalog::SchemaCache;
 use crate::stores::AnyStore;
 
-/// Number of handles; more threads than this share them.
-const PLACES: usize = 64;
+/// Number of slots; more threads than this share them.
+const SLOTS: usize = 64;
 
 /// One thread's handles of the store, the schema cache and the clock.
 ///
 /// Each transaction increments and decrements these reference counts. Shared counts, or counts in
 /// one cache line, would move between cores on every transaction.
 #[repr(align(64))]
-pub(crate) struct Near {
-    pub(super) store: Arc<AnyStore>,
+pub(crate) struct ThreadHandles {
+    pub(crate) store: Arc<AnyStore>,
     pub(crate) schemas: Arc<SchemaCache>,
     pub(crate) clock: Arc<dyn Clock>,
 }
 
-impl Near {
-    /// Makes a handle for each slot.
-    pub(super) fn of_all(
+impl ThreadHandles {
+    /// Makes the handles of all slots.
+    pub(crate) fn for_slots(
         store: &AnyStore,
         schemas: &Arc<SchemaCache>,
         clock: &Arc<dyn Clock>,
     ) -> Box<[Arc<Self>]> {
-        let near = |_| {
+        let handles = |_| {
             let (store, schemas) = (Arc::new(store.clone()), Arc::clone(schemas));
             Arc::new(Self { store, schemas, clock: Arc::clone(clock) })
         };
-        (0..PLACES).map(near).collect()
+        (0..SLOTS).map(handles).collect()
     }
 
-    /// Returns the handle of the calling thread.
-    pub(super) fn of_thread(all: &[Arc<Self>]) -> &Arc<Self> {
+    /// Returns the handles of the calling thread.
+    pub(crate) fn current(all: &[Arc<Self>]) -> &Arc<Self> {
         &all[stripe(all.len())]
     }
 }

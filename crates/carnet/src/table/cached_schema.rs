@@ -7,13 +7,14 @@ use arc_swap::{ArcSwapOption, Guard};
 use carnet_base::{Bytes, CellBuilder, CellHash, Result};
 
 use crate::catalog::{self, Pin, SchemaAt, TableSchema};
-use crate::tx::{Source, Tx};
+use crate::handle::Source;
+use crate::tx::Tx;
 
 /// A table by name, with a cached view of its schema.
 ///
 /// Every row write reads the view: while no schema changes, this takes no lock and writes to no
 /// shared memory.
-pub(super) struct Lens<T> {
+pub(super) struct CachedSchema<T> {
     pub(super) keyspace: String,
     pub(super) name: String,
     held: ArcSwapOption<Held<T>>,
@@ -45,7 +46,7 @@ impl<T> Deref for View<T> {
     }
 }
 
-impl<T> Lens<T> {
+impl<T> CachedSchema<T> {
     pub(super) fn new(keyspace: &str, name: &str) -> Self {
         let (keyspace, name) = (keyspace.to_owned(), name.to_owned());
         Self { keyspace, name, held: ArcSwapOption::empty() }

@@ -1,0 +1,222 @@
+//! Handle of a database: its state, outcomes of transactions, and maintenance.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use carnet_base::{
+    CellKeyRef, Clock, ErrorKind, Result, SeededRng, ThreadTimer, Timestamp, block_on, block_on_one,
+};
+use carnet_storage::Metrics;
+use carnet_storage::io::{Class as IoClass, ClassTotals as IoTotals};
+use carnet_store::{CommitLog, Context, Outcome};
+use carnet_store_local::{LocalStore, Newest};
+use carnet_txn::{Backoff, Contention, IdleWatch, Isolation, Limits};
+
+use crate::admission::Admission;
+use crate::catalog::SchemaCache;
+use crate::control::ControlServer;
+use crate::levels::LevelCache;
+use crate::stores::AnyStore;
+use crate::thread_handles::ThreadHandles;
+
+/// Handle of a database. Cloning is cheap: all clones share one database, which is closed when the
+/// last clone is dropped.
+///
+/// ```
+/// # fn main() -> carnet::Result<()> {
+/// # let dir = tempfile::tempdir().expect("a temporary directory");
+/// # let path = dir.path().join("data");
+/// use carnet::{Db, abort};
+///
+/// let db = Db::open(&path)?;
+/// let stock = db.raw("stock")?;
+/// db.transact(|tx| {
+///     stock.put(tx, "apples", "3")?;
+///     stock.put(tx, "pears", "5")
+/// })?;
+///
+/// // An aborted transaction has no effect.
+/// let refused = db.transact(|tx| -> carnet::Result<()> {
+///     stock.delete(tx, "apples")?;
+///     Err(abort!("no, keep them"))
+/// });
+/// assert!(refused.is_err());
+///
+/// assert_eq!(stock.get(&db, "apples")?.as_deref(), Some(&b"3"[..]));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Db {
+    pub(super) inner: Arc<Inner>,
+}
+
+pub(super) struct Inner {
+    /// Declared before `store`: fields drop in order, and the control socket closes first.
+    pub(super) _control: Option<ControlServer>,
+    pub(super) store: Arc<AnyStore>,
+    pub(super) thread_handles: Box<[Arc<ThreadHandles>]>,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) timer: ThreadTimer,
+    pub(super) rng: Mutex<SeededRng>,
+    pub(super) contention: Arc<Contention>,
+    pub(super) admission: Option<Admission>,
+    pub(super) levels: LevelCache,
+    pub(super) isolation: Isolation,
+    pub(super) attempts_max: u32,
+    pub(super) limits: Limits,
+    pub(super) idle: IdleWatch,
+}
+
+impl Db {
+    /// Returns the admission gate that each statement has to pass, or `None` if
+    /// [`Builder::admission`](crate::Builder::admission) was not set.
+    #[must_use]
+    pub fn admission(&self) -> Option<&Admission> {
+        self.inner.admission.as_ref()
+    }
+
+    /// Returns the outcome of the transaction with a start timestamp, for example the one that an
+    /// `Unknown` error names.
+    ///
+    /// # Errors
+    ///
+    /// `Unknown` if the transaction is older than the [retention](crate::Builder::retention) and its
+    /// outcome was discarded; `Unavailable`, `Corrupted`.
+    pub fn outcome(&self, start: Timestamp) -> Result<Outcome> {
+        block_on(self.outcome_async(start))
+    }
+
+    /// Async variant of [`Db::outcome`].
+    ///
+    /// # Errors
+    ///
+    /// Same as [`Db::outcome`].
+    pub async fn outcome_async(&self, start: Timestamp) -> Result<Outcome> {
+        self.inner.store.outcome(&Context::unbounded(), start).await
+    }
+
+    /// Reads the newest committed version of a cell; `None` if this store needs a snapshot for it.
+    pub(crate) fn newest(&self, key: CellKeyRef<'_>) -> Option<Result<Newest>> {
+        match &*ThreadHandles::current(&self.inner.thread_handles).store {
+            AnyStore::Local(store) => {
+                Some(block_on_one(store.get_newest(&Context::unbounded(), key)))
+            }
+            AnyStore::Memory(_) | AnyStore::Cluster(_) => None,
+        }
+    }
+
+    pub(crate) fn schemas(&self) -> &SchemaCache {
+        &ThreadHandles::current(&self.inner.thread_handles).schemas
+    }
+
+    /// Returns the largest timestamp up to which every commit is visible.
+    #[must_use]
+    pub fn published(&self) -> Timestamp {
+        self.inner.store.published()
+    }
+
+    /// Returns the embedded store, for the simulator. The simulator must not call anything that
+    /// blocks, such as a backup, which waits for its flush.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn local_store(&self) -> Option<&LocalStore> {
+        match &*self.inner.store {
+            AnyStore::Local(store) => Some(store),
+            AnyStore::Memory(_) | AnyStore::Cluster(_) => None,
+        }
+    }
+
+    /// Flushes the memtables to files.
+    ///
+    /// # Errors
+    ///
+    /// `Unavailable` when the store has stopped.
+    pub fn flush(&self) -> Result<()> {
+        match &*self.inner.store {
+            AnyStore::Local(store) => store.flush(),
+            // These stores have no memtables.
+            AnyStore::Memory(_) | AnyStore::Cluster(_) => Ok(()),
+        }
+    }
+
+    /// Runs a full compaction: rewrites all files into as few as possible, and drops versions that
+    /// no snapshot can see. It blocks the calling thread, for a long time in a large database;
+    /// reads and writes continue. Over a cluster, which owns its files, the leader deletes such
+    /// versions instead, and deletes none before it has led for the
+    /// [retention](crate::Builder::retention).
+    ///
+    /// # Errors
+    ///
+    /// `Unavailable` when the store has stopped or another process leads, `Corrupted` if a file is
+    /// damaged.
+    pub fn compact(&self) -> Result<()> {
+        match &*self.inner.store {
+            AnyStore::Local(store) => store.compact(),
+            AnyStore::Memory(_) => Ok(()),
+            AnyStore::Cluster(store) => block_on(store.sweep()),
+        }
+    }
+
+    /// Stops writing: all pending writes are written and synced, and every handle refuses later
+    /// writes. Dropping the last handle does the same, but only logs errors. Only the first call
+    /// has an effect; over a cluster and in memory the call has none.
+    ///
+    /// # Errors
+    ///
+    /// `Unavailable` if the store has stopped already or stops during the call: the next opening
+    /// recovers all acknowledged commits.
+    pub fn close(&self) -> Result<()> {
+        match &*self.inner.store {
+            AnyStore::Local(store) => store.close(),
+            AnyStore::Memory(_) | AnyStore::Cluster(_) => Ok(()),
+        }
+    }
+
+    /// Checks that the embedded store accepts writes. A cluster is not checked.
+    ///
+    /// # Errors
+    ///
+    /// `Unavailable` with the cause, if it refuses them.
+    pub fn check_writable(&self) -> Result<()> {
+        match &*self.inner.store {
+            AnyStore::Local(store) => store.check_writable(),
+            AnyStore::Memory(_) | AnyStore::Cluster(_) => Ok(()),
+        }
+    }
+
+    /// Returns problems that do not stop reads and writes, one sentence each: for example a
+    /// damaged file that compaction skips.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<String> {
+        match &*self.inner.store {
+            AnyStore::Local(store) => store.warnings(),
+            AnyStore::Memory(_) | AnyStore::Cluster(_) => Vec::new(),
+        }
+    }
+
+    /// Returns the metrics of the storage engine; `None` for a database in memory or over a
+    /// cluster.
+    #[must_use]
+    pub fn metrics(&self) -> Option<Metrics> {
+        match &*self.inner.store {
+            AnyStore::Local(store) => Some(store.metrics()),
+            AnyStore::Memory(_) | AnyStore::Cluster(_) => None,
+        }
+    }
+
+    /// Returns the totals of each class of the I/O scheduler, in the order of [`IoClass::NAMES`];
+    /// `None` if the store has no I/O scheduler.
+    #[must_use]
+    pub fn io_totals(&self) -> Option<[IoTotals; IoClass::KINDS]> {
+        match &*self.inner.store {
+            AnyStore::Local(store) => store.io_totals(),
+            AnyStore::Memory(_) | AnyStore::Cluster(_) => None,
+        }
+    }
+
+    pub(super) fn draw_wait(&self, backoff: &mut Backoff, kind: ErrorKind) -> Option<Duration> {
+        let mut rng = self.inner.rng.lock().unwrap_or_else(PoisonError::into_inner);
+        backoff.after(kind, &mut *rng)
+    }
+}

@@ -1,0 +1,220 @@
+//! Mapping between the rows of a table and the Rust types of its keys and records.
+
+use std::ops::Bound;
+
+use carnet_base::key::{self, Order};
+use carnet_base::row::{Column, Marker, RowColumns, RowImage, RowReader, RowWriter};
+use carnet_base::{
+    Bytes, CellBuilder, CellKey, CellKeyBuilder, CellKeyRef, ColumnId, DataType, Error, KeyRange,
+    Result, TableId, Token, Value, partition,
+};
+use carnet_txn::Entry;
+
+use super::key::{KeyTuple, TableKey};
+use super::record::Record;
+use super::scalar::stored;
+use crate::catalog::{ColumnSchema, TableKind, TableSchema};
+
+/// Mapping of a table schema to `K` and `V`.
+pub(super) struct Mapping {
+    /// Version of the schema.
+    version: u32,
+    table: TableId,
+    orders: Vec<Order>,
+    has_clustering: bool,
+    columns: Vec<ColumnId>,
+    /// Whether the table has columns that the record lacks. A write keeps their values.
+    pub(super) has_others: bool,
+    /// Whether the record's columns are in ascending order of column id.
+    is_in_order: bool,
+}
+
+/// The requested rows, before the schema is known.
+pub(super) enum Span {
+    Table,
+    Tokens { lower: Bound<Token>, upper: Bound<Token> },
+    Partition { partition: Vec<Value>, lower: Bound<Vec<Value>>, upper: Bound<Vec<Value>> },
+}
+
+/// A key, encoded as far as possible without the schema, so that no future borrows the caller's
+/// key.
+pub(super) struct Parts {
+    key: CellKeyBuilder,
+    clustering: Vec<Value>,
+}
+
+impl Parts {
+    pub(super) fn of<K: TableKey>(key: &K) -> Self {
+        let (partition, clustering) = key.parts();
+        let mut key = CellKeyBuilder::new();
+        partition.put_partition(key.partition());
+        Self { key, clustering: clustering.to_values() }
+    }
+}
+
+impl Mapping {
+    pub(super) fn new<K: TableKey, V: Record>(schema: &TableSchema) -> Result<Self> {
+        let misfit = |what: String| {
+            Error::invalid(format!(
+                "table {}.{} does not fit the Rust types: {what}",
+                schema.keyspace, schema.name
+            ))
+        };
+        let types = |columns: &mut dyn Iterator<Item = &ColumnSchema>| -> Vec<DataType> {
+            columns.map(|column| column.data_type).collect()
+        };
+        let partition = types(&mut schema.partition_key());
+        let clustering = types(&mut schema.clustering_key());
+        if schema.kind != TableKind::Rows
+            || partition != K::Partition::TYPES
+            || clustering != K::Clustering::TYPES
+        {
+            return Err(misfit(format!(
+                "its key is {partition:?}, {clustering:?}, not {:?}, {:?}",
+                K::Partition::TYPES,
+                K::Clustering::TYPES
+            )));
+        }
+        let mut columns = Vec::new();
+        for (name, data_type) in V::COLUMNS {
+            match schema.regular().find(|column| column.name == *name) {
+                Some(column) if column.data_type == *data_type => columns.push(column.id),
+                Some(column) => {
+                    return Err(misfit(format!(
+                        "column {name} is {}, not {data_type}",
+                        column.data_type
+                    )));
+                }
+                None => return Err(misfit(format!("it has no column {name}"))),
+            }
+        }
+        let has_others = schema.regular().count() > columns.len();
+        Ok(Self {
+            table: schema.id,
+            orders: schema.clustering_orders(),
+            has_clustering: !clustering.is_empty(),
+            has_others,
+            is_in_order: columns.is_sorted_by(|one, next| one < next),
+            columns,
+            version: schema.version,
+        })
+    }
+
+    /// Returns `true` if a record can be encoded column by column.
+    pub(super) const fn is_plain(&self) -> bool {
+        self.is_in_order && !self.has_others && self.columns.len() <= RowWriter::COLUMNS_MAX
+    }
+
+    pub(super) fn cell(&self, parts: Parts) -> Result<CellKey> {
+        self.begin(parts).map(|cell| cell.to_key())
+    }
+
+    pub(super) fn begin(&self, parts: Parts) -> Result<CellBuilder> {
+        let Parts { key, clustering } = parts;
+        key.end(self.table, |out| key::encode_into(out, &clustering, &self.orders))
+    }
+
+    /// Builds the cell with the payload of [`Mapping::image`], without the intermediate image.
+    pub(super) fn plain<V: Record>(&self, parts: Parts, record: &V) -> Result<CellBuilder> {
+        let mut cell = self.begin(parts)?;
+        record.put_columns(&mut RowWriter::new(cell.payload(), self.version, &self.columns));
+        Ok(cell)
+    }
+
+    pub(super) fn range(&self, span: &Span) -> Result<KeyRange> {
+        let (partition, lower, upper) = match span {
+            Span::Table => return Ok(KeyRange::table(self.table)),
+            Span::Tokens { lower, upper } => {
+                return Ok(KeyRange::tokens(self.table, *lower, *upper));
+            }
+            Span::Partition { partition, lower, upper } => (partition, lower, upper),
+        };
+        let partition = partition::encode(partition)?;
+        if !self.has_clustering {
+            return Ok(KeyRange::partition(self.table, &partition));
+        }
+        let slice = |bound: &Bound<Vec<Value>>| bound.as_ref().map(Vec::clone);
+        let (lower, upper) = (slice(lower), slice(upper));
+        let (lower, upper) = key::slice(
+            &self.orders,
+            &[],
+            lower.as_ref().map(Vec::as_slice),
+            upper.as_ref().map(Vec::as_slice),
+        )?;
+        Ok(KeyRange::clustering(self.table, &partition, lower, upper))
+    }
+
+    pub(super) fn image(&self, columns: Vec<Option<Value>>) -> RowImage {
+        let mut image = RowImage::new(self.version);
+        image.marker = Some(Marker::default());
+        for (id, value) in self.columns.iter().zip(columns) {
+            if let Some(value) = value {
+                image.set(*id, Column::new(value.serialize()));
+            }
+        }
+        image
+    }
+
+    pub(super) fn keep_others(&self, image: RowImage, entry: &Entry) -> Result<RowImage> {
+        let mut older = RowImage::decode(&entry.payload)?;
+        older.retain(|id, _| !self.columns.contains(&id));
+        Ok(image.merged_over(&older, entry.start))
+    }
+
+    #[inline]
+    pub(super) fn found<V: Record>(&self, payload: Option<Bytes>) -> Result<Option<V>> {
+        let Some(payload) = payload else { return Ok(None) };
+        let row = RowReader::new(&payload)?.live()?;
+        row.map(|row| self.record(row, || payload.clone())).transpose()
+    }
+
+    /// Decodes a record. Calls `owned` for the row's bytes only if it cannot decode them in place.
+    pub(super) fn record<V: Record>(
+        &self,
+        row: RowReader<'_>,
+        owned: impl FnOnce() -> Bytes,
+    ) -> Result<V> {
+        if self.is_in_order {
+            let mut columns = RowColumns::new(row, &self.columns);
+            let record = V::take_columns(&mut columns)?;
+            columns.finish()?;
+            return Ok(record);
+        }
+        let image = RowImage::decode(&owned())?;
+        let columns = V::COLUMNS
+            .iter()
+            .zip(&self.columns)
+            .map(|((_, data_type), id)| {
+                image.value(*id).map(|bytes| stored(data_type, bytes)).transpose()
+            })
+            .collect::<Result<_>>()?;
+        V::from_columns(columns)
+    }
+
+    /// Returns `true` if a cell holds a live row. A cell of static columns does not.
+    #[inline]
+    pub(super) fn has_row(&self, cell: CellKeyRef<'_>, payload: &[u8]) -> Result<bool> {
+        let is_static = self.has_clustering && cell.clustering().is_empty();
+        Ok(!is_static && RowReader::exists(payload)?)
+    }
+
+    /// Decodes the key of a row.
+    pub(super) fn key<K: TableKey>(&self, cell: CellKeyRef<'_>) -> Result<K> {
+        let partition = K::Partition::take_partition(cell.partition())?;
+        let clustering = key::decode(cell.clustering(), K::Clustering::TYPES, &self.orders)?;
+        let clustering = K::Clustering::from_values(clustering)?;
+        Ok(K::from_parts(partition, clustering))
+    }
+
+    /// Returns the id of a column of the record.
+    #[inline]
+    pub(super) fn column<V: Record>(&self, name: &str) -> Result<ColumnId> {
+        let at = V::COLUMNS.iter().position(|(column, _)| *column == name);
+        at.and_then(|at| self.columns.get(at).copied()).ok_or_else(|| no_column(name))
+    }
+}
+
+#[cold]
+fn no_column(name: &str) -> Error {
+    Error::invalid(format!("the record has no column {name}"))
+}
