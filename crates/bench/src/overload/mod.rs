@@ -9,6 +9,7 @@ mod beside;
 mod load;
 mod memory;
 mod multiget;
+mod processors;
 mod server;
 mod shares;
 mod table;
@@ -21,7 +22,7 @@ use clap::Args;
 use serde::Serialize;
 
 use load::Statement;
-use server::Process;
+use server::{Process, Setup};
 use table::{ROWS, fill};
 
 pub(crate) use multiget::Multiget;
@@ -48,6 +49,9 @@ pub(crate) struct Overload {
     /// Measure how two service levels with shares of 1000 and 100 share the server instead.
     #[arg(long)]
     shares: bool,
+    /// Run the server and the generator on separate halves of the processors.
+    #[arg(long)]
+    pin: bool,
     /// Print a JSON object for each measurement.
     #[arg(long)]
     json: bool,
@@ -110,7 +114,7 @@ impl Overload {
     /// Measures the server's memory under loads of long replies.
     fn memory(&self, round: usize) -> io::Result<()> {
         for load in &memory::LOADS {
-            let server = Process::start(true)?;
+            let server = Process::start(&self.setup(true))?;
             memory::fill(&server)?;
             let held = memory::measure(&server, load, Duration::from_secs(self.seconds))?;
             if self.json {
@@ -133,7 +137,7 @@ impl Overload {
 
     /// Measures how two service levels share the server.
     fn shares(&self, round: usize) -> io::Result<()> {
-        let server = Process::start(true)?;
+        let server = Process::start(&self.setup(true))?;
         fill(&server)?;
         let shared = shares::measure(&server, Duration::from_secs(self.seconds))?;
         if self.json {
@@ -149,7 +153,7 @@ impl Overload {
 
     /// Times point reads alone, and beside counts and large multi-gets.
     fn beside(&self, round: usize) -> io::Result<()> {
-        let server = Process::start(true)?;
+        let server = Process::start(&self.setup(true))?;
         fill(&server)?;
         memory::fill(&server)?;
         let mut tcp = wire::connect(server.address)?;
@@ -190,8 +194,12 @@ impl Overload {
         Ok(())
     }
 
+    fn setup(&self, with_gate: bool) -> Setup {
+        Setup { with_gate, pinned: self.pin, ..Setup::default() }
+    }
+
     fn measure(&self, round: usize, gate: bool, factor: f64) -> io::Result<Row> {
-        let server = Process::start(gate)?;
+        let server = Process::start(&self.setup(gate))?;
         let statement = fill(&server)?;
         let address = server.address;
         // With more than 12 keys it would be batch work by default, which is throttled instead of

@@ -18,7 +18,7 @@ use serde::Serialize;
 
 use super::beside::{self, Latency};
 use super::load::Statement;
-use super::server::{Figures, Process};
+use super::server::{Figures, Process, Setup};
 use super::table::{ROWS, fill};
 use super::wire::{self, Answer};
 
@@ -81,7 +81,7 @@ impl Multiget {
     fn round(&self, round: usize) -> io::Result<()> {
         for fair in [false, true] {
             let running = (!fair).then_some(READERS);
-            let mut server = Process::start_with(true, running)?;
+            let mut server = Process::start(&Setup { running, ..Setup::default() })?;
             fill(&server)?;
             for &keys in &self.keys {
                 for &clients in &self.clients {

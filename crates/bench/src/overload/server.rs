@@ -14,6 +14,8 @@ use carnet_cql::system::NodeInfo;
 use carnet_cql::{Executor, Timeouts};
 use carnet_server::{Config, CqlBackend, Limits, Server};
 
+use super::processors::Pinned;
+
 /// Metric of the total time that statements ran on a thread.
 const POLL_SUM: &str = "carnet_server_poll_duration_seconds_sum";
 /// Memory budget of the server, and of its storage engine.
@@ -79,21 +81,35 @@ fn figures(db: &Db, metrics: &str) -> String {
     format!("{} {} {}", waited.admitted, waited.waited.as_secs_f64() * 1e6, ran * 1e6)
 }
 
+/// How a server is started.
+#[derive(Clone, Copy)]
+pub(super) struct Setup {
+    pub(super) with_gate: bool,
+    /// Maximum number of running statements of a class; by default as for `carnet serve`.
+    pub(super) running: Option<usize>,
+    /// Server and generator run on separate halves of the processors.
+    pub(super) pinned: bool,
+}
+
+impl Default for Setup {
+    fn default() -> Self {
+        Self { with_gate: true, running: None, pinned: false }
+    }
+}
+
 /// A server process, killed on drop.
 pub(super) struct Process {
     child: Child,
     output: BufReader<ChildStdout>,
     pub(super) address: SocketAddr,
+    /// While it exists, this thread runs on the generator's half of the processors.
+    _pinned: Option<Pinned>,
 }
 
 impl Process {
-    /// Starts a server, with or without an admission gate.
-    pub(super) fn start(with_gate: bool) -> io::Result<Self> {
-        Self::start_with(with_gate, None)
-    }
-
-    /// Starts a server whose gate runs at most `running` statements of a class at a time.
-    pub(super) fn start_with(with_gate: bool, running: Option<usize>) -> io::Result<Self> {
+    /// Starts a server.
+    pub(super) fn start(setup: &Setup) -> io::Result<Self> {
+        let Setup { with_gate, running, pinned } = *setup;
         let mut command = Command::new(std::env::current_exe()?);
         command.arg("overload-server");
         if with_gate {
@@ -106,13 +122,16 @@ impl Process {
         if std::env::var_os("MIMALLOC_PURGE_DELAY").is_none() {
             command.env("MIMALLOC_PURGE_DELAY", "10");
         }
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let pinned = if pinned { Some(Pinned::new()?) } else { None };
+        let mut child = command.spawn()?;
+        pinned.as_ref().map_or(Ok(()), Pinned::move_to_generator)?;
         let mut line = String::new();
         let stdout = child.stdout.take().ok_or_else(|| io::Error::other("no output"))?;
         let mut output = BufReader::new(stdout);
         output.read_line(&mut line)?;
         let address = line.trim().parse().map_err(io::Error::other)?;
-        Ok(Self { child, output, address })
+        Ok(Self { child, output, address, _pinned: pinned })
     }
 
     /// Requests the server's totals.
