@@ -99,7 +99,7 @@ fn statement_that_gives_up_has_waited() {
 fn cancelled_waits_are_counted() {
     let (db, clock) = db();
     let permit = admitted(&db);
-    permit.waits().name(|| Named::new("ks.t", "SELECT"));
+    permit.waits().name(|| Arc::new(Named::new("ks.t", "SELECT")));
     {
         let mut waiting = pin!(permit.wait_for(Why::Disk, pending::<()>()));
         clock.pass(100);

@@ -26,8 +26,8 @@ impl Waits {
     }
 
     /// Sets table and text of the statement, on the first call only.
-    pub fn name(&self, named: impl FnOnce() -> Named) {
-        self.named.get_or_init(|| Arc::new(named()));
+    pub fn name(&self, named: impl FnOnce() -> Arc<Named>) {
+        self.named.get_or_init(named);
     }
 
     /// Returns `true` if the waits are long enough to be counted.

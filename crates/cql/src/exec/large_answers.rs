@@ -6,9 +6,8 @@ use std::time::Duration;
 use carnet::base::{LogRate, Moment};
 use tracing::warn;
 
-use super::named::name;
+use super::prepared::Statements;
 use super::{Executor, Grant};
-use crate::ast::Statement;
 
 /// Number of lines logged at once, and the interval between further ones.
 const BURST: u32 = 5;
@@ -35,7 +34,7 @@ impl Executor {
     /// Logs a statement whose answer exceeds its soft limit.
     pub(super) fn log_if_large(
         &self,
-        statement: &Statement,
+        statements: &Statements,
         keyspace: Option<&str>,
         grant: &Grant,
     ) {
@@ -44,7 +43,7 @@ impl Executor {
             return;
         };
         let Some(not_logged) = self.shared.large.admit(self.shared.db.now()) else { return };
-        let named = name(statement, keyspace);
+        let named = statements.named(keyspace);
         warn!(bytes, not_logged, statement = named.statement(), "an answer is large");
     }
 }

@@ -307,7 +307,7 @@ impl Executor {
         let level = self.level_of(session, &outline)?;
         let deadline = self.deadline(&level, &outline, None, grant);
         let _naming = parts.first().map(|(statements, keyspace, _)| Naming {
-            statement: &statements.parsed.statement,
+            statements,
             keyspace: keyspace.as_deref(),
             permit: grant.permit.as_deref(),
         });
@@ -359,14 +359,11 @@ impl Executor {
             memory.apply(&level);
         }
         let run = Run { label, parameters, bound, keyspace: keyspace.clone(), deadline };
-        let _naming = Naming {
-            statement: &parsed.statement,
-            keyspace: keyspace.as_deref(),
-            permit: grant.permit.as_deref(),
-        };
+        let _naming =
+            Naming { statements, keyspace: keyspace.as_deref(), permit: grant.permit.as_deref() };
         let result = self.run_by(session, statements, &run).await;
         self.count_timeout(&level, &result);
-        self.log_if_large(&parsed.statement, keyspace.as_deref(), grant);
+        self.log_if_large(statements, keyspace.as_deref(), grant);
         result
     }
 

@@ -5,6 +5,7 @@ use std::fmt::{self, Write as _};
 use carnet::admission::Permit;
 use carnet::diagnosis::Named;
 
+use super::prepared::Statements;
 use super::selects_of;
 use crate::ast::{Batch, Statement, TableName, Write};
 use crate::lexer::{Lexer, TokenKind};
@@ -15,7 +16,7 @@ const TEXT_LEN_MAX: usize = 1 << 10;
 /// Names a statement at its end, whatever its outcome, for the diagnosis. A statement that did not
 /// wait gets no name, because naming costs too much.
 pub(super) struct Naming<'s> {
-    pub(super) statement: &'s Statement,
+    pub(super) statements: &'s Statements,
     pub(super) keyspace: Option<&'s str>,
     pub(super) permit: Option<&'s Permit>,
 }
@@ -25,7 +26,7 @@ impl Drop for Naming<'_> {
         if let Some(permit) = self.permit
             && permit.waits().is_worth_counting()
         {
-            permit.waits().name(|| name(self.statement, self.keyspace));
+            permit.waits().name(|| self.statements.named(self.keyspace));
         }
     }
 }

@@ -3,9 +3,10 @@
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use carnet::base::murmur3;
+use carnet::diagnosis::Named;
 
 use super::lru::Lru;
-use super::{CqlError, CqlErrorKind, Plan};
+use super::{CqlError, CqlErrorKind, Plan, named};
 use crate::ast::{AlterTable, Statement, TableChange};
 use crate::compile::Tables;
 use crate::error::Failure;
@@ -42,6 +43,8 @@ pub(crate) struct Statements {
     plan: Mutex<Option<(Tables, Arc<Plan>)>>,
     /// Tables and types that it was prepared for, if it was prepared.
     promised: OnceLock<Promised>,
+    /// Name for the diagnosis, and the keyspace of the session that it was made for.
+    named: OnceLock<(Option<String>, Arc<Named>)>,
 }
 
 /// Description that a client got when it prepared a statement. The client encodes its values and
@@ -55,7 +58,12 @@ impl Statements {
     pub(super) fn parse(text: &str) -> Result<Self, CqlError> {
         let parsed = parse(text, &Limits::default())?;
         check_options(&parsed.statement).map_err(|failure| failure.locate(text))?;
-        Ok(Self { parsed, plan: Mutex::default(), promised: OnceLock::new() })
+        Ok(Self {
+            parsed,
+            plan: Mutex::default(),
+            promised: OnceLock::new(),
+            named: OnceLock::new(),
+        })
     }
 
     /// Fails if the statement was prepared for other versions of its tables.
@@ -85,6 +93,14 @@ impl Statements {
                 known.get(name).is_some_and(|known| Arc::ptr_eq(known, schema))
             });
         is_same.then(|| Arc::clone(plan))
+    }
+
+    /// Returns the statement's name for the diagnosis. A prepared statement makes it once: under overload every
+    /// statement has waited and needs it.
+    pub(super) fn named(&self, keyspace: Option<&str>) -> Arc<Named> {
+        let make = || Arc::new(named::name(&self.parsed.statement, keyspace));
+        let (of, named) = self.named.get_or_init(|| (keyspace.map(str::to_owned), make()));
+        if of.as_deref() == keyspace { Arc::clone(named) } else { make() }
     }
 
     pub(super) fn keep_plan(&self, tables: Tables, plan: Plan) -> Arc<Plan> {
