@@ -44,6 +44,13 @@ fn end(gate: &mut Gate, took: u64, millis: u64, decisions: &mut Vec<Decision>) {
     gate.done(pass, took, took, at(millis), decisions);
 }
 
+/// Ends a request of the default lane that took `micros`.
+fn end_after(gate: &mut Gate, micros: u64, now: Moment, decisions: &mut Vec<Decision>) {
+    let pass = Pass { lane: LEVEL, charged: Duration::ZERO, yields: false };
+    let took = Duration::from_micros(micros);
+    gate.done(pass, took, took, now, decisions);
+}
+
 fn admitted(decisions: &[Decision]) -> Vec<Ticket> {
     let ticket = |decision: &Decision| match decision {
         Decision::Admit(ticket, _) => *ticket,
@@ -481,6 +488,40 @@ fn goodput_stays_at_its_peak_under_overload() {
         assert!(load.good[7] >= 5_700, "two seconds after: {:?}", load.good);
         assert!(load.gate.waiting() < 100, "{}", load.gate.waiting());
     }
+}
+
+/// A thread reads requests for 1.2 ms, then runs 60 of 40 µs: the queue moves by one each 60 µs, and not each 40 µs.
+/// Requests that join a queue that is too long are refused from its other end, which costs more.
+#[test]
+fn expected_wait_includes_pauses_between_bursts() {
+    let at = |micros| Moment(Duration::from_micros(micros));
+    let mut gate = Gate::new(GateLimits { running_max: 1, ..SERVER });
+    let (mut running, mut refused, mut refused_in_queue) = (0, 0, 0);
+    for round in 0..500 {
+        let began = round * 3_600;
+        let mut decisions = Vec::new();
+        for _ in 0..600 {
+            match gate.arrive(request(1, None), at(began + 1_200), &mut decisions) {
+                Arrival::Admitted(_) => running += 1,
+                Arrival::Shed(_) => refused += 1,
+                _ => {}
+            }
+        }
+        for statement in 1..=60 {
+            if running > 0 {
+                running -= 1;
+                end_after(&mut gate, 40, at(began + 1_200 + 40 * statement), &mut decisions);
+            }
+            for decision in decisions.drain(..) {
+                match decision {
+                    Decision::Admit(..) => running += 1,
+                    Decision::Shed(..) => refused_in_queue += 1,
+                }
+            }
+        }
+    }
+    assert!(refused > 200_000, "{refused}");
+    assert!(refused_in_queue < refused / 100, "{refused_in_queue} of {refused}");
 }
 
 /// Closed loop: each of 400 clients waits for its answer, on a slow server.

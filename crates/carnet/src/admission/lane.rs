@@ -5,6 +5,9 @@ use std::time::Duration;
 
 use carnet_base::Moment;
 
+/// Minimum time over which admissions are counted for their interval. A thread runs some statements, then reads
+/// requests: the interval within such a burst says nothing about the time that a queue takes.
+const RATE_WINDOW: Duration = Duration::from_millis(20);
 /// Weight of the moving averages: a new value counts one part in this number.
 const AVERAGE_OVER: u32 = 32;
 
@@ -20,6 +23,37 @@ impl Average {
 
     pub(super) const fn get(self) -> Duration {
         self.0
+    }
+}
+
+/// Average time between two admissions while requests wait, over windows of at least [`RATE_WINDOW`].
+#[derive(Clone, Copy, Debug, Default)]
+struct Interval {
+    /// Interval of the last whole window; of the first window so far, until it ends.
+    value: Duration,
+    /// Beginning of the current window, and its admissions. `None` while no request waits.
+    window: Option<(Moment, u32)>,
+    is_whole: bool,
+}
+
+impl Interval {
+    fn begin(&mut self, now: Moment) {
+        self.window.get_or_insert((now, 0));
+    }
+
+    fn add(&mut self, now: Moment) {
+        let Some((began, before)) = self.window else { return };
+        let (elapsed, count) = (now.since(began), before + 1);
+        let is_over = elapsed >= RATE_WINDOW;
+        if is_over || !self.is_whole {
+            self.value = elapsed / count;
+            self.is_whole |= is_over;
+        }
+        self.window = Some(if is_over { (now, 0) } else { (began, count) });
+    }
+
+    fn end(&mut self) {
+        self.window = None;
     }
 }
 
@@ -42,11 +76,7 @@ pub(super) struct Lane {
     pub(super) average: Average,
     /// Average processor time.
     pub(super) cost: Average,
-    /// Average time between two admissions while requests wait.
-    interval: Average,
-    /// Time of the last admission, or of the first arrival in an empty queue. `None` while it is
-    /// empty.
-    since: Option<Moment>,
+    interval: Interval,
 }
 
 impl Lane {
@@ -59,7 +89,7 @@ impl Lane {
     }
 
     pub(super) fn push(&mut self, number: u64, waiting: Waiting) {
-        self.since.get_or_insert(waiting.arrived);
+        self.interval.begin(waiting.arrived);
         self.bytes += waiting.bytes;
         self.queue.insert(number, waiting);
     }
@@ -69,17 +99,14 @@ impl Lane {
         self.bytes -= waiting.bytes;
         if self.queue.is_empty() {
             self.is_overloaded = false;
-            self.since = None;
+            self.interval.end();
         }
         Some(waiting)
     }
 
     /// Removes an admitted request, and updates the average interval.
     pub(super) fn admitted(&mut self, number: u64, now: Moment) {
-        if let Some(since) = self.since {
-            self.interval.add(now.since(since));
-            self.since = Some(now);
-        }
+        self.interval.add(now);
         self.take(number);
     }
 
@@ -88,6 +115,6 @@ impl Lane {
     pub(super) fn expected_wait(&self, now: Moment) -> Duration {
         let Some((_, oldest)) = self.oldest() else { return Duration::ZERO };
         let before = u32::try_from(self.queue.len()).unwrap_or(u32::MAX);
-        self.interval.get().saturating_mul(before).max(now.since(oldest.arrived))
+        self.interval.value.saturating_mul(before).max(now.since(oldest.arrived))
     }
 }
