@@ -54,7 +54,7 @@ pub(super) fn measure(
             let failed = &failed;
             move || -> io::Result<Histogram<u64>> {
                 let (mut tcp, mut rng) = (wire::connect(address)?, SeededRng::new(seed));
-                let mut micros = Histogram::new(3).map_err(io::Error::other)?;
+                let mut micros = histogram();
                 while SystemClock.now() < ends {
                     let sent = SystemClock.now();
                     if ask(&mut tcp, point, &mut rng)? != Answer::Good {
@@ -67,7 +67,7 @@ pub(super) fn measure(
             }
         };
         let readers = [scope.spawn(reader(1)), scope.spawn(reader(2))];
-        let mut all = Histogram::<u64>::new(3).map_err(io::Error::other)?;
+        let mut all = histogram();
         let mut outcome = Ok(());
         for reader in readers {
             match joined(reader) {
@@ -87,6 +87,11 @@ pub(super) fn measure(
         beside: beside.load(Ordering::Relaxed),
         failed: failed.load(Ordering::Relaxed),
     })
+}
+
+/// Microseconds of up to a minute. Longer ones count as a minute.
+fn histogram() -> Histogram<u64> {
+    Histogram::new_with_bounds(1, 60_000_000, 3).expect("the bounds are valid")
 }
 
 pub(super) fn joined<T>(thread: thread::ScopedJoinHandle<'_, io::Result<T>>) -> io::Result<T> {
