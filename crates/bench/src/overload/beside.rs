@@ -9,7 +9,7 @@ use std::time::Duration;
 use carnet_base::{Clock, SeededRng, SystemClock};
 use hdrhistogram::Histogram;
 
-use super::load::Statement;
+use super::load::{Statement, pause};
 use super::wire::{self, Answer};
 
 /// Latency of point reads in microseconds, and throughput of the heavy statements.
@@ -22,14 +22,29 @@ pub(super) struct Latency {
     pub(super) failed: u64,
 }
 
+/// Work beside point reads, and the reads' rate.
+pub(super) struct Beside<'s> {
+    pub(super) heavy: Option<&'s Statement>,
+    /// Number of clients that run the heavy statement.
+    pub(super) clients: u64,
+    /// Interval of a client's reads; `None` if it reads without a pause.
+    pub(super) every: Option<Duration>,
+    pub(super) time: Duration,
+}
+
+impl Beside<'_> {
+    pub(super) const fn nothing() -> Self {
+        Self { heavy: None, clients: 0, every: None, time: Duration::ZERO }
+    }
+}
+
 /// Runs point reads one after the other on two clients, while other clients run a heavy statement.
 pub(super) fn measure(
     address: SocketAddr,
     point: &Statement,
-    heavy: Option<&Statement>,
-    heavy_clients: u64,
-    time: Duration,
+    work: &Beside<'_>,
 ) -> io::Result<Latency> {
+    let Beside { heavy, clients: heavy_clients, every, time } = *work;
     let (is_over, beside, failed) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
     let ends = SystemClock.now().after(time);
     let micros = thread::scope(|scope| {
@@ -56,6 +71,7 @@ pub(super) fn measure(
                 let (mut tcp, mut rng) = (wire::connect(address)?, SeededRng::new(seed));
                 let mut micros = histogram();
                 while SystemClock.now() < ends {
+                    every.into_iter().for_each(pause);
                     let sent = SystemClock.now();
                     if ask(&mut tcp, point, &mut rng)? != Answer::Good {
                         failed.fetch_add(1, Ordering::Relaxed);

@@ -6,9 +6,11 @@
 //! generator lowers the capacity.
 
 mod beside;
+mod compaction;
 mod load;
 mod memory;
 mod multiget;
+mod overwrites;
 mod processors;
 mod server;
 mod shares;
@@ -21,6 +23,7 @@ use std::time::Duration;
 use clap::Args;
 use serde::Serialize;
 
+use beside::Beside;
 use load::Statement;
 use server::{Process, Setup};
 use table::{ROWS, fill};
@@ -52,6 +55,9 @@ pub(crate) struct Overload {
     /// Run the server and the generator on separate halves of the processors.
     #[arg(long)]
     pin: bool,
+    /// Time point reads beside a compaction instead.
+    #[arg(long)]
+    compaction: bool,
     /// Print a JSON object for each measurement.
     #[arg(long)]
     json: bool,
@@ -88,6 +94,9 @@ impl Overload {
             |error| carnet::Error::unavailable("the measurement failed").with_source(error);
         if self.beside {
             return (0..self.rounds).try_for_each(|round| self.beside(round)).map_err(failed);
+        }
+        if self.compaction {
+            return (0..self.rounds).try_for_each(|round| self.compaction(round)).map_err(failed);
         }
         if self.memory {
             return (0..self.rounds).try_for_each(|round| self.memory(round)).map_err(failed);
@@ -174,7 +183,9 @@ impl Overload {
         ];
         let time = Duration::from_secs(self.seconds);
         for (name, heavy, clients) in &heavy {
-            let found = beside::measure(server.address, &point, heavy.as_ref(), *clients, time)?;
+            let work =
+                Beside { heavy: heavy.as_ref(), clients: *clients, time, ..Beside::nothing() };
+            let found = beside::measure(server.address, &point, &work)?;
             let beside::Latency { reads, p50_micros, p99_micros, max_micros, beside, failed } =
                 found;
             if self.json {
@@ -191,6 +202,27 @@ impl Overload {
                 );
             }
         }
+        Ok(())
+    }
+
+    /// Times point reads beside a compaction.
+    fn compaction(&self, round: usize) -> io::Result<()> {
+        let mut server = Process::start(&self.setup(true))?;
+        fill(&server)?;
+        let mut tcp = wire::connect(server.address)?;
+        let id = wire::prepare(&mut tcp, "SELECT k, v FROM ks.t WHERE k = ?")?;
+        let point = Statement { id, keys: 1, rows: ROWS, page_rows: Some(5_000) };
+        let found = compaction::measure(&mut server, &point, Duration::from_secs(self.seconds))?;
+        if self.json {
+            println!("{}", serde_json::json!({ "round": round, "compaction": found }));
+            return Ok(());
+        }
+        let compaction::Compacted { alone_p50_us, alone_p99_us, alone_mib_per_s, .. } = found;
+        let compaction::Compacted { beside_p50_us, beside_p99_us, beside_mib_per_s, .. } = found;
+        println!(
+            "reads alone: p50 {alone_p50_us} µs, p99 {alone_p99_us} µs; compaction alone: {alone_mib_per_s:.0} MiB/s; \
+             both: p50 {beside_p50_us} µs, p99 {beside_p99_us} µs, {beside_mib_per_s:.0} MiB/s"
+        );
         Ok(())
     }
 

@@ -16,7 +16,7 @@ use carnet_base::{Clock, SeededRng, SystemClock};
 use clap::Args;
 use serde::Serialize;
 
-use super::beside::{self, Latency};
+use super::beside::{self, Beside, Latency};
 use super::load::Statement;
 use super::server::{Figures, Process, Setup};
 use super::table::{ROWS, fill};
@@ -113,7 +113,8 @@ impl Multiget {
         let (requests, took, points) = if fair {
             // The figures of the gate and the table then include the point reads.
             let address = server.address;
-            let latency = beside::measure(address, &point, Some(&statement), clients, time)?;
+            let work = Beside { heavy: Some(&statement), clients, time, ..Beside::nothing() };
+            let latency = beside::measure(address, &point, &work)?;
             let busy = time * u32::try_from(clients).unwrap_or(u32::MAX);
             (latency.beside, busy, Some(latency))
         } else {

@@ -8,12 +8,13 @@ use std::thread::available_parallelism;
 use std::time::Duration;
 
 use carnet::admission::{AdmissionLimits, Class};
-use carnet::{Db, Durability, Uuid};
+use carnet::{Db, Durability, IoClass, IoTotals, Uuid};
 use carnet_base::SystemClock;
 use carnet_cql::system::NodeInfo;
 use carnet_cql::{Executor, Timeouts};
 use carnet_server::{Config, CqlBackend, Limits, Server};
 
+use super::overwrites;
 use super::processors::Pinned;
 
 /// Metric of the total time that statements ran on a thread.
@@ -22,6 +23,9 @@ const POLL_SUM: &str = "carnet_server_poll_duration_seconds_sum";
 pub(super) const MEMORY_BYTES: usize = 256 << 20;
 const ENGINE_BYTES: usize = 64 << 20;
 const PREPARED_BYTES: usize = 64 << 20;
+
+/// Line of standard input after which the server writes without end, for compactions.
+const COMPACT: &str = "compact";
 
 /// Serves a new database until standard input ends. Prints its address, and its [`Figures`] for
 /// each line of standard input. `running` is the maximum number of running statements per class.
@@ -53,9 +57,14 @@ pub(crate) fn serve(with_gate: bool, running: Option<usize>) -> carnet::Result<(
         let _ = writeln!(io::stdout(), "{}", server.local_addr()?);
         let metrics = server.metrics();
         let tell = move || {
-            for line in io::stdin().lines() {
-                let _ = line
-                    .and_then(|_| writeln!(io::stdout(), "{}", figures(&db, &metrics.render(0))));
+            for line in io::stdin().lines().map_while(Result::ok) {
+                if line == COMPACT
+                    && let Err(error) = overwrites::start(&db)
+                {
+                    let _ = writeln!(io::stderr(), "no compaction: {error}");
+                    return;
+                }
+                let _ = writeln!(io::stdout(), "{}", figures(&db, &metrics.render(0)));
             }
         };
         server.run(async { drop(tokio::task::spawn_blocking(tell).await) }).await;
@@ -70,6 +79,8 @@ pub(super) struct Figures {
     pub(super) admitted: f64,
     pub(super) waited_micros: f64,
     pub(super) ran_micros: f64,
+    /// Bytes that compactions read and wrote.
+    pub(super) compacted_bytes: f64,
 }
 
 /// Returns the text of [`Figures`], from the text of `/metrics`.
@@ -78,7 +89,9 @@ fn figures(db: &Db, metrics: &str) -> String {
     let polled = metrics.lines().filter(|line| line.starts_with(POLL_SUM));
     let seconds = |line: &str| line.rsplit(' ').next().and_then(|text| text.parse::<f64>().ok());
     let ran: f64 = polled.filter_map(seconds).sum();
-    format!("{} {} {}", waited.admitted, waited.waited.as_secs_f64() * 1e6, ran * 1e6)
+    let compacted = db.io_totals().map_or(0, |totals| compacted_bytes(&totals));
+    let waited_micros = waited.waited.as_secs_f64() * 1e6;
+    format!("{} {waited_micros} {} {compacted}", waited.admitted, ran * 1e6)
 }
 
 /// How a server is started.
@@ -95,6 +108,11 @@ impl Default for Setup {
     fn default() -> Self {
         Self { with_gate: true, running: None, pinned: false }
     }
+}
+
+fn compacted_bytes(totals: &[IoTotals; IoClass::KINDS]) -> u64 {
+    let of_class = IoClass::NAMES.iter().zip(totals);
+    of_class.filter(|(name, _)| **name == "compaction").map(|(_, totals)| totals.bytes).sum()
 }
 
 /// A server process, killed on drop.
@@ -136,15 +154,24 @@ impl Process {
 
     /// Requests the server's totals.
     pub(super) fn figures(&mut self) -> io::Result<Figures> {
+        self.tell("")
+    }
+
+    /// Lets the server overwrite a table without end, as soon as it has filled it.
+    pub(super) fn compact(&mut self) -> io::Result<()> {
+        self.tell(COMPACT).map(drop)
+    }
+
+    fn tell(&mut self, line: &str) -> io::Result<Figures> {
         let input = self.child.stdin.as_mut().ok_or_else(|| io::Error::other("no input"))?;
-        input.write_all(b"\n")?;
+        writeln!(input, "{line}")?;
         let mut line = String::new();
         self.output.read_line(&mut line)?;
         let numbers: Vec<f64> = line.split_whitespace().filter_map(|it| it.parse().ok()).collect();
-        let [admitted, waited_micros, ran_micros] = numbers[..] else {
+        let [admitted, waited_micros, ran_micros, compacted_bytes] = numbers[..] else {
             return Err(io::Error::other(format!("the server sent no figures: {line}")));
         };
-        Ok(Figures { admitted, waited_micros, ran_micros })
+        Ok(Figures { admitted, waited_micros, ran_micros, compacted_bytes })
     }
 
     /// Returns the resident memory in bytes, if the system reports it.
