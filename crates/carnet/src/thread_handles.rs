@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use carnet_base::{Clock, stripe};
+use carnet_base::{Clock, MemoryBudget, stripe};
 
 use crate::catalog::SchemaCache;
 use crate::stores::AnyStore;
@@ -10,7 +10,7 @@ use crate::stores::AnyStore;
 /// Number of slots; more threads than this share them.
 const SLOTS: usize = 64;
 
-/// One thread's handles of the store, the schema cache and the clock.
+/// One thread's handles of the store, the schema cache, the clock and the memory of transactions.
 ///
 /// Each transaction increments and decrements these reference counts. Shared counts, or counts in
 /// one cache line, would move between cores on every transaction.
@@ -19,6 +19,8 @@ pub(crate) struct ThreadHandles {
     pub(crate) store: Arc<AnyStore>,
     pub(crate) schemas: Arc<SchemaCache>,
     pub(crate) clock: Arc<dyn Clock>,
+    /// Memory of the sets of all transactions, as a child that only this thread counts in.
+    pub(crate) memory: MemoryBudget,
 }
 
 impl ThreadHandles {
@@ -27,10 +29,12 @@ impl ThreadHandles {
         store: &AnyStore,
         schemas: &Arc<SchemaCache>,
         clock: &Arc<dyn Clock>,
+        memory: &MemoryBudget,
     ) -> Box<[Arc<Self>]> {
         let handles = |_| {
             let (store, schemas) = (Arc::new(store.clone()), Arc::clone(schemas));
-            Arc::new(Self { store, schemas, clock: Arc::clone(clock) })
+            let memory = memory.child(memory.max());
+            Arc::new(Self { store, schemas, clock: Arc::clone(clock), memory })
         };
         (0..SLOTS).map(handles).collect()
     }

@@ -151,3 +151,51 @@ fn read_set_is_limited() {
         assert_eq!(db.transact(|tx| scan(tx, true)).unwrap(), 40);
     });
 }
+
+/// Budget of all transactions: half of it is for recent commits.
+const SHARED_BYTES: usize = 1 << 20;
+
+#[test]
+fn write_sets_beyond_their_memory_are_spilled() {
+    let dir = tempfile::tempdir().unwrap();
+    let builder = || Db::builder().transaction_memory_bytes(SHARED_BYTES);
+    let db = builder().durability(Durability::None).open(dir.path().join("db")).unwrap();
+    let table = db.raw("t").unwrap();
+    let write = |tx: &carnet::SyncTx, cells: u32| {
+        (0..cells).try_for_each(|cell| table.put(tx, cell.to_be_bytes(), vec![7; 1_000]))
+    };
+    let tx = db.begin().unwrap();
+    write(&tx, 400).unwrap();
+    assert!(db.transaction_memory_bytes() > 400_000, "{}", db.transaction_memory_bytes());
+    db.transact(|tx| write(tx, 3_000)).unwrap();
+    assert!(db.transaction_memory_bytes() < SHARED_BYTES / 2);
+    tx.rollback();
+    assert_eq!(db.transaction_memory_bytes(), 0);
+    let snapshot = db.snapshot().unwrap();
+    assert_eq!(table.range::<_, &[u8]>(&snapshot, ..).count(), 3_000);
+    // A single value always fits.
+    db.transact(|tx| table.put(tx, "k", vec![7; 2 << 20])).unwrap();
+    // A database in memory has no files to spill to.
+    let db = builder().in_memory();
+    let table = db.raw("t").unwrap();
+    let put = |tx: &carnet::SyncTx, cell: u32| table.put(tx, cell.to_be_bytes(), vec![7; 1_000]);
+    let other = db.begin().unwrap();
+    (0..300).for_each(|cell| put(&other, cell).unwrap());
+    let refused = db.begin().unwrap();
+    let error = (0..300).try_for_each(|cell| put(&refused, cell)).unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::Overloaded { .. }), "{error}");
+}
+
+#[test]
+fn read_sets_share_the_memory_of_transactions() {
+    let db = Db::builder().transaction_memory_bytes(SHARED_BYTES).in_memory();
+    let table = db.raw("t").unwrap();
+    let one = db.begin().unwrap();
+    read(&table, &one, 40_000).unwrap();
+    let other = db.begin().unwrap();
+    let error = read(&table, &other, 40_000).unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::Overloaded { .. }), "{error}");
+    drop(one);
+    read(&table, &other, 40_000).unwrap();
+    refused(read(&table, &other, 70_000), &["all transactions together have", "split it"]);
+}

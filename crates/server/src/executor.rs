@@ -186,7 +186,10 @@ impl Backend for CqlBackend {
     }
 
     fn memory(&self) -> Vec<(&'static str, usize)> {
-        let mut memory = vec![("prepared_statements", self.executor.prepared_size().1)];
+        let mut memory = vec![
+            ("prepared_statements", self.executor.prepared_size().1),
+            ("transactions", self.executor.db().transaction_memory_bytes()),
+        ];
         if let Some(storage) = self.executor.db().metrics() {
             let bytes = |bytes| usize::try_from(bytes).unwrap_or(usize::MAX);
             memory.extend([

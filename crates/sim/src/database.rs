@@ -63,7 +63,7 @@ impl<S: CellStore + CommitLog> Database for Bare<S> {
     type Tx = Transaction<S>;
 
     async fn begin(&self, kind: BeginKind, isolation: Isolation) -> Result<Transaction<S>> {
-        let terms = Terms { limits: self.limits, idle: self.idle.as_deref(), label: None };
+        let terms = Terms { limits: self.limits, idle: self.idle.as_deref(), ..Terms::default() };
         Transaction::begin_on(Arc::clone(&self.store), self.context, kind, isolation, terms).await
     }
 

@@ -51,6 +51,7 @@ mod history;
 mod idle;
 mod isolation;
 mod limits;
+mod memory;
 #[cfg(all(test, shuttle))]
 mod models;
 mod open;
@@ -62,7 +63,7 @@ mod snapshots;
 mod sync;
 mod transaction;
 
-pub use conflict::VersionOrder;
+pub use conflict::{DEFAULT_BYTES_MAX as CONFLICT_BYTES_MAX, VersionOrder};
 pub use contention::{Contention, Turns};
 pub use idle::{IdleLimits, IdleWatch};
 pub use isolation::Isolation;

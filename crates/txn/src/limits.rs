@@ -1,7 +1,7 @@
 //! Limits of a transaction's size. Limits of cells are in [`carnet_base::limits`]; the table for
 //! users is in `docs/limits.md`.
 
-use carnet_base::{Error, KeyRange, Result};
+use carnet_base::{Error, KeyRange, MemoryBudget, Result};
 
 /// Maximum size of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,6 +81,13 @@ impl Limits {
     }
 }
 
+/// Limits of a transaction, and the memory that all transactions share.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Bounds {
+    pub(crate) limits: Limits,
+    pub(crate) memory: Option<MemoryBudget>,
+}
+
 /// Memory of a write in addition to its key and payload.
 const CELL_MEMORY_BYTES: u64 = 128;
 
@@ -97,6 +104,10 @@ pub(crate) struct Written {
 impl Written {
     pub(crate) const fn memory_bytes(&self) -> u64 {
         self.bytes + self.cells * CELL_MEMORY_BYTES
+    }
+
+    pub(crate) fn memory_len(&self) -> usize {
+        usize::try_from(self.memory_bytes()).unwrap_or(usize::MAX)
     }
 }
 

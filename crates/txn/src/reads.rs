@@ -6,7 +6,8 @@ use std::ops::Bound;
 use carnet_base::{CellHash, CellKey, KeyRange, Result};
 use carnet_store::ReadSet;
 
-use crate::limits::{self, Limits};
+use crate::limits::{self, Bounds};
+use crate::memory::SetMemory;
 
 /// The read set as it is gathered: cells and ranges that no other transaction may write between R
 /// and C.
@@ -14,31 +15,32 @@ use crate::limits::{self, Limits};
 pub(crate) struct Reads {
     set: ReadSet,
     range_bytes: usize,
+    memory: SetMemory,
     /// The last guarded cell.
     guarded: Option<CellHash>,
 }
 
 impl Reads {
     /// Adds a cell.
-    pub(crate) fn point(&mut self, cell: CellHash, limits: &Limits) -> Result<()> {
-        self.check(size_of::<CellHash>(), limits)?;
+    pub(crate) fn point(&mut self, cell: CellHash, bounds: &Bounds) -> Result<()> {
+        self.check(size_of::<CellHash>(), bounds)?;
         self.set.points.push(cell);
         Ok(())
     }
 
     /// Adds a cell that is guarded repeatedly, such as a table's schema at each of its rows.
-    pub(crate) fn guard(&mut self, cell: CellHash, limits: &Limits) -> Result<()> {
+    pub(crate) fn guard(&mut self, cell: CellHash, bounds: &Bounds) -> Result<()> {
         if self.guarded != Some(cell) {
-            self.point(cell, limits)?;
+            self.point(cell, bounds)?;
             self.guarded = Some(cell);
         }
         Ok(())
     }
 
     /// Adds a range.
-    pub(crate) fn range(&mut self, range: KeyRange, limits: &Limits) -> Result<()> {
+    pub(crate) fn range(&mut self, range: KeyRange, bounds: &Bounds) -> Result<()> {
         let more = limits::range_bytes(&range);
-        self.check(more, limits)?;
+        self.check(more, bounds)?;
         if let Some(last) = self.set.ranges.last_mut() {
             // The next page of a scan starts where the last one ended.
             let before = limits::range_bytes(last);
@@ -87,13 +89,16 @@ impl Reads {
         &self.set.points
     }
 
-    pub(crate) fn into_set(self) -> ReadSet {
-        self.set
+    /// Returns the set, and its memory, which is to be kept until the set is dropped.
+    pub(crate) fn into_set(self) -> (ReadSet, SetMemory) {
+        (self.set, self.memory)
     }
 
-    fn check(&self, more: usize, limits: &Limits) -> Result<()> {
-        let points = self.set.points.len() * size_of::<CellHash>();
-        limits.check_reads(points + self.range_bytes + more)
+    /// Checks that the set may grow by `more` bytes.
+    fn check(&mut self, more: usize, bounds: &Bounds) -> Result<()> {
+        let bytes = self.set.points.len() * size_of::<CellHash>() + self.range_bytes + more;
+        bounds.limits.check_reads(bytes)?;
+        self.memory.grow_to(bytes, bounds.memory.as_ref())
     }
 }
 
@@ -111,6 +116,7 @@ mod tests {
     use carnet_base::{ErrorKind, PartitionKey, TableId};
 
     use super::*;
+    use crate::limits::Limits;
 
     fn cell(name: &str) -> CellKey {
         CellKey::new(TableId(1), &PartitionKey::new("p"), name)
@@ -124,17 +130,17 @@ mod tests {
     #[test]
     fn pages_of_a_scan_become_one_range() {
         use Bound::{Excluded, Included};
-        let limits = Limits::default();
+        let bounds = Bounds::default();
         let mut reads = Reads::default();
-        reads.range(range(Included("a"), Included("c")), &limits).unwrap();
-        reads.range(range(Excluded("c"), Included("f")), &limits).unwrap();
-        reads.range(range(Excluded("f"), Excluded("m")), &limits).unwrap();
+        reads.range(range(Included("a"), Included("c")), &bounds).unwrap();
+        reads.range(range(Excluded("c"), Included("f")), &bounds).unwrap();
+        reads.range(range(Excluded("f"), Excluded("m")), &bounds).unwrap();
         assert_eq!(reads.set.ranges, [range(Included("a"), Excluded("m"))]);
-        reads.range(range(Included("x"), Excluded("z")), &limits).unwrap();
-        reads.range(range(Included("v"), Excluded("x")), &limits).unwrap();
+        reads.range(range(Included("x"), Excluded("z")), &bounds).unwrap();
+        reads.range(range(Included("v"), Excluded("x")), &bounds).unwrap();
         // There is a gap between these two.
-        reads.range(range(Included("r"), Excluded("u")), &limits).unwrap();
-        reads.range(range(Excluded("u"), Excluded("v")), &limits).unwrap();
+        reads.range(range(Included("r"), Excluded("u")), &bounds).unwrap();
+        reads.range(range(Excluded("u"), Excluded("v")), &bounds).unwrap();
         assert_eq!(
             reads.set.ranges,
             [
@@ -151,11 +157,11 @@ mod tests {
     #[test]
     fn unseen_end_of_a_page_is_forgotten() {
         use Bound::{Excluded, Included};
-        let limits = Limits::default();
+        let bounds = Bounds::default();
         let mut reads = Reads::default();
-        reads.range(range(Included("a"), Included("c")), &limits).unwrap();
+        reads.range(range(Included("a"), Included("c")), &bounds).unwrap();
         let page = range(Excluded("c"), Excluded("m"));
-        reads.range(page.clone(), &limits).unwrap();
+        reads.range(page.clone(), &bounds).unwrap();
         reads.narrow(&page, false, &cell("e"));
         assert_eq!(reads.set.ranges, [range(Included("a"), Included("e"))]);
         // Its end is gone already, so narrowing the same page again has no effect.
@@ -163,7 +169,7 @@ mod tests {
         assert_eq!(reads.set.ranges, [range(Included("a"), Included("e"))]);
 
         let page = range(Included("p"), Excluded("z"));
-        reads.range(page.clone(), &limits).unwrap();
+        reads.range(page.clone(), &bounds).unwrap();
         reads.narrow(&page, true, &cell("a"));
         assert_eq!(reads.set.ranges[1], page, "the cell does not lie in the page");
         reads.narrow(&page, true, &cell("x"));
@@ -174,11 +180,11 @@ mod tests {
 
     #[test]
     fn unseen_points_are_forgotten_from_the_end() {
-        let limits = Limits::default();
+        let bounds = Bounds::default();
         let mut reads = Reads::default();
         let hashes = ["a", "b", "c"].map(|name| cell(name).hash());
         for hash in hashes {
-            reads.point(hash, &limits).unwrap();
+            reads.point(hash, &bounds).unwrap();
         }
         reads.forget_points(&hashes[..2]);
         assert_eq!(reads.set.points, hashes, "others were remembered since");
@@ -189,13 +195,14 @@ mod tests {
     #[test]
     fn read_set_is_bounded() {
         let limits = Limits { read_set_bytes: 3 * size_of::<CellHash>(), ..Limits::default() };
+        let bounds = Bounds { limits, memory: None };
         let mut reads = Reads::default();
         for name in ["a", "b"] {
-            reads.guard(cell("schema").hash(), &limits).unwrap();
-            reads.point(cell(name).hash(), &limits).unwrap();
+            reads.guard(cell("schema").hash(), &bounds).unwrap();
+            reads.point(cell(name).hash(), &bounds).unwrap();
         }
-        reads.guard(cell("schema").hash(), &limits).unwrap();
-        let error = reads.point(cell("c").hash(), &limits).unwrap_err();
+        reads.guard(cell("schema").hash(), &bounds).unwrap();
+        let error = reads.point(cell("c").hash(), &bounds).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Invalid);
         assert!(error.to_string().contains("32 bytes of its read set"), "{error}");
         assert!(error.to_string().contains("at most 24 fit"), "{error}");

@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use carnet_base::{
-    Bytes, CellHash, CellKey, CellKeyRef, Error, ErrorKind, KeyRange, Moment, Result, TableId,
-    Timestamp, Version,
+    Bytes, CellHash, CellKey, CellKeyRef, Error, ErrorKind, KeyRange, MemoryBudget, Moment, Result,
+    TableId, Timestamp, Version,
 };
 use carnet_store::{
     BeginKind, Begun, CellStore, CommitLog, CommitRequest, Context, PageLimit, RangeRequest, Spill,
@@ -19,7 +19,8 @@ use carnet_store::{
 
 use crate::idle::{Idle, IdleWatch, Since, Slot};
 use crate::isolation::Isolation;
-use crate::limits::{Limits, Written};
+use crate::limits::{Bounds, Limits, Written};
+use crate::memory::SetMemory;
 use crate::open::{Label, OpenTransaction};
 use crate::reader;
 use crate::reads::Reads;
@@ -69,7 +70,7 @@ struct Inner<S: CellStore + CommitLog> {
     context: Context,
     isolation: Isolation,
     begun: Begun,
-    limits: Limits,
+    bounds: Bounds,
     state: Mutex<State>,
     snapshot_held: AtomicBool,
     /// Its slot in the idle watch.
@@ -90,6 +91,8 @@ struct State {
     has_read: bool,
     reads: Reads,
     writes: Writes,
+    /// Memory of `writes`.
+    write_memory: SetMemory,
     /// Earlier writes than those in `writes`, spilled because they were too large for memory.
     spilled: Option<Spilled>,
     drops: Vec<TableId>,
@@ -107,6 +110,9 @@ struct Spilled {
 pub struct Terms<'a> {
     /// Maximum size of a transaction.
     pub limits: Limits,
+    /// Memory that the read and write sets of all transactions share. A write set that finds none left is spilled,
+    /// if the store supports it.
+    pub memory: Option<&'a MemoryBudget>,
     /// Watch that rolls the transaction back when it is idle for too long; later calls fail with
     /// `Timeout`.
     pub idle: Option<&'a IdleWatch>,
@@ -201,7 +207,7 @@ impl<S: CellStore + CommitLog> Transaction<S> {
                 context,
                 isolation,
                 begun,
-                limits: terms.limits,
+                bounds: Bounds { limits: terms.limits, memory: terms.memory.cloned() },
                 state: Mutex::new(State { touched, ..State::default() }),
                 snapshot_held: AtomicBool::new(true),
                 slot,
@@ -257,7 +263,7 @@ impl<S: CellStore + CommitLog> Transaction<S> {
             }
             state.has_read = true;
             if inner.remembers_reads() {
-                state.reads.point(key.hash(), &inner.limits)?;
+                state.reads.point(key.hash(), &inner.bounds)?;
             }
             (inner.call(&mut state), state.spill())
         };
@@ -293,7 +299,7 @@ impl<S: CellStore + CommitLog> Transaction<S> {
                     continue;
                 }
                 if inner.remembers_reads() {
-                    state.reads.point(key.hash(), &inner.limits)?;
+                    state.reads.point(key.hash(), &inner.bounds)?;
                 }
                 missing.push(place);
             }
@@ -386,7 +392,7 @@ impl<S: CellStore + CommitLog> Transaction<S> {
         let page = cut(merged, rest, range, reverse, limit);
         if inner.remembers_reads() {
             let covered = covered(range, page.resume.as_ref(), reverse);
-            state.reads.range(covered, &inner.limits)?;
+            state.reads.range(covered, &inner.bounds)?;
         }
         Ok(page)
     }
@@ -414,7 +420,7 @@ impl<S: CellStore + CommitLog> Transaction<S> {
         payload: &[u8],
     ) -> Result<()> {
         let mut state = self.with_room_for(key, Some(payload))?;
-        state.reads.guard(guarded, &self.inner.limits)?;
+        state.reads.guard(guarded, &self.inner.bounds)?;
         state.writes.put(key, Some(payload));
         Ok(())
     }
@@ -448,15 +454,27 @@ impl<S: CellStore + CommitLog> Transaction<S> {
         let mut state = inner.open()?;
         let bytes = Writes::weight(key, payload);
         // Count exactly only near a limit.
-        if inner.limits.hold(&state.grown(bytes)) {
+        let Bounds { limits, memory } = &inner.bounds;
+        let most = state.grown(bytes);
+        if limits.hold(&most) && state.write_memory.holds(most.memory_len()) {
             return Ok(state);
         }
         let mut grown = state.grown_by(key, bytes);
-        inner.limits.check_writes(&grown)?;
-        if grown.memory_bytes() > inner.limits.spill_bytes && inner.spill(&mut state)? {
+        limits.check_writes(&grown)?;
+        if grown.memory_bytes() > limits.spill_bytes && inner.spill(&mut state)? {
             grown = state.grown_by(key, bytes);
         }
-        inner.limits.check_memory(&grown)?;
+        limits.check_memory(&grown)?;
+        if let Err(refused) = state.write_memory.grow_to(grown.memory_len(), memory.as_ref()) {
+            if inner.spill(&mut state)? {
+                grown = state.grown_by(key, bytes);
+            }
+            // A single cell always fits, whatever the settings are.
+            if grown.cells > 1 {
+                return Err(refused);
+            }
+            state.write_memory.force(grown.memory_len(), memory.as_ref());
+        }
         Ok(state)
     }
 
@@ -499,7 +517,7 @@ impl<S: CellStore + CommitLog> Transaction<S> {
     ///
     /// See [`Transaction::guard_cell`].
     pub fn guard_hash(&self, cell: CellHash) -> Result<()> {
-        self.inner.open()?.reads.guard(cell, &self.inner.limits)
+        self.inner.open()?.reads.guard(cell, &self.inner.bounds)
     }
 
     /// Makes the commit depend on a range, such as a deleted range, at every isolation level.
@@ -508,7 +526,7 @@ impl<S: CellStore + CommitLog> Transaction<S> {
     ///
     /// `Invalid` if the transaction has ended.
     pub fn guard_range(&self, range: KeyRange) -> Result<()> {
-        self.inner.open()?.reads.range(range, &self.inner.limits)
+        self.inner.open()?.reads.range(range, &self.inner.bounds)
     }
 
     /// Commits, and returns the timestamp at which the writes are visible; a transaction without
@@ -523,12 +541,14 @@ impl<S: CellStore + CommitLog> Transaction<S> {
     /// the outcome of the start. `Invalid`: the transaction has ended already.
     pub async fn commit(&self) -> Result<Timestamp> {
         let inner = &*self.inner;
-        let State { has_read, reads, writes, drops, spilled, .. } =
+        // The memory of both sets is charged until the commit has ended.
+        let State { has_read, reads, writes, drops, spilled, write_memory: _written, .. } =
             { inner.open()?.end(Ended::ByCall) };
+        let (reads, _read) = reads.into_set();
         let _release = Release(inner);
         match inner.begun.start {
             Some(start) if !writes.is_empty() || !drops.is_empty() || spilled.is_some() => {
-                let mut request = CommitRequest::new(inner.begun, start, reads.into_set(), writes);
+                let mut request = CommitRequest::new(inner.begun, start, reads, writes);
                 request.drops = drops;
                 request.checks_writes = has_read && !inner.isolation.checks_reads();
                 match spilled {
@@ -633,6 +653,7 @@ impl<S: CellStore + CommitLog> Inner<S> {
         spilled.bytes += state.writes.bytes();
         spilled.cells += state.writes.len() as u64;
         state.writes.clear();
+        state.write_memory = SetMemory::default();
         Ok(true)
     }
 

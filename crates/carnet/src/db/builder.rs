@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use carnet_base::{
-    Clock, Encoding, Error, Result, SeededRng, Spawn, SystemClock, ThreadSpawn, ThreadTimer,
-    block_on,
+    Clock, Encoding, Error, MemoryBudget, Result, SeededRng, Spawn, SystemClock, ThreadSpawn,
+    ThreadTimer, block_on,
 };
 use carnet_storage::disk::{Disk, RealDisk};
 use carnet_storage::{
@@ -14,7 +14,9 @@ use carnet_storage::{
 };
 use carnet_store::{CommitOrder, Life, MemoryStore};
 use carnet_store_local::{DEFAULT_ENCODING, LocalStore};
-use carnet_txn::{IdleLimits, IdleWatch, Isolation, Limits, Sequencer, VersionOrder};
+use carnet_txn::{
+    CONFLICT_BYTES_MAX, IdleLimits, IdleWatch, Isolation, Limits, Sequencer, VersionOrder,
+};
 
 use super::database::{Db, Inner};
 use crate::admission::{Admission, AdmissionLimits};
@@ -66,6 +68,7 @@ pub struct Builder {
     storage: carnet_storage::Options,
     pub(super) retention: Duration,
     limits: Limits,
+    transaction_memory_bytes: Option<usize>,
     idle: IdleLimits,
     commit_encoding: Encoding,
     control: bool,
@@ -85,6 +88,7 @@ impl Default for Builder {
             },
             retention: DEFAULT_RETENTION,
             limits: Limits::default(),
+            transaction_memory_bytes: None,
             idle: IdleLimits::default(),
             commit_encoding: DEFAULT_ENCODING,
             control: false,
@@ -205,6 +209,17 @@ impl Builder {
     #[must_use]
     pub const fn transaction_limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
+        self
+    }
+
+    /// Sets the memory in bytes that all transactions share beside the storage engine: a half, at most 64 MiB, for
+    /// recent commits, which commits are checked against, and the rest for read and write sets of more than 64 KiB.
+    /// Where none is left, write sets go to files, and transactions with large read sets fail with `Overloaded`.
+    ///
+    /// Default: a quarter of [`Builder::memory_bytes`].
+    #[must_use]
+    pub const fn transaction_memory_bytes(mut self, bytes: usize) -> Self {
+        self.transaction_memory_bytes = Some(bytes);
         self
     }
 
@@ -338,6 +353,7 @@ impl Builder {
     /// Same as [`Builder::open`].
     pub fn open_on(self, disk: Arc<dyn Disk>) -> Result<Db> {
         let directory = self.control_of(&*disk)?;
+        let conflict_bytes = self.transaction_memory().conflicts;
         let store = LocalStore::open(
             disk,
             Arc::clone(&self.clock),
@@ -345,7 +361,7 @@ impl Builder {
             self.storage.clone(),
             self.retention,
             self.commit_encoding,
-            order,
+            |life| order(life, conflict_bytes),
         )?;
         let store = Arc::new(AnyStore::Local(Arc::new(store)));
         let control = directory.map(|directory| {
@@ -383,11 +399,18 @@ impl Builder {
         }
     }
 
+    fn transaction_memory(&self) -> TransactionMemory {
+        let default = self.storage.memory_bytes / 4;
+        TransactionMemory::divide(self.transaction_memory_bytes.unwrap_or(default))
+    }
+
     pub(super) fn finish(self, store: Arc<AnyStore>, control: Option<ControlServer>) -> Db {
         let schemas = Arc::new(SchemaCache::new());
         let admission =
             self.admission.map(|limits| Admission::new(limits, &self.clock, &*self.spawn));
-        let thread_handles = ThreadHandles::for_slots(&store, &schemas, &self.clock);
+        let transaction_memory = MemoryBudget::new(self.transaction_memory().sets);
+        let thread_handles =
+            ThreadHandles::for_slots(&store, &schemas, &self.clock, &transaction_memory);
         let inner = Inner {
             admission,
             levels: LevelCache::new(),
@@ -395,6 +418,7 @@ impl Builder {
             _control: control,
             idle: IdleWatch::start(self.idle, Arc::clone(&self.clock), &*self.spawn),
             limits: self.limits,
+            transaction_memory,
             timer: ThreadTimer::lazy(Arc::clone(&self.clock), self.spawn),
             clock: self.clock,
             rng: Mutex::new(SeededRng::from_entropy()),
@@ -407,7 +431,23 @@ impl Builder {
     }
 }
 
+/// Memory of transactions, in bytes.
+struct TransactionMemory {
+    /// Recent commits that commits are checked against.
+    conflicts: usize,
+    /// Read and write sets.
+    sets: usize,
+}
+
+impl TransactionMemory {
+    fn divide(bytes: usize) -> Self {
+        let conflicts = (bytes / 2).min(CONFLICT_BYTES_MAX);
+        Self { conflicts, sets: bytes - conflicts }
+    }
+}
+
 /// Makes the commit order of the local store, which orders versions by commit timestamps.
-fn order(life: Life) -> Box<dyn CommitOrder> {
-    Box::new(Sequencer::resuming(life).with_version_order(VersionOrder::Commit))
+fn order(life: Life, conflict_bytes: usize) -> Box<dyn CommitOrder> {
+    let sequencer = Sequencer::with_conflict_bytes(life, conflict_bytes);
+    Box::new(sequencer.with_version_order(VersionOrder::Commit))
 }

@@ -4,7 +4,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use carnet_base::{
-    CellKeyRef, Clock, ErrorKind, Result, SeededRng, ThreadTimer, Timestamp, block_on, block_on_one,
+    CellKeyRef, Clock, ErrorKind, MemoryBudget, Result, SeededRng, ThreadTimer, Timestamp,
+    block_on, block_on_one,
 };
 use carnet_storage::Metrics;
 use carnet_storage::io::{Class as IoClass, ClassTotals as IoTotals};
@@ -65,6 +66,8 @@ pub(super) struct Inner {
     pub(super) isolation: Isolation,
     pub(super) attempts_max: u32,
     pub(super) limits: Limits,
+    /// Memory of the read and write sets of all transactions.
+    pub(super) transaction_memory: MemoryBudget,
     pub(super) idle: IdleWatch,
 }
 
@@ -203,6 +206,12 @@ impl Db {
             AnyStore::Local(store) => Some(store.metrics()),
             AnyStore::Memory(_) | AnyStore::Cluster(_) => None,
         }
+    }
+
+    /// Returns the memory in bytes that large read and write sets of open transactions hold.
+    #[must_use]
+    pub fn transaction_memory_bytes(&self) -> usize {
+        self.inner.transaction_memory.used()
     }
 
     /// Returns the totals of each class of the I/O scheduler, in the order of [`IoClass::NAMES`];

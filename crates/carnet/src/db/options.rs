@@ -223,8 +223,12 @@ impl<'db> TransactionOptions<'db> {
         let inner = &self.db.inner;
         let handles = ThreadHandles::current(&inner.thread_handles);
         let store = Arc::clone(&handles.store);
-        let terms =
-            Terms { limits: inner.limits, idle: Some(&inner.idle), label: self.label.as_ref() };
+        let terms = Terms {
+            limits: inner.limits,
+            memory: Some(&handles.memory),
+            idle: Some(&inner.idle),
+            label: self.label.as_ref(),
+        };
         let begun = Transaction::begin_on(store, context, kind, self.isolation, terms);
         let transaction = begun.await?;
         Ok(Tx::new(transaction, Arc::clone(handles), self.yield_now, self.permit.clone()))

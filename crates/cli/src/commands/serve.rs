@@ -166,7 +166,8 @@ fn limits(settings: &Settings, memory: Memory) -> Limits {
 }
 
 fn builder(settings: &Settings, memory: Memory) -> Builder {
-    let mut builder = Db::builder().io(settings.io.options());
+    let mut builder =
+        Db::builder().io(settings.io.options()).transaction_memory_bytes(memory.transactions);
     // A cluster has no storage engine.
     if memory.engine > 0 {
         builder = builder.memory_bytes(memory.engine);

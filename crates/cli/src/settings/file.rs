@@ -78,6 +78,7 @@ impl Settings {
             ("database", "directory") => self.directory = Some(path()),
             ("database", "durability") => self.durability = Some(durability(text)?),
             ("database", "memory") => self.memory_bytes = Some(bytes(text)?),
+            ("database", "transaction_memory") => self.transaction_bytes = Some(bytes(text)?),
             ("database", "retention") => self.retention = Some(retention(text)?),
             ("database", "isolation") => self.isolation = Some(isolation(text)?),
             ("limits", name) => self.limits.take(name, text)?,
@@ -187,7 +188,7 @@ mod tests {
              request_memory = \"64MiB\"\nrequest_memory_per_address = \"32MiB\"\n\
              idle_timeout = \"1m\"\nmemory = \"96MiB\"\nanswer_memory = \"32MiB\"\nprepared_memory = \"8MiB\"\n\
              [database]\ndirectory = \"/srv/data\"\ndurability = \"interval:50\"\n\
-             memory = \"1GiB\"\nretention = \"2h\"\nisolation = \"snapshot\"\n\
+             memory = \"1GiB\"\ntransaction_memory = \"48MiB\"\nretention = \"2h\"\nisolation = \"snapshot\"\n\
              [limits]\nrunning = 4\nshed_after = \"20ms\"\nscan_timeout = \"2m\"\n\
              [io]\nnice = 5\n",
         )
@@ -210,6 +211,7 @@ mod tests {
             store: None,
             durability: Some(Durability::Interval(Duration::from_millis(50))),
             memory_bytes: Some(1 << 30),
+            transaction_bytes: Some(48 << 20),
             retention: Some(Duration::from_secs(7_200)),
             isolation: Some(Isolation::Snapshot),
             limits: Limits {

@@ -72,7 +72,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         "request_memory",
         "",
         "Memory for requests that are not answered yet; what does not fit is refused as overloaded. If not \
-         set,\n# half of what database.memory and prepared_memory leave.",
+         set,\n# half of what database.memory, transaction_memory and prepared_memory leave.",
     ),
     setting(
         "server",
@@ -97,7 +97,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         "answer_memory",
         "",
         "Memory for answers that are being made or wait for clients to read them; one may have half of it. If not \
-         set,\n# half of what database.memory and prepared_memory leave.",
+         set,\n# half of what database.memory, transaction_memory and prepared_memory leave.",
     ),
     setting(
         "server",
@@ -110,7 +110,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         "database",
         "directory",
         "carnet-data",
-        "The database's directory. With [cluster], only retention and isolation of this section apply.",
+        "The database's directory. With [cluster], only retention,\n# isolation and transaction_memory of this section apply.",
     ),
     setting(
         "database",
@@ -124,6 +124,13 @@ pub(super) const SETTINGS: &[Setting] = &[
         "",
         "Part of server.memory for the storage engine's memtables, cache and reads from disk. \
          If not\n# set, half of it.",
+    ),
+    setting(
+        "database",
+        "transaction_memory",
+        "",
+        "Memory for recent commits and for large read and write sets of transactions. If not set, a quarter of \
+         what\n# database.memory leaves of server.memory, 256MiB at most.",
     ),
     setting("database", "retention", "10m", "Time for which old versions can be read (AS OF)."),
     setting(

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   server.memory ─┬─ database.memory          a half: the storage engine
-//!                  └─ the rest ─┬─ prepared    an eighth, 64 MiB at most
+//!                  └─ the rest ─┬─ prepared      an eighth, 64 MiB at most
+//!                               ├─ transactions  a quarter, 256 MiB at most
 //!                               └─ shared ─┬─ requests      a half at most, and a request of any length
 //!                                          ├─ answers       a half at most
 //!                                          └─ connections   48 KiB each
@@ -24,6 +25,8 @@ const SYSTEM_BYTES: usize = 4 << 30;
 const REST_BYTES_MIN: usize = 32 << 20;
 /// Maximum default memory of prepared statements, in bytes.
 const PREPARED_BYTES_MAX: usize = 64 << 20;
+/// Maximum default memory of transactions, in bytes.
+const TRANSACTION_BYTES_MAX: usize = 256 << 20;
 /// Minimum default memory of the server, in bytes.
 const SERVER_BYTES_MIN: usize = 256 << 20;
 
@@ -33,6 +36,7 @@ pub(crate) struct Memory {
     pub(crate) server: usize,
     pub(crate) engine: usize,
     pub(crate) prepared: usize,
+    pub(crate) transactions: usize,
     pub(crate) shared: usize,
     pub(crate) requests: usize,
     pub(crate) answers: usize,
@@ -64,13 +68,17 @@ impl Memory {
         );
         let rest = server - engine;
         let prepared = settings.prepared_bytes.unwrap_or((rest / 8).min(PREPARED_BYTES_MAX));
-        // If memory is short, the prepared statements get less.
-        let shared = rest.saturating_sub(prepared).max(REST_BYTES_MIN / 2);
+        let transactions =
+            settings.transaction_bytes.unwrap_or((rest / 4).min(TRANSACTION_BYTES_MAX));
+        // If memory is short, prepared statements and transactions get less.
+        let shared =
+            rest.saturating_sub(prepared).saturating_sub(transactions).max(REST_BYTES_MIN / 2);
         let limits = Limits::of_memory(shared);
         Ok(Self {
             server,
             engine,
             prepared,
+            transactions,
             shared,
             requests: settings.request_bytes.unwrap_or(limits.request_bytes_max),
             answers: settings.answer_bytes.unwrap_or(limits.answer_bytes_max),
@@ -84,6 +92,7 @@ impl Memory {
             server = mib(self.server),
             engine = mib(self.engine),
             prepared = mib(self.prepared),
+            transactions = mib(self.transactions),
             requests = mib(self.requests),
             answers = mib(self.answers),
             "memory is divided, in MiB"
@@ -105,8 +114,9 @@ mod tests {
     fn server_takes_a_quarter_of_the_system() {
         let memory = divide(&Settings::default());
         assert_eq!((memory.server, memory.engine), (4096 * MIB, 2048 * MIB));
-        assert_eq!((memory.prepared, memory.shared), (64 * MIB, 1984 * MIB));
-        assert_eq!((memory.requests, memory.answers), (992 * MIB, 992 * MIB));
+        assert_eq!((memory.prepared, memory.transactions), (64 * MIB, 256 * MIB));
+        assert_eq!(memory.shared, 1728 * MIB);
+        assert_eq!((memory.requests, memory.answers), (864 * MIB, 864 * MIB));
         let little = Memory::divide(&Settings::default(), Some(64 * MIB)).unwrap();
         assert_eq!(little.server, SERVER_BYTES_MIN);
     }
@@ -118,11 +128,12 @@ mod tests {
             memory_bytes: Some(64 * MIB),
             answer_bytes: Some(50 * MIB),
             prepared_bytes: Some(MIB),
+            transaction_bytes: Some(40 * MIB),
             ..Settings::default()
         };
         let memory = divide(&settings);
         assert_eq!((memory.engine, memory.prepared), (64 * MIB, MIB));
-        assert_eq!((memory.shared, memory.answers), (191 * MIB, 50 * MIB));
+        assert_eq!((memory.shared, memory.answers), (151 * MIB, 50 * MIB));
         // A large engine does not take the memory of the other parts.
         let settings = Settings { memory_bytes: Some(8 << 30), ..Settings::default() };
         assert_eq!(divide(&settings).server, 10 << 30);
@@ -132,7 +143,7 @@ mod tests {
     fn cluster_needs_no_storage_engine() {
         let settings = Settings { store: Some("cassandra://h/k".into()), ..Settings::default() };
         let memory = divide(&settings);
-        assert_eq!((memory.engine, memory.shared), (0, 4032 * MIB));
+        assert_eq!((memory.engine, memory.shared), (0, 3776 * MIB));
     }
 
     #[test]

@@ -54,6 +54,7 @@ pub(crate) struct Settings {
     pub(crate) store: Option<String>,
     pub(crate) durability: Option<Durability>,
     pub(crate) memory_bytes: Option<usize>,
+    pub(crate) transaction_bytes: Option<usize>,
     pub(crate) retention: Option<Duration>,
     pub(crate) isolation: Option<Isolation>,
     pub(crate) limits: Limits,

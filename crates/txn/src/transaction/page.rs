@@ -43,7 +43,7 @@ impl<S: CellStore + CommitLog> Transaction<S> {
         let Some(page) = page.filter(|_| state.has_written_nothing()) else { return Ok(None) };
         if inner.remembers_reads() {
             let covered = covered(range, page.resume.as_ref(), reverse);
-            state.reads.range(covered, &inner.limits)?;
+            state.reads.range(covered, &inner.bounds)?;
         }
         Ok(Some(page))
     }
