@@ -11,8 +11,8 @@
 //! another load relies on. A memtable is flushed when it reaches its share. The memtables' part
 //! covers the active memtable, memtables that wait for their flush, and the growth of the active one
 //! meanwhile (at least 4 MiB, by which a tiny budget is exceeded). The first three parts are
-//! enforced. The fourth is a reserve and not a limit: compaction's memory depends on the size of
-//! blocks and the number of merged tables, not on the load.
+//! enforced. Of the fourth, compactions read their inputs into at most a half: the more tables they merge, the
+//! smaller are the pieces ([`Budget::piece_bytes`]). The other half is a reserve for blocks under construction.
 //!
 //! Not included: memory of open tables besides the cache (`table_memory_bytes` in the metrics),
 //! which grows with the data.
@@ -32,7 +32,14 @@ pub(crate) struct Budget {
     pub(crate) flush: usize,
     pub(crate) cache: usize,
     pub(crate) reads: usize,
+    /// Buffers of compaction and flush.
+    pub(crate) buffers: usize,
 }
+
+/// Bounds of a piece in which a compaction reads an input. The larger one takes half a millisecond on a device of
+/// 500 MB/s; the smaller one is a few blocks.
+const PIECE_BYTES_MAX: usize = 256 << 10;
+const PIECE_BYTES_MIN: usize = 16 << 10;
 
 impl Budget {
     /// Divides `memory_bytes`; explicit options of a part take precedence.
@@ -60,7 +67,15 @@ impl Budget {
             flush: or(options.flush_bytes, (all / 8 * 5 / memtables).min(MEMTABLE_BYTES_MAX)),
             cache: or(options.cache_bytes, all / 8),
             reads: all / 8,
+            buffers: all / 8,
         })
+    }
+
+    /// Returns the size in bytes of the pieces in which a compaction reads each of `runs` sorted runs, when `threads`
+    /// threads may compact at a time.
+    pub(crate) fn piece_bytes(&self, runs: usize, threads: usize) -> u32 {
+        let piece = self.buffers / 2 / runs.max(1).saturating_mul(threads.max(1));
+        u32::try_from(piece.clamp(PIECE_BYTES_MIN, PIECE_BYTES_MAX)).unwrap_or(u32::MAX)
     }
 }
 
@@ -73,13 +88,13 @@ mod tests {
         for memory_bytes in [BYTES_MIN, 100 << 20, 512 << 20, 1 << 40, usize::MAX] {
             for memtables_waiting_max in [0, 3, 50, usize::MAX] {
                 let options = Options { memory_bytes, memtables_waiting_max, ..Options::default() };
-                let Budget { flush, cache, reads } = Budget::of(&options).unwrap();
+                let Budget { flush, cache, reads, buffers } = Budget::of(&options).unwrap();
                 assert!(flush > 0 && flush <= MEMTABLE_BYTES_MAX);
                 let memtables =
                     flush.saturating_mul(memtables_waiting_max.max(1).saturating_add(2));
                 let fits = |parts: usize| parts <= memory_bytes / 8 * 5 || flush == 1;
                 assert!(fits(memtables), "{memory_bytes} {memtables_waiting_max}");
-                assert_eq!((cache, reads), (memory_bytes / 8, memory_bytes / 8));
+                assert_eq!([cache, reads, buffers], [memory_bytes / 8; 3]);
             }
         }
         let options = Options { flush_bytes: 7, cache_bytes: 9, ..Options::default() };
@@ -89,5 +104,26 @@ mod tests {
         assert_eq!((default.flush, default.cache), (64 << 20, 64 << 20));
         let little = Options { memory_bytes: BYTES_MIN - 1, ..Options::default() };
         assert!(Budget::of(&little).unwrap_err().to_string().contains("at least 1048576"));
+    }
+
+    #[test]
+    fn pieces_of_all_compactions_fit_into_their_buffers() {
+        let budget =
+            |memory_bytes| Budget::of(&Options { memory_bytes, ..Options::default() }).unwrap();
+        assert_eq!(
+            budget(512 << 20).piece_bytes(12, 3),
+            256 << 10,
+            "the default does not shrink them"
+        );
+        let little = budget(64 << 20);
+        for (runs, threads) in [(1, 1), (6, 3), (20, 3), (40, 4)] {
+            let all = little.piece_bytes(runs, threads) as usize * runs * threads;
+            assert!(all <= little.buffers / 2, "{all} of {runs} runs");
+        }
+        assert_eq!(
+            little.piece_bytes(usize::MAX, 3),
+            16 << 10,
+            "small reads cost more than they save"
+        );
     }
 }

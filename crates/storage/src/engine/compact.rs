@@ -27,7 +27,7 @@ use crate::compaction::merge::{Cell, Fragment, GcHook, Mark, RangeVersion, Sourc
 use crate::compaction::policy::{Plan, everything};
 use crate::disk::{During, found_no_space};
 use crate::io::Class;
-use crate::manifest::{Edit, FlatRange, Levels, Manifest};
+use crate::manifest::{Edit, FlatRange, LEVELS, Levels, Manifest};
 use crate::options::TableOptionsOf;
 use crate::sstable::{self, Builder, EntryRef, RangeTombstone, RawCursor, Table};
 use crate::sync::atomic::Ordering;
@@ -65,6 +65,8 @@ impl GcHook for Hook {
 pub(super) struct Inputs {
     tables: HashMap<u64, Arc<Table>>,
     quarantine: Arc<Quarantine>,
+    /// Size of the pieces in which a table is read.
+    piece_bytes: u32,
 }
 
 impl Tables for Inputs {
@@ -83,7 +85,8 @@ impl Tables for Inputs {
 
     fn cursor(&self, table: u64, within: &FlatRange) -> Result<Cursor> {
         let FlatRange { lower, upper } = within.clone();
-        let cursor = RawCursor::new(Arc::clone(self.table(table)), lower, Some(upper));
+        let cursor = RawCursor::new(Arc::clone(self.table(table)), lower, Some(upper))
+            .with_piece_bytes(self.piece_bytes);
         let mut cursor = Cursor { cursor, table, quarantine: Arc::clone(&self.quarantine) };
         cursor.advance()?;
         Ok(cursor)
@@ -308,7 +311,13 @@ impl Core {
     pub(super) fn of_job(self: &Arc<Self>) -> (Arc<Inputs>, NewTables) {
         let view = self.view();
         let tables = view.tables().map(|open| (open.meta.number, Arc::clone(&open.table)));
-        let inputs = Inputs { tables: tables.collect(), quarantine: Arc::clone(&self.quarantine) };
+        // Tables of level 0 overlap; a merge reads one table at a time of each other level.
+        let runs = view.levels[0].len() + LEVELS;
+        let inputs = Inputs {
+            tables: tables.collect(),
+            quarantine: Arc::clone(&self.quarantine),
+            piece_bytes: self.budget.piece_bytes(runs, self.options.compaction_threads),
+        };
         (Arc::new(inputs), NewTables(Arc::clone(self)))
     }
 

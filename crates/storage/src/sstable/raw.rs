@@ -1,7 +1,7 @@
 //! Cursor over every version of a table in order, for compactions, merges of large transactions,
 //! and backups.
 //!
-//! Reads blocks in pieces of up to [`PIECE_BYTES`] on the caller's thread, bypassing both the block
+//! Reads blocks in pieces of up to 256 KiB, or fewer bytes if they are set, on the caller's thread, bypassing both the block
 //! cache and the page cache: each block is read once, usually of a file that is about to be
 //! removed. Index pages, which follow all blocks, are read many at a time.
 
@@ -29,6 +29,7 @@ pub struct RawCursor {
     table: Arc<Table>,
     lower: Bytes,
     upper: Option<Bytes>,
+    piece_bytes: u32,
     page_number: usize,
     /// Index pages that were read together, and the offset of the first one.
     pages: Option<(u64, Vec<u8>)>,
@@ -64,6 +65,7 @@ impl RawCursor {
             table,
             lower,
             upper,
+            piece_bytes: PIECE_BYTES,
             pages: None,
             page: None,
             slot: 0,
@@ -73,6 +75,12 @@ impl RawCursor {
             at: 0,
             to: 0,
         }
+    }
+
+    /// Sets the maximum size in bytes of a read of blocks. A larger block is read whole.
+    #[must_use]
+    pub fn with_piece_bytes(self, piece_bytes: u32) -> Self {
+        Self { piece_bytes, ..self }
     }
 
     /// Returns the current version; `None` at the end and before the first one.
@@ -206,12 +214,12 @@ impl RawCursor {
     /// Returns the blocks from the slot on to read together. If the next page's blocks are wanted
     /// too, the last one may be cut off; then it is read again.
     fn piece_from(&self, top: &Block, index: &Block) -> Place {
-        let mut piece = self.contiguous(index, self.slot, PIECE_BYTES);
+        let mut piece = self.contiguous(index, self.slot, self.piece_bytes);
         let next = self.page_number + 1;
         let is_all = piece.end() == page::place(index, index.len() - 1).end();
         if is_all && next < top.len() && !self.is_beyond(top, next) {
             let rest = u32::try_from(self.table.footer.index - piece.offset).unwrap_or(u32::MAX);
-            piece.len = piece.len.max(rest.min(PIECE_BYTES));
+            piece.len = piece.len.max(rest.min(self.piece_bytes));
         }
         piece
     }
