@@ -139,6 +139,15 @@ struct Waiting<'w, S> {
     bytes: usize,
 }
 
+/// Begins an admitted statement, after other statements that have arrived if levels compete.
+async fn begin(permit: &Permit) {
+    if permit.yields() {
+        // The runtime polls the sockets first, so that requests that have arrived join the gate.
+        tokio::task::yield_now().await;
+    }
+    permit.begin();
+}
+
 /// Waits for the admission of a statement that was not refused on its arrival, and until the client
 /// has taken earlier answers. If both waits alternate, the statement arrives anew.
 async fn admitted<B: Backend>(
@@ -156,11 +165,7 @@ async fn admitted<B: Backend>(
         };
         if unsent.has_room() {
             if let Some(permit) = &permit {
-                if permit.yields() {
-                    // The runtime polls the sockets first, so that requests that have arrived join the gate.
-                    tokio::task::yield_now().await;
-                }
-                permit.begin();
+                begin(permit).await;
                 permit.waits().add(Why::Socket, waited);
             }
             return Ok(permit);
@@ -276,4 +281,33 @@ async fn unless_panicked<F: Future>(future: F) -> Option<F::Output> {
         polled.map_or(Poll::Ready(None), |polled| polled.map(Some))
     })
     .await
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::{Context, Waker};
+
+    use carnet::Db;
+    use carnet::admission::{AdmissionLimits, Level, LevelId, Request, Workload};
+
+    use super::*;
+
+    #[test]
+    fn statement_lets_others_arrive_while_levels_compete() {
+        let db = Db::builder().admission(AdmissionLimits::of_server(1)).in_memory();
+        let admission = db.admission().unwrap();
+        let polls = |id| {
+            let level = Level { id: LevelId(id), ..Level::default() };
+            let (class, workload) = (Class::Read, Workload::Interactive);
+            let request = Request { level: &level, class, workload, bytes: 1, deadline: None };
+            let Ok(Arrived::Admitted(permit)) = admission.arrive(request) else {
+                panic!("there is room")
+            };
+            let mut begins = pin!(begin(&permit));
+            let mut context = Context::from_waker(Waker::noop());
+            (1..3).find(|_| begins.as_mut().poll(&mut context).is_ready())
+        };
+        assert_eq!(polls(1), Some(1), "one level alone");
+        assert_eq!(polls(2), Some(2), "another level has begun to send");
+    }
 }
