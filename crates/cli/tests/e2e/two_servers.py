@@ -73,6 +73,30 @@ eventually(
     "the column is heard of",
     lambda: "price" in cluster.metadata.keyspaces["shop"].tables["items"].columns,
 )
+
+# A service level that is changed through the second server acts on open connections of the first.
+near = connect(FIRST, WhiteListRoundRobinPolicy([FIRST[0]]))
+one = near.connect()
+other.execute("CREATE SERVICE LEVEL reports WITH shares = 77")
+eventually("the level is known", lambda: any("reports" in row for row in one.execute("LIST ALL SERVICE LEVELS")))
+
+
+def is_late():
+    try:
+        one.execute("SELECT * FROM shop.items WHERE id = 1")
+    except Exception as error:
+        text = str(error).lower()
+        assert "timed out" in text or "overloaded" in text, error
+        return True
+    return False
+
+
+assert not is_late()
+other.execute("ALTER SERVICE LEVEL default WITH timeout = 1ms")
+eventually("reads of the first server end at the timeout", is_late)
+other.execute("ALTER SERVICE LEVEL default WITH timeout = null")
+eventually("reads of the first server are answered again", lambda: not is_late())
+near.shutdown()
 aside.shutdown()
 
 # Both serve: statements take turns.
