@@ -17,7 +17,7 @@ const CEILINGS: [(&str, usize); 17] = [
     ("carnet", 2),
     ("checker", 2),
     ("cli", 21),
-    ("cql", 29),
+    ("cql", 0),
     ("maelstrom", 3),
     ("maelstrom-test", 4),
     ("sequencer", 22),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::exec::CqlError;
+use crate::cql_error::CqlError;
 
 /// A duration: months, days and nanoseconds, which have no fixed ratio.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -17,7 +17,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use carnet::Value;
 use carnet::base::{BigInt, Bytes};
 
-use crate::exec::CqlError;
+use crate::cql_error::CqlError;
 use crate::parser::NUMBER_DIGITS_MAX;
 use crate::result::ResultType;
 

@@ -44,9 +44,12 @@
 //! Deliberately absent: recovery after an error (clients show one error, the first), and any
 //! knowledge of tables: names are not resolved here.
 
+mod access;
 pub mod ast;
 mod base;
+mod bound;
 mod compile;
+mod cql_error;
 pub mod describe;
 mod display;
 mod duration;
@@ -60,11 +63,15 @@ mod position;
 pub mod result;
 mod split;
 pub mod system;
+mod timestamps;
+mod uuids;
 
+pub use bound::{Bound, Values};
+pub use cql_error::{CqlError, CqlErrorKind};
 pub use error::{ParseError, ParseErrorKind};
 pub use exec::{
-    AnswerMemory, BatchItem, Bound, CqlError, CqlErrorKind, Executor, Grant, Outline, Parameters,
-    Prepared, Session, Terms, Timeouts, Timestamps, Values,
+    AnswerMemory, BatchItem, Executor, Grant, Outline, Parameters, Prepared, Session, Terms,
+    Timeouts,
 };
 pub use keyword::is_reserved;
 pub use parser::{
@@ -73,3 +80,4 @@ pub use parser::{
 };
 pub use position::{Location, Position};
 pub use split::{Piece, PieceEnd, split};
+pub use timestamps::Timestamps;

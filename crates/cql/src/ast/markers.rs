@@ -81,23 +81,6 @@ impl Statement {
     }
 }
 
-/// Returns the terms of a relation, in the order of the text.
-pub(super) fn relation_terms(relation: &Relation) -> Vec<&Term> {
-    match relation {
-        Relation::Compare { value, .. }
-        | Relation::CompareTuple { value, .. }
-        | Relation::Token { value, .. }
-        | Relation::Contains { value, .. }
-        | Relation::Like { pattern: value, .. } => vec![value],
-        Relation::In { values, .. } | Relation::InTuple { values, .. } => match values {
-            InValues::List(terms) => terms.iter().collect(),
-            InValues::Marker(_) => Vec::new(),
-        },
-        Relation::IsNotNull(_) => Vec::new(),
-        Relation::Element { element, value, .. } => vec![element, value],
-    }
-}
-
 /// Walks a statement in the order of its text.
 struct Sites<'a> {
     found: Vec<BindSite<'a>>,

@@ -136,3 +136,22 @@ impl Relation {
         }
     }
 }
+
+impl Relation {
+    /// Returns its terms, in the order of the text.
+    pub(super) fn terms(&self) -> Vec<&Term> {
+        match self {
+            Self::Compare { value, .. }
+            | Self::CompareTuple { value, .. }
+            | Self::Token { value, .. }
+            | Self::Contains { value, .. }
+            | Self::Like { pattern: value, .. } => vec![value],
+            Self::In { values, .. } | Self::InTuple { values, .. } => match values {
+                InValues::List(terms) => terms.iter().collect(),
+                InValues::Marker(_) => Vec::new(),
+            },
+            Self::IsNotNull(_) => Vec::new(),
+            Self::Element { element, value, .. } => vec![element, value],
+        }
+    }
+}

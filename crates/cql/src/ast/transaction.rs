@@ -1,7 +1,7 @@
 //! `BEGIN TRANSACTION … COMMIT TRANSACTION`, in Accord's syntax with extensions.
 
 use super::name::Name;
-use super::relation::{CompareOp, InValues};
+use super::relation::{CompareOp, InValues, Relation};
 use super::select::{Select, SelectItem};
 use super::term::Term;
 use super::write::{Assignment, Write};
@@ -104,6 +104,16 @@ impl Extension {
 }
 
 impl Transaction {
+    /// Lists its queries.
+    pub(crate) fn selects(&self) -> impl Iterator<Item = &Select> {
+        let lets = self.lets.iter().map(|read| &read.select);
+        let result = match &self.result {
+            Some(TransactionResult::Select(select)) => Some(&**select),
+            _ => None,
+        };
+        lets.chain(result)
+    }
+
     /// Returns all writes, those of `ELSE` last.
     pub fn writes(&self) -> impl Iterator<Item = &Write> {
         let (first, second) = match &self.body {
@@ -135,9 +145,8 @@ impl Transaction {
             Some(TransactionResult::Select(select)) => Some(&**select),
             _ => None,
         });
-        let in_selects = selects.any(|select| {
-            select.filter.iter().flat_map(super::markers::relation_terms).any(is_let)
-        });
+        let in_selects =
+            selects.any(|select| select.filter.iter().flat_map(Relation::terms).any(is_let));
         found.extend((in_writes || in_selects).then_some(Extension::ReferenceAsValue));
         found.sort_unstable();
         found.dedup();
@@ -197,6 +206,6 @@ fn write_values(write: &Write) -> Vec<&Term> {
         }
         Write::Delete(delete) => (Vec::new(), &delete.filter[..]),
     };
-    terms.extend(filter.iter().flat_map(super::markers::relation_terms));
+    terms.extend(filter.iter().flat_map(Relation::terms));
     terms
 }

@@ -13,7 +13,7 @@ use carnet::{DataType, Value};
 
 use super::function::{date, millis_of};
 use super::number::is_number;
-use crate::exec::CqlError;
+use crate::cql_error::CqlError;
 use crate::json;
 
 /// Fails if values of a type cannot be cast to another type.

@@ -2,10 +2,11 @@
 
 use carnet::{DataType, Value};
 
-use super::operand::{Environment, Operand};
+use super::environment::Environment;
 use crate::ast::FunctionCall;
-use crate::exec::{CqlError, Uuids};
+use crate::cql_error::CqlError;
 use crate::json;
+use crate::uuids::Uuids;
 
 /// A scalar function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,7 +78,7 @@ impl Function {
         }
     }
 
-    pub(crate) fn check(self, arguments: &[Operand]) -> Result<(), CqlError> {
+    pub(crate) fn check(self, arguments: &[DataType]) -> Result<(), CqlError> {
         let wanted = usize::from(self == Self::ToJson || self.argument_type().is_some());
         if arguments.len() != wanted {
             return Err(CqlError::invalid(format!(
@@ -89,7 +90,7 @@ impl Function {
             return Ok(());
         }
         let accepted = arguments.iter().all(|argument| {
-            matches!(argument.data_type, DataType::Timeuuid | DataType::Timestamp | DataType::Date)
+            matches!(argument, DataType::Timeuuid | DataType::Timestamp | DataType::Date)
         });
         if accepted {
             return Ok(());

@@ -9,7 +9,7 @@ use carnet::Value;
 use carnet::base::key::{self, Order};
 
 use super::number::compare;
-use crate::exec::CqlError;
+use crate::cql_error::CqlError;
 
 /// Maximum number of keys that the lists of one statement select.
 const KEYS_MAX: usize = 10_000;

@@ -4,7 +4,7 @@ use carnet::base::{BigInt, Bytes};
 use carnet::{DataType, Value};
 
 use crate::ast::Literal;
-use crate::exec::CqlError;
+use crate::cql_error::CqlError;
 use crate::lexer::shorten;
 
 /// Serializes a constant as a type; `None` is null.

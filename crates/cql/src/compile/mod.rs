@@ -5,7 +5,10 @@
 //! is made once and used until one of its tables changes.
 
 mod cast;
+mod compiler;
+mod environment;
 mod function;
+mod items;
 mod keys;
 mod list;
 mod literal;
@@ -13,101 +16,25 @@ mod names;
 mod number;
 mod operand;
 mod order;
+mod plan;
 mod relation;
 mod row_filter;
 mod select;
 mod spans;
 mod system;
 mod transaction;
-mod r#where;
+mod where_clause;
 mod write;
 
-use carnet::DataType;
-use carnet::catalog::TableSchema;
-
-use crate::ast::BindMarker;
-use crate::exec::{CqlError, Timestamps};
-use crate::result::{ColumnSpec, ResultType};
-
+pub(crate) use compiler::Compiler;
+pub(crate) use environment::Environment;
 pub(crate) use number::{calculate, compare};
-pub(crate) use operand::{Environment, Evaluated, required};
+pub(crate) use operand::{Evaluated, required};
 pub(crate) use order::RowOrder;
+pub(crate) use plan::Plan;
 pub(crate) use relation::Filter;
 pub(crate) use row_filter::RowFilter;
 pub(crate) use select::{Aggregate, Output, SelectPlan, is_aggregate, limit_value, star_order};
 pub(crate) use system::SystemOutput;
 pub(crate) use transaction::{ResultPlan, Tables, TransactionPlan, table_key};
 pub(crate) use write::{Change, GuardPlan, WritePlan, WriteTarget};
-
-/// A `LET`: its name, and the names and types of its columns.
-type LetColumns = (String, Vec<(String, DataType)>);
-
-/// Compiler of one statement.
-#[derive(Default)]
-pub(crate) struct Compiler<'a> {
-    /// Markers found so far, by index.
-    markers: Vec<Option<ColumnSpec>>,
-    /// Table of the part that is being compiled.
-    table: Option<&'a TableSchema>,
-    /// Whether a name may be a column of that table.
-    in_row: bool,
-    /// Whether selected terms are being compiled: their markers have no name of their own.
-    in_selection: bool,
-    lets: Vec<LetColumns>,
-    timestamps: Timestamps,
-}
-
-impl<'a> Compiler<'a> {
-    pub(crate) fn new(timestamps: Timestamps) -> Self {
-        Self { timestamps, ..Self::default() }
-    }
-
-    /// Enters a table; names are not columns of it until [`Compiler::within_row`].
-    fn enter(&mut self, table: &'a TableSchema) {
-        self.table = Some(table);
-        self.in_row = false;
-    }
-
-    /// Compiles a part in which names are columns of the table.
-    fn within_row<T>(&mut self, compile: impl FnOnce(&mut Self) -> T) -> T {
-        self.in_row = true;
-        let compiled = compile(self);
-        self.in_row = false;
-        compiled
-    }
-
-    fn row_table(&self) -> Option<&'a TableSchema> {
-        self.table.filter(|_| self.in_row)
-    }
-
-    fn find_let(&self, name: &str) -> Option<(usize, &[(String, DataType)])> {
-        let found = self.lets.iter().position(|(known, _)| known == name)?;
-        Some((found, &self.lets[found].1))
-    }
-
-    fn type_marker(&mut self, marker: &BindMarker, what: &str, result_type: impl Into<ResultType>) {
-        let index = usize::from(marker.index);
-        if self.markers.len() <= index {
-            self.markers.resize(index + 1, None);
-        }
-        let (keyspace, table) = self
-            .table
-            .map_or(Default::default(), |table| (table.keyspace.clone(), table.name.clone()));
-        let what = if self.in_selection { "[selection]" } else { what };
-        let name = marker.name.clone().unwrap_or_else(|| what.to_owned());
-        self.markers[index] =
-            Some(ColumnSpec { keyspace, table, name, result_type: result_type.into() });
-    }
-
-    /// Returns the markers by their index.
-    ///
-    /// # Errors
-    ///
-    /// `Unsupported` if a marker is at a place without a value.
-    pub(crate) fn finish(self, count: usize) -> Result<Vec<ColumnSpec>, CqlError> {
-        let mut markers = self.markers;
-        markers.resize(count, None);
-        let typed: Option<Vec<ColumnSpec>> = markers.into_iter().collect();
-        typed.ok_or_else(|| CqlError::unsupported("a bind marker in such a place"))
-    }
-}

@@ -7,7 +7,7 @@ use carnet::base::key::{self, Order};
 use carnet::{DataType, Value};
 
 use crate::ast::ArithmeticOp;
-use crate::exec::{CqlError, CqlErrorKind};
+use crate::cql_error::{CqlError, CqlErrorKind};
 
 /// Maximum bits of a varint in arithmetic; larger ones are stored and compared, but calculations
 /// would take too long.

@@ -4,17 +4,20 @@
 //! serialized once. Evaluation needs the values of the markers, the row, and the values that `LET`s
 //! have read.
 
-use carnet::base::{Bytes, WallTime};
+use carnet::base::Bytes;
 use carnet::{DataType, Value};
 
 use super::cast;
+use super::compiler::Compiler;
+use super::environment::Environment;
 use super::function::Function;
-use super::list::parts;
+use super::items::parts;
+use super::literal;
 use super::names::column_name;
 use super::number;
 use crate::ast::{Arguments, ArithmeticOp, FunctionCall, Literal, Reference, Term, TypeName};
-use crate::compile::{Compiler, literal};
-use crate::exec::{Bound, CqlError, Uuids};
+use crate::bound::Bound;
+use crate::cql_error::CqlError;
 
 /// A term with its type.
 #[derive(Clone, Debug)]
@@ -58,26 +61,6 @@ pub(crate) enum Evaluated {
     Null,
     /// No value: the client left the marker unset.
     Unset,
-}
-
-/// Inputs of the evaluation.
-#[derive(Clone, Copy)]
-pub(crate) struct Environment<'a> {
-    /// Values of the markers, by index.
-    pub(crate) bound: &'a [Bound],
-    pub(crate) now: WallTime,
-    pub(crate) uuids: &'a Uuids,
-    /// Columns of the row, in the order of the table's columns.
-    pub(crate) row: Option<&'a [Option<Bytes>]>,
-    /// Row that each `LET` read; `None` for no row.
-    pub(crate) lets: &'a [Option<Vec<Option<Bytes>>>],
-}
-
-impl<'a> Environment<'a> {
-    /// Returns the environment with a row.
-    pub(crate) const fn with_row(self, row: &'a [Option<Bytes>]) -> Self {
-        Self { row: Some(row), ..self }
-    }
 }
 
 impl Operand {
@@ -426,7 +409,8 @@ impl Compiler<'_> {
                 _ => self.untyped_operand(term, &what)?,
             });
         }
-        function.check(&arguments)?;
+        let types: Vec<DataType> = arguments.iter().map(|argument| argument.data_type).collect();
+        function.check(&types)?;
         Ok(Operand {
             data_type: function.returns(),
             what: call.function.name.text.clone(),

@@ -4,9 +4,9 @@ use carnet::base::key::Order;
 use carnet::catalog::{ColumnKind, ColumnSchema, TableSchema};
 
 use super::relation::find;
-use super::r#where::Where;
+use super::where_clause::Where;
 use crate::ast::Ordering;
-use crate::exec::CqlError;
+use crate::cql_error::CqlError;
 
 /// Order in which rows are read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

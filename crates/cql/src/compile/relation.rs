@@ -6,12 +6,13 @@ use carnet::base::Bytes;
 use carnet::catalog::{ColumnKind, ColumnSchema, TableSchema};
 use carnet::{DataType, Value};
 
+use super::compiler::Compiler;
+use super::environment::Environment;
 use super::list::{List, Tuples};
 use super::number::compare;
-use super::operand::{Environment, Operand};
+use super::operand::Operand;
 use crate::ast::{Arguments, BindMarker, CompareOp, InValues, Name, Relation, Term};
-use crate::compile::Compiler;
-use crate::exec::CqlError;
+use crate::cql_error::CqlError;
 use crate::result::ResultType;
 
 /// A relation whose names are resolved to positions among the table's columns.

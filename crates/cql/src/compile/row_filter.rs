@@ -10,11 +10,12 @@ use carnet::base::Bytes;
 use carnet::base::key::{self, Order};
 use carnet::catalog::TableSchema;
 
+use super::environment::Environment;
 use super::number::compare;
-use super::operand::{Environment, required};
+use super::operand::required;
 use super::relation::{Filter, Resolved, holds_for, satisfies, stored};
 use crate::ast::CompareOp;
-use crate::exec::CqlError;
+use crate::cql_error::CqlError;
 
 /// A relation with its values.
 pub(crate) enum RowFilter {

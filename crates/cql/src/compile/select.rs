@@ -5,15 +5,16 @@ use std::sync::Arc;
 use carnet::catalog::{ColumnKind, ColumnSchema, TableSchema};
 use carnet::{DataType, Value};
 
+use super::compiler::Compiler;
+use super::environment::Environment;
 use super::names::column_name;
 use super::number;
-use super::operand::Operand;
+use super::operand::{Evaluated, Operand};
 use super::order::{RowOrder, order};
 use super::relation::find;
-use super::r#where::{LIMIT_TYPE, Where};
+use super::where_clause::{LIMIT_TYPE, Where};
 use crate::ast::{Arguments, FunctionCall, Select, SelectItem, Selection, Term};
-use crate::compile::Compiler;
-use crate::exec::CqlError;
+use crate::cql_error::CqlError;
 use crate::result::ColumnSpec;
 
 /// A compiled `SELECT` on a user table.
@@ -343,9 +344,8 @@ fn check_distinct(table: &TableSchema, outputs: &[Output], filter: &Where) -> Re
 /// Evaluates a limit.
 pub(crate) fn limit_value(
     limit: Option<&Operand>,
-    environment: &super::operand::Environment<'_>,
+    environment: &Environment<'_>,
 ) -> Result<Option<u32>, CqlError> {
-    use super::operand::Evaluated;
     let Some(limit) = limit else { return Ok(None) };
     if limit.evaluate(environment)? == Evaluated::Unset {
         return Ok(None);

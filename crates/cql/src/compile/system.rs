@@ -2,13 +2,13 @@
 
 use carnet::DataType;
 
+use super::compiler::Compiler;
 use super::function::Function;
 use super::list::List;
 use super::operand::Operand;
-use super::r#where::LIMIT_TYPE;
+use super::where_clause::LIMIT_TYPE;
 use crate::ast::{Arguments, CompareOp, FunctionCall, Relation, Select, Selection, Term};
-use crate::compile::Compiler;
-use crate::exec::CqlError;
+use crate::cql_error::CqlError;
 use crate::result::{ColumnSpec, ResultType};
 use crate::system::SystemTable;
 

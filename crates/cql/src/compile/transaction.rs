@@ -6,7 +6,8 @@ use std::sync::Arc;
 use carnet::DataType;
 use carnet::catalog::TableSchema;
 
-use super::Environment;
+use super::compiler::Compiler;
+use super::environment::Environment;
 use super::list::List;
 use super::operand::Operand;
 use super::relation::holds_for;
@@ -16,8 +17,7 @@ use crate::ast::{
     Body, CompareOp, Condition, Select, SelectItem, TableName, Term, Transaction,
     TransactionResult, Write,
 };
-use crate::compile::Compiler;
-use crate::exec::CqlError;
+use crate::cql_error::CqlError;
 use crate::result::{ColumnSpec, ResultType};
 
 /// A compiled transaction.

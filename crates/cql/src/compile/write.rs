@@ -5,15 +5,16 @@ use std::sync::Arc;
 use carnet::DataType;
 use carnet::catalog::{ColumnKind, TableSchema};
 
+use super::compiler::Compiler;
 use super::operand::Operand;
 use super::relation::{Filter, Resolved, find};
-use super::r#where::Where;
+use super::where_clause::Where;
 use crate::ast::{
     Assignment, Attribute, Delete, Guard, Insert, Name, Relation, Term, Update, Using, Write,
 };
-use crate::compile::Compiler;
-use crate::exec::{CqlError, Timestamps};
+use crate::cql_error::CqlError;
 use crate::result::ResultType;
+use crate::timestamps::Timestamps;
 
 /// A compiled statement that changes rows.
 #[derive(Clone, Debug)]

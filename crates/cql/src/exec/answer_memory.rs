@@ -6,7 +6,7 @@ use std::time::Duration;
 use carnet::base::{Charge, MemoryBudget};
 use carnet::levels::Effective;
 
-use super::{CqlError, CqlErrorKind};
+use crate::cql_error::{CqlError, CqlErrorKind};
 
 /// Bytes by which the charge of a result grows at a time: small results cost nothing.
 const STEP_BYTES: usize = 16 << 10;

@@ -19,12 +19,13 @@ use carnet::base::{Bytes, RowImage};
 use carnet::catalog::{ColumnKind, TableSchema};
 use carnet::{CellKey, DataType, PartitionKey, Tx, Value};
 
-use super::CqlError;
-use super::condition::Kind;
+use super::condition_kind::Kind;
 use super::row;
-use super::scan::{Access, Clustering, Partitions, Scan, StoredRow};
-use super::write::Targeted;
+use super::scan::{Scan, StoredRow};
+use super::targets::Targeted;
+use crate::access::{Access, Clustering, Partitions};
 use crate::compile::{Filter, GuardPlan, WritePlan, star_order};
+use crate::cql_error::CqlError;
 use crate::result::{ColumnSpec, Response, Rows};
 
 /// Name of the column that reports whether a conditional statement was applied.

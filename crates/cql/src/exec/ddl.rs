@@ -7,11 +7,14 @@ use carnet::Uuid;
 use carnet::base::key::Order;
 use carnet::catalog::{self, ColumnKind, KeyspaceSchema, TableKind, TableSchema};
 
-use super::{CqlError, CqlErrorKind, Executor, Run, Session};
+use super::executor::Executor;
+use super::parameters::Session;
+use super::run::Run;
 use crate::ast::{
     AlterKeyspace, AlterTable, ColumnDefinition, CreateKeyspace, CreateTable, DropKeyspace,
     DropTable, Name, OptionValue, Options, Statement, TableChange, TableName,
 };
+use crate::cql_error::{CqlError, CqlErrorKind};
 use crate::result::{ChangeKind, Response, SchemaChange};
 use crate::system::{self, OptionError, Replication, TableOptions};
 

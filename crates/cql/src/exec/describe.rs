@@ -1,7 +1,9 @@
 //! Execution of `DESCRIBE`.
 
-use super::{CqlError, Executor, Run};
+use super::executor::Executor;
+use super::run::Run;
 use crate::ast::Describe;
+use crate::cql_error::CqlError;
 use crate::describe;
 use crate::result::Response;
 

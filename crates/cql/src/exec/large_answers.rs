@@ -6,8 +6,8 @@ use std::time::Duration;
 use carnet::base::{LogRate, Moment};
 use tracing::warn;
 
+use super::grant::Grant;
 use super::prepared::Statements;
-use super::{Executor, Grant};
 
 /// Number of lines logged at once, and the interval between further ones.
 const BURST: u32 = 5;
@@ -28,12 +28,11 @@ impl LargeAnswers {
     fn admit(&self, now: Moment) -> Option<u64> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).admit(now)
     }
-}
 
-impl Executor {
     /// Logs a statement whose answer exceeds its soft limit.
-    pub(super) fn log_if_large(
+    pub(super) fn log(
         &self,
+        now: Moment,
         statements: &Statements,
         keyspace: Option<&str>,
         grant: &Grant,
@@ -42,7 +41,7 @@ impl Executor {
         else {
             return;
         };
-        let Some(not_logged) = self.shared.large.admit(self.shared.db.now()) else { return };
+        let Some(not_logged) = self.admit(now) else { return };
         let named = statements.named(keyspace);
         warn!(bytes, not_logged, statement = named.statement(), "an answer is large");
     }

@@ -1,29 +1,18 @@
 //! The service level of a statement, and its deadline.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use carnet::admission::{Class, Workload};
 use carnet::base::Moment;
 use carnet::levels::{Effective, no_level};
 
+use super::executor::Executor;
 use super::grant::Grant;
+use super::level_state::COUNTED_MAX;
 use super::outline::Outline;
-use super::{Bound, CqlError, CqlErrorKind, Executor, Session};
-use crate::ast::{Attribute, Literal, Statement, Term};
-use crate::duration::CqlDuration;
-
-/// Maximum number of levels, including dropped ones, whose timeouts are counted.
-const COUNTED_MAX: usize = 1_000;
-
-/// Data about service levels that a process holds besides the catalogue.
-#[derive(Default)]
-pub(super) struct LevelState {
-    /// Users, if they are known.
-    pub(super) users: OnceLock<BTreeSet<String>>,
-    timeouts: Mutex<BTreeMap<Arc<str>, u64>>,
-}
+use super::parameters::Session;
+use crate::cql_error::{CqlError, CqlErrorKind};
 
 /// Admission terms of a statement.
 #[derive(Clone, Debug)]
@@ -135,43 +124,4 @@ impl Executor {
             )
         })
     }
-}
-
-/// Returns the `USING TIMEOUT` of a statement.
-///
-/// # Errors
-///
-/// `Invalid` if the value is not a timeout.
-pub(super) fn using_timeout(
-    statement: &Statement,
-    bound: &[Bound],
-) -> Result<Option<Duration>, CqlError> {
-    let term = match statement {
-        Statement::Select(select) => select.timeout.as_ref(),
-        Statement::Write(write) => write.using().get(Attribute::Timeout),
-        Statement::Batch(batch) => batch.using.get(Attribute::Timeout),
-        _ => None,
-    };
-    let wrong = || CqlError::invalid("the value of USING TIMEOUT is not a duration");
-    match term {
-        None => Ok(None),
-        Some(Term::Literal(Literal::Duration(text))) => {
-            let duration = CqlDuration::parse(text).ok_or_else(wrong)?;
-            duration.timeout("Timeout").map(Some)
-        }
-        Some(Term::Marker(marker)) => match bound.get(usize::from(marker.index)) {
-            Some(Bound::Bytes(bytes)) => {
-                CqlDuration::decode(bytes).ok_or_else(wrong)?.timeout("Timeout").map(Some)
-            }
-            Some(Bound::Unset) => Ok(None),
-            _ => Err(CqlError::invalid("Timeout value cannot be null")),
-        },
-        Some(_) => Err(wrong()),
-    }
-}
-
-/// Returns the value of a timeout that is a valid constant.
-pub(super) fn literal_timeout(term: &Term) -> Option<Duration> {
-    let Term::Literal(Literal::Duration(text)) = term else { return None };
-    CqlDuration::parse(text)?.timeout("Timeout").ok()
 }

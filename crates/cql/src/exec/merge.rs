@@ -23,7 +23,8 @@ use carnet::base::key::{self, Order};
 use carnet::catalog::TableSchema;
 use carnet::{CellKey, DataType, PartitionKey, Result, Tx};
 
-use super::scan::{Access, Partitions, Scan, StoredRow};
+use super::scan::{Scan, StoredRow};
+use crate::access::{Access, Partitions};
 use crate::compile::RowOrder;
 
 /// Source of the rows of a plan: partitions one after the other, or merged.

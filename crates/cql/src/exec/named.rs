@@ -2,34 +2,13 @@
 
 use std::fmt::{self, Write as _};
 
-use carnet::admission::Permit;
 use carnet::diagnosis::Named;
 
-use super::prepared::Statements;
-use super::selects_of;
 use crate::ast::{Batch, Statement, TableName, Write};
 use crate::lexer::{Lexer, TokenKind};
 
 /// Maximum bytes of a statement's text in its name, in which values are replaced.
 const TEXT_LEN_MAX: usize = 1 << 10;
-
-/// Names a statement at its end, whatever its outcome, for the diagnosis. A statement that did not
-/// wait gets no name, because naming costs too much.
-pub(super) struct Naming<'s> {
-    pub(super) statements: &'s Statements,
-    pub(super) keyspace: Option<&'s str>,
-    pub(super) permit: Option<&'s Permit>,
-}
-
-impl Drop for Naming<'_> {
-    fn drop(&mut self) {
-        if let Some(permit) = self.permit
-            && permit.waits().is_worth_counting()
-        {
-            permit.waits().name(|| self.statements.named(self.keyspace));
-        }
-    }
-}
 
 /// Returns the table of a statement, and its text without values.
 pub(super) fn name(statement: &Statement, keyspace: Option<&str>) -> Named {
@@ -51,7 +30,7 @@ fn table_of(statement: &Statement) -> Option<&TableName> {
         Statement::Batch(Batch { writes, .. }) => writes.first().map(Write::table),
         Statement::Transaction(transaction) => {
             let written = transaction.writes().map(Write::table).next();
-            written.or_else(|| selects_of(transaction).map(|select| &select.from).next())
+            written.or_else(|| transaction.selects().map(|select| &select.from).next())
         }
         Statement::Truncate(table) => Some(table),
         _ => None,

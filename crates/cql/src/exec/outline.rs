@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use carnet::admission::Class;
 
-use super::Prepared;
-use super::level::literal_timeout;
+use super::prepared::Prepared;
+use super::timeout::literal_timeout;
 use crate::ast::{
     Attribute, InValues, Name, Relation, Select, Selection, Statement, Term, Using, Write,
 };

@@ -20,7 +20,7 @@ use carnet::base::TableId;
 use carnet::base::{Bytes, Token, murmur3};
 use carnet::{PartitionKey, Timestamp};
 
-use super::{CqlError, CqlErrorKind};
+use crate::cql_error::{CqlError, CqlErrorKind};
 
 const VERSION: u8 = 2;
 const CHECKSUM_BYTES: usize = 4;

@@ -6,9 +6,10 @@ use carnet::base::murmur3;
 use carnet::diagnosis::Named;
 
 use super::lru::Lru;
-use super::{CqlError, CqlErrorKind, Plan, named};
+use super::named;
 use crate::ast::{AlterTable, Statement, TableChange};
-use crate::compile::Tables;
+use crate::compile::{Plan, Tables};
+use crate::cql_error::{CqlError, CqlErrorKind};
 use crate::error::Failure;
 use crate::lexer;
 use crate::parser::{Limits, Parsed, parse};

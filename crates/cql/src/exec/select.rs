@@ -3,12 +3,15 @@
 use carnet::base::{BigInt, Bytes};
 use carnet::{CellKey, DataType, Tx, Value};
 
+use super::answer_memory::AnswerMemory;
 use super::merge::Source;
 use super::paging::{self, PagingState};
+use super::parameters::Parameters;
 use super::row;
-use super::{AnswerMemory, CqlError, Parameters, Partitions};
+use crate::access::Partitions;
 use crate::ast::ArithmeticOp;
 use crate::compile::{self, Aggregate, Environment, Evaluated, Output, RowFilter, SelectPlan};
+use crate::cql_error::CqlError;
 use crate::result::Rows;
 
 /// Maximum bytes of a page, whatever its number of rows.

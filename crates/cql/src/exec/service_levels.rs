@@ -7,8 +7,10 @@ use carnet::base::Bytes;
 use carnet::levels::{Levels, Setting, no_level};
 use carnet::{DataType, ErrorKind};
 
-use super::{CqlError, Executor, Run};
+use super::executor::Executor;
+use super::run::Run;
 use crate::ast::{LevelStatement, Literal, Name};
+use crate::cql_error::CqlError;
 use crate::duration::CqlDuration;
 use crate::result::{ColumnSpec, Response, Rows};
 

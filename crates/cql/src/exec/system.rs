@@ -3,10 +3,13 @@
 use carnet::Value;
 use carnet::base::Bytes;
 
+use super::executor::Executor;
+use super::paging;
 use super::prepared::Described;
-use super::{CqlError, Executor, Run, paging};
+use super::run::Run;
 use crate::ast::{Name, Select, TableName};
 use crate::compile::{Compiler, SystemOutput, limit_value};
+use crate::cql_error::CqlError;
 use crate::json;
 use crate::result::{Response, Rows};
 use crate::system::{self, SystemTable};

@@ -1,10 +1,17 @@
 //! Tests: commits of other transactions with which a statement's transaction conflicts.
 
-use carnet::base::MemoryBudget;
-use carnet::{Isolation, Uuid, block_on};
+use std::sync::Arc;
 
+use carnet::base::MemoryBudget;
+use carnet::{Db, Isolation, Tx, Uuid, block_on};
+
+use super::applied::Form;
+use super::prepared::Statements;
 use super::*;
-use crate::result::Rows;
+use crate::compile::Plan;
+use crate::cql_error::{CqlError, CqlErrorKind};
+use crate::result::{Response, Rows};
+use crate::system::NodeInfo;
 
 /// Table `t` of one partition, k = 1, with the static column `s` at 1 and the rows c = v = 1, …,
 /// 40.

@@ -4,8 +4,10 @@ use carnet::Tx;
 use carnet::base::Bytes;
 
 use super::applied::{applied_column, boolean};
-use super::{CqlError, Parameters, select, write};
+use super::parameters::Parameters;
+use super::{select, write};
 use crate::compile::{Environment, Evaluated, ResultPlan, TransactionPlan};
+use crate::cql_error::CqlError;
 use crate::result::{ColumnSpec, Response, Rows};
 
 /// Runs a transaction. Its result is read before its writes.

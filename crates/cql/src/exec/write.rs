@@ -11,26 +11,18 @@ use carnet::base::{Bytes, Column, Marker, RowImage};
 use carnet::catalog::{ColumnKind, TableSchema};
 use carnet::{CellKey, Entry, KeyRange, PageLimit, PartitionKey, Tx};
 
-use super::CqlError;
 use super::applied::{Form, applied};
 use super::condition;
 use super::row;
-use super::scan::{Clustering, Partitions, StoredRow};
-use crate::compile::{Change, Environment, Evaluated, GuardPlan, WritePlan, WriteTarget, required};
+use super::scan::StoredRow;
+use super::targets::{Targeted, targeted, targets};
+use crate::access::Clustering;
+use crate::compile::{Change, Environment, Evaluated, GuardPlan, WritePlan};
+use crate::cql_error::CqlError;
 use crate::result::Response;
 
 /// Maximum number of rows in one read of a range delete.
 const PAGE_CELLS: usize = 500;
-
-/// Maximum number of keys that the statements of a batch select together.
-const BATCH_KEYS_MAX: usize = 100_000;
-
-/// A statement with its target rows, evaluated once: a key may contain a fresh UUID.
-pub(super) struct Targeted<'a> {
-    pub(super) plan: &'a WritePlan,
-    pub(super) environment: Environment<'a>,
-    pub(super) targets: Targets,
-}
 
 /// Runs statements as a unit: all of them, or none if an `IF` does not hold.
 pub(crate) async fn run(
@@ -51,71 +43,6 @@ pub(crate) async fn run(
         apply_to(tx, write).await?;
     }
     Ok(if is_conditional { applied() } else { Response::Void })
-}
-
-/// Evaluates the target rows of each statement.
-fn targeted<'a>(
-    writes: &[(&'a WritePlan, Environment<'a>)],
-) -> Result<Vec<Targeted<'a>>, CqlError> {
-    let mut found = Vec::with_capacity(writes.len());
-    let mut keys = 0;
-    for (plan, environment) in writes {
-        let targets = targets(plan, environment)?;
-        keys += targets.count();
-        if keys > BATCH_KEYS_MAX {
-            return Err(CqlError::invalid(format!(
-                "the statements of the batch name more than {BATCH_KEYS_MAX} keys together; send \
-                 them in several batches"
-            )));
-        }
-        found.push(Targeted { plan, environment: *environment, targets });
-    }
-    Ok(found)
-}
-
-/// Target rows of a statement.
-pub(super) struct Targets {
-    pub(super) partitions: Vec<PartitionKey>,
-    pub(super) clustering: Clustering,
-}
-
-impl Targets {
-    /// Returns the number of rows or ranges.
-    fn count(&self) -> usize {
-        let within = match &self.clustering {
-            Clustering::All => 1,
-            Clustering::Cells(cells) => cells.len(),
-            Clustering::Spans(spans) => spans.len(),
-        };
-        self.partitions.len() * within.max(1)
-    }
-}
-
-/// Evaluates the target rows of a statement.
-fn targets(plan: &WritePlan, environment: &Environment<'_>) -> Result<Targets, CqlError> {
-    match &plan.target {
-        WriteTarget::Key { partition, clustering } => {
-            let values = required(partition, environment)?;
-            let clustering = match clustering {
-                None => Vec::new(),
-                Some(operands) => {
-                    let values = required(operands, environment)?;
-                    vec![carnet::base::key::encode(&values, &plan.table.clustering_orders())?]
-                }
-            };
-            Ok(Targets {
-                partitions: vec![carnet::base::partition::encode(&values)?],
-                clustering: Clustering::Cells(clustering),
-            })
-        }
-        WriteTarget::Where(filter) => {
-            let (partitions, clustering) = filter.targets(environment)?;
-            let Partitions::Keys(partitions) = partitions else {
-                return Err(CqlError::invalid("the statement names no partition"));
-            };
-            Ok(Targets { partitions, clustering })
-        }
-    }
 }
 
 /// Applies one statement without evaluating its `IF`.

@@ -37,6 +37,7 @@ mod options;
 mod peers;
 mod replication;
 mod rows;
+mod setting;
 mod tables;
 mod view;
 
@@ -58,7 +59,8 @@ pub use tables::{
 
 pub(crate) use encode::{Cell, collection, text, texts};
 pub(crate) use options::{
-    TableOptions, check_keyspace_options, check_table_options, durable_writes, map_of, plain,
+    TableOptions, check_keyspace_options, check_table_options, durable_writes,
 };
 pub(crate) use replication::{Replication, repaired, resolve};
+pub(crate) use setting::{map_of, plain};
 pub(crate) use view::{KeyspaceView, TableView, all, keyspace, short_class};

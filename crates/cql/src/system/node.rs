@@ -6,8 +6,6 @@ use std::sync::Arc;
 
 use carnet::Uuid;
 
-use super::peers;
-
 /// Version of Cassandra that drivers see, followed by Carnet's own version.
 ///
 /// cqlsh compares the part before the last dash with the version it was built for.
@@ -60,12 +58,6 @@ impl NodeInfo {
             started_secs: 0,
             clients: None,
         }
-    }
-
-    /// Describes the node as one of several servers of a database, each with tokens of its own.
-    #[must_use]
-    pub fn among_others(self) -> Self {
-        Self { tokens: peers::tokens(self.host_id), ..self }
     }
 }
 

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use super::options::Setting;
+use super::setting::Setting;
 
 type Pairs = BTreeMap<String, String>;
 

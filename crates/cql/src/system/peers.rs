@@ -53,6 +53,12 @@ struct Server {
 }
 
 impl NodeInfo {
+    /// Describes the node as one of several servers of a database, each with tokens of its own.
+    #[must_use]
+    pub fn among_others(self) -> Self {
+        Self { tokens: tokens(self.host_id), ..self }
+    }
+
     /// Returns the announcement of this node to the other servers of its database.
     #[must_use]
     pub fn announcement(&self) -> Bytes {

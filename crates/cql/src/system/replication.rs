@@ -19,7 +19,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::exec::CqlError;
+use crate::cql_error::CqlError;
 
 /// Settings of a keyspace's `replication`.
 pub(crate) type Replication = BTreeMap<String, String>;

@@ -18,14 +18,16 @@ use carnet::base::{Bytes, Token, partition};
 use carnet::catalog::{ColumnKind, TableSchema};
 use carnet::{DataType, Value};
 
+use super::compiler::Compiler;
+use super::environment::Environment;
 use super::keys::{self, Choices, check_product, product};
 use super::list::{List, Tuples};
-use super::operand::{Environment, Operand, required};
+use super::operand::{Operand, required};
 use super::relation::{Filter, Resolved, TokenOperand};
 use super::spans::spans;
+use crate::access::{Access, Clustering, Partitions};
 use crate::ast::{CompareOp, Relation};
-use crate::compile::Compiler;
-use crate::exec::{Access, Clustering, CqlError, Partitions};
+use crate::cql_error::CqlError;
 
 /// A compiled `WHERE`.
 #[derive(Clone, Debug)]

@@ -1,0 +1,39 @@
+//! The rows that a statement reads, and their order.
+
+use std::ops::Bound;
+
+use carnet::PartitionKey;
+use carnet::base::{Bytes, TableId, Token};
+
+/// Partitions that a statement reads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Partitions {
+    /// Listed partitions, in the order of their key values, without duplicates.
+    Keys(Vec<PartitionKey>),
+    /// All partitions whose token lies within the bounds.
+    Tokens(Bound<Token>, Bound<Token>),
+}
+
+/// Rows that a statement reads within a partition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Clustering {
+    /// All rows; the statement does not restrict the clustering key.
+    All,
+    /// Rows with these clustering keys, in their order, without duplicates.
+    Cells(Vec<Bytes>),
+    /// Rows whose clustering key lies in one of the spans, which are in key order.
+    Spans(Vec<(Bound<Bytes>, Bound<Bytes>)>),
+}
+
+/// Rows that a statement reads, and their order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Access {
+    pub(crate) table: TableId,
+    pub(crate) partitions: Partitions,
+    pub(crate) clustering: Clustering,
+    /// Whether the rows of a partition are read from the last to the first; partitions stay in
+    /// their order.
+    pub(crate) reverse: bool,
+    pub(crate) has_clustering: bool,
+    pub(crate) has_statics: bool,
+}

@@ -1,0 +1,68 @@
+//! Values of bind markers.
+
+use carnet::Bytes;
+
+use crate::cql_error::CqlError;
+use crate::parser::Marker;
+
+/// A value for a bind marker.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Bound {
+    /// Bytes in Cassandra's serialization.
+    Bytes(Bytes),
+    /// The value null.
+    Null,
+    /// No value: a column that would be set keeps its value.
+    Unset,
+}
+
+/// Values for a statement's bind markers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Values {
+    /// Values in the order of the markers.
+    Positional(Vec<Bound>),
+    /// Values by the markers' names.
+    Named(Vec<(String, Bound)>),
+}
+
+impl Default for Values {
+    fn default() -> Self {
+        Self::Positional(Vec::new())
+    }
+}
+
+impl Values {
+    /// Returns a value for each marker.
+    pub(crate) fn resolve(&self, markers: &[Marker]) -> Result<Vec<Bound>, CqlError> {
+        match self {
+            Self::Positional(values) if values.len() == markers.len() => Ok(values.clone()),
+            Self::Positional(values) => {
+                let hint = if values.is_empty() {
+                    "; some drivers send values only for statements that they prepare: a \
+                     transaction, for instance, only where it ends in APPLY BATCH"
+                } else {
+                    ""
+                };
+                Err(CqlError::invalid(format!(
+                    "Invalid amount of bind variables: the statement has {} markers, and {} \
+                     values were sent{hint}",
+                    markers.len(),
+                    values.len()
+                )))
+            }
+            Self::Named(values) => markers.iter().map(|marker| named(values, marker)).collect(),
+        }
+    }
+}
+
+fn named(values: &[(String, Bound)], marker: &Marker) -> Result<Bound, CqlError> {
+    let Some(name) = &marker.name else {
+        return Err(CqlError::invalid(
+            "values were sent by name, and a bind marker of the statement has none",
+        ));
+    };
+    let found = values.iter().find(|(known, _)| known == name);
+    found
+        .map(|(_, bound)| bound.clone())
+        .ok_or_else(|| CqlError::invalid(format!("no value was sent for bind marker :{name}")))
+}

@@ -1,0 +1,26 @@
+//! Inputs of the evaluation of terms.
+
+use carnet::base::{Bytes, WallTime};
+
+use crate::bound::Bound;
+use crate::uuids::Uuids;
+
+/// Inputs of the evaluation.
+#[derive(Clone, Copy)]
+pub(crate) struct Environment<'a> {
+    /// Values of the markers, by index.
+    pub(crate) bound: &'a [Bound],
+    pub(crate) now: WallTime,
+    pub(crate) uuids: &'a Uuids,
+    /// Columns of the row, in the order of the table's columns.
+    pub(crate) row: Option<&'a [Option<Bytes>]>,
+    /// Row that each `LET` read; `None` for no row.
+    pub(crate) lets: &'a [Option<Vec<Option<Bytes>>>],
+}
+
+impl<'a> Environment<'a> {
+    /// Returns the environment with a row.
+    pub(crate) const fn with_row(self, row: &'a [Option<Bytes>]) -> Self {
+        Self { row: Some(row), ..self }
+    }
+}

@@ -1,0 +1,133 @@
+//! Executor of statements: its state and settings.
+
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use carnet::Db;
+use carnet::base::SeededRng;
+
+use super::grant::Timeouts;
+use super::large_answers::LargeAnswers;
+use super::level_state::LevelState;
+use super::prepared::{Cache, Prepared};
+use crate::bound::Bound;
+use crate::compile::Environment;
+use crate::system::{NodeInfo, Peer};
+use crate::timestamps::Timestamps;
+use crate::uuids::Uuids;
+
+/// Executor of CQL statements on a database. Cheap to clone.
+#[derive(Clone)]
+pub struct Executor {
+    pub(super) shared: Arc<Shared>,
+}
+
+pub(super) struct Shared {
+    pub(super) db: Db,
+    pub(super) node: NodeInfo,
+    pub(super) timestamps: Timestamps,
+    /// Other servers at the last check.
+    pub(super) peers: Mutex<Arc<[Peer]>>,
+    pub(super) uuids: Uuids,
+    pub(super) prepared: Cache,
+    pub(super) timeouts: OnceLock<Timeouts>,
+    pub(super) levels: LevelState,
+    pub(super) large: LargeAnswers,
+}
+
+impl Executor {
+    /// Creates an executor for a database, at a node that describes itself by `node`.
+    #[must_use]
+    pub fn new(db: Db, node: NodeInfo) -> Self {
+        Self::with_timestamps(db, node, Timestamps::default())
+    }
+
+    /// Like [`Executor::new`], with the treatment of `USING TIMESTAMP`.
+    #[must_use]
+    pub fn with_timestamps(db: Db, node: NodeInfo, timestamps: Timestamps) -> Self {
+        let uuids = Uuids::new(SeededRng::from_entropy());
+        let (peers, prepared) = (Mutex::new([].into()), Cache::default());
+        let (timeouts, levels) = (OnceLock::new(), LevelState::default());
+        let large = LargeAnswers::default();
+        let shared =
+            Shared { db, node, timestamps, peers, uuids, prepared, timeouts, levels, large };
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// Returns the database.
+    #[must_use]
+    pub fn db(&self) -> &Db {
+        &self.shared.db
+    }
+
+    /// Returns the node's description of itself.
+    #[must_use]
+    pub fn node(&self) -> &NodeInfo {
+        &self.shared.node
+    }
+
+    /// Announces this server to the other servers of the database, until it
+    /// [withdraws](Db::withdraw) or leaves.
+    ///
+    /// # Errors
+    ///
+    /// `Invalid` if the node's names are too long.
+    pub fn announce(&self) -> carnet::Result<()> {
+        self.shared.db.announce(self.shared.node.announcement())
+    }
+
+    /// Checks which other servers of the database announce themselves. Returns the servers of the
+    /// previous check and of this one, each in the order of their addresses. `system.peers` shows
+    /// the result of this check, so that clients that are notified of a difference can see it.
+    #[must_use]
+    pub fn look_at_peers(&self) -> (Arc<[Peer]>, Arc<[Peer]>) {
+        let now: Arc<[Peer]> = self.shared.node.peers(&self.shared.db.announced()).into();
+        let mut peers = self.shared.peers.lock().unwrap_or_else(PoisonError::into_inner);
+        (std::mem::replace(&mut *peers, Arc::clone(&now)), now)
+    }
+
+    pub(super) fn peers(&self) -> Arc<[Peer]> {
+        Arc::clone(&self.shared.peers.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Sets the timeouts of statements that have an arrival time. Only the first call counts.
+    ///
+    /// Default: no timeout.
+    pub fn set_timeouts(&self, timeouts: Timeouts) {
+        self.shared.timeouts.get_or_init(|| timeouts);
+    }
+
+    pub(super) fn timeouts(&self) -> Option<&Timeouts> {
+        self.shared.timeouts.get()
+    }
+
+    /// Limits the memory of prepared statements, in bytes. Above the limit the least recently used
+    /// ones are evicted. Default: 64 MiB.
+    ///
+    /// The bytes of a statement are estimated from its text and columns.
+    pub fn set_prepared_bytes_max(&self, bytes_max: usize) {
+        self.shared.prepared.set_bytes_max(bytes_max);
+    }
+
+    /// Returns the number of cached prepared statements, and their estimated bytes.
+    #[must_use]
+    pub fn prepared_size(&self) -> (usize, usize) {
+        self.shared.prepared.size()
+    }
+
+    /// Returns a prepared statement; if it is missing, the client prepares it again.
+    #[must_use]
+    pub fn prepared(&self, id: &[u8]) -> Option<Arc<Prepared>> {
+        self.shared.prepared.find(id)
+    }
+
+    /// Returns the inputs of the evaluation of terms.
+    pub(super) fn environment<'a>(&'a self, bound: &'a [Bound]) -> Environment<'a> {
+        Environment {
+            bound,
+            now: self.shared.db.wall_time(),
+            uuids: &self.shared.uuids,
+            row: None,
+            lets: &[],
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! Plans of statements: compiling, caching, and the description for `PREPARE`.
+
+use std::sync::Arc;
+
+use carnet::Tx;
+use carnet::catalog::{self, TableSchema};
+
+use super::executor::Executor;
+use super::parameters::Session;
+use super::prepared::{Described, Prepared, Statements};
+use super::{system, transaction};
+use crate::ast::{Statement, TableName, Write};
+use crate::compile::{Compiler, Plan, Tables, WritePlan, table_key};
+use crate::cql_error::CqlError;
+
+impl Executor {
+    /// Parses a statement once, and determines the types of its markers and result.
+    ///
+    /// # Errors
+    ///
+    /// See [`Executor::query`]; `Invalid` for a statement that would take more than a quarter of
+    /// the memory for prepared statements.
+    pub async fn prepare(
+        &self,
+        session: &Session,
+        text: &str,
+        keyspace: Option<&str>,
+    ) -> Result<Arc<Prepared>, CqlError> {
+        self.shared.prepared.check_text(text)?;
+        let statements = Statements::parse(text)?;
+        let keyspace = keyspace.map(str::to_owned).or_else(|| session.keyspace());
+        let tx = self.shared.db.snapshot_async().await?;
+        let described = self.describe_plan(&tx, &statements, keyspace.as_deref()).await?;
+        let prepared = Prepared::new(text, keyspace, statements, described);
+        self.shared.prepared.keep(text, prepared)
+    }
+
+    /// Returns the plan of a statement for the schemas that a transaction sees.
+    pub(super) async fn plan(
+        &self,
+        tx: &Tx,
+        statements: &Statements,
+        keyspace: Option<&str>,
+    ) -> Result<Arc<Plan>, CqlError> {
+        let tables = self.tables(tx, &statements.parsed.statement, keyspace).await?;
+        statements.check_promised(&tables)?;
+        if let Some(plan) = statements.cached_plan(&tables) {
+            return Ok(plan);
+        }
+        let mut compiler = Compiler::new(self.shared.timestamps);
+        let plan = compile(&mut compiler, &statements.parsed.statement, &tables)?;
+        compiler.finish(statements.parsed.markers.len())?;
+        Ok(statements.keep_plan(tables, plan))
+    }
+
+    /// Returns a statement's markers and, if it returns rows, their columns.
+    async fn describe_plan(
+        &self,
+        tx: &Tx,
+        statements: &Statements,
+        keyspace: Option<&str>,
+    ) -> Result<Described, CqlError> {
+        let statement = &statements.parsed.statement;
+        let count = statements.parsed.markers.len();
+        if let Statement::Select(select) = statement
+            && let Some(table) = self.find_system(&select.from, keyspace)
+        {
+            return system::describe(select, table, count);
+        }
+        if *statement == Statement::ShowBottleneck {
+            let result = crate::system::bottleneck_columns();
+            return Ok(Described { result, ..Described::default() });
+        }
+        if !matches!(
+            statement,
+            Statement::Select(_)
+                | Statement::Write(_)
+                | Statement::Batch(_)
+                | Statement::Transaction(_)
+        ) {
+            return Ok(Described::default());
+        }
+        let tables = self.tables(tx, statement, keyspace).await?;
+        let mut compiler = Compiler::new(self.shared.timestamps);
+        let plan = compile(&mut compiler, statement, &tables)?;
+        let markers = compiler.finish(count)?;
+        let result = match &plan {
+            Plan::Select(plan) => plan.columns.clone(),
+            Plan::Writes(_) => Vec::new(),
+            Plan::Transaction(plan) => transaction::result_columns(plan),
+        };
+        let partition_key = partition_key_markers(&plan, &tables);
+        Ok(Described { markers, partition_key, result, tables })
+    }
+
+    /// Reads the schemas of a statement's tables, in the transaction that will use them.
+    async fn tables(
+        &self,
+        tx: &Tx,
+        statement: &Statement,
+        keyspace: Option<&str>,
+    ) -> Result<Tables, CqlError> {
+        let mut tables = Tables::new();
+        for name in table_names(statement) {
+            let schema = find_table(tx, name, keyspace).await?;
+            tables.insert(table_key(name), schema);
+        }
+        Ok(tables)
+    }
+}
+
+/// Refuses a timeout or level of a part: a batch or transaction runs as a whole.
+pub(super) fn refuse_limits(are_given: bool) -> Result<(), CqlError> {
+    if !are_given {
+        return Ok(());
+    }
+    Err(CqlError::invalid(
+        "USING TIMEOUT and SERVICE LEVEL belong to the whole batch, not to a statement in it; a \
+         transaction has neither",
+    ))
+}
+
+fn compile<'a>(
+    compiler: &mut Compiler<'a>,
+    statement: &Statement,
+    tables: &'a Tables,
+) -> Result<Plan, CqlError> {
+    let table = |name: &TableName| {
+        tables
+            .get(&table_key(name))
+            .ok_or_else(|| CqlError::invalid(format!("table {name} does not exist")))
+    };
+    let write =
+        |compiler: &mut Compiler<'a>, write: &Write| compiler.write(write, table(write.table())?);
+    Ok(match statement {
+        Statement::Select(select) => Plan::Select(compiler.select(select, table(&select.from)?)?),
+        Statement::Write(one) => Plan::Writes(vec![write(compiler, one)?]),
+        Statement::Batch(batch) => {
+            compiler.check_using(&batch.using)?;
+            batch.writes.iter().try_for_each(|write| refuse_limits(write.using().limits()))?;
+            let writes = batch.writes.iter().map(|one| write(compiler, one));
+            Plan::Writes(writes.collect::<Result<_, _>>()?)
+        }
+        Statement::Transaction(transaction) => {
+            transaction.writes().try_for_each(|write| refuse_limits(write.using().limits()))?;
+            let mut reads = transaction.selects();
+            reads.try_for_each(|read| {
+                refuse_limits(read.timeout.is_some() || read.level.is_some())
+            })?;
+            Plan::Transaction(compiler.transaction(transaction, tables)?)
+        }
+        _ => return Err(CqlError::invalid("the statement has no plan")),
+    })
+}
+
+/// Returns the tables that a statement reads and changes.
+fn table_names(statement: &Statement) -> Vec<&TableName> {
+    match statement {
+        Statement::Select(select) => vec![&select.from],
+        Statement::Write(write) => vec![write.table()],
+        Statement::Batch(batch) => batch.writes.iter().map(Write::table).collect(),
+        Statement::Transaction(transaction) => {
+            let read = transaction.selects().map(|select| &select.from);
+            read.chain(transaction.writes().map(Write::table)).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+async fn find_table(
+    tx: &Tx,
+    name: &TableName,
+    keyspace: Option<&str>,
+) -> Result<Arc<TableSchema>, CqlError> {
+    let keyspace = name.keyspace.as_ref().map(|keyspace| keyspace.text.as_str()).or(keyspace);
+    let Some(keyspace) = keyspace else {
+        return Err(CqlError::invalid(format!(
+            "No keyspace has been specified. USE a keyspace, or explicitly specify \
+             keyspace.tablename (table {})",
+            name.table.text
+        )));
+    };
+    let table = &name.table.text;
+    if crate::system::is_system_keyspace(keyspace) {
+        return Err(CqlError::unsupported(format!(
+            "system table {keyspace}.{table} in a statement other than SELECT"
+        )));
+    }
+    let found = catalog::table(tx, keyspace, table).await?;
+    let schema = found
+        .ok_or_else(|| CqlError::invalid(format!("table {keyspace}.{table} does not exist")))?;
+    if schema.kind == catalog::TableKind::Raw {
+        return Err(CqlError::unsupported(format!(
+            "raw table {keyspace}.{table} through CQL; it holds bytes without columns"
+        )));
+    }
+    Ok(schema)
+}
+
+/// Returns the markers of the partition key of a statement's only table, in column order, if each
+/// column has one: drivers use them to find the owner of a row.
+fn partition_key_markers(plan: &Plan, tables: &Tables) -> Vec<u16> {
+    let mut schemas: Vec<&Arc<TableSchema>> = tables.values().collect();
+    schemas.dedup_by_key(|schema| schema.id);
+    if schemas.len() != 1 {
+        return Vec::new();
+    }
+    let markers = match plan {
+        Plan::Select(select) => select.filter.partition_markers(),
+        // The last statement counts, like in Cassandra.
+        Plan::Writes(writes) => writes.iter().rev().find_map(WritePlan::partition_markers),
+        Plan::Transaction(transaction) => transaction.partition_markers(),
+    };
+    markers.unwrap_or_default()
+}

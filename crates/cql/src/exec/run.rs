@@ -1,0 +1,24 @@
+//! Parameters of a statement's run.
+
+use carnet::base::Moment;
+use carnet::{Db, Label, TransactionOptions};
+
+use super::parameters::Parameters;
+use crate::bound::Bound;
+
+/// Parameters of a statement's run, beside the transaction.
+pub(super) struct Run<'a> {
+    pub(super) label: Option<Label>,
+    pub(super) parameters: &'a Parameters,
+    pub(super) bound: Vec<Bound>,
+    pub(super) keyspace: Option<String>,
+    pub(super) deadline: Option<Moment>,
+}
+
+impl Run<'_> {
+    /// Returns the options of the statement's transaction.
+    pub(super) fn transaction<'d>(&self, db: &'d Db) -> TransactionOptions<'d> {
+        let options = db.transaction().label(self.label.clone());
+        self.parameters.grant.apply(options, self.deadline)
+    }
+}

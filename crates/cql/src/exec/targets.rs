@@ -1,0 +1,85 @@
+//! Target rows of statements that change rows.
+
+use carnet::PartitionKey;
+
+use crate::access::{Clustering, Partitions};
+use crate::compile::{Environment, WritePlan, WriteTarget, required};
+use crate::cql_error::CqlError;
+
+/// Maximum number of keys that the statements of a batch select together.
+const BATCH_KEYS_MAX: usize = 100_000;
+
+/// A statement with its target rows, evaluated once: a key may contain a fresh UUID.
+pub(super) struct Targeted<'a> {
+    pub(super) plan: &'a WritePlan,
+    pub(super) environment: Environment<'a>,
+    pub(super) targets: Targets,
+}
+
+/// Evaluates the target rows of each statement.
+pub(super) fn targeted<'a>(
+    writes: &[(&'a WritePlan, Environment<'a>)],
+) -> Result<Vec<Targeted<'a>>, CqlError> {
+    let mut found = Vec::with_capacity(writes.len());
+    let mut keys = 0;
+    for (plan, environment) in writes {
+        let targets = targets(plan, environment)?;
+        keys += targets.count();
+        if keys > BATCH_KEYS_MAX {
+            return Err(CqlError::invalid(format!(
+                "the statements of the batch name more than {BATCH_KEYS_MAX} keys together; send \
+                 them in several batches"
+            )));
+        }
+        found.push(Targeted { plan, environment: *environment, targets });
+    }
+    Ok(found)
+}
+
+/// Target rows of a statement.
+pub(super) struct Targets {
+    pub(super) partitions: Vec<PartitionKey>,
+    pub(super) clustering: Clustering,
+}
+
+impl Targets {
+    /// Returns the number of rows or ranges.
+    fn count(&self) -> usize {
+        let within = match &self.clustering {
+            Clustering::All => 1,
+            Clustering::Cells(cells) => cells.len(),
+            Clustering::Spans(spans) => spans.len(),
+        };
+        self.partitions.len() * within.max(1)
+    }
+}
+
+/// Evaluates the target rows of a statement.
+pub(super) fn targets(
+    plan: &WritePlan,
+    environment: &Environment<'_>,
+) -> Result<Targets, CqlError> {
+    match &plan.target {
+        WriteTarget::Key { partition, clustering } => {
+            let values = required(partition, environment)?;
+            let clustering = match clustering {
+                None => Vec::new(),
+                Some(operands) => {
+                    let values = required(operands, environment)?;
+                    vec![carnet::base::key::encode(&values, &plan.table.clustering_orders())?]
+                }
+            };
+            Ok(Targets {
+                partitions: vec![carnet::base::partition::encode(&values)?],
+                clustering: Clustering::Cells(clustering),
+            })
+        }
+        WriteTarget::Where(filter) => {
+            let (partitions, clustering) = filter.targets(environment)?;
+            let Partitions::Keys(partitions) = partitions else {
+                return Err(CqlError::invalid("the statement names no partition"));
+            };
+            Ok(Targets { partitions, clustering })
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! Values of `USING TIMEOUT`.
+
+use std::time::Duration;
+
+use crate::ast::{Attribute, Literal, Statement, Term};
+use crate::bound::Bound;
+use crate::cql_error::CqlError;
+use crate::duration::CqlDuration;
+
+/// Returns the `USING TIMEOUT` of a statement.
+///
+/// # Errors
+///
+/// `Invalid` if the value is not a timeout.
+pub(super) fn using_timeout(
+    statement: &Statement,
+    bound: &[Bound],
+) -> Result<Option<Duration>, CqlError> {
+    let term = match statement {
+        Statement::Select(select) => select.timeout.as_ref(),
+        Statement::Write(write) => write.using().get(Attribute::Timeout),
+        Statement::Batch(batch) => batch.using.get(Attribute::Timeout),
+        _ => None,
+    };
+    let wrong = || CqlError::invalid("the value of USING TIMEOUT is not a duration");
+    match term {
+        None => Ok(None),
+        Some(Term::Literal(Literal::Duration(text))) => {
+            let duration = CqlDuration::parse(text).ok_or_else(wrong)?;
+            duration.timeout("Timeout").map(Some)
+        }
+        Some(Term::Marker(marker)) => match bound.get(usize::from(marker.index)) {
+            Some(Bound::Bytes(bytes)) => {
+                CqlDuration::decode(bytes).ok_or_else(wrong)?.timeout("Timeout").map(Some)
+            }
+            Some(Bound::Unset) => Ok(None),
+            _ => Err(CqlError::invalid("Timeout value cannot be null")),
+        },
+        Some(_) => Err(wrong()),
+    }
+}
+
+/// Returns the value of a timeout that is a valid constant.
+pub(super) fn literal_timeout(term: &Term) -> Option<Duration> {
+    let Term::Literal(Literal::Duration(text)) = term else { return None };
+    CqlDuration::parse(text)?.timeout("Timeout").ok()
+}
