@@ -46,7 +46,7 @@ struct Waiting {
 impl Clients {
     pub(crate) fn new(plan: &Plan, rng: SeededRng) -> Self {
         let mut clients = Self {
-            workload: workload::of(plan.workload),
+            workload: workload::new(plan.workload),
             rng,
             rate: plan.rate,
             timeout: plan.client_timeout,
@@ -142,7 +142,7 @@ impl Clients {
     /// Takes an answer; an answer that no client waits for is dropped.
     pub(crate) fn take(&mut self, body: Value, now: Moment) {
         if let Some(call) = body["in_reply_to"].as_u64() {
-            self.complete(CallId(call), now, Answer::of(body));
+            self.complete(CallId(call), now, Answer::from_body(body));
         }
     }
 

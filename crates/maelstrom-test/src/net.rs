@@ -57,7 +57,7 @@ pub(crate) enum Party {
 }
 
 impl Party {
-    pub(crate) fn of(name: &str) -> Self {
+    pub(crate) fn from_name(name: &str) -> Self {
         let number =
             |rest: &str| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit());
         match name.split_at_checked(1) {
@@ -100,7 +100,7 @@ impl Network {
 
     /// Sends a message, delayed by `extra` in addition to the latency.
     pub(crate) fn send(&mut self, envelope: Envelope, now: Moment, extra: Duration) {
-        let (src, dest) = (Party::of(&envelope.src), Party::of(&envelope.dest));
+        let (src, dest) = (Party::from_name(&envelope.src), Party::from_name(&envelope.dest));
         let is_of_client = src == Party::Client || dest == Party::Client;
         self.count(&envelope, is_of_client);
         let is_between_nodes = src == Party::Node && dest == Party::Node;
@@ -126,7 +126,8 @@ impl Network {
         self.counts.servers += 1;
         let kind = envelope.body["type"].as_str().unwrap_or("?");
         let service = [&envelope.dest, &envelope.src].into_iter();
-        let service = service.map(String::as_str).find(|name| Party::of(name) == Party::Service);
+        let service =
+            service.map(String::as_str).find(|name| Party::from_name(name) == Party::Service);
         let kind = format!("{} {kind}", service.unwrap_or("node"));
         *self.counts.kinds.entry(kind).or_default() += 1;
     }
@@ -158,7 +159,7 @@ impl Network {
 
     fn reaches(&self, Envelope { src, dest, .. }: &Envelope) -> bool {
         let is_cut_off = |name: &String| self.cut_off.contains(name);
-        match (Party::of(src), Party::of(dest)) {
+        match (Party::from_name(src), Party::from_name(dest)) {
             (Party::Client, _) | (_, Party::Client) => true,
             (Party::Node, Party::Node) => is_cut_off(src) == is_cut_off(dest),
             _ => !self.cuts_services || !is_cut_off(src) && !is_cut_off(dest),

@@ -99,7 +99,7 @@ impl World {
         }
         let mut deliveries = Vec::new();
         while let Some(envelope) = self.network.arrived(now) {
-            match Party::of(&envelope.dest) {
+            match Party::from_name(&envelope.dest) {
                 Party::Client => self.answered(envelope, now)?,
                 Party::Service => self.serve(envelope, now),
                 Party::Node => deliveries.extend(delivery(&envelope)),

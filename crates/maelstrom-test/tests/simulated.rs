@@ -195,7 +195,7 @@ fn requests_to_failing_services_are_retried() {
         let mut options = Options::default();
         options.tree.answer_timeout = Some(100 * MILLISECOND);
         // Clients wait longer than a request may take.
-        options.tree.patience = Duration::from_secs(4);
+        options.tree.retry_timeout = Duration::from_secs(4);
         let report = valid(&plan, &options);
         assert!(report.ok > 9 * (report.fail + report.info), "seed {seed}");
     }
@@ -212,7 +212,7 @@ fn unknown_outcomes_get_no_definite_error() {
         let plan = Plan { workload, faults: bad_services(400), ..short(seed) };
         let mut options = Options::default();
         options.tree.answer_timeout = Some(40 * MILLISECOND);
-        options.tree.patience = 150 * MILLISECOND;
+        options.tree.retry_timeout = 150 * MILLISECOND;
         let report = valid(&plan, &options);
         fail += report.fail;
         info += report.info;

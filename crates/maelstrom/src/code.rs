@@ -49,7 +49,7 @@ impl Code {
     }
 
     /// Returns the code for an error of the tree.
-    pub(crate) const fn of(error: &Error) -> Self {
+    pub(crate) const fn from_error(error: &Error) -> Self {
         match error.kind() {
             ErrorKind::Conflict => Self::TxnConflict,
             ErrorKind::Aborted => Self::Abort,
@@ -73,10 +73,10 @@ mod tests {
     fn only_certain_failures_have_definite_codes() {
         let unknown = ErrorKind::Unknown { start: Timestamp::new(1).unwrap() };
         for kind in [unknown, ErrorKind::Corrupted, ErrorKind::Timeout, ErrorKind::TooOld] {
-            assert!(!Code::of(&Error::new(kind, "")).is_definite(), "{kind:?}");
+            assert!(!Code::from_error(&Error::new(kind, "")).is_definite(), "{kind:?}");
         }
         for kind in [ErrorKind::Conflict, ErrorKind::Unavailable, ErrorKind::Aborted] {
-            assert!(Code::of(&Error::new(kind, "")).is_definite(), "{kind:?}");
+            assert!(Code::from_error(&Error::new(kind, "")).is_definite(), "{kind:?}");
         }
     }
 }

@@ -189,7 +189,7 @@ impl Member {
 
 fn refused(error: &Error) -> Refusal {
     tracing::warn!("a transaction ended with an error: {error}");
-    Refusal::new(Code::of(error), error.to_string())
+    Refusal::new(Code::from_error(error), error.to_string())
 }
 
 fn string(value: Value) -> Option<String> {

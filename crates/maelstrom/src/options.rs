@@ -9,7 +9,7 @@ use carnet_tree::Shape;
 pub struct Options {
     /// Settings of its tree.
     ///
-    /// The default differs from that of [`carnet_tree::Options`]: batches every 10 ms, a patience
+    /// The default differs from that of [`carnet_tree::Options`]: batches every 10 ms, a retry timeout
     /// below the 5 s after which clients give up, services that are asked again after 1 s, and a
     /// buffer of 2560 bytes, so that a root has at most 3 KiB, which are 4 KiB in base64.
     pub tree: carnet_tree::Options,
@@ -28,7 +28,7 @@ impl Default for Options {
         Self {
             tree: carnet_tree::Options {
                 batch_interval: Duration::from_millis(10),
-                patience: Duration::from_secs(4),
+                retry_timeout: Duration::from_secs(4),
                 answer_timeout: Some(Duration::from_secs(1)),
                 shape: Shape { buffer_bytes: 2560, ..Shape::default() },
                 ..carnet_tree::Options::default()

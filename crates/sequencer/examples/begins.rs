@@ -14,10 +14,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use carnet_base::{Clock as _, SeededRng, SystemClock, Task, Tasks, ThreadSpawn, ThreadTimer};
-use carnet_sequencer::{ClusterLog, Doors, Options, Secret, Security, TcpNetwork};
+use carnet_sequencer::{ClusterLog, Environment, Options, Secret, Security, TcpNetwork};
 use carnet_store::cluster::MemoryCluster;
 use carnet_store::{BeginKind, CommitLog as _, Context};
-use carnet_txn::Sequencer;
+use carnet_txn::CommitChecker;
 use tokio::runtime::{Handle, Runtime};
 
 type Log = ClusterLog<MemoryCluster, TcpNetwork>;
@@ -32,7 +32,7 @@ impl Tasks for RuntimeTasks {
 
 fn open(cluster: &Arc<MemoryCluster>, runtime: &Handle, seed: u64) -> Arc<Log> {
     let clock = Arc::new(SystemClock);
-    let doors = Doors {
+    let environment = Environment {
         timer: Arc::new(ThreadTimer::new(Arc::clone(&clock) as _, &ThreadSpawn)),
         clock,
         tasks: Arc::new(RuntimeTasks(runtime.clone())),
@@ -44,10 +44,10 @@ fn open(cluster: &Arc<MemoryCluster>, runtime: &Handle, seed: u64) -> Arc<Log> {
         Arc::clone(cluster),
         network.clone(),
         network.address().clone(),
-        doors,
+        environment,
         &mut SeededRng::new(seed),
         Options::default(),
-        Arc::new(|first| Box::new(Sequencer::starting_at(first))),
+        Arc::new(|first| Box::new(CommitChecker::starting_at(first))),
     );
     network.serve(&log.handler());
     Arc::new(log)

@@ -38,12 +38,13 @@ use crate::cells::ChangeLog;
 use crate::clients::Clients;
 use crate::commit_table::unresolved::{Action, Answer, Settled, Stop, Unresolved};
 use crate::commit_table::{CommitTable, Place, action_leaves_unconfirmed};
-use crate::doors::{Doors, Options};
+use crate::environment::Environment;
 use crate::futures::{First, Notify, first};
 use crate::groups::Groups;
 use crate::members::Announcements;
 use crate::message::{ClientId, Released, Request, Response, Token};
 use crate::oneshot::{Sender, channel, lock};
+use crate::options::Options;
 use crate::prefix::Prefix;
 use crate::proof::{self, Proof};
 use crate::row_allocator::RowAllocator;
@@ -62,7 +63,7 @@ pub(crate) struct Leader<C> {
     term: Term,
     table: Arc<CommitTable<C>>,
     order: Box<dyn CommitOrder>,
-    doors: Doors,
+    environment: Environment,
     options: Options,
     proof: Arc<SharedRead<Proof>>,
     state: Mutex<State>,
@@ -88,7 +89,7 @@ struct State {
 }
 
 impl State {
-    fn of(term: &Term, now: Moment) -> Self {
+    fn new(term: &Term, now: Moment) -> Self {
         Self {
             clients: Clients::default(),
             decided: BTreeMap::new(),
@@ -134,15 +135,15 @@ impl<C: Cluster> Leader<C> {
         term: Term,
         table: Arc<CommitTable<C>>,
         order: Box<dyn CommitOrder>,
-        doors: Doors,
+        environment: Environment,
         options: Options,
         notify: Arc<Notify>,
     ) -> Arc<Self> {
         order.extend(term.bound);
-        let proof = proof::of(table.cluster(), Arc::clone(&doors.tasks), &term);
-        let state = Mutex::new(State::of(&term, doors.timer.now()));
+        let proof = proof::new_shared_read(table.cluster(), Arc::clone(&environment.tasks), &term);
+        let state = Mutex::new(State::new(&term, environment.timer.now()));
         let sweep = Sweep::paced_by(options.sweep);
-        Arc::new(Self { term, table, order, doors, options, proof, state, sweep, notify })
+        Arc::new(Self { term, table, order, environment, options, proof, state, sweep, notify })
     }
 
     pub(crate) fn extend(&self, bound: Timestamp) {
@@ -167,7 +168,7 @@ impl<C: Cluster> Leader<C> {
     }
 
     pub(crate) const fn timer(&self) -> &Arc<dyn Timer> {
-        &self.doors.timer
+        &self.environment.timer
     }
 
     /// Raises the sweep mark as far as the snapshots of this term allow.
@@ -177,7 +178,7 @@ impl<C: Cluster> Leader<C> {
 
     pub(crate) fn oldest_snapshot(&self) -> Option<Holder> {
         let (client, begun, since) = lock(&self.state).clients.oldest()?;
-        let since = self.doors.timer.now().since(since);
+        let since = self.environment.timer.now().since(since);
         Some(Holder { client, read: begun.read, start: begun.start, since })
     }
 
@@ -230,7 +231,7 @@ impl<C: Cluster> Leader<C> {
         Standing {
             fence_from: self.oldest_undecided(),
             latest: self.order.latest(),
-            wall: self.doors.clock.wall(),
+            wall: self.environment.clock.wall(),
             headroom: self.order.headroom(),
         }
     }
@@ -294,7 +295,7 @@ impl<C: Cluster> Leader<C> {
     }
 
     fn announce(&self, client: ClientId, what: Bytes) -> Result<Response> {
-        let now = self.doors.timer.now();
+        let now = self.environment.timer.now();
         lock(&self.state).announcements.announce(client, what, now).map(Response::Members)
     }
 
@@ -321,7 +322,7 @@ impl<C: Cluster> Leader<C> {
             }
         }
         let mut state = lock(&self.state);
-        state.clients.seen(client, self.doors.timer.now());
+        state.clients.seen(client, self.environment.timer.now());
         let begun = match state.clients.get(client, token) {
             Some(begun) => begun,
             None => {
@@ -331,7 +332,7 @@ impl<C: Cluster> Leader<C> {
                     self.order.skip_to(state.row_allocator.next(latest, self.options.row_starts));
                 }
                 let begun = self.order.begin(kind)?;
-                state.clients.opened(client, token, begun, self.doors.timer.now());
+                state.clients.opened(client, token, begun, self.environment.timer.now());
                 begun
             }
         };
@@ -352,7 +353,7 @@ impl<C: Cluster> Leader<C> {
     /// not be read, which saves a round of Paxos.
     async fn prove(&self) -> Proof {
         if lock(&self.state).groups.another_follows() {
-            let wait = self.doors.timer.wait(GROUP_WAIT);
+            let wait = self.environment.timer.wait(GROUP_WAIT);
             if let First::Left(proof) = first(self.proof.fresh_from_elsewhere(), wait).await {
                 return proof;
             }
@@ -367,7 +368,7 @@ impl<C: Cluster> Leader<C> {
 
     fn seen(&self, client: ClientId, oldest: Token) {
         let mut state = lock(&self.state);
-        state.clients.seen(client, self.doors.timer.now());
+        state.clients.seen(client, self.environment.timer.now());
         let forgotten = state.clients.close_older(client, oldest);
         drop(state);
         forgotten.into_iter().for_each(|begun| self.order.end(begun));
@@ -411,7 +412,7 @@ impl<C: Cluster> Leader<C> {
             sender.send(Response::NotLeading);
             return Ok(Submitted::Waits(receiver));
         }
-        state.clients.seen(client, self.doors.timer.now());
+        state.clients.seen(client, self.environment.timer.now());
         match state.decided.get_mut(&start) {
             Some(Decided::Pending(waiting)) => {
                 waiting.push(sender);
@@ -485,7 +486,7 @@ impl<C: Cluster> Leader<C> {
 
     fn send(self: &Arc<Self>, row: CommitRow, group: Vec<Entry>) {
         let this = Arc::clone(self);
-        self.doors.tasks.spawn(Box::pin(async move {
+        self.environment.tasks.spawn(Box::pin(async move {
             let mut group = Some(group);
             while let Some(entries) = group {
                 if !this.put(&row, &entries).await {
@@ -543,7 +544,7 @@ impl<C: Cluster> Leader<C> {
                 }
             }
             if is_lost {
-                self.doors.timer.wait(wait).await;
+                self.environment.timer.wait(wait).await;
                 wait = (wait * 2).min(LONGEST_WAIT);
             }
         }
@@ -561,7 +562,7 @@ impl<C: Cluster> Leader<C> {
             return;
         }
         let (table, row) = (Arc::clone(&self.table), row.clone());
-        self.doors.tasks.spawn(Box::pin(async move { table.confirm(&row, entries).await }));
+        self.environment.tasks.spawn(Box::pin(async move { table.confirm(&row, entries).await }));
     }
 
     /// Moves P over the entries that are final now, and answers their waiters.

@@ -28,7 +28,7 @@
 //!   (`log`).
 //! * **I3** R is released once every commit ≤ R is resolved, and is registered before that; S is
 //!   drawn after R (`leader`, `prefix`).
-//! * **I4** The decision is complete at C (`carnet_txn::Sequencer`, behind `CommitOrder`).
+//! * **I4** The decision is complete at C (`carnet_txn::CommitChecker`, behind `CommitOrder`).
 //! * **I5** Before a leader serves, it raises to its epoch every row that an older start may still
 //!   use (`candidate`, `fence`). A deposed leader can write no entry any more.
 //! * **I6** A leader decides for the starts of its own term. For older starts it reads the commit
@@ -53,7 +53,7 @@
 //! share a round), `prefix` (how far P is), `clients` (open snapshots), `cells` (the cell cache of
 //! a process, and the changes that a leader sends), `members` (announcements). [`backup`] turns a
 //! copy of the cluster's tables into a prefix of the commits. The acting modules are thin: `node`,
-//! `leader`, `log`. Tasks, time and the network enter through [`Doors`] and [`Transport`]; only
+//! `leader`, `log`. Tasks, time and the network enter through [`Environment`] and [`Transport`]; only
 //! [`wire`], the network over TCP, needs a runtime.
 //!
 //! # Deliberately absent
@@ -67,7 +67,7 @@ mod cells;
 mod clients;
 pub mod commit_table;
 pub mod coordination;
-mod doors;
+mod environment;
 mod fence;
 mod futures;
 mod groups;
@@ -78,6 +78,7 @@ mod members;
 pub mod message;
 mod node;
 mod oneshot;
+mod options;
 mod prefix;
 mod proof;
 mod row_allocator;
@@ -88,9 +89,10 @@ pub mod wire;
 
 pub use candidate::LeaseOptions;
 pub use commit_table::CommitTable;
-pub use doors::{Doors, MakeOrder, Options};
+pub use environment::{Environment, MakeOrder};
 pub use lease::Address;
 pub use log::ClusterLog;
 pub use members::ANNOUNCEMENT_BYTES_MAX;
+pub use options::Options;
 pub use transport::{Answering, Handler, LocalNetwork, Transport, Unanswered};
 pub use wire::{Secret, Security, TcpNetwork, Tls};

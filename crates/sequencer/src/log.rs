@@ -21,7 +21,7 @@ use carnet_store::{
 use crate::backup::{Backup, Held};
 use crate::cells::{CHANGES_MAX, CellCache};
 use crate::commit_table::CommitTable;
-use crate::doors::{Doors, MakeOrder, Options};
+use crate::environment::{Environment, MakeOrder};
 use crate::futures::{First, first};
 use crate::leader::{Leader, unknown};
 use crate::lease::{Address, Owner};
@@ -29,6 +29,7 @@ use crate::members::Announced;
 use crate::message::{Changes, ClientId, Released, Request, Response, Token};
 use crate::node::{Node, Role};
 use crate::oneshot::lock;
+use crate::options::Options;
 use crate::shared_read::SharedRead;
 use crate::sweep::{Holder, SweepReport};
 use crate::transport::{Handler, Transport};
@@ -114,18 +115,18 @@ impl<C: Cluster, T: Transport> ClusterLog<C, T> {
         cluster: Arc<C>,
         transport: T,
         address: Address,
-        doors: Doors,
+        environment: Environment,
         rng: &mut dyn Rng,
         options: Options,
         make_order: MakeOrder,
     ) -> Self {
-        let timer = Arc::clone(&doors.timer);
+        let timer = Arc::clone(&environment.timer);
         let table = Arc::new(CommitTable::new(Arc::clone(&cluster), timer, &options));
         let owner = Owner { nonce: rng.next_u64(), address };
         let client = ClientId(rng.next_u64());
         let sweep_mark = {
             let table = Arc::clone(&table);
-            SharedRead::new(Arc::clone(&doors.tasks), move || {
+            SharedRead::new(Arc::clone(&environment.tasks), move || {
                 let table = Arc::clone(&table);
                 Box::pin(async move {
                     let marks = table.sweep_marks().await;
@@ -133,8 +134,9 @@ impl<C: Cluster, T: Transport> ClusterLog<C, T> {
                 })
             })
         };
-        let cells = (options.cell_cache_bytes > 0).then(|| CellCache::of(options.cell_cache_bytes));
-        let node = Node::start(owner, table, doors, options, make_order);
+        let cells =
+            (options.cell_cache_bytes > 0).then(|| CellCache::new(options.cell_cache_bytes));
+        let node = Node::start(owner, table, environment, options, make_order);
         let inner = Arc::new(Inner {
             cluster,
             node,
@@ -148,7 +150,8 @@ impl<C: Cluster, T: Transport> ClusterLog<C, T> {
             announced: Mutex::default(),
         });
         let weak = Arc::downgrade(&inner);
-        let (tasks, timer) = (&inner.node.doors().tasks, Arc::clone(&inner.node.doors().timer));
+        let (tasks, timer) =
+            (&inner.node.environment().tasks, Arc::clone(&inner.node.environment().timer));
         let every = options.client_timeout / 4;
         tasks.spawn(Box::pin(async move {
             loop {
@@ -199,8 +202,9 @@ impl<C: Cluster, T: Transport> ClusterLog<C, T> {
     pub async fn leave(&self) {
         self.inner.withdraw().await;
         self.inner.node.close();
-        let patience = self.inner.node.doors().timer.wait(self.inner.node.options().call_timeout);
-        first(self.inner.node.ended(), patience).await;
+        let timeout =
+            self.inner.node.environment().timer.wait(self.inner.node.options().call_timeout);
+        first(self.inner.node.ended(), timeout).await;
     }
 
     /// Creates storage for the cells of a table that is about to be created.
@@ -230,7 +234,7 @@ impl<C: Cluster, T: Transport> ClusterLog<C, T> {
     /// `Unavailable`, also if another backup is under way.
     pub async fn begin_backup(&self, id: u64) -> Result<Backup<C>> {
         let node = &self.inner.node;
-        let held = Held::take(Arc::clone(node.table()), node.doors().clone(), id).await?;
+        let held = Held::take(Arc::clone(node.table()), node.environment().clone(), id).await?;
         // The snapshot sees only final commits, and it is drawn while the sweep is held.
         match self.begin(&Context::unbounded(), BeginKind::ReadOnly).await {
             Ok(begun) => {
@@ -299,7 +303,7 @@ struct GaveUp;
 
 impl<C: Cluster, T: Transport> Inner<C, T> {
     fn now(&self) -> Moment {
-        self.node.doors().timer.now()
+        self.node.environment().timer.now()
     }
 
     fn check(&self, context: &Context) -> Result<()> {
@@ -314,8 +318,8 @@ impl<C: Cluster, T: Transport> Inner<C, T> {
 
     /// Sends a request to the leader, and to its successors, until one answers.
     async fn ask(&self, context: &Context, request: &Request) -> Result<Response, GaveUp> {
-        let patience = self.now().after(self.node.options().patience);
-        let until = context.deadline().map_or(patience, |deadline| deadline.min(patience));
+        let timeout = self.now().after(self.node.options().leader_timeout);
+        let until = context.deadline().map_or(timeout, |deadline| deadline.min(timeout));
         let mut is_again = false;
         loop {
             let notified = self.node.changed().count();
@@ -335,7 +339,7 @@ impl<C: Cluster, T: Transport> Inner<C, T> {
             }
             self.node.look();
             let changed = self.node.changed().notified_after(notified);
-            first(changed, self.node.doors().timer.wait(LOOK_AGAIN)).await;
+            first(changed, self.node.environment().timer.wait(LOOK_AGAIN)).await;
         }
     }
 
@@ -345,7 +349,7 @@ impl<C: Cluster, T: Transport> Inner<C, T> {
         let left = until.since(self.now());
         let over = |wait| async move {
             let changed = self.node.changed().notified_after(notified);
-            first(self.node.doors().timer.wait(wait), changed).await;
+            first(self.node.environment().timer.wait(wait), changed).await;
         };
         let answered = match self.node.role() {
             Role::Unknown | Role::Stopped(_) => return None,
@@ -371,8 +375,8 @@ impl<C: Cluster, T: Transport> Inner<C, T> {
                 "the cluster cannot be reached, or its lease is being taken over".into()
             }
         };
-        let patience = self.node.options().patience;
-        Error::unavailable(format!("no leader answered within {patience:?}: {why}"))
+        let timeout = self.node.options().leader_timeout;
+        Error::unavailable(format!("no leader answered within {timeout:?}: {why}"))
     }
 
     async fn keep_alive(&self) {
@@ -410,7 +414,7 @@ impl<C: Cluster, T: Transport> Inner<C, T> {
                 // Send it now, so that later requests follow it.
                 let mut context = TaskContext::from_waker(Waker::noop());
                 if call.as_mut().poll(&mut context).is_pending() {
-                    self.node.doors().tasks.spawn(call);
+                    self.node.environment().tasks.spawn(call);
                 }
             }
             Role::Unknown | Role::Stopped(_) => {}
@@ -453,7 +457,7 @@ impl<C: Cluster, T: Transport> Inner<C, T> {
                 )
                 .with_source(fault));
             }
-            self.node.doors().timer.wait(wait).await;
+            self.node.environment().timer.wait(wait).await;
             wait *= 2;
         }
     }

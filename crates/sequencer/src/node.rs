@@ -9,12 +9,13 @@ use carnet_store::cluster::{Cluster, Fault, ReadMode, Register, SetAnswer};
 
 use crate::candidate::{Action, Candidate, Input, Standing};
 use crate::commit_table::{CommitTable, FenceError};
-use crate::doors::{Doors, MakeOrder, Options};
+use crate::environment::{Environment, MakeOrder};
 use crate::futures::{First, Notify, first};
 use crate::leader::Leader;
 use crate::lease::{Address, Lease, Owner};
 use crate::message::{Request, Response};
 use crate::oneshot::lock;
+use crate::options::Options;
 use crate::sweep;
 use crate::transport::{Answering, Handler};
 
@@ -26,7 +27,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 pub(crate) struct Node<C> {
     owner: Owner,
     table: Arc<CommitTable<C>>,
-    doors: Doors,
+    environment: Environment,
     options: Options,
     make_order: MakeOrder,
     role: Mutex<Role<C>>,
@@ -66,15 +67,15 @@ impl<C: Cluster> Node<C> {
     pub(crate) fn start(
         owner: Owner,
         table: Arc<CommitTable<C>>,
-        doors: Doors,
+        environment: Environment,
         options: Options,
         make_order: MakeOrder,
     ) -> Arc<Self> {
-        let tasks = Arc::clone(&doors.tasks);
+        let tasks = Arc::clone(&environment.tasks);
         let node = Arc::new(Self {
             owner,
             table,
-            doors,
+            environment,
             options,
             make_order,
             role: Mutex::new(Role::Unknown),
@@ -97,8 +98,8 @@ impl<C: Cluster> Node<C> {
         &self.table
     }
 
-    pub(crate) const fn doors(&self) -> &Doors {
-        &self.doors
+    pub(crate) const fn environment(&self) -> &Environment {
+        &self.environment
     }
 
     pub(crate) const fn options(&self) -> &Options {
@@ -116,7 +117,7 @@ impl<C: Cluster> Node<C> {
 
     /// Reads the lease again now, unless that was requested just before: callers come back.
     pub(crate) fn look(&self) {
-        let now = self.doors.timer.now();
+        let now = self.environment.timer.now();
         let before = *lock(&self.looked);
         if before.is_none_or(|before| now.since(before) >= LOOK_EVERY) {
             *lock(&self.looked) = Some(now);
@@ -148,7 +149,7 @@ impl<C: Cluster> Node<C> {
         // wait for the lease to expire.
         let mut leaves_by = None;
         loop {
-            let action = candidate.step(input, self.doors.timer.now());
+            let action = candidate.step(input, self.environment.timer.now());
             if let Some(lease) = candidate.others().filter(|lease| !lease.released) {
                 self.follow(lease);
             }
@@ -158,7 +159,7 @@ impl<C: Cluster> Node<C> {
             if let Some(why) = self.broken() {
                 return self.become_role(Role::Stopped(why));
             }
-            if leaves_by.is_some_and(|by| self.doors.timer.now() >= by) {
+            if leaves_by.is_some_and(|by| self.environment.timer.now() >= by) {
                 return self.become_role(Role::Unknown);
             }
             input = if leaves_by.is_some() {
@@ -171,13 +172,13 @@ impl<C: Cluster> Node<C> {
                 }
             };
             if leaves_by.is_none() && self.is_closed.load(Ordering::Acquire) {
-                leaves_by = Some(self.doors.timer.now().after(self.options.call_timeout));
+                leaves_by = Some(self.environment.timer.now().after(self.options.call_timeout));
                 if let Role::Leading(leader) = self.role() {
                     leader.depose();
                 }
                 // Process the answer first: a renewal in flight may have changed the lease.
                 if !matches!(input, Input::Next(_)) {
-                    candidate.step(input, self.doors.timer.now());
+                    candidate.step(input, self.environment.timer.now());
                 }
                 input = Input::Release;
             }
@@ -203,16 +204,16 @@ impl<C: Cluster> Node<C> {
                     term,
                     Arc::clone(&self.table),
                     order,
-                    self.doors.clone(),
+                    self.environment.clone(),
                     self.options,
                     Arc::clone(&self.notify),
                 );
                 let sweep = sweep::drive(
                     Arc::downgrade(&leader),
-                    Arc::clone(&self.doors.timer),
+                    Arc::clone(&self.environment.timer),
                     self.options.sweep.every,
                 );
-                self.doors.tasks.spawn(Box::pin(sweep));
+                self.environment.tasks.spawn(Box::pin(sweep));
                 self.become_role(Role::Leading(leader));
                 Input::Next(self.standing())
             }
@@ -239,9 +240,9 @@ impl<C: Cluster> Node<C> {
         let notified = self.notify.count();
         let notify = self.notify.notified_after(notified);
         if self.is_closed.load(Ordering::Acquire) {
-            self.doors.timer.wait(wait.min(self.options.lease.retry_after)).await;
+            self.environment.timer.wait(wait.min(self.options.lease.retry_after)).await;
         } else {
-            first(self.doors.timer.wait(wait), notify).await;
+            first(self.environment.timer.wait(wait), notify).await;
         }
         Input::Next(self.standing())
     }
@@ -270,7 +271,7 @@ impl<C: Cluster> Node<C> {
 
     fn standing(&self) -> Option<Standing> {
         match self.role() {
-            Role::Leading(leader) => Some(leader.standing(self.doors.timer.now())),
+            Role::Leading(leader) => Some(leader.standing(self.environment.timer.now())),
             Role::Unknown | Role::Following(..) | Role::Stopped(_) => None,
         }
     }

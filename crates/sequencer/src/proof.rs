@@ -21,7 +21,7 @@ pub(crate) enum Proof {
 }
 
 /// Creates the shared read by which a leader proves that its epoch is current.
-pub(crate) fn of<C: Cluster>(
+pub(crate) fn new_shared_read<C: Cluster>(
     cluster: &Arc<C>,
     tasks: Arc<dyn Tasks>,
     term: &Term,

@@ -10,8 +10,8 @@ use carnet_base::{
     Version, WorkerTasks, block_on,
 };
 use carnet_sequencer::{
-    Address, ClusterLog, Doors, LeaseOptions, LocalNetwork, Options, Secret, Security, TcpNetwork,
-    Transport,
+    Address, ClusterLog, Environment, LeaseOptions, LocalNetwork, Options, Secret, Security,
+    TcpNetwork, Transport,
 };
 use carnet_store::cluster::MemoryCluster;
 use carnet_store::conformance::{PlainOrder, run};
@@ -33,7 +33,7 @@ fn open<T: Transport>(
     cluster: &Arc<MemoryCluster>,
     network: T,
     address: &Address,
-    doors: &Doors,
+    environment: &Environment,
     encoding: Encoding,
 ) -> Log<T> {
     // Long enough that no process takes over on a busy machine: that would abort transactions in
@@ -53,16 +53,16 @@ fn open<T: Transport>(
         Arc::clone(cluster),
         network,
         address.clone(),
-        doors.clone(),
+        environment.clone(),
         &mut SeededRng::new(seed),
         Options { encoding, lease, cell_cache_bytes, ..Options::default() },
         make_order,
     )
 }
 
-fn doors() -> Doors {
+fn environment() -> Environment {
     let clock = Arc::new(SystemClock);
-    Doors {
+    Environment {
         timer: Arc::new(ThreadTimer::new(Arc::clone(&clock) as _, &ThreadSpawn)),
         clock,
         tasks: Arc::new(WorkerTasks::new("tasks", &ThreadSpawn)),
@@ -76,11 +76,11 @@ fn lead<T: Transport>(log: &Log<T>) {
 }
 
 fn processes(is_follower: bool, encoding: Encoding) -> Processes<LocalNetwork> {
-    let (doors, cluster) = (doors(), Arc::new(MemoryCluster::new()));
-    let network = LocalNetwork::new(Arc::clone(&doors.tasks));
+    let (environment, cluster) = (environment(), Arc::new(MemoryCluster::new()));
+    let network = LocalNetwork::new(Arc::clone(&environment.tasks));
     let open = |name| {
         let address = Address::new(name).unwrap();
-        let log = open(&cluster, network.clone(), &address, &doors, encoding);
+        let log = open(&cluster, network.clone(), &address, &environment, encoding);
         network.listen(address, &log.handler());
         log
     };
@@ -93,13 +93,13 @@ fn processes(is_follower: bool, encoding: Encoding) -> Processes<LocalNetwork> {
 }
 
 fn processes_over_tcp() -> Processes<TcpNetwork> {
-    let (doors, cluster) = (doors(), Arc::new(MemoryCluster::new()));
+    let (environment, cluster) = (environment(), Arc::new(MemoryCluster::new()));
     let runtime = Runtime::new().unwrap();
     let open = || {
         let security = Security::Secret(Secret::new("known to both of them").unwrap());
         let listen = (Ipv4Addr::LOCALHOST, 0).into();
         let network = TcpNetwork::bind(listen, None, security, runtime.handle().clone()).unwrap();
-        let log = open(&cluster, network.clone(), network.address(), &doors, Encoding::V3);
+        let log = open(&cluster, network.clone(), network.address(), &environment, Encoding::V3);
         network.serve(&log.handler());
         log
     };

@@ -67,7 +67,7 @@ fn a_deposed_leader_hands_out_no_strict_snapshot() {
 #[test]
 fn callers_of_a_hung_leader_ask_the_next() {
     let options = Options { call_timeout: Duration::from_secs(3600), ..common::asking() };
-    let database = Database::with(Options { patience: options.call_timeout, ..options });
+    let database = Database::with(Options { leader_timeout: options.call_timeout, ..options });
     let hangs = database.start("hangs");
     let (next, follower) = (database.start("next"), database.start("follower"));
     database.snapshot(&follower);

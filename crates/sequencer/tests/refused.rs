@@ -10,10 +10,10 @@ use std::time::Duration;
 
 use carnet_base::{Error, ErrorKind, SeededRng, Tasks as _, Timestamp};
 use carnet_sequencer::message::{ClientId, Released, Request, Response, Token};
-use carnet_sequencer::{Address, ClusterLog, Doors, Handler, Transport, Unanswered};
+use carnet_sequencer::{Address, ClusterLog, Environment, Handler, Transport, Unanswered};
 use carnet_store::cluster::Register;
 use carnet_store::{BeginKind, Begun, CommitLog, Context, Slot};
-use carnet_txn::Sequencer;
+use carnet_txn::CommitChecker;
 
 use common::scripted::{Effect, Op, Scripted};
 use common::world::VirtualTimer;
@@ -29,7 +29,7 @@ struct Client<'a> {
 const CLIENT: ClientId = ClientId(99);
 
 impl<'a> Client<'a> {
-    fn of(database: &'a Database, leader: &Member) -> Self {
+    fn new(database: &'a Database, leader: &Member) -> Self {
         Self { database, handler: leader.log.handler(), tokens: AtomicU64::new(0) }
     }
 
@@ -75,7 +75,7 @@ fn forgotten_commit_is_answered_from_the_table() {
     const FORGOTTEN_AFTER: usize = (1 << 16) + 1;
     let database = Database::new();
     let leader = database.start("leader");
-    let client = Client::of(&database, &leader);
+    let client = Client::new(&database, &leader);
     let request = Client::commit(client.begin().unwrap(), "x");
     let first = committed(&client.ask(&request));
     let mut others = 0;
@@ -106,7 +106,7 @@ fn forgotten_commit_is_answered_from_the_table() {
 fn refused_commit_stays_refused_when_repeated() {
     let database = Database::with_bound_step(100);
     let leader = database.start("leader");
-    let client = Client::of(&database, &leader);
+    let client = Client::new(&database, &leader);
     let request = Client::commit(client.begin().unwrap(), "x");
     let gate = leader.cluster.hold(Op::Set(Register::Lease));
     while client.begin().is_ok() {}
@@ -124,14 +124,14 @@ fn refused_commit_stays_refused_when_repeated() {
 fn older_decision_is_unknown_without_the_table() {
     let database = Database::new();
     let dies = database.start("dies");
-    let request = Client::commit(Client::of(&database, &dies).begin().unwrap(), "x");
+    let request = Client::commit(Client::new(&database, &dies).begin().unwrap(), "x");
     dies.process.kill();
     database.network.cut(&dies.address);
     let next = database.start("next");
     database.let_lease_run_out();
     database.snapshot(&next);
     next.cluster.script(Op::ReadEntries, usize::MAX, Effect::Overload);
-    let told = refused(&Client::of(&database, &next).ask(&request));
+    let told = refused(&Client::new(&database, &next).ask(&request));
     assert!(matches!(told, ErrorKind::Unknown { .. }), "{told:?}");
 }
 
@@ -148,7 +148,7 @@ fn oversized_commit_tried_locally_is_unknown() {
     let database = Database::new();
     let cluster = Scripted::new(&database.replicas);
     let process = database.world.process();
-    let doors = Doors {
+    let environment = Environment {
         timer: Arc::new(VirtualTimer(Arc::clone(&database.world.time))),
         clock: Arc::clone(&database.world.time) as _,
         tasks: process as _,
@@ -157,10 +157,10 @@ fn oversized_commit_tried_locally_is_unknown() {
         Arc::clone(&cluster),
         TooSmall,
         Address::new("first").unwrap(),
-        doors,
+        environment,
         &mut SeededRng::new(1),
         database.options,
-        Arc::new(|first| Box::new(Sequencer::starting_at(first))),
+        Arc::new(|first| Box::new(CommitChecker::starting_at(first))),
     );
     let context = Context::unbounded();
     let begun = database.run(log.begin(&context, BeginKind::ReadWrite)).unwrap();

@@ -90,7 +90,7 @@ pub struct Run {
 impl Order {
     /// Creates the parameters of a run of a seed with nothing broken and all workloads mixed.
     #[must_use]
-    pub const fn of(scenario: Scenario, seed: u64) -> Self {
+    pub const fn new(scenario: Scenario, seed: u64) -> Self {
         Self { seed, scenario, workload: None, mutant: None, suits: None }
     }
 
@@ -107,7 +107,7 @@ impl Order {
 
 impl Run {
     /// Sums a run up.
-    pub(crate) fn of(
+    pub(crate) fn new(
         executor: &Executor,
         run_record: &RunRecord,
         faults: usize,

@@ -8,10 +8,10 @@ use carnet_sim::{Mutant, Order, Scenario, Workload};
 fn a_seed_replays_to_the_last_event() {
     for (scenario, seeds) in [(Scenario::Embedded, 4), (Scenario::Cluster, 1)] {
         for seed in 0..seeds {
-            let first = Order::of(scenario, seed).run();
+            let first = Order::new(scenario, seed).run();
             // Another seed in between, to expose state that is left over.
-            let other = Order::of(scenario, seed + 100).run();
-            let second = Order::of(scenario, seed).run();
+            let other = Order::new(scenario, seed + 100).run();
+            let second = Order::new(scenario, seed).run();
             assert_eq!((first.trace, first.events), (second.trace, second.events), "seed {seed}");
             assert_ne!(first.trace, other.trace);
         }
@@ -22,7 +22,7 @@ fn a_seed_replays_to_the_last_event() {
 fn seeds_run_many_transactions_without_violations() {
     for (scenario, seeds) in [(Scenario::Embedded, 8), (Scenario::Cluster, 1)] {
         for seed in 1_000..1_000 + seeds {
-            let run = Order::of(scenario, seed).run();
+            let run = Order::new(scenario, seed).run();
             assert_eq!(run.verdict, Ok(()), "{} {seed}", scenario.name());
             assert!(run.transactions >= 1_000 && run.faults >= 5, "seed {seed}: {run:?}");
             assert!(run.committed * 3 > run.transactions, "seed {seed}: {run:?}");
@@ -33,17 +33,17 @@ fn seeds_run_many_transactions_without_violations() {
 /// Goodput, shares and returned permits, under ten times the capacity.
 #[test]
 fn overload_keeps_its_limits_and_replays() {
-    let run = Order::of(Scenario::Overload, 0).run();
+    let run = Order::new(Scenario::Overload, 0).run();
     assert_eq!(run.verdict, Ok(()), "{}", run.setup);
     assert!(run.transactions > 10_000 && run.faults > 50, "{run:?}");
-    let again = Order::of(Scenario::Overload, 0).run();
+    let again = Order::new(Scenario::Overload, 0).run();
     assert_eq!((run.trace, run.events), (again.trace, again.events));
 }
 
 #[test]
 fn both_interfaces_see_expiry_and_restored_copies() {
     for is_facade in [true, false] {
-        let runs = (20..36).map(|seed| Order::of(Scenario::Embedded, seed).run());
+        let runs = (20..36).map(|seed| Order::new(Scenario::Embedded, seed).run());
         let alike = runs.filter(|run| run.setup.contains(&format!("facade: {is_facade}")));
         let counts = alike.map(|run| (run.expired, run.copies));
         let (expired, copies) = counts.fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1));
@@ -54,7 +54,7 @@ fn both_interfaces_see_expiry_and_restored_copies() {
 #[test]
 fn each_workload_runs_alone() {
     for workload in Workload::ALL {
-        let order = Order { workload: Some(workload), ..Order::of(Scenario::Embedded, 7) };
+        let order = Order { workload: Some(workload), ..Order::new(Scenario::Embedded, 7) };
         assert_eq!(order.run().verdict, Ok(()), "{}", workload.name());
     }
 }
@@ -70,7 +70,7 @@ fn broken_rule_is_found_by_its_workload() {
         (Mutant::UndecidedVersionsRead, Workload::Bank),
     ] {
         let found = (0..20).any(|seed| {
-            let order = Order::of(Scenario::Embedded, seed);
+            let order = Order::new(Scenario::Embedded, seed);
             let order = Order { workload: Some(workload), mutant: Some(mutant), ..order };
             order.run().verdict.is_err()
         });

@@ -30,11 +30,11 @@ impl CommitRows for CqlCluster {
         let mut batch = Vec::with_capacity(entries.len() + 1);
         if let Some(epoch) = fence {
             let epoch = bind_epoch(epoch)?;
-            batch.push((of(row, Commits::Fence), vec![epoch, Bind::Blob(&row.row), epoch]));
+            batch.push((statement(row, Commits::Fence), vec![epoch, Bind::Blob(&row.row), epoch]));
         }
         batch.extend(entries.iter().map(|NewEntry { column, value }| {
             let values = vec![Bind::Blob(&row.row), Bind::Blob(column), Bind::Blob(value)];
-            (of(row, Commits::Put), values)
+            (statement(row, Commits::Put), values)
         }));
         match self.decide_row(entries, &batch).await? {
             // Cassandra returns the epoch only if it is part of a condition.
@@ -49,7 +49,10 @@ impl CommitRows for CqlCluster {
     async fn touch(&self, row: &CommitRow, entries: &[NewEntry]) -> Faulty<RowAnswer> {
         let touch = entries.iter().map(|NewEntry { column, value }| {
             let value = Bind::Blob(value);
-            (of(row, Commits::Touch), vec![value, Bind::Blob(&row.row), Bind::Blob(column), value])
+            (
+                statement(row, Commits::Touch),
+                vec![value, Bind::Blob(&row.row), Bind::Blob(column), value],
+            )
         });
         let batch: Vec<_> = touch.collect();
         match self.decide_row(entries, &batch).await? {
@@ -62,7 +65,7 @@ impl CommitRows for CqlCluster {
         for entries in entries.chunks(BATCH_MAX) {
             let confirm = entries.iter().map(|NewEntry { column, value }| {
                 let values = vec![Bind::Blob(value), Bind::Blob(&row.row), Bind::Blob(column)];
-                (of(row, Commits::Confirm), values)
+                (statement(row, Commits::Confirm), values)
             });
             let batch: Vec<_> = confirm.collect();
             self.session.batch(self.session.blind(), &batch).await?;
@@ -74,7 +77,7 @@ impl CommitRows for CqlCluster {
         let mut found = Vec::new();
         for columns in columns.chunks(COLUMNS_MAX) {
             let values = [Bind::Blob(&row.row), Bind::Blobs(columns)];
-            let statement = of(row, Commits::Named);
+            let statement = statement(row, Commits::Named);
             let rows = self.session.rows(self.session.read(), statement, &values).await?;
             found.extend(entries_of(&rows)?);
         }
@@ -94,7 +97,7 @@ impl CommitRows for CqlCluster {
     async fn delete_entries(&self, row: &CommitRow, columns: &[Bytes]) -> Faulty<()> {
         for columns in columns.chunks(BATCH_MAX) {
             let delete = columns.iter().map(|column| {
-                (of(row, Commits::Delete), vec![Bind::Blob(&row.row), Bind::Blob(column)])
+                (statement(row, Commits::Delete), vec![Bind::Blob(&row.row), Bind::Blob(column)])
             });
             let batch: Vec<_> = delete.collect();
             self.session.batch(self.session.blind(), &batch).await?;
@@ -110,7 +113,7 @@ impl CommitRows for CqlCluster {
     ) -> Faulty<RowAnswer> {
         let from = from.map_or(Ok(Bind::Null), bind_epoch)?;
         let values = [bind_epoch(to)?, Bind::Blob(&row.row), from];
-        let answer = self.session.decide(of(row, Commits::MoveEpoch), &values).await?;
+        let answer = self.session.decide(statement(row, Commits::MoveEpoch), &values).await?;
         answer.read(&BTreeSet::new()).map_err(unclear)
     }
 }
@@ -129,7 +132,7 @@ impl CqlCluster {
         // Read one more row to find out whether there are more.
         let rows_max = i32::try_from(limit + 1).unwrap_or(i32::MAX);
         let values = [Bind::Blob(&row.row), Bind::Blob(&from), Bind::Int(rows_max)];
-        let statement = of(row, Commits::From);
+        let statement = statement(row, Commits::From);
         let rows = self.session.rows(how, statement, &values).await?;
         let mut entries = entries_of(&rows)?;
         let has_more = entries.len() > limit;
@@ -178,7 +181,7 @@ impl CqlCluster {
 
     async fn epoch(&self, row: &CommitRow) -> Faulty<Option<Epoch>> {
         let values = [Bind::Blob(&row.row)];
-        let statement = of(row, Commits::Epoch);
+        let statement = statement(row, Commits::Epoch);
         let rows = self.session.rows(self.session.read(), statement, &values).await?;
         let first = rows.maybe_first_row::<(Vec<u8>, Option<i64>)>();
         let first = first.map_err(|error| misunderstood(Access::Read, error))?;
@@ -192,8 +195,8 @@ fn refused(fault: Fault) -> Fault {
     Fault::Failed(fault.into_error())
 }
 
-const fn of(row: &CommitRow, of: Commits) -> Statement {
-    Statement::Commits(row.table, of)
+const fn statement(row: &CommitRow, commits: Commits) -> Statement {
+    Statement::Commits(row.table, commits)
 }
 
 fn unclear(what: Misread) -> Fault {

@@ -125,7 +125,7 @@ impl Wanted {
 impl Scan<'_> {
     /// Fills a page from the front of a range.
     pub(crate) async fn forward(&self, range: &KeyRange, page: &mut Filling) -> Faulty<()> {
-        let Some(span) = Span::of(range) else { return Ok(()) };
+        let Some(span) = Span::from_range(range) else { return Ok(()) };
         if let Some(partition) = range.single_partition() {
             return self.partition(&span, &partition, page).await;
         }
@@ -158,7 +158,7 @@ impl Scan<'_> {
 
     /// Fills a page from the end of a range.
     pub(crate) async fn backward(&self, range: &KeyRange, page: &mut Filling) -> Faulty<()> {
-        let Some(span) = Span::of(range) else { return Ok(()) };
+        let Some(span) = Span::from_range(range) else { return Ok(()) };
         if let Some(partition) = range.single_partition() {
             return self.partition_backward(&span, &partition, page).await;
         }

@@ -32,7 +32,7 @@ impl Edge {
 
 impl Span {
     /// Returns the span of a range; `None` if the range is empty.
-    pub(crate) fn of(range: &KeyRange) -> Option<Self> {
+    pub(crate) fn from_range(range: &KeyRange) -> Option<Self> {
         let (lower, upper) = range.byte_bounds()?;
         // The bounds of a whole table are shorter than any key.
         let first =
@@ -143,7 +143,7 @@ mod tests {
             keys in proptest::collection::vec(any_cell(), 1..8),
         ) {
             let range = KeyRange { table: TABLE, lower, upper };
-            let span = Span::of(&range);
+            let span = Span::from_range(&range);
             for key in keys {
                 let held = span.as_ref().is_some_and(|span| {
                     let (first, last) = span.tokens();
@@ -171,11 +171,11 @@ mod tests {
 
     #[test]
     fn a_whole_table_covers_every_token() {
-        let span = Span::of(&KeyRange::table(TABLE)).unwrap();
+        let span = Span::from_range(&KeyRange::table(TABLE)).unwrap();
         assert_eq!(span.tokens(), (Token::MIN, Token::MAX));
         assert!([Token::MIN, Token(0), Token::MAX].into_iter().all(|token| span.covers(token)));
         let tokens = KeyRange::tokens(TABLE, Bound::Included(Token(2)), Bound::Included(Token(4)));
-        let span = Span::of(&tokens).unwrap();
+        let span = Span::from_range(&tokens).unwrap();
         assert_eq!(span.tokens(), (Token(2), Token(4)));
         assert!(span.covers(Token(2)) && span.covers(Token(4)) && !span.covers(Token(5)));
     }

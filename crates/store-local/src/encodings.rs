@@ -82,7 +82,7 @@ impl Encodings {
     /// # Errors
     ///
     /// `Corrupted` for a start beyond the map, which must not have been assigned.
-    pub(crate) fn of(&self, start: Timestamp) -> Result<Encoding> {
+    pub(crate) fn get(&self, start: Timestamp) -> Result<Encoding> {
         let map = self.map.read().unwrap_or_else(PoisonError::into_inner);
         map.encoding_of(start).ok_or_else(|| {
             Error::corrupted(format!(

@@ -107,7 +107,7 @@ impl LocalStore {
         let encodings = Arc::new(Encodings::unread());
         let of_engine = Arc::clone(&encodings);
         let entry_cell =
-            move |start, commit| commit_table::entry_cell(of_engine.of(start)?, start, commit);
+            move |start, commit| commit_table::entry_cell(of_engine.get(start)?, start, commit);
         let engine = Engine::open(disk, Arc::clone(&clock), spawn, options, Arc::new(entry_cell))?;
         let engine = Arc::new(engine);
         encodings.read(&engine, encoding)?;
@@ -344,7 +344,7 @@ impl CommitLog for LocalStore {
         if let Some(commit) = self.engine.commit_of(start) {
             return Ok(Outcome::Committed(commit));
         }
-        let encoding = self.encodings.of(start)?;
+        let encoding = self.encodings.get(start)?;
         let cell = commit_table::entry_key(encoding, start);
         match self.engine.get(&cell, Timestamp::MAX).await? {
             Some(Version { payload: Some(value), .. }) => {

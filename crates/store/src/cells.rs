@@ -15,7 +15,7 @@ pub struct Cells {
 impl Cells {
     /// Copies keys, which must be sorted.
     #[must_use]
-    pub fn of<'a, K: Into<CellKeyRef<'a>>>(keys: impl Iterator<Item = K> + Clone) -> Self {
+    pub fn from_sorted<'a, K: Into<CellKeyRef<'a>>>(keys: impl Iterator<Item = K> + Clone) -> Self {
         let keys = keys.map(Into::into);
         let (count, len) =
             keys.clone().fold((0, 0), |(count, len), key| (count + 1, len + key.as_bytes().len()));

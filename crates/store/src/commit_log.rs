@@ -111,7 +111,7 @@ impl CommitRequest {
     #[must_use]
     pub fn into_parts(self) -> (Claim, Writes) {
         let Self { read, start, slot, reads, writes, checks_writes, drops } = self;
-        let cells = Cells::of(writes.iter().map(|(key, _)| key));
+        let cells = Cells::from_sorted(writes.iter().map(|(key, _)| key));
         let beyond = Vec::new();
         (Claim { read, start, slot, reads, cells, checks_writes, drops, beyond }, writes)
     }

@@ -10,7 +10,7 @@
 //! section:
 //!
 //! ```text
-//!   txn       Transaction ── CommitRequest ──┐        Sequencer: CommitOrder
+//!   txn       Transaction ── CommitRequest ──┐        CommitChecker: CommitOrder
 //!   ─────────────────────────────────────────┼───────────────┼──────────────
 //!   store                        CommitLog::commit ── decide(claim) → C
 //!   ─────────────────────────────────────────┼──────────────────────────────

@@ -15,7 +15,7 @@
 //! any later time. The batch is answered only after this is resolved: the root's history contains
 //! the attempt, or shows that another one replaced it. If the root has not moved at all, a *fence*
 //! resolves it: a root with the same content, which the delayed attempt does not expect. If the
-//! store does not answer within [`Options::patience`], the outcome is `Unknown`.
+//! store does not answer within [`Options::retry_timeout`], the outcome is `Unknown`.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::error;
@@ -300,7 +300,7 @@ impl<N: NodeStore, R: RootPointer> Core<N, R> {
 
     /// Runs a batch until it can be answered.
     async fn run(&self, batch: &mut Vec<Box<dyn Job>>) -> Result<()> {
-        let deadline = self.timer.now().after(self.options.patience);
+        let deadline = self.timer.now().after(self.options.retry_timeout);
         let mut this = match self.guess() {
             Some(base) => Try { base, is_verified: false, losses: 0, deadline },
             None => {
@@ -495,7 +495,7 @@ impl<N: NodeStore, R: RootPointer> Core<N, R> {
     /// Returns the time after which an answer is late; `None` if there is no timeout.
     fn timeout(&self, time: fn(&mut State) -> &mut AnswerTime) -> Option<Duration> {
         let min = self.options.answer_timeout?;
-        Some(time(&mut self.state()).timeout(min, self.options.patience / 2))
+        Some(time(&mut self.state()).timeout(min, self.options.retry_timeout / 2))
     }
 
     /// Reads a node; if it is missing, waits for it.

@@ -40,10 +40,10 @@ pub struct Options {
     /// Time from the begin of a batch during which errors of the stores are retried. After it, the
     /// transactions fail with `Unavailable`, or with `Unknown` if the root may have been moved or
     /// may still be. Default: 30 s.
-    pub patience: Duration,
+    pub retry_timeout: Duration,
     /// Timeout after which a call is repeated, or the root is read to resolve a compare-and-set;
     /// the first call stays open, and its answer counts. The timeout adapts to the answer times, up
-    /// to half of [`Options::patience`]. Default: none, for stores with their own timeouts.
+    /// to half of [`Options::retry_timeout`]. Default: none, for stores with their own timeouts.
     pub answer_timeout: Option<Duration>,
     /// **Wrong on purpose**: treats a missing node as empty, which loses updates. Checkers use it
     /// to show that they detect this. Default: `false`.
@@ -115,7 +115,7 @@ impl Default for Options {
             attempts_max: usize::MAX,
             backoff: Duration::from_millis(5),
             missing_wait: Duration::from_millis(5),
-            patience: Duration::from_secs(30),
+            retry_timeout: Duration::from_secs(30),
             answer_timeout: None,
             ignore_missing: false,
             shape: Shape::default(),

@@ -87,7 +87,7 @@ fn write(count: usize, usual: Duration, delays: &[Duration]) -> Outcome {
     let store = Slow { timer: sim.timer(), state: Arc::new(Mutex::new(state)) };
     let options = Options {
         answer_timeout: Some(10 * MILLISECOND),
-        patience: 1000 * MILLISECOND,
+        retry_timeout: 1000 * MILLISECOND,
         ..Options::default()
     };
     let (timer, rng) = (Arc::new(sim.timer()), Box::new(SeededRng::new(1)));

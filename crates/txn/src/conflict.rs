@@ -508,7 +508,7 @@ mod tests {
         let partition = PartitionKey::first_at(Token(0));
         let key = |number: &u64| CellKey::new(TableId::FIRST, &partition, number.to_be_bytes());
         let keys: Vec<CellKey> = numbers.iter().map(key).collect();
-        carnet_store::Cells::of(keys.iter())
+        carnet_store::Cells::from_sorted(keys.iter())
     }
 
     fn claim_of(read: Timestamp, numbers: &[u64], (from, to): (u64, u64)) -> Claim {

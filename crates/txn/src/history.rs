@@ -102,7 +102,7 @@ mod tests {
 
     fn cells(numbers: &[u64]) -> Cells {
         let keys: Vec<CellKey> = numbers.iter().map(|number| cell(*number)).collect();
-        Cells::of(keys.iter())
+        Cells::from_sorted(keys.iter())
     }
 
     #[test]

@@ -21,7 +21,7 @@
 //!
 //! # Modules
 //!
-//! * [`Sequencer`] decides: the clock, the active snapshots, P, and the [conflict state](conflict).
+//! * [`CommitChecker`] decides: the clock, the active snapshots, P, and the [conflict state](conflict).
 //!   It does no I/O; the log's owner calls its decision in the critical section in which it
 //!   reserves the commit's place.
 //! * [`reader`] finds the visible version of a cell, below all invisible ones.
@@ -45,6 +45,7 @@
 //!
 //! Locks; waiting for other transactions; validating reads by reading again.
 
+mod commit_checker;
 pub mod conflict;
 mod contention;
 mod history;
@@ -58,11 +59,11 @@ mod open;
 pub mod reader;
 mod reads;
 mod retry;
-mod sequencer;
 mod snapshots;
 mod sync;
 mod transaction;
 
+pub use commit_checker::CommitChecker;
 pub use conflict::{DEFAULT_BYTES_MAX as CONFLICT_BYTES_MAX, VersionOrder};
 pub use contention::{Contention, Turns};
 pub use idle::{IdleLimits, IdleWatch};
@@ -70,5 +71,4 @@ pub use isolation::Isolation;
 pub use limits::Limits;
 pub use open::{Label, OpenTransaction};
 pub use retry::Backoff;
-pub use sequencer::Sequencer;
 pub use transaction::{Entry, Terms, Transaction, TransactionPage};

@@ -1,4 +1,4 @@
-//! The locks and atomics of the sequencer and the snapshots: from the standard library, or from
+//! The locks and atomics of the commit checker and the snapshots: from the standard library, or from
 //! shuttle if `--cfg shuttle` builds the models.
 
 #[cfg(not(shuttle))]

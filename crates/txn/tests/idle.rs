@@ -17,7 +17,7 @@ use carnet_store::{
     At, BeginKind, Begun, CellStore, CommitLog, CommitRequest, Context, MemoryStore, Outcome, Page,
     RangeRequest,
 };
-use carnet_txn::{IdleLimits, IdleWatch, Isolation, Sequencer, Terms, Transaction};
+use carnet_txn::{CommitChecker, IdleLimits, IdleWatch, Isolation, Terms, Transaction};
 
 const LIMITS: IdleLimits = IdleLimits {
     writer: Duration::from_secs(80),
@@ -97,7 +97,7 @@ struct Bed {
 
 impl Bed {
     fn new() -> Self {
-        let order = Box::new(Sequencer::starting_at(Timestamp::ZERO));
+        let order = Box::new(CommitChecker::starting_at(Timestamp::ZERO));
         let store = Gated { store: MemoryStore::new(order), shut: AtomicBool::new(false) };
         let (clock, workers) = (Arc::new(ManualClock::default()), Stepped::default());
         let watch = IdleWatch::start(LIMITS, Arc::<ManualClock>::clone(&clock), &workers);

@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 use carnet_base::{Bytes, CellKey, KeyRange, PartitionKey, TableId, Timestamp, block_on};
 use carnet_store::{BeginKind, CommitLog, Context, MemoryStore, PageLimit};
-use carnet_txn::{Isolation, Sequencer, Transaction};
+use carnet_txn::{CommitChecker, Isolation, Transaction};
 use goldenscript::Argument;
 
 struct Script {
@@ -32,7 +32,7 @@ struct Script {
 
 impl Script {
     fn new() -> Self {
-        let order = Box::new(Sequencer::starting_at(Timestamp::ZERO));
+        let order = Box::new(CommitChecker::starting_at(Timestamp::ZERO));
         Self { store: Arc::new(MemoryStore::new(order)), transactions: HashMap::new() }
     }
 

@@ -27,6 +27,6 @@ pub use carnet_store::cluster::{Cluster, MemoryCluster};
 pub use carnet_store_cql::{
     ForeignCluster, ForeignPage, ForeignPosition, ForeignRow, ForeignScan, ForeignTable, Requests,
 };
-pub(crate) use open::{connect, doors, open};
+pub(crate) use open::{connect, environment, open};
 pub use table::TableUrl;
 pub use url::{ClusterUrl, OPTIONS, PeerTls, Peers, Secret};

@@ -8,13 +8,13 @@ use carnet_base::{
     Clock, Error, Result, SeededRng, Spawn, Tasks, ThreadTimer, Timestamp, WorkerTasks,
 };
 use carnet_sequencer::{
-    Address, ClusterLog, Doors, Handler, LocalNetwork, MakeOrder, Options, Secret as PeerSecret,
-    Security, TcpNetwork, Tls, Transport,
+    Address, ClusterLog, Environment, Handler, LocalNetwork, MakeOrder, Options,
+    Secret as PeerSecret, Security, TcpNetwork, Tls, Transport,
 };
 use carnet_store::cluster::Cluster;
 use carnet_store::{BeginKind, Context, Life};
 use carnet_store_cql::{CqlCluster, CqlOptions, RequestCounters};
-use carnet_txn::Sequencer;
+use carnet_txn::CommitChecker;
 
 use super::any::AnyCluster;
 use super::store::ClusterStore;
@@ -30,7 +30,7 @@ pub(crate) async fn connect(
 ) -> Result<Box<dyn AnyCluster>> {
     let options = cql_options(url)?;
     let cluster = Arc::new(Box::pin(CqlCluster::connect(&options, Arc::clone(clock))).await?);
-    let (doors, requests) = (doors(clock, spawn), Some(cluster.requests()));
+    let (environment, requests) = (environment(clock, spawn), Some(cluster.requests()));
     let mut settings = url.sequencer;
     settings.sweep.retention = retention;
     if let Some(peers) = &url.peers {
@@ -39,11 +39,11 @@ pub(crate) async fn connect(
         let (address, serving) = (network.address().clone(), network.clone());
         tracing::info!(%address, "listening for other processes of this database");
         let listen = move |handler: &_| serving.serve(handler);
-        return open(cluster, network, address, doors, settings, listen, requests).await;
+        return open(cluster, network, address, environment, settings, listen, requests).await;
     }
-    let network = LocalNetwork::new(Arc::clone(&doors.tasks));
+    let network = LocalNetwork::new(Arc::clone(&environment.tasks));
     let address = Address::new(format!("process {}, which listens nowhere", std::process::id()))?;
-    open(cluster, network, address, doors, settings, |_| (), requests).await
+    open(cluster, network, address, environment, settings, |_| (), requests).await
 }
 
 /// Returns the options for connecting to a cluster, with the password read from its file.
@@ -60,13 +60,14 @@ pub(crate) async fn open<C: Cluster, T: Transport>(
     cluster: Arc<C>,
     network: T,
     address: Address,
-    doors: Doors,
+    environment: Environment,
     options: Options,
     listen: impl FnOnce(&Arc<dyn Handler>) + Send,
     requests: Option<Arc<RequestCounters>>,
 ) -> Result<Box<dyn AnyCluster>> {
     let mut rng = SeededRng::from_entropy();
-    let log = ClusterLog::open(cluster, network, address, doors, &mut rng, options, make_order());
+    let log =
+        ClusterLog::open(cluster, network, address, environment, &mut rng, options, make_order());
     listen(&log.handler());
     let store = ClusterStore { log, requests };
     // Wait for a leader, so that an opened database answers. This also sets the published timestamp
@@ -80,16 +81,16 @@ pub(crate) async fn open<C: Cluster, T: Transport>(
 }
 
 /// Makes the environment of a process: a timer thread, and a worker thread for background tasks.
-pub(crate) fn doors(clock: &Arc<dyn Clock>, spawn: &dyn Spawn) -> Doors {
+pub(crate) fn environment(clock: &Arc<dyn Clock>, spawn: &dyn Spawn) -> Environment {
     let tasks: Arc<dyn Tasks> = Arc::new(WorkerTasks::new("carnet-sequencer", spawn));
     let timer = Arc::new(ThreadTimer::new(Arc::clone(clock), spawn));
-    Doors { timer, clock: Arc::clone(clock), tasks }
+    Environment { timer, clock: Arc::clone(clock), tasks }
 }
 
 fn make_order() -> MakeOrder {
     // The new leader reads outcomes of earlier leaders from the commit table instead of restoring
     // them.
-    Arc::new(|first: Timestamp| Box::new(Sequencer::resuming(Life { first, swept: first })))
+    Arc::new(|first: Timestamp| Box::new(CommitChecker::resuming(Life { first, swept: first })))
 }
 
 fn security(peers: &Peers) -> Result<Security> {

@@ -329,7 +329,7 @@ fn sequencer(given: &mut Given) -> Result<Options> {
         options.lease = LeaseOptions { timeout, renew_every, ..options.lease };
     }
     if let Some(patience) = given.duration("patience")? {
-        options.patience = patience;
+        options.leader_timeout = patience;
     }
     if let Some(every) = given.duration_or("sweep", "never")? {
         options.sweep.every = every;
@@ -509,7 +509,7 @@ mod tests {
         assert_eq!(peers.tls, Some(PeerTls { cert, key, ca }));
         assert_eq!(url.sequencer.lease.timeout, Duration::from_secs(4));
         assert_eq!(url.sequencer.lease.renew_every, Duration::from_secs(1));
-        assert_eq!(url.sequencer.patience, Duration::from_millis(250));
+        assert_eq!(url.sequencer.leader_timeout, Duration::from_millis(250));
         assert_eq!(url.sequencer.sweep.every, Duration::from_secs(90));
         assert_eq!(url.sequencer.cell_cache_bytes, 3 << 20);
         let none = ClusterUrl::parse("cassandra://h/ks?cell_cache=none").unwrap();

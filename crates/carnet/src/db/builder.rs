@@ -15,7 +15,7 @@ use carnet_storage::{
 use carnet_store::{CommitOrder, Life, MemoryStore};
 use carnet_store_local::{DEFAULT_ENCODING, LocalStore};
 use carnet_txn::{
-    CONFLICT_BYTES_MAX, IdleLimits, IdleWatch, Isolation, Limits, Sequencer, VersionOrder,
+    CONFLICT_BYTES_MAX, CommitChecker, IdleLimits, IdleWatch, Isolation, Limits, VersionOrder,
 };
 
 use super::database::{Db, Inner};
@@ -375,7 +375,7 @@ impl Builder {
     #[must_use]
     pub fn in_memory(self) -> Db {
         // The memory store orders versions by their start timestamps.
-        let order = Sequencer::resuming(Life::default());
+        let order = CommitChecker::resuming(Life::default());
         let store = MemoryStore::with_clock(Box::new(order), Arc::clone(&self.clock));
         self.finish(Arc::new(AnyStore::Memory(Arc::new(store))), None)
     }
@@ -448,6 +448,6 @@ impl TransactionMemory {
 
 /// Makes the commit order of the local store, which orders versions by commit timestamps.
 fn order(life: Life, conflict_bytes: usize) -> Box<dyn CommitOrder> {
-    let sequencer = Sequencer::with_conflict_bytes(life, conflict_bytes);
-    Box::new(sequencer.with_version_order(VersionOrder::Commit))
+    let checker = CommitChecker::with_conflict_bytes(life, conflict_bytes);
+    Box::new(checker.with_version_order(VersionOrder::Commit))
 }

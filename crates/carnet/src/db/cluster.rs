@@ -69,8 +69,8 @@ impl Builder {
         listen: impl FnOnce(&Arc<dyn Handler>) + Send,
     ) -> Result<Db> {
         self.refuse_read_only()?;
-        let doors = cluster::doors(&self.clock, &*self.spawn);
-        let opening = cluster::open(cluster, network, address, doors, options, listen, None);
+        let environment = cluster::environment(&self.clock, &*self.spawn);
+        let opening = cluster::open(cluster, network, address, environment, options, listen, None);
         let store = block_on(Box::pin(opening))?;
         Ok(self.finish(Arc::new(AnyStore::Cluster(Arc::from(store))), None))
     }

@@ -111,7 +111,7 @@ impl Maelstrom {
         tree.batch_transactions_max = self.batch;
         tree.batch_interval = Duration::from_millis(self.batch_delay);
         tree.backoff = Duration::from_millis(self.backoff);
-        tree.patience = Duration::from_millis(self.patience);
+        tree.retry_timeout = Duration::from_millis(self.patience);
         tree.answer_timeout = Some(Duration::from_millis(self.service_timeout));
         tree.cache_root = !self.no_root_cache;
         tree.verify_reads = !self.no_verify_reads;

@@ -20,7 +20,7 @@ pub(crate) struct Sequential {
 }
 
 impl Sequential {
-    fn at(&self, key: &str, state: u64) -> Option<&Value> {
+    fn get(&self, key: &str, state: u64) -> Option<&Value> {
         let values = self.values.get(key)?;
         values.iter().rev().find(|(since, _)| *since <= state).map(|(_, value)| value)
     }
@@ -36,7 +36,7 @@ impl Service for Sequential {
             Request::Read => seen + rng.below(self.state - seen + 1),
             Request::Write(_) | Request::Cas { .. } => self.state,
         };
-        let (answer, value) = decide(self.at(&key, state), &request);
+        let (answer, value) = decide(self.get(&key, state), &request);
         self.seen.insert(client.to_owned(), state);
         if let Some(value) = value {
             self.state += 1;

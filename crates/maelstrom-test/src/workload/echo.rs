@@ -31,6 +31,6 @@ impl Workload for Echo {
     }
 
     fn verdict(self: Box<Self>, _: Model) -> Verdict {
-        Verdict::of(self.findings)
+        Verdict::from_anomalies(self.findings)
     }
 }

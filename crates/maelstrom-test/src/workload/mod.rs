@@ -39,7 +39,7 @@ pub(crate) enum Answer {
 
 impl Answer {
     /// Classifies the body of an answer.
-    pub(crate) fn of(body: Value) -> Self {
+    pub(crate) fn from_body(body: Value) -> Self {
         /// The codes that promise that the request did not take effect.
         const DEFINITE: [u64; 9] = [1, 10, 11, 12, 14, 20, 21, 22, 30];
         if body["type"] != "error" {
@@ -74,7 +74,7 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    fn of(mut anomalies: Vec<String>) -> Self {
+    fn from_anomalies(mut anomalies: Vec<String>) -> Self {
         anomalies.truncate(10);
         let explanation = anomalies.join("\n");
         Self { is_valid: anomalies.is_empty(), anomalies, explanation, history: None }
@@ -98,7 +98,7 @@ pub(crate) trait Workload {
     fn verdict(self: Box<Self>, model: Model) -> Verdict;
 }
 
-pub(crate) fn of(kind: Kind) -> Box<dyn Workload> {
+pub(crate) fn new(kind: Kind) -> Box<dyn Workload> {
     match kind {
         Kind::TxnListAppend => Box::new(txn::Txn::lists()),
         Kind::TxnRwRegister => Box::new(txn::Txn::registers()),
@@ -145,7 +145,7 @@ impl History {
         });
         let (history, report) = match judged {
             Ok(judged) => judged,
-            Err(bad) => return Verdict::of(vec![bad.to_string()]),
+            Err(bad) => return Verdict::from_anomalies(vec![bad.to_string()]),
         };
         let kinds = report.counts().iter();
         let kinds = kinds.map(|(kind, count)| format!("{kind} × {count}"));

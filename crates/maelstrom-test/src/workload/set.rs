@@ -73,7 +73,7 @@ impl Workload for GSet {
     }
 
     fn verdict(self: Box<Self>, _: Model) -> Verdict {
-        Verdict::of(self.findings)
+        Verdict::from_anomalies(self.findings)
     }
 }
 

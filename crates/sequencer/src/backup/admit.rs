@@ -36,7 +36,7 @@ pub(super) fn admit(lease: Option<&Lease>, label: &Label, rng: &mut dyn Rng) -> 
         ));
     }
     let (first, last) = label.leases;
-    let point = LeasePoint::of(lease);
+    let point = LeasePoint::from_lease(lease);
     if point < first {
         return Err(Error::invalid(format!(
             "the tables hold a copy that is older than the backup of {}: its leader was in epoch \

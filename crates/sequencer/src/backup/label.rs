@@ -44,7 +44,7 @@ pub struct LeasePoint {
 }
 
 impl LeasePoint {
-    pub(super) const fn of(lease: &Lease) -> Self {
+    pub(super) const fn from_lease(lease: &Lease) -> Self {
         Self { epoch: lease.epoch, renewal: lease.renewal }
     }
 }

@@ -19,9 +19,9 @@ use super::admit::{admit, restored_map};
 use super::label::Label;
 use super::registers::{change, read, retry};
 use crate::commit_table::{CommitTable, FenceError};
-use crate::doors::Options;
 use crate::futures::all;
 use crate::lease::Lease;
+use crate::options::Options;
 use crate::sweep::Marks;
 
 /// Number of rows that are processed concurrently.

@@ -11,7 +11,7 @@ use carnet_store::cluster::{Cluster, Register};
 use super::label::{Label, LeasePoint};
 use super::registers::{change, read, retry};
 use crate::commit_table::CommitTable;
-use crate::doors::Doors;
+use crate::environment::Environment;
 use crate::lease::Lease;
 use crate::sweep::{HOLD_TIMEOUT, Hold, Marks};
 
@@ -38,7 +38,7 @@ struct Seen {
 /// A hold on the sweep.
 pub(crate) struct Held<C> {
     table: Arc<CommitTable<C>>,
-    doors: Doors,
+    environment: Environment,
     id: u64,
     /// Last renewal that was acknowledged. A lower number in the register means that a write in
     /// flight put the hold back after it was taken away.
@@ -47,11 +47,15 @@ pub(crate) struct Held<C> {
 
 impl<C: Cluster> Held<C> {
     /// Holds the sweep of any leader, from the moment this returns.
-    pub(crate) async fn take(table: Arc<CommitTable<C>>, doors: Doors, id: u64) -> Result<Self> {
-        let this = Self { table, doors, id, renewal: AtomicU64::new(0) };
+    pub(crate) async fn take(
+        table: Arc<CommitTable<C>>,
+        environment: Environment,
+        id: u64,
+    ) -> Result<Self> {
+        let this = Self { table, environment, id, renewal: AtomicU64::new(0) };
         if let Some(other) = this.marks().await?.hold {
             tracing::info!("another backup holds the sweep: waiting to see whether it is alive");
-            this.doors.timer.wait(HOLD_TIMEOUT).await;
+            this.environment.timer.wait(HOLD_TIMEOUT).await;
             this.place(Some(other)).await?;
         } else {
             this.place(None).await?;
@@ -84,7 +88,7 @@ impl<C: Cluster> Held<C> {
         to: impl Fn(&Marks) -> Result<Option<Option<Hold>>> + Send,
     ) -> Result<()> {
         let cluster = self.table.cluster();
-        change(&**cluster, &*self.doors.timer, Register::SweepMark, |stored| {
+        change(&**cluster, &*self.environment.timer, Register::SweepMark, |stored| {
             let marks = stored.map_or(Ok(Marks::default()), |bytes| Marks::decode(bytes))?;
             Ok(to(&marks)?.map(|hold| Marks { hold, ..marks }.encode()))
         })
@@ -139,7 +143,7 @@ impl<C: Cluster> Held<C> {
     pub(crate) async fn starting_at(self, commit: Timestamp) -> Result<Backup<C>> {
         match self.see().await {
             Ok(seen) => {
-                let begun = self.doors.clock.wall();
+                let begun = self.environment.clock.wall();
                 Ok(Backup { held: self, commit, seen, begun })
             }
             Err(error) => {
@@ -155,12 +159,12 @@ impl<C: Cluster> Held<C> {
         let lease = Lease::decode(&lease.ok_or_else(missing)?)?;
         let map = self.read(Register::Coordination).await?;
         let map = EncodingMap::decode(&map.ok_or_else(missing)?)?;
-        let tables = retry(&*self.doors.timer, || self.table.cluster().tables()).await?;
+        let tables = retry(&*self.environment.timer, || self.table.cluster().tables()).await?;
         Ok(Seen { lease, map, tables })
     }
 
     async fn read(&self, register: Register) -> Result<Option<Bytes>> {
-        read(&**self.table.cluster(), &*self.doors.timer, register).await
+        read(&**self.table.cluster(), &*self.environment.timer, register).await
     }
 }
 
@@ -213,13 +217,13 @@ impl<C: Cluster> Backup<C> {
             store: store.to_owned(),
             commit: self.commit,
             bound: after.lease.bound,
-            leases: (LeasePoint::of(&before.lease), LeasePoint::of(&after.lease)),
+            leases: (LeasePoint::from_lease(&before.lease), LeasePoint::from_lease(&after.lease)),
             fence_from: before.lease.fence_from,
             marks: Marks { hold: None, ..marks },
             map: after.map,
             tables: before.tables.clone(),
             new_tables: new.collect(),
-            walls: (self.begun, self.held.doors.clock.wall()),
+            walls: (self.begun, self.held.environment.clock.wall()),
             program: program.to_owned(),
         };
         // Reject now a label that a restore would reject.

@@ -117,7 +117,7 @@ fn no_cells(bytes_max: usize) -> Cells {
 
 impl CellCache {
     /// Creates a cache of at most `bytes_max` bytes.
-    pub(crate) fn of(bytes_max: usize) -> Self {
+    pub(crate) fn new(bytes_max: usize) -> Self {
         let cells = no_cells(bytes_max);
         Self { kept: Mutex::new(Kept { known: None, recent: Recent::default(), cells }), bytes_max }
     }

@@ -28,7 +28,7 @@ fn changed(cells: &[(u64, u64)]) -> Changes {
 }
 
 fn cache() -> CellCache {
-    CellCache::of(1 << 20)
+    CellCache::new(1 << 20)
 }
 
 /// Creates a cache that knows all changes up to `known`.
@@ -111,7 +111,7 @@ fn cells_with_equal_hashes_are_distinct() {
 
 #[test]
 fn cache_and_single_cells_are_bounded() {
-    let cache = CellCache::of(64 << 10);
+    let cache = CellCache::new(64 << 10);
     cache.apply(&Changes::Unknown, at(40));
     let large = Version { payload: Some(Bytes::from(vec![0; 4 << 10])), ..version(1, 2, b"") };
     cache.keep(&cell(0), Some(&large), at(2), at(40));
@@ -144,7 +144,7 @@ fn cache_agrees_with_the_database_at_every_snapshot() {
     let mut hits = 0;
     for seed in 0..300 {
         let mut rng = SeededRng::new(seed);
-        let cache = CellCache::of(if seed % 3 == 0 { 16 << 10 } else { 1 << 20 });
+        let cache = CellCache::new(if seed % 3 == 0 { 16 << 10 } else { 1 << 20 });
         let (mut model, mut log) = (Model::default(), ChangeLog::starting_at(at(1)));
         let mut now = 1;
         // Answers, reads and own commits in flight, and the released snapshots.

@@ -42,10 +42,10 @@ use carnet_store::cluster::{
 use quick_cache::sync::Cache;
 
 use crate::coordination::{EncodingMap, check};
-use crate::doors::Options;
 use crate::fence::{self, Fence, Progress};
 use crate::futures::all;
 use crate::oneshot::lock;
+use crate::options::Options;
 use crate::sweep::Marks;
 use unresolved::{Action, Answer, Settled, Stop, Unresolved};
 

@@ -36,7 +36,7 @@ impl<C: Cluster, T: Transport> ClusterLog<C, T> {
     pub fn withdraw(&self) {
         let inner = Arc::clone(&self.inner);
         let withdraw = async move { inner.withdraw().await };
-        self.inner.node.doors().tasks.spawn(Box::pin(withdraw));
+        self.inner.node.environment().tasks.spawn(Box::pin(withdraw));
     }
 
     /// Returns the announcements of all live processes, at most some seconds old. It is empty until
@@ -70,8 +70,8 @@ impl<C: Cluster, T: Transport> Inner<C, T> {
             return;
         }
         let weak = Arc::downgrade(self);
-        let timer = Arc::clone(&self.node.doors().timer);
-        self.node.doors().tasks.spawn(Box::pin(async move {
+        let timer = Arc::clone(&self.node.environment().timer);
+        self.node.environment().tasks.spawn(Box::pin(async move {
             loop {
                 timer.wait(ANNOUNCE_EVERY).await;
                 let Some(inner) = weak.upgrade() else { return };

@@ -47,7 +47,7 @@ fn split(place: &str) -> Option<(&str, u16)> {
 
 /// Creates the address of a process that listens on `listen`. `advertise` is the host and port by
 /// which others reach it; port 0 stands for the port it listens on.
-pub(super) fn of(
+pub(super) fn advertised(
     listen: SocketAddr,
     advertise: Option<String>,
     incarnation: Incarnation,
@@ -84,7 +84,7 @@ mod tests {
     fn address_names_host_port_and_incarnation() {
         let incarnation = [0, 0, 0, 0, 0, 0, 0xab, 0x07];
         let at = |listen: &str, advertise: Option<&str>| {
-            of(listen.parse().unwrap(), advertise.map(str::to_owned), incarnation)
+            advertised(listen.parse().unwrap(), advertise.map(str::to_owned), incarnation)
         };
         for (listen, advertise, address, host, port) in [
             ("10.0.0.1:7000", None, "10.0.0.1:7000", "10.0.0.1", 7000),

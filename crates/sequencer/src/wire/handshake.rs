@@ -262,17 +262,17 @@ impl Transcript {
         self.said.extend_from_slice(bytes);
     }
 
-    fn of(&self, role: &[u8; 6]) -> Vec<u8> {
+    fn signed_bytes(&self, role: &[u8; 6]) -> Vec<u8> {
         [role, &self.said[..]].concat()
     }
 
     fn proof(&self, role: &[u8; 6]) -> [u8; PROOF_BYTES] {
-        let tag = hmac::sign(&self.key, &self.of(role));
+        let tag = hmac::sign(&self.key, &self.signed_bytes(role));
         *tag.as_ref().first_chunk().expect("a tag of HMAC-SHA-256 has 32 bytes")
     }
 
     fn is_proof(&self, role: &[u8; 6], proof: &[u8]) -> bool {
-        hmac::verify(&self.key, &self.of(role), proof).is_ok()
+        hmac::verify(&self.key, &self.signed_bytes(role), proof).is_ok()
     }
 }
 

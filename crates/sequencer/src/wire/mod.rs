@@ -127,7 +127,7 @@ impl TcpNetwork {
         let bound = listener.local_addr().map_err(cannot)?;
         let mut incarnation = [0; 8];
         handshake::random(&mut incarnation).map_err(cannot)?;
-        let address = address::of(bound, advertise, incarnation)?;
+        let address = address::advertised(bound, advertise, incarnation)?;
         if matches!(security, Security::Insecure) && !bound.ip().to_canonical().is_loopback() {
             tracing::warn!(%bound, "any process that reaches this port can commit and read \
                                     timestamps");

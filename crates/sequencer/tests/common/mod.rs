@@ -13,12 +13,12 @@ use carnet_base::{
     block_on,
 };
 use carnet_sequencer::lease::Lease;
-use carnet_sequencer::{Address, ClusterLog, Doors, LeaseOptions, LocalNetwork, Options};
+use carnet_sequencer::{Address, ClusterLog, Environment, LeaseOptions, LocalNetwork, Options};
 use carnet_store::cluster::{ReadMode, Register, Registers};
 use carnet_store::{
     BeginKind, Begun, CommitLog, CommitRequest, Context, PageLimit, ReadSet, Write,
 };
-use carnet_txn::{Isolation, Sequencer, Transaction, reader};
+use carnet_txn::{CommitChecker, Isolation, Transaction, reader};
 
 use scripted::{Replicas, Scripted};
 use world::{Process, VirtualTimer, World};
@@ -74,7 +74,7 @@ impl Database {
         let cluster = Scripted::new(&self.replicas);
         let process = self.world.process();
         let address = Address::new(name).unwrap();
-        let doors = Doors {
+        let environment = Environment {
             timer: Arc::new(VirtualTimer(Arc::clone(&self.world.time))),
             clock: Arc::clone(&self.world.time) as _,
             tasks: Arc::clone(&process) as _,
@@ -84,10 +84,10 @@ impl Database {
             Arc::clone(&cluster),
             self.network.clone(),
             address.clone(),
-            doors,
+            environment,
             &mut SeededRng::new(seed),
             self.options,
-            Arc::new(|first| Box::new(Sequencer::starting_at(first))),
+            Arc::new(|first| Box::new(CommitChecker::starting_at(first))),
         );
         self.network.listen(address.clone(), &log.handler());
         let member = Member { log: Arc::new(log), cluster, process, address };

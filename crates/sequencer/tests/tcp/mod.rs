@@ -13,10 +13,10 @@ use carnet_base::{
     Bytes, CellKey, PartitionKey, SeededRng, SystemClock, TableId, ThreadSpawn, ThreadTimer,
     Timestamp, WorkerTasks, block_on,
 };
-use carnet_sequencer::{ClusterLog, Doors, LeaseOptions, Options, Security, TcpNetwork};
+use carnet_sequencer::{ClusterLog, Environment, LeaseOptions, Options, Security, TcpNetwork};
 use carnet_store::cluster::MemoryCluster;
 use carnet_store::{BeginKind, Begun, CommitLog, CommitRequest, Context, ReadSet, Write};
-use carnet_txn::{Sequencer, reader};
+use carnet_txn::{CommitChecker, reader};
 use tokio::runtime::Runtime;
 
 use relay::Relay;
@@ -36,7 +36,7 @@ pub struct Database {
     pub cluster: Arc<MemoryCluster>,
     pub security: Security,
     pub runtime: Runtime,
-    pub doors: Doors,
+    pub environment: Environment,
     started: AtomicU64,
 }
 
@@ -44,18 +44,18 @@ pub struct Database {
 /// transactions in flight.
 pub fn options() -> Options {
     let lease = LeaseOptions { timeout: Duration::from_secs(600), ..LeaseOptions::default() };
-    Options { lease, patience: Duration::from_secs(60), ..Options::default() }
+    Options { lease, leader_timeout: Duration::from_secs(60), ..Options::default() }
 }
 
 /// Like [`options`], but for a process that will not find a leader.
 pub fn impatient() -> Options {
-    Options { patience: Duration::from_millis(300), ..options() }
+    Options { leader_timeout: Duration::from_millis(300), ..options() }
 }
 
 impl Database {
     pub fn new(security: Security) -> Self {
         let clock = Arc::new(SystemClock);
-        let doors = Doors {
+        let environment = Environment {
             timer: Arc::new(ThreadTimer::new(Arc::clone(&clock) as _, &ThreadSpawn)),
             clock,
             tasks: Arc::new(WorkerTasks::new("tasks", &ThreadSpawn)),
@@ -63,7 +63,7 @@ impl Database {
         let mut runtime = tokio::runtime::Builder::new_multi_thread();
         let runtime = runtime.worker_threads(2).enable_all().build().unwrap();
         let started = AtomicU64::new(0);
-        Self { cluster: Arc::default(), security, runtime, doors, started }
+        Self { cluster: Arc::default(), security, runtime, environment, started }
     }
 
     pub fn start(&self) -> Member {
@@ -89,10 +89,10 @@ impl Database {
             Arc::clone(&self.cluster),
             network.clone(),
             network.address().clone(),
-            self.doors.clone(),
+            self.environment.clone(),
             &mut SeededRng::new(self.started.fetch_add(1, Ordering::SeqCst)),
             options,
-            Arc::new(|first| Box::new(Sequencer::starting_at(first))),
+            Arc::new(|first| Box::new(CommitChecker::starting_at(first))),
         );
         network.serve(&log.handler());
         Member { log: Arc::new(log), network }

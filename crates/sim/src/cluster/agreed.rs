@@ -19,7 +19,7 @@ pub(super) struct Agreed {
 pub(super) trait Partition: Clone + Default {
     type Name: Clone + Ord;
 
-    fn of(agreed: &mut Agreed) -> &mut BTreeMap<Self::Name, Settling<Self>>;
+    fn all_mut(agreed: &mut Agreed) -> &mut BTreeMap<Self::Name, Settling<Self>>;
 
     /// Returns what a write in doubt adds to the agreed value, if anything: one replica may keep
     /// it.
@@ -45,7 +45,7 @@ impl Partition for Row {
         row
     }
 
-    fn of(agreed: &mut Agreed) -> &mut BTreeMap<CommitRow, Settling<Self>> {
+    fn all_mut(agreed: &mut Agreed) -> &mut BTreeMap<CommitRow, Settling<Self>> {
         &mut agreed.rows
     }
 }
@@ -62,7 +62,7 @@ impl Partition for Option<Bytes> {
         self.clone()
     }
 
-    fn of(agreed: &mut Agreed) -> &mut BTreeMap<Register, Settling<Self>> {
+    fn all_mut(agreed: &mut Agreed) -> &mut BTreeMap<Register, Settling<Self>> {
         &mut agreed.registers
     }
 }

@@ -36,7 +36,7 @@ pub(super) struct Endpoint {
 
 impl Endpoint {
     /// Creates the server's side of a process; it lives as long as the handler.
-    pub(super) fn of(handler: &Arc<dyn Handler>, term: Term, mutant: Option<Mutant>) -> Self {
+    pub(super) fn new(handler: &Arc<dyn Handler>, term: Term, mutant: Option<Mutant>) -> Self {
         Self { handler: Arc::downgrade(handler), term, mutant, asked: Mutex::default() }
     }
 

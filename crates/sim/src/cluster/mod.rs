@@ -16,9 +16,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use carnet_base::{CommitEntry, Timestamp};
-use carnet_sequencer::{Address, ClusterLog, Doors, MakeOrder};
+use carnet_sequencer::{Address, ClusterLog, Environment, MakeOrder};
 use carnet_store::{Context, Life, Outcome};
-use carnet_txn::{IdleWatch, Limits, Sequencer};
+use carnet_txn::{CommitChecker, IdleWatch, Limits};
 
 use self::endpoint::{Endpoint, Term};
 use self::network::Network;
@@ -87,7 +87,7 @@ pub(crate) fn run(order: &Order) -> Run {
         Some(ended) => ended.and_then(|()| verdict::judge(&world.run_record, promise)),
     };
     processes().for_each(|process| world.kill(process));
-    Run::of(&world.executor, &world.run_record, world.faults.get(), &world.setup, verdict)
+    Run::new(&world.executor, &world.run_record, world.faults.get(), &world.setup, verdict)
 }
 
 fn processes() -> impl Iterator<Item = Process> {
@@ -157,7 +157,7 @@ impl World {
     fn start(&self, process: Process) {
         let tasks = self.executor.tasks(process);
         let mutant = self.order.mutant;
-        let doors = Doors {
+        let environment = Environment {
             timer: Arc::new(self.executor.timer()),
             clock: Arc::new(self.clocks[&process].clone()),
             tasks: Arc::new(tasks.clone()),
@@ -181,7 +181,7 @@ impl World {
                 _ => first,
             };
             let inner =
-                Sequencer::with_conflict_bytes(Life { first, swept: first }, conflict_bytes);
+                CommitChecker::with_conflict_bytes(Life { first, swept: first }, conflict_bytes);
             Box::new(Rules { inner: Box::new(inner), known: Arc::new(Known::default()), mutant })
         });
         let network = self.network.seen_by(process);
@@ -189,12 +189,12 @@ impl World {
             Arc::new(seam),
             network.clone(),
             address(process),
-            doors,
+            environment,
             self.random.borrow_mut().rng(),
             self.setup.options,
             make_order,
         );
-        network.listen(address(process), tasks, Endpoint::of(&log.handler(), term, mutant));
+        network.listen(address(process), tasks, Endpoint::new(&log.handler(), term, mutant));
         self.logs.borrow_mut().insert(process, Arc::new(log));
         if let Some(limits) = self.setup.idle {
             let clock = Arc::new(self.clocks[&process].clone());

@@ -64,7 +64,7 @@ impl Setup {
                 encoding: Encoding::V3,
                 coordination_step: random.pick(&[200_000, 1_000_000, 5_000_000]),
                 call_timeout: Duration::from_millis(20),
-                patience: Duration::from_millis(100),
+                leader_timeout: Duration::from_millis(100),
                 client_timeout: Duration::from_millis(200),
                 row_starts: random.pick(&[1, 4, 4096]),
                 cell_cache_bytes: random.pick(&[0, 8 << 10, 1 << 20]),

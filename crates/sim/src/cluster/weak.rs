@@ -494,14 +494,14 @@ impl WeakCluster {
                 Round::Failed => Some(Err(Fault::failed("the round was not begun"))),
                 Round::Nothing => None,
                 Round::Agreed { is_answered } => {
-                    let agreed = P::of(&mut state.agreed).entry(name.clone()).or_default();
+                    let agreed = P::all_mut(&mut state.agreed).entry(name.clone()).or_default();
                     let passed = agreed.settle(&mut state.random).filter(|_| state.forgets);
                     let (next, answer) = decide(&agreed.value);
                     agreed.agree(next, passed);
                     is_answered.then_some(Ok(answer))
                 }
                 Round::Doubt => {
-                    let agreed = P::of(&mut state.agreed).entry(name.clone()).or_default();
+                    let agreed = P::all_mut(&mut state.agreed).entry(name.clone()).or_default();
                     // Its first half is a round like any other.
                     let passed = agreed.settle(&mut state.random).filter(|_| state.forgets);
                     agreed.agree(None, passed);

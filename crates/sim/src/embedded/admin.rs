@@ -24,7 +24,7 @@ use carnet_storage::disk::Disk;
 use carnet_storage::disk::sim::SimDisk;
 use carnet_store::{CommitLog, Context, Life};
 use carnet_store_local::{DEFAULT_ENCODING, LocalStore};
-use carnet_txn::{IdleLimits, Limits, Sequencer, VersionOrder};
+use carnet_txn::{CommitChecker, IdleLimits, Limits, VersionOrder};
 
 use super::store::Store;
 use super::{World, facade};
@@ -87,7 +87,8 @@ impl Administered for Bare<Store> {
 
     fn open_copy(world: &World, disk: &SimDisk) -> Result<(Bare<LocalStore>, Timestamp)> {
         let order = |incarnation: Life| {
-            Box::new(Sequencer::resuming(incarnation).with_version_order(VersionOrder::Commit)) as _
+            Box::new(CommitChecker::resuming(incarnation).with_version_order(VersionOrder::Commit))
+                as _
         };
         let store = LocalStore::open(
             Arc::new(disk.clone()),

@@ -31,7 +31,7 @@ use carnet_storage::manifest::Manifest;
 use carnet_storage::{Durability, Options};
 use carnet_store::{CommitLog, Context, Life, Outcome};
 use carnet_store_local::{DEFAULT_ENCODING, LocalStore};
-use carnet_txn::{IdleLimits, IdleWatch, Sequencer, VersionOrder};
+use carnet_txn::{CommitChecker, IdleLimits, IdleWatch, VersionOrder};
 
 use self::admin::{Administered, Administrator, COPY};
 use self::faults::{End, Fault};
@@ -111,7 +111,7 @@ pub(crate) fn run(order: &Order) -> Run {
         None => Err("the run is stuck: a task waits for ever".to_owned()),
         Some(ended) => ended.and_then(|()| verdict::judge(&world.run_record, promise)),
     };
-    Run::of(&executor, &world.run_record, world.faults.get(), &world.setup, verdict)
+    Run::new(&executor, &world.run_record, world.faults.get(), &world.setup, verdict)
 }
 
 fn open_facade(world: &World, disk: &SimDisk) -> Result<Db> {
@@ -159,7 +159,7 @@ fn open_bare(world: &World, disk: &SimDisk) -> Result<Bare<Store>> {
         if mutant == Some(Mutant::StartsHandedOutTwice) {
             incarnation.first = last_commit(&world.run_record).unwrap_or(incarnation.first);
         }
-        let inner = Sequencer::with_conflict_bytes(incarnation, world.setup.conflict_bytes)
+        let inner = CommitChecker::with_conflict_bytes(incarnation, world.setup.conflict_bytes)
             .with_version_order(VersionOrder::Commit);
         Box::new(Rules { inner: Box::new(inner), known: of_rules, mutant }) as _
     };

@@ -139,11 +139,11 @@ impl Work<'_> {
             let workload =
                 self.order.workload.unwrap_or_else(|| client.random.pick(&Workload::ALL));
             let leaves = self.may_leave && client.random.percent(3);
-            let patience = leaves.then(|| client.random.micros(1, 1_000));
+            let limit = leaves.then(|| client.random.micros(1, 1_000));
             let ran = run(workload, &mut client, self.numbers);
-            let ended = match patience {
+            let ended = match limit {
                 None => Some(ran.await),
-                Some(patience) => first(ran, executor.sleep(patience)).await,
+                Some(limit) => first(ran, executor.sleep(limit)).await,
             };
             match ended {
                 // It has abandoned its transaction, and comes back as a new client.

@@ -7,7 +7,7 @@ use carnet_base::{
     CellKey, Encoding, Result, SeededRng, SystemClock, ThreadSpawn, ThreadTimer, Timestamp,
     Version, WorkerTasks, block_on,
 };
-use carnet_sequencer::{Address, ClusterLog, Doors, LeaseOptions, LocalNetwork, Options};
+use carnet_sequencer::{Address, ClusterLog, Environment, LeaseOptions, LocalNetwork, Options};
 use carnet_store::conformance::{PlainOrder, run};
 use carnet_store::{
     At, BeginKind, Begun, CellStore, CommitLog, CommitRequest, Context, Outcome, Page, RangeRequest,
@@ -57,12 +57,12 @@ impl CommitLog for Decided {
 
 fn open(cluster: CqlCluster, encoding: Encoding) -> Decided {
     let clock = Arc::new(SystemClock);
-    let doors = Doors {
+    let environment = Environment {
         timer: Arc::new(ThreadTimer::new(Arc::clone(&clock) as _, &ThreadSpawn)),
         clock,
         tasks: Arc::new(WorkerTasks::new("tasks", &ThreadSpawn)),
     };
-    let network = LocalNetwork::new(Arc::clone(&doors.tasks));
+    let network = LocalNetwork::new(Arc::clone(&environment.tasks));
     let address = Address::new("first").unwrap();
     // Long enough that no process takes over on a busy machine: that would abort transactions in
     // flight.
@@ -74,7 +74,7 @@ fn open(cluster: CqlCluster, encoding: Encoding) -> Decided {
         Arc::new(cluster),
         network.clone(),
         address.clone(),
-        doors,
+        environment,
         &mut SeededRng::new(1),
         // Without a cell cache, so that the cluster answers.
         Options { encoding, lease, cell_cache_bytes: 0, ..Options::default() },

@@ -16,7 +16,7 @@ fn key(number: u64) -> Bytes {
 fn options() -> Options {
     let shape =
         Shape { buffer_bytes: 60, run_bytes_max: 60, leaf_bytes_max: 40, inline_bytes_max: 8 };
-    Options { shape, cache_bytes: 2000, patience: Duration::ZERO, ..Options::default() }
+    Options { shape, cache_bytes: 2000, retry_timeout: Duration::ZERO, ..Options::default() }
 }
 
 fn open(files: &SimFiles, seed: u64) -> Result<(Directory, Tree<Directory, Directory>)> {
@@ -190,7 +190,8 @@ fn garbage_collection_keeps_nodes_of_the_durable_root() {
 #[test]
 fn reader_restarts_after_its_nodes_were_collected() {
     let files = SimFiles::default();
-    let patient = Options { patience: Duration::from_secs(1), verify_reads: false, ..options() };
+    let patient =
+        Options { retry_timeout: Duration::from_secs(1), verify_reads: false, ..options() };
     let (directory, writer) = open(&files, 1).unwrap();
     let clock: Arc<SystemClock> = Arc::default();
     let timer = Arc::new(ThreadTimer::new(clock, &ThreadSpawn));
@@ -224,7 +225,7 @@ fn processes_share_a_directory() {
                 let timer = Arc::new(ThreadTimer::new(clock, &ThreadSpawn));
                 let directory = Directory::open(&path, &ThreadSpawn).unwrap();
                 let rng = Box::new(SeededRng::new(seed));
-                let options = Options { patience: Duration::from_secs(60), ..options() };
+                let options = Options { retry_timeout: Duration::from_secs(60), ..options() };
                 let tree = block_on(directory.tree(timer, rng, options)).unwrap();
                 for n in 0..count {
                     let add = move |view: &mut crate::View<'_>| {

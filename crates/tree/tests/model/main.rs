@@ -81,16 +81,16 @@ fn late_nodes_and_lost_answers_are_tolerated() {
         in_doubt += report.in_doubt;
         unknown += report.outcomes.iter().filter(|outcome| **outcome != Outcome::Ok).count();
     }
-    // The faults are shorter than the patience: each doubt is resolved.
+    // The faults are shorter than the retry_timeout: each doubt is resolved.
     assert!(env::var("CARNET_SEED").is_ok() || in_doubt > 100, "only {in_doubt} were in doubt");
     assert_eq!(unknown, 0);
 }
 
 #[test]
-fn without_patience_doubtful_moves_are_unknown() {
+fn short_retry_timeout_leaves_doubtful_moves_unknown() {
     let mut unknown = 0;
     for seed in seeds(60) {
-        let options = Options { patience: 30 * MILLISECOND, ..options(seed) };
+        let options = Options { retry_timeout: 30 * MILLISECOND, ..options(seed) };
         let faults = Faults { lost_answers: 100, delayed_requests: 100, ..faulty() };
         let report = run(&Plan { options, faults, ..Plan::new(seed) });
         assert_eq!(report.violation, None, "seed {seed}");

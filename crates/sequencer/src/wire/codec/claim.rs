@@ -101,7 +101,7 @@ pub(super) fn take(fields: &mut Fields) -> Result<Claim, Malformed> {
         }
         cells.push(key);
     }
-    let cells = Cells::of(cells.iter());
+    let cells = Cells::from_sorted(cells.iter());
     let mut drops = Vec::new();
     for _ in 0..fields.count(TABLE_BYTES)? {
         drops.push(TableId(fields.u32()?));

@@ -46,7 +46,7 @@ fn claim(cells: &[CellKey], points: &[u64], ranges: Vec<KeyRange>) -> Claim {
         start: at(5),
         slot: Slot(0),
         reads,
-        cells: Cells::of(cells.iter()),
+        cells: Cells::from_sorted(cells.iter()),
         checks_writes: true,
         drops: vec![TableId(9)],
         beyond: Vec::new(),
@@ -208,7 +208,7 @@ fn unsorted_cells_are_rejected() {
     let last = content.len() - 9;
     content[last] = b'a';
     let mut unsorted = claim(&[], &[], Vec::new());
-    unsorted.cells = Cells::of([cell(1, "p", b"b"), cell(1, "p", b"a")].iter());
+    unsorted.cells = Cells::from_sorted([cell(1, "p", b"b"), cell(1, "p", b"a")].iter());
     assert!(encode(1, &commit(unsorted), &mut BytesMut::new()).is_err(), "nor are they sent");
     let twice = decode(&framed(&content)).unwrap_err();
     assert_eq!(twice, Malformed("cells of a claim that are not in key order"));

@@ -1,34 +1,11 @@
-//! The environment of a process (time, tasks, randomness) and its options.
+//! The options of a process.
 
-use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
-use carnet_base::{Clock, Encoding, Tasks, Timer, Timestamp};
-use carnet_store::CommitOrder;
+use carnet_base::Encoding;
 
 use crate::candidate::LeaseOptions;
 use crate::sweep::SweepOptions;
-
-/// The environment of a process: timer, clock and tasks.
-#[derive(Clone)]
-pub struct Doors {
-    /// Timer for waits and timeouts.
-    pub timer: Arc<dyn Timer>,
-    /// Wall clock; its times are stored beside timestamps.
-    pub clock: Arc<dyn Clock>,
-    /// Spawner of background tasks.
-    pub tasks: Arc<dyn Tasks>,
-}
-
-impl fmt::Debug for Doors {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Doors")
-    }
-}
-
-/// Creates the commit order of a term from its first timestamp, which is consumed.
-pub type MakeOrder = Arc<dyn Fn(Timestamp) -> Box<dyn CommitOrder> + Send + Sync>;
 
 /// Options of a process.
 #[derive(Clone, Copy, Debug)]
@@ -43,7 +20,7 @@ pub struct Options {
     /// Timeout for one answer of the leader, before the request is sent again.
     pub call_timeout: Duration,
     /// Time after which a call that finds no leader fails, unless its deadline comes first.
-    pub patience: Duration,
+    pub leader_timeout: Duration,
     /// Time of silence after which the snapshots of a process are given up.
     pub client_timeout: Duration,
     /// Pacing of the sweep.
@@ -63,7 +40,7 @@ impl Default for Options {
             encoding: Encoding::V3,
             coordination_step: 5_000_000,
             call_timeout: Duration::from_secs(2),
-            patience: Duration::from_secs(10),
+            leader_timeout: Duration::from_secs(10),
             client_timeout: Duration::from_secs(30),
             sweep: SweepOptions::default(),
             row_starts: 4096,

@@ -24,7 +24,7 @@ const TRIM_COMMITS: u32 = 64;
 /// start there. So an idle database does not refuse its first transactions, and every commit of an
 /// earlier incarnation lies below.
 #[derive(Debug)]
-pub struct Sequencer {
+pub struct CommitChecker {
     clock: AtomicU64,
     bound: AtomicU64,
     published: AtomicU64,
@@ -36,22 +36,22 @@ pub struct Sequencer {
     since_trim: AtomicU32,
 }
 
-impl Sequencer {
-    /// Starts a sequencer above every timestamp that an earlier incarnation may have handed out.
+impl CommitChecker {
+    /// Starts a checker above every timestamp that an earlier incarnation may have handed out.
     /// Snapshots of earlier incarnations are not taken up again.
     #[must_use]
     pub fn starting_at(first: Timestamp) -> Self {
         Self::resuming(Life { first, swept: first })
     }
 
-    /// Like [`Sequencer::starting_at`], but takes up snapshots of earlier incarnations from the
+    /// Like [`CommitChecker::starting_at`], but takes up snapshots of earlier incarnations from the
     /// sweep mark on.
     #[must_use]
     pub fn resuming(life: Life) -> Self {
         Self::with_conflict_bytes(life, DEFAULT_BYTES_MAX)
     }
 
-    /// Like [`Sequencer::resuming`], with a conflict state of at most `bytes_max` bytes.
+    /// Like [`CommitChecker::resuming`], with a conflict state of at most `bytes_max` bytes.
     #[must_use]
     pub fn with_conflict_bytes(Life { first, swept }: Life, bytes_max: usize) -> Self {
         let conflicts = ConflictState::new(first, bytes_max);
@@ -127,7 +127,7 @@ fn refused(refusal: &Refusal, claim: &Claim) -> Error {
     }
 }
 
-impl CommitOrder for Sequencer {
+impl CommitOrder for CommitChecker {
     fn begin(&self, kind: BeginKind) -> Result<Begun> {
         let writer = kind == BeginKind::ReadWrite;
         if let BeginKind::ReadOnlyAt(read) = kind {
@@ -243,10 +243,10 @@ mod tests {
         Timestamp::new(number).unwrap()
     }
 
-    fn sequencer() -> Sequencer {
-        let sequencer = Sequencer::starting_at(at(100));
-        sequencer.extend(at(1000));
-        sequencer
+    fn checker() -> CommitChecker {
+        let checker = CommitChecker::starting_at(at(100));
+        checker.extend(at(1000));
+        checker
     }
 
     fn write(begun: Begun, name: &'static str) -> Claim {
@@ -262,52 +262,52 @@ mod tests {
 
     #[test]
     fn new_incarnation_starts_above_the_old_one() {
-        let sequencer = sequencer();
-        let begun = sequencer.begin(BeginKind::ReadWrite).unwrap();
+        let checker = checker();
+        let begun = checker.begin(BeginKind::ReadWrite).unwrap();
         assert_eq!((begun.read, begun.start), (at(100), Some(at(101))));
-        assert_eq!(sequencer.decide(&mut write(begun, "a")).unwrap(), at(102));
+        assert_eq!(checker.decide(&mut write(begun, "a")).unwrap(), at(102));
     }
 
     #[test]
     fn check_reports_a_refusal_before_the_commit() {
-        let sequencer = sequencer();
-        let begin = || sequencer.begin(BeginKind::ReadWrite).unwrap();
+        let checker = checker();
+        let begin = || checker.begin(BeginKind::ReadWrite).unwrap();
         let (one, other) = (begin(), begin());
         let mut claim = write(one, "a");
-        assert!(sequencer.check(&claim).is_ok());
-        sequencer.decide(&mut claim).unwrap();
+        assert!(checker.check(&claim).is_ok());
+        checker.decide(&mut claim).unwrap();
         let late = write(other, "a");
-        assert_eq!(sequencer.check(&late).unwrap_err().kind(), ErrorKind::Conflict);
-        assert!(sequencer.check(&write(other, "b")).is_ok());
+        assert_eq!(checker.check(&late).unwrap_err().kind(), ErrorKind::Conflict);
+        assert!(checker.check(&write(other, "b")).is_ok());
     }
 
     #[test]
     fn a_snapshot_never_includes_an_unpublished_commit() {
-        let sequencer = sequencer();
-        let writer = sequencer.begin(BeginKind::ReadWrite).unwrap();
-        let commit = sequencer.decide(&mut write(writer, "a")).unwrap();
-        assert_eq!(sequencer.begin(BeginKind::ReadOnly).unwrap().read, at(100));
-        sequencer.publish(commit);
-        assert_eq!(sequencer.begin(BeginKind::ReadOnly).unwrap().read, commit);
+        let checker = checker();
+        let writer = checker.begin(BeginKind::ReadWrite).unwrap();
+        let commit = checker.decide(&mut write(writer, "a")).unwrap();
+        assert_eq!(checker.begin(BeginKind::ReadOnly).unwrap().read, at(100));
+        checker.publish(commit);
+        assert_eq!(checker.begin(BeginKind::ReadOnly).unwrap().read, commit);
     }
 
     #[test]
     fn snapshot_has_the_last_schema_change() {
-        let sequencer = sequencer();
+        let checker = checker();
         let commit = |table| {
-            let begun = sequencer.begin(BeginKind::ReadWrite).unwrap();
-            let commit = sequencer.decide(&mut write_to(TableId(table), begun, "a")).unwrap();
-            let meanwhile = sequencer.begin(BeginKind::ReadOnly).unwrap();
-            sequencer.publish(commit);
+            let begun = checker.begin(BeginKind::ReadWrite).unwrap();
+            let commit = checker.decide(&mut write_to(TableId(table), begun, "a")).unwrap();
+            let meanwhile = checker.begin(BeginKind::ReadOnly).unwrap();
+            checker.publish(commit);
             (commit, meanwhile)
         };
-        let schema = || sequencer.begin(BeginKind::ReadOnly).unwrap().schema;
+        let schema = || checker.begin(BeginKind::ReadOnly).unwrap().schema;
         assert_eq!(schema(), at(100), "changes of an earlier incarnation are not known");
         commit(TableId::FIRST.0);
         assert_eq!(schema(), at(100));
         let (changed, meanwhile) = commit(3);
         assert!(meanwhile.read < changed && schema() == changed);
-        let old = sequencer.begin(BeginKind::ReadOnlyAt(meanwhile.read)).unwrap();
+        let old = checker.begin(BeginKind::ReadOnlyAt(meanwhile.read)).unwrap();
         assert!(old.schema > old.read, "whether it changed before is forgotten");
         commit(TableId::FIRST.0);
         assert_eq!(schema(), changed);
@@ -315,99 +315,93 @@ mod tests {
 
     #[test]
     fn a_start_runs_until_it_is_ended() {
-        let sequencer = sequencer();
-        let begun = sequencer.begin(BeginKind::ReadWrite).unwrap();
+        let checker = checker();
+        let begun = checker.begin(BeginKind::ReadWrite).unwrap();
         let start = begun.start.unwrap();
-        assert!(sequencer.is_running(start));
-        sequencer.decide(&mut write(begun, "a")).unwrap();
-        assert!(sequencer.is_running(start));
-        sequencer.end(begun);
-        assert!(!sequencer.is_running(start));
+        assert!(checker.is_running(start));
+        checker.decide(&mut write(begun, "a")).unwrap();
+        assert!(checker.is_running(start));
+        checker.end(begun);
+        assert!(!checker.is_running(start));
     }
 
     #[test]
     fn a_start_is_decided_once() {
-        let sequencer = sequencer();
-        let begun = sequencer.begin(BeginKind::ReadWrite).unwrap();
-        sequencer.decide(&mut write(begun, "a")).unwrap();
-        assert_eq!(
-            sequencer.decide(&mut write(begun, "a")).unwrap_err().kind(),
-            ErrorKind::Invalid
-        );
-        let ended = sequencer.begin(BeginKind::ReadWrite).unwrap();
-        sequencer.end(ended);
-        assert_eq!(
-            sequencer.decide(&mut write(ended, "b")).unwrap_err().kind(),
-            ErrorKind::Invalid
-        );
+        let checker = checker();
+        let begun = checker.begin(BeginKind::ReadWrite).unwrap();
+        checker.decide(&mut write(begun, "a")).unwrap();
+        assert_eq!(checker.decide(&mut write(begun, "a")).unwrap_err().kind(), ErrorKind::Invalid);
+        let ended = checker.begin(BeginKind::ReadWrite).unwrap();
+        checker.end(ended);
+        assert_eq!(checker.decide(&mut write(ended, "b")).unwrap_err().kind(), ErrorKind::Invalid);
     }
 
     #[test]
     fn conflict_state_lasts_for_the_oldest_writer() {
-        let sequencer = sequencer();
-        let old = sequencer.begin(BeginKind::ReadWrite).unwrap();
+        let checker = checker();
+        let old = checker.begin(BeginKind::ReadWrite).unwrap();
         for name in ["a", "b", "c"] {
-            let begun = sequencer.begin(BeginKind::ReadWrite).unwrap();
-            let commit = sequencer.decide(&mut write(begun, name)).unwrap();
-            sequencer.publish(commit);
-            sequencer.end(begun);
+            let begun = checker.begin(BeginKind::ReadWrite).unwrap();
+            let commit = checker.decide(&mut write(begun, name)).unwrap();
+            checker.publish(commit);
+            checker.end(begun);
         }
-        sequencer.trim();
-        let beaten = sequencer.decide(&mut write(old, "a")).unwrap_err();
+        checker.trim();
+        let beaten = checker.decide(&mut write(old, "a")).unwrap_err();
         assert_eq!(beaten.kind(), ErrorKind::Conflict);
-        sequencer.end(old);
-        sequencer.trim();
-        assert_eq!(sequencer.conflicts().cells(), 0, "no writer needs them any more");
-        let begun = sequencer.begin(BeginKind::ReadWrite).unwrap();
-        assert!(sequencer.decide(&mut write(begun, "a")).is_ok());
+        checker.end(old);
+        checker.trim();
+        assert_eq!(checker.conflicts().cells(), 0, "no writer needs them any more");
+        let begun = checker.begin(BeginKind::ReadWrite).unwrap();
+        assert!(checker.decide(&mut write(begun, "a")).is_ok());
     }
 
     #[test]
     fn conflict_state_is_bounded_under_old_snapshots() {
         const BYTES_MAX: usize = 20_000;
         let life = Life { first: at(100), swept: at(100) };
-        let sequencer = Sequencer::with_conflict_bytes(life, BYTES_MAX);
-        sequencer.extend(at(1_000_000));
-        let reader = sequencer.begin(BeginKind::ReadOnly).unwrap();
-        let writer = sequencer.begin(BeginKind::ReadWrite).unwrap();
+        let checker = CommitChecker::with_conflict_bytes(life, BYTES_MAX);
+        checker.extend(at(1_000_000));
+        let reader = checker.begin(BeginKind::ReadOnly).unwrap();
+        let writer = checker.begin(BeginKind::ReadWrite).unwrap();
         for round in 0..10_000 {
-            let begun = sequencer.begin(BeginKind::ReadWrite).unwrap();
-            let commit = sequencer.decide(&mut write(begun, "a")).unwrap();
-            sequencer.publish(commit);
-            sequencer.end(begun);
-            let bytes = sequencer.conflicts().bytes();
+            let begun = checker.begin(BeginKind::ReadWrite).unwrap();
+            let commit = checker.decide(&mut write(begun, "a")).unwrap();
+            checker.publish(commit);
+            checker.end(begun);
+            let bytes = checker.conflicts().bytes();
             assert!(bytes <= BYTES_MAX, "{bytes} after {round} commits");
         }
-        assert!(sequencer.conflicts().low_watermark() > writer.read);
-        let refused = sequencer.decide(&mut write(writer, "b")).unwrap_err();
+        assert!(checker.conflicts().low_watermark() > writer.read);
+        let refused = checker.decide(&mut write(writer, "b")).unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::TooOld);
-        assert_eq!(sequencer.raise_mark(at(20_000)), reader.read, "versions that it sees are kept");
-        sequencer.end(writer);
-        sequencer.end(reader);
-        assert_eq!(sequencer.raise_mark(at(20_000)), at(20_000));
+        assert_eq!(checker.raise_mark(at(20_000)), reader.read, "versions that it sees are kept");
+        checker.end(writer);
+        checker.end(reader);
+        assert_eq!(checker.raise_mark(at(20_000)), at(20_000));
     }
 
     #[test]
     fn skipped_timestamps_are_not_handed_out() {
-        let sequencer = sequencer();
-        let before = sequencer.begin(BeginKind::ReadWrite).unwrap();
-        sequencer.skip_to(at(500));
-        let after = sequencer.begin(BeginKind::ReadWrite).unwrap();
+        let checker = checker();
+        let before = checker.begin(BeginKind::ReadWrite).unwrap();
+        checker.skip_to(at(500));
+        let after = checker.begin(BeginKind::ReadWrite).unwrap();
         assert_eq!((before.start, after.start), (Some(at(101)), Some(at(500))));
-        assert_eq!(sequencer.decide(&mut write(before, "a")).unwrap(), at(501));
-        sequencer.skip_to(at(300));
-        assert_eq!(sequencer.latest(), at(501), "time never goes back");
+        assert_eq!(checker.decide(&mut write(before, "a")).unwrap(), at(501));
+        checker.skip_to(at(300));
+        assert_eq!(checker.latest(), at(501), "time never goes back");
     }
 
     #[test]
     fn timestamps_stay_below_the_bound() {
-        let sequencer = Sequencer::starting_at(at(5));
-        sequencer.extend(at(7));
-        assert_eq!(sequencer.begin(BeginKind::ReadWrite).unwrap().start, Some(at(6)));
-        let refused = sequencer.begin(BeginKind::ReadWrite).unwrap_err();
+        let checker = CommitChecker::starting_at(at(5));
+        checker.extend(at(7));
+        assert_eq!(checker.begin(BeginKind::ReadWrite).unwrap().start, Some(at(6)));
+        let refused = checker.begin(BeginKind::ReadWrite).unwrap_err();
         assert!(matches!(refused.kind(), ErrorKind::Overloaded { .. }));
-        assert!(sequencer.begin(BeginKind::ReadOnly).is_ok());
-        sequencer.extend(at(6));
-        assert_eq!(sequencer.headroom(), 1, "a bound is never lowered");
+        assert!(checker.begin(BeginKind::ReadOnly).is_ok());
+        checker.extend(at(6));
+        assert_eq!(checker.headroom(), 1, "a bound is never lowered");
     }
 }
