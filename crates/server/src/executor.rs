@@ -9,7 +9,7 @@ use bytes::Bytes;
 use carnet::admission::{Admission, Arrived, Class, Figures, Request};
 use carnet_base::Moment;
 use carnet_cql::ast;
-use carnet_cql::result::{ChangeKind, ColumnSpec as CqlColumn, Response, ResultType};
+use carnet_cql::result::{ColumnSpec as CqlColumn, Response, ResultType};
 use carnet_cql::{
     BatchItem as CqlItem, Bound, CqlError, CqlErrorKind, Executor, Grant, Outline, Parameters,
     Session, Terms, Values,
@@ -23,13 +23,12 @@ use crate::events::Event;
 use crate::failure::{Failure, FailureKind};
 use crate::metrics::label_value as label;
 use crate::others::Others;
+use crate::protocol::bound::{BoundValue, BoundValues};
 use crate::protocol::peek::Peek;
 use crate::protocol::request::{Batch, BatchKind, BatchStatement, QueryParams};
 use crate::protocol::response::{Prepared, Rows};
-use crate::protocol::types::{
-    BoundValue, BoundValues, ChangeTarget, ChangeType, ColumnSpec, ColumnType, Columns,
-    SchemaChange,
-};
+use crate::protocol::types::{ColumnSpec, ColumnType, Columns};
+use crate::schema_change::schema_change;
 use crate::wait_figures;
 
 /// The type `duration` in the native protocol.
@@ -333,18 +332,6 @@ fn outcome(response: Response) -> Outcome {
         }),
         Response::SetKeyspace(keyspace) => Outcome::SetKeyspace(keyspace),
         Response::SchemaChange(change) => Outcome::SchemaChange(schema_change(change)),
-    }
-}
-
-pub(crate) fn schema_change(change: carnet_cql::result::SchemaChange) -> SchemaChange {
-    SchemaChange {
-        change: match change.kind {
-            ChangeKind::Created => ChangeType::Created,
-            ChangeKind::Updated => ChangeType::Updated,
-            ChangeKind::Dropped => ChangeType::Dropped,
-        },
-        keyspace: change.keyspace,
-        target: change.table.map_or(ChangeTarget::Keyspace, ChangeTarget::Table),
     }
 }
 

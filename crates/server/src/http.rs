@@ -27,9 +27,9 @@ use tokio::task::{self, JoinSet};
 use tokio::time::timeout;
 use tracing::error;
 
+use crate::accept::pause_after;
 use crate::backend::Backend;
 use crate::connection::Shared;
-use crate::listener::pause_after;
 use crate::metrics::append_memory;
 use crate::{process_figures, shed_figures};
 

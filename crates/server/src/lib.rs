@@ -46,6 +46,7 @@
 //! TLS (use a proxy for now, and raise the limits per address: clients share the proxy's address),
 //! roles and permissions, tracing, per-user limits.
 
+mod accept;
 pub mod auth;
 pub mod backend;
 pub mod clients;
@@ -56,6 +57,7 @@ mod executor;
 pub mod failure;
 mod hashing;
 pub mod http;
+mod limits;
 pub mod listener;
 mod long;
 pub mod metrics;
@@ -63,6 +65,7 @@ mod others;
 mod process_figures;
 pub mod protocol;
 mod refusals;
+mod schema_change;
 mod shed_figures;
 mod wait_figures;
 
@@ -72,13 +75,14 @@ pub use clients::Clients;
 pub use events::{Event, Events};
 pub use executor::CqlBackend;
 pub use failure::{Failure, FailureKind};
-pub use listener::{Config, Limits, Server};
+pub use limits::Limits;
+pub use listener::{Config, Server};
 pub use metrics::Metrics;
+pub use protocol::bound::{BoundValue, BoundValues};
 pub use protocol::request::{
     Batch, BatchItem, BatchKind, BatchStatement, QueryParams, Request, Statement,
 };
 pub use protocol::response::{Prepared, Rows};
 pub use protocol::types::{
-    BoundValue, BoundValues, ChangeTarget, ChangeType, ColumnSpec, ColumnType, Columns,
-    Consistency, SchemaChange,
+    ChangeTarget, ChangeType, ColumnSpec, ColumnType, Columns, Consistency, SchemaChange,
 };

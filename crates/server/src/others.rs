@@ -7,7 +7,7 @@ use carnet_cql::Executor;
 use carnet_cql::system::{self, Peer, SchemaDigest};
 
 use crate::events::Event;
-use crate::executor::schema_change;
+use crate::schema_change::schema_change;
 
 /// Timeout for a check of the schema; meanwhile news of servers wait.
 const LOOK_TIMEOUT: Duration = Duration::from_secs(1);
@@ -119,10 +119,10 @@ mod tests {
         assert_eq!(block_on(others.look(&executor)), []);
         assert_eq!(block_on(others.look(&executor)), []);
         run("CREATE TABLE ks.t (k int PRIMARY KEY)");
-        let told = block_on(others.look(&executor));
+        let reported = block_on(others.look(&executor));
         assert!(
-            matches!(&told[..], [Event::Schema(change)] if change.keyspace == "ks"),
-            "{told:?}"
+            matches!(&reported[..], [Event::Schema(change)] if change.keyspace == "ks"),
+            "{reported:?}"
         );
         assert_eq!(block_on(others.look(&executor)), []);
     }

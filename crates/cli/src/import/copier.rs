@@ -16,10 +16,11 @@ use carnet::{Bytes, ErrorKind};
 use super::pace::Pace;
 use super::plan::{Cursor, Range, Tally};
 use super::progress::{self, Job};
+use super::row::Row;
 use super::shape::Shape;
 use super::source::{Page, Source};
+use super::table_name::TableName;
 use super::target::{Statement, Target, Trouble, Write};
-use super::{Row, TableName};
 
 /// Number of statements, and of bytes, at which a transaction is committed.
 const STATEMENTS_MAX: usize = 500;

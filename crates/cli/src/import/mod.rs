@@ -36,11 +36,11 @@ mod plan;
 mod progress;
 mod remote;
 mod report;
+mod row;
 mod shape;
 mod source;
+mod table_name;
 mod target;
-
-use std::fmt;
 
 use anyhow::{Context, Result, bail};
 use carnet::base::{Clock, Rng, SeededRng, SystemClock};
@@ -49,6 +49,7 @@ use carnet::{Bytes, Db, block_on};
 
 pub(crate) use remote::Server;
 pub(crate) use report::Summary;
+pub(crate) use table_name::TableName;
 
 use self::copier::Copier;
 use self::pace::Pace;
@@ -60,39 +61,6 @@ use self::source::Foreign;
 use self::target::{Embedded, Statement, Target, Trouble, Write};
 use crate::copy::spelled;
 use crate::place::Place;
-
-/// A row: for each column its bytes, `None` for null.
-type Row = Vec<Option<Bytes>>;
-
-/// A table's name, as stored. `Display` writes it as CQL identifiers.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct TableName {
-    keyspace: String,
-    table: String,
-}
-
-impl TableName {
-    /// Parses a name `keyspace.table`.
-    pub(crate) fn parse(text: &str) -> Result<Self> {
-        match text.split_once('.') {
-            Some((keyspace, table)) if !keyspace.is_empty() && !table.is_empty() => {
-                Ok(Self { keyspace: keyspace.into(), table: table.into() })
-            }
-            _ => bail!("{text:?} names no table: keyspace.table"),
-        }
-    }
-
-    /// Returns the stored name, `keyspace.table`.
-    fn stored(&self) -> String {
-        format!("{}.{}", self.keyspace, self.table)
-    }
-}
-
-impl fmt::Display for TableName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}", spelled(&self.keyspace), spelled(&self.table))
-    }
-}
 
 /// Target of the copy.
 pub(crate) enum Destination {

@@ -22,8 +22,9 @@ use carnet::base::Token;
 use carnet::{Bytes, Uuid};
 
 use super::plan::{Range, Tally, is_whole};
+use super::row::Row;
 use super::shape::{literal, text};
-use super::{Row, TableName};
+use super::table_name::TableName;
 
 /// Statements that create the table if missing.
 pub(super) const CREATE: [&str; 2] = [

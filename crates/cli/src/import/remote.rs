@@ -20,7 +20,7 @@ use scylla::statement::batch::{Batch, BatchStatement, BatchType};
 use scylla::statement::prepared::PreparedStatement;
 use tokio::runtime::Runtime;
 
-use super::Row;
+use super::row::Row;
 use super::target::{Statement, Target, Trouble, Write};
 
 /// Timeout for a server's answer.

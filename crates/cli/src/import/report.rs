@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use indicatif::{HumanBytes, ProgressBar, ProgressStyle};
 
-use super::TableName;
 use super::copier::Copier;
 use super::plan::Tally;
 use super::source::Source;
+use super::table_name::TableName;
 use super::target::Target;
 
 /// Number of steps of the bar.

@@ -6,7 +6,8 @@ use anyhow::{Context, Result, bail};
 use carnet::base::Order;
 use carnet::{Bytes, DataType};
 
-use super::{Row, TableName};
+use super::row::Row;
+use super::table_name::TableName;
 use crate::copy::spelled;
 
 /// The columns of a table: partition key, clustering key, static and regular ones.

@@ -5,8 +5,9 @@ use carnet::base::Token;
 use carnet::block_on;
 use carnet::cluster::{ForeignCluster, ForeignPosition, ForeignScan, ForeignTable, TableUrl};
 
+use super::row::Row;
 use super::shape::{self, Shape, literal, text};
-use super::{Row, TableName};
+use super::table_name::TableName;
 
 /// The partitioner whose tokens Carnet uses.
 const PARTITIONER: &str = "org.apache.cassandra.dht.Murmur3Partitioner";

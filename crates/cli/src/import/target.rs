@@ -13,7 +13,7 @@ use carnet_cql::{
     BatchItem, Bound, CqlError, CqlErrorKind, Executor, Parameters, Prepared, Session, Values,
 };
 
-use super::Row;
+use super::row::Row;
 
 /// Statement that is prepared once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -8,6 +8,7 @@ use std::time::Duration;
 use carnet::base::{Token, murmur3};
 use carnet::{Error, ErrorKind};
 
+use super::row::Row;
 use super::source::{Page, Source};
 use super::*;
 

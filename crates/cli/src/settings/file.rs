@@ -172,7 +172,9 @@ mod tests {
     use carnet::{Durability, Isolation};
     use carnet_cql::Timestamps;
 
-    use super::super::{Limits, template};
+    use super::super::io::Io;
+    use super::super::limits::Limits;
+    use super::super::template;
     use super::*;
 
     fn parse(text: &str) -> Result<Settings> {
@@ -220,7 +222,7 @@ mod tests {
                 scan_timeout: Some(Duration::from_secs(120)),
                 ..Limits::default()
             },
-            io: super::super::Io { nice: Some(5), ..Default::default() },
+            io: Io { nice: Some(5), ..Default::default() },
         };
         assert_eq!(settings, expected);
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use carnet::IoOptions;
 use carnet::storage::io::Goal;
 
-use super::scaled;
+use super::units::scaled;
 
 /// Maximum goal in microseconds: ten seconds.
 const GOAL_MICROS_MAX: u64 = 10_000_000;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use carnet::admission::{AdmissionLimits, GateLimits};
 use carnet_cql::Timeouts;
 
-use super::{bytes, scaled};
+use super::units::{bytes, scaled};
 
 /// Maximum number of running, and of waiting, statements of a kind.
 const COUNT_MAX: usize = 1_000_000;

@@ -15,7 +15,7 @@
 use anyhow::{Result, ensure};
 use carnet_server::Limits;
 
-use super::Settings;
+use super::given::Settings;
 
 /// Fraction of the system's memory that a server takes by default.
 const OF_SYSTEM: usize = 4;

@@ -9,61 +9,30 @@
 //! Paths in a file are relative to the file.
 
 mod file;
+mod given;
 mod io;
 mod known;
 mod limits;
 mod memory;
+mod units;
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use carnet::{Durability, Isolation};
 use carnet_cql::Timestamps;
 
-pub(crate) use io::Io;
+pub(crate) use given::{Http, Settings};
 pub(crate) use known::template;
-pub(crate) use limits::Limits;
 pub(crate) use memory::Memory;
+
+use units::{bytes, scaled};
 
 /// Maximum interval between two syncs.
 const SYNC_MILLIS_MAX: u64 = 3_600_000;
 
 /// Maximum retention in days: ten years.
 const RETENTION_DAYS_MAX: u64 = 3_652;
-
-/// Settings that are given.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Settings {
-    pub(crate) listen: Option<SocketAddr>,
-    pub(crate) advertise: Option<SocketAddr>,
-    pub(crate) http: Option<Http>,
-    pub(crate) users: Option<PathBuf>,
-    pub(crate) timestamps: Option<Timestamps>,
-    pub(crate) connections: Option<usize>,
-    pub(crate) connections_per_address: Option<usize>,
-    pub(crate) request_bytes: Option<usize>,
-    pub(crate) request_bytes_per_address: Option<usize>,
-    pub(crate) idle_timeout: Option<Duration>,
-    /// Memory of the server as a whole.
-    pub(crate) server_bytes: Option<usize>,
-    pub(crate) answer_bytes: Option<usize>,
-    pub(crate) prepared_bytes: Option<usize>,
-    pub(crate) directory: Option<PathBuf>,
-    /// The URL of a cluster.
-    pub(crate) store: Option<String>,
-    pub(crate) durability: Option<Durability>,
-    pub(crate) memory_bytes: Option<usize>,
-    pub(crate) transaction_bytes: Option<usize>,
-    pub(crate) retention: Option<Duration>,
-    pub(crate) isolation: Option<Isolation>,
-    pub(crate) limits: Limits,
-    pub(crate) io: Io,
-}
-
-/// Address of the HTTP endpoints, `None` if they are off.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Http(pub(crate) Option<SocketAddr>);
 
 pub(crate) fn http(text: &str) -> Result<Http, String> {
     if text == "off" {
@@ -116,21 +85,6 @@ fn timestamps(text: &str) -> Result<Timestamps, String> {
         "ignore" => Ok(Timestamps::Ignore),
         _ => Err("expected refuse or ignore".into()),
     }
-}
-
-/// Parses a number with one of these units.
-fn scaled(text: &str, units: &[(&str, u64)]) -> Option<u64> {
-    let at = text.find(|c: char| !c.is_ascii_digit())?;
-    let (number, unit) = text.split_at(at);
-    let (_, factor) = units.iter().find(|(name, _)| *name == unit.trim())?;
-    number.parse::<u64>().ok()?.checked_mul(*factor)
-}
-
-fn bytes(text: &str) -> Result<usize, String> {
-    let units = [("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30)];
-    let bytes = scaled(text, &units).filter(|bytes| *bytes > 0);
-    let bytes = bytes.and_then(|bytes| usize::try_from(bytes).ok());
-    bytes.ok_or_else(|| "expected a size such as 512MiB or 4GiB".into())
 }
 
 fn count(text: &str) -> Result<usize, String> {

@@ -7,7 +7,7 @@ use carnet_base::{AddressLimit, Clock};
 use crate::auth::Authenticator;
 use crate::clients::Clients;
 use crate::events::Events;
-use crate::listener::Limits;
+use crate::limits::Limits;
 use crate::long::LongThreads;
 use crate::metrics::Metrics;
 use crate::refusals::Refusals;

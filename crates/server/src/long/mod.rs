@@ -30,9 +30,9 @@
 //! * A future is polled by one thread at a time and is dropped with the statement's task.
 //! * A turn lasts for one poll, or goes on into the next one; it ends when the future is dropped.
 
+mod meter;
 mod turns;
 
-use std::cell::Cell;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
@@ -47,6 +47,8 @@ use tokio::task::JoinHandle;
 use tracing::warn;
 
 use crate::metrics::{Metrics, Threads};
+use meter::Meter;
+pub(crate) use meter::{Work, yield_now};
 use turns::{InTurns, Turns};
 
 /// Nice value of the long threads.
@@ -54,21 +56,6 @@ const NICE: i32 = 10;
 /// Request length in bytes above which a statement starts on a long thread, because parsing does
 /// not yield.
 const TEXT_BYTES_MAX: usize = 64 << 10;
-
-thread_local! {
-    /// Whether the polled statement has yielded at the end of a slice.
-    static HAS_YIELDED: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Yields at the end of a time slice to other tasks, including those whose sockets have become
-/// ready.
-pub(crate) fn yield_now() -> Pin<Box<dyn Future<Output = ()> + Send>> {
-    HAS_YIELDED.set(true);
-    Box::pin(tokio::task::yield_now())
-}
-
-/// Future of a statement.
-pub(crate) type Work<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// The threads of long statements.
 pub(crate) struct LongThreads {
@@ -136,43 +123,6 @@ fn lower_priority() {
     if let Err(error) = rustix::process::setpriority_process(None, NICE) {
         warn!(%error, "long statements run at the priority of short ones");
     }
-}
-
-/// Measurement of polls.
-#[derive(Clone)]
-struct Meter {
-    clock: Arc<dyn Clock>,
-    metrics: Arc<Metrics>,
-}
-
-impl Meter {
-    /// Polls a statement and measures the poll.
-    fn poll<T>(
-        &self,
-        work: &mut Work<T>,
-        permit: Option<&Arc<Permit>>,
-        threads: Threads,
-        context: &mut Context<'_>,
-    ) -> Polled<T> {
-        let begun = self.clock.now();
-        HAS_YIELDED.set(false);
-        let poll = work.as_mut().poll(context);
-        let has_yielded = HAS_YIELDED.take() && poll.is_pending();
-        let took = self.clock.now().since(begun);
-        self.metrics.poll_duration.of(threads).record(took);
-        if let Some(permit) = permit {
-            permit.count_processor(took);
-        }
-        Polled { poll, has_yielded, took }
-    }
-}
-
-/// Result of a poll.
-struct Polled<T> {
-    poll: Poll<T>,
-    /// Whether its time slice ended before the statement did.
-    has_yielded: bool,
-    took: Duration,
 }
 
 /// Part of a statement that runs on the connections' threads: all of it, or the part before it has

@@ -11,7 +11,7 @@ use carnet::admission::{Asked, Asking, LevelId, Permit, RunQueue, SHARES_DEFAULT
 use carnet::diagnosis::Why;
 use carnet_base::Moment;
 
-use super::{Meter, Polled, Work};
+use super::meter::{Meter, Polled, Work};
 use crate::metrics::Threads;
 
 /// Run queue behind a lock, and the statements that wait in it.

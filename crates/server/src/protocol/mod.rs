@@ -29,6 +29,7 @@
 //! removed it, and all drivers that support it support lz4), tracing, and the `SCYLLA_*`
 //! extensions, which would promise shards that do not exist.
 
+pub mod bound;
 pub mod compression;
 pub mod decoder;
 pub mod encoder;

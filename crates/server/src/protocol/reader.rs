@@ -3,7 +3,7 @@
 use bytes::{Buf, Bytes};
 
 use super::ProtocolError;
-use super::types::BoundValue;
+use super::bound::BoundValue;
 
 type Result<T> = std::result::Result<T, ProtocolError>;
 

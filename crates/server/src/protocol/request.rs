@@ -6,9 +6,10 @@
 
 use bytes::Bytes;
 
+use super::bound::{BoundValue, BoundValues};
 use super::frame::{Frame, flags};
 use super::reader::Reader;
-use super::types::{BoundValue, BoundValues, Consistency, EventType};
+use super::types::{Consistency, EventType};
 use super::{Opcode, ProtocolError, Version};
 
 type Result<T> = std::result::Result<T, ProtocolError>;

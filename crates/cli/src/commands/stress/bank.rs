@@ -7,7 +7,7 @@ use anyhow::Result;
 use carnet::base::{Rng, SeededRng};
 use carnet_checker::invariant;
 
-use super::client::{Answer, Target};
+use super::target::{Answer, Target};
 
 /// Number of accounts; small, so that transfers conflict.
 pub(super) const ACCOUNTS: i64 = 10;
@@ -19,14 +19,14 @@ const AUDITS: u64 = 250;
 
 /// Operation of a transaction on the bank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Errand {
+pub(super) enum BankOperation {
     /// Moves money, if the account has it.
     Transfer { from: i64, to: i64, amount: i64 },
     /// Reads every account.
     Audit,
 }
 
-impl Errand {
+impl BankOperation {
     pub(super) fn draw(rng: &mut SeededRng) -> Self {
         if rng.chance(AUDITS) {
             return Self::Audit;
@@ -61,7 +61,7 @@ mod tests {
         let mut rng = SeededRng::new(1);
         let accounts = 0..ACCOUNTS;
         for _ in 0..10_000 {
-            if let Errand::Transfer { from, to, amount } = Errand::draw(&mut rng) {
+            if let BankOperation::Transfer { from, to, amount } = BankOperation::draw(&mut rng) {
                 assert!(from != to && accounts.contains(&from) && accounts.contains(&to));
                 assert!((1..=20).contains(&amount));
             }

@@ -5,14 +5,15 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use carnet::base::{Clock, Moment, Signal, SystemClock};
-use carnet_checker::{History, Op, Outcome, Recorder};
+use carnet::base::{Clock, Moment, Signal, SystemClock, lock};
+use carnet_checker::{History, Outcome, Recorder};
 use hdrhistogram::Histogram;
 
-use super::bank::Errand;
+use super::bank::BankOperation;
 use super::plan::{Plan, Work};
+use super::target::{Answer, Target};
 use super::transaction::Transaction;
-use super::{Workload, lock};
+use super::workload::Workload;
 
 /// Pause of a client whose transaction did not commit.
 const PAUSE: Duration = Duration::from_millis(5);
@@ -20,55 +21,6 @@ const PAUSE: Duration = Duration::from_millis(5);
 /// starting.
 const LAST_TRIES: usize = 100;
 const LAST_PAUSE: Duration = Duration::from_millis(100);
-
-/// Outcome of a transaction.
-pub(super) enum Answer<T> {
-    /// It committed, with the values that it read.
-    Committed(T),
-    /// It had no effect.
-    Aborted,
-    /// Its outcome is unknown.
-    Unknown,
-}
-
-impl<T> Answer<T> {
-    pub(super) fn map<U>(self, map: impl FnOnce(T) -> U) -> Answer<U> {
-        match self {
-            Self::Committed(read) => Answer::Committed(map(read)),
-            Self::Aborted => Answer::Aborted,
-            Self::Unknown => Answer::Unknown,
-        }
-    }
-}
-
-/// A database that clients drive.
-pub(super) trait Target: Sync {
-    /// Returns a transaction's operations in the order in which the database runs them.
-    fn arrange(&self, ops: Vec<Op>) -> Vec<Op> {
-        ops
-    }
-
-    /// Runs a transaction; returns its reads, and its writes if its condition held.
-    ///
-    /// # Errors
-    ///
-    /// Errors that end the run.
-    fn run(&self, transaction: &Transaction) -> Result<Answer<Vec<Op>>>;
-
-    /// Moves money from one account to another, if the first has enough.
-    ///
-    /// # Errors
-    ///
-    /// See [`Target::run`].
-    fn transfer(&self, from: i64, to: i64, amount: i64) -> Result<Answer<()>>;
-
-    /// Reads the accounts' balances.
-    ///
-    /// # Errors
-    ///
-    /// See [`Target::run`].
-    fn balances(&self) -> Result<Answer<Vec<i64>>>;
-}
 
 /// Observations of all clients.
 pub(super) struct Record {
@@ -188,7 +140,7 @@ impl Clients {
             self.keep_pace(number, stop);
             let outcome = match work {
                 Work::Judged(transaction) => self.call(target, process, transaction),
-                Work::Errand(errand) => self.errand(target, errand),
+                Work::Bank(operation) => self.bank(target, operation),
             };
             let outcome = outcome.inspect_err(|_| stop.store(true, Ordering::Relaxed))?;
             stop.fetch_or(lock(&self.state).seen.is_some(), Ordering::Relaxed);
@@ -237,8 +189,8 @@ impl Clients {
         Ok(outcome)
     }
 
-    fn errand(&self, target: &impl Target, errand: Errand) -> Result<Outcome> {
-        let (outcome, judged) = self.measured(|| errand.run(target))?;
+    fn bank(&self, target: &impl Target, operation: BankOperation) -> Result<Outcome> {
+        let (outcome, judged) = self.measured(|| operation.run(target))?;
         self.note(judged.unwrap_or(Ok(())));
         Ok(outcome)
     }
@@ -287,7 +239,7 @@ impl Clients {
             })?;
         }
         if has_bank {
-            last_read(|| self.errand(target, Errand::Audit))?;
+            last_read(|| self.bank(target, BankOperation::Audit))?;
         }
         Ok(())
     }

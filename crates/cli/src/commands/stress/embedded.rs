@@ -4,10 +4,10 @@ use anyhow::Result;
 use carnet::{Db, ErrorKind, RawTable, SyncTx};
 use carnet_checker::{Key, Op};
 
-use super::Workload;
 use super::bank::{ACCOUNTS, BALANCE};
-use super::client::{Answer, Target};
+use super::target::{Answer, Target};
 use super::transaction::Transaction;
+use super::workload::Workload;
 use crate::place::Place;
 
 pub(super) struct Embedded {

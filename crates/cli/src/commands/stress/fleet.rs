@@ -8,11 +8,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use carnet::base::{Rng, SeededRng, Signal as Bell};
+use carnet::base::{Rng, SeededRng, Signal as Bell, lock};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::remote::Remote;
-use super::{Shared, lock};
 
 /// Minimum pause of a server, and its maximum extension: a lease of one second expires in some of
 /// the pauses and survives others.
@@ -30,12 +29,12 @@ pub(super) struct Fleet {
 struct Server {
     /// Listen address; the same after each start.
     address: String,
-    process: Shared<Child>,
+    process: Arc<Mutex<Child>>,
 }
 
 /// Faults injected into servers, with their mean intervals.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Trouble {
+pub(super) struct Faults {
     pub(super) kill_every: Option<Duration>,
     pub(super) pause_every: Option<Duration>,
 }
@@ -47,7 +46,7 @@ enum Event {
     Pause(Duration),
 }
 
-impl Trouble {
+impl Faults {
     /// Draws the next fault and the time until it, between half and one and a half of the mean
     /// interval.
     fn next(self, rng: &mut dyn Rng) -> Option<(Duration, Event)> {
@@ -98,16 +97,16 @@ impl Fleet {
     }
 
     /// Injects faults at random moments until `stop` is set.
-    pub(super) fn trouble(
+    pub(super) fn inject(
         &self,
-        trouble: Trouble,
+        faults: Faults,
         seed: u64,
         stop: &AtomicBool,
         targets: &[Remote],
     ) -> Result<()> {
         let mut rng = SeededRng::new(seed);
         let (mut kills, mut pauses) = (0_u32, 0_u32);
-        while let Some((after, event)) = trouble.next(&mut rng) {
+        while let Some((after, event)) = faults.next(&mut rng) {
             if !pass(after, stop) {
                 break;
             }
@@ -202,10 +201,10 @@ mod tests {
     fn faults_have_the_requested_mean_intervals() {
         let mut rng = SeededRng::new(1);
         let second = Duration::from_secs(1);
-        let trouble = Trouble { kill_every: Some(second), pause_every: Some(second) };
+        let faults = Faults { kill_every: Some(second), pause_every: Some(second) };
         let (mut kills, mut short, mut long) = (0, 0, 0);
         for _ in 0..1000 {
-            let (after, event) = trouble.next(&mut rng).unwrap();
+            let (after, event) = faults.next(&mut rng).unwrap();
             assert!(after >= second / 2 && after <= second.mul_f64(1.5), "{after:?}");
             match event {
                 Event::Kill => kills += 1,
@@ -214,7 +213,7 @@ mod tests {
             }
         }
         assert!(kills > 300 && short > 50 && long > 50, "{kills} {short} {long}");
-        let never = Trouble { kill_every: None, pause_every: None };
+        let never = Faults { kill_every: None, pause_every: None };
         assert_eq!(never.next(&mut rng), None);
     }
 }

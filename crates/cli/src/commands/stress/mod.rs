@@ -19,12 +19,13 @@ mod fleet;
 mod plan;
 mod remote;
 mod statement;
+mod target;
 mod transaction;
+mod workload;
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -33,13 +34,15 @@ use carnet::base::{Clock, Rng, SeededRng, SystemClock};
 use carnet_checker::format::{write_edn, write_json};
 use carnet_checker::{History, Model, Options, check};
 use clap::builder::TypedValueParser;
-use clap::{ArgGroup, Args, ValueEnum};
+use clap::{ArgGroup, Args};
 
-use self::client::{Clients, Record, Target};
+use self::client::{Clients, Record};
 use self::embedded::Embedded;
-use self::fleet::{Fleet, Trouble};
+use self::fleet::{Faults, Fleet};
 use self::plan::Plan;
 use self::remote::Remote;
+use self::target::Target;
+use self::workload::Workload;
 use crate::place::Place;
 
 /// Drive a database with transactions, and check the observed results.
@@ -125,42 +128,6 @@ fn run_time() -> impl TypedValueParser<Value = u64> {
     clap::value_parser!(u64).range(..=SECONDS_MAX)
 }
 
-/// Kind of transactions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Workload {
-    /// Transactions read lists and append to them.
-    ListAppend,
-    /// Transactions read registers and set them.
-    Register,
-    /// Transactions move money between accounts; the total is invariant.
-    Bank,
-    /// A doctor goes off call only while the other one is on call: one of each pair must stay.
-    WriteSkew,
-    /// Transactions count a flight's passengers and take a seat: no flight may be overbooked.
-    Phantom,
-}
-
-impl Workload {
-    /// Returns the kind of objects in its history; transfers have none.
-    const fn history(self) -> Option<carnet_checker::Workload> {
-        match self {
-            Self::ListAppend | Self::Phantom => Some(carnet_checker::Workload::ListAppend),
-            Self::Register | Self::WriteSkew => Some(carnet_checker::Workload::Register),
-            Self::Bank => None,
-        }
-    }
-
-    /// Returns the verdict on its invariant for a run without violations.
-    const fn held(self) -> Option<&'static str> {
-        match self {
-            Self::ListAppend | Self::Register => None,
-            Self::Bank => Some("the accounts held their total in every read, and do in the end"),
-            Self::WriteSkew => Some("one of each pair was on call in every read"),
-            Self::Phantom => Some("no flight was overbooked in any read"),
-        }
-    }
-}
-
 impl Stress {
     pub(crate) fn run(self) -> Result<()> {
         let seed = self.seed.unwrap_or_else(|| SeededRng::from_entropy().next_u64());
@@ -186,8 +153,8 @@ impl Stress {
             None => Fleet::of_directory(place.directory()?)?,
         };
         let targets = Remote::connect_all(&fleet.addresses(), runtime.handle())?;
-        let trouble = Trouble { kill_every, pause_every };
-        self.drive(plan, &targets, &stop, |targets| fleet.trouble(trouble, seed, &stop, targets))
+        let faults = Faults { kill_every, pause_every };
+        self.drive(plan, &targets, &stop, |targets| fleet.inject(faults, seed, &stop, targets))
     }
 
     /// Runs the clients, with `beside` concurrently, then checks the results.
@@ -275,14 +242,6 @@ impl Stress {
         Ok(is_strict)
     }
 }
-
-/// Locks a mutex and ignores the poison of a client that panicked.
-fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
-}
-
-/// Value that the clients and the killer share.
-type Shared<T> = Arc<std::sync::Mutex<T>>;
 
 #[cfg(test)]
 mod tests;

@@ -4,9 +4,9 @@ use anyhow::{Result, bail};
 use carnet::base::{Rng, SeededRng};
 use carnet_checker::{Key, Op};
 
-use super::Workload;
-use super::bank::Errand;
+use super::bank::BankOperation;
 use super::transaction::{Condition, SEATS, Transaction, doctor, flight};
+use super::workload::Workload;
 
 /// Number of objects in use at a time; small, so that transactions conflict.
 const KEYS: i64 = 8;
@@ -27,7 +27,7 @@ pub(super) enum Work {
     /// A transaction that the checker judges.
     Judged(Transaction),
     /// An operation on the bank, judged by the accounts' total.
-    Errand(Errand),
+    Bank(BankOperation),
 }
 
 /// Source of transactions.
@@ -84,7 +84,7 @@ impl Plan {
         let drawn = self.below(self.workloads.len());
         let workload = self.workloads[drawn];
         Work::Judged(match workload {
-            Workload::Bank => return Work::Errand(Errand::draw(&mut self.rng)),
+            Workload::Bank => return Work::Bank(BankOperation::draw(&mut self.rng)),
             Workload::WriteSkew => self.shift(),
             Workload::Phantom => self.booking(),
             Workload::ListAppend | Workload::Register => {

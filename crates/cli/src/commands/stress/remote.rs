@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use carnet::base::Signal;
+use carnet::base::{Signal, lock};
 use carnet_checker::{Key, Op};
 use scylla::client::execution_profile::ExecutionProfile;
 use scylla::client::session::Session;
@@ -15,9 +15,8 @@ use scylla::response::query_result::QueryResult;
 use tokio::runtime::Handle;
 
 use super::bank::{ACCOUNTS, BALANCE};
-use super::client::{Answer, Target};
-use super::lock;
 use super::statement::{SCHEMA, answered, opening, statement};
+use super::target::{Answer, Target};
 use super::transaction::Transaction;
 
 /// Timeout for a server's answer.

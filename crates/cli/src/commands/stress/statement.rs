@@ -10,8 +10,8 @@ use std::fmt::{self, Write};
 
 use carnet_checker::{Key, Op};
 
-use super::Workload;
 use super::transaction::{Condition, Transaction};
+use super::workload::Workload;
 
 /// Statements that create the tables.
 pub(super) const SCHEMA: &[&str] = &[

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
+use carnet::base::lock;
 use carnet_checker::{Key, Op};
 
-use super::client::Answer;
+use super::target::Answer;
 use super::transaction::Transaction;
 use super::*;
 

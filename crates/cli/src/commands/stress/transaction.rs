@@ -12,7 +12,7 @@
 
 use carnet_checker::{Key, Op, invariant};
 
-use super::Workload;
+use super::workload::Workload;
 
 /// Number of seats per flight.
 pub(super) const SEATS: usize = 8;

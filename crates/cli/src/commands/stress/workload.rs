@@ -1,0 +1,39 @@
+//! Kinds of transactions.
+
+use clap::ValueEnum;
+
+/// Kind of transactions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Workload {
+    /// Transactions read lists and append to them.
+    ListAppend,
+    /// Transactions read registers and set them.
+    Register,
+    /// Transactions move money between accounts; the total is invariant.
+    Bank,
+    /// A doctor goes off call only while the other one is on call: one of each pair must stay.
+    WriteSkew,
+    /// Transactions count a flight's passengers and take a seat: no flight may be overbooked.
+    Phantom,
+}
+
+impl Workload {
+    /// Returns the kind of objects in its history; transfers have none.
+    pub(super) const fn history(self) -> Option<carnet_checker::Workload> {
+        match self {
+            Self::ListAppend | Self::Phantom => Some(carnet_checker::Workload::ListAppend),
+            Self::Register | Self::WriteSkew => Some(carnet_checker::Workload::Register),
+            Self::Bank => None,
+        }
+    }
+
+    /// Returns the verdict on its invariant for a run without violations.
+    pub(super) const fn held(self) -> Option<&'static str> {
+        match self {
+            Self::ListAppend | Self::Register => None,
+            Self::Bank => Some("the accounts held their total in every read, and do in the end"),
+            Self::WriteSkew => Some("one of each pair was on call in every read"),
+            Self::Phantom => Some("no flight was overbooked in any read"),
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! Settings that are given, in the file or on the command line.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use carnet::{Durability, Isolation};
+use carnet_cql::Timestamps;
+
+use super::io::Io;
+use super::limits::Limits;
+
+/// Settings that are given.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Settings {
+    pub(crate) listen: Option<SocketAddr>,
+    pub(crate) advertise: Option<SocketAddr>,
+    pub(crate) http: Option<Http>,
+    pub(crate) users: Option<PathBuf>,
+    pub(crate) timestamps: Option<Timestamps>,
+    pub(crate) connections: Option<usize>,
+    pub(crate) connections_per_address: Option<usize>,
+    pub(crate) request_bytes: Option<usize>,
+    pub(crate) request_bytes_per_address: Option<usize>,
+    pub(crate) idle_timeout: Option<Duration>,
+    /// Memory of the server as a whole.
+    pub(crate) server_bytes: Option<usize>,
+    pub(crate) answer_bytes: Option<usize>,
+    pub(crate) prepared_bytes: Option<usize>,
+    pub(crate) directory: Option<PathBuf>,
+    /// The URL of a cluster.
+    pub(crate) store: Option<String>,
+    pub(crate) durability: Option<Durability>,
+    pub(crate) memory_bytes: Option<usize>,
+    pub(crate) transaction_bytes: Option<usize>,
+    pub(crate) retention: Option<Duration>,
+    pub(crate) isolation: Option<Isolation>,
+    pub(crate) limits: Limits,
+    pub(crate) io: Io,
+}
+
+/// Address of the HTTP endpoints, `None` if they are off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Http(pub(crate) Option<SocketAddr>);

@@ -1,0 +1,107 @@
+//! Limits of a server.
+
+use std::time::Duration;
+
+/// Limits of a server. The defaults suit a machine with a few GiB.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// Maximum number of CQL connections; more are closed at once. Each may hold
+    /// [`unsent_bytes_max`](Self::unsent_bytes_max) of answers. Default: 4096.
+    pub connections_max: usize,
+    /// Maximum number of CQL connections from one address, or one /64 network of IPv6; more are
+    /// closed at once. Default: half of [`connections_max`](Self::connections_max).
+    pub connections_per_address_max: Option<usize>,
+    /// Maximum length of a request's body, in bytes, compressed and uncompressed. A longer body
+    /// ends the connection. Default: 16 MiB, the same as Cassandra's.
+    pub body_bytes_max: usize,
+    /// Maximum bytes of all requests that have arrived and are not answered yet, on all
+    /// connections. Further requests are refused as overloaded. A higher limit admits more large
+    /// requests; a lower one saves memory. Default: 256 MiB.
+    pub request_bytes_max: usize,
+    /// Maximum bytes of requests from one address. Default: half of
+    /// [`request_bytes_max`](Self::request_bytes_max), and at least one request of maximum length.
+    pub request_bytes_per_address_max: Option<usize>,
+    /// Maximum number of statements in progress per connection; more stay unread. Default: 1024.
+    pub requests_per_connection_max: usize,
+    /// Maximum bytes of answers that wait to be sent on one connection; above it, nothing is read
+    /// from the connection. Default: 1 MiB.
+    pub unsent_bytes_max: usize,
+    /// Maximum bytes of requests, answers and connections together. While they are used up,
+    /// requests are refused and connections closed at once. Default: 512 MiB.
+    pub memory_bytes_max: usize,
+    /// Maximum bytes of all answers that are being made or wait to be sent. Above three quarters of
+    /// it queries are refused as overloaded; one answer may have half of it. At most half of
+    /// [`memory_bytes_max`](Self::memory_bytes_max). Default: 128 MiB.
+    pub answer_bytes_max: usize,
+    /// Timeout for a client's log-in. Default: 10 s.
+    pub greeting_timeout: Duration,
+    /// Maximum time for which a client may stop in the middle of a request, or not read its
+    /// answers. Default: 30 s.
+    pub stall_timeout: Duration,
+    /// Maximum time for the arrival of a request, in addition to one second for each 64 KiB of it.
+    /// Default: 30 s.
+    pub frame_timeout: Duration,
+    /// Maximum idle time of a client between requests; zero for no limit. Drivers send a heartbeat
+    /// every 30 s. Default: 10 min.
+    pub idle_timeout: Duration,
+    /// Maximum wait of a drain for requests in progress, before it cuts them off. Default: 10 s.
+    pub drain_timeout: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections_max: 4096,
+            connections_per_address_max: None,
+            body_bytes_max: 16 << 20,
+            request_bytes_max: 256 << 20,
+            request_bytes_per_address_max: None,
+            requests_per_connection_max: 1024,
+            unsent_bytes_max: 1 << 20,
+            memory_bytes_max: 512 << 20,
+            answer_bytes_max: 128 << 20,
+            greeting_timeout: Duration::from_secs(10),
+            stall_timeout: Duration::from_secs(30),
+            frame_timeout: Duration::from_secs(30),
+            idle_timeout: Duration::from_secs(600),
+            drain_timeout: Duration::from_secs(10),
+        }
+    }
+}
+
+impl Limits {
+    /// Returns the maximum number of connections per address.
+    pub(crate) fn connections_per_address(&self) -> usize {
+        self.connections_per_address_max.unwrap_or_else(|| half(self.connections_max))
+    }
+
+    /// Divides this memory among requests, answers and connections: requests and answers may each
+    /// have at most half, and a request of maximum length fits.
+    #[must_use]
+    pub fn of_memory(memory_bytes_max: usize) -> Self {
+        let default = Self::default();
+        let requests = half(memory_bytes_max).max(default.body_bytes_max).min(memory_bytes_max);
+        Self {
+            memory_bytes_max,
+            request_bytes_max: requests,
+            answer_bytes_max: half(memory_bytes_max),
+            ..default
+        }
+    }
+
+    /// Returns the maximum bytes of answers.
+    pub(crate) fn answer_bytes(&self) -> usize {
+        self.answer_bytes_max.min(half(self.memory_bytes_max))
+    }
+
+    /// Returns the maximum bytes of requests per address.
+    pub(crate) fn request_bytes_per_address(&self) -> usize {
+        self.request_bytes_per_address_max.unwrap_or_else(|| {
+            half(self.request_bytes_max).max(self.body_bytes_max).min(self.request_bytes_max)
+        })
+    }
+}
+
+const fn half(of: usize) -> usize {
+    of.div_ceil(2)
+}
