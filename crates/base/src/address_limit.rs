@@ -5,7 +5,9 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use crate::sync::lock;
 
 /// The bits of an IPv6 address that name the network.
 const NETWORK_BITS: u32 = 64;
@@ -56,7 +58,7 @@ impl<T: Clone> AddressLimit<T> {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<IpAddr, Source<T>>> {
-        self.sources.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.sources)
     }
 }
 

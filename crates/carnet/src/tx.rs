@@ -3,11 +3,11 @@
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, OnceLock};
 
 use carnet_base::{
     Bytes, CellBuilder, CellHash, CellKey, CellPage, ErrorKind, KeyRange, Result, TableId,
-    TimeSlice, Timestamp, YieldNow, block_on,
+    TimeSlice, Timestamp, YieldNow, block_on, lock,
 };
 use carnet_store::PageLimit;
 use carnet_txn::{Contention, Entry, Isolation, Transaction, TransactionPage, Turns};
@@ -246,11 +246,11 @@ impl Tx {
 
     /// Records that the transaction creates a table.
     pub(crate) fn creates_table(&self, table: TableId) {
-        self.shared.created.lock().unwrap_or_else(PoisonError::into_inner).push(table);
+        lock(&self.shared.created).push(table);
     }
 
     fn created(&self) -> Vec<TableId> {
-        self.shared.created.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.shared.created).clone()
     }
 
     fn note_schema(&self, written: TableId) {
@@ -285,7 +285,7 @@ impl Tx {
 
     /// Returns the kind of the last retryable error of a call, if any.
     pub(crate) fn retryable(&self) -> Option<ErrorKind> {
-        *self.shared.retryable.lock().unwrap_or_else(PoisonError::into_inner)
+        *lock(&self.shared.retryable)
     }
 
     /// Waits for the store, and accounts the wait to the statement that the transaction runs for.
@@ -300,8 +300,7 @@ impl Tx {
         if let Err(error) = &result
             && error.kind().is_retryable()
         {
-            let mut retryable =
-                self.shared.retryable.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut retryable = lock(&self.shared.retryable);
             *retryable = Some(error.kind());
         }
         result

@@ -1,9 +1,9 @@
 //! Source of fresh UUIDs.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use carnet::Uuid;
-use carnet::base::{Rng, SeededRng, WallTime};
+use carnet::base::{Rng, SeededRng, WallTime, lock};
 
 /// Intervals of 100 nanoseconds between 1582-10-15, the origin of version 1, and 1970-01-01.
 const GREGORIAN_TICKS: u64 = 0x01b2_1dd2_1381_4000;
@@ -26,14 +26,14 @@ impl Uuids {
     }
 
     pub(crate) fn random(&self) -> Uuid {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = lock(&self.0);
         let (high, low) = (state.rng.next_u64(), state.rng.next_u64());
         let version_4 = (high & !0xf000) | 0x4000;
         Uuid::from_u64_pair(version_4, (low & !(0b11 << 62)) | (0b10 << 62))
     }
 
     pub(crate) fn time_based(&self, now: WallTime) -> Uuid {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = lock(&self.0);
         let ticks = GREGORIAN_TICKS.saturating_add_signed(now.0.saturating_mul(10));
         state.last_ticks = ticks.max(state.last_ticks + 1) & ((1 << 60) - 1);
         let ticks = state.last_ticks;

@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use carnet_base::lock;
 
 use carnet_cql::system::{self, ClientList, ConnectionStage};
 
@@ -58,7 +60,7 @@ impl Clients {
     }
 
     fn lock(&self) -> MutexGuard<'_, List> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }
 
@@ -71,7 +73,7 @@ impl ClientList for Clients {
 
 impl Entry {
     fn client(&self) -> system::Client {
-        let about = self.about.lock().unwrap_or_else(PoisonError::into_inner);
+        let about = lock(&self.about);
         system::Client {
             address: self.address,
             username: about.username.clone(),
@@ -120,7 +122,7 @@ impl Registration {
     }
 
     fn about(&self) -> MutexGuard<'_, About> {
-        self.entry.about.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.entry.about)
     }
 }
 

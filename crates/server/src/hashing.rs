@@ -4,7 +4,9 @@
 //! allocator would retain freed memory of that size for each of these threads.
 
 use std::fmt;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
+
+use carnet_base::lock;
 
 use argon2::password_hash::phc::{Output, PasswordHash};
 use argon2::{Algorithm, Argon2, Block, Params, Version};
@@ -16,15 +18,11 @@ pub(crate) struct Memories(Mutex<Vec<Vec<Block>>>);
 impl Memories {
     /// Runs a verification in the buffer of an earlier one, if one is free.
     pub(crate) fn lend<T>(&self, verification: impl FnOnce(&mut Vec<Block>) -> T) -> T {
-        let free = self.lock().pop();
+        let free = lock(&self.0).pop();
         let mut memory = free.unwrap_or_default();
         let result = verification(&mut memory);
-        self.lock().push(memory);
+        lock(&self.0).push(memory);
         result
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Vec<Vec<Block>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -98,7 +96,7 @@ mod tests {
         for _ in 0..3 {
             assert!(memories.lend(|memory| matches(&text, b"one", memory)));
         }
-        let kept: Vec<usize> = memories.lock().iter().map(Vec::len).collect();
+        let kept: Vec<usize> = lock(&memories.0).iter().map(Vec::len).collect();
         assert_eq!(kept, [64]);
     }
 }

@@ -5,10 +5,10 @@
 
 use std::fmt;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use carnet_base::{Clock, LogRate};
+use carnet_base::{Clock, LogRate, lock};
 use tracing::warn;
 
 /// Maximum burst of lines of each kind.
@@ -46,7 +46,7 @@ impl Refusals {
     }
 
     fn admit(&self, rate: &Mutex<LogRate>) -> Option<u64> {
-        rate.lock().unwrap_or_else(PoisonError::into_inner).admit(self.clock.now())
+        lock(rate).admit(self.clock.now())
     }
 }
 

@@ -18,9 +18,9 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
-use carnet_base::{CellHash, Result, Timestamp};
+use carnet_base::{CellHash, Result, Timestamp, lock};
 use carnet_txn::Entry;
 
 use super::schema::TableSchema;
@@ -93,7 +93,7 @@ impl SchemaCache {
 
     /// Returns the newest schema at a snapshot, if the cache knows it.
     pub(crate) fn find(&self, keyspace: &str, name: &str, snapshot: SchemaAt) -> Option<Pin> {
-        let parsed = self.lock();
+        let parsed = lock(&self.parsed);
         let found = parsed.get(keyspace)?.get(name)?;
         found.newest.is_at(snapshot).then(|| Pin {
             schema: Arc::clone(&found.schema),
@@ -116,7 +116,7 @@ impl SchemaCache {
         entry: &Entry,
         read: Timestamp,
     ) -> Result<Arc<TableSchema>> {
-        let mut parsed = self.lock();
+        let mut parsed = lock(&self.parsed);
         let found = parsed.get_mut(keyspace).and_then(|tables| tables.get_mut(name));
         if let Some(found) = found
             && found.start == entry.start
@@ -132,10 +132,6 @@ impl SchemaCache {
         let entry = Parsed { start: entry.start, schema: Arc::clone(&schema), cell, newest };
         parsed.entry(keyspace.to_owned()).or_default().insert(name.to_owned(), entry);
         Ok(schema)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Tables>> {
-        self.parsed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

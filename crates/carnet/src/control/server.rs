@@ -4,11 +4,11 @@ use std::io::{self, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use carnet_base::{
-    Clock, Error, ErrorKind, Result, Signal, Spawn, Step, SystemClock, Worker, WorkerHandle,
+    Clock, Error, ErrorKind, Result, Signal, Spawn, Step, SystemClock, Worker, WorkerHandle, lock,
 };
 use rustix::event::{PollFd, PollFlags, poll};
 
@@ -99,7 +99,7 @@ impl Drop for ControlServer {
 
 impl Shared {
     fn requests(&self) -> std::sync::MutexGuard<'_, Vec<WorkerHandle>> {
-        self.requests.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.requests)
     }
 
     fn is_closed(&self) -> bool {

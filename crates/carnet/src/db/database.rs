@@ -1,11 +1,11 @@
 //! Handle of a database: its state, outcomes of transactions, and maintenance.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use carnet_base::{
     CellKeyRef, Clock, ErrorKind, MemoryBudget, Result, SeededRng, ThreadTimer, Timestamp,
-    block_on, block_on_one,
+    block_on, block_on_one, lock,
 };
 use carnet_storage::Metrics;
 use carnet_storage::io::{Class as IoClass, ClassTotals as IoTotals};
@@ -225,7 +225,7 @@ impl Db {
     }
 
     pub(super) fn draw_wait(&self, backoff: &mut Backoff, kind: ErrorKind) -> Option<Duration> {
-        let mut rng = self.inner.rng.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut rng = lock(&self.inner.rng);
         backoff.after(kind, &mut *rng)
     }
 }

@@ -29,10 +29,10 @@ mod model_tests;
 
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use carnet_base::{Clock, Moment};
+use carnet_base::{Clock, Moment, lock};
 use tracing::warn;
 
 pub use history::{Ended, History, Totals};
@@ -65,18 +65,18 @@ impl Diagnosis {
     #[must_use]
     pub fn report(&self) -> Report {
         let now = self.clock.now();
-        self.lock().report(now)
+        lock(&self.history).report(now)
     }
 
     /// Returns the figures of each level since the start, with its name.
     #[must_use]
     pub fn totals(&self) -> Vec<(Arc<str>, Totals)> {
-        self.lock().totals().map(|(level, totals)| (Arc::clone(level), *totals)).collect()
+        lock(&self.history).totals().map(|(level, totals)| (Arc::clone(level), *totals)).collect()
     }
 
     /// Adds a statement that ends now, if it waited long enough or was wasted.
     pub(crate) fn add(&self, ended: Ended<'_>, now: Moment) {
-        self.lock().add(ended, now);
+        lock(&self.history).add(ended, now);
     }
 
     /// Records that a statement was refused or timed out. At most every 30 s, the log gets the
@@ -89,14 +89,10 @@ impl Diagnosis {
             return;
         }
         self.offered.store(at.max(1), Ordering::Relaxed);
-        let dump = self.lock().dump(now);
+        let dump = lock(&self.history).dump(now);
         if let Some(report) = dump {
             log(event, &report);
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, History> {
-        self.history.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,9 +1,9 @@
 //! Cached service levels of a process.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use arc_swap::ArcSwap;
-use carnet_base::Timestamp;
+use carnet_base::{Timestamp, lock};
 
 use super::set::Levels;
 use crate::catalog::SchemaAt;
@@ -26,13 +26,13 @@ impl LevelCache {
 
     /// Returns `true` if the cached levels are current at a snapshot.
     pub(crate) fn is_current(&self, at: SchemaAt) -> bool {
-        let known = *self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = *lock(&self.known);
         known.is_some_and(|known| at.read <= known || at.changed <= known)
     }
 
     /// Stores the levels of a snapshot, unless those of a later one are cached.
     pub(crate) fn offer(&self, at: Timestamp, levels: Levels) {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = lock(&self.known);
         if known.is_none_or(|known| known <= at) {
             *known = Some(at);
             self.levels.store(Arc::new(levels));

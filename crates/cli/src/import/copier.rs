@@ -6,11 +6,11 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use carnet::base::{Clock, Signal, SystemClock, Token};
+use carnet::base::{Clock, Signal, SystemClock, Token, lock};
 use carnet::{Bytes, ErrorKind};
 
 use super::pace::Pace;
@@ -100,7 +100,7 @@ impl<'a, S: Source, T: Target> Copier<'a, S, T> {
     }
 
     fn work(&self) -> MutexGuard<'_, Work> {
-        self.work.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.work)
     }
 
     fn reader(&self) -> Result<()> {

@@ -1,9 +1,9 @@
 //! Memory of a statement's result.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use carnet::base::{Charge, MemoryBudget};
+use carnet::base::{Charge, MemoryBudget, lock};
 use carnet::levels::Effective;
 
 use crate::cql_error::{CqlError, CqlErrorKind};
@@ -56,7 +56,7 @@ impl AnswerMemory {
     /// Applies the limits of the statement's service level.
     pub(super) fn apply(&self, level: &Effective) {
         let bytes = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         if let Some(hard) = level.options.memory_hard.map(bytes)
             && hard < state.hard_bytes
         {
@@ -71,26 +71,26 @@ impl AnswerMemory {
     /// Returns the number of bytes charged.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.lock().charge.bytes()
+        lock(&self.state).charge.bytes()
     }
 
     /// Returns the number of bytes charged if it exceeds the soft limit, above which an answer
     /// comes with a warning.
     #[must_use]
     pub fn beyond_soft_limit(&self) -> Option<usize> {
-        let state = self.lock();
+        let state = lock(&self.state);
         Some(state.charge.bytes()).filter(|bytes| *bytes > state.soft_bytes)
     }
 
     /// Sets the charge to the bytes that are already allocated.
     pub fn set(&self, bytes: usize) {
-        self.lock().charge.set(bytes);
+        lock(&self.state).charge.set(bytes);
     }
 
     /// Returns the charge, for bytes that outlive the statement.
     #[must_use]
     pub fn take_charge(&self) -> Charge {
-        self.lock().charge.take()
+        lock(&self.state).charge.take()
     }
 
     /// Charges memory for a result of `rows` bytes, and for `fetched` bytes of the cells it is made
@@ -100,7 +100,7 @@ impl AnswerMemory {
     ///
     /// `Invalid` if the result exceeds its maximum; `Overloaded` if other answers hold the memory.
     pub(super) fn grow_to(&self, rows: usize, fetched: usize) -> Result<(), CqlError> {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         if rows > state.hard_bytes {
             return Err(CqlError::invalid(beyond_hard_limit(&state)));
         }
@@ -119,10 +119,6 @@ impl AnswerMemory {
             RETRY_AFTER.as_millis()
         );
         Err(CqlError::new(CqlErrorKind::Overloaded { retry_after: RETRY_AFTER }, why))
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

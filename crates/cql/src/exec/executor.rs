@@ -1,9 +1,9 @@
 //! Executor of statements: its state and settings.
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use carnet::Db;
-use carnet::base::SeededRng;
+use carnet::base::{SeededRng, lock};
 
 use super::grant::Timeouts;
 use super::large_answers::LargeAnswers;
@@ -81,12 +81,12 @@ impl Executor {
     #[must_use]
     pub fn look_at_peers(&self) -> (Arc<[Peer]>, Arc<[Peer]>) {
         let now: Arc<[Peer]> = self.shared.node.peers(&self.shared.db.announced()).into();
-        let mut peers = self.shared.peers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut peers = lock(&self.shared.peers);
         (std::mem::replace(&mut *peers, Arc::clone(&now)), now)
     }
 
     pub(super) fn peers(&self) -> Arc<[Peer]> {
-        Arc::clone(&self.shared.peers.lock().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&lock(&self.shared.peers))
     }
 
     /// Sets the timeouts of statements that have an arrival time. Only the first call counts.

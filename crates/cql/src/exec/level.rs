@@ -1,10 +1,10 @@
 //! The service level of a statement, and its deadline.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use carnet::admission::{Class, Workload};
-use carnet::base::Moment;
+use carnet::base::{Moment, lock};
 use carnet::levels::{Effective, no_level};
 
 use super::executor::Executor;
@@ -51,8 +51,7 @@ impl Executor {
     /// Returns the number of statements that timed out, by level.
     #[must_use]
     pub fn timeouts_of_levels(&self) -> Vec<(Arc<str>, u64)> {
-        let mut counted =
-            self.shared.levels.timeouts.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let mut counted = lock(&self.shared.levels.timeouts).clone();
         // A level without timeouts counts as zero, so that it has a line.
         for level in self.shared.db.levels().iter() {
             counted.entry(Arc::clone(&level.level.name)).or_default();
@@ -83,7 +82,7 @@ impl Executor {
             return;
         }
         let timeouts = &self.shared.levels.timeouts;
-        let mut timeouts = timeouts.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut timeouts = lock(timeouts);
         if timeouts.len() < COUNTED_MAX || timeouts.contains_key(&level.level.name) {
             *timeouts.entry(Arc::clone(&level.level.name)).or_default() += 1;
         }

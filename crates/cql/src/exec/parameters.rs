@@ -1,6 +1,8 @@
 //! Parameters that a client sends beside the text of a statement.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
+
+use carnet::base::lock;
 
 use carnet::{Bytes, Label};
 
@@ -49,12 +51,12 @@ impl Session {
     /// Returns the current keyspace.
     #[must_use]
     pub fn keyspace(&self) -> Option<String> {
-        self.keyspace.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.keyspace).clone()
     }
 
     /// Sets the current keyspace. The caller checks that it exists.
     pub fn set_keyspace(&self, keyspace: impl Into<String>) {
-        *self.keyspace.lock().unwrap_or_else(PoisonError::into_inner) = Some(keyspace.into());
+        *lock(&self.keyspace) = Some(keyspace.into());
     }
 }
 

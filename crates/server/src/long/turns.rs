@@ -3,13 +3,13 @@
 use std::collections::{HashMap, HashSet};
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use carnet::admission::{Asked, Asking, LevelId, Permit, RunQueue, SHARES_DEFAULT, TurnId};
 use carnet::diagnosis::Why;
-use carnet_base::Moment;
+use carnet_base::{Moment, lock};
 
 use super::meter::{Meter, Polled, Work};
 use crate::metrics::Threads;
@@ -31,7 +31,7 @@ impl Turns {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 
     fn end(&self, level: LevelId, took: Duration) {
