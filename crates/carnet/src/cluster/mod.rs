@@ -1,7 +1,7 @@
 //! Databases over a cluster: their URLs, and opening them.
 //!
 //! ```text
-//!   Db::open("cassandra://…") ──▶ url    parses it         pure
+//!   Db::open("cassandra://…") ──▶ url    parses it         pure (with reach, peers, url_options)
 //!                             ──▶ open   connects, listens
 //!                             ──▶ store  ClusterLog, boxed   one type for all clusters (any)
 //!                             ──▶ backup begins and ends backups by the cluster's tools
@@ -14,9 +14,12 @@
 mod any;
 pub mod backup;
 mod open;
+mod peers;
+mod reach;
 mod store;
 mod table;
 mod url;
+mod url_options;
 
 pub(crate) use any::AnyCluster;
 pub use carnet_sequencer::{
@@ -28,5 +31,7 @@ pub use carnet_store_cql::{
     ForeignCluster, ForeignPage, ForeignPosition, ForeignRow, ForeignScan, ForeignTable, Requests,
 };
 pub(crate) use open::{connect, environment, open};
+pub use peers::{PeerTls, Peers, Secret};
 pub use table::TableUrl;
-pub use url::{ClusterUrl, OPTIONS, PeerTls, Peers, Secret};
+pub use url::ClusterUrl;
+pub use url_options::OPTIONS;

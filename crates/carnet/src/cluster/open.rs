@@ -17,8 +17,9 @@ use carnet_store_cql::{CqlCluster, CqlOptions, RequestCounters};
 use carnet_txn::CommitChecker;
 
 use super::any::AnyCluster;
+use super::peers::{Peers, Secret};
 use super::store::ClusterStore;
-use super::url::{ClusterUrl, Peers, Secret};
+use super::url::ClusterUrl;
 use crate::catalog;
 
 /// Connects to the cluster of a URL, listens on the address in it, and waits for a leader.

@@ -7,7 +7,8 @@ use carnet_base::Result;
 use carnet_store_cql::{CqlOptions, ForeignCluster};
 
 use super::open::read_secret;
-use super::url::{Reach, wrong};
+use super::reach::Reach;
+use super::url_options::wrong;
 
 /// Those of a database's [options](super::OPTIONS) that concern the connection to the cluster.
 const OPTIONS_OF_REACH: [&str; 9] = [
