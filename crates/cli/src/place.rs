@@ -50,15 +50,15 @@ impl Place {
     }
 
     /// Returns a permanent id of the node: the same at every start, so that drivers recognize the
-    /// node, and without storing anything. On a cluster the addresses that drivers are given
-    /// distinguish the nodes.
-    pub(crate) fn host_id(&self, told: &str) -> Uuid {
+    /// node, and without storing anything. On a cluster the addresses that drivers connect
+    /// to distinguish the nodes.
+    pub(crate) fn host_id(&self, address: &str) -> Uuid {
         match self {
             Self::Directory(path) => {
                 let path = path.canonicalize().unwrap_or_else(|_| path.clone());
                 host_id(path.as_os_str().as_encoded_bytes())
             }
-            Self::Cluster(url) => host_id(format!("{url} at {told}").as_bytes()),
+            Self::Cluster(url) => host_id(format!("{url} at {address}").as_bytes()),
         }
     }
 }

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 const CEILINGS: [(&str, usize); 17] = [
     ("base", 11),
     ("bench", 0),
-    ("carnet", 2),
+    ("carnet", 0),
     ("checker", 2),
     ("cli", 0),
     ("cql", 0),

@@ -11,15 +11,26 @@ use std::time::Duration;
 
 use carnet_base::{Clock, Moment, Result, Signal, Spawn, Step, Worker, take_wait_note};
 
+use super::class::Class;
+use super::figures::Figures;
 use super::gate::Gate;
 use super::level::{Level, LevelId, Workload};
+use super::refusal::refusal;
 use super::request::{Arrival, Arriving, Decision, GateLimits, Pass, Reason, Shed, Ticket};
 use super::sync::{Mutex, MutexGuard};
-use super::{Arrived, Class, Figures, refusal};
 use crate::diagnosis::{Diagnosis, Ended, Waits, Why, nanos};
 
 /// Interval at which the queue is checked without arrivals and ends of statements.
 const TICK: Duration = Duration::from_millis(10);
+
+/// A statement that was not refused on arrival.
+#[must_use = "a statement runs while it holds its permit"]
+pub enum Arrived {
+    /// The statement runs.
+    Admitted(Permit),
+    /// The statement waits in the queue.
+    Waits(Place),
+}
 
 /// Admission control of one class.
 pub(super) struct Desk {

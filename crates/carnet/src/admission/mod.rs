@@ -18,12 +18,15 @@
 //! An embedded database has no admission control unless
 //! [`Builder::admission`](crate::Builder::admission) is set; `carnet serve` always has it.
 
+mod class;
 mod desk;
+mod figures;
 mod gate;
 mod lane;
 mod level;
 #[cfg(all(test, shuttle))]
 mod models;
+mod refusal;
 mod request;
 mod run_queue;
 mod shares;
@@ -32,11 +35,13 @@ mod sync;
 use std::sync::Arc;
 use std::time::Duration;
 
-use carnet_base::{Clock, Error, ErrorKind, Moment, Result, Spawn};
+use carnet_base::{Clock, Moment, Result, Spawn};
 
 use crate::diagnosis::Diagnosis;
 
-pub use desk::{Paused, Permit, Place};
+pub use class::Class;
+pub use desk::{Arrived, Paused, Permit, Place};
+pub use figures::Figures;
 pub use gate::Gate;
 pub use level::{Level, LevelId, LevelLimits, SHARES_DEFAULT, Workload};
 pub use request::{Arrival, Arriving, Decision, GateLimits, LaneId, Pass, Reason, Shed, Ticket};
@@ -44,33 +49,6 @@ pub use request::{Arrival, Arriving, Decision, GateLimits, LaneId, Pass, Reason,
 pub use run_queue::{Asked, Asking, RunQueue, TurnId};
 
 use desk::Desk;
-
-/// Kinds of statements that do not wait for each other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Class {
-    /// Statements that only read.
-    Read,
-    /// Statements that may write.
-    Write,
-    /// Reads of system tables, schema changes, and all other statements that drivers need to
-    /// connect.
-    System,
-}
-
-impl Class {
-    /// All classes, in the order of their desks.
-    pub const ALL: [Self; 3] = [Self::Read, Self::Write, Self::System];
-
-    /// Returns the name in metrics and messages.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Read => "read",
-            Self::Write => "write",
-            Self::System => "system",
-        }
-    }
-}
 
 /// Limits of the statements that run at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,15 +101,6 @@ pub struct Request<'l> {
     pub deadline: Option<Moment>,
 }
 
-/// A statement that was not refused on arrival.
-#[must_use = "a statement runs while it holds its permit"]
-pub enum Arrived {
-    /// The statement runs.
-    Admitted(Permit),
-    /// The statement waits in the queue.
-    Waits(Place),
-}
-
 impl Admission {
     pub(crate) fn new(limits: AdmissionLimits, clock: &Arc<dyn Clock>, spawn: &dyn Spawn) -> Self {
         let diagnosis = Arc::new(Diagnosis::new(Arc::clone(clock)));
@@ -173,56 +142,4 @@ impl Admission {
     pub fn figures_of_levels(&self, class: Class) -> Vec<(Arc<str>, Figures)> {
         self.desks[class as usize].figures()
     }
-}
-
-/// Figures of a class, or of one level in it, since the start.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Figures {
-    /// Number of running statements.
-    pub running: usize,
-    /// Number of waiting statements.
-    pub waiting: usize,
-    /// Number of admitted statements.
-    pub admitted: u64,
-    /// Number of statements refused because of overload.
-    pub shed_overloaded: u64,
-    /// Number of statements refused because of their deadline.
-    pub shed_deadline: u64,
-    /// Number of statements refused after admission, because no memory was left for their answers.
-    pub shed_memory: u64,
-    /// Number of batch statements that waited where interactive ones would have been refused.
-    pub throttled: u64,
-    /// Total wait of admitted and refused statements.
-    pub waited: Duration,
-}
-
-impl Figures {
-    fn plus(self, other: Self) -> Self {
-        Self {
-            running: self.running + other.running,
-            waiting: self.waiting + other.waiting,
-            admitted: self.admitted + other.admitted,
-            shed_overloaded: self.shed_overloaded + other.shed_overloaded,
-            shed_deadline: self.shed_deadline + other.shed_deadline,
-            shed_memory: self.shed_memory + other.shed_memory,
-            throttled: self.throttled + other.throttled,
-            waited: self.waited + other.waited,
-        }
-    }
-}
-
-/// Makes the error of a refused statement.
-fn refusal(class: Class, shed: Shed) -> Error {
-    let why = match shed.reason {
-        Reason::Overloaded => "more arrive than can be done",
-        Reason::Deadline => "it would not be done before its deadline",
-    };
-    Error::new(
-        ErrorKind::Overloaded { retry_after: shed.retry_after },
-        format!(
-            "the {} statement was refused, since {why}; nothing was done, try again after {} ms",
-            class.name(),
-            shed.retry_after.as_millis().max(1)
-        ),
-    )
 }

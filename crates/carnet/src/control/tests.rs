@@ -150,9 +150,9 @@ fn request_is_carried_out_and_answered() {
     let (server, fake) = open(dir);
     let mode = std::fs::metadata(dir.join(socket::NAME)).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
-    let mut told = Vec::new();
-    let done = ask(dir, &Request::Compact {}, |progress| told.push(progress.bytes)).unwrap();
-    assert_eq!((done, told), (Some(Done::Migrate { first: None }), vec![0, 1, 2]));
+    let mut reported = Vec::new();
+    let done = ask(dir, &Request::Compact {}, |progress| reported.push(progress.bytes)).unwrap();
+    assert_eq!((done, reported), (Some(Done::Migrate { first: None }), vec![0, 1, 2]));
     let error = ask(dir, &Request::Migrate { to: 9 }, |_| {}).unwrap_err();
     assert_eq!((error.kind(), error.message()), (ErrorKind::Invalid, "not to 9"));
     for _ in 0..50 {

@@ -52,12 +52,12 @@ impl Fetched {
         Ok((Self { cells, read }, resume))
     }
 
-    /// Removes the cells after the first `looked_at` from the transaction's read set. If no cell
-    /// was looked at, the whole page stays in the read set.
-    pub(super) fn leave(&self, tx: &Tx, looked_at: usize) {
+    /// Removes the cells after the first `used` ones from the transaction's read set. If no cell
+    /// was used, the whole page stays in the read set.
+    pub(super) fn leave(&self, tx: &Tx, used: usize) {
         if let Some(read) = &self.read
-            && looked_at < self.len()
-            && let Some((last, _)) = looked_at.checked_sub(1).and_then(|at| self.lend(at))
+            && used < self.len()
+            && let Some((last, _)) = used.checked_sub(1).and_then(|at| self.lend(at))
         {
             // An error means that the transaction has ended, and then the read set does not
             // matter.

@@ -101,7 +101,7 @@ impl Serve {
         let db = place.open(builder)?;
         let listen = with_port(settings.listen.unwrap_or(LISTEN))?;
         let clients = Clients::default();
-        let mut node = node_info(&place, told(&place, listen, settings.advertise));
+        let mut node = node_info(&place, advertised_address(&place, listen, settings.advertise));
         node.clients = Some(Arc::new(clients.clone()));
         let prepared_bytes = memory.prepared;
         let authenticated = authenticator.as_ref();
@@ -219,7 +219,7 @@ fn say(line: &str) {
     let _ = writeln!(io::stdout(), "{line}");
 }
 
-/// Picks the port now if it is 0: drivers are told the port before it is opened.
+/// Picks the port now if it is 0: drivers learn the port before it is opened.
 fn with_port(mut listen: SocketAddr) -> Result<SocketAddr> {
     if listen.port() == 0 {
         let probe = TcpListener::bind(listen).with_context(|| format!("cannot use {listen}"))?;
@@ -228,8 +228,12 @@ fn with_port(mut listen: SocketAddr) -> Result<SocketAddr> {
     Ok(listen)
 }
 
-/// Returns the address that drivers are given.
-fn told(place: &Place, listen: SocketAddr, advertise: Option<SocketAddr>) -> SocketAddr {
+/// Returns the address that drivers connect to.
+fn advertised_address(
+    place: &Place,
+    listen: SocketAddr,
+    advertise: Option<SocketAddr>,
+) -> SocketAddr {
     if let Some(address) = advertise {
         return address;
     }
@@ -254,7 +258,7 @@ fn backend(
 ) -> Result<CqlBackend> {
     // Later changes are noticed as they occur.
     block_on(db.refresh_levels())?;
-    let told = SocketAddr::new(node.address, node.port);
+    let advertised = SocketAddr::new(node.address, node.port);
     let executor = |node| {
         let timestamps = settings.timestamps.unwrap_or_default();
         let executor = Executor::with_timestamps(db, node, timestamps);
@@ -269,9 +273,9 @@ fn backend(
         return Ok(CqlBackend::new(executor(node)));
     };
     let executor = executor(node.among_others());
-    if told.ip().is_loopback() && !peers.listen.ip().is_loopback() {
+    if advertised.ip().is_loopback() && !peers.listen.ip().is_loopback() {
         tracing::warn!(
-            address = %told,
+            address = %advertised,
             "drivers find this server by its address alone, and no other by it: only this machine \
              reaches it; say with --listen or --advertise where they do"
         );
@@ -281,10 +285,10 @@ fn backend(
     Ok(block_on(CqlBackend::among_others(executor)))
 }
 
-fn node_info(place: &Place, told: SocketAddr) -> NodeInfo {
-    let mut info = NodeInfo::local(place.host_id(&told.to_string()));
-    info.address = told.ip();
-    info.port = told.port();
+fn node_info(place: &Place, advertised: SocketAddr) -> NodeInfo {
+    let mut info = NodeInfo::local(place.host_id(&advertised.to_string()));
+    info.address = advertised.ip();
+    info.port = advertised.port();
     info.started_secs =
         i32::try_from(SystemClock.wall().millis().div_euclid(1_000)).unwrap_or(i32::MAX);
     info
@@ -294,20 +298,20 @@ fn node_info(place: &Place, told: SocketAddr) -> NodeInfo {
 mod tests {
     use super::*;
 
-    fn told_at(store: &str, listen: &str, advertise: Option<&str>) -> String {
+    fn advertised_at(store: &str, listen: &str, advertise: Option<&str>) -> String {
         let place = Place::of(None, Some(store)).unwrap().unwrap();
         let advertise = advertise.map(|text| text.parse().unwrap());
-        told(&place, listen.parse().unwrap(), advertise).to_string()
+        advertised_address(&place, listen.parse().unwrap(), advertise).to_string()
     }
 
     #[test]
     fn drivers_are_told_a_reachable_address() {
         let peers = "cassandra://h/k?listen=10.0.0.9:9044&secret=sixteen-letters-or-more";
-        assert_eq!(told_at(peers, "10.0.0.7:9042", None), "10.0.0.7:9042");
-        assert_eq!(told_at(peers, "0.0.0.0:9042", None), "10.0.0.9:9042");
-        assert_eq!(told_at(peers, "0.0.0.0:9042", Some("192.0.2.1:1")), "192.0.2.1:1");
-        assert_eq!(told_at("cassandra://h/k", "0.0.0.0:9042", None), "127.0.0.1:9042");
+        assert_eq!(advertised_at(peers, "10.0.0.7:9042", None), "10.0.0.7:9042");
+        assert_eq!(advertised_at(peers, "0.0.0.0:9042", None), "10.0.0.9:9042");
+        assert_eq!(advertised_at(peers, "0.0.0.0:9042", Some("192.0.2.1:1")), "192.0.2.1:1");
+        assert_eq!(advertised_at("cassandra://h/k", "0.0.0.0:9042", None), "127.0.0.1:9042");
         let everywhere = "cassandra://h/k?listen=0.0.0.0:9044&advertise=db1:9044&secret_file=s";
-        assert_eq!(told_at(everywhere, "[::]:9042", None), "127.0.0.1:9042");
+        assert_eq!(advertised_at(everywhere, "[::]:9042", None), "127.0.0.1:9042");
     }
 }

@@ -361,9 +361,8 @@ impl<'a> Scan<'a> {
                 self.tx.narrow_range(&range, resume.as_ref(), reverse, last)
             }
             Some(Fetched::Cells { keys }) => {
-                let looked_at =
-                    keys.iter().position(|key| key == last).map_or(keys.len(), |at| at + 1);
-                self.tx.forget_cells(&keys[looked_at..])
+                let used = keys.iter().position(|key| key == last).map_or(keys.len(), |at| at + 1);
+                self.tx.forget_cells(&keys[used..])
             }
             None => Ok(()),
         }

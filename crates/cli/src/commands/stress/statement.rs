@@ -69,7 +69,7 @@ pub(super) fn statement(transaction: &Transaction) -> String {
         return select;
     }
     if let Some(condition) = only_if {
-        writes = format!("IF {} THEN {writes} END IF", looked_at(condition, &mut lets));
+        writes = format!("IF {} THEN {writes} END IF", condition_text(condition, &mut lets));
     }
     format!("BEGIN TRANSACTION {lets} {select} {writes} COMMIT TRANSACTION")
 }
@@ -85,7 +85,7 @@ const fn table_of(workload: Workload) -> &'static str {
 
 /// Writes a condition, and the `LET` that it needs. Of a list that is appended to, the last row is
 /// read.
-fn looked_at(condition: &Condition, lets: &mut String) -> String {
+fn condition_text(condition: &Condition, lets: &mut String) -> String {
     match condition {
         Condition::IsPositive(key) => {
             put(lets, format_args!("LET r = (SELECT v FROM stress.registers WHERE k = {key});"));
