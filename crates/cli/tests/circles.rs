@@ -20,7 +20,7 @@ const CEILINGS: [(&str, usize); 17] = [
     ("cql", 0),
     ("maelstrom", 3),
     ("maelstrom-test", 4),
-    ("sequencer", 22),
+    ("sequencer", 0),
     ("server", 0),
     ("sim", 20),
     ("storage", 82),

@@ -43,19 +43,19 @@
 //! of a cell: a snapshot that needs one reads from the cluster. Separate messages for changes: a
 //! process that begins no transaction needs no changes.
 
+mod by_hash;
 mod changes;
 mod recent;
 #[cfg(test)]
 mod tests;
 
-use std::collections::hash_map::DefaultHasher;
-use std::hash::BuildHasherDefault;
 use std::sync::Mutex;
 
 use carnet_base::{Bytes, CellHash, CellKey, Timestamp, Version};
 use quick_cache::Weighter;
 use quick_cache::unsync::{Cache, DefaultLifecycle};
 
+use by_hash::ByHash;
 pub use changes::Changes;
 pub(crate) use changes::{CHANGES_MAX, ChangeLog};
 use recent::Recent;
@@ -67,10 +67,6 @@ use crate::oneshot::lock;
 const OVERHEAD_BYTES: usize = 256;
 /// Largest cacheable cell, as a divisor of the cache size.
 const PART_MAX: usize = 16;
-
-/// The keys are hashes of whole cell keys already, and this hasher gives the same result in every
-/// run.
-pub(crate) type ByHash = BuildHasherDefault<DefaultHasher>;
 
 /// The cell cache of a process.
 pub(crate) struct CellCache {

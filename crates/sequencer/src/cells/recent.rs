@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use carnet_base::{CellHash, Timestamp};
 
-use super::ByHash;
+use super::by_hash::ByHash;
 
 /// Number of cells after which the older half is forgotten; the two tables take 4 MiB.
 const CELLS_MAX: usize = 1 << 16;

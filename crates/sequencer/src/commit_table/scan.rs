@@ -4,7 +4,7 @@ use carnet_base::commit_encoding::v2::{PARTITIONING_QUANTUM, quantum_of};
 use carnet_base::{CommitEntry, Encoding, Result, Timestamp};
 use carnet_store::cluster::{Cluster, CommitTable as Table};
 
-use super::CommitTable;
+use super::table::CommitTable;
 
 /// A page of entries.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -6,7 +6,8 @@ use bytes::Bytes;
 use carnet_base::{Error, Result};
 use carnet_store::cluster::Cluster;
 
-use super::{ClusterLog, Inner};
+use super::cluster_log::ClusterLog;
+use super::inner::Inner;
 use crate::members::{self, ANNOUNCE_EVERY};
 use crate::message::{Request, Response};
 use crate::oneshot::lock;

@@ -12,8 +12,9 @@ use carnet_store::cluster::{
 use carnet_store::{Context, PageLimit};
 
 use super::marks::Marks;
+use super::options::SweepOptions;
 use super::plan::{Base, Extent, Plan, VersionOutcome, plan};
-use super::{SweepOptions, SweepReport, over};
+use super::report::SweepReport;
 use crate::futures::all;
 use crate::leader::Leader;
 use crate::oneshot::lock;
@@ -111,6 +112,10 @@ async fn read_marks<C: Cluster>(cluster: &C) -> Result<(Option<carnet_base::Byte
     let stored = cluster.read_register(Register::SweepMark, ReadMode::Serial).await?;
     let marks = stored.as_deref().map(Marks::decode).transpose()?.unwrap_or_default();
     Ok((stored, marks))
+}
+
+fn over() -> Error {
+    Error::unavailable("this process no longer leads, and only the leader can sweep")
 }
 
 fn held() -> Error {

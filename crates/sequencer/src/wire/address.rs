@@ -7,7 +7,8 @@ use std::net::SocketAddr;
 
 use carnet_base::{Error, Result};
 
-use super::handshake::{Incarnation, Refusal};
+use super::handshake::Incarnation;
+use super::refusal::Refusal;
 use crate::lease::Address;
 
 /// A parsed address.

@@ -15,9 +15,10 @@ use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use super::codec::{Malformed, Message, decode, encode, id_of};
-use super::handshake::{Incarnation, Refusal, welcome};
+use super::handshake::{Incarnation, welcome};
 use super::limits::Limits;
-use super::pause;
+use super::pause::pause;
+use super::refusal::Refusal;
 use super::security::Security;
 use super::stream::{Activity, Broken, Frames, Outbox, Stream};
 use crate::message::Response;

@@ -41,22 +41,25 @@
 //! runtime's: no decision of the protocol depends on them.
 
 mod address;
+mod binding;
 pub mod codec;
 mod handshake;
 mod limits;
 mod link;
 mod listener;
+mod pause;
 mod peers;
+mod refusal;
 mod security;
 mod stream;
 #[cfg(test)]
 mod tests;
 mod tls;
+mod version;
 
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use carnet_base::{Error, Result};
 use tokio::runtime::Handle;
@@ -180,9 +183,4 @@ async fn until_closed(mut closed: watch::Receiver<()>, work: impl Future<Output 
         _ = closed.changed() => {}
         () = work => {}
     }
-}
-
-#[expect(clippy::disallowed_methods, reason = "the wire's waiting is the runtime's")]
-async fn pause(wait: Duration) {
-    tokio::time::sleep(wait).await;
 }

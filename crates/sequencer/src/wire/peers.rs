@@ -17,10 +17,11 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout};
 
 use super::address::Reached;
-use super::handshake::{Refusal, greet};
+use super::handshake::greet;
 use super::limits::Limits;
 use super::link::{Asked, Link};
-use super::pause;
+use super::pause::pause;
+use super::refusal::Refusal;
 use super::security::Security;
 use super::stream::{Broken, Stream};
 use crate::lease::Address;

@@ -15,6 +15,7 @@ use tokio::net::TcpStream;
 use tokio::runtime::Runtime;
 
 use super::address::Reached;
+use super::pause::pause;
 use super::*;
 use crate::futures::Notify;
 use crate::message::{ClientId, Token};

@@ -19,7 +19,8 @@ use rustls::{
 use tokio::net::TcpStream;
 use tokio_rustls::{TlsAcceptor, TlsConnector, TlsStream};
 
-use super::handshake::{Binding, Refusal};
+use super::binding::Binding;
+use super::refusal::Refusal;
 
 /// The certificate of a process, and the authority it trusts. Only TLS 1.3 is supported.
 #[derive(Clone)]

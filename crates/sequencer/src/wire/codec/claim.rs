@@ -9,8 +9,8 @@ use bytes::{BufMut, Bytes, BytesMut};
 use carnet_base::{CellHash, CellKey, Error, KeyRange, Result, TableId};
 use carnet_store::{Cells, Claim, ReadSet, Slot};
 
-use super::Malformed;
 use super::fields::Fields;
+use super::malformed::Malformed;
 
 const UNBOUNDED: u8 = 0;
 const INCLUDED: u8 = 1;

@@ -7,8 +7,8 @@ use std::time::Duration;
 use bytes::{BufMut, BytesMut};
 use carnet_base::{CellHash, Error, ErrorKind};
 
-use super::Malformed;
 use super::fields::Fields;
+use super::malformed::Malformed;
 
 /// Length at which a message is truncated.
 const TEXT_BYTES_MAX: usize = 4 << 10;

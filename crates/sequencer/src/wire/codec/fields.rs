@@ -3,7 +3,7 @@
 use bytes::{Buf, Bytes};
 use carnet_base::Timestamp;
 
-use super::Malformed;
+use super::malformed::Malformed;
 
 type Result<T> = std::result::Result<T, Malformed>;
 

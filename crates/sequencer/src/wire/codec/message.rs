@@ -5,7 +5,9 @@ use carnet_base::{CellHash, Timestamp};
 use carnet_store::{BeginKind, Outcome};
 
 use super::fields::Fields;
-use super::{Malformed, Message, claim, error};
+use super::frame::Message;
+use super::malformed::Malformed;
+use super::{claim, error};
 use crate::message::{Changes, ClientId, Members, Released, Request, Response, Token};
 
 const BEGIN: u8 = 0x01;

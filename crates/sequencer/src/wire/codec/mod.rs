@@ -30,17 +30,19 @@
 mod claim;
 mod error;
 mod fields;
+mod frame;
+mod malformed;
 mod message;
 #[cfg(test)]
 mod tests;
 
-use std::fmt;
-
 use bytes::{BufMut, Bytes, BytesMut};
 use carnet_base::{Error, Result};
 
-use crate::message::{Request, Response};
+use crate::message::Request;
 use fields::Fields;
+pub use frame::{Frame, Message};
+pub use malformed::Malformed;
 
 /// Maximum length of a frame in bytes. A claim takes four bytes and the key for each written cell,
 /// and eight bytes for each cell it read: a million cells with keys of sixty bytes fit.
@@ -53,41 +55,6 @@ const HEAD_BYTES: usize = 9;
 
 const PING: u8 = 0x70;
 const PONG: u8 = 0xf0;
-
-/// A message between processes.
-#[derive(Debug)]
-pub enum Message {
-    /// Request of a client.
-    Request(Request),
-    /// The answer to a request.
-    Response(Response),
-    /// A keep-alive check.
-    Ping,
-    /// The answer to a keep-alive check.
-    Pong,
-}
-
-/// A message with its id.
-#[derive(Debug)]
-pub struct Frame {
-    /// Id of a request on its connection; an answer has the id of its request. Pings and pongs have
-    /// 0.
-    pub id: u64,
-    /// Message of the packet.
-    pub message: Message,
-}
-
-/// Bytes that are not a valid frame: the rest of the connection cannot be decoded either.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Malformed(pub(crate) &'static str);
-
-impl fmt::Display for Malformed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.0)
-    }
-}
-
-impl std::error::Error for Malformed {}
 
 /// Appends a frame.
 ///

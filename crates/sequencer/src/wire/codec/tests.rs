@@ -10,7 +10,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::*;
-use crate::message::{Changes, ClientId, Members, Released, Token};
+use crate::message::{Changes, ClientId, Members, Released, Response, Token};
 
 fn at(number: u64) -> Timestamp {
     Timestamp::new(number).unwrap()

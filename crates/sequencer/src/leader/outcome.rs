@@ -1,0 +1,87 @@
+//! Outcomes of transactions, as a leader knows or settles them.
+
+use carnet_base::{CommitEntry, Error, ErrorKind, Result, Timestamp};
+use carnet_store::cluster::Cluster;
+use carnet_store::{Outcome, check_handed_out};
+
+use super::state::Decided;
+use super::term::Leader;
+use crate::message::Response;
+use crate::oneshot::lock;
+use crate::sweep::VersionOutcome;
+
+impl<C: Cluster> Leader<C> {
+    /// Returns the outcome of a version's transaction and makes it final.
+    pub(crate) async fn version_outcome(&self, start: Timestamp) -> Result<VersionOutcome> {
+        if start > self.order.latest() {
+            return Ok(VersionOutcome::Open);
+        }
+        let known = {
+            let state = lock(&self.state);
+            match state.decided.get(&start) {
+                Some(Decided::Pending(_)) => return Ok(VersionOutcome::Open),
+                Some(Decided::Known(entry)) => Some(*entry),
+                None if state.clients.is_open(start) => return Ok(VersionOutcome::Open),
+                None => None,
+            }
+        };
+        let entry = match known {
+            Some(entry) => entry,
+            None => self.table.settle_for_reader(start).await?,
+        };
+        Ok(match entry {
+            CommitEntry::Committed(commit) => VersionOutcome::Committed(commit),
+            CommitEntry::Aborted => VersionOutcome::Aborted,
+        })
+    }
+
+    /// Settles a start that this term did not decide from the commit table; if there is no entry,
+    /// the start is aborted for good. If the table cannot be read, the outcome is unknown.
+    pub(super) async fn settled(&self, start: Timestamp) -> Result<Response> {
+        // Boxed: the future is large and rarely needed, so commits should not carry it.
+        let settled = Box::pin(self.table.settle(start)).await;
+        answer_of(start, settled.map_err(|error| unknown(start, error))?)
+    }
+
+    pub(super) async fn outcome(&self, start: Timestamp) -> Result<Outcome> {
+        check_handed_out(&*self.order, start)?;
+        let known = {
+            let state = lock(&self.state);
+            match state.decided.get(&start) {
+                Some(Decided::Pending(_)) => return Ok(Outcome::Pending),
+                Some(Decided::Known(entry)) => Some(*entry),
+                None if state.clients.is_open(start) => return Ok(Outcome::Pending),
+                None => None,
+            }
+        };
+        let entry = match known {
+            Some(entry) => entry,
+            None => Box::pin(self.table.settle(start)).await?,
+        };
+        Ok(match entry {
+            CommitEntry::Committed(commit) => Outcome::Committed(commit),
+            CommitEntry::Aborted => Outcome::Aborted,
+        })
+    }
+}
+
+/// Returns the error for an unknown outcome of a commit, with its reason.
+pub(crate) fn unknown(start: Timestamp, why: Error) -> Error {
+    if matches!(why.kind(), ErrorKind::Unknown { .. }) {
+        return why;
+    }
+    let message = format!(
+        "whether the transaction that started at {start} committed is not known; ask for its outcome"
+    );
+    Error::new(ErrorKind::Unknown { start }, message).with_source(why)
+}
+
+pub(super) fn answer_of(start: Timestamp, entry: CommitEntry) -> Result<Response> {
+    match entry {
+        CommitEntry::Committed(commit) => Ok(Response::Committed(commit)),
+        CommitEntry::Aborted => Err(Error::conflict(format!(
+            "the transaction that started at {start} was aborted: its leader changed, or it was \
+             given up; nothing was written, run it again"
+        ))),
+    }
+}

@@ -1,0 +1,77 @@
+//! Moves P over final entries.
+
+use carnet_base::CommitEntry;
+use carnet_store::cluster::Cluster;
+
+use super::outcome::answer_of;
+use super::state::{Decided, Ended, Entry, Resolved, State};
+use super::term::Leader;
+use crate::commit_table::unresolved::Settled;
+use crate::message::Response;
+use crate::oneshot::{Sender, lock};
+
+/// Maximum number of remembered decisions; for older ones the leader reads the commit table.
+const REMEMBERED_MAX: usize = 1 << 16;
+
+impl<C: Cluster> Leader<C> {
+    /// Moves P over the entries that are final now, and answers their waiters.
+    pub(super) fn resolve(&self, group: &[Entry], settled: Vec<Settled>) {
+        let mut resolved = Vec::with_capacity(settled.len());
+        for Settled { column, value } in settled {
+            let Some(entry) = group.iter().find(|entry| entry.place.column == column) else {
+                continue;
+            };
+            let value = value.map(|value| entry.place.encoding.decode(entry.start, &value));
+            match value {
+                Some(Ok(CommitEntry::Committed(commit))) if commit == entry.commit => {
+                    resolved.push((entry, CommitEntry::Committed(commit)));
+                }
+                Some(Ok(CommitEntry::Aborted)) => resolved.push((entry, CommitEntry::Aborted)),
+                other => {
+                    let what = format!(
+                        "start {} was decided as {} and the commit table holds {other:?}",
+                        entry.start, entry.commit
+                    );
+                    return self.end(Ended::Broken(what));
+                }
+            }
+        }
+        let mut state = lock(&self.state);
+        if state.ended.is_some() {
+            return;
+        }
+        for (Entry { start, commit, .. }, entry) in resolved {
+            state.prefix.resolved(*commit, Resolved { start: *start, entry });
+        }
+        let answers = self.advance(&mut state);
+        drop(state);
+        for (waiter, response) in answers {
+            waiter.send(response);
+        }
+    }
+
+    fn advance(&self, state: &mut State) -> Vec<(Sender<Response>, Response)> {
+        let mut answers = Vec::new();
+        let mut reached = None;
+        while let Some((commit, Resolved { start, entry })) = state.prefix.pop() {
+            reached = Some(commit);
+            self.table.remember(start, entry);
+            state.remembered.push_back(start);
+            let before = state.decided.insert(start, Decided::Known(entry));
+            let Some(Decided::Pending(waiting)) = before else { continue };
+            for waiter in waiting {
+                let response = answer_of(start, entry).unwrap_or_else(Response::Refused);
+                answers.push((waiter, response));
+            }
+        }
+        while state.remembered.len() > REMEMBERED_MAX {
+            if let Some(oldest) = state.remembered.pop_front() {
+                state.decided.remove(&oldest);
+            }
+        }
+        if let Some(reached) = reached {
+            self.order.publish(reached);
+        }
+        answers
+    }
+}

@@ -1,0 +1,113 @@
+//! Reads of cells.
+
+use carnet_base::{CellKey, Error, ErrorKind, Result, Timestamp, Version};
+use carnet_store::cluster::Cluster;
+use carnet_store::{At, CellStore, Context, Page, PageLimit, RangeRequest};
+
+use super::cluster_log::ClusterLog;
+use super::inner::Inner;
+use crate::transport::Transport;
+
+impl<C: Cluster, T: Transport> Inner<C, T> {
+    /// Returns the newest version that may be visible.
+    async fn candidate(&self, context: &Context, key: &CellKey, at: At) -> Result<Option<Version>> {
+        let Some(below) = at.below.previous() else { return Ok(None) };
+        let mut through = below.min(at.read);
+        loop {
+            let found = self.cluster.read_version(context, key, through).await?;
+            let Some(version) = found else { return Ok(None) };
+            if at.admits(&version) {
+                return Ok(Some(version));
+            }
+            let Some(older) = version.start.previous() else { return Ok(None) };
+            through = older;
+        }
+    }
+
+    /// Rejects a snapshot that the sweep has passed. Call it after the read: if the mark is still
+    /// below the snapshot, the data had not been swept when it was read.
+    async fn check_sweep(&self, read: Timestamp) -> Result<()> {
+        let mark =
+            self.sweep_mark.fresh().await.map_err(|why| {
+                Error::unavailable(format!("the sweep mark cannot be read: {why}"))
+            })?;
+        if mark <= read {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::TooOld,
+            format!(
+                "snapshot {read} is too old: versions up to {mark} have been swept; begin a \
+                     new one"
+            ),
+        ))
+    }
+}
+
+impl<C: Cluster, T: Transport> CellStore for ClusterLog<C, T> {
+    async fn get(&self, context: &Context, key: &CellKey, at: At) -> Result<Option<Version>> {
+        self.inner.check(context)?;
+        if let Some(kept) = self.inner.kept(context, key, at) {
+            return Ok(kept);
+        }
+        let found = self.inner.candidate(context, key, at).await?;
+        self.inner.check_sweep(at.read).await?;
+        Ok(self.inner.keep_read(context, key, found, at))
+    }
+
+    async fn get_many(
+        &self,
+        context: &Context,
+        keys: &[CellKey],
+        at: At,
+    ) -> Result<Vec<Option<Version>>> {
+        self.inner.check(context)?;
+        let Some(below) = at.below.previous() else { return Ok(vec![None; keys.len()]) };
+        let through = below.min(at.read);
+        let mut versions = vec![None; keys.len()];
+        let mut missing = Vec::new();
+        for (place, key) in keys.iter().enumerate() {
+            match self.inner.kept(context, key, at) {
+                Some(kept) => versions[place] = kept,
+                None => missing.push(place),
+            }
+        }
+        if missing.is_empty() {
+            return Ok(versions);
+        }
+        let sought: Vec<CellKey> = missing.iter().map(|place| keys[*place].clone()).collect();
+        let mut read = self.inner.cluster.read_versions(context, &sought, through).await?;
+        for (key, found) in sought.iter().zip(&mut read) {
+            if let Some(version) = found
+                && !at.admits(version)
+            {
+                let older = at.below(version.start);
+                *found = self.inner.candidate(context, key, older).await?;
+            }
+        }
+        self.inner.check_sweep(at.read).await?;
+        for ((place, key), found) in missing.into_iter().zip(&sought).zip(read) {
+            versions[place] = self.inner.keep_read(context, key, found, at);
+        }
+        Ok(versions)
+    }
+
+    async fn range(&self, context: &Context, request: &RangeRequest) -> Result<Page> {
+        self.inner.check(context)?;
+        let limit = PageLimit { cells: request.limit.cells.max(1), ..request.limit };
+        let request = RangeRequest { limit, ..request.clone() };
+        let Page { cells, resume } = self.inner.cluster.read_range(context, &request).await?;
+        let at = At::snapshot(request.read);
+        let mut page = Page { cells: Vec::with_capacity(cells.len()), resume };
+        for (key, version) in cells {
+            let found = if at.admits(&version) {
+                Some(version)
+            } else {
+                self.inner.candidate(context, &key, at.below(version.start)).await?
+            };
+            page.cells.extend(found.map(|version| (key, version)));
+        }
+        self.inner.check_sweep(request.read).await?;
+        Ok(page)
+    }
+}

@@ -1,0 +1,71 @@
+//! Runs rounds of the sweep: at each interval, and on request.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use carnet_base::{Result, Timer, Timestamp};
+use carnet_store::cluster::Cluster;
+
+use super::report::SweepReport;
+use super::round;
+use crate::leader::Leader;
+
+/// Runs a round at each interval, as long as the term lasts.
+pub(crate) async fn drive<C: Cluster>(
+    leader: Weak<Leader<C>>,
+    timer: Arc<dyn Timer>,
+    every: Duration,
+) {
+    while !every.is_zero() {
+        timer.wait(every).await;
+        let Some(leader) = leader.upgrade() else { return };
+        if leader.is_over() {
+            return;
+        }
+        step(&leader).await;
+    }
+}
+
+/// Runs a round up to the retention, and logs the result.
+async fn step<C: Cluster>(leader: &Arc<Leader<C>>) {
+    match sweep_past_retention(leader).await {
+        Ok(report) if report.cells > 0 => {
+            tracing::info!(?report, "swept invisible versions");
+        }
+        Ok(_) => {}
+        Err(error) => tracing::warn!(%error, "the sweep goes on in its next round"),
+    }
+}
+
+/// Runs a round now, up to the retention.
+pub(crate) async fn sweep_past_retention<C: Cluster>(
+    leader: &Arc<Leader<C>>,
+) -> Result<SweepReport> {
+    let wanted = leader.sweep().retained(leader.timer().now(), leader.published());
+    run_round(leader, wanted).await
+}
+
+/// Runs a round now, of all versions that no snapshot of this term sees, without regard to the
+/// retention.
+pub(crate) async fn sweep_now<C: Cluster>(leader: &Arc<Leader<C>>) -> Result<SweepReport> {
+    run_round(leader, leader.published()).await
+}
+
+async fn run_round<C: Cluster>(leader: &Arc<Leader<C>>, wanted: Timestamp) -> Result<SweepReport> {
+    let _busy = leader.sweep().begin_round()?;
+    log_holder(leader, wanted);
+    round::run(leader, leader.sweep().options(), wanted).await
+}
+
+/// Logs the process that has blocked the sweep for longer than the retention.
+fn log_holder<C: Cluster>(leader: &Leader<C>, wanted: Timestamp) {
+    let Some(holder) = leader.oldest_snapshot() else { return };
+    if holder.read < wanted && holder.since > leader.sweep().options().retention {
+        tracing::warn!(
+            client = holder.client.0,
+            snapshot = %holder.read,
+            since = ?holder.since,
+            "a snapshot in use holds the sweep back"
+        );
+    }
+}

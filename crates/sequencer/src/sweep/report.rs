@@ -1,0 +1,22 @@
+//! The result of a round of the sweep.
+
+use carnet_base::Timestamp;
+
+/// Result of a round.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SweepReport {
+    /// Timestamp up to which the round swept.
+    pub mark: Timestamp,
+    /// Cells that were scanned.
+    pub cells: u64,
+    /// Versions that were stamped.
+    pub stamped: u64,
+    /// Versions of aborted transactions that were deleted.
+    pub aborted: u64,
+    /// Cells whose versions older than the newest visible one were deleted.
+    pub cleared: u64,
+    /// Deleted cells that were removed entirely.
+    pub tombstones: u64,
+    /// Commit entries that were deleted.
+    pub entries: u64,
+}
