@@ -4,10 +4,11 @@ use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Wake, Waker};
 
 use crate::spawn::{Signal, Spawn, Step, Worker, WorkerHandle};
+use crate::sync::lock;
 
 /// A future that is driven until it ends.
 pub type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -89,7 +90,7 @@ impl fmt::Debug for WorkerTasks {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use crate::{Clock, Moment, Signal, Spawn, Step, Worker, WorkerHandle};
+use crate::{Clock, Moment, Signal, Spawn, Step, Worker, WorkerHandle, lock};
 
 /// A wait in progress. Dropping it cancels the wait.
 pub type Wait = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -66,7 +66,7 @@ impl ThreadTimer {
     }
 
     fn thread(&self) -> MutexGuard<'_, Thread> {
-        self.thread.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.thread)
     }
 
     fn start(&self) {
@@ -154,7 +154,7 @@ impl fmt::Debug for ThreadTimer {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 

@@ -3,8 +3,9 @@
 #![expect(clippy::unwrap_used, reason = "helpers outside of #[test] functions unwrap as well")]
 
 use std::alloc::System;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
+use carnet::base::lock;
 use carnet::{Db, Uuid, Value, block_on};
 use carnet_cql::system::NodeInfo;
 use carnet_cql::{Bound, CqlError, CqlErrorKind, Executor, Parameters, Prepared, Session, Values};
@@ -18,7 +19,7 @@ const MIB: usize = 1 << 20;
 /// The allocator counts for the whole process: tests run one at a time.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+    lock(&ALONE)
 }
 
 struct Client {

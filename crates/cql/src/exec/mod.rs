@@ -15,6 +15,7 @@
 
 mod answer_memory;
 mod applied;
+mod batch;
 mod cell_queue;
 mod condition;
 mod condition_kind;

@@ -1,17 +1,15 @@
 //! Running statements: queries, prepared statements and batches.
 
-use std::sync::Arc;
-
 use carnet::admission::Class;
-use carnet::{AsOf, Timestamp, Value, WallTime};
+use carnet::{AsOf, Timestamp, Tx, Value, WallTime};
 
 use super::applied::Form;
+use super::batch::{BatchPart, batch_parts};
 use super::executor::Executor;
 use super::naming::Naming;
 use super::outline::Outline;
 use super::paging::{self, PagingState};
 use super::parameters::{BatchItem, Parameters, Session};
-use super::plan::refuse_limits;
 use super::prepared::{Prepared, Statements};
 use super::run::Run;
 use super::timeout::using_timeout;
@@ -19,7 +17,6 @@ use super::{select, transaction, write};
 use crate::ast::{BatchKind, Select, Statement};
 use crate::compile::{Compiler, Environment, Plan, WritePlan};
 use crate::cql_error::{CqlError, CqlErrorKind};
-use crate::parser::TERMS_MAX;
 use crate::result::Response;
 
 impl Executor {
@@ -80,66 +77,40 @@ impl Executor {
         if kind == BatchKind::Counter {
             return Err(CqlError::unsupported("counter batches"));
         }
-        let mut parts = Vec::with_capacity(items.len());
-        let mut terms = 0;
-        for item in items {
-            let (statements, keyspace, values) = match item {
-                BatchItem::Text { text, values } => {
-                    let keyspace = parameters.keyspace.clone().or_else(|| session.keyspace());
-                    let statements = Statements::parse(&text)?;
-                    terms += statements.parsed.terms;
-                    check_batch_terms(terms)?;
-                    (Arc::new(statements), keyspace, values)
-                }
-                BatchItem::Prepared { prepared, values } => {
-                    (Arc::clone(&prepared.statements), prepared.keyspace.clone(), values)
-                }
-            };
-            let Statement::Write(write) = &statements.parsed.statement else {
-                return Err(CqlError::invalid(
-                    "a batch holds INSERT, UPDATE and DELETE statements only",
-                ));
-            };
-            refuse_limits(write.using().limits())?;
-            let bound = values.resolve(&statements.parsed.markers)?;
-            parts.push((statements, keyspace, bound));
-        }
+        let parts = batch_parts(session, items, parameters)?;
         let grant = &parameters.grant;
         let outline = Outline::of_class(Class::Write);
         let level = self.level_of(session, &outline)?;
         let deadline = self.deadline(&level, &outline, None, grant);
-        let _naming = parts.first().map(|(statements, keyspace, _)| Naming {
-            statements,
-            keyspace: keyspace.as_deref(),
+        let _naming = parts.first().map(|part| Naming {
+            statements: &part.statements,
+            keyspace: part.keyspace.as_deref(),
             permit: grant.permit.as_deref(),
         });
         let run = self.shared.db.transaction().label(session.label("BATCH"));
         let run = grant.apply(run, deadline);
         let result = run.try_run(|tx| {
             let parts = &parts;
-            async move {
-                let mut writes = Vec::with_capacity(parts.len());
-                for (statements, keyspace, bound) in parts {
-                    let plan = self.plan(&tx, statements, keyspace.as_deref()).await?;
-                    writes.push((plan, self.environment(bound)));
-                }
-                let writes: Vec<(&WritePlan, Environment<'_>)> = writes
-                    .iter()
-                    .flat_map(|(plan, environment)| {
-                        match &**plan {
-                            Plan::Writes(plans) => plans.as_slice(),
-                            _ => &[],
-                        }
-                        .iter()
-                        .map(|plan| (plan, *environment))
-                    })
-                    .collect();
-                write::run(&tx, &writes, Form::Batch).await
-            }
+            async move { self.run_batch(&tx, parts).await }
         });
         let result = result.await;
         self.count_timeout(&level, &result);
         self.forget_stale(result)
+    }
+
+    async fn run_batch(&self, tx: &Tx, parts: &[BatchPart]) -> Result<Response, CqlError> {
+        let mut plans = Vec::with_capacity(parts.len());
+        for BatchPart { statements, keyspace, bound } in parts {
+            let plan = self.plan(tx, statements, keyspace.as_deref()).await?;
+            plans.push((plan, self.environment(bound)));
+        }
+        let mut writes: Vec<(&WritePlan, Environment<'_>)> = Vec::with_capacity(parts.len());
+        for (plan, environment) in &plans {
+            if let Plan::Writes(plans) = &**plan {
+                writes.extend(plans.iter().map(|plan| (plan, *environment)));
+            }
+        }
+        write::run(tx, &writes, Form::Batch).await
     }
 
     async fn run(
@@ -271,17 +242,6 @@ impl Executor {
             })
             .await
     }
-}
-
-/// Refuses a batch whose statements have too many terms in total.
-fn check_batch_terms(terms: usize) -> Result<(), CqlError> {
-    if terms <= TERMS_MAX {
-        return Ok(());
-    }
-    Err(CqlError::invalid(format!(
-        "the statements of the batch have more than {TERMS_MAX} terms together; send them in \
-         several batches, or prepare them"
-    )))
 }
 
 /// Evaluates an `AS OF`.

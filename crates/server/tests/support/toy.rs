@@ -3,13 +3,13 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
 use carnet::Db;
 use carnet::admission::{Admission, Arrived, Class, Level, Request, Workload};
-use carnet_base::{Clock, DataType, Moment, SystemClock, TIME_SLICE, YieldNow, murmur3};
+use carnet_base::{Clock, DataType, Moment, SystemClock, TIME_SLICE, YieldNow, lock, murmur3};
 use carnet_cql::Grant;
 use carnet_server::protocol::peek::Peek;
 use carnet_server::{
@@ -33,10 +33,6 @@ pub(crate) struct Toy {
 pub(crate) struct Session {
     keyspace: Mutex<Option<String>>,
     user: Option<String>,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 const INSERT: &str = "insert into demo.kv (k, v) values (?, ?)";
