@@ -391,4 +391,6 @@ impl Candidate {
 }
 
 #[cfg(test)]
+mod script_tests;
+#[cfg(test)]
 mod tests;
