@@ -22,7 +22,7 @@ const CEILINGS: [(&str, usize); 17] = [
     ("maelstrom-test", 4),
     ("sequencer", 0),
     ("server", 0),
-    ("sim", 20),
+    ("sim", 0),
     ("storage", 82),
     ("store", 5),
     ("store-cql", 5),

@@ -36,18 +36,23 @@
 mod client;
 mod cluster;
 mod database;
+mod dispatch;
 mod embedded;
 pub mod executor;
 pub mod mutant;
+mod order;
 mod overload;
 pub mod processors;
 mod random;
 mod rules;
 mod run;
 mod run_record;
+mod scenario;
 mod verdict;
 mod workload;
 
 pub use mutant::Mutant;
-pub use run::{Order, Run, Scenario};
+pub use order::Order;
+pub use run::Run;
+pub use scenario::Scenario;
 pub use workload::Workload;

@@ -6,7 +6,7 @@
 
 use std::str::FromStr;
 
-use crate::run::Scenario;
+use crate::scenario::Scenario;
 
 /// A rule that is broken on purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

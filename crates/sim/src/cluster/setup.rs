@@ -7,7 +7,7 @@ use carnet_sequencer::sweep::SweepOptions;
 use carnet_sequencer::{LeaseOptions, Options};
 use carnet_txn::{IdleLimits, Isolation};
 
-use super::faults::Fault;
+use super::fault::Fault;
 use super::weak::FaultRates;
 use crate::mutant::Mutant;
 use crate::random::Random;

@@ -26,8 +26,9 @@ use carnet_store::{CommitLog, Context, Life};
 use carnet_store_local::{DEFAULT_ENCODING, LocalStore};
 use carnet_txn::{CommitChecker, IdleLimits, Limits, VersionOrder};
 
+use super::open::facade;
 use super::store::Store;
-use super::{World, facade};
+use super::world::World;
 use crate::client::Client;
 use crate::database::{Bare, Database};
 use crate::executor::Process;

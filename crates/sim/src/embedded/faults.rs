@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use carnet_storage::disk::sim::{Kind, SimDisk};
 
-use super::{DATABASE, World};
+use super::world::{DATABASE, World};
 use crate::random::Random;
 
 /// A kind of fault.

@@ -1,51 +1,18 @@
-//! Clients: with a fixed rate of requests, waiting for answers, disconnecting, or reading late.
+//! Clients: with a fixed rate of requests, disconnecting, or reading late.
 
 use std::rc::Rc;
 use std::time::Duration;
 
-use carnet_base::{Clock, Moment};
+use carnet_base::Clock;
 
-use super::World;
-use super::server::Connection;
+use super::connection::Connection;
+use super::server::open;
 use super::setup::{BATCH, GOLD, SILVER};
+use super::world::World;
 use crate::random::Random;
 
-/// Number of requests that a batch client has in flight.
-const BATCH_UNDER_WAY: usize = 4;
 /// Requests per second of a slow reader.
 const SLOW_RATE: f64 = 100.0;
-
-/// Cells that a statement reads.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Reads {
-    Keys { first: u64, count: u64 },
-    Range { first: u64, count: u64 },
-}
-
-/// Request of a simulated client.
-#[derive(Clone, Debug)]
-pub(super) struct Request {
-    pub(super) number: usize,
-    pub(super) level: usize,
-    pub(super) reads: Reads,
-    pub(super) deadline: Option<Moment>,
-}
-
-impl World {
-    fn send(&self, connection: &Connection, level: usize, due: Moment, random: &mut Random) {
-        let (setup, rows) = (&self.setup, super::ROWS);
-        let first = random.below(rows);
-        let reads = if level == BATCH {
-            Reads::Range { first, count: random.between(setup.scan, 3 * setup.scan) }
-        } else {
-            Reads::Keys { first, count: random.between(setup.keys.0, setup.keys.1) }
-        };
-        let is_short = level != BATCH && random.below(setup.deadline_every) == 0;
-        let deadline = is_short.then(|| due.after(random.micros(10_000, 60_000)));
-        let number = self.tally.borrow_mut().begin(level, due, connection.number);
-        connection.receive(Request { number, level, reads, deadline });
-    }
-}
 
 /// Sends requests at a fixed rate for a time, without waiting for answers.
 pub(super) async fn offer(
@@ -72,21 +39,6 @@ pub(super) async fn offer(
         }
     }
     world.executor.sleep(ends.since(world.clock.now())).await;
-}
-
-/// Keeps the maximum number of batch statements of a connection in flight, until the run is over or
-/// the connection is closed.
-pub(super) async fn ask_batch(world: Rc<World>, connection: Rc<Connection>, mut random: Random) {
-    loop {
-        let is_over = || connection.is_closed.get() || world.is_over.get();
-        connection.until(|it| is_over() || it.under_way.get() < BATCH_UNDER_WAY).await;
-        if is_over() {
-            return;
-        }
-        world.send(&connection, BATCH, world.clock.now(), &mut random);
-        // A client sends one request after the other.
-        world.executor.sleep(Duration::from_micros(100)).await;
-    }
 }
 
 /// Sends requests from time to time and reads the answers late.
@@ -116,7 +68,7 @@ pub(super) async fn leave(world: Rc<World>, mut random: Random) {
         world.executor.sleep(world.setup.leave_every).await;
         let level = random.pick(&[GOLD, SILVER, BATCH]);
         let at = random.count(0, world.setup.connections - 1);
-        let fresh = super::server::open(&world, level, false, &mut random);
+        let fresh = open(&world, level, false, &mut random);
         let gone = std::mem::replace(&mut world.connections.borrow_mut()[level][at], fresh);
         world.tally.borrow_mut().close(gone.number);
         world.left.set(world.left.get() + 1);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use carnet::admission::{Figures, GateLimits};
 use carnet_base::Moment;
 
-use super::load::Request;
+use super::request::Request;
 use super::setup::{BATCH, LEVELS};
 
 /// Maximum latency of a good answer.

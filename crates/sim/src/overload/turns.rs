@@ -1,26 +1,17 @@
-//! Statements that are polled in turns, like on the server's threads for long statements, and their
-//! use of the processors.
+//! The turns of long statements on the processors, like on the server's threads for them.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::future::Future;
-use std::pin::Pin;
-use std::rc::Rc;
-use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::Waker;
 use std::time::Duration;
 
-use carnet::admission::{Asked, Asking, LevelId, Permit, RunQueue, TurnId};
-use carnet_base::{Clock, TIME_SLICE};
-
-use super::World;
-use super::load::Request;
+use carnet::admission::{Asked, Asking, LevelId, RunQueue, TurnId};
 
 /// The run queue, and the statements waiting in it.
-pub(super) struct Turns(RefCell<State>);
+pub(super) struct Turns(pub(super) RefCell<State>);
 
-struct State {
-    queue: RunQueue,
+pub(super) struct State {
+    pub(super) queue: RunQueue,
     wakers: BTreeMap<TurnId, Waker>,
     granted: BTreeSet<TurnId>,
 }
@@ -37,20 +28,20 @@ impl Turns {
         state.queue.running() == 0 && state.queue.waiting() == 0 && state.granted.is_empty()
     }
 
-    fn end(&self, level: LevelId, took: Duration) {
+    pub(super) fn end(&self, level: LevelId, took: Duration) {
         let mut state = self.0.borrow_mut();
         let next = state.queue.end(level, took);
         state.grant(next);
     }
 
-    fn go_on(&self, asking: Asking, took: Duration) -> Turn {
+    pub(super) fn go_on(&self, asking: Asking, took: Duration) -> Turn {
         let mut state = self.0.borrow_mut();
         let (asked, next) = state.queue.go_on(asking, took);
         state.grant(next);
         asked.into()
     }
 
-    fn is_granted(&self, id: TurnId, waker: &Waker) -> bool {
+    pub(super) fn is_granted(&self, id: TurnId, waker: &Waker) -> bool {
         let mut state = self.0.borrow_mut();
         let is_granted = state.granted.remove(&id);
         if !is_granted {
@@ -59,7 +50,7 @@ impl Turns {
         is_granted
     }
 
-    fn cancel(&self, level: LevelId, id: TurnId) {
+    pub(super) fn cancel(&self, level: LevelId, id: TurnId) {
         let mut state = self.0.borrow_mut();
         state.wakers.remove(&id);
         let was_granted = !state.queue.cancel(level, id) && state.granted.remove(&id);
@@ -80,7 +71,7 @@ impl State {
 }
 
 #[derive(Clone, Copy)]
-enum Turn {
+pub(super) enum Turn {
     None,
     Waits(TurnId),
     Granted,
@@ -91,85 +82,6 @@ impl From<Asked> for Turn {
         match asked {
             Asked::Granted => Self::Granted,
             Asked::Waits(id) => Self::Waits(id),
-        }
-    }
-}
-
-/// A running statement: its polls are measured, and those beyond the first slice wait for turns.
-pub(super) struct InTurns<F> {
-    work: Pin<Box<F>>,
-    world: Rc<World>,
-    permit: Arc<Permit>,
-    request: Request,
-    asking: Asking,
-    is_long: bool,
-    turn: Turn,
-}
-
-impl<F> InTurns<F> {
-    pub(super) fn new(
-        world: &Rc<World>,
-        request: &Request,
-        permit: Arc<Permit>,
-        is_long: bool,
-        work: F,
-    ) -> Self {
-        let (level, shares) = permit.level();
-        let asking = Asking { level, shares, begun: world.clock.now(), used: Duration::ZERO };
-        let (world, request) = (Rc::clone(world), request.clone());
-        Self { work: Box::pin(work), world, permit, request, asking, is_long, turn: Turn::None }
-    }
-
-    fn has_turn(&mut self, waker: &Waker) -> bool {
-        if matches!(self.turn, Turn::None) {
-            self.world.executor.lower_priority();
-            self.turn = self.world.turns.0.borrow_mut().queue.ask(self.asking).into();
-        }
-        if let Turn::Waits(id) = self.turn
-            && self.world.turns.is_granted(id, waker)
-        {
-            self.turn = Turn::Granted;
-        }
-        matches!(self.turn, Turn::Granted)
-    }
-
-    fn take_end(&mut self, took: Duration, goes_on: bool) {
-        self.permit.count_processor(took);
-        self.world.tally.borrow_mut().count_use(&self.request, took, self.world.clock.now());
-        self.asking.used += took;
-        if !self.is_long {
-            self.is_long = self.asking.used >= TIME_SLICE;
-        } else if goes_on && took >= TIME_SLICE {
-            self.turn = self.world.turns.go_on(self.asking, took);
-        } else {
-            self.turn = Turn::None;
-            self.world.turns.end(self.asking.level, took);
-        }
-    }
-}
-
-impl<F: Future> Future for InTurns<F> {
-    type Output = F::Output;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
-        let this = &mut *self;
-        if this.is_long && !this.has_turn(context.waker()) {
-            return Poll::Pending;
-        }
-        let begun = this.world.clock.now();
-        let polled = this.work.as_mut().poll(context);
-        let took = this.world.clock.now().since(begun);
-        this.take_end(took, polled.is_pending());
-        polled
-    }
-}
-
-impl<F> Drop for InTurns<F> {
-    fn drop(&mut self) {
-        match self.turn {
-            Turn::None => {}
-            Turn::Waits(id) => self.world.turns.cancel(self.asking.level, id),
-            Turn::Granted => self.world.turns.end(self.asking.level, Duration::ZERO),
         }
     }
 }

@@ -1,47 +1,14 @@
-//! Faults between processes and replicas.
+//! Injects faults.
 
 use std::rc::Rc;
 use std::time::Duration;
 
 use carnet_base::Encoding;
 
+use super::fault::Fault;
 use super::weak::FaultRates;
-use super::{World, clients_of, processes};
+use super::world::{World, clients_of, processes};
 use crate::executor::Process;
-
-/// A kind of fault.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fault {
-    /// A process is killed, and restarts after a while.
-    Kill,
-    /// A process is paused long enough for others to take over.
-    Pause,
-    /// A process does not reach some replicas.
-    CutFromReplicas,
-    /// Two processes do not reach each other.
-    CutFromEachOther,
-    /// A replica is down.
-    ReplicaDown,
-    /// The rates of lost messages and unanswered rounds rise sharply.
-    HighRates,
-    /// A process's wall clock jumps.
-    ClockJump,
-    /// Another encoding of the commit table is installed.
-    Migration,
-}
-
-impl Fault {
-    pub(super) const ALL: [Self; 8] = [
-        Self::Kill,
-        Self::Pause,
-        Self::CutFromReplicas,
-        Self::CutFromEachOther,
-        Self::ReplicaDown,
-        Self::HighRates,
-        Self::ClockJump,
-        Self::Migration,
-    ];
-}
 
 impl World {
     /// Injects a fault, more often at the leader than at other processes.

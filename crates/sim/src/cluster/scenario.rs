@@ -1,0 +1,104 @@
+//! Runs the scenario: transactions and faults, and the judgement.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::time::Duration;
+
+use carnet_base::CommitEntry;
+use carnet_store::Outcome;
+
+use super::network::Network;
+use super::setup::Setup;
+use super::weak::WeakCluster;
+use super::world::{Log, World, clients_of, processes};
+use crate::client::Client;
+use crate::database::Bare;
+use crate::executor::{Executor, Process};
+use crate::order::Order;
+use crate::random::Random;
+use crate::run::Run;
+use crate::run_record::RunRecord;
+use crate::verdict;
+use crate::workload::{self, Numbers};
+
+const TURNS_MAX: u64 = 6_000_000;
+
+/// Runs a seed to its end.
+pub(crate) fn run(order: &Order) -> Run {
+    let mut random = Random::new(order.seed);
+    let executor = Executor::new(random.seed());
+    let mut setup = Setup::draw(&mut random);
+    order.mutant.or(order.suits).into_iter().for_each(|mutant| setup.suit(mutant));
+    let world = Rc::new(World {
+        cluster: WeakCluster::new(random.fork(), executor.timer(), setup.forgets),
+        network: Network::new(random.fork(), executor.timer()),
+        clocks: processes().map(|process| (process, executor.clock())).collect(),
+        executor: executor.clone(),
+        run_record: RunRecord::default(),
+        numbers: Numbers::default(),
+        setup,
+        order: order.clone(),
+        logs: RefCell::default(),
+        watches: RefCell::default(),
+        random: RefCell::new(random),
+        faults: Cell::new(0),
+    });
+    let ended = executor.run(TURNS_MAX, live(Rc::clone(&world)));
+    let isolation = world.setup.isolation;
+    let promise = verdict::Promise { isolation, is_always_fresh: false, orders_by_commit: false };
+    let verdict = match ended {
+        None => Err("the run is stuck: a task waits for ever".to_owned()),
+        Some(ended) => ended.and_then(|()| verdict::judge(&world.run_record, promise)),
+    };
+    processes().for_each(|process| world.kill(process));
+    Run::new(&world.executor, &world.run_record, world.faults.get(), &world.setup, verdict)
+}
+
+async fn live(world: Rc<World>) -> Result<(), String> {
+    let setup = &world.setup;
+    world.run_record.begin_incarnation();
+    processes().for_each(|process| world.start(process));
+    without_faults(&world, async |client| workload::prepare(client).await).await?;
+    world.fault_rates(true);
+    processes().for_each(|process| world.employ(process));
+    while world.faults.get() < setup.faults || world.run_record.ended() < setup.transactions {
+        let injected = world.faults.get();
+        let due = setup.transactions * (injected + 1) / (setup.faults + 1);
+        world.wait_for(due).await;
+        world.faults.set(injected + 1);
+        // Sometimes two faults overlap.
+        if world.random.borrow_mut().percent(70) {
+            world.heal();
+        }
+        world.inject().await;
+    }
+    world.heal();
+    world.fault_rates(false);
+    processes().for_each(|process| world.executor.kill(clients_of(process)));
+    // Messages in flight arrive, and paused processes resume.
+    world.executor.sleep(Duration::from_secs(1)).await;
+    without_faults(&world, async |client| workload::prepare(client).await).await?;
+    let swept = |start, _| match world.cluster.swept(start) {
+        Some(CommitEntry::Committed(commit)) => Some(Outcome::Committed(commit)),
+        Some(CommitEntry::Aborted) | None => Some(Outcome::Aborted),
+    };
+    verdict::settle(&world.client(Process(1)).db, &world.run_record, .., false, swept).await?;
+    without_faults(&world, async |client| workload::read_all(client).await).await
+}
+
+/// Runs a transaction that must succeed soon.
+async fn without_faults(
+    world: &World,
+    run: impl AsyncFn(&mut Client<Bare<Log>>) -> carnet_base::Result<()>,
+) -> Result<(), String> {
+    let mut last = None;
+    for _ in 0..20 {
+        match run(&mut world.client(Process(1))).await {
+            Ok(()) => return Ok(()),
+            Err(error) => last = Some(error),
+        }
+        world.executor.sleep(Duration::from_millis(50)).await;
+    }
+    let why = last.map(|error| error.to_string()).unwrap_or_default();
+    Err(format!("nothing works in fine fault_rates: {why}"))
+}

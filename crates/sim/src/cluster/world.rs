@@ -1,0 +1,178 @@
+//! The processes of a run, and the state that its tasks share.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use carnet_base::Timestamp;
+use carnet_sequencer::{Address, ClusterLog, Environment, MakeOrder};
+use carnet_store::{Context, Life};
+use carnet_txn::{CommitChecker, IdleWatch, Limits};
+
+use super::endpoint::{Endpoint, Term};
+use super::network::Network;
+use super::seams::Seam;
+use super::setup::Setup;
+use super::weak::{FaultRates, WeakCluster};
+use crate::client::Client;
+use crate::database::Bare;
+use crate::executor::{Executor, Process, SimClock};
+use crate::mutant::Mutant;
+use crate::order::Order;
+use crate::random::Random;
+use crate::rules::{Known, Rules};
+use crate::run_record::RunRecord;
+use crate::workload::{Numbers, Work};
+
+pub(super) const PROCESSES: u32 = 3;
+/// Time for a fault to take effect, unless enough transactions end before.
+pub(super) const PATIENCE: Duration = Duration::from_millis(400);
+
+pub(super) type Log = ClusterLog<Seam, Network>;
+
+pub(super) struct World {
+    pub(super) executor: Executor,
+    pub(super) cluster: WeakCluster,
+    pub(super) network: Network,
+    pub(super) run_record: RunRecord,
+    pub(super) numbers: Numbers,
+    pub(super) setup: Setup,
+    pub(super) order: Order,
+    pub(super) clocks: BTreeMap<Process, SimClock>,
+    pub(super) logs: RefCell<BTreeMap<Process, Arc<Log>>>,
+    /// Idle watch of each process.
+    pub(super) watches: RefCell<BTreeMap<Process, Arc<IdleWatch>>>,
+    pub(super) random: RefCell<Random>,
+    pub(super) faults: Cell<usize>,
+}
+
+impl World {
+    /// Starts a process, or a new incarnation of it.
+    pub(super) fn start(&self, process: Process) {
+        let tasks = self.executor.tasks(process);
+        let mutant = self.order.mutant;
+        let environment = Environment {
+            timer: Arc::new(self.executor.timer()),
+            clock: Arc::new(self.clocks[&process].clone()),
+            tasks: Arc::new(tasks.clone()),
+        };
+        let seam = Seam {
+            inner: self.cluster.seen_by(process),
+            tasks: tasks.clone(),
+            mutant,
+            believed: Arc::default(),
+            seen: Arc::default(),
+        };
+        let conflict_bytes = self.setup.conflict_bytes;
+        let term = Term::default();
+        let led = term.clone();
+        let make_order: MakeOrder = Arc::new(move |first: Timestamp| {
+            led.begin(first);
+            let first = match mutant {
+                Some(Mutant::StartsHandedOutTwice) => {
+                    Timestamp::new(first.get().saturating_sub(50).max(1)).unwrap_or(first)
+                }
+                _ => first,
+            };
+            let inner =
+                CommitChecker::with_conflict_bytes(Life { first, swept: first }, conflict_bytes);
+            Box::new(Rules { inner: Box::new(inner), known: Arc::new(Known::default()), mutant })
+        });
+        let network = self.network.seen_by(process);
+        let log = Log::open(
+            Arc::new(seam),
+            network.clone(),
+            address(process),
+            environment,
+            self.random.borrow_mut().rng(),
+            self.setup.options,
+            make_order,
+        );
+        network.listen(address(process), tasks, Endpoint::new(&log.handler(), term, mutant));
+        self.logs.borrow_mut().insert(process, Arc::new(log));
+        if let Some(limits) = self.setup.idle {
+            let clock = Arc::new(self.clocks[&process].clone());
+            let watch = IdleWatch::start(limits, clock, &self.executor.spawner(process));
+            self.watches.borrow_mut().insert(process, Arc::new(watch));
+        }
+    }
+
+    /// Starts the clients of a process.
+    pub(super) fn employ(self: &Rc<Self>, process: Process) {
+        for _ in 0..self.setup.clients {
+            let (world, client) = (Rc::clone(self), self.client(process));
+            self.executor.spawn(clients_of(process), async move {
+                let work = Work { order: &world.order, numbers: &world.numbers, may_leave: true };
+                work.done_by(client, world.setup.think_micros, |_| {}).await;
+            });
+        }
+    }
+
+    pub(super) fn client(&self, process: Process) -> Client<Bare<Log>> {
+        let context = Context::unbounded();
+        let is_stale = self.order.mutant == Some(Mutant::SnapshotWithoutProof);
+        Client {
+            executor: self.executor.clone(),
+            db: Bare {
+                store: Arc::clone(&self.logs.borrow()[&process]),
+                context: if is_stale { context.accepting_stale() } else { context },
+                limits: Limits::default(),
+                idle: self.watches.borrow().get(&process).cloned(),
+            },
+            run_record: self.run_record.clone(),
+            isolation: self.setup.isolation,
+            may_expire: self.setup.idle.is_some(),
+            random: self.random.borrow_mut().fork(),
+            process: self.run_record.new_client(),
+        }
+    }
+
+    pub(super) fn fault_rates(&self, is_faulty: bool) {
+        let setup = &self.setup;
+        self.cluster.set_fault_rates(if is_faulty {
+            setup.fault_rates
+        } else {
+            FaultRates::default()
+        });
+        let (lost, late) = if is_faulty { (setup.lost, 3) } else { (0, 0) };
+        self.network.set_fault_rates(lost, late);
+    }
+
+    pub(super) fn heal(&self) {
+        self.cluster.heal();
+        self.network.heal();
+        self.fault_rates(true);
+    }
+
+    pub(super) async fn wait_for(&self, transactions: usize) {
+        let until = self.executor.now() + PATIENCE;
+        while self.run_record.ended() < transactions && self.executor.now() < until {
+            self.executor.sleep(Duration::from_micros(500)).await;
+        }
+    }
+
+    pub(super) fn kill(&self, process: Process) {
+        self.executor.kill(clients_of(process));
+        self.executor.kill(process);
+        let dead = self.logs.borrow_mut().remove(&process);
+        let unwatched = self.watches.borrow_mut().remove(&process);
+        drop((dead, unwatched));
+        // Tasks that it spawned while it was dropped end, too.
+        self.executor.kill(process);
+    }
+}
+
+pub(super) fn processes() -> impl Iterator<Item = Process> {
+    (1..=PROCESSES).map(Process)
+}
+
+/// The clients of a process end with it, and can be ended separately.
+pub(super) const fn clients_of(process: Process) -> Process {
+    Process(process.0 + 100)
+}
+
+pub(super) fn address(process: Process) -> Address {
+    Address::new(format!("process-{}", process.0)).expect("it is short")
+}
