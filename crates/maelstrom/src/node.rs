@@ -2,7 +2,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use carnet_base::{Error, Result, Rng};
 use carnet_tree::{Timer, TransactorId, Tree};
@@ -10,17 +10,13 @@ use serde_json::{Map, Value};
 
 use crate::code::Code;
 use crate::execute::{Outcome, execute};
+use crate::lock::lock;
 use crate::message::{Message, MessageId, fields};
 use crate::options::Options;
+use crate::output::Output;
 use crate::request::{Refusal, Request};
 use crate::rpc::Rpc;
 use crate::services::{HINT, Nodes, Root, bytes};
-
-/// Takes the messages that a node sends.
-pub trait Output: Send + Sync + 'static {
-    /// Sends a message.
-    fn send(&self, message: Message);
-}
 
 /// The work for a message; the caller polls it to its end.
 pub type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -42,11 +38,6 @@ struct Member {
     id: String,
     rpc: Rpc,
     tree: Tree<Nodes, Root>,
-}
-
-pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // No code that can panic runs under these locks.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Node {

@@ -7,8 +7,9 @@ use std::task::{Poll, Waker};
 
 use serde_json::{Map, Value};
 
+use crate::lock::lock;
 use crate::message::{Message, MessageId};
-use crate::node::{Output, lock};
+use crate::output::Output;
 
 /// An answer of a service.
 #[derive(Debug, PartialEq)]

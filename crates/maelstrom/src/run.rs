@@ -10,9 +10,11 @@ use carnet_base::{
 use carnet_tree::ThreadTimer;
 
 use crate::line::{LINE_BYTES_MAX, Line, read_line};
+use crate::lock::lock;
 use crate::message::Message;
-use crate::node::{Node, Output, lock};
+use crate::node::Node;
 use crate::options::Options;
+use crate::output::Output;
 use crate::tasks::{Notify, Tasks};
 
 /// Maximum number of waiting lines; above it, reading pauses.

@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use carnet_base::SeededRng;
 use serde_json::Value;
 
-use crate::service::{Service, decide, request, unsupported};
+use super::interface::{Service, unsupported};
+use super::request::{decide, request};
 
 #[derive(Default)]
 pub(crate) struct Kv {

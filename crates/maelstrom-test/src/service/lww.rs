@@ -6,7 +6,8 @@ use std::collections::HashMap;
 use carnet_base::{Rng, SeededRng};
 use serde_json::Value;
 
-use crate::service::{Request, Service, decide, request, unsupported};
+use super::interface::{Service, unsupported};
+use super::request::{Request, decide, request};
 
 #[derive(Default)]
 pub(crate) struct Lww([Copy; 2]);

@@ -1,7 +1,9 @@
 //! Maelstrom's services and their faults. No I/O.
 
+mod interface;
 mod kv;
 mod lww;
+mod request;
 mod sequential;
 
 use std::collections::BTreeMap;
@@ -10,9 +12,12 @@ use std::time::Duration;
 use carnet_base::{Rng, SeededRng};
 use serde_json::{Value, json};
 
+use crate::service::interface::unsupported;
 use crate::service::kv::Kv;
 use crate::service::lww::Lww;
 use crate::service::sequential::Sequential;
+
+pub(crate) use interface::{Service, error};
 
 /// Faults between nodes and services, and their rates.
 #[derive(Clone, Copy, Debug, Default)]
@@ -65,15 +70,6 @@ impl Faults {
     }
 }
 
-/// Handles the body of a request and returns that of the answer.
-pub(crate) trait Service {
-    fn handle(&mut self, client: &str, body: &Value, rng: &mut SeededRng) -> Value;
-    /// Returns the length of the longest value that it has held, in bytes of a string.
-    fn value_bytes_max(&self) -> usize {
-        0
-    }
-}
-
 /// All services, by name.
 pub(crate) struct Services(BTreeMap<&'static str, Box<dyn Service>>);
 
@@ -115,49 +111,5 @@ impl Service for Oracle {
         }
         self.0 += 1;
         json!({"type": "ts_ok", "ts": self.0 - 1})
-    }
-}
-
-pub(crate) fn error(code: u64, text: &str) -> Value {
-    json!({"type": "error", "code": code, "text": text})
-}
-
-fn unsupported() -> Value {
-    error(10, "there is no such request")
-}
-
-/// A request to a key-value service.
-enum Request<'b> {
-    Read,
-    Write(&'b Value),
-    Cas { from: &'b Value, to: &'b Value, creates: bool },
-}
-
-/// Decodes a request: its key, as JSON, and the operation.
-fn request(body: &Value) -> Option<(String, Request<'_>)> {
-    let request = match body["type"].as_str()? {
-        "read" => Request::Read,
-        "write" => Request::Write(body.get("value")?),
-        "cas" => Request::Cas {
-            from: body.get("from")?,
-            to: body.get("to")?,
-            creates: body["create_if_not_exists"] == true,
-        },
-        _ => return None,
-    };
-    Some((body.get("key")?.to_string(), request))
-}
-
-/// Applies a request to the value that its key holds; returns the answer and the new value.
-fn decide(held: Option<&Value>, request: &Request<'_>) -> (Value, Option<Value>) {
-    let missing = || error(20, "key does not exist");
-    match (request, held) {
-        (Request::Read, Some(value)) => (json!({"type": "read_ok", "value": value}), None),
-        (Request::Read, None) | (Request::Cas { creates: false, .. }, None) => (missing(), None),
-        (Request::Write(value), _) => (json!({"type": "write_ok"}), Some((*value).clone())),
-        (Request::Cas { from, .. }, Some(value)) if *from != value => {
-            (error(22, "the key holds something else"), None)
-        }
-        (Request::Cas { to, .. }, _) => (json!({"type": "cas_ok"}), Some((*to).clone())),
     }
 }

@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use carnet_base::{Rng, SeededRng};
 use serde_json::Value;
 
-use crate::service::{Request, Service, decide, request, unsupported};
+use super::interface::{Service, unsupported};
+use super::request::{Request, decide, request};
 
 /// Number of states that a reader may be behind.
 const STATES: u64 = 32;
