@@ -1,4 +1,4 @@
-//! Golden scripts of the program: command lines, and what they print.
+//! Golden scripts of the program: command lines and their output.
 //!
 //! Rewrite the expected output with `UPDATE_GOLDENFILES=1 cargo test -p carnet-cli --test scripts`, and read the diff.
 //! Each command runs `carnet` with its arguments in a directory of the script, which is printed as `DIR`. Lines of
