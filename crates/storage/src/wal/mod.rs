@@ -37,6 +37,7 @@
 //!
 //! Not implemented on purpose: parallel copies into the log's buffer.
 
+mod lsn;
 pub(crate) mod record;
 pub(crate) mod recovery;
 pub(crate) mod segment;
@@ -44,26 +45,8 @@ mod spares;
 mod tail;
 mod writer;
 
-use std::fmt;
-
+pub(crate) use lsn::Lsn;
 pub(crate) use record::{HEADER_BYTES as RECORD_HEADER_BYTES, Header, Record};
 pub(crate) use spares::{Spare, Spares};
 pub(crate) use tail::{Rotation, Rotations, Tail};
 pub(crate) use writer::{Segment, Writer, ZEROS_BYTES};
-
-/// Log sequence number: an offset in the whole log, in bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Lsn(pub(crate) u64);
-
-impl Lsn {
-    pub(crate) const fn after(self, bytes: u64) -> Self {
-        // 2^64 bytes of log are 500 years at a gigabyte a second.
-        Self(self.0.saturating_add(bytes))
-    }
-}
-
-impl fmt::Display for Lsn {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}

@@ -16,7 +16,7 @@
 use bytes::{BufMut, Bytes};
 use carnet_base::Timestamp;
 
-use super::Lsn;
+use super::lsn::Lsn;
 
 /// Length of a header.
 pub(crate) const HEADER_BYTES: usize = 48;

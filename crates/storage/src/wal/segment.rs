@@ -12,7 +12,7 @@
 use bytes::BufMut;
 use carnet_base::{Error, Result};
 
-use super::Lsn;
+use super::lsn::Lsn;
 
 /// Length of a segment header.
 pub(crate) const HEADER_BYTES: usize = 40;

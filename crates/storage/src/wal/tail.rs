@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::Lsn;
+use super::lsn::Lsn;
 use super::segment::HEADER_BYTES;
 
 /// Position at which the log continues.
