@@ -29,8 +29,9 @@ use std::sync::{Mutex, PoisonError};
 
 use carnet_base::Timestamp;
 
-use super::CellRef;
+use super::cell::{CellRef, VersionRef};
 use super::chunks::Chunks;
+use super::line::Line;
 use super::pages;
 use crate::lock::lock;
 
@@ -53,11 +54,6 @@ const CHUNK_BYTES_MIN: usize = 4 << 10;
 const NO_PAYLOAD: u32 = u32::MAX;
 /// Flag in `key_len`: an expiry follows the header.
 const EXPIRING: u32 = 1 << 31;
-
-/// A cache line; its alignment lets nodes begin at a cache line.
-#[repr(align(64))]
-#[derive(Clone, Copy)]
-pub(super) struct Line(#[expect(dead_code, reason = "only reserves memory")] [u64; 8]);
 
 /// Memory of a memtable; see the module documentation.
 pub(super) struct Arena {
@@ -169,15 +165,6 @@ pub(super) struct Cell {
     record: u32,
     key_len: u32,
     payload_len: u32,
-}
-
-/// A version of a cell in a memtable.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct VersionRef<'a> {
-    pub(crate) start: Timestamp,
-    pub(crate) commit: Timestamp,
-    pub(crate) expiry: Option<u64>,
-    pub(crate) payload: Option<&'a [u8]>,
 }
 
 impl Arena {

@@ -7,7 +7,7 @@
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
-use super::arena::Line;
+use super::line::Line;
 use crate::lock::lock;
 
 /// Minimum size of a pooled chunk; smaller ones are cheap to allocate.

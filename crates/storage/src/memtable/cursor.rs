@@ -6,8 +6,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use carnet_base::Timestamp;
 
-use super::Memtable;
-use super::arena::VersionRef;
+use super::cell::VersionRef;
+use super::table::Memtable;
 use super::tree::Versions;
 
 const CHUNK_CELLS_FIRST: usize = 16;

@@ -36,8 +36,8 @@ pub(super) fn populate(memory: *mut u8, bytes: usize) {
 #[cfg(not(all(target_os = "linux", not(miri))))]
 pub(super) fn populate(_: *mut u8, _: usize) {}
 
-#[cfg(test)]
 #[cfg(all(target_os = "linux", not(miri)))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
-use carnet_base::{Rng, SeededRng};
+use bytes::Bytes;
+use carnet_base::{Rng, SeededRng, Timestamp};
 
 use super::*;
 

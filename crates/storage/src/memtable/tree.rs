@@ -28,8 +28,8 @@ use std::fmt;
 
 use carnet_base::Timestamp;
 
-use super::CellRef;
-use super::arena::{Arena, Cell, Link, Ref, VersionRef};
+use super::arena::{Arena, Cell, Link, Ref};
+use super::cell::{CellRef, VersionRef};
 use super::chunks::Chunks;
 use super::node::{Entry, Locked, Node};
 
