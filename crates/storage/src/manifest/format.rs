@@ -4,10 +4,11 @@ use bytes::{BufMut, Bytes};
 use carnet_base::{Error, Result, Timestamp};
 
 use super::edit::Edit;
+use super::identity::Identity;
 use super::levels::Levels;
 use super::range::FlatRange;
+use super::root::{Manifest, NOTES_BYTES_MAX};
 use super::table::{Contents, TableMeta};
-use super::{Identity, Manifest, NOTES_BYTES_MAX};
 use crate::codec::Decoder;
 
 pub(super) const MAGIC: &[u8; 8] = b"CARNTMAN";

@@ -6,11 +6,9 @@ use std::sync::Arc;
 use carnet_base::{Error, Result};
 
 use super::edit::Edit;
+use super::level::LEVELS;
 use super::range::FlatRange;
 use super::table::TableMeta;
-
-/// Number of levels; with a fan-out of ten, the last one holds a million times the first.
-pub const LEVELS: usize = 7;
 
 /// All tables of a database, by level.
 ///

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use carnet_base::{Error, Result, Timestamp};
 
-use super::levels::LEVELS;
+use super::level::LEVELS;
 use super::range::{FlatRange, after};
 use crate::cache::Cache;
 use crate::disk::Disk;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::{BufMut, Bytes};
-use carnet_base::{ErrorKind, Rng, SeededRng};
+use carnet_base::{ErrorKind, Rng, SeededRng, Timestamp};
 
 use super::*;
 use crate::disk::sim::SimDisk;
