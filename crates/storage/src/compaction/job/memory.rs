@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use carnet_base::{Error, Result, TableId, Timestamp};
 
 use super::*;
-use crate::compaction::merge::Mark;
+use crate::compaction::merge::{Fragment, Mark, RangeVersion};
 use crate::manifest::{LEVELS, TableMeta, Tally};
 
 pub(super) fn at(number: u64) -> Timestamp {

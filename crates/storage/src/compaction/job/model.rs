@@ -8,7 +8,7 @@ use carnet_base::{Rng, SeededRng, TableId};
 
 use super::memory::{Contents, Hook, Memory, Version, at, start};
 use super::*;
-use crate::compaction::merge::Mark;
+use crate::compaction::merge::{Fragment, Mark, RangeVersion};
 use crate::compaction::policy::{Plan, Reason};
 use crate::compaction::{Part, Parts};
 use crate::manifest::{FlatRange, table_of};

@@ -4,7 +4,7 @@ use carnet_base::ErrorKind;
 
 use super::memory::{Contents, Hook, Memory, Version, at, start};
 use super::*;
-use crate::compaction::merge::Mark;
+use crate::compaction::merge::{Fragment, Mark, RangeVersion};
 use crate::compaction::policy::Reason;
 use crate::manifest::{FlatRange, TableMeta};
 

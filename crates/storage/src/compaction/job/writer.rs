@@ -8,7 +8,7 @@ use carnet_base::Result;
 
 use super::super::cut::Cutter;
 use super::super::merge::{Cell, Fragment, Sink};
-use super::{Output, Outputs, Written};
+use super::tables::{Output, Outputs, Written};
 use crate::manifest::{TableMeta, Tally};
 
 /// Writes the output of a merge.
