@@ -17,6 +17,7 @@
 //! 3. A table is dropped or moved unread only if the manifest alone proves that it is safe.
 
 mod config;
+mod decision;
 mod garbage;
 mod leveled;
 mod plan;
@@ -29,50 +30,10 @@ mod tests;
 mod tiered;
 
 pub use config::Config;
+pub use decision::Policy;
 pub use garbage::everything;
 pub use leveled::Leveled;
 pub use plan::{Choice, Plan, Reason};
 pub use pressure::{Backlog, Pressure};
 pub use state::State;
 pub use tiered::Tiered;
-
-use crate::manifest::Levels;
-
-/// Compaction policy: a pure decision without clock, disk or state of its own.
-pub trait Policy: Send + Sync {
-    /// Chooses the next action, besides the running compactions.
-    fn choose(&self, levels: &Levels, config: &Config, state: &State) -> Choice;
-
-    /// Estimates the bytes to rewrite until no compaction is due.
-    fn pending_bytes(&self, levels: &Levels, config: &Config) -> u64;
-
-    /// Returns the maximum number of sorted runs that a point read may search.
-    fn runs(&self, levels: &Levels) -> usize {
-        let deeper = (1..crate::manifest::LEVELS).filter(|level| !levels.level(*level).is_empty());
-        levels.level(0).len() + deeper.count()
-    }
-
-    /// Returns the size of level 0, in thousandths of the size from which writers are throttled.
-    fn level0_permille(&self, _levels: &Levels, _config: &Config) -> u64 {
-        0
-    }
-
-    /// Returns the backlog of compaction.
-    fn backlog(&self, levels: &Levels, config: &Config) -> Backlog {
-        Backlog {
-            runs: self.runs(levels),
-            pending_bytes: self.pending_bytes(levels, config),
-            level0_permille: self.level0_permille(levels, config),
-        }
-    }
-
-    /// Returns how much writers must be throttled so that compaction keeps up.
-    fn pressure(&self, levels: &Levels, config: &Config) -> Pressure {
-        Pressure::of(self.backlog(levels, config), config)
-    }
-
-    /// Returns `true` if more than one thread should compact: see [`Backlog::wants_help`].
-    fn wants_help(&self, levels: &Levels, config: &Config) -> bool {
-        self.backlog(levels, config).wants_help(config)
-    }
-}

@@ -7,7 +7,7 @@ use carnet_base::{Rng, SeededRng, Timestamp};
 use super::*;
 use crate::compaction::merge::Mark;
 use crate::compaction::{Below, Cutter};
-use crate::manifest::{Edit, LEVELS, TableMeta, Tally};
+use crate::manifest::{Edit, LEVELS, Levels, TableMeta, Tally};
 
 const CELL_BYTES: u64 = 100;
 /// Number of cells in a memtable.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use carnet_base::{TableId, Timestamp};
 
 use super::*;
-use crate::manifest::{Contents, Edit, FlatRange, TableMeta};
+use crate::manifest::{Contents, Edit, FlatRange, Levels, TableMeta};
 
 fn at(number: u64) -> Timestamp {
     Timestamp::new(number).unwrap()
