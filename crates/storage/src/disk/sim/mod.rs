@@ -25,10 +25,12 @@
 
 mod content;
 mod device;
+mod kind;
 mod state;
 #[cfg(test)]
 mod tests;
 mod timed;
+mod timed_device;
 
 use std::collections::BTreeMap;
 use std::future::{Future, ready};
@@ -41,50 +43,13 @@ use carnet_base::{Bytes, Result, Rng, SeededRng, for_many, waits_for_one};
 
 use self::content::{Change, Content, NameChange};
 pub use self::device::{Device, DeviceOptions};
-use self::state::{Faults, Outcome, State};
-use self::timed::Timed;
+pub use self::kind::Kind;
+use self::state::{Faults, Outcome, State, place};
+use self::timed_device::Timed;
 use super::promise::{Promise, promise};
 use super::{DirectoryLock, Disk, File, Place, ReadFuture, Watch, copy, real};
 use crate::io::Direction;
 use crate::lock::lock;
-
-/// Kinds of operations, which are counted and can fail separately.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// Read of bytes.
-    Read,
-    /// Write of bytes, or change of a length.
-    Write,
-    /// Sync of a file.
-    Sync,
-    /// Sync of the directory.
-    SyncDirectory,
-    /// Creation of a file.
-    Create,
-    /// Opening of a file.
-    Open,
-    /// Renaming of a file.
-    Rename,
-    /// Removal of a file.
-    Remove,
-    /// Listing of the names.
-    List,
-}
-
-impl Kind {
-    /// All kinds of operations.
-    pub const ALL: [Self; 9] = [
-        Self::Read,
-        Self::Write,
-        Self::Sync,
-        Self::SyncDirectory,
-        Self::Create,
-        Self::Open,
-        Self::Rename,
-        Self::Remove,
-        Self::List,
-    ];
-}
 
 /// A simulated directory. Clones share it.
 #[derive(Clone)]
@@ -318,10 +283,6 @@ impl SimDisk {
         state.waiting -= 1;
         state
     }
-}
-
-fn place(offset: u64) -> io::Result<usize> {
-    usize::try_from(offset).map_err(|_| io::ErrorKind::InvalidInput.into())
 }
 
 impl Disk for SimDisk {

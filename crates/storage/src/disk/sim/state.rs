@@ -6,7 +6,7 @@ use std::io;
 use carnet_base::{Bytes, Rng, SeededRng};
 
 use super::content::{Content, NameChange};
-use super::{Kind, place};
+use super::kind::Kind;
 
 #[derive(Clone)]
 pub(super) struct State {
@@ -168,4 +168,9 @@ impl State {
         }
         names
     }
+}
+
+/// Converts an offset; `InvalidInput` if it does not fit.
+pub(super) fn place(offset: u64) -> io::Result<usize> {
+    usize::try_from(offset).map_err(|_| io::ErrorKind::InvalidInput.into())
 }

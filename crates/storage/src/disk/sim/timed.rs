@@ -7,38 +7,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use carnet_base::{Clock, Moment, Timer, Wait};
+use carnet_base::{Clock, Timer};
 
 use super::SimDisk;
 use super::device::{Device, DeviceOptions};
+use super::timed_device::{InDevice, Timed};
 use crate::disk::Watch;
 use crate::io::Direction;
 use crate::lock::lock;
-
-/// Device of a disk.
-pub(super) struct Timed {
-    device: Device,
-    clock: Arc<dyn Clock>,
-    timer: Arc<dyn Timer>,
-    watch: Option<Arc<dyn Watch>>,
-}
-
-/// A read in the device.
-pub(super) struct InDevice {
-    pub(super) wait: Wait,
-    begun: Moment,
-    bytes: usize,
-    watch: Option<Arc<dyn Watch>>,
-}
-
-impl InDevice {
-    /// Notifies the observer that the read has ended.
-    pub(super) fn end(self) {
-        if let Some(watch) = self.watch {
-            watch.ended(self.bytes, self.begun);
-        }
-    }
-}
 
 impl SimDisk {
     /// Sets a device: from now on operations take time. The seed determines their variation.
@@ -97,7 +73,7 @@ mod tests {
     use std::sync::Mutex;
     use std::task::{Context, Poll, Waker};
 
-    use carnet_base::WallTime;
+    use carnet_base::{Moment, Wait, WallTime};
 
     use super::*;
     use crate::disk::{Disk, ReadFuture};
