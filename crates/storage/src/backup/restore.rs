@@ -6,8 +6,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 use carnet_base::{Error, ErrorKind, Result, Timestamp};
 
+use super::clear::clear;
 use super::label::{Label, LabelledFile};
-use super::{Progress, clear, cut, verify};
+use super::progress::Progress;
+use super::{cut, verify};
 use crate::disk::{Disk, During, LOCK};
 use crate::engine::checkpoint;
 use crate::inspect;

@@ -5,9 +5,13 @@ use std::sync::Arc;
 
 use carnet_base::{Error, ErrorKind, Result, WallTime};
 
+use super::clear::clear;
+use super::inventory::list;
 use super::label::{Label, LabelledFile};
+use super::name::{commit_in, name_of};
+use super::progress::Progress;
 use super::vault::Vault;
-use super::{Progress, clear, commit_in, list, name_of, verify};
+use super::verify;
 use crate::disk::{DirectoryLock, Disk, During};
 use crate::engine::Engine;
 use crate::engine::checkpoint::{Frozen, same_table};

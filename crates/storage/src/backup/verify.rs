@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use carnet_base::{Error, Result};
 
-use super::Progress;
 use super::label::{Label, LabelledFile};
+use super::progress::Progress;
 use crate::disk::{Disk, During};
 use crate::inspect;
 use crate::manifest::TableMeta;

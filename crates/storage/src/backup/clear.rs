@@ -1,0 +1,21 @@
+//! Removes the files of a database or a backup.
+
+use carnet_base::Result;
+
+use super::label::FILE_NAME as LABEL;
+use crate::disk::{Disk, During};
+use crate::engine::checkpoint;
+
+/// Removes all files of a database or a backup, finished or not, and no other files.
+pub(super) fn clear(disk: &dyn Disk) -> Result<()> {
+    for name in disk.list().during("list", disk, "")? {
+        if checkpoint::is_ours(&name) || name == checkpoint::MARKER || is_part_of_label(&name) {
+            disk.remove(&name).during("remove", disk, &name)?;
+        }
+    }
+    disk.sync_dir().during("sync", disk, "")
+}
+
+fn is_part_of_label(name: &str) -> bool {
+    name.strip_suffix(".tmp").unwrap_or(name) == LABEL
+}
