@@ -1,10 +1,12 @@
 //! Tests that run on every disk, and tests of the real disk alone.
 
-use std::io::IoSlice;
+use std::io::{self, IoSlice};
+use std::path::Path;
+use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 
-use carnet_base::{Rng, SeededRng, Spawn, Stepped, ThreadSpawn, block_on, block_on_one};
+use carnet_base::{Bytes, Rng, SeededRng, Spawn, Stepped, ThreadSpawn, block_on, block_on_one};
 
 use super::sim::SimDisk;
 use super::*;

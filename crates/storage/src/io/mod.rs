@@ -29,9 +29,12 @@
 mod backoff;
 mod bucket;
 mod check;
+mod class;
 pub mod file;
 mod latencies;
 mod model;
+mod queued;
+mod request;
 mod scheduler;
 mod shares;
 #[cfg(test)]
@@ -40,82 +43,11 @@ mod tests;
 mod totals;
 mod turns;
 
-use carnet_base::Moment;
-
 pub use backoff::{Backoff, Goal};
 pub(crate) use check::fits;
+pub use class::Class;
 pub use model::{Combine, Flow, Model};
-pub use scheduler::{Config, Dispatch, Id, Piece, Scheduler};
+pub use request::{Direction, Id, PIECE_BYTES, Request};
+pub use scheduler::{Config, Dispatch, Piece, Scheduler};
 pub use totals::ClassTotals;
 pub use turns::{Turn, Turns, Waits};
-
-/// Maximum size of a piece of a background request, in bytes.
-pub const PIECE_BYTES: usize = 128 << 10;
-
-/// Class of a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Class {
-    /// Writes of the log.
-    Wal,
-    /// Reads of statements, by service level.
-    Read(u16),
-    /// Writes of flushed tables.
-    Flush,
-    /// Reads and writes of compactions.
-    Compaction,
-    /// Backups, verification, migrations.
-    Maintenance,
-}
-
-impl Class {
-    /// Number of kinds of classes.
-    pub const KINDS: usize = 5;
-
-    /// Names of the kinds, in the order of [`Class::kind`].
-    pub const NAMES: [&'static str; Self::KINDS] =
-        ["wal", "read", "flush", "compaction", "maintenance"];
-
-    /// Returns the index of the kind; all levels of reads are one kind.
-    #[must_use]
-    pub const fn kind(self) -> usize {
-        match self {
-            Self::Wal => 0,
-            Self::Read(_) => 1,
-            Self::Flush => 2,
-            Self::Compaction => 3,
-            Self::Maintenance => 4,
-        }
-    }
-
-    /// Returns the index among background classes; `None` for the log and reads.
-    const fn background(self) -> Option<usize> {
-        match self {
-            Self::Wal | Self::Read(_) => None,
-            Self::Flush => Some(0),
-            Self::Compaction => Some(1),
-            Self::Maintenance => Some(2),
-        }
-    }
-}
-
-/// Direction of a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Direction {
-    /// From the device.
-    Read,
-    /// To the device.
-    Write,
-}
-
-/// A request to the device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Request {
-    /// Direction of the transfer.
-    pub direction: Direction,
-    /// Size in bytes.
-    pub bytes: usize,
-    /// Deadline; it orders reads among each other, and writes of the log.
-    pub deadline: Moment,
-    /// Whether the scheduler splits a background request; otherwise its sender has done so.
-    pub splits: bool,
-}

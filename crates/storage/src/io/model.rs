@@ -1,7 +1,7 @@
 //! Model of a disk: the measured cost of requests.
 
 use super::bucket::SECOND;
-use super::{Direction, Request};
+use super::request::{Direction, Request};
 
 /// Combination of the two parts of a request's cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,9 +8,11 @@ use carnet_base::Moment;
 
 use super::backoff::{Backoff, Goal};
 use super::bucket::{Bucket, SECOND};
+use super::class::Class;
 use super::model::Model;
+use super::queued::Queued;
+use super::request::{Id, PIECE_BYTES, Request};
 use super::shares::{CLASSES, Shares};
-use super::{Class, PIECE_BYTES, Request};
 
 /// Floor of all background requests together, in thousandths of the device.
 const FLOOR_PERMILLE: u64 = 50;
@@ -45,10 +47,6 @@ impl Default for Config {
     }
 }
 
-/// Id of a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Id(pub u64);
-
 /// A part of a request to send to the device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Piece {
@@ -71,16 +69,6 @@ pub enum Dispatch {
     WaitUntil(Moment),
     /// Nothing can be dispatched before a request arrives or ends.
     Idle,
-}
-
-/// A queued request.
-#[derive(Debug)]
-pub(super) struct Queued {
-    pub(super) id: Id,
-    class: Class,
-    request: Request,
-    /// Number of dispatched bytes.
-    begun: usize,
 }
 
 /// A piece in the device.

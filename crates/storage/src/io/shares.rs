@@ -2,7 +2,8 @@
 
 use std::collections::VecDeque;
 
-use super::scheduler::{Id, Queued};
+use super::queued::Queued;
+use super::request::Id;
 
 /// Number of background classes.
 pub(super) const CLASSES: usize = 3;

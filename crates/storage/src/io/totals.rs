@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::Class;
+use super::class::Class;
 
 /// Totals of a kind of class since the engine was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -16,6 +16,7 @@ mod reader;
 mod request;
 #[cfg(target_os = "linux")]
 mod uring;
+mod watched;
 
 use std::fmt;
 use std::fs::{self, DirBuilder, TryLockError};
@@ -31,7 +32,9 @@ use rustix::io::retry_on_intr;
 use self::file::RealFile;
 pub use self::reader::Backend;
 use self::reader::Reader;
-use super::{DirectoryLock, Disk, File, Watch, copy, is_full};
+use super::copy::copy;
+use super::failure::is_full;
+use super::{DirectoryLock, Disk, File, Watch};
 
 /// Name of the file that contains the id of the process that holds the lock.
 pub(crate) const LOCK: &str = "LOCK";

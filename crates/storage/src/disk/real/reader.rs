@@ -7,12 +7,13 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
-use carnet_base::{Bytes, Error, Moment, Result, Spawn, for_many, waits_for_one};
+use carnet_base::{Bytes, Error, Result, Spawn, for_many, waits_for_one};
 
 use super::pool::Pool;
 #[cfg(target_os = "linux")]
 use super::reactor::Reactor;
 use super::request::{Request, again};
+use super::watched::{Watched, Watching};
 use crate::disk::promise::promise;
 use crate::disk::{Place, ReadFuture, Watch};
 
@@ -74,7 +75,7 @@ impl Reader {
     /// Records that a read reaches the device, if there is an observer.
     fn watched(&self) -> Option<Watched> {
         let watching = self.watch.load_full()?;
-        Some(Watched { begun: watching.0.begun(), watching })
+        Some(Watched::begin(watching))
     }
 
     pub(super) fn backend(&self) -> Backend {
@@ -187,21 +188,6 @@ impl Reader {
 impl fmt::Debug for Reader {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?}", self.backend())
-    }
-}
-
-/// The observer of reads.
-struct Watching(Arc<dyn Watch>);
-
-/// A read that reached the device.
-pub(super) struct Watched {
-    watching: Arc<Watching>,
-    begun: Moment,
-}
-
-impl Watched {
-    pub(super) fn end(&self, bytes: usize) {
-        self.watching.0.ended(bytes, self.begun);
     }
 }
 

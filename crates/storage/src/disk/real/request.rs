@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use carnet_base::Bytes;
 
-use super::reader::Watched;
+use super::watched::Watched;
 use crate::disk::promise::Promise;
 
 /// A pending read with its buffer and its promise.

@@ -46,8 +46,9 @@ pub use self::device::{Device, DeviceOptions};
 pub use self::kind::Kind;
 use self::state::{Faults, Outcome, State, place};
 use self::timed_device::Timed;
+use super::copy::copy;
 use super::promise::{Promise, promise};
-use super::{DirectoryLock, Disk, File, Place, ReadFuture, Watch, copy, real};
+use super::{DirectoryLock, Disk, File, Place, ReadFuture, Watch, real};
 use crate::io::Direction;
 use crate::lock::lock;
 
