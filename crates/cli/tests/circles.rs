@@ -23,7 +23,7 @@ const CEILINGS: [(&str, usize); 17] = [
     ("sequencer", 0),
     ("server", 0),
     ("sim", 20),
-    ("storage", 36),
+    ("storage", 12),
     ("store", 5),
     ("store-cql", 5),
     ("store-local", 4),
@@ -126,7 +126,9 @@ fn imports(source: &str, module: &Module) -> Vec<(String, Module)> {
     for root in ["crate::", "super::"] {
         for (at, _) in source.match_indices(root) {
             let is_path = |c: char| c.is_alphanumeric() || c == '_' || c == ':';
-            let begins = source[..at].chars().next_back().is_none_or(|c| !is_path(c));
+            // The path of a visibility names no definition.
+            let begins = source[..at].chars().next_back().is_none_or(|c| !is_path(c))
+                && !source[..at].ends_with("pub(in ");
             let text: String = source[at..].chars().take_while(|c| is_path(*c)).collect();
             if begins && !text.ends_with("::") {
                 tree(&text, &Vec::new(), &mut found);

@@ -14,17 +14,19 @@ use std::sync::Arc;
 
 use carnet_base::{Error, Result, TableId, Timestamp};
 
-use super::block::shared_len;
 use super::bloom::FilterBuilder;
 use super::compress::{Attempts, Compressor};
+use super::entry_ref::EntryRef;
+use super::file_name::file_name;
+use super::flat_key::{KEY_BYTES_MAX, partition_len, shared_len, table_of};
 use super::footer::{self, Footer};
+use super::memory_limits::{BLOCK_MEMORY_MAX, TOP_MEMORY_MAX};
 use super::options::{Compression, FilterKind, TableOptions};
-use super::page::{IndexBuilder, TOP_MEMORY_MAX};
-use super::run::{BLOCK_MEMORY_MAX, EntryRef, RunBuilder};
+use super::page::IndexBuilder;
+use super::run::RunBuilder;
 use super::section::{self, Place};
 use super::statistics::{Counting, Statistics};
 use super::tombstones::{Fragmenter, RangeTombstone};
-use super::{KEY_BYTES_MAX, file_name, partition_len, table_of};
 use crate::codec::PAYLOAD_BYTES_MAX;
 use crate::disk::{BulkWriter, Disk, During};
 

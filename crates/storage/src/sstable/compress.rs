@@ -19,7 +19,7 @@ use carnet_base::{Error, Result};
 use lz4_flex::block::CompressTable;
 use zstd::bulk;
 
-use super::Wrong;
+use super::damage::Wrong;
 use super::options::{Compression, TableOptions};
 use crate::codec;
 

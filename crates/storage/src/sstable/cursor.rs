@@ -26,35 +26,18 @@ use std::sync::Arc;
 use bytes::Bytes;
 use carnet_base::{Result, Timestamp};
 
-use super::ReadOptions;
 use super::block::{Block, SharedBlock};
+use super::entry_ref::EntryRef;
 use super::links::{Named, Wanted};
 use super::prefetch::Region;
 use super::read_ahead::ReadAhead;
-use super::run::EntryRef;
 use super::section::Place;
 use super::table::{Table, slot_of};
+use super::walk::Walk;
 use crate::cache::Kind;
 
 /// A scan of fewer cells of a table does not prefetch whole blocks.
 const FEW_CELLS: usize = 8;
-
-/// Range and options of a scan.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Walk {
-    /// Lower bound, inclusive.
-    pub lower: Bytes,
-    /// Upper bound, exclusive; `None` for the table's end.
-    pub upper: Option<Bytes>,
-    /// Snapshot timestamp: versions that committed later are not visible.
-    pub read: Timestamp,
-    /// Whether the scan goes from the last key to the first.
-    pub reverse: bool,
-    /// Approximate number of wanted cells, if known; limits read-ahead in each table.
-    pub cells_wanted: Option<usize>,
-    /// How the scan uses the cache.
-    pub reads: ReadOptions,
-}
 
 /// Cursor over the keys of a range. It starts before the first one.
 pub struct TableCursor {

@@ -19,7 +19,7 @@
 use bytes::BufMut;
 use carnet_base::{Error, Result};
 
-use super::Wrong;
+use super::damage::Wrong;
 use super::section::{self, Place};
 
 /// Length of the footer.

@@ -46,9 +46,15 @@ mod bloom;
 mod builder;
 mod compress;
 mod cursor;
+mod damage;
 mod describe;
+mod entry_ref;
+mod file_name;
+mod flat_key;
 mod footer;
+mod fuzzing;
 mod links;
+mod memory_limits;
 mod options;
 mod page;
 mod prefetch;
@@ -64,91 +70,23 @@ mod tests;
 mod tombstones;
 mod var;
 mod verify;
-
-use carnet_base::Token;
+mod walk;
 
 pub use builder::{Builder, Built};
-pub use cursor::{TableCursor, Walk};
+pub use cursor::TableCursor;
 pub use describe::{BlockDescription, Description, PageDescription, describe};
+pub use entry_ref::EntryRef;
+pub use file_name::{file_name, number_in};
+pub use flat_key::KEY_BYTES_MAX;
+#[doc(hidden)]
+pub use fuzzing::decode_anything;
 pub use options::{Compression, FilterKind, ReadOptions, TableOptions};
 pub use raw::RawCursor;
-pub use run::EntryRef;
 pub use section::Place;
 pub use statistics::Statistics;
 pub use table::{Found, Table};
 pub use tombstones::{RangeTombstone, RangeTombstones};
 pub use verify::{Verified, verify};
+pub use walk::Walk;
 
 pub(crate) use block::{Block, SharedBlock};
-
-use crate::codec;
-
-/// Decodes bytes as one kind of section, without a checksum: for fuzzing only.
-#[doc(hidden)]
-pub fn decode_anything(kind: u8, bytes: &[u8]) {
-    const MEMORY_MAX: usize = 16 << 20;
-    let look_at = |block: SharedBlock| {
-        let (key, commit) = (bytes, carnet_base::Timestamp::MAX);
-        assert!(block.seek(key, commit) <= block.len() && block.memory_bytes() <= 2 * MEMORY_MAX);
-        for at in 0..block.len() {
-            let entry = block.get(at);
-            assert_eq!(block.seek(entry.key, entry.commit), at);
-        }
-    };
-    let end = bytes.len() as u64;
-    let _ = match kind % 7 {
-        0 => run::decode(bytes, MEMORY_MAX).map(look_at),
-        1 => page::decode_data(bytes).map(drop),
-        2 => page::decode_page(bytes, end).map(drop),
-        3 => page::decode_top(bytes, 0, end).map(drop),
-        4 => RangeTombstones::read(bytes).map(drop),
-        5 => Statistics::read(bytes).map(drop),
-        _ => footer::Footer::read(bytes, 1, end).map(drop).map_err(|_| "no footer"),
-    };
-}
-
-/// Description of damage.
-type Wrong = &'static str;
-
-/// Length of the frame before the partition key in a flat key: table, token, length.
-const FRAME_BYTES: usize = 14;
-
-/// Maximum length of a flat key.
-pub const KEY_BYTES_MAX: usize =
-    FRAME_BYTES + codec::PARTITION_KEY_BYTES_MAX + codec::CLUSTERING_KEY_BYTES_MAX;
-
-/// Returns the file name of a table.
-#[must_use]
-pub fn file_name(number: u64) -> String {
-    format!("sst-{number:08}.sst")
-}
-
-/// Returns the number in a table's file name; `None` for other names.
-#[must_use]
-pub fn number_in(name: &str) -> Option<u64> {
-    let number = name.strip_prefix("sst-")?.strip_suffix(".sst")?.parse().ok()?;
-    (file_name(number) == name).then_some(number)
-}
-
-/// Returns the length of a flat key's prefix that identifies its partition; the whole key if it is
-/// too short.
-fn partition_len(key: &[u8]) -> usize {
-    match key {
-        [_, _, _, _, _, _, _, _, _, _, _, _, high, low, ..] => {
-            let len = usize::from(u16::from_be_bytes([*high, *low]));
-            key.len().min(FRAME_BYTES + len)
-        }
-        _ => key.len(),
-    }
-}
-
-/// Returns the id of a flat key's cell table.
-fn table_of(key: &[u8]) -> u32 {
-    key.first_chunk().map_or(0, |id| u32::from_be_bytes(*id))
-}
-
-/// Returns the token of a flat key.
-fn token_of(key: &[u8]) -> Token {
-    let flipped = key.get(4..).and_then(<[u8]>::first_chunk).map_or(0, |t| u64::from_be_bytes(*t));
-    Token((flipped ^ (1 << 63)).cast_signed())
-}

@@ -22,14 +22,14 @@ use carnet_base::{Result, Timestamp};
 use super::block::{Block, SharedBlock};
 use super::bloom::Filter;
 use super::compress::{self, Compressor, RUN_BYTES_MAX};
+use super::damage::Wrong;
+use super::entry_ref::EntryRef;
+use super::flat_key::shared_len;
+use super::memory_limits::{BLOCK_MEMORY_MAX, TOP_MEMORY_MAX};
 use super::options::Compression;
-use super::run::{self, BLOCK_MEMORY_MAX, EntryRef, RunBuilder};
+use super::run::{self, RunBuilder};
 use super::section::Place;
-use super::{Wrong, var};
-use crate::sstable::block::shared_len;
-
-/// Maximum memory of a top index: that of a table of terabytes.
-pub(super) const TOP_MEMORY_MAX: usize = 1 << 30;
+use super::var;
 
 /// Collects separators and positions.
 #[derive(Default)]

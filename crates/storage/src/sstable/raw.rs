@@ -11,8 +11,8 @@ use bytes::Bytes;
 use carnet_base::{Result, Timestamp};
 
 use super::block::{Block, SharedBlock};
+use super::entry_ref::EntryRef;
 use super::page;
-use super::run::EntryRef;
 use super::section::Place;
 use super::table::{Table, slot_of};
 use crate::cache::Kind;

@@ -4,10 +4,10 @@ use bytes::Bytes;
 use carnet_base::Result;
 
 use super::block::{Block, SharedBlock};
-use super::cursor::Walk;
 use super::page;
 use super::section::Place;
 use super::table::Table;
+use super::walk::Walk;
 use crate::cache::Kind;
 use crate::metrics::add;
 

@@ -29,16 +29,14 @@
 
 use carnet_base::Timestamp;
 
-use super::Wrong;
 use super::block::{Block, Filling, New, SharedBlock};
+use super::damage::Wrong;
+use super::entry_ref::EntryRef;
 use super::var;
 
 const TOMBSTONE: u8 = 1;
 const EXPIRES: u8 = 2;
 const COLUMNS: usize = 9;
-
-/// Maximum memory of a decoded block or index page.
-pub(super) const BLOCK_MEMORY_MAX: usize = 64 << 20;
 
 /// A column of VAR_LONGs that knows whether all are zero.
 #[derive(Default)]
@@ -80,21 +78,6 @@ pub(super) struct RunBuilder {
     length: Column,
     keys: Vec<u8>,
     payloads: Vec<u8>,
-}
-
-/// A borrowed version of a key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct EntryRef<'a> {
-    /// Flat key of the cell.
-    pub key: &'a [u8],
-    /// Commit timestamp of the transaction that wrote it.
-    pub commit: Timestamp,
-    /// Start timestamp of that transaction.
-    pub start: Timestamp,
-    /// Expiry, in seconds of wall time; from then on the version counts as deleted.
-    pub expiry: Option<u64>,
-    /// Row image or byte string; `None` for a tombstone.
-    pub payload: Option<&'a [u8]>,
 }
 
 impl RunBuilder {

@@ -5,7 +5,7 @@
 
 use bytes::BufMut;
 
-use super::Wrong;
+use super::damage::Wrong;
 
 /// Length of a checksum.
 pub(super) const CRC_BYTES: usize = 4;

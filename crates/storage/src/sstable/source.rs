@@ -5,8 +5,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use carnet_base::{Error, ErrorKind, Result};
 
+use super::damage::Wrong;
+use super::file_name::file_name;
 use super::section::{self, Place};
-use super::{Wrong, file_name};
 use crate::disk::{self, BulkReader, Disk, During, File};
 
 /// An open file of a table.

@@ -12,8 +12,10 @@
 use bytes::Bytes;
 use carnet_base::{Timestamp, Token};
 
-use super::run::EntryRef;
-use super::{KEY_BYTES_MAX, Wrong, token_of, var};
+use super::damage::Wrong;
+use super::entry_ref::EntryRef;
+use super::flat_key::{KEY_BYTES_MAX, token_of};
+use super::var;
 
 /// Statistics of a table's contents.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -16,12 +16,12 @@ use bytes::Bytes;
 use carnet_base::{Result, Timestamp};
 use crossbeam_epoch::{self as epoch, Guard};
 
-use super::ReadOptions;
 use super::block::{Block, Linked, SharedBlock};
+use super::entry_ref::EntryRef;
 use super::footer::{self, Footer};
 use super::links::{Named, Seen, Wanted};
+use super::options::ReadOptions;
 use super::page;
-use super::run::EntryRef;
 use super::section::Place;
 use super::source::Source;
 use super::statistics::Statistics;

@@ -21,9 +21,10 @@
 use bytes::Bytes;
 use carnet_base::{Error, Result, Timestamp};
 
-use super::block::shared_len;
+use super::damage::Wrong;
+use super::flat_key::{KEY_BYTES_MAX, shared_len};
 use super::statistics::{Counting, take_time};
-use super::{KEY_BYTES_MAX, Wrong, var};
+use super::var;
 
 /// Deletes every version with a smaller commit timestamp of every key in `[lower, upper)`.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use carnet_base::var_long;
 
-use super::Wrong;
+use super::damage::Wrong;
 
 /// Appends a number of up to 64 bits.
 pub(super) fn put(out: &mut Vec<u8>, value: u64) {

@@ -3,9 +3,9 @@
 use carnet_base::{Error, Result, Timestamp};
 
 use super::block::{Block, SharedBlock};
+use super::entry_ref::EntryRef;
+use super::flat_key::partition_len;
 use super::page;
-use super::partition_len;
-use super::run::EntryRef;
 use super::section::Place;
 use super::statistics::{Counting, Statistics};
 use super::table::Table;

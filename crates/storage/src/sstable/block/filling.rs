@@ -1,10 +1,10 @@
 //! Fills a block entry by entry.
 
 use super::entry::{EXPIRY_BYTES, Entry, RECORD_BYTES};
-use super::{
-    Block, CONTINUES, Front, HEAD_BYTES, PLACE_BYTES, SharedBlock, head, shared_len, short,
-};
-use crate::sstable::Wrong;
+use super::search::{CONTINUES, HEAD_BYTES, PLACE_BYTES, head, short};
+use super::shared::{Block, Front, SharedBlock};
+use crate::sstable::damage::Wrong;
+use crate::sstable::flat_key::shared_len;
 
 /// A block being filled. Its number of entries and its size are known in advance.
 pub(in crate::sstable) struct Filling<'a> {

@@ -37,14 +37,47 @@ use std::alloc::{self, Layout};
 use std::cell::Cell;
 use std::ops::Deref;
 use std::ptr::{self, NonNull};
-use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering, fence};
+use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use crossbeam_epoch::{self as epoch, Guard};
 
-use super::{Block, Front, Index};
 use crate::lock::lock;
+use crate::sstable::bloom::Filter;
 use crate::sstable::prefetch;
+
+/// A decoded block of at least one entry, by key, newest version first.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct Block {
+    pub(super) front: Front,
+    pub(super) memory: [u8],
+}
+
+/// Fixed part of a block; the fields of a search come first.
+#[derive(Debug, Default)]
+#[repr(C)]
+pub(super) struct Front {
+    pub(super) count: u32,
+    /// Length of the prefix that all keys share.
+    pub(super) skip: u32,
+    pub(super) first_head: u64,
+    pub(super) last_head: u64,
+    /// Number of entries per unit of head.
+    pub(super) slope: f64,
+    pub(super) index: Option<Arc<Index>>,
+    /// Number of lookups by links that were reported to the cache, see [`Block::is_news`].
+    pub(super) told: AtomicU8,
+}
+
+/// Fields of an index besides its entries. A block that a link of the index refers to keeps a weak
+/// reference to this only, not to the page.
+#[derive(Debug)]
+pub(in crate::sstable) struct Index {
+    /// Filter of the blocks that the page refers to.
+    pub(super) filter: Filter,
+    pub(in crate::sstable) links: Links,
+}
 
 /// A counted reference to a block, which keeps it alive.
 #[derive(Debug)]
@@ -330,7 +363,6 @@ impl<'a> Linked<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sstable::bloom::Filter;
 
     fn block(bytes: usize) -> SharedBlock {
         SharedBlock::new(Front { count: 1, ..Front::default() }, bytes)

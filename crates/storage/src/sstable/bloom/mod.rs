@@ -24,15 +24,12 @@ mod size;
 
 use bytes::BufMut;
 
+use super::damage::Wrong;
+use super::flat_key::partition_len;
 use super::options::FilterKind;
-use super::{Wrong, partition_len};
-use size::Size;
+use size::{BITS_BYTES_MAX, LINE_BITS, LINE_BYTES, PROBES_MAX, Size};
 
-const PROBES_MAX: u8 = 20;
-const BITS_BYTES_MAX: usize = 16 << 20;
 const HEADER_BYTES: usize = 6;
-const LINE_BYTES: usize = 64;
-const LINE_BITS: usize = LINE_BYTES * 8;
 
 /// A Bloom filter; one without bits may contain everything.
 #[derive(Debug, Default)]

@@ -9,7 +9,10 @@
 
 use std::f64::consts::LN_2;
 
-use super::{BITS_BYTES_MAX, LINE_BITS, LINE_BYTES, PROBES_MAX};
+pub(super) const PROBES_MAX: u8 = 20;
+pub(super) const BITS_BYTES_MAX: usize = 16 << 20;
+pub(super) const LINE_BYTES: usize = 64;
+pub(super) const LINE_BITS: usize = LINE_BYTES * 8;
 
 /// Minimum size: with fewer bits, the probes of one member collide.
 const BITS_BYTES_MIN: usize = 8;

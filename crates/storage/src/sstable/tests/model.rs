@@ -1,6 +1,7 @@
 //! Compares tables with a sorted map.
 
 use super::*;
+use crate::sstable::flat_key::{partition_len, token_of};
 
 /// Returns keys to look up: existing ones and neighbors of them.
 fn wanted(model: &Model, rng: &mut SeededRng) -> Vec<Vec<u8>> {

@@ -1,0 +1,4 @@
+//! Description of damage.
+
+/// Description of damage.
+pub(super) type Wrong = &'static str;
