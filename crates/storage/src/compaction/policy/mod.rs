@@ -1,9 +1,9 @@
 //! Compaction policies: decide which tables to compact next, from the manifest alone.
 //!
-//! A choice is a pure function of [`Levels`], [`Config`] and [`State`] (running compactions, GC
-//! watermark, cursors), so policies are tested without files and runs can be replayed. [`Leveled`]
-//! favors reads and space, [`Tiered`] favors writes. Both keep the same order of sources, so a
-//! database may switch between them.
+//! A choice is a pure function of [`Levels`](crate::manifest::Levels), [`Config`] and [`State`]
+//! (running compactions, GC watermark, cursors), so policies are tested without files and runs can
+//! be replayed. [`Leveled`] favors reads and space, [`Tiered`] favors writes. Both keep the same
+//! order of sources, so a database may switch between them.
 //!
 //! Simulated amplification of both: docs/design/0019-compaction-under-load.md#policies.
 //!
