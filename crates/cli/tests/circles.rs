@@ -23,7 +23,7 @@ const CEILINGS: [(&str, usize); 17] = [
     ("sequencer", 0),
     ("server", 0),
     ("sim", 20),
-    ("storage", 12),
+    ("storage", 0),
     ("store", 5),
     ("store-cql", 5),
     ("store-local", 4),

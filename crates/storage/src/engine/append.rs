@@ -11,10 +11,11 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use carnet_base::{Error, ErrorKind, Result, Timestamp, WaitNote, block_on, note_wait};
 
+use super::core::{Core, Engine, Order};
 use super::publication::{Publication, RING};
 use super::space::Work;
+use super::stop_on_panic::StopOnPanic;
 use super::watch::{Watch, Written};
-use super::{Core, Engine, Order};
 use crate::batch::{self, Change, Changes, Mutation};
 use crate::memtable::{CellRef, Memtable};
 use crate::metrics::add;
@@ -389,15 +390,6 @@ impl Drop for Reserved<'_> {
         if self.changes.is_some() {
             self.core.publication.stop("a writer gave up between its reservation and insertion");
         }
-    }
-}
-
-/// Stops the store when dropped by a panic; on success it is forgotten with `mem::forget`.
-pub(super) struct StopOnPanic<'a>(pub(super) &'a Publication, pub(super) &'static str);
-
-impl Drop for StopOnPanic<'_> {
-    fn drop(&mut self) {
-        self.0.stop(self.1);
     }
 }
 

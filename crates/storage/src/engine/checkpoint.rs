@@ -26,7 +26,7 @@ use std::sync::Arc;
 
 use carnet_base::{Error, Result, Timestamp};
 
-use super::{Core, Engine};
+use super::core::{Core, Engine};
 use crate::disk::{Disk, During};
 use crate::manifest::{self, Identity, Manifest, TableMeta};
 use crate::metrics::Counters;
@@ -40,13 +40,6 @@ pub(crate) const MARKER: &str = "CHECKPOINT";
 /// Number of bytes at a table's end that are compared to identify it; they contain footer and
 /// statistics.
 const TAIL_BYTES: usize = 4096;
-
-/// Tables that are not in the manifest any more, and files whose removal is deferred.
-#[derive(Default)]
-pub(super) struct Removals {
-    held: usize,
-    deferred: Vec<u64>,
-}
 
 /// The tables at one point in time, whose files are kept until this is dropped.
 pub(crate) struct Frozen {

@@ -17,11 +17,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use carnet_base::{Error, Result, Signal, TableId, Timestamp};
 
-use super::append::StopOnPanic;
+use super::core::{Core, Engine};
 use super::quarantine::Quarantine;
 use super::space::Work;
+use super::stop_on_panic::StopOnPanic;
 use super::watermark::DurableHook;
-use super::{Core, Engine};
 use crate::compaction::job::{Job, Output, Outputs, Progress, Tables, Written};
 use crate::compaction::merge::{Cell, Fragment, GcHook, Mark, RangeVersion, Source};
 use crate::compaction::policy::{Plan, everything};

@@ -15,8 +15,8 @@ use std::sync::Arc;
 
 use carnet_base::{Error, Result, Step, Worker};
 
-use super::Core;
 use super::compact::{Hook, Inputs, LOOK_AGAIN, NewTables, STEP_BYTES};
+use super::core::Core;
 use super::space::Work;
 use crate::compaction::job::{Job, Progress};
 use crate::compaction::merge::GcHook;
@@ -28,9 +28,6 @@ use crate::sync::{Mutex, TryLockError, lock};
 
 /// Number of parts per thread: a thread that finishes early takes another part.
 const PARTS_EACH: usize = 2;
-
-/// Compactions that are divided among the workers.
-pub(super) type Divided = Mutex<Vec<Arc<Mutex<Parts>>>>;
 
 /// A part that a worker is running.
 struct Begun {

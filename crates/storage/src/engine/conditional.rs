@@ -44,7 +44,7 @@ use bytes::Bytes;
 use carnet_base::{CellKey, Error, Result, Timestamp, Version};
 
 use super::append::{AppendError, Appended};
-use super::{Core, Engine};
+use super::core::{Core, Engine};
 use crate::batch::Mutation;
 use crate::metrics::add;
 use crate::sstable::ReadOptions;

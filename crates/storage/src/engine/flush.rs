@@ -4,7 +4,6 @@
 //! new memtable and a new segment. *Flushing* happens later on a worker, when every record of the
 //! sealed memtable is published and the new segment's file exists.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
@@ -12,8 +11,9 @@ use bytes::Bytes;
 use carnet_base::{CellKey, Result, Signal, Step, Timestamp, Worker};
 
 use super::compact::{Installs, LOOK_AGAIN};
+use super::core::{Core, Engine, Order};
+use super::sealed::{Adopted, RECOVERED, Sealed, SealedQueue};
 use super::space::Work;
-use super::{Core, Engine, Order};
 use crate::disk::{During, found_no_space};
 use crate::io::Class;
 use crate::manifest::{Edit, TableMeta, Tally};
@@ -21,75 +21,10 @@ use crate::memtable::{Fragment, Memtable, VersionRef};
 use crate::sstable::{Built, EntryRef, RangeTombstone};
 use crate::sync::atomic::Ordering;
 use crate::sync::{MutexGuard, lock};
-use crate::wal::{Lsn, Rotation, segment};
+use crate::wal::{Rotation, segment};
 
 /// Number of flushed bytes between refills of the write throttle.
 const PIECE_BYTES: u64 = 256 << 10;
-
-/// A memtable that accepts no new records.
-#[derive(Clone)]
-pub(super) struct Sealed {
-    memtable: Arc<Memtable>,
-    /// All its records have smaller slots.
-    slots_below: u64,
-    /// Last commit in this memtable and all before it.
-    last_commit: Timestamp,
-    /// Segment of the log after its last record.
-    next_segment: u64,
-    next_base: Lsn,
-    /// A table that is added to the database together with it.
-    adopted: Option<Adopted>,
-}
-
-/// Table of a large transaction, whose commit directly follows a sealed memtable.
-#[derive(Clone)]
-pub(super) struct Adopted {
-    pub(super) meta: TableMeta,
-    /// Slot of the commit, which is published when the table is part of the database.
-    pub(super) slot: u64,
-}
-
-/// Sealed memtables, oldest first, and the wakers of writers that wait for a flush.
-#[derive(Default)]
-pub(super) struct SealedQueue {
-    queue: VecDeque<Sealed>,
-    waiting: Vec<Waker>,
-}
-
-impl SealedQueue {
-    pub(super) fn len(&self) -> usize {
-        self.queue.len()
-    }
-
-    fn wait(&mut self, context: &Context<'_>) {
-        if !self.waiting.iter().any(|waker| waker.will_wake(context.waker())) {
-            self.waiting.push(context.waker().clone());
-        }
-    }
-
-    /// Returns the segment after the youngest memtable.
-    pub(super) fn last_segment(&self) -> Option<u64> {
-        self.queue.back().map(|sealed| sealed.next_segment)
-    }
-
-    /// Adds a recovered memtable, whose records are published, and the table of the commit that
-    /// follows it.
-    pub(super) fn push_recovered(
-        &mut self,
-        memtable: Arc<Memtable>,
-        (next_segment, next_base): (u64, Lsn),
-        meta: TableMeta,
-    ) {
-        let last_commit = meta.contents.commit_max;
-        let adopted = Some(Adopted { meta, slot: RECOVERED });
-        let sealed =
-            Sealed { memtable, slots_below: 0, last_commit, next_segment, next_base, adopted };
-        self.queue.push_back(sealed);
-    }
-}
-
-/// Slot of a recovered commit, which is published already.
-const RECOVERED: u64 = u64::MAX;
 
 impl Engine {
     /// Seals the active memtable; it is flushed when its records are published. Returns the last

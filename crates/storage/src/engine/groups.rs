@@ -57,8 +57,8 @@ impl Drop for Turn<'_> {
     }
 }
 
-#[cfg(test)]
 #[cfg(not(shuttle))]
+#[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::thread;

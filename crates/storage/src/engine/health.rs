@@ -2,7 +2,7 @@
 
 use carnet_base::Result;
 
-use super::Engine;
+use super::core::Engine;
 
 impl Engine {
     /// Checks that the store accepts writes.

@@ -9,18 +9,21 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use carnet_base::{
-    Error, ErrorKind, PartitionKey, Signal, Spawn, Step, Stepped, SystemClock, TableId, Worker,
-    block_on,
+    CellKey, Error, ErrorKind, PartitionKey, Result, Signal, Spawn, Step, Stepped, SystemClock,
+    TableId, Timestamp, Worker, block_on,
 };
 use shuttle::scheduler::RandomScheduler;
 use shuttle::sync::Mutex as ModelMutex;
 use shuttle::{Config, Runner, thread};
 
+use super::publication::Publication;
 use super::*;
 use crate::batch::Mutation;
 use crate::disk::sim::{Kind, SimDisk};
-use crate::options::WritePath;
+use crate::options::{Durability, Options, WritePath};
+use crate::sync::lock;
 use crate::wal::Lsn;
 
 /// Runs `CARNET_SCHEDULES` schedules, drawn from `CARNET_SEED`; both have defaults. A failure

@@ -23,6 +23,10 @@ use carnet_base::{WaitNote, note_wait};
 
 use crate::sync::{Mutex, lock};
 
+/// Memory that a read of one table is assumed to hold while it waits: an index page and a block,
+/// raw and decoded. Enough for blocks of 12 KiB, three times the default.
+pub(super) const READ_BYTES: usize = 64 << 10;
+
 /// Limits, current usage and queue.
 pub(super) struct Permits {
     reads_max: usize,

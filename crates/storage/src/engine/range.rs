@@ -21,8 +21,8 @@ use carnet_base::{
     Version,
 };
 
-use super::permits::{Permit, Permits};
-use super::{Core, Engine, READ_BYTES};
+use super::core::{Core, Engine};
+use super::permits::{Permit, Permits, READ_BYTES};
 use crate::manifest::FlatRange;
 use crate::memtable::{Fragment, MemtableCursor};
 use crate::metrics::add;

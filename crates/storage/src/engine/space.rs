@@ -21,8 +21,6 @@ use std::time::Duration;
 
 use carnet_base::{Error, Moment, Result};
 
-use super::Core;
-use crate::disk::found_no_space;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Mutex, lock};
 
@@ -125,45 +123,6 @@ impl Space {
                 "the disk is full ({cause}); reads go on, and writes resume once there is space"
             ))),
         }
-    }
-}
-
-impl Core {
-    /// Records the outcome of work. An error because of a full disk is returned as an inner error.
-    ///
-    /// # Errors
-    ///
-    /// Any other error.
-    pub(super) fn spaced<T>(&self, work: Work, outcome: Result<T>) -> Result<Result<T>> {
-        match outcome {
-            Ok(done) => {
-                if self.space.unblock(work) {
-                    tracing::info!(?work, "there is space on the disk again");
-                    self.flush_signal.ring();
-                    self.ring_compactors();
-                }
-                Ok(Ok(done))
-            }
-            Err(error) if found_no_space(&error) => {
-                if self.space.block(work, &error, self.clock.now()) {
-                    tracing::error!(%error, ?work, "the disk is full; trying again until there is space");
-                    self.wake_writers();
-                }
-                if work == Work::Compaction {
-                    self.compaction_throttle.deactivate();
-                }
-                Ok(Err(error))
-            }
-            Err(error) => Err(error),
-        }
-    }
-
-    /// Wakes all waiting writers to check again.
-    fn wake_writers(&self) {
-        Self::wake_waiting(lock(&self.sealed));
-        self.publication.wake_waiters();
-        self.flush_throttle.wake();
-        self.compaction_throttle.wake();
     }
 }
 

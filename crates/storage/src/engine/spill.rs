@@ -32,9 +32,9 @@ use bytes::{Bytes, BytesMut};
 use carnet_base::{CellKey, CellKeyRef, Error, KeyRange, Result, Timestamp};
 
 use super::append::{AppendError, Appended, insert};
-use super::flush::Adopted;
+use super::core::{Core, Engine};
+use super::sealed::Adopted;
 use super::watch::Written;
-use super::{Core, Engine};
 use crate::batch::{Adoption, Changes};
 use crate::disk::During;
 use crate::io::Class;

@@ -7,20 +7,28 @@ mod power;
 mod pressure;
 mod spill;
 
-use std::sync::Mutex;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use bytes::Bytes;
 use carnet_base::{
-    Error, ErrorKind, KeyRange, Moment, PartitionKey, Rng, SeededRng, Spawn, Step, SystemClock,
-    TableId, ThreadSpawn, WaitNote, WallTime, Worker, block_on, take_wait_note,
+    CellKey, Clock, Error, ErrorKind, KeyRange, Moment, PartitionKey, Result, Rng, SeededRng,
+    Signal, Spawn, Step, SystemClock, TableId, ThreadSpawn, Timestamp, WaitNote, WallTime, Worker,
+    WorkerHandle, block_on, take_wait_note,
 };
 
+use super::publication::Publication;
 use super::*;
 use crate::batch::Mutation;
+use crate::compaction::merge::GcHook;
+use crate::disk::Disk;
 use crate::disk::sim::{Kind, SimDisk};
-use crate::options::WritePath;
+use crate::io::Class;
+use crate::options::{Durability, Options, WritePath};
+use crate::sstable::ReadOptions;
+use crate::sync::lock;
 
 /// Keeps the workers so that the test steps them; the log flusher is the first.
 #[derive(Default)]

@@ -15,7 +15,7 @@ use std::sync::{Arc, Weak};
 
 use carnet_base::{Error, Result, TableId, Timestamp};
 
-use super::{Core, Engine};
+use super::core::{Core, Engine};
 use crate::compaction::merge::{GcHook, Mark};
 use crate::manifest::Edit;
 use crate::sync::atomic::Ordering;

@@ -1,0 +1,180 @@
+//! State of an open engine, shared by its callers and its workers.
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use arc_swap::ArcSwap;
+use bytes::Bytes;
+use carnet_base::{CellKey, Clock, Result, Signal, Timestamp, WorkerHandle};
+
+use super::divided::Divided;
+use super::groups::Groups;
+use super::io::Io;
+use super::open_log::Log;
+use super::permits::Permits;
+use super::publication::{Publication, Publish};
+use super::quarantine::Quarantine;
+use super::removals::Removals;
+use super::sealed::SealedQueue;
+use super::space::Space;
+use super::throttle::Throttle;
+use super::view::View;
+use super::watch::Watches;
+use crate::cache::Cache;
+use crate::compaction::merge::GcHook;
+use crate::compaction::policy::State;
+use crate::disk::{DirectoryLock, Disk};
+use crate::manifest::Manifest;
+use crate::memory::Budget;
+use crate::memtable::{Chunks, Memtable};
+use crate::metrics::Counters;
+use crate::options::{Durability, Options};
+use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use crate::sync::{Mutex, lock};
+use crate::wal::Tail;
+
+/// Encodes a start and its commit as the cell that records them, which is written when their
+/// memtable is flushed. The layer above provides it, so that storage is independent of the
+/// encoding.
+///
+/// Distinct starts must have distinct cells, which are not written otherwise. An error stops the
+/// store, because the entry could not be found.
+pub type EntryCell = Arc<dyn Fn(Timestamp, Timestamp) -> Result<(CellKey, Bytes)> + Send + Sync>;
+
+/// A log-structured store of versions of cells in one directory.
+///
+/// Methods take `&self`: share it in an [`Arc`]. Dropping it does the same as [`Engine::close`],
+/// but logs errors.
+pub struct Engine {
+    pub(super) core: Arc<Core>,
+    /// `None` after the engine was shut down.
+    pub(super) workers: Mutex<Option<Vec<WorkerHandle>>>,
+    /// Last field, so it is dropped last.
+    pub(super) _directory: DirectoryLock,
+}
+
+/// State shared by the engine and its workers.
+pub(super) struct Core {
+    pub(super) disk: Arc<dyn Disk>,
+    pub(super) io: Io,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) options: Options,
+    pub(super) budget: Budget,
+    pub(super) permits: Permits,
+    pub(super) entry_cell: EntryCell,
+    pub(super) counters: Arc<Counters>,
+    pub(super) cache: Arc<Cache>,
+    /// Memory of flushed memtables, for reuse.
+    pub(super) chunks: Chunks,
+    pub(super) order: Mutex<Order>,
+    pub(super) log: Log,
+    /// Only for [`WritePath::Grouped`](crate::options::WritePath::Grouped).
+    pub(super) groups: Option<Groups>,
+    pub(super) watches: Watches,
+    pub(super) publication: Arc<Publication>,
+    pub(super) view: ArcSwap<View>,
+    /// Number of the current view, or of its pending replacement.
+    pub(super) view_number: AtomicU64,
+    /// Held while the view is replaced.
+    pub(super) changing_view: Mutex<()>,
+    pub(super) sealed: Mutex<SealedQueue>,
+    pub(super) flush_signal: Signal,
+    pub(super) flushing: Mutex<()>,
+    /// One signal per compaction worker.
+    pub(super) compact_signals: Vec<Signal>,
+    /// Running compactions, shared by these workers.
+    pub(super) divided: Divided,
+    /// Whether more than one of them should work.
+    pub(super) compaction_wants_help: AtomicBool,
+    /// State of the compaction policy.
+    pub(super) compacting: Mutex<State>,
+    pub(super) space: Space,
+    /// Tables that compaction cannot read.
+    pub(super) quarantine: Arc<Quarantine>,
+    /// Number of pending manual compactions; background compaction pauses while it is not zero.
+    pub(super) manual_compactions: AtomicUsize,
+    /// Throttles writers while compaction is behind.
+    pub(super) compaction_throttle: Throttle,
+    /// [`State::taken_permille`] at the start of the last compaction.
+    pub(super) taken_permille: AtomicU64,
+    /// Throttles writers while memtables wait for their flush.
+    pub(super) flush_throttle: Throttle,
+    /// Whether recovered commits of large transactions may be completed.
+    pub(super) adopts_recovered: AtomicBool,
+    /// Watermark up to which compaction may have dropped versions.
+    pub(super) forgotten: AtomicU64,
+    pub(super) gc: OnceLock<Arc<dyn GcHook + Send + Sync>>,
+    pub(super) removals: Mutex<Removals>,
+    /// Number of the next table.
+    pub(super) next_file: AtomicU64,
+    pub(super) manifest: Mutex<Manifest>,
+    pub(super) closing: AtomicBool,
+}
+
+/// State guarded by the order lock.
+pub(super) struct Order {
+    pub(super) tail: Tail,
+    pub(super) active: Arc<Memtable>,
+    pub(super) last_commit: Timestamp,
+    pub(super) closed: bool,
+}
+
+impl Core {
+    /// Returns the current view. Hold it for a short time only.
+    pub(super) fn view(&self) -> arc_swap::Guard<Arc<View>> {
+        self.view.load()
+    }
+
+    pub(super) fn change_view(&self, change: impl FnOnce(&View) -> View) {
+        let _one = lock(&self.changing_view);
+        let old = self.view.load();
+        let mut changed = change(&old);
+        changed.number = old.number + 1;
+        // Before the view: a thread that knows of a commit in the new view's memtable must see the
+        // new number.
+        self.view_number.store(changed.number, Ordering::Release);
+        self.view.store(Arc::new(changed));
+    }
+
+    pub(super) fn settles_when_synced(&self) -> bool {
+        self.options.durability == Durability::Always
+    }
+}
+
+impl fmt::Debug for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Engine")
+            .field("directory", &self.core.disk.path(""))
+            .field("published", &self.published())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Engine {
+    /// Sets the observer that is notified of published commits, in commit order. Call it before the
+    /// first append. Returns `false` without effect if one is already set.
+    pub fn observe(&self, observer: Arc<dyn Publish>) -> bool {
+        self.core.publication.observe(observer)
+    }
+
+    /// Returns the last published commit: it and all earlier ones are visible, and as durable as
+    /// the setting requires. After opening, the last recovered commit.
+    #[must_use]
+    pub fn published(&self) -> Timestamp {
+        self.core.publication.published()
+    }
+
+    /// Returns the commit timestamp of a start whose record is not flushed yet.
+    ///
+    /// The commit may not be published yet: compare it with [`Engine::published`]. If this returns
+    /// `None`, read the entry's cell next; in this order, no commit is missed.
+    #[must_use]
+    pub fn commit_of(&self, start: Timestamp) -> Option<Timestamp> {
+        self.core.view().memtables().find_map(|memtable| memtable.commit_of(start))
+    }
+
+    /// Returns a disk whose I/O is scheduled as maintenance.
+    pub(crate) fn paced_for_maintenance(&self, disk: Arc<dyn Disk>) -> Arc<dyn Disk> {
+        self.core.io.maintenance(disk)
+    }
+}

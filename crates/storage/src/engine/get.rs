@@ -1,0 +1,195 @@
+//! Point reads.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::Poll;
+
+use carnet_base::{CellKey, CellKeyRef, Result, Timestamp, Version, for_many};
+
+use super::core::Engine;
+use super::permits::READ_BYTES;
+use super::view::View;
+use crate::memtable;
+use crate::sstable::{Found, ReadOptions, Table};
+use crate::sync::atomic::Ordering;
+
+impl Engine {
+    /// Returns a cell's newest version that committed at or before `read`; a tombstone is a version
+    /// without a payload.
+    ///
+    /// `read` must be at most [`Engine::published`], otherwise newer commits may be visible in
+    /// part.
+    ///
+    /// # Errors
+    ///
+    /// `Corrupted`, naming the file and the offset; `Unavailable` if the disk fails.
+    pub async fn get(&self, key: &CellKey, read: Timestamp) -> Result<Option<Version>> {
+        self.get_with(key, read, ReadOptions::default()).await
+    }
+
+    /// Like [`Engine::get`], with options for the cache.
+    ///
+    /// # Errors
+    ///
+    /// Like [`Engine::get`].
+    pub async fn get_with(
+        &self,
+        key: &CellKey,
+        read: Timestamp,
+        reads: ReadOptions,
+    ) -> Result<Option<Version>> {
+        let key = key.as_bytes();
+        let looked = self.look_in_memory(&self.core.view(), key, read, reads);
+        match looked {
+            Looked::Found(version) => Ok(version),
+            Looked::Unread(tables) => self.read(tables, key, read, reads).await,
+        }
+    }
+
+    /// Reads a cell at a snapshot that is chosen during the call: `moment` returns the newest
+    /// commit that the reader may see. Returns this timestamp and the cell's newest version at it.
+    ///
+    /// `moment` must return at least every watermark that the hook of [`Engine::set_gc`] has
+    /// returned, and at most [`Engine::published`]. The snapshot does not have to be registered
+    /// with garbage collection. A view keeps its versions, and no version that is visible at
+    /// `moment` has been dropped from it. The view is still current after `moment` was called, so
+    /// no commit up to the snapshot is in a memtable outside the view.
+    ///
+    /// # Errors
+    ///
+    /// Like [`Engine::get`].
+    pub async fn get_newest(
+        &self,
+        key: CellKeyRef<'_>,
+        reads: ReadOptions,
+        moment: impl Fn() -> Timestamp + Send,
+    ) -> Result<(Timestamp, Option<Version>)> {
+        let key = key.as_bytes();
+        let (read, looked) = {
+            let mut view = self.core.view();
+            let read = loop {
+                let read = moment();
+                if self.core.view_number.load(Ordering::Acquire) == view.number {
+                    break read;
+                }
+                let now = self.core.view();
+                if Arc::ptr_eq(&view, &now) {
+                    break read;
+                }
+                view = now;
+            };
+            (read, self.look_in_memory(&view, key, read, reads))
+        };
+        // Return directly: an extra future would copy the value.
+        match looked {
+            Looked::Found(version) => Ok((read, version)),
+            Looked::Unread(tables) => Ok((read, self.read(tables, key, read, reads).await?)),
+        }
+    }
+
+    /// Searches a cell in memory, which usually suffices; then nothing waits.
+    fn look_in_memory(
+        &self,
+        view: &View,
+        key: &[u8],
+        read: Timestamp,
+        reads: ReadOptions,
+    ) -> Looked {
+        self.core.counters.gets.fetch_add(1, Ordering::Relaxed);
+        if let Some(found) = view.memtables().find_map(|memtable| memtable.get(key, read)) {
+            let memtable::Found { start, commit, payload, .. } = found;
+            return Looked::Found(Some(Version { start, commit: Some(commit), payload }));
+        }
+        let mut tables = view.tables_of(key);
+        while let Some(table) = tables.next() {
+            match table.get_cached(key, read, reads) {
+                Some(Some(found)) => return Looked::Found(Some(version(found))),
+                Some(None) => {}
+                None => {
+                    let unread = std::iter::once(table).chain(tables);
+                    return Looked::Unread(unread.map(Arc::clone).collect());
+                }
+            }
+        }
+        Looked::Found(None)
+    }
+
+    /// Continues on disk where the search in memory ended.
+    async fn read(
+        &self,
+        tables: Vec<Arc<Table>>,
+        key: &[u8],
+        read: Timestamp,
+        reads: ReadOptions,
+    ) -> Result<Option<Version>> {
+        let _permit = self.core.permits.take(READ_BYTES).await;
+        for table in tables {
+            if let Some(found) = table.get(key, read, reads).await? {
+                return Ok(Some(version(found)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Reads many cells, with concurrent disk reads. The results are in the order of the keys.
+    ///
+    /// # Errors
+    ///
+    /// Like [`Engine::get`].
+    pub async fn multi_get(
+        &self,
+        keys: &[CellKey],
+        read: Timestamp,
+        reads: ReadOptions,
+    ) -> Result<Vec<Option<Version>>> {
+        if let [key] = keys {
+            return Ok(vec![self.get_with(key, read, reads).await?]);
+        }
+        let mut found = vec![None; keys.len()];
+        // In key order, because adjacent keys share blocks.
+        let mut order: Vec<usize> = (0..keys.len()).collect();
+        order.sort_unstable_by(|&left, &right| keys[left].cmp(&keys[right]));
+        for chunk in order.chunks(READS_MAX) {
+            let mut pending: Vec<_> = chunk
+                .iter()
+                .map(|&at| (at, Box::pin(self.get_with(&keys[at], read, reads))))
+                .collect();
+            std::future::poll_fn(|context| {
+                let mut failed = None;
+                let mut poll = |get: Pin<&mut _>| for_many(|| Future::poll(get, context));
+                pending.retain_mut(|(at, get)| match poll(get.as_mut()) {
+                    Poll::Pending => true,
+                    Poll::Ready(Ok(version)) => {
+                        found[*at] = version;
+                        false
+                    }
+                    Poll::Ready(Err(error)) => {
+                        failed = Some(error);
+                        false
+                    }
+                });
+                match failed {
+                    Some(error) => Poll::Ready(Err(error)),
+                    None if pending.is_empty() => Poll::Ready(Ok(())),
+                    None => Poll::Pending,
+                }
+            })
+            .await?;
+        }
+        Ok(found)
+    }
+}
+
+/// Maximum number of concurrent disk reads of one call.
+const READS_MAX: usize = 64;
+
+/// Result of a search in memory.
+enum Looked {
+    Found(Option<Version>),
+    /// The first of these tables has to be read from disk, then the others are searched.
+    Unread(Vec<Arc<Table>>),
+}
+
+fn version(found: Found) -> Version {
+    Version { start: found.start, commit: Some(found.commit), payload: found.payload }
+}

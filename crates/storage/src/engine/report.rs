@@ -1,0 +1,40 @@
+//! Metrics of an engine.
+
+use super::core::Engine;
+use crate::io::{Class, ClassTotals};
+use crate::metrics::Metrics;
+
+impl Engine {
+    /// Returns the metrics.
+    #[must_use]
+    pub fn metrics(&self) -> Metrics {
+        let view = self.core.view();
+        let (reads, bytes, waiting) = self.core.permits.in_use();
+        Metrics {
+            tables_quarantined: self.core.quarantine.tables().len() as u64,
+            disk_full: u64::from(self.core.space.check().is_err()),
+            stopped: u64::from(self.core.publication.has_stopped()),
+            memory_budget_bytes: self.core.options.memory_bytes as u64,
+            reads_on_disk: reads as u64,
+            read_bytes: bytes as u64,
+            reads_waiting: waiting as u64,
+            memtables_waiting: view.sealed.len() as u64,
+            tables: view.tables().count() as u64,
+            table_bytes: view.tables().map(|open| open.meta.bytes).sum(),
+            level0_tables: view.levels[0].len() as u64,
+            level0_bytes: view.levels[0].iter().map(|open| open.meta.bytes).sum(),
+            table_memory_bytes: view.tables().map(|open| open.table.memory_bytes() as u64).sum(),
+            memtable_bytes: view.memtables().map(|memtable| memtable.memory_bytes() as u64).sum(),
+            memtable_spare_bytes: self.core.chunks.bytes() as u64,
+            cache_bytes: self.core.cache.bytes(),
+            ..self.core.counters.snapshot()
+        }
+    }
+
+    /// Returns the totals of each I/O class since the engine was opened, in the order of
+    /// [`Class::NAMES`](crate::io::Class::NAMES); `None` without an [I/O scheduler](crate::io).
+    #[must_use]
+    pub fn io_totals(&self) -> Option<[ClassTotals; Class::KINDS]> {
+        self.core.io.totals()
+    }
+}
