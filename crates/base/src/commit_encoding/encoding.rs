@@ -4,7 +4,8 @@ use std::fmt;
 
 use bytes::Bytes;
 
-use super::{CommitCell, CommitEntry, v1, v2, v3};
+use super::entry::{CommitCell, CommitEntry};
+use super::{v1, v2, v3};
 use crate::error::Result;
 use crate::ids::Timestamp;
 

@@ -23,7 +23,7 @@
 
 use bytes::Bytes;
 
-use super::Encoding;
+use super::encoding::Encoding;
 use crate::error::{Error, Result};
 use crate::ids::Timestamp;
 

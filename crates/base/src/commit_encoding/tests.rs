@@ -5,7 +5,8 @@ use std::collections::HashSet;
 use proptest::prelude::*;
 
 use super::*;
-use crate::error::ErrorKind;
+use crate::error::{ErrorKind, Result};
+use crate::ids::Timestamp;
 use crate::testing::{self, unhex};
 
 fn at(number: u64) -> Timestamp {

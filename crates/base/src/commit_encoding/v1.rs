@@ -12,7 +12,7 @@
 
 use bytes::Bytes;
 
-use super::{CommitCell, CommitEntry, check_order, not_above};
+use super::entry::{CommitCell, CommitEntry, check_order, not_above};
 use crate::error::{Error, Result};
 use crate::ids::Timestamp;
 use crate::var_long;

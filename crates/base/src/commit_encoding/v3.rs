@@ -16,7 +16,8 @@
 
 use bytes::Bytes;
 
-use super::{CommitCell, CommitEntry, v2};
+use super::entry::{CommitCell, CommitEntry};
+use super::v2;
 use crate::error::{Error, Result};
 use crate::ids::Timestamp;
 

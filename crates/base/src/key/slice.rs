@@ -4,7 +4,8 @@ use std::ops::Bound;
 
 use bytes::{Bytes, BytesMut};
 
-use super::{Order, encode, encode_into};
+use super::order::Order;
+use super::tuple::{encode, encode_into};
 use crate::error::{Error, Result};
 use crate::value::Value;
 

@@ -15,6 +15,7 @@ use super::comparators::{compare, compare_tuples};
 use super::*;
 use crate::error::ErrorKind;
 use crate::testing;
+use crate::value::{DataType, Value};
 
 fn key_types() -> Vec<DataType> {
     DataType::ALL.into_iter().filter(|data_type| data_type.is_key_type()).collect()

@@ -42,32 +42,20 @@
 //!
 //! Decoding checks everything above and copies no value: columns are slices of the image.
 
+mod flags;
+mod marker;
 mod reader;
 mod writer;
 
 use bytes::{BufMut, Bytes, BytesMut};
 
+use self::flags::{EXPIRES, FORMAT, MARKED, MARKER_EXPIRES, WRITTEN_BEFORE};
+pub use self::marker::Marker;
 pub use self::reader::{ReadColumn, RowColumns, RowReader};
 pub use self::writer::RowWriter;
 use crate::error::Result;
 use crate::ids::{ColumnId, Timestamp};
 use crate::var_long;
-
-const FORMAT: u8 = 1;
-
-const MARKED: u8 = 0x01;
-const MARKER_EXPIRES: u8 = 0x02;
-
-const EXPIRES: u8 = 0x01;
-const WRITTEN_BEFORE: u8 = 0x02;
-const COLLECTION: u8 = 0x04;
-
-/// Row marker: the row exists even without columns.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Marker {
-    /// Expiry in seconds since 1970-01-01 UTC; `None` is never.
-    pub expiry: Option<i64>,
-}
 
 /// One column of a row image.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,7 +4,8 @@ use std::fmt;
 
 use bytes::Buf;
 
-use super::{COLLECTION, EXPIRES, FORMAT, MARKED, MARKER_EXPIRES, Marker, WRITTEN_BEFORE};
+use super::flags::{COLLECTION, EXPIRES, FORMAT, MARKED, MARKER_EXPIRES, WRITTEN_BEFORE};
+use super::marker::Marker;
 use crate::error::{Error, Result};
 use crate::ids::{ColumnId, Timestamp};
 use crate::var_long;

@@ -2,7 +2,7 @@
 
 use bytes::{BufMut, BytesMut};
 
-use super::{FORMAT, MARKED};
+use super::flags::{FORMAT, MARKED};
 use crate::ids::ColumnId;
 use crate::var_long;
 

@@ -1,0 +1,83 @@
+//! Encodes and decodes clustering keys.
+
+use bytes::{Bytes, BytesMut};
+
+use super::component;
+use super::order::Order;
+use crate::error::{Error, Result};
+use crate::value::{DataType, Value};
+
+impl DataType {
+    /// Returns `true` if a clustering column may have this type, that is, its order has an
+    /// encoding.
+    ///
+    /// Columns of a partition key may have any type.
+    #[must_use]
+    pub const fn is_key_type(self) -> bool {
+        !matches!(self, Self::Decimal | Self::Varint)
+    }
+}
+
+/// Encodes a clustering key, or the first components of one.
+///
+/// `orders` are the orders of all clustering columns; there may be fewer values.
+///
+/// # Errors
+///
+/// `Invalid` if there are more values than columns or a value does not [validate]; `Unsupported` if
+/// a value's type is not a [key type](DataType::is_key_type).
+///
+/// [validate]: Value::validate
+pub fn encode(values: &[Value], orders: &[Order]) -> Result<Bytes> {
+    let mut out = BytesMut::with_capacity(values.iter().map(component::len_hint).sum());
+    encode_into(&mut out, values, orders)?;
+    Ok(out.freeze())
+}
+
+/// Like [`encode`], but appends to a buffer.
+///
+/// # Errors
+///
+/// See [`encode`].
+pub fn encode_into(out: &mut BytesMut, values: &[Value], orders: &[Order]) -> Result<()> {
+    if values.len() > orders.len() {
+        return Err(Error::invalid(format!(
+            "{} values for {} clustering columns",
+            values.len(),
+            orders.len()
+        )));
+    }
+    for (value, order) in values.iter().zip(orders) {
+        let start = out.len();
+        component::put(out, value)?;
+        if *order == Order::Desc {
+            out[start..].iter_mut().for_each(|byte| *byte = !*byte);
+        }
+    }
+    Ok(())
+}
+
+/// Decodes a clustering key, or its first components: one value for each of `types`.
+///
+/// # Errors
+///
+/// `Corrupted` if the bytes are not what [`encode`] makes of values of these types and orders;
+/// `Invalid` if there are more types than orders.
+pub fn decode(bytes: &[u8], types: &[DataType], orders: &[Order]) -> Result<Vec<Value>> {
+    if types.len() > orders.len() {
+        return Err(Error::invalid(format!(
+            "{} types for the orders of {} clustering columns",
+            types.len(),
+            orders.len()
+        )));
+    }
+    let mut rest = bytes;
+    let mut values = Vec::with_capacity(types.len());
+    for (data_type, order) in types.iter().zip(orders) {
+        values.push(component::take(&mut rest, *data_type, order.mask())?);
+    }
+    if !rest.is_empty() {
+        return Err(Error::corrupted("a clustering key has more bytes than columns"));
+    }
+    Ok(values)
+}

@@ -1,0 +1,13 @@
+//! Version and flags of the encoding of rows.
+
+/// Version of the encoding.
+pub(super) const FORMAT: u8 = 1;
+
+// Flags of a row.
+pub(super) const MARKED: u8 = 0x01;
+pub(super) const MARKER_EXPIRES: u8 = 0x02;
+
+// Flags of a column.
+pub(super) const EXPIRES: u8 = 0x01;
+pub(super) const WRITTEN_BEFORE: u8 = 0x02;
+pub(super) const COLLECTION: u8 = 0x04;
