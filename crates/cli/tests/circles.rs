@@ -22,7 +22,7 @@ const CEILINGS: [(&str, usize); 17] = [
     ("maelstrom-test", 0),
     ("sequencer", 0),
     ("server", 0),
-    ("sim", 20),
+    ("sim", 0),
     ("storage", 0),
     ("store", 5),
     ("store-cql", 5),
