@@ -56,7 +56,6 @@ mod ask;
 mod batch;
 mod cache;
 mod codec;
-pub mod directory;
 mod edit;
 mod id;
 mod job;
