@@ -44,7 +44,7 @@ fn store(options: &str) -> Option<String> {
     Some(format!("cassandra://{point}/cli{process}_{number}?replication=1{options}"))
 }
 
-const LONG_LEASE: &str = "&lease=60s&patience=60s";
+const LONG_LEASE: &str = "&lease=60s&leader_timeout=60s";
 const LOOPBACK: &str = "&listen=127.0.0.1:0&secret=sixteen-letters-or-more";
 
 fn variable(name: &str) -> Option<u64> {
@@ -122,8 +122,9 @@ fn two_processes_share_one_database() {
     other.transact(|tx| far.put(tx, "after", "v")).unwrap();
     assert!(other.is_leading());
     // A process with the wrong secret learns nothing, and reports the cause.
-    let wrong =
-        url.replace("sixteen-letters", "another-sixteen").replace("patience=60s", "patience=1s");
+    let wrong = url
+        .replace("sixteen-letters", "another-sixteen")
+        .replace("leader_timeout=60s", "leader_timeout=1s");
     let refused = Db::open(&wrong).err().unwrap();
     assert!(refused.to_string().contains("cannot be reached"), "{refused}");
 }

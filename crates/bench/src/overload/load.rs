@@ -21,7 +21,7 @@ const CONNECTIONS: usize = 8;
 /// Interval between two sends of the open loop.
 const SEND_EVERY: Duration = Duration::from_micros(100);
 /// Time that the open loop waits for replies after its last request.
-const PATIENCE: Duration = Duration::from_secs(10);
+const ANSWERS_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The request of all generators: a multi-get of random keys.
 #[derive(Clone)]
@@ -142,8 +142,8 @@ pub(super) fn open(
         lanes.push(lane);
     }
     let mut outcome = send_all(&lanes, statement, rate, time, begun);
-    let patience = SystemClock.now().after(PATIENCE);
-    while lanes.iter().any(|lane| lane.under_way() > 0) && SystemClock.now() < patience {
+    let gives_up = SystemClock.now().after(ANSWERS_TIMEOUT);
+    while lanes.iter().any(|lane| lane.under_way() > 0) && SystemClock.now() < gives_up {
         pause(Duration::from_millis(20));
     }
     tally.is_over.store(true, Ordering::Relaxed);

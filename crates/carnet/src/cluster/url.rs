@@ -67,8 +67,8 @@ fn sequencer(given: &mut Given) -> Result<Options> {
         let renew_every = timeout / 4;
         options.lease = LeaseOptions { timeout, renew_every, ..options.lease };
     }
-    if let Some(patience) = given.duration("patience")? {
-        options.leader_timeout = patience;
+    if let Some(timeout) = given.duration("leader_timeout")? {
+        options.leader_timeout = timeout;
     }
     if let Some(every) = given.duration_or("sweep", "never")? {
         options.sweep.every = every;
@@ -108,7 +108,7 @@ mod tests {
             "cassandra://ann:a%2Fb%40c@h1:9043,h2,[::1]:1/bank?local_dc=dc1&consistency=local_quorum\
              &replication=dc1:3,dc2:2&ca=/tls/ca.pem&cert=/tls/c.pem&key=/tls/k.pem&check_names=false\
              &request_timeout=9s&threads=2&listen=0.0.0.0:7000&advertise=here:7000\
-             &secret_file=/etc/s&peer_ca=/p/ca&peer_cert=/p/c&peer_key=/p/k&lease=4s&patience=250ms&sweep=90s\
+             &secret_file=/etc/s&peer_ca=/p/ca&peer_cert=/p/c&peer_key=/p/k&lease=4s&leader_timeout=250ms&sweep=90s\
              &cell_cache=3MiB&encoding=v2",
         )
         .unwrap();
@@ -185,8 +185,8 @@ mod tests {
             ("cassandra://h/ks?cell_cache=0MiB", "neither a size"),
             ("cassandra://h/ks?cell_cache=99999999999999999999GiB", "neither a size"),
             ("cassandra://h/ks?lease=0s", "not a time"),
-            ("cassandra://h/ks?patience=99999999999999999999s", "not a time"),
-            ("cassandra://h/ks?patience=5000000000m", "maximum of 30 days"),
+            ("cassandra://h/ks?leader_timeout=99999999999999999999s", "not a time"),
+            ("cassandra://h/ks?leader_timeout=5000000000m", "maximum of 30 days"),
             ("cassandra://h/ks?lease=43201m", "maximum of 30 days"),
             ("cassandra://h/ks?consistency=one", "would miss"),
             ("cassandra://h/ks?consistency=local_quorum", "local_dc"),

@@ -35,7 +35,7 @@ pub const OPTIONS: &[(&str, &str)] = &[
     ),
     ("insecure", "true: other processes need no secret; only on a loopback address"),
     ("lease", "silence after which a leader is replaced (1s)"),
-    ("patience", "timeout of a call that finds no leader (10s)"),
+    ("leader_timeout", "timeout of a call that finds no leader (10s)"),
     ("sweep", "pause between garbage collections (1m), or never"),
     (
         "cell_cache",

@@ -19,7 +19,7 @@ use super::socket;
 const REQUESTS_MAX: usize = 4;
 
 /// Timeout for receiving a request, and for sending each line of the reply.
-const PATIENCE: Duration = Duration::from_secs(5);
+const LINE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Pause after the operating system refuses a connection for lack of resources.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -153,7 +153,7 @@ impl Listener {
         let mut connection = Connection { stream, is_gone: false, admitted };
         if before >= REQUESTS_MAX {
             let busy = Error::new(
-                ErrorKind::Overloaded { retry_after: PATIENCE },
+                ErrorKind::Overloaded { retry_after: LINE_TIMEOUT },
                 format!("the database is running {REQUESTS_MAX} requests already; try again later"),
             );
             connection.answer(Answer::Failed(busy));
@@ -203,7 +203,7 @@ impl Connection {
         let lost =
             |error: io::Error| Error::unavailable("no request was received").with_source(error);
         self.stream.set_nonblocking(false).map_err(lost)?;
-        self.stream.set_write_timeout(Some(PATIENCE)).map_err(lost)?;
+        self.stream.set_write_timeout(Some(LINE_TIMEOUT)).map_err(lost)?;
         let request = Request::decode(&read_line(&mut self.stream).map_err(lost)?)?;
         tracing::info!(?request, "request on the control socket");
         let (owner, shared) = (Arc::clone(&self.admitted.0.owner), Arc::clone(&self.admitted.0));
@@ -230,14 +230,14 @@ impl Connection {
     }
 }
 
-/// Reads a line without its end, of at most [`LINE_BYTES_MAX`], within [`PATIENCE`].
+/// Reads a line without its end, of at most [`LINE_BYTES_MAX`], within [`LINE_TIMEOUT`].
 fn read_line(stream: &mut UnixStream) -> io::Result<Vec<u8>> {
     let (mut line, mut piece) = (Vec::new(), [0; 1024]);
     let begun = SystemClock.now();
     loop {
         // The timeout covers all pieces together: a client that sends slowly must not hold a slot
         // forever.
-        let left = PATIENCE.saturating_sub(SystemClock.now().since(begun));
+        let left = LINE_TIMEOUT.saturating_sub(SystemClock.now().since(begun));
         if left.is_zero() {
             return Err(io::ErrorKind::TimedOut.into());
         }

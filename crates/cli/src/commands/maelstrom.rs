@@ -58,7 +58,7 @@ pub(crate) struct Maelstrom {
     service_timeout: u64,
     /// Abort a transaction when the services have not answered for this many milliseconds.
     #[arg(long, value_name = "MILLIS", default_value_t = 4000, value_parser = millis())]
-    patience: u64,
+    retry_timeout: u64,
     /// WRONG ON PURPOSE: treat a node that is not there yet as empty.
     #[arg(long)]
     ignore_missing: bool,
@@ -111,7 +111,7 @@ impl Maelstrom {
         tree.batch_transactions_max = self.batch;
         tree.batch_interval = Duration::from_millis(self.batch_delay);
         tree.backoff = Duration::from_millis(self.backoff);
-        tree.retry_timeout = Duration::from_millis(self.patience);
+        tree.retry_timeout = Duration::from_millis(self.retry_timeout);
         tree.answer_timeout = Some(Duration::from_millis(self.service_timeout));
         tree.cache_root = !self.no_root_cache;
         tree.verify_reads = !self.no_verify_reads;

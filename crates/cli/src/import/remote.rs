@@ -24,7 +24,7 @@ use super::row::Row;
 use super::target::{Statement, Target, Trouble, Write};
 
 /// Timeout for a server's answer.
-const PATIENCE: Duration = Duration::from_secs(30);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Address of a server, and the credentials for it.
 #[derive(Clone)]
@@ -47,7 +47,7 @@ impl Remote {
         // The caller knows which failures may be retried, so the driver retries none.
         let profile = ExecutionProfile::builder()
             .retry_policy(Arc::new(FallthroughRetryPolicy::new()))
-            .request_timeout(Some(PATIENCE))
+            .request_timeout(Some(ANSWER_TIMEOUT))
             .build();
         let mut builder = SessionBuilder::new()
             .known_node(&server.address)

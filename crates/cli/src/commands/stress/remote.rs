@@ -20,7 +20,7 @@ use super::target::{Answer, Target};
 use super::transaction::Transaction;
 
 /// Timeout for a server's answer.
-const PATIENCE: Duration = Duration::from_secs(10);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum number of attempts to connect to a server that has just been started.
 const CONNECT_TRIES: usize = 100;
 
@@ -75,7 +75,7 @@ async fn connect(address: &str) -> Result<Session> {
     // Failures are reported and not retried: the history must record each outcome.
     let profile = ExecutionProfile::builder()
         .retry_policy(Arc::new(FallthroughRetryPolicy::new()))
-        .request_timeout(Some(PATIENCE))
+        .request_timeout(Some(ANSWER_TIMEOUT))
         .build();
     let mut tries = 0;
     loop {
