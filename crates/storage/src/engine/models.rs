@@ -12,7 +12,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use carnet_base::{
     CellKey, Error, ErrorKind, PartitionKey, Result, Signal, Spawn, Step, Stepped, SystemClock,
-    TableId, Timestamp, Worker, block_on,
+    TableId, Timestamp, Worker, WorkerHandle, block_on,
 };
 use shuttle::scheduler::RandomScheduler;
 use shuttle::sync::Mutex as ModelMutex;
@@ -23,7 +23,6 @@ use super::*;
 use crate::batch::Mutation;
 use crate::disk::sim::{Kind, SimDisk};
 use crate::options::{Durability, Options, WritePath};
-use crate::sync::lock;
 use crate::wal::Lsn;
 
 /// Runs `CARNET_SCHEDULES` schedules, drawn from `CARNET_SEED`; both have defaults. A failure
