@@ -16,7 +16,7 @@
 
 use std::collections::{HashSet, VecDeque};
 
-use super::{ALONE, Search, States, Step, View, Walker};
+use super::search::{ALONE, Search, States, Step, View, Walker};
 use crate::graph::id;
 
 /// Maximum number of edges visited in the search from one transaction. Rivals are usually close:

@@ -1,5 +1,5 @@
 use super::*;
-use crate::graph::{GraphBuilder, NO_KEY};
+use crate::graph::{EdgeKind, EdgeKinds, Graph, GraphBuilder, NO_KEY};
 
 const ALL: [EdgeKind; 4] = [EdgeKind::Ww, EdgeKind::Wr, EdgeKind::Rw, EdgeKind::Via];
 
