@@ -111,7 +111,7 @@ impl<S: CellStore + CommitLog> Transact for Transaction<S> {
             return self.range(range, reverse, limit).await;
         };
         let shared = cells.share_all().into_iter();
-        let cells = shared.filter_map(|(key, version)| Some((key, Entry::of(version)?)));
+        let cells = shared.filter_map(|(key, version)| Some((key, Entry::from_version(version)?)));
         Ok(TransactionPage { cells: cells.collect(), resume })
     }
 

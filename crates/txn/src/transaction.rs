@@ -17,6 +17,7 @@ use carnet_store::{
     SpilledPage, Writes,
 };
 
+use crate::entry::{Entry, TransactionPage};
 use crate::idle::{Idle, IdleWatch, Since, Slot};
 use crate::isolation::Isolation;
 use crate::limits::{Bounds, Limits, Written};
@@ -25,32 +26,6 @@ use crate::open::{Label, OpenTransaction};
 use crate::reader;
 use crate::reads::Reads;
 use merge::{covered, cut, merge, own_page};
-
-/// A cell that exists.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
-    /// Start of the transaction that wrote the version, maybe of this one.
-    pub start: Timestamp,
-    /// Row image or byte string.
-    pub payload: Bytes,
-}
-
-impl Entry {
-    /// Returns the entry of a version; a tombstone has none.
-    #[must_use]
-    pub fn of(version: Version) -> Option<Self> {
-        version.payload.map(|payload| Self { start: version.start, payload })
-    }
-}
-
-/// A page of existing cells.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct TransactionPage {
-    /// Cells, in the requested order.
-    pub cells: Vec<(CellKey, Entry)>,
-    /// Rest of the range. A page may be short, even empty, although more follows.
-    pub resume: Option<KeyRange>,
-}
 
 /// A transaction. Clones are cheap, and are handles of the same transaction.
 ///
@@ -277,7 +252,7 @@ impl<S: CellStore + CommitLog> Transaction<S> {
         // If another handle has ended the transaction meanwhile, the snapshot was not held during
         // the read.
         drop(call.end()?);
-        Ok(version.and_then(Entry::of))
+        Ok(version.and_then(Entry::from_version))
     }
 
     /// Reads many cells, in the order of the keys. A store may combine them into few requests.
@@ -320,7 +295,7 @@ impl<S: CellStore + CommitLog> Transaction<S> {
         let found = reader::read_many(&*inner.store, &inner.context, &sought, read).await?;
         drop(call.end()?);
         for (place, version) in missing.into_iter().zip(found) {
-            entries[place] = version.and_then(Entry::of);
+            entries[place] = version.and_then(Entry::from_version);
         }
         Ok(entries)
     }

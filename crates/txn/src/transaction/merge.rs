@@ -5,7 +5,7 @@ use std::iter::Peekable;
 use carnet_base::{Bytes, CellKey, KeyRange};
 use carnet_store::{PageLimit, SpilledPage};
 
-use super::{Entry, TransactionPage};
+use crate::entry::{Entry, TransactionPage};
 
 /// Merges stored cells and own writes, both in order; an own write hides the stored cell.
 pub(super) fn merge(
