@@ -16,8 +16,9 @@ use scylla::statement::Consistency;
 
 use crate::cluster::CqlCluster;
 use crate::partition::stored;
+use crate::request_settings::RequestSettings;
 use crate::scan::{Filling, Scan, Wanted, bind_time};
-use crate::session::{Bind, How};
+use crate::session::Bind;
 use crate::statement::{Cells, Statement, cells_of};
 
 /// Write time of a stamp. Only one value is ever written.
@@ -149,11 +150,15 @@ impl ClusterCells for CqlCluster {
 
 impl CqlCluster {
     /// Shortens the timeout of a request to the caller's deadline.
-    pub(crate) fn within(&self, context: &Context, how: How) -> Faulty<How> {
+    pub(crate) fn within(
+        &self,
+        context: &Context,
+        how: RequestSettings,
+    ) -> Faulty<RequestSettings> {
         context.check(&*self.clock).map_err(Fault::Failed)?;
         let Some(deadline) = context.deadline() else { return Ok(how) };
         let left = deadline.since(self.clock.now());
-        Ok(How { timeout: how.timeout.min(left), ..how })
+        Ok(RequestSettings { timeout: how.timeout.min(left), ..how })
     }
 
     async fn delete(
@@ -164,7 +169,9 @@ impl CqlCluster {
     ) -> Faulty<()> {
         let how = match acknowledge {
             Acknowledge::Quorum => self.session.blind(),
-            Acknowledge::All => How { consistency: Consistency::All, ..self.session.blind() },
+            Acknowledge::All => {
+                RequestSettings { consistency: Consistency::All, ..self.session.blind() }
+            }
         };
         let deletes = names.iter().map(|VersionName { key, start }| {
             name_of(key, *start, of, vec![Bind::Long(DELETE_TIME)])
@@ -172,7 +179,7 @@ impl CqlCluster {
         self.write(how, deletes.collect::<Faulty<_>>()?).await
     }
 
-    async fn write(&self, how: How, mut writes: Vec<Write<'_>>) -> Faulty<()> {
+    async fn write(&self, how: RequestSettings, mut writes: Vec<Write<'_>>) -> Faulty<()> {
         for write in &writes {
             self.need_table(write.key.table()).await?;
         }

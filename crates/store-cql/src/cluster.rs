@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use carnet_base::{Clock, Error, Result, TableId};
 use carnet_store::cluster::{Fault, Faulty};
 
-use crate::load::Loads;
+use crate::loads::Loads;
 use crate::options::CqlOptions;
 use crate::requests::RequestCounters;
 use crate::schema::{NewTable, keyspace_text};

@@ -11,7 +11,8 @@ use scylla::response::query_result::QueryRowsResult;
 use crate::answer::{Misread, epoch_of};
 use crate::cluster::CqlCluster;
 use crate::fault::{Access, misunderstood};
-use crate::session::{Bind, How};
+use crate::request_settings::RequestSettings;
+use crate::session::Bind;
 use crate::statement::{Commits, Statement};
 
 /// Maximum number of columns in one read.
@@ -122,7 +123,7 @@ impl CqlCluster {
     /// Reads a page of a row's entries.
     pub(crate) async fn scan_row(
         &self,
-        how: How,
+        how: RequestSettings,
         row: &CommitRow,
         after: Option<&Bytes>,
         limit: usize,

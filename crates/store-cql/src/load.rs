@@ -4,13 +4,10 @@
 //! Reads of one table share a tuner if they, and their rows, have similar numbers of cells: a
 //! partition costs a node more than a cell of it.
 
-use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
 use carnet_base::{Bytes, CellKey, TableId, Timestamp, Version};
 use carnet_store::Context;
 use carnet_store::cluster::Faulty;
-use carnet_store::loader::{Batch, Done, Grouping, Limits, Planner, Request, Setting, Tuner};
+use carnet_store::loader::{Batch, Done, Grouping, Limits, Planner, Request, Setting};
 use futures::future::try_join_all;
 use futures::stream::{StreamExt, TryStreamExt, iter};
 
@@ -31,55 +28,6 @@ const REQUESTS_MAX: usize = 32;
 
 /// Cells that have a version, with it.
 type Found = Vec<(CellKey, Version)>;
-
-/// Kind of a read: the table, and the numbers of cells of the read and of a row, as powers of four.
-type Kind = (TableId, u32, u32);
-
-/// Tuners of reads of many cells, by kind.
-#[derive(Default)]
-pub(crate) struct Loads(Mutex<HashMap<Kind, Tuner>>);
-
-/// A read in flight. Dropping it counts as giving it up.
-struct Reading<'a> {
-    loads: &'a Loads,
-    kind: Kind,
-    setting: Setting,
-    is_over: bool,
-}
-
-impl Loads {
-    fn begin(&self, kind: Kind, cells: usize) -> Reading<'_> {
-        let setting = self.tuners().entry(kind).or_default().begin(cells);
-        Reading { loads: self, kind, setting, is_over: false }
-    }
-
-    fn tuners(&self) -> MutexGuard<'_, HashMap<Kind, Tuner>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Reading<'_> {
-    /// Ends the read; the tuner learns from its result.
-    fn end(mut self, done: Option<&Done>) {
-        self.is_over = true;
-        self.with(|tuner, setting| match done {
-            Some(done) => tuner.end(setting, done),
-            None => tuner.fail(setting),
-        });
-    }
-
-    fn with(&self, act: impl FnOnce(&mut Tuner, Setting)) {
-        act(self.loads.tuners().entry(self.kind).or_default(), self.setting);
-    }
-}
-
-impl Drop for Reading<'_> {
-    fn drop(&mut self) {
-        if !self.is_over {
-            self.with(|tuner, _| tuner.give_up());
-        }
-    }
-}
 
 impl CqlCluster {
     /// Reads the cells of a table that the given batches request, with at most `lanes` batches in

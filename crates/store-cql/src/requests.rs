@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use scylla::statement::Consistency;
 
 use crate::fault::Access;
-use crate::session::How;
+use crate::request_settings::RequestSettings;
 
 /// Numbers of requests sent to a cluster, whatever their results. Each page of a scan counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -42,7 +42,7 @@ impl RequestCounters {
         }
     }
 
-    pub(crate) fn count(&self, how: How) {
+    pub(crate) fn count(&self, how: RequestSettings) {
         let counter = match (how.access, how.consistency) {
             (Access::Read, Consistency::Serial | Consistency::LocalSerial) => &self.serial_reads,
             (Access::Read, _) => &self.reads,

@@ -6,7 +6,8 @@ use scylla::statement::Consistency;
 
 use crate::cluster::CqlCluster;
 use crate::fault::{Access, misunderstood};
-use crate::session::{Bind, How};
+use crate::request_settings::RequestSettings;
+use crate::session::Bind;
 use crate::statement::{Commits, Statement};
 
 impl RestoredRows for CqlCluster {
@@ -16,7 +17,7 @@ impl RestoredRows for CqlCluster {
         after: Option<&Bytes>,
         limit: usize,
     ) -> Faulty<EntryPage> {
-        let how = How { consistency: Consistency::All, ..self.session.read() };
+        let how = RequestSettings { consistency: Consistency::All, ..self.session.read() };
         self.scan_row(how, row, after, limit).await
     }
 

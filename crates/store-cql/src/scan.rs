@@ -29,7 +29,8 @@ use scylla::response::query_result::QueryRowsResult;
 use crate::cluster::CqlCluster;
 use crate::fault::{Access, misunderstood};
 use crate::partition::{LOWEST, key_of, sought};
-use crate::session::{Bind, How};
+use crate::request_settings::RequestSettings;
+use crate::session::Bind;
 use crate::span::{Span, after, behind, middle};
 use crate::statement::{Cells, Statement, Upper, Versions};
 
@@ -72,7 +73,7 @@ pub(crate) struct Filling {
 /// A scan of a range.
 pub(crate) struct Scan<'a> {
     pub(crate) cluster: &'a CqlCluster,
-    pub(crate) how: How,
+    pub(crate) how: RequestSettings,
     pub(crate) table: TableId,
     pub(crate) wanted: Wanted,
 }

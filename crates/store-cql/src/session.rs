@@ -35,6 +35,7 @@ use tokio::time::{sleep, timeout};
 use crate::answer::Answer;
 use crate::fault::{Access, fault_of, misunderstood};
 use crate::options::{CqlOptions, Credentials, Quorum};
+use crate::request_settings::RequestSettings;
 use crate::requests::RequestCounters;
 use crate::statement::Statement;
 use crate::tls;
@@ -79,14 +80,6 @@ impl SerializeValue for Bind<'_> {
             Self::Null => Ok(writer.set_null()),
         }
     }
-}
-
-/// Settings of a request.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct How {
-    pub(crate) access: Access,
-    pub(crate) consistency: Consistency,
-    pub(crate) timeout: Duration,
 }
 
 /// A session with a cluster.
@@ -140,7 +133,7 @@ impl Session {
     }
 
     /// Returns the settings of a read at a quorum.
-    pub(crate) const fn read(&self) -> How {
+    pub(crate) const fn read(&self) -> RequestSettings {
         self.how(Access::Read)
     }
 
@@ -150,36 +143,36 @@ impl Session {
     }
 
     /// Returns the settings of a read of data that every node has.
-    pub(crate) const fn read_any(&self) -> How {
-        How { consistency: Consistency::One, ..self.read() }
+    pub(crate) const fn read_any(&self) -> RequestSettings {
+        RequestSettings { consistency: Consistency::One, ..self.read() }
     }
 
     /// Returns the settings of a blind write at a quorum.
-    pub(crate) const fn blind(&self) -> How {
+    pub(crate) const fn blind(&self) -> RequestSettings {
         self.how(Access::Blind)
     }
 
     /// Returns the settings of a conditional write, serial and at a quorum.
-    pub(crate) const fn conditional(&self) -> How {
+    pub(crate) const fn conditional(&self) -> RequestSettings {
         self.how(Access::Conditional)
     }
 
     /// Returns the settings of a read that sees every answered conditional write, and settles the
     /// others.
-    pub(crate) const fn serial(&self) -> How {
+    pub(crate) const fn serial(&self) -> RequestSettings {
         let consistency = match self.quorum {
             Quorum::OfAll => Consistency::Serial,
             Quorum::OfLocalDatacenter => Consistency::LocalSerial,
         };
-        How { consistency, ..self.read() }
+        RequestSettings { consistency, ..self.read() }
     }
 
-    const fn how(&self, access: Access) -> How {
+    const fn how(&self, access: Access) -> RequestSettings {
         let consistency = match self.quorum {
             Quorum::OfAll => Consistency::Quorum,
             Quorum::OfLocalDatacenter => Consistency::LocalQuorum,
         };
-        How { access, consistency, timeout: self.request_timeout }
+        RequestSettings { access, consistency, timeout: self.request_timeout }
     }
 
     /// Runs a statement that changes the schema, and waits until every node knows the change.
@@ -257,7 +250,7 @@ impl Session {
     /// Runs a statement and returns its rows.
     pub(crate) async fn rows(
         &self,
-        how: How,
+        how: RequestSettings,
         statement: Statement,
         values: &[Bind<'_>],
     ) -> Faulty<QueryRowsResult> {
@@ -272,7 +265,7 @@ impl Session {
 
     async fn run(
         &self,
-        how: How,
+        how: RequestSettings,
         statement: Statement,
         values: &[Bind<'_>],
     ) -> Faulty<QueryResult> {
@@ -287,7 +280,7 @@ impl Session {
     /// Runs statements of one partition atomically.
     pub(crate) async fn batch(
         &self,
-        how: How,
+        how: RequestSettings,
         statements: &[(Statement, Vec<Bind<'_>>)],
     ) -> Faulty<QueryResult> {
         // An unlogged batch: it is one mutation of one partition, so no batch log is needed.
@@ -312,7 +305,11 @@ impl Session {
         answer_of(self.batch(self.conditional(), statements).await?)
     }
 
-    async fn prepare(&self, how: How, statement: Statement) -> Faulty<PreparedStatement> {
+    async fn prepare(
+        &self,
+        how: RequestSettings,
+        statement: Statement,
+    ) -> Faulty<PreparedStatement> {
         let known = || self.prepared.read().unwrap_or_else(PoisonError::into_inner);
         let prepared = known().get(&statement).cloned();
         if let Some(prepared) = prepared {
@@ -324,7 +321,11 @@ impl Session {
     }
 
     /// Prepares a statement that the caller keeps.
-    pub(crate) async fn prepare_text(&self, how: How, text: String) -> Faulty<PreparedStatement> {
+    pub(crate) async fn prepare_text(
+        &self,
+        how: RequestSettings,
+        text: String,
+    ) -> Faulty<PreparedStatement> {
         let preparing = async { timeout(how.timeout, self.driver.prepare(text)).await };
         match self.within(preparing).await {
             Ok(Ok(prepared)) => Ok(prepared),
@@ -337,7 +338,7 @@ impl Session {
     /// Reads a page of at most `rows_max` rows.
     pub(crate) async fn page(
         &self,
-        how: How,
+        how: RequestSettings,
         mut prepared: PreparedStatement,
         values: &[Bind<'_>],
         page_rows: i32,

@@ -17,8 +17,8 @@ use carnet_base::{TableId, Timestamp};
 use carnet_storage::compaction::merge::{GcHook, Mark};
 use carnet_storage::manifest;
 
-use crate::SharedOrder;
 use crate::commit_table;
+use crate::order::SharedOrder;
 use crate::wall_clock::{self, WallClockMap};
 
 /// GC hook with the snapshots in use and those within the retention.

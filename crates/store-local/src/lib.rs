@@ -30,6 +30,7 @@ mod commit_table;
 mod encodings;
 mod gc;
 mod maintenance;
+mod order;
 mod spill;
 mod wall_clock;
 
@@ -54,6 +55,7 @@ pub use crate::encodings::DEFAULT_ENCODING;
 use crate::encodings::Encodings;
 use crate::gc::Gc;
 use crate::maintenance::MaintenanceHandle;
+use crate::order::{SharedOrder, stopped};
 use crate::spill::LocalSpill;
 use crate::wall_clock::WallClockMap;
 
@@ -66,8 +68,6 @@ pub struct LocalStore {
     encodings: Arc<Encodings>,
     maintenance: MaintenanceHandle,
 }
-
-type SharedOrder = Arc<dyn CommitOrder>;
 
 /// Notifies the commit order of each published commit.
 struct Observer {
@@ -232,14 +232,6 @@ impl Drop for LocalStore {
     fn drop(&mut self) {
         self.maintenance.end();
     }
-}
-
-fn stopped(start: Timestamp, error: Error) -> Error {
-    Error::new(
-        ErrorKind::Unknown { start },
-        format!("the store stopped before the commit of start {start} was acknowledged"),
-    )
-    .with_source(error)
 }
 
 fn unknown(start: Timestamp, forgotten: Timestamp) -> Error {

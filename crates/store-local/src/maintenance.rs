@@ -8,9 +8,9 @@ use std::time::Duration;
 use carnet_base::{Moment, Result, Signal, Spawn, Step, Worker, WorkerHandle};
 use carnet_storage::Engine;
 
-use crate::SharedOrder;
 use crate::bound::STEP;
 use crate::encodings::Encodings;
+use crate::order::SharedOrder;
 use crate::wall_clock::WallClockMap;
 
 /// Number of checks for garbage per retention, and the limits of the interval.

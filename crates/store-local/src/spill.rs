@@ -6,8 +6,8 @@ use carnet_base::{Bytes, CellHash, CellKey, CellKeyRef, Clock, KeyRange, Result,
 use carnet_storage::{AppendError, Engine, Merged};
 use carnet_store::{Cells, Claim, CommitRequest, Context, Spill, SpilledPage, Spilling};
 
+use crate::order::{SharedOrder, stopped};
 use crate::wall_clock::WallClockMap;
-use crate::{SharedOrder, stopped};
 
 /// Maximum size of the keys of one commit that are kept for conflict checks. Larger commits keep
 /// none, and transactions that began before them are refused.

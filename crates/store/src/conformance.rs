@@ -17,11 +17,12 @@ use carnet_base::{
     SeededRng, TableId, Timestamp, Token, Version, block_on,
 };
 
+use crate::begun::{BeginKind, Begun, Slot};
 use crate::cell_store::{At, CellStore, PageLimit, RangeRequest};
-use crate::commit_log::{
-    BeginKind, Begun, Claim, CommitLog, CommitOrder, CommitRequest, Outcome, ReadSet, Slot, Write,
-};
+use crate::commit_log::{CommitLog, CommitOrder, Outcome};
+use crate::commit_request::{Claim, CommitRequest, ReadSet};
 use crate::context::Context;
+use crate::write::Write;
 
 const TABLE: TableId = TableId(1000);
 const NEIGHBOUR: TableId = TableId(1001);

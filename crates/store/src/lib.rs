@@ -23,10 +23,12 @@
 //! [`MemoryStore`] is the smallest store that keeps every promise; `conformance` (a feature) is the
 //! suite for all stores.
 
+mod begun;
 mod cell_store;
 mod cells;
 pub mod cluster;
 mod commit_log;
+mod commit_request;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 mod context;
@@ -34,16 +36,17 @@ pub mod loader;
 mod memory;
 mod spill;
 mod wall_times;
+mod write;
 mod writes;
 
+pub use begun::{BeginKind, Begun, Slot};
 pub use cell_store::{At, CellStore, Page, PageLimit, RangeRequest};
 pub use cells::Cells;
-pub use commit_log::{
-    BeginKind, Begun, Claim, CommitLog, CommitOrder, CommitRequest, Life, Outcome, ReadSet, Slot,
-    Write, check_handed_out,
-};
+pub use commit_log::{CommitLog, CommitOrder, Life, Outcome, check_handed_out};
+pub use commit_request::{Claim, CommitRequest, ReadSet};
 pub use context::Context;
 pub use memory::MemoryStore;
 pub use spill::{Spill, SpilledPage, Spilling};
 pub use wall_times::{SteadyWall, WallPoint, WallTimes};
+pub use write::Write;
 pub use writes::Writes;

@@ -12,10 +12,10 @@ use carnet_base::{
     Bytes, CellKey, Clock, KeyRange, Result, SystemClock, Timestamp, Version, WallTime,
 };
 
+use crate::begun::{BeginKind, Begun};
 use crate::cell_store::{At, CellStore, Page, RangeRequest};
-use crate::commit_log::{
-    BeginKind, Begun, CommitLog, CommitOrder, CommitRequest, Outcome, check_handed_out,
-};
+use crate::commit_log::{CommitLog, CommitOrder, Outcome, check_handed_out};
+use crate::commit_request::CommitRequest;
 use crate::context::Context;
 use crate::wall_times::{SteadyWall, WallPoint, WallTimes};
 

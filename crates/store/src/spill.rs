@@ -5,7 +5,7 @@ use std::pin::Pin;
 
 use carnet_base::{Bytes, CellKey, CellKeyRef, KeyRange, Result, Timestamp};
 
-use crate::commit_log::CommitRequest;
+use crate::commit_request::CommitRequest;
 use crate::context::Context;
 
 /// Future of a method of the trait object.

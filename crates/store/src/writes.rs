@@ -19,7 +19,7 @@ use std::ops::Bound;
 
 use carnet_base::{Bytes, CellKey, CellKeyRef, KeyRange, TableId};
 
-use crate::commit_log::Write;
+use crate::write::Write;
 
 /// Maximum number of cells in the buffer.
 const FEW_CELLS: usize = 128;

@@ -1,6 +1,7 @@
 //! A cluster in memory that never fails: linearizable, with one replica.
 
 mod copy;
+mod part;
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -18,7 +19,7 @@ use super::registers::{ReadMode, Register, Registers, SetAnswer};
 use crate::cell_store::{Page, PageLimit, RangeRequest};
 use crate::context::Context;
 
-pub use copy::Part;
+pub use part::Part;
 
 /// A cluster in memory. Nothing survives it, and every call completes at once.
 #[derive(Debug, Default)]

@@ -1,22 +1,12 @@
 //! Partial copies of a cluster in memory, like copies made by its operators' tools.
 
-use carnet_base::{Bytes, CellKey, TableId};
+use carnet_base::{Bytes, CellKey};
 
+use super::part::Part;
 use super::{MemoryCluster, Row, Stored};
-use crate::cluster::commit_rows::{CommitRow, CommitRows, CommitTable, EntryPage, RowAnswer};
+use crate::cluster::commit_rows::{CommitRow, CommitRows, EntryPage, RowAnswer};
 use crate::cluster::fault::Faulty;
 use crate::cluster::restored::{Overwrite, RestoredRows};
-
-/// A part of a cluster that is copied at one moment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Part {
-    /// The cells of a table.
-    Cells(TableId),
-    /// A commit table.
-    Commits(CommitTable),
-    /// The table of registers.
-    Registers,
-}
 
 impl MemoryCluster {
     /// Replaces a part of this cluster by that of another, as it is now.
@@ -110,6 +100,7 @@ mod tests {
     use carnet_base::{Epoch, block_on};
 
     use super::*;
+    use crate::cluster::commit_rows::CommitTable;
     use crate::cluster::commit_rows::NewEntry;
 
     #[test]
