@@ -524,6 +524,34 @@ fn expected_wait_includes_pauses_between_bursts() {
     assert!(refused_in_queue < refused / 100, "{refused_in_queue} of {refused}");
 }
 
+/// A queue moved by one each 100 ms. Afterwards requests are fast, and queues last for a millisecond: none of them is
+/// as long as a window.
+#[test]
+fn short_queues_correct_the_expected_wait() {
+    let mut gate = Gate::new(GateLimits { running_max: 1, ..SERVER });
+    let mut decisions = Vec::new();
+    let _running = gate.arrive(request(1, None), at(0), &mut decisions);
+    let _waiting = gate.arrive(request(1, None), at(0), &mut decisions);
+    for millis in [100, 200] {
+        end_after(&mut gate, 100_000, at(millis), &mut decisions);
+    }
+    let fast = |gate: &mut Gate, millis, deadline| {
+        let mut decisions = Vec::new();
+        let _running = gate.arrive(request(1, None), at(millis), &mut decisions);
+        let _waiting = gate.arrive(request(1, None), at(millis), &mut decisions);
+        let third = gate.arrive(request(1, deadline), at(millis), &mut decisions);
+        for after in 1..=3 {
+            end_after(gate, 1_000, at(millis + after), &mut decisions);
+        }
+        third
+    };
+    for round in 0..100 {
+        fast(&mut gate, 1_000 + 10 * round, None);
+    }
+    let third = fast(&mut gate, 3_000, Some(at(3_090)));
+    assert!(matches!(third, Arrival::Queued(_)), "it is not late by the old interval: {third:?}");
+}
+
 /// Closed loop: each of 400 clients waits for its answer, on a slow server.
 #[test]
 fn clients_that_wait_are_never_refused() {

@@ -26,34 +26,40 @@ impl Average {
     }
 }
 
-/// Average time between two admissions while requests wait, over windows of at least [`RATE_WINDOW`].
+/// Average time between two admissions while requests wait, over at least [`RATE_WINDOW`] of such time. A window
+/// spans queues that become empty, so that short queues correct the average as well.
 #[derive(Clone, Copy, Debug, Default)]
 struct Interval {
     /// Interval of the last whole window; of the first window so far, until it ends.
     value: Duration,
-    /// Beginning of the current window, and its admissions. `None` while no request waits.
-    window: Option<(Moment, u32)>,
     is_whole: bool,
+    /// Last admission, or first arrival in an empty queue. `None` while no request waits.
+    since: Option<Moment>,
+    /// Time in which requests waited in the current window, and its admissions.
+    elapsed: Duration,
+    admissions: u32,
 }
 
 impl Interval {
     fn begin(&mut self, now: Moment) {
-        self.window.get_or_insert((now, 0));
+        self.since.get_or_insert(now);
     }
 
     fn add(&mut self, now: Moment) {
-        let Some((began, before)) = self.window else { return };
-        let (elapsed, count) = (now.since(began), before + 1);
-        let is_over = elapsed >= RATE_WINDOW;
+        let Some(since) = self.since.replace(now) else { return };
+        self.elapsed = self.elapsed.saturating_add(now.since(since));
+        self.admissions += 1;
+        let is_over = self.elapsed >= RATE_WINDOW;
         if is_over || !self.is_whole {
-            self.value = elapsed / count;
-            self.is_whole |= is_over;
+            self.value = self.elapsed / self.admissions;
         }
-        self.window = Some(if is_over { (now, 0) } else { (began, count) });
+        if is_over {
+            (self.is_whole, self.elapsed, self.admissions) = (true, Duration::ZERO, 0);
+        }
     }
 
     fn end(&mut self) {
-        self.window = None;
+        self.since = None;
     }
 }
 
