@@ -2,9 +2,14 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers outside of #[test] functions unwrap as well")]
 
+use std::sync::Arc;
+
 use carnet::base::limits::{CLUSTERING_KEY_BYTES_MAX, PARTITION_KEY_BYTES_MAX, VALUE_BYTES_MAX};
+use carnet::base::{ThreadSpawn, WorkerTasks};
+use carnet::cluster::{Address, LocalNetwork, MemoryCluster, SequencerOptions};
 use carnet::{
-    Bytes, Db, Durability, ErrorKind, Isolation, Key, RawTable, Result, TransactionLimits, record,
+    Builder, Bytes, Db, Durability, ErrorKind, Isolation, Key, RawTable, Result, TransactionLimits,
+    record,
 };
 
 record! {
@@ -198,4 +203,39 @@ fn read_sets_share_the_memory_of_transactions() {
     drop(one);
     read(&table, &other, 40_000).unwrap();
     refused(read(&table, &other, 70_000), &["all transactions together have", "split it"]);
+}
+
+fn on_a_cluster(builder: Builder) -> Db {
+    let network = LocalNetwork::new(Arc::new(WorkerTasks::new("network", &ThreadSpawn)));
+    let address = Address::new("one").unwrap();
+    let (at, listening) = (address.clone(), network.clone());
+    let listen = move |handler: &_| listening.listen(at, handler);
+    let (cluster, options) = (Arc::new(MemoryCluster::new()), SequencerOptions::default());
+    builder.open_cluster(cluster, network, address, options, listen).unwrap()
+}
+
+/// A writer that began before the commits that are remembered cannot be checked.
+#[test]
+fn recent_commits_have_a_part_of_the_memory() {
+    let outcome = |db: &Db| {
+        let table = db.raw("t").unwrap();
+        let old = db.begin().unwrap();
+        table.get(&old, "read").unwrap();
+        table.put(&old, "written", "1").unwrap();
+        for round in 0..20_u32 {
+            db.transact(|tx| {
+                (0..100_u32).try_for_each(|cell| {
+                    table.put(tx, [round.to_be_bytes(), cell.to_be_bytes()].concat(), "")
+                })
+            })
+            .unwrap();
+        }
+        old.commit().map_err(|error| error.kind())
+    };
+    let little = || Db::builder().transaction_memory_bytes(64 << 10);
+    let dir = tempfile::tempdir().unwrap();
+    let db = little().durability(Durability::None).open(dir.path().join("db")).unwrap();
+    assert_eq!(outcome(&db).unwrap_err(), ErrorKind::TooOld);
+    assert_eq!(outcome(&on_a_cluster(little())).unwrap_err(), ErrorKind::TooOld);
+    outcome(&on_a_cluster(Db::builder())).unwrap();
 }

@@ -30,7 +30,7 @@ pub use carnet_store::cluster::{Cluster, MemoryCluster};
 pub use carnet_store_cql::{
     ForeignCluster, ForeignPage, ForeignPosition, ForeignRow, ForeignScan, ForeignTable, Requests,
 };
-pub(crate) use open::{connect, environment, open};
+pub(crate) use open::{Settings, connect, environment, open};
 pub use peers::{PeerTls, Peers, Secret};
 pub use table::TableUrl;
 pub use url::ClusterUrl;

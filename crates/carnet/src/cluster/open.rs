@@ -22,18 +22,26 @@ use super::store::ClusterStore;
 use super::url::ClusterUrl;
 use crate::catalog;
 
+/// Settings of a process.
+pub(crate) struct Settings {
+    pub(crate) options: Options,
+    /// Memory for recent commits, which commits are checked against while this process leads.
+    pub(crate) conflict_bytes: usize,
+}
+
 /// Connects to the cluster of a URL, listens on the address in it, and waits for a leader.
 pub(crate) async fn connect(
     url: &ClusterUrl,
     retention: Duration,
+    conflict_bytes: usize,
     clock: &Arc<dyn Clock>,
     spawn: &dyn Spawn,
 ) -> Result<Box<dyn AnyCluster>> {
     let options = cql_options(url)?;
     let cluster = Arc::new(Box::pin(CqlCluster::connect(&options, Arc::clone(clock))).await?);
     let (environment, requests) = (environment(clock, spawn), Some(cluster.requests()));
-    let mut settings = url.sequencer;
-    settings.sweep.retention = retention;
+    let mut settings = Settings { options: url.sequencer, conflict_bytes };
+    settings.options.sweep.retention = retention;
     if let Some(peers) = &url.peers {
         let (listen, advertise) = (peers.listen, peers.advertise.clone());
         let network = TcpNetwork::bind(listen, advertise, security(peers)?, cluster.runtime())?;
@@ -62,13 +70,14 @@ pub(crate) async fn open<C: Cluster, T: Transport>(
     network: T,
     address: Address,
     environment: Environment,
-    options: Options,
+    settings: Settings,
     listen: impl FnOnce(&Arc<dyn Handler>) + Send,
     requests: Option<Arc<RequestCounters>>,
 ) -> Result<Box<dyn AnyCluster>> {
     let mut rng = SeededRng::from_entropy();
-    let log =
-        ClusterLog::open(cluster, network, address, environment, &mut rng, options, make_order());
+    let Settings { options, conflict_bytes } = settings;
+    let order = make_order(conflict_bytes);
+    let log = ClusterLog::open(cluster, network, address, environment, &mut rng, options, order);
     listen(&log.handler());
     let store = ClusterStore { log, requests };
     // Wait for a leader, so that an opened database answers. This also sets the published timestamp
@@ -88,10 +97,13 @@ pub(crate) fn environment(clock: &Arc<dyn Clock>, spawn: &dyn Spawn) -> Environm
     Environment { timer, clock: Arc::clone(clock), tasks }
 }
 
-fn make_order() -> MakeOrder {
-    // The new leader reads outcomes of earlier leaders from the commit table instead of restoring
-    // them.
-    Arc::new(|first: Timestamp| Box::new(CommitChecker::resuming(Life { first, swept: first })))
+fn make_order(conflict_bytes: usize) -> MakeOrder {
+    Arc::new(move |first: Timestamp| {
+        // The new leader reads outcomes of earlier leaders from the commit table instead of
+        // restoring them.
+        let life = Life { first, swept: first };
+        Box::new(CommitChecker::with_conflict_bytes(life, conflict_bytes))
+    })
 }
 
 fn security(peers: &Peers) -> Result<Security> {

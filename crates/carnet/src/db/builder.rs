@@ -399,7 +399,7 @@ impl Builder {
         }
     }
 
-    fn transaction_memory(&self) -> TransactionMemory {
+    pub(super) fn transaction_memory(&self) -> TransactionMemory {
         let default = self.storage.memory_bytes / 4;
         TransactionMemory::divide(self.transaction_memory_bytes.unwrap_or(default))
     }
@@ -432,9 +432,9 @@ impl Builder {
 }
 
 /// Memory of transactions, in bytes.
-struct TransactionMemory {
+pub(super) struct TransactionMemory {
     /// Recent commits that commits are checked against.
-    conflicts: usize,
+    pub(super) conflicts: usize,
     /// Read and write sets.
     sets: usize,
 }

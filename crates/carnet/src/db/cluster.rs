@@ -23,8 +23,10 @@ impl Builder {
     /// in time; `Corrupted` if its tables are not Carnet's.
     pub async fn open_url(self, url: &ClusterUrl) -> Result<Db> {
         self.refuse_read_only()?;
-        let store =
-            Box::pin(cluster::connect(url, self.retention, &self.clock, &*self.spawn)).await?;
+        let conflict_bytes = self.transaction_memory().conflicts;
+        let (clock, spawn) = (&self.clock, &*self.spawn);
+        let connecting = cluster::connect(url, self.retention, conflict_bytes, clock, spawn);
+        let store = Box::pin(connecting).await?;
         Ok(self.finish(Arc::new(AnyStore::Cluster(Arc::from(store))), None))
     }
 
@@ -70,7 +72,9 @@ impl Builder {
     ) -> Result<Db> {
         self.refuse_read_only()?;
         let environment = cluster::environment(&self.clock, &*self.spawn);
-        let opening = cluster::open(cluster, network, address, environment, options, listen, None);
+        let conflict_bytes = self.transaction_memory().conflicts;
+        let settings = cluster::Settings { options, conflict_bytes };
+        let opening = cluster::open(cluster, network, address, environment, settings, listen, None);
         let store = block_on(Box::pin(opening))?;
         Ok(self.finish(Arc::new(AnyStore::Cluster(Arc::from(store))), None))
     }
