@@ -16,10 +16,11 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of a test unwrap as well")]
 
+mod common;
+
 use std::collections::VecDeque;
 use std::error::Error;
 use std::fmt::Write as _;
-use std::path::Path;
 
 use carnet_base::Timestamp;
 use carnet_storage::compaction::merge::Mark;
@@ -193,28 +194,22 @@ impl goldenscript::Runner for Script {
     }
 }
 
-fn run(name: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("testscripts/policy").join(name);
-    goldenscript::run(&mut Script::new(), &path)
-        .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-}
-
 #[test]
 fn script_of_leveled_compaction() {
-    run("leveled");
+    common::run_script(&mut Script::new(), "policy/leveled");
 }
 
 #[test]
 fn script_of_level_sizes() {
-    run("size");
+    common::run_script(&mut Script::new(), "policy/size");
 }
 
 #[test]
 fn script_of_tiered_compaction() {
-    run("tiered");
+    common::run_script(&mut Script::new(), "policy/tiered");
 }
 
 #[test]
 fn script_of_garbage() {
-    run("garbage");
+    common::run_script(&mut Script::new(), "policy/garbage");
 }

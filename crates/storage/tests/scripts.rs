@@ -28,7 +28,6 @@ use std::collections::BTreeMap;
 use std::error::Error;
 use std::fmt::Write as _;
 use std::ops::Bound;
-use std::path::Path;
 use std::sync::Arc;
 use std::task::Poll;
 
@@ -244,28 +243,22 @@ impl goldenscript::Runner for Script {
     }
 }
 
-fn run(name: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("testscripts").join(name);
-    goldenscript::run(&mut Script::new(), &path)
-        .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-}
-
 #[test]
 fn script_of_recovery() {
-    run("recovery");
+    common::run_script(&mut Script::new(), "recovery");
 }
 
 #[test]
 fn script_of_flush() {
-    run("flush");
+    common::run_script(&mut Script::new(), "flush");
 }
 
 #[test]
 fn script_of_compaction() {
-    run("compaction");
+    common::run_script(&mut Script::new(), "compaction");
 }
 
 #[test]
 fn script_of_range_tombstones() {
-    run("range_tombstones");
+    common::run_script(&mut Script::new(), "range_tombstones");
 }

@@ -100,5 +100,5 @@ async fn without_faults(
         world.executor.sleep(Duration::from_millis(50)).await;
     }
     let why = last.map(|error| error.to_string()).unwrap_or_default();
-    Err(format!("nothing works in fine fault_rates: {why}"))
+    Err(format!("no transaction commits after the faults have ended: {why}"))
 }

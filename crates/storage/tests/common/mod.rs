@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
+use std::path::Path;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -374,4 +375,10 @@ pub fn random_range(mix: &Mix, rng: &mut SeededRng) -> KeyRange {
         _ => Bound::Excluded(key),
     };
     KeyRange { table, lower: bound(low, rng), upper: bound(high, rng) }
+}
+
+/// Runs a golden script of the folder `testscripts`.
+pub fn run_script(runner: &mut impl goldenscript::Runner, name: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("testscripts").join(name);
+    goldenscript::run(runner, &path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
 }
