@@ -48,8 +48,8 @@ mod wal;
 
 pub use batch::Mutation;
 pub use engine::{
-    AppendError, Appended, Engine, EntryCell, Merged, Page, PageLimit, Prepared, Publish,
-    PutUnlessExists, Spill, SpilledCell,
+    AppendError, Appended, Engine, EntryCell, Merged, Page, PageLimit, Prepared, Publish, Spill,
+    SpilledCell,
 };
 pub use metrics::Metrics;
 pub use options::{CompactionStyle, Durability, IoOptions, Options, TableOptionsOf, WritePath};

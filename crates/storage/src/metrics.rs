@@ -66,8 +66,6 @@ counters! {
     appended_cells,
     /// Appends rejected because too many memtables wait for their flush.
     appends_overloaded,
-    /// Retries of put-unless-exists because of a concurrent write.
-    puts_repeated,
     /// Bytes written to the log, headers included.
     log_bytes,
     /// Writes to the log; `appends / log_writes` is the mean size of a group.

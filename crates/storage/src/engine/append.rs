@@ -15,7 +15,6 @@ use super::core::{Core, Engine, Order};
 use super::publication::{Publication, RING};
 use super::space::Work;
 use super::stop_on_panic::StopOnPanic;
-use super::watch::{Watch, Written};
 use crate::batch::{self, Change, Changes, Mutation};
 use crate::memtable::{CellRef, Memtable};
 use crate::metrics::add;
@@ -175,21 +174,11 @@ impl Engine {
         prepared: Prepared,
         decide: impl FnOnce() -> Result<Timestamp, E>,
     ) -> Result<Appended, AppendError<E>> {
-        self.append_watched(prepared, None, decide)
-    }
-
-    /// Like [`Engine::append`], for a caller that tracks the cells with a watch of its own.
-    pub(super) fn append_watched<E>(
-        &self,
-        prepared: Prepared,
-        watch: Option<&Watch<'_>>,
-        decide: impl FnOnce() -> Result<Timestamp, E>,
-    ) -> Result<Appended, AppendError<E>> {
         let Some(groups) = &self.core.groups else {
-            return Ok(self.reserve(prepared, watch, decide)?.insert());
+            return Ok(self.reserve(prepared, decide)?.insert());
         };
         let turn = groups.enter();
-        let mut appended = self.reserve(prepared, watch, decide)?.insert();
+        let mut appended = self.reserve(prepared, decide)?.insert();
         // Errors reach the caller when it awaits `appended`. On a full disk the next group is
         // refused, so it does not have to wait for this one.
         let is_full = || self.core.space.is_blocked(Work::Log);
@@ -205,22 +194,15 @@ impl Engine {
     pub(super) fn reserve<E>(
         &self,
         prepared: Prepared,
-        watch: Option<&Watch<'_>>,
         decide: impl FnOnce() -> Result<Timestamp, E>,
     ) -> Result<Reserved<'_>, AppendError<E>> {
         let core = &*self.core;
         let Prepared { start, mut record, body_crc, changes } = prepared;
         let len = record.len();
-        let written = || Written::of(changes.of(&record[RECORD_HEADER_BYTES..]));
-        // If any watch exists, hash the keys before taking the lock.
-        let early = core.watches.any().then(written);
         let mut order = lock(&core.order);
         core.make_room(&mut order, len).map_err(AppendError::Engine)?;
         let commit = decide().map_err(AppendError::Refused)?;
         Core::check_rises(&order, commit).map_err(AppendError::Engine)?;
-        if core.watches.any() {
-            core.watches.touch(&early.unwrap_or_else(written), watch);
-        }
         order.last_commit = commit;
         let len = if core.options.log { len } else { 0 };
         let lsn = order.tail.reserve(len as u64);

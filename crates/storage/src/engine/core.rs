@@ -19,7 +19,6 @@ use super::sealed::SealedQueue;
 use super::space::Space;
 use super::throttle::Throttle;
 use super::view::View;
-use super::watch::Watches;
 use crate::cache::Cache;
 use crate::compaction::merge::GcHook;
 use crate::compaction::policy::State;
@@ -70,7 +69,6 @@ pub(super) struct Core {
     pub(super) log: Log,
     /// Only for [`WritePath::Grouped`](crate::options::WritePath::Grouped).
     pub(super) groups: Option<Groups>,
-    pub(super) watches: Watches,
     pub(super) publication: Arc<Publication>,
     pub(super) view: ArcSwap<View>,
     /// Number of the current view, or of its pending replacement.

@@ -47,7 +47,7 @@
 //!
 //! # Order of locks
 //!
-//! syncing → writer → rotations; order → sealed, rotations, watched; order → slot → observer;
+//! syncing → writer → rotations; order → sealed, rotations; order → slot → observer;
 //! flushing → manifest → view; compacting → manifest; compacting → divided → parts. No thread holds
 //! one of them while it waits for the work of another thread. A manual compaction holds
 //! *compacting* for long, but waits only for its own work.
@@ -58,7 +58,6 @@ pub(crate) mod checkpoint;
 mod close;
 mod compact;
 mod compactor;
-mod conditional;
 mod core;
 mod divided;
 mod flush;
@@ -88,12 +87,10 @@ mod stop_on_panic;
 mod tests;
 mod throttle;
 mod view;
-mod watch;
 mod watermark;
 
 pub use self::core::{Engine, EntryCell};
 pub use append::{AppendError, Appended, Prepared};
-pub use conditional::PutUnlessExists;
 pub use publication::Publish;
 pub use range::{Page, PageLimit};
 pub use spill::{Merged, Spill, SpilledCell};

@@ -28,7 +28,6 @@ use super::sealed::SealedQueue;
 use super::space::Space;
 use super::throttle::Throttle;
 use super::view::View;
-use super::watch::Watches;
 use crate::backup;
 use crate::batch::{Adoption, Changes};
 use crate::cache::Cache;
@@ -122,7 +121,6 @@ impl Engine {
             changing_view: Mutex::new(()),
             log,
             groups: (options.write_path == WritePath::Grouped).then(Groups::default),
-            watches: Watches::new(),
             sealed: Mutex::new(SealedQueue::default()),
             flush_signal,
             flushing: Mutex::new(()),

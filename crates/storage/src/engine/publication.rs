@@ -70,9 +70,6 @@ pub(super) struct Publication {
     /// Writers that wait for free slots.
     room: Mutex<Vec<Waker>>,
     crowded: AtomicBool,
-    /// Tasks that wait for slots of others; they check again when woken.
-    waiting_tasks: Mutex<Vec<Waker>>,
-    has_waiting_tasks: AtomicBool,
     observer: OnceLock<Arc<dyn Publish>>,
     stopped: AtomicBool,
     cause: Mutex<Option<String>>,
@@ -132,8 +129,6 @@ impl Publication {
             next_mark: AtomicU64::new(u64::MAX),
             room: Mutex::default(),
             crowded: AtomicBool::new(false),
-            waiting_tasks: Mutex::default(),
-            has_waiting_tasks: AtomicBool::new(false),
             observer: OnceLock::new(),
             stopped: AtomicBool::new(false),
             cause: Mutex::default(),
@@ -230,7 +225,6 @@ impl Publication {
     /// Records that a slot's cells are in the memtable.
     pub(super) fn inserted(&self, number: u64) {
         self.slot(number).state.store(number << 2 | INSERTED, Ordering::SeqCst);
-        self.wake_waiting_tasks();
         self.advance();
     }
 
@@ -288,48 +282,6 @@ impl Publication {
         if self.crowded.swap(false, Ordering::SeqCst) {
             std::mem::take(&mut *lock(&self.room)).into_iter().for_each(Waker::wake);
         }
-        self.wake_waiting_tasks();
-    }
-
-    /// Waits until the cells of every slot below a number are inserted. They may not be durable.
-    pub(super) fn poll_inserted(&self, below: u64, context: &Context<'_>) -> Poll<Result<()>> {
-        let mut first = self.resolved();
-        self.poll_until(context, || {
-            // Inserted slots stay inserted, so a later check continues after them.
-            first = first.max(self.resolved.load(Ordering::SeqCst));
-            while first < below && self.slot(first).phase(first) == Some(INSERTED) {
-                first += 1;
-            }
-            // A slot may have been published and opened again since `resolved` was read.
-            first >= below || self.resolved.load(Ordering::SeqCst) >= below
-        })
-    }
-
-    /// Waits until every slot below a number is published.
-    pub(super) fn poll_published(&self, below: u64, context: &Context<'_>) -> Poll<Result<()>> {
-        self.poll_until(context, || self.resolved.load(Ordering::SeqCst) >= below)
-    }
-
-    fn poll_until(
-        &self,
-        context: &Context<'_>,
-        mut is_done: impl FnMut() -> bool,
-    ) -> Poll<Result<()>> {
-        if is_done() {
-            return Poll::Ready(Ok(()));
-        }
-        let mut waiting_tasks = lock(&self.waiting_tasks);
-        if !waiting_tasks.iter().any(|waker| waker.will_wake(context.waker())) {
-            waiting_tasks.push(context.waker().clone());
-        }
-        self.has_waiting_tasks.store(true, Ordering::SeqCst);
-        drop(waiting_tasks);
-        // Checked again after the waker is registered: a slot that changes now, or a stop, is seen.
-        fence(Ordering::SeqCst);
-        if is_done() {
-            return Poll::Ready(Ok(()));
-        }
-        if self.has_stopped() { Poll::Ready(self.check()) } else { Poll::Pending }
     }
 
     /// Wakes all tasks that wait for a free slot or for publication, to check again.
@@ -339,14 +291,6 @@ impl Publication {
             waiter.into_iter().for_each(Waker::wake);
         }
         std::mem::take(&mut *lock(&self.room)).into_iter().for_each(Waker::wake);
-    }
-
-    fn wake_waiting_tasks(&self) {
-        if self.has_waiting_tasks.load(Ordering::SeqCst)
-            && self.has_waiting_tasks.swap(false, Ordering::SeqCst)
-        {
-            std::mem::take(&mut *lock(&self.waiting_tasks)).into_iter().for_each(Waker::wake);
-        }
     }
 
     /// Rings a signal when every slot below a number is published, or publication has stopped.
@@ -397,7 +341,6 @@ impl Publication {
             waiter.into_iter().for_each(Waker::wake);
         }
         std::mem::take(&mut *lock(&self.room)).into_iter().for_each(Waker::wake);
-        std::mem::take(&mut *lock(&self.waiting_tasks)).into_iter().for_each(Waker::wake);
     }
 
     /// Returns `true` if publication has stopped.

@@ -34,7 +34,6 @@ use carnet_base::{CellKey, CellKeyRef, Error, KeyRange, Result, Timestamp};
 use super::append::{AppendError, Appended, insert};
 use super::core::{Core, Engine};
 use super::sealed::Adopted;
-use super::watch::Written;
 use crate::batch::{Adoption, Changes};
 use crate::disk::During;
 use crate::io::Class;
@@ -143,8 +142,6 @@ impl Core {
         self.make_room(&mut order, record.len()).map_err(AppendError::Engine)?;
         let commit = decide().map_err(AppendError::Refused)?;
         Self::check_rises(&order, commit).map_err(AppendError::Engine)?;
-        // Touches all watches, because there are too many cells to compare.
-        self.watches.touch(&Written::anything(), None);
         order.last_commit = commit;
         *lock(&run.is_adopted) = true;
         let rotation = self.rotate(&mut order);

@@ -86,7 +86,7 @@ fn prepared(engine: &Engine, commit: u64) -> Prepared {
 }
 
 pub(super) fn reserve(engine: &Engine, commit: u64) -> append::Reserved<'_> {
-    engine.reserve(prepared(engine, commit), None, || Ok::<_, Error>(time(commit))).unwrap()
+    engine.reserve(prepared(engine, commit), || Ok::<_, Error>(time(commit))).unwrap()
 }
 
 fn poll(appended: &mut Appended) -> Poll<Result<Timestamp>> {

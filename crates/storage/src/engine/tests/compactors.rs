@@ -27,7 +27,7 @@ fn flush(engine: &Engine, commit: &mut u64) {
         let (key, payload) = (key(number), Bytes::from(commit.to_be_bytes().to_vec()));
         let put = Mutation::put_or_delete(&key, Some(&payload));
         let prepared = engine.prepare(time(*commit - 1), [put]).unwrap();
-        let reserved = engine.reserve(prepared, None, || Ok::<_, Error>(time(*commit))).unwrap();
+        let reserved = engine.reserve(prepared, || Ok::<_, Error>(time(*commit))).unwrap();
         block_on(reserved.insert()).unwrap();
     }
     engine.flush().unwrap();

@@ -21,7 +21,7 @@ fn put(engine: &Engine, commit: u64) {
     let (key, payload) = (key(1), Bytes::from(commit.to_be_bytes().to_vec()));
     let put = Mutation::put_or_delete(&key, Some(&payload));
     let prepared = engine.prepare(time(commit - 1), [put]).unwrap();
-    let reserved = engine.reserve(prepared, None, || Ok::<_, Error>(time(commit))).unwrap();
+    let reserved = engine.reserve(prepared, || Ok::<_, Error>(time(commit))).unwrap();
     block_on(reserved.insert()).unwrap();
 }
 

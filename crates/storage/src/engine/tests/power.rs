@@ -95,7 +95,7 @@ impl Story {
         let cells = cells(commit);
         let puts = cells.iter().map(|(key, payload)| Mutation::put_or_delete(key, Some(payload)));
         let prepared = engine.prepare(time(commit - 1), puts)?;
-        let reserved = engine.reserve(prepared, None, || Ok::<_, Error>(time(commit)))?;
+        let reserved = engine.reserve(prepared, || Ok::<_, Error>(time(commit)))?;
         self.decided.insert(commit);
         Ok(reserved)
     }
