@@ -52,5 +52,5 @@ pub use engine::{
     SpilledCell,
 };
 pub use metrics::Metrics;
-pub use options::{CompactionStyle, Durability, IoOptions, Options, TableOptionsOf, WritePath};
+pub use options::{CompactionStyle, Durability, IoOptions, Options, TableOptionsOf};
 pub use sstable::{Compression, FilterKind, ReadOptions, TableOptions};

@@ -25,17 +25,6 @@ pub enum Durability {
     None,
 }
 
-/// Concurrency of writers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum WritePath {
-    /// No writer waits for the insertion of another one.
-    #[default]
-    Unordered,
-    /// Classical group commit: a group of writers waits for the previous group to be published. For
-    /// comparison only; it blocks the caller's thread.
-    Grouped,
-}
-
 /// Function that returns the layout options of a table for new files.
 #[derive(Clone)]
 pub struct TableOptionsOf(pub Arc<dyn Fn(TableId) -> TableOptions + Send + Sync>);
@@ -79,11 +68,6 @@ impl CompactionStyle {
 pub struct Options {
     /// Failures that an acknowledged commit survives. Default: [`Durability::Always`].
     pub durability: Durability,
-    /// Concurrency of writers. Default: [`WritePath::Unordered`].
-    pub write_path: WritePath,
-    /// Whether there is a log. Without one, a crash loses everything that was not flushed; for
-    /// measuring the cost of the log. Default: true.
-    pub log: bool,
     /// Memory for memtables, cache, reads that wait for the disk, and buffers. Memtables get five
     /// eighths, the cache and the reads an eighth each. Default: 512 MiB.
     pub memory_bytes: usize,
@@ -155,8 +139,6 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             durability: Durability::Always,
-            write_path: WritePath::Unordered,
-            log: true,
             memory_bytes: 512 << 20,
             flush_bytes: 0,
             segment_bytes: 64 << 20,

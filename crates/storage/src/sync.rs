@@ -2,10 +2,10 @@
 //! `--cfg shuttle`, those of the model checker's scheduler.
 
 #[cfg(not(shuttle))]
-pub(crate) use std::sync::{Condvar, Mutex, MutexGuard, TryLockError, atomic};
+pub(crate) use std::sync::{Mutex, MutexGuard, TryLockError, atomic};
 
 #[cfg(shuttle)]
-pub(crate) use shuttle::sync::{Condvar, Mutex, MutexGuard, TryLockError, atomic};
+pub(crate) use shuttle::sync::{Mutex, MutexGuard, TryLockError, atomic};
 
 #[cfg(not(shuttle))]
 pub(crate) use crate::lock::lock;

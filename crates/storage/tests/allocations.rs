@@ -4,11 +4,13 @@
 mod common;
 
 use std::alloc::System;
+use std::sync::Arc;
 
 use carnet_base::{CellKey, Error, KeyRange, PartitionKey, TableId, Timestamp, block_on};
 use carnet_storage::disk::sim::SimDisk;
+use carnet_storage::disk::{Disk, RealDisk};
 use carnet_storage::{Durability, Engine, Mutation, Options, PageLimit};
-use common::{open, time};
+use common::{open, open_on, time};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 
 #[global_allocator]
@@ -35,10 +37,11 @@ fn kept(work: impl FnOnce()) -> isize {
 /// A memtable reports the memory that it allocates, for small and large cells.
 fn a_memtable_takes_what_it_says() {
     for (payload_bytes, records) in [(0, 20_000), (100, 20_000), (20_000, 500), (300_000, 30)] {
-        let disk = SimDisk::new(1);
-        // Only the memtable keeps memory of a record.
-        let options = Options { durability: Durability::None, log: false, ..Options::default() };
-        let (engine, workers) = open(&disk, options).unwrap();
+        // A simulated disk would keep the log in memory.
+        let directory = tempfile::tempdir().unwrap();
+        let disk: Arc<dyn Disk> = Arc::new(RealDisk::open(directory.path()).unwrap());
+        let options = Options { durability: Durability::None, ..Options::default() };
+        let (engine, workers) = open_on(&|| Arc::clone(&disk), options).unwrap();
         let payload = vec![7; payload_bytes];
         let append = |numbers: std::ops::Range<u64>| {
             for number in numbers {

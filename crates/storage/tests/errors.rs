@@ -9,17 +9,13 @@
 mod common;
 
 use std::io;
-use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use carnet_base::{
-    Error, ErrorKind, Result, SeededRng, Signal, Spawn, Stepped, SystemClock, ThreadSpawn,
-    Timestamp, Worker, WorkerHandle, block_on,
-};
+use carnet_base::{Error, ErrorKind, Result, SeededRng, Stepped, Timestamp, block_on};
 use carnet_storage::disk::sim::{Kind, SimDisk};
-use carnet_storage::{CompactionStyle, Durability, Engine, Options, WritePath};
-use common::{Forget, Mix, Model, append, check_recovered, compare_at, entry_cell, poll, time};
+use carnet_storage::{CompactionStyle, Durability, Engine, Options};
+use common::{Forget, Mix, Model, append, check_recovered, compare_at, poll, time};
 
 const MIX: Mix = Mix { tables: 2, partitions: 4, clusterings: 3, payload_bytes: 400 };
 
@@ -28,10 +24,9 @@ fn long_edition() -> bool {
     std::env::var_os("CARNET_FAULTS_LONG").is_some()
 }
 
-fn options(durability: Durability, write_path: WritePath, style: CompactionStyle) -> Options {
+fn options(durability: Durability, style: CompactionStyle) -> Options {
     Options {
         durability,
-        write_path,
         compaction_style: style,
         flush_bytes: 20_000,
         memtables_waiting_max: 50,
@@ -41,21 +36,6 @@ fn options(durability: Durability, write_path: WritePath, style: CompactionStyle
         cache_bytes: 20_000,
         compaction: common::small_compaction(),
         ..Options::default()
-    }
-}
-
-/// Workers that the test steps, except for the log flusher if it needs a thread.
-struct Workers {
-    stepped: Stepped,
-    log_has_thread: bool,
-}
-
-impl Spawn for Workers {
-    fn spawn(&self, name: &str, signal: Signal, worker: Box<dyn Worker>) -> WorkerHandle {
-        match name {
-            "carnet-log" if self.log_has_thread => ThreadSpawn.spawn(name, signal, worker),
-            _ => self.stepped.spawn(name, signal, worker),
-        }
     }
 }
 
@@ -90,11 +70,7 @@ impl Client {
     }
 
     fn open(&self) -> Result<(Engine, Stepped)> {
-        let log_has_thread = log_has_thread(&self.options);
-        let workers = Workers { stepped: Stepped::default(), log_has_thread };
-        let (disk, options) = (Arc::new(self.disk.clone()), self.options.clone());
-        let engine = Engine::open(disk, Arc::new(SystemClock), &workers, options, entry_cell())?;
-        Ok((engine, workers.stepped))
+        common::open(&self.disk, self.options.clone())
     }
 
     /// Records an error; the client continues.
@@ -146,7 +122,7 @@ impl Client {
                 Ok(appended) => waiting.push(appended),
                 Err(error) => self.errors.push(error),
             }
-            if at % 2 == 1 && !log_has_thread(&self.options) {
+            if at % 2 == 1 {
                 workers.step(0);
             }
         }
@@ -252,11 +228,6 @@ impl Client {
     }
 }
 
-/// If writers wait for their group, which waits for a sync, the test cannot step the flusher.
-fn log_has_thread(options: &Options) -> bool {
-    options.write_path == WritePath::Grouped && options.durability == Durability::Always
-}
-
 /// Runs the client with one failing operation.
 fn with_failure(options: &Options, kind: Kind, nth: u64) -> Result<End, String> {
     let mut client = Client::new(options);
@@ -276,18 +247,16 @@ fn with_failure(options: &Options, kind: Kind, nth: u64) -> Result<End, String> 
 fn all_options() -> Vec<Options> {
     let mut all = Vec::new();
     for durability in [Durability::Always, Durability::None, Durability::Interval(Duration::ZERO)] {
-        for write_path in [WritePath::Unordered, WritePath::Grouped] {
-            for style in [CompactionStyle::Leveled, CompactionStyle::Tiered] {
-                all.push(options(durability, write_path, style));
-            }
+        for style in [CompactionStyle::Leveled, CompactionStyle::Tiered] {
+            all.push(options(durability, style));
         }
     }
     all
 }
 
 fn name_of(options: &Options) -> String {
-    let Options { durability, write_path, compaction_style, .. } = options;
-    format!("{durability:?} {write_path:?} {compaction_style:?}")
+    let Options { durability, compaction_style, .. } = options;
+    format!("{durability:?} {compaction_style:?}")
 }
 
 #[test]

@@ -63,7 +63,6 @@ impl CommitTable {
     fn write(&self, dir: &Path, layout: Layout) -> Result<()> {
         let options = Options {
             durability: Durability::None,
-            log: false,
             table_options: TableOptionsOf(Arc::new(move |table| layout.options(table))),
             ..Options::default()
         };

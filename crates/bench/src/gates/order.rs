@@ -1,18 +1,21 @@
 //! Benefit of writers that do not wait for each other's memtable inserts.
 //!
-//! Runs the same appends of 8 puts with both write paths, with and without the log, alternating the
-//! settings within a pass. Nothing is synced and no memtable is flushed.
+//! Runs the same appends of 8 puts unordered, as the engine takes them, and ordered, by [`Groups`] in
+//! front of it: a writer appends with its group, and leaves it when its record is published. The settings alternate within a pass. Nothing is synced and no memtable is flushed.
+
+mod groups;
 
 use std::path::Path;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use carnet_base::{CellKey, Clock, Error, PartitionKey, Result, SeededRng, SystemClock};
-use carnet_storage::{Durability, Engine, Mutation, Options, WritePath};
+use carnet_base::{CellKey, Clock, Error, PartitionKey, Result, SeededRng, SystemClock, block_on};
+use carnet_storage::{Durability, Engine, Mutation, Options};
 use clap::Args;
 
-use super::{TABLE, append, median, noise, open, plain_entries, time};
+use self::groups::Groups;
+use super::{TABLE, median, noise, open, plain_entries, time};
 
 const PUTS: u64 = 8;
 const VALUE_BYTES: usize = 100;
@@ -34,39 +37,29 @@ pub(crate) struct Order {
 impl Order {
     pub(crate) fn run(&self, dir: &Path) -> Result<()> {
         println!(
-            "{:<5} {:>7} {:>16} {:>18} {:>7}",
-            "log", "threads", "ordered keys/s", "unordered keys/s", "ratio"
+            "{:>7} {:>16} {:>18} {:>7}",
+            "threads", "ordered keys/s", "unordered keys/s", "ratio"
         );
-        for log in [true, false] {
-            for &threads in &self.threads {
-                let mut rates = [Vec::new(), Vec::new()];
-                for pass in 0..self.passes.max(1) {
-                    for at in [pass % 2, 1 - pass % 2] {
-                        let path = [WritePath::Grouped, WritePath::Unordered][at];
-                        rates[at].push(self.measure(dir, path, log, threads)?);
-                    }
+        for &threads in &self.threads {
+            let mut rates = [Vec::new(), Vec::new()];
+            for pass in 0..self.passes.max(1) {
+                for at in [pass % 2, 1 - pass % 2] {
+                    let groups = (at == 0).then(Groups::default);
+                    rates[at].push(self.measure(dir, groups.as_ref(), threads)?);
                 }
-                let [ordered, unordered] = rates.map(median);
-                println!(
-                    "{:<5} {threads:>7} {ordered:>16.0} {unordered:>18.0} {:>7.2}",
-                    if log { "yes" } else { "no" },
-                    unordered / ordered
-                );
             }
+            let [ordered, unordered] = rates.map(median);
+            let ratio = unordered / ordered;
+            println!("{threads:>7} {ordered:>16.0} {unordered:>18.0} {ratio:>7.2}");
         }
         Ok(())
     }
 
     /// Returns the throughput in keys per second.
-    fn measure(&self, dir: &Path, write_path: WritePath, log: bool, threads: usize) -> Result<f64> {
+    fn measure(&self, dir: &Path, groups: Option<&Groups>, threads: usize) -> Result<f64> {
         let dir = super::directory(Some(dir))?;
-        let options = Options {
-            durability: Durability::None,
-            write_path,
-            log,
-            flush_bytes: 2 << 30,
-            ..Options::default()
-        };
+        let options =
+            Options { durability: Durability::None, flush_bytes: 2 << 30, ..Options::default() };
         let engine = open(dir.path().join("data"), options, plain_entries())?;
         let clock = AtomicU64::new(2);
         let barrier = Barrier::new(threads);
@@ -82,7 +75,7 @@ impl Order {
                         let began = SystemClock.now();
                         let mut appends = 0_u64;
                         while SystemClock.now().since(began) < millis {
-                            put(engine, clock, &mut rng, &value)?;
+                            put(engine, groups, clock, &mut rng, &value)?;
                             appends += 1;
                         }
                         let spent = SystemClock.now().since(began).as_secs_f64();
@@ -97,10 +90,20 @@ impl Order {
     }
 }
 
-fn put(engine: &Engine, clock: &AtomicU64, rng: &mut SeededRng, value: &[u8]) -> Result<()> {
+fn put(
+    engine: &Engine,
+    groups: Option<&Groups>,
+    clock: &AtomicU64,
+    rng: &mut SeededRng,
+    value: &[u8],
+) -> Result<()> {
     let keys: Vec<CellKey> =
         (0..PUTS).map(|_| CellKey::new(TABLE, &PartitionKey::new(noise(rng, 16)), "")).collect();
     let puts = keys.iter().map(|key| Mutation::put_or_delete(key, Some(value)));
     let start = time(clock.load(Ordering::Relaxed));
-    append(engine, start, &puts, || time(clock.fetch_add(1, Ordering::Relaxed) + 1))
+    let prepared = engine.prepare(start, puts)?;
+    block_on(engine.ready(prepared.bytes()))?;
+    let _turn = groups.map(Groups::enter);
+    let commit = || Ok::<_, Error>(time(clock.fetch_add(1, Ordering::Relaxed) + 1));
+    block_on(engine.append(prepared, commit)?).map(drop)
 }

@@ -9,11 +9,10 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use carnet_base::{Error, ErrorKind, Result, Timestamp, WaitNote, block_on, note_wait};
+use carnet_base::{Error, ErrorKind, Result, Timestamp, WaitNote, note_wait};
 
 use super::core::{Core, Engine, Order};
-use super::publication::{Publication, RING};
-use super::space::Work;
+use super::publication::Publication;
 use super::stop_on_panic::StopOnPanic;
 use crate::batch::{self, Change, Changes, Mutation};
 use crate::memtable::{CellRef, Memtable};
@@ -174,20 +173,7 @@ impl Engine {
         prepared: Prepared,
         decide: impl FnOnce() -> Result<Timestamp, E>,
     ) -> Result<Appended, AppendError<E>> {
-        let Some(groups) = &self.core.groups else {
-            return Ok(self.reserve(prepared, decide)?.insert());
-        };
-        let turn = groups.enter();
-        let mut appended = self.reserve(prepared, decide)?.insert();
-        // Errors reach the caller when it awaits `appended`. On a full disk the next group is
-        // refused, so it does not have to wait for this one.
-        let is_full = || self.core.space.is_blocked(Work::Log);
-        block_on(std::future::poll_fn(|context| {
-            let polled = Pin::new(&mut appended).poll(context).map(drop);
-            if polled.is_pending() && is_full() { Poll::Ready(()) } else { polled }
-        }));
-        drop(turn);
-        Ok(appended)
+        Ok(self.reserve(prepared, decide)?.insert())
     }
 
     /// Decides, reserves, and passes the record to the log; the caller inserts it.
@@ -204,7 +190,6 @@ impl Engine {
         let commit = decide().map_err(AppendError::Refused)?;
         Core::check_rises(&order, commit).map_err(AppendError::Engine)?;
         order.last_commit = commit;
-        let len = if core.options.log { len } else { 0 };
         let lsn = order.tail.reserve(len as u64);
         let slot = core.publication.open(start, commit, lsn.after(len as u64));
         let memtable = Arc::clone(&order.active);
@@ -213,8 +198,7 @@ impl Engine {
         let durable = core.log.durable();
         Header { lsn, start, commit, durable, body_len, body_crc }.fill(&mut record);
         let record = record.freeze();
-        let logged = if core.options.log { record.clone() } else { Bytes::new() };
-        core.publication.filled(slot, logged);
+        core.publication.filled(slot, record.clone());
         if core.settles_when_synced() {
             core.log.signal.ring();
         }
@@ -295,10 +279,7 @@ impl Core {
         self.check_takes_writes()?;
         self.publication.check()?;
         self.space.check()?;
-        // Without a log, slots may be published before the log writer has passed them; it must not
-        // be overtaken.
-        let passed = self.options.log || self.publication.opened() - self.log.next() < RING / 2;
-        if !self.publication.has_room() || !passed {
+        if !self.publication.has_room() {
             return Err(self.overloaded("too many commits are under way"));
         }
         if order.active.memory_bytes() < self.budget.flush {

@@ -8,7 +8,6 @@ use bytes::Bytes;
 use carnet_base::{CellKey, Clock, Result, Signal, Timestamp, WorkerHandle};
 
 use super::divided::Divided;
-use super::groups::Groups;
 use super::io::Io;
 use super::open_log::Log;
 use super::permits::Permits;
@@ -67,8 +66,6 @@ pub(super) struct Core {
     pub(super) chunks: Chunks,
     pub(super) order: Mutex<Order>,
     pub(super) log: Log,
-    /// Only for [`WritePath::Grouped`](crate::options::WritePath::Grouped).
-    pub(super) groups: Option<Groups>,
     pub(super) publication: Arc<Publication>,
     pub(super) view: ArcSwap<View>,
     /// Number of the current view, or of its pending replacement.

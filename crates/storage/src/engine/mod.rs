@@ -62,7 +62,6 @@ mod core;
 mod divided;
 mod flush;
 mod get;
-mod groups;
 mod health;
 mod io;
 mod log;

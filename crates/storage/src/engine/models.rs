@@ -22,7 +22,7 @@ use super::publication::Publication;
 use super::*;
 use crate::batch::Mutation;
 use crate::disk::sim::{Kind, SimDisk};
-use crate::options::{Durability, Options, WritePath};
+use crate::options::{Durability, Options};
 use crate::wal::Lsn;
 
 /// Runs `CARNET_SCHEDULES` schedules, drawn from `CARNET_SEED`; both have defaults. A failure
@@ -275,14 +275,9 @@ fn slot_waiters_are_woken_when_the_store_stops() {
 /// More commits are in flight than slots exist, and every waiter is woken.
 #[test]
 fn full_ring_frees_slots() {
-    for (durability, write_path) in [
-        (Durability::None, WritePath::Unordered),
-        (Durability::Always, WritePath::Unordered),
-        (Durability::Always, WritePath::Grouped),
-    ] {
+    for durability in [Durability::None, Durability::Always] {
         explore(move || {
-            let options = Options { durability, write_path, ..Options::default() };
-            let model = Model::new(options);
+            let model = Model::new(Options { durability, ..Options::default() });
             let busy = {
                 let (engine, decided) = (Arc::clone(&model.engine), Arc::clone(&model.decided));
                 thread::spawn(move || {

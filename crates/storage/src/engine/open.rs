@@ -18,7 +18,6 @@ use super::checkpoint;
 use super::compactor::Compactor;
 use super::core::{Core, Engine, EntryCell, Order};
 use super::flush::MemtableFlusher;
-use super::groups::Groups;
 use super::io::Io;
 use super::log::Flusher;
 use super::open_log::Log;
@@ -37,7 +36,7 @@ use crate::manifest::{self, Identity, Manifest, TableMeta};
 use crate::memory::Budget;
 use crate::memtable::{Chunks, Memtable};
 use crate::metrics::Counters;
-use crate::options::{Durability, Options, WritePath};
+use crate::options::{Durability, Options};
 use crate::sstable::{self, Table};
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use crate::sync::{Mutex, lock};
@@ -120,7 +119,6 @@ impl Engine {
             view_number: AtomicU64::new(0),
             changing_view: Mutex::new(()),
             log,
-            groups: (options.write_path == WritePath::Grouped).then(Groups::default),
             sealed: Mutex::new(SealedQueue::default()),
             flush_signal,
             flushing: Mutex::new(()),
@@ -206,7 +204,7 @@ fn record_opening(disk: &dyn Disk, manifest: &mut Manifest, options: &Options) -
     }
     // Compaction has dropped nothing above the last flushed commit.
     begun.forgotten = begun.forgotten.min(begun.flushed);
-    begun.lossy = !options.log || options.durability != Durability::Always;
+    begun.lossy = options.durability != Durability::Always;
     if begun != *manifest {
         begun.store(disk)?;
         *manifest = begun;

@@ -69,11 +69,6 @@ impl Log {
         self.rotating.store(true, Ordering::SeqCst);
     }
 
-    /// Returns the slot of the first record that has not been written.
-    pub(super) fn next(&self) -> u64 {
-        self.next.load(Ordering::SeqCst)
-    }
-
     /// Returns the LSN up to which the log is synced.
     pub(super) fn durable(&self) -> Lsn {
         Lsn(self.durable.load(Ordering::Acquire))

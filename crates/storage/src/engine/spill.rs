@@ -145,14 +145,13 @@ impl Core {
         order.last_commit = commit;
         *lock(&run.is_adopted) = true;
         let rotation = self.rotate(&mut order);
-        let len = if self.options.log { record.len() as u64 } else { 0 };
+        let len = record.len() as u64;
         let lsn = order.tail.reserve(len);
         let slot = self.publication.open(*start, commit, lsn.after(len));
         let durable = self.log.durable();
         Header { lsn, start: *start, commit, durable, body_len, body_crc }.fill(&mut record);
         let record = record.freeze();
-        let logged = if self.options.log { record.clone() } else { Bytes::new() };
-        self.publication.filled(slot, logged);
+        self.publication.filled(slot, record.clone());
         // The entry is flushed with the older memtable, so that one edit contains the whole commit.
         insert(&order.active, *start, commit, Changes::default().of(&[]));
         let active = Memtable::new(rotation.segment, self.chunks.clone());

@@ -26,7 +26,7 @@ use crate::compaction::merge::GcHook;
 use crate::disk::Disk;
 use crate::disk::sim::{Kind, SimDisk};
 use crate::io::Class;
-use crate::options::{Durability, Options, WritePath};
+use crate::options::{Durability, Options};
 use crate::sstable::ReadOptions;
 use crate::sync::lock;
 
@@ -503,38 +503,30 @@ fn slot_waiters_get_the_stop_error() {
     assert!(matches!(ready.as_mut().poll(&mut context), Poll::Ready(Err(_))));
 }
 
-/// Slots are reused, also without a log.
 #[test]
 fn ring_slots_are_reused() {
-    for (log, write_path) in
-        [(true, WritePath::Unordered), (false, WritePath::Unordered), (true, WritePath::Grouped)]
-    {
-        let disk = SimDisk::new(1);
-        let options = Options {
-            durability: Durability::None,
-            log,
-            write_path,
-            flush_bytes: 1 << 20,
-            segment_bytes: 100_000,
-            ..Options::default()
-        };
-        let engine = open(&disk, &ThreadSpawn, options);
-        let clock = AtomicU64::new(1);
-        std::thread::scope(|scope| {
-            for thread in 0..3 {
-                let (engine, clock) = (&engine, &clock);
-                scope.spawn(move || {
-                    let mut rng = SeededRng::new(thread);
-                    for _ in 0..publication::RING / 2 {
-                        write(engine, clock, &mut rng);
-                    }
-                });
-            }
-        });
-        engine.flush().unwrap();
-        assert_eq!(engine.metrics().memtables_waiting, 0);
-        assert_eq!(engine.metrics().appends, publication::RING / 2 * 3);
-    }
+    let options = Options {
+        durability: Durability::None,
+        flush_bytes: 1 << 20,
+        segment_bytes: 100_000,
+        ..Options::default()
+    };
+    let engine = open(&SimDisk::new(1), &ThreadSpawn, options);
+    let clock = AtomicU64::new(1);
+    std::thread::scope(|scope| {
+        for thread in 0..3 {
+            let (engine, clock) = (&engine, &clock);
+            scope.spawn(move || {
+                let mut rng = SeededRng::new(thread);
+                for _ in 0..publication::RING / 2 {
+                    write(engine, clock, &mut rng);
+                }
+            });
+        }
+    });
+    engine.flush().unwrap();
+    assert_eq!(engine.metrics().memtables_waiting, 0);
+    assert_eq!(engine.metrics().appends, publication::RING / 2 * 3);
 }
 
 /// Many threads with real workers: the log has commit order (recovery refuses any other),

@@ -58,7 +58,7 @@ impl Core {
     /// Clears `lossy`, because all commits are synced.
     pub(super) fn end_lossy(&self) -> Result<()> {
         let mut manifest = lock(&self.manifest);
-        if !manifest.lossy || !self.options.log {
+        if !manifest.lossy {
             return Ok(());
         }
         self.edit(&mut manifest, &Edit { lossy: Some(false), ..Edit::default() })
