@@ -4,11 +4,17 @@
 
 pub(crate) mod commit_table;
 pub(crate) mod cost;
+pub(crate) mod disk;
+pub(crate) mod interference;
 pub(crate) mod large;
+pub(crate) mod log;
+pub(crate) mod manifest;
+pub(crate) mod merge;
 pub(crate) mod order;
 pub(crate) mod partition;
 pub(crate) mod space;
 pub(crate) mod sustained;
+pub(crate) mod tables;
 pub(crate) mod transfers;
 
 use std::path::{Path, PathBuf};
@@ -60,6 +66,18 @@ pub(crate) enum Gate {
     },
     /// Measure multi-gets of few and many keys, by few and many clients.
     Multiget(Multiget),
+    /// Measure file access.
+    Disk(disk::DiskAccess),
+    /// Measure point reads from the device during a continuous compaction.
+    Interference(interference::Interference),
+    /// Measure syncs of the log with different kinds of files.
+    Log(log::Log),
+    /// Time edits of the manifest.
+    Manifest(manifest::ManifestEdits),
+    /// Time compaction's merge in memory, in nanoseconds per input entry (best of five).
+    Merge,
+    /// Measure the builder, reads and scans of one table.
+    Tables(tables::Tables),
 }
 
 impl Gate {
@@ -77,6 +95,12 @@ impl Gate {
             Self::Overload(overload) => overload.run(),
             Self::OverloadServer { gate, running } => overload::serve(*gate, *running),
             Self::Multiget(multiget) => multiget.run(),
+            Self::Disk(disk) => disk.run(dir.path()),
+            Self::Interference(interference) => interference.run(dir.path()),
+            Self::Log(log) => log.run(dir.path()),
+            Self::Manifest(manifest) => manifest.run(dir.path()),
+            Self::Merge => merge::run(),
+            Self::Tables(tables) => tables.run(dir.path()),
         }
     }
 }

@@ -23,7 +23,7 @@
 //!
 //! Not implemented on purpose: a log of edits. The manifest is small, and two syncs dominate the
 //! cost of an edit; a log would save one of them. Flushes are seconds apart, and bounds are raised
-//! in advance. The example `manifest` measures it.
+//! in advance. `carnet-bench manifest` measures it.
 
 mod edit;
 mod file;

@@ -2,7 +2,7 @@
 //!
 //! Adjacent entries are similar. So each field of all entries is stored together, as a difference
 //! to the previous entry where that is smaller, and a column of zeros is omitted. Compression then
-//! finds long sequences of equal bytes. The example `tables` measures it.
+//! finds long sequences of equal bytes. `carnet-bench commit-table` measures it.
 //!
 //! ```text
 //! run :=

@@ -25,8 +25,8 @@
 //!
 //! Selecting the next input dominates the cost. The merge caches eight bytes of each source's key,
 //! so that most comparisons do not access keys. These bytes follow the prefix that all keys of the
-//! job share, because the first 14 bytes of flat keys are equal throughout a wide partition. The
-//! example `merge` measures it.
+//! job share, because the first 14 bytes of flat keys are equal throughout a wide partition. `carnet-bench
+//! merge` measures it.
 //!
 //! Not implemented on purpose: seeking past deleted cells. Cells under a range tombstone are read;
 //! tables that it covers wholly are dropped by the policy.

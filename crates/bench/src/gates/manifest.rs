@@ -1,38 +1,34 @@
-//! Measures an edit of the manifest that durably removes one table and adds one, among many.
-//!
-//! ```text
-//! cargo run --release -p carnet-storage --example manifest -- [DIR]
-//! ```
-//!
-//! Keys are 40 bytes long. Prints the file's length and the latency of an edit in milliseconds,
-//! median and p99 of 200; then its part without the disk.
+//! Edits of the manifest, each of which durably removes one table and adds one, among many.
 #![allow(clippy::disallowed_methods, reason = "a measurement reads the clock")]
 
-use std::error::Error;
-use std::path::PathBuf;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
-use carnet_base::Timestamp;
-use carnet_storage::disk::RealDisk;
+use carnet_base::{Result, Timestamp};
+use carnet_storage::disk::{Disk, RealDisk};
 use carnet_storage::manifest::{Contents, Edit, FlatRange, Manifest, TableMeta};
+use clap::Args;
 
 const EDITS: u64 = 200;
 
-fn main() -> Result<(), Box<dyn Error>> {
-    let base = std::env::args().nth(1).map_or_else(std::env::temp_dir, PathBuf::from);
-    println!("{:>7} {:>10} {:>8} {:>8} {:>8}", "tables", "bytes", "p50 ms", "p99 ms", "pure ms");
-    for tables in [10, 500, 5_000, 50_000] {
-        let directory = base.join(format!("carnet-manifest-{}", std::process::id()));
-        std::fs::create_dir_all(&directory)?;
-        let measured = run(&directory, tables);
-        std::fs::remove_dir_all(&directory)?;
-        println!("{}", measured?);
+/// Time edits of the manifest, each of which durably removes one table and adds one, among many
+/// tables with keys of 40 bytes: the median and p99 of 200, and the median without the disk.
+#[derive(Args)]
+pub(crate) struct ManifestEdits {}
+
+impl ManifestEdits {
+    pub(crate) fn run(&self, dir: &Path) -> Result<()> {
+        println!(
+            "{:>7} {:>10} {:>8} {:>8} {:>8}",
+            "tables", "bytes", "p50 ms", "p99 ms", "pure ms"
+        );
+        [10, 500, 5_000, 50_000].into_iter().try_for_each(|tables| measure(dir, tables))
     }
-    Ok(())
 }
 
-fn run(directory: &std::path::Path, tables: u64) -> Result<String, Box<dyn Error>> {
-    let disk = RealDisk::open(directory)?;
+fn measure(dir: &Path, tables: u64) -> Result<()> {
+    let dir = super::directory(Some(dir))?;
+    let disk = RealDisk::open(dir.path().join("data"))?;
     let add = (1..=tables).map(|number| table(number, number)).collect();
     let mut manifest = Manifest::empty().edited(&Edit { add, ..Edit::default() })?;
     manifest.store(&disk)?;
@@ -52,13 +48,14 @@ fn run(directory: &std::path::Path, tables: u64) -> Result<String, Box<dyn Error
         manifest.apply(&disk, &edit)?;
         times.push(begun.elapsed());
     }
-    let bytes = std::fs::metadata(directory.join("MANIFEST"))?.len();
+    let bytes = std::fs::metadata(disk.path("MANIFEST")).map_or(0, |metadata| metadata.len());
     times.sort_unstable();
     pure.sort_unstable();
     let millis = |time: &Duration| time.as_secs_f64() * 1e3;
     let (p50, p99, pure) = (&times[times.len() / 2], &times[times.len() * 99 / 100], &pure[100]);
     let (p50, p99, pure) = (millis(p50), millis(p99), millis(pure));
-    Ok(format!("{tables:>7} {bytes:>10} {p50:>8.2} {p99:>8.2} {pure:>8.2}"))
+    println!("{tables:>7} {bytes:>10} {p50:>8.2} {p99:>8.2} {pure:>8.2}");
+    Ok(())
 }
 
 /// Makes a table at a separate position of level 6.

@@ -1,15 +1,10 @@
-//! Measures compaction's merge in memory: the cost per entry without reads and writes.
-//!
-//! ```text
-//! cargo run --release -p carnet-storage --example merge
-//! ```
+//! Compaction's merge in memory: the cost per entry without reads and writes.
 //!
 //! Sources with 16-byte keys after a 14-byte frame and 100-byte values (130 bytes per entry),
 //! contiguous like in a decoded block; the sink copies its input to a buffer. Prints nanoseconds
 //! per input entry (best of five) and the number of output entries.
 #![allow(clippy::disallowed_methods, reason = "a measurement reads the clock")]
 
-use std::error::Error;
 use std::time::Instant;
 
 use carnet_base::{Result, Rng, SeededRng, TableId, Timestamp};
@@ -135,7 +130,7 @@ fn measure(
     Ok((best, out))
 }
 
-fn main() -> Result<(), Box<dyn Error>> {
+pub(crate) fn run() -> Result<()> {
     println!(
         "{:>7} {:>12} {:>12} {:>18} {:>7}",
         "sources", "keys", "versions", "range tombstones", "ns"

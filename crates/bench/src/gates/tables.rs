@@ -1,38 +1,54 @@
-//! Measures tables: size of commit-table entries, builder, point reads, scans.
-//!
-//! ```text
-//! cargo run --release -p carnet-storage --example tables -- commits
-//! cargo run --release -p carnet-storage --example tables -- build
-//! cargo run --release -p carnet-storage --example tables -- reads
-//! cargo run --release -p carnet-storage --example tables -- large
-//! ```
+//! Tables: build rate, memory of large rows, point reads, scans.
+
 use std::hint::black_box;
+use std::path::Path;
 use std::sync::Arc;
 
-use bytes::Bytes;
-use carnet_base::commit_encoding::{CommitEntry, v2};
-use carnet_base::{PartitionKey, Result, Rng, SeededRng, Timestamp, block_on};
+use carnet_base::{Bytes, PartitionKey, Result, Rng, SeededRng, Timestamp, block_on};
 use carnet_storage::cache::Cache;
 use carnet_storage::disk::{Disk, RealDisk};
 use carnet_storage::sstable::{
     Builder, Built, Compression, EntryRef, ReadOptions, Table, TableCursor, TableOptions, Walk,
     describe,
 };
+use clap::{Args, ValueEnum};
+
+use super::time;
 
 type Entry = (Bytes, u64, u64, Bytes);
 
-fn main() -> Result<()> {
-    let directory = std::env::temp_dir().join(format!("carnet-tables-{}", std::process::id()));
-    let disk: Arc<dyn Disk> = Arc::new(RealDisk::open(&directory)?);
-    let measured = match std::env::args().nth(1).as_deref() {
-        Some("commits") => commits(&disk),
-        Some("build") => build_rates(&disk),
-        Some("reads") => reads(&disk),
-        Some("large") => large_rows(&disk),
-        _ => commits(&disk).and_then(|()| build_rates(&disk)).and_then(|()| reads(&disk)),
-    };
-    std::fs::remove_dir_all(&directory).expect("the directory was made above");
-    measured
+/// Measure the builder, reads and scans of one table, and the memory of a table with large rows.
+#[derive(Args)]
+pub(crate) struct Tables {
+    /// The parts to measure; all of them by default.
+    #[arg(value_enum)]
+    parts: Vec<Part>,
+    /// Number of rows; each part has a default.
+    #[arg(long)]
+    rows: Option<u64>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Part {
+    /// Speed of the builder.
+    Build,
+    /// Point reads and scans in cache.
+    Reads,
+    /// Memory of a table with rows of 1 KiB.
+    Large,
+}
+
+impl Tables {
+    pub(crate) fn run(&self, dir: &Path) -> Result<()> {
+        let disk: Arc<dyn Disk> = Arc::new(RealDisk::open(dir.join("data"))?);
+        let parts = if self.parts.is_empty() { Part::value_variants() } else { &self.parts };
+        let rows = |default| self.rows.unwrap_or(default);
+        parts.iter().try_for_each(|part| match part {
+            Part::Build => build_rates(&disk, rows(500_000)),
+            Part::Reads => reads(&disk, rows(2_000_000)),
+            Part::Large => large_rows(&disk, rows(200_000)),
+        })
+    }
 }
 
 /// Returns the CPU time of this thread in nanoseconds, which excludes most effects of other
@@ -40,10 +56,6 @@ fn main() -> Result<()> {
 fn ran_ns() -> f64 {
     let line = std::fs::read_to_string("/proc/thread-self/schedstat").expect("this is Linux");
     line.split(' ').next().and_then(|first| first.parse().ok()).expect("a number comes first")
-}
-
-fn time(number: u64) -> Timestamp {
-    Timestamp::new(number).expect("a small number")
 }
 
 fn flat(table: u32, partition: &[u8], clustering: &[u8]) -> Vec<u8> {
@@ -67,54 +79,6 @@ fn build(
         builder.push(&EntryRef { key, commit, start, expiry: None, payload: Some(payload) })?;
     }
     Ok(builder.finish()?.expect("there are entries"))
-}
-
-/// Returns the second argument or a default.
-fn argument(otherwise: u64) -> u64 {
-    std::env::args().nth(2).and_then(|rows| rows.parse().ok()).unwrap_or(otherwise)
-}
-
-/// Builds a table of one million commit-table entries in the second encoding, in the order of
-/// starts.
-fn commits(disk: &Arc<dyn Disk>) -> Result<()> {
-    commits_of(disk, 64)?;
-    commits_of(disk, 10_000)
-}
-
-fn commits_of(disk: &Arc<dyn Disk>, at_a_time: u64) -> Result<()> {
-    let mut rng = SeededRng::new(1);
-    let mut entries = Vec::new();
-    for n in 0..1_000_000_u64 {
-        // Every transaction takes a start and a commit timestamp; `at_a_time` transactions run
-        // concurrently.
-        let start = 1_000_000_000 + 2 * n;
-        let commit = start + 1 + 2 * rng.below(at_a_time);
-        let cell = v2::cell(time(start));
-        let value = v2::encode(time(start), CommitEntry::Committed(time(commit)))?;
-        let key = flat(7, &cell.row, &cell.column);
-        entries.push((key.into(), start, commit, value));
-    }
-    entries.sort();
-    println!("commit table, 10^6 entries, {at_a_time} at a time, chunks of 64 KiB:");
-    for compression in
-        [Compression::None, Compression::Lz4, Compression::Zstd(1), Compression::Zstd(3)]
-    {
-        let options =
-            TableOptions { block_bytes: 64 << 10, compression, ..TableOptions::default() };
-        let built = build(disk, 1, &entries, options)?;
-        let table = Table::open(Arc::clone(disk), 1, built.bytes, Cache::new(1 << 20))?;
-        let description = describe(&table)?;
-        println!(
-            "  {compression:?}: {:.2} bytes an entry; {} blocks, index {} bytes, filters {}, {} \
-             resident",
-            built.bytes as f64 / entries.len() as f64,
-            description.blocks,
-            description.index_bytes,
-            description.filter_bytes,
-            description.memory_bytes,
-        );
-    }
-    Ok(())
 }
 
 /// Makes rows of 16-byte keys and 100-byte values: in separate partitions, or all in one.
@@ -148,8 +112,8 @@ fn packed(rows: &[Entry]) -> Vec<Entry> {
         .collect()
 }
 
-fn build_rates(disk: &Arc<dyn Disk>) -> Result<()> {
-    let rows = rows(argument(500_000), true);
+fn build_rates(disk: &Arc<dyn Disk>, count: u64) -> Result<()> {
+    let rows = rows(count, true);
     let raw: usize = rows.iter().map(|(key, .., value)| key.len() + value.len()).sum();
     println!("build, {} rows of 130 bytes, one partition each:", rows.len());
     for compression in [Compression::None, Compression::Lz4, Compression::Zstd(1)] {
@@ -172,8 +136,8 @@ fn build_rates(disk: &Arc<dyn Disk>) -> Result<()> {
 }
 
 /// Measures the memory of a table with rows of 1 KiB.
-fn large_rows(disk: &Arc<dyn Disk>) -> Result<()> {
-    let rows = rows(argument(200_000), true);
+fn large_rows(disk: &Arc<dyn Disk>, count: u64) -> Result<()> {
+    let rows = rows(count, true);
     let value = vec![b'v'; 1024];
     let options = TableOptions { compression: Compression::None, ..TableOptions::default() };
     let mut builder = Builder::begin(Arc::clone(disk), 4, move |_| options)?;
@@ -199,8 +163,7 @@ fn large_rows(disk: &Arc<dyn Disk>) -> Result<()> {
     Ok(())
 }
 
-fn reads(disk: &Arc<dyn Disk>) -> Result<()> {
-    let count = argument(2_000_000);
+fn reads(disk: &Arc<dyn Disk>, count: u64) -> Result<()> {
     for hashed in [true, false] {
         let rows = rows(count, hashed);
         let built = build(disk, 3, &rows, TableOptions::default())?;

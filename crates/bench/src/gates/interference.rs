@@ -1,53 +1,54 @@
-//! Measures point reads from the device during a continuous compaction, with and without the I/O
-//! scheduler.
-//!
-//! `cargo run --release -p carnet-storage --example interference -- DIRECTORY [ROUNDS]` makes a
-//! database of 300 MiB in the directory, unless it exists, and prints for each round: the
-//! compaction's speed alone, the reads alone, and both together.
+//! Point reads from the device during a continuous compaction, with and without the I/O scheduler.
 #![expect(clippy::disallowed_methods, reason = "it measures")]
 
-use std::convert::Infallible;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
-use std::{env, thread};
 
 use carnet_base::{
-    Bytes, CellKey, Error, PartitionKey, Result, Rng, SeededRng, SystemClock, TableId, ThreadSpawn,
-    Timestamp, block_on_one,
+    CellKey, Error, PartitionKey, Result, Rng, SeededRng, SystemClock, ThreadSpawn, block_on_one,
 };
 use carnet_storage::disk::{Disk, RealDisk};
 use carnet_storage::io::Class;
-use carnet_storage::{Durability, Engine, EntryCell, IoOptions, Mutation, Options};
+use carnet_storage::{Durability, Engine, IoOptions, Mutation, Options};
+use clap::Args;
+
+use super::{TABLE, noise, plain_entries, time};
 
 const CELLS: u64 = 300_000;
 const VALUE_BYTES: usize = 1024;
 /// Number of reads between evictions of the page cache.
 const EVICT_EVERY: u64 = 64;
 
-fn main() -> Result<()> {
-    let mut arguments = env::args().skip(1);
-    let directory = arguments.next().expect("the first argument is a directory");
-    let rounds: usize = arguments.next().map_or(3, |rounds| rounds.parse().expect("a number"));
-    let disk = Arc::new(RealDisk::open(&directory)?);
-    fill(&disk)?;
-    println!(
-        "scheduler, compaction alone MB/s, reads alone p50 p99 us, both: MB/s p50 p99 us, reads/s, waited s"
-    );
-    for round in 0..rounds {
-        for scheduler in [false, true] {
-            measure(&disk, scheduler, round as u64)?;
+/// Measure point reads from the device during a continuous compaction of 300 MiB: the compaction's
+/// speed alone, the reads alone, and both together.
+#[derive(Args)]
+pub(crate) struct Interference {
+    /// Number of rounds, each with and without the I/O scheduler.
+    #[arg(long, default_value_t = 3)]
+    rounds: u64,
+}
+
+impl Interference {
+    pub(crate) fn run(&self, dir: &Path) -> Result<()> {
+        let disk = Arc::new(RealDisk::open(dir.join("data"))?);
+        fill(&disk)?;
+        println!(
+            "scheduler, compaction alone MB/s, reads alone p50 p99 us, both: MB/s p50 p99 us, \
+             reads/s, waited s"
+        );
+        for round in 0..self.rounds {
+            for scheduler in [false, true] {
+                measure(&disk, scheduler, round)?;
+            }
         }
+        Ok(())
     }
-    Ok(())
 }
 
 fn open(disk: &Arc<RealDisk>, scheduler: bool) -> Result<Engine> {
-    let entry_cell: EntryCell = Arc::new(|start, commit| {
-        let partition = PartitionKey::new(start.get().to_be_bytes().to_vec());
-        let value = commit.get().to_be_bytes().to_vec().into();
-        Ok((CellKey::new(TableId(0), &partition, ""), value))
-    });
     let options = Options {
         durability: Durability::None,
         memory_bytes: 64 << 20,
@@ -55,34 +56,28 @@ fn open(disk: &Arc<RealDisk>, scheduler: bool) -> Result<Engine> {
         io: IoOptions { scheduler, ..IoOptions::default() },
         ..Options::default()
     };
-    Engine::open(Arc::clone(disk) as _, Arc::new(SystemClock), &ThreadSpawn, options, entry_cell)
+    let (disk, clock) = (Arc::clone(disk), Arc::new(SystemClock));
+    Engine::open(disk, clock, &ThreadSpawn, options, plain_entries())
 }
 
 fn key(number: u64) -> CellKey {
-    CellKey::new(TableId(1), &PartitionKey::new(number.to_be_bytes().to_vec()), "")
+    CellKey::new(TABLE, &PartitionKey::new(number.to_be_bytes().to_vec()), "")
 }
 
 fn put(engine: &Engine, number: u64, rng: &mut SeededRng) -> Result<()> {
-    let value: Vec<u8> = (0..VALUE_BYTES / 8).flat_map(|_| rng.next_u64().to_le_bytes()).collect();
-    let (key, value) = (key(number), Bytes::from(value));
+    let (key, value) = (key(number), noise(rng, VALUE_BYTES));
     let next = engine.published().get().max(engine.timestamp_bound().get()) + 2;
-    let [start, commit] =
-        [next - 1, next].map(|time| Timestamp::new(time).expect("it is positive"));
+    let (start, commit) = (time(next - 1), time(next));
     block_on_one(engine.ready(VALUE_BYTES))?;
     let prepared = engine.prepare(start, [Mutation::put_or_delete(&key, Some(&value))])?;
-    let appended = engine.append(prepared, || Ok::<_, Infallible>(commit));
-    let appended = appended.map_err(|error| Error::unavailable(error.to_string()))?;
-    block_on_one(appended)?;
-    Ok(())
+    block_on_one(engine.append(prepared, || Ok::<_, Error>(commit))?).map(drop)
 }
 
 fn fill(disk: &Arc<RealDisk>) -> Result<()> {
     let engine = open(disk, true)?;
-    if engine.metrics().table_bytes == 0 {
-        let mut rng = SeededRng::new(1);
-        (0..CELLS).try_for_each(|number| put(&engine, number, &mut rng))?;
-        engine.compact()?;
-    }
+    let mut rng = SeededRng::new(1);
+    (0..CELLS).try_for_each(|number| put(&engine, number, &mut rng))?;
+    engine.compact()?;
     engine.close()
 }
 

@@ -1,11 +1,4 @@
-//! Measures file access; see docs/design/0014-io-scheduler.md#figures.
-//!
-//! ```text
-//! cargo run --release -p carnet-storage --example disk -- [DIR] [reads] [scans] [appends] [bulk]
-//! ```
-//!
-//! Every value is the median of five rounds in which the variants alternate. `DIR` must be on the
-//! device to measure; about 5 GiB are written there and removed again.
+//! Latency and throughput of file access; see docs/design/0014-io-scheduler.md#figures.
 #![allow(clippy::disallowed_methods, reason = "a measurement reads the clock and starts threads")]
 #![allow(clippy::cast_possible_truncation, reason = "only printed")]
 
@@ -13,7 +6,7 @@ use std::error::Error;
 use std::fs::OpenOptions;
 use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,39 +16,55 @@ use std::time::{Duration, Instant};
 
 use carnet_base::{Rng, SeededRng, ThreadSpawn, block_on};
 use carnet_storage::disk::{Backend, BulkWriter, Disk, File, ReadFuture, RealDisk};
+use clap::{Args, ValueEnum};
+
+use super::{median, processor_time};
 
 const PAGE: usize = 4096;
 const ROUNDS: usize = 5;
 const MIB: u64 = 1 << 20;
 
-type Done<T = ()> = Result<T, Box<dyn Error>>;
+type Done<T = ()> = Result<T, Box<dyn Error + Send + Sync>>;
 
-fn main() -> Done {
-    let mut arguments: Vec<String> = std::env::args().skip(1).collect();
-    let parts = ["reads", "scans", "appends", "bulk"];
-    let base = match arguments.first() {
-        Some(first) if !parts.contains(&first.as_str()) => PathBuf::from(arguments.remove(0)),
-        _ => std::env::temp_dir(),
-    };
-    let wanted = |part: &str| arguments.is_empty() || arguments.iter().any(|asked| asked == part);
-    let directory = base.join(format!("carnet-disk-{}", std::process::id()));
-    let measured = (|| {
-        if wanted("reads") {
-            reads(&directory)?;
+/// Measure file access. Every value is the median of five rounds in which the variants alternate.
+/// The directory must be on the device to measure; about 5 GiB are written there.
+#[derive(Args)]
+pub(crate) struct DiskAccess {
+    /// The parts to measure; all of them by default.
+    #[arg(value_enum)]
+    parts: Vec<Part>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Part {
+    /// Reads of one page, by each backend.
+    Reads,
+    /// Sequential reads of a file.
+    Scans,
+    /// Synced appends to a log.
+    Appends,
+    /// Writes of a large file, beside a log and reads.
+    Bulk,
+}
+
+impl DiskAccess {
+    pub(crate) fn run(&self, dir: &Path) -> carnet_base::Result<()> {
+        let parts = if self.parts.is_empty() { Part::value_variants() } else { &self.parts };
+        parts.iter().try_for_each(|part| part.run(dir)).map_err(|error| {
+            carnet_base::Error::unavailable("cannot measure the disk").with_source(error)
+        })
+    }
+}
+
+impl Part {
+    fn run(self, dir: &Path) -> Done {
+        match self {
+            Self::Reads => reads(dir),
+            Self::Scans => scans(dir),
+            Self::Appends => appends(dir),
+            Self::Bulk => bulk(dir),
         }
-        if wanted("scans") {
-            scans(&directory)?;
-        }
-        if wanted("appends") {
-            appends(&directory)?;
-        }
-        if wanted("bulk") {
-            bulk(&directory)?;
-        }
-        Ok(())
-    })();
-    std::fs::remove_dir_all(&directory)?;
-    measured
+    }
 }
 
 /// Latencies in microseconds, and statistics.
@@ -79,17 +88,6 @@ impl Times {
         let cpu = cpu.as_secs_f64() * 1e6 / times.len().max(1) as f64;
         Self { cpu, count_per_second, p50: at(50), p99: at(99) }
     }
-}
-
-/// Returns the CPU time of the process.
-fn cpu() -> Duration {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
-    Duration::new(time.tv_sec.cast_unsigned(), time.tv_nsec.cast_unsigned() as u32)
-}
-
-fn median(mut figures: Vec<f64>) -> f64 {
-    figures.sort_by(f64::total_cmp);
-    figures[figures.len() / 2]
 }
 
 fn medians(rounds: &[Times]) -> Times {
@@ -178,7 +176,7 @@ fn read_round(file: &Arc<dyn File>, bytes: u64, shape: Shape, seed: u64) -> Done
         }
         Shape::Threads(threads) => {
             file.evict()?;
-            let (began, cpu_before) = (Instant::now(), cpu());
+            let (began, cpu_before) = (Instant::now(), processor_time());
             let times = thread::scope(|scope| {
                 let one = |thread| {
                     let mut rng = SeededRng::new(seed * 1000 + thread);
@@ -197,7 +195,7 @@ fn read_round(file: &Arc<dyn File>, bytes: u64, shape: Shape, seed: u64) -> Done
                     (0..threads as u64).map(|thread| scope.spawn(one(thread))).collect();
                 threads.into_iter().flat_map(|thread| thread.join().expect("it reads")).collect()
             });
-            Times::of(times, began.elapsed(), cpu().saturating_sub(cpu_before))
+            Times::of(times, began.elapsed(), processor_time().saturating_sub(cpu_before))
         }
     })
 }
@@ -230,7 +228,7 @@ fn read_window(
     let mut context = Context::from_waker(&waker);
     let mut waiting: Vec<(Instant, ReadFuture)> = Vec::new();
     let mut times = Vec::new();
-    let (began, cpu_before) = (Instant::now(), cpu());
+    let (began, cpu_before) = (Instant::now(), processor_time());
     while began.elapsed() < time || !waiting.is_empty() {
         while waiting.len() < window && began.elapsed() < time {
             waiting.push((Instant::now(), Arc::clone(file).read(page(&mut rng, bytes), PAGE)));
@@ -253,7 +251,7 @@ fn read_window(
             thread::park();
         }
     }
-    Ok(Times::of(times, began.elapsed(), cpu().saturating_sub(cpu_before)))
+    Ok(Times::of(times, began.elapsed(), processor_time().saturating_sub(cpu_before)))
 }
 
 // ---- scans -------------------------------------------------------------------------------
