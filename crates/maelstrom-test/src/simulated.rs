@@ -2,10 +2,11 @@
 //! its seed replays it.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
+use carnet_base::sync::lock;
 use carnet_base::{Moment, Rng, SeededRng};
 use carnet_maelstrom::{Message, Node, Notify, Options, Output, Tasks, Timer, Wait};
 
@@ -49,7 +50,7 @@ struct State {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }
 

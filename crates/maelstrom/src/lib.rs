@@ -46,7 +46,6 @@
 mod code;
 mod execute;
 mod line;
-mod lock;
 mod message;
 mod node;
 mod options;

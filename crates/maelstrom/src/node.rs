@@ -4,13 +4,13 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, OnceLock};
 
+use carnet_base::sync::lock;
 use carnet_base::{Error, Result, Rng};
 use carnet_tree::{Timer, TransactorId, Tree};
 use serde_json::{Map, Value};
 
 use crate::code::Code;
 use crate::execute::{Outcome, execute};
-use crate::lock::lock;
 use crate::message::{Message, MessageId, fields};
 use crate::options::Options;
 use crate::output::Output;

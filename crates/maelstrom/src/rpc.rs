@@ -5,9 +5,9 @@ use std::future::{Future, poll_fn};
 use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
 
+use carnet_base::sync::lock;
 use serde_json::{Map, Value};
 
-use crate::lock::lock;
 use crate::message::{Message, MessageId};
 use crate::output::Output;
 

@@ -4,13 +4,13 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 
+use carnet_base::sync::lock;
 use carnet_base::{
     Error, Result, SeededRng, Signal, Spawn, Step, SystemClock, ThreadSpawn, Worker,
 };
 use carnet_tree::ThreadTimer;
 
 use crate::line::{LINE_BYTES_MAX, Line, read_line};
-use crate::lock::lock;
 use crate::message::Message;
 use crate::node::Node;
 use crate::options::Options;

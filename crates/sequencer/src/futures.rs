@@ -7,7 +7,7 @@ use std::task::{Poll, Waker};
 
 use std::sync::Mutex;
 
-use crate::oneshot::lock;
+use carnet_base::sync::lock;
 
 /// Runs futures, at most `limit` at a time, and returns the first error, if any.
 pub(crate) async fn all<E, F: Future<Output = Result<(), E>>>(

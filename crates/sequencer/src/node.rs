@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use carnet_base::sync::lock;
 use carnet_base::{Epoch, Error, Moment, Result};
 use carnet_store::cluster::{Cluster, Fault, ReadMode, Register, SetAnswer};
 
@@ -14,7 +15,6 @@ use crate::futures::{First, Notify, first};
 use crate::leader::Leader;
 use crate::lease::{Address, Lease, Owner};
 use crate::message::{Request, Response};
-use crate::oneshot::lock;
 use crate::options::Options;
 use crate::sweep;
 use crate::transport::{Answering, Handler};

@@ -2,13 +2,10 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Code that panics under a lock of this crate leaves the guarded state consistent.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
+use carnet_base::sync::lock;
 
 #[derive(Debug)]
 struct Slot<T> {

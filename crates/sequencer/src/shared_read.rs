@@ -15,9 +15,9 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 
 use carnet_base::Tasks;
+use carnet_base::sync::lock;
 
 use crate::futures::Notify;
-use crate::oneshot::lock;
 
 type Read<T> = Box<dyn Fn() -> Pin<Box<dyn Future<Output = T> + Send>> + Send + Sync>;
 

@@ -7,10 +7,11 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, Weak};
 
 use carnet_base::Tasks;
+use carnet_base::sync::lock;
 
 use crate::lease::Address;
 use crate::message::{Request, Response};
-use crate::oneshot::{channel, lock};
+use crate::oneshot::channel;
 
 /// No answer arrived: whether the request did is not known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,8 +1,9 @@
 //! The commit order of every scenario, correct or with a broken rule.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
+use carnet_base::sync::lock;
 use carnet_base::{Result, Timestamp};
 use carnet_store::{BeginKind, Begun, Claim, CommitOrder};
 
@@ -14,7 +15,7 @@ pub(crate) struct Known(Mutex<BTreeMap<Timestamp, Timestamp>>);
 
 impl Known {
     fn starts(&self) -> MutexGuard<'_, BTreeMap<Timestamp, Timestamp>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 
     /// Returns the commit of a decided start.

@@ -1,8 +1,9 @@
 //! A cluster, and the creation of its tables.
 
 use std::collections::HashSet;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, RwLock};
 
+use carnet_base::sync::{read, write};
 use carnet_base::{Clock, Error, Result, TableId};
 use carnet_store::cluster::{Fault, Faulty};
 
@@ -99,16 +100,16 @@ impl CqlCluster {
     ///
     /// `Unavailable`.
     pub async fn create_table(&self, table: TableId) -> Result<()> {
-        if self.tables.read().unwrap_or_else(PoisonError::into_inner).contains(&table) {
+        if read(&self.tables).contains(&table) {
             return Ok(());
         }
         let _creating = self.creating.lock().await;
-        if self.tables.read().unwrap_or_else(PoisonError::into_inner).contains(&table) {
+        if read(&self.tables).contains(&table) {
             return Ok(());
         }
         let new = NewTable::of_cells(table);
         self.need(&new, &self.names(Statement::TableNames).await?).await?;
-        self.tables.write().unwrap_or_else(PoisonError::into_inner).insert(table);
+        write(&self.tables).insert(table);
         Ok(())
     }
 

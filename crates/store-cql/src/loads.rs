@@ -1,9 +1,10 @@
 //! Tuners of reads of many cells, by kind of read.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use carnet_base::TableId;
+use carnet_base::sync::lock;
 use carnet_store::loader::{Done, Setting, Tuner};
 
 /// Kind of a read: the table, and the numbers of cells of the read and of a row, as powers of four.
@@ -28,7 +29,7 @@ impl Loads {
     }
 
     fn tuners(&self) -> MutexGuard<'_, HashMap<Kind, Tuner>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }
 

@@ -8,9 +8,10 @@
 use std::collections::HashMap;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
+use carnet_base::sync::{read, write};
 use carnet_base::{Bytes, Error, ErrorKind, Result};
 use carnet_store::cluster::{Fault, Faulty};
 use scylla::client::execution_profile::ExecutionProfile;
@@ -310,13 +311,13 @@ impl Session {
         how: RequestSettings,
         statement: Statement,
     ) -> Faulty<PreparedStatement> {
-        let known = || self.prepared.read().unwrap_or_else(PoisonError::into_inner);
+        let known = || read(&self.prepared);
         let prepared = known().get(&statement).cloned();
         if let Some(prepared) = prepared {
             return Ok(prepared);
         }
         let prepared = self.prepare_text(how, statement.text(&self.keyspace)).await?;
-        let mut known = self.prepared.write().unwrap_or_else(PoisonError::into_inner);
+        let mut known = write(&self.prepared);
         Ok(known.entry(statement).or_insert(prepared).clone())
     }
 

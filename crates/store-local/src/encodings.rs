@@ -16,8 +16,9 @@
 //! A database without a map uses the second encoding, and so does a new one by default: the tags of
 //! the third one distinguish aborts from commits, and an embedded database writes no aborts.
 
-use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Mutex, MutexGuard, RwLock};
 
+use carnet_base::sync::{lock, read, write};
 use carnet_base::{Encoding, EncodingMap, Error, Result, Timestamp};
 use carnet_storage::Engine;
 
@@ -83,7 +84,7 @@ impl Encodings {
     ///
     /// `Corrupted` for a start beyond the map, which must not have been assigned.
     pub(crate) fn get(&self, start: Timestamp) -> Result<Encoding> {
-        let map = self.map.read().unwrap_or_else(PoisonError::into_inner);
+        let map = read(&self.map);
         map.encoding_of(start).ok_or_else(|| {
             Error::corrupted(format!(
                 "start {start} was handed out beyond {}, where the map of commit encodings ends",
@@ -93,7 +94,7 @@ impl Encodings {
     }
 
     pub(crate) fn map(&self) -> EncodingMap {
-        self.map.read().unwrap_or_else(PoisonError::into_inner).clone()
+        read(&self.map).clone()
     }
 
     /// Durably raises the bound to a step above `from` or the current bound, whichever is higher,
@@ -130,10 +131,10 @@ impl Encodings {
     }
 
     fn change(&self) -> MutexGuard<'_, ()> {
-        self.changing.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.changing)
     }
 
     fn set(&self, map: EncodingMap) {
-        *self.map.write().unwrap_or_else(PoisonError::into_inner) = map;
+        *write(&self.map) = map;
     }
 }

@@ -2,9 +2,10 @@
 //! collection.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use carnet_base::sync::lock;
 use carnet_base::{Moment, Result, Signal, Spawn, Step, Worker, WorkerHandle};
 use carnet_storage::Engine;
 
@@ -61,7 +62,7 @@ impl MaintenanceHandle {
     pub(crate) fn end(&self) {
         self.closed.store(true, Ordering::Release);
         self.signal.ring();
-        let handle = self.handle.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let handle = lock(&self.handle).take();
         if let Some(handle) = handle {
             handle.join();
         }

@@ -16,9 +16,10 @@
 //! one flag.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use carnet_base::sync::lock;
 use carnet_base::{
     CellKey, Clock, Error, KeyRange, Moment, PartitionKey, Result, Signal, TableId, Timestamp,
     WallTime, block_on,
@@ -180,7 +181,7 @@ impl WallClockMap {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 

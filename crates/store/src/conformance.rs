@@ -8,10 +8,11 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::future::Future;
 use std::ops::Bound;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context as TaskContext, Waker};
 use std::thread;
 
+use carnet_base::sync::lock;
 use carnet_base::{
     Bytes, CellHash, CellKey, Error, ErrorKind, KeyRange, Moment, PartitionKey, Result, Rng,
     SeededRng, TableId, Timestamp, Token, Version, block_on,
@@ -76,7 +77,7 @@ impl PlainOrder {
     }
 
     fn lock(&self) -> MutexGuard<'_, Plain> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }
 

@@ -6,8 +6,9 @@
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
+use carnet_base::sync::lock;
 use carnet_base::{
     Bytes, CellKey, Clock, KeyRange, Result, SystemClock, Timestamp, Version, WallTime,
 };
@@ -81,7 +82,7 @@ impl MemoryStore {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 

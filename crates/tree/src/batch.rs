@@ -26,13 +26,14 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::Poll;
 use std::time::Duration;
 
+use carnet_base::sync::lock;
 use carnet_base::{Bytes, Error, ErrorKind, Moment, Result, Rng, Timer, Timestamp};
 
 use crate::ask::{AnswerTime, Calls};
 use crate::cache::Cache;
 use crate::edit::Edited;
 use crate::id::{Attempt, NodeId, TransactorId};
-use crate::job::{Job, Wakers, lock};
+use crate::job::{Job, Wakers};
 use crate::join::join;
 use crate::node::Node;
 use crate::options::Options;

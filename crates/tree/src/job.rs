@@ -4,17 +4,13 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Wake, Waker};
 
+use carnet_base::sync::lock;
 use carnet_base::{Bytes, Error, Result};
 
 use crate::view::{Left, View, Writes};
-
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // User code never runs under a lock, and other code leaves guarded state consistent.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// A transaction of any type.
 pub(crate) trait Job: Send {

@@ -10,10 +10,10 @@ use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use carnet_base::sync::lock;
 use carnet_base::{Bytes, Error, Moment, Result, Rng, SeededRng, Timer};
 
 use crate::id::NodeId;
-use crate::job::lock;
 use crate::store::{NodeStore, RootPointer, Swap};
 
 /// Faults and their frequencies.

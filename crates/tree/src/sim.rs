@@ -9,9 +9,8 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
+use carnet_base::sync::lock;
 use carnet_base::{Moment, Rng, SeededRng, Timer, Wait};
-
-use crate::job::lock;
 
 /// Virtual time; it does not advance while a task is ready.
 #[derive(Clone, Default)]

@@ -32,10 +32,11 @@
 use std::collections::{HashMap, VecDeque};
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Poll, Waker};
 
 use carnet_base::CellHash;
+use carnet_base::sync::lock;
 
 /// Maximum number of places in all queues of a database.
 const PLACES_MAX: usize = 1 << 16;
@@ -123,7 +124,7 @@ impl Contention {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     fn join(&self, cell: CellHash, ticket: Ticket) -> bool {

@@ -17,9 +17,10 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
+use carnet_base::sync::lock;
 use carnet_base::{Clock, Moment, Signal, Spawn, Step, Timestamp, Worker, WorkerHandle, stripe};
 
 use crate::open::{Named, OpenTransaction};
@@ -185,7 +186,7 @@ impl Shard {
     }
 
     fn slots(&self) -> MutexGuard<'_, Slots> {
-        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.slots)
     }
 }
 

@@ -5,9 +5,10 @@ mod narrow;
 mod page;
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
+use carnet_base::sync::lock;
 use carnet_base::{
     Bytes, CellHash, CellKey, CellKeyRef, Error, ErrorKind, KeyRange, MemoryBudget, Moment, Result,
     TableId, Timestamp, Version,
@@ -565,7 +566,7 @@ impl<S: CellStore + CommitLog> Transaction<S> {
 
 impl<S: CellStore + CommitLog> Inner<S> {
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     fn open(&self) -> Result<MutexGuard<'_, State>> {

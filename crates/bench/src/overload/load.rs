@@ -4,10 +4,11 @@
 use std::io::{self, BufReader, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
+use carnet_base::sync::lock;
 use carnet_base::{Clock, Moment, Rng, SeededRng, SystemClock};
 
 use super::wire::{self, Answer};
@@ -149,7 +150,7 @@ pub(super) fn open(
     tally.is_over.store(true, Ordering::Relaxed);
     for lane in &lanes {
         outcome.lost += lane.under_way();
-        let tcp = lane.tcp.lock().unwrap_or_else(PoisonError::into_inner);
+        let tcp = lock(&lane.tcp);
         // This ends the receiver. An error means that the server has closed the connection already.
         let _ = tcp.shutdown(std::net::Shutdown::Both);
     }
@@ -178,7 +179,7 @@ impl Lane {
         if unsent.is_empty() {
             return;
         }
-        let mut tcp = self.tcp.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tcp = lock(&self.tcp);
         if let Ok(sent) = tcp.write(unsent) {
             unsent.drain(..sent);
         }

@@ -51,6 +51,7 @@ mod tests;
 
 use std::sync::Mutex;
 
+use carnet_base::sync::lock;
 use carnet_base::{Bytes, CellHash, CellKey, Timestamp, Version};
 use quick_cache::Weighter;
 use quick_cache::unsync::{Cache, DefaultLifecycle};
@@ -59,8 +60,6 @@ use by_hash::ByHash;
 pub use changes::Changes;
 pub(crate) use changes::{CHANGES_MAX, ChangeLog};
 use recent::Recent;
-
-use crate::oneshot::lock;
 
 /// Estimated memory of a cell in addition to its key and payload: two allocations, the entry and
 /// its slot in the table.

@@ -2,13 +2,13 @@
 
 use std::sync::{Arc, Mutex};
 
+use carnet_base::sync::lock;
 use carnet_base::{CommitEntry, Encoding, Error, Result, Timer, Timestamp};
 use carnet_store::cluster::{Cluster, ReadMode, Register};
 use quick_cache::sync::Cache;
 
 use super::place::{Place, confirms, place_in};
 use crate::coordination::EncodingMap;
-use crate::oneshot::lock;
 use crate::options::Options;
 use crate::sweep::Marks;
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use carnet_base::sync::lock;
 use carnet_base::{CommitEntry, Result};
 use carnet_store::Claim;
 use carnet_store::cluster::Cluster;
@@ -11,7 +12,7 @@ use super::state::{Decided, Entry};
 use super::term::Leader;
 use crate::cells::ChangeLog;
 use crate::message::{ClientId, Response, Token};
-use crate::oneshot::{channel, lock};
+use crate::oneshot::channel;
 
 impl<C: Cluster> Leader<C> {
     pub(super) async fn commit(

@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use carnet_base::CommitEntry;
+use carnet_base::sync::lock;
 use carnet_store::cluster::{Cluster, CommitRow, NewEntry, RowAnswer};
 
 use super::state::{Ended, Entry};
 use super::term::Leader;
 use crate::commit_table::unresolved::{Action, Answer, Settled, Stop, Unresolved};
 use crate::commit_table::{CommitTable, action_leaves_unconfirmed};
-use crate::oneshot::lock;
 use crate::proof::Proof;
 
 const FIRST_WAIT: Duration = Duration::from_millis(2);

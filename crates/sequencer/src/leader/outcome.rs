@@ -1,5 +1,6 @@
 //! Outcomes of transactions, as a leader knows or settles them.
 
+use carnet_base::sync::lock;
 use carnet_base::{CommitEntry, Error, ErrorKind, Result, Timestamp};
 use carnet_store::cluster::Cluster;
 use carnet_store::{Outcome, check_handed_out};
@@ -7,7 +8,6 @@ use carnet_store::{Outcome, check_handed_out};
 use super::state::Decided;
 use super::term::Leader;
 use crate::message::Response;
-use crate::oneshot::lock;
 use crate::sweep::VersionOutcome;
 
 impl<C: Cluster> Leader<C> {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use carnet_base::sync::lock;
 use carnet_base::{Error, Result};
 use carnet_store::Claim;
 use carnet_store::cluster::Cluster;
@@ -10,7 +11,6 @@ use carnet_store::cluster::Cluster;
 use super::state::Ended;
 use super::term::Leader;
 use crate::message::{ClientId, Request, Response};
-use crate::oneshot::lock;
 
 impl<C: Cluster> Leader<C> {
     /// Returns the error with which a transaction would be refused, as far as is known. If its

@@ -1,6 +1,7 @@
 //! Moves P over final entries.
 
 use carnet_base::CommitEntry;
+use carnet_base::sync::lock;
 use carnet_store::cluster::Cluster;
 
 use super::outcome::answer_of;
@@ -8,7 +9,7 @@ use super::state::{Decided, Ended, Entry, Resolved, State};
 use super::term::Leader;
 use crate::commit_table::unresolved::Settled;
 use crate::message::Response;
-use crate::oneshot::{Sender, lock};
+use crate::oneshot::Sender;
 
 /// Maximum number of remembered decisions; for older ones the leader reads the commit table.
 const REMEMBERED_MAX: usize = 1 << 16;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use carnet_base::commit_encoding::v2::ROWS_PER_QUANTUM;
+use carnet_base::sync::lock;
 use carnet_base::{Error, Result, Timestamp};
 use carnet_store::BeginKind;
 use carnet_store::cluster::Cluster;
@@ -11,7 +12,6 @@ use carnet_store::cluster::Cluster;
 use super::term::Leader;
 use crate::futures::{First, first};
 use crate::message::{ClientId, Released, Response, Token};
-use crate::oneshot::lock;
 use crate::proof::Proof;
 
 /// Time to wait for a group to prove leadership before the lease is read.

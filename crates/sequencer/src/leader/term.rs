@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
+use carnet_base::sync::lock;
 use carnet_base::{Moment, Timer, Timestamp};
 use carnet_store::CommitOrder;
 use carnet_store::cluster::Cluster;
@@ -12,7 +13,6 @@ use crate::commit_table::CommitTable;
 use crate::environment::Environment;
 use crate::futures::Notify;
 use crate::message::Response;
-use crate::oneshot::lock;
 use crate::options::Options;
 use crate::proof::{self, Proof};
 use crate::shared_read::SharedRead;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use carnet_base::sync::lock;
 use carnet_base::{Error, Result};
 use carnet_store::cluster::Cluster;
 
@@ -10,7 +11,6 @@ use super::cluster_log::ClusterLog;
 use super::inner::Inner;
 use crate::members::{self, ANNOUNCE_EVERY};
 use crate::message::{Request, Response};
-use crate::oneshot::lock;
 use crate::transport::Transport;
 
 impl<C: Cluster, T: Transport> ClusterLog<C, T> {

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
+use carnet_base::sync::lock;
 use carnet_base::{Error, ErrorKind, KeyRange, Result, Timestamp};
 use carnet_store::cluster::{Cluster, VersionWrite};
 use carnet_store::{BeginKind, Begun, CommitLog, CommitRequest, Context, Outcome};
@@ -14,7 +15,6 @@ use crate::cells::{CHANGES_MAX, CellCache};
 use crate::leader::unknown;
 use crate::message::{Request, Response};
 use crate::node::Role;
-use crate::oneshot::lock;
 use crate::transport::Transport;
 
 impl<C: Cluster, T: Transport> CommitLog for ClusterLog<C, T> {

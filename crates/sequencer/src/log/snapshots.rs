@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::task::{Context as TaskContext, Waker};
 
 use carnet_base::Timestamp;
+use carnet_base::sync::lock;
 use carnet_store::Begun;
 use carnet_store::cluster::Cluster;
 
 use super::inner::Inner;
 use crate::message::{Changes, Released, Request, Response, Token};
 use crate::node::Role;
-use crate::oneshot::lock;
 use crate::transport::Transport;
 
 /// Number of epochs whose first timestamp is remembered; for snapshots of older ones the leader is

@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use carnet_base::sync::lock;
 use carnet_base::{CellKey, CommitEntry, Error, KeyRange, Moment, Result, Timestamp, Version};
 use carnet_store::cluster::{
     Acknowledge, CellVersions, Cluster, CommitRow, ReadMode, Register, SetAnswer, VersionName,
@@ -17,7 +18,6 @@ use super::plan::{Base, Extent, Plan, VersionOutcome, plan};
 use super::report::SweepReport;
 use crate::futures::all;
 use crate::leader::Leader;
-use crate::oneshot::lock;
 
 /// Number of concurrent lookups of outcomes.
 const LOOKUPS_AT_ONCE: usize = 16;

@@ -5,11 +5,11 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use carnet_base::sync::lock;
 use carnet_base::{Error, Moment, Result, Timestamp};
 
 use super::marks::Hold;
 use super::options::SweepOptions;
-use crate::oneshot::lock;
 
 /// Time without a renewal after which the hold of a backup may be taken away.
 pub(crate) const HOLD_TIMEOUT: Duration = Duration::from_secs(60);

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
 use bytes::BytesMut;
+use carnet_base::sync::lock;
 use tokio::io::{ReadHalf, split};
 use tokio::time::{MissedTickBehavior, interval};
 
@@ -14,7 +15,7 @@ use super::codec::{Malformed, Message, decode, encode};
 use super::limits::Limits;
 use super::stream::{Activity, Broken, Frames, Outbox, Stream};
 use crate::message::{Request, Response};
-use crate::oneshot::{Receiver, Sender, channel, lock};
+use crate::oneshot::{Receiver, Sender, channel};
 use crate::transport::Unanswered;
 
 /// A connection, open or being opened; calls made while it opens wait.

@@ -7,6 +7,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use carnet_base::sync::lock;
 use carnet_base::{AddressLimit, AddressPlace, Clock as _, LogRate, SystemClock};
 use tokio::io::{ReadHalf, split};
 use tokio::net::{TcpListener, TcpStream};
@@ -22,7 +23,6 @@ use super::refusal::Refusal;
 use super::security::Security;
 use super::stream::{Activity, Broken, Frames, Outbox, Stream};
 use crate::message::Response;
-use crate::oneshot::lock;
 use crate::transport::{Answering, Handler};
 
 /// Length above which a frame is decoded by a separate task: decoding and deciding may take a

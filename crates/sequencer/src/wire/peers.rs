@@ -13,6 +13,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
+use carnet_base::sync::lock;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout};
 
@@ -26,7 +27,6 @@ use super::security::Security;
 use super::stream::{Broken, Stream};
 use crate::lease::Address;
 use crate::message::Request;
-use crate::oneshot::lock;
 
 /// The processes that this one calls.
 #[derive(Debug)]

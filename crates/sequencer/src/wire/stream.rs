@@ -8,12 +8,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use carnet_base::sync::lock;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
 use super::codec::{Malformed, frame_bytes};
-use crate::oneshot::lock;
 
 /// Capacity above which an empty buffer is released.
 const IDLE_BYTES_MAX: usize = 64 << 10;

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use carnet_base::sync::lock;
 use carnet_base::{Rng as _, SeededRng, Timestamp, block_on};
 use carnet_store::Outcome;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -19,7 +20,6 @@ use super::pause::pause;
 use super::*;
 use crate::futures::Notify;
 use crate::message::{ClientId, Token};
-use crate::oneshot::lock;
 use crate::transport::Answering;
 
 type Answer = Box<dyn Fn(Request) -> Answering + Send + Sync>;

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
+use carnet_base::sync::lock;
 use carnet_base::{Error, ErrorKind, Timestamp};
 use carnet_sequencer::Handler;
 use carnet_sequencer::message::{Changes, ClientId, Request, Response, Token};
@@ -85,7 +86,7 @@ impl Endpoint {
             }
             // The transaction conflicts with its own first commit.
             Mutant::DecidedTwice if !self.term.is_older(start) && leads(handler, by).await => {
-                let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut asked = lock(&self.asked);
                 let is_first = asked.insert(start);
                 (!is_first).then(|| Error::conflict(format!("start {start} meets itself")))
             }

@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::poll_fn;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
+use carnet_base::sync::lock;
 use carnet_base::{Tasks, Timer};
 use carnet_sequencer::message::{Request, Response};
 use carnet_sequencer::{Address, Transport, Unanswered};
@@ -48,7 +49,7 @@ struct ReplySlot(Mutex<(Option<Response>, Option<Waker>)>);
 
 impl ReplySlot {
     fn lock(&self) -> MutexGuard<'_, (Option<Response>, Option<Waker>)> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 
     fn put(&self, response: Response) {
@@ -94,7 +95,7 @@ impl Network {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.shared)
     }
 
     /// Draws the latency of a message; `None` if it is lost.

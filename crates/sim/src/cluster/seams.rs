@@ -1,8 +1,9 @@
 //! The interfaces of a process over a cluster, correct or with a broken rule.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
+use carnet_base::sync::lock;
 use carnet_base::{
     Bytes, CellKey, CommitEntry, Encoding, Epoch, KeyRange, TableId, Tasks, Timestamp, Version,
 };
@@ -34,17 +35,17 @@ impl Seam {
 
     /// Returns a version as it was first read.
     fn first_seen(&self, key: &CellKey, version: &Version) -> Version {
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = lock(&self.seen);
         seen.entry((key.clone(), version.start)).or_insert_with(|| version.clone()).clone()
     }
 
     fn believe(&self, register: Register, value: &Bytes) {
-        let mut believed = self.believed.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut believed = lock(&self.believed);
         believed.insert(register, value.clone());
     }
 
     fn believed(&self, register: Register) -> Option<Bytes> {
-        let believed = self.believed.lock().unwrap_or_else(PoisonError::into_inner);
+        let believed = lock(&self.believed);
         believed.get(&register).cloned()
     }
 }

@@ -6,9 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
+use carnet_base::sync::lock;
 use carnet_base::{Clock, Moment, Timer, Wait, WallTime};
-
-use super::lock::lock;
 
 /// Wall time at the begin of virtual time: 2020-09-13 12:26:40 UTC.
 const EPOCH_MICROS: i64 = 1_600_000_000_000_000;

@@ -19,7 +19,6 @@
 
 mod clock;
 mod faults;
-mod lock;
 mod machine;
 mod process;
 mod spawner;

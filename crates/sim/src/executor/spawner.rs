@@ -3,9 +3,9 @@
 use std::sync::{Arc, Mutex};
 use std::task::Wake;
 
+use carnet_base::sync::lock;
 use carnet_base::{Signal, Spawn, Task, Tasks, Worker, WorkerHandle};
 
-use super::lock::lock;
 use super::process::Process;
 
 /// A spawned worker that the machine has not taken over yet.

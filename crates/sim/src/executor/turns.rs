@@ -7,10 +7,10 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use carnet_base::sync::lock;
 use carnet_base::{Rng, Step};
 
 use super::clock::nanos;
-use super::lock::lock;
 use super::machine::Executor;
 use super::process::Process;
 use super::spawner::SpawnedWorker;

@@ -2,8 +2,9 @@
 
 use std::process;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, RwLock, RwLockReadGuard};
 
+use carnet_base::sync::{read, write};
 use carnet_base::{SystemClock, block_on};
 use carnet_store_cql::{CqlCluster, CqlOptions, Replication};
 
@@ -33,7 +34,7 @@ impl Keyspace {
 /// Creates options of an unused keyspace; `None` if there is no Cassandra.
 pub(crate) fn keyspace() -> Option<Keyspace> {
     let node = node()?;
-    let running = RUNNING.read().unwrap_or_else(PoisonError::into_inner);
+    let running = read(&RUNNING);
     Some(Keyspace { node, options: fresh(node), _running: Some(running) })
 }
 
@@ -44,7 +45,7 @@ pub(crate) fn keyspace_alone<T>(test: impl FnOnce(&Keyspace, rustix::process::Pi
         say("skipped: the node's process id is not known");
         return;
     };
-    let _alone = RUNNING.write().unwrap_or_else(PoisonError::into_inner);
+    let _alone = write(&RUNNING);
     test(
         &Keyspace { node, options: fresh(node), _running: None },
         rustix::process::Pid::from_raw(id).unwrap(),

@@ -6,8 +6,9 @@ mod part;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
+use carnet_base::sync::lock;
 use carnet_base::{Bytes, CellKey, Epoch, KeyRange, TableId, Timestamp, Version};
 
 use super::cells::{
@@ -65,7 +66,7 @@ impl MemoryCluster {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     /// Runs a conditional write.

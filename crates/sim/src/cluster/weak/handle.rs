@@ -1,9 +1,10 @@
 //! The cluster, as one process reaches it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use carnet_base::sync::lock;
 use carnet_base::{CommitEntry, Timer, Timestamp};
 use carnet_store::cluster::{Fault, Faulty};
 
@@ -73,7 +74,7 @@ impl WeakCluster {
     /// Locks the cluster, and advances it to the current time.
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
         let now = self.now();
-        let mut state = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = lock(&self.shared);
         state.advance(now);
         state
     }

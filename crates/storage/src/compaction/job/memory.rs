@@ -1,8 +1,9 @@
 //! In-memory tables for tests: inputs, outputs, and reads by the rules of the engine.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
+use carnet_base::sync::lock;
 use carnet_base::{Error, Result, TableId, Timestamp};
 
 use super::*;
@@ -91,7 +92,7 @@ pub(super) struct Memory {
 impl Memory {
     /// Locks and returns the tables by number.
     pub(super) fn tables(&self) -> MutexGuard<'_, BTreeMap<u64, Contents>> {
-        self.tables.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.tables)
     }
 
     /// Adds a table to a level; an empty one is not added.
