@@ -3,7 +3,7 @@
 use carnet_base::{CellKey, KeyRange, Result};
 use carnet_store::{CellStore, CommitLog};
 
-use super::Transaction;
+use super::handle::Transaction;
 use super::merge::covered;
 
 impl<S: CellStore + CommitLog> Transaction<S> {

@@ -3,8 +3,9 @@
 use carnet_base::{CellPage, KeyRange, Result};
 use carnet_store::{CellStore, CommitLog, PageLimit, RangeRequest};
 
+use super::handle::Transaction;
 use super::merge::covered;
-use super::{State, Transaction};
+use super::state::State;
 
 impl State {
     /// Returns `true` if there are no writes to overlay on a page.

@@ -1,0 +1,239 @@
+//! Handles of a transaction: begin, calls in flight, and the end of its snapshot.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::time::Duration;
+
+use carnet_base::sync::lock;
+use carnet_base::{MemoryBudget, Moment, Result, Timestamp};
+use carnet_store::{BeginKind, Begun, CellStore, CommitLog, Context};
+
+use super::state::{Ended, State};
+use crate::idle::{Idle, IdleWatch, Since, Slot};
+use crate::isolation::Isolation;
+use crate::limits::{Bounds, Limits};
+use crate::open::{Label, OpenTransaction};
+
+/// A transaction. Clones are cheap, and are handles of the same transaction.
+///
+/// Dropping the last handle before a commit rolls the transaction back.
+pub struct Transaction<S: CellStore + CommitLog> {
+    pub(super) inner: Arc<Inner<S>>,
+}
+
+impl<S: CellStore + CommitLog> Clone for Transaction<S> {
+    fn clone(&self) -> Self {
+        Self { inner: Arc::clone(&self.inner) }
+    }
+}
+
+pub(super) struct Inner<S: CellStore + CommitLog> {
+    pub(super) store: Arc<S>,
+    pub(super) context: Context,
+    pub(super) isolation: Isolation,
+    pub(super) begun: Begun,
+    pub(super) bounds: Bounds,
+    pub(super) state: Mutex<State>,
+    pub(super) snapshot_held: AtomicBool,
+    /// Its slot in the idle watch.
+    pub(super) slot: Option<Slot>,
+    /// Begin of the transaction, in coarse time.
+    pub(super) began: u64,
+    pub(super) label: Option<Label>,
+}
+
+/// Options of a transaction: its size limits, its idle limit and its label.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Terms<'a> {
+    /// Maximum size of a transaction.
+    pub limits: Limits,
+    /// Memory that the read and write sets of all transactions share. A write set that finds none left is spilled,
+    /// if the store supports it.
+    pub memory: Option<&'a MemoryBudget>,
+    /// Watch that rolls the transaction back when it is idle for too long; later calls fail with
+    /// `Timeout`.
+    pub idle: Option<&'a IdleWatch>,
+    /// Label for the list of open transactions and for warnings.
+    pub label: Option<&'a Label>,
+}
+
+impl<S: CellStore + CommitLog> Transaction<S> {
+    /// Begins a transaction.
+    ///
+    /// # Errors
+    ///
+    /// See [`CommitLog::begin`].
+    pub async fn begin(
+        store: Arc<S>,
+        context: Context,
+        kind: BeginKind,
+        isolation: Isolation,
+    ) -> Result<Self> {
+        Self::begin_on(store, context, kind, isolation, Terms::default()).await
+    }
+
+    /// Like [`Transaction::begin`], with options.
+    ///
+    /// # Errors
+    ///
+    /// See [`CommitLog::begin`].
+    pub async fn begin_on(
+        store: Arc<S>,
+        context: Context,
+        kind: BeginKind,
+        isolation: Isolation,
+        terms: Terms<'_>,
+    ) -> Result<Self> {
+        let context = match isolation {
+            Isolation::StrictSerializable => context,
+            Isolation::Serializable | Isolation::Snapshot => context.accepting_stale(),
+        };
+        let begun = store.begin(&context, kind).await?;
+        let inner = Arc::new_cyclic(|this: &Weak<Inner<S>>| {
+            let slot = terms.idle.map(|watch| watch.slot(Weak::<Inner<S>>::clone(this)));
+            let touched = slot.as_ref().map_or(0, Slot::now);
+            Inner {
+                store,
+                context,
+                isolation,
+                begun,
+                bounds: Bounds { limits: terms.limits, memory: terms.memory.cloned() },
+                state: Mutex::new(State { touched, ..State::default() }),
+                snapshot_held: AtomicBool::new(true),
+                slot,
+                began: touched,
+                label: terms.label.cloned(),
+            }
+        });
+        Ok(Self { inner })
+    }
+
+    /// Returns R: the transaction sees every commit up to R, and none after.
+    #[must_use]
+    pub fn read_timestamp(&self) -> Timestamp {
+        self.inner.begun.read
+    }
+
+    /// Returns [`Begun::schema`]: no system table has changed since then, up to R.
+    #[must_use]
+    pub fn schema_timestamp(&self) -> Timestamp {
+        self.inner.begun.schema
+    }
+
+    /// Returns S, which identifies the transaction; a read-only one has none.
+    #[must_use]
+    pub fn start_timestamp(&self) -> Option<Timestamp> {
+        self.inner.begun.start
+    }
+
+    /// Returns the store of the transaction.
+    #[must_use]
+    pub fn store(&self) -> &S {
+        &self.inner.store
+    }
+
+    /// Returns the isolation level.
+    #[must_use]
+    pub fn isolation(&self) -> Isolation {
+        self.inner.isolation
+    }
+}
+
+impl<S: CellStore + CommitLog> Inner<S> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+        lock(&self.state)
+    }
+
+    pub(super) fn open(&self) -> Result<MutexGuard<'_, State>> {
+        self.touch(self.lock())
+    }
+
+    fn touch<'s>(&self, mut state: MutexGuard<'s, State>) -> Result<MutexGuard<'s, State>> {
+        if let Some(ended) = state.ended {
+            return Err(ended.into());
+        }
+        state.touched = self.slot.as_ref().map_or(0, Slot::now);
+        Ok(state)
+    }
+
+    /// Begins a call that waits for the store.
+    pub(super) const fn call(&self, state: &mut State) -> Call<'_, S> {
+        state.calls += 1;
+        Call { inner: self }
+    }
+
+    /// Returns `true` if reads are recorded. A read-only transaction needs no read set: its
+    /// snapshot alone is serializable.
+    pub(super) const fn remembers_reads(&self) -> bool {
+        self.isolation.checks_reads() && self.begun.start.is_some()
+    }
+
+    pub(super) fn release(&self) {
+        if self.snapshot_held.swap(false, Ordering::AcqRel) {
+            self.store.end(self.begun);
+        }
+    }
+}
+
+impl<S: CellStore + CommitLog> Drop for Inner<S> {
+    fn drop(&mut self) {
+        self.release();
+    }
+}
+
+impl<S: CellStore + CommitLog> Idle for Inner<S> {
+    fn describe(&self) -> Option<OpenTransaction> {
+        self.snapshot_held.load(Ordering::Acquire).then(|| OpenTransaction {
+            read: self.begun.read,
+            start: self.begun.start,
+            began: Moment(Duration::from_nanos(self.began)),
+            label: self.label.clone(),
+        })
+    }
+
+    fn end_if_idle(&self, since: &Since) {
+        let (since, limit) = match self.begun.start {
+            Some(_) => (since.writer, since.limits.writer),
+            None => (since.reader, since.limits.reader),
+        };
+        let mut state = self.lock();
+        if state.ended.is_some() || state.calls > 0 || state.touched >= since {
+            return;
+        }
+        let given_up = state.end(Ended::Idle(limit));
+        drop(state);
+        drop(given_up);
+        self.release();
+    }
+}
+
+/// A call in flight that waits for the store.
+pub(super) struct Call<'a, S: CellStore + CommitLog> {
+    inner: &'a Inner<S>,
+}
+
+impl<'a, S: CellStore + CommitLog> Call<'a, S> {
+    /// Ends the call, for a caller that holds the state.
+    pub(super) const fn finish(self, state: &mut State) {
+        std::mem::forget(self);
+        state.calls -= 1;
+    }
+
+    /// Ends the call, and returns the state unless the transaction has ended meanwhile.
+    pub(super) fn end(self) -> Result<MutexGuard<'a, State>> {
+        let inner = self.inner;
+        std::mem::forget(self);
+        let mut state = inner.lock();
+        state.calls -= 1;
+        inner.touch(state)
+    }
+}
+
+impl<S: CellStore + CommitLog> Drop for Call<'_, S> {
+    fn drop(&mut self) {
+        let mut state = self.inner.lock();
+        state.calls -= 1;
+        // It does not matter here whether the transaction has ended meanwhile.
+        drop(self.inner.touch(state));
+    }
+}

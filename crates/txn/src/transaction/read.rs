@@ -1,0 +1,178 @@
+//! Reads of cells and ranges, overlaid with the transaction's own writes.
+
+use carnet_base::{Bytes, CellKey, KeyRange, Result, Version};
+use carnet_store::{CellStore, CommitLog, PageLimit, RangeRequest, SpilledPage};
+
+use super::handle::{Inner, Transaction};
+use super::merge::{covered, cut, merge, own_page};
+use crate::entry::{Entry, TransactionPage};
+use crate::reader;
+
+impl<S: CellStore + CommitLog> Transaction<S> {
+    /// Reads a cell.
+    ///
+    /// # Errors
+    ///
+    /// `Invalid` if the transaction has ended, or its read set would exceed its limit; `Timeout` if
+    /// it has been idle for too long; otherwise the store's errors.
+    pub async fn get(&self, key: &CellKey) -> Result<Option<Entry>> {
+        let inner = &*self.inner;
+        let (call, spilled) = {
+            let mut state = inner.open()?;
+            if let Some(payload) = state.writes.get(key) {
+                return Ok(inner.own(payload));
+            }
+            state.has_read = true;
+            if inner.remembers_reads() {
+                state.reads.point(key.hash(), &inner.bounds)?;
+            }
+            (inner.call(&mut state), state.spill())
+        };
+        if let Some(spill) = spilled
+            && let Some(payload) = spill.get(key).await?
+        {
+            drop(call.end()?);
+            return Ok(inner.own(payload));
+        }
+        let version = reader::read(&*inner.store, &inner.context, key, inner.begun.read).await?;
+        // If another handle has ended the transaction meanwhile, the snapshot was not held during
+        // the read.
+        drop(call.end()?);
+        Ok(version.and_then(Entry::from_version))
+    }
+
+    /// Reads many cells, in the order of the keys. A store may combine them into few requests.
+    ///
+    /// # Errors
+    ///
+    /// See [`Transaction::get`].
+    pub async fn get_many(&self, keys: &[CellKey]) -> Result<Vec<Option<Entry>>> {
+        let inner = &*self.inner;
+        let mut entries = vec![None; keys.len()];
+        // Indices of the cells that must be read from the store.
+        let mut missing = Vec::new();
+        let (call, spilled) = {
+            let mut state = inner.open()?;
+            state.has_read = true;
+            for (place, key) in keys.iter().enumerate() {
+                if let Some(payload) = state.writes.get(key) {
+                    entries[place] = inner.own(payload);
+                    continue;
+                }
+                if inner.remembers_reads() {
+                    state.reads.point(key.hash(), &inner.bounds)?;
+                }
+                missing.push(place);
+            }
+            (inner.call(&mut state), state.spill())
+        };
+        if let Some(spill) = spilled {
+            let mut left = Vec::with_capacity(missing.len());
+            for place in missing {
+                match spill.get(&keys[place]).await? {
+                    Some(payload) => entries[place] = inner.own(payload),
+                    None => left.push(place),
+                }
+            }
+            missing = left;
+        }
+        let sought: Vec<CellKey> = missing.iter().map(|place| keys[*place].clone()).collect();
+        let read = inner.begun.read;
+        let found = reader::read_many(&*inner.store, &inner.context, &sought, read).await?;
+        drop(call.end()?);
+        for (place, version) in missing.into_iter().zip(found) {
+            entries[place] = version.and_then(Entry::from_version);
+        }
+        Ok(entries)
+    }
+
+    /// Reads a page of a range, overlaid with this transaction's own writes.
+    ///
+    /// # Errors
+    ///
+    /// See [`Transaction::get`].
+    pub async fn range(
+        &self,
+        range: &KeyRange,
+        reverse: bool,
+        limit: PageLimit,
+    ) -> Result<TransactionPage> {
+        let inner = &*self.inner;
+        let awaited = {
+            let mut state = inner.open()?;
+            state.has_read = true;
+            inner.call(&mut state)
+        };
+        let read = inner.begun.read;
+        let request = RangeRequest { range: range.clone(), read, reverse, limit };
+        let page = inner.store.range(&inner.context, &request).await?;
+        let mut stored = Vec::with_capacity(page.cells.len());
+        for (key, candidate) in page.cells {
+            let version = match candidate.commit {
+                // A stamped version is visible; most versions need no lookup.
+                Some(_) => Some(candidate),
+                None => {
+                    reader::resolve(&*inner.store, &inner.context, &key, candidate, read).await?
+                }
+            };
+            let Some(Version { start, payload: Some(payload), .. }) = version else { continue };
+            stored.push((key, Entry { start, payload }));
+        }
+        let mut rest = page.resume;
+        let looked_at = covered(range, rest.as_ref(), reverse);
+        let own_max = limit.cells.max(1).saturating_mul(2);
+        let (spilled, mut state) = loop {
+            let runs = inner.open()?.runs();
+            let spilled = inner.spilled_writes(&looked_at, reverse, own_max).await?;
+            let state = inner.open()?;
+            // Otherwise another handle's write has spilled meanwhile.
+            if state.runs() == runs {
+                break (spilled, state);
+            }
+        };
+        awaited.finish(&mut state);
+        let own = state.writes.range(&looked_at, reverse);
+        let before = |a: &CellKey, b: &CellKey| if reverse { a > b } else { a < b };
+        // Later own writes are overlaid on later pages: scanning all of them for each page would
+        // take quadratic time.
+        let (page_of_own, more) = own_page(own, spilled, own_max, before);
+        if more && let Some((last, _)) = page_of_own.last() {
+            let behind = range.after(last.clone(), reverse);
+            stored.retain(|(key, _)| !behind.contains(key));
+            rest = Some(behind);
+        }
+        let page_of_own = page_of_own
+            .into_iter()
+            .map(|(key, payload)| (key, inner.own(payload)))
+            .collect::<Vec<_>>();
+        let merged = if page_of_own.is_empty() {
+            stored
+        } else {
+            merge(stored.into_iter().peekable(), page_of_own.into_iter(), before)
+        };
+        let page = cut(merged, rest, range, reverse, limit);
+        if inner.remembers_reads() {
+            let covered = covered(range, page.resume.as_ref(), reverse);
+            state.reads.range(covered, &inner.bounds)?;
+        }
+        Ok(page)
+    }
+}
+
+impl<S: CellStore + CommitLog> Inner<S> {
+    fn own(&self, payload: Option<Bytes>) -> Option<Entry> {
+        let start = self.begun.start?;
+        payload.map(|payload| Entry { start, payload })
+    }
+
+    /// Returns the first spilled writes in a range.
+    async fn spilled_writes(
+        &self,
+        range: &KeyRange,
+        reverse: bool,
+        cells_max: usize,
+    ) -> Result<SpilledPage> {
+        let Some(spill) = self.open()?.spill() else { return Ok(SpilledPage::default()) };
+        spill.range(range, reverse, cells_max).await
+    }
+}
