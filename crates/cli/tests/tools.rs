@@ -198,7 +198,7 @@ fn disk_is_measured_and_its_model_used() {
     let path = root.path().join("data");
     let dir = path.to_str().unwrap();
     write(dir, "apples");
-    let output = carnet(&["iotune", "--dir", dir, "--seconds", "2"]);
+    let output = carnet(&["iotune", "--dir", dir, "--seconds", "2", "--scratch-mib", "32"]);
     // A busy machine may measure that larger requests are not slower; then nothing is stored.
     if output.status.success() {
         let shown = text(&output);
@@ -210,4 +210,6 @@ fn disk_is_measured_and_its_model_used() {
     assert!(!path.join("iotune.tmp").exists());
     write(dir, "pears");
     assert!(fails(&["iotune", "--dir", dir, "--seconds", "61"]).contains("from 2 to 60"));
+    let wrong = fails(&["iotune", "--dir", dir, "--scratch-mib", "8"]);
+    assert!(wrong.contains("from 16 to 65536"), "{wrong}");
 }

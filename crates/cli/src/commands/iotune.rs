@@ -21,7 +21,7 @@ use clap::Args;
 
 /// Scratch file for the measurement, removed at the end.
 const SCRATCH: &str = "iotune.tmp";
-const SCRATCH_BYTES: u64 = 256 << 20;
+const SCRATCH_MIB: RangeInclusive<u64> = 16..=65536;
 
 const SMALL: usize = 4 << 10;
 const MIDDLE: usize = 32 << 10;
@@ -46,6 +46,9 @@ pub(crate) struct Iotune {
     /// Duration of the measurement in seconds, from 2 to 60.
     #[arg(long, default_value_t = 24)]
     seconds: u64,
+    /// Size of the file to measure with in MiB, from 16 to 65536; larger than the device's cache.
+    #[arg(long, default_value_t = 256)]
+    scratch_mib: u64,
 }
 
 /// Load of several threads.
@@ -61,9 +64,12 @@ impl Iotune {
         if !SECONDS.contains(&self.seconds) {
             bail!("--seconds {}: expected from 2 to 60", self.seconds);
         }
+        if !SCRATCH_MIB.contains(&self.scratch_mib) {
+            bail!("--scratch-mib {}: expected from 16 to 65536", self.scratch_mib);
+        }
         let disk = RealDisk::open(&self.dir)?;
         let _lock = disk.lock()?;
-        let measured = Measuring::new(&disk, self.seconds).and_then(|measuring| measuring.run());
+        let measured = Measuring::new(&disk, &self).and_then(|measuring| measuring.run());
         if let Err(error) = disk.remove(SCRATCH) {
             eprintln!("{} stays behind: {error}", disk.path(SCRATCH));
         }
@@ -78,20 +84,24 @@ impl Iotune {
 struct Measuring<'a> {
     disk: &'a RealDisk,
     scratch: std::sync::Arc<dyn File>,
+    scratch_bytes: u64,
     /// Duration of each load.
     time: Duration,
 }
 
 impl<'a> Measuring<'a> {
-    fn new(disk: &'a RealDisk, seconds: u64) -> Result<Self> {
+    fn new(disk: &'a RealDisk, options: &Iotune) -> Result<Self> {
         let scratch = disk.create_bulk(SCRATCH)?;
         let noise = Aligned::noise(1 << 20);
-        for at in 0..SCRATCH_BYTES >> 20 {
-            let written = scratch.write_at(noise.bytes(), at << 20);
-            written.context("there is no room for 256 MiB to measure with")?;
+        for at in 0..options.scratch_mib {
+            scratch.write_at(noise.bytes(), at << 20).with_context(|| {
+                let mib = options.scratch_mib;
+                format!("no room for {mib} MiB to measure with; free some or pass --scratch-mib")
+            })?;
         }
         scratch.sync_data()?;
-        Ok(Self { disk, scratch, time: Duration::from_secs(seconds) / STEPS })
+        let time = Duration::from_secs(options.seconds) / STEPS;
+        Ok(Self { disk, scratch, scratch_bytes: options.scratch_mib << 20, time })
     }
 
     fn run(&self) -> Result<Model> {
@@ -127,7 +137,7 @@ impl<'a> Measuring<'a> {
         let mut latencies = Vec::new();
         while begun.elapsed() < self.time {
             let before = Instant::now();
-            reader.read(place(&mut rng, SMALL))?;
+            reader.read(self.place(&mut rng, SMALL))?;
             latencies.push(before.elapsed());
         }
         latencies.sort_unstable();
@@ -170,7 +180,7 @@ impl<'a> Measuring<'a> {
         let mut reader = BulkReader::open(self.disk, SCRATCH)?;
         let noise = Aligned::noise(load.bytes);
         while !ended.load(Ordering::Relaxed) {
-            let place = place(&mut rng, load.bytes);
+            let place = self.place(&mut rng, load.bytes);
             match load.direction {
                 Direction::Read => reader.read(place)?,
                 Direction::Write => self.scratch.write_at(noise.bytes(), place.offset)?,
@@ -178,6 +188,11 @@ impl<'a> Measuring<'a> {
             count.fetch_add(1, Ordering::Relaxed);
         }
         Ok(())
+    }
+
+    /// Chooses a random place in the scratch file.
+    fn place(&self, rng: &mut SeededRng, len: usize) -> Place {
+        Place { offset: rng.below(self.scratch_bytes / len as u64) * len as u64, len }
     }
 }
 
@@ -201,10 +216,6 @@ impl Aligned {
     fn bytes(&self) -> &[u8] {
         &self.memory[self.start..self.start + self.len]
     }
-}
-
-fn place(rng: &mut SeededRng, len: usize) -> Place {
-    Place { offset: rng.below(SCRATCH_BYTES / len as u64) * len as u64, len }
 }
 
 fn line(flow: &Flow) -> String {
