@@ -564,6 +564,14 @@ pub struct Version {
     pub payload: Option<Bytes>,
 }
 
+impl Version {
+    /// Returns the size of the payload in bytes.
+    #[must_use]
+    pub fn payload_bytes(&self) -> usize {
+        self.payload.as_ref().map_or(0, Bytes::len)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

@@ -47,8 +47,9 @@ impl CellStore for AnyStore {
         context: &Context,
         keys: &[CellKey],
         at: At,
+        bytes_max: usize,
     ) -> Result<Vec<Option<Version>>> {
-        each!(self, store => store.get_many(context, keys, at).await)
+        each!(self, store => store.get_many(context, keys, at, bytes_max).await)
     }
 
     async fn range(&self, context: &Context, request: &RangeRequest) -> Result<Page> {

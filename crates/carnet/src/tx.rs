@@ -103,7 +103,23 @@ impl Tx {
     ///
     /// Same as [`Tx::get_cell`].
     pub async fn get_cells(&self, keys: &[CellKey]) -> Result<Vec<Option<Entry>>> {
-        self.note(self.wait_for(Why::Disk, self.transaction.get_many(keys)).await)
+        self.get_first_cells(keys, usize::MAX).await
+    }
+
+    /// Like [`Tx::get_cells`], but returns the first cells only, at least one, if further ones would
+    /// exceed `bytes_max`: no cell is read from the embedded store once the values of `bytes_max`
+    /// have been.
+    ///
+    /// # Errors
+    ///
+    /// Same as [`Tx::get_cell`].
+    pub async fn get_first_cells(
+        &self,
+        keys: &[CellKey],
+        bytes_max: usize,
+    ) -> Result<Vec<Option<Entry>>> {
+        let reading = self.transaction.get_many(keys, bytes_max);
+        self.note(self.wait_for(Why::Disk, reading).await)
     }
 
     /// Reads a page of a range of cells.

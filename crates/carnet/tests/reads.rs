@@ -103,3 +103,25 @@ fn table_of(db: &Db) -> carnet::base::TableId {
         .unwrap()
         .id
 }
+
+/// A transaction must not fail because of a cell that its bounded read did not reach.
+#[test]
+fn bounded_multi_get_depends_on_returned_cells() {
+    let db = Db::builder().in_memory();
+    let table = db.raw("t").unwrap();
+    db.transact(|tx| (0..9).try_for_each(|row| table.put(tx, key(row), [7; 100]))).unwrap();
+    let snapshot = block_on(db.snapshot_async()).unwrap();
+    let range = carnet::base::KeyRange::table(table_of(&db));
+    let page = block_on(snapshot.range_cells(&range, false, carnet::PageLimit::cells(9))).unwrap();
+    let keys: Vec<CellKey> = page.cells.into_iter().map(|(key, _)| key).collect();
+    let conflicts = |other: usize| {
+        let tx = block_on(db.transaction().begin_async()).unwrap();
+        block_on(table.put(&tx, key(1), [8; 100])).unwrap();
+        let found = block_on(tx.get_first_cells(&keys, 300)).unwrap();
+        let payloads: Vec<u8> = found.into_iter().map(|it| it.unwrap().payload[0]).collect();
+        assert_eq!((payloads.len(), payloads[1]), (4, 8), "its own write costs no read");
+        db.transact(|tx| table.put(tx, key(other), [9; 100])).unwrap();
+        block_on(tx.commit()).is_err()
+    };
+    assert!(conflicts(3) && !conflicts(4));
+}

@@ -65,7 +65,7 @@ fn repeated_reads_are_answered_from_the_cache() {
     let read_many = || {
         let begun = database.begin(&follower, BeginKind::ReadOnly);
         let context = Context::unbounded();
-        let read = reader::read_many(&*follower.log, &context, &keys, begun.read);
+        let read = reader::read_many(&*follower.log, &context, &keys, begun.read, usize::MAX);
         let found = database.run(read).unwrap();
         follower.log.end(begun);
         found.into_iter().map(|version| version.and_then(|version| version.payload)).collect()

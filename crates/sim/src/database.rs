@@ -98,7 +98,7 @@ impl<S: CellStore + CommitLog> Transact for Transaction<S> {
     }
 
     async fn get_many(&self, keys: &[CellKey]) -> Result<Vec<Option<Entry>>> {
-        self.get_many(keys).await
+        self.get_many(keys, usize::MAX).await
     }
 
     async fn range(

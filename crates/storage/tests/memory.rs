@@ -111,9 +111,34 @@ fn page_holds_one_permit() {
 fn multi_get_works_with_one_permit() {
     let (_disk, engine, _workers) = cold(1);
     let keys: Vec<_> = (0..20).map(key).collect();
-    let found = block_on(engine.multi_get(&keys, Timestamp::MAX, ReadOptions::default())).unwrap();
-    assert!(found.iter().all(Option::is_some));
+    let reads = ReadOptions::default();
+    let found = block_on(engine.multi_get(&keys, Timestamp::MAX, reads, usize::MAX)).unwrap();
+    assert!(found.len() == 20 && found.iter().all(Option::is_some));
     assert_eq!(in_use(&engine), (0, 0));
+}
+
+#[test]
+fn multi_get_ends_at_its_limit_in_bytes() {
+    let (_disk, engine, _workers) = cold(4);
+    let keys: Vec<_> = (0..100).map(|number| key(number % 20)).collect();
+    let read = |bytes_max| {
+        let reads = ReadOptions { bypass_cache: true };
+        let found = block_on(engine.multi_get(&keys, Timestamp::MAX, reads, bytes_max)).unwrap();
+        let one = found[0].as_ref().map_or(0, Version::payload_bytes);
+        (found.len(), one)
+    };
+    let (all, one) = read(usize::MAX);
+    assert_eq!(all, 100);
+    let (begun, _) = read(20 * one);
+    assert!((20..20 + 32).contains(&begun), "{begun}: those in flight end");
+    assert!((1..=32).contains(&read(0).0), "at least one");
+    for number in 20..60 {
+        put(&engine, number);
+    }
+    let keys: Vec<_> = (20..60).map(key).collect();
+    let reads = ReadOptions::default();
+    let found = block_on(engine.multi_get(&keys, Timestamp::MAX, reads, 5 * one)).unwrap();
+    assert_eq!(found.len(), 5, "nothing waits in memory");
 }
 
 #[test]

@@ -265,9 +265,10 @@ impl CellStore for LocalStore {
         context: &Context,
         keys: &[CellKey],
         at: At,
+        bytes_max: usize,
     ) -> Result<Vec<Option<Version>>> {
         context.check(&*self.clock)?;
-        self.engine.multi_get(keys, at.read, read_options(context)).await
+        self.engine.multi_get(keys, at.read, read_options(context), bytes_max).await
     }
 
     async fn range(&self, context: &Context, request: &RangeRequest) -> Result<Page> {

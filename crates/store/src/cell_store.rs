@@ -99,7 +99,9 @@ pub trait CellStore: Send + Sync + 'static {
         at: At,
     ) -> impl Future<Output = Result<Option<Version>>> + Send;
 
-    /// Returns the newest candidates of many cells, in the order of the keys.
+    /// Returns the newest candidates of the first cells of many, in the order of the keys: at least
+    /// of one. Once payloads of `bytes_max` have been read, a store begins no further read, except
+    /// for those that it sends in one request.
     ///
     /// # Errors
     ///
@@ -109,11 +111,17 @@ pub trait CellStore: Send + Sync + 'static {
         context: &Context,
         keys: &[CellKey],
         at: At,
+        bytes_max: usize,
     ) -> impl Future<Output = Result<Vec<Option<Version>>>> + Send {
         async move {
-            let mut found = Vec::with_capacity(keys.len());
+            let (mut found, mut bytes) = (Vec::with_capacity(keys.len()), 0);
             for key in keys {
-                found.push(self.get(context, key, at).await?);
+                let version = self.get(context, key, at).await?;
+                bytes += version.as_ref().map_or(0, Version::payload_bytes);
+                found.push(version);
+                if bytes >= bytes_max {
+                    break;
+                }
             }
             Ok(found)
         }

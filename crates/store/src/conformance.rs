@@ -324,9 +324,13 @@ fn many_cells_are_read_as_one_by_one<S: CellStore + CommitLog>(store: &S) {
     keys.extend([CellKey::new(NEIGHBOUR, &PartitionKey::new("p"), "a"), keys[0].clone()]);
     keys.rotate_left(5);
     for read in reads {
-        let many = block_on(store.get_many(&Context::unbounded(), &keys, At::snapshot(read)));
-        let many = many.expect("reads");
+        let (context, at) = (Context::unbounded(), At::snapshot(read));
+        let many = |bytes| block_on(store.get_many(&context, &keys, at, bytes)).expect("reads");
+        let first = many(1);
+        assert!((1..=keys.len()).contains(&first.len()));
+        let many = many(usize::MAX);
         assert_eq!(many.len(), keys.len());
+        assert_eq!(first, many[..first.len()]);
         for (key, candidate) in keys.iter().zip(many) {
             let seen = match candidate {
                 Some(version) if !session.is_visible(&version, read) => session.visible(key, read),

@@ -37,7 +37,7 @@ pub async fn read<S: CellStore + CommitLog>(
     }
 }
 
-/// Reads many cells at a snapshot, in the order of the keys.
+/// Reads the first of many cells at a snapshot, see [`CellStore::get_many`].
 ///
 /// # Errors
 ///
@@ -47,8 +47,9 @@ pub async fn read_many<S: CellStore + CommitLog>(
     context: &Context,
     keys: &[CellKey],
     snapshot: Timestamp,
+    bytes_max: usize,
 ) -> Result<Vec<Option<Version>>> {
-    let mut found = store.get_many(context, keys, At::snapshot(snapshot)).await?;
+    let mut found = store.get_many(context, keys, At::snapshot(snapshot), bytes_max).await?;
     for (key, version) in keys.iter().zip(&mut found) {
         if let Some(candidate) = version.take() {
             *version = resolve(store, context, key, candidate, snapshot).await?;

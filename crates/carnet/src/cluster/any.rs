@@ -30,6 +30,7 @@ pub(crate) trait AnyCluster: Send + Sync + 'static {
         context: &'a Context,
         keys: &'a [CellKey],
         at: At,
+        bytes_max: usize,
     ) -> Call<'a, Result<Vec<Option<Version>>>>;
     fn range<'a>(
         &'a self,

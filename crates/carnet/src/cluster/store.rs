@@ -38,8 +38,9 @@ impl<C: Cluster, T: Transport> AnyCluster for ClusterStore<C, T> {
         context: &'a Context,
         keys: &'a [CellKey],
         at: At,
+        bytes_max: usize,
     ) -> Call<'a, Result<Vec<Option<Version>>>> {
-        Box::pin(self.log.get_many(context, keys, at))
+        Box::pin(self.log.get_many(context, keys, at, bytes_max))
     }
 
     fn range<'a>(

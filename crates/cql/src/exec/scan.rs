@@ -274,8 +274,8 @@ impl<'a> Scan<'a> {
         Ok(Some(StoredRow { statics: current.statics.clone(), key, image: Some(image) }))
     }
 
-    /// Returns the number of cells to read next. A multi-get has no limit in bytes: it begins with
-    /// few cells, and continues with as many as fit by the size of earlier ones.
+    /// Returns the number of cells to read next. Over a cluster a multi-get has no limit in bytes: it
+    /// begins with few cells, and continues with as many as fit by the size of earlier ones.
     fn next_fetch(&mut self, wanted: usize, kind: Fetch) -> usize {
         let most = match kind {
             Fetch::Page => PAGE_CELLS,
@@ -302,7 +302,9 @@ impl<'a> Scan<'a> {
                 {
                     keys.push(key);
                 }
-                self.fetch_cells(keys).await?;
+                for unread in self.fetch_cells(keys).await?.into_iter().rev() {
+                    self.targets.push_front(Target::Cell(unread));
+                }
             }
             Target::Range(range) => {
                 let cells = self.next_fetch(wanted, Fetch::Page);
@@ -328,20 +330,24 @@ impl<'a> Scan<'a> {
     async fn fetch_partitions(&mut self, wanted: usize) -> Result<()> {
         let count = self.partitions.len().min(self.next_fetch(wanted, Fetch::Cells));
         let table = self.access.table;
-        let partitions = self.partitions.drain(..count);
-        let keys = partitions.map(|partition| CellKey::new(table, &partition, "")).collect();
-        self.fetch_cells(keys).await
+        let partitions = self.partitions.iter().take(count);
+        let keys = partitions.map(|partition| CellKey::new(table, partition, "")).collect();
+        let unread = self.fetch_cells(keys).await?.len();
+        self.partitions.drain(..count - unread);
+        Ok(())
     }
 
-    async fn fetch_cells(&mut self, keys: Vec<CellKey>) -> Result<()> {
-        let entries = self.tx.get_cells(&keys).await?;
+    /// Reads the first of some cells; returns the keys that were not read.
+    async fn fetch_cells(&mut self, mut keys: Vec<CellKey>) -> Result<Vec<CellKey>> {
+        let entries = self.tx.get_first_cells(&keys, FETCH_BYTES).await?;
+        let unread = keys.split_off(entries.len());
         self.fetched_cells += keys.len();
         self.fetched_bytes +=
             entries.iter().flatten().map(|entry| entry.payload.len()).sum::<usize>();
         let found = keys.iter().cloned().zip(entries);
         self.cells.extend(found.filter_map(|(key, entry)| Some((key, entry?))));
         self.fetched = Some(Fetched::Cells { keys });
-        Ok(())
+        Ok(unread)
     }
 
     /// Ends the scan after the row `last`: the statement needs no further row. Cells fetched after

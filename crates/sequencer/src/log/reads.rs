@@ -60,6 +60,7 @@ impl<C: Cluster, T: Transport> CellStore for ClusterLog<C, T> {
         context: &Context,
         keys: &[CellKey],
         at: At,
+        _bytes_max: usize,
     ) -> Result<Vec<Option<Version>>> {
         self.inner.check(context)?;
         let Some(below) = at.below.previous() else { return Ok(vec![None; keys.len()]) };

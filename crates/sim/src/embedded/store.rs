@@ -46,9 +46,10 @@ impl CellStore for Store {
         context: &Context,
         keys: &[CellKey],
         at: At,
+        bytes_max: usize,
     ) -> Result<Vec<Option<Version>>> {
         let at = At { read: self.read(at.read), ..at };
-        self.inner.get_many(context, keys, at).await
+        self.inner.get_many(context, keys, at, bytes_max).await
     }
 
     async fn range(&self, context: &Context, request: &RangeRequest) -> Result<Page> {

@@ -1,6 +1,5 @@
 //! Point reads.
 
-use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
 
@@ -131,7 +130,9 @@ impl Engine {
         Ok(None)
     }
 
-    /// Reads many cells, with concurrent disk reads. The results are in the order of the keys.
+    /// Reads the first cells of many, with concurrent disk reads: at least one, and no further cell
+    /// is begun once payloads of `bytes_max` have been read. The results are in the order of the
+    /// keys.
     ///
     /// # Errors
     ///
@@ -141,47 +142,46 @@ impl Engine {
         keys: &[CellKey],
         read: Timestamp,
         reads: ReadOptions,
+        bytes_max: usize,
     ) -> Result<Vec<Option<Version>>> {
         if let [key] = keys {
             return Ok(vec![self.get_with(key, read, reads).await?]);
         }
-        let mut found = vec![None; keys.len()];
-        // In key order, because adjacent keys share blocks.
-        let mut order: Vec<usize> = (0..keys.len()).collect();
-        order.sort_unstable_by(|&left, &right| keys[left].cmp(&keys[right]));
-        for chunk in order.chunks(READS_MAX) {
-            let mut pending: Vec<_> = chunk
-                .iter()
-                .map(|&at| (at, Box::pin(self.get_with(&keys[at], read, reads))))
-                .collect();
-            std::future::poll_fn(|context| {
-                let mut failed = None;
-                let mut poll = |get: Pin<&mut _>| for_many(|| Future::poll(get, context));
-                pending.retain_mut(|(at, get)| match poll(get.as_mut()) {
-                    Poll::Pending => true,
-                    Poll::Ready(Ok(version)) => {
-                        found[*at] = version;
-                        false
+        let begin = |place: usize| Box::pin(self.get_with(&keys[place], read, reads));
+        let (mut found, mut bytes) = (Vec::with_capacity(keys.len()), 0);
+        // Reads that have begun and not ended, by their place.
+        let mut pending = Vec::new();
+        std::future::poll_fn(|context| -> Poll<Result<()>> {
+            let mut polled = 0;
+            loop {
+                if polled == pending.len() {
+                    let is_full = polled == READS_MAX || (bytes >= bytes_max && !found.is_empty());
+                    if is_full || found.len() == keys.len() {
+                        break;
                     }
-                    Poll::Ready(Err(error)) => {
-                        failed = Some(error);
-                        false
-                    }
-                });
-                match failed {
-                    Some(error) => Poll::Ready(Err(error)),
-                    None if pending.is_empty() => Poll::Ready(Ok(())),
-                    None => Poll::Pending,
+                    pending.push((found.len(), begin(found.len())));
+                    found.push(None);
                 }
-            })
-            .await?;
-        }
+                let (place, get) = &mut pending[polled];
+                match for_many(|| get.as_mut().poll(context)) {
+                    Poll::Pending => polled += 1,
+                    Poll::Ready(version) => {
+                        let version: Option<Version> = version?;
+                        bytes += version.as_ref().map_or(0, Version::payload_bytes);
+                        found[*place] = version;
+                        drop(pending.swap_remove(polled));
+                    }
+                }
+            }
+            if pending.is_empty() { Poll::Ready(Ok(())) } else { Poll::Pending }
+        })
+        .await?;
         Ok(found)
     }
 }
 
 /// Maximum number of concurrent disk reads of one call.
-const READS_MAX: usize = 64;
+const READS_MAX: usize = 32;
 
 /// Result of a search in memory.
 enum Looked {

@@ -41,12 +41,18 @@ impl<S: CellStore + CommitLog> Transaction<S> {
         Ok(version.and_then(Entry::from_version))
     }
 
-    /// Reads many cells, in the order of the keys. A store may combine them into few requests.
+    /// Reads the first of many cells, in the order of the keys: at least one, and no further ones
+    /// once payloads of `bytes_max` have been read from the store. A store may combine them into
+    /// few requests.
     ///
     /// # Errors
     ///
     /// See [`Transaction::get`].
-    pub async fn get_many(&self, keys: &[CellKey]) -> Result<Vec<Option<Entry>>> {
+    pub async fn get_many(
+        &self,
+        keys: &[CellKey],
+        bytes_max: usize,
+    ) -> Result<Vec<Option<Entry>>> {
         let inner = &*self.inner;
         let mut entries = vec![None; keys.len()];
         // Indices of the cells that must be read from the store.
@@ -78,10 +84,15 @@ impl<S: CellStore + CommitLog> Transaction<S> {
         }
         let sought: Vec<CellKey> = missing.iter().map(|place| keys[*place].clone()).collect();
         let read = inner.begun.read;
-        let found = reader::read_many(&*inner.store, &inner.context, &sought, read).await?;
+        let found = reader::read_many(&*inner.store, &inner.context, &sought, read, bytes_max).await?;
         drop(call.end()?);
+        let unread = missing.get(found.len()).copied();
         for (place, version) in missing.into_iter().zip(found) {
             entries[place] = version.and_then(Entry::from_version);
+        }
+        if let Some(unread) = unread {
+            entries.truncate(unread);
+            self.forget_cells(&keys[unread..])?;
         }
         Ok(entries)
     }
