@@ -19,6 +19,7 @@ pub mod memory_budget;
 pub mod murmur3;
 pub mod park;
 pub mod partition;
+pub mod read_level;
 pub mod rng;
 pub mod row;
 mod scratch;
@@ -54,6 +55,7 @@ pub use num_bigint::BigInt;
 #[cfg(not(shuttle))]
 pub use park::block_on;
 pub use park::{block_on_one, for_many, waits_for_one};
+pub use read_level::{ReadLevel, read_level, with_read_level};
 pub use rng::{Rng, SeededRng};
 pub use row::{Column, Marker, RowColumns, RowImage, RowReader, RowWriter};
 #[cfg(shuttle)]

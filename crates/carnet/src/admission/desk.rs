@@ -284,9 +284,8 @@ impl Permit {
 
     /// Returns the level of the statement with the level's shares.
     #[must_use]
-    pub fn level(&self) -> (LevelId, u32) {
-        let level = self.pass.lane.level;
-        (level, self.desk.lock().gate.shares(level))
+    pub const fn level(&self) -> (LevelId, u32) {
+        (self.pass.lane.level, self.pass.shares)
     }
 
     /// Returns `true` if the statement has to let others arrive before it runs: see [`Pass::yields`].

@@ -224,9 +224,7 @@ impl Gate {
             .map_or((0, 0), |state| (state.running, state.lanes.iter().map(Lane::len).sum()))
     }
 
-    /// Returns the shares of a level.
-    #[must_use]
-    pub fn shares(&self, level: LevelId) -> u32 {
+    fn shares(&self, level: LevelId) -> u32 {
         self.levels.get(&level).map_or(SHARES_DEFAULT, |state| state.limits.shares)
     }
 
@@ -314,7 +312,7 @@ impl Gate {
         let state = self.level_mut(id.level);
         state.admitted += 1;
         state.held += 1;
-        Pass { lane: id, charged, yields: false }
+        Pass { lane: id, shares: self.shares(id.level), charged, yields: false }
     }
 
     /// Records the level of a new request. Returns `true` while several levels compete.

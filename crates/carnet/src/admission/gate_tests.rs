@@ -39,14 +39,16 @@ fn pass(arrival: Arrival) -> Pass {
 
 /// Ends a request of the default lane of these tests.
 fn end(gate: &mut Gate, took: u64, millis: u64, decisions: &mut Vec<Decision>) {
-    let (pass, took) =
-        (Pass { lane: LEVEL, charged: Duration::ZERO, yields: false }, Duration::from_millis(took));
+    let (pass, took) = (
+        Pass { lane: LEVEL, shares: SHARES_DEFAULT, charged: Duration::ZERO, yields: false },
+        Duration::from_millis(took),
+    );
     gate.done(pass, took, took, at(millis), decisions);
 }
 
 /// Ends a request of the default lane that took `micros`.
 fn end_after(gate: &mut Gate, micros: u64, now: Moment, decisions: &mut Vec<Decision>) {
-    let pass = Pass { lane: LEVEL, charged: Duration::ZERO, yields: false };
+    let pass = Pass { lane: LEVEL, shares: SHARES_DEFAULT, charged: Duration::ZERO, yields: false };
     let took = Duration::from_micros(micros);
     gate.done(pass, took, took, now, decisions);
 }

@@ -56,6 +56,8 @@ pub struct Ticket {
 pub struct Pass {
     /// Lane of the request.
     pub lane: LaneId,
+    /// Shares of its level at the admission.
+    pub shares: u32,
     /// Processor time that was charged to its level in advance.
     pub(super) charged: Duration,
     /// Whether it was admitted on arrival while requests of several levels arrive: before it runs, others are

@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use carnet::admission::Permit;
-use carnet_base::Clock;
+use carnet_base::{Clock, ReadLevel, with_read_level};
 
 use crate::metrics::{Metrics, Threads};
 
@@ -45,7 +45,11 @@ impl Meter {
     ) -> Polled<T> {
         let begun = self.clock.now();
         HAS_YIELDED.set(false);
-        let poll = work.as_mut().poll(context);
+        let level = permit.map_or_else(ReadLevel::default, |permit| {
+            let (id, shares) = permit.level();
+            ReadLevel { id: id.0, shares }
+        });
+        let poll = with_read_level(level, || work.as_mut().poll(context));
         let has_yielded = HAS_YIELDED.take() && poll.is_pending();
         let took = self.clock.now().since(begun);
         self.metrics.poll_duration.of(threads).record(took);

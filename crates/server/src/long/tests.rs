@@ -2,9 +2,11 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc;
 
 use carnet::Db;
-use carnet::admission::{AdmissionLimits, Arrived, Class, Level, Request};
+use carnet::admission::{
+    AdmissionLimits, Arrived, Class, Level, LevelId, LevelLimits, Request, Workload,
+};
 use carnet::diagnosis::Why;
-use carnet_base::{Moment, SystemClock, TIME_SLICE, WallTime};
+use carnet_base::{Moment, ReadLevel, SystemClock, TIME_SLICE, WallTime, read_level};
 
 use super::*;
 
@@ -53,6 +55,27 @@ fn long_statement_moves_to_threads_of_low_priority() {
     assert_eq!((name.as_str(), nice), ("carnet-long", NICE));
     assert_eq!(threads.meter.metrics.statements_long.get(), 1);
     assert_eq!(threads.meter.metrics.poll_duration.of(Threads::Connections).count(), 1);
+}
+
+/// The disk orders reads by level, also those of a statement that runs on a thread of low priority.
+#[test]
+fn reads_of_a_statement_have_its_level() {
+    let db = Db::builder().admission(AdmissionLimits::of_server(1)).in_memory();
+    let limits = LevelLimits { shares: 200, ..LevelLimits::default() };
+    let level = Level { id: LevelId(7), limits, ..Level::default() };
+    let (class, workload) = (Class::Read, Workload::Interactive);
+    let request = Request { level: &level, class, workload, bytes: 1, deadline: None };
+    let Ok(Arrived::Admitted(permit)) = db.admission().unwrap().arrive(request) else {
+        panic!("there is room")
+    };
+    let work = Box::pin(async {
+        let first = read_level();
+        slices(2).await;
+        [first, read_level()]
+    });
+    let levels = runtime().block_on(threads().run(work, Some(Arc::new(permit)), 10));
+    assert_eq!(levels, [ReadLevel { id: 7, shares: 200 }; 2]);
+    assert_eq!(read_level(), ReadLevel::default());
 }
 
 /// Like a statement that waits for a cluster, however long each answer takes to decode.

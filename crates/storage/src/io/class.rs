@@ -5,8 +5,9 @@
 pub enum Class {
     /// Writes of the log.
     Wal,
-    /// Reads of statements, by service level.
-    Read(u16),
+    /// Reads of statements. A [`ReadQueue`](super::ReadQueue) orders them by service level before
+    /// they reach the device.
+    Read,
     /// Writes of flushed tables.
     Flush,
     /// Reads and writes of compactions.
@@ -23,12 +24,12 @@ impl Class {
     pub const NAMES: [&'static str; Self::KINDS] =
         ["wal", "read", "flush", "compaction", "maintenance"];
 
-    /// Returns the index of the kind; all levels of reads are one kind.
+    /// Returns the index of the kind;
     #[must_use]
     pub const fn kind(self) -> usize {
         match self {
             Self::Wal => 0,
-            Self::Read(_) => 1,
+            Self::Read => 1,
             Self::Flush => 2,
             Self::Compaction => 3,
             Self::Maintenance => 4,
@@ -38,7 +39,7 @@ impl Class {
     /// Returns the index among background classes; `None` for the log and reads.
     pub(super) const fn background(self) -> Option<usize> {
         match self {
-            Self::Wal | Self::Read(_) => None,
+            Self::Wal | Self::Read => None,
             Self::Flush => Some(0),
             Self::Compaction => Some(1),
             Self::Maintenance => Some(2),

@@ -152,7 +152,7 @@ impl Scheduler {
     pub fn passed(&mut self, class: Class, request: &Request, latency: Duration, now: Moment) {
         self.device.fill(now);
         self.device.take(self.cost(request));
-        if let Class::Read(_) = class {
+        if class == Class::Read {
             self.backoff.read(latency);
         }
         self.tick(now);
@@ -191,7 +191,7 @@ impl Scheduler {
         }
         let latency = now.since(begun);
         match class {
-            Class::Read(_) => self.backoff.read(latency),
+            Class::Read => self.backoff.read(latency),
             Class::Wal => {}
             _ => self.flying_background -= cost,
         }

@@ -212,7 +212,7 @@ impl Watch for Turns {
 
     fn ended(&self, bytes: usize, begun: Moment) {
         let now = self.clock.now();
-        self.passed(Class::Read(0), Direction::Read, bytes, begun, now);
+        self.passed(Class::Read, Direction::Read, bytes, begun, now);
     }
 }
 

@@ -3,12 +3,12 @@
 //! A read starts a thread if none is idle, up to [`THREADS_MAX`]. Threads sleep on their own
 //! signals when there is nothing to read, and end when the disk and its files are dropped.
 
-use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
 use carnet_base::{Signal, Spawn, Step, Worker};
 
 use super::request::Request;
+use crate::io::{ReadLimits, ReadQueue};
 use crate::lock::lock;
 
 /// Maximum number of concurrent reads of the device.
@@ -19,9 +19,8 @@ pub(super) struct Pool {
     spawn: Arc<dyn Spawn>,
 }
 
-#[derive(Default)]
 struct State {
-    waiting: VecDeque<Request>,
+    queue: ReadQueue<Request>,
     /// Signals of sleeping threads; the last one to sleep is woken first, because its stack is
     /// cached.
     idle: Vec<Signal>,
@@ -36,7 +35,10 @@ struct Reader {
 
 impl Pool {
     pub(super) fn new(spawn: Arc<dyn Spawn>) -> Self {
-        Self { shared: Arc::default(), spawn }
+        let limits = ReadLimits { alone: THREADS_MAX, shared: THREADS_MAX };
+        let queue = ReadQueue::new(limits);
+        let state = State { queue, idle: Vec::new(), threads: 0, closed: false };
+        Self { shared: Arc::new(Mutex::new(state)), spawn }
     }
 
     pub(super) fn submit(&self, requests: impl IntoIterator<Item = Request>) {
@@ -45,7 +47,7 @@ impl Pool {
         {
             let mut state = lock(&self.shared);
             for request in requests {
-                state.waiting.push_back(request);
+                state.queue.push(request.level(), request.missing(), request);
                 if let Some(signal) = state.idle.pop() {
                     woken.push(signal);
                 } else if state.threads < THREADS_MAX {
@@ -64,6 +66,14 @@ impl Pool {
     }
 }
 
+impl Pool {
+    /// Returns `true` if a further read has to wait for others.
+    pub(super) fn is_busy(&self) -> bool {
+        // No copy outside the lock: the pool serves systems without io_uring, with few threads.
+        lock(&self.shared).queue.is_busy()
+    }
+}
+
 impl Drop for Pool {
     fn drop(&mut self) {
         let mut state = lock(&self.shared);
@@ -74,10 +84,10 @@ impl Drop for Pool {
 
 impl Worker for Reader {
     fn step(&mut self) -> Step {
-        let request = {
+        let (level, request) = {
             let mut state = lock(&self.shared);
-            match state.waiting.pop_front() {
-                Some(request) => request,
+            match state.queue.pop() {
+                Some(next) => next,
                 None if state.closed => return Step::Done,
                 None => {
                     state.idle.push(self.signal.clone());
@@ -88,6 +98,7 @@ impl Worker for Reader {
         if !request.is_cancelled() {
             request.serve();
         }
+        lock(&self.shared).queue.end(level);
         Step::Again
     }
 }

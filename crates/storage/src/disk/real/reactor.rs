@@ -1,10 +1,11 @@
 //! Reactor: the thread that drives an io_uring.
 //!
-//! Any thread queues reads under a short mutex. The reactor takes all queued reads, submits them
-//! with one system call, which also waits for completions, and wakes the tasks:
+//! Any thread queues reads under a short mutex. The reactor takes the reads for which the device has
+//! room, by service level, submits them with one system call, which also waits for completions, and
+//! wakes the tasks:
 //!
 //! ```text
-//!  read ──► queue ──► reactor: submit and wait ──► completed ──► promise ──► waker
+//!  read ──► ReadQueue ──► reactor: submit and wait ──► completed ──► promise ──► waker
 //!             └─ rings, if it sleeps ─┘
 //! ```
 //!
@@ -16,13 +17,19 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use carnet_base::{Signal, Spawn, Step, Worker};
 
 use super::request::Request;
-use super::uring::{Alarm, Ring};
+use super::uring::{Alarm, IN_FLIGHT_MAX, Ring};
+use crate::io::{ReadLimits, ReadQueue};
 use crate::lock::lock;
+
+/// Maximum numbers of reads in the device. By docs/design/0014-io-scheduler.md#figures, 64 reads
+/// keep a device busy.
+const LIMITS: ReadLimits = ReadLimits { alone: IN_FLIGHT_MAX, shared: 64 };
 
 pub(super) struct Reactor {
     shared: Arc<Shared>,
@@ -31,12 +38,14 @@ pub(super) struct Reactor {
 
 struct Shared {
     state: Mutex<State>,
+    /// Whether a further read has to wait for others; a copy of the queue's, for readers.
+    is_busy: AtomicBool,
     signal: Signal,
     alarm: Alarm,
 }
 
 struct State {
-    queue: VecDeque<Request>,
+    queue: ReadQueue<Request>,
     thread: Thread,
     closed: bool,
 }
@@ -59,14 +68,19 @@ impl Reactor {
     pub(super) fn new(spawn: Arc<dyn Spawn>) -> io::Result<Self> {
         let alarm = Alarm::new()?;
         Ring::new(alarm.clone())?.probe()?;
-        let state = State { queue: VecDeque::new(), thread: Thread::NotStarted, closed: false };
-        let shared = Shared { state: Mutex::new(state), signal: Signal::new(), alarm };
+        let state =
+            State { queue: ReadQueue::new(LIMITS), thread: Thread::NotStarted, closed: false };
+        let (state, is_busy) = (Mutex::new(state), AtomicBool::new(false));
+        let shared = Shared { state, is_busy, signal: Signal::new(), alarm };
         Ok(Self { shared: Arc::new(shared), spawn })
     }
 
     pub(super) fn submit(&self, requests: impl IntoIterator<Item = Request>) {
         let mut state = lock(&self.shared.state);
-        state.queue.extend(requests);
+        for request in requests {
+            state.queue.push(request.level(), request.missing(), request);
+        }
+        self.shared.is_busy.store(state.queue.is_busy(), Ordering::Relaxed);
         let thread = std::mem::replace(&mut state.thread, Thread::Awake);
         drop(state);
         match thread {
@@ -76,7 +90,8 @@ impl Reactor {
             Thread::NotStarted => {
                 let loops = Loop {
                     shared: Arc::clone(&self.shared),
-                    backlog: VecDeque::new(),
+                    taken: VecDeque::new(),
+                    ended: Vec::new(),
                     ring: None,
                     refused: false,
                 };
@@ -85,6 +100,13 @@ impl Reactor {
                 drop(self.spawn.spawn("carnet-ring", signal, Box::new(loops)));
             }
         }
+    }
+}
+
+impl Reactor {
+    /// Returns `true` if a further read has to wait for others.
+    pub(super) fn is_busy(&self) -> bool {
+        self.shared.is_busy.load(Ordering::Relaxed)
     }
 }
 
@@ -98,8 +120,10 @@ impl Drop for Reactor {
 
 struct Loop {
     shared: Arc<Shared>,
-    /// Requests taken from the queue that did not fit into the ring.
-    backlog: VecDeque<Request>,
+    /// Requests taken from the queue that are not in the ring.
+    taken: VecDeque<Request>,
+    /// Ids of the levels of requests that have ended.
+    ended: Vec<u64>,
     /// Created by its thread at the first step.
     ring: Option<Ring>,
     /// Whether the kernel refused another ring; then reads are served without one.
@@ -114,9 +138,11 @@ impl Worker for Loop {
         self.ensure_ring();
         let Some(ring) = &mut self.ring else { return self.serve() };
         while !ring.is_full()
-            && let Some(request) = self.backlog.pop_front()
+            && let Some(request) = self.taken.pop_front()
         {
-            if !request.is_cancelled() {
+            if request.is_cancelled() {
+                self.ended.push(request.level().id);
+            } else {
                 ring.push(request);
             }
         }
@@ -126,25 +152,31 @@ impl Worker for Loop {
         if let Err(error) = ring.wait() {
             tracing::error!(%error, "io_uring failed and is replaced; reads in flight end with this error");
             if let Some(ring) = self.ring.take() {
-                ring.abandon(&error);
+                self.ended.extend(ring.abandon(&error));
             }
             return Step::Again;
         }
         lock(&self.shared.state).thread = Thread::Awake;
         while let Some((request, attempt)) = ring.completed() {
-            self.backlog.extend(request.advance(attempt));
+            let level = request.level().id;
+            match request.advance(attempt) {
+                Some(request) => self.taken.push_back(request),
+                None => self.ended.push(level),
+            }
         }
         Step::Again
     }
 }
 
 impl Loop {
-    /// Takes the queue, and sets how the thread will wait; returns a step if there is nothing to
-    /// do.
+    /// Takes requests from the queue, and sets how the thread will wait; returns a step if there is
+    /// nothing to do.
     fn take(&mut self) -> Option<Step> {
         let mut state = lock(&self.shared.state);
-        self.backlog.append(&mut state.queue);
-        if self.backlog.is_empty() && self.ring.as_ref().is_none_or(Ring::is_idle) {
+        self.ended.drain(..).for_each(|level| state.queue.end(level));
+        self.taken.extend(std::iter::from_fn(|| state.queue.pop()).map(|(_, request)| request));
+        self.shared.is_busy.store(state.queue.is_busy(), Ordering::Relaxed);
+        if self.taken.is_empty() && self.ring.as_ref().is_none_or(Ring::is_idle) {
             state.thread = Thread::Asleep;
             return Some(if state.closed { Step::Done } else { Step::Idle(None) });
         }
@@ -171,7 +203,12 @@ impl Loop {
     /// Reads without a ring.
     fn serve(&mut self) -> Step {
         lock(&self.shared.state).thread = Thread::Awake;
-        self.backlog.drain(..).filter(|request| !request.is_cancelled()).for_each(Request::serve);
+        for request in self.taken.drain(..) {
+            self.ended.push(request.level().id);
+            if !request.is_cancelled() {
+                request.serve();
+            }
+        }
         Step::Again
     }
 }
@@ -189,7 +226,8 @@ mod tests {
         let file = tempfile::tempfile().unwrap();
         std::os::unix::fs::FileExt::write_all_at(&file, b"bytes", 0).unwrap();
         let shared = Arc::clone(&reactor.shared);
-        let mut refused = Loop { shared, backlog: VecDeque::new(), ring: None, refused: true };
+        let (taken, ended) = (VecDeque::new(), Vec::new());
+        let mut refused = Loop { shared, taken, ended, ring: None, refused: true };
         assert_eq!(refused.step(), Step::Idle(None));
         let (promise, awaited) = promise();
         reactor.submit([Request::new(Arc::new(file), 1, vec![0; 3], 0, promise)]);

@@ -124,7 +124,18 @@ impl Reader {
         }
     }
 
-    /// Reads the cached part, and makes a request for the rest.
+    /// Returns `true` if a read may begin before it is queued. With a busy device it must not: the
+    /// kernel would start it before reads of other levels that wait.
+    fn probes_cache(&self) -> bool {
+        match &self.way {
+            #[cfg(target_os = "linux")]
+            Way::Uring(reactor) => !reactor.is_busy(),
+            Way::Pool(pool) => !pool.is_busy(),
+            Way::Inline => false,
+        }
+    }
+
+    /// Reads the cached part unless the device is busy, and makes a request for the rest.
     fn begin(&self, file: &Arc<fs::File>, place: Place) -> Begun {
         // Larger offsets are negative for the kernel, where `-1` means the current file position.
         if i64::try_from(place.offset).is_err() {
@@ -139,7 +150,7 @@ impl Reader {
             }));
         }
         let mut filled = 0;
-        if !matches!(self.way, Way::Inline) {
+        if self.probes_cache() {
             while filled < place.len {
                 match cached(file, &mut buffer[filled..], place.offset + filled as u64) {
                     Ok(0) => {

@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
-use carnet_base::Bytes;
+use carnet_base::{Bytes, ReadLevel, read_level};
 
 use super::watched::Watched;
 use crate::disk::promise::Promise;
@@ -21,10 +21,12 @@ pub(super) struct Request {
     filled: usize,
     promise: Promise,
     watched: Option<Watched>,
+    level: ReadLevel,
 }
 
 impl Request {
     /// Makes a read of `buffer.len()` bytes from `offset` on, of which `filled` are in the buffer.
+    /// It belongs to the [`read_level`] of this thread.
     pub(super) fn new(
         file: Arc<fs::File>,
         offset: u64,
@@ -32,12 +34,22 @@ impl Request {
         filled: usize,
         promise: Promise,
     ) -> Self {
-        Self { file, offset, buffer, filled, promise, watched: None }
+        Self { file, offset, buffer, filled, promise, watched: None, level: read_level() }
     }
 
     /// Sets the observer of the read's end.
     pub(super) fn watched(self, watched: Option<Watched>) -> Self {
         Self { watched, ..self }
+    }
+
+    /// Returns the service level of the read.
+    pub(super) fn level(&self) -> ReadLevel {
+        self.level
+    }
+
+    /// Returns the number of missing bytes.
+    pub(super) fn missing(&self) -> usize {
+        self.buffer.len() - self.filled
     }
 
     /// Returns `true` if the read was cancelled.

@@ -173,12 +173,15 @@ impl Ring {
     }
 
     /// Gives up a ring that failed: its requests fail with the error, and memory that the kernel
-    /// may still write to is leaked.
-    pub(super) fn abandon(self, error: &io::Error) {
-        for request in self.slots.iter().flatten() {
+    /// may still write to is leaked. Returns the ids of the requests' levels.
+    pub(super) fn abandon(self, error: &io::Error) -> Vec<u64> {
+        let fail = |request: &Request| {
             request.fail(io::Error::new(error.kind(), format!("io_uring failed: {error}")));
-        }
+            request.level().id
+        };
+        let levels = self.slots.iter().flatten().map(fail).collect();
         std::mem::forget(self);
+        levels
     }
 
     fn arm(&mut self) {

@@ -131,7 +131,7 @@ impl Bench {
             Event::Wake => self.wake = None,
             Event::Change(change) => change(&mut self.device, self.now),
             Event::Arrives { every } => {
-                self.push(Class::Read(0), Direction::Read, 4096);
+                self.push(Class::Read, Direction::Read, 4096);
                 let wait = every * u32::try_from(self.rng.below(2001)).unwrap() / 1000;
                 self.at(self.now.after(wait), Event::Arrives { every });
             }
@@ -139,7 +139,7 @@ impl Bench {
                 self.flying -= 1;
                 self.scheduler.complete(id, self.now).expect("it was in the device");
                 *self.bytes.entry(class).or_default() += bytes;
-                if let Class::Read(_) = class {
+                if class == Class::Read {
                     self.reads.push((self.now, self.now.since(pushed)));
                 }
             }
@@ -172,7 +172,7 @@ impl Bench {
                     let done = self.device.begin(direction, bytes, self.now);
                     let nanos = u64::try_from(done.0.as_nanos()).unwrap();
                     self.note(nanos ^ piece.id.0);
-                    if !matches!(piece.class, Class::Read(_)) {
+                    if piece.class != Class::Read {
                         self.largest_piece = self.largest_piece.max(bytes);
                         assert!(bytes <= PIECE_BYTES);
                     }

@@ -234,8 +234,8 @@ fn log_comes_first_and_reads_by_deadline() {
     let mut scheduler = Scheduler::new(Config::default());
     let write = |bytes| request(Direction::Write, bytes, now);
     scheduler.push(Class::Compaction, write(100), now);
-    let late = scheduler.push(Class::Read(0), request(Direction::Read, 4096, at(50)), now);
-    let early = scheduler.push(Class::Read(9), request(Direction::Read, 4096, at(5)), now);
+    let late = scheduler.push(Class::Read, request(Direction::Read, 4096, at(50)), now);
+    let early = scheduler.push(Class::Read, request(Direction::Read, 4096, at(5)), now);
     let wal = scheduler.push(Class::Wal, request(Direction::Write, 4096, at(90)), now);
     let order: Vec<_> = (0..3).map(|_| popped(&mut scheduler, now).id).collect();
     assert_eq!(order, [wal, early, late]);
@@ -265,18 +265,18 @@ fn cancelled_request_spends_no_tokens() {
     let next_at = |cancels: bool| {
         let mut scheduler = Scheduler::new(measured());
         let read = |bytes| request(Direction::Read, bytes, now);
-        let first = scheduler.push(Class::Read(0), read(4096), now);
+        let first = scheduler.push(Class::Read, read(4096), now);
         assert_eq!(popped(&mut scheduler, now).id, first);
         if cancels {
             let ids: Vec<_> =
-                (0..10).map(|_| scheduler.push(Class::Read(0), read(1 << 20), now)).collect();
+                (0..10).map(|_| scheduler.push(Class::Read, read(1 << 20), now)).collect();
             assert!(ids.into_iter().all(|id| scheduler.cancel(id)));
             let flush = scheduler.push(Class::Flush, read(1 << 20), now);
             assert!(scheduler.cancel(flush) && !scheduler.cancel(flush));
             assert!(!scheduler.cancel(first), "it is in the device");
         }
-        scheduler.push(Class::Read(0), read(700_000), now);
-        scheduler.push(Class::Read(0), read(700_000), now);
+        scheduler.push(Class::Read, read(700_000), now);
+        scheduler.push(Class::Read, read(700_000), now);
         popped(&mut scheduler, now);
         match scheduler.pop(now) {
             Dispatch::WaitUntil(at) => (at, scheduler.queued()),
@@ -292,9 +292,9 @@ fn wait_is_for_the_next_request_only() {
     let mut scheduler = Scheduler::new(measured());
     let read = |bytes| request(Direction::Read, bytes, now);
     // All tokens, and a debt of the same amount.
-    scheduler.pass(Class::Read(0), read(1_500_000), now);
+    scheduler.pass(Class::Read, read(1_500_000), now);
     for _ in 0..10 {
-        scheduler.push(Class::Read(0), read(4096), now);
+        scheduler.push(Class::Read, read(4096), now);
     }
     let Dispatch::WaitUntil(at) = scheduler.pop(now) else { panic!("there were tokens") };
     let cost = DeviceOptions::default().model().cost_nanos(&read(4096));

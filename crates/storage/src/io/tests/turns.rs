@@ -99,5 +99,5 @@ fn pieces_are_short_while_there_are_reads() {
     assert_eq!(turns.piece_bytes(1 << 20), 1 << 20);
     turns.ended(4096, turns.begun());
     assert_eq!(turns.piece_bytes(1 << 20), PIECE_BYTES);
-    assert_eq!(turns.totals()[Class::Read(0).kind()].bytes, 4096);
+    assert_eq!(turns.totals()[Class::Read.kind()].bytes, 4096);
 }
