@@ -57,7 +57,7 @@ pub use park::block_on;
 pub use park::{block_on_one, for_many, waits_for_one};
 pub use read_level::{ReadLevel, read_level, with_read_level};
 pub use rng::{Rng, SeededRng};
-pub use row::{Column, Marker, RowColumns, RowImage, RowReader, RowWriter};
+pub use row::{Change, Column, Marker, RowColumns, RowDelta, RowImage, RowReader, RowWriter};
 #[cfg(shuttle)]
 pub use shuttle::future::block_on;
 pub use spawn::{Signal, Spawn, Step, Stepped, ThreadSpawn, Worker, WorkerHandle};

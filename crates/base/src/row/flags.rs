@@ -1,7 +1,10 @@
 //! Version and flags of the encoding of rows.
 
-/// Version of the encoding.
+/// Version of the encoding of images.
 pub(super) const FORMAT: u8 = 1;
+
+/// Version of the encoding of deltas.
+pub(super) const FORMAT_DELTA: u8 = 2;
 
 // Flags of a row.
 pub(super) const MARKED: u8 = 0x01;

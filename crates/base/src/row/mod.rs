@@ -42,6 +42,7 @@
 //!
 //! Decoding checks everything above and copies no value: columns are slices of the image.
 
+mod delta;
 mod flags;
 mod marker;
 mod reader;
@@ -49,7 +50,8 @@ mod writer;
 
 use bytes::{BufMut, Bytes, BytesMut};
 
-use self::flags::{EXPIRES, FORMAT, MARKED, MARKER_EXPIRES, WRITTEN_BEFORE};
+pub use self::delta::{Change, RowDelta};
+use self::flags::{EXPIRES, FORMAT, WRITTEN_BEFORE};
 pub use self::marker::Marker;
 pub use self::reader::{ReadColumn, RowColumns, RowReader};
 pub use self::writer::RowWriter;
@@ -198,14 +200,7 @@ impl RowImage {
         let mut out = BytesMut::with_capacity(16 + values);
         out.put_u8(FORMAT);
         var_long::put(&mut out, i64::from(self.schema_version));
-        match self.marker {
-            None => out.put_u8(0),
-            Some(Marker { expiry: None }) => out.put_u8(MARKED),
-            Some(Marker { expiry: Some(expiry) }) => {
-                out.put_u8(MARKED | MARKER_EXPIRES);
-                out.put_i64(expiry);
-            }
-        }
+        Marker::put(self.marker, &mut out);
         put_len(&mut out, self.columns.len());
         for (id, column) in &self.columns {
             put_column(&mut out, *id, column);
@@ -326,7 +321,7 @@ mod tests {
             |bytes: &[u8]| RowImage::decode(&Bytes::copy_from_slice(bytes)).unwrap_err().kind();
         assert_eq!(kind(&[]), ErrorKind::Corrupted);
         assert_eq!(kind(&[0, 0, 0, 0]), ErrorKind::Corrupted);
-        assert_eq!(kind(&[2, 0, 0, 0]), ErrorKind::Unsupported);
+        assert_eq!(kind(&[3, 0, 0, 0]), ErrorKind::Unsupported);
         assert_eq!(kind(&[1, 0, 0, 0, 0]), ErrorKind::Corrupted, "a byte too many");
         assert_eq!(kind(&[1, 0, 2, 0]), ErrorKind::Corrupted, "an expiry of no marker");
         assert_eq!(kind(&[1, 0, 0, 1, 2, 8, 0]), ErrorKind::Corrupted, "unknown flags");

@@ -4,7 +4,9 @@ use std::fmt;
 
 use bytes::Buf;
 
-use super::flags::{COLLECTION, EXPIRES, FORMAT, MARKED, MARKER_EXPIRES, WRITTEN_BEFORE};
+use super::flags::{
+    COLLECTION, EXPIRES, FORMAT, FORMAT_DELTA, MARKED, MARKER_EXPIRES, WRITTEN_BEFORE,
+};
 use super::marker::Marker;
 use crate::error::{Error, Result};
 use crate::ids::{ColumnId, Timestamp};
@@ -225,7 +227,7 @@ impl<'a> RowColumns<'a> {
 
 #[expect(clippy::inline_always, reason = "a result that goes through memory is waited for")]
 #[inline(always)]
-fn take_marker(rest: &mut &[u8]) -> Result<Option<Marker>> {
+pub(super) fn take_marker(rest: &mut &[u8]) -> Result<Option<Marker>> {
     match take_u8(rest)? {
         0 => Ok(None),
         MARKED => Ok(Some(Marker { expiry: None })),
@@ -289,6 +291,7 @@ fn no_image(why: impl fmt::Display) -> Error {
 fn no_format(format: u8) -> Error {
     match format {
         0 => no_image("format 0"),
+        FORMAT_DELTA => no_image("a delta that was not merged with the versions below it"),
         later => Error::unsupported(format_args!("row images of format {later}")),
     }
 }
