@@ -39,6 +39,7 @@ mod lock;
 pub mod manifest;
 mod memory;
 mod memtable;
+mod merge_operator;
 mod metrics;
 mod options;
 pub mod place;
@@ -51,6 +52,7 @@ pub use engine::{
     AppendError, Appended, Engine, EntryCell, Merged, Page, PageLimit, Prepared, Publish, Spill,
     SpilledCell,
 };
+pub use merge_operator::MergeOperator;
 pub use metrics::Metrics;
 pub use options::{CompactionStyle, Durability, IoOptions, Options, TableOptionsOf};
 pub use sstable::{Compression, FilterKind, ReadOptions, TableOptions};

@@ -118,6 +118,8 @@ counters! {
     pages,
     /// Cells that pages skipped because they were deleted or newer than the snapshot.
     page_cells_hidden,
+    /// Deltas that reads merged with older versions.
+    deltas_merged,
     /// Tables that a read skipped because of a Bloom filter.
     bloom_negatives,
     /// Blocks read from disk after a cache miss.

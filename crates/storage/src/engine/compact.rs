@@ -28,6 +28,7 @@ use crate::compaction::policy::{Plan, everything};
 use crate::disk::{During, found_no_space};
 use crate::io::Class;
 use crate::manifest::{Edit, FlatRange, LEVELS, Levels, Manifest};
+use crate::merge_operator::Deltas;
 use crate::options::TableOptionsOf;
 use crate::sstable::{self, Builder, EntryRef, RangeTombstone, RawCursor, Table};
 use crate::sync::atomic::Ordering;
@@ -41,23 +42,41 @@ pub(super) const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 /// GC hook of the layer above; without one, compaction drops nothing.
 #[derive(Clone)]
-pub(super) struct Hook(Option<Arc<dyn GcHook + Send + Sync>>);
+pub(super) struct Hook {
+    gc: Option<Arc<dyn GcHook + Send + Sync>>,
+    deltas: Option<Deltas>,
+}
 
 impl GcHook for Hook {
     fn mark(&self) -> Mark {
-        self.0.as_ref().map_or_else(Mark::default, |hook| hook.mark())
+        self.gc.as_ref().map_or_else(Mark::default, |hook| hook.mark())
     }
 
     fn is_dropped(&self, table: TableId) -> bool {
-        self.0.as_ref().is_some_and(|hook| hook.is_dropped(table))
+        self.gc.as_ref().is_some_and(|hook| hook.is_dropped(table))
     }
 
     fn passes(&self, table: TableId) -> bool {
-        self.0.as_ref().is_some_and(|hook| hook.passes(table))
+        self.gc.as_ref().is_some_and(|hook| hook.passes(table))
     }
 
     fn has_passed(&self, mark: Timestamp, key: &[u8], commit: Timestamp) -> bool {
-        self.0.as_ref().is_some_and(|hook| hook.has_passed(mark, key, commit))
+        self.gc.as_ref().is_some_and(|hook| hook.has_passed(mark, key, commit))
+    }
+
+    fn delta_mark(&self, table: TableId) -> Option<u8> {
+        self.deltas.as_ref()?.mark_of(table)
+    }
+
+    fn merge(
+        &self,
+        value: Option<(Timestamp, &Bytes)>,
+        deltas: &[(Timestamp, Bytes)],
+    ) -> Result<Bytes> {
+        match &self.deltas {
+            Some(operator) => operator.merge(value, deltas),
+            None => Err(Error::unsupported("deltas without a merge operator")),
+        }
     }
 }
 
@@ -297,7 +316,7 @@ impl Core {
     }
 
     pub(super) fn hook(&self) -> Hook {
-        Hook(self.gc.get().cloned())
+        Hook { gc: self.gc.get().cloned(), deltas: self.deltas.get().cloned() }
     }
 
     /// Starts a table with a new number.

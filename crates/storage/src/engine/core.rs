@@ -25,6 +25,7 @@ use crate::disk::{DirectoryLock, Disk};
 use crate::manifest::Manifest;
 use crate::memory::Budget;
 use crate::memtable::{Chunks, Memtable};
+use crate::merge_operator::Deltas;
 use crate::metrics::Counters;
 use crate::options::{Durability, Options};
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -99,6 +100,8 @@ pub(super) struct Core {
     /// Watermark up to which compaction may have dropped versions.
     pub(super) forgotten: AtomicU64,
     pub(super) gc: OnceLock<Arc<dyn GcHook + Send + Sync>>,
+    /// Set before the GC hook, if at all.
+    pub(super) deltas: OnceLock<Deltas>,
     pub(super) removals: Mutex<Removals>,
     /// Number of the next table.
     pub(super) next_file: AtomicU64,

@@ -38,10 +38,15 @@ impl Engine {
         reads: ReadOptions,
     ) -> Result<Option<Version>> {
         let key = key.as_bytes();
-        let looked = self.look_in_memory(&self.core.view(), key, read, reads);
+        let (looked, kept) = {
+            let view = self.core.view();
+            let looked = self.look_in_memory(&view, key, read, reads);
+            let kept = self.core.may_be_delta(key, &looked).then(|| Arc::clone(&view));
+            (looked, kept)
+        };
         match looked {
-            Looked::Found(version) => Ok(version),
-            Looked::Unread(tables) => self.read(tables, key, read, reads).await,
+            Looked::Found(version) if kept.is_none() => Ok(version),
+            looked => self.go_on(looked, kept, key, read, reads).await,
         }
     }
 
@@ -64,7 +69,7 @@ impl Engine {
         moment: impl Fn() -> Timestamp + Send,
     ) -> Result<(Timestamp, Option<Version>)> {
         let key = key.as_bytes();
-        let (read, looked) = {
+        let (read, looked, kept) = {
             let mut view = self.core.view();
             let read = loop {
                 let read = moment();
@@ -77,17 +82,41 @@ impl Engine {
                 }
                 view = now;
             };
-            (read, self.look_in_memory(&view, key, read, reads))
+            let looked = self.look_in_memory(&view, key, read, reads);
+            let kept = self.core.may_be_delta(key, &looked).then(|| Arc::clone(&view));
+            (read, looked, kept)
         };
         // Return directly: an extra future would copy the value.
         match looked {
-            Looked::Found(version) => Ok((read, version)),
-            Looked::Unread(tables) => Ok((read, self.read(tables, key, read, reads).await?)),
+            Looked::Found(version) if kept.is_none() => Ok((read, version)),
+            looked => Ok((read, self.go_on(looked, kept, key, read, reads).await?)),
+        }
+    }
+
+    /// Continues where the search in memory ended: on disk, and below a delta in the view in which
+    /// it was found.
+    async fn go_on(
+        &self,
+        looked: Looked,
+        kept: Option<Arc<View>>,
+        key: &[u8],
+        read: Timestamp,
+        reads: ReadOptions,
+    ) -> Result<Option<Version>> {
+        let found = match looked {
+            Looked::Found(version) => version,
+            Looked::Unread(tables) => self.read(tables, key, read, reads).await?,
+        };
+        match (found, kept) {
+            (Some(newest), Some(view)) if self.core.is_of_delta(key, &newest) => {
+                self.merged(&view, key, newest, reads).await.map(Some)
+            }
+            (found, _) => Ok(found),
         }
     }
 
     /// Searches a cell in memory, which usually suffices; then nothing waits.
-    fn look_in_memory(
+    pub(super) fn look_in_memory(
         &self,
         view: &View,
         key: &[u8],
@@ -114,7 +143,7 @@ impl Engine {
     }
 
     /// Continues on disk where the search in memory ended.
-    async fn read(
+    pub(super) async fn read(
         &self,
         tables: Vec<Arc<Table>>,
         key: &[u8],
@@ -184,7 +213,7 @@ impl Engine {
 const READS_MAX: usize = 32;
 
 /// Result of a search in memory.
-enum Looked {
+pub(super) enum Looked {
     Found(Option<Version>),
     /// The first of these tables has to be read from disk, then the others are searched.
     Unread(Vec<Arc<Table>>),

@@ -59,6 +59,7 @@ mod close;
 mod compact;
 mod compactor;
 mod core;
+mod deltas;
 mod divided;
 mod flush;
 mod get;

@@ -135,6 +135,7 @@ impl Engine {
             adopts_recovered: AtomicBool::new(false),
             forgotten: AtomicU64::new(manifest.forgotten.get()),
             gc: OnceLock::new(),
+            deltas: OnceLock::new(),
             removals: Mutex::default(),
             next_file: AtomicU64::new(next_file),
             manifest: Mutex::new(manifest),

@@ -23,6 +23,7 @@ use carnet_base::{
 
 use super::core::{Core, Engine};
 use super::permits::{Permit, Permits, READ_BYTES};
+use super::view::View;
 use crate::manifest::FlatRange;
 use crate::memtable::{Fragment, MemtableCursor};
 use crate::metrics::add;
@@ -99,13 +100,24 @@ impl Engine {
         let Some(bounds) = range.byte_bounds() else { return Ok(CellPage::default()) };
         let cells_wanted = Some(limit.cells.max(1));
         let how = Walk { read, reverse, cells_wanted, reads, ..Walk::default() };
-        let mut merge = Merge::new(&self.core, bounds, &how);
+        let mark = self.core.deltas.get().and_then(|deltas| deltas.mark_of(range.table));
+        let (mut merge, kept) = {
+            let view = self.core.view();
+            let kept = mark.map(|_| Arc::clone(&view));
+            (Merge::new(&self.core, &view, bounds, &how), kept)
+        };
         merge.page_bytes = limit.bytes.min(PAGE_BYTES_MAX);
-        let mut filling = Filling::new(read, limit);
+        let mut filling = Filling { mark, ..Filling::new(read, limit) };
         merge.begin().await?;
         merge.fill(&mut filling).await?;
+        drop(merge);
         add(&self.core.counters.page_cells_hidden, filling.hidden);
-        filling.finish(range, reverse)
+        let has_deltas = filling.has_deltas;
+        let page = filling.finish(range, reverse)?;
+        match kept {
+            Some(view) if has_deltas => self.merged_page(&view, page, reads).await,
+            _ => Ok(page),
+        }
     }
 }
 
@@ -282,11 +294,10 @@ struct Merge<'a> {
 
 impl<'a> Merge<'a> {
     /// Makes a merge of the cells within bounds, which replace those of `how`.
-    fn new(core: &'a Core, (lower, upper): (Bytes, Bytes), how: &Walk) -> Self {
+    fn new(core: &'a Core, view: &View, (lower, upper): (Bytes, Bytes), how: &Walk) -> Self {
         let Walk { read, reverse, .. } = *how;
         let range = FlatRange { lower: lower.clone(), upper: upper.clone() };
         let walk = Walk { lower, upper: Some(upper), ..how.clone() };
-        let view = core.view();
         let (mut sources, mut covers) = (Vec::new(), Vec::new());
         for memtable in view.memtables() {
             let fragments = memtable.range_tombstones();
@@ -449,12 +460,16 @@ struct Filling {
     last: Vec<u8>,
     full: bool,
     ended: bool,
+    /// First byte of the table's deltas, if it has any.
+    mark: Option<u8>,
+    has_deltas: bool,
 }
 
 impl Filling {
     fn new(read: Timestamp, limit: PageLimit) -> Self {
         let (cells, last) = (CellsBuilder::default(), Vec::new());
-        Self { read, limit, cells, hidden: 0, last, full: false, ended: false }
+        let (full, ended, mark, has_deltas) = (false, false, None, false);
+        Self { read, limit, cells, hidden: 0, last, full, ended, mark, has_deltas }
     }
 
     /// Returns `true` if the page accepts no further cell.
@@ -482,6 +497,7 @@ impl Filling {
             Some(&Known { start, commit, payload: Some(payload) })
                 if !is_hidden(covers, self.read, key, commit) =>
             {
+                self.has_deltas |= self.mark.is_some() && self.mark == payload.first().copied();
                 self.cells.push(&CellRef { key: CellKeyRef::new(key)?, start, commit, payload });
                 self.last.clear();
                 if self.cells.len() == 1 {

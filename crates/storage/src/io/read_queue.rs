@@ -64,7 +64,7 @@ impl<T> ReadQueue<T> {
             return None;
         }
         let levels = self.levels.iter_mut().filter(|(_, level)| !level.waiting.is_empty());
-        let (id, level) = levels.min_by_key(|(_, level)| (level.taken, u64::MAX - level.shares))?;
+        let (id, level) = levels.min_by_key(|(_, level)| (level.taken, level.in_device))?;
         let (cost, read) = level.waiting.pop_front()?;
         level.taken = level.taken.saturating_add(cost * 1000 / level.shares);
         level.in_device += 1;

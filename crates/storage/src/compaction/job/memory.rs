@@ -3,12 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard};
 
+use bytes::Bytes;
 use carnet_base::sync::lock;
 use carnet_base::{Error, Result, TableId, Timestamp};
 
 use super::*;
 use crate::compaction::merge::{Fragment, Mark, RangeVersion};
 use crate::manifest::{LEVELS, TableMeta, Tally};
+
+/// First byte of deltas.
+pub(super) const DELTA_MARK: u8 = b'+';
 
 pub(super) fn at(number: u64) -> Timestamp {
     Timestamp::new(number).unwrap()
@@ -110,7 +114,8 @@ impl Memory {
     }
 
     /// Reads a key like the engine: the newest source with a version or range tombstone of it
-    /// decides, and only tables whose range contains the key are searched.
+    /// decides, and only tables whose range contains the key are searched. Deltas are added to the
+    /// value below them.
     pub(super) fn read(
         &self,
         levels: &Levels,
@@ -118,13 +123,25 @@ impl Memory {
         read: u64,
         wall: u64,
     ) -> Option<Vec<u8>> {
+        let version = self.version(levels, key, read)?;
+        let version = Some(version).filter(|version| version.expiry.is_none_or(|at| at > wall))?;
+        let payload = version.payload?;
+        if payload.first() != Some(&DELTA_MARK) {
+            return Some(payload);
+        }
+        let below = version.commit.checked_sub(1);
+        let value = below.and_then(|below| self.read(levels, key, below, wall));
+        Some([value.unwrap_or_else(|| b"0".to_vec()), payload].concat())
+    }
+
+    /// Returns the newest version of a key, unless it is deleted.
+    fn version(&self, levels: &Levels, key: &[u8], read: u64) -> Option<Version> {
         let tables = self.tables();
         let young = levels.level(0).iter().rev();
         let behind = (1..LEVELS).flat_map(|level| levels.level(level));
         let mut within = young.chain(behind).filter(|table| table.range.contains(key));
         let (_, version) = within.find_map(|table| tables[&table.number].look_up(key, read))?;
-        let version = version.filter(|version| version.expiry.is_none_or(|at| at > wall))?;
-        version.payload.clone()
+        version.cloned()
     }
 }
 
@@ -233,5 +250,19 @@ impl GcHook for Hook {
 
     fn is_dropped(&self, table: TableId) -> bool {
         self.dropped.contains(&table)
+    }
+
+    fn delta_mark(&self, _: TableId) -> Option<u8> {
+        Some(DELTA_MARK)
+    }
+
+    fn merge(
+        &self,
+        value: Option<(Timestamp, &Bytes)>,
+        deltas: &[(Timestamp, Bytes)],
+    ) -> Result<Bytes> {
+        let value = value.map_or(&b"0"[..], |(_, value)| value);
+        let newer = deltas.iter().rev().map(|(_, delta)| &delta[..]);
+        Ok(std::iter::once(value).chain(newer).collect::<Vec<_>>().concat().into())
     }
 }

@@ -41,7 +41,8 @@ fn write(rng: &mut SeededRng, commits: std::ops::RangeInclusive<u64>) -> Content
             continue;
         }
         let table = 1 + below(rng, 2);
-        if rng.chance(150) {
+        let deletes_range = rng.chance(150);
+        if deletes_range {
             let lower = below(rng, KEYS);
             let upper = lower + 1 + below(rng, KEYS);
             let versions = vec![RangeVersion { commit: at(commit), start: start(at(commit)) }];
@@ -52,9 +53,10 @@ fn write(rng: &mut SeededRng, commits: std::ops::RangeInclusive<u64>) -> Content
         for _ in 0..rng.below(3) {
             let number = below(rng, KEYS);
             if written.insert(number) {
-                let payload = (!rng.chance(250)).then(|| format!("v{commit}").into_bytes());
+                let kind = if rng.chance(300) && !deletes_range { '+' } else { 'v' };
+                let payload = (!rng.chance(250)).then(|| format!("{kind}{commit}").into_bytes());
                 let expiry = rng.chance(250).then(|| 100 + rng.below(20));
-                let expiry = expiry.filter(|_| payload.is_some());
+                let expiry = expiry.filter(|_| payload.is_some() && kind == 'v');
                 contents.cells.push(Version { key: key(table, number), commit, expiry, payload });
             }
         }

@@ -15,6 +15,10 @@ pub(crate) enum Decision {
     Tombstone,
     /// No reader can see it.
     Drop,
+    /// A range tombstone of its stripe hides it, and older versions of the stripe.
+    Covered,
+    /// The version is a delta, which needs the next older version.
+    Delta,
 }
 
 /// Decides about versions, key by key, newest version first.
@@ -24,7 +28,7 @@ pub(crate) struct Collector {
     wall: Option<u64>,
     /// Commit of the previous version of the same key.
     previous: Option<Timestamp>,
-    /// Stripe of the previous version.
+    /// Stripe of the previous version that needs no older one.
     met: Option<usize>,
 }
 
@@ -41,21 +45,38 @@ impl Collector {
         (self.previous, self.met) = (None, None);
     }
 
-    /// Decides about the key's next version; `covering` are the range tombstones over the key.
-    pub(crate) fn decide(&mut self, cell: Cell<'_>, covering: &[RangeVersion]) -> Decision {
+    /// Decides about the key's next version; `covering` are the range tombstones over the key, and
+    /// `delta_mark` is the first byte of deltas.
+    pub(crate) fn decide(
+        &mut self,
+        cell: Cell<'_>,
+        covering: &[RangeVersion],
+        delta_mark: Option<u8>,
+    ) -> Decision {
         if self.previous.replace(cell.commit) == Some(cell.commit) {
             return Decision::Drop;
         }
         let stripe = self.stripes.of(cell.commit);
         let Some(stripe) = stripe else { return Decision::Keep };
-        if self.met.replace(stripe) == Some(stripe) {
+        if self.met == Some(stripe) {
             return Decision::Drop;
         }
-        if covering.iter().any(|range| self.stripes.hides(range.commit, cell.commit)) {
-            return Decision::Drop;
+        let first = cell.payload.and_then(|payload| payload.first().copied());
+        let is_delta = delta_mark.is_some() && delta_mark == first;
+        if is_delta && !self.is_covered(cell.commit, covering) {
+            return Decision::Delta;
+        }
+        self.met = Some(stripe);
+        if self.is_covered(cell.commit, covering) {
+            return Decision::Covered;
         }
         let expired = || matches!((cell.expiry, self.wall), (Some(at), Some(wall)) if at <= wall);
         if cell.payload.is_none() || expired() { Decision::Tombstone } else { Decision::Keep }
+    }
+
+    /// Returns `true` if a range tombstone hides a commit from every reader that could see it.
+    fn is_covered(&self, commit: Timestamp, covering: &[RangeVersion]) -> bool {
+        covering.iter().any(|range| self.stripes.hides(range.commit, commit))
     }
 }
 
@@ -78,10 +99,12 @@ mod tests {
         let decide = |commit: &u64| {
             let payload = Some(&b"x"[..]);
             let cell = Cell { commit: at(*commit), start: Timestamp::ZERO, expiry: None, payload };
-            match collector.decide(cell, &covering) {
+            match collector.decide(cell, &covering, Some(b'+')) {
                 Decision::Keep => 'k',
                 Decision::Tombstone => 's',
                 Decision::Drop => '-',
+                Decision::Covered => 'c',
+                Decision::Delta => 'd',
             }
         };
         commits.iter().map(decide).collect()
@@ -108,14 +131,14 @@ mod tests {
         let mark = Mark { snapshots: vec![at(20), at(10)], ..read(50) };
         assert_eq!(decisions(&mark, &[60, 50, 40, 21, 20, 15, 9, 8], &[]), "kk--k-k-");
         assert_eq!(decisions(&mark, &[9], &[15]), "k", "the snapshot at 10 does not see 15");
-        assert_eq!(decisions(&mark, &[9], &[15, 10]), "-");
+        assert_eq!(decisions(&mark, &[9], &[15, 10]), "c");
     }
 
     #[test]
     fn range_tombstone_drops_covered_versions() {
         assert_eq!(decisions(&read(50), &[49, 30, 29], &[30]), "k--");
         assert_eq!(decisions(&read(50), &[30, 29], &[30]), "k-", "the cell of its own commit wins");
-        assert_eq!(decisions(&read(50), &[30, 29], &[31]), "--");
+        assert_eq!(decisions(&read(50), &[30, 29], &[31]), "c-");
         assert_eq!(decisions(&read(50), &[30, 29], &[51]), "k-", "a reader at 50 does not see 51");
     }
 
@@ -126,7 +149,7 @@ mod tests {
         let cell = Cell { commit: at(53), start: at(1), expiry: None, payload: None };
         for _ in 0..2 {
             collector.begin_key();
-            assert_eq!(collector.decide(cell, &[]), Decision::Keep, "another key's version");
+            assert_eq!(collector.decide(cell, &[], None), Decision::Keep, "another key's version");
         }
     }
 
@@ -136,7 +159,7 @@ mod tests {
         let decision = |commit, expiry, payload| {
             let mut collector = Collector::new(&mark);
             collector.begin_key();
-            collector.decide(Cell { commit: at(commit), start: at(1), expiry, payload }, &[])
+            collector.decide(Cell { commit: at(commit), start: at(1), expiry, payload }, &[], None)
         };
         let payload = Some(&b"x"[..]);
         assert_eq!(decision(50, None, None), Decision::Tombstone);

@@ -1,6 +1,7 @@
 //! GC watermark: the versions that no reader needs.
 
-use carnet_base::{TableId, Timestamp};
+use bytes::Bytes;
+use carnet_base::{Error, Result, TableId, Timestamp};
 
 /// GC watermark at one point in time: compaction may drop versions below it. Watermarks only rise.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -35,6 +36,26 @@ pub trait GcHook {
     fn passes(&self, table: TableId) -> bool {
         let _ = table;
         false
+    }
+
+    /// Returns the first byte of a table's deltas; `None` if it has none.
+    fn delta_mark(&self, table: TableId) -> Option<u8> {
+        let _ = table;
+        None
+    }
+
+    /// Merges deltas, see [`MergeOperator::merge`](crate::MergeOperator::merge).
+    ///
+    /// # Errors
+    ///
+    /// `Unsupported` if there is no operator; those of the operator.
+    fn merge(
+        &self,
+        value: Option<(Timestamp, &Bytes)>,
+        deltas: &[(Timestamp, Bytes)],
+    ) -> Result<Bytes> {
+        let _ = (value, deltas);
+        Err(Error::unsupported("deltas without a merge operator"))
     }
 
     /// Returns `true` if no reader at `mark` or later needs this cell of such a table.

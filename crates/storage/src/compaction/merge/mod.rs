@@ -22,6 +22,9 @@
 //! 7. A version that two inputs hold is written once.
 //! 8. All cells of a dropped table are dropped.
 //! 9. A version of a table whose cells pass is dropped once the hook says that it has passed.
+//! 10. A delta does not hide older versions of its stripe. It is merged with them, up to the first
+//!     that is no delta, into a value in the place of the newest delta. Deltas above the watermark,
+//!     or above a version of an older stripe or a deeper level, are written as they are.
 //!
 //! Selecting the next input dominates the cost. The merge caches eight bytes of each source's key,
 //! so that most comparisons do not access keys. These bytes follow the prefix that all keys of the
@@ -31,8 +34,10 @@
 //! Not implemented on purpose: seeking past deleted cells. Cells under a range tombstone are read;
 //! tables that it covers wholly are dropped by the policy.
 
+mod chain;
 mod collect;
 mod fragments;
+mod key_output;
 mod mark;
 mod source;
 #[cfg(test)]
@@ -47,6 +52,7 @@ pub use mark::{GcHook, Mark};
 pub use source::{Cell, Fragment, RangeVersion, Sink, Source};
 
 use self::collect::{Collector, Decision};
+use self::key_output::KeyOutput;
 use self::tournament::Tournament;
 use super::below::Below;
 use crate::manifest::{FlatRange, table_of};
@@ -60,17 +66,15 @@ pub struct Merge<S, H> {
     hook: H,
     /// Treatment of the current key's table.
     treatment: Treatment,
+    /// First byte of the table's deltas.
+    delta_mark: Option<u8>,
     fragments: Vec<Fragment>,
     /// Index of the first fragment that does not end at or before the current key.
     fragment: usize,
     below: Below,
-    /// The current key.
-    key: Vec<u8>,
+    /// The current key and its output.
+    output: KeyOutput,
     begun: bool,
-    /// Whether a version of the key was written.
-    out: bool,
-    /// Pending tombstone of the key; written only if an older version survives or may exist.
-    tombstone: Option<RangeVersion>,
 }
 
 impl<S: Source, H: GcHook> Merge<S, H> {
@@ -95,13 +99,12 @@ impl<S: Source, H: GcHook> Merge<S, H> {
             collector,
             hook,
             treatment: Treatment::Merged,
+            delta_mark: None,
             fragments,
             fragment: 0,
             below,
-            key: Vec::new(),
+            output: KeyOutput::default(),
             begun: false,
-            out: false,
-            tombstone: None,
         }
     }
 
@@ -139,41 +142,29 @@ impl<S: Source, H: GcHook> Merge<S, H> {
             self.end_key(sink)?;
             return Ok(None);
         };
-        if !self.begun || key != self.key {
+        if !self.begun || key != self.output.key {
             self.start_key(winner, sink)?;
         }
         let cell = self.inputs.sources[winner].cell();
-        let bytes = (self.key.len() + cell.payload.map_or(0, <[u8]>::len)) as u64;
+        let bytes = (self.output.key.len() + cell.payload.map_or(0, <[u8]>::len)) as u64;
         let goes = match self.treatment {
             Treatment::Merged => false,
             Treatment::Dropped => true,
             Treatment::Passing => {
                 let mark = self.collector.stripes().oldest();
-                self.hook.has_passed(mark, &self.key, cell.commit)
+                self.hook.has_passed(mark, &self.output.key, cell.commit)
             }
         };
         if !goes {
             let covering = match self.fragments.get(self.fragment) {
-                Some(fragment) if fragment.lower <= self.key[..] => &fragment.versions[..],
+                Some(fragment) if fragment.lower <= self.output.key[..] => &fragment.versions[..],
                 _ => &[],
             };
-            match self.collector.decide(cell, covering) {
-                Decision::Drop => {}
-                Decision::Tombstone => {
-                    // The older tombstone hides the same versions as the newer one.
-                    self.tombstone = Some(RangeVersion { commit: cell.commit, start: cell.start });
-                }
-                Decision::Keep => {
-                    if !self.out {
-                        sink.begin_key(&self.key)?;
-                        self.out = true;
-                    }
-                    emit_tombstone(&mut self.tombstone, &self.key, sink)?;
-                    sink.push(&self.key, cell)?;
-                    if self.treatment == Treatment::Passing {
-                        sink.will_pass();
-                    }
-                }
+            let decision = self.collector.decide(cell, covering, self.delta_mark);
+            let stripe = self.collector.stripes().of(cell.commit);
+            self.output.take(decision, cell, stripe, &self.hook, sink)?;
+            if self.treatment == Treatment::Passing && decision == Decision::Keep {
+                sink.will_pass();
             }
         }
         self.inputs.advance(winner)?;
@@ -185,36 +176,31 @@ impl<S: Source, H: GcHook> Merge<S, H> {
     fn start_key(&mut self, winner: usize, sink: &mut impl Sink) -> Result<()> {
         self.end_key(sink)?;
         let Some(key) = self.inputs.sources[winner].key() else { return Ok(()) };
-        if self.begun && key < &self.key[..] {
+        if self.begun && key < &self.output.key[..] {
             return Err(Error::corrupted("an input of a compaction is not in the order of keys"));
         }
-        if self.key.first_chunk::<4>() != key.first_chunk::<4>() || !self.begun {
+        if self.output.key.first_chunk::<4>() != key.first_chunk::<4>() || !self.begun {
+            let table = table_of(key);
             self.treatment =
-                table_of(key).map_or(Treatment::Merged, |table| Treatment::of(table, &self.hook));
+                table.map_or(Treatment::Merged, |table| Treatment::of(table, &self.hook));
+            self.delta_mark = table.and_then(|table| self.hook.delta_mark(table));
         }
-        self.key.clear();
-        self.key.extend_from_slice(key);
+        self.output.key.clear();
+        self.output.key.extend_from_slice(key);
         self.begun = true;
         self.collector.begin_key();
-        while self.fragments.get(self.fragment).is_some_and(|next| next.upper <= self.key[..]) {
+        while self
+            .fragments
+            .get(self.fragment)
+            .is_some_and(|next| next.upper <= self.output.key[..])
+        {
             self.fragment += 1;
         }
         Ok(())
     }
 
-    /// Writes a pending tombstone if older data may exist in deeper levels; otherwise drops it.
     fn end_key(&mut self, sink: &mut impl Sink) -> Result<()> {
-        if self.tombstone.is_some() {
-            if self.below.may_hold(&self.key) {
-                if !self.out {
-                    sink.begin_key(&self.key)?;
-                }
-                emit_tombstone(&mut self.tombstone, &self.key, sink)?;
-            }
-            self.tombstone = None;
-        }
-        self.out = false;
-        Ok(())
+        self.output.end(&mut self.below, &self.hook, sink)
     }
 }
 
@@ -238,20 +224,6 @@ impl Treatment {
         } else {
             Self::Merged
         }
-    }
-}
-
-/// Writes a pending tombstone.
-fn emit_tombstone(
-    tombstone: &mut Option<RangeVersion>,
-    key: &[u8],
-    sink: &mut impl Sink,
-) -> Result<()> {
-    match tombstone.take() {
-        Some(RangeVersion { commit, start }) => {
-            sink.push(key, Cell { commit, start, expiry: None, payload: None })
-        }
-        None => Ok(()),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Tests of each rule of a merge. Cells are written `key@commit=payload`; `key@commit!` is a
 //! tombstone, `key@commit=payload~9` expires at second 9, and `[lower,upper)@commit` deletes a
-//! range.
+//! range. Payloads that begin with `+` are deltas, which are added to the value below them.
 
 use std::collections::BTreeSet;
 
@@ -89,6 +89,20 @@ impl GcHook for Hook {
 
     fn has_passed(&self, mark: Timestamp, key: &[u8], commit: Timestamp) -> bool {
         commit <= mark && key.last() != Some(&b'!')
+    }
+
+    fn delta_mark(&self, _: TableId) -> Option<u8> {
+        Some(b'+')
+    }
+
+    fn merge(
+        &self,
+        value: Option<(Timestamp, &Bytes)>,
+        deltas: &[(Timestamp, Bytes)],
+    ) -> Result<Bytes> {
+        let value = value.map_or(&b"0"[..], |(_, value)| value);
+        let newer = deltas.iter().rev().map(|(_, delta)| &delta[..]);
+        Ok(std::iter::once(value).chain(newer).collect::<Vec<_>>().concat().into())
     }
 }
 
@@ -266,4 +280,51 @@ fn passed_cells_are_dropped_without_tombstone() {
     let mark = Mark { read: at(7), snapshots: vec![at(2)], wall: None };
     let with_snapshot = Hook { mark, passes: true, ..Hook::default() };
     assert_eq!(bottom(with_snapshot, &inputs), "a@9=x b@7=x c!@3=x d@8=y");
+}
+
+#[test]
+fn deltas_are_merged_with_the_value_below() {
+    let inputs = ["a@9=+c a@8=+b", "a@7=x a@6=y b@5=+d"];
+    assert_eq!(bottom(read(9), &inputs), "a@9=x+b+c b@5=0+d");
+    assert_eq!(bottom(read(8), &inputs), "a@9=+c a@8=x+b b@5=0+d", "a reader may be at 8");
+    assert_eq!(bottom(read(7), &inputs), "a@9=+c a@8=+b a@7=x b@5=0+d");
+    assert_eq!(bottom(read(0), &inputs), "a@9=+c a@8=+b a@7=x a@6=y b@5=+d");
+}
+
+#[test]
+fn deltas_stay_above_deeper_older_data() {
+    let inputs = ["a@9=+c b@9=+c", "a@8=+b b@8=+b"];
+    assert_eq!(above("b", "c", read(9), &inputs), "a@9=0+b+c b@9=+c b@8=+b");
+}
+
+#[test]
+fn tombstone_ends_a_chain_of_deltas() {
+    let inputs = ["a@9=+c b@9=+c [b,c)@8", "a@8! a@7=x b@7=x"];
+    assert_eq!(above("a", "c", read(9), &inputs), "a@9=0+c b@9=0+c [b,c)@8");
+    let mut hook = read(9);
+    hook.mark.snapshots = vec![at(7)];
+    assert_eq!(bottom(hook, &inputs), "a@9=0+c a@7=x b@9=+c b@7=x [b,c)@8");
+}
+
+#[test]
+fn deltas_of_each_stripe_survive() {
+    let mut hook = read(9);
+    hook.mark.snapshots = vec![at(6)];
+    let inputs = ["a@9=+e a@8=+d a@6=+c", "a@5=+b a@4=x a@3=y"];
+    assert_eq!(bottom(hook.clone(), &inputs), "a@9=+e a@8=+d a@6=x+b+c");
+    let inputs = ["a@9=+e a@7! a@6=+c", "b@9! b@6=+c b@5=y"];
+    assert_eq!(bottom(hook, &inputs), "a@9=0+e a@6=0+c b@9! b@6=y+c");
+}
+
+#[test]
+fn delta_above_expiring_value_is_not_merged() {
+    let mut hook = read(9);
+    hook.mark.wall = Some(100);
+    let inputs = ["a@9=+c a@8=x~101 b@9=+c b@8=x~100"];
+    assert_eq!(bottom(hook, &inputs), "a@9=+c a@8=x~101 b@9=0+c");
+}
+
+#[test]
+fn delta_in_two_inputs_is_added_once() {
+    assert_eq!(bottom(read(9), &["a@9=+c a@8=+b", "a@9=+c a@8=+b a@7=x"]), "a@9=x+b+c");
 }

@@ -1,0 +1,70 @@
+//! Chain of deltas of one key and stripe, until it is merged or written.
+
+use bytes::Bytes;
+use carnet_base::{Result, Timestamp};
+
+use super::mark::GcHook;
+use super::source::{Cell, Sink};
+
+/// Deltas, newest first, that wait for the version below them.
+///
+/// A chain is within one stripe: a reader sees all of it or nothing. So the value that results from
+/// it takes the place of its newest delta, and the older ones are dropped.
+#[derive(Debug, Default)]
+pub(super) struct Chain {
+    commits: Vec<Timestamp>,
+    deltas: Vec<(Timestamp, Bytes)>,
+    stripe: Option<usize>,
+}
+
+impl Chain {
+    pub(super) const fn is_empty(&self) -> bool {
+        self.deltas.is_empty()
+    }
+
+    /// Returns the stripe of the deltas.
+    pub(super) const fn stripe(&self) -> Option<usize> {
+        self.stripe
+    }
+
+    pub(super) fn push(&mut self, cell: Cell<'_>, stripe: Option<usize>) {
+        let payload = cell.payload.unwrap_or_default();
+        self.commits.push(cell.commit);
+        self.deltas.push((cell.start, Bytes::copy_from_slice(payload)));
+        self.stripe = stripe;
+    }
+
+    /// Writes the value that results from the deltas and the version below them, if there is one.
+    pub(super) fn write_merged(
+        &mut self,
+        below: Option<Cell<'_>>,
+        key: &[u8],
+        hook: &impl GcHook,
+        sink: &mut impl Sink,
+    ) -> Result<()> {
+        let value = below.and_then(|cell| {
+            cell.payload.map(|payload| (cell.start, Bytes::copy_from_slice(payload)))
+        });
+        let value = value.as_ref().map(|(start, payload)| (*start, payload));
+        let payload = hook.merge(value, &self.deltas)?;
+        let (commit, start) = (self.commits[0], self.deltas[0].0);
+        self.clear();
+        sink.push(key, Cell { commit, start, expiry: None, payload: Some(&payload) })
+    }
+
+    /// Writes the deltas as they are.
+    pub(super) fn write(&mut self, key: &[u8], sink: &mut impl Sink) -> Result<()> {
+        for (commit, (start, payload)) in self.commits.iter().zip(&self.deltas) {
+            let (commit, start) = (*commit, *start);
+            sink.push(key, Cell { commit, start, expiry: None, payload: Some(payload) })?;
+        }
+        self.clear();
+        Ok(())
+    }
+
+    fn clear(&mut self) {
+        self.commits.clear();
+        self.deltas.clear();
+        self.stripe = None;
+    }
+}

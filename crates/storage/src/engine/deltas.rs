@@ -1,0 +1,99 @@
+//! Reads of cells whose newest version is a delta.
+//!
+//! All versions of a chain are read from one view. A compaction may replace a chain by its value
+//! meanwhile, and then the versions below the newest are in the older view only.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use carnet_base::{CellPage, CellRef, CellsBuilder, Result, Timestamp, Version};
+
+use super::core::{Core, Engine};
+use super::get::Looked;
+use super::view::View;
+use crate::merge_operator::{Deltas, MergeOperator};
+use crate::metrics::add;
+use crate::sstable::ReadOptions;
+
+impl Engine {
+    /// Sets how deltas are merged. Call it before the first read of a table with deltas, and before
+    /// [`Engine::set_gc`]. Returns `false` without effect if it is already set.
+    pub fn set_merge_operator(&self, operator: Arc<dyn MergeOperator>) -> bool {
+        self.core.deltas.set(Deltas::new(operator)).is_ok()
+    }
+
+    /// Merges a delta with the older versions of its cell. The result has the timestamps of the
+    /// delta.
+    pub(super) async fn merged(
+        &self,
+        view: &View,
+        key: &[u8],
+        newest: Version,
+        reads: ReadOptions,
+    ) -> Result<Version> {
+        let Some(deltas) = self.core.deltas.get() else { return Ok(newest) };
+        let (start, commit) = (newest.start, newest.commit);
+        let mut chain: Vec<(Timestamp, Bytes)> = Vec::new();
+        let mut next = Some(newest);
+        let value = loop {
+            let Some(Version { start, commit, payload: Some(payload) }) = next else { break None };
+            if !deltas.is_delta(key, &payload) {
+                break Some((start, payload));
+            }
+            chain.push((start, payload));
+            let Some(below) = commit.and_then(Timestamp::previous) else { break None };
+            next = match self.look_in_memory(view, key, below, reads) {
+                Looked::Found(version) => version,
+                Looked::Unread(tables) => self.read(tables, key, below, reads).await?,
+            };
+        };
+        add(&self.core.counters.deltas_merged, chain.len());
+        let value = value.as_ref().map(|(start, payload)| (*start, payload));
+        let payload = Some(deltas.merge(value, &chain)?);
+        Ok(Version { start, commit, payload })
+    }
+
+    /// Merges the deltas of a page.
+    pub(super) async fn merged_page(
+        &self,
+        view: &View,
+        page: CellPage,
+        reads: ReadOptions,
+    ) -> Result<CellPage> {
+        let mut cells = CellsBuilder::default();
+        for cell in page.cells.iter() {
+            let CellRef { key, start, commit, payload } = cell;
+            if !self.core.is_delta(key.as_bytes(), payload) {
+                cells.push(&cell);
+                continue;
+            }
+            let payload = Some(Bytes::copy_from_slice(payload));
+            let newest = Version { start, commit: Some(commit), payload };
+            let merged = self.merged(view, key.as_bytes(), newest, reads).await?;
+            let payload = merged.payload.unwrap_or_default();
+            cells.push(&CellRef { key, start, commit, payload: &payload });
+        }
+        Ok(CellPage { cells: cells.finish(), resume: page.resume })
+    }
+}
+
+impl Core {
+    /// Returns `true` if the result of a search may be a delta: then its view must be kept.
+    #[inline]
+    pub(super) fn may_be_delta(&self, key: &[u8], looked: &Looked) -> bool {
+        match looked {
+            Looked::Found(found) => found.as_ref().is_some_and(|it| self.is_of_delta(key, it)),
+            Looked::Unread(_) => self.deltas.get().is_some(),
+        }
+    }
+
+    #[inline]
+    pub(super) fn is_of_delta(&self, key: &[u8], version: &Version) -> bool {
+        version.payload.as_ref().is_some_and(|payload| self.is_delta(key, payload))
+    }
+
+    #[inline]
+    pub(super) fn is_delta(&self, key: &[u8], payload: &[u8]) -> bool {
+        self.deltas.get().is_some_and(|deltas| deltas.is_delta(key, payload))
+    }
+}
