@@ -19,7 +19,8 @@ use carnet_storage::compaction::policy::Config;
 use carnet_storage::disk::Disk;
 use carnet_storage::disk::sim::SimDisk;
 use carnet_storage::{
-    Appended, Engine, EntryCell, Mutation, Options, PageLimit, TableOptions, TableOptionsOf,
+    Appended, Engine, EntryCell, MergeOperator, Mutation, Options, PageLimit, TableOptions,
+    TableOptionsOf,
 };
 
 pub fn time(number: u64) -> Timestamp {
@@ -47,6 +48,7 @@ pub fn entry_cell() -> EntryCell {
 pub fn open_on(disk: &dyn Fn() -> Arc<dyn Disk>, options: Options) -> Result<(Engine, Stepped)> {
     let workers = Stepped::default();
     let engine = Engine::open(disk(), Arc::new(SystemClock), &workers, options, entry_cell())?;
+    engine.set_merge_operator(Arc::new(Joined));
     Ok((engine, workers))
 }
 
@@ -56,6 +58,36 @@ pub fn open(disk: &SimDisk, options: Options) -> Result<(Engine, Stepped)> {
 
 pub fn poll(appended: &mut Appended) -> Poll<Result<Timestamp>> {
     pin!(appended).poll(&mut Context::from_waker(Waker::noop()))
+}
+
+/// First byte of deltas, which only tables with odd ids have.
+const DELTA_MARK: u8 = b'+';
+
+/// Operator that appends deltas to the value below them.
+struct Joined;
+
+impl MergeOperator for Joined {
+    fn mark(&self) -> u8 {
+        DELTA_MARK
+    }
+
+    fn has_deltas(&self, table: TableId) -> bool {
+        table.0 % 2 == 1 && table != ENTRIES
+    }
+
+    fn merge(
+        &self,
+        value: Option<(Timestamp, &Bytes)>,
+        deltas: &[(Timestamp, Bytes)],
+    ) -> Result<Bytes> {
+        let value = value.map_or(&b"0"[..], |(_, value)| value);
+        let newer = deltas.iter().rev().map(|(_, delta)| &delta[..]);
+        Ok(std::iter::once(value).chain(newer).collect::<Vec<_>>().concat().into())
+    }
+}
+
+fn is_delta(key: &CellKey, payload: &[u8]) -> bool {
+    Joined.has_deltas(key.table()) && payload.first() == Some(&DELTA_MARK)
 }
 
 pub type Cells = BTreeMap<CellKey, Option<Bytes>>;
@@ -71,13 +103,18 @@ pub struct Model {
 impl Model {
     /// Returns the visible cells at a snapshot.
     pub fn at(&self, read: Timestamp) -> BTreeMap<CellKey, (Timestamp, Bytes)> {
-        let mut visible = BTreeMap::new();
+        let mut visible: BTreeMap<CellKey, (Timestamp, Bytes)> = BTreeMap::new();
         for (_, commit, cells, ranges) in self.records.iter().filter(|record| record.1 <= read) {
             for range in ranges {
                 visible.retain(|key, _| !range.contains(key));
             }
             for (key, payload) in cells {
                 match payload {
+                    Some(delta) if is_delta(key, delta) => {
+                        let value = visible.get(key).map_or(&b"0"[..], |(_, value)| value);
+                        let joined = Bytes::from([value, &delta[..]].concat());
+                        visible.insert(key.clone(), (*commit, joined))
+                    }
                     Some(payload) => visible.insert(key.clone(), (*commit, payload.clone())),
                     None => visible.remove(key),
                 };
@@ -108,16 +145,21 @@ pub fn random_key(mix: &Mix, rng: &mut SeededRng) -> CellKey {
     CellKey::new(table, &partition, &rng.below(mix.clusterings).to_be_bytes()[6..])
 }
 
-pub fn random_cells(mix: &Mix, rng: &mut SeededRng) -> Cells {
+/// Makes cells, of which some are deltas if `with_deltas`.
+pub fn random_cells(mix: &Mix, with_deltas: bool, rng: &mut SeededRng) -> Cells {
     let mut cells = Cells::new();
     for _ in 0..=rng.below(4) {
+        let key = random_key(mix, rng);
         let payload = rng.chance(800).then(|| {
             let len = usize::try_from(rng.below(mix.payload_bytes)).unwrap();
             let first = rng.next_u64();
             // Half random, so that blocks are partly compressible.
-            (0..len).map(|at| if at % 2 == 0 { (first >> (at % 60)) as u8 } else { 7 }).collect()
+            let bytes = (0..len).map(|at| if at % 2 == 0 { (first >> (at % 60)) as u8 } else { 7 });
+            let kind = if with_deltas && rng.chance(400) { DELTA_MARK } else { b'v' };
+            let kind = Joined.has_deltas(key.table()).then_some(kind);
+            kind.into_iter().chain(bytes).collect::<Vec<u8>>()
         });
-        cells.insert(random_key(mix, rng), payload.map(|bytes: Vec<u8>| bytes.into()));
+        cells.insert(key, payload.map(Bytes::from));
     }
     cells
 }
@@ -190,8 +232,8 @@ pub fn append(
 ) -> Result<Appended> {
     let last = model.last_commit().max(engine.published()).get();
     let (start, commit) = (time(last + 1), time(last + 2 + rng.below(3)));
-    let cells = random_cells(mix, rng);
     let ranges: Vec<_> = if rng.chance(100) { vec![random_delete(mix, rng)] } else { Vec::new() };
+    let cells = random_cells(mix, ranges.is_empty(), rng);
     let puts = cells.iter().map(|(key, payload)| Mutation::put_or_delete(key, payload.as_deref()));
     let deletes = ranges.iter().map(|range| Mutation::DeleteRange { range });
     let prepared = engine.prepare(start, puts.chain(deletes))?;

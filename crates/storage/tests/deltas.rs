@@ -1,0 +1,51 @@
+//! Cells whose newest version is a delta; the model of `model.rs` and `crash.rs` has such cells too.
+#![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
+
+mod common;
+
+use std::pin::pin;
+use std::task::{Context, Waker};
+
+use carnet_base::{CellKey, Error, PartitionKey, TableId, Timestamp, Version, block_on};
+use carnet_storage::disk::sim::SimDisk;
+use carnet_storage::{Engine, Mutation, Options, ReadOptions};
+use common::{Forget, open, time};
+
+fn put(engine: &Engine, key: &CellKey, commit: u64, payload: &str) {
+    let put = [Mutation::put_or_delete(key, Some(payload.as_bytes()))];
+    let prepared = engine.prepare(time(commit - 1), put).unwrap();
+    drop(engine.append(prepared, || Ok::<_, Error>(time(commit))).unwrap());
+    engine.flush().unwrap();
+}
+
+fn payload(found: Option<Version>) -> String {
+    String::from_utf8(found.unwrap().payload.unwrap().to_vec()).unwrap()
+}
+
+/// The value below a delta is gone from the newest view once a compaction has merged both.
+#[test]
+fn chain_is_read_from_one_view() {
+    let key = CellKey::new(TableId(1), &PartitionKey::new("p"), "c");
+    let mut pended = 0;
+    for polls in 1..12 {
+        let disk = SimDisk::new(polls);
+        let (engine, _workers) = open(&disk, Options::default()).unwrap();
+        let forget = Forget::nothing_yet(&engine);
+        put(&engine, &key, 10, "v");
+        put(&engine, &key, 20, "+a");
+        disk.stall_reads(1000, 1);
+        let reads = ReadOptions { bypass_cache: true };
+        let mut get = pin!(engine.get_with(&key, Timestamp::MAX, reads));
+        let mut context = Context::from_waker(Waker::noop());
+        if (0..polls).any(|_| get.as_mut().poll(&mut context).is_ready()) {
+            break;
+        }
+        pended += 1;
+        forget.below(engine.published());
+        engine.compact().unwrap();
+        assert_eq!(payload(block_on(get).unwrap()), "v+a", "compacted after {polls} polls");
+        assert_eq!(payload(block_on(engine.get(&key, time(20))).unwrap()), "v+a");
+        assert_eq!(engine.metrics().deltas_merged, 1, "the table holds the value");
+    }
+    assert!(pended > 2, "it waited {pended} times for the disk");
+}
