@@ -40,10 +40,10 @@ fn delta() -> impl Strategy<Value = RowDelta> {
 
 /// Values of columns, changed by each delta in turn.
 fn model(image: Option<&RowImage>, oldest_first: &[RowDelta]) -> BTreeMap<u16, Vec<u8>> {
-    let columns = image.into_iter().flat_map(|image| image.columns());
+    let columns = image.into_iter().flat_map(RowImage::columns);
     let mut model: BTreeMap<u16, Vec<u8>> =
         columns.map(|(id, column)| (id.0, column.value.to_vec())).collect();
-    for (id, change) in oldest_first.iter().flat_map(|delta| delta.changes()) {
+    for (id, change) in oldest_first.iter().flat_map(RowDelta::changes) {
         match change {
             Change::Set { value, .. } => {
                 model.insert(id.0, value.to_vec());
