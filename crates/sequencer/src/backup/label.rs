@@ -21,8 +21,12 @@
 //! ```
 
 use std::fmt::Write;
+use std::str::FromStr;
 
-use carnet_base::{EncodingMap, Epoch, Error, Result, TableId, Timestamp, WallTime};
+use carnet_base::label::damaged;
+use carnet_base::{
+    EncodingMap, Epoch, LabelFields, LabelWriter, Result, TableId, Timestamp, WallTime,
+};
 
 use crate::lease::Lease;
 use crate::sweep::Marks;
@@ -32,7 +36,8 @@ const EPOCH_MAX: u64 = 1 << 62;
 /// Maximum number of starts whose rows a restore reads, at sixteen rows for 25 million starts. It
 /// corresponds to five years at a hundred thousand starts a second without a sweep.
 const STARTS_MAX: u64 = 1 << 44;
-const FIRST_LINE: &str = "carnet cluster backup 1";
+const KIND: &str = "carnet cluster backup";
+const VERSION: &str = "1";
 
 /// Position in the history of a lease: each value of a lease has its own, and positions rise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -85,36 +90,26 @@ impl Label {
     /// Encodes the label as text.
     #[must_use]
     pub fn encode(&self) -> String {
-        let Self { id, store, commit, bound, leases, fence_from, marks, .. } = self;
-        let one_line = |text: &str| text.replace(['\n', '\r'], " ");
-        let (from, to) = leases;
-        let mut out = format!(
-            "{FIRST_LINE}\nid {id:016x}\nstore {}\ncommit {commit}\nbound {bound}\n\
-             lease {} {} {} {}\nfence-from {fence_from}\nswept {} {} {}\nmap ",
-            one_line(store),
-            from.epoch.0,
-            from.renewal,
-            to.epoch.0,
-            to.renewal,
-            marks.versions,
-            marks.entries,
-            marks.entries_from,
-        );
+        let (from, to) = self.leases;
+        let Marks { versions, entries, entries_from, .. } = self.marks;
+        let mut map = String::new();
         for byte in self.map.encode() {
-            let _ = write!(out, "{byte:02x}");
+            let _ = write!(map, "{byte:02x}");
         }
-        for (name, tables) in [("tables", &self.tables), ("new-tables", &self.new_tables)] {
-            let _ = write!(out, "\n{name}");
-            for table in tables {
-                let _ = write!(out, " {table}");
-            }
-        }
-        let (begun, ended) = self.walls;
-        let program = one_line(&self.program);
-        let _ = write!(out, "\nwall-micros {} {}\nprogram {program}\n", begun.0, ended.0);
-        let crc = crc32c::crc32c(out.as_bytes());
-        let _ = writeln!(out, "end {crc:08x}");
-        out
+        let mut label = LabelWriter::new(KIND, VERSION);
+        label.field("id", format_args!("{:016x}", self.id));
+        label.field("store", &self.store);
+        label.field("commit", self.commit);
+        label.field("bound", self.bound);
+        label.list("lease", [from.epoch.0, from.renewal, to.epoch.0, to.renewal]);
+        label.field("fence-from", self.fence_from);
+        label.list("swept", [versions, entries, entries_from]);
+        label.field("map", map);
+        label.list("tables", &self.tables);
+        label.list("new-tables", &self.new_tables);
+        label.list("wall-micros", [self.walls.0.0, self.walls.1.0]);
+        label.field("program", &self.program);
+        label.finish()
     }
 
     /// Decodes a label.
@@ -123,49 +118,25 @@ impl Label {
     ///
     /// `Unsupported` if a newer program wrote it; `Corrupted` if it is damaged, or not a label.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
-        let damaged = || Error::corrupted("the label of a backup is damaged, or is not a label");
         if bytes.len() > Self::BYTES_MAX {
             return Err(damaged());
         }
-        let text = str::from_utf8(bytes).map_err(|_| damaged())?;
-        let first = text.lines().next().ok_or_else(damaged)?;
-        if first != FIRST_LINE {
-            return Err(match first.strip_prefix("carnet cluster backup ") {
-                Some(version) => Error::unsupported(format!(
-                    "a cluster backup of format {version} needs a \
-                                                newer program"
-                )),
-                None => damaged(),
-            });
-        }
-        let body = text.strip_suffix('\n').and_then(|text| text.rsplit_once('\n'));
-        let body = body.ok_or_else(damaged)?.0.len() + 1;
-        if text[body..] != format!("end {:08x}\n", crc32c::crc32c(&bytes[..body])) {
-            return Err(damaged());
-        }
-        Self::fields(&text[..body]).ok_or_else(damaged)
-    }
-
-    fn fields(text: &str) -> Option<Self> {
-        let mut lines = text.lines().skip(1);
-        let mut field = |name: &str| {
-            let rest = lines.next()?.strip_prefix(name)?;
-            if rest.is_empty() { Some(rest) } else { rest.strip_prefix(' ') }
-        };
-        let at = |text: &str| text.parse().ok().and_then(Timestamp::new);
-        let id = u64::from_str_radix(field("id")?, 16).ok()?;
-        let store = field("store")?.to_owned();
-        let (commit, bound) = (at(field("commit")?)?, at(field("bound")?)?);
-        let [first_epoch, first, last_epoch, last] = numbers(field("lease")?)?;
+        let mut fields = LabelFields::open(bytes, KIND, &[VERSION])?;
+        let id = u64::from_str_radix(fields.field("id")?, 16).map_err(|_| damaged())?;
+        let store = fields.field("store")?.to_owned();
+        let (commit, bound) = (fields.timestamp("commit")?, fields.timestamp("bound")?);
+        let [first_epoch, first, last_epoch, last] = array(&mut fields, "lease")?;
         let point = |epoch, renewal| LeasePoint { epoch: Epoch(epoch), renewal };
-        let fence_from = at(field("fence-from")?)?;
-        let swept = numbers(field("swept")?)?.map(Timestamp::new);
-        let [Some(versions), Some(entries), Some(entries_from)] = swept else { return None };
-        let map = EncodingMap::decode(&hexadecimal(field("map")?)?).ok()?;
-        let tables = table_ids(field("tables")?)?;
-        let new_tables = table_ids(field("new-tables")?)?;
-        let walls = field("wall-micros")?.split_once(' ')?;
-        let wall = |text: &str| text.parse().ok().map(WallTime);
+        let fence_from = fields.timestamp("fence-from")?;
+        let [Some(versions), Some(entries), Some(entries_from)] =
+            array(&mut fields, "swept")?.map(Timestamp::new)
+        else {
+            return Err(damaged());
+        };
+        let map = hexadecimal(fields.field("map")?).ok_or_else(damaged)?;
+        let tables = fields.parsed_list("tables")?.into_iter().map(TableId).collect();
+        let new_tables = fields.parsed_list("new-tables")?.into_iter().map(TableId).collect();
+        let [begun, ended] = array(&mut fields, "wall-micros")?.map(WallTime);
         let label = Self {
             id,
             store,
@@ -174,13 +145,14 @@ impl Label {
             leases: (point(first_epoch, first), point(last_epoch, last)),
             fence_from,
             marks: Marks { versions, entries, entries_from, hold: None },
-            map,
+            map: EncodingMap::decode(&map).map_err(|_| damaged())?,
             tables,
             new_tables,
-            walls: (wall(walls.0)?, wall(walls.1)?),
-            program: field("program")?.to_owned(),
+            walls: (begun, ended),
+            program: fields.field("program")?.to_owned(),
         };
-        (lines.next().is_none() && label.is_possible()).then_some(label)
+        let is_complete = fields.next().is_none();
+        if is_complete && label.is_possible() { Ok(label) } else { Err(damaged()) }
     }
 
     /// Returns `true` if the numbers are consistent with each other.
@@ -197,14 +169,8 @@ impl Label {
     }
 }
 
-fn numbers<const N: usize>(text: &str) -> Option<[u64; N]> {
-    let numbers: Vec<u64> = text.split(' ').map(str::parse).collect::<Result<_, _>>().ok()?;
-    numbers.try_into().ok()
-}
-
-fn table_ids(text: &str) -> Option<Vec<TableId>> {
-    let ids = text.split(' ').filter(|id| !id.is_empty());
-    ids.map(|id| id.parse().ok().map(TableId)).collect()
+fn array<T: FromStr, const N: usize>(fields: &mut LabelFields<'_>, name: &str) -> Result<[T; N]> {
+    fields.parsed_list(name)?.try_into().map_err(|_| damaged())
 }
 
 fn hexadecimal(text: &str) -> Option<Vec<u8>> {

@@ -15,10 +15,10 @@
 //! end 7d0e2a11                         CRC32C of every byte before this line
 //! ```
 
-use std::fmt::Write;
 use std::io;
 
-use carnet_base::{Error, Result, Timestamp, WallTime};
+use carnet_base::label::damaged;
+use carnet_base::{Error, LabelFields, LabelWriter, Result, Timestamp, WallTime};
 
 use crate::disk::{self, Disk, During};
 use crate::manifest::{self, Identity};
@@ -26,9 +26,10 @@ use crate::sstable;
 
 pub(crate) const FILE_NAME: &str = "BACKUP";
 
-const FIRST_LINE: &str = "carnet backup 2";
-/// First line of backups whose blocks were not verified.
-const FIRST_LINE_1: &str = "carnet backup 1";
+const KIND: &str = "carnet backup";
+const VERSION: &str = "2";
+/// Version of labels of backups whose blocks were not verified.
+const VERSION_1: &str = "1";
 
 /// A file of a backup.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -96,68 +97,37 @@ impl Label {
 
     fn encode(&self) -> String {
         let Self { identity, commit, swept, wall, program, notes, verified, files } = self;
-        let one_line = |text: &str| text.replace(['\n', '\r'], " ");
-        let first = if *verified { FIRST_LINE } else { FIRST_LINE_1 };
-        let mut out = format!(
-            "{first}\ndatabase {identity}\ncommit {commit}\nswept {swept}\nwall-micros {}\n\
-             program {}\n",
-            wall.0,
-            one_line(program)
-        );
+        let mut label = LabelWriter::new(KIND, if *verified { VERSION } else { VERSION_1 });
+        label.field("database", identity);
+        label.field("commit", commit);
+        label.field("swept", swept);
+        label.field("wall-micros", wall.0);
+        label.field("program", program);
         for note in notes {
-            let _ = writeln!(out, "note {}", one_line(note));
+            label.field("note", note);
         }
         for LabelledFile { name, bytes, crc } in files {
-            let _ = writeln!(out, "file {name} {bytes} {crc:08x}");
+            label.field("file", format_args!("{name} {bytes} {crc:08x}"));
         }
-        let crc = crc32c::crc32c(out.as_bytes());
-        let _ = writeln!(out, "end {crc:08x}");
-        out
+        label.finish()
     }
 
     fn decode(bytes: &[u8]) -> Result<Self> {
-        let damaged = || Error::corrupted("the label of a backup is damaged");
-        let text = str::from_utf8(bytes).map_err(|_| damaged())?;
-        let mut lines = text.lines();
-        let verified = match lines.next().ok_or_else(damaged)? {
-            FIRST_LINE => true,
-            FIRST_LINE_1 => false,
-            first => {
-                return Err(match first.strip_prefix("carnet backup ") {
-                    Some(version) => Error::unsupported(format!(
-                        "a backup of format {version}; this program reads formats 1 and 2, use a \
-                         newer one"
-                    )),
-                    None => damaged(),
-                });
-            }
-        };
-        let body = text.strip_suffix('\n').and_then(|text| text.rsplit_once('\n')).map(|(b, _)| b);
-        let body = body.ok_or_else(damaged)?.len() + 1;
-        let sum = format!("end {:08x}\n", crc32c::crc32c(&bytes[..body]));
-        if text[body..] != sum {
-            return Err(damaged());
-        }
-        let mut fields = text[..body].lines().skip(1).map(|line| line.split_once(' '));
-        let mut field = |name: &str| match fields.next() {
-            Some(Some((found, value))) if found == name => Ok(value),
-            _ => Err(damaged()),
-        };
-        let timestamp = |text: &str| text.parse().ok().and_then(Timestamp::new).ok_or_else(damaged);
-        let identity = field("database")?;
+        let mut fields = LabelFields::open(bytes, KIND, &[VERSION_1, VERSION])?;
+        let identity = fields.field("database")?;
         let identity = u128::from_str_radix(identity, 16).map_err(|_| damaged())?;
         let mut label = Self {
             identity: Identity(identity.to_be_bytes()),
-            commit: timestamp(field("commit")?)?,
-            swept: timestamp(field("swept")?)?,
-            wall: WallTime(field("wall-micros")?.parse().map_err(|_| damaged())?),
-            program: field("program")?.to_owned(),
+            commit: fields.timestamp("commit")?,
+            swept: fields.timestamp("swept")?,
+            wall: WallTime(fields.parsed("wall-micros")?),
+            program: fields.field("program")?.to_owned(),
             notes: Vec::new(),
-            verified,
+            verified: fields.version() == VERSION,
             files: Vec::new(),
         };
-        for line in fields {
-            match line.ok_or_else(damaged)? {
+        for field in fields {
+            match field {
                 ("note", note) => label.notes.push(note.to_owned()),
                 ("file", file) => label.files.push(Self::file_of(file).ok_or_else(damaged)?),
                 _ => return Err(damaged()),
