@@ -21,7 +21,6 @@ mod table;
 mod url;
 mod url_options;
 
-pub(crate) use any::AnyCluster;
 pub use carnet_sequencer::{
     Address, Handler, LeaseOptions, LocalNetwork, Options as SequencerOptions, TcpNetwork,
     Transport,
@@ -32,6 +31,7 @@ pub use carnet_store_cql::{
 };
 pub(crate) use open::{Settings, connect, environment, open};
 pub use peers::{PeerTls, Peers, Secret};
+pub(crate) use store::AnyCluster;
 pub use table::TableUrl;
 pub use url::ClusterUrl;
 pub use url_options::OPTIONS;

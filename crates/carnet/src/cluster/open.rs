@@ -16,9 +16,8 @@ use carnet_store::{BeginKind, Context, Life};
 use carnet_store_cql::{CqlCluster, CqlOptions, RequestCounters};
 use carnet_txn::CommitChecker;
 
-use super::any::AnyCluster;
 use super::peers::{Peers, Secret};
-use super::store::ClusterStore;
+use super::store::{AnyCluster, ClusterStore};
 use super::url::ClusterUrl;
 use crate::catalog;
 

@@ -1,4 +1,4 @@
-//! A cluster of any type, behind the object-safe trait.
+//! The object-safe trait of clusters of any type, and its implementation.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use carnet_store::{
 };
 use carnet_store_cql::{RequestCounters, Requests};
 
-use super::any::{AnyBackup, AnyCluster, Call};
+use super::any::{AnyBackup, Call};
 
 /// A cluster, with this process's share of the database on it.
 pub(crate) struct ClusterStore<C: Cluster, T: Transport> {
@@ -19,135 +19,91 @@ pub(crate) struct ClusterStore<C: Cluster, T: Transport> {
     pub(crate) requests: Option<Arc<RequestCounters>>,
 }
 
-impl<C: Cluster, T: Transport> AnyCluster for ClusterStore<C, T> {
-    fn kept(&self, context: &Context, key: &CellKey, at: At) -> Result<Option<Option<Version>>> {
-        self.log.kept(context, key, at)
-    }
+/// Declares [`AnyCluster`] with methods of [`ClusterLog`], and implements them by calls of these.
+///
+/// The futures of `async` methods are boxed: the cost is negligible compared with a network round
+/// trip, and the futures of the embedded store stay small.
+macro_rules! any_cluster {
+    (
+        async { $(fn $call:ident<$life:lifetime>($($arg:ident: $type:ty),*) -> $output:ty;)* }
+        sync { $(fn $name:ident($($sync_arg:ident: $sync_type:ty),*) -> $sync_output:ty;)* }
+    ) => {
+        /// Object-safe variant of [`CellStore`] and [`CommitLog`], with other methods of
+        /// [`ClusterLog`].
+        pub(crate) trait AnyCluster: Send + Sync + 'static {
+            $(fn $call<$life>(&$life self, $($arg: $type),*) -> Call<$life, $output>;)*
+            $(fn $name(&self, $($sync_arg: $sync_type),*) -> $sync_output;)*
+            /// Garbage-collects versions past the retention, if this process leads.
+            fn sweep(&self) -> Call<'_, Result<()>>;
+            /// Begins a backup with an id.
+            fn begin_backup(&self, id: u64) -> Call<'_, Result<Box<dyn AnyBackup>>>;
+            /// Returns the request counters of a CQL cluster.
+            fn requests(&self) -> Option<Requests>;
+        }
 
-    fn get<'a>(
-        &'a self,
-        context: &'a Context,
-        key: &'a CellKey,
-        at: At,
-    ) -> Call<'a, Result<Option<Version>>> {
-        Box::pin(self.log.get(context, key, at))
-    }
+        impl<C: Cluster, T: Transport> AnyCluster for ClusterStore<C, T> {
+            $(fn $call<$life>(&$life self, $($arg: $type),*) -> Call<$life, $output> {
+                Box::pin(self.log.$call($($arg),*))
+            })*
 
-    fn get_many<'a>(
-        &'a self,
-        context: &'a Context,
-        keys: &'a [CellKey],
-        at: At,
-        bytes_max: usize,
-    ) -> Call<'a, Result<Vec<Option<Version>>>> {
-        Box::pin(self.log.get_many(context, keys, at, bytes_max))
-    }
+            $(fn $name(&self, $($sync_arg: $sync_type),*) -> $sync_output {
+                self.log.$name($($sync_arg),*)
+            })*
 
-    fn range<'a>(
-        &'a self,
-        context: &'a Context,
-        request: &'a RangeRequest,
-    ) -> Call<'a, Result<Page>> {
-        Box::pin(self.log.range(context, request))
-    }
+            fn sweep(&self) -> Call<'_, Result<()>> {
+                Box::pin(async {
+                    let report = self.log.sweep_past_retention().await?;
+                    tracing::info!(?report, "swept");
+                    Ok(())
+                })
+            }
 
-    fn begin<'a>(&'a self, context: &'a Context, kind: BeginKind) -> Call<'a, Result<Begun>> {
-        Box::pin(self.log.begin(context, kind))
-    }
+            fn begin_backup(&self, id: u64) -> Call<'_, Result<Box<dyn AnyBackup>>> {
+                Box::pin(async move {
+                    Ok(Box::new(self.log.begin_backup(id).await?) as Box<dyn AnyBackup>)
+                })
+            }
 
-    fn end(&self, begun: Begun) {
-        self.log.end(begun);
-    }
+            fn requests(&self) -> Option<Requests> {
+                self.requests.as_deref().map(RequestCounters::read)
+            }
+        }
+    };
+}
 
-    fn commit<'a>(
-        &'a self,
-        context: &'a Context,
-        request: CommitRequest,
-    ) -> Call<'a, Result<Timestamp>> {
-        Box::pin(self.log.commit(context, request))
+any_cluster! {
+    async {
+        fn get<'a>(context: &'a Context, key: &'a CellKey, at: At) -> Result<Option<Version>>;
+        fn get_many<'a>(
+            context: &'a Context,
+            keys: &'a [CellKey],
+            at: At,
+            bytes_max: usize
+        ) -> Result<Vec<Option<Version>>>;
+        fn range<'a>(context: &'a Context, request: &'a RangeRequest) -> Result<Page>;
+        fn begin<'a>(context: &'a Context, kind: BeginKind) -> Result<Begun>;
+        fn commit<'a>(context: &'a Context, request: CommitRequest) -> Result<Timestamp>;
+        fn outcome<'a>(context: &'a Context, start: Timestamp) -> Result<Outcome>;
+        fn outcome_for_reader<'a>(
+            context: &'a Context,
+            start: Timestamp,
+            read: Timestamp
+        ) -> Result<Outcome>;
+        fn timestamp_at<'a>(context: &'a Context, wall: WallTime) -> Result<Timestamp>;
+        fn wall_time_of<'a>(context: &'a Context, commit: Timestamp) -> Result<WallTime>;
+        fn swept<'a>(context: &'a Context) -> Result<Timestamp>;
+        fn create_table<'a>(table: TableId) -> Result<()>;
+        fn migrate<'a>(to: Encoding) -> Result<Option<Timestamp>>;
+        fn leave<'a>() -> ();
+        fn announce<'a>(what: Bytes) -> Result<()>;
     }
-
-    fn outcome<'a>(&'a self, context: &'a Context, start: Timestamp) -> Call<'a, Result<Outcome>> {
-        Box::pin(self.log.outcome(context, start))
-    }
-
-    fn outcome_for_reader<'a>(
-        &'a self,
-        context: &'a Context,
-        start: Timestamp,
-        read: Timestamp,
-    ) -> Call<'a, Result<Outcome>> {
-        Box::pin(self.log.outcome_for_reader(context, start, read))
-    }
-
-    fn published(&self) -> Timestamp {
-        self.log.published()
-    }
-
-    fn timestamp_at<'a>(
-        &'a self,
-        context: &'a Context,
-        wall: WallTime,
-    ) -> Call<'a, Result<Timestamp>> {
-        Box::pin(self.log.timestamp_at(context, wall))
-    }
-
-    fn wall_time_of<'a>(
-        &'a self,
-        context: &'a Context,
-        commit: Timestamp,
-    ) -> Call<'a, Result<WallTime>> {
-        Box::pin(self.log.wall_time_of(context, commit))
-    }
-
-    fn swept<'a>(&'a self, context: &'a Context) -> Call<'a, Result<Timestamp>> {
-        Box::pin(self.log.swept(context))
-    }
-
-    fn create_table(&self, table: TableId) -> Call<'_, Result<()>> {
-        Box::pin(self.log.create_table(table))
-    }
-
-    fn sweep(&self) -> Call<'_, Result<()>> {
-        Box::pin(async {
-            let report = self.log.sweep_past_retention().await?;
-            tracing::info!(?report, "swept");
-            Ok(())
-        })
-    }
-
-    fn migrate(&self, to: Encoding) -> Call<'_, Result<Option<Timestamp>>> {
-        Box::pin(self.log.migrate(to))
-    }
-
-    fn leave(&self) -> Call<'_, ()> {
-        Box::pin(self.log.leave())
-    }
-
-    fn announce(&self, what: Bytes) -> Call<'_, Result<()>> {
-        Box::pin(self.log.announce(what))
-    }
-
-    fn withdraw(&self) {
-        self.log.withdraw();
-    }
-
-    fn announced(&self) -> Vec<Bytes> {
-        self.log.announced()
-    }
-
-    fn begin_backup(&self, id: u64) -> Call<'_, Result<Box<dyn AnyBackup>>> {
-        Box::pin(
-            async move { Ok(Box::new(self.log.begin_backup(id).await?) as Box<dyn AnyBackup>) },
-        )
-    }
-
-    fn is_leading(&self) -> bool {
-        self.log.is_leading()
-    }
-
-    fn requests(&self) -> Option<Requests> {
-        self.requests.as_deref().map(RequestCounters::read)
+    sync {
+        fn kept(context: &Context, key: &CellKey, at: At) -> Result<Option<Option<Version>>>;
+        fn end(begun: Begun) -> ();
+        fn published() -> Timestamp;
+        fn withdraw() -> ();
+        fn announced() -> Vec<Bytes>;
+        fn is_leading() -> bool;
     }
 }
 

@@ -48,11 +48,7 @@ impl<S: CellStore + CommitLog> Transaction<S> {
     /// # Errors
     ///
     /// See [`Transaction::get`].
-    pub async fn get_many(
-        &self,
-        keys: &[CellKey],
-        bytes_max: usize,
-    ) -> Result<Vec<Option<Entry>>> {
+    pub async fn get_many(&self, keys: &[CellKey], bytes_max: usize) -> Result<Vec<Option<Entry>>> {
         let inner = &*self.inner;
         let mut entries = vec![None; keys.len()];
         // Indices of the cells that must be read from the store.
@@ -84,7 +80,8 @@ impl<S: CellStore + CommitLog> Transaction<S> {
         }
         let sought: Vec<CellKey> = missing.iter().map(|place| keys[*place].clone()).collect();
         let read = inner.begun.read;
-        let found = reader::read_many(&*inner.store, &inner.context, &sought, read, bytes_max).await?;
+        let found =
+            reader::read_many(&*inner.store, &inner.context, &sought, read, bytes_max).await?;
         drop(call.end()?);
         let unread = missing.get(found.len()).copied();
         for (place, version) in missing.into_iter().zip(found) {
