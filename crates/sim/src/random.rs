@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use carnet_base::{Rng, SeededRng};
-use carnet_txn::IdleLimits;
+use carnet_txn::{IdleLimits, Isolation};
 
 /// A source of random draws for one client or one adversary, so that the draws of one do not change
 /// those of another.
@@ -48,6 +48,15 @@ impl Random {
 
     pub(crate) fn micros(&mut self, low: u64, high: u64) -> Duration {
         Duration::from_micros(self.between(low, high))
+    }
+
+    /// Draws an isolation level, mostly the strictest.
+    pub(crate) fn isolation(&mut self) -> Isolation {
+        match self.below(10) {
+            0 => Isolation::Snapshot,
+            1 => Isolation::Serializable,
+            _ => Isolation::StrictSerializable,
+        }
     }
 
     /// Draws idle limits for transactions, in some runs.

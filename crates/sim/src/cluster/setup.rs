@@ -36,11 +36,7 @@ pub(super) struct Setup {
 
 impl Setup {
     pub(super) fn draw(random: &mut Random) -> Self {
-        let isolation = match random.below(10) {
-            0 => Isolation::Snapshot,
-            1 => Isolation::Serializable,
-            _ => Isolation::StrictSerializable,
-        };
+        let isolation = random.isolation();
         let renew_every = random.micros(2_000, 10_000);
         Self {
             isolation,

@@ -34,11 +34,7 @@ pub(super) struct Setup {
 
 impl Setup {
     pub(super) fn draw(random: &mut Random) -> Self {
-        let isolation = match random.below(10) {
-            0 => Isolation::Snapshot,
-            1 => Isolation::Serializable,
-            _ => Isolation::StrictSerializable,
-        };
+        let isolation = random.isolation();
         let durability = match random.below(10) {
             0 => Durability::None,
             1 => Durability::Interval(random.micros(100, 20_000)),
