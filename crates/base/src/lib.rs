@@ -34,6 +34,7 @@ pub mod time_slice;
 pub mod timer;
 pub mod value;
 pub mod var_long;
+mod virtual_timer;
 pub mod wait_note;
 
 #[cfg(test)]
@@ -70,4 +71,5 @@ pub use time_slice::{TIME_SLICE, TimeSlice, YieldNow};
 pub use timer::{ThreadTimer, Timer, Wait};
 pub use uuid::Uuid;
 pub use value::{DataType, Value};
+pub use virtual_timer::VirtualTimer;
 pub use wait_note::{WaitNote, note_wait, take_wait_note};

@@ -1,14 +1,11 @@
 //! Runs nodes in this process on virtual time: a run takes only the time of its computation, and
 //! its seed replays it.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::task::{Poll, Waker};
-use std::time::Duration;
 
-use carnet_base::sync::lock;
-use carnet_base::{Moment, Rng, SeededRng};
-use carnet_maelstrom::{Message, Node, Notify, Options, Output, Tasks, Timer, Wait};
+use carnet_base::{Rng, SeededRng, VirtualTimer, lock};
+use carnet_maelstrom::{Message, Node, Notify, Options, Output, Tasks, Timer};
 
 use crate::plan::Plan;
 use crate::report::Report;
@@ -32,18 +29,16 @@ struct Simulation {
     world: World,
     nodes: Vec<Node>,
     tasks: Tasks,
+    timer: VirtualTimer,
     shared: Shared,
 }
 
-/// State that the nodes access through their timer and output.
+/// State that the nodes access through their tasks and output.
 #[derive(Clone, Default)]
 struct Shared(Arc<Mutex<State>>);
 
 #[derive(Default)]
 struct State {
-    now: Moment,
-    timers: BTreeMap<(Moment, u64), Waker>,
-    tickets: u64,
     woken: VecDeque<u64>,
     sent: VecDeque<(usize, String)>,
 }
@@ -57,30 +52,6 @@ impl Shared {
 impl Notify for Shared {
     fn notify(&self, task: u64) {
         self.lock().woken.push_back(task);
-    }
-}
-
-impl Timer for Shared {
-    fn now(&self) -> Moment {
-        self.lock().now
-    }
-
-    fn wait(&self, wait: Duration) -> Wait {
-        let shared = self.clone();
-        let until = self.now().after(wait);
-        let mut place = None;
-        Box::pin(std::future::poll_fn(move |context| {
-            let mut state = shared.lock();
-            if state.now >= until {
-                return Poll::Ready(());
-            }
-            let ticket = *place.get_or_insert_with(|| {
-                state.tickets += 1;
-                state.tickets
-            });
-            state.timers.insert((until, ticket), context.waker().clone());
-            Poll::Pending
-        }))
     }
 }
 
@@ -98,17 +69,18 @@ impl Output for Sender {
 
 impl Simulation {
     fn new(plan: &Plan, options: &Options) -> Self {
-        let shared = Shared::default();
+        let (shared, timer) = (Shared::default(), VirtualTimer::default());
         let mut rng = SeededRng::new(!plan.seed);
         let nodes = (0..plan.nodes).map(|node| {
             let output = Arc::new(Sender { node, shared: shared.clone() });
             let rng = Box::new(SeededRng::new(rng.next_u64()));
-            Node::new(options.clone(), output, Arc::new(shared.clone()), rng)
+            Node::new(options.clone(), output, Arc::new(timer.clone()), rng)
         });
         Self {
             world: World::new(plan.clone()),
             nodes: nodes.collect(),
             tasks: Tasks::new(Arc::new(shared.clone())),
+            timer,
             shared,
         }
     }
@@ -116,7 +88,7 @@ impl Simulation {
     /// Does all work that is possible at the current time.
     fn settle(&mut self) -> Result<(), String> {
         loop {
-            let now = self.shared.now();
+            let now = Timer::now(&self.timer);
             let mut is_quiet = true;
             for (node, line) in self.world.advance(now)? {
                 is_quiet = false;
@@ -147,21 +119,10 @@ impl Simulation {
         if self.world.is_over() {
             return Ok(());
         }
-        let mut state = self.shared.lock();
-        let timer = state.timers.first_key_value().map(|((moment, _), _)| *moment);
-        let Some(next) = [timer, self.world.next()].into_iter().flatten().min() else {
+        let Some(next) = [self.timer.next(), self.world.next()].into_iter().flatten().min() else {
             return Err("the nodes wait for something that never happens".to_owned());
         };
-        let now = state.now.max(next);
-        state.now = now;
-        let mut due = Vec::new();
-        while let Some(first) = state.timers.first_entry()
-            && first.key().0 <= now
-        {
-            due.push(first.remove());
-        }
-        drop(state);
-        due.into_iter().for_each(Waker::wake);
+        self.timer.advance_to(next);
         Ok(())
     }
 }

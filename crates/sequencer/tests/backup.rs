@@ -25,7 +25,6 @@ use carnet_store::{BeginKind, CommitLog, CommitRequest, Context, ReadSet, Write}
 use carnet_txn::reader;
 
 use common::scripted::{Effect, Gate, Op, Scripted};
-use common::world::VirtualTimer;
 use common::{Database, Member, TABLE, cell, put};
 
 const TABLES: [TableId; 2] = [TABLE, TableId(1001)];
@@ -65,8 +64,7 @@ fn restoring<'a>(
     label: &'a Label,
 ) -> Pin<Box<dyn Future<Output = Result<Restored>> + 'a>> {
     Box::pin(async move {
-        let timer: Arc<dyn carnet_base::Timer> =
-            Arc::new(VirtualTimer(Arc::clone(&database.world.time)));
+        let timer: Arc<dyn carnet_base::Timer> = Arc::new(database.world.time.clone());
         let mut rng = SeededRng::new(5);
         let tell = |progress: RestoreProgress| assert!(progress.rows <= progress.rows_total);
         restore(cluster, &timer, &database.options, label, &mut rng, tell).await

@@ -265,9 +265,9 @@ fn another_process_takes_over_within_two_seconds() {
     let commit = database.put(&other, &cell("x"), "one");
     leader.process.kill();
     database.network.cut(&leader.address);
-    let died = carnet_base::Clock::now(&*database.world.time);
+    let died = carnet_base::Clock::now(&database.world.time);
     let after = database.put(&other, &cell("x"), "two");
-    let took = carnet_base::Clock::now(&*database.world.time).since(died);
+    let took = carnet_base::Clock::now(&database.world.time).since(died);
     assert!(after > commit);
     assert!(took <= Duration::from_secs(2), "{took:?}");
     let now = database.snapshot(&other);
@@ -280,9 +280,9 @@ fn ending_leader_releases_its_lease() {
     let (leader, other) = (database.start("leader"), database.start("other"));
     database.put(&other, &cell("x"), "one");
     drop(leader.log);
-    let before = carnet_base::Clock::now(&*database.world.time);
+    let before = carnet_base::Clock::now(&database.world.time);
     database.put(&other, &cell("x"), "two");
-    let took = carnet_base::Clock::now(&*database.world.time).since(before);
+    let took = carnet_base::Clock::now(&database.world.time).since(before);
     assert!(took < Duration::from_secs(1), "the lease did not have to expire: {took:?}");
     assert_eq!(database.lease().epoch, Epoch(2));
 }

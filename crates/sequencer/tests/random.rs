@@ -19,7 +19,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use carnet_base::{
-    CellKey, Encoding, ErrorKind, Rng, SeededRng, Tasks as _, Timer as _, Timestamp,
+    CellKey, Encoding, ErrorKind, Rng, SeededRng, Tasks as _, Timer as _, Timestamp, VirtualTimer,
 };
 use carnet_store::cluster::Register;
 use carnet_store::{BeginKind, CommitLog, CommitRequest, Context, Outcome, ReadSet, Write};
@@ -27,7 +27,6 @@ use carnet_txn::reader;
 
 use carnet_sequencer::Options;
 use common::scripted::{Effect, Gate, Op};
-use common::world::VirtualTimer;
 use common::{Database, Log, Member, cell};
 
 const COUNTERS: usize = 3;
@@ -180,7 +179,7 @@ fn run(seed: u64) {
     known.lock().unwrap().logs = members.iter().map(|member| Arc::clone(&member.log)).collect();
     let clients = database.world.process();
     for _ in 0..CLIENTS {
-        let timer = VirtualTimer(Arc::clone(&database.world.time));
+        let timer = database.world.time.clone();
         let rng = SeededRng::new(rng.next_u64());
         clients.spawn(Box::pin(client(Arc::clone(&known), rng, timer)));
     }

@@ -16,7 +16,6 @@ use carnet_store::{BeginKind, Begun, CommitLog, Context, Slot};
 use carnet_txn::CommitChecker;
 
 use common::scripted::{Effect, Op, Scripted};
-use common::world::VirtualTimer;
 use common::{Database, Member, cell, put};
 
 /// A process that sends its own requests to the leader.
@@ -149,8 +148,8 @@ fn oversized_commit_tried_locally_is_unknown() {
     let cluster = Scripted::new(&database.replicas);
     let process = database.world.process();
     let environment = Environment {
-        timer: Arc::new(VirtualTimer(Arc::clone(&database.world.time))),
-        clock: Arc::clone(&database.world.time) as _,
+        timer: Arc::new(database.world.time.clone()),
+        clock: Arc::new(database.world.time.clone()),
         tasks: process as _,
     };
     let log = ClusterLog::open(

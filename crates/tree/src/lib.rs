@@ -66,7 +66,6 @@ mod node;
 mod options;
 mod root;
 mod shape;
-pub mod sim;
 mod stats;
 mod store;
 mod tree;

@@ -9,8 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use carnet_base::{Bytes, ErrorKind, Result, SeededRng, block_on};
-use carnet_tree::sim::SimTimer;
+use carnet_base::{Bytes, ErrorKind, Result, SeededRng, VirtualTimer, block_on};
 use carnet_tree::{NodeId, NodeStore, Options, RootPointer, Shape, Swap, Tree};
 
 /// A store that answers at once, or, after a test closed its gate, when the gate is opened.
@@ -88,7 +87,7 @@ impl RootPointer for Store {
 }
 
 fn open(store: &Store, options: Options) -> Tree<Store, Store> {
-    let (timer, rng) = (Arc::new(SimTimer::default()), Box::new(SeededRng::new(1)));
+    let (timer, rng) = (Arc::new(VirtualTimer::default()), Box::new(SeededRng::new(1)));
     Tree::open(store.clone(), store.clone(), timer, rng, options)
 }
 

@@ -3,18 +3,20 @@
 //! `cargo test -p carnet-tree --test cost -- --nocapture` prints the figures.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod sim;
+
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use carnet_base::{Bytes, Rng, SeededRng, block_on};
+use carnet_base::{Bytes, Rng, SeededRng, VirtualTimer, block_on};
 use carnet_tree::memory::{Faults, Memory};
 use carnet_tree::micro::Op;
-use carnet_tree::sim::{Sim, SimTimer};
 use carnet_tree::{Options, ROOT_BYTES_MAX, Root, Shape, Stats, Timer, Tree};
+use sim::Sim;
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 
-fn open(memory: &Memory, timer: SimTimer, seed: u64, options: Options) -> Tree<Memory, Memory> {
+fn open(memory: &Memory, timer: VirtualTimer, seed: u64, options: Options) -> Tree<Memory, Memory> {
     let rng = Box::new(SeededRng::new(seed));
     Tree::open(memory.clone(), memory.clone(), Arc::new(timer), rng, options)
 }
@@ -25,7 +27,7 @@ fn key(number: u64) -> Bytes {
 
 fn load(memory: &Memory, shape: &Shape, keys: u64) {
     let options = Options { shape: shape.clone(), ..Options::default() };
-    let tree = open(memory, SimTimer::default(), 1, options);
+    let tree = open(memory, VirtualTimer::default(), 1, options);
     for first in (0..keys).step_by(1000) {
         let write = move |number| Op::Write(key(number), Bytes::from_static(&[b'v'; 20]));
         block_on(tree.transact((first..keys.min(first + 1000)).map(write).collect())).unwrap();
@@ -34,10 +36,10 @@ fn load(memory: &Memory, shape: &Shape, keys: u64) {
 
 /// Loads keys, then counts the calls of 500 transactions of one random key each, without a cache.
 fn cost(shape: &Shape, keys: u64) -> Stats {
-    let memory = Memory::new(Arc::new(SimTimer::default()), 1);
+    let memory = Memory::new(Arc::new(VirtualTimer::default()), 1);
     load(&memory, shape, keys);
     let options = Options { shape: shape.clone(), cache_bytes: 0, ..Options::default() };
-    let tree = open(&memory, SimTimer::default(), 2, options);
+    let tree = open(&memory, VirtualTimer::default(), 2, options);
     let mut rng = SeededRng::new(3);
     for _ in 0..500 {
         let key = key(rng.below(keys));
@@ -83,9 +85,9 @@ fn cost_grows_with_the_logarithm_of_keys() {
 
 #[test]
 fn root_of_ten_thousand_keys_is_small() {
-    let memory = Memory::new(Arc::new(SimTimer::default()), 1);
+    let memory = Memory::new(Arc::new(VirtualTimer::default()), 1);
     load(&memory, &Shape::default(), 10_000);
-    let tree = open(&memory, SimTimer::default(), 2, Options::default());
+    let tree = open(&memory, VirtualTimer::default(), 2, Options::default());
     let mut rng = SeededRng::new(5);
     for _ in 0..300 {
         let len = usize::try_from(rng.below(4096)).unwrap();

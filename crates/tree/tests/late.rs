@@ -1,13 +1,15 @@
 //! Stores that answer late or never.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod sim;
+
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use carnet_base::{Bytes, ErrorKind, Moment, Result, SeededRng};
-use carnet_tree::sim::{Sim, SimTimer};
+use carnet_base::{Bytes, ErrorKind, Moment, Result, SeededRng, VirtualTimer};
 use carnet_tree::{NodeId, NodeStore, Options, RootPointer, Stats, Swap, Timer, Tree};
+use sim::Sim;
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 /// Longer than any test.
@@ -16,7 +18,7 @@ const NEVER: Duration = Duration::from_secs(86_400);
 /// A store that executes requests at once and answers later.
 #[derive(Clone)]
 struct Slow {
-    timer: SimTimer,
+    timer: VirtualTimer,
     state: Arc<Mutex<State>>,
 }
 

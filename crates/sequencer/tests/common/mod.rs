@@ -21,7 +21,7 @@ use carnet_store::{
 use carnet_txn::{CommitChecker, Isolation, Transaction, reader};
 
 use scripted::{Replicas, Scripted};
-use world::{Process, VirtualTimer, World};
+use world::{Process, World};
 
 pub const TABLE: TableId = TableId(1000);
 
@@ -75,8 +75,8 @@ impl Database {
         let process = self.world.process();
         let address = Address::new(name).unwrap();
         let environment = Environment {
-            timer: Arc::new(VirtualTimer(Arc::clone(&self.world.time))),
-            clock: Arc::clone(&self.world.time) as _,
+            timer: Arc::new(self.world.time.clone()),
+            clock: Arc::new(self.world.time.clone()),
             tasks: Arc::clone(&process) as _,
         };
         let seed = name.bytes().fold(7_u64, |seed, byte| seed.wrapping_mul(257) ^ u64::from(byte));

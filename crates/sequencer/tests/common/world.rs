@@ -2,97 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use carnet_base::{Clock, Moment, Task, Tasks, Timer, Wait, WallTime};
+use carnet_base::{Task, Tasks, Timer, VirtualTimer};
 
 /// More steps than any test takes without an endless loop.
 const STEPS_MAX: usize = 200_000;
-
-/// Virtual time: it stands still while any process can go on.
-#[derive(Default)]
-pub struct Time(Mutex<Waits>);
-
-#[derive(Default)]
-struct Waits {
-    now: Moment,
-    tickets: u64,
-    waiting: BTreeMap<(Moment, u64), Waker>,
-}
-
-impl Time {
-    fn advance(&self) -> bool {
-        let mut time = self.0.lock().unwrap();
-        let Some(((moment, _), waker)) = time.waiting.pop_first() else { return false };
-        time.now = time.now.max(moment);
-        drop(time);
-        waker.wake();
-        true
-    }
-}
-
-impl Clock for Time {
-    fn now(&self) -> Moment {
-        self.0.lock().unwrap().now
-    }
-
-    fn wall(&self) -> WallTime {
-        WallTime(i64::try_from(Clock::now(self).0.as_micros()).unwrap())
-    }
-}
-
-/// The timer of a world.
-pub struct VirtualTimer(pub Arc<Time>);
-
-impl Timer for VirtualTimer {
-    fn now(&self) -> Moment {
-        Clock::now(&*self.0)
-    }
-
-    fn wait(&self, wait: Duration) -> Wait {
-        let until = Timer::now(self).after(wait);
-        Box::pin(Waiting { time: Arc::clone(&self.0), until, ticket: None })
-    }
-}
-
-struct Waiting {
-    time: Arc<Time>,
-    until: Moment,
-    ticket: Option<u64>,
-}
-
-impl Future for Waiting {
-    type Output = ();
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        let shared = Arc::clone(&self.time);
-        let mut time = shared.0.lock().unwrap();
-        if time.now >= self.until {
-            return Poll::Ready(());
-        }
-        let ticket = *self.ticket.get_or_insert_with(|| {
-            time.tickets += 1;
-            time.tickets
-        });
-        let before = time.waiting.insert((self.until, ticket), context.waker().clone());
-        drop(time);
-        drop(before);
-        Poll::Pending
-    }
-}
-
-impl Drop for Waiting {
-    fn drop(&mut self) {
-        if let Some(ticket) = self.ticket {
-            let waker = self.time.0.lock().unwrap().waiting.remove(&(self.until, ticket));
-            drop(waker);
-        }
-    }
-}
 
 /// The tasks of one process.
 #[derive(Default)]
@@ -189,7 +108,8 @@ impl Wake for Flag {
 /// Time and processes.
 #[derive(Default)]
 pub struct World {
-    pub time: Arc<Time>,
+    /// Stands still while any process can go on.
+    pub time: VirtualTimer,
     processes: Mutex<Vec<Arc<Process>>>,
 }
 
@@ -225,7 +145,7 @@ impl World {
 
     /// Lets time pass.
     pub fn pass(&self, wait: Duration) {
-        self.run(VirtualTimer(Arc::clone(&self.time)).wait(wait));
+        self.run(self.time.wait(wait));
     }
 
     /// Runs everything that can go on without time passing.

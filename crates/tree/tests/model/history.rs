@@ -7,8 +7,9 @@ use std::time::Duration;
 use carnet_base::{Bytes, ErrorKind, Moment, Rng, SeededRng, block_on};
 use carnet_tree::memory::{Faults, Memory};
 use carnet_tree::micro::{Answer, Op};
-use carnet_tree::sim::Sim;
 use carnet_tree::{Options, Timer, Tree};
+
+use crate::sim::Sim;
 
 /// Parameters of a run.
 pub(crate) struct Plan {

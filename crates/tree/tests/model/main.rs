@@ -10,6 +10,8 @@
 
 mod history;
 mod mutants;
+#[path = "../sim/mod.rs"]
+mod sim;
 
 use std::env;
 use std::time::Duration;
