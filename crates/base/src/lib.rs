@@ -10,6 +10,7 @@ mod cell_hash;
 mod cells;
 pub mod clock;
 pub mod commit_encoding;
+pub mod concurrent;
 pub mod error;
 pub mod ids;
 pub mod key;

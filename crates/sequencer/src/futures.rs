@@ -2,43 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::future::{Future, poll_fn};
-use std::pin::{Pin, pin};
+use std::pin::pin;
+use std::sync::Mutex;
 use std::task::{Poll, Waker};
 
-use std::sync::Mutex;
-
 use carnet_base::sync::lock;
-
-/// Runs futures, at most `limit` at a time, and returns the first error, if any.
-pub(crate) async fn all<E, F: Future<Output = Result<(), E>>>(
-    futures: impl IntoIterator<Item = F>,
-    limit: usize,
-) -> Result<(), E> {
-    let mut waiting = futures.into_iter().fuse();
-    let mut running: Vec<Pin<Box<F>>> = Vec::new();
-    poll_fn(|context| {
-        loop {
-            let room = limit.max(1) - running.len();
-            running.extend(waiting.by_ref().take(room).map(Box::pin));
-            if running.is_empty() {
-                return Poll::Ready(Ok(()));
-            }
-            let before = running.len();
-            let mut at = 0;
-            while at < running.len() {
-                match running[at].as_mut().poll(context) {
-                    Poll::Pending => at += 1,
-                    Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
-                    Poll::Ready(Ok(())) => drop(running.swap_remove(at)),
-                }
-            }
-            if running.len() == before {
-                return Poll::Pending;
-            }
-        }
-    })
-    .await
-}
 
 /// The result of the future that completed first.
 pub(crate) enum First<A, B> {
@@ -125,37 +93,11 @@ impl Drop for Listening<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::cell::Cell;
     use std::task::Context;
 
     use carnet_base::block_on;
 
     use super::*;
-
-    #[test]
-    fn concurrency_is_limited_and_first_error_ends_all() {
-        let (running, most) = (Cell::new(0), Cell::new(0));
-        let future = |n: u32| {
-            let (running, most) = (&running, &most);
-            let mut polls = n % 3 + 2;
-            poll_fn(move |context| {
-                if polls == n % 3 + 2 {
-                    running.set(running.get() + 1);
-                    most.set(most.get().max(running.get()));
-                }
-                polls -= 1;
-                context.waker().wake_by_ref();
-                if polls > 0 {
-                    return Poll::Pending;
-                }
-                running.set(running.get() - 1);
-                Poll::Ready(if n == 99 { Err(n) } else { Ok(()) })
-            })
-        };
-        assert_eq!(block_on(all((0..20).map(future), 4)), Ok(()));
-        assert_eq!((most.get(), running.get()), (4, 0));
-        assert_eq!(block_on(all([1, 99].map(future), 4)), Err(99));
-    }
 
     #[test]
     fn dropped_waiter_leaves_no_waker() {

@@ -59,7 +59,6 @@ mod codec;
 mod edit;
 mod id;
 mod job;
-mod join;
 pub mod memory;
 pub mod micro;
 mod node;

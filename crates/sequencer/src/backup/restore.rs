@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use carnet_base::concurrent::all;
 use carnet_base::{
     Bytes, CommitEntry, Encoding, EncodingMap, Epoch, Error, KeyRange, Result, Rng, TableId, Timer,
     Timestamp,
@@ -19,7 +20,6 @@ use super::admit::{admit, restored_map};
 use super::label::Label;
 use super::registers::{change, read, retry};
 use crate::commit_table::{CommitTable, FenceError};
-use crate::futures::all;
 use crate::lease::Lease;
 use crate::options::Options;
 use crate::sweep::Marks;

@@ -5,6 +5,7 @@ use std::future::Future;
 use std::pin::Pin;
 
 use carnet_base::commit_encoding::v2::{PARTITIONING_QUANTUM, quantum_of, rows_of_quantum};
+use carnet_base::concurrent::all;
 use carnet_base::sync::lock;
 use carnet_base::{Epoch, Error, Result, Timestamp};
 use carnet_store::cluster::{Cluster, CommitRow, RowAnswer};
@@ -13,7 +14,6 @@ use super::place::table_of;
 use super::table::CommitTable;
 use super::tries::{FIRST_WAIT, LONGEST_WAIT, READER_TRIES};
 use crate::fence::{self, Fence, Progress};
-use crate::futures::all;
 
 /// Number of rows that are fenced concurrently.
 const FENCES_AT_ONCE: usize = 32;

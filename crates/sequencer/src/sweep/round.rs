@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use carnet_base::concurrent::all;
 use carnet_base::sync::lock;
 use carnet_base::{CellKey, CommitEntry, Error, KeyRange, Moment, Result, Timestamp, Version};
 use carnet_store::cluster::{
@@ -16,7 +17,6 @@ use super::marks::Marks;
 use super::options::SweepOptions;
 use super::plan::{Base, Extent, Plan, VersionOutcome, plan};
 use super::report::SweepReport;
-use crate::futures::all;
 use crate::leader::Leader;
 
 /// Number of concurrent lookups of outcomes.

@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use super::core::{Core, Stop, Try};
 use crate::edit::Edited;
 use crate::job::Job;
-use crate::join::join;
 use crate::shape::{Found, Nodes, find};
 use crate::store::{NodeStore, RootPointer};
 use crate::view::{Left, View, Writes};
+use carnet_base::concurrent::join;
 
 impl<N: NodeStore, R: RootPointer> Core<N, R> {
     pub(super) async fn attempt(&self, batch: &mut [Box<dyn Job>], this: &Try) -> Result<(), Stop> {

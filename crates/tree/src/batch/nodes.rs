@@ -7,10 +7,10 @@ use carnet_base::{Error, Moment, Result};
 
 use super::core::{Core, Stop, Try};
 use crate::id::NodeId;
-use crate::join::join;
 use crate::node::Node;
 use crate::shape::Nodes;
 use crate::store::{NodeStore, RootPointer};
+use carnet_base::concurrent::join;
 
 /// After this number of answers that a node is missing, the root is read again: garbage collection
 /// may have removed nodes of an outdated root.

@@ -6,10 +6,11 @@ use std::task::Poll;
 
 /// Runs futures, at most `limit` at a time, and returns their results in order. On the first error,
 /// drops the others and returns it.
-pub(crate) async fn join<T, E, F>(
-    futures: impl IntoIterator<Item = F>,
-    limit: usize,
-) -> Result<Vec<T>, E>
+///
+/// # Errors
+///
+/// The first error of a future.
+pub async fn join<T, E, F>(futures: impl IntoIterator<Item = F>, limit: usize) -> Result<Vec<T>, E>
 where
     F: Future<Output = Result<T, E>>,
 {
@@ -46,13 +47,49 @@ where
     Ok(done.into_iter().map(|(_, result)| result).collect())
 }
 
+/// Like [`join`], for futures without results.
+///
+/// # Errors
+///
+/// The first error of a future.
+pub async fn all<E, F: Future<Output = Result<(), E>>>(
+    futures: impl IntoIterator<Item = F>,
+    limit: usize,
+) -> Result<(), E> {
+    join(futures, limit).await.map(drop)
+}
+
 #[cfg(test)]
 mod tests {
     use std::cell::Cell;
 
-    use carnet_base::block_on;
-
     use super::*;
+    use crate::block_on;
+
+    #[test]
+    fn concurrency_is_limited_and_first_error_ends_all() {
+        let (running, most) = (Cell::new(0), Cell::new(0));
+        let future = |n: u32| {
+            let (running, most) = (&running, &most);
+            let mut polls = n % 3 + 2;
+            poll_fn(move |context| {
+                if polls == n % 3 + 2 {
+                    running.set(running.get() + 1);
+                    most.set(most.get().max(running.get()));
+                }
+                polls -= 1;
+                context.waker().wake_by_ref();
+                if polls > 0 {
+                    return Poll::Pending;
+                }
+                running.set(running.get() - 1);
+                Poll::Ready(if n == 99 { Err(n) } else { Ok(()) })
+            })
+        };
+        assert_eq!(block_on(all((0..20).map(future), 4)), Ok(()));
+        assert_eq!((most.get(), running.get()), (4, 0));
+        assert_eq!(block_on(all([1, 99].map(future), 4)), Err(99));
+    }
 
     #[test]
     fn results_are_ordered_and_concurrency_is_limited() {
