@@ -2,7 +2,7 @@
 #![no_main]
 
 use bytes::BytesMut;
-use carnet_server::Request;
+use carnet_server::ProtocolRequest;
 use carnet_server::protocol::Version;
 use carnet_base::MemoryBudget;
 use carnet_server::protocol::decoder::{Decoded, FrameDecoder};
@@ -18,8 +18,8 @@ fuzz_target!(|input: (bool, bool, Vec<Vec<u8>>)| {
         inbox.extend_from_slice(&piece);
         while let Ok(Some(decoded)) = decoder.next(&mut inbox) {
             if let Decoded::Frame(frame) = decoded {
-                let peek = Peek::of(&frame);
-                if let Ok(Request::Statement(statement)) = Request::decode(&frame) {
+                let peek = Peek::from_frame(&frame);
+                if let Ok(ProtocolRequest::Statement(statement)) = ProtocolRequest::decode(&frame) {
                     assert_eq!(peek, Some(Peek::from(&statement)));
                 }
             }

@@ -292,7 +292,7 @@ impl<'a> CellKeyRef<'a> {
         }
     }
 
-    pub(crate) const fn of(key: &'a [u8]) -> Self {
+    pub(crate) const fn from_valid(key: &'a [u8]) -> Self {
         Self(key)
     }
 

@@ -93,7 +93,7 @@ impl CellBuilder {
     ///
     /// See [`CellKey::new`].
     #[must_use]
-    pub fn of(table: TableId, partition: &PartitionKey, clustering: &[u8]) -> Self {
+    pub fn from_key(table: TableId, partition: &PartitionKey, clustering: &[u8]) -> Self {
         let mut key = CellKeyBuilder::new();
         key.partition().put_slice(partition.bytes());
         let clustering = |bytes: &mut BytesMut| {
@@ -111,7 +111,7 @@ impl CellBuilder {
     /// Returns the key.
     #[must_use]
     pub fn key(&self) -> CellKeyRef<'_> {
-        CellKeyRef::of(&self.bytes[..self.key_len])
+        CellKeyRef::from_valid(&self.bytes[..self.key_len])
     }
 
     /// Returns the payload so far.
@@ -152,7 +152,7 @@ mod tests {
         built.payload().put_slice(b"two");
         assert_eq!((built.to_key(), built.value()), (whole.clone(), &b"onetwo"[..]));
         // Another cell begins meanwhile, and both give their buffers back.
-        let other = CellBuilder::of(TableId(7), &partition, b"clustering");
+        let other = CellBuilder::from_key(TableId(7), &partition, b"clustering");
         assert_eq!((other.key(), other.value()), (whole.as_key_ref(), &b""[..]));
         assert_eq!(built.value(), b"onetwo");
     }

@@ -105,7 +105,7 @@ impl Cells {
 
     fn cell(&self, place: &Place) -> CellRef<'_> {
         let &Place { at, start, commit, .. } = place;
-        let key = CellKeyRef::of(&self.bytes[at..place.middle()]);
+        let key = CellKeyRef::from_valid(&self.bytes[at..place.middle()]);
         CellRef { key, start, commit, payload: &self.bytes[place.middle()..place.end()] }
     }
 

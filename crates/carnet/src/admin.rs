@@ -7,7 +7,7 @@ use carnet_base::{Encoding, Error, Result, Timestamp, block_on};
 use carnet_store_local::LocalStore;
 
 use crate::backup::{self, Backup, Progress, RealVault, refuse_inside_database};
-use crate::control::{Done, Owner, Request};
+use crate::control::{ControlRequest, Done, Owner};
 use crate::stores::AnyStore;
 
 /// Version of this program, for the labels of backups.
@@ -16,13 +16,15 @@ const PROGRAM: &str = env!("CARGO_PKG_VERSION");
 impl Owner for AnyStore {
     fn carry_out(
         &self,
-        request: &Request,
+        request: &ControlRequest,
         tell: &mut dyn FnMut(&Progress) -> Result<()>,
     ) -> Result<Done> {
         match request {
-            Request::Backup { dest, keep } => back_up(self, dest, *keep, tell),
-            Request::Compact {} => compact(self),
-            Request::Migrate { to } => Ok(Done::migrated(migrate(self, Request::encoding(*to)?)?)),
+            ControlRequest::Backup { dest, keep } => back_up(self, dest, *keep, tell),
+            ControlRequest::Compact {} => compact(self),
+            ControlRequest::Migrate { to } => {
+                Ok(Done::migrated(migrate(self, ControlRequest::encoding(*to)?)?))
+            }
         }
     }
 }

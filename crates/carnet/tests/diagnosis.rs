@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use carnet::admission::{
-    AdmissionLimits, Arrived, Class, GateLimits, Level, Permit, Request, Workload,
+    AdmissionLimits, AdmissionRequest, Arrived, Class, GateLimits, Level, Permit, Workload,
 };
 use carnet::base::{Clock, Moment, Stepped, WaitNote, WallTime, note_wait};
 use carnet::diagnosis::{Named, Why};
@@ -52,7 +52,7 @@ fn db() -> (Db, Arc<Standing>) {
 
 fn arrive(db: &Db) -> Arrived {
     let (level, class, workload) = (&Level::default(), Class::Read, Workload::Interactive);
-    let request = Request { level, class, workload, bytes: 1, deadline: None };
+    let request = AdmissionRequest { level, class, workload, bytes: 1, deadline: None };
     db.admission().unwrap().arrive(request).unwrap()
 }
 

@@ -56,7 +56,7 @@ impl EdgeKind {
 pub(crate) struct EdgeKinds(u8);
 
 impl EdgeKinds {
-    pub(crate) fn of(kinds: &[EdgeKind]) -> Self {
+    pub(crate) fn new(kinds: &[EdgeKind]) -> Self {
         Self(kinds.iter().fold(0, |set, kind| set | 1 << *kind as u8))
     }
 

@@ -160,7 +160,7 @@ fn view(model: Model) -> View {
         }
     }
     let allows_adjacent = !model.is_snapshot_isolation();
-    View { kinds: EdgeKinds::of(&kinds), allows_adjacent }
+    View { kinds: EdgeKinds::new(&kinds), allows_adjacent }
 }
 
 /// Returns the strongest client order that a chain of dependencies uses.

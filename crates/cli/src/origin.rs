@@ -70,7 +70,7 @@ mod tests {
     #[test]
     fn caret_stands_under_the_position() {
         let text = "SELECT\n\té x";
-        let location = Location::of(text, text.find('x').unwrap());
+        let location = Location::from_offset(text, text.find('x').unwrap());
         assert_eq!(caret(text, location), "   é x\n     ^");
     }
 }

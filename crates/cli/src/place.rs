@@ -18,7 +18,10 @@ pub(crate) enum Place {
 impl Place {
     /// Returns the location from the command line's options. The URL is passed as text: the parser
     /// of command lines would show it in its errors, with the password.
-    pub(crate) fn of(directory: Option<PathBuf>, store: Option<&str>) -> Result<Option<Self>> {
+    pub(crate) fn from_options(
+        directory: Option<PathBuf>,
+        store: Option<&str>,
+    ) -> Result<Option<Self>> {
         Ok(match store {
             Some(url) => Some(Self::Cluster(Box::new(ClusterUrl::parse(url)?))),
             None => directory.map(Self::Directory),
@@ -99,7 +102,7 @@ mod tests {
 
     #[test]
     fn nodes_of_a_cluster_have_distinct_ids() {
-        let of = |url: &str| Place::of(None, Some(url)).unwrap().unwrap();
+        let of = |url: &str| Place::from_options(None, Some(url)).unwrap().unwrap();
         let place = of("cassandra://ann:secret@h/ks");
         assert_eq!(place.to_string(), "cassandra://h/ks");
         assert_ne!(place.host_id("127.0.0.1:1"), place.host_id("127.0.0.1:2"));

@@ -109,7 +109,7 @@ impl Failure {
     }
 
     pub(crate) fn locate(self, text: &str) -> ParseError {
-        let location = Location::of(text, self.at);
+        let location = Location::from_offset(text, self.at);
         let snippet = snippet(text, location);
         ParseError { kind: self.kind, message: self.message, location, snippet }
     }

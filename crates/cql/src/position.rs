@@ -29,7 +29,7 @@ impl Location {
     /// Returns the location of a byte offset. An offset beyond the end or inside a character is
     /// moved to the nearest valid location before it.
     #[must_use]
-    pub fn of(text: &str, offset: usize) -> Self {
+    pub fn from_offset(text: &str, offset: usize) -> Self {
         let offset = text.floor_char_boundary(offset);
         let before = &text[..offset];
         let line_start = before.rfind('\n').map_or(0, |at| at + 1);
@@ -42,7 +42,7 @@ impl Location {
 
     /// Returns the location at the end of a text that begins here.
     pub(crate) fn advanced(self, text: &str) -> Self {
-        Self::of(text, text.len()).within(self)
+        Self::from_offset(text, text.len()).within(self)
     }
 
     /// Returns the location in a whole text, for a location in a part that begins at `start`.
@@ -64,10 +64,10 @@ mod tests {
     #[test]
     fn columns_count_characters() {
         let text = "é = 1\n  ü";
-        assert_eq!(Location::of(text, 3), Location { offset: 3, line: 1, column: 3 });
-        assert_eq!(Location::of(text, 9), Location { offset: 9, line: 2, column: 3 });
-        assert_eq!(Location::of(text, 10), Location { offset: 9, line: 2, column: 3 });
-        assert_eq!(Location::of(text, 99), Location { offset: 11, line: 2, column: 4 });
+        assert_eq!(Location::from_offset(text, 3), Location { offset: 3, line: 1, column: 3 });
+        assert_eq!(Location::from_offset(text, 9), Location { offset: 9, line: 2, column: 3 });
+        assert_eq!(Location::from_offset(text, 10), Location { offset: 9, line: 2, column: 3 });
+        assert_eq!(Location::from_offset(text, 99), Location { offset: 11, line: 2, column: 4 });
     }
 
     #[test]

@@ -198,7 +198,7 @@ fn open_transactions_are_a_table() {
     let label = carnet::Label::new("ada@127.0.0.1:80", "REPORT");
     let report =
         client.executor.db().transaction().label(label).snapshot_as_of(commits[1]).unwrap();
-    let session = Session::of("bob@127.0.0.1:81");
+    let session = Session::with_name("bob@127.0.0.1:81");
     let text = "SELECT client, read_timestamp, statement FROM system_views.transactions";
     let parameters = Parameters::default();
     let answer = client.executor.query(&session, text, &parameters);

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::net::Envelope;
 use crate::plan::Plan;
-use crate::workload::{self, Answer, CallId, Workload};
+use crate::workload::{self, CallId, ClientAnswer, Workload};
 
 /// Results of the requests so far.
 #[derive(Default)]
@@ -102,7 +102,7 @@ impl Clients {
             && waiting.since.after(self.timeout) <= now
         {
             let call = *call;
-            self.complete(call, now, Answer::Info);
+            self.complete(call, now, ClientAnswer::Info);
         }
         requests
     }
@@ -142,22 +142,22 @@ impl Clients {
     /// Takes an answer; an answer that no client waits for is dropped.
     pub(crate) fn take(&mut self, body: Value, now: Moment) {
         if let Some(call) = body["in_reply_to"].as_u64() {
-            self.complete(CallId(call), now, Answer::from_body(body));
+            self.complete(CallId(call), now, ClientAnswer::from_body(body));
         }
     }
 
-    fn complete(&mut self, call: CallId, now: Moment, answer: Answer) {
+    fn complete(&mut self, call: CallId, now: Moment, answer: ClientAnswer) {
         let Some(Waiting { process, node, since }) = self.waiting.remove(&call) else { return };
         match answer {
-            Answer::Ok(_) => {
+            ClientAnswer::Ok(_) => {
                 self.tally.ok += 1;
                 self.tally.latencies.push(now.since(since));
             }
-            Answer::Fail(_) => self.tally.fail += 1,
-            Answer::Info => self.tally.info += 1,
+            ClientAnswer::Fail(_) => self.tally.fail += 1,
+            ClientAnswer::Info => self.tally.info += 1,
         }
         // The client's request may still be in progress, so another client takes its place.
-        if answer == Answer::Info {
+        if answer == ClientAnswer::Info {
             self.add_process(node);
         } else {
             self.idle[node].push_back(process);

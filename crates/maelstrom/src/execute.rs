@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 
 use crate::code::Code;
 use crate::message::fields;
-use crate::request::{Op, Refusal, Request, name};
+use crate::request::{Op, Refusal, WorkloadRequest, name};
 
 const PAGE_ELEMENTS: usize = 64;
 /// Holds the number of the set's last page.
@@ -22,23 +22,23 @@ const LAST_PAGE: &[u8] = b"s";
 pub(crate) type Outcome = Result<(&'static str, Map<String, Value>), Refusal>;
 
 /// Executes a request. It writes nothing if it refuses the request.
-pub(crate) fn execute(request: &Request, view: &mut View<'_>) -> Result<Outcome> {
+pub(crate) fn execute(request: &WorkloadRequest, view: &mut View<'_>) -> Result<Outcome> {
     let done = |kind| Ok(Ok((kind, Map::new())));
     match request {
-        Request::Echo(value) => Ok(Ok(("echo_ok", fields([("echo", value.clone())])))),
-        Request::Txn(ops) => {
+        WorkloadRequest::Echo(value) => Ok(Ok(("echo_ok", fields([("echo", value.clone())])))),
+        WorkloadRequest::Txn(ops) => {
             let ops = ops.iter().map(|op| apply(op, view)).collect::<Result<Vec<_>>>()?;
             Ok(Ok(("txn_ok", fields([("txn", Value::Array(ops))]))))
         }
-        Request::Read(key) => Ok(match get(view, key)? {
+        WorkloadRequest::Read(key) => Ok(match get(view, key)? {
             Some(value) => Ok(("read_ok", fields([("value", value)]))),
             None => Err(missing(key)),
         }),
-        Request::Write(key, value) => {
+        WorkloadRequest::Write(key, value) => {
             put(view, key, value)?;
             done("write_ok")
         }
-        Request::Cas { key, from, to, create } => match get(view, key)? {
+        WorkloadRequest::Cas { key, from, to, create } => match get(view, key)? {
             None if !create => Ok(Err(missing(key))),
             Some(value) if value != *from => {
                 let text = format!("{key} holds {value}, not {from}");
@@ -49,11 +49,13 @@ pub(crate) fn execute(request: &Request, view: &mut View<'_>) -> Result<Outcome>
                 done("cas_ok")
             }
         },
-        Request::Add(element) => {
+        WorkloadRequest::Add(element) => {
             add(view, element)?;
             done("add_ok")
         }
-        Request::ReadSet => Ok(Ok(("read_ok", fields([("value", Value::Array(elements(view)?))])))),
+        WorkloadRequest::ReadSet => {
+            Ok(Ok(("read_ok", fields([("value", Value::Array(elements(view)?))]))))
+        }
     }
 }
 

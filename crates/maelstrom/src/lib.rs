@@ -63,6 +63,6 @@ pub use message::{Message, MessageId};
 pub use node::{Node, Work};
 pub use options::Options;
 pub use output::Output;
-pub use request::{Op, Refusal, Request};
+pub use request::{Op, Refusal, WorkloadRequest};
 pub use run::run;
 pub use tasks::{Notify, Tasks};

@@ -14,7 +14,7 @@ use crate::execute::{Outcome, execute};
 use crate::message::{Message, MessageId, fields};
 use crate::options::Options;
 use crate::output::Output;
-use crate::request::{Refusal, Request};
+use crate::request::{Refusal, WorkloadRequest};
 use crate::rpc::Rpc;
 use crate::services::{HINT, Nodes, Root, bytes};
 
@@ -109,7 +109,7 @@ impl Node {
     fn serve(&self, message: Message) -> Work {
         let node = self.clone();
         let Message { src, id, kind, fields, .. } = message;
-        let outcome = Request::decode(&kind, fields).map(|request| self.start(request));
+        let outcome = WorkloadRequest::decode(&kind, fields).map(|request| self.start(request));
         Box::pin(async move {
             let outcome = match outcome {
                 Ok(run) => run.await.unwrap_or_else(|error| Err(refused(&error))),
@@ -121,8 +121,11 @@ impl Node {
     }
 
     /// Begins a transaction.
-    fn start(&self, request: Request) -> Pin<Box<dyn Future<Output = Result<Outcome>> + Send>> {
-        if let Request::Echo(value) = request {
+    fn start(
+        &self,
+        request: WorkloadRequest,
+    ) -> Pin<Box<dyn Future<Output = Result<Outcome>> + Send>> {
+        if let WorkloadRequest::Echo(value) = request {
             let outcome = Ok(("echo_ok", fields([("echo", value)])));
             return Box::pin(async { Ok(outcome) });
         }

@@ -47,7 +47,7 @@ impl Op {
 
 /// A request of a client, of any workload.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Request {
+pub enum WorkloadRequest {
     /// Request of the workload `echo`.
     Echo(Value),
     /// Workloads `txn-list-append` and `txn-rw-register`.
@@ -73,7 +73,7 @@ pub enum Request {
     ReadSet,
 }
 
-impl Request {
+impl WorkloadRequest {
     /// Decodes a request.
     ///
     /// # Errors
@@ -146,9 +146,9 @@ mod tests {
 
     use super::*;
 
-    fn decode(kind: &str, fields: Value) -> Result<Request, Refusal> {
+    fn decode(kind: &str, fields: Value) -> Result<WorkloadRequest, Refusal> {
         let Value::Object(fields) = fields else { panic!("{fields} is no object") };
-        Request::decode(kind, fields)
+        WorkloadRequest::decode(kind, fields)
     }
 
     #[test]
@@ -161,11 +161,12 @@ mod tests {
         ];
         let request = decode("txn", txn).unwrap();
         assert_eq!(request.reads(), [Bytes::from("k1"), Bytes::from("k\"1\"")]);
-        assert_eq!(request, Request::Txn(ops));
-        assert_eq!(decode("read", json!({"key": 5})).unwrap(), Request::Read(json!(5)));
-        assert_eq!(decode("read", json!({})).unwrap(), Request::ReadSet);
+        assert_eq!(request, WorkloadRequest::Txn(ops));
+        assert_eq!(decode("read", json!({"key": 5})).unwrap(), WorkloadRequest::Read(json!(5)));
+        assert_eq!(decode("read", json!({})).unwrap(), WorkloadRequest::ReadSet);
         let cas = json!({"key": 1, "from": 2, "to": 3});
-        let plain = Request::Cas { key: json!(1), from: json!(2), to: json!(3), create: false };
+        let plain =
+            WorkloadRequest::Cas { key: json!(1), from: json!(2), to: json!(3), create: false };
         assert_eq!(decode("cas", cas).unwrap(), plain);
     }
 

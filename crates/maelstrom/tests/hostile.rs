@@ -5,7 +5,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use carnet_base::{Moment, Rng, SeededRng};
-use carnet_maelstrom::{Message, Node, Notify, Options, Output, Request, Tasks, Timer, Wait};
+use carnet_maelstrom::{
+    Message, Node, Notify, Options, Output, Tasks, Timer, Wait, WorkloadRequest,
+};
 
 const LINES: [&str; 7] = [
     r#"{"src":"c1","dest":"n0","body":{"type":"txn","msg_id":2,"txn":[["r",1,null],["append","a",2],["w",[3],{"x":1}]]}}"#,
@@ -48,7 +50,7 @@ fn mutated_and_random_lines_are_read_or_refused() {
         messages += 1;
         let again = Message::decode(message.clone().encode().as_bytes());
         assert_eq!(again.as_ref(), Ok(&message));
-        requests += u64::from(Request::decode(&message.kind, message.fields).is_ok());
+        requests += u64::from(WorkloadRequest::decode(&message.kind, message.fields).is_ok());
     }
     assert!(messages > 5_000 && requests > 2_000, "{messages}, {requests}");
 }

@@ -8,7 +8,7 @@ use carnet_base::Epoch;
 
 /// The result of a conditional write of the epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Answer {
+pub(crate) enum EpochWrite {
     Applied,
     /// The row has another epoch.
     Found(Option<Epoch>),
@@ -42,15 +42,15 @@ impl Fence {
         self.from
     }
 
-    pub(crate) fn answer(&mut self, answer: Answer) -> Progress {
+    pub(crate) fn answer(&mut self, answer: EpochWrite) -> Progress {
         match answer {
-            Answer::Applied => Progress::Raised,
-            Answer::Found(Some(epoch)) if epoch > self.to => Progress::Superseded(epoch),
-            Answer::Found(epoch) => {
+            EpochWrite::Applied => Progress::Raised,
+            EpochWrite::Found(Some(epoch)) if epoch > self.to => Progress::Superseded(epoch),
+            EpochWrite::Found(epoch) => {
                 self.from = epoch;
                 Progress::Again
             }
-            Answer::Nothing => Progress::Again,
+            EpochWrite::Nothing => Progress::Again,
         }
     }
 }
@@ -63,18 +63,18 @@ mod tests {
     fn fence_rises_from_any_epoch() {
         let mut fence = Fence::raising_to(Epoch(7));
         assert_eq!(fence.expected(), None);
-        assert_eq!(fence.answer(Answer::Found(Some(Epoch(3)))), Progress::Again);
+        assert_eq!(fence.answer(EpochWrite::Found(Some(Epoch(3)))), Progress::Again);
         assert_eq!(fence.expected(), Some(Epoch(3)));
-        assert_eq!(fence.answer(Answer::Nothing), Progress::Again);
+        assert_eq!(fence.answer(EpochWrite::Nothing), Progress::Again);
         // The write that timed out was applied after all, maybe on one replica.
-        assert_eq!(fence.answer(Answer::Found(Some(Epoch(7)))), Progress::Again);
+        assert_eq!(fence.answer(EpochWrite::Found(Some(Epoch(7)))), Progress::Again);
         assert_eq!(fence.expected(), Some(Epoch(7)));
-        assert_eq!(fence.answer(Answer::Applied), Progress::Raised);
+        assert_eq!(fence.answer(EpochWrite::Applied), Progress::Raised);
     }
 
     #[test]
     fn a_fence_never_falls() {
         let mut fence = Fence::raising_to(Epoch(7));
-        assert_eq!(fence.answer(Answer::Found(Some(Epoch(8)))), Progress::Superseded(Epoch(8)));
+        assert_eq!(fence.answer(EpochWrite::Found(Some(Epoch(8)))), Progress::Superseded(Epoch(8)));
     }
 }

@@ -16,7 +16,7 @@ pub struct Token(pub u64);
 
 /// A request of a follower to the leader.
 #[derive(Clone, Debug)]
-pub enum Request {
+pub enum LeaderRequest {
     /// Release a snapshot.
     Begin {
         /// The requesting process.

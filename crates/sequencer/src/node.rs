@@ -14,7 +14,7 @@ use crate::environment::{Environment, MakeOrder};
 use crate::futures::{First, Notify, first};
 use crate::leader::Leader;
 use crate::lease::{Address, Lease, Owner};
-use crate::message::{Request, Response};
+use crate::message::{LeaderRequest, Response};
 use crate::options::Options;
 use crate::sweep;
 use crate::transport::{Answering, Handler};
@@ -329,7 +329,7 @@ fn decode(bytes: Option<&[u8]>) -> Result<Option<Lease>> {
 }
 
 impl<C: Cluster> Handler for Node<C> {
-    fn handle(self: Arc<Self>, request: Request) -> Answering {
+    fn handle(self: Arc<Self>, request: LeaderRequest) -> Answering {
         Box::pin(async move {
             match self.role() {
                 Role::Leading(leader) => leader.answer(request).await,

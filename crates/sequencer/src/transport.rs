@@ -10,7 +10,7 @@ use carnet_base::Tasks;
 use carnet_base::sync::lock;
 
 use crate::lease::Address;
-use crate::message::{Request, Response};
+use crate::message::{LeaderRequest, Response};
 use crate::oneshot::channel;
 
 /// No answer arrived: whether the request did is not known.
@@ -26,7 +26,7 @@ pub trait Transport: Send + Sync + 'static {
     fn call(
         &self,
         to: &Address,
-        request: Request,
+        request: LeaderRequest,
     ) -> impl Future<Output = Result<Response, Unanswered>> + Send;
 }
 
@@ -36,7 +36,7 @@ pub type Answering = Pin<Box<dyn Future<Output = Response> + Send>>;
 /// Handler of other processes' requests.
 pub trait Handler: Send + Sync + 'static {
     /// Answers a request.
-    fn handle(self: Arc<Self>, request: Request) -> Answering;
+    fn handle(self: Arc<Self>, request: LeaderRequest) -> Answering;
 }
 
 /// A network within one process. Clones share the network.
@@ -65,7 +65,7 @@ impl LocalNetwork {
 }
 
 impl Transport for LocalNetwork {
-    async fn call(&self, to: &Address, request: Request) -> Result<Response, Unanswered> {
+    async fn call(&self, to: &Address, request: LeaderRequest) -> Result<Response, Unanswered> {
         let handler = lock(&self.handlers).get(to).and_then(Weak::upgrade).ok_or(Unanswered)?;
         let (sender, receiver) = channel();
         // A task of its own, as in another process: it goes on when the caller is gone.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use carnet_base::{Bytes, Clock as _, ErrorKind, Tasks as _, block_on};
 use carnet_sequencer::Options;
-use carnet_sequencer::message::{Changes, ClientId, Request, Response, Token};
+use carnet_sequencer::message::{Changes, ClientId, LeaderRequest, Response, Token};
 use carnet_store::cluster::{
     Acknowledge, ClusterCells, Register, Statement, VersionName, VersionWrite,
 };
@@ -219,10 +219,10 @@ fn changes_start_at_the_known_snapshot() {
     let begin = |known| {
         let (client, token) = (ClientId(1), Token(1));
         let kind = BeginKind::ReadOnly;
-        let request = Request::Begin { client, token, kind, is_strict: false, known };
+        let request = LeaderRequest::Begin { client, token, kind, is_strict: false, known };
         let handled = database.run(leader.log.handler().handle(request));
         let Response::Released(released, changes) = handled else { panic!("{handled:?}") };
-        let end = Request::End { client, token };
+        let end = LeaderRequest::End { client, token };
         database.run(leader.log.handler().handle(end));
         (released.read, changes)
     };

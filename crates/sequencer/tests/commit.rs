@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use carnet_base::commit_encoding::v2;
 use carnet_base::{Clock, CommitEntry, Encoding, ErrorKind, Result, Timestamp, block_on};
-use carnet_sequencer::message::{ClientId, Request, Response, Token};
+use carnet_sequencer::message::{ClientId, LeaderRequest, Response, Token};
 use carnet_sequencer::sweep::Marks;
 use carnet_store::cluster::{
     Acknowledge, ClusterCells, CommitRow, CommitRows, CommitTable, Register, Registers, VersionName,
@@ -294,10 +294,10 @@ fn a_commit_asked_for_twice_is_decided_once() {
     database.put(&leader, &cell("x"), "warm");
     let handler = leader.log.handler();
     let client = ClientId(99);
-    let ask = |request: &Request| database.run(Arc::clone(&handler).handle(request.clone()));
+    let ask = |request: &LeaderRequest| database.run(Arc::clone(&handler).handle(request.clone()));
     let begin = |token| {
         let (kind, is_strict) = (BeginKind::ReadWrite, false);
-        let begin = Request::Begin { client, token, kind, is_strict, known: None };
+        let begin = LeaderRequest::Begin { client, token, kind, is_strict, known: None };
         match ask(&begin) {
             Response::Released(released, _) => released,
             other => panic!("{other:?}"),
@@ -312,7 +312,7 @@ fn a_commit_asked_for_twice_is_decided_once() {
         schema: released.schema,
     };
     let claim = put(begun, &cell("x"), "one").into_claim();
-    let request = Request::Commit { client, token: Token(1), claim };
+    let request = LeaderRequest::Commit { client, token: Token(1), claim };
     let gate = leader.cluster.hold(Op::Put);
     let mut twice: Vec<_> = (0..2).map(|_| Arc::clone(&handler).handle(request.clone())).collect();
     for answering in &mut twice {
@@ -327,7 +327,7 @@ fn a_commit_asked_for_twice_is_decided_once() {
     let first = committed(&database.run(&mut twice[0]));
     assert_eq!(committed(&database.run(&mut twice[1])), first);
     assert_eq!(committed(&ask(&request)), first, "and later");
-    assert!(matches!(ask(&Request::End { client, token: Token(1) }), Response::Done));
+    assert!(matches!(ask(&LeaderRequest::End { client, token: Token(1) }), Response::Done));
     assert_eq!(committed(&ask(&request)), first, "and when it is over");
     assert_eq!(leader.cluster.calls(Op::Put), 2, "one of them the warm-up's");
 }
@@ -342,7 +342,7 @@ fn leader_does_not_answer_for_later_starts() {
     let beyond = Timestamp::new(begun.start.unwrap().get() + 1_000_000).unwrap();
     let later = Begun { start: Some(beyond), ..begun };
     let claim = put(later, &cell("x"), "one").into_claim();
-    let request = Request::Commit { client: ClientId(99), token: Token(1), claim };
+    let request = LeaderRequest::Commit { client: ClientId(99), token: Token(1), claim };
     let answer = database.run(leader.log.handler().handle(request));
     assert!(matches!(answer, Response::NotLeading), "{answer:?}");
 }

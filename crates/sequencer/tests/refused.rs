@@ -9,7 +9,7 @@ use std::task::{Context as TaskContext, Waker};
 use std::time::Duration;
 
 use carnet_base::{Error, ErrorKind, SeededRng, Tasks as _, Timestamp};
-use carnet_sequencer::message::{ClientId, Released, Request, Response, Token};
+use carnet_sequencer::message::{ClientId, LeaderRequest, Released, Response, Token};
 use carnet_sequencer::{Address, ClusterLog, Environment, Handler, Transport, Unanswered};
 use carnet_store::cluster::Register;
 use carnet_store::{BeginKind, Begun, CommitLog, Context, Slot};
@@ -32,24 +32,29 @@ impl<'a> Client<'a> {
         Self { database, handler: leader.log.handler(), tokens: AtomicU64::new(0) }
     }
 
-    fn ask(&self, request: &Request) -> Response {
+    fn ask(&self, request: &LeaderRequest) -> Response {
         self.database.run(Arc::clone(&self.handler).handle(request.clone()))
     }
 
     fn begin(&self) -> Result<(Token, Released), Response> {
         let token = Token(self.tokens.fetch_add(1, Ordering::Relaxed) + 1);
         let kind = BeginKind::ReadWrite;
-        let request = Request::Begin { client: CLIENT, token, kind, is_strict: false, known: None };
+        let request =
+            LeaderRequest::Begin { client: CLIENT, token, kind, is_strict: false, known: None };
         match self.ask(&request) {
             Response::Released(released, _) => Ok((token, released)),
             other => Err(other),
         }
     }
 
-    fn commit((token, released): (Token, Released), name: &str) -> Request {
+    fn commit((token, released): (Token, Released), name: &str) -> LeaderRequest {
         let Released { read, start, schema, .. } = released;
         let begun = Begun { read, start, slot: Slot::default(), schema };
-        Request::Commit { client: CLIENT, token, claim: put(begun, &cell(name), "x").into_claim() }
+        LeaderRequest::Commit {
+            client: CLIENT,
+            token,
+            claim: put(begun, &cell(name), "x").into_claim(),
+        }
     }
 }
 
@@ -93,7 +98,7 @@ fn forgotten_commit_is_answered_from_the_table() {
         }
         others += begun.len();
         for (token, _) in begun {
-            client.ask(&Request::End { client: CLIENT, token });
+            client.ask(&LeaderRequest::End { client: CLIENT, token });
         }
     }
     assert_eq!(committed(&client.ask(&request)), first);
@@ -140,7 +145,7 @@ fn older_decision_is_unknown_without_the_table() {
 fn oversized_commit_tried_locally_is_unknown() {
     struct TooSmall;
     impl Transport for TooSmall {
-        async fn call(&self, _: &Address, _: Request) -> Result<Response, Unanswered> {
+        async fn call(&self, _: &Address, _: LeaderRequest) -> Result<Response, Unanswered> {
             Ok(Response::Refused(Error::invalid("it fits no frame")))
         }
     }

@@ -43,14 +43,14 @@ pub enum Outcome {
 
 /// Result of a statement, with warnings.
 #[derive(Clone, Debug)]
-pub struct Answer {
+pub struct StatementResult {
     /// Result of the statement.
     pub outcome: Outcome,
     /// Warnings for people; drivers log them.
     pub warnings: Vec<String>,
 }
 
-impl From<Outcome> for Answer {
+impl From<Outcome> for StatementResult {
     fn from(outcome: Outcome) -> Self {
         Self { outcome, warnings: Vec::new() }
     }
@@ -98,7 +98,7 @@ pub trait Backend: Send + Sync + 'static {
         text: &str,
         params: QueryParams,
         grant: Grant,
-    ) -> impl Future<Output = Result<Answer, Failure>> + Send;
+    ) -> impl Future<Output = Result<StatementResult, Failure>> + Send;
 
     /// Prepares a statement. The id is valid on every connection, until the backend answers it with
     /// [`FailureKind::Unprepared`](crate::FailureKind::Unprepared): after a restart, or when the
@@ -117,7 +117,7 @@ pub trait Backend: Send + Sync + 'static {
         id: &Bytes,
         params: QueryParams,
         grant: Grant,
-    ) -> impl Future<Output = Result<Answer, Failure>> + Send;
+    ) -> impl Future<Output = Result<StatementResult, Failure>> + Send;
 
     /// Runs several statements as one transaction.
     fn batch(
@@ -125,7 +125,7 @@ pub trait Backend: Send + Sync + 'static {
         session: &Self::Session,
         batch: Batch,
         grant: Grant,
-    ) -> impl Future<Output = Result<Answer, Failure>> + Send;
+    ) -> impl Future<Output = Result<StatementResult, Failure>> + Send;
 
     /// Waits for events from elsewhere that clients are notified of: changes by other servers of
     /// the same database. It is called again after it has returned.

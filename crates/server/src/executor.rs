@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use carnet::admission::{Admission, Arrived, Class, Figures, Request};
+use carnet::admission::{Admission, AdmissionRequest, Arrived, Class, Figures};
 use carnet_base::Moment;
 use carnet_cql::ast;
 use carnet_cql::result::{ColumnSpec as CqlColumn, Response, ResultType};
@@ -17,7 +17,7 @@ use carnet_cql::{
 
 use tokio::sync::Mutex;
 
-use crate::backend::{Answer, Backend, Client, Outcome};
+use crate::backend::{Backend, Client, Outcome, StatementResult};
 use crate::disk_figures;
 use crate::events::Event;
 use crate::failure::{Failure, FailureKind};
@@ -34,7 +34,7 @@ use crate::wait_figures;
 /// The type `duration` in the native protocol.
 const DURATION: u16 = 0x0015;
 /// Interval at which the other servers are checked.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Backend that runs CQL for the connections of a server.
 pub struct CqlBackend {
@@ -56,7 +56,7 @@ impl CqlBackend {
     pub async fn among_others(executor: Executor) -> Self {
         let mut others = Others::default();
         // The state before the first client is not an event.
-        others.look(&executor).await;
+        others.check(&executor).await;
         Self { executor, others: Some(Mutex::new(others)) }
     }
 
@@ -71,8 +71,8 @@ impl Backend for CqlBackend {
     fn open(&self, client: Client) -> Session {
         let Client { address, user, .. } = client;
         match user {
-            Some(user) => Session::of(format!("{user}@{address}")).with_user(user),
-            None => Session::of(address.to_string()),
+            Some(user) => Session::with_name(format!("{user}@{address}")).with_user(user),
+            None => Session::with_name(address.to_string()),
         }
     }
 
@@ -97,7 +97,7 @@ impl Backend for CqlBackend {
         };
         let Terms { level, workload, deadline } = self.executor.terms(session, &outline, now);
         let (level, class) = (&level.level, outline.class);
-        Ok(Some(admission.arrive(Request { level, class, workload, bytes, deadline })?))
+        Ok(Some(admission.arrive(AdmissionRequest { level, class, workload, bytes, deadline })?))
     }
 
     async fn query(
@@ -106,7 +106,7 @@ impl Backend for CqlBackend {
         text: &str,
         params: QueryParams,
         grant: Grant,
-    ) -> Result<Answer, Failure> {
+    ) -> Result<StatementResult, Failure> {
         let response = self.executor.query(session, text, &parameters(params, grant)).await;
         Ok(outcome(response.map_err(|error| failure(&error))?).into())
     }
@@ -136,7 +136,7 @@ impl Backend for CqlBackend {
         id: &Bytes,
         params: QueryParams,
         grant: Grant,
-    ) -> Result<Answer, Failure> {
+    ) -> Result<StatementResult, Failure> {
         let prepared = self.find(id)?;
         let parameters = parameters(params, grant);
         let response = self.executor.execute(session, &prepared, &parameters).await;
@@ -148,7 +148,7 @@ impl Backend for CqlBackend {
         session: &Session,
         batch: Batch,
         grant: Grant,
-    ) -> Result<Answer, Failure> {
+    ) -> Result<StatementResult, Failure> {
         let mut items = Vec::with_capacity(batch.items.len());
         for item in batch.items {
             let values = Values::Positional(item.values.into_iter().map(bound).collect());
@@ -172,8 +172,8 @@ impl Backend for CqlBackend {
     #[expect(clippy::disallowed_methods, reason = "the server owns a runtime")]
     async fn news(&self) -> Vec<Event> {
         let Some(others) = &self.others else { return pending().await };
-        tokio::time::sleep(LOOK_EVERY).await;
-        others.lock().await.look(&self.executor).await
+        tokio::time::sleep(CHECK_INTERVAL).await;
+        others.lock().await.check(&self.executor).await
     }
 
     fn readiness(&self) -> Result<String, Failure> {

@@ -70,7 +70,7 @@ mod shed_figures;
 mod wait_figures;
 
 pub use auth::{Authenticator, hash_password};
-pub use backend::{Answer, Backend, Client, Outcome};
+pub use backend::{Backend, Client, Outcome, StatementResult};
 pub use clients::Clients;
 pub use events::{Event, Events};
 pub use executor::CqlBackend;
@@ -80,7 +80,7 @@ pub use listener::{Config, Server};
 pub use metrics::Metrics;
 pub use protocol::bound::{BoundValue, BoundValues};
 pub use protocol::request::{
-    Batch, BatchItem, BatchKind, BatchStatement, QueryParams, Request, Statement,
+    Batch, BatchItem, BatchKind, BatchStatement, ProtocolRequest, QueryParams, Statement,
 };
 pub use protocol::response::{Prepared, Rows};
 pub use protocol::types::{

@@ -170,7 +170,7 @@ pub struct PerThreads<T>([T; Threads::ALL.len()]);
 
 impl<T> PerThreads<T> {
     /// Returns the value of a kind.
-    pub const fn of(&self, threads: Threads) -> &T {
+    pub const fn get(&self, threads: Threads) -> &T {
         &self.0[threads as usize]
     }
 }
@@ -183,7 +183,7 @@ impl<T> PerRequest<T> {
     /// Returns the value of an opcode. All opcodes of responses share the last value; none is
     /// requested.
     #[must_use]
-    pub fn of(&self, opcode: Opcode) -> &T {
+    pub fn get(&self, opcode: Opcode) -> &T {
         let at = Opcode::REQUESTS.iter().position(|known| *known == opcode);
         &self.0[at.unwrap_or(self.0.len() - 1)]
     }
@@ -196,7 +196,7 @@ pub struct PerError([Counter; ErrorCode::ALL.len()]);
 impl PerError {
     /// Returns the counter of a code.
     #[must_use]
-    pub fn of(&self, code: ErrorCode) -> &Counter {
+    pub fn get(&self, code: ErrorCode) -> &Counter {
         let at = ErrorCode::ALL.iter().position(|known| *known == code);
         &self.0[at.unwrap_or(0)]
     }
@@ -236,17 +236,17 @@ impl Metrics {
         let name = "carnet_server_requests_total";
         head(out, name, "counter", "Requests understood, by opcode.");
         for opcode in Opcode::REQUESTS {
-            line(out, &format!("{name}{{{}}}", label(opcode)), self.requests.of(opcode).get());
+            line(out, &format!("{name}{{{}}}", label(opcode)), self.requests.get(opcode).get());
         }
         let name = "carnet_server_request_duration_seconds";
         head(out, name, "histogram", "From a statement's last byte to its answer's encoding.");
         for opcode in [Opcode::Query, Opcode::Prepare, Opcode::Execute, Opcode::Batch] {
-            self.request_duration.of(opcode).render(out, name, &label(opcode));
+            self.request_duration.get(opcode).render(out, name, &label(opcode));
         }
         let name = "carnet_server_poll_duration_seconds";
         head(out, name, "histogram", "How long statements kept their thread at a time.");
         for (threads, label) in Threads::ALL {
-            self.poll_duration.of(threads).render(out, name, &format!("threads=\"{label}\""));
+            self.poll_duration.get(threads).render(out, name, &format!("threads=\"{label}\""));
         }
         let name = "carnet_server_statements_long_total";
         let help = "Statements that ran on the threads of long statements.";
@@ -263,7 +263,7 @@ impl Metrics {
         let name = "carnet_server_errors_total";
         head(out, name, "counter", "Errors sent, by code.");
         for code in ErrorCode::ALL {
-            let count = self.errors.of(code).get();
+            let count = self.errors.get(code).get();
             line(out, &format!("{name}{{code=\"{}\"}}", code.name()), count);
         }
         let help = "Log-ins refused.";
@@ -319,8 +319,8 @@ mod tests {
     #[test]
     fn every_metric_has_help_and_type() {
         let metrics = Metrics::default();
-        metrics.requests.of(Opcode::Batch).add(3);
-        metrics.errors.of(ErrorCode::Syntax).add(2);
+        metrics.requests.get(Opcode::Batch).add(3);
+        metrics.errors.get(ErrorCode::Syntax).add(2);
         let text = metrics.render(42);
         assert!(text.contains("carnet_server_requests_total{opcode=\"batch\"} 3\n"));
         assert!(text.contains("carnet_server_errors_total{code=\"syntax\"} 2\n"));

@@ -10,7 +10,7 @@ use crate::events::Event;
 use crate::schema_change::schema_change;
 
 /// Timeout for a check of the schema; meanwhile news of servers wait.
-const LOOK_TIMEOUT: Duration = Duration::from_secs(1);
+const CHECK_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// State of the other servers at the last check.
 #[derive(Default)]
@@ -24,23 +24,23 @@ impl Others {
     /// The events include schema changes by this server's own statements. Their clients have been
     /// notified already, and a second event only costs a refresh; leaving them out could lose a
     /// necessary one.
-    pub(crate) async fn look(&mut self, executor: &Executor) -> Vec<Event> {
+    pub(crate) async fn check(&mut self, executor: &Executor) -> Vec<Event> {
         let (before, now) = executor.look_at_peers();
         let servers = changes_of_servers(&before, &now);
         if !servers.is_empty() {
             return servers;
         }
         // The cluster may be unavailable; changes are noticed when it is back.
-        self.look_at_schema(executor).await.unwrap_or_else(|error| {
-            tracing::debug!(%error, "the schema cannot be looked at");
+        self.check_schema(executor).await.unwrap_or_else(|error| {
+            tracing::debug!(%error, "cannot check the schema");
             Vec::new()
         })
     }
 
-    async fn look_at_schema(&mut self, executor: &Executor) -> carnet::Result<Vec<Event>> {
+    async fn check_schema(&mut self, executor: &Executor) -> carnet::Result<Vec<Event>> {
         // Not strict: that would be a conditional read of the cluster every second.
         let options = executor.db().transaction().isolation(Isolation::Serializable);
-        let tx = options.timeout(LOOK_TIMEOUT).snapshot_async(None).await?;
+        let tx = options.timeout(CHECK_TIMEOUT).snapshot_async(None).await?;
         executor.db().refresh_levels_by(&tx).await?;
         let version = system::schema_version(&tx).await?;
         if self.schema.as_ref().is_some_and(|(known, _)| *known == version) {
@@ -116,14 +116,14 @@ mod tests {
         };
         run("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy'}");
         let mut others = Others::default();
-        assert_eq!(block_on(others.look(&executor)), []);
-        assert_eq!(block_on(others.look(&executor)), []);
+        assert_eq!(block_on(others.check(&executor)), []);
+        assert_eq!(block_on(others.check(&executor)), []);
         run("CREATE TABLE ks.t (k int PRIMARY KEY)");
-        let reported = block_on(others.look(&executor));
+        let reported = block_on(others.check(&executor));
         assert!(
             matches!(&reported[..], [Event::Schema(change)] if change.keyspace == "ks"),
             "{reported:?}"
         );
-        assert_eq!(block_on(others.look(&executor)), []);
+        assert_eq!(block_on(others.check(&executor)), []);
     }
 }

@@ -115,7 +115,7 @@ fn throttled_client_is_not_read_any_further() {
     let mut client = server.client(4);
     (0..100).for_each(|stream| client.query(stream, "sleep 200"));
     // One runs, one waits in the queue, and sixteen wait beyond it.
-    let requests = |metrics: &Metrics| metrics.requests.of(Opcode::Query).get();
+    let requests = |metrics: &Metrics| metrics.requests.get(Opcode::Query).get();
     server.eventually("it is throttled", |metrics| requests(metrics) == READ);
     pause(Duration::from_millis(50));
     let read = requests(&server.metrics);

@@ -138,7 +138,7 @@ fn unread_answers_stop_the_reading_of_requests() {
     for stream in 0..sent {
         client.query(stream, "blob 100000");
     }
-    let taken = || server.metrics.requests.of(Opcode::Query).get();
+    let taken = || server.metrics.requests.get(Opcode::Query).get();
     let mut before = 0;
     server.eventually("the server stops reading", |_| {
         pause(Duration::from_millis(100));

@@ -11,7 +11,7 @@ use std::panic;
 use bytes::{Bytes, BytesMut};
 use carnet_base::MemoryBudget;
 use carnet_base::{Rng, SeededRng};
-use carnet_server::Request;
+use carnet_server::ProtocolRequest;
 use carnet_server::protocol::decoder::{Decoded, FrameDecoder};
 use carnet_server::protocol::frame::{Frame, RequestHeader};
 use carnet_server::protocol::peek::Peek;
@@ -122,8 +122,8 @@ fn mutate(rng: &mut SeededRng, bytes: &mut Vec<u8>) {
 }
 
 fn read(frame: &Frame) {
-    let peek = Peek::of(frame);
-    if let Ok(Request::Statement(statement)) = Request::decode(frame) {
+    let peek = Peek::from_frame(frame);
+    if let Ok(ProtocolRequest::Statement(statement)) = ProtocolRequest::decode(frame) {
         assert_eq!(peek, Some(Peek::from(&statement)));
     }
 }

@@ -15,7 +15,7 @@ use scylla::value::CqlValue;
 
 /// A result set of any shape.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Answer {
+pub(crate) struct ResultSet {
     pub(crate) names: Vec<String>,
     pub(crate) rows: Vec<Vec<Option<CqlValue>>>,
 }
@@ -23,7 +23,7 @@ pub(crate) struct Answer {
 /// Description of an invalid answer.
 pub(crate) type Misread = String;
 
-impl Answer {
+impl ResultSet {
     /// Returns a row's value in the named column; `None` also if there is no such column.
     fn value<'a>(&self, row: &'a [Option<CqlValue>], name: &str) -> Option<&'a CqlValue> {
         let place = self.names.iter().position(|column| column == name)?;
@@ -120,11 +120,11 @@ mod tests {
         Some(CqlValue::BigInt(number))
     }
 
-    fn answer(names: &[&str], rows: Vec<Vec<Option<CqlValue>>>) -> Answer {
-        Answer { names: names.iter().map(ToString::to_string).collect(), rows }
+    fn answer(names: &[&str], rows: Vec<Vec<Option<CqlValue>>>) -> ResultSet {
+        ResultSet { names: names.iter().map(ToString::to_string).collect(), rows }
     }
 
-    fn read(answer: &Answer, asked: &[&'static str]) -> Result<RowAnswer, Misread> {
+    fn read(answer: &ResultSet, asked: &[&'static str]) -> Result<RowAnswer, Misread> {
         let asked: Vec<Bytes> =
             asked.iter().map(|name| Bytes::from_static(name.as_bytes())).collect();
         answer.read(&asked.iter().collect())

@@ -33,7 +33,7 @@ use scylla::value::Row;
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::{sleep, timeout};
 
-use crate::answer::Answer;
+use crate::answer::ResultSet;
 use crate::fault::{Access, fault_of, misunderstood};
 use crate::options::{CqlOptions, Credentials, Quorum};
 use crate::request_settings::RequestSettings;
@@ -260,7 +260,11 @@ impl Session {
     }
 
     /// Runs a conditional statement.
-    pub(crate) async fn decide(&self, statement: Statement, values: &[Bind<'_>]) -> Faulty<Answer> {
+    pub(crate) async fn decide(
+        &self,
+        statement: Statement,
+        values: &[Bind<'_>],
+    ) -> Faulty<ResultSet> {
         answer_of(self.run(self.conditional(), statement, values).await?)
     }
 
@@ -302,7 +306,7 @@ impl Session {
     pub(crate) async fn decide_batch(
         &self,
         statements: &[(Statement, Vec<Bind<'_>>)],
-    ) -> Faulty<Answer> {
+    ) -> Faulty<ResultSet> {
         answer_of(self.batch(self.conditional(), statements).await?)
     }
 
@@ -425,11 +429,11 @@ const fn is_answer(error: &PrepareError) -> bool {
     matches!(first_attempt, RequestAttemptError::DbError(..))
 }
 
-fn answer_of(result: QueryResult) -> Faulty<Answer> {
+fn answer_of(result: QueryResult) -> Faulty<ResultSet> {
     let unclear = |error: &dyn std::fmt::Display| misunderstood(Access::Conditional, error);
     let result = result.into_rows_result().map_err(|error| unclear(&error))?;
     let names = result.column_specs().iter().map(|column| column.name().to_owned()).collect();
     let rows = result.rows::<Row>().map_err(|error| unclear(&error))?;
     let rows = rows.map(|row| row.map(|row| row.columns)).collect::<Result<_, _>>();
-    Ok(Answer { names, rows: rows.map_err(|error| unclear(&error))? })
+    Ok(ResultSet { names, rows: rows.map_err(|error| unclear(&error))? })
 }

@@ -47,7 +47,7 @@ impl CommitTable {
         for layout in [Layout::V1, Layout::V2] {
             let dir = dir.join(format!("{layout:?}"));
             self.write(&dir, layout)?;
-            let sizes = Sizes::of(&dir)?;
+            let sizes = Sizes::read(&dir)?;
             println!(
                 "{:<8} {:>16.2} {:>14} {:>14} {:>14}",
                 format!("{layout:?}"),
@@ -126,7 +126,7 @@ struct Sizes {
 
 impl Sizes {
     /// Sums up the tables in a directory.
-    fn of(dir: &Path) -> Result<Self> {
+    fn read(dir: &Path) -> Result<Self> {
         let disk: Arc<dyn Disk> = Arc::new(RealDisk::open(dir)?);
         let cache = Cache::new(0);
         let names = disk.list().map_err(|error| {

@@ -106,7 +106,7 @@ struct Files(Vec<File>);
 
 impl Files {
     #[expect(clippy::disallowed_methods, reason = "the operating system is told, nothing is read")]
-    fn of(dir: &Path) -> Result<Self> {
+    fn open(dir: &Path) -> Result<Self> {
         let files = fs::read_dir(dir).and_then(|entries| {
             entries.map(|entry| File::open(entry?.path())).collect::<std::io::Result<Vec<_>>>()
         });
@@ -155,7 +155,7 @@ impl Wide {
         engine.flush()?;
         engine.compact()?;
         engine.close()?;
-        let files = Files::of(dir)?;
+        let files = Files::open(dir)?;
         Ok(Self { engine: open(dir.to_owned(), options, plain_entries())?, files, rows })
     }
 

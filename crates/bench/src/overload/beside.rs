@@ -10,7 +10,7 @@ use carnet_base::{Clock, SeededRng, SystemClock};
 use hdrhistogram::Histogram;
 
 use super::load::{Statement, pause};
-use super::wire::{self, Answer};
+use super::wire::{self, ResponseKind};
 
 /// Latency of point reads in microseconds, and throughput of the heavy statements.
 pub(super) struct Latency {
@@ -54,7 +54,7 @@ pub(super) fn measure(
                 let (mut tcp, mut rng) = (wire::connect(address)?, SeededRng::new(seed));
                 while !is_over.load(Ordering::Relaxed) {
                     let answer = ask(&mut tcp, statement, &mut rng)?;
-                    let count = if answer == Answer::Good { beside } else { failed };
+                    let count = if answer == ResponseKind::Good { beside } else { failed };
                     count.fetch_add(1, Ordering::Relaxed);
                 }
                 Ok(())
@@ -73,7 +73,7 @@ pub(super) fn measure(
                 while SystemClock.now() < ends {
                     every.into_iter().for_each(pause);
                     let sent = SystemClock.now();
-                    if ask(&mut tcp, point, &mut rng)? != Answer::Good {
+                    if ask(&mut tcp, point, &mut rng)? != ResponseKind::Good {
                         failed.fetch_add(1, Ordering::Relaxed);
                     }
                     let took = SystemClock.now().since(sent).as_micros();
@@ -118,7 +118,7 @@ fn ask(
     tcp: &mut (impl io::Read + Write),
     statement: &Statement,
     rng: &mut SeededRng,
-) -> io::Result<Answer> {
+) -> io::Result<ResponseKind> {
     tcp.write_all(&statement.frame(1, rng))?;
     Ok(wire::receive(tcp)?.answer)
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use carnet_base::sync::lock;
 use carnet_base::{Clock, Moment, Rng, SeededRng, SystemClock};
 
-use super::wire::{self, Answer};
+use super::wire::{self, ResponseKind};
 
 /// Time after which a reply is useless, because clients have given up.
 const GOOD_WITHIN: Duration = Duration::from_millis(100);
@@ -82,7 +82,7 @@ pub(super) fn closed(
                     tcp.write_all(&statement.frame(1, &mut rng))?;
                     let response = wire::receive(&mut tcp)?;
                     let took = SystemClock.now().since(sent);
-                    if response.answer == Answer::Good && took <= GOOD_WITHIN {
+                    if response.answer == ResponseKind::Good && took <= GOOD_WITHIN {
                         good.fetch_add(1, Ordering::Relaxed);
                     }
                 }
@@ -232,10 +232,10 @@ fn receive_all(tcp: TcpStream, lane: &Lane, tally: &Tally, begun: Moment) {
         let sent = lane.sent[usize::from(response.stream) % STREAMS].swap(0, Ordering::Relaxed);
         let took = now.saturating_sub(Duration::from_nanos(sent.saturating_sub(1)));
         let count = match response.answer {
-            Answer::Good if took <= GOOD_WITHIN => &tally.good,
-            Answer::Good => &tally.late,
-            Answer::Overloaded => &tally.shed,
-            Answer::OtherError => &tally.failed,
+            ResponseKind::Good if took <= GOOD_WITHIN => &tally.good,
+            ResponseKind::Good => &tally.late,
+            ResponseKind::Overloaded => &tally.shed,
+            ResponseKind::OtherError => &tally.failed,
         };
         if !tally.is_over.load(Ordering::Relaxed) {
             count.fetch_add(1, Ordering::Relaxed);

@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::load::pause;
 use super::server::Process;
 use super::table::create_keyspace;
-use super::wire::{self, Answer};
+use super::wire::{self, ResponseKind};
 
 /// Number of rows in the table.
 const ROWS: usize = 64;
@@ -148,13 +148,13 @@ fn ask(mut tcp: TcpStream, load: &Load, tally: &Tally) -> io::Result<()> {
                 return Ok(());
             }
             let count = match wire::receive(&mut tcp)?.answer {
-                Answer::Good => &tally.answered,
-                Answer::Overloaded => {
+                ResponseKind::Good => &tally.answered,
+                ResponseKind::Overloaded => {
                     // The retry delay of the refusal.
                     pause(Duration::from_millis(100));
                     &tally.refused
                 }
-                Answer::OtherError => &tally.failed,
+                ResponseKind::OtherError => &tally.failed,
             };
             count.fetch_add(1, Ordering::Relaxed);
         }

@@ -20,7 +20,7 @@ use super::beside::{self, Beside, Latency};
 use super::load::Statement;
 use super::server::{Figures, Process, Setup};
 use super::table::{ROWS, fill};
-use super::wire::{self, Answer};
+use super::wire::{self, ResponseKind};
 
 /// Number of statements that run at a time.
 const READERS: usize = 2;
@@ -203,7 +203,7 @@ fn closed(
                 while SystemClock.now() < ends && !is_over.load(Ordering::Relaxed) {
                     let sent = SystemClock.now();
                     tcp.write_all(&statement.frame(1, &mut rng))?;
-                    if wire::receive(&mut tcp)?.answer != Answer::Good {
+                    if wire::receive(&mut tcp)?.answer != ResponseKind::Good {
                         is_over.store(true, Ordering::Relaxed);
                         return Err(io::Error::other("a multi-get was refused"));
                     }

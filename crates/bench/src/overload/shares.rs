@@ -13,7 +13,7 @@ use super::beside::joined;
 use super::load::Statement;
 use super::server::Process;
 use super::table::ROWS;
-use super::wire::{self, Answer};
+use super::wire::{self, ResponseKind};
 
 /// The levels, and their shares.
 const LEVELS: [(&str, u32); 2] = [("large", 1_000), ("small", 100)];
@@ -69,7 +69,7 @@ fn ask(
     }
     while SystemClock.now() < ends {
         let response = wire::receive(&mut tcp)?;
-        if response.answer != Answer::Good {
+        if response.answer != ResponseKind::Good {
             return Err(io::Error::other("a request was refused"));
         }
         answers.fetch_add(1, Ordering::Relaxed);

@@ -24,7 +24,7 @@ const BODY_MAX: usize = 64 << 20;
 
 /// Content of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Answer {
+pub(super) enum ResponseKind {
     Good,
     Overloaded,
     OtherError,
@@ -33,7 +33,7 @@ pub(super) enum Answer {
 /// A response frame.
 pub(super) struct Response {
     pub(super) stream: u16,
-    pub(super) answer: Answer,
+    pub(super) answer: ResponseKind,
     body: Vec<u8>,
 }
 
@@ -102,7 +102,7 @@ pub(super) fn query_frame(stream: u16, text: &str, page_rows: Option<i32>) -> Ve
 pub(super) fn query(tcp: &mut TcpStream, text: &str) -> io::Result<()> {
     tcp.write_all(&query_frame(0, text, None))?;
     match receive(tcp)?.answer {
-        Answer::Good => Ok(()),
+        ResponseKind::Good => Ok(()),
         answer => Err(io::Error::other(format!("{answer:?}: {}", beginning(text)))),
     }
 }
@@ -115,7 +115,7 @@ fn beginning(text: &str) -> String {
 pub(super) fn prepare(tcp: &mut TcpStream, text: &str) -> io::Result<Vec<u8>> {
     tcp.write_all(&frame(0, PREPARE, &long_text(text)))?;
     let response = receive(tcp)?;
-    let id = response.body.get(6..).filter(|_| response.answer == Answer::Good);
+    let id = response.body.get(6..).filter(|_| response.answer == ResponseKind::Good);
     let len =
         response.body.get(4..6).map_or(0, |len| usize::from(len[0]) << 8 | usize::from(len[1]));
     id.and_then(|id| id.get(..len))
@@ -144,10 +144,10 @@ pub(super) fn receive(tcp: &mut impl Read) -> io::Result<Response> {
     let error = body.get(payload_len..).unwrap_or_default();
     let code = error.first_chunk().map_or(0, |code| i32::from_be_bytes(*code));
     let answer = match header[4] {
-        ERROR if code == OVERLOADED => Answer::Overloaded,
-        ERROR => Answer::OtherError,
-        _ => Answer::Good,
+        ERROR if code == OVERLOADED => ResponseKind::Overloaded,
+        ERROR => ResponseKind::OtherError,
+        _ => ResponseKind::Good,
     };
-    debug_assert!(header[4] != RESULT || answer == Answer::Good);
+    debug_assert!(header[4] != RESULT || answer == ResponseKind::Good);
     Ok(Response { stream, answer, body })
 }

@@ -189,7 +189,7 @@ impl Desk {
         let now = self.clock.now();
         let waits = Waits::default();
         waits.add(Why::Gate, now.since(arrived));
-        self.diagnosis.add(Ended::of(level, &waits), now);
+        self.diagnosis.add(Ended::without_permit(level, &waits), now);
     }
 
     fn cancel(&self, ticket: Ticket) {
@@ -370,7 +370,8 @@ impl Permit {
         let held = now.since(self.admitted).saturating_sub(paused);
         let level = desk.lock().name_of(self.pass.lane.level);
         if let Some(level) = &level {
-            desk.diagnosis.add(Ended { held, wasted, ..Ended::of(level, &self.waits) }, now);
+            desk.diagnosis
+                .add(Ended { held, wasted, ..Ended::without_permit(level, &self.waits) }, now);
         }
     }
 

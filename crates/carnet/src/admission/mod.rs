@@ -88,7 +88,7 @@ pub struct Admission {
 
 /// A statement that asks for admission.
 #[derive(Clone, Copy, Debug)]
-pub struct Request<'l> {
+pub struct AdmissionRequest<'l> {
     /// Service level of the statement.
     pub level: &'l Level,
     /// Class of the statement.
@@ -125,8 +125,8 @@ impl Admission {
     /// # Errors
     ///
     /// `Overloaded` if the statement is refused; nothing was done.
-    pub fn arrive(&self, request: Request<'_>) -> Result<Arrived> {
-        let Request { level, class, workload, bytes, deadline } = request;
+    pub fn arrive(&self, request: AdmissionRequest<'_>) -> Result<Arrived> {
+        let AdmissionRequest { level, class, workload, bytes, deadline } = request;
         self.desks[class as usize].arrive(level, workload, bytes, deadline)
     }
 

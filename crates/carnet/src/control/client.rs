@@ -6,7 +6,7 @@ use std::path::Path;
 
 use carnet_base::{Error, ErrorKind, Result};
 
-use super::protocol::{Answer, Done, LINE_BYTES_MAX, Progress, Request};
+use super::protocol::{ControlReply, ControlRequest, Done, LINE_BYTES_MAX, Progress};
 use super::socket;
 use crate::db::Builder;
 
@@ -18,7 +18,7 @@ use crate::db::Builder;
 /// permission to connect.
 pub fn ask(
     directory: &Path,
-    request: &Request,
+    request: &ControlRequest,
     mut tell: impl FnMut(&Progress),
 ) -> Result<Option<Done>> {
     let failed = |error: io::Error| {
@@ -34,10 +34,10 @@ pub fn ask(
     let mut answers = BufReader::new(stream);
     loop {
         match next(&mut answers) {
-            Ok(Some(line)) => match Answer::decode(&line)? {
-                Answer::Progress(progress) => tell(&progress),
-                Answer::Done(done) => return Ok(Some(done)),
-                Answer::Failed(error) => return Err(error),
+            Ok(Some(line)) => match ControlReply::decode(&line)? {
+                ControlReply::Progress(progress) => tell(&progress),
+                ControlReply::Done(done) => return Ok(Some(done)),
+                ControlReply::Failed(error) => return Err(error),
             },
             Ok(None) => {
                 sent.map_err(failed)?;
@@ -61,7 +61,7 @@ pub fn ask(
 pub fn carry_out(
     builder: Builder,
     directory: &Path,
-    request: &Request,
+    request: &ControlRequest,
     mut tell: impl FnMut(&Progress),
 ) -> Result<Done> {
     let in_use = match builder.open(directory) {

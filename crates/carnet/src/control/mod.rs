@@ -43,5 +43,5 @@ mod socket;
 mod tests;
 
 pub use client::{ask, carry_out};
-pub use protocol::{Done, Request};
+pub use protocol::{ControlRequest, Done};
 pub(crate) use server::{ControlServer, Owner};

@@ -16,7 +16,7 @@ pub(super) const LINE_BYTES_MAX: usize = 64 << 10;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 #[non_exhaustive]
-pub enum Request {
+pub enum ControlRequest {
     /// Take a backup.
     Backup {
         /// Directory of backups, as an absolute path.
@@ -39,7 +39,7 @@ pub enum Request {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Done {
-    /// Result of [`Request::Backup`].
+    /// Result of [`ControlRequest::Backup`].
     Backup {
         /// Name of the backup's directory in the directory of backups.
         name: String,
@@ -56,7 +56,7 @@ pub enum Done {
         /// Number of older backups that were removed.
         removed: u64,
     },
-    /// Result of [`Request::Compact`].
+    /// Result of [`ControlRequest::Compact`].
     Compact {
         /// Number of tables before.
         tables_before: u64,
@@ -67,7 +67,7 @@ pub enum Done {
         /// Size of the tables after, in bytes.
         bytes_after: u64,
     },
-    /// Result of [`Request::Migrate`].
+    /// Result of [`ControlRequest::Migrate`].
     Migrate {
         /// First start timestamp in the new encoding; `None` if the table used it already.
         first: Option<u64>,
@@ -79,7 +79,7 @@ pub(super) type Progress = carnet_storage::backup::Progress;
 
 /// One line of a reply.
 #[derive(Debug)]
-pub(super) enum Answer {
+pub(super) enum ControlReply {
     Progress(Progress),
     Done(Done),
     Failed(Error),
@@ -106,7 +106,7 @@ struct Failure {
     message: String,
 }
 
-impl Request {
+impl ControlRequest {
     /// Returns the encoding with a version number.
     pub(crate) fn encoding(to: u8) -> Result<Encoding> {
         Encoding::of_version(to).ok_or_else(|| {
@@ -133,7 +133,7 @@ impl Request {
     }
 }
 
-impl Answer {
+impl ControlReply {
     pub(super) fn encode(self) -> Result<Vec<u8>> {
         line(&match self {
             Self::Progress(Progress { bytes, bytes_total }) => {

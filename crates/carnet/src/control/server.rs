@@ -12,7 +12,7 @@ use carnet_base::{
 };
 use rustix::event::{PollFd, PollFlags, poll};
 
-use super::protocol::{Answer, Done, LINE_BYTES_MAX, Progress, Request};
+use super::protocol::{ControlReply, ControlRequest, Done, LINE_BYTES_MAX, Progress};
 use super::socket;
 
 /// Maximum number of concurrent requests; further ones are refused as `Overloaded`.
@@ -29,7 +29,7 @@ pub(crate) trait Owner: Send + Sync + 'static {
     /// Carries out a request; an error of `tell` aborts it if that is possible.
     fn carry_out(
         &self,
-        request: &Request,
+        request: &ControlRequest,
         tell: &mut dyn FnMut(&Progress) -> Result<()>,
     ) -> Result<Done>;
 }
@@ -156,7 +156,7 @@ impl Listener {
                 ErrorKind::Overloaded { retry_after: LINE_TIMEOUT },
                 format!("the database is running {REQUESTS_MAX} requests already; try again later"),
             );
-            connection.answer(Answer::Failed(busy));
+            connection.answer(ControlReply::Failed(busy));
             return;
         }
         let handle = shared.spawn.spawn("carnet-request", Signal::new(), Box::new(connection));
@@ -190,8 +190,8 @@ struct Connection {
 impl Worker for Connection {
     fn step(&mut self) -> Step {
         let answer = match self.serve() {
-            Ok(done) => Answer::Done(done),
-            Err(error) => Answer::Failed(error),
+            Ok(done) => ControlReply::Done(done),
+            Err(error) => ControlReply::Failed(error),
         };
         self.answer(answer);
         Step::Done
@@ -204,7 +204,7 @@ impl Connection {
             |error: io::Error| Error::unavailable("no request was received").with_source(error);
         self.stream.set_nonblocking(false).map_err(lost)?;
         self.stream.set_write_timeout(Some(LINE_TIMEOUT)).map_err(lost)?;
-        let request = Request::decode(&read_line(&mut self.stream).map_err(lost)?)?;
+        let request = ControlRequest::decode(&read_line(&mut self.stream).map_err(lost)?)?;
         tracing::info!(?request, "request on the control socket");
         let (owner, shared) = (Arc::clone(&self.admitted.0.owner), Arc::clone(&self.admitted.0));
         owner.carry_out(&request, &mut |progress| {
@@ -213,13 +213,13 @@ impl Connection {
                     "the database was closed before the request was complete",
                 ));
             }
-            self.answer(Answer::Progress(*progress));
+            self.answer(ControlReply::Progress(*progress));
             Ok(())
         })
     }
 
     /// Sends a line, unless an earlier one failed: each further one could block until its timeout.
-    fn answer(&mut self, answer: Answer) {
+    fn answer(&mut self, answer: ControlReply) {
         if self.is_gone {
             return;
         }

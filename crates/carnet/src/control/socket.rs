@@ -26,7 +26,7 @@ struct Short {
 }
 
 impl Short {
-    fn of(directory: &Path) -> io::Result<Self> {
+    fn new(directory: &Path) -> io::Result<Self> {
         let longest = directory.join(TEMPORARY).join(NEW);
         if longest.as_os_str().len() <= PATH_BYTES_MAX {
             return Ok(Self { path: directory.to_path_buf(), _directory: None });
@@ -52,7 +52,7 @@ impl Short {
 pub(super) struct Identity(u64, u64);
 
 impl Identity {
-    fn of(path: &Path) -> io::Result<Self> {
+    fn from_path(path: &Path) -> io::Result<Self> {
         let there = fs::symlink_metadata(path)?;
         Ok(Self(there.dev(), there.ino()))
     }
@@ -60,14 +60,14 @@ impl Identity {
 
 /// Creates the socket, replacing an existing one. The caller holds the directory's lock.
 pub(super) fn listen(directory: &Path) -> io::Result<(UnixListener, Identity)> {
-    let short = Short::of(directory)?;
+    let short = Short::new(directory)?;
     let temporary = short.path.join(TEMPORARY);
     remove_temporary(&temporary)?;
     DirBuilder::new().mode(0o700).create(&temporary)?;
     let new = temporary.join(NEW);
     let listener = UnixListener::bind(&new)?;
     fs::set_permissions(&new, Permissions::from_mode(0o600))?;
-    let identity = Identity::of(&new)?;
+    let identity = Identity::from_path(&new)?;
     fs::rename(&new, short.path.join(NAME))?;
     fs::remove_dir(&temporary)?;
     Ok((listener, identity))
@@ -87,12 +87,12 @@ fn remove_temporary(temporary: &Path) -> io::Result<()> {
 /// its path, the socket there belongs to another process and stays.
 pub(super) fn remove(directory: &Path, ours: Identity) -> io::Result<()> {
     let path = directory.join(NAME);
-    if Identity::of(&path)? == ours { fs::remove_file(path) } else { Ok(()) }
+    if Identity::from_path(&path)? == ours { fs::remove_file(path) } else { Ok(()) }
 }
 
 /// Connects to the listening process; `None` if there is none.
 pub(super) fn connect(directory: &Path) -> io::Result<Option<UnixStream>> {
-    let short = Short::of(directory)?;
+    let short = Short::new(directory)?;
     match UnixStream::connect(short.path.join(NAME)) {
         Ok(stream) => Ok(Some(stream)),
         Err(error)

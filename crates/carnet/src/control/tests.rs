@@ -12,17 +12,17 @@ use std::time::Duration;
 
 use carnet_base::{Error, ErrorKind, Result, Rng, SeededRng, Signal, Spawn, ThreadSpawn};
 
-use super::protocol::{Answer, Done, LINE_BYTES_MAX, Progress, Request};
+use super::protocol::{ControlReply, ControlRequest, Done, LINE_BYTES_MAX, Progress};
 use super::server::{ControlServer, Owner};
 use super::{ask, socket};
 use crate::Db;
 
-fn requests() -> [Request; 4] {
+fn requests() -> [ControlRequest; 4] {
     [
-        Request::Backup { dest: PathBuf::from("/backups"), keep: Some(3) },
-        Request::Backup { dest: PathBuf::from("/b \"ü\n"), keep: None },
-        Request::Compact {},
-        Request::Migrate { to: 3 },
+        ControlRequest::Backup { dest: PathBuf::from("/backups"), keep: Some(3) },
+        ControlRequest::Backup { dest: PathBuf::from("/b \"ü\n"), keep: None },
+        ControlRequest::Compact {},
+        ControlRequest::Migrate { to: 3 },
     ]
 }
 
@@ -31,13 +31,16 @@ fn requests_round_trip() {
     for request in requests() {
         let line = request.encode().unwrap();
         assert_eq!(line.iter().filter(|&&byte| byte == b'\n').count(), 1);
-        assert_eq!(Request::decode(&line[..line.len() - 1]).unwrap(), request);
+        assert_eq!(ControlRequest::decode(&line[..line.len() - 1]).unwrap(), request);
     }
     let first = String::from_utf8(requests()[0].encode().unwrap()).unwrap();
     let expected = r#"{"version":1,"request":{"backup":{"dest":"/backups","keep":3}}}"#;
     assert_eq!(first.trim_end(), expected);
     let newer = first.replace("\"version\":1", "\"version\":2");
-    assert_eq!(Request::decode(newer.as_bytes()).unwrap_err().kind(), ErrorKind::Unsupported);
+    assert_eq!(
+        ControlRequest::decode(newer.as_bytes()).unwrap_err().kind(),
+        ErrorKind::Unsupported
+    );
     for wrong in [
         "",
         "{}",
@@ -49,7 +52,10 @@ fn requests_round_trip() {
         r#"{"version":1,"request":{"compact":{}},"more":1}"#,
         r#"{"version":1,"request":{"migrate":{"to":256}}}"#,
     ] {
-        assert_eq!(Request::decode(wrong.as_bytes()).unwrap_err().kind(), ErrorKind::Invalid);
+        assert_eq!(
+            ControlRequest::decode(wrong.as_bytes()).unwrap_err().kind(),
+            ErrorKind::Invalid
+        );
     }
 }
 
@@ -62,8 +68,10 @@ fn errors_keep_kind_and_message() {
         ErrorKind::Corrupted,
         ErrorKind::Overloaded { retry_after: wait },
     ] {
-        let line = Answer::Failed(Error::new(kind, "so it is")).encode().unwrap();
-        let Answer::Failed(error) = Answer::decode(&line).unwrap() else { panic!("it failed") };
+        let line = ControlReply::Failed(Error::new(kind, "so it is")).encode().unwrap();
+        let ControlReply::Failed(error) = ControlReply::decode(&line).unwrap() else {
+            panic!("it failed")
+        };
         assert_eq!((error.kind(), error.to_string().as_str()), (kind, "so it is"));
     }
 }
@@ -71,9 +79,9 @@ fn errors_keep_kind_and_message() {
 #[test]
 fn random_and_changed_lines_never_panic() {
     let answers = [
-        Answer::Progress(Progress { bytes: 1, bytes_total: 2 }).encode().unwrap(),
-        Answer::Done(Done::Migrate { first: Some(7) }).encode().unwrap(),
-        Answer::Failed(Error::invalid("no")).encode().unwrap(),
+        ControlReply::Progress(Progress { bytes: 1, bytes_total: 2 }).encode().unwrap(),
+        ControlReply::Done(Done::Migrate { first: Some(7) }).encode().unwrap(),
+        ControlReply::Failed(Error::invalid("no")).encode().unwrap(),
     ];
     let lines: Vec<Vec<u8>> =
         requests().iter().map(|request| request.encode().unwrap()).chain(answers).collect();
@@ -90,12 +98,12 @@ fn random_and_changed_lines_never_panic() {
                 _ => bytes.insert(at, b"{}[]\",:0"[pick(&mut rng, 8)]),
             }
         }
-        let _ = Request::decode(&bytes);
-        let _ = Answer::decode(&bytes);
+        let _ = ControlRequest::decode(&bytes);
+        let _ = ControlReply::decode(&bytes);
     }
     let deep = [b"[".repeat(60_000), b"]".repeat(60_000)].concat();
-    assert!(Request::decode(&deep).is_err());
-    assert!(Answer::decode(&deep).is_err());
+    assert!(ControlRequest::decode(&deep).is_err());
+    assert!(ControlReply::decode(&deep).is_err());
 }
 
 /// Counts compactions; a backup runs until it is aborted.
@@ -108,18 +116,18 @@ struct Fake {
 impl Owner for Fake {
     fn carry_out(
         &self,
-        request: &Request,
+        request: &ControlRequest,
         tell: &mut dyn FnMut(&Progress) -> Result<()>,
     ) -> Result<Done> {
         match request {
-            Request::Compact {} => {
+            ControlRequest::Compact {} => {
                 self.compacted.fetch_add(1, Ordering::SeqCst);
                 for bytes in 0..3 {
                     tell(&Progress { bytes, bytes_total: 3 })?;
                 }
                 Ok(Done::Migrate { first: None })
             }
-            Request::Backup { .. } => {
+            ControlRequest::Backup { .. } => {
                 if let Some(begun) = &self.begun {
                     begun.wait();
                 }
@@ -128,7 +136,7 @@ impl Owner for Fake {
                     Signal::new().wait(Some(Duration::from_millis(1)));
                 }
             }
-            Request::Migrate { to } => Err(Error::invalid(format!("not to {to}"))),
+            ControlRequest::Migrate { to } => Err(Error::invalid(format!("not to {to}"))),
         }
     }
 }
@@ -146,22 +154,23 @@ fn open(directory: &Path) -> (ControlServer, Arc<Fake>) {
 fn request_is_carried_out_and_answered() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
-    assert!(ask(dir, &Request::Compact {}, |_| {}).unwrap().is_none(), "no process listens");
+    assert!(ask(dir, &ControlRequest::Compact {}, |_| {}).unwrap().is_none(), "no process listens");
     let (server, fake) = open(dir);
     let mode = std::fs::metadata(dir.join(socket::NAME)).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     let mut reported = Vec::new();
-    let done = ask(dir, &Request::Compact {}, |progress| reported.push(progress.bytes)).unwrap();
+    let done =
+        ask(dir, &ControlRequest::Compact {}, |progress| reported.push(progress.bytes)).unwrap();
     assert_eq!((done, reported), (Some(Done::Migrate { first: None }), vec![0, 1, 2]));
-    let error = ask(dir, &Request::Migrate { to: 9 }, |_| {}).unwrap_err();
+    let error = ask(dir, &ControlRequest::Migrate { to: 9 }, |_| {}).unwrap_err();
     assert_eq!((error.kind(), error.message()), (ErrorKind::Invalid, "not to 9"));
     for _ in 0..50 {
-        ask(dir, &Request::Compact {}, |_| {}).unwrap().unwrap();
+        ask(dir, &ControlRequest::Compact {}, |_| {}).unwrap().unwrap();
     }
     assert_eq!(fake.compacted.load(Ordering::SeqCst), 51);
     drop(server);
     assert!(std::fs::read_dir(dir).unwrap().next().is_none(), "nothing is left behind");
-    assert!(ask(dir, &Request::Compact {}, |_| {}).unwrap().is_none());
+    assert!(ask(dir, &ControlRequest::Compact {}, |_| {}).unwrap().is_none());
 }
 
 #[test]
@@ -170,11 +179,11 @@ fn leftover_socket_is_replaced() {
     let dir = dir.path();
     drop(socket::listen(dir).unwrap());
     assert!(dir.join(socket::NAME).exists());
-    assert!(ask(dir, &Request::Compact {}, |_| {}).unwrap().is_none(), "no process listens");
+    assert!(ask(dir, &ControlRequest::Compact {}, |_| {}).unwrap().is_none(), "no process listens");
     std::fs::create_dir(dir.join("CONTROL.tmp")).unwrap();
     std::fs::write(dir.join("CONTROL.tmp/socket"), "").unwrap();
     let (_server, _) = open(dir);
-    assert!(ask(dir, &Request::Compact {}, |_| {}).unwrap().is_some());
+    assert!(ask(dir, &ControlRequest::Compact {}, |_| {}).unwrap().is_some());
 }
 
 #[test]
@@ -187,7 +196,7 @@ fn socket_of_another_directory_stays() {
     std::fs::create_dir(&dir).unwrap();
     let (_other, _) = open(&dir);
     drop(server);
-    assert!(ask(&dir, &Request::Compact {}, |_| {}).unwrap().is_some());
+    assert!(ask(&dir, &ControlRequest::Compact {}, |_| {}).unwrap().is_some());
 }
 
 #[test]
@@ -196,7 +205,7 @@ fn long_directory_paths_are_supported() {
     let deep = dir.path().join("d".repeat(120)).join("e".repeat(120));
     std::fs::create_dir_all(&deep).unwrap();
     let (server, _) = open(&deep);
-    assert!(ask(&deep, &Request::Compact {}, |_| {}).unwrap().is_some());
+    assert!(ask(&deep, &ControlRequest::Compact {}, |_| {}).unwrap().is_some());
     drop(server);
     assert!(std::fs::read_dir(&deep).unwrap().next().is_none());
 }
@@ -228,14 +237,14 @@ fn malformed_and_silent_clients_are_refused() {
     let silent: Vec<_> = (0..4).map(|_| connect()).collect();
     let busy = loop {
         // Retry until all four are admitted.
-        if let Err(error) = ask(dir, &Request::Compact {}, |_| {}) {
+        if let Err(error) = ask(dir, &ControlRequest::Compact {}, |_| {}) {
             break error;
         }
     };
     assert!(matches!(busy.kind(), ErrorKind::Overloaded { .. }), "{busy}");
     drop(silent);
     let begun = fake.compacted.load(Ordering::SeqCst);
-    while ask(dir, &Request::Compact {}, |_| {}).is_err() {}
+    while ask(dir, &ControlRequest::Compact {}, |_| {}).is_err() {}
     assert!(fake.compacted.load(Ordering::SeqCst) > begun);
 }
 
@@ -260,7 +269,7 @@ fn closing_aborts_running_requests() {
     let (path, (send, receive)) = (dir.path().to_path_buf(), mpsc::channel());
     thread::scope(|scope| {
         scope.spawn(move || {
-            let request = Request::Backup { dest: PathBuf::from("/b"), keep: None };
+            let request = ControlRequest::Backup { dest: PathBuf::from("/b"), keep: None };
             send.send(ask(&path, &request, |_| {})).unwrap();
         });
         begun.wait();
@@ -274,7 +283,7 @@ fn closing_aborts_running_requests() {
 fn only_the_database_owner_is_asked() {
     let dir = tempfile::tempdir().unwrap();
     let (data, backups) = (dir.path().join("data"), dir.path().join("backups"));
-    let request = Request::Backup { dest: backups.clone(), keep: None };
+    let request = ControlRequest::Backup { dest: backups.clone(), keep: None };
     let asked = || super::carry_out(Db::builder(), &data, &request, |_| {});
     let silent = Db::open(&data).unwrap();
     let error = asked().unwrap_err();
@@ -287,7 +296,7 @@ fn only_the_database_owner_is_asked() {
     db.transact(|tx| table.put(tx, "a", "1")).unwrap();
     let Done::Backup { commit, .. } = asked().unwrap() else { panic!("it was a backup") };
     assert_eq!(commit, db.published().get());
-    let relative = Request::Backup { dest: PathBuf::from("b"), keep: None };
+    let relative = ControlRequest::Backup { dest: PathBuf::from("b"), keep: None };
     let error = ask(&data, &relative, |_| {}).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Invalid);
     drop((db, table));

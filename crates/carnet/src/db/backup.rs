@@ -7,7 +7,7 @@ use carnet_base::{Encoding, Result, Timestamp};
 use super::database::Db;
 use crate::admin;
 use crate::backup::{Backup, Progress};
-use crate::control::{Done, Owner, Request};
+use crate::control::{ControlRequest, Done, Owner};
 
 impl Db {
     /// Takes a backup into a directory of backups, which is created if it does not exist. The
@@ -78,7 +78,7 @@ impl Db {
 
     pub(crate) fn carry_out(
         &self,
-        request: &Request,
+        request: &ControlRequest,
         tell: &mut dyn FnMut(&Progress) -> Result<()>,
     ) -> Result<Done> {
         self.inner.store.carry_out(request, tell)

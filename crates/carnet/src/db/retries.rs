@@ -201,13 +201,13 @@ async fn before<T>(limit: impl Future<Output = ()>, future: impl Future<Output =
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::admission::{AdmissionLimits, Arrived, Class, Level, Request, Workload};
+    use crate::admission::{AdmissionLimits, AdmissionRequest, Arrived, Class, Level, Workload};
 
     const OVERLOADED: ErrorKind = ErrorKind::Overloaded { retry_after: Duration::from_millis(50) };
 
     fn permit(db: &Db) -> Arc<Permit> {
         let (level, class, workload) = (&Level::default(), Class::Write, Workload::Interactive);
-        let request = Request { level, class, workload, bytes: 1, deadline: None };
+        let request = AdmissionRequest { level, class, workload, bytes: 1, deadline: None };
         match db.admission().unwrap().arrive(request).unwrap() {
             Arrived::Admitted(permit) => Arc::new(permit),
             Arrived::Waits(_) => panic!("nothing else runs"),

@@ -39,7 +39,7 @@ pub struct Ended<'a> {
 impl<'a> Ended<'a> {
     /// Makes the figures of a statement that held no permit.
     #[must_use]
-    pub(crate) fn of(level: &'a Arc<str>, waits: &'a Waits) -> Self {
+    pub(crate) fn without_permit(level: &'a Arc<str>, waits: &'a Waits) -> Self {
         let (held, wasted) = (Duration::ZERO, Duration::ZERO);
         Self { level, waits: waits.by_why(), held, wasted, named: waits.named() }
     }

@@ -44,7 +44,7 @@ pub(super) struct Parts {
 }
 
 impl Parts {
-    pub(super) fn of<K: TableKey>(key: &K) -> Self {
+    pub(super) fn from_key<K: TableKey>(key: &K) -> Self {
         let (partition, clustering) = key.parts();
         let mut key = CellKeyBuilder::new();
         partition.put_partition(key.partition());

@@ -103,7 +103,7 @@ impl RawTable {
     ) -> H::Out<'a, Result<Option<Bytes>>> {
         let (key, source) = (key.as_ref(), handle.source());
         let newest = H::at_once(|| {
-            let cell = |id: &TableId| Ok(CellBuilder::of(*id, &partition(), key));
+            let cell = |id: &TableId| Ok(CellBuilder::from_key(*id, &partition(), key));
             self.schema.newest(source, cell, |_, payload| Ok(payload))
         });
         if let Some(newest) = newest {
@@ -132,7 +132,7 @@ impl RawTable {
         let put = H::at_once(|| {
             // A large value is copied only once, into its own buffer.
             let (id, schema) = self.schema.current(tx).filter(|_| value.len() <= SMALL_BYTES)?;
-            let mut cell = CellBuilder::of(*id, &partition(), key);
+            let mut cell = CellBuilder::from_key(*id, &partition(), key);
             cell.payload().extend_from_slice(value);
             Some(tx.put_guarded(schema, &cell))
         });

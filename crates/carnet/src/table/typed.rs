@@ -101,12 +101,16 @@ impl<K: TableKey, V: Record> Table<K, V> {
     ) -> H::Out<'a, Result<Option<V>>> {
         let source = handle.source();
         let newest = H::at_once(|| {
-            self.schema.newest(source, |mapping| mapping.begin(Parts::of(key)), Mapping::found)
+            self.schema.newest(
+                source,
+                |mapping| mapping.begin(Parts::from_key(key)),
+                Mapping::found,
+            )
         });
         if let Some(newest) = newest {
             return newest;
         }
-        let parts = Parts::of(key);
+        let parts = Parts::from_key(key);
         H::run(async move {
             let tx = source.tx().await?;
             let mapping = self.mapping(&tx).await?;
@@ -130,13 +134,13 @@ impl<K: TableKey, V: Record> Table<K, V> {
         let put = H::at_once(|| {
             let (mapping, schema) =
                 self.schema.current(tx).filter(|(mapping, _)| mapping.is_plain())?;
-            let cell = mapping.plain(Parts::of(key), record);
+            let cell = mapping.plain(Parts::from_key(key), record);
             Some(cell.and_then(|cell| tx.put_guarded(schema, &cell)))
         });
         if let Some(put) = put {
             return put;
         }
-        let (parts, columns) = (Parts::of(key), record.to_columns());
+        let (parts, columns) = (Parts::from_key(key), record.to_columns());
         H::run(async move {
             let mapping = self.mapping(tx).await?;
             let cell = mapping.cell(parts)?;
@@ -157,7 +161,7 @@ impl<K: TableKey, V: Record> Table<K, V> {
     ///
     /// Same as [`Table::put`].
     pub fn delete<'a, H: WriteHandle>(&'a self, handle: &'a H, key: &K) -> H::Out<'a, Result<()>> {
-        let parts = Parts::of(key);
+        let parts = Parts::from_key(key);
         let tx = handle.tx();
         H::run(async move {
             let mapping = self.mapping(tx).await?;

@@ -12,8 +12,8 @@ fn graph(transactions: usize, edges: &[(u32, u32, EdgeKind)]) -> Graph {
 }
 
 fn lengths(graph: &Graph, kinds: &[EdgeKind], allows_adjacent: bool) -> Vec<usize> {
-    let search = Search::new(graph, EdgeKinds::of(&ALL));
-    let view = View { kinds: EdgeKinds::of(kinds), allows_adjacent };
+    let search = Search::new(graph, EdgeKinds::new(&ALL));
+    let view = View { kinds: EdgeKinds::new(kinds), allows_adjacent };
     search.cycles(view).iter().map(Vec::len).collect()
 }
 
@@ -64,8 +64,8 @@ fn joints_relate_all_but_oneself() {
         builder.edge(writer, 19, EdgeKind::Ww, 0);
     }
     let graph = builder.build();
-    let search = Search::new(&graph, EdgeKinds::of(&ALL));
-    let cycles = search.cycles(View { kinds: EdgeKinds::of(&ALL), allows_adjacent: true });
+    let search = Search::new(&graph, EdgeKinds::new(&ALL));
+    let cycles = search.cycles(View { kinds: EdgeKinds::new(&ALL), allows_adjacent: true });
     assert_eq!(cycles.len(), 1, "19 ▶ each other writer ▶ 19");
     assert!(cycles[0].iter().any(|step| step.from == 19 && step.kind == EdgeKind::Rw));
     assert!(cycles[0].iter().all(|step| step.from != step.to));

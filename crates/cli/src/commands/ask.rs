@@ -5,12 +5,16 @@ use std::path::Path;
 use anyhow::{Result, bail};
 use carnet::Builder;
 use carnet::backup::Progress;
-use carnet::control::{self, Done, Request};
+use carnet::control::{self, ControlRequest, Done};
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// Carries out a request on the database of a directory, or passes it to the process that has it
 /// open.
-pub(super) fn carry_out(builder: Builder, directory: &Path, request: &Request) -> Result<Done> {
+pub(super) fn carry_out(
+    builder: Builder,
+    directory: &Path,
+    request: &ControlRequest,
+) -> Result<Done> {
     if !directory.join("MANIFEST").is_file() {
         bail!("{} is not the directory of a database", directory.display());
     }

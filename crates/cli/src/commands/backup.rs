@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use carnet::Db;
-use carnet::control::{Done, Request};
+use carnet::control::{ControlRequest, Done};
 use clap::Args;
 
 use super::ask::carry_out;
@@ -63,7 +63,8 @@ impl Backup {
 
     fn run_on(&self, dir: &Path, dest: &Path) -> Result<()> {
         let dest = absolute(dest).with_context(|| dest.display().to_string())?;
-        let request = Request::Backup { dest: dest.clone(), keep: self.keep.map(NonZero::get) };
+        let request =
+            ControlRequest::Backup { dest: dest.clone(), keep: self.keep.map(NonZero::get) };
         // The database's owner knows its retention; this process does not.
         let builder = Db::builder().retention(Duration::MAX);
         let done = carry_out(builder, dir, &request)?;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use carnet::Db;
-use carnet::control::{Done, Request};
+use carnet::control::{ControlRequest, Done};
 use clap::Args;
 
 use super::ask::carry_out;
@@ -22,7 +22,7 @@ impl Compact {
     /// versions stay. Otherwise the versions within the owner's retention stay too.
     pub(crate) fn run(self) -> Result<()> {
         let builder = Db::builder().retention(Duration::ZERO);
-        let done = carry_out(builder, &self.dir, &Request::Compact {})?;
+        let done = carry_out(builder, &self.dir, &ControlRequest::Compact {})?;
         let Done::Compact { tables_before, bytes_before, tables_after, bytes_after } = done else {
             bail!("the process that has the database answered another request: {done:?}");
         };

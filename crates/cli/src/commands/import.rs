@@ -84,7 +84,7 @@ impl Import {
             let credentials = self.credentials()?;
             return Ok(Destination::Server(Server { address: address.clone(), credentials }));
         }
-        let place = Place::of(self.dir.clone(), self.store.as_deref())?;
+        let place = Place::from_options(self.dir.clone(), self.store.as_deref())?;
         let place = place.context("give --dir DIR, --store URL or --server HOST:PORT")?;
         Ok(Destination::Place(place))
     }

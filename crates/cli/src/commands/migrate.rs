@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use carnet::control::{Done, Request};
+use carnet::control::{ControlRequest, Done};
 use carnet::{Builder, Db, Encoding, Timestamp, block_on};
 use clap::Args;
 
@@ -38,7 +38,7 @@ impl Migrate {
     pub(crate) fn run(self) -> Result<()> {
         // The database's owner knows its retention; this process does not.
         let builder = Db::builder().retention(Duration::MAX);
-        let place = Place::of(self.dir, self.store.as_deref())?;
+        let place = Place::from_options(self.dir, self.store.as_deref())?;
         let first = match place.context("give DIR or --store URL")? {
             Place::Directory(directory) => migrate_directory(builder, &directory, self.to)?,
             place @ Place::Cluster(_) => {
@@ -59,7 +59,7 @@ impl Migrate {
 }
 
 fn migrate_directory(builder: Builder, directory: &Path, to: Encoding) -> Result<Option<u64>> {
-    match carry_out(builder, directory, &Request::Migrate { to: to.version() })? {
+    match carry_out(builder, directory, &ControlRequest::Migrate { to: to.version() })? {
         Done::Migrate { first } => Ok(first),
         other => bail!("the process that has the database answered another request: {other:?}"),
     }

@@ -149,7 +149,8 @@ impl Serve {
 
 fn place(settings: &Settings) -> Result<Place> {
     let directory = settings.directory.clone().unwrap_or_else(|| DIRECTORY.into());
-    Place::of(Some(directory), settings.store.as_deref())?.context("a directory has a default")
+    Place::from_options(Some(directory), settings.store.as_deref())?
+        .context("a directory has a default")
 }
 
 fn limits(settings: &Settings, memory: Memory) -> Limits {
@@ -299,7 +300,7 @@ mod tests {
     use super::*;
 
     fn advertised_at(store: &str, listen: &str, advertise: Option<&str>) -> String {
-        let place = Place::of(None, Some(store)).unwrap().unwrap();
+        let place = Place::from_options(None, Some(store)).unwrap().unwrap();
         let advertise = advertise.map(|text| text.parse().unwrap());
         advertised_address(&place, listen.parse().unwrap(), advertise).to_string()
     }

@@ -154,7 +154,7 @@ struct Opened {
 impl Opened {
     fn find(directory: Option<PathBuf>, store: Option<&str>) -> Result<Self> {
         let is_terminal = io::stderr().is_terminal();
-        let Some(place) = Place::of(directory, store)? else {
+        let Some(place) = Place::from_options(directory, store)? else {
             let scratch = TempDir::with_prefix("carnet-")
                 .context("cannot make a temporary directory for a scratch database")?;
             if is_terminal {

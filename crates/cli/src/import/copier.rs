@@ -18,9 +18,9 @@ use super::plan::{Cursor, Range, Tally};
 use super::progress::{self, Job};
 use super::row::Row;
 use super::shape::Shape;
-use super::source::{Page, Source};
+use super::source::{RowPage, Source};
 use super::table_name::TableName;
-use super::target::{Statement, Target, Trouble, Write};
+use super::target::{CommitError, Statement, Target, Write};
 
 /// Number of statements, and of bytes, at which a transaction is committed.
 const STATEMENTS_MAX: usize = 500;
@@ -137,7 +137,7 @@ impl<'a, S: Source, T: Target> Copier<'a, S, T> {
         &self,
         range: (Token, Token),
         from: &Option<S::Position>,
-    ) -> Result<Option<Page<S::Position>>> {
+    ) -> Result<Option<RowPage<S::Position>>> {
         for attempt in 1.. {
             self.pause();
             if self.stop.load(Ordering::Relaxed) {
@@ -242,12 +242,12 @@ impl<'a, S: Source, T: Target> Copier<'a, S, T> {
         loop {
             match self.target.commit(writes) {
                 Ok(()) => return Ok(()),
-                Err(Trouble::Lasting(error)) => return Err(self.refused(writes, error)),
-                Err(Trouble::Passing { error, .. }) if attempt == ATTEMPTS_MAX => {
+                Err(CommitError::Lasting(error)) => return Err(self.refused(writes, error)),
+                Err(CommitError::Passing { error, .. }) if attempt == ATTEMPTS_MAX => {
                     let how = format!("{} failed {attempt} times in a row", self.table);
                     return Err(error.context(how));
                 }
-                Err(Trouble::Passing { retry_after, .. }) => {
+                Err(CommitError::Passing { retry_after, .. }) => {
                     self.work().pace.failed(SystemClock.now(), attempt, retry_after);
                     self.pause();
                 }
@@ -259,7 +259,9 @@ impl<'a, S: Source, T: Target> Copier<'a, S, T> {
     /// Finds the row that caused a refusal, by writing each row alone.
     fn refused(&self, writes: &[Write], error: anyhow::Error) -> anyhow::Error {
         for write in writes.iter().filter(|write| write.statement != Statement::Range) {
-            if let Err(Trouble::Lasting(error)) = self.target.commit(std::slice::from_ref(write)) {
+            if let Err(CommitError::Lasting(error)) =
+                self.target.commit(std::slice::from_ref(write))
+            {
                 let name = self.shape.name(&write.values, write.statement == Statement::Statics);
                 return error.context(format!("{} does not take the row {name}", self.table));
             }

@@ -58,7 +58,7 @@ use self::progress::Job;
 use self::remote::Remote;
 use self::shape::{Shape, columns_query, literal};
 use self::source::Foreign;
-use self::target::{Embedded, Statement, Target, Trouble, Write};
+use self::target::{CommitError, Embedded, Statement, Target, Write};
 use crate::copy::spelled;
 use crate::place::Place;
 
@@ -181,7 +181,9 @@ fn begin_anew(
         let values = progress::range_values(table, &job.id, range);
         Write { statement: Statement::Range, values }
     }));
-    if let Err(Trouble::Passing { error, .. } | Trouble::Lasting(error)) = target.commit(&writes) {
+    if let Err(CommitError::Passing { error, .. } | CommitError::Lasting(error)) =
+        target.commit(&writes)
+    {
         return Err(error).context("cannot store the plan of the copy");
     }
     for statement in progress::forget(table, &target.query(&progress::jobs_query(table))?) {

@@ -21,7 +21,7 @@ use scylla::statement::prepared::PreparedStatement;
 use tokio::runtime::Runtime;
 
 use super::row::Row;
-use super::target::{Statement, Target, Trouble, Write};
+use super::target::{CommitError, Statement, Target, Write};
 
 /// Timeout for a server's answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
@@ -87,7 +87,7 @@ impl Target for Remote {
         Ok(())
     }
 
-    fn commit(&self, writes: &[Write]) -> Result<(), Trouble> {
+    fn commit(&self, writes: &[Write]) -> Result<(), CommitError> {
         let mut batch = Batch::new(BatchType::Unlogged);
         for write in writes {
             let prepared = self.prepared[&write.statement].clone();
@@ -96,12 +96,12 @@ impl Target for Remote {
         let values: Vec<Vec<Raw<'_>>> =
             writes.iter().map(|write| write.values.iter().map(Raw).collect()).collect();
         let committed = self.runtime.block_on(self.session.batch(&batch, values));
-        committed.map(|_| ()).map_err(|error| trouble(&error))
+        committed.map(|_| ()).map_err(|error| commit_error(&error))
     }
 }
 
 /// Classifies an error for retries. A missing answer may be retried.
-fn trouble(error: &ExecutionError) -> Trouble {
+fn commit_error(error: &ExecutionError) -> CommitError {
     let is_lasting = match error {
         ExecutionError::LastAttemptError(RequestAttemptError::DbError(answer, _)) => matches!(
             answer,
@@ -122,9 +122,9 @@ fn trouble(error: &ExecutionError) -> Trouble {
     // The driver's errors contain their causes in their texts.
     let error = anyhow!("{error}");
     if is_lasting {
-        Trouble::Lasting(error)
+        CommitError::Lasting(error)
     } else {
-        Trouble::Passing { retry_after: Duration::ZERO, error }
+        CommitError::Passing { retry_after: Duration::ZERO, error }
     }
 }
 

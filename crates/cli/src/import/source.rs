@@ -28,11 +28,11 @@ pub(super) trait Source: Sync {
         range: (Token, Token),
         page_rows: u16,
         from: Option<Self::Position>,
-    ) -> carnet::Result<Page<Self::Position>>;
+    ) -> carnet::Result<RowPage<Self::Position>>;
 }
 
 /// A page of rows, and the position of the next page.
-pub(super) struct Page<P> {
+pub(super) struct RowPage<P> {
     pub(super) rows: Vec<(Token, Row)>,
     pub(super) next: Option<P>,
 }
@@ -117,8 +117,8 @@ impl Source for Foreign {
         range: (Token, Token),
         page_rows: u16,
         from: Option<ForeignPosition>,
-    ) -> carnet::Result<Page<ForeignPosition>> {
+    ) -> carnet::Result<RowPage<ForeignPosition>> {
         let page = block_on(self.cluster.page(&self.scan, range, page_rows, from))?;
-        Ok(Page { rows: page.rows, next: page.next })
+        Ok(RowPage { rows: page.rows, next: page.next })
     }
 }

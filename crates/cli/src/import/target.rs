@@ -37,7 +37,7 @@ pub(super) struct Write {
 
 /// Reason why a transaction did not commit.
 #[derive(Debug)]
-pub(super) enum Trouble {
+pub(super) enum CommitError {
     /// A retry may succeed, and is harmless if the transaction did commit.
     Passing { retry_after: Duration, error: anyhow::Error },
     /// Every retry would fail.
@@ -65,7 +65,7 @@ pub(super) trait Target: Sync {
     /// # Errors
     ///
     /// Whether a retry may succeed.
-    fn commit(&self, writes: &[Write]) -> Result<(), Trouble>;
+    fn commit(&self, writes: &[Write]) -> Result<(), CommitError>;
 }
 
 /// A database within this process.
@@ -78,7 +78,7 @@ pub(super) struct Embedded {
 impl Embedded {
     pub(super) fn new(db: Db) -> Self {
         let executor = Executor::new(db, NodeInfo::local(carnet::Uuid::nil()));
-        Self { executor, session: Session::of("carnet import"), prepared: BTreeMap::new() }
+        Self { executor, session: Session::with_name("carnet import"), prepared: BTreeMap::new() }
     }
 }
 
@@ -97,7 +97,7 @@ impl Target for Embedded {
         Ok(())
     }
 
-    fn commit(&self, writes: &[Write]) -> Result<(), Trouble> {
+    fn commit(&self, writes: &[Write]) -> Result<(), CommitError> {
         let item = |write: &Write| {
             let prepared = Arc::clone(&self.prepared[&write.statement]);
             let value = |value: &Option<_>| value.clone().map_or(Bound::Null, Bound::Bytes);
@@ -106,11 +106,11 @@ impl Target for Embedded {
         };
         let (items, parameters) = (writes.iter().map(item).collect(), Parameters::default());
         let batch = self.executor.batch(&self.session, BatchKind::Unlogged, items, &parameters);
-        block_on(batch).map(|_| ()).map_err(trouble)
+        block_on(batch).map(|_| ()).map_err(commit_error)
     }
 }
 
-fn trouble(error: CqlError) -> Trouble {
+fn commit_error(error: CqlError) -> CommitError {
     let retry_after = match error.kind() {
         CqlErrorKind::Overloaded { retry_after } => *retry_after,
         // A retry writes the same values again.
@@ -118,7 +118,7 @@ fn trouble(error: CqlError) -> Trouble {
         | CqlErrorKind::Unknown { .. }
         | CqlErrorKind::Timeout
         | CqlErrorKind::Unavailable => Duration::ZERO,
-        _ => return Trouble::Lasting(error.into()),
+        _ => return CommitError::Lasting(error.into()),
     };
-    Trouble::Passing { retry_after, error: error.into() }
+    CommitError::Passing { retry_after, error: error.into() }
 }

@@ -9,7 +9,7 @@ use carnet::base::{Token, murmur3};
 use carnet::{Error, ErrorKind};
 
 use super::row::Row;
-use super::source::{Page, Source};
+use super::source::{RowPage, Source};
 use super::*;
 
 const IDENTITY: &str = "table lab.readings of the cluster \"test\"";
@@ -34,7 +34,7 @@ impl Source for Model {
         (after, through): (Token, Token),
         page_rows: u16,
         from: Option<usize>,
-    ) -> carnet::Result<Page<usize>> {
+    ) -> carnet::Result<RowPage<usize>> {
         let call = self.calls.fetch_add(1, Ordering::Relaxed);
         if let Some(kind) = self.failures.get(&call) {
             return Err(Error::new(*kind, "the model fails"));
@@ -45,7 +45,7 @@ impl Source for Model {
         let end = rows.len().min(from + self.page_rows_max.min(page_rows.into()));
         // Like Cassandra, a page may announce another one, which is then empty.
         let next = (end > from).then_some(end);
-        Ok(Page { rows: rows[from..end].to_vec(), next })
+        Ok(RowPage { rows: rows[from..end].to_vec(), next })
     }
 }
 
@@ -138,7 +138,7 @@ impl Target for Faulty {
         self.database.prepare(statement, text)
     }
 
-    fn commit(&self, writes: &[Write]) -> Result<(), Trouble> {
+    fn commit(&self, writes: &[Write]) -> Result<(), CommitError> {
         let bytes = writes.iter().flat_map(|write| write.values.iter().flatten());
         let size = (writes.len(), bytes.map(|value| value.len() as u64).sum());
         let mut largest = self.largest.lock().unwrap();
@@ -159,9 +159,9 @@ impl Target for Faulty {
         match fault {
             None => Ok(()),
             Some(Fault::Refused | Fault::Unknown) => {
-                Err(Trouble::Passing { retry_after: Duration::ZERO, error: error() })
+                Err(CommitError::Passing { retry_after: Duration::ZERO, error: error() })
             }
-            Some(Fault::KilledBefore | Fault::KilledAfter) => Err(Trouble::Lasting(error())),
+            Some(Fault::KilledBefore | Fault::KilledAfter) => Err(CommitError::Lasting(error())),
         }
     }
 }

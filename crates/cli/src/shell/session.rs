@@ -194,7 +194,7 @@ fn placed(result: Result<Flow>, origin: &Origin, line: usize) -> Result<Flow> {
 }
 
 fn misplaced(script: &str, piece: &Piece<'_>, origin: &Origin, mistake: &Mistake) -> anyhow::Error {
-    let location = Location::of(piece.text, mistake.at).within(piece.start);
+    let location = Location::from_offset(piece.text, mistake.at).within(piece.start);
     let place = origin.place(location.line, Some(location.column));
     anyhow!("{place}: {}\n{}", mistake.message, caret(script, location))
 }

@@ -27,7 +27,7 @@ impl Session {
 
     /// Like [`Session::new`], with the client's name, which labels its transactions.
     #[must_use]
-    pub fn of(who: impl Into<Arc<str>>) -> Self {
+    pub fn with_name(who: impl Into<Arc<str>>) -> Self {
         Self { who: Some(who.into()), ..Self::default() }
     }
 

@@ -27,7 +27,9 @@ impl SchemaDigest {
     /// See [`Tx::get_cell`].
     pub async fn read(tx: &Tx, node: &NodeInfo) -> Result<Self> {
         let views = view::all(tx, &node.data_center).await?;
-        Ok(Self(views.into_iter().map(|view| (view.name.clone(), Keyspace::of(view))).collect()))
+        Ok(Self(
+            views.into_iter().map(|view| (view.name.clone(), Keyspace::from_view(view))).collect(),
+        ))
     }
 
     /// Lists the changes since an earlier schema. A new keyspace is listed before its tables; a
@@ -67,7 +69,7 @@ impl SchemaDigest {
 }
 
 impl Keyspace {
-    fn of(mut view: KeyspaceView) -> Self {
+    fn from_view(mut view: KeyspaceView) -> Self {
         let tables = std::mem::take(&mut view.tables);
         let tables = tables.iter().map(|table| (table.name.clone(), format!("{table:?}")));
         Self { tables: tables.collect(), itself: format!("{view:?}") }

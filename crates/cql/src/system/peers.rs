@@ -81,7 +81,7 @@ impl NodeInfo {
     pub fn peers(&self, announced: &[Bytes]) -> Vec<Peer> {
         let own = SocketAddr::new(self.address, self.port);
         let mut peers: Vec<(i32, Peer)> =
-            announced.iter().filter_map(|text| Peer::of(text)).collect();
+            announced.iter().filter_map(|text| Peer::parse(text)).collect();
         peers.sort_by_key(|(started, peer)| (*started, peer.host_id));
         let peers = peers.into_iter().map(|(_, peer)| peer);
         let others = peers.filter(|peer| peer.host_id != self.host_id && peer.address != own);
@@ -92,7 +92,7 @@ impl NodeInfo {
 
 impl Peer {
     /// Parses an announcement; also returns the time of the server's start.
-    fn of(text: &[u8]) -> Option<(i32, Self)> {
+    fn parse(text: &[u8]) -> Option<(i32, Self)> {
         let Announcement { cql } = serde_json::from_slice(text).ok()?;
         let Server { host_id, address, port, data_center, rack, started } = cql;
         let host_id = Uuid::parse_str(&host_id).ok()?;

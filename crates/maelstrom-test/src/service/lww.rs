@@ -7,7 +7,7 @@ use carnet_base::{Rng, SeededRng};
 use serde_json::Value;
 
 use super::interface::{Service, unsupported};
-use super::request::{Request, decide, request};
+use super::request::{KvRequest, decide, request};
 
 #[derive(Default)]
 pub(crate) struct Lww([Copy; 2]);
@@ -39,7 +39,7 @@ impl Service for Lww {
     fn handle(&mut self, _: &str, body: &Value, rng: &mut SeededRng) -> Value {
         let Some((key, mut request)) = request(body) else { return unsupported() };
         // Maelstrom's `lww-kv` ignores this field.
-        if let Request::Cas { creates, .. } = &mut request {
+        if let KvRequest::Cas { creates, .. } = &mut request {
             *creates = false;
         }
         let mut draw = || usize::from(rng.chance(500));

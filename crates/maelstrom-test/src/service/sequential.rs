@@ -6,7 +6,7 @@ use carnet_base::{Rng, SeededRng};
 use serde_json::Value;
 
 use super::interface::{Service, unsupported};
-use super::request::{Request, decide, request};
+use super::request::{KvRequest, decide, request};
 
 /// Number of states that a reader may be behind.
 const STATES: u64 = 32;
@@ -34,8 +34,8 @@ impl Service for Sequential {
         let seen = self.seen.get(client).copied().unwrap_or(0).max(oldest);
         // Operations that change the state apply to the newest one.
         let state = match request {
-            Request::Read => seen + rng.below(self.state - seen + 1),
-            Request::Write(_) | Request::Cas { .. } => self.state,
+            KvRequest::Read => seen + rng.below(self.state - seen + 1),
+            KvRequest::Write(_) | KvRequest::Cas { .. } => self.state,
         };
         let (answer, value) = decide(self.get(&key, state), &request);
         self.seen.insert(client.to_owned(), state);

@@ -6,7 +6,7 @@ use carnet_base::{Moment, Rng, SeededRng};
 use carnet_checker::Model;
 use serde_json::{Value, json};
 
-use crate::workload::{Answer, CallId, Verdict, Workload};
+use crate::workload::{CallId, ClientAnswer, Verdict, Workload};
 
 #[derive(Default)]
 pub(crate) struct Echo {
@@ -21,9 +21,9 @@ impl Workload for Echo {
         json!({"type": "echo", "echo": value})
     }
 
-    fn complete(&mut self, call: CallId, _: Moment, answer: Answer) {
+    fn complete(&mut self, call: CallId, _: Moment, answer: ClientAnswer) {
         let asked = self.asked.remove(&call);
-        if let (Some(asked), Answer::Ok(body)) = (asked, answer)
+        if let (Some(asked), ClientAnswer::Ok(body)) = (asked, answer)
             && (body["type"] != "echo_ok" || body["echo"] != asked)
         {
             self.findings.push(format!("{asked} was answered by {body}"));

@@ -8,7 +8,7 @@ use carnet_base::{Moment, Rng, SeededRng};
 use carnet_checker::{Key, Model, Op, Outcome};
 use serde_json::{Value, json};
 
-use crate::workload::{Answer, CallId, History, Verdict, Workload};
+use crate::workload::{CallId, ClientAnswer, History, Verdict, Workload};
 
 const KEYS: u64 = 5;
 
@@ -60,22 +60,22 @@ impl Workload for LinKv {
         body
     }
 
-    fn complete(&mut self, call: CallId, now: Moment, answer: Answer) {
+    fn complete(&mut self, call: CallId, now: Moment, answer: ClientAnswer) {
         let Some(Asked { key, kind }) = self.asked.remove(&call) else { return };
         let key_of = Key::from(key);
         let read = |value| vec![Op::ReadRegister { key: key_of.clone(), value }];
         let (outcome, ops) = match (&kind, &answer) {
-            (Kind::Read, Answer::Fail(20)) => (Outcome::Committed, Some(read(None))),
-            (Kind::Read, Answer::Ok(body)) if body["type"] == "read_ok" => {
+            (Kind::Read, ClientAnswer::Fail(20)) => (Outcome::Committed, Some(read(None))),
+            (Kind::Read, ClientAnswer::Ok(body)) if body["type"] == "read_ok" => {
                 (Outcome::Committed, body["value"].as_i64().map(|value| read(Some(value))))
             }
-            (Kind::Write(value), Answer::Ok(body)) if body["type"] == "write_ok" => {
+            (Kind::Write(value), ClientAnswer::Ok(body)) if body["type"] == "write_ok" => {
                 (Outcome::Committed, Some(vec![Op::Write { key: key_of, value: *value }]))
             }
-            (Kind::Cas { from, to }, Answer::Ok(body)) if body["type"] == "cas_ok" => {
+            (Kind::Cas { from, to }, ClientAnswer::Ok(body)) if body["type"] == "cas_ok" => {
                 (Outcome::Committed, Some(cas(&key_of, *from, *to)))
             }
-            (_, Answer::Ok(_)) => (Outcome::Committed, None),
+            (_, ClientAnswer::Ok(_)) => (Outcome::Committed, None),
             (_, answer) => (answer.outcome(), None),
         };
         if outcome == Outcome::Committed && ops.is_none() {

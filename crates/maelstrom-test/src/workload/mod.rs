@@ -28,7 +28,7 @@ pub enum Kind {
 
 /// An answer as a client classifies it.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Answer {
+pub(crate) enum ClientAnswer {
     /// The body of an answer that is not an error.
     Ok(Value),
     /// The request did not take effect and never will, with the error's code.
@@ -37,7 +37,7 @@ pub(crate) enum Answer {
     Info,
 }
 
-impl Answer {
+impl ClientAnswer {
     /// Classifies the body of an answer.
     pub(crate) fn from_body(body: Value) -> Self {
         /// The codes that promise that the request did not take effect.
@@ -90,7 +90,7 @@ pub(crate) trait Workload {
     fn invoke(&mut self, call: CallId, process: i64, now: Moment, rng: &mut SeededRng) -> Value;
     /// Takes an answer. An answer that does not fit is recorded as a finding, or as an unknown
     /// outcome.
-    fn complete(&mut self, call: CallId, now: Moment, answer: Answer);
+    fn complete(&mut self, call: CallId, now: Moment, answer: ClientAnswer);
     /// Begins the last request of a client, after all others; `None` if the workload has none.
     fn finish(&mut self, _call: CallId, _process: i64, _now: Moment) -> Option<Value> {
         None

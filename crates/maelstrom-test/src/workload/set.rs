@@ -7,7 +7,7 @@ use carnet_base::{Moment, Rng, SeededRng};
 use carnet_checker::Model;
 use serde_json::{Value, json};
 
-use crate::workload::{Answer, CallId, Verdict, Workload};
+use crate::workload::{CallId, ClientAnswer, Verdict, Workload};
 
 #[derive(Default)]
 pub(crate) struct GSet {
@@ -58,12 +58,12 @@ impl Workload for GSet {
         json!({"type": "add", "element": self.added - 1})
     }
 
-    fn complete(&mut self, call: CallId, _: Moment, answer: Answer) {
+    fn complete(&mut self, call: CallId, _: Moment, answer: ClientAnswer) {
         let (element, expected) = (self.adding.remove(&call), self.reading.remove(&call));
         match (answer, element, expected) {
-            (Answer::Ok(body), _, Some(expected)) => self.judge(&expected, &body),
-            (Answer::Ok(_), Some(element), _) => drop(self.certain.insert(element)),
-            (Answer::Fail(_), Some(element), _) => drop(self.refused.insert(element)),
+            (ClientAnswer::Ok(body), _, Some(expected)) => self.judge(&expected, &body),
+            (ClientAnswer::Ok(_), Some(element), _) => drop(self.certain.insert(element)),
+            (ClientAnswer::Fail(_), Some(element), _) => drop(self.refused.insert(element)),
             _ => {}
         }
     }
@@ -84,12 +84,12 @@ mod tests {
     fn findings(reads: &[Value]) -> Vec<String> {
         let mut set = GSet { added: 3, ..GSet::default() };
         set.adding = (0..3).map(|element| (CallId(element), element)).collect();
-        set.complete(CallId(0), Moment::default(), Answer::Ok(json!({"type": "add_ok"})));
-        set.complete(CallId(1), Moment::default(), Answer::Fail(11));
+        set.complete(CallId(0), Moment::default(), ClientAnswer::Ok(json!({"type": "add_ok"})));
+        set.complete(CallId(1), Moment::default(), ClientAnswer::Fail(11));
         for (call, read) in (10..).map(CallId).zip(reads) {
             set.finish(call, 0, Moment::default());
             let body = json!({"type": "read_ok", "value": read});
-            set.complete(call, Moment::default(), Answer::Ok(body));
+            set.complete(call, Moment::default(), ClientAnswer::Ok(body));
         }
         set.findings
     }

@@ -7,7 +7,7 @@ use carnet_base::{Moment, Rng, SeededRng};
 use carnet_checker::{Model, Op, Outcome};
 use serde_json::{Value, json};
 
-use crate::workload::{Answer, CallId, History, Verdict, Workload};
+use crate::workload::{CallId, ClientAnswer, History, Verdict, Workload};
 
 const KEYS: usize = 10;
 const WRITES_PER_KEY_MAX: i64 = 16;
@@ -101,10 +101,10 @@ impl Workload for Txn {
         body
     }
 
-    fn complete(&mut self, call: CallId, now: Moment, answer: Answer) {
+    fn complete(&mut self, call: CallId, now: Moment, answer: ClientAnswer) {
         let asked = self.asked.remove(&call).unwrap_or_default();
         let (mut outcome, mut ops) = (answer.outcome(), None);
-        if let Answer::Ok(body) = answer {
+        if let ClientAnswer::Ok(body) = answer {
             ops = all_answered(&asked, &body);
             if ops.is_none() {
                 outcome = Outcome::Unknown;

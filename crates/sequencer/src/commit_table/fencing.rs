@@ -74,9 +74,9 @@ impl<C: Cluster> CommitTable<C> {
         for _ in 0..READER_TRIES {
             let (answer, fault) = match self.cluster.move_epoch(row, fence.expected(), epoch).await
             {
-                Ok(RowAnswer::Applied) => (fence::Answer::Applied, None),
-                Ok(RowAnswer::Refused { epoch, .. }) => (fence::Answer::Found(epoch), None),
-                Err(fault) => (fence::Answer::Nothing, Some(fault)),
+                Ok(RowAnswer::Applied) => (fence::EpochWrite::Applied, None),
+                Ok(RowAnswer::Refused { epoch, .. }) => (fence::EpochWrite::Found(epoch), None),
+                Err(fault) => (fence::EpochWrite::Nothing, Some(fault)),
             };
             match fence.answer(answer) {
                 Progress::Raised => return Ok(()),

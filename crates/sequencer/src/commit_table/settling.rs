@@ -1,6 +1,6 @@
 //! Makes entries final: carries out the loop over the unresolved entries of a row.
 
-use super::unresolved::{Action, Answer, Settled, Stop, Unresolved};
+use super::unresolved::{Action, ActionResult, Settled, Stop, Unresolved};
 use carnet_base::{CommitEntry, Encoding, Epoch, Error, ErrorKind, Result, Timestamp};
 use carnet_store::cluster::{Cluster, CommitRow, NewEntry};
 
@@ -11,20 +11,25 @@ use super::tries::{FIRST_WAIT, LONGEST_WAIT, READER_TRIES};
 
 impl<C: Cluster> CommitTable<C> {
     /// Carries out an action of the loop over a row's entries.
-    pub(crate) async fn act(&self, row: &CommitRow, fence: Option<Epoch>, act: &Action) -> Answer {
+    pub(crate) async fn act(
+        &self,
+        row: &CommitRow,
+        fence: Option<Epoch>,
+        act: &Action,
+    ) -> ActionResult {
         let answered = match act {
             Action::Put(entries) => {
-                self.cluster.put_unless_exists(row, fence, entries).await.map(Answer::Row)
+                self.cluster.put_unless_exists(row, fence, entries).await.map(ActionResult::Row)
             }
-            Action::Touch(entries) => self.cluster.touch(row, entries).await.map(Answer::Row),
+            Action::Touch(entries) => self.cluster.touch(row, entries).await.map(ActionResult::Row),
             Action::Confirm(entries) => {
-                self.cluster.confirm(row, entries).await.map(|()| Answer::Confirmed)
+                self.cluster.confirm(row, entries).await.map(|()| ActionResult::Confirmed)
             }
-            Action::Finished => return Answer::Nothing,
+            Action::Finished => return ActionResult::Nothing,
         };
         answered.unwrap_or_else(|fault| {
             tracing::debug!(%fault, "a write to the commit table was not answered");
-            Answer::Nothing
+            ActionResult::Nothing
         })
     }
 
@@ -40,7 +45,7 @@ impl<C: Cluster> CommitTable<C> {
         for _ in 0..READER_TRIES {
             let action = unresolved.next();
             let answer = self.act(&place.row, None, &action).await;
-            let is_lost = answer == Answer::Nothing;
+            let is_lost = answer == ActionResult::Nothing;
             let settled = unresolved.answer(answer).map_err(|stop| stopped(start, &stop))?;
             if let Some(Settled { value, .. }) = settled.into_iter().next() {
                 let Some(value) = value else { return Ok(None) };

@@ -40,7 +40,7 @@ pub(crate) enum Action {
 
 /// Result of an action.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Answer {
+pub(crate) enum ActionResult {
     /// A conditional write was answered.
     Row(RowAnswer),
     /// A blind write was acknowledged.
@@ -131,22 +131,26 @@ impl Unresolved {
     }
 
     /// Applies the answer to the last [`Unresolved::next`], and returns the entries that it settles.
-    pub(crate) fn answer(&mut self, answer: Answer) -> Result<Vec<Settled>, Stop> {
+    pub(crate) fn answer(&mut self, answer: ActionResult) -> Result<Vec<Settled>, Stop> {
         match (self.next(), answer) {
-            (Action::Finished, _) | (_, Answer::Nothing) => Ok(Vec::new()),
-            (Action::Confirm(entries), Answer::Confirmed) => Ok(self.settle(entries)),
-            (Action::Put(entries), Answer::Row(RowAnswer::Applied)) => Ok(self.settle(entries)),
-            (Action::Touch(entries), Answer::Row(RowAnswer::Applied)) => Ok(self.touched(entries)),
+            (Action::Finished, _) | (_, ActionResult::Nothing) => Ok(Vec::new()),
+            (Action::Confirm(entries), ActionResult::Confirmed) => Ok(self.settle(entries)),
+            (Action::Put(entries), ActionResult::Row(RowAnswer::Applied)) => {
+                Ok(self.settle(entries))
+            }
+            (Action::Touch(entries), ActionResult::Row(RowAnswer::Applied)) => {
+                Ok(self.touched(entries))
+            }
             (
                 Action::Put(entries) | Action::Touch(entries),
-                Answer::Row(RowAnswer::Refused { epoch, existing }),
+                ActionResult::Row(RowAnswer::Refused { epoch, existing }),
             ) => {
                 if self.fence.is_some() && epoch != self.fence {
                     return Err(Stop::Deposed(epoch));
                 }
                 self.refused(&entries, &existing)
             }
-            (Action::Confirm(_), Answer::Row(_)) | (_, Answer::Confirmed) => {
+            (Action::Confirm(_), ActionResult::Row(_)) | (_, ActionResult::Confirmed) => {
                 Err(Stop::Broken("an answer to another question"))
             }
         }
@@ -231,12 +235,12 @@ mod tests {
         StoredEntry { column, staged: Some(value.into()), confirmed: None }
     }
 
-    fn refused(epoch: Option<Epoch>, existing: &[StoredEntry]) -> Answer {
-        Answer::Row(RowAnswer::Refused { epoch, existing: existing.to_vec() })
+    fn refused(epoch: Option<Epoch>, existing: &[StoredEntry]) -> ActionResult {
+        ActionResult::Row(RowAnswer::Refused { epoch, existing: existing.to_vec() })
     }
 
-    fn applied() -> Answer {
-        Answer::Row(RowAnswer::Applied)
+    fn applied() -> ActionResult {
+        ActionResult::Row(RowAnswer::Applied)
     }
 
     fn settled(column: &'static str, value: &'static str) -> Settled {
@@ -259,23 +263,26 @@ mod tests {
     fn timeout_resends_the_same_entries() {
         let mut two = two();
         let first = two.next();
-        assert_eq!(two.answer(Answer::Nothing).unwrap(), []);
+        assert_eq!(two.answer(ActionResult::Nothing).unwrap(), []);
         assert_eq!(two.next(), first);
     }
 
     #[test]
     fn own_entry_found_is_touched_and_confirmed_first() {
         let mut two = two();
-        two.answer(Answer::Nothing).unwrap();
+        two.answer(ActionResult::Nothing).unwrap();
         let both = [staged("b", "2"), staged("a", "1")];
         assert_eq!(two.answer(refused(FENCE, &both)).unwrap(), []);
         let entries = vec![entry("a", "1"), entry("b", "2")];
         assert_eq!(two.next(), Action::Touch(entries.clone()));
-        assert_eq!(two.answer(Answer::Nothing).unwrap(), []);
+        assert_eq!(two.answer(ActionResult::Nothing).unwrap(), []);
         assert_eq!(two.answer(applied()).unwrap(), []);
         assert_eq!(two.next(), Action::Confirm(entries));
-        assert_eq!(two.answer(Answer::Nothing).unwrap(), []);
-        assert_eq!(two.answer(Answer::Confirmed).unwrap(), [settled("a", "1"), settled("b", "2")]);
+        assert_eq!(two.answer(ActionResult::Nothing).unwrap(), []);
+        assert_eq!(
+            two.answer(ActionResult::Confirmed).unwrap(),
+            [settled("a", "1"), settled("b", "2")]
+        );
     }
 
     #[test]
@@ -293,7 +300,7 @@ mod tests {
         two.answer(refused(FENCE, &[staged("a", "abort")])).unwrap();
         assert_eq!(two.next(), Action::Touch(vec![entry("a", "abort")]));
         two.answer(applied()).unwrap();
-        assert_eq!(two.answer(Answer::Confirmed).unwrap(), [settled("a", "abort")]);
+        assert_eq!(two.answer(ActionResult::Confirmed).unwrap(), [settled("a", "abort")]);
         assert_eq!(two.next(), Action::Put(vec![entry("b", "2")]));
         assert_eq!(two.answer(applied()).unwrap(), [settled("b", "2")]);
     }
@@ -321,7 +328,7 @@ mod tests {
         let mut two = two();
         two.answer(refused(FENCE, &[staged("a", "1"), nulls])).unwrap();
         two.answer(applied()).unwrap();
-        two.answer(Answer::Confirmed).unwrap();
+        two.answer(ActionResult::Confirmed).unwrap();
         assert_eq!(two.next(), Action::Put(vec![entry("b", "2")]));
     }
 

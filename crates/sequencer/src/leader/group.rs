@@ -9,7 +9,7 @@ use carnet_store::cluster::{Cluster, CommitRow, NewEntry, RowAnswer};
 
 use super::state::{Ended, Entry};
 use super::term::Leader;
-use crate::commit_table::unresolved::{Action, Answer, Settled, Stop, Unresolved};
+use crate::commit_table::unresolved::{Action, ActionResult, Settled, Stop, Unresolved};
 use crate::commit_table::{CommitTable, action_leaves_unconfirmed};
 use crate::proof::Proof;
 
@@ -56,10 +56,11 @@ impl<C: Cluster> Leader<C> {
             }
             let number = self.proof.begins_elsewhere();
             let answer = self.table.act(row, fence, &action).await;
-            if matches!((&action, &answer), (Action::Put(_), Answer::Row(RowAnswer::Applied))) {
+            if matches!((&action, &answer), (Action::Put(_), ActionResult::Row(RowAnswer::Applied)))
+            {
                 self.proof.found_elsewhere(number, Proof::Leads);
             }
-            let is_lost = answer == Answer::Nothing;
+            let is_lost = answer == ActionResult::Nothing;
             match unresolved.answer(answer) {
                 Ok(settled) => {
                     if action_leaves_unconfirmed(&action, encoding) {

@@ -10,7 +10,7 @@ use carnet_store::cluster::Cluster;
 
 use super::state::Ended;
 use super::term::Leader;
-use crate::message::{ClientId, Request, Response};
+use crate::message::{ClientId, LeaderRequest, Response};
 
 impl<C: Cluster> Leader<C> {
     /// Returns the error with which a transaction would be refused, as far as is known. If its
@@ -22,22 +22,24 @@ impl<C: Cluster> Leader<C> {
     }
 
     /// Answers a request.
-    pub(crate) async fn answer(self: Arc<Self>, request: Request) -> Response {
+    pub(crate) async fn answer(self: Arc<Self>, request: LeaderRequest) -> Response {
         let answered = match request {
-            Request::Begin { client, token, kind, is_strict, known } => {
+            LeaderRequest::Begin { client, token, kind, is_strict, known } => {
                 self.begin(client, token, kind, is_strict, known).await
             }
-            Request::End { client, token } => {
+            LeaderRequest::End { client, token } => {
                 self.give_back(client, token);
                 Ok(Response::Done)
             }
-            Request::Commit { client, token, claim } => self.commit(client, token, claim).await,
-            Request::Outcome { start } => self.outcome(start).await.map(Response::Outcome),
-            Request::Alive { client, oldest } => {
+            LeaderRequest::Commit { client, token, claim } => {
+                self.commit(client, token, claim).await
+            }
+            LeaderRequest::Outcome { start } => self.outcome(start).await.map(Response::Outcome),
+            LeaderRequest::Alive { client, oldest } => {
                 self.seen(client, oldest);
                 Ok(Response::Done)
             }
-            Request::Announce { client, what } => self.announce(client, what),
+            LeaderRequest::Announce { client, what } => self.announce(client, what),
         };
         let answer = answered.unwrap_or_else(Response::Refused);
         match &lock(&self.state).ended {

@@ -5,7 +5,7 @@ use carnet_base::sync::lock;
 use carnet_store::cluster::Cluster;
 
 use super::outcome::answer_of;
-use super::state::{Decided, Ended, Entry, Resolved, State};
+use super::state::{Decided, Ended, Entry, LeaderState, Resolved};
 use super::term::Leader;
 use crate::commit_table::unresolved::Settled;
 use crate::message::Response;
@@ -51,7 +51,7 @@ impl<C: Cluster> Leader<C> {
         }
     }
 
-    fn advance(&self, state: &mut State) -> Vec<(Sender<Response>, Response)> {
+    fn advance(&self, state: &mut LeaderState) -> Vec<(Sender<Response>, Response)> {
         let mut answers = Vec::new();
         let mut reached = None;
         while let Some((commit, Resolved { start, entry })) = state.prefix.pop() {

@@ -15,7 +15,7 @@ use crate::oneshot::Sender;
 use crate::prefix::Prefix;
 use crate::row_allocator::RowAllocator;
 
-pub(super) struct State {
+pub(super) struct LeaderState {
     pub(super) clients: Clients,
     /// Decisions by start; waiters are answered in that order when the term ends.
     pub(super) decided: BTreeMap<Timestamp, Decided>,
@@ -31,7 +31,7 @@ pub(super) struct State {
     pub(super) ended: Option<Ended>,
 }
 
-impl State {
+impl LeaderState {
     pub(super) fn new(term: &Term, now: Moment) -> Self {
         Self {
             clients: Clients::default(),

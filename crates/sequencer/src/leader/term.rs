@@ -7,7 +7,7 @@ use carnet_base::{Moment, Timer, Timestamp};
 use carnet_store::CommitOrder;
 use carnet_store::cluster::Cluster;
 
-use super::state::{Decided, Ended, State};
+use super::state::{Decided, Ended, LeaderState};
 use crate::candidate::{Standing, Term};
 use crate::commit_table::CommitTable;
 use crate::environment::Environment;
@@ -26,7 +26,7 @@ pub(crate) struct Leader<C> {
     pub(super) environment: Environment,
     pub(super) options: Options,
     pub(super) proof: Arc<SharedRead<Proof>>,
-    pub(super) state: Mutex<State>,
+    pub(super) state: Mutex<LeaderState>,
     sweep: Sweep,
     /// Notified when the node has something to look at.
     pub(super) notify: Arc<Notify>,
@@ -43,7 +43,7 @@ impl<C: Cluster> Leader<C> {
     ) -> Arc<Self> {
         order.extend(term.bound);
         let proof = proof::new_shared_read(table.cluster(), Arc::clone(&environment.tasks), &term);
-        let state = Mutex::new(State::new(&term, environment.timer.now()));
+        let state = Mutex::new(LeaderState::new(&term, environment.timer.now()));
         let sweep = Sweep::paced_by(options.sweep);
         Arc::new(Self { term, table, order, environment, options, proof, state, sweep, notify })
     }

@@ -10,7 +10,7 @@ use carnet_store::cluster::Cluster;
 use super::cluster_log::ClusterLog;
 use super::inner::Inner;
 use crate::members::{self, ANNOUNCE_EVERY};
-use crate::message::{Request, Response};
+use crate::message::{LeaderRequest, Response};
 use crate::transport::Transport;
 
 impl<C: Cluster, T: Transport> ClusterLog<C, T> {
@@ -50,7 +50,7 @@ impl<C: Cluster, T: Transport> ClusterLog<C, T> {
 
 impl<C: Cluster, T: Transport> Inner<C, T> {
     async fn announce(&self, what: Bytes) {
-        let request = Request::Announce { client: self.client, what };
+        let request = LeaderRequest::Announce { client: self.client, what };
         let until = self.now().after(self.node.options().call_timeout);
         match self.ask_once(&request, until, self.node.changed().count()).await {
             Some(Response::Members(members)) => lock(&self.announced).received(members),

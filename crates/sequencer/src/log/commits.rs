@@ -13,7 +13,7 @@ use super::snapshots::Asked;
 use super::writes::WRITTEN;
 use crate::cells::{CHANGES_MAX, CellCache};
 use crate::leader::unknown;
-use crate::message::{Request, Response};
+use crate::message::{LeaderRequest, Response};
 use crate::node::Role;
 use crate::transport::Transport;
 
@@ -25,7 +25,7 @@ impl<C: Cluster, T: Transport> CommitLog for ClusterLog<C, T> {
         let mut asked = Asked { inner, token: Some(token) };
         let is_strict = !context.accepts_stale();
         let known = inner.cells.as_ref().and_then(CellCache::known);
-        let request = Request::Begin { client: inner.client, token, kind, is_strict, known };
+        let request = LeaderRequest::Begin { client: inner.client, token, kind, is_strict, known };
         match inner.ask(context, &request).await {
             Ok(Response::Released(released, changes)) => {
                 asked.token = None;
@@ -74,7 +74,7 @@ impl<C: Cluster, T: Transport> CommitLog for ClusterLog<C, T> {
         let are_kept =
             inner.cells.is_some() && writes.len() <= CHANGES_MAX && claim.drops.is_empty();
         let written = if are_kept { writes } else { Vec::new() };
-        let request = Request::Commit { client: inner.client, token, claim };
+        let request = LeaderRequest::Commit { client: inner.client, token, claim };
         let unknown = |error: Error| unknown(start, error);
         match inner.ask(context, &request).await {
             Ok(Response::Committed(commit)) => {
@@ -95,7 +95,7 @@ impl<C: Cluster, T: Transport> CommitLog for ClusterLog<C, T> {
 
     async fn outcome(&self, context: &Context, start: Timestamp) -> Result<Outcome> {
         self.inner.check(context)?;
-        match self.inner.ask(context, &Request::Outcome { start }).await {
+        match self.inner.ask(context, &LeaderRequest::Outcome { start }).await {
             Ok(Response::Outcome(outcome)) => Ok(outcome),
             Ok(Response::Refused(error)) => Err(error),
             Ok(other) => Err(unexpected(&other)),

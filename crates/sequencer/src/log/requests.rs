@@ -9,7 +9,7 @@ use carnet_store::cluster::Cluster;
 use super::inner::Inner;
 use crate::futures::{First, first};
 use crate::leader::unknown;
-use crate::message::{Request, Response};
+use crate::message::{LeaderRequest, Response};
 use crate::node::Role;
 use crate::transport::Transport;
 
@@ -24,7 +24,7 @@ impl<C: Cluster, T: Transport> Inner<C, T> {
     pub(super) async fn ask(
         &self,
         context: &Context,
-        request: &Request,
+        request: &LeaderRequest,
     ) -> Result<Response, GaveUp> {
         let timeout = self.now().after(self.node.options().leader_timeout);
         let until = context.deadline().map_or(timeout, |deadline| deadline.min(timeout));
@@ -55,7 +55,7 @@ impl<C: Cluster, T: Transport> Inner<C, T> {
     /// its notification count exceeds `notified`.
     pub(super) async fn ask_once(
         &self,
-        request: &Request,
+        request: &LeaderRequest,
         until: Moment,
         notified: u64,
     ) -> Option<Response> {
@@ -95,9 +95,9 @@ impl<C: Cluster, T: Transport> Inner<C, T> {
 
 /// Returns the error for a request that does not fit the wire: it is invalid, and was not sent. But
 /// a commit may be in flight nevertheless, from an earlier try while this process led itself.
-fn refused_again(request: &Request, why: Error) -> Error {
+fn refused_again(request: &LeaderRequest, why: Error) -> Error {
     match request {
-        Request::Commit { claim, .. } if why.kind() == ErrorKind::Invalid => {
+        LeaderRequest::Commit { claim, .. } if why.kind() == ErrorKind::Invalid => {
             unknown(claim.start, why)
         }
         _ => why,

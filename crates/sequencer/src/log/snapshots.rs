@@ -9,7 +9,7 @@ use carnet_store::Begun;
 use carnet_store::cluster::Cluster;
 
 use super::inner::Inner;
-use crate::message::{Changes, Released, Request, Response, Token};
+use crate::message::{Changes, LeaderRequest, Released, Response, Token};
 use crate::node::Role;
 use crate::transport::Transport;
 
@@ -29,7 +29,7 @@ impl<C: Cluster, T: Transport> Inner<C, T> {
             }
             oldest
         };
-        let request = Request::Alive { client: self.client, oldest };
+        let request = LeaderRequest::Alive { client: self.client, oldest };
         let until = self.now().after(self.node.options().call_timeout);
         // No retry: the next keep-alive follows soon.
         let answer = self.ask_once(&request, until, self.node.changed().count()).await;
@@ -46,7 +46,7 @@ impl<C: Cluster, T: Transport> Inner<C, T> {
             Role::Following(address, _) => {
                 let this = Arc::clone(self);
                 let mut call = Box::pin(async move {
-                    let request = Request::End { client: this.client, token };
+                    let request = LeaderRequest::End { client: this.client, token };
                     // If it is lost, the next keep-alive repeats it.
                     let _ = this.transport.call(&address, request).await;
                 });

@@ -14,7 +14,7 @@ use tokio::time::{MissedTickBehavior, interval};
 use super::codec::{Malformed, Message, decode, encode};
 use super::limits::Limits;
 use super::stream::{Activity, Broken, Frames, Outbox, Stream};
-use crate::message::{Request, Response};
+use crate::message::{LeaderRequest, Response};
 use crate::oneshot::{Receiver, Sender, channel};
 use crate::transport::Unanswered;
 
@@ -51,7 +51,7 @@ impl Link {
     /// Sends a request immediately.
     ///
     /// It is `Unanswered` if the connection is closed or has no room for another request.
-    pub(super) fn ask(self: &Arc<Self>, request: Request) -> Asked {
+    pub(super) fn ask(self: &Arc<Self>, request: LeaderRequest) -> Asked {
         let (sender, receiver) = channel();
         let mut frame = BytesMut::new();
         let id = {
@@ -59,7 +59,7 @@ impl Link {
             calls.made += 1;
             calls.made
         };
-        if let Err(error) = encode(id, &Message::Request(request), &mut frame) {
+        if let Err(error) = encode(id, &Message::LeaderRequest(request), &mut frame) {
             // A request that cannot be encoded fails at every try, so none can be in flight.
             return Asked::Answered(Some(Response::Refused(error)));
         }
@@ -118,7 +118,7 @@ impl Link {
             match frame.message {
                 Message::Response(response) => self.answered(frame.id, response)?,
                 Message::Pong => {}
-                Message::Request(_) | Message::Ping => {
+                Message::LeaderRequest(_) | Message::Ping => {
                     return Err(
                         Malformed("a request on a connection that carries only answers").into()
                     );

@@ -181,7 +181,7 @@ async fn receive(
         }
         let frame = decode(&bytes)?;
         match frame.message {
-            Message::Request(request) => {
+            Message::LeaderRequest(request) => {
                 let answer = answers.begin(frame.id, len)?;
                 match served.handler() {
                     Some(handler) => answer_in_turn(answer, handler.handle(request)),
@@ -209,7 +209,7 @@ fn answer_in_turn(answer: Answer, mut answering: Answering) {
 
 async fn answer_long(answer: Answer, bytes: Bytes, handler: Option<Arc<dyn Handler>>) {
     let decoded = decode(&bytes).and_then(|frame| match frame.message {
-        Message::Request(request) => Ok(request),
+        Message::LeaderRequest(request) => Ok(request),
         _ => Err(NOT_ASKED),
     });
     drop(bytes);

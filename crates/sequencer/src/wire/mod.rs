@@ -66,7 +66,7 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 use crate::lease::Address;
-use crate::message::{Request, Response};
+use crate::message::{LeaderRequest, Response};
 use crate::transport::{Handler, Transport, Unanswered};
 use limits::Limits;
 use listener::Served;
@@ -163,7 +163,7 @@ impl TcpNetwork {
 }
 
 impl Transport for TcpNetwork {
-    async fn call(&self, to: &Address, request: Request) -> Result<Response, Unanswered> {
+    async fn call(&self, to: &Address, request: LeaderRequest) -> Result<Response, Unanswered> {
         let connect = |kept, link| {
             self.runtime.spawn(until_closed(self.open.subscribe(), keep(kept, link)));
         };

@@ -26,7 +26,7 @@ use super::refusal::Refusal;
 use super::security::Security;
 use super::stream::{Broken, Stream};
 use crate::lease::Address;
-use crate::message::Request;
+use crate::message::LeaderRequest;
 
 /// The processes that this one calls.
 #[derive(Debug)]
@@ -52,7 +52,7 @@ impl Peers {
     pub(super) fn ask(
         self: &Arc<Self>,
         to: &Address,
-        request: Request,
+        request: LeaderRequest,
         connect: impl FnOnce(Kept, Arc<Link>),
     ) -> Asked {
         let mut known = lock(&self.known);

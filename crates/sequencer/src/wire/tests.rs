@@ -22,18 +22,20 @@ use crate::futures::Notify;
 use crate::message::{ClientId, Token};
 use crate::transport::Answering;
 
-type Answer = Box<dyn Fn(Request) -> Answering + Send + Sync>;
+type Answer = Box<dyn Fn(LeaderRequest) -> Answering + Send + Sync>;
 
 /// A handler that answers as the test tells it to.
 struct Scripted(Answer);
 
 impl Handler for Scripted {
-    fn handle(self: Arc<Self>, request: Request) -> Answering {
+    fn handle(self: Arc<Self>, request: LeaderRequest) -> Answering {
         (self.0)(request)
     }
 }
 
-fn scripted(answer: impl Fn(Request) -> Answering + Send + Sync + 'static) -> Arc<dyn Handler> {
+fn scripted(
+    answer: impl Fn(LeaderRequest) -> Answering + Send + Sync + 'static,
+) -> Arc<dyn Handler> {
     Arc::new(Scripted(Box::new(answer)))
 }
 
@@ -42,15 +44,15 @@ fn echo() -> Arc<dyn Handler> {
     scripted(|request| Box::pin(async move { echoed(&request) }))
 }
 
-fn echoed(request: &Request) -> Response {
+fn echoed(request: &LeaderRequest) -> Response {
     match request {
-        Request::Outcome { start } => Response::Outcome(Outcome::Committed(*start)),
+        LeaderRequest::Outcome { start } => Response::Outcome(Outcome::Committed(*start)),
         _ => Response::Done,
     }
 }
 
-fn question(number: u64) -> Request {
-    Request::Outcome { start: Timestamp::new(number).unwrap() }
+fn question(number: u64) -> LeaderRequest {
+    LeaderRequest::Outcome { start: Timestamp::new(number).unwrap() }
 }
 
 fn runtime() -> Runtime {
@@ -121,7 +123,9 @@ fn answers_come_in_any_order() {
         let notify = Arc::clone(&notified);
         Box::pin(async move {
             match request {
-                Request::Outcome { start } if start.get() == 1 => notify.notified_after(0).await,
+                LeaderRequest::Outcome { start } if start.get() == 1 => {
+                    notify.notified_after(0).await;
+                }
                 _ => notify.notify_all(),
             }
             echoed(&request)
@@ -149,7 +153,7 @@ fn requests_begin_in_the_order_sent() {
     let handler = scripted(move |request| {
         let log = Arc::clone(&log);
         Box::pin(async move {
-            if let Request::End { token, .. } = request {
+            if let LeaderRequest::End { token, .. } = request {
                 lock(&log).push(token.0);
                 tokio::task::yield_now().await;
             }
@@ -158,7 +162,7 @@ fn requests_begin_in_the_order_sent() {
     });
     leader.serve(&handler);
     let call = |token| {
-        let request = Request::End { client: ClientId(1), token: Token(token) };
+        let request = LeaderRequest::End { client: ClientId(1), token: Token(token) };
         let mut call = Box::pin(follower.call(leader.address(), request));
         // Some are answered while they are sent.
         match poll_once(call.as_mut()) {
@@ -237,13 +241,13 @@ fn panicking_handler_answers_not_leading() {
     let handler = scripted(|request| {
         Box::pin(async move {
             tokio::task::yield_now().await;
-            assert!(!matches!(request, Request::End { .. }), "a test's own panic");
+            assert!(!matches!(request, LeaderRequest::End { .. }), "a test's own panic");
             echoed(&request)
         })
     });
     leader.serve(&handler);
     assert_echoes(&follower, leader.address());
-    let end = Request::End { client: ClientId(1), token: Token(1) };
+    let end = LeaderRequest::End { client: ClientId(1), token: Token(1) };
     assert!(matches!(block_on(follower.call(leader.address(), end)), Ok(Response::NotLeading)));
     assert_echoes(&follower, leader.address());
 }
@@ -253,7 +257,7 @@ fn dropping_the_last_clone_closes_port_and_calls() {
     let runtime = runtime();
     let (leader, follower) = (network(&runtime), network(&runtime));
     let handler = scripted(|request| match request {
-        Request::End { .. } => Box::pin(std::future::pending()),
+        LeaderRequest::End { .. } => Box::pin(std::future::pending()),
         _ => Box::pin(async move { echoed(&request) }),
     });
     leader.serve(&handler);
@@ -261,7 +265,7 @@ fn dropping_the_last_clone_closes_port_and_calls() {
     let (clone, address, port) = (leader.clone(), leader.address().clone(), leader.listens_on());
     drop(leader);
     assert_echoes(&follower, &address);
-    let end = Request::End { client: ClientId(1), token: Token(1) };
+    let end = LeaderRequest::End { client: ClientId(1), token: Token(1) };
     let mut waiting = Box::pin(follower.call(&address, end));
     assert!(poll_once(waiting.as_mut()).is_pending());
     drop(clone);
@@ -436,7 +440,7 @@ fn client_beyond_its_limits_is_disconnected() {
         let mut stream = greeted(&leader).await;
         let mut frames = bytes::BytesMut::new();
         for id in 0..5 {
-            codec::encode(id, &codec::Message::Request(question(1)), &mut frames).unwrap();
+            codec::encode(id, &codec::Message::LeaderRequest(question(1)), &mut frames).unwrap();
         }
         stream.write_all(&frames).await.unwrap();
         stream.read(&mut [0; 8]).await
@@ -469,7 +473,7 @@ fn large_claim_passes_and_too_large_is_refused() {
     let (leader, follower) = (network(&runtime), network(&runtime));
     let handler = scripted(|request| {
         Box::pin(async move {
-            let Request::Commit { claim, .. } = request else { return Response::Done };
+            let LeaderRequest::Commit { claim, .. } = request else { return Response::Done };
             Response::Committed(Timestamp::new(claim.reads.points.len() as u64).unwrap())
         })
     });
@@ -489,7 +493,7 @@ fn large_claim_passes_and_too_large_is_refused() {
             drops: Vec::new(),
             beyond: Vec::new(),
         };
-        Request::Commit { client: ClientId(1), token: Token(1), claim }
+        LeaderRequest::Commit { client: ClientId(1), token: Token(1), claim }
     };
     let points = 4 << 20;
     let answer = block_on(follower.call(leader.address(), commit(points)));

@@ -70,7 +70,7 @@ const KEPT_LEN_MAX: usize = 64 << 10;
 /// are read. Above it the client is throttled.
 const THROTTLED_MAX: usize = 16;
 /// Interval at which a client that is not read from is checked for a disconnect.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 /// Maximum time without reading answers while answers hold half of their memory.
 const STALL_TIMEOUT: Duration = Duration::from_secs(2);
 /// Maximum time, and number of bytes, that the server reads after its last answer.
@@ -144,7 +144,7 @@ struct Driver<B: Backend> {
     /// Time of the last received bytes.
     read_at: Instant,
     /// Time of the last check of a client that is not read from.
-    looked_at: Instant,
+    checked_at: Instant,
     /// Time of the last sent bytes, or of queuing the first of the waiting ones.
     written_at: Instant,
 }
@@ -169,7 +169,7 @@ impl<B: Backend> Driver<B> {
             greeting_deadline: now + shared.limits.greeting_timeout,
             pace: Pace::default(),
             read_at: now,
-            looked_at: now,
+            checked_at: now,
             written_at: now,
             shared,
         }
@@ -199,9 +199,9 @@ impl<B: Backend> Driver<B> {
                 make_room(&mut self.inbox);
             }
             if !reads || writes {
-                self.look_at_client(&reader)?;
+                self.check_client(&reader)?;
             }
-            let look_at = self.looked_at + LOOK_EVERY;
+            let next_check = self.checked_at + CHECK_INTERVAL;
             tokio::select! {
                 read = read(&mut reader, &mut self.inbox), if reads => self.received(read?)?,
                 sent = writer.write_buf(self.encoder.out()), if writes => self.sent(sent?),
@@ -216,7 +216,7 @@ impl<B: Backend> Driver<B> {
                 _ = drain.changed(), if !self.connection.is_closing() => self.connection.close(),
                 // Wakes only to check for the client's disconnect, and whether it reads its
                 // answers.
-                () = sleep_until(look_at), if !reads || writes => {}
+                () = sleep_until(next_check), if !reads || writes => {}
                 what = passed(deadline) => {
                     return Err(io::Error::new(io::ErrorKind::TimedOut, what));
                 }
@@ -239,12 +239,12 @@ impl<B: Backend> Driver<B> {
 
     /// Checks whether the client reads its answers, and whether a client that is not read from has
     /// closed the connection: its statements would run in vain.
-    fn look_at_client(&mut self, reader: &ReadHalf<'_>) -> io::Result<()> {
+    fn check_client(&mut self, reader: &ReadHalf<'_>) -> io::Result<()> {
         let now = Instant::now();
-        if now.duration_since(self.looked_at) < LOOK_EVERY {
+        if now.duration_since(self.checked_at) < CHECK_INTERVAL {
             return Ok(());
         }
-        self.looked_at = now;
+        self.checked_at = now;
         self.check_stall(now)?;
         if self.takes_requests() {
             return Ok(());
@@ -339,7 +339,7 @@ impl<B: Backend> Driver<B> {
 
     /// Takes a request. A statement requests its admission first.
     fn take(&mut self, frame: Frame) {
-        self.shared.metrics.requests.of(frame.header.opcode).add(1);
+        self.shared.metrics.requests.get(frame.header.opcode).add(1);
         self.registration.count_request();
         let stream = frame.header.stream;
         match self.arrive(&frame) {
@@ -361,7 +361,7 @@ impl<B: Backend> Driver<B> {
         let Some(session) = self.session.as_ref().filter(|_| self.connection.is_ready()) else {
             return Ok(None);
         };
-        let Some(statement) = Peek::of(frame) else { return Ok(None) };
+        let Some(statement) = Peek::from_frame(frame) else { return Ok(None) };
         let (bytes, now) = (frame.charge.bytes(), self.shared.clock.now());
         self.shared.backend.arrive(session, statement, bytes, now)
     }

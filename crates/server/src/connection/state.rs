@@ -21,7 +21,7 @@ use crate::auth::{self, Credentials, Refusal};
 use crate::protocol::encoder::Encoding;
 use crate::protocol::error::{ErrorCode, ErrorResponse};
 use crate::protocol::frame::{Frame, RequestHeader, flags};
-use crate::protocol::request::{Request, Statement};
+use crate::protocol::request::{ProtocolRequest, Statement};
 use crate::protocol::response::Response;
 use crate::protocol::types::EventType;
 use crate::protocol::{Opcode, ProtocolError, Version};
@@ -124,14 +124,14 @@ impl Connection {
         if self.phase == Phase::Greeting {
             self.encoding.version = version;
         }
-        let request = match Request::decode(&frame) {
+        let request = match ProtocolRequest::decode(&frame) {
             Ok(request) => request,
             Err(e) => return self.refuse(stream, &e),
         };
         match (request, self.phase) {
-            (Request::Options, _) => vec![Action::Send { stream, response: supported() }],
-            (Request::Startup(options), Phase::Greeting) => self.startup(stream, options),
-            (Request::AuthResponse(token), Phase::Asked) => {
+            (ProtocolRequest::Options, _) => vec![Action::Send { stream, response: supported() }],
+            (ProtocolRequest::Startup(options), Phase::Greeting) => self.startup(stream, options),
+            (ProtocolRequest::AuthResponse(token), Phase::Asked) => {
                 match Credentials::parse(token.as_ref()) {
                     Ok(credentials) => {
                         self.phase = Phase::Verifying;
@@ -140,10 +140,10 @@ impl Connection {
                     Err(e) => self.refuse(stream, &e),
                 }
             }
-            (Request::Register(types), Phase::Ready) => {
+            (ProtocolRequest::Register(types), Phase::Ready) => {
                 vec![Action::Subscribe(types), Action::Send { stream, response: Response::Ready }]
             }
-            (Request::Statement(statement), Phase::Ready) => {
+            (ProtocolRequest::Statement(statement), Phase::Ready) => {
                 let tracing = frame.header.has(flags::TRACING);
                 let charge = frame.charge;
                 vec![Action::Run(Job { stream, opcode, statement, tracing, charge })]

@@ -17,7 +17,7 @@ use tracing::error;
 use super::shared::Shared;
 use super::state::Job;
 use super::unsent::Unsent;
-use crate::backend::{Answer, Backend, Outcome};
+use crate::backend::{Backend, Outcome, StatementResult};
 use crate::events::Event;
 use crate::failure::{Failure, FailureKind};
 use crate::long::yield_now;
@@ -88,7 +88,7 @@ pub(super) async fn answer<B: Backend>(
     let (frame, held) = shared.long.run(work, permit, bytes).await;
     drop(charge);
     let took = shared.clock.now().since(started);
-    shared.metrics.request_duration.of(opcode).record(took);
+    shared.metrics.request_duration.get(opcode).record(took);
     (frame, held)
 }
 
@@ -189,10 +189,10 @@ pub(super) fn encode(
     warnings: &[String],
 ) -> Bytes {
     if let Response::Error(e) = &response {
-        metrics.errors.of(e.code(encoding.version)).add(1);
+        metrics.errors.get(e.code(encoding.version)).add(1);
     }
     encoding.frame(stream, response, warnings).unwrap_or_else(|oversize| {
-        metrics.errors.of(ErrorCode::Invalid).add(1);
+        metrics.errors.get(ErrorCode::Invalid).add(1);
         let why = format!("{oversize}: ask for fewer rows or columns at a time");
         let instead = Response::Error(ErrorResponse::plain(ErrorCode::Invalid, why));
         encoding.frame(stream, instead, &[]).expect("a short error fits")
@@ -254,7 +254,7 @@ async fn run<B: Backend>(
     }
 }
 
-fn response(answer: Answer, skip: bool, known: Option<&[u8]>) -> (Response, Vec<String>) {
+fn response(answer: StatementResult, skip: bool, known: Option<&[u8]>) -> (Response, Vec<String>) {
     let response = match answer.outcome {
         Outcome::Void => Response::Void,
         Outcome::Rows(rows) => {
@@ -288,7 +288,7 @@ mod tests {
     use std::task::{Context, Waker};
 
     use carnet::Db;
-    use carnet::admission::{AdmissionLimits, Level, LevelId, Request, Workload};
+    use carnet::admission::{AdmissionLimits, AdmissionRequest, Level, LevelId, Workload};
 
     use super::*;
 
@@ -299,7 +299,8 @@ mod tests {
         let polls = |id| {
             let level = Level { id: LevelId(id), ..Level::default() };
             let (class, workload) = (Class::Read, Workload::Interactive);
-            let request = Request { level: &level, class, workload, bytes: 1, deadline: None };
+            let request =
+                AdmissionRequest { level: &level, class, workload, bytes: 1, deadline: None };
             let Ok(Arrived::Admitted(permit)) = admission.arrive(request) else {
                 panic!("there is room")
             };

@@ -52,7 +52,7 @@ impl Meter {
         let poll = with_read_level(level, || work.as_mut().poll(context));
         let has_yielded = HAS_YIELDED.take() && poll.is_pending();
         let took = self.clock.now().since(begun);
-        self.metrics.poll_duration.of(threads).record(took);
+        self.metrics.poll_duration.get(threads).record(took);
         if let Some(permit) = permit {
             permit.count_processor(took);
         }

@@ -3,7 +3,7 @@ use std::sync::mpsc;
 
 use carnet::Db;
 use carnet::admission::{
-    AdmissionLimits, Arrived, Class, Level, LevelId, LevelLimits, Request, Workload,
+    AdmissionLimits, AdmissionRequest, Arrived, Class, Level, LevelId, LevelLimits, Workload,
 };
 use carnet::diagnosis::Why;
 use carnet_base::{Moment, ReadLevel, SystemClock, TIME_SLICE, WallTime, read_level};
@@ -54,7 +54,7 @@ fn long_statement_moves_to_threads_of_low_priority() {
     let (name, nice) = runtime().block_on(threads.run(work, None, 10));
     assert_eq!((name.as_str(), nice), ("carnet-long", NICE));
     assert_eq!(threads.meter.metrics.statements_long.get(), 1);
-    assert_eq!(threads.meter.metrics.poll_duration.of(Threads::Connections).count(), 1);
+    assert_eq!(threads.meter.metrics.poll_duration.get(Threads::Connections).count(), 1);
 }
 
 /// The disk orders reads by level, also those of a statement that runs on a thread of low priority.
@@ -64,7 +64,7 @@ fn reads_of_a_statement_have_its_level() {
     let limits = LevelLimits { shares: 200, ..LevelLimits::default() };
     let level = Level { id: LevelId(7), limits, ..Level::default() };
     let (class, workload) = (Class::Read, Workload::Interactive);
-    let request = Request { level: &level, class, workload, bytes: 1, deadline: None };
+    let request = AdmissionRequest { level: &level, class, workload, bytes: 1, deadline: None };
     let Ok(Arrived::Admitted(permit)) = db.admission().unwrap().arrive(request) else {
         panic!("there is room")
     };
@@ -190,7 +190,7 @@ fn wait_for_a_turn_is_counted_as_cpu() {
     let db = builder.admission(AdmissionLimits::of_server(1)).in_memory();
     let admission = db.admission().unwrap();
     let (level, class, workload) = (&Level::default(), Class::Read, Workload::Interactive);
-    let request = Request { level, class, workload, bytes: 1, deadline: None };
+    let request = AdmissionRequest { level, class, workload, bytes: 1, deadline: None };
     let Ok(Arrived::Admitted(permit)) = admission.arrive(request) else { panic!("there is room") };
     let (turns, metrics) = (Arc::new(Turns::new(1)), Arc::new(Metrics::default()));
     let meter = Meter { clock: Arc::clone(&clock) as Arc<dyn Clock>, metrics };

@@ -27,7 +27,7 @@ impl<'f> Peek<'f> {
     /// Examines a frame. Returns `None` for a frame without a statement, or a malformed one, for
     /// which the decoder reports the error.
     #[must_use]
-    pub fn of(frame: &'f Frame) -> Option<Self> {
+    pub fn from_frame(frame: &'f Frame) -> Option<Self> {
         let opcode = frame.header.opcode;
         match opcode {
             Opcode::Prepare => return Some(Self::Prepare),
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
     use crate::protocol::Version;
     use crate::protocol::frame::RequestHeader;
-    use crate::protocol::request::Request;
+    use crate::protocol::request::ProtocolRequest;
     use carnet_base::MemoryBudget;
 
     fn frame(opcode: Opcode, flags: u8, body: &'static [u8]) -> Frame {
@@ -114,10 +114,11 @@ mod tests {
             (Opcode::Batch, 0, b"\0\0\0\0\x01\0"),
         ] {
             let frame = frame(opcode, flags, body);
-            let Request::Statement(statement) = Request::decode(&frame).unwrap() else {
+            let ProtocolRequest::Statement(statement) = ProtocolRequest::decode(&frame).unwrap()
+            else {
                 panic!("a statement");
             };
-            assert_eq!(Peek::of(&frame), Some(Peek::from(&statement)));
+            assert_eq!(Peek::from_frame(&frame), Some(Peek::from(&statement)));
         }
     }
 
@@ -132,7 +133,7 @@ mod tests {
             (Opcode::Startup, 0, b"\0\0"),
             (Opcode::Options, 0, b""),
         ] {
-            assert_eq!(Peek::of(&frame(opcode, flags, body)), None, "{body:?}");
+            assert_eq!(Peek::from_frame(&frame(opcode, flags, body)), None, "{body:?}");
         }
     }
 

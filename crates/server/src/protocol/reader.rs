@@ -12,9 +12,9 @@ type Result<T> = std::result::Result<T, ProtocolError>;
 /// Every method takes the name of the item, for the error message. Remaining bytes at the end are
 /// ignored: later versions of the protocol may append fields.
 #[derive(Debug)]
-pub struct Reader(Bytes);
+pub struct BodyReader(Bytes);
 
-impl Reader {
+impl BodyReader {
     /// Creates a reader at the first byte of a body.
     #[must_use]
     pub const fn new(body: Bytes) -> Self {
@@ -218,8 +218,8 @@ fn utf8(bytes: &[u8], what: &str) -> Result<String> {
 mod tests {
     use super::*;
 
-    fn reader(bytes: &'static [u8]) -> Reader {
-        Reader::new(Bytes::from_static(bytes))
+    fn reader(bytes: &'static [u8]) -> BodyReader {
+        BodyReader::new(Bytes::from_static(bytes))
     }
 
     #[test]

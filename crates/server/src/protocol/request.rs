@@ -8,7 +8,7 @@ use bytes::Bytes;
 
 use super::bound::{BoundValue, BoundValues};
 use super::frame::{Frame, flags};
-use super::reader::Reader;
+use super::reader::BodyReader;
 use super::types::{Consistency, EventType};
 use super::{Opcode, ProtocolError, Version};
 
@@ -19,7 +19,7 @@ const AUTH_TOKEN_LEN_MAX: usize = 4096;
 
 /// Request of a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Request {
+pub enum ProtocolRequest {
     /// Begins the connection, with these options in the order sent.
     Startup(Vec<(String, String)>),
     /// Requests the supported STARTUP options.
@@ -125,7 +125,7 @@ pub enum BatchStatement {
     Prepared(Bytes),
 }
 
-impl Request {
+impl ProtocolRequest {
     /// Decodes the body of a frame.
     ///
     /// # Errors
@@ -133,14 +133,14 @@ impl Request {
     /// Malformed, if the body violates a rule.
     pub fn decode(frame: &Frame) -> Result<Self> {
         let (version, opcode) = (frame.header.version, frame.header.opcode);
-        let mut reader = Reader::new(frame.body.clone());
+        let mut reader = BodyReader::new(frame.body.clone());
         if frame.header.has(flags::CUSTOM_PAYLOAD) {
             reader.skip_bytes_map("the custom payload")?;
         }
         Self::read(&mut reader, version, opcode)
     }
 
-    fn read(reader: &mut Reader, version: Version, opcode: Opcode) -> Result<Self> {
+    fn read(reader: &mut BodyReader, version: Version, opcode: Opcode) -> Result<Self> {
         match opcode {
             Opcode::Startup => reader.string_map("the STARTUP options").map(Self::Startup),
             Opcode::Options => Ok(Self::Options),
@@ -159,7 +159,7 @@ impl Request {
     }
 }
 
-fn auth_token(reader: &mut Reader) -> Result<Option<Bytes>> {
+fn auth_token(reader: &mut BodyReader) -> Result<Option<Bytes>> {
     let token = reader.bytes("the SASL token")?;
     match token {
         Some(token) if token.len() > AUTH_TOKEN_LEN_MAX => Err(ProtocolError::malformed(format!(
@@ -170,13 +170,13 @@ fn auth_token(reader: &mut Reader) -> Result<Option<Bytes>> {
     }
 }
 
-fn query(reader: &mut Reader, version: Version) -> Result<Statement> {
+fn query(reader: &mut BodyReader, version: Version) -> Result<Statement> {
     let text = reader.long_string("the query")?;
     let params = query_params(reader, version)?;
     Ok(Statement::Query { text, params })
 }
 
-fn prepare(reader: &mut Reader, version: Version) -> Result<Statement> {
+fn prepare(reader: &mut BodyReader, version: Version) -> Result<Statement> {
     const KEYSPACE: u32 = 0x01;
     let text = reader.long_string("the query")?;
     let mut keyspace = None;
@@ -190,7 +190,7 @@ fn prepare(reader: &mut Reader, version: Version) -> Result<Statement> {
     Ok(Statement::Prepare { text, keyspace })
 }
 
-fn execute(reader: &mut Reader, version: Version) -> Result<Statement> {
+fn execute(reader: &mut BodyReader, version: Version) -> Result<Statement> {
     let id = reader.short_bytes("the statement's id")?;
     let result_id = match version {
         Version::V4 => None,
@@ -228,7 +228,7 @@ fn refuse_unknown(flags: u32, known: u32, what: &str) -> Result<()> {
     }
 }
 
-fn param_flags(reader: &mut Reader, version: Version, what: &str) -> Result<u32> {
+fn param_flags(reader: &mut BodyReader, version: Version, what: &str) -> Result<u32> {
     let (flags, known) = match version {
         Version::V4 => (u32::from(reader.byte("the flags")?), param::V4),
         Version::V5 => (reader.int("the flags")?.cast_unsigned(), param::V5),
@@ -237,7 +237,7 @@ fn param_flags(reader: &mut Reader, version: Version, what: &str) -> Result<u32>
     Ok(flags)
 }
 
-fn query_params(reader: &mut Reader, version: Version) -> Result<QueryParams> {
+fn query_params(reader: &mut BodyReader, version: Version) -> Result<QueryParams> {
     let consistency = Consistency::read(reader)?;
     let flags = param_flags(reader, version, "a statement")?;
     let has = |flag| flags & flag != 0;
@@ -263,7 +263,7 @@ fn query_params(reader: &mut Reader, version: Version) -> Result<QueryParams> {
 }
 
 /// Reads the parameters that single statements and batches share.
-fn trailing_params(reader: &mut Reader, flags: u32, params: &mut QueryParams) -> Result<()> {
+fn trailing_params(reader: &mut BodyReader, flags: u32, params: &mut QueryParams) -> Result<()> {
     let has = |flag| flags & flag != 0;
     if has(param::SERIAL_CONSISTENCY) {
         params.serial_consistency = Some(Consistency::read(reader)?);
@@ -280,11 +280,11 @@ fn trailing_params(reader: &mut Reader, flags: u32, params: &mut QueryParams) ->
     Ok(())
 }
 
-fn named_value(reader: &mut Reader) -> Result<(String, BoundValue)> {
+fn named_value(reader: &mut BodyReader) -> Result<(String, BoundValue)> {
     Ok((reader.string("a marker's name")?, reader.value("a value")?))
 }
 
-fn batch(reader: &mut Reader, version: Version) -> Result<Statement> {
+fn batch(reader: &mut BodyReader, version: Version) -> Result<Statement> {
     let kind = match reader.byte("the kind of batch")? {
         0 => BatchKind::Logged,
         1 => BatchKind::Unlogged,
@@ -304,7 +304,7 @@ fn batch(reader: &mut Reader, version: Version) -> Result<Statement> {
     Ok(Statement::Batch(Batch { kind, items, params }))
 }
 
-fn batch_item(reader: &mut Reader) -> Result<BatchItem> {
+fn batch_item(reader: &mut BodyReader) -> Result<BatchItem> {
     let statement = match reader.byte("the kind of a batch's statement")? {
         0 => BatchStatement::Text(reader.long_string("the query")?),
         1 => BatchStatement::Prepared(reader.short_bytes("the statement's id")?),
@@ -322,13 +322,13 @@ fn batch_item(reader: &mut Reader) -> Result<BatchItem> {
 mod tests {
     use super::*;
 
-    fn read(version: Version, opcode: Opcode, body: &'static [u8]) -> Result<Request> {
-        Request::read(&mut Reader::new(Bytes::from_static(body)), version, opcode)
+    fn read(version: Version, opcode: Opcode, body: &'static [u8]) -> Result<ProtocolRequest> {
+        ProtocolRequest::read(&mut BodyReader::new(Bytes::from_static(body)), version, opcode)
     }
 
     fn statement(version: Version, opcode: Opcode, body: &'static [u8]) -> Statement {
         match read(version, opcode, body).unwrap() {
-            Request::Statement(statement) => statement,
+            ProtocolRequest::Statement(statement) => statement,
             other => panic!("not a statement: {other:?}"),
         }
     }
@@ -425,7 +425,8 @@ mod tests {
     #[test]
     fn startup_takes_any_options() {
         let body = b"\0\x02\0\x0bCQL_VERSION\0\x053.0.0\0\x01X\0\x01y";
-        let Request::Startup(options) = read(Version::V5, Opcode::Startup, body).unwrap() else {
+        let ProtocolRequest::Startup(options) = read(Version::V5, Opcode::Startup, body).unwrap()
+        else {
             panic!("a startup");
         };
         assert_eq!(options[0], ("CQL_VERSION".into(), "3.0.0".into()));

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use carnet_base::{DataType, murmur3};
 
 use super::ProtocolError;
-use super::reader::Reader;
+use super::reader::BodyReader;
 use super::writer::{Oversize, Writer};
 
 /// Consistency level. Carnet reads and writes at one level of its own and ignores this one, except
@@ -49,7 +49,7 @@ impl Consistency {
     /// # Errors
     ///
     /// Malformed, if the level does not exist.
-    pub fn read(reader: &mut Reader) -> Result<Self, ProtocolError> {
+    pub fn read(reader: &mut BodyReader) -> Result<Self, ProtocolError> {
         let number = reader.short("the consistency level")?;
         Self::ALL.into_iter().find(|level| *level as u16 == number).ok_or_else(|| {
             ProtocolError::malformed(format!("{number:#06x} is not a consistency level"))

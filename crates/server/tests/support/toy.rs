@@ -8,14 +8,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use carnet::Db;
-use carnet::admission::{Admission, Arrived, Class, Level, Request, Workload};
+use carnet::admission::{Admission, AdmissionRequest, Arrived, Class, Level, Workload};
 use carnet_base::{Clock, DataType, Moment, SystemClock, TIME_SLICE, YieldNow, lock, murmur3};
 use carnet_cql::Grant;
 use carnet_server::protocol::peek::Peek;
 use carnet_server::{
-    Answer, Backend, Batch, BatchStatement, BoundValue, BoundValues, ChangeTarget, ChangeType,
-    Client, ColumnSpec, ColumnType, Columns, Failure, FailureKind, Outcome, Prepared, QueryParams,
-    Rows, SchemaChange,
+    Backend, Batch, BatchStatement, BoundValue, BoundValues, ChangeTarget, ChangeType, Client,
+    ColumnSpec, ColumnType, Columns, Failure, FailureKind, Outcome, Prepared, QueryParams, Rows,
+    SchemaChange, StatementResult,
 };
 
 /// One table `demo.kv (k int PRIMARY KEY, v text)`, and some system tables.
@@ -144,7 +144,7 @@ impl Toy {
         session: &Session,
         statement: &str,
         params: &QueryParams,
-    ) -> Result<Answer, Failure> {
+    ) -> Result<StatementResult, Failure> {
         let statement = normalize(statement);
         let (verb, rest) = statement.split_once(' ').unwrap_or((&statement, ""));
         let number = || rest.parse().map_err(|_| Failure::syntax("expected a number"));
@@ -195,7 +195,10 @@ impl Toy {
                 rows(columns, vec![vec![Some(Bytes::from(vec![b'b'; len]))]])
             }
             ("warn", _) => {
-                return Ok(Answer { outcome: Outcome::Void, warnings: vec!["careful".into()] });
+                return Ok(StatementResult {
+                    outcome: Outcome::Void,
+                    warnings: vec!["careful".into()],
+                });
             }
             ("conflict", _) => return Err(Failure::new(FailureKind::Conflict, "row 7")),
             ("unknown", _) => return Err(Failure::new(FailureKind::Unknown, "ask outcome(7)")),
@@ -250,7 +253,7 @@ impl Backend for Toy {
         let (level, class, workload) = (&Level::default(), Class::Read, *workload);
         let is_late = matches!(statement, Peek::Query(text) if text.starts_with("late"));
         let deadline = is_late.then_some(now);
-        let request = Request { level, class, workload, bytes, deadline };
+        let request = AdmissionRequest { level, class, workload, bytes, deadline };
         Ok(Some(admission.arrive(request)?))
     }
 
@@ -264,7 +267,7 @@ impl Backend for Toy {
         text: &str,
         params: QueryParams,
         grant: Grant,
-    ) -> Result<Answer, Failure> {
+    ) -> Result<StatementResult, Failure> {
         if let Some(("spin", millis)) = text.split_once(' ')
             && let (Ok(millis), Some(yield_now)) = (millis.parse(), grant.yield_now)
         {
@@ -298,7 +301,7 @@ impl Backend for Toy {
         id: &Bytes,
         params: QueryParams,
         _grant: Grant,
-    ) -> Result<Answer, Failure> {
+    ) -> Result<StatementResult, Failure> {
         let statement = lock(&self.prepared).get(id).cloned();
         let statement = statement.ok_or_else(|| Failure::unprepared(id.clone()))?;
         self.run(session, &statement, &params).await
@@ -309,7 +312,7 @@ impl Backend for Toy {
         session: &Session,
         batch: Batch,
         grant: Grant,
-    ) -> Result<Answer, Failure> {
+    ) -> Result<StatementResult, Failure> {
         for item in batch.items {
             let values = BoundValues::Positional(item.values);
             let params = QueryParams { values, ..batch.params.clone() };

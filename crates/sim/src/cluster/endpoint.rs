@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, Weak};
 use carnet_base::sync::lock;
 use carnet_base::{Error, ErrorKind, Timestamp};
 use carnet_sequencer::Handler;
-use carnet_sequencer::message::{Changes, ClientId, Request, Response, Token};
+use carnet_sequencer::message::{Changes, ClientId, LeaderRequest, Response, Token};
 use carnet_store::Claim;
 
 use crate::mutant::Mutant;
@@ -42,13 +42,15 @@ impl Endpoint {
     }
 
     /// Answers a request; `None` if the process is gone.
-    pub(super) async fn answer(&self, request: Request) -> Option<Response> {
+    pub(super) async fn answer(&self, request: LeaderRequest) -> Option<Response> {
         let handler = self.handler.upgrade()?;
         let breaks = match &request {
-            Request::Commit { client, claim, .. } => self.breaks(&handler, *client, claim).await,
+            LeaderRequest::Commit { client, claim, .. } => {
+                self.breaks(&handler, *client, claim).await
+            }
             _ => None,
         };
-        let keeps_cells = matches!(request, Request::Begin { known: Some(_), .. });
+        let keeps_cells = matches!(request, LeaderRequest::Begin { known: Some(_), .. });
         match breaks {
             None => Some(self.conceals(keeps_cells, handler.handle(request).await)),
             Some(error) => Some(Response::Refused(error)),
@@ -97,6 +99,6 @@ impl Endpoint {
 
 /// Asks a process whether it leads, by a keep-alive of the client.
 async fn leads(handler: &Arc<dyn Handler>, client: ClientId) -> bool {
-    let alive = Request::Alive { client, oldest: Token::default() };
+    let alive = LeaderRequest::Alive { client, oldest: Token::default() };
     matches!(Arc::clone(handler).handle(alive).await, Response::Done)
 }

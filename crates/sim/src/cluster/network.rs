@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use carnet_base::sync::lock;
 use carnet_base::{Tasks, Timer};
-use carnet_sequencer::message::{Request, Response};
+use carnet_sequencer::message::{LeaderRequest, Response};
 use carnet_sequencer::{Address, Transport, Unanswered};
 
 use super::endpoint::Endpoint;
@@ -112,7 +112,7 @@ impl Network {
         })
     }
 
-    fn deliver(&self, listener: &Listener, request: Request, reply: Arc<ReplySlot>) {
+    fn deliver(&self, listener: &Listener, request: LeaderRequest, reply: Arc<ReplySlot>) {
         let Some(there) = self.travel(self.process, listener.process) else { return };
         let back = self.travel(listener.process, self.process);
         let (timer, endpoint) = (self.timer.clone(), Arc::clone(&listener.endpoint));
@@ -128,7 +128,7 @@ impl Network {
 }
 
 impl Transport for Network {
-    async fn call(&self, to: &Address, request: Request) -> Result<Response, Unanswered> {
+    async fn call(&self, to: &Address, request: LeaderRequest) -> Result<Response, Unanswered> {
         let reply = Arc::new(ReplySlot::default());
         let (listener, repeats) = {
             let mut state = self.lock();

@@ -7,7 +7,7 @@ use carnet_base::Rng;
 use super::clock::nanos;
 use super::machine::Executor;
 use super::process::Process;
-use super::state::{Event, State};
+use super::state::{Event, MachineState};
 
 impl Executor {
     /// Pauses a process for a time, like a machine that swaps or collects garbage.
@@ -22,7 +22,7 @@ impl Executor {
     pub fn stall_workers(&self, process: Process, prefix: &str, time: Duration) {
         let until = self.now_nanos().saturating_add(nanos(time));
         let mut state = self.0.state.borrow_mut();
-        let State { workers, events, rng, .. } = &mut *state;
+        let MachineState { workers, events, rng, .. } = &mut *state;
         let stalled = workers
             .iter_mut()
             .filter(|(_, it)| it.process == process && it.name.starts_with(prefix));

@@ -14,7 +14,7 @@ use carnet_base::{Rng, SeededRng, Task, Timer, Wait};
 use super::clock::{SimClock, SimTimer};
 use super::process::Process;
 use super::spawner::{SimTasks, SpawnedWorker, Spawner, TaskWaker};
-use super::state::{Job, Local, State};
+use super::state::{Job, Local, MachineState};
 use crate::processors::{PollLengths, Priority, Processor, Processors};
 
 /// The machine. Clones are handles of the same one.
@@ -22,7 +22,7 @@ use crate::processors::{PollLengths, Priority, Processor, Processors};
 pub struct Executor(pub(super) Rc<Inner>);
 
 pub(super) struct Inner {
-    pub(super) state: RefCell<State>,
+    pub(super) state: RefCell<MachineState>,
     pub(super) nanos: Arc<AtomicU64>,
     pub(super) woken: Arc<Mutex<Vec<u64>>>,
     pub(super) spawned: Arc<Mutex<Vec<SpawnedWorker>>>,
@@ -34,7 +34,7 @@ impl Executor {
     /// Creates an idle machine.
     #[must_use]
     pub fn new(seed: u64) -> Self {
-        let state = State {
+        let state = MachineState {
             rng: SeededRng::new(seed),
             events: BTreeMap::new(),
             tasks: BTreeMap::new(),
@@ -87,7 +87,7 @@ impl Executor {
     /// Gives the current task low priority among tasks that wait for a processor.
     pub fn lower_priority(&self) {
         let mut state = self.0.state.borrow_mut();
-        let State { current, tasks, .. } = &mut *state;
+        let MachineState { current, tasks, .. } = &mut *state;
         if let Some(job) = current.and_then(|number| tasks.get_mut(&number)) {
             job.priority = Priority::Low;
         }

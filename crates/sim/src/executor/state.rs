@@ -12,7 +12,7 @@ use crate::processors::{Priority, Processors};
 
 pub(super) type Local = Pin<Box<dyn Future<Output = ()>>>;
 
-pub(super) struct State {
+pub(super) struct MachineState {
     pub(super) rng: SeededRng,
     /// Events by moment; events of the same moment are ordered by the second, random number.
     pub(super) events: BTreeMap<(u64, u64), Event>,
@@ -54,7 +54,7 @@ pub(super) struct WorkerSlot {
     pub(super) due: Option<(u64, u64)>,
 }
 
-impl State {
+impl MachineState {
     pub(super) fn number(&mut self) -> u64 {
         self.numbers += 1;
         self.numbers

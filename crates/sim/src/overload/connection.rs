@@ -7,7 +7,7 @@ use std::task::{Poll, Waker};
 
 use carnet::admission::Place;
 
-use super::request::Request;
+use super::request::SimRequest;
 use super::tally::Outcome;
 
 /// Maximum number of answers that wait for a client; with more, the connection is not read.
@@ -19,7 +19,7 @@ const THROTTLED_MAX: usize = 16;
 pub(super) struct Connection {
     pub(super) number: u64,
     pub(super) is_slow: bool,
-    pub(super) received: RefCell<VecDeque<Request>>,
+    pub(super) received: RefCell<VecDeque<SimRequest>>,
     /// Answers that a slow reader has not read.
     pub(super) unread: RefCell<VecDeque<(usize, Outcome)>>,
     pub(super) under_way: Cell<usize>,
@@ -31,7 +31,7 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    pub(super) fn receive(&self, request: Request) {
+    pub(super) fn receive(&self, request: SimRequest) {
         self.received.borrow_mut().push_back(request);
         self.under_way.set(self.under_way.get() + 1);
         self.wake();

@@ -10,7 +10,7 @@ use std::time::Duration;
 use carnet::admission::{Asking, Permit};
 use carnet_base::{Clock, TIME_SLICE};
 
-use super::request::Request;
+use super::request::SimRequest;
 use super::turns::Turn;
 use super::world::World;
 
@@ -19,7 +19,7 @@ pub(super) struct InTurns<F> {
     work: Pin<Box<F>>,
     world: Rc<World>,
     permit: Arc<Permit>,
-    request: Request,
+    request: SimRequest,
     pub(super) asking: Asking,
     is_long: bool,
     turn: Turn,
@@ -28,7 +28,7 @@ pub(super) struct InTurns<F> {
 impl<F> InTurns<F> {
     pub(super) fn new(
         world: &Rc<World>,
-        request: &Request,
+        request: &SimRequest,
         permit: Arc<Permit>,
         is_long: bool,
         work: F,

@@ -11,7 +11,7 @@ pub(super) enum Reads {
 
 /// Request of a simulated client.
 #[derive(Clone, Debug)]
-pub(super) struct Request {
+pub(super) struct SimRequest {
     pub(super) number: usize,
     pub(super) level: usize,
     pub(super) reads: Reads,

@@ -3,7 +3,7 @@
 use carnet_base::Moment;
 
 use super::connection::Connection;
-use super::request::{Reads, Request};
+use super::request::{Reads, SimRequest};
 use super::setup::BATCH;
 use super::world::{ROWS, World};
 use crate::random::Random;
@@ -26,6 +26,6 @@ impl World {
         let is_short = level != BATCH && random.below(setup.deadline_every) == 0;
         let deadline = is_short.then(|| due.after(random.micros(10_000, 60_000)));
         let number = self.tally.borrow_mut().begin(level, due, connection.number);
-        connection.receive(Request { number, level, reads, deadline });
+        connection.receive(SimRequest { number, level, reads, deadline });
     }
 }

@@ -14,7 +14,7 @@ use super::batch::ask_batch;
 use super::connection::{Connection, Throttled};
 use super::in_turns::InTurns;
 use super::permits::{Held, InQueue};
-use super::request::Request;
+use super::request::SimRequest;
 use super::setup::{BATCH, FRAME};
 use super::statement::execute;
 use super::tally::Outcome;
@@ -24,7 +24,7 @@ use crate::mutant::Mutant;
 use crate::random::Random;
 
 impl Connection {
-    fn answer(&self, world: &World, request: &Request, outcome: Outcome) {
+    fn answer(&self, world: &World, request: &SimRequest, outcome: Outcome) {
         self.under_way.set(self.under_way.get() - 1);
         if self.is_slow {
             self.unread.borrow_mut().push_back((request.number, outcome));
@@ -97,10 +97,10 @@ fn outcome_of(error: &Error) -> Outcome {
 }
 
 impl World {
-    fn arrive(&self, request: &Request) -> Result<Arrived> {
+    fn arrive(&self, request: &SimRequest) -> Result<Arrived> {
         let is_batch = request.level == BATCH && !self.breaks(Mutant::BatchUnlimited);
         let deadline = request.deadline.filter(|_| !self.breaks(Mutant::DeadlineIgnored));
-        let request = carnet::admission::Request {
+        let request = carnet::admission::AdmissionRequest {
             level: &self.levels[request.level],
             class: Class::Read,
             workload: if is_batch { Workload::Batch } else { Workload::Interactive },
@@ -112,7 +112,7 @@ impl World {
 }
 
 /// Runs a statement to its answer, unless its client disconnects.
-async fn run(world: Rc<World>, connection: Rc<Connection>, request: Request, arrived: Arrived) {
+async fn run(world: Rc<World>, connection: Rc<Connection>, request: SimRequest, arrived: Arrived) {
     let ended = {
         let statement = admitted(&world, &connection, &request, arrived);
         unless_closed(&connection, statement).await
@@ -146,7 +146,7 @@ async fn unless_closed<T>(
 async fn admitted(
     world: &Rc<World>,
     connection: &Connection,
-    request: &Request,
+    request: &SimRequest,
     arrived: Arrived,
 ) -> Result<()> {
     let permit = match arrived {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use carnet::Result;
 use carnet::admission::Permit;
 
-use super::request::{Reads, Request};
+use super::request::{Reads, SimRequest};
 use super::setup::STATEMENT;
 use super::world::{ROWS, World, key};
 use crate::executor::yield_once;
@@ -14,7 +14,11 @@ use crate::mutant::Mutant;
 /// Number of rows in a page of a scan.
 const PAGE_ROWS: usize = 8;
 
-pub(super) async fn execute(world: &World, request: &Request, permit: Arc<Permit>) -> Result<()> {
+pub(super) async fn execute(
+    world: &World,
+    request: &SimRequest,
+    permit: Arc<Permit>,
+) -> Result<()> {
     world.processor.spend(STATEMENT);
     let deadline = request.deadline.filter(|_| !world.breaks(Mutant::DeadlineIgnored));
     let yields = !world.breaks(Mutant::SliceNeverYielded);

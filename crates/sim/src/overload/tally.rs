@@ -6,7 +6,7 @@ use std::time::Duration;
 use carnet::admission::{Figures, GateLimits};
 use carnet_base::Moment;
 
-use super::request::Request;
+use super::request::SimRequest;
 use super::setup::{BATCH, LEVELS};
 
 /// Maximum latency of a good answer.
@@ -73,7 +73,7 @@ impl Tally {
         *held = if is_begin { *held + 1 } else { *held - 1 };
     }
 
-    pub(super) fn count_use(&mut self, request: &Request, took: Duration, now: Moment) {
+    pub(super) fn count_use(&mut self, request: &SimRequest, took: Duration, now: Moment) {
         self.used[request.level] += took;
         if let Some(deadline) = request.deadline {
             self.wasted += took.min(now.since(deadline));

@@ -8,9 +8,9 @@ use std::time::Duration;
 use carnet::admission::{Asked, Asking, LevelId, RunQueue, TurnId};
 
 /// The run queue, and the statements waiting in it.
-pub(super) struct Turns(pub(super) RefCell<State>);
+pub(super) struct Turns(pub(super) RefCell<TurnsState>);
 
-pub(super) struct State {
+pub(super) struct TurnsState {
     pub(super) queue: RunQueue,
     wakers: BTreeMap<TurnId, Waker>,
     granted: BTreeSet<TurnId>,
@@ -19,7 +19,7 @@ pub(super) struct State {
 impl Turns {
     pub(super) fn new(turns_max: usize) -> Self {
         let (queue, wakers, granted) = (RunQueue::new(turns_max), BTreeMap::new(), BTreeSet::new());
-        Self(RefCell::new(State { queue, wakers, granted }))
+        Self(RefCell::new(TurnsState { queue, wakers, granted }))
     }
 
     /// Returns `true` if no statement has a turn or waits for one.
@@ -61,7 +61,7 @@ impl Turns {
     }
 }
 
-impl State {
+impl TurnsState {
     fn grant(&mut self, next: Option<TurnId>) {
         if let Some(id) = next {
             self.granted.insert(id);

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeSet;
 
+use carnet_base::concurrent::join;
+
 use super::core::{Core, Stop, Try};
 use crate::edit::Edited;
 use crate::job::Job;
 use crate::shape::{Found, Nodes, find};
 use crate::store::{NodeStore, RootPointer};
 use crate::view::{Left, View, Writes};
-use carnet_base::concurrent::join;
 
 impl<N: NodeStore, R: RootPointer> Core<N, R> {
     pub(super) async fn attempt(&self, batch: &mut [Box<dyn Job>], this: &Try) -> Result<(), Stop> {

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use carnet_base::concurrent::join;
 use carnet_base::{Error, Moment, Result};
 
 use super::core::{Core, Stop, Try};
@@ -10,7 +11,6 @@ use crate::id::NodeId;
 use crate::node::Node;
 use crate::shape::Nodes;
 use crate::store::{NodeStore, RootPointer};
-use carnet_base::concurrent::join;
 
 /// After this number of answers that a node is missing, the root is read again: garbage collection
 /// may have removed nodes of an outdated root.

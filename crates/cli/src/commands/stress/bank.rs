@@ -7,7 +7,7 @@ use anyhow::Result;
 use carnet::base::{Rng, SeededRng};
 use carnet_checker::invariant;
 
-use super::target::{Answer, Target};
+use super::target::{Target, TransactionOutcome};
 
 /// Number of accounts; small, so that transfers conflict.
 pub(super) const ACCOUNTS: i64 = 10;
@@ -42,7 +42,10 @@ impl BankOperation {
     /// # Errors
     ///
     /// Errors that end the run.
-    pub(super) fn run(self, target: &impl Target) -> Result<Answer<Result<(), String>>> {
+    pub(super) fn run(
+        self,
+        target: &impl Target,
+    ) -> Result<TransactionOutcome<Result<(), String>>> {
         Ok(match self {
             Self::Transfer { from, to, amount } => target.transfer(from, to, amount)?.map(Ok),
             Self::Audit => {

@@ -11,7 +11,7 @@ use hdrhistogram::Histogram;
 
 use super::bank::BankOperation;
 use super::plan::{Plan, Work};
-use super::target::{Answer, Target};
+use super::target::{Target, TransactionOutcome};
 use super::transaction::Transaction;
 use super::workload::Workload;
 
@@ -202,13 +202,18 @@ impl Clients {
     }
 
     /// Runs one transaction and counts it.
-    fn measured<T>(&self, run: impl FnOnce() -> Result<Answer<T>>) -> Result<(Outcome, Option<T>)> {
+    fn measured<T>(
+        &self,
+        run: impl FnOnce() -> Result<TransactionOutcome<T>>,
+    ) -> Result<(Outcome, Option<T>)> {
         let before = SystemClock.now();
         let answer = run()?;
         let (outcome, read, count) = match answer {
-            Answer::Committed(read) => (Outcome::Committed, Some(read), &self.counts.committed),
-            Answer::Aborted => (Outcome::Aborted, None, &self.counts.aborted),
-            Answer::Unknown => (Outcome::Unknown, None, &self.counts.unknown),
+            TransactionOutcome::Committed(read) => {
+                (Outcome::Committed, Some(read), &self.counts.committed)
+            }
+            TransactionOutcome::Aborted => (Outcome::Aborted, None, &self.counts.aborted),
+            TransactionOutcome::Unknown => (Outcome::Unknown, None, &self.counts.unknown),
         };
         count.fetch_add(1, Ordering::Relaxed);
         if outcome == Outcome::Committed {

@@ -5,7 +5,7 @@ use carnet::{Db, ErrorKind, RawTable, SyncTx};
 use carnet_checker::{Key, Op};
 
 use super::bank::{ACCOUNTS, BALANCE};
-use super::target::{Answer, Target};
+use super::target::{Target, TransactionOutcome};
 use super::transaction::Transaction;
 use super::workload::Workload;
 use crate::place::Place;
@@ -102,7 +102,7 @@ fn numbers(bytes: &[u8]) -> carnet::Result<Vec<i64>> {
 }
 
 impl Target for Embedded {
-    fn run(&self, transaction: &Transaction) -> Result<Answer<Vec<Op>>> {
+    fn run(&self, transaction: &Transaction) -> Result<TransactionOutcome<Vec<Op>>> {
         answer(self.db.transact(|tx| {
             let mut done = Vec::with_capacity(transaction.ops.len());
             for op in &transaction.ops {
@@ -114,7 +114,7 @@ impl Target for Embedded {
         }))
     }
 
-    fn transfer(&self, from: i64, to: i64, amount: i64) -> Result<Answer<()>> {
+    fn transfer(&self, from: i64, to: i64, amount: i64) -> Result<TransactionOutcome<()>> {
         answer(self.db.transact(|tx| {
             let (payer, payee) = (self.balance(tx, from)?, self.balance(tx, to)?);
             if payer < amount {
@@ -125,7 +125,7 @@ impl Target for Embedded {
         }))
     }
 
-    fn balances(&self) -> Result<Answer<Vec<i64>>> {
+    fn balances(&self) -> Result<TransactionOutcome<Vec<i64>>> {
         let snapshot = self.db.snapshot()?;
         let held = self.accounts.range::<_, &[u8]>(&snapshot, ..).map(|row| numbers(&row?.1));
         let held: carnet::Result<Vec<Vec<i64>>> = held.collect();
@@ -133,12 +133,12 @@ impl Target for Embedded {
     }
 }
 
-fn answer<T>(result: carnet::Result<T>) -> Result<Answer<T>> {
+fn answer<T>(result: carnet::Result<T>) -> Result<TransactionOutcome<T>> {
     match result {
-        Ok(read) => Ok(Answer::Committed(read)),
+        Ok(read) => Ok(TransactionOutcome::Committed(read)),
         Err(error) => match error.kind() {
-            kind if kind.is_retryable() => Ok(Answer::Aborted),
-            ErrorKind::Unknown { .. } => Ok(Answer::Unknown),
+            kind if kind.is_retryable() => Ok(TransactionOutcome::Aborted),
+            ErrorKind::Unknown { .. } => Ok(TransactionOutcome::Unknown),
             _ => Err(error.into()),
         },
     }

@@ -141,7 +141,7 @@ impl Stress {
             let targets = Remote::connect_all(std::slice::from_ref(server), runtime.handle())?;
             return self.drive(plan, &targets, &stop, |_| Ok(()));
         }
-        let place = Place::of(self.dir.clone(), self.store.as_deref())?;
+        let place = Place::from_options(self.dir.clone(), self.store.as_deref())?;
         let place = place.context("give --dir DIR, --store URL or --server HOST:PORT")?;
         let (kill_every, pause_every) = (self.kill_every, self.pause_every);
         if kill_every.is_none() && pause_every.is_none() && self.servers.is_none() {

@@ -89,7 +89,7 @@ impl Plan {
             Workload::Phantom => self.booking(),
             Workload::ListAppend | Workload::Register => {
                 let ops = 1 + self.rng.below(OPS_MAX);
-                Transaction::of(workload, (0..ops).map(|_| self.op(workload)).collect())
+                Transaction::new(workload, (0..ops).map(|_| self.op(workload)).collect())
             }
         })
     }
@@ -110,7 +110,7 @@ impl Plan {
             };
             reads.extend(keys.chunks(LAST_KEYS).map(|keys| {
                 let ops = keys.iter().map(|key| read(*workload, key.clone()));
-                Transaction::of(*workload, ops.collect())
+                Transaction::new(*workload, ops.collect())
             }));
         }
         reads
@@ -189,7 +189,7 @@ impl Plan {
         let key = flight(number);
         let mut ops = vec![read(Workload::Phantom, key.clone())];
         if self.rng.chance(250) {
-            return Transaction::of(Workload::Phantom, ops);
+            return Transaction::new(Workload::Phantom, ops);
         }
         self.flights[at].1 = bookings + 1;
         if bookings + 1 == BOOKINGS_PER_FLIGHT {

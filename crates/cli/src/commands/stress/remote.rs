@@ -16,7 +16,7 @@ use tokio::runtime::Handle;
 
 use super::bank::{ACCOUNTS, BALANCE};
 use super::statement::{SCHEMA, answered, opening, statement};
-use super::target::{Answer, Target};
+use super::target::{Target, TransactionOutcome};
 use super::transaction::Transaction;
 
 /// Timeout for a server's answer.
@@ -93,18 +93,18 @@ async fn connect(address: &str) -> Result<Session> {
 }
 
 /// Returns the outcome that an error implies; `None` if the statement itself is wrong.
-fn meaning<T>(error: &ExecutionError) -> Option<Answer<T>> {
+fn meaning<T>(error: &ExecutionError) -> Option<TransactionOutcome<T>> {
     match error {
         ExecutionError::LastAttemptError(RequestAttemptError::DbError(answer, _))
         | ExecutionError::PrepareError(scylla::errors::PrepareError::AllAttemptsFailed {
             first_attempt: RequestAttemptError::DbError(answer, _),
         }) => match answer {
             // "Aborted, safe to retry", and "no room".
-            DbError::Overloaded | DbError::IsBootstrapping => Some(Answer::Aborted),
+            DbError::Overloaded | DbError::IsBootstrapping => Some(TransactionOutcome::Aborted),
             DbError::SyntaxError | DbError::Invalid | DbError::Unauthorized => None,
-            _ => Some(Answer::Unknown),
+            _ => Some(TransactionOutcome::Unknown),
         },
-        _ => Some(Answer::Unknown),
+        _ => Some(TransactionOutcome::Unknown),
     }
 }
 
@@ -133,9 +133,9 @@ impl Remote {
 
 impl Remote {
     /// Runs a statement.
-    fn query(&self, session: &Session, text: &str) -> Result<Answer<QueryResult>> {
+    fn query(&self, session: &Session, text: &str) -> Result<TransactionOutcome<QueryResult>> {
         match self.runtime.block_on(session.query_unpaged(text, &[])) {
-            Ok(result) => Ok(Answer::Committed(result)),
+            Ok(result) => Ok(TransactionOutcome::Committed(result)),
             Err(error) => match meaning(&error) {
                 Some(answer) => Ok(answer),
                 None => Err(error).with_context(|| format!("the server refuses {text}")),
@@ -150,25 +150,25 @@ impl Target for Remote {
         ops
     }
 
-    fn run(&self, transaction: &Transaction) -> Result<Answer<Vec<Op>>> {
+    fn run(&self, transaction: &Transaction) -> Result<TransactionOutcome<Vec<Op>>> {
         let session = Arc::clone(&*lock(&self.session));
         if !self.open(&session, transaction)? {
-            return Ok(Answer::Aborted);
+            return Ok(TransactionOutcome::Aborted);
         }
         let result = match self.query(&session, &statement(transaction))? {
-            Answer::Committed(result) => result,
-            Answer::Aborted => return Ok(Answer::Aborted),
-            Answer::Unknown => return Ok(Answer::Unknown),
+            TransactionOutcome::Committed(result) => result,
+            TransactionOutcome::Aborted => return Ok(TransactionOutcome::Aborted),
+            TransactionOutcome::Unknown => return Ok(TransactionOutcome::Unknown),
         };
         if !transaction.ops.iter().any(Op::is_read) {
-            return Ok(Answer::Committed(transaction.ops.clone()));
+            return Ok(TransactionOutcome::Committed(transaction.ops.clone()));
         }
         let rows = result.into_rows_result()?;
         let rows = rows.rows::<(i64, Option<i64>)>()?.collect::<Result<Vec<_>, _>>()?;
-        Ok(Answer::Committed(answered(transaction, &rows)))
+        Ok(TransactionOutcome::Committed(answered(transaction, &rows)))
     }
 
-    fn transfer(&self, from: i64, to: i64, amount: i64) -> Result<Answer<()>> {
+    fn transfer(&self, from: i64, to: i64, amount: i64) -> Result<TransactionOutcome<()>> {
         let session = Arc::clone(&*lock(&self.session));
         let text = format!(
             "BEGIN TRANSACTION \
@@ -179,20 +179,20 @@ impl Target for Remote {
              END IF COMMIT TRANSACTION"
         );
         Ok(match self.query(&session, &text)? {
-            Answer::Committed(_) => Answer::Committed(()),
-            Answer::Aborted => Answer::Aborted,
-            Answer::Unknown => Answer::Unknown,
+            TransactionOutcome::Committed(_) => TransactionOutcome::Committed(()),
+            TransactionOutcome::Aborted => TransactionOutcome::Aborted,
+            TransactionOutcome::Unknown => TransactionOutcome::Unknown,
         })
     }
 
-    fn balances(&self) -> Result<Answer<Vec<i64>>> {
+    fn balances(&self) -> Result<TransactionOutcome<Vec<i64>>> {
         let session = Arc::clone(&*lock(&self.session));
         let result = match self.query(&session, "SELECT v FROM stress.accounts")? {
-            Answer::Committed(result) => result.into_rows_result()?,
-            Answer::Aborted => return Ok(Answer::Aborted),
-            Answer::Unknown => return Ok(Answer::Unknown),
+            TransactionOutcome::Committed(result) => result.into_rows_result()?,
+            TransactionOutcome::Aborted => return Ok(TransactionOutcome::Aborted),
+            TransactionOutcome::Unknown => return Ok(TransactionOutcome::Unknown),
         };
         let rows = result.rows::<(i64,)>()?.collect::<Result<Vec<_>, _>>()?;
-        Ok(Answer::Committed(rows.into_iter().map(|(held,)| held).collect()))
+        Ok(TransactionOutcome::Committed(rows.into_iter().map(|(held,)| held).collect()))
     }
 }

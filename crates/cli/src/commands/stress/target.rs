@@ -6,7 +6,7 @@ use carnet_checker::Op;
 use super::transaction::Transaction;
 
 /// Outcome of a transaction.
-pub(super) enum Answer<T> {
+pub(super) enum TransactionOutcome<T> {
     /// It committed, with the values that it read.
     Committed(T),
     /// It had no effect.
@@ -15,12 +15,12 @@ pub(super) enum Answer<T> {
     Unknown,
 }
 
-impl<T> Answer<T> {
-    pub(super) fn map<U>(self, map: impl FnOnce(T) -> U) -> Answer<U> {
+impl<T> TransactionOutcome<T> {
+    pub(super) fn map<U>(self, map: impl FnOnce(T) -> U) -> TransactionOutcome<U> {
         match self {
-            Self::Committed(read) => Answer::Committed(map(read)),
-            Self::Aborted => Answer::Aborted,
-            Self::Unknown => Answer::Unknown,
+            Self::Committed(read) => TransactionOutcome::Committed(map(read)),
+            Self::Aborted => TransactionOutcome::Aborted,
+            Self::Unknown => TransactionOutcome::Unknown,
         }
     }
 }
@@ -37,19 +37,19 @@ pub(super) trait Target: Sync {
     /// # Errors
     ///
     /// Errors that end the run.
-    fn run(&self, transaction: &Transaction) -> Result<Answer<Vec<Op>>>;
+    fn run(&self, transaction: &Transaction) -> Result<TransactionOutcome<Vec<Op>>>;
 
     /// Moves money from one account to another, if the first has enough.
     ///
     /// # Errors
     ///
     /// See [`Target::run`].
-    fn transfer(&self, from: i64, to: i64, amount: i64) -> Result<Answer<()>>;
+    fn transfer(&self, from: i64, to: i64, amount: i64) -> Result<TransactionOutcome<()>>;
 
     /// Reads the accounts' balances.
     ///
     /// # Errors
     ///
     /// See [`Target::run`].
-    fn balances(&self) -> Result<Answer<Vec<i64>>>;
+    fn balances(&self) -> Result<TransactionOutcome<Vec<i64>>>;
 }

@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use carnet::base::lock;
 use carnet_checker::{Key, Op};
 
-use super::target::Answer;
+use super::target::TransactionOutcome;
 use super::transaction::Transaction;
 use super::*;
 
@@ -73,7 +73,7 @@ impl Memory {
 }
 
 impl Target for Memory {
-    fn run(&self, transaction: &Transaction) -> Result<Answer<Vec<Op>>> {
+    fn run(&self, transaction: &Transaction) -> Result<TransactionOutcome<Vec<Op>>> {
         let state = &mut *lock(&self.state);
         let (late, is_late) =
             (std::mem::take(&mut state.late), self.errs(state, Mistake::Overlaps));
@@ -94,10 +94,10 @@ impl Target for Memory {
             }
         }
         late.iter().for_each(|op| state.write(op));
-        Ok(Answer::Committed(done))
+        Ok(TransactionOutcome::Committed(done))
     }
 
-    fn transfer(&self, from: i64, to: i64, amount: i64) -> Result<Answer<()>> {
+    fn transfer(&self, from: i64, to: i64, amount: i64) -> Result<TransactionOutcome<()>> {
         let state = &mut *lock(&self.state);
         let (from, to) = (usize::try_from(from)?, usize::try_from(to)?);
         if state.accounts[from] >= amount {
@@ -106,11 +106,11 @@ impl Target for Memory {
                 state.accounts[to] += amount;
             }
         }
-        Ok(Answer::Committed(()))
+        Ok(TransactionOutcome::Committed(()))
     }
 
-    fn balances(&self) -> Result<Answer<Vec<i64>>> {
-        Ok(Answer::Committed(lock(&self.state).accounts.clone()))
+    fn balances(&self) -> Result<TransactionOutcome<Vec<i64>>> {
+        Ok(TransactionOutcome::Committed(lock(&self.state).accounts.clone()))
     }
 }
 

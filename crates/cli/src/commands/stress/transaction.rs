@@ -51,7 +51,7 @@ impl Condition {
 }
 
 impl Transaction {
-    pub(super) const fn of(workload: Workload, ops: Vec<Op>) -> Self {
+    pub(super) const fn new(workload: Workload, ops: Vec<Op>) -> Self {
         Self { workload, ops, only_if: None }
     }
 
@@ -142,11 +142,11 @@ mod tests {
     #[test]
     fn invariant_violations_are_reported() {
         let pair = |a, b| vec![register(doctor(2, 0), a), register(doctor(2, 1), b)];
-        let skew = Transaction::of(Workload::WriteSkew, pair(0, 0));
+        let skew = Transaction::new(Workload::WriteSkew, pair(0, 0));
         assert_eq!(skew.judge(&pair(-1, 2)), Ok(()));
         assert!(skew.judge(&pair(-1, -2)).unwrap_err().contains("no doctor of pair 2"));
         let read = |count| vec![Op::ReadList { key: flight(4), list: vec![1; count] }];
-        let phantom = Transaction::of(Workload::Phantom, read(0));
+        let phantom = Transaction::new(Workload::Phantom, read(0));
         assert_eq!(phantom.judge(&read(SEATS)), Ok(()));
         assert!(phantom.judge(&read(SEATS + 1)).unwrap_err().contains("flight 4 has 9"));
     }

@@ -1,12 +1,12 @@
 //! A message between processes, and its frame.
 
-use crate::message::{Request, Response};
+use crate::message::{LeaderRequest, Response};
 
 /// A message between processes.
 #[derive(Debug)]
 pub enum Message {
     /// Request of a client.
-    Request(Request),
+    LeaderRequest(LeaderRequest),
     /// The answer to a request.
     Response(Response),
     /// A keep-alive check.

@@ -8,7 +8,7 @@ use super::fields::Fields;
 use super::frame::Message;
 use super::malformed::Malformed;
 use super::{claim, error};
-use crate::message::{Changes, ClientId, Members, Released, Request, Response, Token};
+use crate::message::{Changes, ClientId, LeaderRequest, Members, Released, Response, Token};
 
 const BEGIN: u8 = 0x01;
 const END: u8 = 0x02;
@@ -38,33 +38,33 @@ const IS_COMMITTED: u8 = 0;
 const IS_ABORTED: u8 = 1;
 const IS_PENDING: u8 = 2;
 
-pub(super) const fn kind_of_request(request: &Request) -> u8 {
+pub(super) const fn kind_of_request(request: &LeaderRequest) -> u8 {
     match request {
-        Request::Begin { .. } => BEGIN,
-        Request::End { .. } => END,
-        Request::Commit { .. } => COMMIT,
-        Request::Outcome { .. } => OUTCOME,
-        Request::Alive { .. } => ALIVE,
-        Request::Announce { .. } => ANNOUNCE,
+        LeaderRequest::Begin { .. } => BEGIN,
+        LeaderRequest::End { .. } => END,
+        LeaderRequest::Commit { .. } => COMMIT,
+        LeaderRequest::Outcome { .. } => OUTCOME,
+        LeaderRequest::Alive { .. } => ALIVE,
+        LeaderRequest::Announce { .. } => ANNOUNCE,
     }
 }
 
-pub(super) fn put_request(request: &Request, out: &mut BytesMut) {
+pub(super) fn put_request(request: &LeaderRequest, out: &mut BytesMut) {
     match request {
-        Request::Begin { client, token, kind, is_strict, known } => {
+        LeaderRequest::Begin { client, token, kind, is_strict, known } => {
             put_snapshot(*client, *token, out);
             put_begin_kind(*kind, out);
             out.put_u8(u8::from(*is_strict));
             put_perhaps(*known, out);
         }
-        Request::End { client, token } => put_snapshot(*client, *token, out),
-        Request::Commit { client, token, claim } => {
+        LeaderRequest::End { client, token } => put_snapshot(*client, *token, out),
+        LeaderRequest::Commit { client, token, claim } => {
             put_snapshot(*client, *token, out);
             claim::put(claim, out);
         }
-        Request::Outcome { start } => out.put_u64(start.get()),
-        Request::Alive { client, oldest } => put_snapshot(*client, *oldest, out),
-        Request::Announce { client, what } => {
+        LeaderRequest::Outcome { start } => out.put_u64(start.get()),
+        LeaderRequest::Alive { client, oldest } => put_snapshot(*client, *oldest, out),
+        LeaderRequest::Announce { client, what } => {
             out.put_u64(client.0);
             put_bytes(what, out);
         }
@@ -157,24 +157,28 @@ pub(super) fn take(kind: u8, fields: &mut Fields) -> Result<Message, Malformed> 
         BEGIN => {
             let ((client, token), kind) = (take_snapshot(fields)?, take_begin_kind(fields)?);
             let (is_strict, known) = (fields.truth()?, take_perhaps(fields)?);
-            Message::Request(Request::Begin { client, token, kind, is_strict, known })
+            Message::LeaderRequest(LeaderRequest::Begin { client, token, kind, is_strict, known })
         }
         END => {
             let (client, token) = take_snapshot(fields)?;
-            Message::Request(Request::End { client, token })
+            Message::LeaderRequest(LeaderRequest::End { client, token })
         }
         COMMIT => {
             let (client, token) = take_snapshot(fields)?;
-            Message::Request(Request::Commit { client, token, claim: claim::take(fields)? })
+            Message::LeaderRequest(LeaderRequest::Commit {
+                client,
+                token,
+                claim: claim::take(fields)?,
+            })
         }
-        OUTCOME => Message::Request(Request::Outcome { start: fields.timestamp()? }),
+        OUTCOME => Message::LeaderRequest(LeaderRequest::Outcome { start: fields.timestamp()? }),
         ALIVE => {
             let (client, oldest) = take_snapshot(fields)?;
-            Message::Request(Request::Alive { client, oldest })
+            Message::LeaderRequest(LeaderRequest::Alive { client, oldest })
         }
         ANNOUNCE => {
             let (client, what) = (ClientId(fields.u64()?), fields.bytes()?);
-            Message::Request(Request::Announce { client, what })
+            Message::LeaderRequest(LeaderRequest::Announce { client, what })
         }
         RELEASED => {
             let (released, changes) = (take_released(fields)?, take_changes(fields)?);

@@ -39,7 +39,7 @@ mod tests;
 use bytes::{BufMut, Bytes, BytesMut};
 use carnet_base::{Error, Result};
 
-use crate::message::Request;
+use crate::message::LeaderRequest;
 use fields::Fields;
 pub use frame::{Frame, Message};
 pub use malformed::Malformed;
@@ -63,20 +63,20 @@ const PONG: u8 = 0xf0;
 /// `Invalid` if it would be longer than [`FRAME_BYTES_MAX`], or if the cells of a claim are not in
 /// their order; nothing is appended then.
 pub fn encode(id: u64, message: &Message, out: &mut BytesMut) -> Result<()> {
-    if let Message::Request(Request::Commit { claim, .. }) = message {
+    if let Message::LeaderRequest(LeaderRequest::Commit { claim, .. }) = message {
         claim::check(claim)?;
     }
     let begin = out.len();
     out.put_bytes(0, ENVELOPE_BYTES);
     out.put_u8(match message {
-        Message::Request(request) => message::kind_of_request(request),
+        Message::LeaderRequest(request) => message::kind_of_request(request),
         Message::Response(response) => message::kind_of_response(response),
         Message::Ping => PING,
         Message::Pong => PONG,
     });
     out.put_u64(id);
     match message {
-        Message::Request(request) => message::put_request(request, out),
+        Message::LeaderRequest(request) => message::put_request(request, out),
         Message::Response(response) => message::put_response(response, out),
         Message::Ping | Message::Pong => {}
     }

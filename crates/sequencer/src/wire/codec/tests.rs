@@ -54,13 +54,14 @@ fn claim(cells: &[CellKey], points: &[u64], ranges: Vec<KeyRange>) -> Claim {
 }
 
 fn commit(claim: Claim) -> Message {
-    Message::Request(Request::Commit { client: ClientId(7), token: Token(9), claim })
+    Message::LeaderRequest(LeaderRequest::Commit { client: ClientId(7), token: Token(9), claim })
 }
 
 /// Returns one message of each kind.
 fn examples() -> Vec<Message> {
     let (client, token) = (ClientId(7), Token(9));
-    let begin = |kind, is_strict, known| Request::Begin { client, token, kind, is_strict, known };
+    let begin =
+        |kind, is_strict, known| LeaderRequest::Begin { client, token, kind, is_strict, known };
     let range = |lower, upper| KeyRange { table: TableId(3), lower, upper };
     let ranges = vec![
         range(Bound::Unbounded, Bound::Unbounded),
@@ -76,12 +77,12 @@ fn examples() -> Vec<Message> {
         begin(BeginKind::ReadOnly, true, None),
         begin(BeginKind::ReadOnlyAt(at(88)), false, Some(at(80))),
         begin(BeginKind::ReadWrite, true, Some(at(1))),
-        Request::End { client, token },
-        Request::Commit { client, token, claim: claim(&cells, &[1, u64::MAX], ranges) },
-        Request::Outcome { start: Timestamp::MAX },
-        Request::Alive { client, oldest: token },
-        Request::Announce { client, what: Bytes::new() },
-        Request::Announce { client, what: Bytes::from_static(b"here") },
+        LeaderRequest::End { client, token },
+        LeaderRequest::Commit { client, token, claim: claim(&cells, &[1, u64::MAX], ranges) },
+        LeaderRequest::Outcome { start: Timestamp::MAX },
+        LeaderRequest::Alive { client, oldest: token },
+        LeaderRequest::Announce { client, what: Bytes::new() },
+        LeaderRequest::Announce { client, what: Bytes::from_static(b"here") },
     ];
     let responses = [
         released(None, Changes::Unknown),
@@ -108,7 +109,7 @@ fn examples() -> Vec<Message> {
         refused(ErrorKind::Unavailable),
         refused(ErrorKind::Corrupted),
     ];
-    let requests = requests.into_iter().map(Message::Request);
+    let requests = requests.into_iter().map(Message::LeaderRequest);
     let responses = responses.into_iter().map(Message::Response);
     requests.chain(responses).chain([Message::Ping, Message::Pong]).collect()
 }
@@ -116,14 +117,14 @@ fn examples() -> Vec<Message> {
 /// The example of the module documentation matches the encoder.
 #[test]
 fn encoded_begin_matches_the_documentation() {
-    let request = Request::Begin {
+    let request = LeaderRequest::Begin {
         client: ClientId(7),
         token: Token(9),
         kind: BeginKind::ReadOnly,
         is_strict: true,
         known: None,
     };
-    let frame = frame(3, &Message::Request(request));
+    let frame = frame(3, &Message::LeaderRequest(request));
     assert_eq!(frame[..4], [0, 0, 0, 0x1c]);
     assert_eq!(frame[4..8], crc32c::crc32c(&frame[8..]).to_be_bytes());
     let content = [&[1][..], &3_u64.to_be_bytes(), &7_u64.to_be_bytes(), &9_u64.to_be_bytes()];

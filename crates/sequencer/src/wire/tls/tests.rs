@@ -4,7 +4,7 @@ use tokio::runtime::{Builder, Runtime};
 
 use super::super::{Secret, Security, TcpNetwork};
 use super::*;
-use crate::message::{Request, Response};
+use crate::message::{LeaderRequest, Response};
 use crate::transport::{Transport, Unanswered};
 
 /// An authority and its signing key.
@@ -53,7 +53,7 @@ fn network(runtime: &Runtime, security: Security) -> TcpNetwork {
 /// server does not lead.
 fn reaches(runtime: &Runtime, client: Security, server: Security) -> bool {
     let (client, server) = (network(runtime, client), network(runtime, server));
-    let question = || Request::Outcome { start: carnet_base::Timestamp::ZERO };
+    let question = || LeaderRequest::Outcome { start: carnet_base::Timestamp::ZERO };
     // A busy machine may need more than one try.
     (0..3).any(|_| match block_on(client.call(server.address(), question())) {
         Ok(response) => matches!(response, Response::NotLeading),
@@ -148,7 +148,7 @@ fn relay_between_tls_connections_fails() {
         // It ends when one side leaves.
         let _ = tokio::io::copy_bidirectional(&mut near, &mut far).await;
     });
-    let question = Request::Outcome { start: carnet_base::Timestamp::ZERO };
+    let question = LeaderRequest::Outcome { start: carnet_base::Timestamp::ZERO };
     assert_eq!(block_on(client.call(&address, question)).unwrap_err(), Unanswered);
     drop(client);
     runtime.block_on(passed).unwrap();

@@ -10,7 +10,7 @@ use carnet_store::cluster::{Fault, Faulty};
 
 use super::fault_rates::FaultRates;
 use super::replica::{Blind, Replica};
-use super::state::{QUORUM, REPLICAS, Round, State, TIMEOUT};
+use super::state::{QUORUM, REPLICAS, Round, TIMEOUT, WeakState};
 use crate::cluster::agreed::{Agreed, Doubt, Partition};
 use crate::executor::{Process, SimTimer};
 use crate::random::Random;
@@ -18,14 +18,14 @@ use crate::random::Random;
 /// A cluster, as one process reaches it. Clones for other processes share it.
 #[derive(Clone)]
 pub(crate) struct WeakCluster {
-    shared: Arc<Mutex<State>>,
+    shared: Arc<Mutex<WeakState>>,
     timer: SimTimer,
     pub(super) process: Process,
 }
 
 impl WeakCluster {
     pub(crate) fn new(mut random: Random, timer: SimTimer, forgets: bool) -> Self {
-        let state = State {
+        let state = WeakState {
             agreed: Agreed::default(),
             fault_rates: FaultRates::default(),
             replicas: std::array::from_fn(|_| Replica::default()),
@@ -72,7 +72,7 @@ impl WeakCluster {
     }
 
     /// Locks the cluster, and advances it to the current time.
-    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, WeakState> {
         let now = self.now();
         let mut state = lock(&self.shared);
         state.advance(now);
@@ -106,7 +106,7 @@ impl WeakCluster {
 
     pub(super) async fn read<T>(
         &self,
-        read: impl FnOnce(&mut State, [usize; QUORUM]) -> T,
+        read: impl FnOnce(&mut WeakState, [usize; QUORUM]) -> T,
     ) -> Faulty<T> {
         self.wait().await;
         let result = {

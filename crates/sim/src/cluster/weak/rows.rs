@@ -8,7 +8,7 @@ use carnet_store::cluster::{
 
 use super::handle::WeakCluster;
 use super::replica::Blind;
-use super::state::State;
+use super::state::WeakState;
 use crate::cluster::agreed::Row;
 
 impl CommitRows for WeakCluster {
@@ -30,7 +30,7 @@ impl CommitRows for WeakCluster {
     }
 
     async fn read_entries(&self, row: &CommitRow, columns: &[Bytes]) -> Faulty<Vec<StoredEntry>> {
-        let read = |state: &mut State, quorum| {
+        let read = |state: &mut WeakState, quorum| {
             columns.iter().filter_map(|column| state.entry(quorum, row, column)).collect()
         };
         self.read(read).await

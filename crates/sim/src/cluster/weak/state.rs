@@ -21,7 +21,7 @@ pub(super) const QUORUM: usize = 2;
 /// Time after which a call without a majority has timed out.
 pub(super) const TIMEOUT: Duration = Duration::from_millis(4);
 
-pub(super) struct State {
+pub(super) struct WeakState {
     pub(super) random: Random,
     pub(super) fault_rates: FaultRates,
     pub(super) replicas: [Replica; REPLICAS],
@@ -51,7 +51,7 @@ pub(super) enum Round {
     Agreed { is_answered: bool },
 }
 
-impl State {
+impl WeakState {
     /// Delivers all due messages, and collects all due tombstones.
     pub(super) fn advance(&mut self, now: Duration) {
         while let Some(first) = self.arrivals.first_entry() {

@@ -6,10 +6,10 @@ use carnet_base::{Bytes, CellKey, KeyRange, Timestamp};
 use carnet_store::cluster::{CommitRow, StoredEntry};
 
 use super::replica::Stored;
-use super::state::{QUORUM, State};
+use super::state::{QUORUM, WeakState};
 use crate::cluster::agreed::Row;
 
-impl State {
+impl WeakState {
     pub(super) fn merged(
         &self,
         quorum: [usize; QUORUM],
