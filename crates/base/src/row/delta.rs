@@ -43,7 +43,9 @@
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
 use super::flags::FORMAT_DELTA;
-use super::{Column, Marker, RowImage, put_len, reader};
+use super::image::{Column, RowImage, put_len};
+use super::marker::Marker;
+use super::reader;
 use crate::error::{Error, Result};
 use crate::ids::{ColumnId, Timestamp};
 use crate::var_long;

@@ -86,7 +86,8 @@ mod tests {
         let long = [7; 20_000];
         let values = [Some(&b"two"[..]), None, Some(b""), Some(&long), Some(&long[..128])];
         let ids = [2, 5, 300, 301, 65_535].map(ColumnId);
-        let mut image = RowImage { marker: Some(Marker::default()), ..RowImage::new(9) };
+        let mut image = RowImage::new(9);
+        image.marker = Some(Marker::default());
         let mut out = BytesMut::from("before");
         let mut row = RowWriter::new(&mut out, 9, &ids);
         for (id, value) in ids.iter().zip(values) {
