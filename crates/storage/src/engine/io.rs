@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use carnet_base::{Clock, Moment, Result, Spawn, Step, Worker};
 
-use super::priority;
 use crate::disk::{Disk, During, PacedDisk};
 use crate::io::{Class, ClassTotals, Config, Model, Turns, Waits, file, fits};
 use crate::options::{IoOptions, Options};
@@ -196,10 +195,21 @@ impl<W: Worker> Worker for Niced<W> {
     fn step(&mut self) -> Step {
         let nice = std::mem::take(&mut self.nice);
         if nice > 0
-            && let Err(error) = priority::lower(nice)
+            && let Err(error) = set_nice(nice)
         {
             tracing::debug!(%error, "the priority of a background thread stays as it is");
         }
         self.worker.step()
     }
+}
+
+/// Sets the nice value of this thread; Linux has one per thread.
+#[cfg(target_os = "linux")]
+fn set_nice(nice: u8) -> std::io::Result<()> {
+    Ok(rustix::process::setpriority_process(None, i32::from(nice))?)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn set_nice(_: u8) -> std::io::Result<()> {
+    Ok(())
 }

@@ -72,7 +72,6 @@ mod models;
 mod open;
 mod open_log;
 mod permits;
-mod priority;
 mod publication;
 mod quarantine;
 mod range;
