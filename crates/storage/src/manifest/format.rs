@@ -12,7 +12,10 @@ use super::table::{Contents, TableMeta};
 use crate::codec::Decoder;
 
 pub(super) const MAGIC: &[u8; 8] = b"CARNTMAN";
-const VERSION: u32 = 5;
+const VERSION: u32 = 6;
+/// Version with the same fields, of programs that know no deltas: their compaction would drop the
+/// versions below a delta.
+const VERSION_5: u32 = 5;
 /// Version without `forgotten`.
 const VERSION_4: u32 = 4;
 /// Version without the last flushed commit and without notes.
@@ -90,7 +93,7 @@ pub(super) fn decode(bytes: &Bytes, path: &str) -> Result<Manifest> {
     let place = |decoder: &Decoder| sealed.len() - decoder.len();
     let version = decoder.u32().map_err(|error| damaged(place(&decoder), error))?;
     let advice = match version {
-        VERSION | VERSION_4 | VERSION_3 | VERSION_2 => {
+        VERSION | VERSION_5 | VERSION_4 | VERSION_3 | VERSION_2 => {
             return fields(&mut decoder, version).map_err(|error| damaged(place(&decoder), error));
         }
         0..VERSION_2 => "it was never released, make the database anew",
@@ -108,7 +111,7 @@ fn fields(decoder: &mut Decoder, version: u32) -> Result<Manifest> {
     let bound = timestamp(decoder)?;
     // Earlier versions do not record the GC watermark: assume the greatest possible one.
     let swept = if has_identity { timestamp(decoder)? } else { bound };
-    let forgotten = if version >= VERSION { Some(timestamp(decoder)?) } else { None };
+    let forgotten = if version >= VERSION_5 { Some(timestamp(decoder)?) } else { None };
     if forgotten.is_some_and(|forgotten| forgotten > swept) {
         return Err(Error::corrupted("the `forgotten` watermark is above the `swept` one"));
     }
