@@ -83,7 +83,9 @@ impl Clock for Moved {
 fn open_moved(disk: &SimDisk, clock: &Arc<Moved>, options: Options) -> (Engine, Stepped) {
     let (workers, disk) = (Stepped::default(), Arc::new(disk.clone()));
     let clock = Arc::clone(clock) as Arc<dyn Clock>;
-    (Engine::open(disk, clock, &workers, options, entry_cell()).unwrap(), workers)
+    let engine = Engine::open(disk, clock, &workers, options, entry_cell()).unwrap();
+    engine.set_merge_operator(Arc::new(common::Joined));
+    (engine, workers)
 }
 
 fn used_bytes(disk: &SimDisk) -> u64 {

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use carnet_base::{CellPage, CellRef, CellsBuilder, Result, Timestamp, Version};
+use carnet_base::{CellKey, CellPage, CellRef, CellsBuilder, Result, Timestamp, Version};
 
 use super::core::{Core, Engine};
 use super::get::Looked;
@@ -20,6 +20,23 @@ impl Engine {
     /// [`Engine::set_gc`]. Returns `false` without effect if it is already set.
     pub fn set_merge_operator(&self, operator: Arc<dyn MergeOperator>) -> bool {
         self.core.deltas.set(Deltas::new(operator)).is_ok()
+    }
+
+    /// Returns the number of newest versions of a cell that are deltas in memtables, at most `max`.
+    /// Reads nothing from disk.
+    #[must_use]
+    pub fn deltas_in_memory(&self, key: &CellKey, max: usize) -> usize {
+        let (key, view) = (key.as_bytes(), self.core.view());
+        let (mut count, mut read) = (0, Timestamp::MAX);
+        while count < max
+            && let Some(found) = view.memtables().find_map(|memtable| memtable.get(key, read))
+            && let Some(payload) = &found.payload
+            && self.core.is_delta(key, payload)
+            && let Some(below) = found.commit.previous()
+        {
+            (count, read) = (count + 1, below);
+        }
+        count
     }
 
     /// Merges a delta with the older versions of its cell. The result has the timestamps of the

@@ -5,7 +5,7 @@
 pub enum Class {
     /// Writes of the log.
     Wal,
-    /// Reads of statements. A [`ReadQueue`](super::ReadQueue) orders them by service level before
+    /// Reads of statements. A queue orders them by service level before
     /// they reach the device.
     Read,
     /// Writes of flushed tables.

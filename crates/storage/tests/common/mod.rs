@@ -64,7 +64,7 @@ pub fn poll(appended: &mut Appended) -> Poll<Result<Timestamp>> {
 const DELTA_MARK: u8 = b'+';
 
 /// Operator that appends deltas to the value below them.
-struct Joined;
+pub struct Joined;
 
 impl MergeOperator for Joined {
     fn mark(&self) -> u8 {

@@ -46,7 +46,15 @@ impl Chain {
             cell.payload.map(|payload| (cell.start, Bytes::copy_from_slice(payload)))
         });
         let value = value.as_ref().map(|(start, payload)| (*start, payload));
-        let payload = hook.merge(value, &self.deltas)?;
+        let payload = match hook.merge(value, &self.deltas) {
+            Ok(payload) => payload,
+            Err(error) => {
+                // A reader of these versions gets the error; a compaction must not lose them.
+                tracing::warn!(%error, "deltas cannot be merged and are kept");
+                self.write(key, sink)?;
+                return below.map_or(Ok(()), |below| sink.push(key, below));
+            }
+        };
         let (commit, start) = (self.commits[0], self.deltas[0].0);
         self.clear();
         sink.push(key, Cell { commit, start, expiry: None, payload: Some(&payload) })
