@@ -71,6 +71,13 @@ impl CommitLog for AnyStore {
         each!(self, store => store.begin(context, kind).await)
     }
 
+    fn takes_delta(&self, key: &CellKey) -> bool {
+        match self {
+            Self::Local(store) => store.takes_delta(key),
+            Self::Memory(_) | Self::Cluster(_) => false,
+        }
+    }
+
     fn end(&self, begun: Begun) {
         each!(self, store => store.end(begun));
     }

@@ -6,14 +6,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock};
 
 use carnet_base::{
-    Bytes, CellBuilder, CellHash, CellKey, CellPage, ErrorKind, KeyRange, Result, TableId,
-    TimeSlice, Timestamp, YieldNow, block_on, lock,
+    Bytes, CellBuilder, CellHash, CellKey, CellPage, ErrorKind, KeyRange, Result, RowDelta,
+    TableId, TimeSlice, Timestamp, YieldNow, block_on, lock,
 };
 use carnet_store::PageLimit;
 use carnet_txn::{Contention, Entry, Isolation, Transaction, TransactionPage, Turns};
 
 use crate::admission::Permit;
-use crate::catalog::{SchemaAt, SchemaCache};
+use crate::catalog::{SchemaAt, SchemaCache, TableKind, TableSchema};
 use crate::diagnosis::Why;
 use crate::stores::AnyStore;
 use crate::thread_handles::ThreadHandles;
@@ -183,6 +183,17 @@ impl Tx {
         self.transaction.put(key, payload)
     }
 
+    /// Changes a part of a row without reading it. Returns `false` without effect if the row has to
+    /// be read and written as a whole: over a cluster, in a database in memory, or in a transaction
+    /// with many writes.
+    ///
+    /// # Errors
+    ///
+    /// Same as [`Tx::put_cell`].
+    pub fn change_cell(&self, key: &CellKey, delta: &RowDelta) -> Result<bool> {
+        self.transaction.change(key, delta)
+    }
+
     /// Like [`Tx::put_cell`], but copies the cell, and makes the commit depend on another cell,
     /// given by its hash.
     pub(crate) fn put_guarded(&self, guarded: CellHash, cell: &CellBuilder) -> Result<()> {
@@ -261,8 +272,13 @@ impl Tx {
     }
 
     /// Records that the transaction creates a table.
-    pub(crate) fn creates_table(&self, table: TableId) {
-        lock(&self.shared.created).push(table);
+    pub(crate) fn creates_table(&self, schema: &TableSchema) {
+        if schema.kind == TableKind::Raw
+            && let AnyStore::Local(store) = self.transaction.store()
+        {
+            store.row_tables().add_raw(schema.id);
+        }
+        lock(&self.shared.created).push(schema.id);
     }
 
     fn created(&self) -> Vec<TableId> {

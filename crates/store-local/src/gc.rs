@@ -19,6 +19,7 @@ use carnet_storage::manifest;
 
 use crate::commit_table;
 use crate::order::SharedOrder;
+use crate::row_tables::RowTables;
 use crate::wall_clock::{self, WallClockMap};
 
 /// GC hook with the snapshots in use and those within the retention.
@@ -26,6 +27,7 @@ pub(crate) struct Gc {
     order: SharedOrder,
     wall_clock: Arc<WallClockMap>,
     retention: Duration,
+    row_tables: Arc<RowTables>,
 }
 
 impl Gc {
@@ -33,8 +35,9 @@ impl Gc {
         order: SharedOrder,
         wall_clock: Arc<WallClockMap>,
         retention: Duration,
+        row_tables: Arc<RowTables>,
     ) -> Self {
-        Self { order, wall_clock, retention }
+        Self { order, wall_clock, retention, row_tables }
     }
 
     /// Returns the newest commit at the begin of the retention, if known.
@@ -48,6 +51,9 @@ impl Gc {
 
 impl GcHook for Gc {
     fn mark(&self) -> Mark {
+        if !self.row_tables.are_known() {
+            return Mark::default();
+        }
         let read = self.order.raise_mark(self.retained());
         self.wall_clock.forget_below(read);
         Mark { read, ..Mark::default() }

@@ -31,6 +31,7 @@ mod encodings;
 mod gc;
 mod maintenance;
 mod order;
+mod row_tables;
 mod spill;
 mod wall_clock;
 
@@ -44,7 +45,8 @@ use carnet_base::{
 use carnet_storage::disk::Disk;
 use carnet_storage::io::{Class, ClassTotals};
 use carnet_storage::{
-    AppendError, Engine, Metrics, Mutation, Options, Publish, ReadOptions, TableOptionsOf,
+    AppendError, Engine, MergeOperator, Metrics, Mutation, Options, Publish, ReadOptions,
+    TableOptionsOf,
 };
 use carnet_store::{
     At, BeginKind, Begun, CellStore, CommitLog, CommitOrder, CommitRequest, Context, Life, Outcome,
@@ -56,8 +58,13 @@ use crate::encodings::Encodings;
 use crate::gc::Gc;
 use crate::maintenance::MaintenanceHandle;
 use crate::order::{SharedOrder, stopped};
+pub use crate::row_tables::RowTables;
 use crate::spill::LocalSpill;
 use crate::wall_clock::WallClockMap;
+
+/// Number of consecutive deltas of a cell in memory after which the next version is an image. Writers
+/// that run concurrently may exceed it.
+const DELTAS_MAX: usize = 8;
 
 /// Store on the local disk.
 pub struct LocalStore {
@@ -66,6 +73,7 @@ pub struct LocalStore {
     clock: Arc<dyn Clock>,
     wall_clock: Arc<WallClockMap>,
     encodings: Arc<Encodings>,
+    row_tables: Arc<RowTables>,
     maintenance: MaintenanceHandle,
 }
 
@@ -127,7 +135,11 @@ impl LocalStore {
         let wall_clock = Arc::new(wall_clock);
         let observer = Observer { order: Arc::clone(&order), wall_clock: Arc::clone(&wall_clock) };
         engine.observe(Arc::new(observer));
-        engine.set_gc(Arc::new(Gc::new(Arc::clone(&order), Arc::clone(&wall_clock), retention)));
+        let row_tables = Arc::new(RowTables::default());
+        engine.set_merge_operator(Arc::clone(&row_tables) as _);
+        let (order_of_gc, wall_clock_of_gc) = (Arc::clone(&order), Arc::clone(&wall_clock));
+        let gc = Gc::new(order_of_gc, wall_clock_of_gc, retention, Arc::clone(&row_tables));
+        engine.set_gc(Arc::new(gc));
         let maintenance = MaintenanceHandle::start(
             &engine,
             &order,
@@ -137,7 +149,7 @@ impl LocalStore {
             spawn,
             signal,
         );
-        Ok(Self { engine, order, clock, wall_clock, encodings, maintenance })
+        Ok(Self { engine, order, clock, wall_clock, encodings, row_tables, maintenance })
     }
 
     /// Flushes the memtables to files.
@@ -282,7 +294,20 @@ impl CellStore for LocalStore {
     }
 }
 
+impl LocalStore {
+    /// Returns the knowledge of the tables of rows. Garbage collection waits for it.
+    #[must_use]
+    pub fn row_tables(&self) -> &RowTables {
+        &self.row_tables
+    }
+}
+
 impl CommitLog for LocalStore {
+    fn takes_delta(&self, key: &CellKey) -> bool {
+        MergeOperator::has_deltas(&*self.row_tables, key.table())
+            && self.engine.deltas_in_memory(key, DELTAS_MAX) < DELTAS_MAX
+    }
+
     async fn begin(&self, context: &Context, kind: BeginKind) -> Result<Begun> {
         context.check(&*self.clock)?;
         let begun = self.order.begin(kind);

@@ -22,8 +22,11 @@ fn open(disk: &SimDisk) -> LocalStore {
     let (disk, clock, options) =
         (Arc::new(disk.clone()), Arc::new(SystemClock), Options::default());
     let retention = Duration::ZERO;
-    LocalStore::open(disk, clock, &ThreadSpawn, options, retention, DEFAULT_ENCODING, order)
-        .unwrap()
+    let opened =
+        LocalStore::open(disk, clock, &ThreadSpawn, options, retention, DEFAULT_ENCODING, order);
+    let store = opened.unwrap();
+    store.row_tables().set_all_raw();
+    store
 }
 
 fn first_start(store: &LocalStore) -> Timestamp {

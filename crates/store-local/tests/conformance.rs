@@ -23,7 +23,11 @@ fn order(life: Life) -> Box<dyn CommitOrder> {
 fn run_with(options: &Options, encoding: Encoding, mut disk: impl FnMut() -> Arc<dyn Disk>) {
     run(|| {
         let (options, clock) = (options.clone(), Arc::new(SystemClock));
-        LocalStore::open(disk(), clock, &ThreadSpawn, options, RETENTION, encoding, order).unwrap()
+        let opened =
+            LocalStore::open(disk(), clock, &ThreadSpawn, options, RETENTION, encoding, order);
+        let store = opened.unwrap();
+        store.row_tables().set_all_raw();
+        store
     });
 }
 

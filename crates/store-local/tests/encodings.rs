@@ -26,7 +26,10 @@ fn order(life: Life) -> Box<dyn CommitOrder> {
 fn try_open(disk: &SimDisk, encoding: Encoding) -> carnet_base::Result<LocalStore> {
     let (disk, clock) = (Arc::new(disk.clone()), Arc::new(SystemClock));
     let options = carnet_storage::Options::default();
-    LocalStore::open(disk, clock, &ThreadSpawn, options, Duration::ZERO, encoding, order)
+    let store =
+        LocalStore::open(disk, clock, &ThreadSpawn, options, Duration::ZERO, encoding, order)?;
+    store.row_tables().set_all_raw();
+    Ok(store)
 }
 
 fn open(disk: &SimDisk) -> LocalStore {

@@ -3,7 +3,7 @@
 use std::future::{Future, ready};
 use std::sync::Arc;
 
-use carnet_base::{Error, Result, Timestamp, WallTime};
+use carnet_base::{CellKey, Error, Result, Timestamp, WallTime};
 
 use crate::begun::{BeginKind, Begun};
 use crate::commit_request::{Claim, CommitRequest};
@@ -48,6 +48,13 @@ pub trait CommitLog: Send + Sync + 'static {
         context: &Context,
         kind: BeginKind,
     ) -> impl Future<Output = Result<Begun>> + Send;
+
+    /// Returns `true` if the next version of a cell may be a delta: the store merges it with older
+    /// versions when it reads. A store takes none if a cell has too many already.
+    fn takes_delta(&self, key: &CellKey) -> bool {
+        let _ = key;
+        false
+    }
 
     /// Gives a snapshot back. This aborts a start that was not committed.
     fn end(&self, begun: Begun);

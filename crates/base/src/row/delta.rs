@@ -105,12 +105,8 @@ impl RowDelta {
         Self { schema_version, marker: None, changes: Vec::new() }
     }
 
-    /// Returns `true` if a payload of a row is a delta.
-    #[must_use]
-    #[inline]
-    pub fn is_delta(payload: &[u8]) -> bool {
-        payload.first() == Some(&FORMAT_DELTA)
-    }
+    /// First byte of an encoded delta. No image begins with it.
+    pub const MARK: u8 = FORMAT_DELTA;
 
     /// Returns the changes, sorted by id.
     #[must_use]

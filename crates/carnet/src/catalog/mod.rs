@@ -45,6 +45,9 @@ pub(crate) const TABLES_OF_THE_SYSTEM: [TableId; 4] = [KEYSPACES, TABLES, VERSIO
 
 const PAGE: PageLimit = PageLimit::cells(1000);
 
+/// Partition of the versions table that names all raw tables that were ever created.
+const RAW_TABLES: &str = "raw";
+
 pub(crate) fn system_cell(table: TableId, partition: &str, clustering: &str) -> CellKey {
     let partition = PartitionKey::new(Bytes::copy_from_slice(partition.as_bytes()));
     CellKey::new(table, &partition, clustering)
@@ -169,7 +172,8 @@ pub async fn create_table(tx: &Tx, mut schema: TableSchema) -> Result<TableSchem
         ));
     }
     schema.id = next_table_id(tx).await?;
-    tx.creates_table(schema.id);
+    tx.creates_table(&schema);
+    record_raw(tx, &schema)?;
     alter_table(tx, &schema)?;
     Ok(schema)
 }
@@ -209,9 +213,35 @@ pub async fn truncate_table(tx: &Tx, keyspace: &str, name: &str) -> Result<()> {
     tx.drop_cells(schema.id)?;
     let mut schema = (*schema).clone();
     schema.id = next_table_id(tx).await?;
-    tx.creates_table(schema.id);
+    tx.creates_table(&schema);
+    record_raw(tx, &schema)?;
     schema.version += 1;
     alter_table(tx, &schema)
+}
+
+/// Records a raw table for good: its cells outlive it, and snapshots may still read them.
+fn record_raw(tx: &Tx, schema: &TableSchema) -> Result<()> {
+    if schema.kind != TableKind::Raw {
+        return Ok(());
+    }
+    tx.put_cell(system_cell(VERSIONS, RAW_TABLES, &schema.id.to_string()), Bytes::new())
+}
+
+/// Returns the ids of all raw tables, including dropped ones.
+pub(crate) async fn raw_tables(tx: &Tx) -> Result<Vec<TableId>> {
+    let mut raw = Vec::new();
+    for (id, _) in all_cells(tx, VERSIONS, RAW_TABLES).await? {
+        let id = id.parse().map_err(|_| {
+            Error::corrupted(format!("the catalogue names a raw table {id}, which is no id"))
+        })?;
+        raw.push(TableId(id));
+    }
+    // Tables of earlier builds were not recorded.
+    for keyspace in keyspaces(tx).await? {
+        let tables = tables(tx, &keyspace.name).await?.into_iter();
+        raw.extend(tables.filter(|table| table.kind == TableKind::Raw).map(|table| table.id));
+    }
+    Ok(raw)
 }
 
 /// Returns a timestamp that changes with every schema change.

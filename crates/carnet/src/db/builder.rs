@@ -20,7 +20,7 @@ use carnet_txn::{
 
 use super::database::{Db, Inner};
 use crate::admission::{Admission, AdmissionLimits};
-use crate::catalog::SchemaCache;
+use crate::catalog::{self, SchemaCache};
 use crate::cluster::ClusterUrl;
 use crate::control::ControlServer;
 use crate::levels::LevelCache;
@@ -368,7 +368,12 @@ impl Builder {
             let owner = Arc::clone(&store) as _;
             ControlServer::open(&directory, &self.spawn, owner)
         });
-        Ok(self.finish(store, control.transpose()?))
+        let db = self.finish(Arc::clone(&store), control.transpose()?);
+        if let AnyStore::Local(store) = &*store {
+            let raw = async { catalog::raw_tables(&db.snapshot_async().await?).await };
+            store.row_tables().set_raw(block_on(raw)?);
+        }
+        Ok(db)
     }
 
     /// Creates a database in memory, for tests. Its data is lost when it is dropped.

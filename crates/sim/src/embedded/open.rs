@@ -77,6 +77,7 @@ pub(super) fn open_bare(world: &World, disk: &SimDisk) -> Result<Bare<Store>> {
         DEFAULT_ENCODING,
         rules,
     )?;
+    inner.row_tables().set_all_raw();
     let store = Arc::new(Store { inner, known, mutant });
     let watch = |limits| {
         let clock = Arc::new(world.clock.clone());

@@ -10,6 +10,7 @@
 //! the store. The snapshot is held until the transaction has ended: by a commit, by a rollback, by
 //! the idle watch, or with its last handle.
 
+mod change;
 mod commit;
 mod handle;
 mod merge;

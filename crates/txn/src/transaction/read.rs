@@ -17,28 +17,39 @@ impl<S: CellStore + CommitLog> Transaction<S> {
     /// it has been idle for too long; otherwise the store's errors.
     pub async fn get(&self, key: &CellKey) -> Result<Option<Entry>> {
         let inner = &*self.inner;
-        let (call, spilled) = {
+        let (call, spilled, is_delta, mut own) = {
             let mut state = inner.open()?;
-            if let Some(payload) = state.writes.get(key) {
-                return Ok(inner.own(payload));
+            let own = state.writes.get(key);
+            let is_delta = state.deltas.contains(key);
+            if let Some(payload) = &own
+                && !is_delta
+            {
+                return Ok(inner.own(payload.clone()));
             }
             state.has_read = true;
             if inner.remembers_reads() {
                 state.reads.point(key.hash(), &inner.bounds)?;
             }
-            (inner.call(&mut state), state.spill())
+            (inner.call(&mut state), state.spill(), is_delta, own)
         };
         if let Some(spill) = spilled
+            && own.is_none()
             && let Some(payload) = spill.get(key).await?
         {
-            drop(call.end()?);
-            return Ok(inner.own(payload));
+            if !is_delta {
+                drop(call.end()?);
+                return Ok(inner.own(payload));
+            }
+            own = Some(payload);
         }
         let version = reader::read(&*inner.store, &inner.context, key, inner.begun.read).await?;
         // If another handle has ended the transaction meanwhile, the snapshot was not held during
         // the read.
         drop(call.end()?);
-        Ok(version.and_then(Entry::from_version))
+        match own.flatten() {
+            Some(delta) => self.settle(key, delta, version.as_ref()),
+            None => Ok(version.and_then(Entry::from_version)),
+        }
     }
 
     /// Reads the first of many cells, in the order of the keys: at least one, and no further ones
@@ -49,6 +60,7 @@ impl<S: CellStore + CommitLog> Transaction<S> {
     ///
     /// See [`Transaction::get`].
     pub async fn get_many(&self, keys: &[CellKey], bytes_max: usize) -> Result<Vec<Option<Entry>>> {
+        self.settle_cells(keys).await?;
         let inner = &*self.inner;
         let mut entries = vec![None; keys.len()];
         // Indices of the cells that must be read from the store.
@@ -105,6 +117,7 @@ impl<S: CellStore + CommitLog> Transaction<S> {
         reverse: bool,
         limit: PageLimit,
     ) -> Result<TransactionPage> {
+        self.settle_range(range).await?;
         let inner = &*self.inner;
         let awaited = {
             let mut state = inner.open()?;

@@ -1,9 +1,10 @@
 //! State of a transaction: its read set, its writes, and whether it has ended.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use carnet_base::{CellKeyRef, Error, ErrorKind, TableId};
+use carnet_base::{CellKey, CellKeyRef, Error, ErrorKind, TableId};
 use carnet_store::{Spill, Writes};
 
 use crate::limits::Written;
@@ -21,6 +22,8 @@ pub(super) struct State {
     pub(super) has_read: bool,
     pub(super) reads: Reads,
     pub(super) writes: Writes,
+    /// Cells whose own write is a delta, see [`super::change`].
+    pub(super) deltas: BTreeSet<CellKey>,
     /// Memory of `writes`.
     pub(super) write_memory: SetMemory,
     /// Earlier writes than those in `writes`, spilled because they were too large for memory.

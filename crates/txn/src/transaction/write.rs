@@ -36,6 +36,9 @@ impl<S: CellStore + CommitLog> Transaction<S> {
         let mut state = self.with_room_for(key, Some(payload))?;
         state.reads.guard(guarded, &self.inner.bounds)?;
         state.writes.put(key, Some(payload));
+        if !state.deltas.is_empty() {
+            state.deltas.remove(&key.to_key());
+        }
         Ok(())
     }
 
@@ -50,12 +53,13 @@ impl<S: CellStore + CommitLog> Transaction<S> {
 
     fn write(&self, key: CellKey, payload: Option<Bytes>) -> Result<()> {
         let mut state = self.with_room_for(key.as_key_ref(), payload.as_deref())?;
+        state.deltas.remove(&key);
         state.writes.put_owned(key, payload);
         Ok(())
     }
 
     /// Locks the state with room for a write, spilling earlier writes if necessary.
-    fn with_room_for(
+    pub(super) fn with_room_for(
         &self,
         key: CellKeyRef<'_>,
         payload: Option<&[u8]>,
@@ -95,7 +99,8 @@ impl<S: CellStore + CommitLog> Transaction<S> {
     /// Drops a table: deletes all its cells, without reading any.
     ///
     /// The caller must ensure that the commit writes a cell that every user of the table reads or
-    /// guards, and that the table's id is not used again: see [`CommitRequest::drops`].
+    /// guards, and that the table's id is not used again: see
+    /// [`CommitRequest::drops`](carnet_store::CommitRequest::drops).
     ///
     /// # Errors
     ///
@@ -112,6 +117,7 @@ impl<S: CellStore + CommitLog> Transaction<S> {
         }
         // A commit does not hide the writes of its own transaction, so remove them here.
         state.writes.forget_table(table);
+        state.deltas.retain(|key| key.table() != table);
         state.drops.push(table);
         Ok(())
     }

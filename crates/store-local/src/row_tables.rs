@@ -1,0 +1,71 @@
+//! Tables of rows, whose versions may be deltas, and how the engine merges them.
+//!
+//! Values of raw tables are any bytes, also such that look like deltas. So the store has to know the
+//! raw tables before anything merges or drops versions: until then it takes no deltas, and garbage
+//! collection drops nothing.
+
+use std::collections::HashSet;
+use std::sync::RwLock;
+
+use carnet_base::sync::{read, write};
+use carnet_base::{Bytes, Result, RowDelta, TableId, Timestamp};
+use carnet_storage::MergeOperator;
+
+/// Knowledge of the tables of rows: all but system tables and raw tables.
+#[derive(Debug, Default)]
+pub struct RowTables {
+    known: RwLock<Known>,
+}
+
+#[derive(Debug, Default)]
+enum Known {
+    #[default]
+    Nothing,
+    /// No table has rows.
+    AllRaw,
+    Raw(HashSet<TableId>),
+}
+
+impl RowTables {
+    /// Sets the raw tables that exist; all other tables have rows.
+    pub fn set_raw(&self, tables: impl IntoIterator<Item = TableId>) {
+        *write(&self.known) = Known::Raw(tables.into_iter().collect());
+    }
+
+    /// Sets all tables to raw tables, for stores without a catalogue.
+    pub fn set_all_raw(&self) {
+        *write(&self.known) = Known::AllRaw;
+    }
+
+    /// Adds a raw table, before anything is written to it.
+    pub fn add_raw(&self, table: TableId) {
+        if let Known::Raw(raw) = &mut *write(&self.known) {
+            raw.insert(table);
+        }
+    }
+
+    pub(crate) fn are_known(&self) -> bool {
+        !matches!(*read(&self.known), Known::Nothing)
+    }
+}
+
+impl MergeOperator for RowTables {
+    fn mark(&self) -> u8 {
+        RowDelta::MARK
+    }
+
+    fn has_deltas(&self, table: TableId) -> bool {
+        match &*read(&self.known) {
+            Known::Raw(raw) => !table.is_system() && !raw.contains(&table),
+            Known::Nothing | Known::AllRaw => false,
+        }
+    }
+
+    fn merge(
+        &self,
+        value: Option<(Timestamp, &Bytes)>,
+        deltas: &[(Timestamp, Bytes)],
+    ) -> Result<Bytes> {
+        Ok(RowDelta::merge(value, deltas)?.encode())
+    }
+}

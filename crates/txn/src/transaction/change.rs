@@ -1,0 +1,105 @@
+//! Changes of rows that are not read: deltas.
+//!
+//! A change becomes a delta in the write set, unless the transaction has written the row before.
+//! Changing a row is not reading it: a transaction that only changes rows has an empty read set. If
+//! the transaction reads the row later, the delta becomes an image, and the row is in its read set.
+
+use carnet_base::{Bytes, CellKey, KeyRange, Result, RowDelta, RowImage, Version};
+use carnet_store::{CellStore, CommitLog};
+
+use super::handle::Transaction;
+use crate::entry::Entry;
+
+impl<S: CellStore + CommitLog> Transaction<S> {
+    /// Changes a part of a row without reading it. Returns `false` without effect if the row has to
+    /// be read and [written](Transaction::put): the [store](CommitLog::takes_delta) takes no delta of
+    /// it, or the transaction has spilled writes or dropped a table.
+    ///
+    /// # Errors
+    ///
+    /// See [`Transaction::put`].
+    pub fn change(&self, key: &CellKey, delta: &RowDelta) -> Result<bool> {
+        if !self.inner.store.takes_delta(key) {
+            return Ok(false);
+        }
+        loop {
+            let (own, is_delta) = {
+                let state = self.inner.open()?;
+                if state.spilled.is_some() || !state.drops.is_empty() {
+                    return Ok(false);
+                }
+                (state.writes.get(key), state.deltas.contains(key))
+            };
+            let payload = match &own {
+                None => Some(delta.encode()),
+                Some(Some(earlier)) if is_delta => {
+                    let mut both = RowDelta::decode(earlier)?;
+                    both.extend(delta.clone());
+                    Some(both.encode())
+                }
+                Some(earlier) => changed(earlier.as_ref(), delta)?,
+            };
+            let mut state = self.with_room_for(key.as_key_ref(), payload.as_deref())?;
+            if state.spilled.is_none() && state.writes.get(key) != own {
+                continue; // Another handle has written the cell meanwhile.
+            }
+            state.writes.put_owned(key.clone(), payload);
+            if own.is_none() {
+                state.deltas.insert(key.clone());
+            }
+            return Ok(true);
+        }
+    }
+
+    /// Makes images of deltas in a range, so that it can be read.
+    pub(super) async fn settle_range(&self, range: &KeyRange) -> Result<()> {
+        let deltas: Vec<CellKey> = {
+            let state = self.inner.open()?;
+            state.deltas.iter().filter(|key| range.contains(key)).cloned().collect()
+        };
+        for key in deltas {
+            self.get(&key).await?;
+        }
+        Ok(())
+    }
+
+    /// Makes images of deltas of cells, so that they can be read.
+    pub(super) async fn settle_cells(&self, keys: &[CellKey]) -> Result<()> {
+        if self.inner.open()?.deltas.is_empty() {
+            return Ok(());
+        }
+        for key in keys {
+            if self.inner.open()?.deltas.contains(key) {
+                self.get(key).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the image that results from an own delta and the version below it.
+    pub(super) fn settle(
+        &self,
+        key: &CellKey,
+        delta: Bytes,
+        below: Option<&Version>,
+    ) -> Result<Option<Entry>> {
+        let Some(start) = self.inner.begun.start else { return Ok(None) };
+        let value = below.and_then(|version| Some((version.start, version.payload.as_ref()?)));
+        let image = RowDelta::merge(value, &[(start, delta.clone())])?;
+        let payload = image.is_live().then(|| image.encode());
+        let mut state = self.with_room_for(key.as_key_ref(), payload.as_deref())?;
+        // Another handle may have written the cell meanwhile.
+        if state.spilled.is_some() || state.writes.get(key) == Some(Some(delta)) {
+            state.writes.put_owned(key.clone(), payload.clone());
+            state.deltas.remove(key);
+        }
+        Ok(payload.map(|payload| Entry { start, payload }))
+    }
+}
+
+/// Applies a change to an image that the same transaction wrote; `None` is a deleted row.
+fn changed(earlier: Option<&Bytes>, delta: &RowDelta) -> Result<Option<Bytes>> {
+    let mut image = earlier.map(RowImage::decode).transpose()?.unwrap_or_default();
+    delta.apply(&mut image, None);
+    Ok(image.is_live().then(|| image.encode()))
+}
