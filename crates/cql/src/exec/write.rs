@@ -1,13 +1,15 @@
 //! Execution of statements that change rows.
 //!
-//! A version is a whole row image. A statement that does not set every column reads the row first,
-//! in the same transaction, and keeps the other columns. A statement that deletes a range depends
+//! A version is a whole row image, or a delta of a statement that does not set every column. A
+//! statement that needs the row, or that the store takes no delta of, reads the row first, in the
+//! same transaction, and keeps the other columns. A statement that deletes a range depends
 //! on the range, and deletes the rows in it one by one.
 
 use std::ops::Bound;
 use std::sync::Arc;
 
-use carnet::base::{Bytes, Column, Marker, RowImage};
+use carnet::base::row::Change as ColumnChange;
+use carnet::base::{Bytes, Column, Marker, RowDelta, RowImage};
 use carnet::catalog::{ColumnKind, TableSchema};
 use carnet::{CellKey, Entry, KeyRange, PageLimit, PartitionKey, Tx};
 
@@ -139,6 +141,13 @@ async fn change_cell(
     let blind = marker
         && of_kind().count() == all
         && of_kind().all(|(_, value)| *value != Evaluated::Unset);
+    let is_read = plan.reads_row() || !matches!(plan.guard, GuardPlan::Always);
+    if !blind && !is_read {
+        let delta = delta(table, marker && kind == ColumnKind::Regular, of_kind());
+        if tx.change_cell(&cell, &delta)? {
+            return Ok(());
+        }
+    }
     let existing = if blind { None } else { tx.get_cell(&cell).await? };
     let mut image = match &existing {
         None => RowImage::new(table.version),
@@ -161,6 +170,25 @@ async fn change_cell(
         tx.delete_cell(cell)?;
     }
     Ok(())
+}
+
+/// Returns the changes of a statement that does not read its row.
+fn delta<'v>(
+    table: &TableSchema,
+    marker: bool,
+    values: impl Iterator<Item = &'v (usize, Evaluated)>,
+) -> RowDelta {
+    let mut delta = RowDelta::new(table.version);
+    delta.marker = marker.then(Marker::default);
+    for (position, value) in values {
+        let change = match value {
+            Evaluated::Bytes(bytes) => ColumnChange::Set { value: bytes.clone(), expiry: None },
+            Evaluated::Null => ColumnChange::Deleted,
+            Evaluated::Unset => continue,
+        };
+        delta.change(table.columns[*position].id, change);
+    }
+    delta
 }
 
 /// Returns the initial image of a row's next version.
