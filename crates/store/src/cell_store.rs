@@ -100,8 +100,7 @@ pub trait CellStore: Send + Sync + 'static {
     ) -> impl Future<Output = Result<Option<Version>>> + Send;
 
     /// Returns the newest candidates of the first cells of many, in the order of the keys: at least
-    /// of one. Once payloads of `bytes_max` have been read, a store begins no further read, except
-    /// for those that it sends in one request.
+    /// of one. Once payloads of `bytes_max` have been read, a store begins no further request.
     ///
     /// # Errors
     ///

@@ -114,7 +114,7 @@ impl RowDelta {
         &self.changes
     }
 
-    /// Adds a change, after those that the transaction has already made.
+    /// Adds a change, after the earlier changes of the transaction.
     pub fn change(&mut self, id: ColumnId, change: Change) {
         match self.changes.binary_search_by_key(&id, |(id, _)| *id) {
             Ok(index) => {
