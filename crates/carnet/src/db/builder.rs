@@ -371,7 +371,14 @@ impl Builder {
         let db = self.finish(Arc::clone(&store), control.transpose()?);
         if let AnyStore::Local(store) = &*store {
             let raw = async { catalog::raw_tables(&db.snapshot_async().await?).await };
-            store.row_tables().set_raw(block_on(raw)?);
+            match block_on(raw) {
+                Ok(raw) => store.row_tables().set_raw(raw),
+                // The tables' files may be whole, and a backup must name the damage.
+                Err(error) => tracing::error!(
+                    %error,
+                    "the catalogue cannot be read: no old versions are dropped until it can be"
+                ),
+            }
         }
         Ok(db)
     }
