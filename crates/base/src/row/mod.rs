@@ -1,8 +1,9 @@
 //! The row image: the complete contents of one version of a row.
 //!
-//! A statement that sets one column of a row rewrites all of its columns, so that a reader finds
-//! everything in the newest visible version and merges nothing. Two facts must survive the
-//! rewriting and are stored with a column: its expiry, and the version that set it.
+//! A statement that knows the whole row writes an image, so that a reader finds everything in the
+//! newest visible version and merges nothing. Two facts must survive the rewriting and are stored
+//! with a column: its expiry, and the version that set it. A statement that does not know the row
+//! writes a [delta](RowDelta).
 //!
 //! ```text
 //! image    format        1 byte      1
