@@ -6,9 +6,9 @@ mod common;
 use std::pin::pin;
 use std::task::{Context, Waker};
 
-use carnet_base::{CellKey, Error, PartitionKey, TableId, Timestamp, Version, block_on};
+use carnet_base::{CellKey, Error, KeyRange, PartitionKey, TableId, Timestamp, Version, block_on};
 use carnet_storage::disk::sim::SimDisk;
-use carnet_storage::{Engine, Mutation, Options, ReadOptions};
+use carnet_storage::{Engine, Mutation, Options, PageLimit, ReadOptions};
 use common::{Forget, open, time};
 
 fn put(engine: &Engine, key: &CellKey, commit: u64, payload: &str) {
@@ -48,4 +48,36 @@ fn chain_is_read_from_one_view() {
         assert_eq!(engine.metrics().deltas_merged, 1, "the table holds the value");
     }
     assert!(pended > 2, "it waited {pended} times for the disk");
+}
+
+/// A page of short deltas over long values, in both directions.
+#[test]
+fn merged_page_ends_at_its_limit_in_bytes() {
+    let disk = SimDisk::new(1);
+    let (engine, _workers) = open(&disk, Options::default()).unwrap();
+    let partition = PartitionKey::new("p");
+    let value = "v".repeat(1000);
+    for (place, commit) in (0..20_u8).zip((10..).step_by(10)) {
+        let key = CellKey::new(TableId(1), &partition, &[place]);
+        put(&engine, &key, commit, &value);
+        put(&engine, &key, commit + 5, "+a");
+    }
+    let limit = PageLimit { cells: 100, bytes: 4_500 };
+    for reverse in [false, true] {
+        let mut rest = Some(KeyRange::table(TableId(1)));
+        let mut found = Vec::new();
+        while let Some(range) = rest {
+            let page = block_on(engine.range(&range, Timestamp::MAX, reverse, limit)).unwrap();
+            assert!(page.cells.len() <= 5, "{} cells", page.cells.len());
+            found.extend(page.cells.into_iter().map(|(key, version)| {
+                assert_eq!(version.payload_bytes(), 1002);
+                key.clustering()[0]
+            }));
+            rest = page.resume;
+        }
+        if reverse {
+            found.reverse();
+        }
+        assert_eq!(found, (0..20).collect::<Vec<u8>>());
+    }
 }

@@ -6,7 +6,9 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use carnet_base::{CellKey, CellPage, CellRef, CellsBuilder, Result, Timestamp, Version};
+use carnet_base::{
+    CellKey, CellKeyRef, CellPage, CellRef, CellsBuilder, KeyRange, Result, Timestamp, Version,
+};
 
 use super::core::{Core, Engine};
 use super::get::Looked;
@@ -70,15 +72,24 @@ impl Engine {
         Ok(Version { start, commit, payload })
     }
 
-    /// Merges the deltas of a page.
+    /// Merges the deltas of a page of a range. Values are longer than their deltas, so the page may
+    /// end earlier, at its limit in bytes.
     pub(super) async fn merged_page(
         &self,
         view: &View,
         page: CellPage,
         reads: ReadOptions,
+        bytes_max: usize,
+        rest_behind: impl Fn(CellKey) -> KeyRange,
     ) -> Result<CellPage> {
         let mut cells = CellsBuilder::default();
+        let mut last = None;
         for cell in page.cells.iter() {
+            if let Some(last) = last.filter(|_| cells.bytes() >= bytes_max) {
+                let resume = Some(rest_behind(CellKeyRef::to_key(last)));
+                return Ok(CellPage { cells: cells.finish(), resume });
+            }
+            last = Some(cell.key);
             let CellRef { key, start, commit, payload } = cell;
             if !self.core.is_delta(key.as_bytes(), payload) {
                 cells.push(&cell);

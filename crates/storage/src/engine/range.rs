@@ -115,7 +115,10 @@ impl Engine {
         let has_deltas = filling.has_deltas;
         let page = filling.finish(range, reverse)?;
         match kept {
-            Some(view) if has_deltas => self.merged_page(&view, page, reads).await,
+            Some(view) if has_deltas => {
+                let rest_behind = |last| range.after(last, reverse);
+                self.merged_page(&view, page, reads, limit.bytes, rest_behind).await
+            }
             _ => Ok(page),
         }
     }
