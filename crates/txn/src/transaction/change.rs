@@ -89,7 +89,8 @@ impl<S: CellStore + CommitLog> Transaction<S> {
         let payload = image.is_live().then(|| image.encode());
         let mut state = self.with_room_for(key.as_key_ref(), payload.as_deref())?;
         // Another handle may have written the cell meanwhile.
-        if state.spilled.is_some() || state.writes.get(key) == Some(Some(delta)) {
+        let own = state.writes.get(key);
+        if state.deltas.contains(key) && own.is_none_or(|own| own == Some(delta)) {
             state.writes.put_owned(key.clone(), payload.clone());
             state.deltas.remove(key);
         }
