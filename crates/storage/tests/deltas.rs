@@ -58,7 +58,7 @@ fn merged_page_ends_at_its_limit_in_bytes() {
     let partition = PartitionKey::new("p");
     let value = "v".repeat(1000);
     for (place, commit) in (0..20_u8).zip((10..).step_by(10)) {
-        let key = CellKey::new(TableId(1), &partition, &[place]);
+        let key = CellKey::new(TableId(1), &partition, [place]);
         put(&engine, &key, commit, &value);
         put(&engine, &key, commit + 5, "+a");
     }
