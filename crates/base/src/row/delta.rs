@@ -108,6 +108,12 @@ impl RowDelta {
     /// First byte of an encoded delta. No image begins with it.
     pub const MARK: u8 = FORMAT_DELTA;
 
+    /// Returns `true` if the delta changes nothing.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.marker.is_none() && self.changes.is_empty()
+    }
+
     /// Returns the changes, sorted by id.
     #[must_use]
     pub fn changes(&self) -> &[(ColumnId, Change)] {

@@ -144,7 +144,8 @@ async fn change_cell(
     let is_read = plan.reads_row() || !matches!(plan.guard, GuardPlan::Always);
     if !blind && !is_read {
         let delta = delta(table, marker && kind == ColumnKind::Regular, of_kind());
-        if tx.change_cell(&cell, &delta)? {
+        // A statement whose values are all unset changes nothing.
+        if delta.is_empty() || tx.change_cell(&cell, &delta)? {
             return Ok(());
         }
     }
