@@ -25,7 +25,7 @@ pub trait MergeOperator: Send + Sync {
 
     /// Merges deltas, newest first, with the value below them. Each has the start timestamp of its
     /// version; the result gets that of the newest delta. Without a value below, deltas apply to
-    /// nothing.
+    /// nothing. `None` if nothing is left: the cell is deleted.
     ///
     /// The value that results from older deltas may take their place: merging must be associative.
     ///
@@ -36,7 +36,7 @@ pub trait MergeOperator: Send + Sync {
         &self,
         value: Option<(Timestamp, &Bytes)>,
         deltas: &[(Timestamp, Bytes)],
-    ) -> Result<Bytes>;
+    ) -> Result<Option<Bytes>>;
 }
 
 /// The operator of an engine, with its mark at hand.
@@ -69,7 +69,7 @@ impl Deltas {
         &self,
         value: Option<(Timestamp, &Bytes)>,
         deltas: &[(Timestamp, Bytes)],
-    ) -> Result<Bytes> {
+    ) -> Result<Option<Bytes>> {
         self.operator.merge(value, deltas)
     }
 }

@@ -65,7 +65,8 @@ impl MergeOperator for RowTables {
         &self,
         value: Option<(Timestamp, &Bytes)>,
         deltas: &[(Timestamp, Bytes)],
-    ) -> Result<Bytes> {
-        Ok(RowDelta::merge(value, deltas)?.encode())
+    ) -> Result<Option<Bytes>> {
+        let image = RowDelta::merge(value, deltas)?;
+        Ok(image.is_live().then(|| image.encode()))
     }
 }

@@ -72,7 +72,7 @@ impl GcHook for Hook {
         &self,
         value: Option<(Timestamp, &Bytes)>,
         deltas: &[(Timestamp, Bytes)],
-    ) -> Result<Bytes> {
+    ) -> Result<Option<Bytes>> {
         match &self.deltas {
             Some(operator) => operator.merge(value, deltas),
             None => Err(Error::unsupported("deltas without a merge operator")),

@@ -42,7 +42,7 @@ impl Engine {
     }
 
     /// Merges a delta with the older versions of its cell. The result has the timestamps of the
-    /// delta.
+    /// delta; it is a tombstone if nothing is left.
     pub(super) async fn merged(
         &self,
         view: &View,
@@ -68,7 +68,7 @@ impl Engine {
         };
         add(&self.core.counters.deltas_merged, chain.len());
         let value = value.as_ref().map(|(start, payload)| (*start, payload));
-        let payload = Some(deltas.merge(value, &chain)?);
+        let payload = deltas.merge(value, &chain)?;
         Ok(Version { start, commit, payload })
     }
 
@@ -98,8 +98,9 @@ impl Engine {
             let payload = Some(Bytes::copy_from_slice(payload));
             let newest = Version { start, commit: Some(commit), payload };
             let merged = self.merged(view, key.as_bytes(), newest, reads).await?;
-            let payload = merged.payload.unwrap_or_default();
-            cells.push(&CellRef { key, start, commit, payload: &payload });
+            if let Some(payload) = &merged.payload {
+                cells.push(&CellRef { key, start, commit, payload });
+            }
         }
         Ok(CellPage { cells: cells.finish(), resume: page.resume })
     }

@@ -79,10 +79,16 @@ impl MergeOperator for Joined {
         &self,
         value: Option<(Timestamp, &Bytes)>,
         deltas: &[(Timestamp, Bytes)],
-    ) -> Result<Bytes> {
-        let value = value.map_or(&b"0"[..], |(_, value)| value);
-        let newer = deltas.iter().rev().map(|(_, delta)| &delta[..]);
-        Ok(std::iter::once(value).chain(newer).collect::<Vec<_>>().concat().into())
+    ) -> Result<Option<Bytes>> {
+        // The delta `+-` deletes.
+        let last_delete = deltas.iter().position(|(_, delta)| delta == "+-");
+        if last_delete == Some(0) {
+            return Ok(None);
+        }
+        let value = value.filter(|_| last_delete.is_none()).map_or(&b"0"[..], |(_, value)| value);
+        let newer = deltas[..last_delete.unwrap_or(deltas.len())].iter().rev();
+        let newer = newer.map(|(_, delta)| &delta[..]);
+        Ok(Some(std::iter::once(value).chain(newer).collect::<Vec<_>>().concat().into()))
     }
 }
 
@@ -110,6 +116,7 @@ impl Model {
             }
             for (key, payload) in cells {
                 match payload {
+                    Some(delta) if is_delta(key, delta) && delta == "+-" => visible.remove(key),
                     Some(delta) if is_delta(key, delta) => {
                         let value = visible.get(key).map_or(&b"0"[..], |(_, value)| value);
                         let joined = Bytes::from([value, &delta[..]].concat());
@@ -159,6 +166,8 @@ pub fn random_cells(mix: &Mix, with_deltas: bool, rng: &mut SeededRng) -> Cells 
             let kind = Joined.has_deltas(key.table()).then_some(kind);
             kind.into_iter().chain(bytes).collect::<Vec<u8>>()
         });
+        let deletes = payload.as_deref().is_some_and(|it| is_delta(&key, it)) && rng.chance(200);
+        let payload = payload.map(|it| if deletes { b"+-".to_vec() } else { it });
         cells.insert(key, payload.map(Bytes::from));
     }
     cells

@@ -129,6 +129,9 @@ impl Memory {
         if payload.first() != Some(&DELTA_MARK) {
             return Some(payload);
         }
+        if payload == b"+-" {
+            return None;
+        }
         let below = version.commit.checked_sub(1);
         let value = below.and_then(|below| self.read(levels, key, below, wall));
         Some([value.unwrap_or_else(|| b"0".to_vec()), payload].concat())
@@ -260,9 +263,15 @@ impl GcHook for Hook {
         &self,
         value: Option<(Timestamp, &Bytes)>,
         deltas: &[(Timestamp, Bytes)],
-    ) -> Result<Bytes> {
-        let value = value.map_or(&b"0"[..], |(_, value)| value);
-        let newer = deltas.iter().rev().map(|(_, delta)| &delta[..]);
-        Ok(std::iter::once(value).chain(newer).collect::<Vec<_>>().concat().into())
+    ) -> Result<Option<Bytes>> {
+        // The delta `+-` deletes.
+        let last_delete = deltas.iter().position(|(_, delta)| delta == "+-");
+        if last_delete == Some(0) {
+            return Ok(None);
+        }
+        let value = value.filter(|_| last_delete.is_none()).map_or(&b"0"[..], |(_, value)| value);
+        let newer = deltas[..last_delete.unwrap_or(deltas.len())].iter().rev();
+        let newer = newer.map(|(_, delta)| &delta[..]);
+        Ok(Some(std::iter::once(value).chain(newer).collect::<Vec<_>>().concat().into()))
     }
 }

@@ -55,6 +55,8 @@ fn write(rng: &mut SeededRng, commits: std::ops::RangeInclusive<u64>) -> Content
             if written.insert(number) {
                 let kind = if rng.chance(300) && !deletes_range { '+' } else { 'v' };
                 let payload = (!rng.chance(250)).then(|| format!("{kind}{commit}").into_bytes());
+                let deletes = kind == '+' && rng.chance(200);
+                let payload = payload.map(|it| if deletes { b"+-".to_vec() } else { it });
                 let expiry = rng.chance(250).then(|| 100 + rng.below(20));
                 let expiry = expiry.filter(|_| payload.is_some() && kind == 'v');
                 contents.cells.push(Version { key: key(table, number), commit, expiry, payload });
@@ -232,7 +234,13 @@ fn nothing_is_left_over(seed: u64, memory: &Memory, levels: &Levels, hook: &Hook
             assert!(!hook.is_dropped(table_of(&cell.key).unwrap()), "seed {seed}: {cell:?}");
             // A surviving range tombstone may have the same effect as a tombstone of the cell.
             let covers = |next: &Fragment| next.lower <= cell.key[..] && next.upper > cell.key[..];
-            let spared = cell.payload.is_none() && contents.fragments.iter().any(covers);
+            // A delta that deletes is not merged with a version of an older stripe or one that will
+            // expire, and neither may be visible.
+            let is_delete = |other: &Version| other.payload.as_deref() == Some(b"+-");
+            let mut of_key = contents.cells.iter().filter(|other| other.key == cell.key);
+            let deletes = of_key.any(is_delete);
+            let spared =
+                deletes || (cell.payload.is_none() && contents.fragments.iter().any(covers));
             if at(cell.commit) > hook.mark.read || spared {
                 continue;
             }

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use carnet_base::{Result, Timestamp};
 
 use super::mark::GcHook;
-use super::source::{Cell, Sink};
+use super::source::{Cell, RangeVersion, Sink};
 
 /// Deltas, newest first, that wait for the version below them.
 ///
@@ -35,13 +35,14 @@ impl Chain {
     }
 
     /// Writes the value that results from the deltas and the version below them, if there is one.
+    /// Returns a tombstone instead if nothing is left.
     pub(super) fn write_merged(
         &mut self,
         below: Option<Cell<'_>>,
         key: &[u8],
         hook: &impl GcHook,
         sink: &mut impl Sink,
-    ) -> Result<()> {
+    ) -> Result<Option<RangeVersion>> {
         let value = below.and_then(|cell| {
             cell.payload.map(|payload| (cell.start, Bytes::copy_from_slice(payload)))
         });
@@ -52,12 +53,14 @@ impl Chain {
                 // A reader of these versions gets the error; a compaction must not lose them.
                 tracing::warn!(%error, "deltas cannot be merged and are kept");
                 self.write(key, sink)?;
-                return below.map_or(Ok(()), |below| sink.push(key, below));
+                return below.map_or(Ok(()), |below| sink.push(key, below)).map(|()| None);
             }
         };
         let (commit, start) = (self.commits[0], self.deltas[0].0);
         self.clear();
-        sink.push(key, Cell { commit, start, expiry: None, payload: Some(&payload) })
+        let Some(payload) = payload else { return Ok(Some(RangeVersion { commit, start })) };
+        sink.push(key, Cell { commit, start, expiry: None, payload: Some(&payload) })?;
+        Ok(None)
     }
 
     /// Writes the deltas as they are.

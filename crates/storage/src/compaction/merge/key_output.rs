@@ -39,7 +39,8 @@ impl KeyOutput {
         if is_below_chain && decision != Decision::Delta && !expires {
             let below = (decision == Decision::Keep).then_some(cell);
             self.begin(sink)?;
-            return self.chain.write_merged(below, &self.key, hook, sink);
+            self.tombstone = self.chain.write_merged(below, &self.key, hook, sink)?;
+            return Ok(());
         }
         if !self.chain.is_empty() && (!is_below_chain || expires) {
             self.begin(sink)?;
@@ -75,7 +76,8 @@ impl KeyOutput {
                 if has_older {
                     self.chain.write(&self.key, sink)?;
                 } else {
-                    self.chain.write_merged(None, &self.key, hook, sink)?;
+                    // Nothing older exists, so a tombstone is not needed.
+                    let _ = self.chain.write_merged(None, &self.key, hook, sink)?;
                 }
             } else if has_older {
                 self.begin(sink)?;

@@ -53,7 +53,7 @@ pub trait GcHook {
         &self,
         value: Option<(Timestamp, &Bytes)>,
         deltas: &[(Timestamp, Bytes)],
-    ) -> Result<Bytes> {
+    ) -> Result<Option<Bytes>> {
         let _ = (value, deltas);
         Err(Error::unsupported("deltas without a merge operator"))
     }

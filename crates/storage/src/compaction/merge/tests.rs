@@ -99,10 +99,16 @@ impl GcHook for Hook {
         &self,
         value: Option<(Timestamp, &Bytes)>,
         deltas: &[(Timestamp, Bytes)],
-    ) -> Result<Bytes> {
-        let value = value.map_or(&b"0"[..], |(_, value)| value);
-        let newer = deltas.iter().rev().map(|(_, delta)| &delta[..]);
-        Ok(std::iter::once(value).chain(newer).collect::<Vec<_>>().concat().into())
+    ) -> Result<Option<Bytes>> {
+        // The delta `+-` deletes.
+        let last_delete = deltas.iter().position(|(_, delta)| delta == "+-");
+        if last_delete == Some(0) {
+            return Ok(None);
+        }
+        let value = value.filter(|_| last_delete.is_none()).map_or(&b"0"[..], |(_, value)| value);
+        let newer = deltas[..last_delete.unwrap_or(deltas.len())].iter().rev();
+        let newer = newer.map(|(_, delta)| &delta[..]);
+        Ok(Some(std::iter::once(value).chain(newer).collect::<Vec<_>>().concat().into()))
     }
 }
 
@@ -327,4 +333,14 @@ fn delta_above_expiring_value_is_not_merged() {
 #[test]
 fn delta_in_two_inputs_is_added_once() {
     assert_eq!(bottom(read(9), &["a@9=+c a@8=+b", "a@9=+c a@8=+b a@7=x"]), "a@9=x+b+c");
+}
+
+#[test]
+fn delta_that_leaves_nothing_becomes_tombstone() {
+    let inputs = ["a@9=+- a@8=+b", "a@7=x b@9=+c b@8=+- b@7=x"];
+    assert_eq!(bottom(read(9), &inputs), "b@9=0+c");
+    assert_eq!(above("a", "b", read(9), &inputs), "a@9! b@9=0+c");
+    let mut hook = read(9);
+    hook.mark.snapshots = vec![at(7)];
+    assert_eq!(bottom(hook, &["a@9=+- a@8! a@7=x"]), "a@9! a@7=x");
 }
