@@ -126,7 +126,7 @@ impl Gate {
         let yields = self.levels_compete(level, now);
         let lane = self.lane(id);
         let (wait, is_empty) = (lane.expected_wait(now), lane.len() == 0);
-        if is_late(lane, deadline, wait, now) {
+        if deadline.is_some_and(|deadline| lane.arrives_late(deadline, now)) {
             return Arrival::Shed(self.shed(id, Reason::Deadline, now));
         }
         if is_empty && self.may_run(id) && !self.others_wait(id) {
@@ -271,7 +271,8 @@ impl Gate {
             let lane = self.lane(id);
             let Some((number, waiting)) = lane.oldest() else { continue };
             let ticket = Ticket { number, lane: id };
-            if is_late(lane, waiting.deadline, Duration::ZERO, now) {
+            let is_late = |deadline| lane.ends_late(deadline, Duration::ZERO, now);
+            if waiting.deadline.is_some_and(is_late) {
                 self.refuse(ticket, Reason::Deadline, now, decisions);
                 continue;
             }
@@ -474,10 +475,6 @@ fn has_place(
     let batch_max = (limits.running_max / 2).max(1);
     state.limits.running_max.is_none_or(|most| state.running < most.max(1))
         && (workload == Workload::Interactive || batch_running < batch_max)
-}
-
-fn is_late(lane: &Lane, deadline: Option<Moment>, wait: Duration, now: Moment) -> bool {
-    deadline.is_some_and(|deadline| deadline.since(now) <= wait.saturating_add(lane.average.get()))
 }
 
 #[cfg(test)]

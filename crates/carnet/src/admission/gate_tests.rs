@@ -93,6 +93,36 @@ fn queue_with_room_is_served_in_order() {
     assert_eq!((gate.running(), gate.waiting()), (1, 0));
 }
 
+/// A stall holds all slots, and a queue forms behind it. The first admission after the stall says nothing about the
+/// time that the queue takes.
+#[test]
+fn requests_after_stall_are_not_refused() {
+    let slots = 16;
+    let mut gate = Gate::new(GateLimits { running_max: slots, queue_max: 1_000, ..LIMITS });
+    for _ in 0..slots {
+        pass(arrive(&mut gate, 0).0);
+    }
+    for _ in 0..40 {
+        ticket(arrive(&mut gate, 1).0);
+    }
+    let mut decisions = Vec::new();
+    (0..slots).for_each(|_| end_after(&mut gate, 500_000, at(501), &mut decisions));
+    assert_eq!(admitted(&decisions).len(), slots);
+    let timeout = Duration::from_secs(2);
+    let late = request(1, Some(at(502).after(timeout)));
+    ticket(gate.arrive(late, at(502), &mut decisions));
+    // The next stall follows a time of short waits.
+    for millis in 503..540 {
+        decisions.clear();
+        end_after(&mut gate, 1_000, at(millis), &mut decisions);
+        gate.arrive(request(1, None), at(millis), &mut decisions);
+    }
+    decisions.clear();
+    (0..slots).for_each(|_| end_after(&mut gate, 500_000, at(1_040), &mut decisions));
+    let late = request(1, Some(at(1_041).after(timeout)));
+    ticket(gate.arrive(late, at(1_041), &mut decisions));
+}
+
 /// Two slots, each taken for 40 ms: a request is admitted every 20 ms.
 #[test]
 fn full_queue_refuses_late_requests() {

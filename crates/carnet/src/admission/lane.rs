@@ -116,11 +116,35 @@ impl Lane {
         self.take(number);
     }
 
+    /// Returns the number of requests before one that arrives now.
+    fn before(&self) -> u32 {
+        u32::try_from(self.queue.len()).unwrap_or(u32::MAX)
+    }
+
     /// Returns the expected wait of a request that arrives now: the number of requests before it
     /// times the average interval of admissions, and at least the age of the oldest.
     pub(super) fn expected_wait(&self, now: Moment) -> Duration {
         let Some((_, oldest)) = self.oldest() else { return Duration::ZERO };
-        let before = u32::try_from(self.queue.len()).unwrap_or(u32::MAX);
-        self.interval.value.saturating_mul(before).max(now.since(oldest.arrived))
+        self.interval.value.saturating_mul(self.before()).max(now.since(oldest.arrived))
+    }
+
+    /// Returns `true` if a request with a deadline that arrives now would end too late.
+    ///
+    /// The interval of admissions alone would refuse requests after a stall, for example while a log record is
+    /// synced: all slots are taken, a queue forms, and the first admission says nothing about the next ones. So
+    /// the wait is at most the time that the running requests take for those before it.
+    pub(super) fn arrives_late(&self, deadline: Moment, now: Moment) -> bool {
+        let by_running = match u32::try_from(self.running) {
+            Ok(running @ 1..) => self.average.get().saturating_mul(self.before()) / running,
+            _ => Duration::MAX,
+        };
+        let age = self.oldest().map_or(Duration::ZERO, |(_, oldest)| now.since(oldest.arrived));
+        let wait = self.expected_wait(now).min(by_running.max(age));
+        self.ends_late(deadline, wait, now)
+    }
+
+    /// Returns `true` if a request would end too late that is admitted after a wait.
+    pub(super) fn ends_late(&self, deadline: Moment, wait: Duration, now: Moment) -> bool {
+        deadline.since(now) <= wait.saturating_add(self.average.get())
     }
 }
