@@ -20,7 +20,7 @@ use super::request::{Arrival, Arriving, Decision, GateLimits, Pass, Reason, Shed
 use super::sync::{Mutex, MutexGuard};
 use crate::diagnosis::{Diagnosis, Ended, Waits, Why, nanos};
 
-/// Interval at which the queue is checked without arrivals and ends of statements.
+/// Interval between checks of the queue while no statement arrives or ends.
 const TICK: Duration = Duration::from_millis(10);
 
 /// A statement that was not refused on arrival.
@@ -38,7 +38,8 @@ pub(super) struct Desk {
     clock: Arc<dyn Clock>,
     state: Mutex<State>,
     signal: Signal,
-    /// Whether processor time is counted; then a statement without any has used none.
+    /// Whether statements count their processor time. If so, a statement that counted none has used
+    /// none.
     is_metered: AtomicBool,
     diagnosis: Arc<Diagnosis>,
 }
@@ -318,7 +319,7 @@ impl Permit {
         self.waits.add(Why::Cpu, self.desk.clock.now().since(self.admitted));
     }
 
-    /// Awaits a future, and counts the time unless it is ready at once: for `why`, or for the
+    /// Awaits a future. If it is not ready at once, counts the time as a wait for `why`, or for the
     /// reason that lower layers [note](carnet_base::wait_note) while it is pending.
     pub async fn wait_for<F: Future>(&self, why: Why, future: F) -> F::Output {
         let mut future = pin!(future);
@@ -335,8 +336,8 @@ impl Permit {
         .await
     }
 
-    /// Records that the statement was answered in time. Processor time of other statements is
-    /// wasted.
+    /// Records that the statement was answered in time. Without this call its processor time counts
+    /// as wasted.
     pub fn answered(&self) {
         // Relaxed: the flag guards no other memory.
         self.is_of_use.store(true, Ordering::Relaxed);
@@ -378,7 +379,8 @@ impl Permit {
     /// Counts processor time of the statement, which is charged to its level at the end. If no
     /// statement of the class counts any, the time since the admission is charged.
     pub fn count_processor(&self, time: Duration) {
-        // Relaxed: neither guards other memory. Written once, so that its cache line stays shared.
+        // Relaxed: neither atomic guards other memory. The flag is written only once, so that its
+        // cache line stays shared.
         if !self.desk.is_metered.load(Ordering::Relaxed) {
             self.desk.is_metered.store(true, Ordering::Relaxed);
         }
@@ -461,7 +463,7 @@ impl Drop for Paused<'_> {
 /// A place in the queue, given up on drop.
 pub struct Place {
     desk: Arc<Desk>,
-    /// `None` once it is decided.
+    /// `None` after the place has returned its outcome.
     ticket: Option<Ticket>,
     is_throttled: bool,
 }

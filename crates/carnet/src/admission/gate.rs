@@ -19,8 +19,8 @@
 //!  refused                                              refused
 //! ```
 //!
-//! * **Order.** Requests of a lane wait in order of arrival. While the lane has room no request is
-//!   refused, however long it waits: closed-loop clients only wait longer.
+//! * **Order.** Requests of a lane wait in order of arrival. Until the lane is full, no request is
+//!   refused because of its wait: closed-loop clients only wait longer.
 //! * **Overload.** A lane of interactive requests that is full is overloaded: a request that waited
 //!   in a full lane would be late. Then a new request is refused on arrival, which is the cheapest
 //!   point, if it would wait for [`GateLimits::shed_after`] or longer; so the lane stays that
@@ -63,9 +63,10 @@ use super::shares::Accounts;
 /// Bounds of the retry delay of a refused request.
 const RETRY_MIN: Duration = Duration::from_millis(10);
 const RETRY_MAX: Duration = Duration::from_secs(2);
-/// Interval of admissions of a level after which a batch request comes before interactive ones.
+/// Number of admissions of a level per batch request that comes before interactive ones.
 const BATCH_EVERY: u64 = 20;
-/// Time after requests of different levels have followed each other in which the levels compete.
+/// Time for which levels count as competing after a request of one level has followed a request of
+/// another.
 const COMPETING: Duration = Duration::from_millis(20);
 /// Number of levels above which a gate forgets levels without running or waiting requests.
 const LEVELS_MAX: usize = 64;
@@ -368,7 +369,8 @@ impl Gate {
         while self.lane(id).len() >= self.queue_max(id.level) || !self.has_room(id.level, bytes) {
             let Some((number, _)) = self.lane(id).oldest() else { return false };
             self.refuse(Ticket { number, lane: id }, Reason::Overloaded, now, decisions);
-            // The overload ends with an empty lane, but this lane gets the new request.
+            // Removing the last request ended the overload, but the lane is about to get the new
+            // request.
             self.lane_mut(id).is_overloaded = true;
         }
         true

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use carnet_base::Moment;
 
-/// Minimum time over which admissions are counted for their interval. A thread runs some statements, then reads
+/// Minimum time over which the average interval of admissions is measured. A thread runs some statements, then reads
 /// requests: the interval within such a burst says nothing about the time that a queue takes.
 const RATE_WINDOW: Duration = Duration::from_millis(20);
 /// Weight of the moving averages: a new value counts one part in this number.
@@ -30,12 +30,12 @@ impl Average {
 /// spans queues that become empty, so that short queues correct the average as well.
 #[derive(Clone, Copy, Debug, Default)]
 struct Interval {
-    /// Interval of the last whole window; of the first window so far, until it ends.
+    /// Average of the last whole window, or of the first window so far until it ends.
     value: Duration,
     is_whole: bool,
     /// Last admission, or first arrival in an empty queue. `None` while no request waits.
     since: Option<Moment>,
-    /// Time in which requests waited in the current window, and its admissions.
+    /// Time of the current window in which requests waited, and the number of its admissions.
     elapsed: Duration,
     admissions: u32,
 }
@@ -130,9 +130,9 @@ impl Lane {
 
     /// Returns `true` if a request with a deadline that arrives now would end too late.
     ///
-    /// The interval of admissions alone would refuse requests after a stall, for example while a log record is
-    /// synced: all slots are taken, a queue forms, and the first admission says nothing about the next ones. So
-    /// the wait is at most the time that the running requests take for those before it.
+    /// The interval of admissions alone would refuse requests after a stall, for example while a log record is synced:
+    /// all slots are taken, a queue forms, and the first admission says nothing about the next ones. So the estimate is
+    /// capped at the time in which the running slots complete the requests before it.
     pub(super) fn arrives_late(&self, deadline: Moment, now: Moment) -> bool {
         let by_running = match u32::try_from(self.running) {
             Ok(running @ 1..) => self.average.get().saturating_mul(self.before()) / running,
@@ -143,7 +143,7 @@ impl Lane {
         self.ends_late(deadline, wait, now)
     }
 
-    /// Returns `true` if a request would end too late that is admitted after a wait.
+    /// Returns `true` if a request that is admitted after `wait` would end too late.
     pub(super) fn ends_late(&self, deadline: Moment, wait: Duration, now: Moment) -> bool {
         deadline.since(now) <= wait.saturating_add(self.average.get())
     }

@@ -1,4 +1,5 @@
-//! Admission control: the number of statements that run at a time, and refusals of further ones.
+//! Admission control: limits the number of statements that run at a time, and refuses further ones
+//! under overload.
 //!
 //! ```text
 //!   statement ─ arrive(Request) ─▶ desk of its class: gate ─┬▶ Permit ─ runs ─ drop

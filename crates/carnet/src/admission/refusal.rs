@@ -8,7 +8,7 @@ use super::request::{Reason, Shed};
 /// Makes the error of a refused statement.
 pub(super) fn refusal(class: Class, shed: Shed) -> Error {
     let why = match shed.reason {
-        Reason::Overloaded => "more arrive than can be done",
+        Reason::Overloaded => "more statements arrive than can run",
         Reason::Deadline => "it would not be done before its deadline",
     };
     Error::new(

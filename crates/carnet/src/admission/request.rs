@@ -60,8 +60,8 @@ pub struct Pass {
     pub shares: u32,
     /// Processor time that was charged to its level in advance.
     pub(super) charged: Duration,
-    /// Whether it was admitted on arrival while requests of several levels arrive: before it runs, others are
-    /// to arrive, so that the gate has requests of all levels to choose from.
+    /// Whether the request was admitted on arrival while several levels compete. It should let others arrive before it
+    /// runs, so that the gate has requests of all levels to choose from.
     pub yields: bool,
 }
 

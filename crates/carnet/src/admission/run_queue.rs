@@ -33,7 +33,7 @@ use super::shares::Accounts;
 /// Used time at which a statement moves to the next band.
 const BANDS: [Duration; 3] =
     [Duration::from_millis(1), Duration::from_millis(8), Duration::from_millis(64)];
-/// Interval of turns of a level after which its oldest statement comes first.
+/// Number of turns of a level per turn that goes to its oldest statement.
 const OLDEST_EVERY: u64 = 20;
 
 /// Request of a statement for a turn.
@@ -140,8 +140,8 @@ impl RunQueue {
         self.next()
     }
 
-    /// Removes a cancelled statement. Returns `false` if it already had its turn, which then must
-    /// be ended.
+    /// Removes a cancelled statement. Returns `false` if it already has a turn, which the caller
+    /// must end.
     pub fn cancel(&mut self, level: LevelId, id: TurnId) -> bool {
         let Some(of_level) = self.levels.get_mut(&level) else { return false };
         let was_waiting = of_level.waiting.remove(&id).is_some();

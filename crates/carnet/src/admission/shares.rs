@@ -17,9 +17,9 @@ use std::time::Duration;
 use super::level::LevelId;
 use crate::diagnosis::nanos;
 
-/// Maximum virtual time by which a level is ahead of the others when work of it waits again, at 1,000
-/// shares: of a level that was idle, and of one of which something runs.
+/// Maximum virtual time, at 1,000 shares, by which an idle level is ahead of the others when it returns.
 const IDLE_AHEAD_MAX: Duration = Duration::from_millis(5);
+/// Like [`IDLE_AHEAD_MAX`], but for a level whose requests still run.
 const BUSY_AHEAD_MAX: Duration = Duration::from_millis(200);
 /// Maximum virtual time by which a level is behind the others, at 1,000 shares.
 const BEHIND_MAX: Duration = Duration::from_secs(1);
@@ -41,8 +41,8 @@ struct Account {
 }
 
 impl Accounts {
-    /// Begins or resumes the account of a level that had no waiting work, and sets its shares. `is_idle`
-    /// means that nothing of it runs either.
+    /// Begins or resumes the account of a level that had no waiting work, and sets its shares. `is_idle` means that
+    /// none of its requests runs either.
     pub(super) fn begin(&mut self, level: LevelId, shares: u32, is_idle: bool) {
         let ahead_max = if is_idle { IDLE_AHEAD_MAX } else { BUSY_AHEAD_MAX };
         let least = self.now.saturating_sub(nanos(ahead_max));
@@ -150,8 +150,8 @@ mod tests {
         assert!(served[2] >= 1, "{served:?}");
     }
 
-    /// The queue of the larger level is empty now and then, while its requests run: what the smaller one
-    /// got meanwhile counts.
+    /// The queue of the larger level is empty now and then, while its requests run. The larger level keeps the time
+    /// that the smaller one uses meanwhile.
     #[test]
     fn busy_level_keeps_time_that_it_did_not_use() {
         let served = |is_idle| {
