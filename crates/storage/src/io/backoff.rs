@@ -29,7 +29,7 @@ const DECREASE_PERMILLE: u64 = 700;
 /// Thousandths of the goal above which the rate is not increased.
 const KEEP_PERMILLE: u64 = 750;
 
-/// Thousandths of the highest speed by which the rate is increased after other windows.
+/// Thousandths of the highest speed by which one window increases the rate.
 const INCREASE_PERMILLE: u64 = 40;
 
 /// Thousandths of the highest speed above which a rate counts as unlimited.
@@ -197,7 +197,8 @@ impl Backoff {
             (self.rate, self.ceiling) = (Some(begun), u64::MAX);
             return;
         }
-        // Below this, reads are slow because of requests that are already queued in the device.
+        // Below half of the ceiling, reads are slow because of requests that are already queued in
+        // the device.
         if from > self.ceiling / 2 || self.ceiling == u64::MAX {
             self.ceiling = from;
         }

@@ -10,8 +10,8 @@ pub(super) const SECOND: u64 = 1_000_000_000;
 /// Maximum debt, which bounds the wait if the device is faster than its model.
 const DEBT_MAX: i64 = 100_000_000;
 
-/// Tokens are nanoseconds of device time. They may become negative: foreground requests may exceed
-/// the tokens, and other requests wait for the debt.
+/// Token bucket of device time, in nanoseconds. The tokens may become negative: foreground requests
+/// may exceed them, and other requests wait until the debt is paid.
 #[derive(Clone, Debug)]
 pub(super) struct Bucket {
     tokens: i64,

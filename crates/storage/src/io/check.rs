@@ -19,8 +19,7 @@ const READS_MIN: usize = 20;
 /// Size of a read in bytes.
 const READ_BYTES: usize = 4096;
 
-/// Factor between measured and expected median latency from which the disk is considered another
-/// one.
+/// Maximum factor between the measured and the expected median latency of the same disk.
 const FACTOR: u64 = 4;
 
 /// Reads random pages of a file with direct I/O for at most 200 ms. Returns `false` if the latency

@@ -5,8 +5,7 @@
 pub enum Class {
     /// Writes of the log.
     Wal,
-    /// Reads of statements. A queue orders them by service level before
-    /// they reach the device.
+    /// Reads of statements. A queue orders them by service level before they reach the device.
     Read,
     /// Writes of flushed tables.
     Flush,
@@ -17,14 +16,14 @@ pub enum Class {
 }
 
 impl Class {
-    /// Number of kinds of classes.
+    /// Number of classes.
     pub const KINDS: usize = 5;
 
-    /// Names of the kinds, in the order of [`Class::kind`].
+    /// Names of the classes, in the order of [`Class::kind`].
     pub const NAMES: [&'static str; Self::KINDS] =
         ["wal", "read", "flush", "compaction", "maintenance"];
 
-    /// Returns the index of the kind;
+    /// Returns the index of the class in [`Class::NAMES`].
     #[must_use]
     pub const fn kind(self) -> usize {
         match self {

@@ -17,8 +17,8 @@
 //!
 //! 1. The log comes first, then reads by deadline, then background classes by their shares.
 //! 2. Background requests reach the device in pieces of at most [`PIECE_BYTES`]. Threads that write
-//!    larger requests may use longer pieces while there are no reads, which halves the cost of a
-//!    table.
+//!    larger requests may use longer pieces while there are no reads, which halves the cost of
+//!    writing a table.
 //! 3. Background classes together have a floor, 5 % of the device unless [`Scheduler::set_floor`]
 //!    raises it, regardless of foreground load and back-off. Each of them gets at least 5 % of
 //!    their total.

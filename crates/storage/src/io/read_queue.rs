@@ -10,10 +10,10 @@ const READ_COST_BYTES: u64 = 4 << 10;
 /// Maximum numbers of reads in the device.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReadLimits {
-    /// While all reads are of one level.
+    /// Maximum while all reads are of one level.
     pub(crate) alone: usize,
-    /// While reads of several levels wait or are in the device. A smaller number, because reads in
-    /// the device are in no order.
+    /// Maximum while reads of several levels wait or are in the device. It is smaller, because
+    /// reads in the device are in no order.
     pub(crate) shared: usize,
 }
 

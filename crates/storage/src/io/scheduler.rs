@@ -135,8 +135,8 @@ impl Scheduler {
         id
     }
 
-    /// Dispatches a request that does not wait: writes of the log, and reads that the kernel has
-    /// started. Other requests wait until its cost is paid.
+    /// Dispatches a request at once, because its thread must not wait. Other requests wait until
+    /// its cost is paid.
     pub fn pass(&mut self, class: Class, request: Request, now: Moment) -> Id {
         self.tick(now);
         let (id, cost) = (self.next_id(), self.cost(&request));
@@ -147,8 +147,8 @@ impl Scheduler {
         id
     }
 
-    /// Counts a request that did not wait and has ended, with its latency in the device. Other
-    /// requests wait until its cost is paid.
+    /// Counts a request that has ended and did not wait for a turn: a write of the log or a read,
+    /// with its latency in the device. Other requests wait until its cost is paid.
     pub fn passed(&mut self, class: Class, request: &Request, latency: Duration, now: Moment) {
         self.device.fill(now);
         self.device.take(self.cost(request));
@@ -223,7 +223,7 @@ impl Scheduler {
         self.model = None;
     }
 
-    /// Returns when a class of background requests that [passed](Scheduler::pass) may continue.
+    /// Returns when background work may continue after requests that [passed](Scheduler::pass).
     pub fn paid_at(&mut self, now: Moment) -> Moment {
         self.tick(now);
         let floor = self.floor.ready_at(0, now);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::class::Class;
 
-/// Totals of a kind of class since the engine was opened.
+/// Totals of a class since the engine was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClassTotals {
     /// Number of queued requests.

@@ -190,14 +190,14 @@ impl Turns {
         lock(&self.state).scheduler.forget_model();
     }
 
-    /// Lets all turns start at once, now and later, because the engine is closing.
+    /// Lets all turns start without a wait from now on, because the engine is closing.
     pub fn release(&self) {
         self.is_released.store(true, Ordering::Release);
         drop(lock(&self.state));
         self.changed.notify_all();
     }
 
-    /// Returns the totals of each kind of class, in the order of [`Class::NAMES`].
+    /// Returns the totals of each class, in the order of [`Class::NAMES`].
     #[must_use]
     pub fn totals(&self) -> [ClassTotals; Class::KINDS] {
         let queued = lock(&self.state).scheduler.queued();
