@@ -21,8 +21,8 @@ use crate::sync::atomic::Ordering;
 use crate::sync::lock;
 use crate::wal::{Header, RECORD_HEADER_BYTES, record};
 
-/// Minimum number of bytes by which the active memtable may exceed its size while sealed ones wait
-/// for their flush; it may at least double.
+/// Number of bytes by which the active memtable may exceed its flush size while sealed ones wait
+/// for their flush. A memtable with a larger flush size may double it.
 pub(super) const OVERSHOOT_BYTES: usize = 4 << 20;
 
 /// Suggested delay before a rejected writer retries.
@@ -140,7 +140,8 @@ pub(super) struct Reserved<'e> {
 }
 
 impl Engine {
-    /// Encodes the changes of one record, without locks: at most one per cell, in any order.
+    /// Encodes the changes of one record, without locks. A cell has at most one change; their order
+    /// does not matter.
     ///
     /// # Errors
     ///
@@ -214,8 +215,8 @@ impl Engine {
         self.core.publication.is_under_way(start)
     }
 
-    /// Waits until a write of `bytes` bytes is not held back: by full memtables, or by a write
-    /// throttle because flush or compaction is behind.
+    /// Waits while a write of `bytes` bytes is held back by full memtables, by too many commits in
+    /// flight, or by a write throttle because flush or compaction is behind.
     ///
     /// # Errors
     ///

@@ -72,10 +72,10 @@ impl Drop for Frozen {
 }
 
 impl Engine {
-    /// Keeps the current tables.
+    /// Returns the current tables, whose files are kept until the result is dropped.
     pub(crate) fn freeze(&self) -> Frozen {
         let core = Arc::clone(&self.core);
-        // Before the manifest is read: its files are kept from now on.
+        // Set before the manifest is read, so that no file in it is removed.
         lock(&core.removals).held += 1;
         let manifest = lock(&core.manifest).clone();
         Frozen { core, manifest }

@@ -5,10 +5,11 @@
 //! names. A job that is abandoned because an input is unreadable ([quarantine](super::quarantine))
 //! removes its files.
 //!
-//! **Write throttle.** The policy returns the backlog of compaction, and its state the fraction of
-//! compaction's input that comes from level 0: the rate at which writers may add while the backlog
-//! stays constant. The [throttle](super::throttle) permits that rate halfway between the limits,
-//! more below, less above, and never zero.
+//! **Write throttle.** The policy returns the backlog of compaction, and the policy's state the
+//! fraction of compaction's input that comes from level 0. If writers add data at this fraction of
+//! compaction's speed, the backlog stays constant. The [throttle](super::throttle) permits this
+//! rate to writers when the backlog is halfway between its limits, a higher rate below, a lower
+//! rate above, and never zero.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -40,7 +41,7 @@ pub(super) const STEP_BYTES: u64 = 256 << 10;
 /// Interval between checks whether work of another thread has ended.
 pub(super) const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
-/// GC hook of the layer above; without one, compaction drops nothing.
+/// GC hook and merge operator of the layer above. Without a GC hook, compaction drops nothing.
 #[derive(Clone)]
 pub(super) struct Hook {
     gc: Option<Arc<dyn GcHook + Send + Sync>>,
@@ -249,7 +250,7 @@ impl<'a> ManualCompaction<'a> {
 impl Drop for ManualCompaction<'_> {
     fn drop(&mut self) {
         self.0.manual_compactions.fetch_sub(1, Ordering::SeqCst);
-        // Compactors may have found it paused.
+        // Compactors may have become idle while background compaction was paused.
         self.0.ring_compactors();
     }
 }
@@ -308,7 +309,7 @@ impl Core {
     pub(super) fn discard(&self, numbers: impl IntoIterator<Item = u64>) {
         for number in numbers {
             let name = sstable::file_name(number);
-            // Otherwise the next opening removes them.
+            // A file that cannot be removed now is removed by the next opening.
             if let Err(error) = self.disk.remove(&name).during("remove", &*self.disk, &name) {
                 tracing::warn!(%error, "a table that is not needed is left behind");
             }

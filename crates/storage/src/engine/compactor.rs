@@ -1,4 +1,4 @@
-//! Compaction workers, which run what the policy chooses.
+//! Compaction workers, which run the compactions that the policy chooses.
 //!
 //! ```text
 //!            ┌ a pending part ──▶ step, step, … ──▶ the last part applies the edit
@@ -142,7 +142,7 @@ impl Core {
         Ok(())
     }
 
-    /// Starts what the policy chooses.
+    /// Starts the compaction that the policy chooses, if any.
     fn choose(&self) -> Result<Step> {
         // A manual compaction wakes the compactors when it is done.
         if self.manual_compactions.load(Ordering::SeqCst) > 0 {

@@ -36,8 +36,8 @@ use crate::wal::Tail;
 /// memtable is flushed. The layer above provides it, so that storage is independent of the
 /// encoding.
 ///
-/// Distinct starts must have distinct cells, which are not written otherwise. An error stops the
-/// store, because the entry could not be found.
+/// Distinct starts must have distinct cells, and nothing else may write these cells. An error stops
+/// the store, because the entry could not be found later.
 pub type EntryCell = Arc<dyn Fn(Timestamp, Timestamp) -> Result<(CellKey, Bytes)> + Send + Sync>;
 
 /// A log-structured store of versions of cells in one directory.
@@ -80,7 +80,7 @@ pub(super) struct Core {
     pub(super) compact_signals: Vec<Signal>,
     /// Running compactions, shared by these workers.
     pub(super) divided: Divided,
-    /// Whether more than one of them should work.
+    /// Whether more than one compaction worker should work.
     pub(super) compaction_wants_help: AtomicBool,
     /// State of the compaction policy.
     pub(super) compacting: Mutex<State>,
@@ -100,7 +100,7 @@ pub(super) struct Core {
     /// Watermark up to which compaction may have dropped versions.
     pub(super) forgotten: AtomicU64,
     pub(super) gc: OnceLock<Arc<dyn GcHook + Send + Sync>>,
-    /// Set before the GC hook, if at all.
+    /// Merge operator. If there is one, it is set before the GC hook.
     pub(super) deltas: OnceLock<Deltas>,
     pub(super) removals: Mutex<Removals>,
     /// Number of the next table.

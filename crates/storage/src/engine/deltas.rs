@@ -1,7 +1,7 @@
 //! Reads of cells whose newest version is a delta.
 //!
-//! All versions of a chain are read from one view. A compaction may replace a chain by its value
-//! meanwhile, and then the versions below the newest are in the older view only.
+//! All versions of a chain are read from one view. Meanwhile a compaction may replace the chain by
+//! its value; then only the older view has the versions below the newest one.
 
 use std::sync::Arc;
 
@@ -18,13 +18,13 @@ use crate::metrics::add;
 use crate::sstable::ReadOptions;
 
 impl Engine {
-    /// Sets how deltas are merged. Call it before the first read of a table with deltas, and before
-    /// [`Engine::set_gc`]. Returns `false` without effect if it is already set.
+    /// Sets the operator that merges deltas. Call it before the first read of a table with deltas,
+    /// and before [`Engine::set_gc`]. Returns `false` without effect if it is already set.
     pub fn set_merge_operator(&self, operator: Arc<dyn MergeOperator>) -> bool {
         self.core.deltas.set(Deltas::new(operator)).is_ok()
     }
 
-    /// Returns the number of newest versions of a cell that are deltas in memtables, at most `max`.
+    /// Counts the newest versions of a cell as long as they are deltas in memtables, up to `max`.
     /// Reads nothing from disk.
     #[must_use]
     pub fn deltas_in_memory(&self, key: &CellKey, max: usize) -> usize {

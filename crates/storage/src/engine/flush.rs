@@ -117,9 +117,9 @@ impl Core {
         self.log.signal.ring();
     }
 
-    /// Throttles writers before they have to stop: with room for one more sealed memtable to the
-    /// pace of the flush, with none to half of it, so that the flush ends before the active
-    /// memtable is full.
+    /// Throttles writers before they have to stop. With room for one more sealed memtable, writers
+    /// get the pace of the flush; with no room, half of it, so that the flush ends before the
+    /// active memtable is full.
     fn set_flush_throttle(&self, sealed: usize) {
         self.io.flush_is_behind(self.waiting_max().saturating_sub(sealed), sealed);
         match self.waiting_max().saturating_sub(sealed) {
@@ -231,7 +231,7 @@ impl Core {
                 continue;
             }
             let name = segment::file_name(number);
-            // Otherwise the next opening removes it.
+            // A segment that cannot be removed now is removed by the next opening.
             if let Err(error) = self.disk.remove(&name).during("remove", &*self.disk, &name) {
                 tracing::warn!(%error, "a part of the log that is not needed is left behind");
             }

@@ -115,7 +115,7 @@ impl Engine {
         }
     }
 
-    /// Searches a cell in memory, which usually suffices; then nothing waits.
+    /// Searches a cell in memory, without waiting. This usually suffices.
     pub(super) fn look_in_memory(
         &self,
         view: &View,
@@ -159,9 +159,9 @@ impl Engine {
         Ok(None)
     }
 
-    /// Reads the first cells of many, with concurrent disk reads: at least one, and no further cell
-    /// is begun once payloads of `bytes_max` have been read. The results are in the order of the
-    /// keys.
+    /// Reads cells with concurrent disk reads, in the order of the keys. Reads at least one cell,
+    /// and begins no further one once payloads of `bytes_max` bytes have been read: the results are
+    /// those of the first keys.
     ///
     /// # Errors
     ///

@@ -141,14 +141,14 @@ impl Io {
         }
     }
 
-    /// Returns the totals of each kind of class, if I/O is scheduled.
+    /// Returns the totals of each class, if I/O is scheduled.
     pub(super) fn totals(&self) -> Option<[ClassTotals; Class::KINDS]> {
         self.turns.as_ref().map(|turns| turns.totals())
     }
 }
 
 /// Loads the model of a disk; `None` if there is none or the disk is not the measured one. Without
-/// a model only foresight is lost.
+/// a model, only the shares and the back-off limit requests.
 fn model_of(disk: &dyn Disk, clock: &dyn Clock) -> Option<Model> {
     let fitting = || -> Result<Option<Model>> {
         let Some(model) = file::load(disk)? else { return Ok(None) };

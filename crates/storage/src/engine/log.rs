@@ -108,8 +108,8 @@ impl Core {
     fn take_filled(&self, records: &mut Vec<Bytes>) -> bool {
         let (mut bytes, mut number) = (0, self.log.next.load(Ordering::SeqCst));
         while bytes < WRITE_BYTES && self.publication.is_filled(number) {
-            // A rotation is pushed before a record after it is reserved. So a thread that sees such
-            // a record filled sees the rotation too.
+            // A rotation is pushed before any record behind it is reserved. So a thread that sees a
+            // filled record behind a rotation sees the rotation too.
             if self.next_rotation().is_some_and(|rotation| rotation.before <= number) {
                 break;
             }
@@ -140,8 +140,8 @@ impl Core {
         self.release(writer);
     }
 
-    /// Unlocks the log writer. A thread that found it locked relies on another check for its
-    /// record: the flusher does it.
+    /// Unlocks the log writer, and wakes the flusher if records are pending: a thread that found
+    /// the log writer locked relies on this.
     fn release(&self, writer: MutexGuard<'_, LogWriter>) {
         drop(writer);
         self.look_again();

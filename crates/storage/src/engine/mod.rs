@@ -37,13 +37,13 @@
 //! 4. Memtables are flushed oldest first, and only when all their records are published. Log
 //!    segments are removed only when the manifest with the flushed table is durable, and tables
 //!    only when the durable manifest does not contain them.
-//! 5. Each reservation is inserted, or the store stops: a drop guard ensures this. Another one does
-//!    the same for the workers.
+//! 5. Each reservation is inserted, or the store stops: a drop guard ensures this. Another guard
+//!    does the same for the workers.
 //! 6. When a write or a sync fails, the store stops: no later commit is acknowledged, no later
 //!    record is written, and reads continue. The next recovery determines what the disk holds. Only
 //!    a create or a write that found no space is retried (see `space`).
-//! 7. A failed read stops nothing. Compaction does not use a table any more that it could not read
-//!    (see `quarantine`).
+//! 7. A failed read stops nothing. Compaction no longer uses a table that it could not read (see
+//!    `quarantine`).
 //!
 //! # Order of locks
 //!

@@ -237,7 +237,7 @@ fn slot_waiters_are_woken() {
     });
 }
 
-/// The same, but the store stops at some point.
+/// Like [`slot_waiters_are_woken`], but the store stops at some point.
 #[test]
 fn slot_waiters_are_woken_when_the_store_stops() {
     explore(|| {

@@ -253,7 +253,7 @@ fn remove_orphans(
     Ok(())
 }
 
-/// Opens all tables.
+/// Opens all tables of the manifest.
 fn open_tables(
     disk: &Arc<dyn Disk>,
     manifest: &Manifest,

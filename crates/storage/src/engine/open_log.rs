@@ -11,7 +11,7 @@ use crate::wal::{Lsn, Rotation, Rotations, Spares, Writer};
 pub(super) struct Log {
     pub(super) writer: Mutex<LogWriter>,
     /// Held while unsynced segments are taken and synced. Otherwise a second sync could find no
-    /// segments and report as durable what the first one is still syncing.
+    /// segments, and report records as durable that the first one is still syncing.
     pub(super) syncing: Mutex<()>,
     pub(super) durable: AtomicU64,
     /// Slot of the first record that has not been written.

@@ -159,7 +159,7 @@ impl Drop for Take<'_> {
             return self.permits.give_back(self.bytes);
         }
         state.waiting.retain(|ticket| ticket.number != number);
-        // It may have blocked the tickets after it.
+        // The dropped ticket may have blocked the tickets after it.
         let wakers = self.permits.call(&mut state);
         drop(state);
         wakers.into_iter().for_each(Waker::wake);

@@ -16,7 +16,7 @@
 //! not wait for it, and a slow insert delays only visibility, not the log.
 //!
 //! One thread publishes at a time. A thread that finds another one publishing does not wait,
-//! because that one checks again after it has finished.
+//! because the publishing thread checks again after it has finished.
 
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker};
@@ -28,8 +28,8 @@ use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use crate::sync::{Mutex, lock};
 use crate::wal::Lsn;
 
-/// Number of slots: maximum number of commits in flight. 2 MiB of slots; fewer in models, so that
-/// they run out, and in tests, so that an engine opens quickly.
+/// Number of slots, which is the maximum number of commits in flight. The slots take 2 MiB. Models
+/// have fewer, so that they run out, and debug builds, so that an engine opens quickly.
 pub(super) const RING: u64 = if cfg!(shuttle) {
     8
 } else if cfg!(debug_assertions) {
@@ -46,7 +46,8 @@ pub trait Publish: Send + Sync + 'static {
     /// requires.
     ///
     /// Calls have ascending commits and come from any thread. If several commits are published
-    /// together, only the last one is reported. It must be fast and must not call the engine.
+    /// together, only the last one is reported. The method must be fast and must not call the
+    /// engine.
     fn publish(&self, commit: Timestamp);
 }
 
@@ -63,7 +64,7 @@ pub(super) struct Publication {
     /// Held by the publishing thread.
     busy: AtomicBool,
     /// Signals to ring when all slots below a number are published: one for each memtable that
-    /// waits for its flush, and one for each thread that waits for it.
+    /// waits for its flush, and one for each thread that waits for their publication.
     marks: Mutex<Vec<(u64, Signal)>>,
     /// Least number in `marks`.
     next_mark: AtomicU64,
@@ -116,7 +117,7 @@ impl Slot {
 }
 
 impl Publication {
-    /// Starts after recovery.
+    /// Makes a pipeline without commits in flight, after recovery.
     pub(super) fn new(published: Timestamp, settled: Lsn, workers: Vec<Signal>) -> Self {
         Self {
             slots: (0..RING).map(|_| Slot::new()).collect(),

@@ -13,7 +13,7 @@
 //!    might never decrease, and the throttle would slow writers forever without effect. Level 0 is
 //!    still merged within itself, which bounds the number of files that a read searches, and
 //!    writers still wait for flushes.
-//! 4. A manual compaction tries tables again that could not be read. It fails on a damaged table
+//! 4. A manual compaction tries again to read the quarantined tables. It fails on a damaged table
 //!    and names the file, and the store continues.
 
 use std::collections::BTreeMap;
@@ -59,7 +59,8 @@ impl Quarantine {
         lock(&self.0).values().map(|(_, cause)| text(cause)).collect()
     }
 
-    /// Removes tables that could not be read, and returns an error if any is damaged.
+    /// Removes the tables from the quarantine that may be readable again. Returns an error if any
+    /// table is damaged.
     pub(super) fn try_again(&self) -> Result<()> {
         let mut causes = lock(&self.0);
         causes.retain(|_, (kind, _)| *kind == ErrorKind::Corrupted);

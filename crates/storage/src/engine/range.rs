@@ -38,7 +38,7 @@ const HIDDEN_CELLS_MAX: usize = 4096;
 /// usually limit the number of cells.
 const PAGE_BYTES_MAX: usize = 1 << 20;
 
-/// Initial capacity of a page; it may find fewer cells than requested.
+/// Maximum initial capacity of a page, which may find fewer cells than requested.
 const RESERVED_CELLS_MAX: usize = 128;
 const RESERVED_BYTES_MAX: usize = 32 << 10;
 

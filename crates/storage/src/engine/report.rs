@@ -5,7 +5,7 @@ use crate::io::{Class, ClassTotals};
 use crate::metrics::Metrics;
 
 impl Engine {
-    /// Returns the metrics.
+    /// Returns the current metrics of the engine.
     #[must_use]
     pub fn metrics(&self) -> Metrics {
         let view = self.core.view();

@@ -81,8 +81,8 @@ impl Engine {
     /// Runs `decide` in the critical section. If it returns a commit timestamp, the table's
     /// versions are part of the database as of that commit. Otherwise like [`Engine::append`].
     ///
-    /// Await [`Engine::drained`] before: acknowledgements of all writers wait until the memtables
-    /// are flushed.
+    /// Await [`Engine::drained`] first: the acknowledgements of all writers wait until the
+    /// memtables are flushed.
     ///
     /// # Errors
     ///
@@ -372,7 +372,7 @@ impl Drop for Run {
         }
         let name = sstable::file_name(self.meta.number);
         let disk = &*self.core.disk;
-        // Otherwise the next opening removes it.
+        // A file that cannot be removed now is removed by the next opening.
         if let Err(error) = disk.remove(&name).during("remove", disk, &name) {
             tracing::warn!(%error, "a file of a large transaction could not be removed");
         }

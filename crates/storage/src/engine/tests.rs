@@ -171,7 +171,8 @@ fn page_reads_few_blocks_beyond_its_cells() {
     }
 }
 
-/// Otherwise their files would stay open, and their space allocated, until the engine is closed.
+/// If the log kept flushed segments, their files would stay open, and their space allocated, until
+/// the engine is closed.
 #[test]
 fn unsynced_log_drops_flushed_segments() {
     let options = Options { durability: Durability::None, ..Options::default() };

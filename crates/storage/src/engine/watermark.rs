@@ -22,8 +22,8 @@ use crate::sync::atomic::Ordering;
 use crate::sync::lock;
 
 impl Engine {
-    /// Returns the GC watermark: snapshots at or above it are complete, also those of before a
-    /// restart. It rises with the watermark of the hook of [`Engine::set_gc`].
+    /// Returns the GC watermark: snapshots at or above it are complete, including snapshots of the
+    /// time before a restart. It rises with the watermark of the hook of [`Engine::set_gc`].
     #[must_use]
     pub fn swept(&self) -> Timestamp {
         lock(&self.core.manifest).swept
