@@ -204,8 +204,8 @@ impl ConflictState {
         Ok(())
     }
 
-    /// Like [`ConflictState::check_points`], for many sorted cells: the side with fewer cells is
-    /// looked through.
+    /// Like [`ConflictState::check_points`], for many sorted cells: iterates over the side with
+    /// fewer cells.
     fn check_beyond(&self, cells: &[CellHash], read: Timestamp) -> Result<(), Lost> {
         if cells.len() <= self.cells() {
             return self.check_points(&cells.iter().copied(), read);

@@ -51,7 +51,7 @@ impl<S: CellStore + CommitLog> Transaction<S> {
         }
     }
 
-    /// Makes images of deltas in a range, so that it can be read.
+    /// Turns the transaction's deltas in a range into images, so that the range can be read.
     pub(super) async fn settle_range(&self, range: &KeyRange) -> Result<()> {
         let deltas: Vec<CellKey> = {
             let state = self.inner.open()?;
@@ -63,7 +63,7 @@ impl<S: CellStore + CommitLog> Transaction<S> {
         Ok(())
     }
 
-    /// Makes images of deltas of cells, so that they can be read.
+    /// Turns the transaction's deltas of cells into images, so that the cells can be read.
     pub(super) async fn settle_cells(&self, keys: &[CellKey]) -> Result<()> {
         if self.inner.open()?.deltas.is_empty() {
             return Ok(());

@@ -15,8 +15,8 @@ impl<S: CellStore + CommitLog> Transaction<S> {
     ///
     /// # Errors
     ///
-    /// `Conflict` and `TooOld`: nothing was written, run the transaction again. `Unknown`: ask for
-    /// the outcome of the start. `Invalid`: the transaction has ended already.
+    /// `Conflict` and `TooOld`: nothing was written, run the transaction again. `Unknown`: query
+    /// the outcome by the start timestamp. `Invalid`: the transaction has ended already.
     pub async fn commit(&self) -> Result<Timestamp> {
         let inner = &*self.inner;
         // The memory of both sets is charged until the commit has ended.

@@ -35,9 +35,9 @@ pub(super) struct Inner<S: CellStore + CommitLog> {
     pub(super) bounds: Bounds,
     pub(super) state: Mutex<State>,
     pub(super) snapshot_held: AtomicBool,
-    /// Its slot in the idle watch.
+    /// Slot of the transaction in the idle watch.
     pub(super) slot: Option<Slot>,
-    /// Begin of the transaction, in coarse time.
+    /// Time at which the transaction began, in coarse time.
     pub(super) began: u64,
     pub(super) label: Option<Label>,
 }
@@ -114,7 +114,7 @@ impl<S: CellStore + CommitLog> Transaction<S> {
         self.inner.begun.read
     }
 
-    /// Returns [`Begun::schema`]: no system table has changed since then, up to R.
+    /// Returns [`Begun::schema`]: no system table has changed between this timestamp and R.
     #[must_use]
     pub fn schema_timestamp(&self) -> Timestamp {
         self.inner.begun.schema
@@ -213,7 +213,7 @@ pub(super) struct Call<'a, S: CellStore + CommitLog> {
 }
 
 impl<'a, S: CellStore + CommitLog> Call<'a, S> {
-    /// Ends the call, for a caller that holds the state.
+    /// Ends the call, for a caller that has locked the state.
     pub(super) const fn finish(self, state: &mut State) {
         std::mem::forget(self);
         state.calls -= 1;

@@ -7,8 +7,8 @@ use super::handle::Transaction;
 use super::merge::covered;
 
 impl<S: CellStore + CommitLog> Transaction<S> {
-    /// Removes the end of a page from the read set: the caller of [`Transaction::range`] used
-    /// nothing behind the cell `last` of the page, which left `resume` of `range`.
+    /// Removes the end of a page from the read set, because the caller of [`Transaction::range`]
+    /// used no cell of the page after `last`. `resume` is the rest of `range` after the page.
     ///
     /// A write of another transaction into that end is then no conflict.
     ///
@@ -29,8 +29,8 @@ impl<S: CellStore + CommitLog> Transaction<S> {
         Ok(())
     }
 
-    /// Removes the last cells of a [`Transaction::get_many`] from the read set: its caller did not
-    /// use them.
+    /// Removes the last cells of a [`Transaction::get_many`] from the read set, because its caller
+    /// did not use them.
     ///
     /// # Errors
     ///

@@ -52,9 +52,9 @@ impl<S: CellStore + CommitLog> Transaction<S> {
         }
     }
 
-    /// Reads the first of many cells, in the order of the keys: at least one, and no further ones
-    /// once payloads of `bytes_max` have been read from the store. A store may combine them into
-    /// few requests.
+    /// Reads cells in the order of the keys. Reads at least one cell, and no further one once
+    /// payloads of `bytes_max` bytes have been read from the store: the results are those of the
+    /// first keys. A store may combine them into few requests.
     ///
     /// # Errors
     ///
@@ -146,7 +146,7 @@ impl<S: CellStore + CommitLog> Transaction<S> {
             let runs = inner.open()?.runs();
             let spilled = inner.spilled_writes(&looked_at, reverse, own_max).await?;
             let state = inner.open()?;
-            // Otherwise another handle's write has spilled meanwhile.
+            // If the number of runs has changed, a write of another handle has spilled: read again.
             if state.runs() == runs {
                 break (spilled, state);
             }

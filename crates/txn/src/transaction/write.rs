@@ -21,8 +21,8 @@ impl<S: CellStore + CommitLog> Transaction<S> {
         self.write(key, Some(payload))
     }
 
-    /// Like [`Transaction::guard_hash`] followed by [`Transaction::put`], for bytes that are
-    /// copied.
+    /// Like [`Transaction::guard_hash`] followed by [`Transaction::put`], but copies the key and
+    /// the payload.
     ///
     /// # Errors
     ///
