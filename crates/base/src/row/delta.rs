@@ -1,8 +1,8 @@
 //! Row delta: the part of a row that one transaction changed without reading the row.
 //!
-//! A reader merges the deltas of a cell with the image below them, and writers that change different
-//! columns of a row do not depend on each other. Rows without deltas never come here: the first byte
-//! of a payload tells a delta from an image.
+//! A reader merges the deltas of a cell with the image below them, and writers that change different columns of a row
+//! do not depend on each other. Rows without deltas are not merged: the first byte of a payload tells a delta from an
+//! image.
 //!
 //! ```text
 //! delta    format        1 byte      2
@@ -166,7 +166,7 @@ impl RowDelta {
     ///
     /// # Errors
     ///
-    /// Those of [`RowDelta::decode`] and [`RowImage::decode`].
+    /// Like [`RowDelta::decode`] and [`RowImage::decode`].
     pub fn merge(
         image: Option<(Timestamp, &Bytes)>,
         deltas: &[(Timestamp, Bytes)],
@@ -283,7 +283,7 @@ impl Change {
     }
 }
 
-/// Returns the value of a counter; one of another length counts as zero.
+/// Returns the value of a counter; a value that is not 8 bytes long counts as zero.
 fn amount_of(value: &[u8]) -> i64 {
     value.try_into().map_or(0, i64::from_be_bytes)
 }

@@ -92,7 +92,7 @@ impl<'a> RowReader<'a> {
         Ok(Self::new(bytes)?.live()?.is_some())
     }
 
-    /// Returns itself if the row exists.
+    /// Returns the reader if the row exists.
     ///
     /// # Errors
     ///

@@ -17,7 +17,7 @@ pub struct RowWriter<'a> {
 }
 
 impl<'a> RowWriter<'a> {
-    /// Maximum number of columns: their number has one byte.
+    /// Maximum number of columns: the count is encoded in one byte.
     pub const COLUMNS_MAX: usize = 0x7f;
 
     /// Begins an image at the end of a buffer, for columns with rising ids.
