@@ -16,8 +16,8 @@ use crate::{LocalStore, bound, encodings, laid_out, wall_clock};
 const GAP: u64 = 1 << 44;
 
 impl LocalStore {
-    /// Starts a backup of the flushed commits, up to [`LocalStore::flushed`]; flush before to
-    /// include all acknowledged commits. Transactions continue.
+    /// Starts a backup of the flushed commits, up to [`LocalStore::flushed`]; call
+    /// [`LocalStore::flush`] first to include all acknowledged commits. Transactions continue.
     ///
     /// # Errors
     ///

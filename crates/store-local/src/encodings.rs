@@ -41,7 +41,7 @@ pub(crate) fn decode(notes: &[u8], bound: Timestamp) -> Result<EncodingMap> {
     let map = EncodingMap::decode(notes)?;
     if map.valid_through() < below(bound) {
         return Err(Error::corrupted(format!(
-            "the map of commit encodings ends at {}, timestamps up to the bound {bound} may have \
+            "the map of commit encodings ends at {}, but timestamps up to the bound {bound} may have \
              been handed out",
             map.valid_through()
         )));

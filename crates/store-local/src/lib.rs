@@ -93,9 +93,9 @@ impl Publish for Observer {
 impl LocalStore {
     /// Opens the store on a disk, or creates it.
     ///
-    /// `order` makes the commit order, given the first timestamp. Versions stay readable for the
-    /// `retention`, for example for the next page of a read. A new store writes its commit table in
-    /// `encoding`; an existing one keeps its own.
+    /// `order` makes the commit order, given the first timestamp and the GC watermark. Versions
+    /// stay readable for the `retention`, for example for the next page of a read. A new store
+    /// writes its commit table in `encoding`; an existing one keeps its own.
     ///
     /// # Errors
     ///
@@ -179,7 +179,7 @@ impl LocalStore {
         context.check(&*self.clock)?;
         let (reads, moment) = (read_options(context), || self.order.published());
         let (read, version) = self.engine.get_newest(key, reads, moment).await?;
-        // After the snapshot was chosen: commits up to it were decided before.
+        // Read after the snapshot was chosen: every commit up to the snapshot was decided before.
         Ok(Newest { read, schema: self.order.schema(), version })
     }
 
@@ -295,7 +295,7 @@ impl CellStore for LocalStore {
 }
 
 impl LocalStore {
-    /// Returns the knowledge of the tables of rows. Garbage collection waits for it.
+    /// Returns the set of the tables of rows. Garbage collection waits until it is known.
     #[must_use]
     pub fn row_tables(&self) -> &RowTables {
         &self.row_tables

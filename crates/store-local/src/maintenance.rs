@@ -93,8 +93,8 @@ impl MaintenanceWorker {
 }
 
 impl MaintenanceWorker {
-    /// Makes compaction check for garbage as the retention advances, also without writes, which
-    /// would trigger it. Returns the time until the next check; `None` if nothing remains.
+    /// Makes compaction check for garbage as the retention advances, even if no writes trigger a
+    /// check. Returns the time until the next check; `None` if nothing remains.
     fn sweep(&mut self) -> Option<Duration> {
         let (now, swept) = (self.wall_clock.now(), self.engine.swept());
         let pause = (self.retention / SWEEPS).clamp(SWEEP_PAUSE_MIN, SWEEP_PAUSE_MAX);

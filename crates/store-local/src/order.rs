@@ -1,4 +1,5 @@
-//! The commit order of a store, and the error of a commit that it stops.
+//! The commit order of a store, and the error of commits that are not acknowledged when the store
+//! stops.
 
 use std::sync::Arc;
 

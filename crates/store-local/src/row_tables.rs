@@ -1,8 +1,7 @@
 //! Tables of rows, whose versions may be deltas, and how the engine merges them.
 //!
-//! Values of raw tables are any bytes, also such that look like deltas. So the store has to know the
-//! raw tables before anything merges or drops versions: until then it takes no deltas, and garbage
-//! collection drops nothing.
+//! Values of raw tables are arbitrary bytes, which may look like deltas. So the store has to know the raw tables before
+//! anything merges or drops versions: until then it takes no deltas, and garbage collection drops nothing.
 
 use std::collections::HashSet;
 use std::sync::RwLock;
@@ -11,7 +10,7 @@ use carnet_base::sync::{read, write};
 use carnet_base::{Bytes, Result, RowDelta, TableId, Timestamp};
 use carnet_storage::MergeOperator;
 
-/// Knowledge of the tables of rows: all but system tables and raw tables.
+/// Set of the tables of rows: all tables except system tables and raw tables.
 #[derive(Debug, Default)]
 pub struct RowTables {
     known: RwLock<Known>,
