@@ -114,8 +114,8 @@ impl AnswerMemory {
         }
         drop(state);
         let why = format!(
-            "answers that are being made or sent hold all of their memory (server.answer_memory), \
-             {held} bytes of it this one; ask for it in pages, or try again after {} ms",
+            "the answers in progress hold all memory for answers (server.answer_memory), and this \
+             answer holds {held} bytes of it; ask for it in pages, or try again after {} ms",
             RETRY_AFTER.as_millis()
         );
         Err(CqlError::new(CqlErrorKind::Overloaded { retry_after: RETRY_AFTER }, why))
@@ -128,7 +128,7 @@ fn beyond_hard_limit(state: &State) -> String {
         None => "half of server.answer_memory".to_owned(),
     };
     format!(
-        "the result takes more than {} bytes of memory, which one answer may have ({limit}); ask for it in \
+        "the result takes more than the {} bytes of memory that one answer may have ({limit}); ask for it in \
          pages, or restrict it with WHERE or LIMIT",
         state.hard_bytes
     )

@@ -17,7 +17,7 @@ use crate::compile::{Filter, GuardPlan, WritePlan};
 use crate::cql_error::CqlError;
 use crate::result::Response;
 
-/// Evaluates every `IF`; returns the result if one does not hold.
+/// Evaluates every `IF`; returns the result of the statement if a condition does not hold.
 pub(super) async fn refuse(
     tx: &Tx,
     writes: &[Targeted<'_>],
@@ -144,8 +144,8 @@ fn judges_row(plan: &WritePlan) -> bool {
     }
 }
 
-/// Reads the static columns of a partition, and depends on them; `None` if the requested ones are
-/// null.
+/// Reads the static columns of a partition, and makes the transaction depend on them; `None` if the
+/// requested ones are null.
 async fn read_statics(
     tx: &Tx,
     table: &TableSchema,

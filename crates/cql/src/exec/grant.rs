@@ -14,13 +14,14 @@ use super::answer_memory::AnswerMemory;
 /// Result of a statement's admission.
 #[derive(Clone, Debug, Default)]
 pub struct Grant {
-    /// Arrival, from which its timeout counts. `None` for a statement without timeout.
+    /// Arrival time of the statement, from which its timeout counts. `None` for a statement without
+    /// timeout.
     pub arrived: Option<Moment>,
     /// Permit of the admission gate.
     pub permit: Option<Arc<Permit>>,
-    /// Memory that its answer may take.
+    /// Memory that the answer may take.
     pub memory: Option<Arc<AnswerMemory>>,
-    /// Function by which it yields to others at the end of its time slices.
+    /// Function by which the statement yields to others at the end of its time slices.
     pub yield_now: Option<YieldNow>,
 }
 

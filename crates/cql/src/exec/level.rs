@@ -34,8 +34,8 @@ impl Executor {
         self.shared.levels.users.get_or_init(|| users.into_iter().collect());
     }
 
-    /// Returns the admission terms of a statement of a session that arrives now. A level that does
-    /// not exist is reported when the statement runs.
+    /// Returns the admission terms of a statement of a session that arrived at the time `arrived`.
+    /// A level that does not exist is reported when the statement runs.
     #[must_use]
     pub fn terms(&self, session: &Session, outline: &Outline<'_>, arrived: Moment) -> Terms {
         let level = self.level_of(session, outline).unwrap_or_else(|_| self.own_level(session));
@@ -43,7 +43,8 @@ impl Executor {
         let usual = if is_batch { Workload::Batch } else { Workload::Interactive };
         let workload = level.options.workload_type.unwrap_or(usual);
         let timeout = outline.timeout.or_else(|| self.timeout_of(&level, outline));
-        // A zero timeout is answered as late, not refused in favour of another server.
+        // A statement with a zero timeout is to time out. With a deadline the gate would refuse it,
+        // and the driver would try another server.
         let timeout = timeout.filter(|timeout| !timeout.is_zero());
         Terms { level, workload, deadline: timeout.map(|timeout| arrived.after(timeout)) }
     }

@@ -35,7 +35,7 @@ pub(super) enum Source<'a> {
 }
 
 impl<'a> Source<'a> {
-    /// Begins to read, after `last` if a row was returned before.
+    /// Begins to read, after the row `behind` if rows were returned before.
     pub(super) async fn new(
         tx: &'a Tx,
         table: &TableSchema,
@@ -146,7 +146,7 @@ impl<'a> Merge<'a> {
 
     /// Reads the head of a partition.
     async fn advance(&mut self, place: usize) -> Result<()> {
-        // The number of this partition's rows that precede those of other partitions is unknown.
+        // Only one row: further rows of this partition may come after rows of other partitions.
         let scan = &mut self.scans[place];
         self.held_bytes -= scan.held_bytes();
         let row = scan.next(1).await?;

@@ -1,4 +1,4 @@
-//! Name of a statement that waited for a long time.
+//! Names of statements for the diagnosis and the log: the table, and the text without values.
 
 use std::fmt::{self, Write as _};
 
@@ -7,7 +7,7 @@ use carnet::diagnosis::Named;
 use crate::ast::{Batch, Statement, TableName, Write};
 use crate::lexer::{Lexer, TokenKind};
 
-/// Maximum bytes of a statement's text in its name, in which values are replaced.
+/// Maximum bytes of a statement's text that its name is made from.
 const TEXT_LEN_MAX: usize = 1 << 10;
 
 /// Returns the table of a statement, and its text without values.

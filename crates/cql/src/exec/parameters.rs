@@ -38,12 +38,12 @@ impl Session {
         self
     }
 
-    /// Returns the user after a login.
+    /// Returns the user; `None` before a login.
     pub(super) fn user(&self) -> Option<&str> {
         self.user.as_deref()
     }
 
-    /// Labels a transaction of this session.
+    /// Returns the label of a transaction of this session; `None` if the client has no name.
     pub(super) fn label(&self, what: &'static str) -> Option<Label> {
         self.who.as_ref().map(|who| Label::new(Arc::clone(who), what))
     }

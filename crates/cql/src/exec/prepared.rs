@@ -42,7 +42,7 @@ fn text_bytes(text: &str) -> usize {
 pub(crate) struct Statements {
     pub(crate) parsed: Parsed,
     plan: Mutex<Option<(Tables, Arc<Plan>)>>,
-    /// Tables and types that it was prepared for, if it was prepared.
+    /// Tables that the statement was prepared for, if it was prepared.
     promised: OnceLock<Promised>,
     /// Name for the diagnosis, and the keyspace of the session that it was made for.
     named: OnceLock<(Option<String>, Arc<Named>)>,

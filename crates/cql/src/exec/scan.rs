@@ -64,7 +64,7 @@ pub(crate) struct Scan<'a> {
     fetch_cells: usize,
     /// Checked before each read: reads from memory never wait, so they never yield by themselves.
     slice: Option<TimeSlice<'a>>,
-    /// Number of cells taken.
+    /// Number of cells taken from `cells`, to check the time slice after each [`SLICE_CELLS`].
     taken: usize,
     /// Number of cells of multi-gets, including missing ones, and their bytes.
     fetched_cells: usize,
@@ -100,8 +100,8 @@ struct Current {
 }
 
 impl<'a> Scan<'a> {
-    /// Begins a scan, after `last` if a row was returned before. `is_filtered` means that the
-    /// caller drops rows.
+    /// Begins a scan, after the row `behind` if rows were returned before. `is_filtered` means that
+    /// the caller drops rows.
     pub(crate) async fn new(
         tx: &'a Tx,
         access: Access,
@@ -357,8 +357,8 @@ impl<'a> Scan<'a> {
         self.targets.clear();
         self.partitions.clear();
         self.current = None;
-        // A row of static columns only depends on the absence of rows, so on the whole range of its
-        // partition.
+        // If the row has only static columns, it depends on the absence of other rows, and so on
+        // the whole range of its partition.
         let fetched = self.fetched.take().filter(|_| last.image.is_some());
         let last = &last.key;
         match fetched {

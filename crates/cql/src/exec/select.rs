@@ -19,7 +19,7 @@ const PAGE_BYTES_MAX: usize = 1 << 20;
 /// Maximum bytes of a result without paging.
 const UNPAGED_BYTES_MAX: usize = 64 << 20;
 
-/// Cassandra's message: drivers page by default, and it names the remedy.
+/// Cassandra's message. Drivers page by default, so it names the remedy.
 const MERGE_NOT_PAGED: &str = "Cannot page queries with both ORDER BY and a IN restriction on the partition key; you must \
      either remove the ORDER BY or the IN and sort client side, or disable paging for this query";
 
@@ -207,7 +207,7 @@ impl<'a> Reader<'a> {
         matches!(self.source, Source::Merge(_))
     }
 
-    /// Returns the number of rows of a row's partition, including this one.
+    /// Returns the number of rows returned from the partition of `row`, including `row`.
     fn count_in_partition(&mut self, row: &CellKey) -> u32 {
         match &mut self.source {
             Source::Merge(merge) => merge.count_row(),
@@ -332,7 +332,7 @@ fn gather(
     Ok(())
 }
 
-/// Converts an integer to one that no sum exceeds.
+/// Converts an integer to a `varint`, so that no sum overflows.
 fn widen(value: Value) -> Value {
     let integer = match value {
         Value::Tinyint(n) => BigInt::from(n),

@@ -198,8 +198,8 @@ impl Executor {
                 "the table has changed since the first page of this result; begin the query anew",
             ),
             (None, Some(_), CqlErrorKind::Unprepared { .. }) => CqlError::invalid(
-                "the table had another definition at that time than the prepared statement; send \
-                 the statement unprepared",
+                "the table had another definition at that time than when the statement was \
+                 prepared; send the statement unprepared",
             ),
             _ => error,
         })?;

@@ -1,9 +1,9 @@
 //! Execution of statements that change rows.
 //!
 //! A version is a whole row image, or a delta of a statement that does not set every column. A
-//! statement that needs the row, or that the store takes no delta of, reads the row first, in the
-//! same transaction, and keeps the other columns. A statement that deletes a range depends
-//! on the range, and deletes the rows in it one by one.
+//! statement that needs the row, or whose delta the store does not take, reads the row first, in
+//! the same transaction, and keeps the other columns. A statement that deletes a range depends on
+//! the range, and deletes the rows in it one by one.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -83,7 +83,8 @@ async fn apply_to(tx: &Tx, write: &Targeted<'_>) -> Result<(), CqlError> {
 /// New values of columns, by position.
 type NewValues = Vec<(usize, Evaluated)>;
 
-/// Changes a row and the static columns of its partition; without a clustering key, only these.
+/// Changes a row and the static columns of its partition; without a clustering key, only the static
+/// columns.
 ///
 /// Every value is calculated from the row before either cell changes.
 async fn change_row(
