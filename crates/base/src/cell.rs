@@ -7,8 +7,8 @@
 //! * A *cell* is named by a [`CellKey`]. Cells are ordered by table, then by the Murmur3
 //!   [token](Token) of the partition key, then by the partition key (a shorter one first), then by
 //!   the clustering key's bytes.
-//! * A key *is* one byte string whose order as bytes is that order, so that comparing, hashing and
-//!   storing it need no field of it:
+//! * A key *is* one byte string, and the order of its bytes is the order of cells. So comparing,
+//!   hashing and storing a key do not decode its fields:
 //!
 //! ```text
 //!  0  table                 u32, big-endian
@@ -321,8 +321,8 @@ impl<'a> CellKeyRef<'a> {
         &self.0[self.prefix_len()..]
     }
 
-    /// Rejects a cell that is too large with a value, or with none. A partition key cannot be too long:
-    /// [`crate::partition`] rejects it.
+    /// Rejects a clustering key or a value that is too long; the value is `None` for a deletion. A partition key cannot
+    /// be too long: [`crate::partition`] rejects it.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Clocks: the interface through which time enters.
+//! Clocks: the interface to time, which tests and the simulator replace.
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};

@@ -1,8 +1,8 @@
 //! Order-preserving bytes of clustering keys.
 //!
 //! A clustering key is a tuple of values, each of a column that is ordered `ASC` or `DESC`. Its
-//! encoding is the concatenation of its components' encodings, and comparing two encodings byte
-//! by byte gives what Cassandra's comparators give for the values:
+//! encoding is the concatenation of its components' encodings, and comparing two encodings byte by
+//! byte gives the same result as Cassandra's comparators give for the values:
 //!
 //! | type | bytes of an `ASC` component | why that order |
 //! | --- | --- | --- |

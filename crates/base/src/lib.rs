@@ -1,5 +1,5 @@
 //! The types that all Carnet crates share: ids and timestamps, cell keys and their order, codecs,
-//! the interfaces through which time, randomness and threads enter, and error kinds. No I/O.
+//! the interfaces to time, randomness and threads, and error kinds. No I/O.
 //!
 //! Read [`cell`] first: it defines the order in which every store keeps its cells.
 

@@ -1,4 +1,4 @@
-//! Random numbers: the interface through which randomness enters.
+//! Random numbers: the interface to randomness, which tests and the simulator replace.
 
 use std::hash::{BuildHasher, RandomState};
 

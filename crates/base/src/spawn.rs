@@ -1,5 +1,4 @@
-//! Threads: the interface through which they enter. Background work is a [`Worker`] that is
-//! stepped.
+//! Threads: the interface that starts them. Background work is a [`Worker`] that is stepped.
 //!
 //! In production [`ThreadSpawn`] gives each worker its own thread. A test or the simulator keeps
 //! the workers and steps them in an order drawn from its seed.

@@ -1,4 +1,4 @@
-//! Tasks: the interface through which background futures enter.
+//! Tasks: the interface that drives background futures.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;

@@ -1,4 +1,4 @@
-//! Timers: the interface through which waiting enters.
+//! Timers: the interface for waiting, which tests and the simulator replace.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -78,7 +78,7 @@ pub fn encode(value: i64) -> Vec<u8> {
 ///
 /// # Errors
 ///
-/// `Corrupted` if the bytes end too early or are not what [`put`] writes.
+/// `Corrupted` if the bytes end too early or [`put`] does not write them.
 #[inline]
 pub fn take(bytes: &mut &[u8]) -> Result<i64> {
     // Fast path, as in `put`.

@@ -1,4 +1,4 @@
-//! Notes about what a pending future waits for.
+//! Notes of the reason for which a pending future waits.
 //!
 //! Time that a call to the store waits is measured where the call is made, which knows whether it
 //! reads or commits. Below it a call may wait for something else first: for memory, or until
@@ -7,7 +7,7 @@
 
 use std::cell::Cell;
 
-/// What a future waits for, where that is neither a device nor the log.
+/// Reason for which a future waits, other than a device or the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitNote {
     /// Memory for a read from the device.
@@ -20,8 +20,8 @@ thread_local! {
     static NOTE: Cell<Option<WaitNote>> = const { Cell::new(None) };
 }
 
-/// Notes what the future that is polled on this thread waits for. The future must note it again in
-/// each poll that ends pending; the last note of a poll counts.
+/// Notes the reason for which the future that is polled on this thread waits. The future must note
+/// it again in each poll that ends pending; the last note of a poll counts.
 pub fn note_wait(note: WaitNote) {
     NOTE.set(Some(note));
 }

@@ -110,11 +110,13 @@ impl EncodingMap {
     ///
     /// # Errors
     ///
-    /// `Invalid` if it does not; `Unavailable` after thousands of gaps.
+    /// `Invalid` if it does not, or is empty; `Unavailable` after thousands of gaps.
     pub fn with_gap(&self, from: Timestamp, to: Timestamp) -> Result<Self> {
         let mut gaps = self.gaps.clone();
         if from >= to || gaps.last().is_some_and(|gap| gap.1 >= from) {
-            return Err(Error::invalid(format!("a gap from {from} to {to}")));
+            return Err(Error::invalid(format!(
+                "the gap from {from} to {to} is empty or does not lie above all earlier gaps"
+            )));
         }
         if gaps.len() == GAPS_MAX {
             return Err(Error::unavailable("the database was restored too often"));

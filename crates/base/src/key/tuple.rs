@@ -61,7 +61,7 @@ pub fn encode_into(out: &mut BytesMut, values: &[Value], orders: &[Order]) -> Re
 ///
 /// # Errors
 ///
-/// `Corrupted` if the bytes are not what [`encode`] makes of values of these types and orders;
+/// `Corrupted` if the bytes are not an encoding by [`encode`] of values of these types and orders;
 /// `Invalid` if there are more types than orders.
 pub fn decode(bytes: &[u8], types: &[DataType], orders: &[Order]) -> Result<Vec<Value>> {
     if types.len() > orders.len() {
