@@ -17,8 +17,8 @@ use super::wire::{self, ResponseKind};
 
 /// The levels, and their shares.
 const LEVELS: [(&str, u32); 2] = [("large", 1_000), ("small", 100)];
-/// Connections of a level, and requests that each has under way: several times what runs at a time, so that
-/// requests of both levels always wait at the server.
+/// Connections of a level, and requests in flight on each: several times as many as run at a time, so that requests of
+/// both levels always wait at the server.
 const CONNECTIONS: u64 = 4;
 const UNDER_WAY: u16 = 200;
 /// Keys of a request: the server has more to do for it than its client, which shares the machine.
