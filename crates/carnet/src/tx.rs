@@ -106,9 +106,8 @@ impl Tx {
         self.get_first_cells(keys, usize::MAX).await
     }
 
-    /// Like [`Tx::get_cells`], but returns the first cells only, at least one, if further ones would
-    /// exceed `bytes_max`: no cell is read from the embedded store once the values of `bytes_max`
-    /// have been.
+    /// Like [`Tx::get_cells`], but may return only the first cells, at least one: the embedded store reads no further
+    /// cell once values of `bytes_max` bytes have been read.
     ///
     /// # Errors
     ///

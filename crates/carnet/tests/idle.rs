@@ -1,4 +1,5 @@
-//! Idle timeouts of transactions: what an idle transaction holds back is released.
+//! Idle timeouts of transactions: cleanup that an idle transaction delays goes on after it is
+//! rolled back.
 
 #![expect(clippy::unwrap_used, reason = "helpers outside of #[test] functions unwrap as well")]
 

@@ -41,7 +41,7 @@ pub(crate) use waits::nanos;
 pub use waits::{Named, Waits};
 pub use why::Why;
 
-/// Interval at which the log may be offered a dump. It takes one per 30 s.
+/// Interval at which the log may be offered a dump. The log takes one dump per 30 s.
 const OFFER_EVERY: Duration = Duration::from_secs(1);
 
 /// Maximum number of causes in a dump.
@@ -74,7 +74,7 @@ impl Diagnosis {
         lock(&self.history).totals().map(|(level, totals)| (Arc::clone(level), *totals)).collect()
     }
 
-    /// Adds a statement that ends now, if it waited long enough or was wasted.
+    /// Adds the figures of a statement that ends now.
     pub(crate) fn add(&self, ended: Ended<'_>, now: Moment) {
         lock(&self.history).add(ended, now);
     }
