@@ -76,10 +76,9 @@ pub struct Committed {
     /// Whether it may overwrite keys committed after its snapshot: it did not read them, and the
     /// versions of a key are ordered by C.
     pub overwrites: bool,
-    /// Moments of the invocation and of the answer, on any shared clock; the latter is `None` if
-    /// there was no answer.
+    /// Time of the invocation, on a clock that all transactions share.
     pub invoked: u64,
-    /// See [`Committed::invoked`].
+    /// Time of the answer on the same clock; `None` if there was no answer.
     pub answered: Option<u64>,
 }
 
@@ -346,7 +345,7 @@ fn difference(found: &[(&[u8], Timestamp)], is: &[(&[u8], Timestamp)]) -> Option
     })
 }
 
-/// A key for people.
+/// Displays a key in readable form.
 struct Shown<'k>(&'k [u8]);
 
 impl fmt::Display for Shown<'_> {

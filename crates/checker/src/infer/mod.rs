@@ -1,4 +1,4 @@
-//! Infers the order of transactions from what clients saw.
+//! Infers the order of transactions from the observations of clients.
 //!
 //! Both workloads begin alike: every written value identifies its writer ([`Write`]). A committed
 //! transaction's reads are split into values of others and its own. Values of others prove the
