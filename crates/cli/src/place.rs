@@ -52,9 +52,9 @@ impl Place {
         }
     }
 
-    /// Returns a permanent id of the node: the same at every start, so that drivers recognize the
-    /// node, and without storing anything. On a cluster the addresses that drivers connect
-    /// to distinguish the nodes.
+    /// Returns a permanent id of the node, derived from its location: drivers recognize the node
+    /// after a restart, and nothing is stored. On a cluster the addresses that drivers connect to
+    /// distinguish the nodes.
     pub(crate) fn host_id(&self, address: &str) -> Uuid {
         match self {
             Self::Directory(path) => {

@@ -44,7 +44,7 @@ impl Modules {
         modules
     }
 
-    /// Returns the module whose file defines what a path names, following re-exports.
+    /// Returns the module whose file defines the item that a path names, following re-exports.
     fn defining(&self, path: &[String], hops: usize) -> Option<Module> {
         let known = (0..=path.len()).rev().find(|len| self.files.contains_key(&path[..*len]))?;
         let module = path[..known].to_vec();

@@ -241,8 +241,8 @@ fn advertised_address(
     if !listen.ip().is_unspecified() {
         return listen;
     }
-    // The unspecified address is none that a driver could connect to. If other servers reach this
-    // one at an address, its clients may too.
+    // Drivers cannot connect to the unspecified address. If other servers reach this one at an
+    // address, its clients may too.
     let peers = place.peers().map(|peers| peers.listen.ip());
     let address = peers.filter(|address| !address.is_unspecified());
     SocketAddr::new(address.unwrap_or(Ipv4Addr::LOCALHOST.into()), listen.port())

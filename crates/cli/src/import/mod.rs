@@ -151,11 +151,16 @@ fn begin(
         && job.target_id == id
     {
         if job.source != source {
-            bail!("{table} is a copy of {}; with --restart it is one of {source}", job.source);
+            bail!(
+                "{table} is a copy of {}; --restart replaces it with a copy of {source}",
+                job.source
+            );
         }
         let rows = total(&job.ranges).rows;
         if rows > 0 && target.query(&format!("SELECT * FROM {table} LIMIT 1"))?.is_empty() {
-            bail!("{rows} rows were copied into {table}, which is empty; copy again by --restart");
+            bail!(
+                "{rows} rows were copied into {table}, which is empty now; copy again with --restart"
+            );
         }
         return Ok(job);
     }

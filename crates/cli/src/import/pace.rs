@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   pages    rows up to PAGE_BYTES, if each weighs as much as the heaviest of the last page; at
-//!            most twice as many as of that one, and half as many after a failure
+//!            most twice as many rows as in the last page, and half as many after a failure
 //!   pause    after a failure, each time twice as long; after a slow answer, as long as it took,
 //!            so that the source has half of the time for others
 //!   limit    rows per second of all readers together

@@ -71,14 +71,14 @@ pub(super) const SETTINGS: &[Setting] = &[
         "server",
         "request_memory",
         "",
-        "Memory for requests that are not answered yet; what does not fit is refused as overloaded. If not \
-         set,\n# half of what database.memory, transaction_memory and prepared_memory leave.",
+        "Memory for requests that are not answered yet; requests that do not fit are refused as overloaded. If not \
+         set,\n# half of the memory that database.memory, transaction_memory and prepared_memory leave.",
     ),
     setting(
         "server",
         "request_memory_per_address",
         "",
-        "The same for the connections of one address. If not set, half of request_memory.",
+        "Memory for unanswered requests of one client address. If not set, half of request_memory.",
     ),
     setting(
         "server",
@@ -97,14 +97,14 @@ pub(super) const SETTINGS: &[Setting] = &[
         "answer_memory",
         "",
         "Memory for answers that are being made or wait for clients to read them; one may have half of it. If not \
-         set,\n# half of what database.memory, transaction_memory and prepared_memory leave.",
+         set,\n# half of the memory that database.memory, transaction_memory and prepared_memory leave.",
     ),
     setting(
         "server",
         "prepared_memory",
         "",
         "Memory for prepared statements. The least recently used are evicted; drivers prepare them \
-         again.\n# If not set, an eighth of what database.memory leaves, 64MiB at most.",
+         again.\n# If not set, an eighth of the memory that database.memory leaves, 64MiB at most.",
     ),
     setting(
         "database",
@@ -130,7 +130,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         "transaction_memory",
         "",
         "Memory for recent commits and for large read and write sets of transactions. If not set, a quarter of \
-         what\n# database.memory leaves of server.memory, 256MiB at most.",
+         the part\n# of server.memory that database.memory leaves, 256MiB at most.",
     ),
     setting("database", "retention", "10m", "Time for which old versions can be read (AS OF)."),
     setting(
@@ -150,7 +150,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         "limits",
         "queue",
         "1000",
-        "Maximum waiting statements of a kind. More, and those that would be late, are refused on arrival.",
+        "Maximum waiting statements of a kind. Further ones, and ones that would be late, are refused on arrival.",
     ),
     setting(
         "limits",
@@ -162,7 +162,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         "limits",
         "shed_after",
         "50ms",
-        "Maximum wait of a statement after the queue was full, until it is empty again.",
+        "Maximum wait of a statement under overload: from a full queue until the queue is empty again.",
     ),
     setting(
         "limits",
