@@ -35,12 +35,13 @@ pub(crate) fn text(bytes: &[u8]) -> Value {
 /// Decodes a value that [`text`] encoded, from any source.
 pub(crate) fn bytes(value: Option<&Value>) -> Result<Bytes> {
     let text = value.and_then(Value::as_str).and_then(|text| Base64Unpadded::decode_vec(text).ok());
-    text.map(Bytes::from).ok_or_else(|| Error::corrupted("what a service keeps is not ours"))
+    text.map(Bytes::from)
+        .ok_or_else(|| Error::corrupted("a value in a service was not written by this program"))
 }
 
 fn unavailable(service: &str, reply: &Reply) -> Error {
     Error::unavailable(match reply {
-        Reply::Ok(_) => format!("{service} answers something else"),
+        Reply::Ok(_) => format!("{service} sent an unexpected answer"),
         Reply::Error(Some(code)) => format!("{service} answers with error {code}"),
         Reply::Error(None) => format!("{service} answers with an error of no known kind"),
     })
