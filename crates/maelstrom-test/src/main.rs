@@ -154,7 +154,8 @@ impl Arguments {
 
 /// Builds `carnet` next to this program, and returns its path.
 fn build() -> Result<PathBuf, String> {
-    let own = env::current_exe().map_err(|error| format!("where is this program? {error}"))?;
+    let own = env::current_exe()
+        .map_err(|error| format!("cannot find the path of this program: {error}"))?;
     let folder = own.parent().unwrap_or(Path::new("."));
     if let Some(cargo) = env::var_os("CARGO") {
         let mut build = Command::new(cargo);
@@ -169,7 +170,7 @@ fn build() -> Result<PathBuf, String> {
         }
     }
     let path = folder.join("carnet");
-    if path.exists() { Ok(path) } else { Err("which program? Give --bin".to_owned()) }
+    if path.exists() { Ok(path) } else { Err("there is no carnet to run; give --bin".to_owned()) }
 }
 
 fn shown(report: &Report, plan: &Plan) -> String {
