@@ -248,7 +248,8 @@ impl Candidate {
                     return self.is_set(new, then, now);
                 }
                 if then == Then::Stop {
-                    // Or its previous value, if the outcome of the last change was unknown.
+                    // The lease may also have its previous value, if the outcome of the last change
+                    // was unknown.
                     let own = lease.filter(|lease| lease.owner == self.owner && !lease.released);
                     return own.map_or(Action::Stop, |own| self.give_up(own));
                 }

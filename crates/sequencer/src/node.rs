@@ -20,10 +20,10 @@ use crate::sweep;
 use crate::transport::{Answering, Handler};
 
 /// Minimum interval between reads of the lease, however many callers look for a leader: a SERIAL
-/// read gets in the way of a candidate that is about to take the lease.
+/// read contends with a candidate that is about to take the lease.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// The part of one process in the protocol.
+/// State of one process in the protocol.
 pub(crate) struct Node<C> {
     owner: Owner,
     table: Arc<CommitTable<C>>,
@@ -115,7 +115,8 @@ impl<C: Cluster> Node<C> {
         &self.changed
     }
 
-    /// Reads the lease again now, unless that was requested just before: callers come back.
+    /// Reads the lease again now, unless that was requested just before: callers repeat the
+    /// request.
     pub(crate) fn look(&self) {
         let now = self.environment.timer.now();
         let before = *lock(&self.looked);

@@ -202,8 +202,8 @@ fn lost_end_does_not_block_the_sweep() {
     assert_eq!(leader.log.oldest_snapshot(), None);
 }
 
-/// A caller that finds no leader has the lease read, and such a read gets in the way of a candidate
-/// that takes the lease. So more callers must not cause more reads.
+/// A caller that finds no leader has the lease read, and such a read contends with a candidate that
+/// takes the lease. So more callers must not cause more reads.
 #[test]
 fn lease_reads_do_not_grow_with_callers() {
     let database = Database::new();

@@ -21,7 +21,7 @@ use goldenscript::Command;
 use super::*;
 use crate::lease::Address;
 
-/// What happens to an action.
+/// Outcome of an action.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fate {
     Done,

@@ -13,7 +13,7 @@
 //!   begin, known: 40 ───────────────────────▶  R = 45
 //!                    ◀──────────────────────── R = 45, changed: b@41 a@44 c@44
 //!   forgets b, a, c; W = 45
-//!   d, which it has of 30, is what 45 sees: read from memory
+//!   d, cached at 30, has not changed up to 45: read from memory
 //! ```
 //!
 //! # Spans
@@ -122,8 +122,8 @@ impl CellCache {
         lock(&self.kept).known
     }
 
-    /// Returns `true` if a snapshot was released to this process. Another one may not be a snapshot
-    /// at all, and no change would ever end the spans cached for it.
+    /// Returns `true` if a snapshot was released to this process. Any other timestamp may not be a
+    /// snapshot at all, and no change would ever end the spans cached for it.
     pub(crate) fn knows(&self, read: Timestamp) -> bool {
         lock(&self.kept).known.is_some_and(|known| read <= known)
     }

@@ -1,4 +1,4 @@
-//! The commit table, and what this process has read of it.
+//! The commit table, and the part of it that this process has read.
 
 use std::sync::{Arc, Mutex};
 

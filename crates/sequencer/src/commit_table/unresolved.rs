@@ -1,7 +1,7 @@
 //! The loop over unresolved entries of one row: writes them although any answer may be lost.
 //!
-//! A conditional batch writes all of its entries or none, and its answer may be a timeout that
-//! tells neither. Each entry therefore has a state of its own:
+//! A conditional batch writes all of its entries or none, and its answer may be a timeout, which
+//! shows neither. Each entry therefore has a state of its own:
 //!
 //! ```text
 //!              applied
