@@ -251,7 +251,7 @@ impl Metrics {
         let name = "carnet_server_statements_long_total";
         let help = "Statements that ran on the threads of long statements.";
         counter(out, name, help, &self.statements_long);
-        let help = "Statements under way.";
+        let help = "Statements in progress.";
         gauge(out, "carnet_server_requests_in_flight", help, self.requests_in_flight.get());
         let help = "Bytes of requests that are not answered yet.";
         let bytes = i64::try_from(request_bytes).unwrap_or(i64::MAX);
@@ -272,7 +272,7 @@ impl Metrics {
         counter(out, "carnet_server_received_bytes_total", help, &self.received_bytes);
         let help = "Bytes sent on CQL connections.";
         counter(out, "carnet_server_sent_bytes_total", help, &self.sent_bytes);
-        let help = "Events told, once for each connection.";
+        let help = "Events sent, counted once for each connection.";
         counter(out, "carnet_server_events_total", help, &self.events);
         std::mem::take(out)
     }
@@ -281,7 +281,7 @@ impl Metrics {
 /// Appends the memory that parts of the server hold, by name.
 pub(crate) fn append_memory(out: &mut String, memory: &[(&str, usize)]) {
     let name = "carnet_memory_bytes";
-    head(out, name, "gauge", "Memory by what holds it.");
+    head(out, name, "gauge", "Memory held, by part of the server.");
     for (owner, bytes) in memory {
         line(out, &format!("{name}{{owner=\"{owner}\"}}"), bytes);
     }
