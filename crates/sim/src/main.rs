@@ -39,7 +39,7 @@ enum Command {
         /// Rule to break
         #[arg(long)]
         mutant: Option<Mutant>,
-        /// Rule to keep under the settings for the hunt of its mutant
+        /// Mutant whose settings are used without breaking its rule
         #[arg(long, conflicts_with = "mutant")]
         suits: Option<Mutant>,
         /// Number of seeds that run concurrently, each on its own thread [default: number of

@@ -1,4 +1,4 @@
-//! Judges a run, by the database's own timestamps and by what clients saw.
+//! Judges a run, by the database's own timestamps and by the observations of clients.
 //!
 //! 1. Errors found by clients at once: a broken invariant, or an error that must never occur.
 //! 2. Outcomes: an acknowledged commit happened at the reported C; a refused one did not happen.
@@ -26,7 +26,7 @@ use crate::run_record::{Look, Part, Record, Reported, RunRecord};
 mod lost;
 
 /// Asks the database for the outcome of every transaction of some incarnations, and compares it
-/// with what clients were told, and with earlier answers.
+/// with the outcomes that clients were told, and with earlier answers.
 ///
 /// `swept` returns the outcome of a start that the database does not know any more; it gets the
 /// outcome known before.
@@ -305,7 +305,7 @@ fn committed_as(
     })
 }
 
-/// Judges only what the clients of one part saw.
+/// Judges only the observations of the clients of one part.
 fn outside(records: &[Record], part: Part, promise: Promise) -> Result<(), String> {
     // The client of a running transaction never requested anything observable.
     let is_judged = |record: &&Record| {
@@ -334,5 +334,9 @@ fn outside(records: &[Record], part: Part, promise: Promise) -> Result<(), Strin
     if report.allows(model) {
         return Ok(());
     }
-    Err(format!("what clients saw is not {}:\n{}", model.name(), report.explain(&history)))
+    Err(format!(
+        "the observations of clients are not {}:\n{}",
+        model.name(),
+        report.explain(&history)
+    ))
 }

@@ -21,7 +21,7 @@ pub(super) trait Partition: Clone + Default {
 
     fn all_mut(agreed: &mut Agreed) -> &mut BTreeMap<Self::Name, Settling<Self>>;
 
-    /// Returns what a write in doubt adds to the agreed value, if anything: one replica may keep
+    /// Returns the addition of a write in doubt to the agreed value, if any: one replica may keep
     /// it.
     fn added(doubt: &Self, agreed: &Self) -> Option<Self>;
 

@@ -11,8 +11,8 @@
 //! * A blind write arrives at each replica at a different time, or never. Two arrivals make an
 //!   acknowledgement, fewer a timeout. Messages in flight still arrive, even after later calls.
 //! * A read uses two replicas, drawn at random, and sees the data of either.
-//! * A conditional write is agreed on or not. A timeout tells neither: it had no effect, or its
-//!   full effect, or the proposal lives on one replica, where one plain read may see it and the
+//! * A conditional write is agreed on or not. A timeout shows neither: the write had no effect, or
+//!   its full effect, or the proposal lives on one replica, where one plain read may see it and the
 //!   next may not. The next round on the same row completes it or makes it impossible, or it
 //!   completes later by itself.
 //! * In some runs rounds *forget*: an entry that a round missed lives on, unless that round put
