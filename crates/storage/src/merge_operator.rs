@@ -1,4 +1,4 @@
-//! Merge operator: how versions that hold a part of a value become a value.
+//! Merge operator: merges versions that hold a part of a value into the value.
 
 use std::sync::Arc;
 
@@ -24,14 +24,14 @@ pub trait MergeOperator: Send + Sync {
     fn has_deltas(&self, table: TableId) -> bool;
 
     /// Merges deltas, newest first, with the value below them. Each has the start timestamp of its
-    /// version; the result gets that of the newest delta. Without a value below, deltas apply to
-    /// nothing. `None` if nothing is left: the cell is deleted.
+    /// version; the result gets that of the newest delta. Without a value below, deltas apply to an
+    /// empty value. `None` if nothing is left: the cell is deleted.
     ///
     /// The value that results from older deltas may take their place: merging must be associative.
     ///
     /// # Errors
     ///
-    /// `Corrupted` if the payloads are not what the operator has made.
+    /// `Corrupted` if a payload was not made by the operator.
     fn merge(
         &self,
         value: Option<(Timestamp, &Bytes)>,
@@ -39,7 +39,7 @@ pub trait MergeOperator: Send + Sync {
     ) -> Result<Option<Bytes>>;
 }
 
-/// The operator of an engine, with its mark at hand.
+/// The operator of an engine, with its mark, which is read once.
 #[derive(Clone)]
 pub(crate) struct Deltas {
     mark: u8,

@@ -13,7 +13,7 @@
 //! range a..z           range a..z at=3 reverse=true
 //! flush                writes the memtable to a table
 //! compact              merges all tables into one level
-//! forget 3             permits garbage collection of what no reader at commit 3 or later sees
+//! forget 3             permits garbage collection of versions that no reader at commit 3 or later sees
 //! tables               the tables of the manifest, by level; each commit has a version of its own, its entry
 //! close                closes the engine and opens it again
 //! kill                 kills the process: the next one finds all writes, synced or not

@@ -304,7 +304,7 @@ impl<'a, const N: usize> Locked<'a, N> {
         self.node.len.store(kept(len + 1), Ordering::Relaxed);
     }
 
-    /// Shortens the prefix of the last node of a level to what `key` shares with it.
+    /// Shortens the prefix of the last node of a level to the part that `key` shares with it.
     fn shorten_skip(&self, key: &[u8]) {
         let node = self.node;
         let (Some(low), None) = (node.low.load(), node.high.load()) else { return };

@@ -346,7 +346,7 @@ struct Temporary {
 impl Drop for Temporary {
     fn drop(&mut self) {
         if !self.is_renamed {
-            // Otherwise the next opening removes it.
+            // A file that cannot be removed now is removed by the next opening.
             let _ = self.disk.remove(&self.name);
         }
     }

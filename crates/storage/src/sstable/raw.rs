@@ -123,7 +123,7 @@ impl RawCursor {
         }
     }
 
-    /// Enters the next block, if it is in memory; otherwise returns what to read.
+    /// Enters the next block, if it is in memory; otherwise returns the part to read.
     fn need(&mut self) -> Result<Option<Need>> {
         while !self.ended && self.block.is_none() {
             let Some(top) = &self.table.top else { break };

@@ -21,7 +21,8 @@
 //!    range can exist in deeper levels. By rules 2 and 3, the cells that it covers are dropped too.
 //! 7. A version that two inputs hold is written once.
 //! 8. All cells of a dropped table are dropped.
-//! 9. A version of a table whose cells pass is dropped once the hook says that it has passed.
+//! 9. A version of a table whose cells [pass](GcHook::passes) is dropped once the hook says that it
+//!    has passed.
 //! 10. A delta does not hide older versions of its stripe. It is merged with them, up to the first
 //!     that is no delta, into a value in the place of the newest delta. Deltas above the watermark,
 //!     or above a version of an older stripe or a deeper level, are written as they are.

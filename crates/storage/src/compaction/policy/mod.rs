@@ -11,8 +11,8 @@
 //!
 //! 1. The order of sources is kept: only neighbors are compacted. Concurrent compactions share no
 //!    table and, from level 1 on, no keys of a level that both use. So older data can only move to
-//!    deeper levels while a compaction runs, and what [`Below`](super::Below) states at its start
-//!    remains true.
+//!    deeper levels while a compaction runs, and the statements that [`Below`](super::Below) makes
+//!    at its start remain true.
 //! 2. A policy terminates: tables that were compacted for a reason are not chosen again for it.
 //! 3. A table is dropped or moved unread only if the manifest alone proves that it is safe.
 
