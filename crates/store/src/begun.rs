@@ -27,6 +27,7 @@ pub struct Begun {
     /// Slot to give back with the snapshot.
     pub slot: Slot,
     /// No commit in `(schema, read]` wrote to a system table: system data that was read at a
-    /// snapshot from here on is still current. If it lies above `read`, it tells nothing.
+    /// snapshot from here on is still current. A timestamp above `read` says nothing about system
+    /// data.
     pub schema: Timestamp,
 }

@@ -99,8 +99,9 @@ pub trait CellStore: Send + Sync + 'static {
         at: At,
     ) -> impl Future<Output = Result<Option<Version>>> + Send;
 
-    /// Returns the newest candidates of the first cells of many, in the order of the keys: at least
-    /// of one. Once payloads of `bytes_max` have been read, a store begins no further request.
+    /// Returns the newest candidates of cells in the order of the keys, at least of the first cell.
+    /// Once payloads of `bytes_max` bytes have been read, a store begins no further request: the
+    /// results are those of the first keys.
     ///
     /// # Errors
     ///

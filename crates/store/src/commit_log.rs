@@ -113,8 +113,8 @@ pub trait CommitLog: Send + Sync + 'static {
     /// Returns P: the largest timestamp such that every commit ≤ P is resolved.
     fn published(&self) -> Timestamp;
 
-    /// Returns the newest commit that was published at a wall time, as exactly as
-    /// [known](crate::WallTimes).
+    /// Returns the newest commit that was published at a wall time, with the accuracy of
+    /// [`WallTimes`](crate::WallTimes).
     ///
     /// # Errors
     ///

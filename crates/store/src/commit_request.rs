@@ -73,7 +73,7 @@ impl CommitRequest {
     }
 }
 
-/// The cells that a transaction wants to write, and those it relied on.
+/// The cells that a transaction wants to write, and the cells and ranges that it relied on.
 #[derive(Clone, Debug)]
 pub struct Claim {
     /// The snapshot R of the transaction's reads.
