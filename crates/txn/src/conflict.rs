@@ -25,8 +25,8 @@
 //! commit wrongly. So forgetting raises the watermark, and a transaction below it is refused. This
 //! happens only if the state outgrows its budget, for example by a single commit of very many
 //! cells. A generation takes up to half of the budget, and if both together outgrow it, the older
-//! one is forgotten. So at least the newest half of what the budget allows is kept, also after
-//! large commits.
+//! one is forgotten. So the newest commits that fit into half of the budget are always kept, also
+//! after large commits.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -163,7 +163,7 @@ impl ConflictState {
             || !claim.names_all()
     }
 
-    /// Checks what a transaction wrote and read against every commit after its snapshot.
+    /// Checks the writes and reads of a transaction against every commit after its snapshot.
     ///
     /// # Errors
     ///

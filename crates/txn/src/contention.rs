@@ -168,9 +168,9 @@ impl Turns {
         self.joined.contains(&cell)
     }
 
-    /// Waits until the transaction is first in the queue of a cell that it lost, and again in those
-    /// of earlier lost cells with higher hashes. Returns `false` immediately if too many
-    /// transactions wait already.
+    /// Waits until the transaction is first in the queue of a cell that it lost, and is first again
+    /// in the queues of earlier lost cells with higher hashes. Returns `false` immediately if too
+    /// many transactions wait already.
     pub async fn take(&mut self, cell: CellHash) -> bool {
         if self.holds(cell) {
             return true;

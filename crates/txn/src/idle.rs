@@ -1,7 +1,8 @@
 //! Rollback of idle transactions.
 //!
-//! An open transaction holds back cleanup for the whole database: a writer that of the conflict
-//! state, a snapshot the sweep. A forgotten transaction would do so until its process ends.
+//! An open transaction delays cleanup for the whole database: a writer delays trimming of the
+//! conflict state, and a snapshot delays the sweep. A forgotten transaction would do so until its
+//! process ends.
 //!
 //! ```text
 //!   transaction ── begins in a shard ──▶ [ weak, –, weak, … ]      coarse time: set by the reaper,
@@ -101,8 +102,8 @@ pub(crate) trait Idle: Send + Sync {
     fn describe(&self) -> Option<OpenTransaction>;
 }
 
-/// Moments before which the last call must have been for a transaction to be idle, and the limits
-/// they come from.
+/// Transactions whose last call was before these times count as idle. The times result from
+/// `limits`.
 pub(crate) struct Since {
     pub(crate) writer: u64,
     pub(crate) reader: u64,
