@@ -8,24 +8,19 @@ use std::path::Path;
 use std::sync::Arc;
 
 use carnet_base::{Error, Result};
+use carnet_store::pem;
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::ring;
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
-use rustls::{
-    CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
-};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, SignatureScheme};
 
 use crate::options::TlsFiles;
 
 /// Reads the files, and returns the TLS configuration for the driver's connections.
 pub(crate) fn client_config(files: &TlsFiles) -> Result<Arc<ClientConfig>> {
     let provider = Arc::new(ring::default_provider());
-    let mut roots = RootCertStore::empty();
-    for authority in certificates(&files.ca)? {
-        roots.add(authority).map_err(|error| unusable(&files.ca, error))?;
-    }
+    let roots = pem::authorities(&pem::read(&files.ca)?, &name(&files.ca))?;
     let verifier =
         WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider))
             .build()
@@ -41,11 +36,10 @@ pub(crate) fn client_config(files: &TlsFiles) -> Result<Arc<ClientConfig>> {
         .with_custom_certificate_verifier(verifier);
     let config = match &files.identity {
         Some((certificate, key)) => {
-            let pem = read(key)?;
-            let private =
-                PrivateKeyDer::from_pem_slice(&pem).map_err(|error| unusable(key, error))?;
+            let private = pem::private_key(&pem::read(key)?, &name(key))?;
+            let chain = pem::certificates(&pem::read(certificate)?, &name(certificate))?;
             config
-                .with_client_auth_cert(certificates(certificate)?, private)
+                .with_client_auth_cert(chain, private)
                 .map_err(|error| unusable(certificate, error))?
         }
         None => config.with_no_client_auth(),
@@ -53,24 +47,12 @@ pub(crate) fn client_config(files: &TlsFiles) -> Result<Arc<ClientConfig>> {
     Ok(Arc::new(config))
 }
 
-fn read(path: &Path) -> Result<Vec<u8>> {
-    std::fs::read(path)
-        .map_err(|e| Error::unavailable(format!("cannot read {}", path.display())).with_source(e))
-}
-
-fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>> {
-    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&read(path)?).collect();
-    let found = found.map_err(|error| unusable(path, error))?;
-    if found.is_empty() {
-        let path = path.display();
-        return Err(Error::invalid(format!("{path} holds no certificate as PEM")));
-    }
-    Ok(found)
-}
-
 fn unusable(path: &Path, error: impl std::error::Error + Send + Sync + 'static) -> Error {
-    Error::invalid(format!("cannot use {} for TLS to the cluster", path.display()))
-        .with_source(error)
+    pem::unusable(&name(path), error)
+}
+
+fn name(path: &Path) -> String {
+    path.display().to_string()
 }
 
 /// Requires a chain to the authority, for any name in the certificate.

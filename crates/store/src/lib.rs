@@ -34,6 +34,8 @@ pub mod conformance;
 mod context;
 pub mod loader;
 mod memory;
+#[cfg(feature = "pem")]
+pub mod pem;
 mod spill;
 mod wall_times;
 mod write;

@@ -5,16 +5,15 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use carnet_base::{Error, Result};
+use carnet_base::Result;
+use carnet_store::pem;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, ring, verify_tls13_signature};
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::WebPkiClientVerifier;
 use rustls::version::TLS13;
 use rustls::{
-    ClientConfig, ConnectionCommon, DigitallySignedStruct, RootCertStore, ServerConfig,
-    SignatureScheme,
+    ClientConfig, ConnectionCommon, DigitallySignedStruct, ServerConfig, SignatureScheme,
 };
 use tokio::net::TcpStream;
 use tokio_rustls::{TlsAcceptor, TlsConnector, TlsStream};
@@ -43,8 +42,8 @@ impl Tls {
     /// `Unavailable` if a file cannot be read; `Invalid` if its content is not of the expected
     /// kind.
     pub fn from_files(certificate: &Path, key: &Path, authority: Option<&Path>) -> Result<Self> {
-        let authority = authority.map(read).transpose()?;
-        Self::from_pem(&read(certificate)?, &read(key)?, authority.as_deref())
+        let authority = authority.map(pem::read).transpose()?;
+        Self::from_pem(&pem::read(certificate)?, &pem::read(key)?, authority.as_deref())
     }
 
     /// Like [`Tls::from_files`], but takes the contents of the files.
@@ -53,11 +52,14 @@ impl Tls {
     ///
     /// `Invalid` if a content is not of the expected kind.
     pub fn from_pem(certificate: &[u8], key: &[u8], authority: Option<&[u8]>) -> Result<Self> {
-        let chain = certificates(certificate, "certificate")?;
-        let key = PrivateKeyDer::from_pem_slice(key).map_err(|e| invalid("private key", e))?;
+        let chain = pem::certificates(certificate, "the certificate")?;
+        let key = pem::private_key(key, "the private key")?;
         let provider = Arc::new(ring::default_provider());
-        let authority = authority.map(authorities).transpose()?.map(Arc::new);
-        let wrong = |e: rustls::Error| invalid("certificate and key", e);
+        let authority = authority
+            .map(|roots| pem::authorities(roots, "the authority"))
+            .transpose()?
+            .map(Arc::new);
+        let wrong = |e: rustls::Error| pem::unusable("the certificate and key", e);
 
         let server = ServerConfig::builder_with_provider(Arc::clone(&provider))
             .with_protocol_versions(&[&TLS13])
@@ -66,7 +68,9 @@ impl Tls {
             Some(roots) => {
                 let (roots, provider) = (Arc::clone(roots), Arc::clone(&provider));
                 let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider).build();
-                server.with_client_cert_verifier(verifier.map_err(|e| invalid("authority", e))?)
+                server.with_client_cert_verifier(
+                    verifier.map_err(|e| pem::unusable("the authority", e))?,
+                )
             }
             None => server.with_no_client_auth(),
         };
@@ -118,34 +122,6 @@ impl fmt::Debug for Tls {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Tls").field("has_authority", &self.has_authority).finish_non_exhaustive()
     }
-}
-
-fn read(path: &Path) -> Result<Vec<u8>> {
-    std::fs::read(path)
-        .map_err(|e| Error::unavailable(format!("cannot read {}", path.display())).with_source(e))
-}
-
-fn invalid(what: &str, error: impl std::error::Error + Send + Sync + 'static) -> Error {
-    Error::invalid(format!("cannot use the {what} for TLS")).with_source(error)
-}
-
-fn certificates(pem: &[u8], what: &str) -> Result<Vec<CertificateDer<'static>>> {
-    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
-    let found = found.map_err(|e| invalid(what, e))?;
-    if found.is_empty() {
-        return Err(Error::invalid(format!(
-            "cannot use the {what} for TLS: there is none in PEM format"
-        )));
-    }
-    Ok(found)
-}
-
-fn authorities(pem: &[u8]) -> Result<RootCertStore> {
-    let mut roots = RootCertStore::empty();
-    for certificate in certificates(pem, "authority")? {
-        roots.add(certificate).map_err(|e| invalid("authority", e))?;
-    }
-    Ok(roots)
 }
 
 fn refused(error: &io::Error) -> Refusal {

@@ -3,8 +3,10 @@ use std::io::{Read, Write};
 use std::path::PathBuf;
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use rustls::pki_types::PrivateKeyDer;
+use rustls::pki_types::pem::PemObject;
 use rustls::server::WebPkiClientVerifier;
-use rustls::{ClientConnection, ServerConfig, ServerConnection};
+use rustls::{ClientConnection, RootCertStore, ServerConfig, ServerConnection};
 
 use super::*;
 
