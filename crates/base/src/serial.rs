@@ -6,6 +6,7 @@
 //! | type | bytes |
 //! | --- | --- |
 //! | `tinyint`, `smallint`, `int`, `bigint` | 1, 2, 4, 8: two's complement |
+//! | `counter` | as `bigint` |
 //! | `timestamp` | 8: milliseconds since 1970, two's complement |
 //! | `date` | 4: days, 1970-01-01 at 2³¹, unsigned |
 //! | `time` | 8: nanoseconds since midnight |
@@ -52,7 +53,10 @@ impl Value {
         match self {
             Self::Ascii(text) | Self::Text(text) => out.put_slice(text.as_bytes()),
             Self::Blob(bytes) => out.put_slice(bytes),
-            Self::Bigint(number) | Self::Timestamp(number) | Self::Time(number) => {
+            Self::Bigint(number)
+            | Self::Counter(number)
+            | Self::Timestamp(number)
+            | Self::Time(number) => {
                 out.put_i64(*number);
             }
             Self::Int(number) => out.put_i32(*number),
@@ -116,6 +120,7 @@ impl DataType {
             Self::Text => Value::Text(utf8(self, bytes)?),
             Self::Blob => Value::Blob(Bytes::copy_from_slice(bytes)),
             Self::Bigint => Value::Bigint(i64::from_be_bytes(exactly(self, bytes)?)),
+            Self::Counter => Value::Counter(i64::from_be_bytes(exactly(self, bytes)?)),
             Self::Timestamp => Value::Timestamp(i64::from_be_bytes(exactly(self, bytes)?)),
             Self::Time => {
                 let nanos = i64::from_be_bytes(exactly(self, bytes)?);
@@ -236,6 +241,8 @@ mod tests {
             assert_eq!(value.serialize(), bytes, "{vector}");
             seen.push(data_type);
         }
+        // A counter has the bytes of a bigint.
+        seen.push(DataType::Counter);
         assert!(DataType::ALL.iter().all(|data_type| seen.contains(data_type)));
     }
 
@@ -268,6 +275,7 @@ mod tests {
             (DataType::Float, vec![4]),
             (DataType::Date, vec![4]),
             (DataType::Bigint, vec![8]),
+            (DataType::Counter, vec![8]),
             (DataType::Double, vec![8]),
             (DataType::Timestamp, vec![8]),
             (DataType::Uuid, vec![16]),

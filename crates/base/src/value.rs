@@ -14,7 +14,7 @@ use uuid::Uuid;
 /// Type of a column.
 ///
 /// The numbers are stored on disk and never change. Those of collections, tuples, user-defined
-/// types, counters, durations and vectors are reserved: they have no variant here yet.
+/// types, durations and vectors are reserved: they have no variant here yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 #[repr(u16)]
@@ -27,6 +27,8 @@ pub enum DataType {
     Blob = 0x03,
     /// True or false.
     Boolean = 0x04,
+    /// A signed 64-bit integer that statements only add to.
+    Counter = 0x05,
     /// A decimal number of any size: an unscaled integer and a 32-bit scale.
     Decimal = 0x06,
     /// A 64-bit float.
@@ -59,11 +61,12 @@ pub enum DataType {
 
 impl DataType {
     /// All types, in the order of their numbers.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::Ascii,
         Self::Bigint,
         Self::Blob,
         Self::Boolean,
+        Self::Counter,
         Self::Decimal,
         Self::Double,
         Self::Float,
@@ -100,6 +103,7 @@ impl DataType {
             Self::Bigint => "bigint",
             Self::Blob => "blob",
             Self::Boolean => "boolean",
+            Self::Counter => "counter",
             Self::Decimal => "decimal",
             Self::Double => "double",
             Self::Float => "float",
@@ -145,6 +149,8 @@ pub enum Value {
     Blob(Bytes),
     /// True or false.
     Boolean(bool),
+    /// The value of a counter, or an amount that is added to it.
+    Counter(i64),
     /// `unscaled × 10^-scale`.
     Decimal {
         /// The unscaled digits.
@@ -189,6 +195,7 @@ impl Value {
             Self::Bigint(_) => DataType::Bigint,
             Self::Blob(_) => DataType::Blob,
             Self::Boolean(_) => DataType::Boolean,
+            Self::Counter(_) => DataType::Counter,
             Self::Decimal { .. } => DataType::Decimal,
             Self::Double(_) => DataType::Double,
             Self::Float(_) => DataType::Float,

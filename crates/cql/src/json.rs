@@ -50,9 +50,11 @@ pub(crate) fn of_bytes(
 /// Returns a value in JSON.
 pub(crate) fn of_value(value: &Value) -> Result<String, CqlError> {
     Ok(match value {
-        Value::Tinyint(_) | Value::Smallint(_) | Value::Int(_) | Value::Bigint(_) => {
-            value.to_string()
-        }
+        Value::Tinyint(_)
+        | Value::Smallint(_)
+        | Value::Int(_)
+        | Value::Bigint(_)
+        | Value::Counter(_) => value.to_string(),
         Value::Varint(number) | Value::Decimal { unscaled: number, .. } => {
             check_digits(number)?;
             value.to_string()

@@ -32,7 +32,7 @@ pub(super) fn compare(data_type: DataType, a: &[u8], b: &[u8]) -> Ordering {
         ),
         DataType::Uuid => uuid(a, b),
         DataType::Timeuuid => timeuuid(a, b),
-        DataType::Decimal | DataType::Varint => panic!("not a key type"),
+        DataType::Counter | DataType::Decimal | DataType::Varint => panic!("not a key type"),
     }
 }
 

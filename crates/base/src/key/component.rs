@@ -53,7 +53,7 @@ pub(super) fn put(out: &mut BytesMut, value: &Value) -> Result<()> {
             out.put_u64(version_first(high));
             out.put_u64(low ^ SIGNS);
         }
-        Value::Decimal { .. } | Value::Varint(_) => {
+        Value::Counter(_) | Value::Decimal { .. } | Value::Varint(_) => {
             return Err(unsupported(value.data_type()));
         }
     }
@@ -90,7 +90,9 @@ pub(super) fn take(rest: &mut &[u8], data_type: DataType, mask: u8) -> Result<Va
             let high = version_back(from.u64()?);
             Value::Timeuuid(Uuid::from_u64_pair(high, from.u64()? ^ SIGNS))
         }
-        DataType::Decimal | DataType::Varint => return Err(unsupported(data_type)),
+        DataType::Counter | DataType::Decimal | DataType::Varint => {
+            return Err(unsupported(data_type));
+        }
     };
     value.validate().map_err(|error| wrong(data_type).with_source(error))?;
     Ok(value)

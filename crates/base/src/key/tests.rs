@@ -105,7 +105,7 @@ fn value(data_type: DataType) -> BoxedStrategy<Value> {
                 Value::Timeuuid(Uuid::from_bytes(bytes))
             })
             .boxed(),
-        DataType::Decimal | DataType::Varint => unreachable!("not a key type"),
+        DataType::Counter | DataType::Decimal | DataType::Varint => unreachable!("not a key type"),
     }
 }
 

@@ -14,7 +14,7 @@ impl DataType {
     /// Columns of a partition key may have any type.
     #[must_use]
     pub const fn is_key_type(self) -> bool {
-        !matches!(self, Self::Decimal | Self::Varint)
+        !matches!(self, Self::Counter | Self::Decimal | Self::Varint)
     }
 }
 

@@ -16,7 +16,7 @@ impl Display for Value {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
             Self::Ascii(text) | Self::Text(text) => f.write_str(text),
-            Self::Bigint(number) => number.fmt(f),
+            Self::Bigint(number) | Self::Counter(number) => number.fmt(f),
             Self::Int(number) => number.fmt(f),
             Self::Smallint(number) => number.fmt(f),
             Self::Tinyint(number) => number.fmt(f),

@@ -27,6 +27,7 @@ impl DataType {
             Self::Text => Some(Value::Text(text.to_owned())),
             Self::Ascii => Some(Value::Ascii(text.to_owned())),
             Self::Bigint => Some(Value::Bigint(integer(self, trimmed)?)),
+            Self::Counter => Some(Value::Counter(integer(self, trimmed)?)),
             Self::Int => Some(Value::Int(integer(self, trimmed)?)),
             Self::Smallint => Some(Value::Smallint(integer(self, trimmed)?)),
             Self::Tinyint => Some(Value::Tinyint(integer(self, trimmed)?)),

@@ -120,6 +120,12 @@ impl TableSchema {
         self.columns.iter().filter(|column| column.kind == ColumnKind::Static)
     }
 
+    /// Returns `true` for a table of counters: all its columns outside the key are counters.
+    #[must_use]
+    pub fn has_counters(&self) -> bool {
+        self.columns.iter().any(|column| column.data_type == DataType::Counter)
+    }
+
     /// Returns the column with a name.
     #[must_use]
     pub fn column(&self, name: &str) -> Option<&ColumnSchema> {
@@ -164,6 +170,7 @@ impl TableSchema {
                 check_key_type(&column.name, column.data_type)?;
             }
         }
+        self.check_counters()?;
         if self.kind == TableKind::Rows && self.partition_key().next().is_none() {
             return Err(Error::invalid(format!("table {} has no partition key", self.name)));
         }
@@ -173,6 +180,30 @@ impl TableSchema {
                  row, so make them regular columns",
                 self.name
             )));
+        }
+        Ok(())
+    }
+
+    fn check_counters(&self) -> Result<()> {
+        if !self.has_counters() {
+            return Ok(());
+        }
+        for column in &self.columns {
+            let is_key = matches!(column.kind, ColumnKind::Partition | ColumnKind::Clustering(_));
+            let is_counter = column.data_type == DataType::Counter;
+            if is_key && is_counter {
+                return Err(Error::invalid(format!(
+                    "counter type is not supported for PRIMARY KEY column '{}'",
+                    column.name
+                )));
+            }
+            if !is_key && !is_counter {
+                return Err(Error::invalid(format!(
+                    "Cannot mix counter and non counter columns in the same table: column {} is \
+                     of type {}",
+                    column.name, column.data_type
+                )));
+            }
         }
         Ok(())
     }

@@ -59,9 +59,10 @@ impl fmt::Display for Kind {
 }
 
 impl Column {
-    /// Returns its type if Carnet supports it.
+    /// Returns its type if an import supports it.
     pub(super) fn data_type(&self) -> Option<DataType> {
-        DataType::from_name(&self.type_name)
+        // An interrupted import writes rows again, and a counter would count them twice.
+        DataType::from_name(&self.type_name).filter(|found| *found != DataType::Counter)
     }
 
     /// Returns the reason if Carnet does not support the column.

@@ -163,6 +163,7 @@ fn is_number(column: &ColumnSpec) -> bool {
     matches!(
         data_type,
         DataType::Bigint
+            | DataType::Counter
             | DataType::Decimal
             | DataType::Double
             | DataType::Float

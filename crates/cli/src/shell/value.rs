@@ -19,7 +19,11 @@ pub(crate) fn json(result_type: &ResultType, bytes: &[u8]) -> Result<String> {
     };
     let text = data_type.deserialize(bytes)?.to_string();
     Ok(match data_type {
-        DataType::Bigint | DataType::Int | DataType::Smallint | DataType::Tinyint => text,
+        DataType::Bigint
+        | DataType::Counter
+        | DataType::Int
+        | DataType::Smallint
+        | DataType::Tinyint => text,
         DataType::Boolean => text.to_ascii_lowercase(),
         DataType::Double | DataType::Float if text.parse::<f64>().is_ok_and(f64::is_finite) => text,
         _ => quote(&text),

@@ -263,6 +263,25 @@ def increments_of_many_threads_all_count(session):
 
 
 @check
+def counters_count_every_addition(session):
+    session.execute("CREATE TABLE votes (poll int, option text, n counter, PRIMARY KEY (poll, option))")
+    add = session.prepare("UPDATE votes SET n = n + ? WHERE poll = ? AND option = ?")
+    futures = [session.execute_async(add, (2, 1, "yes")) for _ in range(WRITERS)]
+    for future in futures:
+        future.result()
+    batch = BatchStatement(BatchType.COUNTER)
+    batch.add(add, (-1, 1, "yes"))
+    batch.add(add, (5, 1, "no"))
+    session.execute(batch)
+    found = {row.option: row.n for row in session.execute("SELECT option, n FROM votes")}
+    assert found == {"yes": 2 * WRITERS - 1, "no": 5}, found
+    raises(InvalidRequest, session.execute, "INSERT INTO votes (poll, option, n) VALUES (1, 'x', 1)")
+    session.cluster.refresh_schema_metadata()
+    table = session.cluster.metadata.keyspaces[session.keyspace].tables["votes"]
+    assert table.columns["n"].cql_type == "counter", table.columns["n"].cql_type
+
+
+@check
 def the_driver_routes_by_the_servers_tokens(session):
     keys = {
         "one_int": ("a int", [(0,), (-1,), (2**31 - 1,)]),

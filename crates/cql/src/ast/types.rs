@@ -9,8 +9,6 @@ use crate::base::DataType;
 pub enum TypeName {
     /// A scalar type.
     Native(DataType),
-    /// The type `counter`.
-    Counter,
     /// The type `duration`.
     Duration,
     /// `frozen<…>`: a frozen type.

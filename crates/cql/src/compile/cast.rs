@@ -25,7 +25,7 @@ pub(super) fn check(from: DataType, to: DataType, what: &str) -> Result<(), CqlE
         _ => false,
     };
     let is_allowed = from == to
-        || (is_number(from) && is_number(to))
+        || (is_number(from) && is_number(to) && to != DataType::Counter)
         || (is_text && !matches!(from, DataType::Text | DataType::Blob))
         || is_time;
     if is_allowed {
@@ -92,7 +92,7 @@ fn long(value: &Value) -> Result<i64, CqlError> {
         Value::Tinyint(number) => i64::from(*number),
         Value::Smallint(number) => i64::from(*number),
         Value::Int(number) => i64::from(*number),
-        Value::Bigint(number) => *number,
+        Value::Bigint(number) | Value::Counter(number) => *number,
         Value::Float(number) => *number as i64,
         Value::Double(number) => *number as i64,
         Value::Varint(number) => low_bits(number),

@@ -53,6 +53,7 @@ fn integer(digits: &str, data_type: DataType) -> Option<Value> {
         DataType::Smallint => Value::Smallint(digits.parse().ok()?),
         DataType::Int => Value::Int(digits.parse().ok()?),
         DataType::Bigint => Value::Bigint(digits.parse().ok()?),
+        DataType::Counter => Value::Counter(digits.parse().ok()?),
         DataType::Timestamp => Value::Timestamp(digits.parse().ok()?),
         DataType::Date => Value::Date(digits.parse().ok()?),
         DataType::Time => Value::Time(digits.parse().ok()?),

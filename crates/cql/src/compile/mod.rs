@@ -6,6 +6,7 @@
 
 mod cast;
 mod compiler;
+mod counter;
 mod environment;
 mod function;
 mod items;
@@ -37,4 +38,4 @@ pub(crate) use row_filter::RowFilter;
 pub(crate) use select::{Aggregate, Output, SelectPlan, is_aggregate, limit_value, star_order};
 pub(crate) use system::SystemOutput;
 pub(crate) use transaction::{ResultPlan, Tables, TransactionPlan, table_key};
-pub(crate) use write::{Change, GuardPlan, WritePlan, WriteTarget};
+pub(crate) use write::{Change, GuardPlan, WritePlan, WriteTarget, check_batch};

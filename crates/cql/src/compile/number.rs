@@ -17,6 +17,7 @@ const VARINT_BITS_MAX: u64 = 1 << 18;
 pub(crate) fn compare(a: &Value, b: &Value) -> Ordering {
     match (a, b) {
         (Value::Varint(a), Value::Varint(b)) => a.cmp(b),
+        (Value::Counter(a), Value::Counter(b)) => a.cmp(b),
         (
             Value::Decimal { unscaled: a, scale: a_scale },
             Value::Decimal { unscaled: b, scale: b_scale },
@@ -82,6 +83,7 @@ pub(crate) fn calculate(a: &Value, op: ArithmeticOp, b: &Value) -> Result<Value,
         (Value::Smallint(x), Value::Smallint(y)) => integers!(Smallint, x, y),
         (Value::Int(x), Value::Int(y)) => integers!(Int, x, y),
         (Value::Bigint(x), Value::Bigint(y)) => integers!(Bigint, x, y),
+        (Value::Counter(x), Value::Counter(y)) => integers!(Counter, x, y),
         (Value::Float(x), Value::Float(y)) => floats!(Float, x, y),
         (Value::Double(x), Value::Double(y)) => floats!(Double, x, y),
         (Value::Varint(x), Value::Varint(y)) if x.bits() + y.bits() > VARINT_BITS_MAX => {
@@ -145,7 +147,7 @@ fn failed(a: &Value, op: ArithmeticOp, b: &Value) -> CqlError {
     ))
 }
 
-/// Returns `true` for a numeric type.
+/// Returns `true` for a numeric type, including that of counters.
 pub(crate) const fn is_number(data_type: DataType) -> bool {
     matches!(
         data_type,
@@ -153,6 +155,7 @@ pub(crate) const fn is_number(data_type: DataType) -> bool {
             | DataType::Smallint
             | DataType::Int
             | DataType::Bigint
+            | DataType::Counter
             | DataType::Varint
             | DataType::Float
             | DataType::Double

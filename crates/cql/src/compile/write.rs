@@ -6,11 +6,13 @@ use carnet::DataType;
 use carnet::catalog::{ColumnKind, TableSchema};
 
 use super::compiler::Compiler;
+use super::counter::{self, Addition};
 use super::operand::Operand;
 use super::relation::{Filter, Resolved, find};
 use super::where_clause::Where;
 use crate::ast::{
-    Assignment, Attribute, Delete, Guard, Insert, Name, Relation, Term, Update, Using, Write,
+    Assignment, Attribute, BatchKind, Delete, Guard, Insert, Name, Relation, Term, Update, Using,
+    Write,
 };
 use crate::cql_error::CqlError;
 use crate::result::ResultType;
@@ -43,6 +45,8 @@ pub(crate) enum Change {
         /// Whether the row exists from then on, whatever its columns.
         marker: bool,
     },
+    /// Amounts are added to counters, by position.
+    Add(Vec<(usize, Addition)>),
     /// Columns are set to null.
     Clear(Vec<usize>),
     /// Rows are deleted.
@@ -63,7 +67,7 @@ impl WritePlan {
     pub(crate) fn reads_row(&self) -> bool {
         match &self.change {
             Change::Set { columns, .. } => columns.iter().any(|(_, operand)| operand.reads_row()),
-            Change::Clear(_) | Change::Delete => false,
+            Change::Add(_) | Change::Clear(_) | Change::Delete => false,
         }
     }
 
@@ -84,6 +88,7 @@ impl WritePlan {
     fn changed(&self) -> Vec<usize> {
         match &self.change {
             Change::Set { columns, .. } => columns.iter().map(|(position, _)| *position).collect(),
+            Change::Add(columns) => columns.iter().map(|(position, _)| *position).collect(),
             Change::Clear(columns) => columns.clone(),
             Change::Delete => Vec::new(),
         }
@@ -118,8 +123,8 @@ impl WritePlan {
                     }
                 }
             }
-            Change::Clear(columns) => {
-                columns.iter().all(is_static)
+            Change::Add(_) | Change::Clear(_) => {
+                self.changed().iter().all(is_static)
                     && !matches!(&self.target, WriteTarget::Where(filter) if filter.restricts_clustering())
             }
             Change::Delete => false,
@@ -136,6 +141,9 @@ impl<'a> Compiler<'a> {
     ) -> Result<WritePlan, CqlError> {
         self.enter(table);
         self.check_using(write.using())?;
+        if table.has_counters() {
+            counter::check(write)?;
+        }
         match write {
             Write::Insert(insert) => self.insert(insert, table),
             Write::Update(update) => self.update(update, table),
@@ -222,6 +230,7 @@ impl<'a> Compiler<'a> {
 
     fn update(&mut self, update: &Update, table: &Arc<TableSchema>) -> Result<WritePlan, CqlError> {
         let mut columns: Vec<(usize, Operand)> = Vec::new();
+        let mut additions: Vec<(usize, Addition)> = Vec::new();
         for assignment in &update.assignments {
             let (name, term) = match assignment {
                 Assignment::Column(name, term) => (name, term),
@@ -233,6 +242,10 @@ impl<'a> Compiler<'a> {
                 }
             };
             let (position, column) = settable(table, name)?;
+            if column.data_type == DataType::Counter {
+                additions.push((position, self.addition(term, &column.name)?));
+                continue;
+            }
             let operand =
                 self.within_row(|compiler| compiler.operand(term, column.data_type, &column.name))?;
             if columns.iter().any(|(known, _)| *known == position) {
@@ -241,7 +254,10 @@ impl<'a> Compiler<'a> {
             columns.push((position, operand));
         }
         let filter = self.filter(table, &update.filter)?;
-        let change = Change::Set { columns, marker: false };
+        let change = match additions.is_empty() {
+            true => Change::Set { columns, marker: false },
+            false => Change::Add(additions),
+        };
         let guard = self.guard(&update.guard, table)?;
         let plan = WritePlan {
             table: Arc::clone(table),
@@ -378,4 +394,27 @@ fn settable<'t>(
         )));
     }
     Ok((position, column))
+}
+
+/// Refuses a batch whose kind does not fit its statements.
+///
+/// Carnet applies each kind of batch as one transaction. The rules are those of Cassandra, so that a
+/// statement means the same on both.
+pub(crate) fn check_batch<'p>(
+    kind: BatchKind,
+    writes: impl Iterator<Item = &'p WritePlan> + Clone,
+) -> Result<(), CqlError> {
+    let has_counters = writes.clone().any(|plan| plan.table.has_counters());
+    let has_others = writes.clone().any(|plan| !plan.table.has_counters());
+    let message = match kind {
+        BatchKind::Counter if has_others => {
+            "Cannot include non-counter statement in a counter batch"
+        }
+        BatchKind::Logged if has_counters => "Cannot include a counter statement in a logged batch",
+        _ if has_counters && has_others => {
+            "Counter and non-counter mutations cannot exist in the same batch"
+        }
+        _ => return Ok(()),
+    };
+    Err(CqlError::invalid(message))
 }

@@ -10,7 +10,7 @@ use super::parameters::Session;
 use super::prepared::{Described, Prepared, Statements};
 use super::{system, transaction};
 use crate::ast::{Statement, TableName, Write};
-use crate::compile::{Compiler, Plan, Tables, WritePlan, table_key};
+use crate::compile::{Compiler, Plan, Tables, WritePlan, check_batch, table_key};
 use crate::cql_error::CqlError;
 
 impl Executor {
@@ -139,7 +139,9 @@ fn compile<'a>(
             compiler.check_using(&batch.using)?;
             batch.writes.iter().try_for_each(|write| refuse_limits(write.using().limits()))?;
             let writes = batch.writes.iter().map(|one| write(compiler, one));
-            Plan::Writes(writes.collect::<Result<_, _>>()?)
+            let writes: Vec<WritePlan> = writes.collect::<Result<_, _>>()?;
+            check_batch(batch.kind, writes.iter())?;
+            Plan::Writes(writes)
         }
         Statement::Transaction(transaction) => {
             transaction.writes().try_for_each(|write| refuse_limits(write.using().limits()))?;

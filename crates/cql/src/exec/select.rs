@@ -338,7 +338,7 @@ fn widen(value: Value) -> Value {
         Value::Tinyint(n) => BigInt::from(n),
         Value::Smallint(n) => BigInt::from(n),
         Value::Int(n) => BigInt::from(n),
-        Value::Bigint(n) => BigInt::from(n),
+        Value::Bigint(n) | Value::Counter(n) => BigInt::from(n),
         other => return other,
     };
     Value::Varint(integer)

@@ -15,7 +15,7 @@ use super::run::Run;
 use super::timeout::using_timeout;
 use super::{select, transaction, write};
 use crate::ast::{BatchKind, Select, Statement};
-use crate::compile::{Compiler, Environment, Plan, WritePlan};
+use crate::compile::{Compiler, Environment, Plan, WritePlan, check_batch};
 use crate::cql_error::{CqlError, CqlErrorKind};
 use crate::result::Response;
 
@@ -74,9 +74,6 @@ impl Executor {
         items: Vec<BatchItem>,
         parameters: &Parameters,
     ) -> Result<Response, CqlError> {
-        if kind == BatchKind::Counter {
-            return Err(CqlError::unsupported("counter batches"));
-        }
         let parts = batch_parts(session, items, parameters)?;
         let grant = &parameters.grant;
         let outline = Outline::of_class(Class::Write);
@@ -91,14 +88,19 @@ impl Executor {
         let run = grant.apply(run, deadline);
         let result = run.try_run(|tx| {
             let parts = &parts;
-            async move { self.run_batch(&tx, parts).await }
+            async move { self.run_batch(&tx, kind, parts).await }
         });
         let result = result.await;
         self.count_timeout(&level, &result);
         self.forget_stale(result)
     }
 
-    async fn run_batch(&self, tx: &Tx, parts: &[BatchPart]) -> Result<Response, CqlError> {
+    async fn run_batch(
+        &self,
+        tx: &Tx,
+        kind: BatchKind,
+        parts: &[BatchPart],
+    ) -> Result<Response, CqlError> {
         let mut plans = Vec::with_capacity(parts.len());
         for BatchPart { statements, keyspace, bound } in parts {
             let plan = self.plan(tx, statements, keyspace.as_deref()).await?;
@@ -110,6 +112,7 @@ impl Executor {
                 writes.extend(plans.iter().map(|plan| (plan, *environment)));
             }
         }
+        check_batch(kind, writes.iter().map(|(plan, _)| *plan))?;
         write::run(tx, &writes, Form::Batch).await
     }
 
@@ -156,12 +159,7 @@ impl Executor {
                 self.refuse_system(write.table(), run)?;
                 self.write(statements, run).await
             }
-            Statement::Batch(batch) => {
-                if batch.kind == BatchKind::Counter {
-                    return Err(CqlError::unsupported("counter batches"));
-                }
-                self.write(statements, run).await
-            }
+            Statement::Batch(_) => self.write(statements, run).await,
             Statement::Transaction(_) => self.transaction(statements, run).await,
             Statement::Use(name) => self.use_keyspace(session, &name.text).await,
             Statement::Describe(describe) => self.describe(describe, run).await,

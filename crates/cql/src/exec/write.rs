@@ -9,7 +9,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use carnet::base::row::Change as ColumnChange;
-use carnet::base::{Bytes, Column, Marker, RowDelta, RowImage};
+use carnet::base::{Bytes, Marker, RowDelta, RowImage};
 use carnet::catalog::{ColumnKind, TableSchema};
 use carnet::{CellKey, Entry, KeyRange, PageLimit, PartitionKey, Tx};
 
@@ -80,8 +80,8 @@ async fn apply_to(tx: &Tx, write: &Targeted<'_>) -> Result<(), CqlError> {
     Ok(())
 }
 
-/// New values of columns, by position.
-type NewValues = Vec<(usize, Evaluated)>;
+/// Changes of columns, by position. Columns whose values were left unset do not change.
+type ColumnChanges = Vec<(usize, ColumnChange)>;
 
 /// Changes a row and the static columns of its partition; without a clustering key, only the static
 /// columns.
@@ -101,29 +101,43 @@ async fn change_row(
     } else {
         Vec::new()
     };
-    let values = new_values(write.plan, &write.environment.with_row(&columns))?;
-    let is_static =
-        |(position, _): &(usize, Evaluated)| table.columns[*position].kind == ColumnKind::Static;
-    if values.iter().any(is_static) {
-        change_cell(tx, write.plan, static_cell, ColumnKind::Static, &values).await?;
+    let changes = changes(write.plan, &write.environment.with_row(&columns))?;
+    if write.plan.changes_statics() {
+        change_cell(tx, write.plan, static_cell, ColumnKind::Static, &changes).await?;
     }
     if let Some(cell) = row_cell {
-        change_cell(tx, write.plan, cell, ColumnKind::Regular, &values).await?;
+        change_cell(tx, write.plan, cell, ColumnKind::Regular, &changes).await?;
     }
     Ok(())
 }
 
-fn new_values(plan: &WritePlan, environment: &Environment<'_>) -> Result<NewValues, CqlError> {
+fn changes(plan: &WritePlan, environment: &Environment<'_>) -> Result<ColumnChanges, CqlError> {
+    let mut changes = Vec::new();
     match &plan.change {
-        Change::Set { columns, .. } => columns
-            .iter()
-            .map(|(position, operand)| Ok((*position, operand.evaluate(environment)?)))
-            .collect(),
-        Change::Clear(columns) => {
-            Ok(columns.iter().map(|position| (*position, Evaluated::Null)).collect())
+        Change::Set { columns, .. } => {
+            for (position, operand) in columns {
+                match operand.evaluate(environment)? {
+                    Evaluated::Bytes(value) => {
+                        changes.push((*position, ColumnChange::Set { value, expiry: None }));
+                    }
+                    Evaluated::Null => changes.push((*position, ColumnChange::Deleted)),
+                    Evaluated::Unset => {}
+                }
+            }
         }
-        Change::Delete => Ok(Vec::new()),
+        Change::Add(additions) => {
+            for (position, addition) in additions {
+                if let Some(amount) = addition.amount(environment)? {
+                    changes.push((*position, ColumnChange::Added(amount)));
+                }
+            }
+        }
+        Change::Clear(columns) => {
+            changes.extend(columns.iter().map(|position| (*position, ColumnChange::Deleted)));
+        }
+        Change::Delete => {}
     }
+    Ok(changes)
 }
 
 /// Writes a new version of a cell: the columns of one kind, static or regular, of a row.
@@ -132,40 +146,32 @@ async fn change_cell(
     plan: &WritePlan,
     cell: CellKey,
     kind: ColumnKind,
-    values: &NewValues,
+    changes: &ColumnChanges,
 ) -> Result<(), CqlError> {
     let table = &plan.table;
     let marker = matches!(plan.change, Change::Set { marker: true, .. });
-    let of_kind = || values.iter().filter(|(position, _)| table.columns[*position].kind == kind);
+    let mut delta = RowDelta::new(table.version);
+    delta.marker = (marker && kind == ColumnKind::Regular).then(Marker::default);
+    for (position, change) in changes {
+        let column = &table.columns[*position];
+        if column.kind == kind {
+            delta.change(column.id, change.clone());
+        }
+    }
     // If the statement sets every column, no read is needed.
     let all = table.columns.iter().filter(|column| column.kind == kind).count();
-    let blind = marker
-        && of_kind().count() == all
-        && of_kind().all(|(_, value)| *value != Evaluated::Unset);
+    let blind = marker && delta.changes().len() == all;
     let is_read = plan.reads_row() || !matches!(plan.guard, GuardPlan::Always);
-    if !blind && !is_read {
-        let delta = delta(table, marker && kind == ColumnKind::Regular, of_kind());
-        // A statement whose values are all unset changes nothing.
-        if delta.is_empty() || tx.change_cell(&cell, &delta)? {
-            return Ok(());
-        }
+    // A statement whose values are all unset changes nothing.
+    if !blind && !is_read && (delta.is_empty() || tx.change_cell(&cell, &delta)?) {
+        return Ok(());
     }
     let existing = if blind { None } else { tx.get_cell(&cell).await? };
     let mut image = match &existing {
         None => RowImage::new(table.version),
-        Some(entry) => next_image(tx, table, entry)?,
+        Some(entry) => next_image(tx, entry)?,
     };
-    for (position, value) in of_kind() {
-        let id = table.columns[*position].id;
-        match value {
-            Evaluated::Bytes(bytes) => drop(image.set(id, Column::new(bytes.clone()))),
-            Evaluated::Null => drop(image.remove(id)),
-            Evaluated::Unset => {}
-        }
-    }
-    if marker && kind == ColumnKind::Regular {
-        image.marker = Some(Marker::default());
-    }
+    delta.apply(&mut image, None);
     if image.is_live() {
         tx.put_cell(cell, image.encode())?;
     } else if blind || existing.is_some() {
@@ -174,35 +180,11 @@ async fn change_cell(
     Ok(())
 }
 
-/// Returns the changes of a statement that does not read its row.
-fn delta<'v>(
-    table: &TableSchema,
-    marker: bool,
-    values: impl Iterator<Item = &'v (usize, Evaluated)>,
-) -> RowDelta {
-    let mut delta = RowDelta::new(table.version);
-    delta.marker = marker.then(Marker::default);
-    for (position, value) in values {
-        let change = match value {
-            Evaluated::Bytes(bytes) => ColumnChange::Set { value: bytes.clone(), expiry: None },
-            Evaluated::Null => ColumnChange::Deleted,
-            Evaluated::Unset => continue,
-        };
-        delta.change(table.columns[*position].id, change);
-    }
-    delta
-}
-
 /// Returns the initial image of a row's next version.
-fn next_image(tx: &Tx, table: &TableSchema, entry: &Entry) -> Result<RowImage, CqlError> {
+fn next_image(tx: &Tx, entry: &Entry) -> Result<RowImage, CqlError> {
     let older = RowImage::decode(&entry.payload)?;
-    let mut image = if Some(entry.start) == tx.start_timestamp() {
-        older
-    } else {
-        older.carried_over(entry.start)
-    };
-    image.schema_version = table.version;
-    Ok(image)
+    let is_own = Some(entry.start) == tx.start_timestamp();
+    Ok(if is_own { older } else { older.carried_over(entry.start) })
 }
 
 /// Returns the columns of a row before the change, for terms that use them.

@@ -179,13 +179,15 @@ fn keyspace(table: &SystemTable, view: &KeyspaceView) -> Row {
 }
 
 fn schema_table(table: &SystemTable, view: &TableView) -> Row {
+    let has_counters = view.columns.iter().any(|column| column.type_name == "counter");
+    let flags = ["compound", "counter"].into_iter().take(1 + usize::from(has_counters));
     let option = |name: &'static str| (name, view.options.cell(name));
     table.row([
         ("keyspace_name", encode::text(&view.keyspace)),
         ("table_name", encode::text(&view.name)),
         ("id", encode::uuid(view.uuid)),
         // Drivers treat a table without this flag as a Thrift table.
-        ("flags", encode::texts(["compound"].into_iter())),
+        ("flags", encode::texts(flags)),
         // These are no longer options, but still columns.
         ("dclocal_read_repair_chance", encode::double(0.0)),
         ("read_repair_chance", encode::double(0.0)),

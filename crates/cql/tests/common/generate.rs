@@ -81,8 +81,7 @@ impl Generator<'_> {
         self.depth += 1;
         let kind = if self.depth > 5 { self.below(5) } else { self.below(11) };
         let drawn = match kind {
-            0 | 1 => TypeName::Native(self.pick(&DataType::ALL)),
-            2 => TypeName::Counter,
+            0..=2 => TypeName::Native(self.pick(&DataType::ALL)),
             3 => TypeName::Duration,
             4 => TypeName::Custom(self.pick(&STRINGS).to_owned()),
             5 => TypeName::Frozen(Box::new(self.type_name())),
