@@ -4,7 +4,9 @@
 
 pub(crate) mod commit_table;
 pub(crate) mod cost;
+pub(crate) mod deltas;
 pub(crate) mod disk;
+mod files;
 pub(crate) mod interference;
 pub(crate) mod large;
 pub(crate) mod log;
@@ -66,6 +68,8 @@ pub(crate) enum Gate {
     },
     /// Measure multi-gets of few and many keys, by few and many clients.
     Multiget(Multiget),
+    /// Measure chains of deltas, updates without a read, and a hot row.
+    Deltas(deltas::Deltas),
     /// Measure file access.
     Disk(disk::DiskAccess),
     /// Measure point reads from the device during a continuous compaction.
@@ -95,6 +99,7 @@ impl Gate {
             Self::Overload(overload) => overload.run(),
             Self::OverloadServer { gate, running } => overload::serve(*gate, *running),
             Self::Multiget(multiget) => multiget.run(),
+            Self::Deltas(deltas) => deltas.run(dir.path()),
             Self::Disk(disk) => disk.run(dir.path()),
             Self::Interference(interference) => interference.run(dir.path()),
             Self::Log(log) => log.run(dir.path()),

@@ -6,19 +6,17 @@
 //! operating system's page cache, because otherwise a partition of 10 MB would be read from memory
 //! and a larger one would not.
 
-use std::fs::{self, File};
 use std::ops::Bound;
 use std::path::Path;
 use std::time::Duration;
 
 use carnet_base::{
-    Bytes, CellKey, Clock, Error, KeyRange, PartitionKey, Result, Rng, SeededRng, SystemClock,
-    block_on,
+    Bytes, CellKey, Clock, KeyRange, PartitionKey, Result, Rng, SeededRng, SystemClock, block_on,
 };
 use carnet_storage::{Durability, Engine, Mutation, Options, PageLimit};
 use clap::Args;
-use rustix::fs::{Advice, fadvise};
 
+use super::files::Files;
 use super::{TABLE, append, median, noise, open, plain_entries, processor_time, time};
 
 /// Size of a value in bytes.
@@ -99,31 +97,6 @@ struct Wide {
     engine: Engine,
     files: Files,
     rows: u64,
-}
-
-/// The files of a database without writers.
-struct Files(Vec<File>);
-
-impl Files {
-    #[expect(clippy::disallowed_methods, reason = "the operating system is told, nothing is read")]
-    fn open(dir: &Path) -> Result<Self> {
-        let files = fs::read_dir(dir).and_then(|entries| {
-            entries.map(|entry| File::open(entry?.path())).collect::<std::io::Result<Vec<_>>>()
-        });
-        files.map(Self).map_err(|error| {
-            Error::unavailable("cannot open the database's files").with_source(error)
-        })
-    }
-
-    /// Drops the files from the operating system's page cache.
-    fn leave_memory(&self) -> Result<()> {
-        for file in &self.0 {
-            fadvise(file, 0, None, Advice::DontNeed).map_err(|error| {
-                Error::unavailable("cannot empty the page cache").with_source(error)
-            })?;
-        }
-        Ok(())
-    }
 }
 
 fn partition() -> PartitionKey {

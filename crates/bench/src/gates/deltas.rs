@@ -1,0 +1,342 @@
+//! Versions that hold a part of a row: reads of chains of deltas, updates with and without a read of
+//! the row, and a row that many clients change at the same time.
+//!
+//! Statements run in the process, prepared, through the executor that also serves CQL drivers. *Cold*
+//! operations begin with an empty cache, and the operating system's page cache is emptied as well.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use carnet::{Bytes, Clock, Db, Durability, Error, Result, SystemClock, Uuid, block_on};
+use carnet_base::{Rng, SeededRng};
+use carnet_cql::system::NodeInfo;
+use carnet_cql::{Bound, CqlError, Executor, Parameters, Prepared, Session, Values};
+use clap::Args;
+
+use super::files::Files;
+use super::{median, processor_time};
+
+/// Numbers of deltas above an image.
+const CHAINS: [u32; 5] = [0, 1, 2, 4, 8];
+/// Number of operations between two readings of the clocks.
+const STRETCH: u32 = 1_000;
+
+/// Measure chains of deltas, updates without a read, and a hot row.
+#[derive(Args)]
+pub(crate) struct Deltas {
+    /// Number of rows of each length of chain, and of the updated table.
+    #[arg(long, default_value_t = 20_000)]
+    rows: u32,
+    /// Number of passes; medians are printed.
+    #[arg(long, default_value_t = 5)]
+    passes: usize,
+    /// Number of clients of the hot row.
+    #[arg(long, default_value_t = 400)]
+    clients: usize,
+    /// Number of busy threads beside the clients of the hot row.
+    #[arg(long, default_value_t = 10)]
+    busy: usize,
+    /// Duration of each measurement of the hot row, in milliseconds.
+    #[arg(long, default_value_t = 2_000)]
+    millis: u64,
+    /// Only count the disk reads of updates of a cold table with this number of rows.
+    #[arg(long)]
+    count: Option<u32>,
+}
+
+impl Deltas {
+    pub(crate) fn run(&self, dir: &Path) -> Result<()> {
+        if let Some(rows) = self.count {
+            return count_reads(&dir.join("count"), rows);
+        }
+        self.time_reads(&dir.join("reads"))?;
+        self.time_updates(&dir.join("updates"))?;
+        self.time_hot_row()
+    }
+
+    /// Prints the time of point reads by the number of deltas above the row's image.
+    fn time_reads(&self, dir: &Path) -> Result<()> {
+        println!("point reads, µs of processor (cold: µs)   {CHAINS:>6?} deltas");
+        let client = Client::open(dir)?;
+        client.create_tables()?;
+        client.insert_rows(self.rows * 5)?;
+        client.db().flush()?;
+        for (group, deltas) in (0..).zip(CHAINS) {
+            for column in 0..deltas {
+                let update = format!("UPDATE ks.t SET c{column} = ? WHERE k = ?");
+                client.repeat(&update, self.group(group), |k| vec![int(k), int(k)])?;
+            }
+        }
+        self.print_reads("in memtables", &client)?;
+        client.db().flush()?;
+        self.print_reads("in tables, cached", &client)?;
+        drop(client);
+        let mut micros = CHAINS.map(|_| Vec::new());
+        for pass in 0..self.passes {
+            let files = Files::open(dir)?;
+            let client = Client::open(dir)?;
+            for turn in 0..CHAINS.len() {
+                let group = (pass + turn) % CHAINS.len();
+                files.leave_memory()?;
+                let began = SystemClock.now();
+                let mut rng = SeededRng::new(pass as u64);
+                let keys = (0..200).map(|_| self.key(group, &mut rng));
+                client.repeat("SELECT * FROM ks.t WHERE k = ?", keys, |k| vec![int(k)])?;
+                let took = SystemClock.now().since(began);
+                micros[group].push(took.as_secs_f64() * 1e6 / 200.0);
+            }
+        }
+        print_row("in tables, cold", micros);
+        let client = Client::open(dir)?;
+        client.db().compact()?;
+        self.print_reads("compacted, cached", &client)
+    }
+
+    fn print_reads(&self, name: &str, client: &Client) -> Result<()> {
+        let select = "SELECT * FROM ks.t WHERE k = ?";
+        client.repeat(select, 0..self.rows * 5, |k| vec![int(k)])?;
+        let mut micros = CHAINS.map(|_| Vec::new());
+        for pass in 0..self.passes {
+            for turn in 0..CHAINS.len() {
+                let group = (pass + turn) % CHAINS.len();
+                let mut rng = SeededRng::new(pass as u64);
+                let keys = (0..10 * STRETCH).map(|_| self.key(group, &mut rng));
+                let before = processor_time();
+                client.repeat(select, keys, |k| vec![int(k)])?;
+                let spent = processor_time().saturating_sub(before);
+                micros[group].push(spent.as_secs_f64() * 1e6 / f64::from(10 * STRETCH));
+            }
+        }
+        print_row(name, micros);
+        Ok(())
+    }
+
+    /// Returns the keys of the rows with one length of chain.
+    fn group(&self, group: u32) -> std::ops::Range<u32> {
+        group * self.rows..(group + 1) * self.rows
+    }
+
+    fn key(&self, group: usize, rng: &mut SeededRng) -> u32 {
+        let group = u32::try_from(group).expect("there are five groups");
+        let within = u32::try_from(rng.below(u64::from(self.rows))).expect("rows are u32");
+        group * self.rows + within
+    }
+
+    /// Prints the time of updates of one column of ten, with and without a read of the row.
+    fn time_updates(&self, dir: &Path) -> Result<()> {
+        println!(
+            "updates of one column of ten, µs of processor (cold: µs)      without read   with read"
+        );
+        let client = Client::open(dir)?;
+        client.create_tables()?;
+        client.insert_rows(self.rows)?;
+        client.db().flush()?;
+        client.db().compact()?;
+        drop(client);
+        for is_cold in [false, true] {
+            let mut micros = [Vec::new(), Vec::new()];
+            for pass in 0..self.passes {
+                for turn in 0..UPDATES.len() {
+                    let at = (pass + turn) % UPDATES.len();
+                    micros[at].push(self.time_update(dir, UPDATES[at], pass, is_cold)?);
+                }
+            }
+            print_row(if is_cold { "cold" } else { "cached" }, micros);
+        }
+        Ok(())
+    }
+
+    fn time_update(&self, dir: &Path, update: &str, pass: usize, is_cold: bool) -> Result<f64> {
+        let files = Files::open(dir)?;
+        let client = Client::open(dir)?;
+        let mut rng = SeededRng::new(pass as u64);
+        if !is_cold {
+            client.repeat("SELECT * FROM ks.t WHERE k = ?", 0..self.rows, |k| vec![int(k)])?;
+        }
+        files.leave_memory()?;
+        let operations = if is_cold { 500 } else { 10 * STRETCH };
+        let keys = (0..operations).map(|_| self.key(0, &mut rng));
+        let before = (SystemClock.now(), processor_time());
+        client.repeat(update, keys, |k| vec![int(1), int(k)])?;
+        let took = SystemClock.now().since(before.0);
+        let spent = processor_time().saturating_sub(before.1);
+        Ok((if is_cold { took } else { spent }).as_secs_f64() * 1e6 / f64::from(operations))
+    }
+
+    /// Prints the number of statements per second of many clients that change one row.
+    fn time_hot_row(&self) -> Result<()> {
+        println!("{} clients change one row beside {} busy threads", self.clients, self.busy);
+        for (name, statement) in [
+            ("blind updates", "UPDATE ks.t SET c0 = ? WHERE k = 0"),
+            ("additions to a counter", "UPDATE ks.n SET n = n + ? WHERE k = 0"),
+            ("updates that read the row", "UPDATE ks.t SET c0 = c0 + ? WHERE k = 0"),
+        ] {
+            let (mut rates, mut failed) = (Vec::new(), 0);
+            for _ in 0..self.passes {
+                let (done, failures) = self.hot_row(statement)?;
+                rates.push(done as f64 * 1e3 / self.millis as f64);
+                failed += failures;
+            }
+            println!("  {name:<28} {:>10.0} statements/s, {failed} failed", median(rates));
+        }
+        Ok(())
+    }
+
+    fn hot_row(&self, statement: &str) -> Result<(u64, u64)> {
+        let dir = super::directory(None)?;
+        let client = Arc::new(Client::open(dir.path())?);
+        client.create_tables()?;
+        client.insert_rows(1)?;
+        let amount = if statement.contains("ks.n") { vec![0, 0, 0, 0, 0, 0, 0, 1] } else { int(1) };
+        let prepared = client.prepare(statement)?;
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build();
+        let runtime = runtime.map_err(|error| {
+            Error::unavailable("cannot start the threads of the clients").with_source(error)
+        })?;
+        let (ends, done, failed) = (
+            Arc::new(AtomicBool::new(false)),
+            Arc::new(AtomicU64::new(0)),
+            Arc::new(AtomicU64::new(0)),
+        );
+        let tasks: Vec<_> = (0..self.clients)
+            .map(|_| {
+                let (client, prepared) = (Arc::clone(&client), Arc::clone(&prepared));
+                let (ends, done, failed) =
+                    (Arc::clone(&ends), Arc::clone(&done), Arc::clone(&failed));
+                let values = vec![amount.clone()];
+                runtime.spawn(async move {
+                    while !ends.load(Ordering::Relaxed) {
+                        let result = client.execute(&prepared, values.clone()).await;
+                        let counter = if result.is_ok() { &done } else { &failed };
+                        counter.fetch_add(1, Ordering::Relaxed);
+                        tokio::task::yield_now().await;
+                    }
+                })
+            })
+            .collect();
+        std::thread::scope(|scope| {
+            for _ in 0..self.busy {
+                scope.spawn(|| {
+                    while !ends.load(Ordering::Relaxed) {
+                        std::hint::spin_loop();
+                    }
+                });
+            }
+            std::thread::sleep(Duration::from_millis(self.millis));
+            ends.store(true, Ordering::Relaxed);
+        });
+        for task in tasks {
+            runtime.block_on(task).expect("no client panics");
+        }
+        Ok((done.load(Ordering::Relaxed), failed.load(Ordering::Relaxed)))
+    }
+}
+
+/// The same update without and with a read of its row.
+const UPDATES: [&str; 2] =
+    ["UPDATE ks.t SET c0 = ? WHERE k = ?", "UPDATE ks.t SET c0 = c0 + ? WHERE k = ?"];
+
+/// Prints the number of disk reads of updates of a cold table.
+fn count_reads(dir: &Path, rows: u32) -> Result<()> {
+    let client = Client::open(dir)?;
+    client.create_tables()?;
+    client.insert_rows(rows)?;
+    client.db().flush()?;
+    client.db().compact()?;
+    drop(client);
+    for update in UPDATES {
+        let client = Client::open(dir)?;
+        let update = client.prepare(update)?;
+        // It reads the schema.
+        block_on(client.execute(&update, vec![int(1), int(rows)])).map_err(failed)?;
+        let reads = || {
+            let metrics = client.db().metrics().expect("a database on disk has metrics");
+            metrics.block_reads + metrics.index_reads
+        };
+        let (before, mut rng, updates) = (reads(), SeededRng::new(7), 10_000);
+        for _ in 0..updates {
+            let k = u32::try_from(rng.below(u64::from(rows))).expect("rows are u32");
+            block_on(client.execute(&update, vec![int(1), int(k)])).map_err(failed)?;
+        }
+        println!("{rows} rows, {updates} updates: {} disk reads", reads() - before);
+    }
+    Ok(())
+}
+
+/// An executor on a database.
+struct Client {
+    executor: Executor,
+    session: Session,
+}
+
+impl Client {
+    fn open(dir: &Path) -> Result<Self> {
+        let db = Db::builder().durability(Durability::None).open(dir)?;
+        let executor = Executor::new(db, NodeInfo::local(Uuid::from_u64_pair(1, 2)));
+        Ok(Self { executor, session: Session::new() })
+    }
+
+    fn db(&self) -> &Db {
+        self.executor.db()
+    }
+
+    fn create_tables(&self) -> Result<()> {
+        let columns: Vec<String> = (0..10).map(|column| format!("c{column} int")).collect();
+        for statement in [
+            "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy'}".to_owned(),
+            format!("CREATE TABLE ks.t (k int PRIMARY KEY, {})", columns.join(", ")),
+            "CREATE TABLE ks.n (k int PRIMARY KEY, n counter)".to_owned(),
+        ] {
+            let parameters = Parameters::default();
+            block_on(self.executor.query(&self.session, &statement, &parameters))
+                .map_err(failed)?;
+        }
+        Ok(())
+    }
+
+    fn insert_rows(&self, rows: u32) -> Result<()> {
+        let columns: Vec<String> = (0..10).map(|column| format!("c{column}")).collect();
+        let markers = vec!["?"; 11].join(", ");
+        let insert = format!("INSERT INTO ks.t (k, {}) VALUES ({markers})", columns.join(", "));
+        self.repeat(&insert, 0..rows, |k| vec![int(k); 11])
+    }
+
+    fn prepare(&self, statement: &str) -> Result<Arc<Prepared>> {
+        block_on(self.executor.prepare(&self.session, statement, None)).map_err(failed)
+    }
+
+    async fn execute(&self, prepared: &Prepared, values: Vec<Vec<u8>>) -> Result<(), CqlError> {
+        let values = values.into_iter().map(|value| Bound::Bytes(Bytes::from(value))).collect();
+        let parameters = Parameters { values: Values::Positional(values), ..Parameters::default() };
+        self.executor.execute(&self.session, prepared, &parameters).await.map(drop)
+    }
+
+    /// Runs a statement for each key, with values made of it.
+    fn repeat(
+        &self,
+        statement: &str,
+        keys: impl Iterator<Item = u32>,
+        values: impl Fn(u32) -> Vec<Vec<u8>>,
+    ) -> Result<()> {
+        let prepared = self.prepare(statement)?;
+        for key in keys {
+            block_on(self.execute(&prepared, values(key))).map_err(failed)?;
+        }
+        Ok(())
+    }
+}
+
+fn int(number: u32) -> Vec<u8> {
+    number.to_be_bytes().to_vec()
+}
+
+fn failed(error: CqlError) -> Error {
+    Error::unavailable(format!("a statement failed: {error}"))
+}
+
+fn print_row<const N: usize>(name: &str, micros: [Vec<f64>; N]) {
+    let figures = micros.map(|micros| format!("{:>8.2}", median(micros)));
+    println!("  {name:<28} {}", figures.join(" "));
+}
