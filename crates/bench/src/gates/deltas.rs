@@ -9,14 +9,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use carnet::{Bytes, Clock, Db, Durability, Error, Result, SystemClock, Uuid, block_on};
-use carnet_base::{Rng, SeededRng};
+use carnet::{Bytes, Db, Durability, Error, Result, Uuid, block_on};
+use carnet_base::{Clock, Rng, SeededRng, SystemClock};
 use carnet_cql::system::NodeInfo;
 use carnet_cql::{Bound, CqlError, Executor, Parameters, Prepared, Session, Values};
 use clap::Args;
 
 use super::files::Files;
 use super::{median, processor_time};
+use crate::overload;
 
 /// Numbers of deltas above an image.
 const CHAINS: [u32; 5] = [0, 1, 2, 4, 8];
@@ -224,7 +225,7 @@ impl Deltas {
                     }
                 });
             }
-            std::thread::sleep(Duration::from_millis(self.millis));
+            overload::pause(Duration::from_millis(self.millis));
             ends.store(true, Ordering::Relaxed);
         });
         for task in tasks {
@@ -298,7 +299,7 @@ impl Client {
 
     fn insert_rows(&self, rows: u32) -> Result<()> {
         let columns: Vec<String> = (0..10).map(|column| format!("c{column}")).collect();
-        let markers = vec!["?"; 11].join(", ");
+        let markers = ["?"; 11].join(", ");
         let insert = format!("INSERT INTO ks.t (k, {}) VALUES ({markers})", columns.join(", "));
         self.repeat(&insert, 0..rows, |k| vec![int(k); 11])
     }
@@ -332,6 +333,7 @@ fn int(number: u32) -> Vec<u8> {
     number.to_be_bytes().to_vec()
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
 fn failed(error: CqlError) -> Error {
     Error::unavailable(format!("a statement failed: {error}"))
 }

@@ -24,6 +24,9 @@ pub(super) struct Compacted {
     pub(super) beside_p99_us: u64,
     pub(super) alone_mib_per_s: f64,
     pub(super) beside_mib_per_s: f64,
+    /// Percentages of reads that took the server more than 250 µs, from its histogram.
+    pub(super) alone_slow_percent: f64,
+    pub(super) beside_slow_percent: f64,
 }
 
 /// Times point reads alone, then compactions alone, both, and compactions alone again.
@@ -36,7 +39,9 @@ pub(super) fn measure(
     let reads = || {
         beside::measure(address, point, &Beside { every: Some(EVERY), time, ..Beside::nothing() })
     };
+    let first = server.figures()?;
     let alone = reads()?;
+    let second = server.figures()?;
     server.compact()?;
     pause(WARM_UP);
     let before = server.figures()?;
@@ -48,7 +53,13 @@ pub(super) fn measure(
     let end = server.figures()?;
     let speed = |bytes: f64| bytes / f64::from(1 << 20) / time.as_secs_f64();
     let compacted = |from: &Figures, to: &Figures| to.compacted_bytes - from.compacted_bytes;
+    let slow = |from: &Figures, to: &Figures| {
+        let executed = (to.executed - from.executed).max(1.0);
+        100.0 * (to.executed_slowly - from.executed_slowly) / executed
+    };
     Ok(Compacted {
+        alone_slow_percent: slow(&first, &second),
+        beside_slow_percent: slow(&between, &after),
         alone_p50_us: alone.p50_micros,
         alone_p99_us: alone.p99_micros,
         beside_p50_us: beside.p50_micros,

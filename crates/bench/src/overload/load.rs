@@ -249,6 +249,6 @@ fn start(run: impl FnOnce() + Send + 'static) -> thread::JoinHandle<()> {
 }
 
 #[expect(clippy::disallowed_methods, reason = "a generator of load waits for the wall clock")]
-pub(super) fn pause(time: Duration) {
+pub(crate) fn pause(time: Duration) {
     thread::sleep(time);
 }

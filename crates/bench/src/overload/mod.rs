@@ -28,6 +28,7 @@ use load::Statement;
 use server::{Process, Setup};
 use table::{ROWS, fill};
 
+pub(crate) use load::pause;
 pub(crate) use multiget::Multiget;
 pub(crate) use server::serve;
 
@@ -219,9 +220,11 @@ impl Overload {
         }
         let compaction::Compacted { alone_p50_us, alone_p99_us, alone_mib_per_s, .. } = found;
         let compaction::Compacted { beside_p50_us, beside_p99_us, beside_mib_per_s, .. } = found;
+        let compaction::Compacted { alone_slow_percent, beside_slow_percent, .. } = found;
         println!(
             "reads alone: p50 {alone_p50_us} µs, p99 {alone_p99_us} µs; compaction alone: {alone_mib_per_s:.0} MiB/s; \
-             both: p50 {beside_p50_us} µs, p99 {beside_p99_us} µs, {beside_mib_per_s:.0} MiB/s"
+             both: p50 {beside_p50_us} µs, p99 {beside_p99_us} µs, {beside_mib_per_s:.0} MiB/s; \
+             over 250 µs at the server: {alone_slow_percent:.2} % alone, {beside_slow_percent:.2} % beside"
         );
         Ok(())
     }
@@ -247,7 +250,7 @@ impl Overload {
         let before = server.processor().unwrap_or_default();
         let outcome = load::open(address, &statement, capacity * factor, time)?;
         let used = server.processor().unwrap_or_default().saturating_sub(before);
-        load::pause(Duration::from_secs(2));
+        pause(Duration::from_secs(2));
         let after = closed(2)?;
         #[expect(clippy::cast_precision_loss, reason = "it is far below 2^52")]
         let rate = |count: u64| count as f64 / time.as_secs_f64();

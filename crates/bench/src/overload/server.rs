@@ -19,6 +19,10 @@ use super::processors::Pinned;
 
 /// Metric of the total time that statements ran on a thread.
 const POLL_SUM: &str = "carnet_server_poll_duration_seconds_sum";
+/// Number of executed statements, and number of executed statements that the server answered within 250 µs.
+const EXECUTED: &str = "carnet_server_request_duration_seconds_count{opcode=\"execute\"}";
+const EXECUTED_FAST: &str =
+    "carnet_server_request_duration_seconds_bucket{opcode=\"execute\",le=\"0.00025\"}";
 /// Memory budget of the server, and of its storage engine.
 pub(super) const MEMORY_BYTES: usize = 256 << 20;
 const ENGINE_BYTES: usize = 64 << 20;
@@ -81,17 +85,25 @@ pub(super) struct Figures {
     pub(super) ran_micros: f64,
     /// Bytes that compactions read and wrote.
     pub(super) compacted_bytes: f64,
+    /// Executed statements, and those whose answer took the server more than 250 µs.
+    pub(super) executed: f64,
+    pub(super) executed_slowly: f64,
 }
 
 /// Returns the text of [`Figures`], from the text of `/metrics`.
 fn figures(db: &Db, metrics: &str) -> String {
     let waited = db.admission().map(|admission| admission.figures(Class::Read)).unwrap_or_default();
-    let polled = metrics.lines().filter(|line| line.starts_with(POLL_SUM));
-    let seconds = |line: &str| line.rsplit(' ').next().and_then(|text| text.parse::<f64>().ok());
-    let ran: f64 = polled.filter_map(seconds).sum();
+    let sum = |name: &str| -> f64 {
+        let lines = metrics.lines().filter(|line| line.starts_with(name));
+        let value = |line: &str| line.rsplit(' ').next().and_then(|text| text.parse::<f64>().ok());
+        lines.filter_map(value).sum()
+    };
+    let ran = sum(POLL_SUM);
+    let executed = sum(EXECUTED);
+    let slowly = executed - sum(EXECUTED_FAST);
     let compacted = db.io_totals().map_or(0, |totals| compacted_bytes(&totals));
     let waited_micros = waited.waited.as_secs_f64() * 1e6;
-    format!("{} {waited_micros} {} {compacted}", waited.admitted, ran * 1e6)
+    format!("{} {waited_micros} {} {compacted} {executed} {slowly}", waited.admitted, ran * 1e6)
 }
 
 /// How a server is started.
@@ -168,10 +180,19 @@ impl Process {
         let mut line = String::new();
         self.output.read_line(&mut line)?;
         let numbers: Vec<f64> = line.split_whitespace().filter_map(|it| it.parse().ok()).collect();
-        let [admitted, waited_micros, ran_micros, compacted_bytes] = numbers[..] else {
+        let [admitted, waited_micros, ran_micros, compacted_bytes, executed, executed_slowly] =
+            numbers[..]
+        else {
             return Err(io::Error::other(format!("the server sent no figures: {line}")));
         };
-        Ok(Figures { admitted, waited_micros, ran_micros, compacted_bytes })
+        Ok(Figures {
+            admitted,
+            waited_micros,
+            ran_micros,
+            compacted_bytes,
+            executed,
+            executed_slowly,
+        })
     }
 
     /// Returns the resident memory in bytes, if the system reports it.

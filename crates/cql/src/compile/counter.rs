@@ -1,6 +1,6 @@
 //! Counters: columns that statements only add to.
 //!
-//! Additions commute, so many clients add to one counter without a conflict. A statement that sets a
+//! Additions commute, and many clients add to one counter without a conflict. A statement that sets a
 //! counter, or that decides by its value, would not commute: as in Cassandra, there is none.
 
 use carnet::{DataType, Value};

@@ -402,10 +402,10 @@ fn settable<'t>(
 /// statement means the same on both.
 pub(crate) fn check_batch<'p>(
     kind: BatchKind,
-    writes: impl Iterator<Item = &'p WritePlan> + Clone,
+    writes: impl Iterator<Item = &'p WritePlan>,
 ) -> Result<(), CqlError> {
-    let has_counters = writes.clone().any(|plan| plan.table.has_counters());
-    let has_others = writes.clone().any(|plan| !plan.table.has_counters());
+    let (counters, others): (Vec<_>, Vec<_>) = writes.partition(|plan| plan.table.has_counters());
+    let (has_counters, has_others) = (!counters.is_empty(), !others.is_empty());
     let message = match kind {
         BatchKind::Counter if has_others => {
             "Cannot include non-counter statement in a counter batch"
