@@ -57,6 +57,14 @@ impl<'a> Source<'a> {
             Self::Db(db) => db.snapshot_async().await.map(Through::Begun),
         }
     }
+
+    /// Returns the second since 1970-01-01 UTC by which columns expire.
+    pub(crate) fn wall_seconds(self) -> i64 {
+        match self {
+            Self::Tx(tx) => tx.wall_seconds(),
+            Self::Db(db) => db.wall_seconds(),
+        }
+    }
 }
 
 /// The transaction through which a single row is read.

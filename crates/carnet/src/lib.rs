@@ -61,6 +61,7 @@ mod db;
 pub mod diagnosis;
 mod handle;
 pub mod levels;
+mod row_changes;
 mod stores;
 pub mod table;
 mod thread_handles;

@@ -114,6 +114,14 @@ impl CommitLog for AnyStore {
         each!(self, store => store.timestamp_at(context, wall).await)
     }
 
+    fn wall_time(&self) -> Option<WallTime> {
+        match self {
+            Self::Local(store) => store.wall_time(),
+            Self::Memory(store) => store.wall_time(),
+            Self::Cluster(_) => None,
+        }
+    }
+
     async fn wall_time_of(&self, context: &Context, commit: Timestamp) -> Result<WallTime> {
         each!(self, store => store.wall_time_of(context, commit).await)
     }

@@ -7,9 +7,9 @@ use std::sync::{Mutex, OnceLock};
 
 use carnet_base::{
     Bytes, CellBuilder, CellHash, CellKey, CellPage, ErrorKind, KeyRange, Result, RowDelta,
-    TableId, TimeSlice, Timestamp, YieldNow, block_on, lock,
+    TableId, TimeSlice, Timestamp, WallTime, YieldNow, block_on, lock,
 };
-use carnet_store::PageLimit;
+use carnet_store::{CommitLog, PageLimit};
 use carnet_txn::{Contention, Entry, Isolation, Transaction, TransactionPage, Turns};
 
 use crate::admission::Permit;
@@ -39,6 +39,8 @@ struct Shared {
     retryable: Mutex<Option<ErrorKind>>,
     /// Commit timestamp, once committed.
     committed: OnceLock<Timestamp>,
+    /// Wall time by which columns expire, once it is needed.
+    wall: OnceLock<WallTime>,
 }
 
 impl Tx {
@@ -56,6 +58,7 @@ impl Tx {
             created: Mutex::default(),
             retryable: Mutex::default(),
             committed: OnceLock::new(),
+            wall: OnceLock::new(),
         });
         Self { transaction, shared }
     }
@@ -79,6 +82,27 @@ impl Tx {
     #[must_use]
     pub fn start_timestamp(&self) -> Option<Timestamp> {
         self.transaction.start_timestamp()
+    }
+
+    /// Returns the wall time of the transaction, by which columns expire. It is the same for all its
+    /// reads: the time of the first call, or of the snapshot's moment in the past.
+    #[must_use]
+    pub fn wall_time(&self) -> WallTime {
+        let handles = &self.shared.handles;
+        let now = || handles.store.wall_time().unwrap_or_else(|| handles.clock.wall());
+        *self.shared.wall.get_or_init(now)
+    }
+
+    /// Returns [`Tx::wall_time`] in seconds since 1970-01-01 UTC, the unit of expiries.
+    #[must_use]
+    pub fn wall_seconds(&self) -> i64 {
+        self.wall_time().0.div_euclid(1_000_000)
+    }
+
+    /// Sets the wall time of a new transaction.
+    pub(crate) fn set_wall_time(&self, wall: WallTime) {
+        // Once set, it stays.
+        let _ = self.shared.wall.set(wall);
     }
 
     /// Returns the isolation level.

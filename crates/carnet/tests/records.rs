@@ -2,8 +2,11 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers outside of #[test] functions unwrap as well")]
 
+use std::sync::Arc;
+
 use carnet::base::row::{Column, RowImage, RowReader};
 use carnet::base::{KeyRange, Timestamp};
+use carnet::storage::disk::sim::{Kind, SimDisk};
 use carnet::{
     CellKey, DataType, Db, Entry, ErrorKind, Key, PageLimit, Record, Result, Table, Value,
     block_on, catalog,
@@ -141,6 +144,72 @@ fn malformed_rows_are_refused() {
     let nothing = [&whole[..2], &[0, 0][..]].concat();
     db.transact(|tx| tx.as_async().put_cell(cell.clone(), nothing.clone().into())).unwrap();
     assert_eq!(table.get(&db.snapshot().unwrap(), &key).unwrap(), None);
+}
+
+/// A record of one of the columns of [`Straight`].
+mod part {
+    carnet::record! {
+        #[derive(Debug, PartialEq)]
+        pub(super) struct Text {
+            pub(super) text: Option<String>,
+        }
+    }
+}
+
+#[test]
+fn updates_change_only_named_columns() {
+    let on_disk = SimDisk::new(1);
+    for db in [Db::builder().in_memory(), open(&on_disk)] {
+        let table: Rows<Straight> = db.table("t").unwrap();
+        let key = Key((1,), ());
+        let mut row = rows().remove(4);
+        db.transact(|tx| table.put(tx, &key, &row)).unwrap();
+        let number = ("number", Some(Value::Bigint(9)));
+        db.transact(|tx| table.update(tx, &key, &[number.clone(), ("text", None)])).unwrap();
+        (row.number, row.text) = (9, None);
+        assert_eq!(table.get(&db, &key).unwrap().unwrap(), row);
+        // A record without some of the columns keeps these.
+        let part: Rows<part::Text> = db.table("t").unwrap();
+        let text = part::Text { text: Some("new".to_owned()) };
+        db.transact(|tx| part.put(tx, &key, &text)).unwrap();
+        row.text = Some("new".to_owned());
+        assert_eq!(table.get(&db, &key).unwrap().unwrap(), row);
+        for wrong in [("absent", None), ("number", Some(Value::Int(1)))] {
+            let wrong = [wrong];
+            let error = db.transact(|tx| table.update(tx, &key, &wrong)).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+        }
+        // A row of an update alone exists until its last column is gone.
+        let other = Key((2,), ());
+        db.transact(|tx| part.update(tx, &other, &[("text", Some(Value::Text("x".into())))]))
+            .unwrap();
+        assert_eq!(part.get(&db, &other).unwrap().unwrap().text.as_deref(), Some("x"));
+        assert!(table.get(&db, &other).is_err(), "its number is null");
+        db.transact(|tx| part.update(tx, &other, &[("text", None)])).unwrap();
+        assert_eq!(part.get(&db, &other).unwrap(), None);
+        if db.metrics().is_some() {
+            db.flush().unwrap();
+        }
+    }
+    let db = open(&on_disk);
+    let (table, part): (Rows<Straight>, Rows<part::Text>) =
+        (db.table("t").unwrap(), db.table("t").unwrap());
+    let update = |number: i64, text: &str| {
+        let number = [("number", Some(Value::Bigint(number)))];
+        db.transact(|tx| table.update(tx, &Key((1,), ()), &number)).unwrap();
+        let text = part::Text { text: Some(text.to_owned()) };
+        db.transact(|tx| part.put(tx, &Key((1,), ()), &text)).unwrap();
+    };
+    update(1, "reads the schema");
+    let before = on_disk.count(Kind::Read);
+    update(2, "last");
+    assert_eq!(on_disk.count(Kind::Read), before, "no row was read");
+    let row = table.get(&db, &Key((1,), ())).unwrap().unwrap();
+    assert_eq!((row.number, row.text.as_deref()), (2, Some("last")));
+}
+
+fn open(disk: &SimDisk) -> Db {
+    Db::builder().open_on(Arc::new(disk.clone())).unwrap()
 }
 
 #[test]

@@ -37,6 +37,13 @@ pub trait MergeOperator: Send + Sync {
         value: Option<(Timestamp, &Bytes)>,
         deltas: &[(Timestamp, Bytes)],
     ) -> Result<Option<Bytes>>;
+
+    /// Returns the second since 1970-01-01 UTC from which on a value counts as deleted; `None` if it
+    /// does not expire. Compaction stores it with a value that results from a merge.
+    fn expiry(&self, value: &[u8]) -> Option<u64> {
+        let _ = value;
+        None
+    }
 }
 
 /// The operator of an engine, with its mark, which is read once.
@@ -71,5 +78,10 @@ impl Deltas {
         deltas: &[(Timestamp, Bytes)],
     ) -> Result<Option<Bytes>> {
         self.operator.merge(value, deltas)
+    }
+
+    /// See [`MergeOperator::expiry`].
+    pub(crate) fn expiry(&self, value: &[u8]) -> Option<u64> {
+        self.operator.expiry(value)
     }
 }

@@ -56,7 +56,7 @@ impl GcHook for Gc {
         }
         let read = self.order.raise_mark(self.retained());
         self.wall_clock.forget_below(read);
-        Mark { read, ..Mark::default() }
+        Mark { read, wall: self.wall_clock.passed_second(read), ..Mark::default() }
     }
 
     fn is_dropped(&self, _: TableId) -> bool {

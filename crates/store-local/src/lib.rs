@@ -303,6 +303,10 @@ impl LocalStore {
 }
 
 impl CommitLog for LocalStore {
+    fn wall_time(&self) -> Option<WallTime> {
+        Some(self.wall_clock.wall_time())
+    }
+
     fn takes_delta(&self, key: &CellKey) -> bool {
         MergeOperator::has_deltas(&*self.row_tables, key.table())
             && self.engine.deltas_in_memory(key, DELTAS_MAX) < DELTAS_MAX
@@ -327,7 +331,7 @@ impl CommitLog for LocalStore {
         let dropped: Vec<KeyRange> = request.drops.iter().copied().map(KeyRange::table).collect();
         let drops = dropped.iter().map(|range| Mutation::DeleteRange { range });
         let writes = request.writes.iter();
-        let writes = writes.map(|(key, payload)| Mutation::put_or_delete(key, payload));
+        let writes = writes.map(|(key, payload)| self.row_tables.mutation(key, payload));
         let asked = self.wall_clock.asked(|| self.order.published());
         let points = asked.iter().flat_map(|asked| asked.mutations());
         let prepared = self.engine.prepare(start, drops.chain(writes).chain(points))?;

@@ -6,9 +6,10 @@
 use std::collections::HashSet;
 use std::sync::RwLock;
 
+use carnet_base::row::Lifetime;
 use carnet_base::sync::{read, write};
-use carnet_base::{Bytes, Result, RowDelta, TableId, Timestamp};
-use carnet_storage::MergeOperator;
+use carnet_base::{Bytes, CellKeyRef, Result, RowDelta, RowReader, TableId, Timestamp};
+use carnet_storage::{MergeOperator, Mutation};
 
 /// Set of the tables of rows: all tables except system tables and raw tables.
 #[derive(Debug, Default)]
@@ -43,6 +44,19 @@ impl RowTables {
         }
     }
 
+    /// Returns the change that writes a value or deletes the cell. A row whose columns all expire
+    /// expires as a whole.
+    pub(crate) fn mutation<'a>(
+        &self,
+        key: CellKeyRef<'a>,
+        payload: Option<&'a [u8]>,
+    ) -> Mutation<'a> {
+        let Some(payload) = payload else { return Mutation::Delete { key } };
+        // The table is looked up last: few rows expire.
+        let expiry = self.expiry(payload).filter(|_| self.has_deltas(key.table()));
+        Mutation::Put { key, payload, expiry }
+    }
+
     pub(crate) fn are_known(&self) -> bool {
         !matches!(*read(&self.known), Known::Nothing)
     }
@@ -67,5 +81,13 @@ impl MergeOperator for RowTables {
     ) -> Result<Option<Bytes>> {
         let image = RowDelta::merge(value, deltas)?;
         Ok(image.is_live().then(|| image.encode()))
+    }
+
+    fn expiry(&self, value: &[u8]) -> Option<u64> {
+        match RowReader::new(value).and_then(RowReader::lifetime) {
+            Ok(Lifetime::Until(expiry)) => u64::try_from(expiry).ok(),
+            // Values that are no images, such as deltas, do not expire as a whole.
+            Ok(Lifetime::None | Lifetime::Unlimited) | Err(_) => None,
+        }
     }
 }

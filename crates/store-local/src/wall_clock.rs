@@ -146,6 +146,17 @@ impl WallClockMap {
         state.known.find(wall, now, published)
     }
 
+    /// Returns the current wall time, which never decreases.
+    pub(crate) fn wall_time(&self) -> WallTime {
+        self.lock().steady.read(&*self.clock)
+    }
+
+    /// Returns the second that has passed for all readers at a timestamp or later; `None` if unknown.
+    pub(crate) fn passed_second(&self, read: Timestamp) -> Option<u64> {
+        let wall = self.lock().known.wall_of(read)?;
+        u64::try_from(wall.0 / 1_000_000).ok()
+    }
+
     /// Returns the wall time at which a commit was published.
     pub(crate) fn wall_time_of(&self, commit: Timestamp, published: Timestamp) -> Result<WallTime> {
         self.lock().known.find_wall(commit, published)

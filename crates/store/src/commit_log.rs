@@ -145,6 +145,12 @@ pub trait CommitLog: Send + Sync + 'static {
         ready(Err(no_wall_times()))
     }
 
+    /// Returns the current wall time, by which columns expire. It never decreases, and is not before
+    /// the [`CommitLog::wall_time_of`] of any commit. `None` if the log keeps no wall times.
+    fn wall_time(&self) -> Option<WallTime> {
+        None
+    }
+
     /// Returns the sweep mark: snapshots at or above it are complete, older ones are refused.
     ///
     /// # Errors

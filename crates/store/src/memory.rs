@@ -201,6 +201,11 @@ impl CommitLog for MemoryStore {
         state.times.find(wall, now, state.order.published())
     }
 
+    fn wall_time(&self) -> Option<WallTime> {
+        let state = &mut *self.lock();
+        Some(state.steady.read(&*self.clock))
+    }
+
     async fn wall_time_of(&self, _: &Context, commit: Timestamp) -> Result<WallTime> {
         let state = self.lock();
         state.times.find_wall(commit, state.order.published())

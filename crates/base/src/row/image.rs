@@ -104,6 +104,13 @@ impl RowImage {
         self.columns.binary_search_by_key(&id, |(id, _)| *id)
     }
 
+    /// Returns `true` if the marker or a column expires.
+    #[must_use]
+    pub fn expires(&self) -> bool {
+        self.marker.is_some_and(|marker| marker.expiry.is_some())
+            || self.columns.iter().any(|(_, column)| column.expiry.is_some())
+    }
+
     /// Removes the expired marker and columns.
     ///
     /// `now` is in seconds since 1970-01-01 UTC. A column is gone at the second of its expiry.
@@ -125,22 +132,6 @@ impl RowImage {
             column.written.get_or_insert(start);
         }
         next
-    }
-
-    /// Merges this image over an older version of the same row: columns that only the older one has
-    /// are kept, each naming the version that set it, and so is the older marker.
-    ///
-    /// A statement that also sets columns to null uses [`RowImage::carried_over`] instead: a column
-    /// missing in this image counts as not mentioned by the statement.
-    #[must_use]
-    pub fn merged_over(self, older: &Self, older_start: Timestamp) -> Self {
-        let mut merged = older.carried_over(older_start);
-        merged.schema_version = self.schema_version;
-        merged.marker = self.marker.or(merged.marker);
-        for (id, column) in self.columns {
-            merged.set(id, column);
-        }
-        merged
     }
 
     /// Encodes the image.
@@ -325,26 +316,5 @@ mod tests {
         assert_eq!(image.value(ColumnId(1)), None);
         image.expire(i64::MAX);
         assert!(image.is_live(), "columns without an expiry stay");
-    }
-
-    #[test]
-    fn unmentioned_columns_are_kept() {
-        let mut older = RowImage::new(1);
-        older.marker = Some(Marker::default());
-        older.set(ColumnId(1), Column::new("old 1"));
-        older.set(ColumnId(2), Column { written: Some(at(5)), ..Column::new("old 2") });
-        older.set(ColumnId(3), Column::new("old 3").expiring(Some(99)));
-        let mut update = RowImage::new(2);
-        update.set(ColumnId(1), Column::new("new 1"));
-        update.set(ColumnId(4), Column::new("new 4"));
-
-        let merged = update.merged_over(&older, at(10));
-        assert_eq!((merged.schema_version, merged.marker), (2, older.marker));
-        let written = |id| merged.column(ColumnId(id)).unwrap().written;
-        assert_eq!(merged.value(ColumnId(1)).unwrap(), "new 1");
-        assert_eq!([written(1), written(4)], [None, None], "set by the new version itself");
-        assert_eq!(written(2), Some(at(5)), "set by an older one still");
-        assert_eq!(written(3), Some(at(10)));
-        assert_eq!(merged.column(ColumnId(3)).unwrap().expiry, Some(99));
     }
 }

@@ -53,5 +53,5 @@ mod writer;
 pub use self::delta::{Change, RowDelta};
 pub use self::image::{Column, RowImage};
 pub use self::marker::Marker;
-pub use self::reader::{ReadColumn, RowColumns, RowReader};
+pub use self::reader::{Lifetime, ReadColumn, RowColumns, RowReader};
 pub use self::writer::RowWriter;

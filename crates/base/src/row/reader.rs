@@ -15,9 +15,6 @@ use crate::var_long;
 /// Minimum length of a column: id, flags, length.
 const COLUMN_LEN_MIN: usize = 3;
 
-/// Maximum length of an image without marker and columns: format, schema version, flags, count.
-const EMPTY_LEN_MAX: usize = 1 + var_long::len(u32::MAX as i64) + 1 + 1;
-
 /// Reader of the columns of an image, one after the other, without allocations.
 #[derive(Clone, Debug)]
 pub struct RowReader<'a> {
@@ -39,6 +36,24 @@ pub struct ReadColumn<'a> {
     pub expiry: Option<i64>,
     /// See [`Column::written`](super::Column::written).
     pub written: Option<Timestamp>,
+}
+
+impl<'a> ReadColumn<'a> {
+    /// Returns the value at the second `now()`; `None` once it has expired.
+    fn value_at(&self, now: impl Fn() -> i64) -> Option<&'a [u8]> {
+        self.expiry.is_none_or(|expiry| expiry > now()).then_some(self.value)
+    }
+}
+
+/// Lifetime of a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Lifetime {
+    /// The row does not exist: it has neither a marker nor a column.
+    None,
+    /// The row ceases to exist at this second since 1970-01-01 UTC, its last expiry.
+    Until(i64),
+    /// The row has a marker or a column that does not expire.
+    Unlimited,
 }
 
 impl<'a> RowReader<'a> {
@@ -78,33 +93,42 @@ impl<'a> RowReader<'a> {
         self.marker
     }
 
-    /// Returns `true` if the row of the image in `bytes` exists. An image too long for a
-    /// non-existing row is not examined.
+    /// Returns the reader if the row exists at the second `now()` since 1970-01-01 UTC. The time is
+    /// requested only for rows that expire.
     ///
     /// # Errors
     ///
-    /// See [`RowReader::new`], if the image is examined.
-    #[inline]
-    pub fn exists(bytes: &'a [u8]) -> Result<bool> {
-        if bytes.len() > EMPTY_LEN_MAX {
-            return Ok(true);
-        }
-        Ok(Self::new(bytes)?.live()?.is_some())
-    }
-
-    /// Returns the reader if the row exists.
-    ///
-    /// # Errors
-    ///
-    /// `Corrupted` if bytes follow an image without columns.
+    /// See [`RowReader::next_column`].
     #[expect(clippy::inline_always, reason = "a result that goes through memory is waited for")]
     #[inline(always)]
-    pub fn live(mut self) -> Result<Option<Self>> {
-        if self.marker.is_some() || self.columns_left > 0 {
+    pub fn live(self, now: impl Fn() -> i64) -> Result<Option<Self>> {
+        if matches!(self.marker, Some(Marker { expiry: None })) {
             return Ok(Some(self));
         }
-        self.next_column()?;
-        Ok(None)
+        let is_live = match self.clone().lifetime()? {
+            Lifetime::None => false,
+            Lifetime::Until(expiry) => expiry > now(),
+            Lifetime::Unlimited => true,
+        };
+        Ok(is_live.then_some(self))
+    }
+
+    /// Returns the lifetime of the row. Reads columns up to the first one that does not expire.
+    ///
+    /// # Errors
+    ///
+    /// See [`RowReader::next_column`].
+    pub fn lifetime(mut self) -> Result<Lifetime> {
+        let mut lifetime = match self.marker {
+            None => Lifetime::None,
+            Some(Marker { expiry: None }) => return Ok(Lifetime::Unlimited),
+            Some(Marker { expiry: Some(expiry) }) => Lifetime::Until(expiry),
+        };
+        while let Some(column) = self.next_column()? {
+            let Some(expiry) = column.expiry else { return Ok(Lifetime::Unlimited) };
+            lifetime = lifetime.max(Lifetime::Until(expiry));
+        }
+        Ok(lifetime)
     }
 
     /// Returns the number of columns that follow.
@@ -136,23 +160,23 @@ impl<'a> RowReader<'a> {
         Ok(Some(column))
     }
 
-    /// Reads up to a column and returns its value; `None` is null.
+    /// Reads up to a column and returns its value at the second `now()`; `None` is null.
     ///
     /// # Errors
     ///
     /// See [`RowReader::next_column`].
     #[inline]
-    pub fn find(mut self, id: ColumnId) -> Result<Option<&'a [u8]>> {
+    pub fn find(mut self, id: ColumnId, now: impl Fn() -> i64) -> Result<Option<&'a [u8]>> {
         while let Some(column) = self.next_column()? {
             if column.id >= id {
-                return Ok((column.id == id).then_some(column.value));
+                return Ok((column.id == id).then(|| column.value_at(now)).flatten());
             }
         }
         Ok(None)
     }
 }
 
-/// Reads the values of selected columns of an image.
+/// Reads the values of selected columns of an image, without those of expired columns.
 ///
 /// ```
 /// use carnet_base::row::{Column, RowColumns, RowImage, RowReader};
@@ -162,26 +186,41 @@ impl<'a> RowReader<'a> {
 /// image.set(ColumnId(3), Column::new("three"));
 /// let bytes = image.encode();
 /// let ids = [ColumnId(2), ColumnId(3)];
-/// let mut columns = RowColumns::new(RowReader::new(&bytes)?, &ids);
+/// let now = || 1_700_000_000;
+/// let mut columns = RowColumns::new(RowReader::new(&bytes)?, &ids, &now);
 /// assert_eq!(columns.take()?, None);
 /// assert_eq!(columns.take()?, Some(&b"three"[..]));
 /// columns.finish()?;
 /// # Ok::<_, carnet_base::Error>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct RowColumns<'a> {
     reader: RowReader<'a>,
     ids: std::slice::Iter<'a, ColumnId>,
     /// A column that was read while looking for an absent one.
     next: Option<ReadColumn<'a>>,
+    /// Time in seconds since 1970-01-01 UTC, requested only for columns that expire.
+    now: &'a dyn Fn() -> i64,
+}
+
+impl fmt::Debug for RowColumns<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { reader, ids, next, .. } = self;
+        f.debug_struct("RowColumns")
+            .field("reader", reader)
+            .field("ids", ids)
+            .field("next", next)
+            .finish_non_exhaustive()
+    }
 }
 
 impl<'a> RowColumns<'a> {
-    /// Creates a reader of columns with rising ids.
+    /// Creates a reader of columns with rising ids, as they are at the second `now()` since
+    /// 1970-01-01 UTC. The time is requested only for columns that expire.
     #[must_use]
-    pub fn new(reader: RowReader<'a>, ids: &'a [ColumnId]) -> Self {
+    pub fn new(reader: RowReader<'a>, ids: &'a [ColumnId], now: &'a dyn Fn() -> i64) -> Self {
         debug_assert!(ids.is_sorted_by(|one, next| one < next), "{ids:?}");
-        Self { reader, ids: ids.iter(), next: None }
+        Self { reader, ids: ids.iter(), next: None, now }
     }
 
     /// Reads the value of the next selected column; `None` is null.
@@ -205,7 +244,7 @@ impl<'a> RowColumns<'a> {
                 },
             };
             if column.id == id {
-                return Ok(Some(column.value));
+                return Ok(column.value_at(self.now));
             }
             if column.id > id {
                 self.next = Some(column);
@@ -317,11 +356,11 @@ mod tests {
             }
             let bytes = image.encode();
             let ids: Vec<ColumnId> = asked.into_iter().map(ColumnId).collect();
-            let mut read = RowColumns::new(RowReader::new(&bytes).unwrap(), &ids);
+            let mut read = RowColumns::new(RowReader::new(&bytes).unwrap(), &ids, &|| 0);
             for id in &ids {
                 let value = image.value(*id).map(|value| &value[..]);
                 prop_assert_eq!(read.take().unwrap(), value);
-                prop_assert_eq!(RowReader::new(&bytes).unwrap().find(*id).unwrap(), value);
+                prop_assert_eq!(RowReader::new(&bytes).unwrap().find(*id, || 0).unwrap(), value);
             }
             read.finish().unwrap();
         }
@@ -331,10 +370,7 @@ mod tests {
     fn a_row_exists_with_a_marker_or_a_column() {
         let exists = |image: &RowImage| {
             let bytes = image.encode();
-            let live = RowReader::new(&bytes).unwrap().live().unwrap();
-            let exists = RowReader::exists(&bytes).unwrap();
-            assert_eq!(exists, live.is_some(), "{image:?}");
-            exists
+            RowReader::new(&bytes).unwrap().live(|| panic!("no time is needed")).unwrap().is_some()
         };
         for schema_version in [0, 1, u32::MAX] {
             let image = RowImage::new(schema_version);
@@ -346,12 +382,36 @@ mod tests {
             with_column.set(ColumnId(3), Column::new("three"));
             assert!(exists(&with_column));
         }
-        let longest = RowImage::new(u32::MAX).encode();
-        assert_eq!(longest.len(), EMPTY_LEN_MAX);
-        let shorter = RowImage::new(1).encode();
-        let followed = [&shorter[..], b"x"].concat();
-        assert!(RowReader::exists(&followed).is_err(), "a byte behind an image without columns");
-        assert!(RowReader::new(&followed).unwrap().live().is_err());
+        let empty = RowImage::new(1).encode();
+        let followed = [&empty[..], b"x"].concat();
+        assert!(RowReader::new(&followed).unwrap().live(|| 0).is_err(), "a byte too many");
+    }
+
+    #[test]
+    fn a_row_lives_until_its_last_expiry() {
+        let mut image = RowImage::new(1);
+        image.marker = Some(Marker { expiry: Some(10) });
+        image.set(ColumnId(1), Column::new("one").expiring(Some(30)));
+        image.set(ColumnId(2), Column::new("two").expiring(Some(20)));
+        let bytes = image.encode();
+        let reader = || RowReader::new(&bytes).unwrap();
+        assert_eq!(reader().lifetime().unwrap(), Lifetime::Until(30));
+        for now in [0, 9, 10, 19, 20, 29, 30, i64::MAX] {
+            let mut expected = image.clone();
+            expected.expire(now);
+            assert_eq!(reader().live(|| now).unwrap().is_some(), expected.is_live(), "{now}");
+            let ids = [ColumnId(1), ColumnId(2)];
+            let clock = || now;
+            let mut columns = RowColumns::new(reader(), &ids, &clock);
+            for id in ids {
+                let value = expected.value(id).map(|value| &value[..]);
+                assert_eq!(columns.take().unwrap(), value, "{now}");
+                assert_eq!(reader().find(id, || now).unwrap(), value, "{now}");
+            }
+        }
+        image.set(ColumnId(3), Column::new("three"));
+        let lifetime = RowReader::new(&image.encode()).unwrap().lifetime().unwrap();
+        assert_eq!(lifetime, Lifetime::Unlimited);
     }
 
     #[test]
@@ -362,7 +422,7 @@ mod tests {
         let bytes = image.encode();
         let ids = [ColumnId(1)];
         let read = |bytes: &[u8]| {
-            let mut columns = RowColumns::new(RowReader::new(bytes)?, &ids);
+            let mut columns = RowColumns::new(RowReader::new(bytes)?, &ids, &|| 0);
             columns.take()?;
             columns.finish()
         };

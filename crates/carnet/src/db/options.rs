@@ -4,7 +4,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use carnet_base::{Error, Moment, Result, Signal, Timer, Timestamp, YieldNow, block_on};
+use carnet_base::{Error, Moment, Result, Signal, Timer, Timestamp, WallTime, YieldNow, block_on};
 use carnet_store::{BeginKind, Context};
 use carnet_txn::{Isolation, Label, Terms, Transaction};
 
@@ -27,6 +27,7 @@ pub struct TransactionOptions<'db> {
     label: Option<Label>,
     permit: Option<Arc<Permit>>,
     yield_now: Option<YieldNow>,
+    wall_time: Option<WallTime>,
 }
 
 impl Db {
@@ -48,6 +49,7 @@ impl<'db> TransactionOptions<'db> {
             label: None,
             permit: None,
             yield_now: None,
+            wall_time: None,
         }
     }
 
@@ -87,6 +89,17 @@ impl<'db> TransactionOptions<'db> {
     pub fn yield_now(mut self, yield_now: impl Into<Option<YieldNow>>) -> Self {
         self.yield_now = yield_now.into();
         self
+    }
+
+    /// Sets the wall time by which columns expire, instead of [the default](Tx::wall_time): for
+    /// snapshots that continue an earlier one.
+    pub fn wall_time(mut self, wall: impl Into<Option<WallTime>>) -> Self {
+        self.wall_time = wall.into();
+        self
+    }
+
+    pub(super) const fn has_wall_time(&self) -> bool {
+        self.wall_time.is_some()
     }
 
     /// Sets whether reads bypass the cache: for large scans whose blocks will not be read again
@@ -231,6 +244,10 @@ impl<'db> TransactionOptions<'db> {
         };
         let begun = Transaction::begin_on(store, context, kind, self.isolation, terms);
         let transaction = begun.await?;
-        Ok(Tx::new(transaction, Arc::clone(handles), self.yield_now, self.permit.clone()))
+        let tx = Tx::new(transaction, Arc::clone(handles), self.yield_now, self.permit.clone());
+        if let Some(wall) = self.wall_time {
+            tx.set_wall_time(wall);
+        }
+        Ok(tx)
     }
 }

@@ -41,6 +41,12 @@ impl Db {
         self.inner.clock.wall()
     }
 
+    /// Returns the second since 1970-01-01 UTC by which columns expire for a read of now.
+    pub(crate) fn wall_seconds(&self) -> i64 {
+        let wall = self.inner.store.wall_time().unwrap_or_else(|| self.wall_time());
+        wall.0.div_euclid(1_000_000)
+    }
+
     /// Returns the newest commit that was visible at a wall time, with a precision of about a
     /// second: commits of the second before may be missing; later commits are never included.
     ///
@@ -144,16 +150,24 @@ impl TransactionOptions<'_> {
     ///
     /// Same as [`Db::snapshot_as_of`].
     pub async fn snapshot_as_of_async(&self, at: impl Into<AsOf>) -> Result<Tx> {
-        let at = match at.into() {
-            AsOf::Timestamp(at) => at,
-            AsOf::Wall(wall) => self.db().timestamp_at_async(wall).await?,
+        let (at, wall) = match at.into() {
+            AsOf::Timestamp(at) => (at, None),
+            AsOf::Wall(wall) => (self.db().timestamp_at_async(wall).await?, Some(wall)),
         };
-        match self.begin_kind(BeginKind::ReadOnlyAt(at)).await {
+        let tx = match self.begin_kind(BeginKind::ReadOnlyAt(at)).await {
             Err(error) if error.kind() == ErrorKind::TooOld => {
-                Err(too_old(self.db(), at, error).await)
+                return Err(too_old(self.db(), at, error).await);
             }
-            begun => begun,
+            begun => begun?,
+        };
+        let wall = match (wall, self.has_wall_time()) {
+            (None, false) => self.db().wall_time_of_async(at).await.ok(),
+            (wall, _) => wall,
+        };
+        if let Some(wall) = wall {
+            tx.set_wall_time(wall);
         }
+        Ok(tx)
     }
 }
 

@@ -3,12 +3,13 @@
 use std::ops::Bound;
 
 use carnet_base::key::{self, Order};
-use carnet_base::row::{Column, Marker, RowColumns, RowImage, RowReader, RowWriter};
+use carnet_base::row::{
+    Change, Column, Marker, RowColumns, RowDelta, RowImage, RowReader, RowWriter,
+};
 use carnet_base::{
     Bytes, CellBuilder, CellKey, CellKeyBuilder, CellKeyRef, ColumnId, DataType, Error, KeyRange,
     Result, TableId, Token, Value, partition,
 };
-use carnet_txn::Entry;
 
 use super::key::{KeyTuple, TableKey};
 use super::record::Record;
@@ -155,32 +156,65 @@ impl Mapping {
         image
     }
 
-    pub(super) fn keep_others(&self, image: RowImage, entry: &Entry) -> Result<RowImage> {
-        let mut older = RowImage::decode(&entry.payload)?;
-        older.retain(|id, _| !self.columns.contains(&id));
-        Ok(image.merged_over(&older, entry.start))
+    /// Returns the changes that replace all columns of the record, and no others of the row.
+    pub(super) fn whole(&self, columns: Vec<Option<Value>>) -> RowDelta {
+        let mut delta = RowDelta::new(self.version);
+        delta.marker = Some(Marker::default());
+        for (id, value) in self.columns.iter().zip(columns) {
+            delta.change(*id, change(value.as_ref()));
+        }
+        delta
+    }
+
+    /// Returns the changes of named columns.
+    pub(super) fn changes<V: Record>(&self, changes: &[(&str, Option<Value>)]) -> Result<RowDelta> {
+        let mut delta = RowDelta::new(self.version);
+        for (name, value) in changes {
+            let id = self.column::<V>(name)?;
+            let column = V::COLUMNS.iter().find(|(column, _)| column == name);
+            if let (Some(value), Some((_, data_type))) = (value, column) {
+                if value.data_type() != *data_type {
+                    return Err(Error::invalid(format!(
+                        "column {name} is of type {data_type}, not {}",
+                        value.data_type()
+                    )));
+                }
+                value.validate()?;
+            }
+            delta.change(id, change(value.as_ref()));
+        }
+        Ok(delta)
     }
 
     #[inline]
-    pub(super) fn found<V: Record>(&self, payload: Option<Bytes>) -> Result<Option<V>> {
+    pub(super) fn found<V: Record>(
+        &self,
+        payload: Option<Bytes>,
+        now: impl Fn() -> i64,
+    ) -> Result<Option<V>> {
         let Some(payload) = payload else { return Ok(None) };
-        let row = RowReader::new(&payload)?.live()?;
-        row.map(|row| self.record(row, || payload.clone())).transpose()
+        let row = RowReader::new(&payload)?.live(&now)?;
+        row.map(|row| self.record(row, &now, || payload.clone())).transpose()
     }
 
-    /// Decodes a record. Calls `owned` for the row's bytes only if it cannot decode them in place.
+    /// Decodes a record, as it is at the second `now()`. Calls `owned` for the row's bytes only if
+    /// it cannot decode them in place.
     pub(super) fn record<V: Record>(
         &self,
         row: RowReader<'_>,
+        now: &dyn Fn() -> i64,
         owned: impl FnOnce() -> Bytes,
     ) -> Result<V> {
         if self.is_in_order {
-            let mut columns = RowColumns::new(row, &self.columns);
+            let mut columns = RowColumns::new(row, &self.columns, now);
             let record = V::take_columns(&mut columns)?;
             columns.finish()?;
             return Ok(record);
         }
-        let image = RowImage::decode(&owned())?;
+        let mut image = RowImage::decode(&owned())?;
+        if image.expires() {
+            image.expire(now());
+        }
         let columns = V::COLUMNS
             .iter()
             .zip(&self.columns)
@@ -191,11 +225,17 @@ impl Mapping {
         V::from_columns(columns)
     }
 
-    /// Returns `true` if a cell holds a live row. A cell of static columns does not.
+    /// Returns `true` if a cell holds a live row at the second `now()`. A cell of static columns does
+    /// not.
     #[inline]
-    pub(super) fn has_row(&self, cell: CellKeyRef<'_>, payload: &[u8]) -> Result<bool> {
+    pub(super) fn has_row(
+        &self,
+        cell: CellKeyRef<'_>,
+        payload: &[u8],
+        now: impl Fn() -> i64,
+    ) -> Result<bool> {
         let is_static = self.has_clustering && cell.clustering().is_empty();
-        Ok(!is_static && RowReader::exists(payload)?)
+        Ok(!is_static && RowReader::new(payload)?.live(now)?.is_some())
     }
 
     /// Decodes the key of a row.
@@ -217,4 +257,11 @@ impl Mapping {
 #[cold]
 fn no_column(name: &str) -> Error {
     Error::invalid(format!("the record has no column {name}"))
+}
+
+fn change(value: Option<&Value>) -> Change {
+    match value {
+        Some(value) => Change::Set { value: value.serialize(), expiry: None },
+        None => Change::Deleted,
+    }
 }

@@ -48,6 +48,7 @@ enum Progress {
 
 /// A fetched page, and the position of the next cell in it.
 struct Page {
+    tx: Tx,
     mapping: View<Mapping>,
     cells: Fetched,
     next: usize,
@@ -55,6 +56,7 @@ struct Page {
 
 /// A borrowed row, decoded on demand.
 pub struct LentRow<'a, K, V> {
+    tx: &'a Tx,
     mapping: &'a Mapping,
     cell: CellKeyRef<'a>,
     payload: &'a [u8],
@@ -78,7 +80,8 @@ impl<'a, K: TableKey, V: Record> LentRow<'a, K, V> {
     /// Same as [`Record::take_columns`].
     pub fn record(&self) -> Result<V> {
         let row = RowReader::new(self.payload)?;
-        self.mapping.record(row, || Bytes::copy_from_slice(self.payload))
+        self.mapping
+            .record(row, &|| self.tx.wall_seconds(), || Bytes::copy_from_slice(self.payload))
     }
 
     fn decode(&self) -> Result<(K, V)> {
@@ -99,7 +102,8 @@ impl<'a, K: TableKey, V: Record> LentRow<'a, K, V> {
     /// `Invalid` if the record has no such column; `Corrupted` if the stored row does not decode
     /// up to that column.
     pub fn column(&self, name: &str) -> Result<Option<&'a [u8]>> {
-        RowReader::new(self.payload)?.find(self.mapping.column::<V>(name)?)
+        let id = self.mapping.column::<V>(name)?;
+        RowReader::new(self.payload)?.find(id, || self.tx.wall_seconds())
     }
 }
 
@@ -124,14 +128,14 @@ impl Page {
         };
         let (cells, rest) = Fetched::read(tx, &range, reverse, PageLimit::cells(rows)).await?;
         let progress = rest.map_or(Progress::End, Progress::Rest);
-        Ok(Some((Self { mapping, cells, next: 0 }, progress)))
+        Ok(Some((Self { tx: tx.clone(), mapping, cells, next: 0 }, progress)))
     }
 
     /// Returns the index of the next cell that holds a row, and moves past it.
     #[inline]
     fn advance(&mut self) -> Result<Option<usize>> {
         while let Some((cell, payload)) = self.cells.lend(self.next) {
-            let has_row = self.mapping.has_row(cell, payload)?;
+            let has_row = self.mapping.has_row(cell, payload, || self.tx.wall_seconds())?;
             self.next += 1;
             if has_row {
                 return Ok(Some(self.next - 1));
@@ -143,14 +147,14 @@ impl Page {
     /// Returns the row in a cell, which must hold one.
     fn lend<K, V>(&self, at: usize) -> Option<LentRow<'_, K, V>> {
         let (cell, payload) = self.cells.lend(at)?;
-        Some(LentRow { mapping: &self.mapping, cell, payload, types: PhantomData })
+        Some(LentRow { tx: &self.tx, mapping: &self.mapping, cell, payload, types: PhantomData })
     }
 
     /// Decodes the remaining rows of the page.
     fn copy<K: TableKey, V: Record>(&self, rows: &mut Vec<(K, V)>) -> Result<()> {
         for at in self.next..self.cells.len() {
             if let Some(row) = self.lend(at)
-                && self.mapping.has_row(row.cell, row.payload)?
+                && self.mapping.has_row(row.cell, row.payload, || self.tx.wall_seconds())?
             {
                 rows.push(row.decode()?);
             }

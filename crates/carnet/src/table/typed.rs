@@ -5,7 +5,7 @@ use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
 
 use carnet_base::key::Order;
-use carnet_base::{Result, Token, Uuid, block_on, partition};
+use carnet_base::{Result, Token, Uuid, Value, block_on, partition};
 
 use super::cached_schema::{CachedSchema, View};
 use super::ensure::ensure;
@@ -104,7 +104,7 @@ impl<K: TableKey, V: Record> Table<K, V> {
             self.schema.newest(
                 source,
                 |mapping| mapping.begin(Parts::from_key(key)),
-                Mapping::found,
+                |mapping, payload| mapping.found(payload, || source.wall_seconds()),
             )
         });
         if let Some(newest) = newest {
@@ -115,7 +115,7 @@ impl<K: TableKey, V: Record> Table<K, V> {
             let tx = source.tx().await?;
             let mapping = self.mapping(&tx).await?;
             let entry = tx.get_cell(&mapping.cell(parts)?).await?;
-            mapping.found(entry.map(|entry| entry.payload))
+            mapping.found(entry.map(|entry| entry.payload), || tx.wall_seconds())
         })
     }
 
@@ -144,14 +144,52 @@ impl<K: TableKey, V: Record> Table<K, V> {
         H::run(async move {
             let mapping = self.mapping(tx).await?;
             let cell = mapping.cell(parts)?;
-            let image = mapping.image(columns);
-            if mapping.has_others
-                && let Some(entry) = tx.get_cell(&cell).await?
-            {
-                let image = mapping.keep_others(image, &entry)?;
-                return tx.put_cell(cell, image.encode());
+            if mapping.has_others {
+                return tx.change_row(cell, &mapping.whole(columns)).await;
             }
-            tx.put_cell(cell, image.encode())
+            tx.put_cell(cell, mapping.image(columns).encode())
+        })
+    }
+
+    /// Changes columns of a row by their names; `None` sets a column to null. The other columns keep
+    /// their values. In a database on disk this reads nothing and conflicts with no other change of
+    /// the row: the last commit of each column wins.
+    ///
+    /// A row that does not exist begins to exist with these columns, and ceases to exist with its
+    /// last one. A record of it can be read once each column that must not be null has a value.
+    ///
+    /// ```
+    /// # carnet::record! { pub struct Account { pub balance: i64, pub note: Option<String> } }
+    /// # fn main() -> carnet::Result<()> {
+    /// # let db = carnet::Db::builder().in_memory();
+    /// use carnet::{Key, Value};
+    ///
+    /// let accounts = db.table::<Key<(i64,)>, Account>("accounts")?;
+    /// let key = Key((7,), ());
+    /// db.transact(|tx| accounts.put(tx, &key, &Account { balance: 100, note: None }))?;
+    /// let note = Some(Value::Text("closed".to_owned()));
+    /// db.transact(|tx| accounts.update(tx, &key, &[("note", note.clone())]))?;
+    /// let account = accounts.get(&db, &key)?.expect("the account was written");
+    /// assert_eq!((account.balance, account.note.as_deref()), (100, Some("closed")));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Same as [`Table::put`]; `Invalid` for a name that is no column of the record, and for a value
+    /// of another type.
+    pub fn update<'a, H: WriteHandle>(
+        &'a self,
+        handle: &'a H,
+        key: &K,
+        changes: &'a [(&'a str, Option<Value>)],
+    ) -> H::Out<'a, Result<()>> {
+        let (parts, tx) = (Parts::from_key(key), handle.tx());
+        H::run(async move {
+            let mapping = self.mapping(tx).await?;
+            let delta = mapping.changes::<V>(changes)?;
+            tx.change_row(mapping.cell(parts)?, &delta).await
         })
     }
 

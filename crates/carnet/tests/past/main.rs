@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers outside of #[test] functions unwrap as well")]
 
+mod expiry;
 mod sweep;
 mod times;
 mod world;

@@ -23,6 +23,7 @@ mod row_filter;
 mod select;
 mod spans;
 mod system;
+mod time_to_live;
 mod transaction;
 mod where_clause;
 mod write;

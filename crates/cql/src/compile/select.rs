@@ -42,6 +42,8 @@ pub(crate) enum Output {
     Operand(Operand),
     /// Token of the partition.
     Token,
+    /// Remaining time to live of a column, by position.
+    TimeToLive(usize),
     Aggregate(Aggregate),
 }
 
@@ -173,9 +175,8 @@ impl<'a> Compiler<'a> {
                 }
                 match call.function.name.as_str() {
                     "token" => token(call, table),
-                    name @ ("writetime" | "maxwritetime" | "ttl") => {
-                        Err(CqlError::unsupported(name))
-                    }
+                    "ttl" => time_to_live(call, table),
+                    name @ ("writetime" | "maxwritetime") => Err(CqlError::unsupported(name)),
                     name => {
                         let operand = self.untyped_operand(term, name)?;
                         Ok((column_name(term), operand.data_type, Output::Operand(operand)))
@@ -281,6 +282,26 @@ fn aggregate(
     };
     let shown = format!("system.{name}({})", column.name);
     Ok(Some((shown, result, Output::Aggregate(aggregate))))
+}
+
+fn time_to_live(
+    call: &FunctionCall,
+    table: &TableSchema,
+) -> Result<(String, DataType, Output), CqlError> {
+    let Arguments::Terms(terms) = &call.arguments else {
+        return Err(CqlError::invalid("ttl(*): name a column"));
+    };
+    let [Term::Reference(reference)] = terms.as_slice() else {
+        return Err(CqlError::invalid("ttl() takes one column"));
+    };
+    let (position, column) = find(table, &reference.name)?;
+    if matches!(column.kind, ColumnKind::Partition | ColumnKind::Clustering(_)) {
+        return Err(CqlError::invalid(format!(
+            "Cannot use selection function ttl on PRIMARY KEY part {}",
+            column.name
+        )));
+    }
+    Ok((format!("ttl({})", column.name), DataType::Int, Output::TimeToLive(position)))
 }
 
 fn token(call: &FunctionCall, table: &TableSchema) -> Result<(String, DataType, Output), CqlError> {

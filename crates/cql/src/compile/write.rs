@@ -7,8 +7,10 @@ use carnet::catalog::{ColumnKind, TableSchema};
 
 use super::compiler::Compiler;
 use super::counter::{self, Addition};
+use super::environment::Environment;
 use super::operand::Operand;
 use super::relation::{Filter, Resolved, find};
+use super::time_to_live::TimeToLive;
 use super::where_clause::Where;
 use crate::ast::{
     Assignment, Attribute, BatchKind, Delete, Guard, Insert, Name, Relation, Term, Update, Using,
@@ -16,6 +18,7 @@ use crate::ast::{
 };
 use crate::cql_error::CqlError;
 use crate::result::ResultType;
+use crate::system::default_time_to_live;
 use crate::timestamps::Timestamps;
 
 /// A compiled statement that changes rows.
@@ -25,6 +28,7 @@ pub(crate) struct WritePlan {
     pub(crate) target: WriteTarget,
     pub(crate) change: Change,
     pub(crate) guard: GuardPlan,
+    time_to_live: TimeToLive,
 }
 
 /// Rows that change.
@@ -69,6 +73,14 @@ impl WritePlan {
             Change::Set { columns, .. } => columns.iter().any(|(_, operand)| operand.reads_row()),
             Change::Add(_) | Change::Clear(_) | Change::Delete => false,
         }
+    }
+
+    /// Returns the time to live of written values in seconds; `None` if they do not expire.
+    pub(crate) fn time_to_live(
+        &self,
+        environment: &Environment<'_>,
+    ) -> Result<Option<i64>, CqlError> {
+        self.time_to_live.seconds(environment)
     }
 
     /// Returns the markers of the partition key's columns, if each column has one.
@@ -155,8 +167,7 @@ impl<'a> Compiler<'a> {
     ///
     /// # Errors
     ///
-    /// `Invalid` for a timestamp, unless timestamps are ignored; `Unsupported` for the other
-    /// attributes.
+    /// `Invalid` for a timestamp, unless timestamps are ignored.
     pub(crate) fn check_using(&mut self, using: &Using) -> Result<(), CqlError> {
         match (using.get(Attribute::Timestamp), self.timestamps) {
             (None, _) => {}
@@ -172,9 +183,6 @@ impl<'a> Compiler<'a> {
                      timestamps = \"ignore\" in the section [server]",
                 ));
             }
-        }
-        if using.get(Attribute::Ttl).is_some() {
-            return Err(CqlError::unsupported("USING TTL"));
         }
         self.using_timeout(using.get(Attribute::Timeout));
         Ok(())
@@ -219,12 +227,14 @@ impl<'a> Compiler<'a> {
         let names_no_row =
             !clustering.is_empty() && clustering.iter().all(|(_, operand)| operand.is_none());
         let clustering = if names_no_row && statics_only { None } else { Some(whole(clustering)?) };
+        let time_to_live = self.using_ttl(&insert.using, table)?;
         let guard = if insert.if_not_exists { GuardPlan::NotExists } else { GuardPlan::Always };
         Ok(WritePlan {
             table: Arc::clone(table),
             change: Change::Set { columns, marker: clustering.is_some() },
             target: WriteTarget::Key { partition, clustering },
             guard,
+            time_to_live,
         })
     }
 
@@ -259,11 +269,13 @@ impl<'a> Compiler<'a> {
             false => Change::Add(additions),
         };
         let guard = self.guard(&update.guard, table)?;
+        let time_to_live = self.using_ttl(&update.using, table)?;
         let plan = WritePlan {
             table: Arc::clone(table),
             target: WriteTarget::Where(filter),
             change,
             guard,
+            time_to_live,
         };
         plan.check_names_rows("UPDATE")?;
         plan.check_static_only("UPDATE")?;
@@ -282,6 +294,7 @@ impl<'a> Compiler<'a> {
             target: WriteTarget::Where(filter),
             change,
             guard,
+            time_to_live: TimeToLive::default(),
         };
         if is_range && matches!(plan.guard, GuardPlan::Always) {
             plan.check_names_partitions("DELETE")?;
@@ -290,6 +303,10 @@ impl<'a> Compiler<'a> {
         }
         plan.check_static_only("DELETE")?;
         Ok(plan)
+    }
+
+    fn using_ttl(&mut self, using: &Using, table: &TableSchema) -> Result<TimeToLive, CqlError> {
+        self.time_to_live(using.get(Attribute::Ttl), default_time_to_live(table))
     }
 
     fn guard(&mut self, guard: &Guard, table: &TableSchema) -> Result<GuardPlan, CqlError> {

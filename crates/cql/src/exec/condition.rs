@@ -174,6 +174,5 @@ fn judges_statics(plan: &WritePlan) -> bool {
 async fn read(tx: &Tx, cell: &CellKey) -> Result<Option<RowImage>, CqlError> {
     tx.guard_cell(cell)?;
     let Some(entry) = tx.get_cell(cell).await? else { return Ok(None) };
-    let image = RowImage::decode(&entry.payload)?;
-    Ok(image.is_live().then_some(image))
+    Ok(tx.row_image(&entry.payload)?)
 }

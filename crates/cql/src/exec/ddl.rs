@@ -334,10 +334,10 @@ fn set_table_options(schema: &mut TableSchema, options: &Options) -> Result<(), 
     for (name, value) in options {
         let name = name.as_str();
         let text = system::check_option(name, value).map_err(refuse_option)?;
-        if name == "default_time_to_live" && text.trim_matches('\'') != "0" {
-            return Err(CqlError::unsupported("default_time_to_live other than 0"));
-        }
         schema.options.insert(name.to_owned(), text);
+    }
+    if schema.has_counters() && system::default_time_to_live(schema) != 0 {
+        return Err(CqlError::config("Cannot set default_time_to_live on a table with counters"));
     }
     TableOptions::read(&schema.options).check().map_err(refuse_option)
 }

@@ -260,14 +260,11 @@ impl<'a> Scan<'a> {
             statics: None,
             has_rows: false,
         });
-        let image = RowImage::decode(&entry.payload)?;
+        let Some(image) = self.tx.row_image(&entry.payload)? else { return Ok(None) };
         if self.access.has_clustering && key.clustering().is_empty() {
-            if image.is_live() && self.access.has_statics {
+            if self.access.has_statics {
                 current.statics = Some(Arc::new(image));
             }
-            return Ok(None);
-        }
-        if !image.is_live() {
             return Ok(None);
         }
         current.has_rows = true;
@@ -404,8 +401,7 @@ impl<'a> Scan<'a> {
         }
         let key = CellKey::new(self.access.table, partition, "");
         let Some(entry) = self.tx.get_cell(&key).await? else { return Ok(None) };
-        let image = RowImage::decode(&entry.payload)?;
-        Ok(image.is_live().then(|| Arc::new(image)))
+        Ok(self.tx.row_image(&entry.payload)?.map(Arc::new))
     }
 }
 

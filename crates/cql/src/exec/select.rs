@@ -1,6 +1,7 @@
 //! Execution of `SELECT`.
 
 use carnet::base::{BigInt, Bytes};
+use carnet::catalog::ColumnKind;
 use carnet::{CellKey, DataType, Tx, Value};
 
 use super::answer_memory::AnswerMemory;
@@ -8,6 +9,7 @@ use super::merge::Source;
 use super::paging::{self, PagingState};
 use super::parameters::Parameters;
 use super::row;
+use super::scan::StoredRow;
 use crate::access::Partitions;
 use crate::ast::ArithmeticOp;
 use crate::compile::{self, Aggregate, Environment, Evaluated, Output, RowFilter, SelectPlan};
@@ -69,8 +71,10 @@ pub(crate) async fn run(
     let mut bytes = 0;
     let mut paging_state = None;
     // The row after a page is read as well: it decides whether there is another page.
-    while let Some((key, found)) = reader.next(bounds.rows.saturating_add(1) - rows.len()).await? {
-        let row = project(plan, &key, &found, environment)?;
+    while let Some((stored, found)) =
+        reader.next(bounds.rows.saturating_add(1) - rows.len()).await?
+    {
+        let row = project(tx, plan, &stored, &found, environment)?;
         bytes += held_bytes(&row);
         rows.push(row);
         // The row is already in memory: a page that gets no more memory ends with it.
@@ -86,7 +90,7 @@ pub(crate) async fn run(
             )));
         }
         if is_full {
-            let state = reader.state(&key);
+            let state = reader.state(&stored.key, tx);
             // A page that ends with the last row has no paging state.
             if reader.next(1).await?.is_some() {
                 paging_state = Some(state.encode());
@@ -178,7 +182,7 @@ impl<'a> Reader<'a> {
     async fn next(
         &mut self,
         wanted: usize,
-    ) -> Result<Option<(CellKey, Vec<Option<Bytes>>)>, CqlError> {
+    ) -> Result<Option<(StoredRow, Vec<Option<Bytes>>)>, CqlError> {
         if self.remaining == Some(0) {
             return Ok(None);
         }
@@ -197,7 +201,7 @@ impl<'a> Reader<'a> {
             if self.remaining == Some(0) {
                 self.source.stop(&stored)?;
             }
-            return Ok(Some((stored.key, columns)));
+            return Ok(Some((stored, columns)));
         }
         Ok(None)
     }
@@ -232,10 +236,11 @@ impl<'a> Reader<'a> {
         Ok(true)
     }
 
-    fn state(&self, last: &CellKey) -> PagingState {
+    fn state(&self, last: &CellKey, tx: &Tx) -> PagingState {
         PagingState {
             table: self.plan.table.id,
             snapshot: self.snapshot,
+            wall: tx.wall_time(),
             remaining: self.remaining,
             in_partition: self.in_partition,
             partition: last.partition(),
@@ -245,8 +250,9 @@ impl<'a> Reader<'a> {
 }
 
 fn project(
+    tx: &Tx,
     plan: &SelectPlan,
-    key: &CellKey,
+    stored: &StoredRow,
     columns: &[Option<Bytes>],
     environment: &Environment<'_>,
 ) -> Result<Vec<Option<Bytes>>, CqlError> {
@@ -258,11 +264,24 @@ fn project(
                 Evaluated::Bytes(bytes) => Some(bytes),
                 Evaluated::Null | Evaluated::Unset => None,
             },
-            Output::Token => Some(Value::Bigint(key.token().0).serialize()),
+            Output::Token => Some(Value::Bigint(stored.key.token().0).serialize()),
+            Output::TimeToLive(position) => time_to_live(tx, plan, stored, *position),
             Output::Aggregate(_) => None,
         })
     };
     plan.outputs.iter().map(value).collect()
+}
+
+/// Returns the seconds until a column expires; `None` for a column that is null or does not expire.
+fn time_to_live(tx: &Tx, plan: &SelectPlan, row: &StoredRow, position: usize) -> Option<Bytes> {
+    let column = &plan.table.columns[position];
+    let image = match column.kind {
+        ColumnKind::Static => row.statics.as_deref(),
+        _ => row.image.as_ref(),
+    };
+    let expiry = image?.column(column.id)?.expiry?;
+    let seconds = i32::try_from(expiry.saturating_sub(tx.wall_seconds())).unwrap_or(i32::MAX);
+    Some(Value::Int(seconds).serialize())
 }
 
 /// Aggregated state of one output.

@@ -181,6 +181,7 @@ impl Executor {
         let environment = self.environment(&run.bound);
         let options = run.transaction(&self.shared.db);
         let options = options.bypass_cache(select.bypass_cache);
+        let options = options.wall_time(state.as_ref().map(|state| state.wall));
         let at = match &state {
             Some(state) => Some(AsOf::Timestamp(state.snapshot)),
             None => as_of(select, &environment)?,

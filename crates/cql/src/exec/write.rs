@@ -11,7 +11,7 @@ use std::sync::Arc;
 use carnet::base::row::Change as ColumnChange;
 use carnet::base::{Bytes, Marker, RowDelta, RowImage};
 use carnet::catalog::{ColumnKind, TableSchema};
-use carnet::{CellKey, Entry, KeyRange, PageLimit, PartitionKey, Tx};
+use carnet::{CellKey, KeyRange, PageLimit, PartitionKey, Tx};
 
 use super::applied::{Form, applied};
 use super::condition;
@@ -101,24 +101,33 @@ async fn change_row(
     } else {
         Vec::new()
     };
-    let changes = changes(write.plan, &write.environment.with_row(&columns))?;
+    let expiry = write.plan.time_to_live(&write.environment)?;
+    let expiry = expiry.map(|seconds| tx.wall_seconds().saturating_add(seconds));
+    let changes = changes(write.plan, &write.environment.with_row(&columns), expiry)?;
     if write.plan.changes_statics() {
-        change_cell(tx, write.plan, static_cell, ColumnKind::Static, &changes).await?;
+        change_cell(tx, write.plan, static_cell, ColumnKind::Static, &changes, None).await?;
     }
     if let Some(cell) = row_cell {
-        change_cell(tx, write.plan, cell, ColumnKind::Regular, &changes).await?;
+        let is_marked = matches!(write.plan.change, Change::Set { marker: true, .. });
+        let marker = is_marked.then_some(Marker { expiry });
+        change_cell(tx, write.plan, cell, ColumnKind::Regular, &changes, marker).await?;
     }
     Ok(())
 }
 
-fn changes(plan: &WritePlan, environment: &Environment<'_>) -> Result<ColumnChanges, CqlError> {
+/// Returns the changes of columns; values that are set get an expiry.
+fn changes(
+    plan: &WritePlan,
+    environment: &Environment<'_>,
+    expiry: Option<i64>,
+) -> Result<ColumnChanges, CqlError> {
     let mut changes = Vec::new();
     match &plan.change {
         Change::Set { columns, .. } => {
             for (position, operand) in columns {
                 match operand.evaluate(environment)? {
                     Evaluated::Bytes(value) => {
-                        changes.push((*position, ColumnChange::Set { value, expiry: None }));
+                        changes.push((*position, ColumnChange::Set { value, expiry }));
                     }
                     Evaluated::Null => changes.push((*position, ColumnChange::Deleted)),
                     Evaluated::Unset => {}
@@ -147,11 +156,11 @@ async fn change_cell(
     cell: CellKey,
     kind: ColumnKind,
     changes: &ColumnChanges,
+    marker: Option<Marker>,
 ) -> Result<(), CqlError> {
     let table = &plan.table;
-    let marker = matches!(plan.change, Change::Set { marker: true, .. });
     let mut delta = RowDelta::new(table.version);
-    delta.marker = (marker && kind == ColumnKind::Regular).then(Marker::default);
+    delta.marker = marker;
     for (position, change) in changes {
         let column = &table.columns[*position];
         if column.kind == kind {
@@ -160,31 +169,21 @@ async fn change_cell(
     }
     // If the statement sets every column, no read is needed.
     let all = table.columns.iter().filter(|column| column.kind == kind).count();
-    let blind = marker && delta.changes().len() == all;
-    let is_read = plan.reads_row() || !matches!(plan.guard, GuardPlan::Always);
-    // A statement whose values are all unset changes nothing.
-    if !blind && !is_read && (delta.is_empty() || tx.change_cell(&cell, &delta)?) {
-        return Ok(());
-    }
-    let existing = if blind { None } else { tx.get_cell(&cell).await? };
-    let mut image = match &existing {
-        None => RowImage::new(table.version),
-        Some(entry) => next_image(tx, entry)?,
-    };
-    delta.apply(&mut image, None);
-    if image.is_live() {
-        tx.put_cell(cell, image.encode())?;
-    } else if blind || existing.is_some() {
-        tx.delete_cell(cell)?;
+    let is_insert = matches!(plan.change, Change::Set { marker: true, .. });
+    let blind = is_insert && delta.changes().len() == all;
+    if blind {
+        let mut image = RowImage::default();
+        delta.apply(&mut image, None);
+        match image.is_live() {
+            true => tx.put_cell(cell, image.encode())?,
+            false => tx.delete_cell(cell)?,
+        }
+    } else if plan.reads_row() || !matches!(plan.guard, GuardPlan::Always) {
+        tx.rewrite_row(cell, &delta).await?;
+    } else {
+        tx.change_row(cell, &delta).await?;
     }
     Ok(())
-}
-
-/// Returns the initial image of a row's next version.
-fn next_image(tx: &Tx, entry: &Entry) -> Result<RowImage, CqlError> {
-    let older = RowImage::decode(&entry.payload)?;
-    let is_own = Some(entry.start) == tx.start_timestamp();
-    Ok(if is_own { older } else { older.carried_over(entry.start) })
 }
 
 /// Returns the columns of a row before the change, for terms that use them.
@@ -205,8 +204,8 @@ async fn current_columns(
 }
 
 async fn read_image(tx: &Tx, cell: &CellKey) -> Result<Option<RowImage>, CqlError> {
-    let entry = tx.get_cell(cell).await?;
-    Ok(entry.map(|entry| RowImage::decode(&entry.payload)).transpose()?)
+    let Some(entry) = tx.get_cell(cell).await? else { return Ok(None) };
+    Ok(tx.row_image(&entry.payload)?)
 }
 
 async fn delete(

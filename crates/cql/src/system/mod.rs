@@ -59,7 +59,7 @@ pub use tables::{
 
 pub(crate) use encode::{Cell, collection, text, texts};
 pub(crate) use options::{
-    TableOptions, check_keyspace_options, check_table_options, durable_writes,
+    TableOptions, check_keyspace_options, check_table_options, default_time_to_live, durable_writes,
 };
 pub(crate) use replication::{Replication, repaired, resolve};
 pub(crate) use setting::{map_of, plain};

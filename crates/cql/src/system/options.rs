@@ -6,6 +6,8 @@
 
 use std::collections::BTreeMap;
 
+use carnet::catalog::TableSchema;
+
 use super::encode::Cell;
 use super::option_values;
 use super::setting::{Setting, plain, quoted};
@@ -282,6 +284,12 @@ pub(crate) fn check_keyspace_options(options: &Options) -> Result<(), Failure> {
         return Err(Failure::syntax(name.at.0, message));
     }
     Ok(())
+}
+
+/// Returns the default time to live of a table's values in seconds, zero for none.
+pub(crate) fn default_time_to_live(table: &TableSchema) -> i32 {
+    let text = table.options.get("default_time_to_live");
+    text.and_then(|text| text.trim_matches('\'').parse().ok()).unwrap_or(0)
 }
 
 /// Parses the value of the keyspace option `durable_writes`.

@@ -79,6 +79,10 @@ impl GcHook for Hook {
             None => Err(Error::unsupported("deltas without a merge operator")),
         }
     }
+
+    fn expiry(&self, value: &[u8]) -> Option<u64> {
+        self.deltas.as_ref().and_then(|operator| operator.expiry(value))
+    }
 }
 
 /// Tables of a view, as inputs of a job.

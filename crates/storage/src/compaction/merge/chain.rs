@@ -59,7 +59,8 @@ impl Chain {
         let (commit, start) = (self.commits[0], self.deltas[0].0);
         self.clear();
         let Some(payload) = payload else { return Ok(Some(RangeVersion { commit, start })) };
-        sink.push(key, Cell { commit, start, expiry: None, payload: Some(&payload) })?;
+        let expiry = hook.expiry(&payload);
+        sink.push(key, Cell { commit, start, expiry, payload: Some(&payload) })?;
         Ok(None)
     }
 

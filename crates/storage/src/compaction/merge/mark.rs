@@ -58,6 +58,13 @@ pub trait GcHook {
         Err(Error::unsupported("deltas without a merge operator"))
     }
 
+    /// Returns the expiry of a merged value, see
+    /// [`MergeOperator::expiry`](crate::MergeOperator::expiry).
+    fn expiry(&self, value: &[u8]) -> Option<u64> {
+        let _ = value;
+        None
+    }
+
     /// Returns `true` if no reader at `mark` or later needs this cell of such a table.
     fn has_passed(&self, mark: Timestamp, key: &[u8], commit: Timestamp) -> bool {
         let _ = (mark, key, commit);

@@ -110,6 +110,10 @@ impl GcHook for Hook {
         let newer = newer.map(|(_, delta)| &delta[..]);
         Ok(Some(std::iter::once(value).chain(newer).collect::<Vec<_>>().concat().into()))
     }
+
+    fn expiry(&self, value: &[u8]) -> Option<u64> {
+        value.ends_with(b"E").then_some(200)
+    }
 }
 
 fn read(read: u64) -> Hook {
@@ -328,6 +332,13 @@ fn delta_above_expiring_value_is_not_merged() {
     hook.mark.wall = Some(100);
     let inputs = ["a@9=+c a@8=x~101 b@9=+c b@8=x~100"];
     assert_eq!(bottom(hook, &inputs), "a@9=+c a@8=x~101 b@9=0+c");
+}
+
+#[test]
+fn merged_value_has_an_expiry_of_its_own() {
+    // In these tests a value that ends in `E` expires at second 200.
+    let inputs = ["a@9=+c b@9=+E", "a@8=x b@8=x c@7=+E"];
+    assert_eq!(bottom(read(9), &inputs), "a@9=x+c b@9=x+E~200 c@7=0+E~200");
 }
 
 #[test]

@@ -1,0 +1,62 @@
+//! Rows as cells of a transaction: images without expired columns, and changes of a part of a row.
+
+use carnet_base::{Bytes, CellKey, Result, RowDelta, RowImage};
+use carnet_txn::Entry;
+
+use crate::tx::Tx;
+
+impl Tx {
+    /// Decodes the image of a row without the columns that have expired by the transaction's
+    /// [wall time](Tx::wall_time); `None` if the row does not exist any more.
+    ///
+    /// # Errors
+    ///
+    /// `Corrupted` or `Unsupported`, see [`RowImage::decode`].
+    pub fn row_image(&self, payload: &Bytes) -> Result<Option<RowImage>> {
+        let mut image = RowImage::decode(payload)?;
+        if image.expires() {
+            image.expire(self.wall_seconds());
+        }
+        Ok(image.is_live().then_some(image))
+    }
+
+    /// Changes a part of a row. Reads the row only if the store takes no delta of it, see
+    /// [`Tx::change_cell`].
+    ///
+    /// # Errors
+    ///
+    /// Same as [`Tx::rewrite_row`].
+    pub async fn change_row(&self, key: CellKey, delta: &RowDelta) -> Result<()> {
+        if delta.is_empty() || self.change_cell(&key, delta)? {
+            return Ok(());
+        }
+        self.rewrite_row(key, delta).await
+    }
+
+    /// Reads a row, and writes it with the changes of a delta. Without a marker and columns, the row
+    /// is deleted.
+    ///
+    /// # Errors
+    ///
+    /// Same as [`Tx::get_cell`], [`Tx::put_cell`] and [`Tx::row_image`].
+    pub async fn rewrite_row(&self, key: CellKey, delta: &RowDelta) -> Result<()> {
+        let existing = self.get_cell(&key).await?;
+        let older = existing.as_ref().map(|entry| self.next_image(entry)).transpose()?;
+        let mut image = older.unwrap_or_default();
+        delta.apply(&mut image, None);
+        if image.is_live() {
+            self.put_cell(key, image.encode())
+        } else if existing.is_some() {
+            self.delete_cell(key)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Returns the initial image of a row's next version.
+    fn next_image(&self, entry: &Entry) -> Result<RowImage> {
+        let Some(older) = self.row_image(&entry.payload)? else { return Ok(RowImage::default()) };
+        let is_own = Some(entry.start) == self.start_timestamp();
+        Ok(if is_own { older } else { older.carried_over(entry.start) })
+    }
+}
