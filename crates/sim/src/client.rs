@@ -4,7 +4,9 @@ use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use carnet_base::{Bytes, CellKey, Error, ErrorKind, KeyRange, Result, Timestamp};
+use carnet_base::{
+    Bytes, CellKey, Error, ErrorKind, KeyRange, Result, RowDelta, RowImage, Timestamp,
+};
 use carnet_checker::Op;
 use carnet_store::{BeginKind, PageLimit};
 use carnet_txn::{Entry, Isolation};
@@ -231,6 +233,19 @@ impl<T: Transact> Observed<T> {
         self.tx.put(key.clone(), payload.into())?;
         self.wrote(key, false);
         Ok(())
+    }
+
+    /// Changes a part of a row, which is read only if the database requires it.
+    pub(crate) async fn change(&mut self, key: &CellKey, delta: &RowDelta) -> Result<()> {
+        if self.tx.change(key, delta)? {
+            self.own.insert(key.clone());
+            self.wrote(key, false);
+            return Ok(());
+        }
+        let payload = self.get(key).await?;
+        let mut image = payload.as_ref().map(RowImage::decode).transpose()?.unwrap_or_default();
+        delta.apply(&mut image, None);
+        self.put(key, image.encode())
     }
 
     /// Deletes a cell.

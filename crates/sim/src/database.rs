@@ -4,7 +4,7 @@ use std::future::Future;
 use std::sync::Arc;
 
 use carnet::{Db, Tx};
-use carnet_base::{Bytes, CellKey, CellPage, KeyRange, Result, Timestamp, WallTime};
+use carnet_base::{Bytes, CellKey, CellPage, KeyRange, Result, RowDelta, Timestamp, WallTime};
 use carnet_store::{BeginKind, CellStore, CommitLog, Context, Outcome, PageLimit};
 use carnet_txn::{Entry, IdleWatch, Isolation, Limits, Terms, Transaction, TransactionPage};
 
@@ -37,6 +37,8 @@ pub(crate) trait Transact: Clone + 'static {
         limit: PageLimit,
     ) -> impl Future<Output = Result<TransactionPage>>;
     fn put(&self, key: CellKey, payload: Bytes) -> Result<()>;
+    /// Changes a part of a row without reading it; returns `false` if it has to be read.
+    fn change(&self, key: &CellKey, delta: &RowDelta) -> Result<bool>;
     fn delete(&self, key: CellKey) -> Result<()>;
     fn commit(&self) -> impl Future<Output = Result<Timestamp>>;
     fn rollback(&self);
@@ -119,6 +121,10 @@ impl<S: CellStore + CommitLog> Transact for Transaction<S> {
         self.put(key, payload)
     }
 
+    fn change(&self, key: &CellKey, delta: &RowDelta) -> Result<bool> {
+        self.change(key, delta)
+    }
+
     fn delete(&self, key: CellKey) -> Result<()> {
         self.delete(key)
     }
@@ -188,6 +194,10 @@ impl Transact for Tx {
 
     fn put(&self, key: CellKey, payload: Bytes) -> Result<()> {
         self.put_cell(key, payload)
+    }
+
+    fn change(&self, key: &CellKey, delta: &RowDelta) -> Result<bool> {
+        self.change_cell(key, delta)
     }
 
     fn delete(&self, key: CellKey) -> Result<()> {

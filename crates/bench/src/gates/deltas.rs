@@ -274,7 +274,9 @@ struct Client {
 
 impl Client {
     fn open(dir: &Path) -> Result<Self> {
-        let db = Db::builder().durability(Durability::None).open(dir)?;
+        // Compaction merges deltas once no reader of the past needs them.
+        let builder = Db::builder().durability(Durability::None).retention(Duration::ZERO);
+        let db = builder.open(dir)?;
         let executor = Executor::new(db, NodeInfo::local(Uuid::from_u64_pair(1, 2)));
         Ok(Self { executor, session: Session::new() })
     }

@@ -100,7 +100,7 @@ impl Administered for Bare<Store> {
             DEFAULT_ENCODING,
             order,
         )?;
-        store.row_tables().set_all_raw();
+        store.row_tables().set_raw(workload::raw_tables());
         let published = store.published();
         let (context, limits) = (Context::unbounded(), Limits::default());
         Ok((Bare { store: Arc::new(store), context, limits, idle: None }, published))

@@ -18,6 +18,7 @@ use crate::executor::Process;
 use crate::mutant::Mutant;
 use crate::rules::{Known, Rules};
 use crate::run_record::{Reported, RunRecord};
+use crate::workload::raw_tables;
 
 pub(super) fn open_facade(world: &World, disk: &SimDisk) -> Result<Db> {
     let idle = world.setup.idle.unwrap_or(IdleLimits::NONE);
@@ -77,7 +78,7 @@ pub(super) fn open_bare(world: &World, disk: &SimDisk) -> Result<Bare<Store>> {
         DEFAULT_ENCODING,
         rules,
     )?;
-    inner.row_tables().set_all_raw();
+    inner.row_tables().set_raw(raw_tables());
     let store = Arc::new(Store { inner, known, mutant });
     let watch = |limits| {
         let clock = Arc::new(world.clock.clone());

@@ -64,6 +64,10 @@ impl CellStore for Store {
 }
 
 impl CommitLog for Store {
+    fn takes_delta(&self, key: &CellKey) -> bool {
+        self.inner.takes_delta(key)
+    }
+
     async fn begin(&self, context: &Context, kind: BeginKind) -> Result<Begun> {
         self.inner.begin(context, kind).await
     }

@@ -21,11 +21,13 @@ pub enum Workload {
     Scan,
     /// Time-travel reads, by timestamp and by wall time.
     Past,
+    /// Changes of single columns and counters of rows that are not read.
+    Columns,
 }
 
 impl Workload {
     /// All kinds of workloads.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Lists,
         Self::Rows,
         Self::Registers,
@@ -34,6 +36,7 @@ impl Workload {
         Self::Seats,
         Self::Scan,
         Self::Past,
+        Self::Columns,
     ];
 
     /// Returns the name used on the command line.
@@ -48,6 +51,7 @@ impl Workload {
             Self::Seats => "seats",
             Self::Scan => "scan",
             Self::Past => "past",
+            Self::Columns => "columns",
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The workloads. Each kind of transaction has a file; a run mixes them in one database.
 
 mod bank;
+mod columns;
 mod doctors;
 mod kind;
 mod lists;
@@ -53,6 +54,7 @@ async fn run<D: Database>(
         Workload::Seats => seats::run(client).await,
         Workload::Scan => scan::run(client).await,
         Workload::Past => past::run(client).await,
+        Workload::Columns => columns::run(client, numbers).await,
     }
 }
 
@@ -146,6 +148,11 @@ pub(crate) async fn read_all_on<D: Database>(
     scan::read_tables(&tx).await?;
     tx.let_go();
     Ok(())
+}
+
+/// Returns the tables whose cells are arbitrary bytes: those of all workloads but one.
+pub(crate) fn raw_tables() -> impl Iterator<Item = TableId> {
+    Workload::ALL.into_iter().filter(|workload| *workload != Workload::Columns).map(table)
 }
 
 const fn table(workload: Workload) -> TableId {
