@@ -28,12 +28,12 @@ pub struct WorkerTasks {
 
 #[derive(Default)]
 struct Shared {
-    state: Mutex<State>,
+    state: Mutex<TaskState>,
     signal: Signal,
 }
 
 #[derive(Default)]
-struct State {
+struct TaskState {
     /// Tasks that wait to be woken.
     parked: HashMap<u64, Task>,
     /// Tasks to be polled, oldest first.
@@ -89,7 +89,7 @@ impl fmt::Debug for WorkerTasks {
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, TaskState> {
         lock(&self.state)
     }
 }

@@ -38,12 +38,12 @@ enum Thread {
 
 #[derive(Default)]
 struct Shared {
-    state: Mutex<State>,
+    state: Mutex<TimerState>,
     signal: Signal,
 }
 
 #[derive(Default)]
-struct State {
+struct TimerState {
     waiting: BTreeMap<(Moment, u64), Waker>,
     tickets: u64,
     is_closed: bool,
@@ -153,7 +153,7 @@ impl fmt::Debug for ThreadTimer {
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, TimerState> {
         lock(&self.state)
     }
 }

@@ -11,10 +11,10 @@ use crate::{Clock, Moment, Timer, Wait, WallTime, lock};
 
 /// A timer and clock whose time stands still until it is advanced. Clones share the time.
 #[derive(Clone, Debug, Default)]
-pub struct VirtualTimer(Arc<Mutex<State>>);
+pub struct VirtualTimer(Arc<Mutex<VirtualTimerState>>);
 
 #[derive(Debug, Default)]
-struct State {
+struct VirtualTimerState {
     now: Moment,
     /// Pending waits, by their end and then by the order of their first polls.
     waiting: BTreeMap<(Moment, u64), Waker>,

@@ -141,7 +141,7 @@ pub fn replay(transactions: &[Committed], level: Level) -> Result<(), Wrong> {
     // At the same timestamp commits come first: a snapshot includes all commits ≤ R.
     events.sort_by_key(|(at, event, transaction)| (*at, *event, transaction.name));
     let floor = level.respects_time().then(|| answered_before(transactions, level));
-    let mut state = State::default();
+    let mut state = ReplayState::default();
     for (at, event, transaction) in events {
         let wrong = |reason| Wrong { transaction: transaction.name, reason };
         match event {
@@ -216,13 +216,13 @@ fn in_time(at: Place, transaction: &Committed, floor: &[(u64, Place, u64)]) -> R
 
 /// The newest version of each key.
 #[derive(Debug, Default)]
-struct State<'t> {
+struct ReplayState<'t> {
     /// For each key the commit of the newest version, and whether it deletes the key.
     newest: BTreeMap<&'t [u8], (Timestamp, bool)>,
     commits: HashMap<Timestamp, u64>,
 }
 
-impl<'t> State<'t> {
+impl<'t> ReplayState<'t> {
     fn found(&self, key: &[u8]) -> Option<Timestamp> {
         self.newest.get(key).filter(|(_, deletes)| !deletes).map(|(commit, _)| *commit)
     }

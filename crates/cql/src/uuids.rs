@@ -10,9 +10,9 @@ const GREGORIAN_TICKS: u64 = 0x01b2_1dd2_1381_4000;
 
 /// Source of UUIDs: random ones, and time-based ones that are unique and ascending within the
 /// process.
-pub(crate) struct Uuids(Mutex<State>);
+pub(crate) struct Uuids(Mutex<UuidState>);
 
-struct State {
+struct UuidState {
     rng: SeededRng,
     last_ticks: u64,
     /// Stands for the network card's address; its multicast bit marks it as random.
@@ -22,7 +22,7 @@ struct State {
 impl Uuids {
     pub(crate) fn new(mut rng: SeededRng) -> Self {
         let node = rng.next_u64();
-        Self(Mutex::new(State { rng, last_ticks: 0, node }))
+        Self(Mutex::new(UuidState { rng, last_ticks: 0, node }))
     }
 
     pub(crate) fn random(&self) -> Uuid {

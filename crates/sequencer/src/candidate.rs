@@ -120,11 +120,11 @@ pub(crate) struct Term {
 pub(crate) struct Candidate {
     owner: Owner,
     options: LeaseOptions,
-    state: State,
+    state: CandidateState,
 }
 
 #[derive(Clone, Debug)]
-enum State {
+enum CandidateState {
     Watching { seen: Option<(Lease, Moment)> },
     Setting { expected: Option<Lease>, new: Lease, then: Then },
     Fencing { lease: Lease, first: Timestamp, from: Timestamp, is_serving: bool },
@@ -149,13 +149,15 @@ const FIRST: Timestamp = match Timestamp::new(1) {
 
 impl Candidate {
     pub(crate) const fn new(owner: Owner, options: LeaseOptions) -> Self {
-        Self { owner, options, state: State::Watching { seen: None } }
+        Self { owner, options, state: CandidateState::Watching { seen: None } }
     }
 
     /// Returns the lease as last seen, unless this process owns it.
     pub(crate) fn others(&self) -> Option<&Lease> {
         match &self.state {
-            State::Watching { seen: Some((lease, _)) } if lease.owner != self.owner => Some(lease),
+            CandidateState::Watching { seen: Some((lease, _)) } if lease.owner != self.owner => {
+                Some(lease)
+            }
             _ => None,
         }
     }
@@ -164,16 +166,18 @@ impl Candidate {
         if matches!(input, Input::Release) {
             return self.release();
         }
-        match std::mem::replace(&mut self.state, State::Stopped) {
-            State::Watching { seen } => self.watch(seen, input, now),
-            State::Setting { expected, new, then } => self.set(expected, new, then, input, now),
-            State::Fencing { lease, first, from, is_serving } => {
+        match std::mem::replace(&mut self.state, CandidateState::Stopped) {
+            CandidateState::Watching { seen } => self.watch(seen, input, now),
+            CandidateState::Setting { expected, new, then } => {
+                self.set(expected, new, then, input, now)
+            }
+            CandidateState::Fencing { lease, first, from, is_serving } => {
                 self.fence(lease, first, from, is_serving, &input, now)
             }
-            State::Leading { lease, first, renewed } => {
+            CandidateState::Leading { lease, first, renewed } => {
                 self.lead(lease, first, renewed, &input, now)
             }
-            State::Stopped => Action::Stop,
+            CandidateState::Stopped => Action::Stop,
         }
     }
 
@@ -181,11 +185,11 @@ impl Candidate {
         let lease = match input {
             Input::Lease(lease) | Input::NotSet(lease) => lease,
             Input::Failed | Input::Unsure => {
-                self.state = State::Watching { seen };
+                self.state = CandidateState::Watching { seen };
                 return Action::Wait(self.options.retry_after);
             }
             _ => {
-                self.state = State::Watching { seen };
+                self.state = CandidateState::Watching { seen };
                 return Action::Read;
             }
         };
@@ -199,7 +203,7 @@ impl Candidate {
         if !lease.is_restoring && (lease.released || is_silent) {
             return self.take(Some(lease), now);
         }
-        self.state = State::Watching { seen: Some((lease, since)) };
+        self.state = CandidateState::Watching { seen: Some((lease, since)) };
         Action::Wait(self.options.renew_every)
     }
 
@@ -208,7 +212,7 @@ impl Candidate {
         let first = expected.as_ref().map_or(FIRST, |old| old.bound);
         let Some(bound) = first.checked_add(self.options.bound_step) else {
             tracing::error!("the database has used up its 2⁶³ timestamps; export and import it");
-            self.state = State::Watching { seen: expected.map(|lease| (lease, now)) };
+            self.state = CandidateState::Watching { seen: expected.map(|lease| (lease, now)) };
             return Action::Wait(self.options.timeout);
         };
         let new = Lease {
@@ -226,7 +230,7 @@ impl Candidate {
 
     fn setting(&mut self, expected: Option<Lease>, new: Lease, then: Then) -> Action {
         let action = Action::Set { expected: expected.clone(), new: new.clone() };
-        self.state = State::Setting { expected, new, then };
+        self.state = CandidateState::Setting { expected, new, then };
         action
     }
 
@@ -253,16 +257,16 @@ impl Candidate {
                     let own = lease.filter(|lease| lease.owner == self.owner && !lease.released);
                     return own.map_or(Action::Stop, |own| self.give_up(own));
                 }
-                self.state = State::Watching { seen: lease.map(|lease| (lease, now)) };
+                self.state = CandidateState::Watching { seen: lease.map(|lease| (lease, now)) };
                 if matches!(then, Then::Go { .. }) { Action::StepDown } else { self.rest() }
             }
             Input::Superseded if matches!(then, Then::Go { .. }) => self.step_down(),
             Input::Failed | Input::Unsure => {
-                self.state = State::Setting { expected, new, then };
+                self.state = CandidateState::Setting { expected, new, then };
                 Action::Wait(self.options.retry_after)
             }
             _ => {
-                self.state = State::Setting { expected, new, then };
+                self.state = CandidateState::Setting { expected, new, then };
                 Action::Read
             }
         }
@@ -276,14 +280,14 @@ impl Candidate {
             }
             Then::Serve { first } => {
                 let (epoch, nonce, bound) = (lease.epoch, lease.owner.nonce, lease.bound);
-                self.state = State::Leading { lease, first, renewed: now };
+                self.state = CandidateState::Leading { lease, first, renewed: now };
                 Action::Serve(Term { epoch, nonce, first, bound })
             }
             Then::Go { first, old_bound } if lease.bound > old_bound => {
                 self.fencing(lease, first, old_bound, true)
             }
             Then::Go { first, .. } => {
-                self.state = State::Leading { lease, first, renewed: now };
+                self.state = CandidateState::Leading { lease, first, renewed: now };
                 self.rest()
             }
             Then::Stop => Action::Stop,
@@ -298,7 +302,7 @@ impl Candidate {
         is_serving: bool,
     ) -> Action {
         let action = Action::Fence { epoch: lease.epoch, from, to: lease.bound };
-        self.state = State::Fencing { lease, first, from, is_serving };
+        self.state = CandidateState::Fencing { lease, first, from, is_serving };
         action
     }
 
@@ -314,7 +318,7 @@ impl Candidate {
         match input {
             Input::Fenced if is_serving => {
                 let bound = lease.bound;
-                self.state = State::Leading { lease, first, renewed: now };
+                self.state = CandidateState::Leading { lease, first, renewed: now };
                 Action::Extend(bound)
             }
             Input::Fenced => {
@@ -323,11 +327,11 @@ impl Candidate {
             }
             Input::Superseded if is_serving => self.step_down(),
             Input::Superseded => {
-                self.state = State::Watching { seen: None };
+                self.state = CandidateState::Watching { seen: None };
                 Action::Read
             }
             Input::Failed => {
-                self.state = State::Fencing { lease, first, from, is_serving };
+                self.state = CandidateState::Fencing { lease, first, from, is_serving };
                 Action::Wait(self.options.retry_after)
             }
             _ => self.fencing(lease, first, from, is_serving),
@@ -351,7 +355,7 @@ impl Candidate {
         let is_due = now.since(renewed) >= self.options.renew_every;
         let is_low = standing.is_some_and(|standing| standing.headroom < step / 2);
         let Some(standing) = standing.filter(|_| is_due || is_low) else {
-            self.state = State::Leading { lease, first, renewed };
+            self.state = CandidateState::Leading { lease, first, renewed };
             return self.rest();
         };
         let old_bound = lease.bound;
@@ -367,17 +371,19 @@ impl Candidate {
     }
 
     fn step_down(&mut self) -> Action {
-        self.state = State::Watching { seen: None };
+        self.state = CandidateState::Watching { seen: None };
         Action::StepDown
     }
 
     fn release(&mut self) -> Action {
-        match std::mem::replace(&mut self.state, State::Stopped) {
+        match std::mem::replace(&mut self.state, CandidateState::Stopped) {
             // Rows that are not fenced yet stay recorded in the lease; the next leader fences them.
-            State::Leading { lease, .. } | State::Fencing { lease, .. } => self.give_up(lease),
+            CandidateState::Leading { lease, .. } | CandidateState::Fencing { lease, .. } => {
+                self.give_up(lease)
+            }
             // Whether this write was applied is unknown. If it was not, the release is refused.
-            State::Setting { new, .. } => self.give_up(new),
-            State::Watching { .. } | State::Stopped => Action::Stop,
+            CandidateState::Setting { new, .. } => self.give_up(new),
+            CandidateState::Watching { .. } | CandidateState::Stopped => Action::Stop,
         }
     }
 

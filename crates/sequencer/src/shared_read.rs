@@ -25,11 +25,11 @@ type Read<T> = Box<dyn Fn() -> Pin<Box<dyn Future<Output = T> + Send>> + Send + 
 pub(crate) struct SharedRead<T> {
     read: Read<T>,
     tasks: Arc<dyn Tasks>,
-    state: Mutex<State<T>>,
+    state: Mutex<SharedReadState<T>>,
     finished: Notify,
 }
 
-struct State<T> {
+struct SharedReadState<T> {
     /// Number of the last read that began, here or elsewhere.
     begun: u64,
     is_reading: bool,
@@ -43,7 +43,7 @@ impl<T: Clone + Send + 'static> SharedRead<T> {
         tasks: Arc<dyn Tasks>,
         read: impl Fn() -> Pin<Box<dyn Future<Output = T> + Send>> + Send + Sync + 'static,
     ) -> Arc<Self> {
-        let state = State { begun: 0, is_reading: false, wanted: 0, last: None };
+        let state = SharedReadState { begun: 0, is_reading: false, wanted: 0, last: None };
         let read = Box::new(read);
         Arc::new(Self { read, tasks, state: Mutex::new(state), finished: Notify::default() })
     }
@@ -121,7 +121,7 @@ impl<T: Clone + Send + 'static> SharedRead<T> {
     }
 }
 
-impl<T> State<T> {
+impl<T> SharedReadState<T> {
     /// Keeps the result of the read that began last.
     fn found(&mut self, number: u64, value: T) {
         if self.last.as_ref().is_none_or(|(last, _)| *last < number) {

@@ -55,10 +55,10 @@ pub(crate) struct WallClockMap {
     sleeps: AtomicBool,
     /// Wakes the worker.
     signal: Signal,
-    state: Mutex<State>,
+    state: Mutex<WallClockState>,
 }
 
-struct State {
+struct WallClockState {
     steady: SteadyWall,
     known: WallTimes,
     /// Points that no commit has written yet.
@@ -88,7 +88,7 @@ impl WallClockMap {
                 unwritten.push(point);
             }
         }
-        let state = Mutex::new(State { steady, known, unwritten, ticked: clock.now() });
+        let state = Mutex::new(WallClockState { steady, known, unwritten, ticked: clock.now() });
         let (asks, sleeps) = (AtomicBool::new(true), AtomicBool::new(true));
         Ok(Self { clock, spacing, asks, sleeps, signal, state })
     }
@@ -191,12 +191,12 @@ impl WallClockMap {
         self.lock().known.forget_below(mark);
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, WallClockState> {
         lock(&self.state)
     }
 }
 
-impl State {
+impl WallClockState {
     fn note(&mut self, point: WallPoint) {
         if self.known.note(point) {
             self.unwritten.push(point);

@@ -22,11 +22,11 @@ use crate::wall_times::{SteadyWall, WallPoint, WallTimes};
 
 /// A store in memory. Nothing survives it.
 pub struct MemoryStore {
-    state: Mutex<State>,
+    state: Mutex<MemoryState>,
     clock: Arc<dyn Clock>,
 }
 
-struct State {
+struct MemoryState {
     order: Box<dyn CommitOrder>,
     /// Versions by cell and start.
     cells: BTreeMap<CellKey, BTreeMap<Timestamp, Stored>>,
@@ -53,7 +53,7 @@ impl MemoryStore {
     #[must_use]
     pub fn with_clock(order: Box<dyn CommitOrder>, clock: Arc<dyn Clock>) -> Self {
         order.extend(Timestamp::MAX);
-        let mut state = State {
+        let mut state = MemoryState {
             order,
             cells: BTreeMap::new(),
             entries: BTreeMap::new(),
@@ -81,12 +81,12 @@ impl MemoryStore {
         self.lock().cells.entry(key).or_default().insert(start, stored);
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, MemoryState> {
         lock(&self.state)
     }
 }
 
-impl State {
+impl MemoryState {
     /// Records the wall time of the current P.
     fn note_time(&mut self, clock: &dyn Clock) {
         let wall = self.steady.read(clock);
@@ -153,7 +153,7 @@ impl CellStore for MemoryStore {
     async fn get(&self, context: &Context, key: &CellKey, at: At) -> Result<Option<Version>> {
         context.check(&*self.clock)?;
         let state = self.lock();
-        Ok(state.cells.get(key).and_then(|versions| State::candidate(versions, at)))
+        Ok(state.cells.get(key).and_then(|versions| MemoryState::candidate(versions, at)))
     }
 
     async fn range(&self, context: &Context, request: &RangeRequest) -> Result<Page> {

@@ -107,10 +107,10 @@ type Driver = Pin<Box<dyn Future<Output = ()> + Send>>;
 /// Holder of the one future that runs batches. Callers take turns to poll it, so dropping a caller
 /// stops only its own wait.
 #[derive(Default)]
-pub(crate) struct Lane(Mutex<State>);
+pub(crate) struct Lane(Mutex<JobState>);
 
 #[derive(Default)]
-enum State {
+enum JobState {
     #[default]
     Idle,
     Polled,
@@ -121,13 +121,13 @@ impl Lane {
     /// Polls the driver once, unless another caller is polling it.
     fn turn(&self, start: impl FnOnce() -> Option<Driver>, wakers: &Arc<Wakers>) -> Poll<()> {
         let mut state = lock(&self.0);
-        let mut driver = match std::mem::replace(&mut *state, State::Polled) {
-            State::Polled => return Poll::Pending,
-            State::Parked(driver) => driver,
-            State::Idle => match start() {
+        let mut driver = match std::mem::replace(&mut *state, JobState::Polled) {
+            JobState::Polled => return Poll::Pending,
+            JobState::Parked(driver) => driver,
+            JobState::Idle => match start() {
                 Some(driver) => driver,
                 None => {
-                    *state = State::Idle;
+                    *state = JobState::Idle;
                     return Poll::Pending;
                 }
             },
@@ -136,8 +136,8 @@ impl Lane {
         let waker = Waker::from(Arc::clone(wakers));
         let polled = driver.as_mut().poll(&mut Context::from_waker(&waker));
         *lock(&self.0) = match polled {
-            Poll::Ready(()) => State::Idle,
-            Poll::Pending => State::Parked(driver),
+            Poll::Ready(()) => JobState::Idle,
+            Poll::Pending => JobState::Parked(driver),
         };
         polled
     }

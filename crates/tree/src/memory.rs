@@ -39,10 +39,10 @@ pub struct Memory(Arc<Shared>);
 
 struct Shared {
     timer: Arc<dyn Timer>,
-    state: Mutex<State>,
+    state: Mutex<MemoryState>,
 }
 
-struct State {
+struct MemoryState {
     rng: SeededRng,
     faults: Faults,
     nodes: HashMap<NodeId, Copies>,
@@ -83,7 +83,7 @@ impl Memory {
     /// Makes an empty store without faults.
     #[must_use]
     pub fn new(timer: Arc<dyn Timer>, seed: u64) -> Self {
-        let state = State {
+        let state = MemoryState {
             rng: SeededRng::new(seed),
             faults: Faults::default(),
             nodes: HashMap::new(),
@@ -142,7 +142,7 @@ impl Memory {
     }
 }
 
-impl State {
+impl MemoryState {
     fn outcome(&mut self) -> Outcome {
         self.requests += 1;
         let latency = |state: &mut Self| state.below(state.faults.latency_max);

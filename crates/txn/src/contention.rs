@@ -86,11 +86,11 @@ impl Queues {
 pub struct Contention {
     /// Number of places in the queues. It is mostly zero, and then a commit reads nothing else.
     places: AtomicUsize,
-    state: Mutex<State>,
+    state: Mutex<ContentionState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct ContentionState {
     queues: Queues,
     wakers: HashMap<Ticket, Waker>,
     tickets: Ticket,
@@ -123,7 +123,7 @@ impl Contention {
         cells.find(|cell| state.queues.cells.contains_key(cell) && !turns.holds(*cell))
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, ContentionState> {
         lock(&self.state)
     }
 

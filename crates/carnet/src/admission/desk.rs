@@ -36,7 +36,7 @@ pub enum Arrived {
 pub(super) struct Desk {
     class: Class,
     clock: Arc<dyn Clock>,
-    state: Mutex<State>,
+    state: Mutex<DeskState>,
     signal: Signal,
     /// Whether statements count their processor time. If so, a statement that counted none has used
     /// none.
@@ -44,7 +44,7 @@ pub(super) struct Desk {
     diagnosis: Arc<Diagnosis>,
 }
 
-struct State {
+struct DeskState {
     gate: Gate,
     places: HashMap<Ticket, At>,
     figures: BTreeMap<LevelId, Named>,
@@ -78,7 +78,7 @@ impl Desk {
         let desk = Arc::new(Self {
             class,
             clock,
-            state: Mutex::new(State {
+            state: Mutex::new(DeskState {
                 gate: Gate::new(limits),
                 places: HashMap::new(),
                 figures: BTreeMap::new(),
@@ -157,7 +157,7 @@ impl Desk {
 
     fn place(
         self: &Arc<Self>,
-        state: &mut State,
+        state: &mut DeskState,
         ticket: Ticket,
         is_throttled: bool,
         now: Moment,
@@ -169,7 +169,7 @@ impl Desk {
         Place { desk: Arc::clone(self), ticket: Some(ticket), is_throttled }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, DeskState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -209,7 +209,7 @@ impl Desk {
     }
 }
 
-impl State {
+impl DeskState {
     fn figures_of(&mut self, level: &Level) -> &mut Figures {
         let named = self.figures.entry(level.id).or_insert_with(|| Named {
             level: Arc::clone(&level.name),

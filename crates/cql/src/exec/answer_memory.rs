@@ -26,11 +26,11 @@ const RETRY_AFTER: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub struct AnswerMemory {
     budget: MemoryBudget,
-    state: Mutex<State>,
+    state: Mutex<AnswerMemoryState>,
 }
 
 #[derive(Debug)]
-struct State {
+struct AnswerMemoryState {
     charge: Charge,
     /// Size above which the result comes with a warning.
     soft_bytes: usize,
@@ -49,7 +49,12 @@ impl AnswerMemory {
     #[must_use]
     pub fn new(budget: &MemoryBudget, bytes_max: usize) -> Self {
         let charge = budget.charge(0).expect("no bytes fit into every budget");
-        let state = State { charge, soft_bytes: SOFT_BYTES, hard_bytes: bytes_max, hard_of: None };
+        let state = AnswerMemoryState {
+            charge,
+            soft_bytes: SOFT_BYTES,
+            hard_bytes: bytes_max,
+            hard_of: None,
+        };
         Self { budget: budget.clone(), state: Mutex::new(state) }
     }
 
@@ -122,7 +127,7 @@ impl AnswerMemory {
     }
 }
 
-fn beyond_hard_limit(state: &State) -> String {
+fn beyond_hard_limit(state: &AnswerMemoryState) -> String {
     let limit = match &state.hard_of {
         Some(level) => format!("memory_hard of the service level {level}"),
         None => "half of server.answer_memory".to_owned(),

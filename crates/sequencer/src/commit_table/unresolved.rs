@@ -66,7 +66,7 @@ pub(crate) struct Settled {
 }
 
 #[derive(Clone, Debug)]
-enum State {
+enum UnresolvedState {
     Absent,
     Doubtful(Bytes),
     Sure(Bytes),
@@ -79,7 +79,7 @@ pub(crate) struct Unresolved {
     /// Whether the encoding has a `c` to be written.
     confirms: bool,
     /// Unsettled entries: the state of each, and the value to write if it is absent.
-    open: BTreeMap<Bytes, (State, Option<Bytes>)>,
+    open: BTreeMap<Bytes, (UnresolvedState, Option<Bytes>)>,
 }
 
 impl Unresolved {
@@ -91,7 +91,7 @@ impl Unresolved {
     ) -> Self {
         let open = entries
             .into_iter()
-            .map(|NewEntry { column, value }| (column, (State::Absent, Some(value))));
+            .map(|NewEntry { column, value }| (column, (UnresolvedState::Absent, Some(value))));
         Self { fence, confirms, open: open.collect() }
     }
 
@@ -99,29 +99,29 @@ impl Unresolved {
     /// to have been there.
     pub(crate) fn found(confirms: bool, found: NewEntry, otherwise: Option<Bytes>) -> Self {
         let NewEntry { column, value } = found;
-        let open = [(column, (State::Doubtful(value), otherwise))].into();
+        let open = [(column, (UnresolvedState::Doubtful(value), otherwise))].into();
         Self { fence: None, confirms, open }
     }
 
     /// Returns the next action: entries that are nearly settled come first.
     pub(crate) fn next(&self) -> Action {
-        let pick = |pick: fn(&State, Option<&Bytes>) -> Option<Bytes>| -> Vec<NewEntry> {
-            let entry = |(column, (state, wanted)): (&Bytes, &(State, Option<Bytes>))| {
+        let pick = |pick: fn(&UnresolvedState, Option<&Bytes>) -> Option<Bytes>| -> Vec<NewEntry> {
+            let entry = |(column, (state, wanted)): (&Bytes, &(UnresolvedState, Option<Bytes>))| {
                 let value = pick(state, wanted.as_ref())?;
                 Some(NewEntry { column: column.clone(), value })
             };
             self.open.iter().filter_map(entry).collect()
         };
         let sure = pick(|state, _| match state {
-            State::Sure(value) => Some(value.clone()),
-            State::Absent | State::Doubtful(_) => None,
+            UnresolvedState::Sure(value) => Some(value.clone()),
+            UnresolvedState::Absent | UnresolvedState::Doubtful(_) => None,
         });
         if !sure.is_empty() {
             return Action::Confirm(sure);
         }
         let doubtful = pick(|state, _| match state {
-            State::Doubtful(value) => Some(value.clone()),
-            State::Absent | State::Sure(_) => None,
+            UnresolvedState::Doubtful(value) => Some(value.clone()),
+            UnresolvedState::Absent | UnresolvedState::Sure(_) => None,
         });
         if !doubtful.is_empty() {
             return Action::Touch(doubtful);
@@ -170,7 +170,7 @@ impl Unresolved {
         }
         for NewEntry { column, value } in entries {
             if let Some((state, _)) = self.open.get_mut(&column) {
-                *state = State::Sure(value);
+                *state = UnresolvedState::Sure(value);
             }
         }
         Vec::new()
@@ -196,19 +196,19 @@ impl Unresolved {
                     self.open.remove(column);
                     settled.push(Settled { column: column.clone(), value: Some(found) });
                 }
-                (Some(found), State::Absent) => {
+                (Some(found), UnresolvedState::Absent) => {
                     has_moved = true;
-                    *state = State::Doubtful(found);
+                    *state = UnresolvedState::Doubtful(found);
                 }
                 (Some(found), _) => {
                     has_moved |= found != *value;
-                    *state = State::Doubtful(found);
+                    *state = UnresolvedState::Doubtful(found);
                 }
-                (None, State::Absent) => {}
+                (None, UnresolvedState::Absent) => {}
                 (None, _) => {
                     has_moved = true;
                     if wanted.is_some() {
-                        *state = State::Absent;
+                        *state = UnresolvedState::Absent;
                     } else {
                         self.open.remove(column);
                         settled.push(Settled { column: column.clone(), value: None });

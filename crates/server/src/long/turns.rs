@@ -15,9 +15,9 @@ use super::meter::{Meter, Polled, Work};
 use crate::metrics::Threads;
 
 /// Run queue behind a lock, and the statements that wait in it.
-pub(super) struct Turns(Mutex<State>);
+pub(super) struct Turns(Mutex<TurnState>);
 
-struct State {
+struct TurnState {
     queue: RunQueue,
     wakers: HashMap<TurnId, Waker>,
     /// Turns that are granted and not yet begun.
@@ -27,10 +27,10 @@ struct State {
 impl Turns {
     pub(super) fn new(turns_max: usize) -> Self {
         let (queue, wakers, granted) = (RunQueue::new(turns_max), HashMap::new(), HashSet::new());
-        Self(Mutex::new(State { queue, wakers, granted }))
+        Self(Mutex::new(TurnState { queue, wakers, granted }))
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, TurnState> {
         lock(&self.0)
     }
 
@@ -75,7 +75,7 @@ impl Turns {
     }
 }
 
-impl State {
+impl TurnState {
     fn grant(&mut self, id: TurnId) -> Option<Waker> {
         self.granted.insert(id);
         self.wakers.remove(&id)

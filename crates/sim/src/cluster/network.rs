@@ -21,12 +21,12 @@ const TIMEOUT: Duration = Duration::from_millis(30);
 /// A network, as one process reaches it.
 #[derive(Clone)]
 pub(super) struct Network {
-    shared: Arc<Mutex<State>>,
+    shared: Arc<Mutex<NetworkState>>,
     timer: SimTimer,
     process: Process,
 }
 
-struct State {
+struct NetworkState {
     random: Random,
     /// Rate of lost messages, in thousandths.
     lost: u64,
@@ -65,7 +65,7 @@ impl ReplySlot {
 impl Network {
     pub(super) fn new(random: Random, timer: SimTimer) -> Self {
         let (listeners, cut) = (BTreeMap::new(), BTreeSet::new());
-        let state = State { random, lost: 0, late: 0, listeners, cut };
+        let state = NetworkState { random, lost: 0, late: 0, listeners, cut };
         Self { shared: Arc::new(Mutex::new(state)), timer, process: Process(0) }
     }
 
@@ -94,7 +94,7 @@ impl Network {
         self.lock().cut.clear();
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, NetworkState> {
         lock(&self.shared)
     }
 

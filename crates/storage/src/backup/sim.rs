@@ -14,9 +14,9 @@ use crate::sync::{Mutex, lock};
 ///
 /// Names of directories are durable at once; their contents only after a sync.
 #[derive(Clone)]
-pub struct SimVault(Arc<State>);
+pub struct SimVault(Arc<BackupState>);
 
-struct State {
+struct BackupState {
     root: SimDisk,
     disks: Mutex<BTreeMap<String, SimDisk>>,
 }
@@ -29,7 +29,7 @@ impl SimVault {
     }
 
     fn of(seed: u64, disks: BTreeMap<String, SimDisk>) -> Self {
-        Self(Arc::new(State { root: SimDisk::new(seed), disks: Mutex::new(disks) }))
+        Self(Arc::new(BackupState { root: SimDisk::new(seed), disks: Mutex::new(disks) }))
     }
 
     /// Returns the disk of a directory.

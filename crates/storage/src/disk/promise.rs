@@ -20,10 +20,10 @@ pub(super) struct Awaited(Arc<Slot>);
 
 struct Slot {
     is_cancelled: AtomicBool,
-    state: Mutex<State>,
+    state: Mutex<PromiseState>,
 }
 
-enum State {
+enum PromiseState {
     Waiting(Option<Waker>),
     Ready(io::Result<Bytes>),
     Taken,
@@ -33,7 +33,7 @@ enum State {
 pub(super) fn promise() -> (Promise, Awaited) {
     let slot = Arc::new(Slot {
         is_cancelled: AtomicBool::new(false),
-        state: Mutex::new(State::Waiting(None)),
+        state: Mutex::new(PromiseState::Waiting(None)),
     });
     (Promise(Arc::clone(&slot)), Awaited(slot))
 }
@@ -52,9 +52,9 @@ impl Promise {
     /// Like [`Promise::fulfil`], for a promise that is still owned.
     pub(super) fn settle(&self, result: io::Result<Bytes>) {
         let mut state = lock(&self.0.state);
-        let State::Waiting(waker) = &mut *state else { return };
+        let PromiseState::Waiting(waker) = &mut *state else { return };
         let waker = waker.take();
-        *state = State::Ready(result);
+        *state = PromiseState::Ready(result);
         // Without the lock, because a waker may poll at once.
         drop(state);
         if let Some(waker) = waker {
@@ -75,16 +75,16 @@ impl Future for Awaited {
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let mut state = lock(&self.0.state);
         match &mut *state {
-            State::Waiting(Some(waker)) => {
+            PromiseState::Waiting(Some(waker)) => {
                 waker.clone_from(context.waker());
                 Poll::Pending
             }
-            State::Waiting(waker) => {
+            PromiseState::Waiting(waker) => {
                 *waker = Some(context.waker().clone());
                 Poll::Pending
             }
-            ready => match std::mem::replace(ready, State::Taken) {
-                State::Ready(result) => Poll::Ready(result),
+            ready => match std::mem::replace(ready, PromiseState::Taken) {
+                PromiseState::Ready(result) => Poll::Ready(result),
                 _ => Poll::Ready(Err(io::Error::other("a read was polled after its end"))),
             },
         }
@@ -96,7 +96,7 @@ impl Drop for Awaited {
         self.0.is_cancelled.store(true, Ordering::Relaxed);
         // A read without a waiter must not keep the task of its waker alive.
         let waker = match &mut *lock(&self.0.state) {
-            State::Waiting(waker) => waker.take(),
+            PromiseState::Waiting(waker) => waker.take(),
             _ => None,
         };
         drop(waker);

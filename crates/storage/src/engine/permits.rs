@@ -31,11 +31,11 @@ pub(super) const READ_BYTES: usize = 64 << 10;
 pub(super) struct Permits {
     reads_max: usize,
     bytes_max: usize,
-    state: Mutex<State>,
+    state: Mutex<PermitState>,
 }
 
 #[derive(Default)]
-struct State {
+struct PermitState {
     reads: usize,
     bytes: usize,
     next_ticket: u64,
@@ -72,12 +72,12 @@ impl Permits {
         (state.reads, state.bytes, state.waiting.len())
     }
 
-    fn fits(&self, state: &State, bytes: usize) -> bool {
+    fn fits(&self, state: &PermitState, bytes: usize) -> bool {
         state.reads < self.reads_max && state.bytes + bytes <= self.bytes_max
     }
 
     /// Grants permits to the head of the queue.
-    fn call(&self, state: &mut State) -> Vec<Waker> {
+    fn call(&self, state: &mut PermitState) -> Vec<Waker> {
         let mut wakers = Vec::new();
         while let Some(head) = state.waiting.front()
             && self.fits(state, head.bytes)

@@ -30,14 +30,14 @@ pub enum Waits {
 pub struct Turns {
     clock: Arc<dyn Clock>,
     waits: Waits,
-    state: Mutex<State>,
+    state: Mutex<TurnState>,
     changed: Condvar,
     is_released: AtomicBool,
     has_model: AtomicBool,
     totals: Totals,
 }
 
-struct State {
+struct TurnState {
     scheduler: Scheduler,
     /// Dispatched requests whose threads have not been notified yet.
     granted: BTreeSet<Id>,
@@ -57,7 +57,7 @@ impl Turns {
     #[must_use]
     pub fn new(clock: Arc<dyn Clock>, config: Config, waits: Waits) -> Self {
         let has_model = AtomicBool::new(config.model.is_some());
-        let state = State { scheduler: Scheduler::new(config), granted: BTreeSet::new() };
+        let state = TurnState { scheduler: Scheduler::new(config), granted: BTreeSet::new() };
         Self {
             clock,
             waits,
@@ -87,7 +87,7 @@ impl Turns {
     }
 
     /// Waits for a request's dispatch, and dispatches other requests meanwhile.
-    fn wait(&self, mut state: MutexGuard<'_, State>, id: Id) -> (Id, Moment) {
+    fn wait(&self, mut state: MutexGuard<'_, TurnState>, id: Id) -> (Id, Moment) {
         loop {
             let now = self.clock.now();
             let wait = self.dispatch(&mut state, now);
@@ -106,7 +106,7 @@ impl Turns {
     }
 
     /// Dispatches all possible requests; returns when the next one is possible.
-    fn dispatch(&self, state: &mut State, now: Moment) -> Option<Moment> {
+    fn dispatch(&self, state: &mut TurnState, now: Moment) -> Option<Moment> {
         let mut has_granted = false;
         let until = loop {
             match state.scheduler.pop(now) {

@@ -55,7 +55,7 @@ pub struct TableCursor {
     /// Current group; the version at the snapshot is at `shown`.
     group: (usize, usize),
     shown: Option<usize>,
-    state: State,
+    state: CursorState,
     read_ahead: ReadAhead,
     /// Memory of the next block; a part is prefetched with each key that is
     /// [taken](TableCursor::take_more).
@@ -64,7 +64,7 @@ pub struct TableCursor {
 
 /// State of a cursor: its next need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum CursorState {
     /// Needs an index page, to be entered at `At`.
     Page(At),
     /// Needs the block at the slot.
@@ -105,7 +105,7 @@ impl TableCursor {
             continues: false,
             group: (0, 0),
             shown: None,
-            state: State::End,
+            state: CursorState::End,
             read_ahead: ReadAhead::default(),
             next: Region::default(),
             walk,
@@ -118,7 +118,7 @@ impl TableCursor {
                 None if *reverse => top.len() - 1,
                 _ => slot_of(top, lower, Timestamp::MAX),
             };
-            cursor.state = State::Page(At::Bound);
+            cursor.state = CursorState::Page(At::Bound);
         }
         cursor
     }
@@ -127,7 +127,7 @@ impl TableCursor {
     #[must_use]
     pub fn peek_key(&self) -> Option<&[u8]> {
         match (self.state, &self.block) {
-            (State::Group, Some(block)) => Some(block.key(self.group.0)),
+            (CursorState::Group, Some(block)) => Some(block.key(self.group.0)),
             _ => None,
         }
     }
@@ -138,7 +138,7 @@ impl TableCursor {
     #[must_use]
     pub fn version(&self) -> Option<EntryRef<'_>> {
         match (self.state, &self.block) {
-            (State::Group, Some(block)) => self.shown.map(|at| block.get(at)),
+            (CursorState::Group, Some(block)) => self.shown.map(|at| block.get(at)),
             _ => None,
         }
     }
@@ -146,7 +146,7 @@ impl TableCursor {
     /// Moves to the next key. Returns `false` if that needs a read; then [`TableCursor::load_next`]
     /// completes the move. At the end the cursor stays.
     pub fn try_advance(&mut self) -> bool {
-        if self.state == State::Group {
+        if self.state == CursorState::Group {
             // The common case: the next group is in the same block.
             let (begin, end) = self.group;
             let settled = match self.walk.reverse {
@@ -156,7 +156,7 @@ impl TableCursor {
             if settled {
                 return true;
             }
-            if self.state == State::Group {
+            if self.state == CursorState::Group {
                 self.leave_bounded(true);
             }
         }
@@ -175,7 +175,7 @@ impl TableCursor {
         &mut self,
         mut take: impl FnMut(&[u8], Option<EntryRef<'_>>) -> Result<bool>,
     ) -> Result<()> {
-        let (State::Group, Some(block)) = (self.state, &self.block) else { return Ok(()) };
+        let (CursorState::Group, Some(block)) = (self.state, &self.block) else { return Ok(()) };
         let Walk { read, reverse, .. } = self.walk;
         loop {
             let (begin, end) = self.group;
@@ -229,9 +229,11 @@ impl TableCursor {
     fn resume(&mut self, mut loaded: Option<SharedBlock>) -> Option<Need> {
         loop {
             let (named, at) = match self.state {
-                State::Group | State::End => return None,
-                State::Page(at) => (Named::page(self.table.top.as_ref()?, self.page_number), at),
-                State::Block(at) => (Named::block(self.page.as_ref()?, self.slot), at),
+                CursorState::Group | CursorState::End => return None,
+                CursorState::Page(at) => {
+                    (Named::page(self.table.top.as_ref()?, self.page_number), at)
+                }
+                CursorState::Block(at) => (Named::block(self.page.as_ref()?, self.slot), at),
             };
             let kind = named.kind();
             let wanted = match (kind, at) {
@@ -272,7 +274,7 @@ impl TableCursor {
             (At::Edge { .. }, _) => 0,
         };
         self.page = Some(page);
-        self.state = State::Block(at);
+        self.state = CursorState::Block(at);
     }
 
     fn enter_block(&mut self, block: SharedBlock, at: At) {
@@ -381,7 +383,7 @@ impl TableCursor {
     fn stand(&mut self, group: (usize, usize), shown: Option<usize>) -> bool {
         self.group = group;
         self.shown = shown;
-        self.state = State::Group;
+        self.state = CursorState::Group;
         true
     }
 
@@ -389,7 +391,7 @@ impl TableCursor {
     fn leave_bounded(&mut self, handed: bool) {
         let len = self.block.as_ref().map_or(0, |block| block.len());
         let bounded = if self.walk.reverse { self.from > 0 } else { self.to < len };
-        if bounded { self.state = State::End } else { self.leave(handed) }
+        if bounded { self.state = CursorState::End } else { self.leave(handed) }
     }
 
     /// Moves to the neighboring block. `handed` is `true` if the group at this block's far end was
@@ -402,15 +404,15 @@ impl TableCursor {
         };
     }
 
-    fn leave_forward(&mut self, handed: bool) -> State {
-        let Some(next) = self.next_separator() else { return State::End };
+    fn leave_forward(&mut self, handed: bool) -> CursorState {
+        let Some(next) = self.next_separator() else { return CursorState::End };
         if self.walk.upper.as_ref().is_some_and(|upper| **upper <= *next.key) {
-            return State::End;
+            return CursorState::End;
         }
-        let Some(page) = &self.page else { return State::End };
+        let Some(page) = &self.page else { return CursorState::End };
         if self.slot + 1 == page.len() {
             self.page_number += 1;
-            return State::Page(At::Edge { handed });
+            return CursorState::Page(At::Edge { handed });
         }
         self.slot += 1;
         // Skips blocks that hold only unwanted versions of one key: older than the returned one, or
@@ -422,22 +424,22 @@ impl TableCursor {
             self.slot += 1;
             self.next = Region::default();
         }
-        State::Block(At::Edge { handed })
+        CursorState::Block(At::Edge { handed })
     }
 
-    fn leave_backward(&mut self, handed: bool) -> State {
-        let Some(separator) = self.separator() else { return State::End };
+    fn leave_backward(&mut self, handed: bool) -> CursorState {
+        let Some(separator) = self.separator() else { return CursorState::End };
         // All versions in the previous blocks sort before the separator.
         let in_bounds = match separator.goes_on() {
             true => *separator.key >= *self.walk.lower,
             false => *separator.key > *self.walk.lower,
         };
         if !in_bounds {
-            return State::End;
+            return CursorState::End;
         }
         if self.slot > 0 {
             self.slot -= 1;
-            let Some(page) = &self.page else { return State::End };
+            let Some(page) = &self.page else { return CursorState::End };
             // Likewise, except that the previous block must have no version that is newer and
             // visible.
             while self.slot > 0
@@ -447,13 +449,13 @@ impl TableCursor {
                 self.slot -= 1;
                 self.next = Region::default();
             }
-            return State::Block(At::Edge { handed });
+            return CursorState::Block(At::Edge { handed });
         }
         match self.page_number.checked_sub(1) {
-            None => State::End,
+            None => CursorState::End,
             Some(number) => {
                 self.page_number = number;
-                State::Page(At::Edge { handed })
+                CursorState::Page(At::Edge { handed })
             }
         }
     }

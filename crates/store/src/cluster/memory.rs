@@ -25,12 +25,12 @@ pub use part::Part;
 /// A cluster in memory. Nothing survives it, and every call completes at once.
 #[derive(Debug, Default)]
 pub struct MemoryCluster {
-    state: Mutex<State>,
+    state: Mutex<ClusterState>,
     rounds: AtomicU64,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct ClusterState {
     cells: BTreeMap<CellKey, BTreeMap<Timestamp, Stored>>,
     /// Start of each cell below which all versions are deleted.
     floors: BTreeMap<CellKey, Timestamp>,
@@ -65,12 +65,12 @@ impl MemoryCluster {
         self.rounds.load(Ordering::Relaxed)
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, ClusterState> {
         lock(&self.state)
     }
 
     /// Runs a conditional write.
-    fn round<T>(&self, write: impl FnOnce(&mut State) -> T) -> T {
+    fn round<T>(&self, write: impl FnOnce(&mut ClusterState) -> T) -> T {
         self.rounds.fetch_add(1, Ordering::Relaxed);
         write(&mut self.lock())
     }
@@ -95,7 +95,7 @@ impl Row {
     }
 }
 
-impl State {
+impl ClusterState {
     fn newest(versions: &BTreeMap<Timestamp, Stored>, through: Timestamp) -> Option<Version> {
         versions.range(..=through).rev().find_map(|(start, stored)| stored.version(*start))
     }
@@ -152,14 +152,14 @@ impl ClusterCells for MemoryCluster {
         through: Timestamp,
     ) -> Faulty<Option<Version>> {
         let state = self.lock();
-        Ok(state.cells.get(key).and_then(|versions| State::newest(versions, through)))
+        Ok(state.cells.get(key).and_then(|versions| ClusterState::newest(versions, through)))
     }
 
     async fn read_range(&self, _: &Context, request: &RangeRequest) -> Faulty<Page> {
         let mut cells = Vec::new();
         let asked = (&request.range, request.reverse, request.limit);
         let resume = self.lock().take(asked, &mut cells, |key, versions| {
-            let version = State::newest(versions, request.read)?;
+            let version = ClusterState::newest(versions, request.read)?;
             let bytes = payload_bytes(&version);
             Some(((key.clone(), version), bytes))
         });

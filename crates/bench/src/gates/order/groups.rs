@@ -12,12 +12,12 @@ use carnet_base::sync::lock;
 /// Admits one group of writers at a time.
 #[derive(Default)]
 pub(super) struct Groups {
-    state: Mutex<State>,
+    state: Mutex<GroupState>,
     next_group: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct GroupState {
     /// Number of the current group.
     group: u64,
     /// Number of its members that have not left.

@@ -36,7 +36,7 @@ pub(super) struct Clients {
     count: usize,
     rate: Option<u32>,
     began: Moment,
-    state: Mutex<State>,
+    state: Mutex<ClientState>,
     counts: Counts,
     times: Mutex<Times>,
 }
@@ -77,7 +77,7 @@ impl Times {
     }
 }
 
-struct State {
+struct ClientState {
     plan: Plan,
     recorder: Recorder,
     /// The first forbidden read.
@@ -104,7 +104,7 @@ impl Clients {
             count,
             rate,
             began,
-            state: Mutex::new(State { plan, recorder, seen: None, begun: 0, next_process }),
+            state: Mutex::new(ClientState { plan, recorder, seen: None, begun: 0, next_process }),
             counts: Counts::default(),
             times: Mutex::new(Times::new(began)),
         }

@@ -15,11 +15,11 @@ use crate::lock::lock;
 const THREADS_MAX: usize = 16;
 
 pub(super) struct Pool {
-    shared: Arc<Mutex<State>>,
+    shared: Arc<Mutex<PoolState>>,
     spawn: Arc<dyn Spawn>,
 }
 
-struct State {
+struct PoolState {
     queue: ReadQueue<Request>,
     /// Signals of sleeping threads; the last one to sleep is woken first, because its stack is
     /// cached.
@@ -29,7 +29,7 @@ struct State {
 }
 
 struct Reader {
-    shared: Arc<Mutex<State>>,
+    shared: Arc<Mutex<PoolState>>,
     signal: Signal,
 }
 
@@ -37,7 +37,7 @@ impl Pool {
     pub(super) fn new(spawn: Arc<dyn Spawn>) -> Self {
         let limits = ReadLimits { alone: THREADS_MAX, shared: THREADS_MAX };
         let queue = ReadQueue::new(limits);
-        let state = State { queue, idle: Vec::new(), threads: 0, closed: false };
+        let state = PoolState { queue, idle: Vec::new(), threads: 0, closed: false };
         Self { shared: Arc::new(Mutex::new(state)), spawn }
     }
 

@@ -37,14 +37,14 @@ pub(super) struct Reactor {
 }
 
 struct Shared {
-    state: Mutex<State>,
+    state: Mutex<ReactorState>,
     /// Whether a further read has to wait for others; a copy of the queue's, for readers.
     is_busy: AtomicBool,
     signal: Signal,
     alarm: Alarm,
 }
 
-struct State {
+struct ReactorState {
     queue: ReadQueue<Request>,
     thread: Thread,
     closed: bool,
@@ -68,8 +68,11 @@ impl Reactor {
     pub(super) fn new(spawn: Arc<dyn Spawn>) -> io::Result<Self> {
         let alarm = Alarm::new()?;
         Ring::new(alarm.clone())?.probe()?;
-        let state =
-            State { queue: ReadQueue::new(LIMITS), thread: Thread::NotStarted, closed: false };
+        let state = ReactorState {
+            queue: ReadQueue::new(LIMITS),
+            thread: Thread::NotStarted,
+            closed: false,
+        };
         let (state, is_busy) = (Mutex::new(state), AtomicBool::new(false));
         let shared = Shared { state, is_busy, signal: Signal::new(), alarm };
         Ok(Self { shared: Arc::new(shared), spawn })
