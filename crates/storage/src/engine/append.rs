@@ -225,8 +225,8 @@ impl Engine {
         let core = &*self.core;
         core.while_space(|context| noted(core.poll_room(context))).await??;
         core.while_space(|context| core.publication.poll_room(context)).await?;
-        core.while_space(|context| noted(core.flush_throttle.poll(bytes, context))).await?;
-        core.while_space(|context| noted(core.compaction_throttle.poll(bytes, context))).await?;
+        core.while_space(|context| noted(core.flushes.throttle.poll(bytes, context))).await?;
+        core.while_space(|context| noted(core.compactions.throttle.poll(bytes, context))).await?;
         core.publication.check()
     }
 }
@@ -289,7 +289,7 @@ impl Core {
             }
             return Ok(());
         }
-        if lock(&self.sealed).len() < self.options.memtables_waiting_max.max(1) {
+        if lock(&self.flushes.sealed).len() < self.options.memtables_waiting_max.max(1) {
             self.seal(order);
             return Ok(());
         }

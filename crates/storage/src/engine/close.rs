@@ -32,7 +32,7 @@ impl Engine {
         self.core.closing.store(true, Ordering::Release);
         self.core.io.release();
         self.core.log.signal.ring();
-        self.core.flush_signal.ring();
+        self.core.flushes.signal.ring();
         self.core.ring_compactors();
         workers.into_iter().for_each(WorkerHandle::join);
         settled.and_then(|()| self.core.end_lossy())

@@ -111,7 +111,8 @@ impl Tables for Inputs {
         let FlatRange { lower, upper } = within.clone();
         let cursor = RawCursor::new(Arc::clone(self.table(table)), lower, Some(upper))
             .with_piece_bytes(self.piece_bytes);
-        let mut cursor = Cursor { cursor, table, quarantine: Arc::clone(&self.quarantine) };
+        let mut cursor =
+            Cursor { cursor, table, quarantine: Arc::clone(&self.quarantine) };
         cursor.advance()?;
         Ok(cursor)
     }
@@ -216,10 +217,10 @@ impl Engine {
     pub fn compact(&self) -> Result<()> {
         self.flush()?;
         let core = &self.core;
-        core.quarantine.try_again()?;
+        core.compactions.quarantine.try_again()?;
         let _manual = ManualCompaction::new(core);
         let mut state = loop {
-            let state = lock(&core.compacting);
+            let state = lock(&core.compactions.state);
             if state.running() == 0 {
                 break state;
             }
@@ -246,14 +247,14 @@ struct ManualCompaction<'a>(&'a Core);
 
 impl<'a> ManualCompaction<'a> {
     fn new(core: &'a Core) -> Self {
-        core.manual_compactions.fetch_add(1, Ordering::SeqCst);
+        core.compactions.manual.fetch_add(1, Ordering::SeqCst);
         Self(core)
     }
 }
 
 impl Drop for ManualCompaction<'_> {
     fn drop(&mut self) {
-        self.0.manual_compactions.fetch_sub(1, Ordering::SeqCst);
+        self.0.compactions.manual.fetch_sub(1, Ordering::SeqCst);
         // Compactors may have become idle while background compaction was paused.
         self.0.ring_compactors();
     }
@@ -270,7 +271,7 @@ impl Core {
         loop {
             self.publication.check()?;
             match job.step(STEP_BYTES) {
-                Ok(Progress::More) => self.compaction_throttle.refill(STEP_BYTES),
+                Ok(Progress::More) => self.compactions.throttle.refill(STEP_BYTES),
                 Ok(Progress::Done(edit)) => return self.install_compaction(&edit),
                 Err(error) => {
                     let error = self.may_abandon(plan, error)?;
@@ -300,7 +301,7 @@ impl Core {
     ///
     /// The error, if it stops the store.
     pub(super) fn may_abandon(&self, plan: &Plan, error: Error) -> Result<Error> {
-        if plan.numbers().any(|number| self.quarantine.contains(number)) {
+        if plan.numbers().any(|number| self.compactions.quarantine.contains(number)) {
             return Ok(error);
         }
         match self.spaced(Work::Compaction, Err::<(), _>(error))? {
@@ -339,7 +340,7 @@ impl Core {
         let runs = view.levels[0].len() + LEVELS;
         let inputs = Inputs {
             tables: tables.collect(),
-            quarantine: Arc::clone(&self.quarantine),
+            quarantine: Arc::clone(&self.compactions.quarantine),
             piece_bytes: self.budget.piece_bytes(runs, self.options.compaction_threads),
         };
         (Arc::new(inputs), NewTables(Arc::clone(self)))
@@ -378,7 +379,7 @@ impl Core {
                 Installs::Compaction => changed,
             }
         });
-        self.quarantine.retain(&manifest.levels);
+        self.compactions.quarantine.retain(&manifest.levels);
         // While the manifest is locked, so that the last edit determines the throttle.
         self.set_compaction_throttle(&manifest.levels);
         let is_gone = |number: &u64| manifest.levels.find(*number).is_none();
@@ -393,25 +394,25 @@ impl Core {
     pub(super) fn set_compaction_throttle(&self, levels: &Levels) {
         let policy = self.options.compaction_style.policy();
         let wants_help = policy.wants_help(levels, &self.options.compaction);
-        self.compaction_wants_help.store(wants_help, Ordering::Release);
-        if !self.quarantine.is_empty() || self.space.is_blocked(Work::Compaction) {
+        self.compactions.wants_help.store(wants_help, Ordering::Release);
+        if !self.compactions.quarantine.is_empty() || self.space.is_blocked(Work::Compaction) {
             // Compaction may be unable to reduce the backlog.
             self.io.compaction_is_behind(None);
-            return self.compaction_throttle.deactivate();
+            return self.compactions.throttle.deactivate();
         }
         let share = policy.pressure(levels, &self.options.compaction).share();
         self.io.compaction_is_behind(share);
         match share {
-            None => self.compaction_throttle.deactivate(),
+            None => self.compactions.throttle.deactivate(),
             Some(share) => {
                 #[expect(clippy::cast_precision_loss, reason = "it is at most a thousand")]
-                let taken = self.taken_permille.load(Ordering::Acquire) as f64;
+                let taken = self.compactions.taken_permille.load(Ordering::Acquire) as f64;
                 #[expect(
                     clippy::cast_possible_truncation,
                     clippy::cast_sign_loss,
                     reason = "the product lies between 0 and 2000"
                 )]
-                self.compaction_throttle.activate((taken * share) as u64);
+                self.compactions.throttle.activate((taken * share) as u64);
             }
         }
     }
@@ -431,8 +432,8 @@ impl Core {
         std::mem::forget(stop);
         if let Err(error) = &outcome {
             self.publication.stop(&error.to_string());
-            self.compaction_throttle.release();
-            self.flush_throttle.release();
+            self.compactions.throttle.release();
+            self.flushes.throttle.release();
         }
         outcome
     }

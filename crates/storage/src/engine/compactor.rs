@@ -58,7 +58,7 @@ impl Compactor {
             self.begun = core.advance_part(begun)?;
             return Ok(Step::Again);
         }
-        if self.is_helper && !core.compaction_wants_help.load(Ordering::Acquire) {
+        if self.is_helper && !core.compactions.wants_help.load(Ordering::Acquire) {
             return Ok(Step::Idle(None));
         }
         self.begun = core.begin_part()?;
@@ -69,7 +69,7 @@ impl Compactor {
 impl Core {
     /// Starts the next pending part.
     fn begin_part(self: &Arc<Self>) -> Result<Option<Begun>> {
-        let next = lock(&self.divided).iter().find_map(|parts| {
+        let next = lock(&self.compactions.divided).iter().find_map(|parts| {
             let part = lock(parts).begin()?;
             Some((Arc::clone(parts), part))
         });
@@ -89,7 +89,7 @@ impl Core {
         }
         match begun.job.step(STEP_BYTES) {
             Ok(Progress::More) => {
-                self.compaction_throttle.refill(STEP_BYTES);
+                self.compactions.throttle.refill(STEP_BYTES);
                 return Ok(Some(begun));
             }
             Ok(Progress::Done(edit)) => self.end_part(&begun.parts, edit)?,
@@ -110,12 +110,12 @@ impl Core {
             let Some(edit) = parts.end(part) else { return Ok(()) };
             (parts.plan().clone(), edit)
         };
-        lock(&self.divided).retain(|other| !Arc::ptr_eq(other, parts));
+        lock(&self.compactions.divided).retain(|other| !Arc::ptr_eq(other, parts));
         self.counters.compactions.fetch_add(1, Ordering::Relaxed);
         let bytes = edit.add.iter().map(|table| table.bytes).sum();
         self.counters.compaction_bytes.fetch_add(bytes, Ordering::Relaxed);
         self.install_compaction(&edit)?;
-        lock(&self.compacting).end(&plan);
+        lock(&self.compactions.state).end(&plan);
         // Compactions that were blocked by this one can start.
         self.ring_compactors();
         Ok(())
@@ -135,8 +135,8 @@ impl Core {
         let Some(finished) = lock(parts).abandon() else { return Ok(()) };
         tracing::warn!(%error, "a compaction was given up");
         self.discard(finished);
-        lock(&self.divided).retain(|other| !Arc::ptr_eq(other, parts));
-        lock(&self.compacting).end(&plan);
+        lock(&self.compactions.divided).retain(|other| !Arc::ptr_eq(other, parts));
+        lock(&self.compactions.state).end(&plan);
         self.set_compaction_throttle(&lock(&self.manifest).levels);
         self.ring_compactors();
         Ok(())
@@ -145,13 +145,13 @@ impl Core {
     /// Starts the compaction that the policy chooses, if any.
     fn choose(&self) -> Result<Step> {
         // A manual compaction wakes the compactors when it is done.
-        if self.manual_compactions.load(Ordering::SeqCst) > 0 {
+        if self.compactions.manual.load(Ordering::SeqCst) > 0 {
             return Ok(Step::Idle(None));
         }
         if let Some(pause) = self.space.pause(Work::Compaction, self.clock.now()) {
             return Ok(Step::Idle(Some(pause)));
         }
-        let mut state = match self.compacting.try_lock() {
+        let mut state = match self.compactions.state.try_lock() {
             Ok(state) => state,
             Err(TryLockError::Poisoned(state)) => state.into_inner(),
             // Another worker holds it briefly, or a manual compaction has just started.
@@ -168,7 +168,7 @@ impl Core {
         }
         let Choice::Compact(plan) = choice else {
             if state.running() == 0 {
-                self.compaction_throttle.deactivate();
+                self.compactions.throttle.deactivate();
             }
             return Ok(Step::Idle(None));
         };
@@ -178,13 +178,13 @@ impl Core {
 
     fn divide(&self, plan: Plan, levels: Levels, state: &mut State) {
         state.begin(&plan);
-        self.taken_permille.store(state.taken_permille(), Ordering::Release);
+        self.compactions.taken_permille.store(state.taken_permille(), Ordering::Release);
         self.set_compaction_throttle(&lock(&self.manifest).levels);
-        let threads = self.compact_signals.len();
-        let helped = threads > 1 && self.compaction_wants_help.load(Ordering::Acquire);
+        let threads = self.compactions.signals.len();
+        let helped = threads > 1 && self.compactions.wants_help.load(Ordering::Acquire);
         let parts_max = if helped { PARTS_EACH * threads } else { 1 };
         let parts = Parts::new(plan, levels, &self.options.compaction, parts_max);
-        lock(&self.divided).push(Arc::new(Mutex::new(parts)));
+        lock(&self.compactions.divided).push(Arc::new(Mutex::new(parts)));
         if helped {
             self.ring_compactors();
         }
@@ -193,12 +193,12 @@ impl Core {
     /// Updates the GC watermark and the unreadable tables in the state.
     fn refresh(&self, state: &mut State) {
         state.observe(&self.hook().mark());
-        state.set_aside(self.quarantine.tables());
+        state.set_aside(self.compactions.quarantine.tables());
     }
 
     /// Wakes the compaction workers.
     pub(super) fn ring_compactors(&self) {
-        self.compact_signals.iter().for_each(carnet_base::Signal::ring);
+        self.compactions.signals.iter().for_each(carnet_base::Signal::ring);
     }
 }
 
@@ -222,6 +222,6 @@ impl Drop for Compactor {
         if !self.core.closing.load(Ordering::Acquire) {
             self.core.publication.stop("a compactor ended");
         }
-        self.core.compaction_throttle.release();
+        self.core.compactions.throttle.release();
     }
 }

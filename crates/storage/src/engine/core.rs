@@ -5,30 +5,27 @@ use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
-use carnet_base::{CellKey, Clock, Result, Signal, Timestamp, WorkerHandle};
+use carnet_base::{CellKey, Clock, Result, Timestamp, WorkerHandle};
 
-use super::divided::Divided;
+use super::compactions::Compactions;
+use super::flushes::Flushes;
 use super::io::Io;
 use super::open_log::Log;
 use super::permits::Permits;
 use super::publication::{Publication, Publish};
-use super::quarantine::Quarantine;
 use super::removals::Removals;
-use super::sealed::SealedQueue;
 use super::space::Space;
-use super::throttle::Throttle;
 use super::view::View;
 use crate::cache::Cache;
 use crate::compaction::merge::GcHook;
-use crate::compaction::policy::State;
 use crate::disk::{DirectoryLock, Disk};
 use crate::manifest::Manifest;
 use crate::memory::Budget;
-use crate::memtable::{Chunks, Memtable};
+use crate::memtable::Memtable;
 use crate::merge_operator::Deltas;
 use crate::metrics::Counters;
 use crate::options::{Durability, Options};
-use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Mutex, lock};
 use crate::wal::Tail;
 
@@ -63,8 +60,6 @@ pub(super) struct Core {
     pub(super) entry_cell: EntryCell,
     pub(super) counters: Arc<Counters>,
     pub(super) cache: Arc<Cache>,
-    /// Memory of flushed memtables, for reuse.
-    pub(super) chunks: Chunks,
     pub(super) order: Mutex<Order>,
     pub(super) log: Log,
     pub(super) publication: Arc<Publication>,
@@ -73,28 +68,9 @@ pub(super) struct Core {
     pub(super) view_number: AtomicU64,
     /// Held while the view is replaced.
     pub(super) changing_view: Mutex<()>,
-    pub(super) sealed: Mutex<SealedQueue>,
-    pub(super) flush_signal: Signal,
-    pub(super) flushing: Mutex<()>,
-    /// One signal per compaction worker.
-    pub(super) compact_signals: Vec<Signal>,
-    /// Running compactions, shared by these workers.
-    pub(super) divided: Divided,
-    /// Whether more than one compaction worker should work.
-    pub(super) compaction_wants_help: AtomicBool,
-    /// State of the compaction policy.
-    pub(super) compacting: Mutex<State>,
+    pub(super) flushes: Flushes,
+    pub(super) compactions: Compactions,
     pub(super) space: Space,
-    /// Tables that compaction cannot read.
-    pub(super) quarantine: Arc<Quarantine>,
-    /// Number of pending manual compactions; background compaction pauses while it is not zero.
-    pub(super) manual_compactions: AtomicUsize,
-    /// Throttles writers while compaction is behind.
-    pub(super) compaction_throttle: Throttle,
-    /// [`State::taken_permille`] at the start of the last compaction.
-    pub(super) taken_permille: AtomicU64,
-    /// Throttles writers while memtables wait for their flush.
-    pub(super) flush_throttle: Throttle,
     /// Whether recovered commits of large transactions may be completed.
     pub(super) adopts_recovered: AtomicBool,
     /// Watermark up to which compaction may have dropped versions.

@@ -55,10 +55,10 @@ impl Engine {
         core.publication.check()?;
         self.adopt_recovered()?;
         self.seal();
-        let last = lock(&core.sealed).last_segment();
+        let last = lock(&core.flushes.sealed).last_segment();
         loop {
             // Memtables that are sealed meanwhile are not waited for, because that might never end.
-            let oldest = lock(&core.sealed).queue.front().cloned();
+            let oldest = lock(&core.flushes.sealed).queue.front().cloned();
             let Some(oldest) = oldest.filter(|oldest| Some(oldest.next_segment) <= last) else {
                 return Ok(());
             };
@@ -80,7 +80,7 @@ impl Core {
     /// Seals the active memtable; the next record goes to a new one and a new segment.
     pub(super) fn seal(&self, order: &mut Order) {
         let rotation = self.rotate(order);
-        let active = Memtable::new(rotation.segment, self.chunks.clone());
+        let active = Memtable::new(rotation.segment, self.flushes.chunks.clone());
         self.seal_behind(order, rotation, active, None);
     }
 
@@ -108,11 +108,11 @@ impl Core {
         let last_commit = order.last_commit;
         let sealed =
             Sealed { memtable, slots_below, last_commit, next_segment, next_base, adopted };
-        let mut queue = lock(&self.sealed);
+        let mut queue = lock(&self.flushes.sealed);
         queue.queue.push_back(sealed);
         self.set_flush_throttle(queue.len());
         drop(queue);
-        self.publication.mark(slots_below, self.flush_signal.clone());
+        self.publication.mark(slots_below, self.flushes.signal.clone());
         // The log writer must create the new segment even if no record follows.
         self.log.signal.ring();
     }
@@ -123,9 +123,9 @@ impl Core {
     fn set_flush_throttle(&self, sealed: usize) {
         self.io.flush_is_behind(self.waiting_max().saturating_sub(sealed), sealed);
         match self.waiting_max().saturating_sub(sealed) {
-            0 => self.flush_throttle.activate(500),
-            1 if sealed > 0 => self.flush_throttle.activate(1000),
-            _ => self.flush_throttle.deactivate(),
+            0 => self.flushes.throttle.activate(500),
+            1 if sealed > 0 => self.flushes.throttle.activate(1000),
+            _ => self.flushes.throttle.deactivate(),
         }
     }
 
@@ -136,7 +136,7 @@ impl Core {
 
     /// Waits until the memtables before a segment are flushed.
     pub(super) fn poll_flushed(&self, segment: u64, context: &Context<'_>) -> Poll<Result<()>> {
-        let mut sealed = lock(&self.sealed);
+        let mut sealed = lock(&self.flushes.sealed);
         self.publication.check()?;
         if sealed.queue.front().is_none_or(|oldest| oldest.next_segment > segment) {
             return Poll::Ready(Ok(()));
@@ -153,7 +153,7 @@ impl Core {
         if self.view().sealed.len() < self.waiting_max() {
             return Poll::Ready(Ok(()));
         }
-        let mut sealed = lock(&self.sealed);
+        let mut sealed = lock(&self.flushes.sealed);
         self.publication.check()?;
         let room = sealed.len() < self.waiting_max();
         if room || self.view().active.memory_bytes() < self.budget.flush {
@@ -172,15 +172,15 @@ impl Core {
 
     /// Flushes the oldest sealed memtable if it is ready; returns whether it did.
     pub(super) fn flush_oldest(&self) -> Result<bool> {
-        let _one = lock(&self.flushing);
+        let _one = lock(&self.flushes.flushing);
         self.publication.check()?;
-        let oldest = lock(&self.sealed).queue.front().cloned();
+        let oldest = lock(&self.flushes.sealed).queue.front().cloned();
         let Some(oldest) = oldest.filter(|oldest| self.is_ready(oldest)) else {
             return Ok(false);
         };
         let outcome = self.guarded(|| self.spaced(Work::Flush, self.flush_sealed(&oldest)));
         if outcome.is_err() {
-            Self::wake_waiting(lock(&self.sealed));
+            Self::wake_waiting(lock(&self.flushes.sealed));
         }
         outcome?.map(|()| true)
     }
@@ -212,12 +212,12 @@ impl Core {
         if let Some(adopted) = adopted.filter(|adopted| adopted.slot != RECOVERED) {
             self.publication.inserted(adopted.slot);
         }
-        let mut queue = lock(&self.sealed);
+        let mut queue = lock(&self.flushes.sealed);
         queue.queue.pop_front();
         self.set_flush_throttle(queue.len());
         Self::wake_waiting(queue);
         // At least one refill per flush, so that a waiting writer progresses.
-        self.flush_throttle.refill(PIECE_BYTES);
+        self.flushes.throttle.refill(PIECE_BYTES);
         self.counters.flushes.fetch_add(1, Ordering::Relaxed);
         self.counters.flush_bytes.fetch_add(bytes, Ordering::Relaxed);
         self.retire_segments(sealed);
@@ -246,7 +246,7 @@ impl Core {
         let mut push = |entry: &EntryRef<'_>, passes: bool| {
             moved += (entry.key.len() + entry.payload.map_or(0, <[u8]>::len)) as u64;
             if moved >= PIECE_BYTES {
-                self.flush_throttle.refill(std::mem::take(&mut moved));
+                self.flushes.throttle.refill(std::mem::take(&mut moved));
             }
             tally.cell(entry.key, entry.commit, entry.expiry, entry.payload.is_none());
             if passes {
@@ -338,7 +338,7 @@ impl Drop for MemtableFlusher {
         if !self.0.closing.load(Ordering::Acquire) {
             self.0.publication.stop("the memtable flusher ended");
         }
-        self.0.flush_throttle.release();
-        Core::wake_waiting(lock(&self.0.sealed));
+        self.0.flushes.throttle.release();
+        Core::wake_waiting(lock(&self.0.flushes.sealed));
     }
 }

@@ -18,6 +18,6 @@ impl Engine {
     /// Returns a sentence for each problem that does not prevent reads and writes.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
-        self.core.quarantine.warnings()
+        self.core.compactions.quarantine.warnings()
     }
 }

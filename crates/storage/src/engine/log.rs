@@ -65,7 +65,7 @@ impl Core {
         let (written, segment) = (writer.writer.written(), writer.writer.segment());
         drop(writer);
         if self.log.segment.fetch_max(segment, Ordering::AcqRel) < segment {
-            self.flush_signal.ring();
+            self.flushes.signal.ring();
         }
         if busy && !self.settles_when_synced() {
             self.publication.settled(written);

@@ -48,20 +48,22 @@
 //! # Order of locks
 //!
 //! syncing → writer → rotations; order → sealed, rotations; order → slot → observer;
-//! flushing → manifest → view; compacting → manifest; compacting → divided → parts. No thread holds
+//! flushing → manifest → view; compactions.state → manifest; compactions.state → divided → parts. No thread holds
 //! one of them while it waits for the work of another thread. A manual compaction holds
-//! *compacting* for long, but waits only for its own work.
+//! *compactions.state* for long, but waits only for its own work.
 
 mod append;
 mod bound;
 pub(crate) mod checkpoint;
 mod close;
 mod compact;
+mod compactions;
 mod compactor;
 mod core;
 mod deltas;
 mod divided;
 mod flush;
+mod flushes;
 mod get;
 mod health;
 mod io;

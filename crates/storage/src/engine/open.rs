@@ -11,21 +11,21 @@
 use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwap;
-use carnet_base::{Clock, Error, Result, Signal, Spawn, Timestamp};
+use carnet_base::{Clock, Error, Result, Spawn, Timestamp};
 
 use super::append::{OVERSHOOT_BYTES, insert};
 use super::checkpoint;
+use super::compactions::Compactions;
 use super::compactor::Compactor;
 use super::core::{Core, Engine, EntryCell, Order};
 use super::flush::MemtableFlusher;
+use super::flushes::Flushes;
 use super::io::Io;
 use super::log::Flusher;
 use super::open_log::Log;
 use super::permits::Permits;
 use super::publication::Publication;
-use super::sealed::SealedQueue;
 use super::space::Space;
-use super::throttle::Throttle;
 use super::view::View;
 use crate::backup;
 use crate::batch::{Adoption, Changes};
@@ -38,7 +38,7 @@ use crate::memtable::{Chunks, Memtable};
 use crate::metrics::Counters;
 use crate::options::{Durability, Options};
 use crate::sstable::{self, Table};
-use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
+use crate::sync::atomic::{AtomicBool, AtomicU64};
 use crate::sync::{Mutex, lock};
 use crate::wal::recovery::{self, Recovered};
 use crate::wal::segment::{self, HEADER_BYTES};
@@ -99,11 +99,11 @@ impl Engine {
         let sealed = unadopted.iter().rev().map(|(memtable, ..)| Arc::clone(memtable)).collect();
         let settled = writer.written();
         let log = Log::new(writer, spares);
-        let flush_signal = Signal::new();
+        let flushes = Flushes::new(chunks);
         let compactors = if options.read_only { 0 } else { options.compaction_threads.max(1) };
-        let compact_signals: Vec<_> = (0..compactors).map(|_| Signal::new()).collect();
-        let mut signals = vec![log.signal.clone(), flush_signal.clone()];
-        signals.extend(compact_signals.iter().cloned());
+        let compactions = Compactions::new(compactors);
+        let mut signals = vec![log.signal.clone(), flushes.signal.clone()];
+        signals.extend(compactions.signals.iter().cloned());
         let core = Arc::new(Core {
             publication: Arc::new(Publication::new(last_commit, settled, signals)),
             order: Mutex::new(Order {
@@ -119,19 +119,9 @@ impl Engine {
             view_number: AtomicU64::new(0),
             changing_view: Mutex::new(()),
             log,
-            sealed: Mutex::new(SealedQueue::default()),
-            flush_signal,
-            flushing: Mutex::new(()),
-            compact_signals,
-            divided: Mutex::default(),
-            compaction_wants_help: AtomicBool::new(false),
-            compacting: Mutex::default(),
+            flushes,
+            compactions,
             space: Space::default(),
-            quarantine: Arc::default(),
-            manual_compactions: AtomicUsize::new(0),
-            compaction_throttle: Throttle::new(),
-            taken_permille: AtomicU64::new(1000),
-            flush_throttle: Throttle::new(),
             adopts_recovered: AtomicBool::new(false),
             forgotten: AtomicU64::new(manifest.forgotten.get()),
             gc: OnceLock::new(),
@@ -149,18 +139,17 @@ impl Engine {
             entry_cell,
             counters,
             cache,
-            chunks,
         });
         for (memtable, place, meta) in unadopted {
-            lock(&core.sealed).push_recovered(memtable, place, meta);
+            lock(&core.flushes.sealed).push_recovered(memtable, place, meta);
         }
         let flusher = Box::new(Flusher::new(Arc::clone(&core)));
         let memtables = core.io.niced(MemtableFlusher(Arc::clone(&core)));
         let mut workers = vec![
             spawn.spawn("carnet-log", core.log.signal.clone(), flusher),
-            spawn.spawn("carnet-flush", core.flush_signal.clone(), memtables),
+            spawn.spawn("carnet-flush", core.flushes.signal.clone(), memtables),
         ];
-        for (at, signal) in core.compact_signals.iter().enumerate() {
+        for (at, signal) in core.compactions.signals.iter().enumerate() {
             let compactor = core.io.niced(Compactor::new(Arc::clone(&core), at > 0));
             workers.push(spawn.spawn("carnet-compact", signal.clone(), compactor));
         }

@@ -11,7 +11,7 @@ impl Engine {
         let view = self.core.view();
         let (reads, bytes, waiting) = self.core.permits.in_use();
         Metrics {
-            tables_quarantined: self.core.quarantine.tables().len() as u64,
+            tables_quarantined: self.core.compactions.quarantine.tables().len() as u64,
             disk_full: u64::from(self.core.space.check().is_err()),
             stopped: u64::from(self.core.publication.has_stopped()),
             memory_budget_bytes: self.core.options.memory_bytes as u64,
@@ -25,7 +25,7 @@ impl Engine {
             level0_bytes: view.levels[0].iter().map(|open| open.meta.bytes).sum(),
             table_memory_bytes: view.tables().map(|open| open.table.memory_bytes() as u64).sum(),
             memtable_bytes: view.memtables().map(|memtable| memtable.memory_bytes() as u64).sum(),
-            memtable_spare_bytes: self.core.chunks.bytes() as u64,
+            memtable_spare_bytes: self.core.flushes.chunks.bytes() as u64,
             cache_bytes: self.core.cache.bytes(),
             ..self.core.counters.snapshot()
         }

@@ -18,7 +18,7 @@ impl Core {
             Ok(done) => {
                 if self.space.unblock(work) {
                     tracing::info!(?work, "there is space on the disk again");
-                    self.flush_signal.ring();
+                    self.flushes.signal.ring();
                     self.ring_compactors();
                 }
                 Ok(Ok(done))
@@ -29,7 +29,7 @@ impl Core {
                     self.wake_writers();
                 }
                 if work == Work::Compaction {
-                    self.compaction_throttle.deactivate();
+                    self.compactions.throttle.deactivate();
                 }
                 Ok(Err(error))
             }
@@ -39,9 +39,9 @@ impl Core {
 
     /// Wakes all waiting writers to check again.
     fn wake_writers(&self) {
-        Self::wake_waiting(lock(&self.sealed));
+        Self::wake_waiting(lock(&self.flushes.sealed));
         self.publication.wake_waiters();
-        self.flush_throttle.wake();
-        self.compaction_throttle.wake();
+        self.flushes.throttle.wake();
+        self.compactions.throttle.wake();
     }
 }

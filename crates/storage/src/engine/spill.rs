@@ -117,10 +117,10 @@ impl Engine {
         core.while_space(|context| core.poll_room(context)).await??;
         let last = {
             let mut order = lock(&core.order);
-            if !order.active.is_empty() && lock(&core.sealed).len() < core.waiting_max() {
+            if !order.active.is_empty() && lock(&core.flushes.sealed).len() < core.waiting_max() {
                 core.seal(&mut order);
             }
-            lock(&core.sealed).last_segment()
+            lock(&core.flushes.sealed).last_segment()
         };
         let Some(last) = last else { return Ok(()) };
         core.while_space(|context| core.poll_flushed(last, context)).await?
@@ -154,7 +154,7 @@ impl Core {
         self.publication.filled(slot, record.clone());
         // The entry is flushed with the older memtable, so that one edit contains the whole commit.
         insert(&order.active, *start, commit, Changes::default().of(&[]));
-        let active = Memtable::new(rotation.segment, self.chunks.clone());
+        let active = Memtable::new(rotation.segment, self.flushes.chunks.clone());
         let adopted = Adopted { meta: run.meta.stamped(commit), slot };
         self.seal_behind(&mut order, rotation, active, Some(adopted));
         drop(order);

@@ -454,7 +454,7 @@ fn writers_are_throttled_before_they_must_wait() {
     drop(reserve(&engine, 20).insert());
     assert!(!is_ready(), "one memtable waits, and only one more may");
     assert_eq!(take_wait_note(), Some(WaitNote::Throttle));
-    engine.core.flush_throttle.refill(150);
+    engine.core.flushes.throttle.refill(150);
     assert!(is_ready() && is_ready() && !is_ready(), "as much as was flushed");
     workers.step(0);
     workers.step(1);

@@ -92,10 +92,10 @@ fn workers_share_the_parts_of_a_compaction() {
                 flush(&engine, &mut commit);
                 idle = [false; 2];
             }
-            assert!(lock(&engine.core.compacting).running() <= 2);
+            assert!(lock(&engine.core.compactions.state).running() <= 2);
         }
-        assert!(lock(&engine.core.divided).is_empty(), "seed {seed}");
-        assert_eq!(lock(&engine.core.compacting).running(), 0, "seed {seed}");
+        assert!(lock(&engine.core.compactions.divided).is_empty(), "seed {seed}");
+        assert_eq!(lock(&engine.core.compactions.state).running(), 0, "seed {seed}");
         check(&engine, commit);
         engine.close().unwrap();
     }

@@ -40,12 +40,12 @@ fn writers_are_throttled_until_compaction_catches_up() {
     assert!(is_ready(&engine, 1), "three runs are no pressure");
     flush_tables(&engine, 4, 1);
     assert!(!is_ready(&engine, 1), "nothing was moved yet that writers could have a part of");
-    engine.core.compaction_throttle.refill(1000);
+    engine.core.compactions.throttle.refill(1000);
     assert!(is_ready(&engine, 10_000), "whoever finds an allowance is let in whole");
     assert!(!is_ready(&engine, 1), "and the next one pays for it");
-    engine.core.compaction_throttle.refill(2000);
+    engine.core.compactions.throttle.refill(2000);
     assert!(!is_ready(&engine, 1));
-    engine.core.compaction_throttle.refill(20_000);
+    engine.core.compactions.throttle.refill(20_000);
     assert!(is_ready(&engine, 1));
     while workers.step(2) == Step::Again {}
     assert_eq!(engine.metrics().tables, 1);
@@ -60,9 +60,9 @@ fn writers_always_get_a_minimum_share() {
     flush_tables(&engine, 1, 10);
     for _ in 0..10 {
         assert!(!is_ready(&engine, 1));
-        engine.core.compaction_throttle.refill(1_000_000);
+        engine.core.compactions.throttle.refill(1_000_000);
         // The unused allowance does not accumulate.
-        engine.core.compaction_throttle.refill(1_000_000);
+        engine.core.compactions.throttle.refill(1_000_000);
         assert!(is_ready(&engine, 60_000), "a tenth");
         assert!(is_ready(&engine, 60_000));
     }
@@ -124,13 +124,13 @@ fn manual_compaction_pauses_background_compaction() {
     let config = Config { level0_tables: 2, ..Config::default() };
     let engine = open(&disk, &workers, options(config));
     flush_tables(&engine, 1, 4);
-    while lock(&engine.core.compacting).running() == 0 {
+    while lock(&engine.core.compactions.state).running() == 0 {
         assert_eq!(workers.step(2), Step::Again, "there is something to compact");
     }
     flush_tables(&engine, 5, 4);
     std::thread::scope(|scope| {
         let compact = scope.spawn(|| engine.compact());
-        while engine.core.manual_compactions.load(Ordering::SeqCst) == 0 {
+        while engine.core.compactions.manual.load(Ordering::SeqCst) == 0 {
             assert!(!compact.is_finished(), "it waits for the one under way");
             std::thread::yield_now();
         }
