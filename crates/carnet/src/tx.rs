@@ -234,7 +234,7 @@ impl Tx {
         self.transaction.delete(key)
     }
 
-    /// Deletes all cells of a table that the transaction drops from the catalogue.
+    /// Deletes all cells of a table that the transaction drops from the catalog.
     pub(crate) fn drop_cells(&self, table: TableId) -> Result<()> {
         self.transaction.drop_table(table)
     }
@@ -267,7 +267,7 @@ impl Tx {
     /// [`crate::Db::outcome`] for the outcome.
     pub async fn commit(&self) -> Result<Timestamp> {
         if self.changes_schema() {
-            // Create tables first: a transaction that finds one in the catalogue uses it at once.
+            // Create tables first: a transaction that finds one in the catalog uses it at once.
             let created = self.created();
             self.note(self.transaction.store().create_tables(&created).await)?;
         }
@@ -289,7 +289,7 @@ impl Tx {
         &self.shared.handles.schemas
     }
 
-    /// Returns `true` if the transaction has written to the catalogue.
+    /// Returns `true` if the transaction has written to the catalog.
     pub(crate) fn changes_schema(&self) -> bool {
         self.shared.changes_schema.load(Ordering::Acquire)
     }

@@ -1,6 +1,6 @@
 //! Stored form of partition keys. Pure.
 //!
-//! Cassandra accepts no empty key, and Carnet has one: a raw table and the catalogue are single
+//! Cassandra accepts no empty key, and Carnet has one: a raw table and the catalog are single
 //! partitions with an empty key. It is stored under another key with the smallest possible token,
 //! so that it stays in front of all others.
 

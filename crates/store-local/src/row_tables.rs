@@ -32,7 +32,7 @@ impl RowTables {
         *write(&self.known) = Known::Raw(tables.into_iter().collect());
     }
 
-    /// Sets all tables to raw tables, for stores without a catalogue.
+    /// Sets all tables to raw tables, for stores without a catalog.
     pub fn set_all_raw(&self) {
         *write(&self.known) = Known::AllRaw;
     }

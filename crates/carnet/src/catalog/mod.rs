@@ -1,6 +1,6 @@
-//! Catalogue of keyspaces and tables.
+//! Catalog of keyspaces and tables.
 //!
-//! The catalogue is stored in system tables as ordinary cells. So a schema change is a transaction,
+//! The catalog is stored in system tables as ordinary cells. So a schema change is a transaction,
 //! is as durable as one, and is visible only to later snapshots:
 //!
 //! ```text
@@ -232,7 +232,7 @@ pub(crate) async fn raw_tables(tx: &Tx) -> Result<Vec<TableId>> {
     let mut raw = Vec::new();
     for (id, _) in all_cells(tx, VERSIONS, RAW_TABLES).await? {
         let id = id.parse().map_err(|_| {
-            Error::corrupted(format!("the catalogue names a raw table {id}, which is no id"))
+            Error::corrupted(format!("the catalog names a raw table {id}, which is no id"))
         })?;
         raw.push(TableId(id));
     }
@@ -277,7 +277,7 @@ async fn next_table_id(tx: &Tx) -> Result<TableId> {
         None => TableId::FIRST.0,
         Some(entry) => {
             let bytes = entry.payload[..].try_into().map_err(|_| {
-                Error::corrupted("the catalogue's next table id does not have 4 bytes")
+                Error::corrupted("the catalog's next table id does not have 4 bytes")
             })?;
             u32::from_be_bytes(bytes)
         }
@@ -288,7 +288,7 @@ async fn next_table_id(tx: &Tx) -> Result<TableId> {
     Ok(TableId(id))
 }
 
-/// Reads all cells of a catalogue partition, in ascending order of name.
+/// Reads all cells of a catalog partition, in ascending order of name.
 pub(crate) async fn all_cells(
     tx: &Tx,
     table: TableId,
@@ -303,7 +303,7 @@ pub(crate) async fn all_cells(
         let page = tx.range_cells(&range, false, PAGE).await?;
         for (key, entry) in page.cells {
             let name = String::from_utf8(key.clustering().to_vec())
-                .map_err(|_| Error::corrupted("a name in the catalogue is not UTF-8"))?;
+                .map_err(|_| Error::corrupted("a name in the catalog is not UTF-8"))?;
             found.push((name, entry.payload));
         }
         rest = page.resume;

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 pub use carnet_base::key::Order;
 
-/// Format version of the JSON in the catalogue's cells.
+/// Format version of the JSON in the catalog's cells.
 const FORMAT: u32 = 1;
 /// Maximum length of a keyspace or table name, as in Cassandra.
 const NAME_BYTES_MAX: usize = 48;

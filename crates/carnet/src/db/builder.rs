@@ -376,7 +376,7 @@ impl Builder {
                 // The tables' files may be whole, and a backup must name the damage.
                 Err(error) => tracing::error!(
                     %error,
-                    "the catalogue cannot be read: no old versions are dropped until it can be"
+                    "the catalog cannot be read: no old versions are dropped until it can be"
                 ),
             }
         }

@@ -1,14 +1,14 @@
 //! Service levels: limits and options of the statements of a user.
 //!
 //! ```text
-//!   CREATE, ALTER, ATTACH … ─▶ Db::change_levels ─ transaction ─▶ rows of the catalogue
+//!   CREATE, ALTER, ATTACH … ─▶ Db::change_levels ─ transaction ─▶ rows of the catalog
 //!                                     │                              │ refresh by other processes
 //!   statement ─ user ─▶ Db::levels ◀──┴──────────────────────────────┘
 //!                           └─▶ Effective: admission::Level, timeout, workload
 //! ```
 //!
 //! [`Levels`] decides and does no I/O; `rows` is the stored form, `cache` the copy of a process. A
-//! change is a transaction, like every change of the catalogue. The process that made it applies it
+//! change is a transaction, like every change of the catalog. The process that made it applies it
 //! to its next statement; the others apply it after their next
 //! [refresh](crate::Db::refresh_levels).
 //!

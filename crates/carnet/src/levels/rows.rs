@@ -1,4 +1,4 @@
-//! Service levels as cells of the catalogue.
+//! Service levels as cells of the catalog.
 //!
 //! ```text
 //! table of levels   partition key   clustering key   payload
@@ -171,7 +171,7 @@ fn json(stored: &impl Serialize) -> Bytes {
 }
 
 fn corrupted() -> Error {
-    Error::corrupted("a service level in the catalogue cannot be decoded")
+    Error::corrupted("a service level in the catalog cannot be decoded")
 }
 
 fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
@@ -186,7 +186,7 @@ fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
     let Format { format } = serde_json::from_slice(bytes).map_err(unreadable)?;
     if format != FORMAT {
         return Err(Error::unsupported(format!(
-            "a service level in the catalogue has format {format}, written by a later version of Carnet"
+            "a service level in the catalog has format {format}, written by a later version of Carnet"
         )));
     }
     serde_json::from_slice(bytes).map_err(unreadable)

@@ -1,6 +1,6 @@
 //! Tables of the Rust API: typed rows, and raw bytes.
 //!
-//! A [`Table`] maps a Rust type to the columns of a catalogue table, so that CQL sees the same
+//! A [`Table`] maps a Rust type to the columns of a catalog table, so that CQL sees the same
 //! rows. A [`RawTable`] holds ordered byte keys in one partition.
 
 mod cached_schema;

@@ -112,7 +112,7 @@ impl Compiler<'_> {
             Ok(value) => List::Each(vec![self.operand(value, data_type, found.name)?]),
             Err(values) => self.list(values, data_type, found.name)?,
         };
-        // Markers belong to this table, which has no schema in the catalogue.
+        // Markers belong to this table, which has no schema in the catalog.
         for marker in self.markers.iter_mut().flatten() {
             marker.keyspace = table.keyspace.to_owned();
             marker.table = table.name.to_owned();

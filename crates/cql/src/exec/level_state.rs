@@ -1,4 +1,4 @@
-//! Data about service levels that a process holds besides the catalogue.
+//! Data about service levels that a process holds besides the catalog.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, OnceLock};

@@ -6,8 +6,8 @@
 //! ```text
 //! keyspace                listed in               made from
 //! system                  system_schema           NodeInfo, what other servers announce, and the
-//!                                                 version of the catalogue
-//! system_schema           system_schema           the catalogue, and these tables themselves
+//!                                                 version of the catalog
+//! system_schema           system_schema           the catalog, and these tables themselves
 //! system_virtual_schema   system_virtual_schema   these tables themselves
 //! system_views            system_virtual_schema   the server's list of connections, open
 //!                                                 transactions, and the diagnosis

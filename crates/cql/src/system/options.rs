@@ -1,6 +1,6 @@
-//! Table options: those of Cassandra with their defaults, and their stored form in the catalogue.
+//! Table options: those of Cassandra with their defaults, and their stored form in the catalog.
 //!
-//! The catalogue stores an option as the CQL text of its value (`'text'`, `0.5`, `{'class': 'x'}`).
+//! The catalog stores an option as the CQL text of its value (`'text'`, `0.5`, `{'class': 'x'}`).
 //! Carnet's engine ignores Cassandra's options but stores them: tools set them, and the description
 //! of a schema can be executed on the other system.
 
@@ -223,7 +223,7 @@ pub enum OptionError {
     Unsupported(String),
 }
 
-/// Checks an option of a `CREATE TABLE` or `ALTER TABLE`, and returns the text that the catalogue
+/// Checks an option of a `CREATE TABLE` or `ALTER TABLE`, and returns the text that the catalog
 /// stores.
 ///
 /// # Errors

@@ -111,8 +111,7 @@ impl Tables for Inputs {
         let FlatRange { lower, upper } = within.clone();
         let cursor = RawCursor::new(Arc::clone(self.table(table)), lower, Some(upper))
             .with_piece_bytes(self.piece_bytes);
-        let mut cursor =
-            Cursor { cursor, table, quarantine: Arc::clone(&self.quarantine) };
+        let mut cursor = Cursor { cursor, table, quarantine: Arc::clone(&self.quarantine) };
         cursor.advance()?;
         Ok(cursor)
     }
