@@ -119,6 +119,16 @@ fn typed_tables_see_no_expired_columns() {
 }
 
 #[test]
+fn expired_rows_stay_expired_when_the_clock_is_set_back() {
+    let place = Place::new(&SimDisk::new(4), Duration::from_secs(600));
+    place.put_expiring(1, 10, "first");
+    place.world.pass_seconds(20);
+    assert_eq!(place.get(1), None);
+    place.world.jump(-1_000 * SECOND);
+    assert_eq!(place.get(1), None);
+}
+
+#[test]
 fn past_reads_see_columns_that_expired_since() {
     let place = Place::new(&SimDisk::new(2), Duration::from_secs(600));
     place.world.pass_seconds(5);

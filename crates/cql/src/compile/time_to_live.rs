@@ -7,9 +7,7 @@ use super::environment::Environment;
 use super::operand::{Evaluated, Operand};
 use crate::ast::Term;
 use crate::cql_error::CqlError;
-
-/// Maximum time to live in seconds, 20 years, as in Cassandra.
-const SECONDS_MAX: i32 = 20 * 365 * 24 * 60 * 60;
+use crate::system::TTL_MAX;
 
 /// Time to live of the values that a statement writes.
 #[derive(Clone, Debug, Default)]
@@ -56,9 +54,9 @@ fn checked(seconds: i32) -> Result<i32, CqlError> {
             "A TTL must be greater or equal to 0, but was {seconds}"
         )));
     }
-    if seconds > SECONDS_MAX {
+    if seconds > TTL_MAX {
         return Err(CqlError::invalid(format!(
-            "ttl is too large. requested ({seconds}) maximum ({SECONDS_MAX})"
+            "ttl is too large. requested ({seconds}) maximum ({TTL_MAX})"
         )));
     }
     Ok(seconds)

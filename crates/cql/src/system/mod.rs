@@ -58,6 +58,7 @@ pub use tables::{
 };
 
 pub(crate) use encode::{Cell, collection, text, texts};
+pub(crate) use option_values::TTL_MAX;
 pub(crate) use options::{
     TableOptions, check_keyspace_options, check_table_options, default_time_to_live, durable_writes,
 };

@@ -13,7 +13,7 @@ type Pairs = BTreeMap<String, String>;
 /// Exclusive minimum of `bloom_filter_fp_chance` for which Cassandra can build a filter.
 const FP_CHANCE_MIN: f64 = 6.71e-5;
 /// Maximum time to live in seconds: 20 years.
-const TTL_MAX: i32 = 20 * 365 * 24 * 3600;
+pub(crate) const TTL_MAX: i32 = 20 * 365 * 24 * 3600;
 /// Memtable configurations of Cassandra's default settings file.
 const MEMTABLES: [&str; 3] = ["default", "skiplist", "trie"];
 
