@@ -1,7 +1,7 @@
 //! Steady writes within the server, which keep its compactions busy.
 
-use std::thread;
 use std::time::Duration;
+use std::{io, thread};
 
 use carnet::{Db, RawTable};
 use carnet_base::{Rng, SeededRng};
@@ -37,8 +37,8 @@ pub(super) fn start(db: &Db) -> carnet::Result<()> {
             }
             pause(WRITE_EVERY);
         }
-    });
-    Ok(())
+    })
+    .map_err(|error| carnet::Error::unavailable("the writer does not start").with_source(error))
 }
 
 fn write(
@@ -57,7 +57,8 @@ fn bytes(rng: &mut SeededRng) -> Vec<u8> {
     (0..ROW_BYTES / 8).flat_map(|_| rng.next_u64().to_le_bytes()).collect()
 }
 
+/// A name of its own tells the writer's thread from the server's in a trace.
 #[expect(clippy::disallowed_methods, reason = "a generator of load has threads of its own")]
-fn spawn(run: impl FnOnce() + Send + 'static) {
-    thread::spawn(run);
+fn spawn(run: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    thread::Builder::new().name("overwrites".to_owned()).spawn(run).map(drop)
 }
