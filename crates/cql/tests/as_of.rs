@@ -171,7 +171,7 @@ fn invalid_times_are_refused() {
             "ahead of the database's clock",
         ),
         ("SELECT v FROM t AS OF '2026-11-21 16:00:00Z'".to_owned(), "is not known"),
-        ("SELECT v FROM t AS OF -1".to_owned(), "no moment of the past"),
+        ("SELECT v FROM t AS OF -1".to_owned(), "expected a timestamp in the past"),
         ("SELECT v FROM t AS OF null".to_owned(), "null"),
         ("SELECT v FROM t AS OF v".to_owned(), "v"),
         ("SELECT v FROM t AS OF 'yesterday'".to_owned(), "yesterday"),

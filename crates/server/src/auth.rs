@@ -112,7 +112,7 @@ impl Authenticator {
                 line.split_once(':').ok_or_else(|| wrong("expected name:hash".into()))?;
             check_hash(hash).map_err(wrong)?;
             if users.insert(user.to_owned(), Arc::from(hash)).is_some() {
-                return Err(wrong(format!("user {user:?} is there twice")));
+                return Err(wrong(format!("user {user:?} is listed twice")));
             }
         }
         let Some(decoy) = users.values().next().cloned() else {

@@ -114,7 +114,12 @@ impl Operand {
             Source::Column(position) => environment
                 .row
                 .and_then(|row| row.get(*position))
-                .ok_or_else(|| CqlError::invalid(format!("{} stands where no row is", self.what)))?
+                .ok_or_else(|| {
+                    CqlError::invalid(format!(
+                        "{}: a column cannot be used here, because no row is read",
+                        self.what
+                    ))
+                })?
                 .clone(),
             Source::Let { read, column } => {
                 let row = environment.lets.get(*read).and_then(Option::as_ref);
@@ -147,13 +152,13 @@ impl Operand {
                 value.map(Some).map_err(|error| self.wrong(error.message()))
             }
             Evaluated::Null => Ok(None),
-            Evaluated::Unset => Err(self.wrong("it was left unset, and cannot be here")),
+            Evaluated::Unset => Err(self.wrong("unset values are not allowed here")),
         }
     }
 
     /// Evaluates the operand to a value that must not be null.
     pub(crate) fn required(&self, environment: &Environment<'_>) -> Result<Value, CqlError> {
-        self.value(environment)?.ok_or_else(|| self.wrong("it is null, and cannot be here"))
+        self.value(environment)?.ok_or_else(|| self.wrong("null is not allowed here"))
     }
 
     fn evaluate_marker(
@@ -283,7 +288,7 @@ impl Compiler<'_> {
             term => match self.type_of(term)? {
                 Some(data_type) => self.operand(term, data_type, what),
                 None => Err(CqlError::invalid(format!(
-                    "the type of {term} cannot be told; write (type) before it"
+                    "cannot infer the type of {term}; write a type hint: (type) {term}"
                 ))),
             },
         }

@@ -141,7 +141,7 @@ impl<'a> Compiler<'a> {
         for read in &transaction.lets {
             let name = &read.name.text;
             if self.find_let(name).is_some() {
-                return Err(CqlError::invalid(format!("LET {name} is there twice")));
+                return Err(CqlError::invalid(format!("LET {name} is defined twice")));
             }
             let plan = self.let_select(name, &read.select, tables)?;
             let columns = plan.columns.iter().filter_map(|column| match &column.result_type {
@@ -279,7 +279,7 @@ impl<'a> Compiler<'a> {
                 };
                 let Some(data_type) = data_type else {
                     return Err(CqlError::invalid(format!(
-                        "the type of {left} {} {right} cannot be told",
+                        "cannot infer the type of {left} {} {right}; write a type hint: (type) value",
                         op.symbol()
                     )));
                 };

@@ -244,7 +244,7 @@ fn add_columns(schema: &mut TableSchema, create: &CreateTable) -> Result<(), Cql
     for column in &create.columns {
         let name = &column.name.text;
         if !names.insert(name) {
-            return Err(CqlError::invalid(format!("column {name} is there twice")));
+            return Err(CqlError::invalid(format!("column {name} is defined twice")));
         }
     }
     let definition = |name: &Name| {

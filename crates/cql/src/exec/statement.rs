@@ -246,7 +246,7 @@ impl Executor {
 /// Evaluates an `AS OF`.
 fn as_of(select: &Select, environment: &Environment<'_>) -> Result<Option<AsOf>, CqlError> {
     let Some(term) = &select.as_of else { return Ok(None) };
-    let wrong = || CqlError::invalid(format!("AS OF {term}: it is no moment of the past"));
+    let wrong = || CqlError::invalid(format!("AS OF {term}: expected a timestamp in the past"));
     Ok(Some(match Compiler::default().as_of(term)?.required(environment)? {
         Value::Bigint(number) => {
             let number = u64::try_from(number).map_err(|_| wrong())?;
