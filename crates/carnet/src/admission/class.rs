@@ -13,7 +13,7 @@ pub enum Class {
 }
 
 impl Class {
-    /// All classes, in the order of their desks.
+    /// All classes, in the order of their gates.
     pub const ALL: [Self; 3] = [Self::Read, Self::Write, Self::System];
 
     /// Returns the name in metrics and messages.

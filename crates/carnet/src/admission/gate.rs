@@ -10,22 +10,22 @@
 //! # The gate
 //!
 //! ```text
-//!                ┌──── lane: bounded in number and bytes ─────┐
+//!                ┌──── queue: bounded in number and bytes ─────┐
 //!  arrive ──────▶│ newest                              oldest │──┐
 //!     │ of its   └────────────────────────────────────────┬───┘  │ the level with the least
 //!     │ level and                                         │      ▼ used time for its shares
-//!     │ workload ▶ … one lane for each …                  │  ──▶ running: bounded in number
-//!     ▼ overloaded, and the lane is too long              ▼ overloaded, and waited too long
+//!     │ workload ▶ … one queue for each …                  │  ──▶ running: bounded in number
+//!     ▼ overloaded, and the queue is too long              ▼ overloaded, and waited too long
 //!  refused                                              refused
 //! ```
 //!
-//! * **Order.** Requests of a lane wait in order of arrival. Until the lane is full, no request is
+//! * **Order.** Requests of a queue wait in order of arrival. Until the queue is full, no request is
 //!   refused because of its wait: closed-loop clients only wait longer.
-//! * **Overload.** A lane of interactive requests that is full is overloaded: a request that waited
-//!   in a full lane would be late. Then a new request is refused on arrival, which is the cheapest
-//!   point, if it would wait for [`GateLimits::shed_after`] or longer; so the lane stays that
+//! * **Overload.** A queue of interactive requests that is full is overloaded: a request that waited
+//!   in a full queue would be late. Then a new request is refused on arrival, which is the cheapest
+//!   point, if it would wait for [`GateLimits::shed_after`] or longer; so the queue stays that
 //!   short. Requests that have already waited that time are refused too. The overload ends when the
-//!   lane is empty.
+//!   queue is empty.
 //! * **Throttling.** Batch requests are not refused because of their number: they wait, and the
 //!   server stops reading from their clients. Requests that would have been refused are counted.
 //!   Batch requests take at most half of the running slots, so that interactive ones do not wait
@@ -36,10 +36,10 @@
 //!   would run as soon as it is read. While several levels compete, a request that is admitted on arrival
 //!   therefore lets others arrive before it runs ([`Pass::yields`]).
 //! * **Deadlines.** A request is refused if its deadline comes before its expected end, estimated
-//!   from the average time of its lane: on arrival, or when its turn comes.
+//!   from the average time of its queue: on arrival, or when its turn comes.
 //!
 //! Deliberately absent: LIFO order under overload. It completes as many requests in time, but each
-//! request joins the lane and is refused from its other end, which costs several times as much as a
+//! request joins the queue and is refused from its other end, which costs several times as much as a
 //! refusal on arrival.
 //!
 //! A gate is a pure structure: the time is an argument, and its driver carries out its decisions.
@@ -55,9 +55,11 @@ use std::time::Duration;
 
 use carnet_base::Moment;
 
-use super::lane::{Lane, Waiting};
 use super::level::{LevelId, LevelLimits, SHARES_DEFAULT, Workload};
-use super::request::{Arrival, Arriving, Decision, GateLimits, LaneId, Pass, Reason, Shed, Ticket};
+use super::queue::{Queue, Waiting};
+use super::request::{
+    Arrival, Arriving, Decision, GateLimits, Pass, QueueId, Reason, Shed, Ticket,
+};
 use super::shares::Accounts;
 
 /// Bounds of the retry delay of a refused request.
@@ -78,7 +80,7 @@ struct LevelState {
     /// Requests that were admitted and have not ended, including paused ones.
     held: usize,
     admitted: u64,
-    lanes: [Lane; Workload::ALL.len()],
+    queues: [Queue; Workload::ALL.len()],
 }
 
 /// Admission gate. See the module documentation.
@@ -122,30 +124,30 @@ impl Gate {
         decisions: &mut Vec<Decision>,
     ) -> Arrival {
         let Arriving { level, workload, bytes, deadline, .. } = request;
-        let id = LaneId { level, workload };
+        let id = QueueId { level, workload };
         self.begin(request);
         let yields = self.levels_compete(level, now);
-        let lane = self.lane(id);
-        let (wait, is_empty) = (lane.expected_wait(now), lane.len() == 0);
-        if deadline.is_some_and(|deadline| lane.arrives_late(deadline, now)) {
+        let queue = self.queue(id);
+        let (wait, is_empty) = (queue.expected_wait(now), queue.len() == 0);
+        if deadline.is_some_and(|deadline| queue.arrives_late(deadline, now)) {
             return Arrival::Shed(self.shed(id, Reason::Deadline, now));
         }
         if is_empty && self.may_run(id) && !self.others_wait(id) {
             return Arrival::Admitted(Pass { yields, ..self.admit(id) });
         }
-        if lane.is_overloaded && wait >= self.shed_after(level) {
+        if queue.is_overloaded && wait >= self.shed_after(level) {
             return Arrival::Shed(self.shed(id, Reason::Overloaded, now));
         }
-        let is_full = self.lane(id).len() >= self.queue_max(level);
+        let is_full = self.queue(id).len() >= self.queue_max(level);
         if (is_full && workload == Workload::Interactive || !self.has_room(level, bytes))
             && !self.make_room(id, bytes, now, decisions)
         {
             return Arrival::Shed(self.shed(id, Reason::Overloaded, now));
         }
-        let ticket = Ticket { number: self.tickets, lane: id };
+        let ticket = Ticket { number: self.tickets, queue: id };
         self.tickets += 1;
         self.waiting += 1;
-        self.lane_mut(id).push(ticket.number, Waiting { arrived: now, deadline, bytes });
+        self.queue_mut(id).push(ticket.number, Waiting { arrived: now, deadline, bytes });
         self.refuse_old(id, now, decisions);
         if is_full && workload == Workload::Batch {
             Arrival::Throttled(ticket)
@@ -163,35 +165,35 @@ impl Gate {
         now: Moment,
         decisions: &mut Vec<Decision>,
     ) {
-        let lane = self.lane_mut(pass.lane);
-        lane.average.add(took);
-        lane.cost.add(cost);
-        self.accounts.give_back(pass.lane.level, pass.charged);
-        self.accounts.charge(pass.lane.level, cost);
-        self.level_mut(pass.lane.level).held -= 1;
+        let queue = self.queue_mut(pass.queue);
+        queue.average.add(took);
+        queue.cost.add(cost);
+        self.accounts.give_back(pass.queue.level, pass.charged);
+        self.accounts.charge(pass.queue.level, cost);
+        self.level_mut(pass.queue.level).held -= 1;
         self.pause(pass, now, decisions);
     }
 
     /// Ends a request that was admitted but never ran.
     pub fn give_back(&mut self, pass: Pass, now: Moment, decisions: &mut Vec<Decision>) {
-        self.accounts.give_back(pass.lane.level, pass.charged);
-        self.level_mut(pass.lane.level).held -= 1;
+        self.accounts.give_back(pass.queue.level, pass.charged);
+        self.level_mut(pass.queue.level).held -= 1;
         self.pause(pass, now, decisions);
     }
 
     /// Pauses a running request that waits for something other than the processor and the disk: it
     /// does not count as running until [`Gate::resume`].
     pub fn pause(&mut self, pass: Pass, now: Moment, decisions: &mut Vec<Decision>) {
-        self.count_running(pass.lane, |running| *running -= 1);
+        self.count_running(pass.queue, |running| *running -= 1);
         self.next(now, decisions);
     }
 
     /// Resumes a paused request at once, because other requests may be waiting for it.
     pub fn resume(&mut self, pass: Pass) {
-        self.count_running(pass.lane, |running| *running += 1);
+        self.count_running(pass.queue, |running| *running += 1);
     }
 
-    /// Removes a cancelled request from its lane. Returns `true` if it was waiting.
+    /// Removes a cancelled request from its queue. Returns `true` if it was waiting.
     pub fn cancel(&mut self, ticket: Ticket) -> bool {
         self.take(ticket).is_some()
     }
@@ -199,8 +201,8 @@ impl Gate {
     /// Refuses requests that have waited too long. Arrivals and ends of requests do this too; the
     /// tick covers periods without either.
     pub fn tick(&mut self, now: Moment, decisions: &mut Vec<Decision>) {
-        let busy: Vec<LaneId> =
-            self.lanes().filter(|(_, lane)| lane.len() > 0).map(|(id, _)| id).collect();
+        let busy: Vec<QueueId> =
+            self.queues().filter(|(_, queue)| queue.len() > 0).map(|(id, _)| id).collect();
         busy.into_iter().for_each(|id| self.refuse_old(id, now, decisions));
         self.next(now, decisions);
     }
@@ -222,17 +224,17 @@ impl Gate {
     pub fn of_level(&self, level: LevelId) -> (usize, usize) {
         self.levels
             .get(&level)
-            .map_or((0, 0), |state| (state.running, state.lanes.iter().map(Lane::len).sum()))
+            .map_or((0, 0), |state| (state.running, state.queues.iter().map(Queue::len).sum()))
     }
 
     fn shares(&self, level: LevelId) -> u32 {
         self.levels.get(&level).map_or(SHARES_DEFAULT, |state| state.limits.shares)
     }
 
-    /// Returns `true` while any lane is overloaded.
+    /// Returns `true` while any queue is overloaded.
     #[must_use]
     pub fn is_overloaded(&self) -> bool {
-        self.waiting > 0 && self.lanes().any(|(_, lane)| lane.is_overloaded)
+        self.waiting > 0 && self.queues().any(|(_, queue)| queue.is_overloaded)
     }
 
     fn begin(&mut self, request: Arriving) {
@@ -245,9 +247,9 @@ impl Gate {
             running: 0,
             held: 0,
             admitted: 0,
-            lanes: Default::default(),
+            queues: Default::default(),
         });
-        let is_waiting = state.lanes.iter().any(|lane| lane.len() > 0);
+        let is_waiting = state.queues.iter().any(|queue| queue.len() > 0);
         if !is_waiting || state.limits.shares != limits.shares {
             self.accounts.begin(level, limits.shares, state.held == 0);
         }
@@ -255,8 +257,9 @@ impl Gate {
     }
 
     fn forget_idle(&mut self) {
-        let is_idle =
-            |state: &LevelState| state.held == 0 && state.lanes.iter().all(|lane| lane.len() == 0);
+        let is_idle = |state: &LevelState| {
+            state.held == 0 && state.queues.iter().all(|queue| queue.len() == 0)
+        };
         let idle = self.levels.iter().find(|(_, state)| is_idle(state)).map(|(level, _)| *level);
         if let Some(level) = idle {
             self.levels.remove(&level);
@@ -267,33 +270,33 @@ impl Gate {
     /// Admits waiting requests while slots are free.
     fn next(&mut self, now: Moment, decisions: &mut Vec<Decision>) {
         while self.waiting > 0 && self.running < self.limits.running_max {
-            let Some(id) = self.next_lane() else { return };
+            let Some(id) = self.next_queue() else { return };
             self.refuse_old(id, now, decisions);
-            let lane = self.lane(id);
-            let Some((number, waiting)) = lane.oldest() else { continue };
-            let ticket = Ticket { number, lane: id };
-            let is_late = |deadline| lane.ends_late(deadline, Duration::ZERO, now);
+            let queue = self.queue(id);
+            let Some((number, waiting)) = queue.oldest() else { continue };
+            let ticket = Ticket { number, queue: id };
+            let is_late = |deadline| queue.ends_late(deadline, Duration::ZERO, now);
             if waiting.deadline.is_some_and(is_late) {
                 self.refuse(ticket, Reason::Deadline, now, decisions);
                 continue;
             }
             self.waiting -= 1;
-            self.lane_mut(id).admitted(number, now);
+            self.queue_mut(id).admitted(number, now);
             let pass = self.admit(id);
             decisions.push(Decision::Admit(ticket, pass));
         }
     }
 
-    /// Chooses the lane whose oldest request runs next.
-    fn next_lane(&mut self) -> Option<LaneId> {
+    /// Chooses the queue whose oldest request runs next.
+    fn next_queue(&mut self) -> Option<QueueId> {
         let (levels, limits, batch_running) = (&self.levels, &self.limits, self.batch_running);
-        let wants = |id: LaneId| {
+        let wants = |id: QueueId| {
             levels.get(&id.level).is_some_and(|state| {
-                state.lanes[id.workload as usize].len() > 0
+                state.queues[id.workload as usize].len() > 0
                     && has_place(limits, state, batch_running, id.workload)
             })
         };
-        let of_level = |level| Workload::ALL.map(|workload| LaneId { level, workload });
+        let of_level = |level| Workload::ALL.map(|workload| QueueId { level, workload });
         let waiting =
             levels.keys().copied().filter(|level| of_level(*level).into_iter().any(wants));
         let level = self.accounts.next(waiting)?;
@@ -306,15 +309,15 @@ impl Gate {
         })
     }
 
-    fn admit(&mut self, id: LaneId) -> Pass {
-        let charged = self.lane(id).cost.get();
+    fn admit(&mut self, id: QueueId) -> Pass {
+        let charged = self.queue(id).cost.get();
         self.accounts.serve(id.level);
         self.accounts.charge(id.level, charged);
         self.count_running(id, |running| *running += 1);
         let state = self.level_mut(id.level);
         state.admitted += 1;
         state.held += 1;
-        Pass { lane: id, shares: self.shares(id.level), charged, yields: false }
+        Pass { queue: id, shares: self.shares(id.level), charged, yields: false }
     }
 
     /// Records the level of a new request. Returns `true` while several levels compete.
@@ -325,25 +328,25 @@ impl Gate {
         self.changed.is_some_and(|changed| now.since(changed) < COMPETING)
     }
 
-    fn count_running(&mut self, id: LaneId, change: impl Fn(&mut usize)) {
+    fn count_running(&mut self, id: QueueId, change: impl Fn(&mut usize)) {
         change(&mut self.running);
         if id.workload == Workload::Batch {
             change(&mut self.batch_running);
         }
         let state = self.level_mut(id.level);
         change(&mut state.running);
-        change(&mut state.lanes[id.workload as usize].running);
+        change(&mut state.queues[id.workload as usize].running);
     }
 
-    /// Refuses requests at the head of a lane that have waited too long while overloaded, or that
+    /// Refuses requests at the head of a queue that have waited too long while overloaded, or that
     /// have passed their deadline.
-    fn refuse_old(&mut self, id: LaneId, now: Moment, decisions: &mut Vec<Decision>) {
+    fn refuse_old(&mut self, id: QueueId, now: Moment, decisions: &mut Vec<Decision>) {
         let shed_after = self.shed_after(id.level);
         loop {
-            let lane = self.lane(id);
-            let Some((number, waiting)) = lane.oldest() else { return };
-            let oldest = Ticket { number, lane: id };
-            if lane.is_overloaded && now.since(waiting.arrived) >= shed_after {
+            let queue = self.queue(id);
+            let Some((number, waiting)) = queue.oldest() else { return };
+            let oldest = Ticket { number, queue: id };
+            if queue.is_overloaded && now.since(waiting.arrived) >= shed_after {
                 self.refuse(oldest, Reason::Overloaded, now, decisions);
             } else if waiting.deadline.is_some_and(|deadline| deadline <= now) {
                 self.refuse(oldest, Reason::Deadline, now, decisions);
@@ -353,11 +356,11 @@ impl Gate {
         }
     }
 
-    /// Refuses the oldest requests of a lane until it has room for another one of `bytes` bytes.
+    /// Refuses the oldest requests of a queue until it has room for another one of `bytes` bytes.
     /// Returns `false` if it has no room; a batch request never makes room.
     fn make_room(
         &mut self,
-        id: LaneId,
+        id: QueueId,
         bytes: usize,
         now: Moment,
         decisions: &mut Vec<Decision>,
@@ -365,13 +368,13 @@ impl Gate {
         if id.workload == Workload::Batch {
             return false;
         }
-        self.lane_mut(id).is_overloaded = true;
-        while self.lane(id).len() >= self.queue_max(id.level) || !self.has_room(id.level, bytes) {
-            let Some((number, _)) = self.lane(id).oldest() else { return false };
-            self.refuse(Ticket { number, lane: id }, Reason::Overloaded, now, decisions);
-            // Removing the last request ended the overload, but the lane is about to get the new
+        self.queue_mut(id).is_overloaded = true;
+        while self.queue(id).len() >= self.queue_max(id.level) || !self.has_room(id.level, bytes) {
+            let Some((number, _)) = self.queue(id).oldest() else { return false };
+            self.refuse(Ticket { number, queue: id }, Reason::Overloaded, now, decisions);
+            // Removing the last request ended the overload, but the queue is about to get the new
             // request.
-            self.lane_mut(id).is_overloaded = true;
+            self.queue_mut(id).is_overloaded = true;
         }
         true
     }
@@ -383,30 +386,30 @@ impl Gate {
         now: Moment,
         decisions: &mut Vec<Decision>,
     ) {
-        let shed = self.shed(ticket.lane, reason, now);
+        let shed = self.shed(ticket.queue, reason, now);
         self.take(ticket);
         decisions.push(Decision::Shed(ticket, shed));
     }
 
     fn take(&mut self, ticket: Ticket) -> Option<Waiting> {
-        let state = self.levels.get_mut(&ticket.lane.level)?;
-        let waiting = state.lanes[ticket.lane.workload as usize].take(ticket.number)?;
+        let state = self.levels.get_mut(&ticket.queue.level)?;
+        let waiting = state.queues[ticket.queue.workload as usize].take(ticket.number)?;
         self.waiting -= 1;
         Some(waiting)
     }
 
-    /// Returns `true` if a slot is free for another request of a lane.
-    fn may_run(&self, id: LaneId) -> bool {
+    /// Returns `true` if a slot is free for another request of a queue.
+    fn may_run(&self, id: QueueId) -> bool {
         self.running < self.limits.running_max
             && has_place(&self.limits, &self.levels[&id.level], self.batch_running, id.workload)
     }
 
-    /// Returns `true` if a request of another lane is waiting for a slot that it may use now.
-    fn others_wait(&self, id: LaneId) -> bool {
+    /// Returns `true` if a request of another queue is waiting for a slot that it may use now.
+    fn others_wait(&self, id: QueueId) -> bool {
         self.waiting > 0
             && self
-                .lanes()
-                .any(|(other, lane)| other != id && lane.len() > 0 && self.may_run(other))
+                .queues()
+                .any(|(other, queue)| other != id && queue.len() > 0 && self.may_run(other))
     }
 
     /// Returns `true` if the waiting requests of a level may grow by `bytes` bytes.
@@ -423,7 +426,7 @@ impl Gate {
             .iter()
             .map(|(id, state)| {
                 let more = if *id == level { bytes } else { 0 };
-                let held: usize = state.lanes.iter().map(|lane| lane.bytes).sum();
+                let held: usize = state.queues.iter().map(|queue| queue.bytes).sum();
                 held.saturating_add(more).saturating_sub(own(state))
             })
             .fold(0, usize::saturating_add);
@@ -440,17 +443,17 @@ impl Gate {
         of_level.unwrap_or(self.limits.shed_after)
     }
 
-    fn shed(&self, id: LaneId, reason: Reason, now: Moment) -> Shed {
-        let retry_after = self.lane(id).expected_wait(now).clamp(RETRY_MIN, RETRY_MAX);
+    fn shed(&self, id: QueueId, reason: Reason, now: Moment) -> Shed {
+        let retry_after = self.queue(id).expected_wait(now).clamp(RETRY_MIN, RETRY_MAX);
         Shed { reason, retry_after }
     }
 
-    fn lanes(&self) -> impl Iterator<Item = (LaneId, &Lane)> {
+    fn queues(&self) -> impl Iterator<Item = (QueueId, &Queue)> {
         self.levels.iter().flat_map(|(level, state)| {
             Workload::ALL
                 .iter()
-                .zip(&state.lanes)
-                .map(|(workload, lane)| (LaneId { level: *level, workload: *workload }, lane))
+                .zip(&state.queues)
+                .map(|(workload, queue)| (QueueId { level: *level, workload: *workload }, queue))
         })
     }
 
@@ -458,12 +461,12 @@ impl Gate {
         self.levels.get_mut(&level).expect("a level is known while a request of it runs or waits")
     }
 
-    fn lane(&self, id: LaneId) -> &Lane {
-        &self.levels[&id.level].lanes[id.workload as usize]
+    fn queue(&self, id: QueueId) -> &Queue {
+        &self.levels[&id.level].queues[id.workload as usize]
     }
 
-    fn lane_mut(&mut self, id: LaneId) -> &mut Lane {
-        &mut self.level_mut(id.level).lanes[id.workload as usize]
+    fn queue_mut(&mut self, id: QueueId) -> &mut Queue {
+        &mut self.level_mut(id.level).queues[id.workload as usize]
     }
 }
 

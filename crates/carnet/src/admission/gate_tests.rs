@@ -19,10 +19,10 @@ fn at(millis: u64) -> Moment {
     Moment(Duration::from_millis(millis))
 }
 
-const LEVEL: LaneId = LaneId { level: LevelId(0), workload: Workload::Interactive };
+const LEVEL: QueueId = QueueId { level: LevelId(0), workload: Workload::Interactive };
 
 fn request(bytes: usize, deadline: Option<Moment>) -> Arriving {
-    let LaneId { level, workload } = LEVEL;
+    let QueueId { level, workload } = LEVEL;
     Arriving { level, limits: LevelLimits::default(), workload, bytes, deadline }
 }
 
@@ -37,18 +37,19 @@ fn pass(arrival: Arrival) -> Pass {
     pass
 }
 
-/// Ends a request of the default lane of these tests.
+/// Ends a request of the default queue of these tests.
 fn end(gate: &mut Gate, took: u64, millis: u64, decisions: &mut Vec<Decision>) {
     let (pass, took) = (
-        Pass { lane: LEVEL, shares: SHARES_DEFAULT, charged: Duration::ZERO, yields: false },
+        Pass { queue: LEVEL, shares: SHARES_DEFAULT, charged: Duration::ZERO, yields: false },
         Duration::from_millis(took),
     );
     gate.done(pass, took, took, at(millis), decisions);
 }
 
-/// Ends a request of the default lane that took `micros`.
+/// Ends a request of the default queue that took `micros`.
 fn end_after(gate: &mut Gate, micros: u64, now: Moment, decisions: &mut Vec<Decision>) {
-    let pass = Pass { lane: LEVEL, shares: SHARES_DEFAULT, charged: Duration::ZERO, yields: false };
+    let pass =
+        Pass { queue: LEVEL, shares: SHARES_DEFAULT, charged: Duration::ZERO, yields: false };
     let took = Duration::from_micros(micros);
     gate.done(pass, took, took, now, decisions);
 }
@@ -266,10 +267,11 @@ fn each_request_is_decided_once() {
                 "seed {seed}"
             );
             assert!(running.len() <= 2, "seed {seed}");
-            let batch = running.iter().filter(|pass| pass.lane.workload == Workload::Batch).count();
+            let batch =
+                running.iter().filter(|pass| pass.queue.workload == Workload::Batch).count();
             assert!(batch <= 1, "seed {seed}: no place is left for interactive requests");
             let may_run =
-                |ticket: &Ticket| ticket.lane.workload == Workload::Interactive || batch == 0;
+                |ticket: &Ticket| ticket.queue.workload == Workload::Interactive || batch == 0;
             assert!(
                 running.len() == 2 || !waiting.iter().any(may_run),
                 "seed {seed}: the gate idles"
@@ -295,7 +297,7 @@ fn batch_requests_wait_and_are_not_refused() {
             other => panic!("{other:?}"),
         }
     }
-    assert_eq!((throttled, decisions.len()), (16, 0), "a lane of four");
+    assert_eq!((throttled, decisions.len()), (16, 0), "a queue of four");
     let interactive = ticket(arrive(&mut gate, 200).0);
     // The interactive one comes first, and one batch request runs at a time.
     assert_eq!(admitted(&done(&mut gate, 201)), [interactive]);
@@ -322,7 +324,7 @@ fn batch_requests_get_a_part_of_slots() {
         gate.done(pass, Duration::from_millis(1), Duration::from_millis(1), at(1), &mut decisions);
         for decision in decisions.drain(..) {
             let Decision::Admit(_, pass) = decision else { panic!("{decision:?}") };
-            batches += u32::from(pass.lane.workload == Workload::Batch);
+            batches += u32::from(pass.queue.workload == Workload::Batch);
             running.push(pass);
         }
     }
@@ -356,7 +358,7 @@ fn levels_share_processor_time_by_their_shares() {
             }
             if running.len() == 8 {
                 let pass = running.swap_remove(number(&mut rng, 8));
-                let id = usize::try_from(pass.lane.level.0).unwrap();
+                let id = usize::try_from(pass.queue.level.0).unwrap();
                 let micros = [1, 4][id] * (50 + rng.below(100));
                 used[id] += micros;
                 let cost = Duration::from_micros(micros);

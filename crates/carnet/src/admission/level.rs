@@ -64,7 +64,7 @@ pub enum Workload {
 }
 
 impl Workload {
-    /// All workloads, in the order of their lanes.
+    /// All workloads, in the order of their queues.
     pub const ALL: [Self; 2] = [Self::Interactive, Self::Batch];
 
     /// Returns the name in figures and settings.

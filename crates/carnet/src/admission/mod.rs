@@ -2,14 +2,14 @@
 //! under overload.
 //!
 //! ```text
-//!   statement ─ arrive(Request) ─▶ desk of its class: gate ─┬▶ Permit ─ runs ─ drop
-//!                                                          ├▶ Place ─ await ─▶ Permit
-//!                                                          └▶ Err(Overloaded)
+//!   statement ─ arrive(Request) ─▶ shared gate of its class ─┬▶ Permit ─ runs ─ drop
+//!                                                            ├▶ Place ─ await ─▶ Permit
+//!                                                            └▶ Err(Overloaded)
 //! ```
 //!
 //! A [`Gate`] decides which statements run, one gate for each [`Class`]: writes must not wait
 //! behind reads. System queries, without which drivers cannot connect, must wait behind neither. A
-//! *desk* is the thin driver of a gate: a lock, and the wakers of waiting statements.
+//! [`SharedGate`] is the thin driver of a gate: a lock, and the wakers of waiting statements.
 //!
 //! A statement holds one permit from its admission until it is dropped with its answer. While it
 //! holds a permit, it must not wait for another permit or for its client. A transaction that waits
@@ -20,16 +20,16 @@
 //! [`Builder::admission`](crate::Builder::admission) is set; `carnet serve` always has it.
 
 mod class;
-mod desk;
 mod figures;
 mod gate;
-mod lane;
 mod level;
 #[cfg(all(test, shuttle))]
 mod models;
+mod queue;
 mod refusal;
 mod request;
 mod run_queue;
+mod shared_gate;
 mod shares;
 mod sync;
 
@@ -41,15 +41,15 @@ use carnet_base::{Clock, Moment, Result, Spawn};
 use crate::diagnosis::Diagnosis;
 
 pub use class::Class;
-pub use desk::{Arrived, Paused, Permit, Place};
 pub use figures::Figures;
 pub use gate::Gate;
 pub use level::{Level, LevelId, LevelLimits, SHARES_DEFAULT, Workload};
-pub use request::{Arrival, Arriving, Decision, GateLimits, LaneId, Pass, Reason, Shed, Ticket};
+pub use request::{Arrival, Arriving, Decision, GateLimits, Pass, QueueId, Reason, Shed, Ticket};
+pub use shared_gate::{Arrived, Paused, Permit, Place};
 
 pub use run_queue::{Asked, Asking, RunQueue, TurnId};
 
-use desk::Desk;
+use shared_gate::SharedGate;
 
 /// Limits of the statements that run at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,7 +83,7 @@ impl AdmissionLimits {
 
 /// Admission control of a process.
 pub struct Admission {
-    desks: [Arc<Desk>; Class::ALL.len()],
+    gates: [Arc<SharedGate>; Class::ALL.len()],
     diagnosis: Arc<Diagnosis>,
 }
 
@@ -105,14 +105,14 @@ pub struct AdmissionRequest<'l> {
 impl Admission {
     pub(crate) fn new(limits: AdmissionLimits, clock: &Arc<dyn Clock>, spawn: &dyn Spawn) -> Self {
         let diagnosis = Arc::new(Diagnosis::new(Arc::clone(clock)));
-        let desk = |class| {
+        let open = |class| {
             let limits = match class {
                 Class::Read | Class::Write => limits.statements,
                 Class::System => limits.system,
             };
-            Desk::open(class, limits, Arc::clone(clock), spawn, &diagnosis)
+            SharedGate::open(class, limits, Arc::clone(clock), spawn, &diagnosis)
         };
-        Self { desks: Class::ALL.map(desk), diagnosis }
+        Self { gates: Class::ALL.map(open), diagnosis }
     }
 
     /// Returns the diagnosis of the statements' waits.
@@ -128,7 +128,7 @@ impl Admission {
     /// `Overloaded` if the statement is refused; nothing was done.
     pub fn arrive(&self, request: AdmissionRequest<'_>) -> Result<Arrived> {
         let AdmissionRequest { level, class, workload, bytes, deadline } = request;
-        self.desks[class as usize].arrive(level, workload, bytes, deadline)
+        self.gates[class as usize].arrive(level, workload, bytes, deadline)
     }
 
     /// Returns the figures of a class.
@@ -141,6 +141,6 @@ impl Admission {
     /// Returns the figures of a class by level, with the level's name.
     #[must_use]
     pub fn figures_of_levels(&self, class: Class) -> Vec<(Arc<str>, Figures)> {
-        self.desks[class as usize].figures()
+        self.gates[class as usize].figures()
     }
 }

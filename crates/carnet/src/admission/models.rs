@@ -11,7 +11,7 @@ use carnet_base::{Clock, Moment, Signal, Spawn, WallTime, Worker, WorkerHandle};
 use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use shuttle::{Config, Runner, future, thread};
 
-use super::desk::Desk;
+use super::shared_gate::SharedGate;
 use super::{Arrived, Class, GateLimits, Level, Permit, Place, Workload};
 use crate::diagnosis::Diagnosis;
 
@@ -58,29 +58,29 @@ impl Spawn for NoWorkers {
     }
 }
 
-fn desk(running_max: usize) -> Arc<Desk> {
+fn gate(running_max: usize) -> Arc<SharedGate> {
     let shed_after = Duration::from_secs(1);
     let limits = GateLimits { running_max, queue_max: 8, queue_bytes_max: 1 << 20, shed_after };
     let diagnosis = Arc::new(Diagnosis::new(Arc::new(Standing)));
-    Desk::open(Class::Read, limits, Arc::new(Standing), &NoWorkers, &diagnosis)
+    SharedGate::open(Class::Read, limits, Arc::new(Standing), &NoWorkers, &diagnosis)
 }
 
-fn arrive(desk: &Arc<Desk>) -> Arrived {
-    desk.arrive(&Level::default(), Workload::Interactive, 1, None).unwrap()
+fn arrive(gate: &Arc<SharedGate>) -> Arrived {
+    gate.arrive(&Level::default(), Workload::Interactive, 1, None).unwrap()
 }
 
-fn admitted(desk: &Arc<Desk>) -> Permit {
-    let Arrived::Admitted(permit) = arrive(desk) else { panic!("there is room") };
+fn admitted(gate: &Arc<SharedGate>) -> Permit {
+    let Arrived::Admitted(permit) = arrive(gate) else { panic!("there is room") };
     permit
 }
 
-fn waits(desk: &Arc<Desk>) -> Place {
-    let Arrived::Waits(place) = arrive(desk) else { panic!("there is none") };
+fn waits(gate: &Arc<SharedGate>) -> Place {
+    let Arrived::Waits(place) = arrive(gate) else { panic!("there is none") };
     place
 }
 
-fn is_empty(desk: &Desk) -> bool {
-    desk.figures().iter().all(|(_, figures)| figures.running + figures.waiting == 0)
+fn is_empty(gate: &SharedGate) -> bool {
+    gate.figures().iter().all(|(_, figures)| figures.running + figures.waiting == 0)
 }
 
 /// A waiter is dropped while it receives the permit: the next waiter gets the permit. A lost permit
@@ -88,9 +88,9 @@ fn is_empty(desk: &Desk) -> bool {
 #[test]
 fn permit_survives_a_dropped_waiter() {
     explore(|| {
-        let desk = desk(1);
-        let permit = admitted(&desk);
-        let (mut dropped, last) = (waits(&desk), waits(&desk));
+        let gate = gate(1);
+        let permit = admitted(&gate);
+        let (mut dropped, last) = (waits(&gate), waits(&gate));
         let threads = [
             thread::spawn(move || drop(permit)),
             thread::spawn(move || {
@@ -103,7 +103,7 @@ fn permit_survives_a_dropped_waiter() {
             thread::spawn(move || drop(future::block_on(last).unwrap())),
         ];
         threads.into_iter().for_each(|thread| thread.join().unwrap());
-        assert!(is_empty(&desk), "a permit was not given back");
+        assert!(is_empty(&gate), "a permit was not given back");
     });
 }
 
@@ -111,12 +111,12 @@ fn permit_survives_a_dropped_waiter() {
 #[test]
 fn every_waiter_gets_a_permit() {
     explore(|| {
-        let desk = desk(2);
+        let gate = gate(2);
         let threads = [false, true, false].map(|pauses| {
-            let desk = Arc::clone(&desk);
+            let gate = Arc::clone(&gate);
             thread::spawn(move || {
                 for _ in 0..2 {
-                    let permit = match arrive(&desk) {
+                    let permit = match arrive(&gate) {
                         Arrived::Admitted(permit) => permit,
                         Arrived::Waits(place) => future::block_on(place).unwrap(),
                     };
@@ -127,6 +127,6 @@ fn every_waiter_gets_a_permit() {
             })
         });
         threads.into_iter().for_each(|thread| thread.join().unwrap());
-        assert!(is_empty(&desk), "a permit was not given back");
+        assert!(is_empty(&gate), "a permit was not given back");
     });
 }

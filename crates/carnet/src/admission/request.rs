@@ -11,12 +11,12 @@ use super::level::{LevelId, LevelLimits, Workload};
 pub struct GateLimits {
     /// Maximum number of running requests. At least 1.
     pub running_max: usize,
-    /// Maximum number of waiting requests per lane.
+    /// Maximum number of waiting requests per queue.
     pub queue_max: usize,
     /// Maximum bytes of waiting requests. Half of it is divided among the levels by their shares,
     /// the other half is common.
     pub queue_bytes_max: usize,
-    /// Maximum wait of a request while its lane is overloaded.
+    /// Maximum wait of a request while its queue is overloaded.
     pub shed_after: Duration,
 }
 
@@ -35,12 +35,12 @@ pub struct Arriving {
     pub deadline: Option<Moment>,
 }
 
-/// Id of a lane, a queue of requests.
+/// Id of a queue, a queue of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct LaneId {
-    /// Level of the lane's requests.
+pub struct QueueId {
+    /// Level of the queue's requests.
     pub level: LevelId,
-    /// Workload of the lane's requests.
+    /// Workload of the queue's requests.
     pub workload: Workload,
 }
 
@@ -48,14 +48,14 @@ pub struct LaneId {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket {
     pub(super) number: u64,
-    pub(super) lane: LaneId,
+    pub(super) queue: QueueId,
 }
 
 /// Admission of a request, returned to the gate at its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pass {
-    /// Lane of the request.
-    pub lane: LaneId,
+    /// Queue of the request.
+    pub queue: QueueId,
     /// Shares of its level at the admission.
     pub shares: u32,
     /// Processor time that was charged to its level in advance.
@@ -90,7 +90,7 @@ pub enum Arrival {
     Admitted(Pass),
     /// The request waits; a [`Decision`] follows unless it is cancelled.
     Queued(Ticket),
-    /// The request waits although its lane is full; an interactive one would be refused.
+    /// The request waits although its queue is full; an interactive one would be refused.
     Throttled(Ticket),
     /// The request is refused.
     Shed(Shed),

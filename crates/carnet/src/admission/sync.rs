@@ -1,4 +1,4 @@
-//! Lock of a desk: the standard library's, or with `--cfg shuttle` one whose scheduler chooses the
+//! Lock of a shared gate: the standard library's, or with `--cfg shuttle` one whose scheduler chooses the
 //! next thread after each step.
 
 #[cfg(not(shuttle))]

@@ -33,10 +33,10 @@ pub enum Arrived {
 }
 
 /// Admission control of one class.
-pub(super) struct Desk {
+pub(super) struct SharedGate {
     class: Class,
     clock: Arc<dyn Clock>,
-    state: Mutex<DeskState>,
+    state: Mutex<SharedGateState>,
     signal: Signal,
     /// Whether statements count their processor time. If so, a statement that counted none has used
     /// none.
@@ -44,7 +44,7 @@ pub(super) struct Desk {
     diagnosis: Arc<Diagnosis>,
 }
 
-struct DeskState {
+struct SharedGateState {
     gate: Gate,
     places: HashMap<Ticket, At>,
     figures: BTreeMap<LevelId, Named>,
@@ -67,7 +67,7 @@ struct At {
     waker: Option<Waker>,
 }
 
-impl Desk {
+impl SharedGate {
     pub(super) fn open(
         class: Class,
         limits: GateLimits,
@@ -75,10 +75,10 @@ impl Desk {
         spawn: &dyn Spawn,
         diagnosis: &Arc<Diagnosis>,
     ) -> Arc<Self> {
-        let desk = Arc::new(Self {
+        let shared = Arc::new(Self {
             class,
             clock,
-            state: Mutex::new(DeskState {
+            state: Mutex::new(SharedGateState {
                 gate: Gate::new(limits),
                 places: HashMap::new(),
                 figures: BTreeMap::new(),
@@ -88,10 +88,10 @@ impl Desk {
             is_metered: AtomicBool::new(false),
             diagnosis: Arc::clone(diagnosis),
         });
-        // The ticker ends once the desk is dropped.
-        let ticker = Ticker(Arc::downgrade(&desk));
-        drop(spawn.spawn("carnet-gate", desk.signal.clone(), Box::new(ticker)));
-        desk
+        // The ticker ends once the gate is dropped.
+        let ticker = Ticker(Arc::downgrade(&shared));
+        drop(spawn.spawn("carnet-gate", shared.signal.clone(), Box::new(ticker)));
+        shared
     }
 
     pub(super) fn arrive(
@@ -145,7 +145,7 @@ impl Desk {
 
     fn permit(self: &Arc<Self>, pass: Pass, admitted: Moment) -> Permit {
         Permit {
-            desk: Arc::clone(self),
+            shared: Arc::clone(self),
             pass,
             admitted,
             paused: AtomicU64::new(0),
@@ -157,7 +157,7 @@ impl Desk {
 
     fn place(
         self: &Arc<Self>,
-        state: &mut DeskState,
+        state: &mut SharedGateState,
         ticket: Ticket,
         is_throttled: bool,
         now: Moment,
@@ -166,10 +166,10 @@ impl Desk {
         if std::mem::take(&mut state.ticker_sleeps) {
             self.signal.ring();
         }
-        Place { desk: Arc::clone(self), ticket: Some(ticket), is_throttled }
+        Place { shared: Arc::clone(self), ticket: Some(ticket), is_throttled }
     }
 
-    fn lock(&self) -> MutexGuard<'_, DeskState> {
+    fn lock(&self) -> MutexGuard<'_, SharedGateState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -197,7 +197,7 @@ impl Desk {
         let mut state = self.lock();
         let at = state.places.remove(&ticket);
         state.gate.cancel(ticket);
-        let level = state.name_of(ticket.lane.level);
+        let level = state.name_of(ticket.queue.level);
         drop(state);
         if let Some(at) = &at {
             self.gave_up(level.as_ref(), at.arrived);
@@ -209,7 +209,7 @@ impl Desk {
     }
 }
 
-impl DeskState {
+impl SharedGateState {
     fn figures_of(&mut self, level: &Level) -> &mut Figures {
         let named = self.figures.entry(level.id).or_insert_with(|| Named {
             level: Arc::clone(&level.name),
@@ -230,7 +230,7 @@ impl DeskState {
                 Decision::Shed(ticket, shed) => (ticket, Err(shed)),
             };
             let Some(at) = self.places.get_mut(&ticket) else { continue };
-            if let Some(named) = self.figures.get_mut(&ticket.lane.level) {
+            if let Some(named) = self.figures.get_mut(&ticket.queue.level) {
                 named.figures.waited += now.since(at.arrived);
                 match outcome {
                     Ok(_) => named.figures.admitted += 1,
@@ -254,7 +254,7 @@ impl Figures {
     }
 }
 
-impl Drop for Desk {
+impl Drop for SharedGate {
     fn drop(&mut self) {
         self.signal.ring();
     }
@@ -263,7 +263,7 @@ impl Drop for Desk {
 /// The right to run, released on drop.
 #[must_use = "it is given back when it is dropped"]
 pub struct Permit {
-    desk: Arc<Desk>,
+    shared: Arc<SharedGate>,
     pass: Pass,
     admitted: Moment,
     /// Total time of its pauses, in nanoseconds.
@@ -279,14 +279,14 @@ impl Permit {
     /// Frees the slot while the statement waits for something other than the processor or the disk.
     /// When the guard is dropped, the statement resumes without waiting.
     pub fn pause(&self) -> Paused<'_> {
-        self.desk.step(|gate, now, decisions| gate.pause(self.pass, now, decisions));
-        Paused { permit: self, since: self.desk.clock.now() }
+        self.shared.step(|gate, now, decisions| gate.pause(self.pass, now, decisions));
+        Paused { permit: self, since: self.shared.clock.now() }
     }
 
     /// Returns the level of the statement with the level's shares.
     #[must_use]
     pub const fn level(&self) -> (LevelId, u32) {
-        (self.pass.lane.level, self.pass.shares)
+        (self.pass.queue.level, self.pass.shares)
     }
 
     /// Returns `true` if the statement has to let others arrive before it runs: see [`Pass::yields`].
@@ -298,13 +298,13 @@ impl Permit {
     /// Returns the class of the statement.
     #[must_use]
     pub fn class(&self) -> Class {
-        self.desk.class
+        self.shared.class
     }
 
     /// Returns the handling of the statement under overload.
     #[must_use]
     pub const fn workload(&self) -> Workload {
-        self.pass.lane.workload
+        self.pass.queue.workload
     }
 
     /// Returns the waits of the statement. They are added to the [`Diagnosis`] when the permit is
@@ -316,7 +316,7 @@ impl Permit {
 
     /// Counts the time since the admission as a wait for a thread: the statement begins to run.
     pub fn begin(&self) {
-        self.waits.add(Why::Cpu, self.desk.clock.now().since(self.admitted));
+        self.waits.add(Why::Cpu, self.shared.clock.now().since(self.admitted));
     }
 
     /// Awaits a future. If it is not ready at once, counts the time as a wait for `why`, or for the
@@ -345,22 +345,22 @@ impl Permit {
 
     /// Records that the statement is refused because no memory is left for its answer.
     pub fn refused_for_memory(&self) {
-        let mut state = self.desk.lock();
-        if let Some(named) = state.figures.get_mut(&self.pass.lane.level) {
+        let mut state = self.shared.lock();
+        if let Some(named) = state.figures.get_mut(&self.pass.queue.level) {
             named.figures.shed_memory += 1;
         }
         drop(state);
-        self.desk.diagnosis.complain("was refused", self.desk.clock.now());
+        self.shared.diagnosis.complain("was refused", self.shared.clock.now());
     }
 
     /// Records that the statement has timed out.
     pub fn timed_out(&self) {
-        self.desk.diagnosis.complain("timed out", self.desk.clock.now());
+        self.shared.diagnosis.complain("timed out", self.shared.clock.now());
     }
 
     /// Adds the waits of the statement to the diagnosis.
     fn diagnose(&self) {
-        let (desk, now) = (&self.desk, self.desk.clock.now());
+        let (shared, now) = (&self.shared, self.shared.clock.now());
         let processor = Duration::from_nanos(self.processor.load(Ordering::Relaxed));
         let is_of_use = self.is_of_use.load(Ordering::Relaxed);
         let wasted = if is_of_use { Duration::ZERO } else { processor };
@@ -369,9 +369,10 @@ impl Permit {
         }
         let paused = Duration::from_nanos(self.paused.load(Ordering::Relaxed));
         let held = now.since(self.admitted).saturating_sub(paused);
-        let level = desk.lock().name_of(self.pass.lane.level);
+        let level = shared.lock().name_of(self.pass.queue.level);
         if let Some(level) = &level {
-            desk.diagnosis
+            shared
+                .diagnosis
                 .add(Ended { held, wasted, ..Ended::without_permit(level, &self.waits) }, now);
         }
     }
@@ -381,8 +382,8 @@ impl Permit {
     pub fn count_processor(&self, time: Duration) {
         // Relaxed: neither atomic guards other memory. The flag is written only once, so that its
         // cache line stays shared.
-        if !self.desk.is_metered.load(Ordering::Relaxed) {
-            self.desk.is_metered.store(true, Ordering::Relaxed);
+        if !self.shared.is_metered.load(Ordering::Relaxed) {
+            self.shared.is_metered.store(true, Ordering::Relaxed);
         }
         self.processor.fetch_add(nanos(time), Ordering::Relaxed);
     }
@@ -401,7 +402,7 @@ impl Counting<'_> {
         if self.since.is_some() && self.why == why {
             return;
         }
-        let now = self.permit.desk.clock.now();
+        let now = self.permit.shared.clock.now();
         self.count(now);
         (self.why, self.since) = (why, Some(now));
     }
@@ -416,7 +417,7 @@ impl Counting<'_> {
 impl Drop for Counting<'_> {
     fn drop(&mut self) {
         if self.since.is_some() {
-            self.count(self.permit.desk.clock.now());
+            self.count(self.permit.shared.clock.now());
         }
     }
 }
@@ -424,13 +425,13 @@ impl Drop for Counting<'_> {
 impl Drop for Permit {
     fn drop(&mut self) {
         self.diagnose();
-        self.desk.step(|gate, now, decisions| {
+        self.shared.step(|gate, now, decisions| {
             let paused = Duration::from_nanos(self.paused.load(Ordering::Relaxed));
             let took = now.since(self.admitted).saturating_sub(paused);
             let processor = Duration::from_nanos(self.processor.load(Ordering::Relaxed));
             // A statement that was cancelled before it ran may have waited long, but has used no
             // processor.
-            let is_metered = self.desk.is_metered.load(Ordering::Relaxed);
+            let is_metered = self.shared.is_metered.load(Ordering::Relaxed);
             let cost = if is_metered { processor } else { took };
             gate.done(self.pass, took, cost, now, decisions);
         });
@@ -439,7 +440,7 @@ impl Drop for Permit {
 
 impl fmt::Debug for Permit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Permit({})", self.desk.class.name())
+        write!(f, "Permit({})", self.shared.class.name())
     }
 }
 
@@ -452,17 +453,17 @@ pub struct Paused<'p> {
 
 impl Drop for Paused<'_> {
     fn drop(&mut self) {
-        let Permit { desk, paused, pass, waits, .. } = self.permit;
-        let waited = desk.clock.now().since(self.since);
+        let Permit { shared, paused, pass, waits, .. } = self.permit;
+        let waited = shared.clock.now().since(self.since);
         paused.fetch_add(nanos(waited), Ordering::Relaxed);
         waits.add(Why::Lock, waited);
-        desk.lock().gate.resume(*pass);
+        shared.lock().gate.resume(*pass);
     }
 }
 
 /// A place in the queue, given up on drop.
 pub struct Place {
-    desk: Arc<Desk>,
+    shared: Arc<SharedGate>,
     /// `None` after the place has returned its outcome.
     ticket: Option<Ticket>,
     is_throttled: bool,
@@ -482,8 +483,8 @@ impl Future for Place {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let ticket = self.ticket.expect("a place is not polled after its end");
-        let desk = Arc::clone(&self.desk);
-        let mut state = desk.lock();
+        let shared = Arc::clone(&self.shared);
+        let mut state = shared.lock();
         let at = state.places.get_mut(&ticket).expect("a place is known until its end");
         let Some(outcome) = at.outcome else {
             let before = at.waker.replace(context.waker().clone());
@@ -492,22 +493,22 @@ impl Future for Place {
             return Poll::Pending;
         };
         let (arrived, decided) = (at.arrived, at.decided);
-        let level = outcome.err().and_then(|_| state.name_of(ticket.lane.level));
+        let level = outcome.err().and_then(|_| state.name_of(ticket.queue.level));
         state.places.remove(&ticket);
         drop(state);
         self.ticket = None;
         Poll::Ready(match outcome {
             Ok(pass) => {
-                let now = desk.clock.now();
-                let permit = desk.permit(pass, now);
+                let now = shared.clock.now();
+                let permit = shared.permit(pass, now);
                 permit.waits.add(Why::Gate, decided.since(arrived));
                 permit.waits.add(Why::Cpu, now.since(decided));
                 Ok(permit)
             }
             Err(shed) => {
-                desk.gave_up(level.as_ref(), arrived);
-                desk.diagnosis.complain("was refused", decided);
-                Err(refusal(desk.class, shed))
+                shared.gave_up(level.as_ref(), arrived);
+                shared.diagnosis.complain("was refused", decided);
+                Err(refusal(shared.class, shed))
             }
         })
     }
@@ -516,19 +517,19 @@ impl Future for Place {
 impl Drop for Place {
     fn drop(&mut self) {
         if let Some(ticket) = self.ticket {
-            self.desk.cancel(ticket);
+            self.shared.cancel(ticket);
         }
     }
 }
 
 /// Checks the queue periodically while it is not empty.
-struct Ticker(Weak<Desk>);
+struct Ticker(Weak<SharedGate>);
 
 impl Worker for Ticker {
     fn step(&mut self) -> Step {
-        let Some(desk) = self.0.upgrade() else { return Step::Done };
-        desk.step(Gate::tick);
-        let mut state = desk.lock();
+        let Some(shared) = self.0.upgrade() else { return Step::Done };
+        shared.step(Gate::tick);
+        let mut state = shared.lock();
         state.ticker_sleeps = state.gate.waiting() == 0;
         Step::Idle((!state.ticker_sleeps).then_some(TICK))
     }

@@ -73,7 +73,7 @@ pub(super) struct Waiting {
 
 /// Queue of one level and workload.
 #[derive(Debug, Default)]
-pub(super) struct Lane {
+pub(super) struct Queue {
     queue: BTreeMap<u64, Waiting>,
     pub(super) bytes: usize,
     pub(super) running: usize,
@@ -85,7 +85,7 @@ pub(super) struct Lane {
     interval: Interval,
 }
 
-impl Lane {
+impl Queue {
     pub(super) fn len(&self) -> usize {
         self.queue.len()
     }
