@@ -33,18 +33,18 @@ struct Simulation {
     shared: Shared,
 }
 
-/// State that the nodes access through their tasks and output.
+/// SimulatedState that the nodes access through their tasks and output.
 #[derive(Clone, Default)]
-struct Shared(Arc<Mutex<State>>);
+struct Shared(Arc<Mutex<SimulatedState>>);
 
 #[derive(Default)]
-struct State {
+struct SimulatedState {
     woken: VecDeque<u64>,
     sent: VecDeque<(usize, String)>,
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, SimulatedState> {
         lock(&self.0)
     }
 }
@@ -110,7 +110,7 @@ impl Simulation {
         }
     }
 
-    fn take<T>(&self, take: impl FnOnce(&mut State) -> T) -> T {
+    fn take<T>(&self, take: impl FnOnce(&mut SimulatedState) -> T) -> T {
         take(&mut self.shared.lock())
     }
 

@@ -37,7 +37,7 @@ pub fn run(
     let timer = Arc::new(ThreadTimer::new(Arc::new(SystemClock), &ThreadSpawn));
     let rng = Box::new(SeededRng::from_entropy());
     let node = Node::new(options, Arc::new(lines), timer, rng);
-    let reader = Reader { input: BufReader::with_capacity(1 << 16, input), sender };
+    let reader = InputReader { input: BufReader::with_capacity(1 << 16, input), sender };
     // Never joined: it may wait for input that never comes.
     drop(ThreadSpawn.spawn("carnet-maelstrom-input", Signal::new(), Box::new(reader)));
     let mut tasks = Tasks::new(Arc::clone(&queue) as Arc<dyn Notify>);
@@ -125,12 +125,12 @@ impl Output for Lines {
     }
 }
 
-struct Reader<R> {
+struct InputReader<R> {
     input: R,
     sender: SyncSender<Event>,
 }
 
-impl<R: BufRead + Send + 'static> Worker for Reader<R> {
+impl<R: BufRead + Send + 'static> Worker for InputReader<R> {
     fn step(&mut self) -> Step {
         let (event, step) = match read_line(&mut self.input, LINE_BYTES_MAX) {
             Ok(Some(line)) => (Event::Line(line), Step::Again),

@@ -141,7 +141,7 @@ impl Cache {
         kind: Kind,
         reads: ReadOptions,
     ) {
-        if !reads.bypass_cache && block.is_news() {
+        if !reads.bypass_cache && block.should_report() {
             self.blocks.get(&key());
         }
         count(self.hits(kind));

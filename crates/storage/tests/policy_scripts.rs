@@ -24,7 +24,9 @@ use std::fmt::Write as _;
 
 use carnet_base::Timestamp;
 use carnet_storage::compaction::merge::Mark;
-use carnet_storage::compaction::policy::{Choice, Config, Leveled, Plan, Policy, State, Tiered};
+use carnet_storage::compaction::policy::{
+    Choice, CompactionState, Config, Leveled, Plan, Policy, Tiered,
+};
 use carnet_storage::manifest::{Edit, LEVELS, Levels, TableMeta, Tally};
 use goldenscript::Command;
 
@@ -35,7 +37,7 @@ struct Script {
     policy: Box<dyn Policy>,
     config: Config,
     levels: Levels,
-    state: State,
+    state: CompactionState,
     running: VecDeque<Plan>,
     next_table: u64,
     commit: u64,
@@ -54,7 +56,7 @@ impl Script {
             policy: Box::new(Leveled),
             config,
             levels: Levels::default(),
-            state: State::default(),
+            state: CompactionState::default(),
             running: VecDeque::new(),
             next_table: 1,
             commit: 0,

@@ -49,8 +49,8 @@ use carnet_storage::{
     TableOptionsOf,
 };
 use carnet_store::{
-    At, BeginKind, Begun, CellStore, CommitLog, CommitOrder, CommitRequest, Context, Life, Outcome,
-    Page, RangeRequest, Spill, check_handed_out,
+    At, BeginKind, Begun, CellStore, CommitLog, CommitOrder, CommitRequest, Context, LogStart,
+    Outcome, Page, RangeRequest, Spill, check_handed_out,
 };
 
 pub use crate::encodings::DEFAULT_ENCODING;
@@ -108,7 +108,7 @@ impl LocalStore {
         options: Options,
         retention: Duration,
         encoding: Encoding,
-        order: impl FnOnce(Life) -> Box<dyn CommitOrder>,
+        order: impl FnOnce(LogStart) -> Box<dyn CommitOrder>,
     ) -> Result<Self> {
         let table_options = laid_out(options.table_options);
         let options = Options { table_options, ..options };
@@ -122,7 +122,7 @@ impl LocalStore {
         // Encodes commit-table entries, and completes commits that later steps may read.
         engine.adopt_recovered()?;
         let first = engine.timestamp_bound().max(bound::FIRST);
-        let order: SharedOrder = Arc::from(order(Life { first, swept: engine.swept() }));
+        let order: SharedOrder = Arc::from(order(LogStart { first, swept: engine.swept() }));
         order.extend(encodings.raise_bound(&engine, first)?);
         let signal = Signal::new();
         let wall_clock = WallClockMap::open(

@@ -47,7 +47,7 @@ impl MaintenanceHandle {
             retention,
             checked_at: wall_clock.now(),
         };
-        let handle = spawn.spawn("carnet-keeper", signal.clone(), Box::new(worker));
+        let handle = spawn.spawn("carnet-maint", signal.clone(), Box::new(worker));
         Self { signal, closed, handle: Mutex::new(Some(handle)) }
     }
 

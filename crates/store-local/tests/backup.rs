@@ -11,10 +11,10 @@ use carnet_storage::backup::sim::SimVault;
 use carnet_storage::disk::Disk;
 use carnet_storage::disk::sim::SimDisk;
 use carnet_store::conformance::PlainOrder;
-use carnet_store::{BeginKind, CommitLog, CommitOrder, Context, Life};
+use carnet_store::{BeginKind, CommitLog, CommitOrder, Context, LogStart};
 use carnet_store_local::{DEFAULT_ENCODING, LocalStore};
 
-fn order(life: Life) -> Box<dyn CommitOrder> {
+fn order(life: LogStart) -> Box<dyn CommitOrder> {
     Box::new(PlainOrder::starting_above(life.first))
 }
 

@@ -10,13 +10,13 @@ use carnet_storage::Options;
 use carnet_storage::disk::sim::SimDisk;
 use carnet_storage::disk::{Disk, RealDisk};
 use carnet_store::conformance::{PlainOrder, run};
-use carnet_store::{CommitOrder, Life};
+use carnet_store::{CommitOrder, LogStart};
 use carnet_store_local::{DEFAULT_ENCODING, LocalStore};
 
 /// No retention: compaction drops everything that no snapshot in use can see.
 const RETENTION: Duration = Duration::ZERO;
 
-fn order(life: Life) -> Box<dyn CommitOrder> {
+fn order(life: LogStart) -> Box<dyn CommitOrder> {
     Box::new(PlainOrder::starting_above(life.first))
 }
 

@@ -14,12 +14,12 @@ use carnet_storage::inspect;
 use carnet_storage::manifest::Manifest;
 use carnet_store::conformance::PlainOrder;
 use carnet_store::{
-    At, BeginKind, Begun, CellStore, CommitLog, CommitOrder, CommitRequest, Context, Life, Outcome,
-    PageLimit, RangeRequest, ReadSet, Write,
+    At, BeginKind, Begun, CellStore, CommitLog, CommitOrder, CommitRequest, Context, LogStart,
+    Outcome, PageLimit, RangeRequest, ReadSet, Write,
 };
 use carnet_store_local::{DEFAULT_ENCODING, LocalStore};
 
-fn order(life: Life) -> Box<dyn CommitOrder> {
+fn order(life: LogStart) -> Box<dyn CommitOrder> {
     Box::new(PlainOrder::starting_above(life.first))
 }
 

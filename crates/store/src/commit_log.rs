@@ -168,7 +168,7 @@ fn no_wall_times() -> Error {
 
 /// Starting point of a new incarnation of a log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Life {
+pub struct LogStart {
     /// Above every timestamp that an earlier incarnation handed out.
     pub first: Timestamp,
     /// Snapshots of earlier incarnations at or above this one are complete.

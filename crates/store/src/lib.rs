@@ -44,7 +44,7 @@ mod writes;
 pub use begun::{BeginKind, Begun, Slot};
 pub use cell_store::{At, CellStore, Page, PageLimit, RangeRequest};
 pub use cells::Cells;
-pub use commit_log::{CommitLog, CommitOrder, Life, Outcome, check_handed_out};
+pub use commit_log::{CommitLog, CommitOrder, LogStart, Outcome, check_handed_out};
 pub use commit_request::{Claim, CommitRequest, ReadSet};
 pub use context::Context;
 pub use memory::MemoryStore;

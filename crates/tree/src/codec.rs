@@ -36,12 +36,12 @@ pub(crate) fn seal(mut out: Vec<u8>, name: &[u8]) -> Bytes {
 
 /// Reads a sealed byte string. Lengths are checked before they are used; byte strings are slices of
 /// the input.
-pub(crate) struct Reader {
+pub(crate) struct FieldReader {
     bytes: Bytes,
     at: usize,
 }
 
-impl Reader {
+impl FieldReader {
     /// Checks the checksum and the version.
     pub(crate) fn open(sealed: &Bytes, name: &[u8]) -> Result<Self> {
         let Some((bytes, sum)) = sealed.split_last_chunk::<4>() else {

@@ -107,7 +107,7 @@ type Driver = Pin<Box<dyn Future<Output = ()> + Send>>;
 /// Holder of the one future that runs batches. Callers take turns to poll it, so dropping a caller
 /// stops only its own wait.
 #[derive(Default)]
-pub(crate) struct Lane(Mutex<JobState>);
+pub(crate) struct JobDriver(Mutex<JobState>);
 
 #[derive(Default)]
 enum JobState {
@@ -117,7 +117,7 @@ enum JobState {
     Parked(Driver),
 }
 
-impl Lane {
+impl JobDriver {
     /// Polls the driver once, unless another caller is polling it.
     fn turn(&self, start: impl FnOnce() -> Option<Driver>, wakers: &Arc<Wakers>) -> Poll<()> {
         let mut state = lock(&self.0);
@@ -149,7 +149,7 @@ where
     S: Fn() -> Option<Driver>,
 {
     slot: Slot<T>,
-    lane: Arc<Lane>,
+    driver: Arc<JobDriver>,
     wakers: Arc<Wakers>,
     /// Starts a driver if transactions are queued.
     start: S,
@@ -160,9 +160,14 @@ impl<S, T> Waiting<S, T>
 where
     S: Fn() -> Option<Driver>,
 {
-    pub(crate) fn new(slot: Slot<T>, lane: Arc<Lane>, wakers: Arc<Wakers>, start: S) -> Self {
+    pub(crate) fn new(
+        slot: Slot<T>,
+        driver: Arc<JobDriver>,
+        wakers: Arc<Wakers>,
+        start: S,
+    ) -> Self {
         let ticket = wakers.ticket();
-        Self { slot, lane, wakers, start, ticket }
+        Self { slot, driver, wakers, start, ticket }
     }
 }
 
@@ -175,7 +180,7 @@ where
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<T>> {
         self.wakers.wait(self.ticket, context.waker());
         loop {
-            let turn = self.lane.turn(&self.start, &self.wakers);
+            let turn = self.driver.turn(&self.start, &self.wakers);
             let answer = lock(&self.slot).take();
             if let Some(answer) = answer {
                 // Leaves now, because this future may be dropped much later.

@@ -2,7 +2,7 @@
 
 use carnet_base::{Bytes, Error, Result};
 
-use crate::codec::{Reader, VERSION, bytes_len, put_bytes, put_id, put_number, seal};
+use crate::codec::{FieldReader, VERSION, bytes_len, put_bytes, put_id, put_number, seal};
 use crate::id::NodeId;
 
 /// Maximum number of children of an inner node: one for each value of 5 hash bits.
@@ -74,7 +74,7 @@ impl Stored {
         }
     }
 
-    pub(crate) fn decode(tag: u8, reader: &mut Reader) -> Result<Self> {
+    pub(crate) fn decode(tag: u8, reader: &mut FieldReader) -> Result<Self> {
         match tag {
             Self::INLINE => Ok(Self::Inline(reader.bytes()?)),
             Self::NODE => Ok(Self::Node(reader.id()?)),
@@ -105,7 +105,7 @@ impl Write {
         }
     }
 
-    pub(crate) fn decode(reader: &mut Reader) -> Result<Self> {
+    pub(crate) fn decode(reader: &mut FieldReader) -> Result<Self> {
         let key = reader.bytes()?;
         let stored = match reader.byte()? {
             Self::DELETED => None,
@@ -127,7 +127,7 @@ impl Pointer {
         put_id(out, self.id);
     }
 
-    pub(crate) fn decode(reader: &mut Reader) -> Result<Self> {
+    pub(crate) fn decode(reader: &mut FieldReader) -> Result<Self> {
         let is_leaf = match reader.byte()? {
             0 => false,
             1 => true,
@@ -190,7 +190,7 @@ impl Node {
     }
 
     fn parse(id: NodeId, bytes: &Bytes) -> Result<Self> {
-        let mut reader = Reader::open(bytes, &id.to_bytes())?;
+        let mut reader = FieldReader::open(bytes, &id.to_bytes())?;
         let node = match reader.byte()? {
             Self::INNER => Self::Inner(decode_children(&mut reader)?),
             Self::LEAF => Self::Leaf(decode_entries(&mut reader)?),
@@ -221,7 +221,7 @@ impl Node {
     }
 }
 
-fn decode_children(reader: &mut Reader) -> Result<Vec<(u8, Pointer)>> {
+fn decode_children(reader: &mut FieldReader) -> Result<Vec<(u8, Pointer)>> {
     let count = reader.count()?;
     if count == 0 || count > usize::from(FAN) {
         return Err(Error::corrupted(format!("an inner node has {count} children")));
@@ -237,7 +237,7 @@ fn decode_children(reader: &mut Reader) -> Result<Vec<(u8, Pointer)>> {
     Ok(children)
 }
 
-fn decode_entries(reader: &mut Reader) -> Result<Vec<Entry>> {
+fn decode_entries(reader: &mut FieldReader) -> Result<Vec<Entry>> {
     let count = reader.count()?;
     if count == 0 {
         return Err(Error::corrupted("a leaf has no entries"));
@@ -255,7 +255,7 @@ fn decode_entries(reader: &mut Reader) -> Result<Vec<Entry>> {
     Ok(entries)
 }
 
-fn decode_writes(reader: &mut Reader) -> Result<Vec<Write>> {
+fn decode_writes(reader: &mut FieldReader) -> Result<Vec<Write>> {
     let count = reader.count()?;
     if count == 0 {
         return Err(Error::corrupted("a run has no writes"));

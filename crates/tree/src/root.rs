@@ -18,7 +18,7 @@
 
 use carnet_base::{Bytes, Error, Result};
 
-use crate::codec::{Reader, VERSION, put_id, put_number, seal};
+use crate::codec::{FieldReader, VERSION, put_id, put_number, seal};
 use crate::id::{Attempt, NodeId, TransactorId};
 use crate::node::{Pointer, Write};
 
@@ -170,7 +170,7 @@ impl Root {
                 bytes.len()
             )));
         }
-        let mut reader = Reader::open(bytes, NAME)?;
+        let mut reader = FieldReader::open(bytes, NAME)?;
         let forgotten = reader.number()?;
         let history = decode_history(&mut reader)?;
         if history.first().is_none_or(|first| first.generation <= forgotten) {
@@ -200,7 +200,7 @@ impl Root {
     }
 }
 
-fn decode_history(reader: &mut Reader) -> Result<Vec<Move>> {
+fn decode_history(reader: &mut FieldReader) -> Result<Vec<Move>> {
     let count = reader.count()?;
     if count > HISTORY_MAX {
         return Err(Error::corrupted(format!("the history has {count} moves")));

@@ -8,7 +8,7 @@ use carnet_base::{Bytes, Result, Rng, Timer};
 
 use crate::batch::Core;
 use crate::id::TransactorId;
-use crate::job::{Call, Lane, Slot, Waiting};
+use crate::job::{Call, JobDriver, Slot, Waiting};
 use crate::options::Options;
 use crate::stats::Stats;
 use crate::store::{NodeStore, RootPointer};
@@ -18,12 +18,12 @@ use crate::view::View;
 /// transactor; other processes have their own transactors on the same stores.
 pub struct Tree<N, R> {
     core: Arc<Core<N, R>>,
-    lane: Arc<Lane>,
+    driver: Arc<JobDriver>,
 }
 
 impl<N, R> Clone for Tree<N, R> {
     fn clone(&self) -> Self {
-        Self { core: Arc::clone(&self.core), lane: Arc::clone(&self.lane) }
+        Self { core: Arc::clone(&self.core), driver: Arc::clone(&self.driver) }
     }
 }
 
@@ -53,7 +53,7 @@ impl<N: NodeStore, R: RootPointer> Tree<N, R> {
         options: Options,
     ) -> Self {
         let core = Core::new(transactor, nodes, root, timer, rng, options);
-        Self { core: Arc::new(core), lane: Arc::default() }
+        Self { core: Arc::new(core), driver: Arc::default() }
     }
 
     /// Runs a transaction. `keys` are the keys that it will probably read: they are read ahead
@@ -83,7 +83,7 @@ impl<N: NodeStore, R: RootPointer> Tree<N, R> {
         self.core.enqueue(Box::new(Call { keys, code, result: None, slot: Arc::clone(&slot) }));
         let core = Arc::clone(&self.core);
         let start = move || Core::driver(&core);
-        Waiting::new(slot, Arc::clone(&self.lane), self.core.wakers(), start)
+        Waiting::new(slot, Arc::clone(&self.driver), self.core.wakers(), start)
     }
 
     /// Reads a key.

@@ -5,7 +5,7 @@ use std::sync::PoisonError;
 use std::time::Duration;
 
 use carnet_base::{Error, ErrorKind, Result, Timestamp};
-use carnet_store::{BeginKind, Begun, Claim, CommitOrder, Life};
+use carnet_store::{BeginKind, Begun, Claim, CommitOrder, LogStart};
 
 use crate::conflict::{ConflictState, DEFAULT_BYTES_MAX, Lost, Refusal, VersionOrder};
 use crate::snapshots::Snapshots;
@@ -41,19 +41,19 @@ impl CommitChecker {
     /// Snapshots of earlier incarnations are not taken up again.
     #[must_use]
     pub fn starting_at(first: Timestamp) -> Self {
-        Self::resuming(Life { first, swept: first })
+        Self::resuming(LogStart { first, swept: first })
     }
 
     /// Like [`CommitChecker::starting_at`], but takes up snapshots of earlier incarnations from the
     /// sweep mark on.
     #[must_use]
-    pub fn resuming(life: Life) -> Self {
+    pub fn resuming(life: LogStart) -> Self {
         Self::with_conflict_bytes(life, DEFAULT_BYTES_MAX)
     }
 
     /// Like [`CommitChecker::resuming`], with a conflict state of at most `bytes_max` bytes.
     #[must_use]
-    pub fn with_conflict_bytes(Life { first, swept }: Life, bytes_max: usize) -> Self {
+    pub fn with_conflict_bytes(LogStart { first, swept }: LogStart, bytes_max: usize) -> Self {
         let conflicts = ConflictState::new(first, bytes_max);
         Self {
             clock: AtomicU64::new(first.get()),
@@ -359,7 +359,7 @@ mod tests {
     #[test]
     fn conflict_state_is_bounded_under_old_snapshots() {
         const BYTES_MAX: usize = 20_000;
-        let life = Life { first: at(100), swept: at(100) };
+        let life = LogStart { first: at(100), swept: at(100) };
         let checker = CommitChecker::with_conflict_bytes(life, BYTES_MAX);
         checker.extend(at(1_000_000));
         let reader = checker.begin(BeginKind::ReadOnly).unwrap();

@@ -12,7 +12,7 @@ use carnet_sequencer::{
     Secret as PeerSecret, Security, TcpNetwork, Tls, Transport,
 };
 use carnet_store::cluster::Cluster;
-use carnet_store::{BeginKind, Context, Life};
+use carnet_store::{BeginKind, Context, LogStart};
 use carnet_store_cql::{CqlCluster, CqlOptions, RequestCounters};
 use carnet_txn::CommitChecker;
 
@@ -100,7 +100,7 @@ fn make_order(conflict_bytes: usize) -> MakeOrder {
     Arc::new(move |first: Timestamp| {
         // The new leader reads outcomes of earlier leaders from the commit table instead of
         // restoring them.
-        let life = Life { first, swept: first };
+        let life = LogStart { first, swept: first };
         Box::new(CommitChecker::with_conflict_bytes(life, conflict_bytes))
     })
 }

@@ -12,7 +12,7 @@ use carnet_storage::disk::{Disk, RealDisk};
 use carnet_storage::{
     CompactionStyle, Durability, FilterKind, IoOptions, TableOptions, TableOptionsOf,
 };
-use carnet_store::{CommitOrder, Life, MemoryStore};
+use carnet_store::{CommitOrder, LogStart, MemoryStore};
 use carnet_store_local::{DEFAULT_ENCODING, LocalStore};
 use carnet_txn::{
     CONFLICT_BYTES_MAX, CommitChecker, IdleLimits, IdleWatch, Isolation, Limits, VersionOrder,
@@ -387,7 +387,7 @@ impl Builder {
     #[must_use]
     pub fn in_memory(self) -> Db {
         // The memory store orders versions by their start timestamps.
-        let order = CommitChecker::resuming(Life::default());
+        let order = CommitChecker::resuming(LogStart::default());
         let store = MemoryStore::with_clock(Box::new(order), Arc::clone(&self.clock));
         self.finish(Arc::new(AnyStore::Memory(Arc::new(store))), None)
     }
@@ -459,7 +459,7 @@ impl TransactionMemory {
 }
 
 /// Makes the commit order of the local store, which orders versions by commit timestamps.
-fn order(life: Life, conflict_bytes: usize) -> Box<dyn CommitOrder> {
+fn order(life: LogStart, conflict_bytes: usize) -> Box<dyn CommitOrder> {
     let checker = CommitChecker::with_conflict_bytes(life, conflict_bytes);
     Box::new(checker.with_version_order(VersionOrder::Commit))
 }

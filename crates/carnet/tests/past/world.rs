@@ -13,7 +13,7 @@ pub(crate) const SECOND: i64 = 1_000_000;
 #[derive(Clone, Default)]
 pub(crate) struct World {
     time: Arc<Mutex<(Duration, i64)>>,
-    keeper: Arc<Mutex<Option<Box<dyn Worker>>>>,
+    maintenance: Arc<Mutex<Option<Box<dyn Worker>>>>,
     /// The worker of the coarse clock of transactions.
     idle: Arc<Mutex<Option<Box<dyn Worker>>>>,
 }
@@ -31,7 +31,7 @@ impl Clock for World {
 impl Spawn for World {
     fn spawn(&self, name: &str, signal: Signal, worker: Box<dyn Worker>) -> WorkerHandle {
         let place = match name {
-            "carnet-keeper" => &self.keeper,
+            "carnet-maint" => &self.maintenance,
             "carnet-idle" => &self.idle,
             _ => return ThreadSpawn.spawn(name, signal, worker),
         };
@@ -71,9 +71,9 @@ impl World {
 
     /// Runs one step of the worker; returns when it wants to run again.
     pub(crate) fn keep(&self) -> Option<Duration> {
-        match self.keeper.lock().unwrap().as_mut()?.step() {
+        match self.maintenance.lock().unwrap().as_mut()?.step() {
             Step::Idle(again) => again,
-            step => panic!("the keeper says {step:?}"),
+            step => panic!("the maintenance says {step:?}"),
         }
     }
 
@@ -87,7 +87,7 @@ impl World {
     }
 
     pub(crate) fn close(&self, db: Db, table: RawTable) {
-        *self.keeper.lock().unwrap() = None;
+        *self.maintenance.lock().unwrap() = None;
         *self.idle.lock().unwrap() = None;
         drop((db, table));
     }

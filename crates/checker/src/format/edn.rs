@@ -13,7 +13,7 @@ const DEPTH_MAX: usize = 64;
 
 /// Calls `take` with each top-level datum of a text, or with each element of a single big vector.
 pub(crate) fn read<'t>(text: &'t str, mut take: impl FnMut(Datum<'t>) -> Result<()>) -> Result<()> {
-    let mut reader = Reader { text, at: 0 };
+    let mut reader = EdnReader { text, at: 0 };
     let mut is_in_list = false;
     loop {
         reader.skip_space()?;
@@ -42,7 +42,7 @@ fn place(text: &str, at: usize) -> String {
     format!("line {line}")
 }
 
-struct Reader<'t> {
+struct EdnReader<'t> {
     text: &'t str,
     at: usize,
 }
@@ -53,7 +53,7 @@ const fn is_delimiter(byte: u8) -> bool {
         || matches!(byte, b',' | b'(' | b')' | b'[' | b']' | b'{' | b'}' | b'"' | b';')
 }
 
-impl<'t> Reader<'t> {
+impl<'t> EdnReader<'t> {
     fn bad(&self, message: &str) -> BadHistory {
         BadHistory::new(format!("invalid EDN: {message}")).at(place(self.text, self.at))
     }

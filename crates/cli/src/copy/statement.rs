@@ -94,7 +94,7 @@ const OF_CQLSH: [&str; 25] = [
 ///
 /// A syntax error, with its position.
 pub(crate) fn parse(text: &str) -> Result<Copy, Mistake> {
-    let mut reader = Reader { tokens: tokens(text)?, next: 0, end: text.len() };
+    let mut reader = TokenReader { tokens: tokens(text)?, next: 0, end: text.len() };
     reader.keyword("COPY")?;
     let mut table = reader.name("a table's name")?;
     if reader.takes_symbol('.') {
@@ -113,13 +113,13 @@ pub(crate) fn parse(text: &str) -> Result<Copy, Mistake> {
     Ok(Copy { table, columns, direction, end, options })
 }
 
-struct Reader {
+struct TokenReader {
     tokens: Vec<Token>,
     next: usize,
     end: usize,
 }
 
-impl Reader {
+impl TokenReader {
     fn peek(&self) -> Option<&TokenKind> {
         self.tokens.get(self.next).map(|token| &token.kind)
     }

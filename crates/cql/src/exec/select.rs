@@ -53,7 +53,7 @@ pub(crate) async fn run(
     state: Option<&PagingState>,
 ) -> Result<Rows, CqlError> {
     let memory = parameters.grant.memory.as_deref();
-    let mut reader = Reader::new(tx, plan, environment, state, memory).await?;
+    let mut reader = SelectReader::new(tx, plan, environment, state, memory).await?;
     let columns = plan.columns.clone();
     if plan.aggregates {
         let row = aggregate(&mut reader, plan).await?;
@@ -114,8 +114,8 @@ fn held_bytes(row: &[Option<Bytes>]) -> usize {
     size_of::<Vec<Option<Bytes>>>() + size_of_val(row) + values
 }
 
-/// Reader of the rows that satisfy a `SELECT`, within its limits.
-struct Reader<'a> {
+/// Reads the rows that satisfy a `SELECT`, within its limits.
+struct SelectReader<'a> {
     source: Source<'a>,
     plan: &'a SelectPlan,
     filters: Vec<RowFilter>,
@@ -127,7 +127,7 @@ struct Reader<'a> {
     memory: Option<&'a AnswerMemory>,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> SelectReader<'a> {
     async fn new(
         tx: &'a Tx,
         plan: &'a SelectPlan,
@@ -292,7 +292,7 @@ struct Gathered {
 }
 
 async fn aggregate(
-    reader: &mut Reader<'_>,
+    reader: &mut SelectReader<'_>,
     plan: &SelectPlan,
 ) -> Result<Vec<Option<Bytes>>, CqlError> {
     let mut gathered: Vec<Gathered> = plan.outputs.iter().map(|_| Gathered::default()).collect();

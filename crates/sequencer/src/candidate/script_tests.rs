@@ -23,7 +23,7 @@ use crate::lease::Address;
 
 /// Outcome of an action.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Fate {
+enum Delivery {
     Done,
     Lost,
     Fails,
@@ -40,24 +40,24 @@ struct Script {
 
 impl Script {
     /// Carries out an action; returns its result for the process, and for the script.
-    fn act(&mut self, action: &Action, fate: Fate) -> (Input, String) {
+    fn act(&mut self, action: &Action, delivery: Delivery) -> (Input, String) {
         let failed = |input| (input, "failed".to_owned());
         match action {
-            Action::Read if fate == Fate::Done => {
+            Action::Read if delivery == Delivery::Done => {
                 (Input::Lease(self.lease.clone()), lease_text(self.lease.as_ref()))
             }
-            Action::Set { expected, new } if fate != Fate::Fails => {
+            Action::Set { expected, new } if delivery != Delivery::Fails => {
                 let fits = self.lease == *expected;
                 if fits {
                     self.lease = Some(new.clone());
                 }
-                match (fits, fate) {
-                    (_, Fate::Lost) => (Input::Unsure, "no answer".to_owned()),
+                match (fits, delivery) {
+                    (_, Delivery::Lost) => (Input::Unsure, "no answer".to_owned()),
                     (true, _) => (Input::Set, "set".to_owned()),
                     (false, _) => (Input::NotSet(self.lease.clone()), "not set".to_owned()),
                 }
             }
-            Action::Fence { epoch, .. } if fate == Fate::Done => {
+            Action::Fence { epoch, .. } if delivery == Delivery::Done => {
                 if self.fenced > *epoch {
                     return (Input::Superseded, "a later epoch was found".to_owned());
                 }
@@ -81,7 +81,7 @@ impl Script {
         Some(Standing { fence_from: latest, latest, wall: WallTime(7), headroom: 10 })
     }
 
-    fn step(&mut self, name: &str, fate: Fate) -> String {
+    fn step(&mut self, name: &str, delivery: Delivery) -> String {
         let now = Moment(Duration::from_millis(self.now_millis));
         let (mut candidate, action) = self.processes.remove(name).unwrap_or_else(|| {
             let nonce = u64::from(name.as_bytes()[0]);
@@ -91,7 +91,7 @@ impl Script {
             let action = candidate.step(Input::Next(None), now);
             (candidate, action)
         });
-        let (input, result) = self.act(&action, fate);
+        let (input, result) = self.act(&action, delivery);
         let said = format!(
             "{}{}{result}\n",
             action_text(&action),
@@ -141,9 +141,9 @@ impl goldenscript::Runner for Script {
     ) -> Result<String, Box<dyn Error>> {
         let word = command.consume_args().next_pos();
         Ok(match (command.name.as_str(), word, context.prefix.as_deref()) {
-            ("go", None, Some(name)) => self.step(name, Fate::Done),
-            ("go", Some("lost"), Some(name)) => self.step(name, Fate::Lost),
-            ("go", Some("fails"), Some(name)) => self.step(name, Fate::Fails),
+            ("go", None, Some(name)) => self.step(name, Delivery::Done),
+            ("go", Some("lost"), Some(name)) => self.step(name, Delivery::Lost),
+            ("go", Some("fails"), Some(name)) => self.step(name, Delivery::Fails),
             ("release", None, Some(name)) => {
                 let now = Moment(Duration::from_millis(self.now_millis));
                 let (candidate, action) = self.processes.get_mut(name).ok_or("it has not begun")?;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use carnet_base::Timestamp;
 use carnet_sequencer::{Address, ClusterLog, Environment, MakeOrder};
-use carnet_store::{Context, Life};
+use carnet_store::{Context, LogStart};
 use carnet_txn::{CommitChecker, IdleWatch, Limits};
 
 use super::endpoint::{Endpoint, Term};
@@ -76,8 +76,10 @@ impl World {
                 }
                 _ => first,
             };
-            let inner =
-                CommitChecker::with_conflict_bytes(Life { first, swept: first }, conflict_bytes);
+            let inner = CommitChecker::with_conflict_bytes(
+                LogStart { first, swept: first },
+                conflict_bytes,
+            );
             Box::new(Rules { inner: Box::new(inner), known: Arc::new(Known::default()), mutant })
         });
         let network = self.network.seen_by(process);

@@ -22,7 +22,7 @@ use carnet_storage::backup::sim::SimVault;
 use carnet_storage::backup::{Backup, verify};
 use carnet_storage::disk::Disk;
 use carnet_storage::disk::sim::SimDisk;
-use carnet_store::{CommitLog, Context, Life};
+use carnet_store::{CommitLog, Context, LogStart};
 use carnet_store_local::{DEFAULT_ENCODING, LocalStore};
 use carnet_txn::{CommitChecker, IdleLimits, Limits, VersionOrder};
 
@@ -87,7 +87,7 @@ impl Administered for Bare<Store> {
     }
 
     fn open_copy(world: &World, disk: &SimDisk) -> Result<(Bare<LocalStore>, Timestamp)> {
-        let order = |incarnation: Life| {
+        let order = |incarnation: LogStart| {
             Box::new(CommitChecker::resuming(incarnation).with_version_order(VersionOrder::Commit))
                 as _
         };

@@ -7,7 +7,7 @@ use carnet_base::{EncodingMap, Result, Timestamp};
 use carnet_storage::disk::sim::SimDisk;
 use carnet_storage::manifest::Manifest;
 use carnet_storage::{Durability, Options};
-use carnet_store::{Context, Life};
+use carnet_store::{Context, LogStart};
 use carnet_store_local::{DEFAULT_ENCODING, LocalStore};
 use carnet_txn::{CommitChecker, IdleLimits, IdleWatch, VersionOrder};
 
@@ -61,7 +61,7 @@ pub(super) fn open_bare(world: &World, disk: &SimDisk) -> Result<Bare<Store>> {
     let known = Arc::new(Known::default());
     world.known.borrow_mut().push(Arc::clone(&known));
     let of_rules = Arc::clone(&known);
-    let rules = |mut incarnation: Life| {
+    let rules = |mut incarnation: LogStart| {
         if mutant == Some(Mutant::StartsHandedOutTwice) {
             incarnation.first = last_commit(&world.run_record).unwrap_or(incarnation.first);
         }

@@ -2,7 +2,7 @@
 //! reader can see are dropped.
 //!
 //! ```text
-//!   Levels, Config, State ──▶ Policy::choose ──▶ Nothing · Drop · Move · Compact(Plan)
+//!   Levels, Config, CompactionState ──▶ Policy::choose ──▶ Nothing · Drop · Move · Compact(Plan)
 //!                                                                          │
 //!          Edit ◀── Job::step … Job::step ◀── Parts ◀──────────────────────┘
 //!            │          │

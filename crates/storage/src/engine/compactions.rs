@@ -7,7 +7,7 @@ use carnet_base::Signal;
 use super::divided::Divided;
 use super::quarantine::Quarantine;
 use super::throttle::Throttle;
-use crate::compaction::policy::State;
+use crate::compaction::policy::CompactionState;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 
@@ -20,14 +20,14 @@ pub(super) struct Compactions {
     /// Whether more than one worker should work.
     pub(super) wants_help: AtomicBool,
     /// State of the policy.
-    pub(super) state: Mutex<State>,
+    pub(super) state: Mutex<CompactionState>,
     /// Tables that compaction cannot read.
     pub(super) quarantine: Arc<Quarantine>,
     /// Number of pending manual compactions; background compaction pauses while it is not zero.
     pub(super) manual: AtomicUsize,
     /// Throttles writers while compaction is behind.
     pub(super) throttle: Throttle,
-    /// [`State::taken_permille`] at the start of the last compaction.
+    /// [`CompactionState::taken_permille`] at the start of the last compaction.
     pub(super) taken_permille: AtomicU64,
 }
 

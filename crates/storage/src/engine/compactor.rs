@@ -20,7 +20,7 @@ use super::core::Core;
 use super::space::Work;
 use crate::compaction::job::{Job, Progress};
 use crate::compaction::merge::GcHook;
-use crate::compaction::policy::{Choice, Plan, State};
+use crate::compaction::policy::{Choice, CompactionState, Plan};
 use crate::compaction::{Part, Parts};
 use crate::manifest::{Edit, Levels};
 use crate::sync::atomic::Ordering;
@@ -176,7 +176,7 @@ impl Core {
         Ok(Step::Again)
     }
 
-    fn divide(&self, plan: Plan, levels: Levels, state: &mut State) {
+    fn divide(&self, plan: Plan, levels: Levels, state: &mut CompactionState) {
         state.begin(&plan);
         self.compactions.taken_permille.store(state.taken_permille(), Ordering::Release);
         self.set_compaction_throttle(&lock(&self.manifest).levels);
@@ -191,7 +191,7 @@ impl Core {
     }
 
     /// Updates the GC watermark and the unreadable tables in the state.
-    fn refresh(&self, state: &mut State) {
+    fn refresh(&self, state: &mut CompactionState) {
         state.observe(&self.hook().mark());
         state.set_aside(self.compactions.quarantine.tables());
     }

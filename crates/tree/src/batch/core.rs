@@ -1,4 +1,4 @@
-//! State of a transactor, and calls to its stores.
+//! BatchState of a transactor, and calls to its stores.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -25,10 +25,10 @@ pub(crate) struct Core<N, R> {
     pub(super) options: Options,
     pub(super) phase: Duration,
     pub(super) wakers: Arc<Wakers>,
-    pub(super) state: Mutex<State>,
+    pub(super) state: Mutex<BatchState>,
 }
 
-pub(super) struct State {
+pub(super) struct BatchState {
     pub(super) queue: VecDeque<Box<dyn Job>>,
     pub(super) rng: Box<dyn Rng>,
     pub(super) cache: Cache,
@@ -47,7 +47,7 @@ pub(super) struct State {
     pub(super) stats: Stats,
 }
 
-impl State {
+impl BatchState {
     /// Returns a random time below `limit`.
     pub(super) fn below(&mut self, limit: Duration) -> Duration {
         let limit = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
@@ -109,7 +109,7 @@ impl<N: NodeStore, R: RootPointer> Core<N, R> {
         let interval = u64::try_from(options.batch_interval.as_nanos()).unwrap_or(u64::MAX);
         // Transactors that begin their batches at the same moments would always collide.
         let phase = Duration::from_nanos(rng.below(interval));
-        let state = State {
+        let state = BatchState {
             queue: VecDeque::new(),
             rng,
             cache: Cache::new(options.cache_bytes),
@@ -127,7 +127,7 @@ impl<N: NodeStore, R: RootPointer> Core<N, R> {
         Self { transactor, nodes, root, timer, options, phase, wakers, state }
     }
 
-    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+    pub(super) fn state(&self) -> MutexGuard<'_, BatchState> {
         lock(&self.state)
     }
 
@@ -162,7 +162,7 @@ impl<N: NodeStore, R: RootPointer> Core<N, R> {
     /// earlier calls stay open, and the first answer counts.
     pub(super) async fn ask<T, F>(
         &self,
-        time: fn(&mut State) -> &mut AnswerTime,
+        time: fn(&mut BatchState) -> &mut AnswerTime,
         deadline: Moment,
         call: impl Fn() -> F + Send,
     ) -> Result<T>
@@ -192,7 +192,7 @@ impl<N: NodeStore, R: RootPointer> Core<N, R> {
     }
 
     /// Returns the time after which an answer is late; `None` if there is no timeout.
-    pub(super) fn timeout(&self, time: fn(&mut State) -> &mut AnswerTime) -> Option<Duration> {
+    pub(super) fn timeout(&self, time: fn(&mut BatchState) -> &mut AnswerTime) -> Option<Duration> {
         let min = self.options.answer_timeout?;
         Some(time(&mut self.state()).timeout(min, self.options.retry_timeout / 2))
     }

@@ -4,7 +4,7 @@ use carnet_base::{CellHash, Result, Timestamp};
 use carnet_store::{CellStore, CommitLog, CommitRequest};
 
 use super::handle::{Inner, Transaction};
-use super::state::{Ended, Spilled, State};
+use super::state::{Ended, Spilled, TransactionState};
 
 impl<S: CellStore + CommitLog> Transaction<S> {
     /// Commits, and returns the timestamp at which the writes are visible; a transaction without
@@ -20,8 +20,15 @@ impl<S: CellStore + CommitLog> Transaction<S> {
     pub async fn commit(&self) -> Result<Timestamp> {
         let inner = &*self.inner;
         // The memory of both sets is charged until the commit has ended.
-        let State { has_read, reads, writes, drops, spilled, write_memory: _written, .. } =
-            { inner.open()?.end(Ended::ByCall) };
+        let TransactionState {
+            has_read,
+            reads,
+            writes,
+            drops,
+            spilled,
+            write_memory: _written,
+            ..
+        } = { inner.open()?.end(Ended::ByCall) };
         let (reads, _read) = reads.into_set();
         let _release = Release(inner);
         match inner.begun.start {

@@ -8,7 +8,7 @@ use carnet_base::sync::lock;
 use carnet_base::{MemoryBudget, Moment, Result, Timestamp};
 use carnet_store::{BeginKind, Begun, CellStore, CommitLog, Context};
 
-use super::state::{Ended, State};
+use super::state::{Ended, TransactionState};
 use crate::idle::{Idle, IdleWatch, Since, Slot};
 use crate::isolation::Isolation;
 use crate::limits::{Bounds, Limits};
@@ -33,7 +33,7 @@ pub(super) struct Inner<S: CellStore + CommitLog> {
     pub(super) isolation: Isolation,
     pub(super) begun: Begun,
     pub(super) bounds: Bounds,
-    pub(super) state: Mutex<State>,
+    pub(super) state: Mutex<TransactionState>,
     pub(super) snapshot_held: AtomicBool,
     /// Slot of the transaction in the idle watch.
     pub(super) slot: Option<Slot>,
@@ -98,7 +98,7 @@ impl<S: CellStore + CommitLog> Transaction<S> {
                 isolation,
                 begun,
                 bounds: Bounds { limits: terms.limits, memory: terms.memory.cloned() },
-                state: Mutex::new(State { touched, ..State::default() }),
+                state: Mutex::new(TransactionState { touched, ..TransactionState::default() }),
                 snapshot_held: AtomicBool::new(true),
                 slot,
                 began: touched,
@@ -140,15 +140,18 @@ impl<S: CellStore + CommitLog> Transaction<S> {
 }
 
 impl<S: CellStore + CommitLog> Inner<S> {
-    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, TransactionState> {
         lock(&self.state)
     }
 
-    pub(super) fn open(&self) -> Result<MutexGuard<'_, State>> {
+    pub(super) fn open(&self) -> Result<MutexGuard<'_, TransactionState>> {
         self.touch(self.lock())
     }
 
-    fn touch<'s>(&self, mut state: MutexGuard<'s, State>) -> Result<MutexGuard<'s, State>> {
+    fn touch<'s>(
+        &self,
+        mut state: MutexGuard<'s, TransactionState>,
+    ) -> Result<MutexGuard<'s, TransactionState>> {
         if let Some(ended) = state.ended {
             return Err(ended.into());
         }
@@ -157,7 +160,7 @@ impl<S: CellStore + CommitLog> Inner<S> {
     }
 
     /// Begins a call that waits for the store.
-    pub(super) const fn call(&self, state: &mut State) -> Call<'_, S> {
+    pub(super) const fn call(&self, state: &mut TransactionState) -> Call<'_, S> {
         state.calls += 1;
         Call { inner: self }
     }
@@ -214,13 +217,13 @@ pub(super) struct Call<'a, S: CellStore + CommitLog> {
 
 impl<'a, S: CellStore + CommitLog> Call<'a, S> {
     /// Ends the call, for a caller that has locked the state.
-    pub(super) const fn finish(self, state: &mut State) {
+    pub(super) const fn finish(self, state: &mut TransactionState) {
         std::mem::forget(self);
         state.calls -= 1;
     }
 
     /// Ends the call, and returns the state unless the transaction has ended meanwhile.
-    pub(super) fn end(self) -> Result<MutexGuard<'a, State>> {
+    pub(super) fn end(self) -> Result<MutexGuard<'a, TransactionState>> {
         let inner = self.inner;
         std::mem::forget(self);
         let mut state = inner.lock();

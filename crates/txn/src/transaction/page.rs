@@ -5,9 +5,9 @@ use carnet_store::{CellStore, CommitLog, PageLimit, RangeRequest};
 
 use super::handle::Transaction;
 use super::merge::covered;
-use super::state::State;
+use super::state::TransactionState;
 
-impl State {
+impl TransactionState {
     /// Returns `true` if there are no writes to overlay on a page.
     fn has_written_nothing(&self) -> bool {
         self.writes.is_empty() && self.spilled.is_none() && self.drops.is_empty()

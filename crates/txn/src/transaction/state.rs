@@ -1,4 +1,4 @@
-//! State of a transaction: its read set, its writes, and whether it has ended.
+//! TransactionState of a transaction: its read set, its writes, and whether it has ended.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::memory::SetMemory;
 use crate::reads::Reads;
 
 #[derive(Default)]
-pub(super) struct State {
+pub(super) struct TransactionState {
     pub(super) ended: Option<Ended>,
     /// Number of calls that wait for the store; while it is not zero, the transaction is not idle.
     pub(super) calls: u32,
@@ -47,7 +47,7 @@ pub(super) enum Ended {
     Idle(Duration),
 }
 
-impl State {
+impl TransactionState {
     pub(super) fn spill(&self) -> Option<Arc<dyn Spill>> {
         self.spilled.as_ref().map(|spilled| Arc::clone(&spilled.spill))
     }
@@ -68,7 +68,7 @@ impl State {
         }
     }
 
-    /// Like [`State::grown`], for a write to a cell that may have been written before.
+    /// Like [`TransactionState::grown`], for a write to a cell that may have been written before.
     pub(super) fn grown_by(&self, key: CellKeyRef<'_>, bytes: u64) -> Written {
         let mut grown = self.grown(bytes);
         if let Some(before) = self.writes.bytes_of(key) {

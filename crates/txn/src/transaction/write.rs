@@ -6,7 +6,7 @@ use carnet_base::{Bytes, CellHash, CellKey, CellKeyRef, Error, KeyRange, Result,
 use carnet_store::{CellStore, CommitLog, Writes};
 
 use super::handle::{Inner, Transaction};
-use super::state::{Spilled, State};
+use super::state::{Spilled, TransactionState};
 use crate::limits::Bounds;
 use crate::memory::SetMemory;
 
@@ -63,7 +63,7 @@ impl<S: CellStore + CommitLog> Transaction<S> {
         &self,
         key: CellKeyRef<'_>,
         payload: Option<&[u8]>,
-    ) -> Result<MutexGuard<'_, State>> {
+    ) -> Result<MutexGuard<'_, TransactionState>> {
         let inner = &*self.inner;
         if inner.begun.start.is_none() {
             return Err(only_reads());
@@ -152,7 +152,7 @@ impl<S: CellStore + CommitLog> Transaction<S> {
 
 impl<S: CellStore + CommitLog> Inner<S> {
     /// Spills the writes in memory to a file, if the store supports it; returns whether it did.
-    fn spill(&self, state: &mut State) -> Result<bool> {
+    fn spill(&self, state: &mut TransactionState) -> Result<bool> {
         let Some(start) = self.begun.start.filter(|_| state.drops.is_empty()) else {
             return Ok(false);
         };

@@ -1,12 +1,12 @@
 //! Policy: the decision that all policies share.
 
-use super::{Backlog, Choice, Config, Pressure, State};
+use super::{Backlog, Choice, CompactionState, Config, Pressure};
 use crate::manifest::{LEVELS, Levels};
 
 /// Compaction policy: a pure decision without clock, disk or state of its own.
 pub trait Policy: Send + Sync {
     /// Chooses the next action, besides the running compactions.
-    fn choose(&self, levels: &Levels, config: &Config, state: &State) -> Choice;
+    fn choose(&self, levels: &Levels, config: &Config, state: &CompactionState) -> Choice;
 
     /// Estimates the bytes to rewrite until no compaction is due.
     fn pending_bytes(&self, levels: &Levels, config: &Config) -> u64;

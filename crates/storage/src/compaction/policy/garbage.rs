@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use super::{Choice, Config, Plan, Reason, State};
+use super::{Choice, CompactionState, Config, Plan, Reason};
 use crate::manifest::{FlatRange, LEVELS, Levels, TableMeta};
 
 /// Finds tables that can be dropped without reading them.
 ///
 /// Either all their keys belong to dropped tables, which no reader reads again; or all their
 /// versions have expired for every reader and hide no older versions.
-pub(super) fn droppable(levels: &Levels, state: &State) -> Vec<u64> {
+pub(super) fn droppable(levels: &Levels, state: &CompactionState) -> Vec<u64> {
     let tables = levels.iter().filter(|table| !state.is_read(table));
     let needless = tables.filter(|table| {
         state.is_dropped(&table.range) || (has_expired(table, state) && !hides_older(levels, table))
@@ -17,7 +17,7 @@ pub(super) fn droppable(levels: &Levels, state: &State) -> Vec<u64> {
     needless.map(|table| table.number).collect()
 }
 
-fn has_expired(table: &TableMeta, state: &State) -> bool {
+fn has_expired(table: &TableMeta, state: &CompactionState) -> bool {
     let contents = &table.contents;
     let gone = contents.expiring + contents.tombstones;
     contents.range_tombstones == 0
@@ -49,7 +49,7 @@ fn older<'a>(levels: &'a Levels, table: &'a TableMeta) -> impl Iterator<Item = &
 /// afterwards, because the estimate counts only garbage below the GC watermark. Otherwise it is
 /// merged into the next level that it overlaps, so that its tombstones take effect. In both cases
 /// it is not chosen again for the same garbage.
-pub(super) fn plan(levels: &Levels, config: &Config, state: &State) -> Option<Plan> {
+pub(super) fn plan(levels: &Levels, config: &Config, state: &CompactionState) -> Option<Plan> {
     let mut candidates: Vec<_> = (1..LEVELS)
         .flat_map(|level| levels.level(level))
         .filter(|table| !state.is_busy(table))
@@ -70,7 +70,7 @@ pub(super) fn plan(levels: &Levels, config: &Config, state: &State) -> Option<Pl
 /// Plans to merge all tables of level 0 into one for the garbage in them. Without this, they would
 /// keep their garbage when no more tables are flushed. Tombstones do not count, because they stay
 /// while older data exists in deeper levels.
-fn within_level0(levels: &Levels, config: &Config, state: &State) -> Option<Plan> {
+fn within_level0(levels: &Levels, config: &Config, state: &CompactionState) -> Option<Plan> {
     let tables = levels.level(0);
     let cells: u64 = tables.iter().map(|table| table.contents.cells).sum();
     let passed = tables.iter().filter(|table| table.contents.commit_max <= state.oldest);
@@ -96,7 +96,7 @@ fn within_level0(levels: &Levels, config: &Config, state: &State) -> Option<Plan
 pub(super) fn plan_into(
     levels: &Levels,
     config: &Config,
-    state: &State,
+    state: &CompactionState,
     tables: Vec<Arc<TableMeta>>,
     output_level: u8,
     reason: Reason,
@@ -127,7 +127,7 @@ pub(super) fn plan_into(
 /// Plans to compact all tables into the last level; `None` if there are no tables or a compaction
 /// is running.
 #[must_use]
-pub fn everything(levels: &Levels, config: &Config, state: &State) -> Option<Plan> {
+pub fn everything(levels: &Levels, config: &Config, state: &CompactionState) -> Option<Plan> {
     let inputs: Vec<_> = (0_u8..)
         .zip((0..LEVELS).map(|level| levels.level(level).to_vec()))
         .filter(|(_, tables)| !tables.is_empty())
@@ -145,7 +145,7 @@ pub fn everything(levels: &Levels, config: &Config, state: &State) -> Option<Pla
 }
 
 /// Returns the tables that can be dropped, if any.
-pub(super) fn choose_drop(levels: &Levels, state: &State) -> Option<Choice> {
+pub(super) fn choose_drop(levels: &Levels, state: &CompactionState) -> Option<Choice> {
     let droppable = droppable(levels, state);
     (!droppable.is_empty()).then_some(Choice::Drop(droppable))
 }

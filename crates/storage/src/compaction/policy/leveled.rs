@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::garbage::{self, plan_into};
-use super::{Choice, Config, Plan, Policy, Reason, State};
+use super::{Choice, CompactionState, Config, Plan, Policy, Reason};
 use crate::manifest::{FlatRange, LEVELS, Levels, TableMeta};
 
 /// Number of the last level.
@@ -49,7 +49,7 @@ impl Targets {
 
     /// Returns the size of a level in thousandths of its target; from 1000 on it is compacted.
     /// Tables that are being compacted do not count.
-    fn score(&self, level: usize, levels: &Levels, state: &State) -> u64 {
+    fn score(&self, level: usize, levels: &Levels, state: &CompactionState) -> u64 {
         let tables = levels.level(level).iter().filter(|table| !state.is_busy(table));
         let bytes: u64 = tables.map(|table| table.bytes).sum();
         match (bytes, self.bytes[level]) {
@@ -60,7 +60,7 @@ impl Targets {
 
     /// Like [`Targets::score`] for level 0: by tables or by bytes, whichever is more. Bytes count
     /// so that level 0 can be compacted whenever its size throttles writers.
-    fn score_level0(&self, levels: &Levels, config: &Config, state: &State) -> u64 {
+    fn score_level0(&self, levels: &Levels, config: &Config, state: &CompactionState) -> u64 {
         let idle = levels.level(0).iter().filter(|table| !state.is_busy(table));
         let (tables, bytes) =
             idle.fold((0, 0), |(tables, bytes), table| (tables + 1, bytes + table.bytes));
@@ -77,7 +77,7 @@ impl Targets {
 }
 
 impl Policy for Leveled {
-    fn choose(&self, levels: &Levels, config: &Config, state: &State) -> Choice {
+    fn choose(&self, levels: &Levels, config: &Config, state: &CompactionState) -> Choice {
         if let Some(drop) = garbage::choose_drop(levels, state) {
             return drop;
         }
@@ -108,7 +108,7 @@ impl Policy for Leveled {
         let targets = Targets::new(levels, config);
         let mut pending = 0_u64;
         let mut arriving = 0;
-        if targets.score_level0(levels, config, &State::default()) >= 1000 {
+        if targets.score_level0(levels, config, &CompactionState::default()) >= 1000 {
             arriving = levels.bytes(0);
             pending = arriving.saturating_add(levels.bytes(targets.base));
         }
@@ -129,7 +129,7 @@ fn from_level0(
     targets: &Targets,
     levels: &Levels,
     config: &Config,
-    state: &State,
+    state: &CompactionState,
 ) -> Option<Choice> {
     let idle: Vec<_> =
         levels.level(0).iter().take_while(|table| !state.is_busy(table)).cloned().collect();
@@ -147,7 +147,7 @@ fn move_level0(
     idle: &[Arc<TableMeta>],
     base: u8,
     levels: &Levels,
-    state: &State,
+    state: &CompactionState,
 ) -> Option<Choice> {
     let mut moved: Vec<&Arc<TableMeta>> = Vec::new();
     for table in idle {
@@ -168,7 +168,7 @@ fn move_level0(
 /// They are neighbors in commit order, so that the output has a position among the other tables.
 /// The longest sequence of tables of similar size is chosen: merging a small table into a large one
 /// repeatedly would be quadratic work. The compaction into the base waits for this merge.
-fn within_level0(levels: &Levels, config: &Config, state: &State) -> Option<Plan> {
+fn within_level0(levels: &Levels, config: &Config, state: &CompactionState) -> Option<Plan> {
     let tables = levels.level(0);
     let mut best: &[Arc<TableMeta>] = &[];
     let mut from = 0;
@@ -204,7 +204,12 @@ fn within_level0(levels: &Levels, config: &Config, state: &State) -> Option<Plan
 
 /// Compacts one table into the next level: the one with the most garbage, if it has enough;
 /// otherwise the next one in key order, so that the whole key space gets its turn.
-fn from_level(level: usize, levels: &Levels, config: &Config, state: &State) -> Option<Choice> {
+fn from_level(
+    level: usize,
+    levels: &Levels,
+    config: &Config,
+    state: &CompactionState,
+) -> Option<Choice> {
     let tables = levels.level(level);
     let start = tables.partition_point(|table| table.range.lower < *state.cursor(level));
     let (before, behind) = tables.split_at(start);

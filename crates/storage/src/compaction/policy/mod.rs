@@ -1,6 +1,6 @@
 //! Compaction policies: decide which tables to compact next, from the manifest alone.
 //!
-//! A choice is a pure function of [`Levels`](crate::manifest::Levels), [`Config`] and [`State`]
+//! A choice is a pure function of [`Levels`](crate::manifest::Levels), [`Config`] and [`CompactionState`]
 //! (running compactions, GC watermark, cursors), so policies are tested without files and runs can
 //! be replayed. [`Leveled`] favors reads and space, [`Tiered`] favors writes. Both keep the same
 //! order of sources, so a database may switch between them.
@@ -35,5 +35,5 @@ pub use garbage::everything;
 pub use leveled::Leveled;
 pub use plan::{Choice, Plan, Reason};
 pub use pressure::{Backlog, Pressure};
-pub use state::State;
+pub use state::CompactionState;
 pub use tiered::Tiered;

@@ -40,7 +40,7 @@ struct Simulation<'a> {
     policy: &'a dyn Policy,
     config: Config,
     levels: Levels,
-    state: State,
+    state: CompactionState,
     tables: BTreeMap<u64, Cells>,
     /// Compactions that have read their inputs and are not applied yet.
     running: Vec<(Plan, Edit)>,
@@ -57,7 +57,7 @@ struct Simulation<'a> {
 
 impl<'a> Simulation<'a> {
     fn new(policy: &'a dyn Policy) -> Self {
-        let mut state = State::default();
+        let mut state = CompactionState::default();
         state.observe(&Mark { read: Timestamp::MAX, ..Mark::default() });
         Self {
             policy,

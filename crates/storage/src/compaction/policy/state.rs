@@ -9,9 +9,9 @@ use super::super::merge::Mark;
 use super::plan::Plan;
 use crate::manifest::{FlatRange, LEVELS, TableMeta};
 
-/// State of compaction besides the tables.
+/// CompactionState of compaction besides the tables.
 #[derive(Clone, Debug, Default)]
-pub struct State {
+pub struct CompactionState {
     /// Oldest timestamp of a reader.
     pub oldest: Timestamp,
     /// For every reader, versions that expire at this second (since 1970) or before are expired.
@@ -53,7 +53,7 @@ impl Taken {
     }
 }
 
-impl State {
+impl CompactionState {
     /// Sets the GC watermark.
     pub fn observe(&mut self, mark: &Mark) {
         (self.oldest, self.wall) = (mark.oldest(), mark.wall);

@@ -38,13 +38,13 @@ fn levels(tables: impl Into<Vec<TableMeta>>) -> Levels {
     levels
 }
 
-fn state(oldest: u64) -> State {
-    let mut state = State::default();
+fn state(oldest: u64) -> CompactionState {
+    let mut state = CompactionState::default();
     state.oldest = at(oldest);
     state
 }
 
-fn leveled(levels: &Levels, state: &State) -> Choice {
+fn leveled(levels: &Levels, state: &CompactionState) -> Choice {
     Leveled.choose(levels, &config(), state)
 }
 
@@ -357,7 +357,7 @@ fn manual_compaction_needs_no_running_one() {
     state.begin(&plan);
     assert_eq!(everything(&levels, &config(), &state), None);
     assert_eq!(leveled(&levels, &state), Choice::Nothing, "all tables are busy");
-    assert_eq!(everything(&Levels::default(), &config(), &State::default()), None);
+    assert_eq!(everything(&Levels::default(), &config(), &CompactionState::default()), None);
 }
 
 #[test]
@@ -389,7 +389,7 @@ fn large_level0_throttles_writers() {
     assert_eq!([pressure(1), pressure(long)], [Pressure::Fine; 2]);
     assert_eq!(pressure(2 * long), Pressure::Slow(0.5));
     assert!(Leveled.wants_help(&with(long / 2), &config));
-    let choose = |bytes| Leveled.choose(&with(bytes), &config, &State::default());
+    let choose = |bytes| Leveled.choose(&with(bytes), &config, &CompactionState::default());
     assert_eq!(choose(long - 1), Choice::Nothing);
     assert!(matches!(choose(long), Choice::Compact(plan) if plan.output_level == 6));
     let larger = Config { memtable_bytes: long, ..config.clone() };

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::garbage;
-use super::{Choice, Config, Plan, Policy, Pressure, Reason, State};
+use super::{Choice, CompactionState, Config, Plan, Policy, Pressure, Reason};
 use crate::manifest::{FlatRange, LEVELS, Levels, TableMeta};
 
 /// Tiered policy: merges runs of similar size into one, which then waits for others of its size.
@@ -24,7 +24,7 @@ struct Run {
 }
 
 /// Returns all runs, youngest first.
-fn runs(levels: &Levels, state: &State) -> Vec<Run> {
+fn runs(levels: &Levels, state: &CompactionState) -> Vec<Run> {
     let run = |level: u8, tables: Vec<Arc<TableMeta>>| Run {
         level,
         bytes: tables.iter().map(|table| table.bytes).sum(),
@@ -40,7 +40,7 @@ fn runs(levels: &Levels, state: &State) -> Vec<Run> {
 }
 
 impl Policy for Tiered {
-    fn choose(&self, levels: &Levels, config: &Config, state: &State) -> Choice {
+    fn choose(&self, levels: &Levels, config: &Config, state: &CompactionState) -> Choice {
         if let Some(drop) = garbage::choose_drop(levels, state) {
             return drop;
         }
@@ -71,7 +71,7 @@ impl Policy for Tiered {
     }
 
     fn pending_bytes(&self, levels: &Levels, config: &Config) -> u64 {
-        let runs = runs(levels, &State::default());
+        let runs = runs(levels, &CompactionState::default());
         let bytes = |runs: &[Run]| runs.iter().map(|run| run.bytes).sum();
         if is_wasteful(&runs, config) {
             return bytes(&runs);
@@ -82,7 +82,7 @@ impl Policy for Tiered {
 
 /// Moves tables of level 0 unread that overlap neither each other nor the next older run, so that
 /// ascending keys are never rewritten. They join that run, which no younger run overlaps there.
-fn move_level0(runs: &[Run], state: &State) -> Option<Choice> {
+fn move_level0(runs: &[Run], state: &CompactionState) -> Option<Choice> {
     let young = runs.iter().take_while(|run| run.level == 0).count();
     let to = runs.get(young).map_or(LEVELS - 1, |run| run.level.into());
     let to = u8::try_from(to).ok()?;
@@ -135,7 +135,7 @@ fn merge(
     runs: &[Run],
     which: std::ops::Range<usize>,
     config: &Config,
-    state: &State,
+    state: &CompactionState,
     reason: Reason,
 ) -> Option<Plan> {
     let merged = runs.get(which.clone()).filter(|merged| merged.len() >= 2)?;

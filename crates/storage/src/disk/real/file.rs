@@ -5,7 +5,7 @@ use std::io::{self, IoSlice};
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
-use super::reader::{Reader, fill};
+use super::reader::{DiskReader, fill};
 use crate::disk::{File, Place, ReadFuture};
 
 /// Buffer of zeros; its size is that of a write.
@@ -14,11 +14,11 @@ static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 pub(super) struct RealFile {
     /// Shared with pending reads, which need it open.
     file: Arc<fs::File>,
-    reader: Arc<Reader>,
+    reader: Arc<DiskReader>,
 }
 
 impl RealFile {
-    pub(super) fn new(file: fs::File, reader: Arc<Reader>) -> Self {
+    pub(super) fn new(file: fs::File, reader: Arc<DiskReader>) -> Self {
         Self { file: Arc::new(file), reader }
     }
 }

@@ -31,7 +31,7 @@ use rustix::io::retry_on_intr;
 
 use self::file::RealFile;
 pub use self::reader::Backend;
-use self::reader::Reader;
+use self::reader::DiskReader;
 use super::copy::copy;
 use super::failure::is_full;
 use super::{DirectoryLock, Disk, File, Watch};
@@ -47,7 +47,7 @@ pub struct RealDisk {
     place: PathBuf,
     /// Open as long as the disk exists, so that its inode is not reused for another directory.
     handle: fs::File,
-    reader: Arc<Reader>,
+    reader: Arc<DiskReader>,
 }
 
 impl RealDisk {
@@ -81,7 +81,7 @@ impl RealDisk {
             let directory = directory.display();
             Error::unavailable(format!("cannot open the directory {directory}")).with_source(error)
         })?;
-        let reader = Arc::new(Reader::new(backend, spawn)?);
+        let reader = Arc::new(DiskReader::new(backend, spawn)?);
         Ok(Self { directory, place, handle, reader })
     }
 

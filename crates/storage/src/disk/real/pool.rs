@@ -28,7 +28,7 @@ struct PoolState {
     closed: bool,
 }
 
-struct Reader {
+struct PoolReader {
     shared: Arc<Mutex<PoolState>>,
     signal: Signal,
 }
@@ -59,7 +59,7 @@ impl Pool {
         woken.iter().for_each(Signal::ring);
         for _ in 0..missing {
             let signal = Signal::new();
-            let reader = Reader { shared: Arc::clone(&self.shared), signal: signal.clone() };
+            let reader = PoolReader { shared: Arc::clone(&self.shared), signal: signal.clone() };
             // Not joined: it ends by itself, and may be the thread that drops the last file.
             drop(self.spawn.spawn("carnet-read", signal, Box::new(reader)));
         }
@@ -82,7 +82,7 @@ impl Drop for Pool {
     }
 }
 
-impl Worker for Reader {
+impl Worker for PoolReader {
     fn step(&mut self) -> Step {
         let (level, request) = {
             let mut state = lock(&self.shared);

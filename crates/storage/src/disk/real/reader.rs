@@ -32,7 +32,7 @@ pub enum Backend {
     Inline,
 }
 
-pub(super) struct Reader {
+pub(super) struct DiskReader {
     way: Way,
     /// Observer of reads that reach the device.
     watch: ArcSwapOption<Watching>,
@@ -45,7 +45,7 @@ enum Way {
     Inline,
 }
 
-impl Reader {
+impl DiskReader {
     pub(super) fn new(backend: Backend, spawn: Arc<dyn Spawn>) -> Result<Self> {
         let way = match backend {
             Backend::Inline => Way::Inline,
@@ -176,7 +176,7 @@ impl Reader {
     }
 }
 
-impl Reader {
+impl DiskReader {
     /// Fills a buffer on this thread, see [`fill`]; the observer counts only bytes that were not in
     /// the page cache.
     fn fill_watched(&self, file: &fs::File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
@@ -196,7 +196,7 @@ impl Reader {
     }
 }
 
-impl fmt::Debug for Reader {
+impl fmt::Debug for DiskReader {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?}", self.backend())
     }

@@ -1,4 +1,4 @@
-//! State of files and names after a power failure.
+//! SimDiskState of files and names after a power failure.
 
 use std::collections::BTreeMap;
 

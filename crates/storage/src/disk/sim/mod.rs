@@ -44,7 +44,7 @@ use carnet_base::{Bytes, Result, Rng, SeededRng, for_many, waits_for_one};
 use self::content::{Change, Content, NameChange};
 pub use self::device::{Device, DeviceOptions};
 pub use self::kind::Kind;
-use self::state::{Faults, Outcome, State, place};
+use self::state::{Faults, Outcome, SimDiskState, place};
 use self::timed_device::Timed;
 use super::copy::copy;
 use super::promise::{Promise, promise};
@@ -57,7 +57,7 @@ use crate::lock::lock;
 pub struct SimDisk(Arc<Shared>);
 
 struct Shared {
-    state: Mutex<State>,
+    state: Mutex<SimDiskState>,
     resumed: Condvar,
     /// Pending reads of a held disk. Locked after the state.
     pending: Mutex<Vec<Pending>>,
@@ -252,7 +252,7 @@ impl SimDisk {
     }
 
     fn restarted(files: Vec<Content>, names: BTreeMap<String, usize>, rng: SeededRng) -> Self {
-        Self::with(State {
+        Self::with(SimDiskState {
             files,
             synced_names: names.clone(),
             names,
@@ -268,14 +268,14 @@ impl SimDisk {
         })
     }
 
-    fn with(state: State) -> Self {
+    fn with(state: SimDiskState) -> Self {
         let (resumed, pending) = (Condvar::new(), Mutex::default());
         let timed = Mutex::default();
         Self(Arc::new(Shared { state: Mutex::new(state), resumed, pending, timed }))
     }
 
     /// Locks the state for one operation, when the disk is not held.
-    fn enter(&self) -> MutexGuard<'_, State> {
+    fn enter(&self) -> MutexGuard<'_, SimDiskState> {
         let mut state = lock(&self.0.state);
         state.waiting += 1;
         while state.held {
@@ -410,7 +410,7 @@ impl SimFile {
     }
 
     /// Writes all bytes or, if that fails, some of the first ones.
-    fn write(&self, state: &mut State, bytes: Vec<u8>, offset: u64) -> io::Result<()> {
+    fn write(&self, state: &mut SimDiskState, bytes: Vec<u8>, offset: u64) -> io::Result<()> {
         let offset = place(offset)?;
         let (written, outcome) = match state.begin_growing(Kind::Write) {
             Outcome::Succeeds => state.room(self.file, offset, bytes.len()),

@@ -1,4 +1,4 @@
-//! State of a simulated disk, and outcomes of its operations.
+//! SimDiskState of a simulated disk, and outcomes of its operations.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -9,7 +9,7 @@ use super::content::{Content, NameChange};
 use super::kind::Kind;
 
 #[derive(Clone)]
-pub(super) struct State {
+pub(super) struct SimDiskState {
     pub(super) files: Vec<Content>,
     pub(super) names: BTreeMap<String, usize>,
     pub(super) synced_names: BTreeMap<String, usize>,
@@ -49,7 +49,7 @@ pub(super) enum Outcome {
     Dead(io::Error),
 }
 
-impl State {
+impl SimDiskState {
     /// Counts an operation and returns its outcome.
     pub(super) fn begin(&mut self, kind: Kind) -> Outcome {
         self.counts[kind as usize] += 1;
@@ -76,7 +76,7 @@ impl State {
         }
     }
 
-    /// Like [`State::begin`], for operations that a full disk refuses.
+    /// Like [`SimDiskState::begin`], for operations that a full disk refuses.
     pub(super) fn begin_growing(&mut self, kind: Kind) -> Outcome {
         match self.begin(kind) {
             Outcome::Succeeds if self.faults.full_from.is_some_and(|from| self.now() >= from) => {
@@ -128,7 +128,7 @@ impl State {
         self.run(outcome, act)
     }
 
-    /// Like [`State::atomically`], for operations that a full disk refuses.
+    /// Like [`SimDiskState::atomically`], for operations that a full disk refuses.
     pub(super) fn growing<T>(
         &mut self,
         kind: Kind,

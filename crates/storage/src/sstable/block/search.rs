@@ -24,8 +24,8 @@ pub(super) const CONTINUES: u32 = 1 << 31;
 // Offsets, and lengths beside another flag, are below 2³¹.
 const _: () = assert!(TOP_MEMORY_MAX < CONTINUES as usize && BLOCK_MEMORY_MAX <= TOP_MEMORY_MAX);
 
-/// Maximum of `Front::told`: the cache needs to count no further.
-const TOLD_MAX: u8 = 2;
+/// Maximum of `Front::reported`: the cache needs to count no further.
+const REPORTED_MAX: u8 = 2;
 
 impl SharedBlock {
     /// Sets the commit of every entry.
@@ -69,17 +69,17 @@ impl Block {
 
     /// Returns `true` if a lookup of the block should be reported to the cache. The cache counts to
     /// two between evictions considered ([`Block::is_considered`]).
-    pub(crate) fn is_news(&self) -> bool {
-        let told = self.front.told.load(atomic::Ordering::Relaxed);
-        if told < TOLD_MAX {
-            self.front.told.store(told + 1, atomic::Ordering::Relaxed);
+    pub(crate) fn should_report(&self) -> bool {
+        let reported = self.front.reported.load(atomic::Ordering::Relaxed);
+        if reported < REPORTED_MAX {
+            self.front.reported.store(reported + 1, atomic::Ordering::Relaxed);
         }
-        told < TOLD_MAX
+        reported < REPORTED_MAX
     }
 
     /// Records that the cache considers the block for eviction.
     pub(crate) fn is_considered(&self) {
-        self.front.told.store(0, atomic::Ordering::Relaxed);
+        self.front.reported.store(0, atomic::Ordering::Relaxed);
     }
 
     /// Returns the number of entries.

@@ -66,8 +66,8 @@ pub(super) struct Front {
     /// Number of entries per unit of head.
     pub(super) slope: f64,
     pub(super) index: Option<Arc<Index>>,
-    /// Number of lookups by links that were reported to the cache, see [`Block::is_news`].
-    pub(super) told: AtomicU8,
+    /// Number of lookups by links that were reported to the cache, see [`Block::should_report`].
+    pub(super) reported: AtomicU8,
 }
 
 /// Fields of an index besides its entries. A block that a link of the index refers to keeps a weak
