@@ -68,20 +68,20 @@ pub fn decode(types: &[DataType], key: &[u8]) -> Result<Vec<Value>> {
     if key.is_empty() || key.len() > LEN_MAX {
         return Err(Error::corrupted(format!("a partition key of {} bytes", key.len())));
     }
-    let deserialize = |data_type: DataType, bytes: &[u8]| {
+    let deserialize = |data_type: &DataType, bytes: &[u8]| {
         data_type.deserialize(bytes).map_err(|error| {
             Error::corrupted("a partition key holds a wrong value").with_source(error)
         })
     };
     if let [data_type] = types {
-        return Ok(vec![deserialize(*data_type, key)?]);
+        return Ok(vec![deserialize(data_type, key)?]);
     }
     let mut rest = key;
     let mut values = Vec::with_capacity(types.len());
     for data_type in types {
         let component = take_component(&mut rest)
             .ok_or_else(|| Error::corrupted("a partition key ends too early"))?;
-        values.push(deserialize(*data_type, component)?);
+        values.push(deserialize(data_type, component)?);
     }
     if !rest.is_empty() {
         return Err(Error::corrupted("a partition key has more components than columns"));

@@ -17,6 +17,9 @@
 //! | `blob` | `0x00ff` | any case |
 //! | `inet` | `127.0.0.1`, `::1` | `::ffff:127.0.0.1` |
 //! | `text`, `ascii` | as it is | |
+//! | `duration` | `1y2mo3d4h5m6s7ms8us9ns` | weeks, `µs`, ISO 8601: `P1Y2M3DT4H5M6S` |
+//! | `list`, `tuple` | `[1, 2]`, `(1, 'a', null)` | |
+//! | `set`, `map` | `{1, 2}`, `{'a': 1}` | |
 //!
 //! Dates and timestamps outside the years 1 to 9999 are printed as numbers, and years of up to nine
 //! digits, also negative ones, are read. A fraction of a second finer than a timestamp is
@@ -29,8 +32,10 @@
 //! databases of their own, and the last a clock.
 
 mod calendar;
+mod composite;
 mod format;
 mod parse;
+mod quote;
 
 #[cfg(test)]
 mod tests;

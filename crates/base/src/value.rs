@@ -1,4 +1,4 @@
-//! CQL's scalar types and values.
+//! CQL's types and values.
 //!
 //! A [`Value`] is never null: a column that is null is absent, so "maybe null" is `Option<Value>`.
 //! The bytes of a value, as Cassandra serializes it, are in [`crate::serial`]; its
@@ -6,62 +6,76 @@
 
 use std::fmt;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use num_bigint::BigInt;
 use uuid::Uuid;
 
-/// Type of a column.
+use crate::duration::CqlDuration;
+
+/// Type of a column, or of a part of a composite type.
 ///
-/// The numbers are stored on disk and never change. Those of collections, tuples, user-defined
-/// types, durations and vectors are reserved: they have no variant here yet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+/// A clone is cheap: the parts of a composite type are shared.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-#[repr(u16)]
 pub enum DataType {
     /// Text of US-ASCII characters.
-    Ascii = 0x01,
+    Ascii,
     /// A signed 64-bit integer.
-    Bigint = 0x02,
+    Bigint,
     /// Bytes of any content.
-    Blob = 0x03,
+    Blob,
     /// True or false.
-    Boolean = 0x04,
+    Boolean,
     /// A signed 64-bit integer that statements only add to.
-    Counter = 0x05,
+    Counter,
     /// A decimal number of any size: an unscaled integer and a 32-bit scale.
-    Decimal = 0x06,
+    Decimal,
     /// A 64-bit float.
-    Double = 0x07,
+    Double,
     /// A 32-bit float.
-    Float = 0x08,
+    Float,
     /// A signed 32-bit integer.
-    Int = 0x09,
+    Int,
     /// Milliseconds since 1970-01-01 UTC.
-    Timestamp = 0x0b,
+    Timestamp,
     /// UUID of any version.
-    Uuid = 0x0c,
+    Uuid,
     /// UTF-8 text (`varchar` is another name for it).
-    Text = 0x0d,
+    Text,
     /// An integer of any size.
-    Varint = 0x0e,
+    Varint,
     /// A version 1 UUID, ordered by its time.
-    Timeuuid = 0x0f,
+    Timeuuid,
     /// An IPv4 or IPv6 address.
-    Inet = 0x10,
+    Inet,
     /// Days, with 1970-01-01 at 2³¹.
-    Date = 0x11,
+    Date,
     /// Nanoseconds since midnight.
-    Time = 0x12,
+    Time,
     /// A signed 16-bit integer.
-    Smallint = 0x13,
+    Smallint,
     /// A signed 8-bit integer.
-    Tinyint = 0x14,
+    Tinyint,
+    /// Months, days and nanoseconds.
+    Duration,
+    /// A sequence of values.
+    List(Arc<DataType>),
+    /// Keys, each with a value. Keys are unique and in the order of their type.
+    Map(Arc<(DataType, DataType)>),
+    /// Unique values, in the order of their type.
+    Set(Arc<DataType>),
+    /// A fixed number of values, of which any may be null.
+    Tuple(Arc<[DataType]>),
 }
 
+/// Maximum depth of a type: the number of types that contain a part of it, plus one.
+pub const TYPE_DEPTH_MAX: usize = 16;
+
 impl DataType {
-    /// All types, in the order of their numbers.
-    pub const ALL: [Self; 19] = [
+    /// All scalar types, in the order of their numbers.
+    pub const SCALARS: [Self; 20] = [
         Self::Ascii,
         Self::Bigint,
         Self::Blob,
@@ -81,23 +95,97 @@ impl DataType {
         Self::Time,
         Self::Smallint,
         Self::Tinyint,
+        Self::Duration,
     ];
 
-    /// Returns the type's number on disk, which is also its option id in the native protocol.
+    /// Returns the list of a type.
     #[must_use]
-    pub const fn id(self) -> u16 {
-        self as u16
+    pub fn list(element: Self) -> Self {
+        Self::List(Arc::new(element))
     }
 
-    /// Returns the type with a number.
+    /// Returns the set of a type.
+    #[must_use]
+    pub fn set(element: Self) -> Self {
+        Self::Set(Arc::new(element))
+    }
+
+    /// Returns the map of two types.
+    #[must_use]
+    pub fn map(key: Self, value: Self) -> Self {
+        Self::Map(Arc::new((key, value)))
+    }
+
+    /// Returns the tuple of some types.
+    #[must_use]
+    pub fn tuple(fields: impl IntoIterator<Item = Self>) -> Self {
+        Self::Tuple(fields.into_iter().collect())
+    }
+
+    /// Returns the option id of the type in the native protocol, without its parts. Catalogs of
+    /// earlier versions store scalar types as this number.
+    #[must_use]
+    pub const fn id(&self) -> u16 {
+        match self {
+            Self::Ascii => 0x01,
+            Self::Bigint => 0x02,
+            Self::Blob => 0x03,
+            Self::Boolean => 0x04,
+            Self::Counter => 0x05,
+            Self::Decimal => 0x06,
+            Self::Double => 0x07,
+            Self::Float => 0x08,
+            Self::Int => 0x09,
+            Self::Timestamp => 0x0b,
+            Self::Uuid => 0x0c,
+            Self::Text => 0x0d,
+            Self::Varint => 0x0e,
+            Self::Timeuuid => 0x0f,
+            Self::Inet => 0x10,
+            Self::Date => 0x11,
+            Self::Time => 0x12,
+            Self::Smallint => 0x13,
+            Self::Tinyint => 0x14,
+            Self::Duration => 0x15,
+            Self::List(_) => 0x20,
+            Self::Map(_) => 0x21,
+            Self::Set(_) => 0x22,
+            Self::Tuple(_) => 0x31,
+        }
+    }
+
+    /// Returns the scalar type with a number.
     #[must_use]
     pub fn from_id(id: u16) -> Option<Self> {
-        Self::ALL.into_iter().find(|data_type| data_type.id() == id)
+        Self::SCALARS.into_iter().find(|data_type| data_type.id() == id)
     }
 
-    /// Returns the type's name in CQL, in lower case.
+    /// Returns `true` for lists, sets, maps and tuples.
     #[must_use]
-    pub const fn name(self) -> &'static str {
+    pub const fn is_composite(&self) -> bool {
+        matches!(self, Self::List(_) | Self::Map(_) | Self::Set(_) | Self::Tuple(_))
+    }
+
+    /// Returns the types of the parts; none for a scalar.
+    #[must_use]
+    pub fn parts(&self) -> Vec<&Self> {
+        match self {
+            Self::List(element) | Self::Set(element) => vec![element],
+            Self::Map(pair) => vec![&pair.0, &pair.1],
+            Self::Tuple(fields) => fields.iter().collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Returns `true` if this or one of its parts, at any depth, is a type.
+    #[must_use]
+    pub fn contains(&self, wanted: &Self) -> bool {
+        self == wanted || self.parts().into_iter().any(|part| part.contains(wanted))
+    }
+
+    /// Returns the type's name in CQL, in lower case and without its parts.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
         match self {
             Self::Ascii => "ascii",
             Self::Bigint => "bigint",
@@ -118,26 +206,42 @@ impl DataType {
             Self::Time => "time",
             Self::Smallint => "smallint",
             Self::Tinyint => "tinyint",
+            Self::Duration => "duration",
+            Self::List(_) => "list",
+            Self::Map(_) => "map",
+            Self::Set(_) => "set",
+            Self::Tuple(_) => "tuple",
         }
     }
 
-    /// Returns the type with a CQL name, in any case; `varchar` is `text`.
+    /// Returns the scalar type with a CQL name, in any case; `varchar` is `text`.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         if name.eq_ignore_ascii_case("varchar") {
             return Some(Self::Text);
         }
-        Self::ALL.into_iter().find(|data_type| data_type.name().eq_ignore_ascii_case(name))
+        Self::SCALARS.into_iter().find(|data_type| data_type.name().eq_ignore_ascii_case(name))
     }
 }
 
+/// Writes the type in CQL. Composite types within another are frozen, and are written so; the
+/// outermost is written without `frozen`.
 impl fmt::Display for DataType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+        f.write_str(self.name())?;
+        for (n, part) in self.parts().into_iter().enumerate() {
+            f.write_str(if n == 0 { "<" } else { ", " })?;
+            if part.is_composite() {
+                write!(f, "frozen<{part}>")?;
+            } else {
+                part.fmt(f)?;
+            }
+        }
+        f.write_str(if self.is_composite() { ">" } else { "" })
     }
 }
 
-/// A scalar of one of the [types](DataType).
+/// A value of one of the [types](DataType).
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Value {
@@ -184,12 +288,24 @@ pub enum Value {
     Smallint(i16),
     /// A signed 8-bit integer.
     Tinyint(i8),
+    /// Months, days and nanoseconds.
+    Duration(CqlDuration),
+    /// A list, set, map or tuple.
+    Composite(Composite),
+}
+
+/// Value of a list, set, map or tuple; [`Composite::new`] makes one.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Composite {
+    pub(crate) data_type: DataType,
+    /// Elements of a list or set, keys and values of a map in turn, or fields of a tuple.
+    pub(crate) parts: Vec<Option<Value>>,
 }
 
 impl Value {
     /// Returns the value's type.
     #[must_use]
-    pub const fn data_type(&self) -> DataType {
+    pub fn data_type(&self) -> DataType {
         match self {
             Self::Ascii(_) => DataType::Ascii,
             Self::Bigint(_) => DataType::Bigint,
@@ -210,6 +326,8 @@ impl Value {
             Self::Time(_) => DataType::Time,
             Self::Smallint(_) => DataType::Smallint,
             Self::Tinyint(_) => DataType::Tinyint,
+            Self::Duration(_) => DataType::Duration,
+            Self::Composite(composite) => composite.data_type().clone(),
         }
     }
 }

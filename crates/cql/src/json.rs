@@ -14,36 +14,17 @@
 use std::fmt::LowerExp;
 use std::net::{IpAddr, Ipv6Addr};
 
-use carnet::Value;
-use carnet::base::{BigInt, Bytes};
+use carnet::base::{BigInt, Bytes, Composite};
+use carnet::{DataType, Value};
 
 use crate::cql_error::CqlError;
 use crate::parser::NUMBER_DIGITS_MAX;
-use crate::result::ResultType;
 
 /// Returns a value in Cassandra's serialization as JSON; null is `null`.
-pub(crate) fn of_bytes(
-    result_type: &ResultType,
-    bytes: Option<&Bytes>,
-) -> Result<String, CqlError> {
-    let Some(bytes) = bytes else { return Ok("null".to_owned()) };
-    match result_type {
-        ResultType::Scalar(data_type) => of_value(&data_type.deserialize(bytes)?),
-        ResultType::List(item) | ResultType::Set(item) => {
-            let items = parts(bytes, 1)?.into_iter().map(|part| of_bytes(item, Some(&part)));
-            Ok(format!("[{}]", items.collect::<Result<Vec<_>, _>>()?.join(", ")))
-        }
-        ResultType::Map(key, value) => {
-            let parts = parts(bytes, 2)?;
-            let pair = |pair: &[Bytes]| {
-                let key = in_quotes(of_bytes(key, pair.first())?);
-                Ok(format!("{key}: {}", of_bytes(value, pair.get(1))?))
-            };
-            let pairs = parts.chunks(2).map(pair).collect::<Result<Vec<_>, CqlError>>()?;
-            Ok(format!("{{{}}}", pairs.join(", ")))
-        }
-        ResultType::Duration => Err(CqlError::unsupported("toJson of a duration")),
-        ResultType::Tuple(_) => Err(CqlError::unsupported("toJson of a tuple")),
+pub(crate) fn of_bytes(data_type: &DataType, bytes: Option<&Bytes>) -> Result<String, CqlError> {
+    match bytes {
+        Some(bytes) => of_value(&data_type.deserialize(bytes)?),
+        None => Ok("null".to_owned()),
     }
 }
 
@@ -70,8 +51,24 @@ pub(crate) fn of_value(value: &Value) -> Result<String, CqlError> {
             quoted(&millis.map_or(text.clone(), |millis| format!("{millis}Z")))
         }
         Value::Inet(IpAddr::V6(address)) => quoted(&ipv6(address)),
+        Value::Composite(composite) => of_composite(composite)?,
         value => quoted(&value.to_string()),
     })
+}
+
+fn of_composite(composite: &Composite) -> Result<String, CqlError> {
+    let part = |part: &Option<Value>| match part {
+        Some(value) => of_value(value),
+        None => Ok("null".to_owned()),
+    };
+    let item = |item: &[Option<Value>]| match item {
+        [key, value] => Ok(format!("{}: {}", in_quotes(part(key)?), part(value)?)),
+        item => item.iter().map(part).collect::<Result<String, CqlError>>(),
+    };
+    let items = composite.parts().chunks(composite.parts_per_item()).map(item);
+    let items = items.collect::<Result<Vec<_>, _>>()?.join(", ");
+    let is_map = matches!(composite.data_type(), DataType::Map(_));
+    Ok(if is_map { format!("{{{items}}}") } else { format!("[{items}]") })
 }
 
 /// Returns a value as text in Java's format.
@@ -133,34 +130,12 @@ fn in_quotes(json: String) -> String {
     if json.starts_with('"') { json } else { quoted(&json) }
 }
 
-/// Returns the parts of a collection with `each` parts per item.
-fn parts(bytes: &Bytes, each: usize) -> Result<Vec<Bytes>, CqlError> {
-    let damaged = || CqlError::invalid("a collection is damaged");
-    let mut rest = bytes.clone();
-    let length = |rest: &mut Bytes| {
-        let word = rest.get(..4).and_then(|word| word.try_into().ok()).ok_or_else(damaged)?;
-        *rest = rest.slice(4..);
-        usize::try_from(i32::from_be_bytes(word)).map_err(|_| damaged())
-    };
-    let mut parts = Vec::new();
-    for _ in 0..length(&mut rest)?.saturating_mul(each) {
-        let length = length(&mut rest)?;
-        if length > rest.len() {
-            return Err(damaged());
-        }
-        parts.push(rest.split_to(length));
-    }
-    Ok(parts)
-}
-
 #[cfg(test)]
 mod tests {
-    use carnet::DataType;
-
     use super::*;
     use crate::system::{collection, text};
 
-    fn json(data_type: DataType, text: &str) -> String {
+    fn json(data_type: &DataType, text: &str) -> String {
         of_value(&data_type.parse_text(text).unwrap()).unwrap()
     }
 
@@ -201,18 +176,18 @@ mod tests {
                 "\"deadbeef-0000-1000-8000-00805f9b34fb\"",
             ),
         ] {
-            assert_eq!(json(data_type, text), expected, "{data_type} {text}");
+            assert_eq!(json(&data_type, text), expected, "{data_type} {text}");
         }
     }
 
     #[test]
     fn collections_are_arrays_and_objects() {
-        let (int, text_type) = (ResultType::from(DataType::Int), ResultType::from(DataType::Text));
+        let (int, text_type) = (DataType::Int, DataType::Text);
         let (one, two) = (Value::Int(1).serialize(), Value::Int(2).serialize());
         let list = collection(2, [&one[..], &two[..]].into_iter());
-        let set = ResultType::Set(Box::new(int.clone()));
+        let set = DataType::set(int.clone());
         assert_eq!(of_bytes(&set, Some(&list)).unwrap(), "[1, 2]");
-        let map = ResultType::Map(Box::new(int), Box::new(text_type));
+        let map = DataType::map(int, text_type);
         let pairs = collection(1, [&one[..], &text("a").unwrap()[..]].into_iter());
         assert_eq!(of_bytes(&map, Some(&pairs)).unwrap(), r#"{"1": "a"}"#);
         assert_eq!(of_bytes(&map, None).unwrap(), "null");

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use carnet::base::{Clock, Moment};
 use carnet::{Db, Timestamp, Uuid, Value, WallTime, block_on};
-use carnet_cql::result::{Response, ResultType};
+use carnet_cql::result::Response;
 use carnet_cql::system::NodeInfo;
 use carnet_cql::{Bound, CqlErrorKind, Executor, Parameters, Session, Values};
 
@@ -64,9 +64,7 @@ impl Client {
         match block_on(self.executor.query(&self.session, text, &parameters)) {
             Ok(Response::Rows(rows)) => {
                 let value = |bytes: &Option<carnet::Bytes>| match (bytes, &rows.columns[0]) {
-                    (Some(bytes), column)
-                        if column.result_type == ResultType::from(Value::Int(0).data_type()) =>
-                    {
+                    (Some(bytes), column) if column.data_type == Value::Int(0).data_type() => {
                         Value::Int(i32::from_be_bytes(bytes[..].try_into().unwrap())).to_string()
                     }
                     (bytes, _) => format!("{bytes:?}"),
@@ -136,7 +134,7 @@ fn prepared_pages_stay_at_their_time() {
     let text = "SELECT k FROM t AS OF ?";
     let prepared = block_on(client.executor.prepare(&client.session, text, None)).unwrap();
     let [marker] = prepared.markers.as_slice() else { panic!("{:?}", prepared.markers) };
-    assert_eq!(marker.result_type, ResultType::from(carnet::DataType::Timestamp));
+    assert_eq!(marker.data_type, carnet::DataType::Timestamp);
     assert_eq!(marker.name, "[as_of]");
     let values = Values::Positional(bound(&Value::Timestamp(then)));
     let mut parameters = Parameters { values, page_rows: Some(1), ..Parameters::default() };

@@ -9,7 +9,7 @@ use carnet::base::SeededRng;
 use carnet::storage::disk::sim::{Kind, SimDisk};
 use carnet::{Bytes, Db, Durability, Uuid, block_on};
 use carnet_cql::ast::BatchKind;
-use carnet_cql::result::{Response, ResultType};
+use carnet_cql::result::Response;
 use carnet_cql::system::NodeInfo;
 use carnet_cql::{BatchItem, Bound, CqlError, Executor, Parameters, Session, Values};
 
@@ -114,7 +114,7 @@ fn counters_are_aggregated_and_cast() {
         .map(|value| i64::from_be_bytes(value.as_ref().unwrap()[..].try_into().unwrap()))
         .collect();
     assert_eq!(numbers, [-10, -5, -15, 5, 0]);
-    assert_eq!(rows.columns[0].result_type, ResultType::Scalar(carnet::DataType::Counter));
+    assert_eq!(rows.columns[0].data_type, carnet::DataType::Counter);
     let select = "SELECT CAST(a AS text) FROM ks.n WHERE k = 1 AND c = 1";
     let Response::Rows(rows) = client.run(select) else { panic!("rows") };
     assert_eq!(rows.rows[0][0], Some(Bytes::from_static(b"5")));
@@ -239,7 +239,7 @@ fn batches_of_counters_are_added_once() {
     let text = "UPDATE ks.n SET a = a - ? WHERE k = 1 AND c = 1";
     let prepared = block_on(client.executor.prepare(&client.session, text, None)).unwrap();
     let marker = &prepared.markers[0];
-    assert_eq!(marker.result_type, ResultType::Scalar(carnet::DataType::Counter));
+    assert_eq!(marker.data_type, carnet::DataType::Counter);
     let batch = |amounts: &[Bound]| {
         let item = |amount: &Bound| BatchItem::Prepared {
             prepared: Arc::clone(&prepared),

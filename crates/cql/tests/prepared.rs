@@ -7,7 +7,7 @@ use std::sync::Arc;
 use carnet::admission::AdmissionLimits;
 use carnet::{Bytes, DataType, Db, Uuid, Value, block_on};
 use carnet_base::{Rng, SeededRng};
-use carnet_cql::result::{Response, ResultType, Rows};
+use carnet_cql::result::{Response, Rows};
 use carnet_cql::system::NodeInfo;
 use carnet_cql::{
     BatchItem, Bound, CqlError, CqlErrorKind, Executor, Parameters, Prepared, Session, Timestamps,
@@ -107,7 +107,7 @@ fn markers_have_the_names_and_types_of_their_roles() {
     let described = |text: &str| -> (Vec<String>, Vec<u16>, Vec<String>) {
         let prepared = client.prepare(text);
         let shown = |specs: &[carnet_cql::result::ColumnSpec]| {
-            specs.iter().map(|spec| format!("{} {}", spec.name, spec.result_type)).collect()
+            specs.iter().map(|spec| format!("{} {}", spec.name, spec.data_type)).collect()
         };
         (shown(&prepared.markers), prepared.partition_key_indexes.clone(), shown(&prepared.result))
     };
@@ -174,7 +174,7 @@ fn tuples_are_bound_to_one_marker() {
         let prepared = client.prepare(query);
         let spec = &prepared.markers[0];
         let found = client.execute(&prepared, Values::Positional(vec![Bound::Bytes(bytes.into())]));
-        (format!("{} {}", spec.name, spec.result_type), found.map(|found| ints(&rows(found), 0)))
+        (format!("{} {}", spec.name, spec.data_type), found.map(|found| ints(&rows(found), 0)))
     };
     let select = "SELECT a FROM u WHERE k = 1 AND (a, b)";
     let (name, after) = found(&format!("{select} > ?"), tuple(1, "x"));
@@ -494,8 +494,8 @@ fn foreign_paging_state_is_refused() {
 fn results_name_their_types() {
     let client = Client::new(&[TABLE]);
     let found = client.rows("SELECT * FROM t");
-    let types: Vec<&ResultType> = found.columns.iter().map(|column| &column.result_type).collect();
-    let (int, text) = (ResultType::Scalar(DataType::Int), ResultType::Scalar(DataType::Text));
+    let types: Vec<&DataType> = found.columns.iter().map(|column| &column.data_type).collect();
+    let (int, text) = (DataType::Int, DataType::Text);
     assert_eq!(types, [&int, &int, &text, &text]);
 }
 
@@ -536,7 +536,7 @@ fn timestamps_are_refused_or_ignored() {
     assert_eq!(changed.rows, [[Some(Value::Text("b".into()).serialize())]]);
     let delete = ignoring.prepare("DELETE FROM t USING TIMESTAMP ? WHERE k = ? AND c = ?");
     assert_eq!(delete.markers[0].name, "[timestamp]");
-    assert_eq!(delete.markers[0].result_type, ResultType::from(DataType::Bigint));
+    assert_eq!(delete.markers[0].data_type, DataType::Bigint);
     let values = [Value::Bigint(0), Value::Int(1), Value::Int(1)];
     let values = values.iter().map(|value| Bound::Bytes(value.serialize())).collect();
     ignoring.execute(&delete, Values::Positional(values)).unwrap();

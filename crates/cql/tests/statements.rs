@@ -11,21 +11,18 @@ mod blocks;
 use std::fmt::Write as _;
 use std::net::Ipv4Addr;
 
-use carnet::{Db, Durability, Uuid, block_on};
-use carnet_cql::result::{Response, ResultType, Rows};
+use carnet::{DataType, Db, Durability, Uuid, block_on};
+use carnet_cql::result::{Response, Rows};
 use carnet_cql::system::NodeInfo;
 use carnet_cql::{Executor, Parameters, Session};
 
 const SCRIPTS_FOLDER: &str = "statements";
 
-fn cell(result_type: &ResultType, bytes: Option<&carnet::Bytes>) -> String {
-    match (result_type, bytes) {
-        (_, None) => "null".to_owned(),
-        (ResultType::Scalar(data_type), Some(bytes)) => {
-            data_type.deserialize(bytes).expect("a value of its type").to_literal()
-        }
-        (_, Some(bytes)) => format!("{} bytes", bytes.len()),
-    }
+fn cell(data_type: &DataType, bytes: Option<&carnet::Bytes>) -> String {
+    bytes.map_or_else(
+        || "null".to_owned(),
+        |bytes| data_type.deserialize(bytes).expect("a value of its type").to_literal(),
+    )
 }
 
 fn table(rows: &Rows) -> String {
@@ -36,7 +33,7 @@ fn table(rows: &Rows) -> String {
             .columns
             .iter()
             .zip(row)
-            .map(|(column, bytes)| cell(&column.result_type, bytes.as_ref()))
+            .map(|(column, bytes)| cell(&column.data_type, bytes.as_ref()))
             .collect();
         let _ = writeln!(out, "{}", cells.join(" | "));
     }
@@ -93,7 +90,7 @@ macro_rules! scripts {
     };
 }
 
-scripts! { aggregates batches conditions deletes inserts keyspaces levels orders ranges scans statics tables transactions types unsupported updates }
+scripts! { aggregates batches collections conditions deletes inserts keyspaces levels orders ranges scans statics tables transactions types unsupported updates }
 
 #[test]
 fn no_script_is_forgotten() {

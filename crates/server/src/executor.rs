@@ -9,7 +9,7 @@ use bytes::Bytes;
 use carnet::admission::{Admission, AdmissionRequest, Arrived, Class, Figures};
 use carnet_base::Moment;
 use carnet_cql::ast;
-use carnet_cql::result::{ColumnSpec as CqlColumn, Response, ResultType};
+use carnet_cql::result::{ColumnSpec as CqlColumn, Response};
 use carnet_cql::{
     BatchItem as CqlItem, Bound, CqlError, CqlErrorKind, Executor, Grant, Outline, Parameters,
     Session, Terms, Values,
@@ -27,12 +27,10 @@ use crate::protocol::bound::{BoundValue, BoundValues};
 use crate::protocol::peek::Peek;
 use crate::protocol::request::{Batch, BatchKind, BatchStatement, QueryParams};
 use crate::protocol::response::{Prepared, Rows};
-use crate::protocol::types::{ColumnSpec, ColumnType, Columns};
+use crate::protocol::types::{ColumnSpec, Columns};
 use crate::schema_change::schema_change;
 use crate::wait_figures;
 
-/// The type `duration` in the native protocol.
-const DURATION: u16 = 0x0015;
 /// Interval at which the other servers are checked.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -341,21 +339,10 @@ fn columns(specs: &[CqlColumn]) -> Columns {
             spec.keyspace.clone(),
             spec.table.clone(),
             spec.name.clone(),
-            column_type(&spec.result_type),
+            &spec.data_type,
         )
     };
     Columns::new(specs.iter().map(spec).collect())
-}
-
-fn column_type(result_type: &ResultType) -> ColumnType {
-    match result_type {
-        ResultType::Scalar(data_type) => ColumnType::from(*data_type),
-        ResultType::Duration => ColumnType::Scalar(DURATION),
-        ResultType::List(item) => ColumnType::list(column_type(item)),
-        ResultType::Set(item) => ColumnType::set(column_type(item)),
-        ResultType::Map(key, value) => ColumnType::map(column_type(key), column_type(value)),
-        ResultType::Tuple(items) => ColumnType::Tuple(items.iter().map(column_type).collect()),
-    }
 }
 
 fn failure(error: &CqlError) -> Failure {

@@ -9,7 +9,7 @@ use super::Order;
 use crate::value::{DataType, Value};
 
 /// Compares two values of one type like Cassandra compares their serializations.
-pub(super) fn compare(data_type: DataType, a: &[u8], b: &[u8]) -> Ordering {
+pub(super) fn compare(data_type: &DataType, a: &[u8], b: &[u8]) -> Ordering {
     match data_type {
         // BytesType, UTF8Type, AsciiType, InetAddressType, SimpleDateType, TimeType: byte order.
         DataType::Blob
@@ -32,14 +32,63 @@ pub(super) fn compare(data_type: DataType, a: &[u8], b: &[u8]) -> Ordering {
         ),
         DataType::Uuid => uuid(a, b),
         DataType::Timeuuid => timeuuid(a, b),
-        DataType::Counter | DataType::Decimal | DataType::Varint => panic!("not a key type"),
+        DataType::List(element) | DataType::Set(element) => items(&[element], a, b),
+        DataType::Map(pair) => items(&[&pair.0, &pair.1], a, b),
+        DataType::Tuple(fields) => tuple(fields, a, b),
+        DataType::Counter | DataType::Decimal | DataType::Duration | DataType::Varint => {
+            panic!("not a key type")
+        }
     }
+}
+
+/// `ListType`, `SetType`, `MapType`: item by item, then the number of items.
+fn items(types: &[&DataType], mut a: &[u8], mut b: &[u8]) -> Ordering {
+    let counts = [take_int(&mut a), take_int(&mut b)];
+    for _ in 0..counts[0].min(counts[1]) {
+        for data_type in types {
+            let ordering =
+                compare(data_type, take_part(&mut a).unwrap(), take_part(&mut b).unwrap());
+            if ordering.is_ne() {
+                return ordering;
+            }
+        }
+    }
+    counts[0].cmp(&counts[1])
+}
+
+/// `TupleType`: field by field, null first.
+fn tuple(types: &[DataType], mut a: &[u8], mut b: &[u8]) -> Ordering {
+    for data_type in types {
+        let ordering = match (take_part(&mut a), take_part(&mut b)) {
+            (Some(a), Some(b)) => compare(data_type, a, b),
+            (None, None) => Ordering::Equal,
+            (None, Some(_)) => Ordering::Less,
+            (Some(_), None) => Ordering::Greater,
+        };
+        if ordering.is_ne() {
+            return ordering;
+        }
+    }
+    Ordering::Equal
+}
+
+fn take_int(bytes: &mut &[u8]) -> i32 {
+    let (taken, rest) = bytes.split_at(4);
+    *bytes = rest;
+    int(taken)
+}
+
+fn take_part<'b>(bytes: &mut &'b [u8]) -> Option<&'b [u8]> {
+    let length = usize::try_from(take_int(bytes)).ok()?;
+    let (part, rest) = bytes.split_at(length);
+    *bytes = rest;
+    Some(part)
 }
 
 /// Compares two tuples, `DESC` columns reversed, like a `ClusteringComparator`.
 pub(super) fn compare_tuples(a: &[Value], b: &[Value], orders: &[Order]) -> Ordering {
     for ((a, b), order) in a.iter().zip(b).zip(orders) {
-        let ordering = compare(a.data_type(), &a.serialize(), &b.serialize());
+        let ordering = compare(&a.data_type(), &a.serialize(), &b.serialize());
         let ordering = if *order == Order::Desc { ordering.reverse() } else { ordering };
         if ordering != Ordering::Equal {
             return ordering;

@@ -7,12 +7,18 @@ use bytes::{BufMut, Bytes, BytesMut};
 use uuid::Uuid;
 
 use crate::error::{Error, Result};
-use crate::value::{DataType, Value};
+use crate::value::{Composite, DataType, Value};
 
 /// Follows a zero byte of the value; sorts after the end, so that a prefix comes first.
 const ESCAPED: u8 = 0xff;
 /// Follows the zero byte that ends the value.
 const END: u8 = 0x00;
+
+/// Before the items of a list, set or map, and before the fields of a tuple. It sorts after the
+/// others: null is the first value of a field, and a list sorts after its beginnings.
+const FOLLOWS: u8 = 0x01;
+const NO_MORE: u8 = 0x00;
+const IS_NULL: u8 = 0x00;
 
 const SIGNS: u64 = 0x8080_8080_8080_8080;
 
@@ -53,16 +59,17 @@ pub(super) fn put(out: &mut BytesMut, value: &Value) -> Result<()> {
             out.put_u64(version_first(high));
             out.put_u64(low ^ SIGNS);
         }
-        Value::Counter(_) | Value::Decimal { .. } | Value::Varint(_) => {
-            return Err(unsupported(value.data_type()));
+        Value::Composite(composite) => put_composite(out, composite)?,
+        Value::Counter(_) | Value::Decimal { .. } | Value::Duration(_) | Value::Varint(_) => {
+            return Err(unsupported(&value.data_type()));
         }
     }
     Ok(())
 }
 
 /// Takes a value off the front of `rest`; each of its bytes is first XORed with `mask`.
-pub(super) fn take(rest: &mut &[u8], data_type: DataType, mask: u8) -> Result<Value> {
-    let mut from = Reader { rest, mask };
+pub(super) fn take(rest: &mut &[u8], data_type: &DataType, mask: u8) -> Result<Value> {
+    let mut from = ComponentReader { rest, mask };
     let value = match data_type {
         DataType::Bigint => Value::Bigint(from.u64()?.cast_signed() ^ i64::MIN),
         DataType::Timestamp => Value::Timestamp(from.u64()?.cast_signed() ^ i64::MIN),
@@ -90,12 +97,28 @@ pub(super) fn take(rest: &mut &[u8], data_type: DataType, mask: u8) -> Result<Va
             let high = version_back(from.u64()?);
             Value::Timeuuid(Uuid::from_u64_pair(high, from.u64()? ^ SIGNS))
         }
-        DataType::Counter | DataType::Decimal | DataType::Varint => {
+        DataType::List(_) | DataType::Set(_) | DataType::Map(_) => from.items(data_type)?,
+        DataType::Tuple(fields) => from.fields(data_type, fields)?,
+        DataType::Counter | DataType::Decimal | DataType::Duration | DataType::Varint => {
             return Err(unsupported(data_type));
         }
     };
     value.validate().map_err(|error| wrong(data_type).with_source(error))?;
     Ok(value)
+}
+
+/// Writes each part behind a byte: of a tuple [`IS_NULL`] or [`FOLLOWS`], of all others `FOLLOWS`, and
+/// [`NO_MORE`] behind the last one.
+fn put_composite(out: &mut BytesMut, composite: &Composite) -> Result<()> {
+    for item in composite.parts().chunks(composite.parts_per_item()) {
+        let is_null = item.iter().all(Option::is_none);
+        out.put_u8(if is_null { IS_NULL } else { FOLLOWS });
+        item.iter().flatten().try_for_each(|part| put(out, part))?;
+    }
+    if !matches!(composite.data_type(), DataType::Tuple(_)) {
+        out.put_u8(NO_MORE);
+    }
+    Ok(())
 }
 
 fn put_escaped(out: &mut BytesMut, bytes: &[u8]) {
@@ -132,7 +155,7 @@ const fn ordered_double(number: f64) -> u64 {
 fn double(ordered: u64) -> Result<f64> {
     let bits = if ordered >> 63 == 1 { ordered ^ (1 << 63) } else { !ordered };
     let number = f64::from_bits(bits);
-    if ordered_double(number) == ordered { Ok(number) } else { Err(wrong(DataType::Double)) }
+    if ordered_double(number) == ordered { Ok(number) } else { Err(wrong(&DataType::Double)) }
 }
 
 /// Like [`ordered_double`].
@@ -144,7 +167,7 @@ const fn ordered_float(number: f32) -> u32 {
 fn float(ordered: u32) -> Result<f32> {
     let bits = if ordered >> 31 == 1 { ordered ^ (1 << 31) } else { !ordered };
     let number = f32::from_bits(bits);
-    if ordered_float(number) == ordered { Ok(number) } else { Err(wrong(DataType::Float)) }
+    if ordered_float(number) == ordered { Ok(number) } else { Err(wrong(&DataType::Float)) }
 }
 
 /// Moves the version of a UUID's first half to the front, and with version 1 orders the rest by
@@ -167,12 +190,12 @@ const fn version_back(ordered: u64) -> u64 {
     }
 }
 
-struct Reader<'a, 'b> {
+struct ComponentReader<'a, 'b> {
     rest: &'a mut &'b [u8],
     mask: u8,
 }
 
-impl Reader<'_, '_> {
+impl ComponentReader<'_, '_> {
     fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
         let (taken, rest) = self
             .rest
@@ -190,7 +213,7 @@ impl Reader<'_, '_> {
         self.array().map(u64::from_be_bytes)
     }
 
-    fn escaped(&mut self, data_type: DataType) -> Result<Vec<u8>> {
+    fn escaped(&mut self, data_type: &DataType) -> Result<Vec<u8>> {
         let mut bytes = Vec::new();
         loop {
             // Whole runs at a time, because zeros are rare.
@@ -207,7 +230,36 @@ impl Reader<'_, '_> {
         }
     }
 
-    fn text(&mut self, data_type: DataType) -> Result<String> {
+    /// Takes the items of a list, set or map.
+    fn items(&mut self, data_type: &DataType) -> Result<Value> {
+        let types = data_type.parts();
+        let mut parts = Vec::new();
+        loop {
+            match self.array()? {
+                [NO_MORE] => return composite(data_type, &parts),
+                [FOLLOWS] => {
+                    for part_type in &types {
+                        parts.push(Some(take(self.rest, part_type, self.mask)?));
+                    }
+                }
+                _ => return Err(wrong(data_type)),
+            }
+        }
+    }
+
+    fn fields(&mut self, data_type: &DataType, fields: &[DataType]) -> Result<Value> {
+        let mut parts = Vec::with_capacity(fields.len());
+        for field in fields {
+            parts.push(match self.array()? {
+                [IS_NULL] => None,
+                [FOLLOWS] => Some(take(self.rest, field, self.mask)?),
+                _ => return Err(wrong(data_type)),
+            });
+        }
+        composite(data_type, &parts)
+    }
+
+    fn text(&mut self, data_type: &DataType) -> Result<String> {
         String::from_utf8(self.escaped(data_type)?)
             .map_err(|error| wrong(data_type).with_source(error))
     }
@@ -223,15 +275,28 @@ impl Reader<'_, '_> {
                 octets[4..].copy_from_slice(&tail);
                 Ok(IpAddr::V6(Ipv6Addr::from(octets)))
             }
-            _ => Err(wrong(DataType::Inet)),
+            _ => Err(wrong(&DataType::Inet)),
         }
     }
 }
 
-fn wrong(data_type: DataType) -> Error {
+/// Makes a value that must be as its encoder wrote it: sorted, without duplicates.
+fn composite(data_type: &DataType, parts: &[Option<Value>]) -> Result<Value> {
+    let made = Composite::new(data_type.clone(), parts.to_vec())
+        .map_err(|error| wrong(data_type).with_source(error))?;
+    let is_sorted = made.parts().len() == parts.len()
+        && made
+            .parts()
+            .iter()
+            .zip(parts)
+            .all(|(a, b)| Value::compare_nullable(a.as_ref(), b.as_ref()).is_eq());
+    if is_sorted { Ok(Value::Composite(made)) } else { Err(wrong(data_type)) }
+}
+
+fn wrong(data_type: &DataType) -> Error {
     Error::corrupted(format!("a clustering key holds no {data_type} where one must be"))
 }
 
-fn unsupported(data_type: DataType) -> Error {
+fn unsupported(data_type: &DataType) -> Error {
     Error::unsupported(format_args!("clustering columns of type {data_type}"))
 }

@@ -15,10 +15,18 @@ use super::comparators::{compare, compare_tuples};
 use super::*;
 use crate::error::ErrorKind;
 use crate::testing;
-use crate::value::{DataType, Value};
+use crate::value::{Composite, DataType, Value};
 
 fn key_types() -> Vec<DataType> {
-    DataType::ALL.into_iter().filter(|data_type| data_type.is_key_type()).collect()
+    let composite = [
+        DataType::list(DataType::Int),
+        DataType::set(DataType::Text),
+        DataType::map(DataType::Tinyint, DataType::Timeuuid),
+        DataType::tuple([DataType::Boolean, DataType::Blob]),
+        DataType::list(DataType::list(DataType::Boolean)),
+    ];
+    let scalars = DataType::SCALARS.into_iter().filter(DataType::is_key_type);
+    scalars.chain(composite).collect()
 }
 
 /// Bytes that are often equal, and include values that codecs treat specially.
@@ -58,7 +66,28 @@ fn uuid() -> BoxedStrategy<[u8; 16]> {
         .boxed()
 }
 
-fn value(data_type: DataType) -> BoxedStrategy<Value> {
+fn composite(data_type: &DataType) -> BoxedStrategy<Value> {
+    let whole = data_type.clone();
+    let parts = match data_type {
+        DataType::Tuple(fields) => {
+            let fields = fields.iter().map(|field| proptest::option::of(value(field)));
+            fields.collect::<Vec<_>>().boxed()
+        }
+        _ => {
+            let item: Vec<_> = data_type.parts().into_iter().map(value).collect();
+            vec(item, 0..4)
+                .prop_map(|items| items.into_iter().flatten().map(Some).collect())
+                .boxed()
+        }
+    };
+    parts
+        .prop_map(move |parts: Vec<Option<Value>>| {
+            Value::Composite(Composite::new(whole.clone(), parts).unwrap())
+        })
+        .boxed()
+}
+
+fn value(data_type: &DataType) -> BoxedStrategy<Value> {
     match data_type {
         DataType::Bigint => edgy().prop_map(|b| Value::Bigint(i64::from_be_bytes(b))).boxed(),
         DataType::Timestamp => edgy().prop_map(|b| Value::Timestamp(i64::from_be_bytes(b))).boxed(),
@@ -105,7 +134,12 @@ fn value(data_type: DataType) -> BoxedStrategy<Value> {
                 Value::Timeuuid(Uuid::from_bytes(bytes))
             })
             .boxed(),
-        DataType::Counter | DataType::Decimal | DataType::Varint => unreachable!("not a key type"),
+        DataType::List(_) | DataType::Set(_) | DataType::Map(_) | DataType::Tuple(_) => {
+            composite(data_type)
+        }
+        DataType::Counter | DataType::Decimal | DataType::Duration | DataType::Varint => {
+            unreachable!("not a key type")
+        }
     }
 }
 
@@ -116,7 +150,7 @@ fn columns() -> impl Strategy<Value = (Vec<DataType>, Vec<Order>)> {
 }
 
 fn tuple(types: &[DataType]) -> Vec<BoxedStrategy<Value>> {
-    types.iter().map(|data_type| value(*data_type)).collect()
+    types.iter().map(value).collect()
 }
 
 fn canonical(value: &Value) -> Value {
@@ -149,10 +183,12 @@ proptest! {
     #[test]
     fn byte_order_of_one_value_is_cassandras(
         (data_type, a, b) in select(key_types())
-            .prop_flat_map(|data_type| (Just(data_type), value(data_type), value(data_type))),
+            .prop_flat_map(|of| (Just(of.clone()), value(&of), value(&of))),
     ) {
         for order in [Order::Asc, Order::Desc] {
-            check_pair(std::slice::from_ref(&a), std::slice::from_ref(&b), &[data_type], &[order]);
+            let expected = compare(&data_type, &a.serialize(), &b.serialize());
+            assert_eq!(a.compare(&b), expected, "{a:?} and {b:?}");
+            check_pair(std::slice::from_ref(&a), std::slice::from_ref(&b), std::slice::from_ref(&data_type), &[order]);
         }
     }
 
@@ -246,7 +282,7 @@ fn bytes_match_the_documented_layout() {
 #[test]
 fn comparators_handle_special_cases() {
     use Ordering::{Equal, Greater, Less};
-    let double = |a: f64, b: f64| compare(DataType::Double, &a.to_be_bytes(), &b.to_be_bytes());
+    let double = |a: f64, b: f64| compare(&DataType::Double, &a.to_be_bytes(), &b.to_be_bytes());
     assert_eq!(double(-0.0, 0.0), Less);
     assert_eq!(double(f64::NAN, f64::INFINITY), Greater);
     assert_eq!(double(f64::NAN, -f64::NAN), Equal);
@@ -254,17 +290,17 @@ fn comparators_handle_special_cases() {
     // A later version wins over larger bytes; a later time over a larger first byte.
     let old = uuid("ffffffff-ffff-1fff-ffff-ffffffffffff");
     let random = uuid("00000000-0000-4000-0000-000000000000");
-    assert_eq!(compare(DataType::Uuid, &old, &random), Less);
+    assert_eq!(compare(&DataType::Uuid, &old, &random), Less);
     let early = uuid("ffffffff-0000-1000-8000-000000000000");
     let late = uuid("00000000-0001-1000-8000-000000000000");
-    assert_eq!(compare(DataType::Uuid, &early, &late), Less);
+    assert_eq!(compare(&DataType::Uuid, &early, &late), Less);
     // At one time, UUIDType orders 0x80 after 0x7f and TimeUUIDType before.
     let (low, high) = (
         uuid("00000000-0000-1000-7f00-000000000000"),
         uuid("00000000-0000-1000-8000-000000000000"),
     );
-    assert_eq!(compare(DataType::Uuid, &low, &high), Less);
-    assert_eq!(compare(DataType::Timeuuid, &low, &high), Greater);
+    assert_eq!(compare(&DataType::Uuid, &low, &high), Less);
+    assert_eq!(compare(&DataType::Timeuuid, &low, &high), Greater);
 }
 
 #[test]
@@ -305,7 +341,7 @@ fn invalid_keys_are_rejected() {
 #[test]
 fn decoder_accepts_only_canonical_bytes() {
     for data_type in key_types() {
-        let good = [value(data_type), value(data_type)];
+        let good = [value(&data_type), value(&data_type)];
         let mut runner = proptest::test_runner::TestRunner::deterministic();
         for order in [Order::Asc, Order::Desc] {
             let samples: Vec<_> = (0..16)
@@ -316,7 +352,8 @@ fn decoder_accepts_only_canonical_bytes() {
                 .collect();
             testing::fuzz(&samples, |bytes| {
                 let orders = [order, Order::Asc];
-                if let Ok(values) = decode(bytes, &[data_type, data_type], &orders) {
+                let types = [data_type.clone(), data_type.clone()];
+                if let Ok(values) = decode(bytes, &types, &orders) {
                     assert_eq!(&encode(&values, &orders).unwrap()[..], bytes);
                 }
             });

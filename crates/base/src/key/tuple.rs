@@ -13,8 +13,10 @@ impl DataType {
     ///
     /// Columns of a partition key may have any type.
     #[must_use]
-    pub const fn is_key_type(self) -> bool {
-        !matches!(self, Self::Counter | Self::Decimal | Self::Varint)
+    pub fn is_key_type(&self) -> bool {
+        let is_unordered =
+            matches!(self, Self::Counter | Self::Decimal | Self::Duration | Self::Varint);
+        !is_unordered && self.parts().into_iter().all(Self::is_key_type)
     }
 }
 
@@ -74,7 +76,7 @@ pub fn decode(bytes: &[u8], types: &[DataType], orders: &[Order]) -> Result<Vec<
     let mut rest = bytes;
     let mut values = Vec::with_capacity(types.len());
     for (data_type, order) in types.iter().zip(orders) {
-        values.push(component::take(&mut rest, *data_type, order.mask())?);
+        values.push(component::take(&mut rest, data_type, order.mask())?);
     }
     if !rest.is_empty() {
         return Err(Error::corrupted("a clustering key has more bytes than columns"));

@@ -33,6 +33,8 @@ impl Display for Value {
             Self::Date(days) => date(f, *days),
             Self::Time(nanos) => time_of_day(f, nanos.div_euclid(1_000_000_000))
                 .and_then(|()| write!(f, ".{:09}", nanos.rem_euclid(1_000_000_000))),
+            Self::Duration(duration) => duration.fmt(f),
+            Self::Composite(composite) => super::composite::write(f, composite),
         }
     }
 }

@@ -9,6 +9,8 @@ use num_bigint::BigInt;
 use uuid::Uuid;
 
 use super::calendar::Civil;
+use super::quote::quoted;
+use crate::duration::CqlDuration;
 use crate::error::{Error, Result};
 use crate::value::{DataType, Value};
 
@@ -21,7 +23,7 @@ impl DataType {
     /// # Errors
     ///
     /// `Invalid`, with the text and the expected form.
-    pub fn parse_text(self, text: &str) -> Result<Value> {
+    pub fn parse_text(&self, text: &str) -> Result<Value> {
         let trimmed = text.trim_ascii();
         let value = match self {
             Self::Text => Some(Value::Text(text.to_owned())),
@@ -45,6 +47,10 @@ impl DataType {
             Self::Timestamp => timestamp(trimmed).map(Value::Timestamp),
             Self::Date => date(trimmed).map(Value::Date),
             Self::Time => time(trimmed).map(Value::Time),
+            Self::Duration => CqlDuration::parse(trimmed).map(Value::Duration),
+            Self::List(_) | Self::Map(_) | Self::Set(_) | Self::Tuple(_) => {
+                return super::composite::parse(self, trimmed);
+            }
         };
         let value = value.ok_or_else(|| wrong(self, text))?;
         value.validate()?;
@@ -52,7 +58,7 @@ impl DataType {
     }
 }
 
-fn wrong(data_type: DataType, text: &str) -> Error {
+fn wrong(data_type: &DataType, text: &str) -> Error {
     let expected = match data_type {
         DataType::Double | DataType::Float => "a number within its range, NaN or Infinity",
         DataType::Varint | DataType::Decimal => "a number of at most 65536 digits",
@@ -65,21 +71,13 @@ fn wrong(data_type: DataType, text: &str) -> Error {
         }
         DataType::Date => "yyyy-mm-dd or days, with 1970-01-01 at 2147483648",
         DataType::Time => "HH:MM:SS[.fffffffff] or nanoseconds since midnight",
+        DataType::Duration => "numbers with units, as in 1h30m, or P1Y2M3DT4H5M6S",
         _ => "an integer",
     };
     Error::invalid(format!("{} is no {data_type}: expected {expected}", quoted(text)))
 }
 
-/// Quotes the beginning of a text.
-fn quoted(text: &str) -> String {
-    const SHOWN: usize = 60;
-    match text.char_indices().nth(SHOWN) {
-        None => format!("'{text}'"),
-        Some((cut, _)) => format!("'{}…'", &text[..cut]),
-    }
-}
-
-fn integer<T: FromStr<Err = ParseIntError>>(data_type: DataType, text: &str) -> Result<T> {
+fn integer<T: FromStr<Err = ParseIntError>>(data_type: &DataType, text: &str) -> Result<T> {
     text.parse().map_err(|error: ParseIntError| match error.kind() {
         IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => {
             Error::invalid(format!("{} is out of the range of {data_type}", quoted(text)))

@@ -58,7 +58,6 @@ fn bytes(rng: &mut SeededRng) -> Vec<u8> {
 }
 
 /// A name of its own tells the writer's thread from the server's in a trace.
-#[expect(clippy::disallowed_methods, reason = "a generator of load has threads of its own")]
 fn spawn(run: impl FnOnce() + Send + 'static) -> io::Result<()> {
     thread::Builder::new().name("overwrites".to_owned()).spawn(run).map(drop)
 }

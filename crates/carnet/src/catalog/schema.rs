@@ -9,6 +9,8 @@ pub use carnet_base::key::Order;
 
 /// Format version of the JSON in the catalog's cells.
 const FORMAT: u32 = 1;
+/// Format version of a table with composite types, which earlier versions of Carnet do not know.
+const FORMAT_OF_COMPOSITES: u32 = 2;
 /// Maximum length of a keyspace or table name, as in Cassandra.
 const NAME_BYTES_MAX: usize = 48;
 
@@ -80,6 +82,18 @@ pub enum ColumnKind {
     Static,
     /// A regular column.
     Regular,
+}
+
+impl ColumnSchema {
+    /// Returns the column's type in CQL, with `frozen` around a composite type.
+    #[must_use]
+    pub fn cql_type(&self) -> String {
+        if self.data_type.is_composite() {
+            format!("frozen<{}>", self.data_type)
+        } else {
+            self.data_type.to_string()
+        }
+    }
 }
 
 impl TableSchema {
@@ -167,7 +181,7 @@ impl TableSchema {
                 return Err(Error::invalid(format!("column {} is defined twice", column.name)));
             }
             if matches!(column.kind, ColumnKind::Clustering(_)) {
-                check_key_type(&column.name, column.data_type)?;
+                check_key_type(&column.name, &column.data_type)?;
             }
         }
         self.check_counters()?;
@@ -210,8 +224,9 @@ impl TableSchema {
 
     pub(super) fn encode(&self) -> Bytes {
         let columns = self.columns.iter().map(StoredColumn::from).collect();
+        let has_composites = self.columns.iter().any(|column| column.data_type.is_composite());
         encode(&StoredTable {
-            format: FORMAT,
+            format: if has_composites { FORMAT_OF_COMPOSITES } else { FORMAT },
             id: self.id.0,
             version: self.version,
             kind: self.kind,
@@ -308,8 +323,16 @@ struct StoredTable {
 struct StoredColumn {
     id: u16,
     name: String,
-    r#type: u16,
+    r#type: StoredType,
     kind: StoredKind,
+}
+
+/// A scalar type by its number, a composite type by its text.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum StoredType {
+    Number(u16),
+    Text(String),
 }
 
 #[derive(Serialize, Deserialize)]
@@ -331,7 +354,11 @@ impl From<&ColumnSchema> for StoredColumn {
             ColumnKind::Static => StoredKind::Static,
             ColumnKind::Regular => StoredKind::Regular,
         };
-        Self { id: column.id.0, name: column.name.clone(), r#type: column.data_type.id(), kind }
+        let r#type = match &column.data_type {
+            composite if composite.is_composite() => StoredType::Text(column.cql_type()),
+            scalar => StoredType::Number(scalar.id()),
+        };
+        Self { id: column.id.0, name: column.name.clone(), r#type, kind }
     }
 }
 
@@ -344,7 +371,10 @@ impl StoredColumn {
             StoredKind::Static => ColumnKind::Static,
             StoredKind::Regular => ColumnKind::Regular,
         };
-        let data_type = DataType::from_id(self.r#type)?;
+        let data_type = match self.r#type {
+            StoredType::Number(number) => DataType::from_id(number)?,
+            StoredType::Text(text) => text.parse().ok()?,
+        };
         Some(ColumnSchema { id: ColumnId(self.id), name: self.name, data_type, kind })
     }
 }
@@ -360,7 +390,7 @@ fn decode<T: for<'de> Deserialize<'de>>(what: &str, bytes: &[u8]) -> Result<T> {
     }
     let unreadable = |error| Error::corrupted(format!("{what} cannot be read")).with_source(error);
     let Format { format } = serde_json::from_slice(bytes).map_err(unreadable)?;
-    if format != FORMAT {
+    if !(FORMAT..=FORMAT_OF_COMPOSITES).contains(&format) {
         return Err(Error::unsupported(format!(
             "{what} has format {format}, written by a later version of Carnet"
         )));
@@ -369,7 +399,7 @@ fn decode<T: for<'de> Deserialize<'de>>(what: &str, bytes: &[u8]) -> Result<T> {
 }
 
 /// Refuses a clustering column of a type that has no order-preserving codec.
-fn check_key_type(name: &str, data_type: DataType) -> Result<()> {
+fn check_key_type(name: &str, data_type: &DataType) -> Result<()> {
     if data_type.is_key_type() {
         return Ok(());
     }

@@ -62,7 +62,7 @@ impl Mapping {
             ))
         };
         let types = |columns: &mut dyn Iterator<Item = &ColumnSchema>| -> Vec<DataType> {
-            columns.map(|column| column.data_type).collect()
+            columns.map(|column| column.data_type.clone()).collect()
         };
         let partition = types(&mut schema.partition_key());
         let clustering = types(&mut schema.clustering_key());

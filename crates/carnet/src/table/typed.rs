@@ -71,14 +71,14 @@ fn new_schema<K: TableKey, V: Record>(
 ) -> Result<TableSchema> {
     let mut schema = TableSchema::new(keyspace, name, TableKind::Rows, uuid);
     for (n, data_type) in K::Partition::TYPES.iter().enumerate() {
-        schema.add_column(&format!("p{}", n + 1), *data_type, ColumnKind::Partition)?;
+        schema.add_column(&format!("p{}", n + 1), data_type.clone(), ColumnKind::Partition)?;
     }
     for (n, data_type) in K::Clustering::TYPES.iter().enumerate() {
         let kind = ColumnKind::Clustering(Order::Asc);
-        schema.add_column(&format!("c{}", n + 1), *data_type, kind)?;
+        schema.add_column(&format!("c{}", n + 1), data_type.clone(), kind)?;
     }
     for (name, data_type) in V::COLUMNS {
-        schema.add_column(name, *data_type, ColumnKind::Regular)?;
+        schema.add_column(name, data_type.clone(), ColumnKind::Regular)?;
     }
     Ok(schema)
 }

@@ -90,7 +90,7 @@ impl Export<'_> {
                 for (column, bytes) in page.columns.iter().zip(row) {
                     match bytes {
                         Some(bytes) => {
-                            csv.write_field(value::text(&column.result_type, bytes)?)?;
+                            csv.write_field(value::text(&column.data_type, bytes)?)?;
                         }
                         None => csv.write_field(&options.null)?,
                     }

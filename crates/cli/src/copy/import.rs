@@ -167,7 +167,7 @@ impl<'a> Import<'a> {
         let insert =
             format!("INSERT INTO {} ({}) VALUES ({markers})", copy.table, columns.join(", "));
         let insert = block_on(executor.prepare(session, &insert, None))?;
-        let columns = Column::all(&insert.markers)?;
+        let columns = Column::all(&insert.markers);
         Ok(Self {
             executor,
             session,

@@ -1,8 +1,8 @@
 //! A table's columns, as its statements describe them.
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use carnet::{DataType, block_on};
-use carnet_cql::result::{ColumnSpec, ResultType};
+use carnet_cql::result::ColumnSpec;
 use carnet_cql::{Executor, Session, is_reserved};
 
 /// Column of a table, with its type.
@@ -13,15 +13,10 @@ pub(super) struct Column {
 }
 
 impl Column {
-    pub(super) fn all(specs: &[ColumnSpec]) -> Result<Vec<Self>> {
-        specs.iter().map(Self::new).collect()
-    }
-
-    fn new(spec: &ColumnSpec) -> Result<Self> {
-        let ResultType::Scalar(data_type) = spec.result_type else {
-            bail!("not supported yet: COPY of column {}, a {}", spec.name, spec.result_type);
-        };
-        Ok(Self { name: spec.name.clone(), data_type })
+    pub(super) fn all(specs: &[ColumnSpec]) -> Vec<Self> {
+        let column =
+            |spec: &ColumnSpec| Self { name: spec.name.clone(), data_type: spec.data_type.clone() };
+        specs.iter().map(column).collect()
     }
 }
 

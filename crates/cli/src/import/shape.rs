@@ -61,8 +61,11 @@ impl fmt::Display for Kind {
 impl Column {
     /// Returns its type if an import supports it.
     pub(super) fn data_type(&self) -> Option<DataType> {
+        let data_type: DataType = self.type_name.parse().ok()?;
+        // A collection that is not frozen has elements with lives of their own.
+        let is_whole = !data_type.is_composite() || self.type_name.starts_with("frozen<");
         // An interrupted import writes rows again, and a counter would count them twice.
-        DataType::from_name(&self.type_name).filter(|found| *found != DataType::Counter)
+        (is_whole && data_type != DataType::Counter).then_some(data_type)
     }
 
     /// Returns the reason if Carnet does not support the column.

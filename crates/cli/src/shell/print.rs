@@ -4,7 +4,7 @@ use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
 
 use anyhow::Result;
 use carnet::DataType;
-use carnet_cql::result::{ChangeKind, ColumnSpec, ResultType, Rows, SchemaChange};
+use carnet_cql::result::{ChangeKind, ColumnSpec, Rows, SchemaChange};
 use comfy_table::{CellAlignment, Row, Table, presets};
 
 use super::value;
@@ -109,7 +109,7 @@ impl<W: Write> Printer<W> {
             let mut cells = Vec::with_capacity(row.len());
             for (column, bytes) in rows.columns.iter().zip(row) {
                 cells.push(match bytes {
-                    Some(bytes) => printable(&value::text(&column.result_type, bytes)?),
+                    Some(bytes) => printable(&value::text(&column.data_type, bytes)?),
                     None => NULL.to_owned(),
                 });
             }
@@ -129,7 +129,7 @@ impl<W: Write> Printer<W> {
             let mut separator = '{';
             for ((column, name), bytes) in rows.columns.iter().zip(&names).zip(row) {
                 let value = match bytes {
-                    Some(bytes) => value::json(&column.result_type, bytes)?,
+                    Some(bytes) => value::json(&column.data_type, bytes)?,
                     None => "null".into(),
                 };
                 write!(self.out, "{separator}{name}:{value}")?;
@@ -148,7 +148,7 @@ impl<W: Write> Printer<W> {
         for row in &rows.rows {
             for (column, bytes) in rows.columns.iter().zip(row) {
                 match bytes {
-                    Some(bytes) => csv.write_field(value::text(&column.result_type, bytes)?)?,
+                    Some(bytes) => csv.write_field(value::text(&column.data_type, bytes)?)?,
                     None => csv.write_field("")?,
                 }
             }
@@ -159,9 +159,8 @@ impl<W: Write> Printer<W> {
 }
 
 fn is_number(column: &ColumnSpec) -> bool {
-    let ResultType::Scalar(data_type) = column.result_type else { return false };
     matches!(
-        data_type,
+        column.data_type,
         DataType::Bigint
             | DataType::Counter
             | DataType::Decimal
@@ -197,7 +196,7 @@ mod tests {
             keyspace: "bank".into(),
             table: "accounts".into(),
             name: name.into(),
-            result_type: data_type.into(),
+            data_type,
         };
         let text = |text: &str| Some(Value::Text(text.into()).serialize());
         Rows {

@@ -3,14 +3,11 @@
 use super::name::TableName;
 use crate::base::DataType;
 
-/// A type as written. Carnet stores only the native ones yet; the others are parsed so that the
-/// refusal can name them.
+/// A type as written. Some are parsed only so that the refusal can name them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TypeName {
     /// A scalar type.
     Native(DataType),
-    /// The type `duration`.
-    Duration,
     /// `frozen<…>`: a frozen type.
     Frozen(Box<TypeName>),
     /// `list<…>`: a list.
@@ -30,12 +27,21 @@ pub enum TypeName {
 }
 
 impl TypeName {
-    /// Returns the scalar type of this name, or `None` if Carnet does not support the type.
+    /// Returns the type of this name, or `None` if Carnet does not support the type. Within
+    /// another type, a composite type is frozen without saying so.
     #[must_use]
-    pub const fn data_type(&self) -> Option<DataType> {
-        match self {
-            Self::Native(data_type) => Some(*data_type),
-            _ => None,
-        }
+    pub fn data_type(&self) -> Option<DataType> {
+        Some(match self {
+            Self::Native(data_type) => data_type.clone(),
+            Self::Frozen(inner) => inner.data_type()?,
+            Self::List(element) => DataType::list(element.data_type()?),
+            Self::Set(element) => DataType::set(element.data_type()?),
+            Self::Map(key, value) => DataType::map(key.data_type()?, value.data_type()?),
+            Self::Tuple(fields) => {
+                let fields = fields.iter().map(Self::data_type);
+                DataType::tuple(fields.collect::<Option<Vec<_>>>()?)
+            }
+            Self::Vector(..) | Self::UserDefined(_) | Self::Custom(_) => return None,
+        })
     }
 }

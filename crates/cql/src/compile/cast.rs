@@ -17,7 +17,7 @@ use crate::cql_error::CqlError;
 use crate::json;
 
 /// Fails if values of a type cannot be cast to another type.
-pub(super) fn check(from: DataType, to: DataType, what: &str) -> Result<(), CqlError> {
+pub(super) fn check(from: &DataType, to: &DataType, what: &str) -> Result<(), CqlError> {
     let is_text = matches!(to, DataType::Text | DataType::Ascii);
     let is_time = match to {
         DataType::Timestamp => matches!(from, DataType::Timeuuid | DataType::Date),
@@ -25,7 +25,7 @@ pub(super) fn check(from: DataType, to: DataType, what: &str) -> Result<(), CqlE
         _ => false,
     };
     let is_allowed = from == to
-        || (is_number(from) && is_number(to) && to != DataType::Counter)
+        || (is_number(from) && is_number(to) && *to != DataType::Counter)
         || (is_text && !matches!(from, DataType::Text | DataType::Blob))
         || is_time;
     if is_allowed {
@@ -35,8 +35,8 @@ pub(super) fn check(from: DataType, to: DataType, what: &str) -> Result<(), CqlE
 }
 
 /// Casts a value to a type that [`check`] allows.
-pub(super) fn cast(value: Value, to: DataType) -> Result<Value, CqlError> {
-    if value.data_type() == to {
+pub(super) fn cast(value: Value, to: &DataType) -> Result<Value, CqlError> {
+    if value.data_type() == *to {
         return Ok(value);
     }
     Ok(match to {
@@ -172,13 +172,13 @@ mod tests {
             (Timeuuid, "50554d6e-29bb-11e5-b345-feff819cdc9f", Date, "2015-07-14"),
         ] {
             let value = from.parse_text(text).unwrap();
-            check(from, to, text).unwrap();
-            assert_eq!(cast(value, to).unwrap().to_string(), expected, "{from} {text} as {to}");
+            check(&from, &to, text).unwrap();
+            assert_eq!(cast(value, &to).unwrap().to_string(), expected, "{from} {text} as {to}");
         }
         for (from, to) in [(DataType::Blob, Text), (Text, Ascii), (Text, Int), (Boolean, Int)] {
-            assert!(check(from, to, "it").is_err());
+            assert!(check(&from, &to, "it").is_err());
         }
-        let nan = cast(Value::Double(f64::NAN), Decimal);
+        let nan = cast(Value::Double(f64::NAN), &Decimal);
         assert!(nan.is_err());
     }
 }

@@ -5,7 +5,7 @@ use carnet::catalog::TableSchema;
 
 use crate::ast::BindMarker;
 use crate::cql_error::CqlError;
-use crate::result::{ColumnSpec, ResultType};
+use crate::result::ColumnSpec;
 use crate::timestamps::Timestamps;
 
 /// A `LET`: its name, and the names and types of its columns.
@@ -54,12 +54,7 @@ impl<'a> Compiler<'a> {
         Some((found, &self.lets[found].1))
     }
 
-    pub(super) fn type_marker(
-        &mut self,
-        marker: &BindMarker,
-        what: &str,
-        result_type: impl Into<ResultType>,
-    ) {
+    pub(super) fn type_marker(&mut self, marker: &BindMarker, what: &str, data_type: DataType) {
         let index = usize::from(marker.index);
         if self.markers.len() <= index {
             self.markers.resize(index + 1, None);
@@ -69,8 +64,7 @@ impl<'a> Compiler<'a> {
             .map_or(Default::default(), |table| (table.keyspace.clone(), table.name.clone()));
         let what = if self.in_selection { "[selection]" } else { what };
         let name = marker.name.clone().unwrap_or_else(|| what.to_owned());
-        self.markers[index] =
-            Some(ColumnSpec { keyspace, table, name, result_type: result_type.into() });
+        self.markers[index] = Some(ColumnSpec { keyspace, table, name, data_type });
     }
 
     /// Returns the markers by their index.

@@ -46,7 +46,7 @@ impl Compiler<'_> {
             },
             _ => return Err(not_an_addition(column)),
         };
-        let operand = self.operand(amount, DataType::Counter, column)?;
+        let operand = self.operand(amount, &DataType::Counter, column)?;
         Ok(Addition { operand, subtracts: op == ArithmeticOp::Subtract })
     }
 }

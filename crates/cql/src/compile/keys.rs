@@ -8,7 +8,6 @@ use std::cmp::Ordering;
 use carnet::Value;
 use carnet::base::key::{self, Order};
 
-use super::number::compare;
 use crate::cql_error::CqlError;
 
 /// Maximum number of keys that the lists of one statement select.
@@ -54,7 +53,7 @@ pub(super) fn sort(values: &mut Vec<Value>) {
         let encoded = |value: &Value| key::encode(std::slice::from_ref(value), &[Order::Asc]);
         values.sort_by_cached_key(|value| (encoded(value).unwrap_or_default(), value.serialize()));
     } else {
-        values.sort_by(|a, b| match compare(a, b) {
+        values.sort_by(|a, b| match Value::compare(a, b) {
             Ordering::Equal => a.serialize().cmp(&b.serialize()),
             ordering => ordering,
         });

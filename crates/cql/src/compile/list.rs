@@ -9,7 +9,6 @@ use super::operand::{Operand, required};
 use crate::ast::InValues;
 use crate::bound::Bound;
 use crate::cql_error::CqlError;
-use crate::result::ResultType;
 
 /// The values after `IN`.
 #[derive(Clone, Debug)]
@@ -67,7 +66,7 @@ impl List {
             }
             Self::Marker { index, data_type, what } => {
                 let items = items(bound_list(*index, what, environment)?, what)?;
-                items.into_iter().map(|item| value(item, *data_type, what)).collect()
+                items.into_iter().map(|item| value(item, data_type, what)).collect()
             }
         }
     }
@@ -102,7 +101,7 @@ impl Tuples {
                 let tuple = |item: Option<&[u8]>| -> Result<Vec<Value>, CqlError> {
                     let parts = parts(item.ok_or_else(null)?, types.len(), what)?;
                     let values = parts.into_iter().zip(types);
-                    values.map(|(part, of)| value(part, *of, what)?.ok_or_else(null)).collect()
+                    values.map(|(part, of)| value(part, of, what)?.ok_or_else(null)).collect()
                 };
                 let items = items(bound_list(*index, what, environment)?, what)?;
                 items.into_iter().map(tuple).collect()
@@ -115,7 +114,7 @@ impl Compiler<'_> {
     pub(super) fn list(
         &mut self,
         values: &InValues,
-        data_type: DataType,
+        data_type: &DataType,
         what: &str,
     ) -> Result<List, CqlError> {
         match values {
@@ -124,8 +123,9 @@ impl Compiler<'_> {
                 Ok(List::Each(each.collect::<Result<_, _>>()?))
             }
             InValues::Marker(marker) => {
-                let list = ResultType::List(Box::new(data_type.into()));
+                let list = DataType::list(data_type.clone());
                 self.type_marker(marker, &format!("in({what})"), list);
+                let data_type = data_type.clone();
                 Ok(List::Marker { index: marker.index, data_type, what: what.to_owned() })
             }
         }
@@ -146,7 +146,7 @@ fn bound_list<'b>(
     }
 }
 
-fn value(item: Option<&[u8]>, data_type: DataType, what: &str) -> Result<Option<Value>, CqlError> {
+fn value(item: Option<&[u8]>, data_type: &DataType, what: &str) -> Result<Option<Value>, CqlError> {
     let value = item.map(|bytes| data_type.deserialize(bytes)).transpose();
     value.map_err(|error| CqlError::invalid(format!("{what}: {}", error.message())))
 }

@@ -10,12 +10,12 @@ use crate::lexer::shorten;
 /// Serializes a constant as a type; `None` is null.
 pub(crate) fn serialize(
     literal: &Literal,
-    data_type: DataType,
+    data_type: &DataType,
     what: &str,
 ) -> Result<Option<Bytes>, CqlError> {
     let value = match literal {
         Literal::Null => return Ok(None),
-        Literal::Boolean(value) if data_type == DataType::Boolean => Value::Boolean(*value),
+        Literal::Boolean(value) if *data_type == DataType::Boolean => Value::Boolean(*value),
         Literal::Integer(digits) => integer(digits, data_type).ok_or_else(|| {
             CqlError::invalid(format!(
                 "{what}: {} is not a value of type {data_type}",
@@ -24,12 +24,14 @@ pub(crate) fn serialize(
         })?,
         Literal::Float(text) if is_fractional(data_type) => parse(data_type, text, what)?,
         Literal::String(text) if takes_strings(data_type) => parse(data_type, text, what)?,
-        Literal::Blob(bytes) if data_type == DataType::Blob => {
+        Literal::Blob(bytes) if *data_type == DataType::Blob => {
             Value::Blob(Bytes::copy_from_slice(bytes))
         }
-        Literal::Uuid(uuid) if data_type == DataType::Uuid => Value::Uuid(*uuid),
-        Literal::Uuid(uuid) if data_type == DataType::Timeuuid => Value::Timeuuid(*uuid),
-        Literal::Duration(_) => return Err(CqlError::unsupported("durations as values")),
+        Literal::Uuid(uuid) if *data_type == DataType::Uuid => Value::Uuid(*uuid),
+        Literal::Uuid(uuid) if *data_type == DataType::Timeuuid => Value::Timeuuid(*uuid),
+        Literal::Duration(text) if *data_type == DataType::Duration => {
+            parse(data_type, text, what)?
+        }
         other => {
             return Err(CqlError::invalid(format!(
                 "{what}: {} is not a value of type {data_type}",
@@ -41,13 +43,13 @@ pub(crate) fn serialize(
     Ok(Some(value.serialize()))
 }
 
-fn parse(data_type: DataType, text: &str, what: &str) -> Result<Value, CqlError> {
+fn parse(data_type: &DataType, text: &str, what: &str) -> Result<Value, CqlError> {
     data_type
         .parse_text(text)
         .map_err(|error| CqlError::invalid(format!("{what}: {}", error.message())))
 }
 
-fn integer(digits: &str, data_type: DataType) -> Option<Value> {
+fn integer(digits: &str, data_type: &DataType) -> Option<Value> {
     Some(match data_type {
         DataType::Tinyint => Value::Tinyint(digits.parse().ok()?),
         DataType::Smallint => Value::Smallint(digits.parse().ok()?),
@@ -65,11 +67,11 @@ fn integer(digits: &str, data_type: DataType) -> Option<Value> {
     })
 }
 
-const fn is_fractional(data_type: DataType) -> bool {
+const fn is_fractional(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Float | DataType::Double | DataType::Decimal)
 }
 
-const fn takes_strings(data_type: DataType) -> bool {
+const fn takes_strings(data_type: &DataType) -> bool {
     matches!(
         data_type,
         DataType::Ascii
@@ -84,7 +86,7 @@ const fn takes_strings(data_type: DataType) -> bool {
 /// Returns the type of a constant whose context implies none.
 pub(crate) fn natural_type(literal: &Literal) -> Option<DataType> {
     Some(match literal {
-        Literal::Null | Literal::Duration(_) => return None,
+        Literal::Null => return None,
         Literal::Boolean(_) => DataType::Boolean,
         Literal::Integer(digits) if digits.parse::<i32>().is_ok() => DataType::Int,
         Literal::Integer(digits) if digits.parse::<i64>().is_ok() => DataType::Bigint,
@@ -93,5 +95,6 @@ pub(crate) fn natural_type(literal: &Literal) -> Option<DataType> {
         Literal::String(_) => DataType::Text,
         Literal::Blob(_) => DataType::Blob,
         Literal::Uuid(_) => DataType::Uuid,
+        Literal::Duration(_) => DataType::Duration,
     })
 }

@@ -6,6 +6,7 @@
 
 mod cast;
 mod compiler;
+mod composite;
 mod counter;
 mod environment;
 mod function;
@@ -30,7 +31,7 @@ mod write;
 
 pub(crate) use compiler::Compiler;
 pub(crate) use environment::Environment;
-pub(crate) use number::{calculate, compare};
+pub(crate) use number::calculate;
 pub(crate) use operand::{Evaluated, required};
 pub(crate) use order::RowOrder;
 pub(crate) use plan::Plan;

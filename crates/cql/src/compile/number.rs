@@ -1,9 +1,6 @@
 //! Arithmetic on values, and their order.
 
-use std::cmp::Ordering;
-
 use carnet::base::BigInt;
-use carnet::base::key::{self, Order};
 use carnet::{DataType, Value};
 
 use crate::ast::ArithmeticOp;
@@ -12,43 +9,6 @@ use crate::cql_error::{CqlError, CqlErrorKind};
 /// Maximum bits of a varint in arithmetic; larger ones are stored and compared, but calculations
 /// would take too long.
 const VARINT_BITS_MAX: u64 = 1 << 18;
-
-/// Compares two values of one type, like Cassandra's comparator for the type.
-pub(crate) fn compare(a: &Value, b: &Value) -> Ordering {
-    match (a, b) {
-        (Value::Varint(a), Value::Varint(b)) => a.cmp(b),
-        (Value::Counter(a), Value::Counter(b)) => a.cmp(b),
-        (
-            Value::Decimal { unscaled: a, scale: a_scale },
-            Value::Decimal { unscaled: b, scale: b_scale },
-        ) => compare_decimals(a, *a_scale, b, *b_scale),
-        _ => {
-            let bytes = |value: &Value| {
-                key::encode(std::slice::from_ref(value), &[Order::Asc]).unwrap_or_default()
-            };
-            bytes(a).cmp(&bytes(b))
-        }
-    }
-}
-
-/// Compares decimals without writing out the zeros of a large difference in scale.
-fn compare_decimals(a: &BigInt, a_scale: i32, b: &BigInt, b_scale: i32) -> Ordering {
-    let sign = a.sign().cmp(&b.sign());
-    if sign != Ordering::Equal || *a == BigInt::ZERO {
-        return sign;
-    }
-    // The number of digits before the point decides first; only numbers of similar size are scaled.
-    let magnitude = |n: &BigInt, scale: i32| {
-        i64::try_from(n.magnitude().to_string().len()).unwrap_or(i64::MAX) - i64::from(scale)
-    };
-    let by_size = magnitude(a, a_scale).cmp(&magnitude(b, b_scale));
-    if by_size != Ordering::Equal {
-        return if *a < BigInt::ZERO { by_size.reverse() } else { by_size };
-    }
-    let difference = a_scale.abs_diff(b_scale);
-    let power = BigInt::from(10).pow(difference);
-    if a_scale < b_scale { (a * power).cmp(b) } else { a.cmp(&(b * power)) }
-}
 
 /// Calculates `a op b`; both operands and the result have one type.
 pub(crate) fn calculate(a: &Value, op: ArithmeticOp, b: &Value) -> Result<Value, CqlError> {
@@ -148,7 +108,7 @@ fn failed(a: &Value, op: ArithmeticOp, b: &Value) -> CqlError {
 }
 
 /// Returns `true` for a numeric type, including that of counters.
-pub(crate) const fn is_number(data_type: DataType) -> bool {
+pub(crate) const fn is_number(data_type: &DataType) -> bool {
     matches!(
         data_type,
         DataType::Tinyint
@@ -164,8 +124,8 @@ pub(crate) const fn is_number(data_type: DataType) -> bool {
 }
 
 /// Converts a number to another numeric type.
-pub(crate) fn convert(value: Value, data_type: DataType) -> Result<Value, CqlError> {
-    if value.data_type() == data_type {
+pub(crate) fn convert(value: Value, data_type: &DataType) -> Result<Value, CqlError> {
+    if value.data_type() == *data_type {
         return Ok(value);
     }
     let text = value.to_string();
@@ -180,31 +140,6 @@ pub(crate) fn convert(value: Value, data_type: DataType) -> Result<Value, CqlErr
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn decimal(unscaled: i64, scale: i32) -> Value {
-        Value::Decimal { unscaled: BigInt::from(unscaled), scale }
-    }
-
-    #[test]
-    fn decimals_compare_by_value() {
-        let ordered = [
-            decimal(-1, -2_000_000_000),
-            decimal(-15, 1),
-            decimal(-1, 0),
-            decimal(0, 7),
-            decimal(1, 2_000_000_000),
-            decimal(99, 2),
-            decimal(1, 0),
-            decimal(11, 1),
-            decimal(1, -1),
-        ];
-        for (n, a) in ordered.iter().enumerate() {
-            for (m, b) in ordered.iter().enumerate() {
-                assert_eq!(compare(a, b), n.cmp(&m), "{a:?} {b:?}");
-            }
-        }
-        assert_eq!(compare(&decimal(10, 1), &decimal(1, 0)), Ordering::Equal);
-    }
 
     #[test]
     fn division_by_zero_is_a_failed_function() {

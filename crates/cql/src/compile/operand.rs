@@ -4,7 +4,7 @@
 //! serialized once. Evaluation needs the values of the markers, the row, and the values that `LET`s
 //! have read.
 
-use carnet::base::Bytes;
+use carnet::base::{Bytes, Composite};
 use carnet::{DataType, Value};
 
 use super::cast;
@@ -48,6 +48,8 @@ enum Source {
         column: usize,
     },
     Call(Function, Vec<Operand>),
+    /// A list, set, map or tuple of its parts.
+    Composite(Vec<Operand>),
     /// Cast to the type of the whole.
     Cast(Box<Operand>),
     /// Arithmetic; operands are converted to the type of the whole.
@@ -74,7 +76,7 @@ impl Operand {
         let count = types.len();
         let part = |(place, data_type): (usize, &DataType)| {
             let source = Source::TuplePart { index, place, count };
-            Self { data_type: *data_type, what: what.to_owned(), source }
+            Self { data_type: data_type.clone(), what: what.to_owned(), source }
         };
         types.iter().enumerate().map(part).collect()
     }
@@ -95,7 +97,7 @@ impl Operand {
             | Source::Marker(_)
             | Source::TuplePart { .. }
             | Source::Let { .. } => false,
-            Source::Call(_, arguments) => arguments.iter().any(Self::reads_row),
+            Source::Call(_, parts) | Source::Composite(parts) => parts.iter().any(Self::reads_row),
             Source::Cast(operand) => operand.reads_row(),
             Source::Arithmetic(first, rest) => {
                 first.reads_row() || rest.iter().any(|(_, operand)| operand.reads_row())
@@ -132,9 +134,14 @@ impl Operand {
                 }
                 function.call(&values, environment)?.map(|value| value.serialize())
             }
+            Source::Composite(parts) => {
+                let parts = parts.iter().map(|part| part.value(environment));
+                let parts = parts.collect::<Result<_, _>>()?;
+                Some(compose(&self.data_type, parts, &self.what)?)
+            }
             Source::Cast(operand) => {
                 let value = operand.value(environment)?;
-                let value = value.map(|value| cast::cast(value, self.data_type)).transpose()?;
+                let value = value.map(|value| cast::cast(value, &self.data_type)).transpose()?;
                 value.map(|value| value.serialize())
             }
             Source::Arithmetic(first, rest) => {
@@ -171,8 +178,11 @@ impl Operand {
             Some(Bound::Null) => Ok(Evaluated::Null),
             Some(Bound::Unset) => Ok(Evaluated::Unset),
             Some(Bound::Bytes(bytes)) => {
-                self.data_type.deserialize(bytes).map_err(|error| self.wrong(error.message()))?;
-                Ok(Evaluated::Bytes(bytes.clone()))
+                let value = self.data_type.deserialize(bytes);
+                let value = value.map_err(|error| self.wrong(error.message()))?;
+                // A composite value is stored in its one form.
+                let is_composite = matches!(value, Value::Composite(_));
+                Ok(Evaluated::Bytes(if is_composite { value.serialize() } else { bytes.clone() }))
             }
         }
     }
@@ -203,7 +213,7 @@ impl Operand {
     ) -> Result<Option<Value>, CqlError> {
         let operand = |operand: &Self| -> Result<Option<Value>, CqlError> {
             let value = operand.value(environment)?;
-            value.map(|value| number::convert(value, self.data_type)).transpose()
+            value.map(|value| number::convert(value, &self.data_type)).transpose()
         };
         let Some(mut result) = operand(first)? else { return Ok(None) };
         for (op, next) in rest {
@@ -231,15 +241,20 @@ impl Compiler<'_> {
     pub(crate) fn operand(
         &mut self,
         term: &Term,
-        data_type: DataType,
+        data_type: &DataType,
         what: &str,
     ) -> Result<Operand, CqlError> {
         let source = match term {
+            Term::Literal(constant)
+                if matches!(data_type, DataType::Tuple(_)) && *constant != Literal::Null =>
+            {
+                composite(self.composite_parts(term, data_type, what)?, data_type, what)?
+            }
             Term::Literal(constant) => {
                 Source::Constant(literal::serialize(constant, data_type, what)?)
             }
             Term::Marker(marker) => {
-                self.type_marker(marker, what, data_type);
+                self.type_marker(marker, what, data_type.clone());
                 Source::Marker(marker.index)
             }
             Term::Reference(reference) => {
@@ -254,7 +269,7 @@ impl Compiler<'_> {
                 let Some(hinted) = type_name.data_type() else {
                     return Err(CqlError::unsupported(format!("values of type {type_name}")));
                 };
-                let found = self.operand(inner, hinted, what)?;
+                let found = self.operand(inner, &hinted, what)?;
                 return fits(found, data_type, what);
             }
             Term::Negate(inner) => {
@@ -270,13 +285,12 @@ impl Compiler<'_> {
                 let found = self.cast(inner, type_name)?;
                 return fits(found, data_type, what);
             }
-            Term::List(_) | Term::Set(_) | Term::Map(_) => {
-                return Err(CqlError::unsupported("collections as values"));
+            Term::List(_) | Term::Set(_) | Term::Map(_) | Term::Tuple(_) => {
+                composite(self.composite_parts(term, data_type, what)?, data_type, what)?
             }
             Term::Fields(_) => return Err(CqlError::unsupported("user-defined types as values")),
-            Term::Tuple(_) => return Err(CqlError::unsupported("tuples as values")),
         };
-        Ok(Operand { data_type, what: what.to_owned(), source })
+        Ok(Operand { data_type: data_type.clone(), what: what.to_owned(), source })
     }
 
     /// Compiles a term whose context implies no type.
@@ -286,7 +300,7 @@ impl Compiler<'_> {
             Term::Call(call) => self.call(call),
             Term::Cast(inner, type_name) => self.cast(inner, type_name),
             term => match self.type_of(term)? {
-                Some(data_type) => self.operand(term, data_type, what),
+                Some(data_type) => self.operand(term, &data_type, what),
                 None => Err(CqlError::invalid(format!(
                     "cannot infer the type of {term}; write a type hint: (type) {term}"
                 ))),
@@ -321,7 +335,7 @@ impl Compiler<'_> {
         &mut self,
         first: &Term,
         rest: &[(ArithmeticOp, Term)],
-        data_type: DataType,
+        data_type: &DataType,
         what: &str,
     ) -> Result<Operand, CqlError> {
         if !number::is_number(data_type) {
@@ -334,7 +348,7 @@ impl Compiler<'_> {
                 // Other numeric types are converted in calculations.
                 Term::Reference(reference) => {
                     let found = self.reference(reference)?;
-                    if number::is_number(found.data_type) {
+                    if number::is_number(&found.data_type) {
                         return Ok(found);
                     }
                     fits(found, data_type, what)
@@ -348,7 +362,7 @@ impl Compiler<'_> {
             .map(|(op, term)| Ok((*op, part(term)?)))
             .collect::<Result<_, CqlError>>()?;
         let source = Source::Arithmetic(Box::new(first), rest);
-        Ok(Operand { data_type, what: what.to_owned(), source })
+        Ok(Operand { data_type: data_type.clone(), what: what.to_owned(), source })
     }
 
     fn reference(&self, reference: &Reference) -> Result<Operand, CqlError> {
@@ -371,7 +385,7 @@ impl Compiler<'_> {
             };
             let source = Source::Let { read, column };
             let what = format!("{name}.{}", field.as_str());
-            return Ok(Operand { data_type: columns[column].1, what, source });
+            return Ok(Operand { data_type: columns[column].1.clone(), what, source });
         }
         if reference.field.is_some() {
             return Err(CqlError::invalid(format!("no LET is named {name}")));
@@ -385,7 +399,7 @@ impl Compiler<'_> {
         let Some(position) = position else {
             return Err(CqlError::invalid(format!("table {} has no column {name}", table.name)));
         };
-        Ok(Operand::column(position, table.columns[position].data_type, name))
+        Ok(Operand::column(position, table.columns[position].data_type.clone(), name))
     }
 
     fn cast(&mut self, term: &Term, type_name: &TypeName) -> Result<Operand, CqlError> {
@@ -394,7 +408,7 @@ impl Compiler<'_> {
         };
         let what = column_name(term);
         let operand = self.untyped_operand(term, &what)?;
-        cast::check(operand.data_type, data_type, &what)?;
+        cast::check(&operand.data_type, &data_type, &what)?;
         Ok(Operand { data_type, what, source: Source::Cast(Box::new(operand)) })
     }
 
@@ -409,12 +423,13 @@ impl Compiler<'_> {
             let what = format!("arg{place}(system.{name})");
             arguments.push(match function.argument_type() {
                 Some(data_type) if !matches!(term, Term::Reference(_) | Term::Call(_)) => {
-                    self.operand(term, data_type, &what)?
+                    self.operand(term, &data_type, &what)?
                 }
                 _ => self.untyped_operand(term, &what)?,
             });
         }
-        let types: Vec<DataType> = arguments.iter().map(|argument| argument.data_type).collect();
+        let types: Vec<DataType> =
+            arguments.iter().map(|argument| argument.data_type.clone()).collect();
         function.check(&types)?;
         Ok(Operand {
             data_type: function.returns(),
@@ -424,10 +439,30 @@ impl Compiler<'_> {
     }
 }
 
-fn fits(found: Operand, data_type: DataType, what: &str) -> Result<Operand, CqlError> {
-    let same = found.data_type == data_type
+/// Returns the source of a composite value. If all its parts are constants, it is a constant.
+fn composite(parts: Vec<Operand>, data_type: &DataType, what: &str) -> Result<Source, CqlError> {
+    let constant = |part: &Operand| match &part.source {
+        Source::Constant(None) => Some(Ok(None)),
+        Source::Constant(Some(bytes)) => Some(part.data_type.deserialize(bytes).map(Some)),
+        _ => None,
+    };
+    match parts.iter().map(constant).collect::<Option<Result<Vec<_>, _>>>() {
+        Some(values) => Ok(Source::Constant(Some(compose(data_type, values?, what)?))),
+        None => Ok(Source::Composite(parts)),
+    }
+}
+
+fn compose(data_type: &DataType, parts: Vec<Option<Value>>, what: &str) -> Result<Bytes, CqlError> {
+    let composite = Composite::new(data_type.clone(), parts);
+    let composite =
+        composite.map_err(|error| CqlError::invalid(format!("{what}: {}", error.message())))?;
+    Ok(Value::Composite(composite).serialize())
+}
+
+fn fits(found: Operand, data_type: &DataType, what: &str) -> Result<Operand, CqlError> {
+    let same = found.data_type == *data_type
         || matches!(
-            (found.data_type, data_type),
+            (&found.data_type, data_type),
             // The bytes of these types are valid bytes of those types.
             (DataType::Timeuuid, DataType::Uuid) | (DataType::Ascii, DataType::Text)
         );
@@ -437,5 +472,5 @@ fn fits(found: Operand, data_type: DataType, what: &str) -> Result<Operand, CqlE
             found.what, found.data_type
         )));
     }
-    Ok(Operand { data_type, ..found })
+    Ok(Operand { data_type: data_type.clone(), ..found })
 }

@@ -2,18 +2,16 @@
 
 use std::cmp::Ordering;
 
-use carnet::base::Bytes;
+use carnet::base::{Bytes, Composite};
 use carnet::catalog::{ColumnKind, ColumnSchema, TableSchema};
 use carnet::{DataType, Value};
 
 use super::compiler::Compiler;
 use super::environment::Environment;
 use super::list::{List, Tuples};
-use super::number::compare;
 use super::operand::Operand;
 use crate::ast::{Arguments, BindMarker, CompareOp, InValues, Name, Relation, Term};
 use crate::cql_error::CqlError;
-use crate::result::ResultType;
 
 /// A relation whose names are resolved to positions among the table's columns.
 #[derive(Clone, Debug)]
@@ -23,6 +21,29 @@ pub(super) enum Resolved {
     CompareTuple(Vec<usize>, CompareOp, Vec<Operand>),
     InTuple(Vec<usize>, Tuples),
     Token(CompareOp, TokenOperand),
+    /// Position of a collection, which of its parts are searched, and the part.
+    Contains(usize, Searched, Operand),
+}
+
+/// Parts of a collection that `CONTAINS` searches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Searched {
+    /// Elements of a list or set, or values of a map.
+    Values,
+    /// Keys of a map.
+    Keys,
+}
+
+impl Searched {
+    /// Returns `true` if a collection has the part.
+    pub(super) fn finds(self, collection: &Composite, wanted: &Value) -> bool {
+        let items = collection.parts().chunks(collection.parts_per_item());
+        let mut parts = items.filter_map(|item| match self {
+            Self::Keys => item.first(),
+            Self::Values => item.last(),
+        });
+        parts.any(|part| part.as_ref().is_some_and(|part| part.compare(wanted).is_eq()))
+    }
 }
 
 /// Value that a token is compared with.
@@ -42,12 +63,13 @@ impl Compiler<'_> {
         match relation {
             Relation::Compare { column, op, value } => {
                 let (position, found) = find(table, column)?;
-                let operand = self.operand(value, found.data_type, &found.name)?;
+                check_order(found, *op)?;
+                let operand = self.operand(value, &found.data_type, &found.name)?;
                 Ok(Resolved::Compare(position, *op, operand))
             }
             Relation::In { column, values } => {
                 let (position, found) = find(table, column)?;
-                Ok(Resolved::In(position, self.list(values, found.data_type, &found.name)?))
+                Ok(Resolved::In(position, self.list(values, &found.data_type, &found.name)?))
             }
             Relation::CompareTuple { columns, op, value } => {
                 let positions = clustering_run(table, columns)?;
@@ -61,10 +83,42 @@ impl Compiler<'_> {
             }
             Relation::Token { columns, op, value } => self.token(table, columns, *op, value),
             Relation::IsNotNull(_) => Err(CqlError::unsupported("IS NOT NULL in WHERE")),
-            Relation::Contains { .. } => Err(CqlError::unsupported("CONTAINS")),
+            Relation::Contains { column, key, value } => self.contains(table, column, *key, value),
             Relation::Like { .. } => Err(CqlError::unsupported("LIKE")),
             Relation::Element { .. } => Err(CqlError::unsupported("elements of collections")),
         }
+    }
+
+    fn contains(
+        &mut self,
+        table: &TableSchema,
+        column: &Name,
+        is_key: bool,
+        value: &Term,
+    ) -> Result<Resolved, CqlError> {
+        let (position, found) = find(table, column)?;
+        let (searched, part) = match (&found.data_type, is_key) {
+            (DataType::List(element) | DataType::Set(element), false) => {
+                (Searched::Values, &**element)
+            }
+            (DataType::Map(pair), false) => (Searched::Values, &pair.1),
+            (DataType::Map(pair), true) => (Searched::Keys, &pair.0),
+            (DataType::List(_) | DataType::Set(_), true) => {
+                return Err(CqlError::invalid(format!(
+                    "Cannot use CONTAINS KEY on non-map column {}",
+                    found.name
+                )));
+            }
+            _ => {
+                return Err(CqlError::invalid(format!(
+                    "Cannot use CONTAINS on non-collection column {}",
+                    found.name
+                )));
+            }
+        };
+        let what = if is_key { "key" } else { "value" };
+        let operand = self.operand(value, part, &format!("{what}({})", found.name))?;
+        Ok(Resolved::Contains(position, searched, operand))
     }
 
     fn tuple(
@@ -87,7 +141,7 @@ impl Compiler<'_> {
         }
         let operand = |(position, term): (&usize, &Term)| {
             let column = &table.columns[*position];
-            self.operand(term, column.data_type, &column.name)
+            self.operand(term, &column.data_type, &column.name)
         };
         positions.iter().zip(terms).map(operand).collect()
     }
@@ -105,8 +159,8 @@ impl Compiler<'_> {
             }
             InValues::Marker(marker) => {
                 let (types, what) = tuple_of(table, positions);
-                let tuple = ResultType::Tuple(types.iter().copied().map(Into::into).collect());
-                self.type_marker(marker, &format!("in{what}"), ResultType::List(Box::new(tuple)));
+                let tuple = DataType::tuple(types.iter().cloned());
+                self.type_marker(marker, &format!("in{what}"), DataType::list(tuple));
                 Ok(Tuples::Marker { index: marker.index, types, what })
             }
         }
@@ -120,7 +174,7 @@ impl Compiler<'_> {
         marker: &BindMarker,
     ) -> Vec<Operand> {
         let (types, what) = tuple_of(table, positions);
-        let tuple = ResultType::Tuple(types.iter().copied().map(Into::into).collect());
+        let tuple = DataType::tuple(types.iter().cloned());
         self.type_marker(marker, &what, tuple);
         Operand::tuple_parts(marker.index, &types, &what)
     }
@@ -155,18 +209,32 @@ impl Compiler<'_> {
                 }
                 let key = table.partition_key().zip(terms);
                 let parts = key.enumerate().map(|(place, (column, term))| {
-                    self.operand(term, column.data_type, &format!("arg{place}(system.token)"))
+                    self.operand(term, &column.data_type, &format!("arg{place}(system.token)"))
                 });
                 TokenOperand::Of(parts.collect::<Result<_, _>>()?)
             }
             value => TokenOperand::Number(self.operand(
                 value,
-                DataType::Bigint,
+                &DataType::Bigint,
                 "partition key token",
             )?),
         };
         Ok(Resolved::Token(op, operand))
     }
+}
+
+/// Refuses to compare durations by order: a month may be shorter or longer than 30 days.
+fn check_order(column: &ColumnSchema, op: CompareOp) -> Result<(), CqlError> {
+    let is_equality = matches!(op, CompareOp::Equal | CompareOp::NotEqual);
+    if is_equality || !column.data_type.contains(&DataType::Duration) {
+        return Ok(());
+    }
+    let what = match column.data_type {
+        DataType::Duration => "duration columns",
+        DataType::Tuple(_) => "tuples containing durations",
+        _ => "collections containing durations",
+    };
+    Err(CqlError::invalid(format!("Slice restrictions are not supported on {what}")))
 }
 
 pub(super) fn find<'t>(
@@ -186,7 +254,7 @@ pub(super) fn find<'t>(
 fn tuple_of(table: &TableSchema, positions: &[usize]) -> (Vec<DataType>, String) {
     let columns = positions.iter().map(|position| &table.columns[*position]);
     let names: Vec<&str> = columns.clone().map(|column| column.name.as_str()).collect();
-    (columns.map(|column| column.data_type).collect(), format!("({})", names.join(",")))
+    (columns.map(|column| column.data_type.clone()).collect(), format!("({})", names.join(",")))
 }
 
 fn clustering_run(table: &TableSchema, columns: &[Name]) -> Result<Vec<usize>, CqlError> {
@@ -228,10 +296,17 @@ impl Filter {
                 let found = stored(table, row, *position)?;
                 let wanted = list.nullable_values(environment)?;
                 let equals = |wanted: &Option<Value>| match (&found, wanted) {
-                    (Some(found), Some(wanted)) => compare(found, wanted).is_eq(),
+                    (Some(found), Some(wanted)) => Value::compare(found, wanted).is_eq(),
                     (found, wanted) => found.is_none() && wanted.is_none(),
                 };
                 Ok(wanted.iter().any(equals))
+            }
+            Resolved::Contains(position, searched, operand) => {
+                let wanted = operand.required(environment)?;
+                Ok(match stored(table, row, *position)? {
+                    Some(Value::Composite(found)) => searched.finds(&found, &wanted),
+                    _ => false,
+                })
             }
             _ => Err(CqlError::unsupported("tuples in IF")),
         }
@@ -240,9 +315,9 @@ impl Filter {
     /// Returns the columns that it evaluates.
     pub(crate) fn positions(&self) -> &[usize] {
         match &self.0 {
-            Resolved::Compare(position, ..) | Resolved::In(position, _) => {
-                std::slice::from_ref(position)
-            }
+            Resolved::Compare(position, ..)
+            | Resolved::In(position, _)
+            | Resolved::Contains(position, ..) => std::slice::from_ref(position),
             Resolved::CompareTuple(positions, ..) | Resolved::InTuple(positions, _) => positions,
             Resolved::Token(..) => &[],
         }
@@ -255,7 +330,7 @@ pub(super) fn stored(
     row: &[Option<Bytes>],
     position: usize,
 ) -> Result<Option<Value>, CqlError> {
-    let data_type = table.columns[position].data_type;
+    let data_type = &table.columns[position].data_type;
     Ok(row[position].as_ref().map(|bytes| data_type.deserialize(bytes)).transpose()?)
 }
 
@@ -282,7 +357,7 @@ fn condition_holds_for(
 /// Returns `true` if `found op wanted` holds; with null it never does.
 pub(crate) fn holds_for(found: Option<&Value>, op: CompareOp, wanted: Option<&Value>) -> bool {
     match (found, wanted) {
-        (Some(found), Some(wanted)) => satisfies(compare(found, wanted), op),
+        (Some(found), Some(wanted)) => satisfies(Value::compare(found, wanted), op),
         _ => false,
     }
 }

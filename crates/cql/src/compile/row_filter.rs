@@ -11,9 +11,8 @@ use carnet::base::key::{self, Order};
 use carnet::catalog::TableSchema;
 
 use super::environment::Environment;
-use super::number::compare;
 use super::operand::required;
-use super::relation::{Filter, Resolved, holds_for, satisfies, stored};
+use super::relation::{Filter, Resolved, Searched, holds_for, satisfies, stored};
 use crate::ast::CompareOp;
 use crate::cql_error::CqlError;
 
@@ -24,6 +23,7 @@ pub(crate) enum RowFilter {
     CompareTuple(Vec<usize>, CompareOp, Vec<Value>),
     /// The tuples by their lengths, which may be less than the number of columns.
     InTuple(Vec<usize>, Vec<(usize, ValueSet)>),
+    Contains(usize, Searched, Value),
 }
 
 /// A set of values, or of tuples of values.
@@ -39,7 +39,7 @@ impl ValueSet {
         if values.iter().all(|value| value.data_type().is_key_type()) {
             return Self::of_tuples(values.iter().map(std::slice::from_ref));
         }
-        values.sort_by(compare);
+        values.sort_by(Value::compare);
         Ok(Self::Numbers(values))
     }
 
@@ -53,7 +53,7 @@ impl ValueSet {
         Ok(match (self, values) {
             (Self::Encoded(encoded), values) => encoded.binary_search(&encode(values)?).is_ok(),
             (Self::Numbers(numbers), [value]) => {
-                numbers.binary_search_by(|number| compare(number, value)).is_ok()
+                numbers.binary_search_by(|number| Value::compare(number, value)).is_ok()
             }
             (Self::Numbers(_), _) => false,
         })
@@ -87,6 +87,9 @@ impl RowFilter {
                 let sets = (1..=positions.len()).map(of_length);
                 Self::InTuple(positions.clone(), sets.collect::<Result<_, CqlError>>()?)
             }
+            Resolved::Contains(position, searched, operand) => {
+                Self::Contains(*position, *searched, operand.required(environment)?)
+            }
             Resolved::Token(..) => {
                 return Err(CqlError::unsupported("token() beside the whole partition key"));
             }
@@ -110,7 +113,7 @@ impl RowFilter {
             Self::CompareTuple(positions, op, wanted) => {
                 let Some(found) = tuple(table, row, positions)? else { return Ok(false) };
                 let ordering =
-                    found.iter().zip(wanted).map(|(found, wanted)| compare(found, wanted));
+                    found.iter().zip(wanted).map(|(found, wanted)| Value::compare(found, wanted));
                 satisfies(ordering.fold(Ordering::Equal, Ordering::then), *op)
             }
             Self::InTuple(positions, sets) => {
@@ -122,6 +125,10 @@ impl RowFilter {
                 }
                 false
             }
+            Self::Contains(position, searched, wanted) => match stored(table, row, *position)? {
+                Some(Value::Composite(found)) => searched.finds(&found, wanted),
+                _ => false,
+            },
         })
     }
 }
@@ -141,20 +148,20 @@ mod tests {
 
     use super::*;
 
-    fn set(data_type: DataType, texts: &[&str]) -> ValueSet {
+    fn set(data_type: &DataType, texts: &[&str]) -> ValueSet {
         ValueSet::new(texts.iter().map(|text| data_type.parse_text(text).unwrap()).collect())
             .unwrap()
     }
 
     #[test]
     fn equal_decimals_are_found() {
-        let decimals = set(DataType::Decimal, &["7", "1.50", "-3"]);
+        let decimals = set(&DataType::Decimal, &["7", "1.50", "-3"]);
         let contains =
             |text: &str| decimals.contains(&[DataType::Decimal.parse_text(text).unwrap()]).unwrap();
         assert!(contains("1.5") && contains("-3.0") && !contains("1.51"));
-        let texts = set(DataType::Text, &["b", "", "a", "b"]);
+        let texts = set(&DataType::Text, &["b", "", "a", "b"]);
         let contains = |text: &str| texts.contains(&[Value::Text(text.to_owned())]).unwrap();
         assert!(contains("") && contains("b") && !contains("c"));
-        assert!(!set(DataType::Int, &[]).contains(&[Value::Int(1)]).unwrap());
+        assert!(!set(&DataType::Int, &[]).contains(&[Value::Int(1)]).unwrap());
     }
 }

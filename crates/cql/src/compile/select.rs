@@ -108,7 +108,7 @@ impl<'a> Compiler<'a> {
             check_distinct(table, &outputs, &filter)?;
         }
         let mut limit = |term: &Option<Term>, what| {
-            term.as_ref().map(|term| self.operand(term, LIMIT_TYPE, what)).transpose()
+            term.as_ref().map(|term| self.operand(term, &LIMIT_TYPE, what)).transpose()
         };
         let per_partition_limit = limit(&select.per_partition_limit, "[per_partition_limit]")?;
         let limit = limit(&select.limit, "[limit]")?;
@@ -140,7 +140,7 @@ impl<'a> Compiler<'a> {
             ) => DataType::Bigint,
             _ => DataType::Timestamp,
         };
-        self.operand(term, data_type, "[as_of]")
+        self.operand(term, &data_type, "[as_of]")
     }
 
     fn items(
@@ -167,7 +167,7 @@ impl<'a> Compiler<'a> {
         match term {
             Term::Reference(reference) if reference.field.is_none() => {
                 let (position, column) = find(table, &reference.name)?;
-                Ok((column.name.clone(), column.data_type, Output::Column(position)))
+                Ok((column.name.clone(), column.data_type.clone(), Output::Column(position)))
             }
             Term::Call(call) => {
                 if let Some(found) = aggregate(call, table)? {
@@ -179,13 +179,13 @@ impl<'a> Compiler<'a> {
                     name @ ("writetime" | "maxwritetime") => Err(CqlError::unsupported(name)),
                     name => {
                         let operand = self.untyped_operand(term, name)?;
-                        Ok((column_name(term), operand.data_type, Output::Operand(operand)))
+                        Ok((column_name(term), operand.data_type.clone(), Output::Operand(operand)))
                     }
                 }
             }
             term => {
                 let operand = self.untyped_operand(term, "a selected term")?;
-                Ok((column_name(term), operand.data_type, Output::Operand(operand)))
+                Ok((column_name(term), operand.data_type.clone(), Output::Operand(operand)))
             }
         }
     }
@@ -199,12 +199,7 @@ fn refuse_unbuilt(select: &Select) -> Result<(), CqlError> {
 }
 
 fn spec(table: &TableSchema, name: String, data_type: DataType) -> ColumnSpec {
-    ColumnSpec {
-        keyspace: table.keyspace.clone(),
-        table: table.name.clone(),
-        name,
-        result_type: data_type.into(),
-    }
+    ColumnSpec { keyspace: table.keyspace.clone(), table: table.name.clone(), name, data_type }
 }
 
 /// Returns the positions of a table's columns in the order of `*`: the key, then static columns by
@@ -229,7 +224,7 @@ fn all_columns(table: &TableSchema) -> (Vec<ColumnSpec>, Vec<Output>) {
     let positions = star_order(table);
     let columns = positions.iter().map(|position| {
         let column = &table.columns[*position];
-        spec(table, column.name.clone(), column.data_type)
+        spec(table, column.name.clone(), column.data_type.clone())
     });
     (columns.collect(), positions.iter().copied().map(Output::Column).collect())
 }
@@ -263,9 +258,9 @@ fn aggregate(
         return Err(CqlError::unsupported(format!("{name}() of anything but a column")));
     };
     let (position, column) = find(table, &reference.name)?;
-    let data_type = column.data_type;
+    let data_type = column.data_type.clone();
     if matches!(name, "sum" | "avg")
-        && (!number::is_number(data_type) || data_type == DataType::Decimal)
+        && (!number::is_number(&data_type) || data_type == DataType::Decimal)
     {
         return Err(if data_type == DataType::Decimal {
             CqlError::unsupported(format!("{name}() of decimals"))
@@ -277,8 +272,8 @@ fn aggregate(
         "count" => (DataType::Bigint, Aggregate::Count(Some(position))),
         "min" => (data_type, Aggregate::Min(position)),
         "max" => (data_type, Aggregate::Max(position)),
-        "sum" => (data_type, Aggregate::Sum(position, data_type)),
-        _ => (data_type, Aggregate::Avg(position, data_type)),
+        "sum" => (data_type.clone(), Aggregate::Sum(position, data_type)),
+        _ => (data_type.clone(), Aggregate::Avg(position, data_type)),
     };
     let shown = format!("system.{name}({})", column.name);
     Ok(Some((shown, result, Output::Aggregate(aggregate))))

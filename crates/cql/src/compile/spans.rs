@@ -14,8 +14,6 @@ use std::slice::from_ref;
 use carnet::base::key::{self, ByteBounds, Order};
 use carnet::{Result, Value};
 
-use super::number::compare;
-
 /// Returns the disjoint ranges of the keys that begin with `equal` and whose next components lie
 /// between two bounds.
 pub(super) fn spans(
@@ -48,7 +46,7 @@ fn split(
     };
     let (low, high) = (values(lower).first(), values(upper).first());
     if let (Some(low), Some(high)) = (low, high) {
-        match compare(low, high) {
+        match Value::compare(low, high) {
             Ordering::Greater => return Ok(Vec::new()),
             Ordering::Equal => return within(low, lower, upper),
             Ordering::Less => {}
@@ -117,7 +115,7 @@ mod tests {
             Bound::Included(tuple) => (tuple, true),
             Bound::Excluded(tuple) => (tuple, false),
         };
-        let ordering = key.iter().zip(tuple).map(|(a, b)| compare(a, b)).find(|o| o.is_ne());
+        let ordering = key.iter().zip(tuple).map(|(a, b)| Value::compare(a, b)).find(|o| o.is_ne());
         ordering.map_or(is_included, |ordering| ordering == side)
     }
 

@@ -9,7 +9,7 @@ use super::operand::Operand;
 use super::where_clause::LIMIT_TYPE;
 use crate::ast::{Arguments, CompareOp, FunctionCall, Relation, Select, Selection, Term};
 use crate::cql_error::CqlError;
-use crate::result::{ColumnSpec, ResultType};
+use crate::result::ColumnSpec;
 use crate::system::SystemTable;
 
 /// A compiled `SELECT` on a system table.
@@ -88,7 +88,7 @@ impl Compiler<'_> {
         let filters = select.filter.iter().map(|relation| self.system_filter(relation, table));
         let filters = filters.collect::<Result<_, _>>()?;
         let limit = select.limit.as_ref();
-        let limit = limit.map(|term| self.operand(term, LIMIT_TYPE, "[limit]")).transpose()?;
+        let limit = limit.map(|term| self.operand(term, &LIMIT_TYPE, "[limit]")).transpose()?;
         Ok(SystemPlan { columns, outputs, filters, limit })
     }
 
@@ -105,9 +105,10 @@ impl Compiler<'_> {
             }
         };
         let (position, found) = find(table, column.as_str())?;
-        let ResultType::Scalar(data_type) = found.result_type else {
+        let data_type = &found.data_type;
+        if data_type.is_composite() {
             return Err(CqlError::unsupported(format!("a condition on {}", found.name)));
-        };
+        }
         let list = match list {
             Ok(value) => List::Each(vec![self.operand(value, data_type, found.name)?]),
             Err(values) => self.list(values, data_type, found.name)?,
@@ -140,7 +141,7 @@ fn json_column(call: &FunctionCall, table: &SystemTable) -> Result<(usize, Colum
     };
     let (position, column) = find(table, reference.name.as_str())?;
     let name = format!("system.{}({})", call.function.name.as_str(), column.name);
-    Ok((position, ColumnSpec { name, result_type: DataType::Text.into(), ..table.spec(column) }))
+    Ok((position, ColumnSpec { name, data_type: DataType::Text, ..table.spec(column) }))
 }
 
 fn count_column(table: &SystemTable) -> ColumnSpec {
@@ -148,6 +149,6 @@ fn count_column(table: &SystemTable) -> ColumnSpec {
         keyspace: table.keyspace.to_owned(),
         table: table.name.to_owned(),
         name: "count".to_owned(),
-        result_type: DataType::Bigint.into(),
+        data_type: DataType::Bigint,
     }
 }

@@ -43,7 +43,7 @@ impl Compiler<'_> {
         given: Option<&Term>,
         default_seconds: i32,
     ) -> Result<TimeToLive, CqlError> {
-        let given = given.map(|term| self.operand(term, DataType::Int, "[ttl]")).transpose()?;
+        let given = given.map(|term| self.operand(term, &DataType::Int, "[ttl]")).transpose()?;
         Ok(TimeToLive { given, default_seconds })
     }
 }

@@ -18,7 +18,7 @@ use crate::ast::{
     TransactionResult, Write,
 };
 use crate::cql_error::CqlError;
-use crate::result::{ColumnSpec, ResultType};
+use crate::result::ColumnSpec;
 
 /// A compiled transaction.
 #[derive(Clone, Debug)]
@@ -144,10 +144,8 @@ impl<'a> Compiler<'a> {
                 return Err(CqlError::invalid(format!("LET {name} is defined twice")));
             }
             let plan = self.let_select(name, &read.select, tables)?;
-            let columns = plan.columns.iter().filter_map(|column| match &column.result_type {
-                ResultType::Scalar(data_type) => Some((column.name.clone(), *data_type)),
-                _ => None,
-            });
+            let columns =
+                plan.columns.iter().map(|column| (column.name.clone(), column.data_type.clone()));
             self.lets.push((name.clone(), columns.collect()));
             lets.push(plan);
         }
@@ -219,7 +217,7 @@ impl<'a> Compiler<'a> {
             }
             let operand = self.untyped_operand(&item.term, "a selected term")?;
             let name = shown.unwrap_or_else(|| item.term.to_string());
-            columns.push(unnamed(name, operand.data_type));
+            columns.push(unnamed(name, operand.data_type.clone()));
             operands.push(operand);
         }
         Ok(ResultPlan::Items(columns, operands))
@@ -284,13 +282,13 @@ impl<'a> Compiler<'a> {
                     )));
                 };
                 // A marker is named after the term that it is compared with.
-                let compiled = self.operand(left, data_type, &right.to_string())?;
-                let right = self.operand(right, data_type, &left.to_string())?;
+                let compiled = self.operand(left, &data_type, &right.to_string())?;
+                let right = self.operand(right, &data_type, &left.to_string())?;
                 ConditionPlan::Compare(compiled, *op, right)
             }
             Condition::In(term, values) => {
                 let operand = self.untyped_operand(term, &term.to_string())?;
-                let list = self.list(values, operand.data_type, &term.to_string())?;
+                let list = self.list(values, &operand.data_type, &term.to_string())?;
                 ConditionPlan::In(operand, list)
             }
             Condition::IsNull { term, negated } => match self.whole_row(term) {
@@ -309,12 +307,7 @@ impl<'a> Compiler<'a> {
 }
 
 fn unnamed(name: String, data_type: DataType) -> ColumnSpec {
-    ColumnSpec {
-        keyspace: String::new(),
-        table: String::new(),
-        name,
-        result_type: data_type.into(),
-    }
+    ColumnSpec { keyspace: String::new(), table: String::new(), name, data_type }
 }
 
 /// Refuses clauses that belong to the whole transaction: its reads share one snapshot and one way

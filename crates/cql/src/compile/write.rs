@@ -17,7 +17,6 @@ use crate::ast::{
     Write,
 };
 use crate::cql_error::CqlError;
-use crate::result::ResultType;
 use crate::system::default_time_to_live;
 use crate::timestamps::Timestamps;
 
@@ -191,7 +190,7 @@ impl<'a> Compiler<'a> {
     /// Determines the type of a timeout's marker.
     pub(super) fn using_timeout(&mut self, timeout: Option<&Term>) {
         if let Some(Term::Marker(marker)) = timeout {
-            self.type_marker(marker, "[timeout]", ResultType::Duration);
+            self.type_marker(marker, "[timeout]", DataType::Duration);
         }
     }
 
@@ -206,7 +205,7 @@ impl<'a> Compiler<'a> {
         let mut given: Vec<Option<Operand>> = vec![None; table.columns.len()];
         for (name, term) in insert.columns.iter().zip(&insert.values) {
             let (position, column) = find(table, name)?;
-            let operand = self.operand(term, column.data_type, &column.name)?;
+            let operand = self.operand(term, &column.data_type, &column.name)?;
             if given[position].replace(operand).is_some() {
                 return Err(CqlError::invalid(format!("column {} is given twice", column.name)));
             }
@@ -256,8 +255,8 @@ impl<'a> Compiler<'a> {
                 additions.push((position, self.addition(term, &column.name)?));
                 continue;
             }
-            let operand =
-                self.within_row(|compiler| compiler.operand(term, column.data_type, &column.name))?;
+            let operand = self
+                .within_row(|compiler| compiler.operand(term, &column.data_type, &column.name))?;
             if columns.iter().any(|(known, _)| *known == position) {
                 return Err(CqlError::invalid(format!("column {} is set twice", column.name)));
             }
@@ -323,7 +322,9 @@ impl<'a> Compiler<'a> {
     fn condition(&mut self, relation: &Relation, table: &TableSchema) -> Result<Filter, CqlError> {
         let resolved = self.relation(table, relation)?;
         match &resolved {
-            Resolved::Compare(position, ..) | Resolved::In(position, _) => {
+            Resolved::Compare(position, ..)
+            | Resolved::In(position, _)
+            | Resolved::Contains(position, ..) => {
                 let column = &table.columns[*position];
                 if matches!(column.kind, ColumnKind::Partition | ColumnKind::Clustering(_)) {
                     return Err(CqlError::invalid(format!(

@@ -28,7 +28,7 @@ use carnet::base::Bytes;
 use carnet::{DataType, Error, Result, Tx};
 
 use crate::ast::{Describe, DescribeTarget, Name, TableName};
-use crate::result::{ColumnSpec, ResultType, Rows};
+use crate::result::{ColumnSpec, Rows};
 use crate::system::{
     self, Cell, KeyspaceView, NodeInfo, PARTITIONER, Peer, TableView, is_system_keyspace,
 };
@@ -222,15 +222,15 @@ fn texts<const N: usize>(entries: Vec<[String; N]>) -> Vec<Vec<Cell>> {
 }
 
 fn columns(names: &[&str]) -> Vec<ColumnSpec> {
-    names.iter().map(|name| column(name, DataType::Text.into())).collect()
+    names.iter().map(|name| column(name, DataType::Text)).collect()
 }
 
-fn column(name: &str, result_type: ResultType) -> ColumnSpec {
+fn column(name: &str, data_type: DataType) -> ColumnSpec {
     ColumnSpec {
         keyspace: "system".to_owned(),
         table: "describe".to_owned(),
         name: name.to_owned(),
-        result_type,
+        data_type,
     }
 }
 
@@ -240,9 +240,9 @@ fn cluster(node: &NodeInfo, peers: &[Peer], current: Option<&str>) -> Rows {
     let mut row: Vec<_> =
         [&node.cluster_name, partitioner, "SimpleSnitch"].into_iter().map(system::text).collect();
     if current.is_some_and(|keyspace| !is_system_keyspace(keyspace)) {
-        let text = || Box::new(ResultType::from(DataType::Text));
-        let owners = ResultType::List(text());
-        columns.push(column("range_ownership", ResultType::Map(text(), Box::new(owners))));
+        let text = || DataType::Text;
+        let owners = DataType::list(text());
+        columns.push(column("range_ownership", DataType::map(text(), owners)));
         row.push(Some(ownership(node, peers)));
     }
     Rows { columns, rows: vec![row], paging_state: None }

@@ -71,7 +71,6 @@ impl Display for TypeName {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
             Self::Native(data_type) => f.write_str(data_type.name()),
-            Self::Duration => f.write_str("duration"),
             Self::Frozen(inner) => write!(f, "frozen<{inner}>"),
             Self::List(element) => write!(f, "list<{element}>"),
             Self::Set(element) => write!(f, "set<{element}>"),
@@ -90,7 +89,7 @@ impl Display for TypeName {
 
 /// Returns `true` if a name without quotes is that of a built-in type.
 fn is_type(name: &str) -> bool {
-    DataType::from_name(name).is_some() || name == "duration"
+    DataType::from_name(name).is_some()
 }
 
 /// Quotes a user-defined type whose name would be parsed as a built-in type.

@@ -42,7 +42,7 @@ pub(crate) fn applied_column(keyspace: &str, table: &str) -> ColumnSpec {
         keyspace: keyspace.to_owned(),
         table: table.to_owned(),
         name: APPLIED.to_owned(),
-        result_type: DataType::Boolean.into(),
+        data_type: DataType::Boolean,
     }
 }
 
@@ -222,7 +222,7 @@ pub(super) fn answer(
             keyspace: table.keyspace.clone(),
             table: table.name.clone(),
             name: column.name.clone(),
-            result_type: column.data_type.into(),
+            data_type: column.data_type.clone(),
         }
     }));
     let row = |stored: &StoredRow| {

@@ -7,6 +7,7 @@ use carnet::Uuid;
 use carnet::base::key::Order;
 use carnet::catalog::{self, ColumnKind, KeyspaceSchema, TableKind, TableSchema};
 
+use super::column_type::column_type;
 use super::executor::Executor;
 use super::parameters::Session;
 use super::run::Run;
@@ -281,12 +282,7 @@ fn add_column(
     column: &ColumnDefinition,
     kind: ColumnKind,
 ) -> Result<(), CqlError> {
-    let Some(data_type) = column.type_name.data_type() else {
-        return Err(CqlError::unsupported(format!(
-            "column {}: type {}",
-            column.name.text, column.type_name
-        )));
-    };
+    let data_type = column_type(column, kind)?;
     Ok(schema.add_column(&column.name.text, data_type, kind)?)
 }
 

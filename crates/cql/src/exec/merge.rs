@@ -181,7 +181,7 @@ struct Comparison {
 
 impl Comparison {
     fn new(table: &TableSchema, columns: usize, reverse: bool) -> Self {
-        let types = table.clustering_key().map(|column| column.data_type).collect();
+        let types = table.clustering_key().map(|column| column.data_type.clone()).collect();
         Self { columns, types, orders: table.clustering_orders(), reverse }
     }
 

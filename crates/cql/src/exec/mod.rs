@@ -17,6 +17,7 @@ mod answer_memory;
 mod applied;
 mod batch;
 mod cell_queue;
+mod column_type;
 mod condition;
 mod condition_kind;
 mod ddl;

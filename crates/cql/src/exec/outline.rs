@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use carnet::admission::Class;
+use carnet::base::CqlDuration;
 
 use super::prepared::Prepared;
 use super::timeout::literal_timeout;
@@ -13,7 +14,7 @@ use crate::ast::{
     Attribute, InValues, Name, Relation, Select, Selection, Statement, Term, Using, Write,
 };
 use crate::compile::is_aggregate;
-use crate::duration::CqlDuration;
+use crate::duration::timeout;
 use crate::lexer::{Lexer, Token, TokenKind};
 use crate::system::is_system_keyspace;
 
@@ -278,8 +279,8 @@ impl<'s> Tokens<'s> {
             match attribute.as_str() {
                 "SERVICE_LEVEL" => rest.level = plain(self.text_of(value), value.kind),
                 "TIMEOUT" => {
-                    let timeout = CqlDuration::parse(self.text_of(value));
-                    rest.timeout = timeout.and_then(|timeout| timeout.timeout("Timeout").ok());
+                    let given = CqlDuration::parse(self.text_of(value));
+                    rest.timeout = given.and_then(|given| timeout(given, "Timeout").ok());
                 }
                 "TIMESTAMP" | "TTL" => {}
                 _ => return Some((attribute, token)),

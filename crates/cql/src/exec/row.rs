@@ -25,7 +25,7 @@ pub(crate) fn columns(table: &TableSchema, row: &StoredRow) -> Result<Vec<Option
 
 /// Returns the columns of a key; the others are null.
 fn key_columns(table: &TableSchema, cell: &CellKey) -> Result<Vec<Option<Bytes>>> {
-    let types: Vec<_> = table.partition_key().map(|column| column.data_type).collect();
+    let types: Vec<_> = table.partition_key().map(|column| column.data_type.clone()).collect();
     let mut partition = match types.as_slice() {
         // A partition key of one column is that column's bytes.
         [_] => vec![cell.partition().bytes().clone()],
@@ -38,7 +38,7 @@ fn key_columns(table: &TableSchema, cell: &CellKey) -> Result<Vec<Option<Bytes>>
     let mut clustering = if cell.clustering().is_empty() {
         Vec::new()
     } else {
-        let types: Vec<_> = table.clustering_key().map(|column| column.data_type).collect();
+        let types: Vec<_> = table.clustering_key().map(|column| column.data_type.clone()).collect();
         let values = key::decode(cell.clustering(), &types, &table.clustering_orders())?;
         values.iter().map(carnet::Value::serialize).collect()
     }

@@ -334,12 +334,8 @@ fn gather(
         (old, Aggregate::First(_)) => old.or_else(|| is_first.then_some(value)),
         (None, Aggregate::Avg(..)) => Some(widen(value)),
         (None, _) => Some(value),
-        (Some(old), Aggregate::Min(_)) => {
-            Some(keep(compile::compare(&value, &old).is_lt(), old, value))
-        }
-        (Some(old), Aggregate::Max(_)) => {
-            Some(keep(compile::compare(&value, &old).is_gt(), old, value))
-        }
+        (Some(old), Aggregate::Min(_)) => Some(keep(value.compare(&old).is_lt(), old, value)),
+        (Some(old), Aggregate::Max(_)) => Some(keep(value.compare(&old).is_gt(), old, value)),
         (Some(old), Aggregate::Avg(..)) => {
             Some(compile::calculate(&old, ArithmeticOp::Add, &widen(value))?)
         }
@@ -368,20 +364,20 @@ fn conclude(output: &Output, slot: Gathered) -> Result<Option<Bytes>, CqlError> 
     let value = match aggregate {
         Aggregate::Count(_) => Some(Value::Bigint(slot.count)),
         Aggregate::Min(_) | Aggregate::Max(_) | Aggregate::First(_) => slot.value,
-        Aggregate::Sum(_, data_type) => Some(slot.value.map_or_else(|| zero(*data_type), Ok)?),
+        Aggregate::Sum(_, data_type) => Some(slot.value.map_or_else(|| zero(data_type), Ok)?),
         Aggregate::Avg(_, data_type) => match slot.value {
-            None => Some(zero(*data_type)?),
-            Some(sum) => Some(average(&sum, slot.count, *data_type)?),
+            None => Some(zero(data_type)?),
+            Some(sum) => Some(average(&sum, slot.count, data_type)?),
         },
     };
     Ok(value.map(|value| value.serialize()))
 }
 
-fn zero(data_type: DataType) -> Result<Value, CqlError> {
+fn zero(data_type: &DataType) -> Result<Value, CqlError> {
     Ok(data_type.parse_text("0")?)
 }
 
-fn average(sum: &Value, count: i64, data_type: DataType) -> Result<Value, CqlError> {
+fn average(sum: &Value, count: i64, data_type: &DataType) -> Result<Value, CqlError> {
     let count = sum.data_type().parse_text(&count.to_string())?;
     let average = compile::calculate(sum, ArithmeticOp::Divide, &count)?;
     Ok(data_type.parse_text(&average.to_string())?)

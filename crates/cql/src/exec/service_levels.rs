@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use carnet::admission::Workload;
 use carnet::base::Bytes;
+use carnet::base::CqlDuration;
 use carnet::levels::{Levels, Setting, no_level};
 use carnet::{DataType, ErrorKind};
 
@@ -11,7 +12,7 @@ use super::executor::Executor;
 use super::run::Run;
 use crate::ast::{LevelStatement, Literal, Name};
 use crate::cql_error::CqlError;
-use crate::duration::CqlDuration;
+use crate::duration::timeout;
 use crate::result::{ColumnSpec, Response, Rows};
 
 impl Executor {
@@ -147,7 +148,7 @@ fn time(what: &str, value: &Literal) -> Result<Duration, CqlError> {
             "Invalid {what} value {value}: expected 500ms or the like, or null"
         ))
     };
-    duration.ok_or_else(wrong)?.timeout(what)
+    timeout(duration.ok_or_else(wrong)?, what)
 }
 
 fn workload(value: &Literal) -> Result<Workload, CqlError> {
@@ -192,12 +193,10 @@ fn columns(names: &[&str]) -> Vec<ColumnSpec> {
         keyspace: "system".to_owned(),
         table: "service_levels".to_owned(),
         name: (*name).to_owned(),
-        result_type: match *name {
-            "shares" => DataType::Int.into(),
-            "max_concurrency" | "max_queue" | "memory_soft" | "memory_hard" => {
-                DataType::Bigint.into()
-            }
-            _ => DataType::Text.into(),
+        data_type: match *name {
+            "shares" => DataType::Int,
+            "max_concurrency" | "max_queue" | "memory_soft" | "memory_hard" => DataType::Bigint,
+            _ => DataType::Text,
         },
     };
     names.iter().map(column).collect()

@@ -72,8 +72,8 @@ impl Executor {
                 let value = |row: &[Option<Bytes>], output: &SystemOutput| match *output {
                     SystemOutput::Column(position) => Ok(row[position].clone()),
                     SystemOutput::Json(position) => {
-                        let result_type = &table.columns[position].result_type;
-                        let json = json::of_bytes(result_type, row[position].as_ref())?;
+                        let data_type = &table.columns[position].data_type;
+                        let json = json::of_bytes(data_type, row[position].as_ref())?;
                         Ok(Some(Bytes::from(json)))
                     }
                 };

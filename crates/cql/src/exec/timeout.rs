@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+use carnet::base::CqlDuration;
+
 use crate::ast::{Attribute, Literal, Statement, Term};
 use crate::bound::Bound;
 use crate::cql_error::CqlError;
-use crate::duration::CqlDuration;
+use crate::duration::timeout;
 
 /// Returns the `USING TIMEOUT` of a statement.
 ///
@@ -27,11 +29,12 @@ pub(super) fn using_timeout(
         None => Ok(None),
         Some(Term::Literal(Literal::Duration(text))) => {
             let duration = CqlDuration::parse(text).ok_or_else(wrong)?;
-            duration.timeout("Timeout").map(Some)
+            timeout(duration, "Timeout").map(Some)
         }
         Some(Term::Marker(marker)) => match bound.get(usize::from(marker.index)) {
             Some(Bound::Bytes(bytes)) => {
-                CqlDuration::decode(bytes).ok_or_else(wrong)?.timeout("Timeout").map(Some)
+                let duration = CqlDuration::deserialize(bytes).map_err(|_| wrong())?;
+                timeout(duration, "Timeout").map(Some)
             }
             Some(Bound::Unset) => Ok(None),
             _ => Err(CqlError::invalid("Timeout value cannot be null")),
@@ -43,5 +46,5 @@ pub(super) fn using_timeout(
 /// Returns the value of a timeout that is a valid constant.
 pub(super) fn literal_timeout(term: &Term) -> Option<Duration> {
     let Term::Literal(Literal::Duration(text)) = term else { return None };
-    CqlDuration::parse(text)?.timeout("Timeout").ok()
+    timeout(CqlDuration::parse(text)?, "Timeout").ok()
 }

@@ -26,8 +26,6 @@ impl Parser<'_> {
     fn simple_type(&mut self, text: &str) -> Parse<TypeName> {
         let found = if let Some(data_type) = DataType::from_name(text) {
             TypeName::Native(data_type)
-        } else if text.eq_ignore_ascii_case("duration") {
-            TypeName::Duration
         } else {
             return self.table_name("a type").map(TypeName::UserDefined);
         };

@@ -9,7 +9,7 @@ use carnet::catalog::ColumnKind;
 use carnet::{DataType, Uuid};
 
 use super::encode::Cell;
-use crate::result::{ColumnSpec, ResultType};
+use crate::result::ColumnSpec;
 
 /// A table that is not stored: its rows are generated on each read.
 #[derive(Debug)]
@@ -52,7 +52,7 @@ pub struct SystemColumn {
     /// Name of the column.
     pub name: &'static str,
     /// Type of the column.
-    pub result_type: ResultType,
+    pub data_type: DataType,
     /// Whether its type is written as `frozen<…>`.
     pub is_frozen: bool,
     /// Kind of the column.
@@ -73,7 +73,7 @@ impl SystemTable {
             keyspace: self.keyspace.to_owned(),
             table: self.name.to_owned(),
             name: column.name.to_owned(),
-            result_type: column.result_type.clone(),
+            data_type: column.data_type.clone(),
         }
     }
 
@@ -104,7 +104,7 @@ impl SystemColumn {
     /// Returns the type's name in CQL.
     #[must_use]
     pub fn type_name(&self) -> String {
-        let name = &self.result_type;
+        let name = &self.data_type;
         if self.is_frozen { format!("frozen<{name}>") } else { name.to_string() }
     }
 }
@@ -193,8 +193,8 @@ fn local() -> SystemTable {
             regular("rpc_address", DataType::Inet),
             regular("rpc_port", DataType::Int),
             regular("schema_version", DataType::Uuid),
-            regular("tokens", set(DataType::Text)),
-            regular("truncated_at", map(DataType::Uuid, DataType::Blob)),
+            regular("tokens", DataType::set(DataType::Text)),
+            regular("truncated_at", DataType::map(DataType::Uuid, DataType::Blob)),
         ],
     }
 }
@@ -215,7 +215,7 @@ fn peers() -> SystemTable {
             regular("release_version", DataType::Text),
             regular("rpc_address", DataType::Inet),
             regular("schema_version", DataType::Uuid),
-            regular("tokens", set(DataType::Text)),
+            regular("tokens", DataType::set(DataType::Text)),
         ],
     }
 }
@@ -239,7 +239,7 @@ fn peers_v2() -> SystemTable {
             regular("rack", DataType::Text),
             regular("release_version", DataType::Text),
             regular("schema_version", DataType::Uuid),
-            regular("tokens", set(DataType::Text)),
+            regular("tokens", DataType::set(DataType::Text)),
         ],
     }
 }
@@ -254,7 +254,7 @@ fn aggregates() -> SystemTable {
         columns: vec![
             partition("keyspace_name", DataType::Text),
             clustering("aggregate_name", DataType::Text),
-            clustering("argument_types", list(DataType::Text)).frozen(),
+            clustering("argument_types", DataType::list(DataType::Text)).frozen(),
             regular("final_func", DataType::Text),
             regular("initcond", DataType::Text),
             regular("return_type", DataType::Text),
@@ -275,9 +275,9 @@ fn column_masks() -> SystemTable {
             partition("keyspace_name", DataType::Text),
             clustering("table_name", DataType::Text),
             clustering("column_name", DataType::Text),
-            regular("function_argument_nulls", list(DataType::Boolean)).frozen(),
-            regular("function_argument_types", list(DataType::Text)).frozen(),
-            regular("function_argument_values", list(DataType::Text)).frozen(),
+            regular("function_argument_nulls", DataType::list(DataType::Boolean)).frozen(),
+            regular("function_argument_types", DataType::list(DataType::Text)).frozen(),
+            regular("function_argument_values", DataType::list(DataType::Text)).frozen(),
             regular("function_keyspace", DataType::Text),
             regular("function_name", DataType::Text),
         ],
@@ -323,8 +323,8 @@ fn functions() -> SystemTable {
         columns: vec![
             partition("keyspace_name", DataType::Text),
             clustering("function_name", DataType::Text),
-            clustering("argument_types", list(DataType::Text)).frozen(),
-            regular("argument_names", list(DataType::Text)).frozen(),
+            clustering("argument_types", DataType::list(DataType::Text)).frozen(),
+            regular("argument_names", DataType::list(DataType::Text)).frozen(),
             regular("body", DataType::Text),
             regular("called_on_null_input", DataType::Boolean),
             regular("language", DataType::Text),
@@ -345,7 +345,7 @@ fn indexes() -> SystemTable {
             clustering("table_name", DataType::Text),
             clustering("index_name", DataType::Text),
             regular("kind", DataType::Text),
-            regular("options", map(DataType::Text, DataType::Text)).frozen(),
+            regular("options", DataType::map(DataType::Text, DataType::Text)).frozen(),
         ],
     }
 }
@@ -360,7 +360,7 @@ fn keyspaces() -> SystemTable {
         columns: vec![
             partition("keyspace_name", DataType::Text),
             regular("durable_writes", DataType::Boolean),
-            regular("replication", map(DataType::Text, DataType::Text)).frozen(),
+            regular("replication", DataType::map(DataType::Text, DataType::Text)).frozen(),
         ],
     }
 }
@@ -369,7 +369,7 @@ fn schema_tables() -> SystemTable {
     let mut columns = vec![
         partition("keyspace_name", DataType::Text),
         clustering("table_name", DataType::Text),
-        regular("flags", set(DataType::Text)).frozen(),
+        regular("flags", DataType::set(DataType::Text)).frozen(),
     ];
     columns.extend(option_columns());
     SystemTable {
@@ -393,7 +393,7 @@ fn triggers() -> SystemTable {
             partition("keyspace_name", DataType::Text),
             clustering("table_name", DataType::Text),
             clustering("trigger_name", DataType::Text),
-            regular("options", map(DataType::Text, DataType::Text)).frozen(),
+            regular("options", DataType::map(DataType::Text, DataType::Text)).frozen(),
         ],
     }
 }
@@ -408,8 +408,8 @@ fn types() -> SystemTable {
         columns: vec![
             partition("keyspace_name", DataType::Text),
             clustering("type_name", DataType::Text),
-            regular("field_names", list(DataType::Text)).frozen(),
-            regular("field_types", list(DataType::Text)).frozen(),
+            regular("field_names", DataType::list(DataType::Text)).frozen(),
+            regular("field_types", DataType::list(DataType::Text)).frozen(),
         ],
     }
 }
@@ -444,7 +444,7 @@ fn clients() -> SystemTable {
         columns: vec![
             partition("address", DataType::Inet),
             clustering("port", DataType::Int),
-            regular("client_options", map(DataType::Text, DataType::Text)).frozen(),
+            regular("client_options", DataType::map(DataType::Text, DataType::Text)).frozen(),
             regular("connection_stage", DataType::Text),
             regular("driver_name", DataType::Text),
             regular("driver_version", DataType::Text),
@@ -555,15 +555,15 @@ fn option_columns() -> Vec<SystemColumn> {
         regular("additional_write_policy", DataType::Text),
         regular("allow_auto_snapshot", DataType::Boolean),
         regular("bloom_filter_fp_chance", DataType::Double),
-        regular("caching", map(DataType::Text, DataType::Text)).frozen(),
+        regular("caching", DataType::map(DataType::Text, DataType::Text)).frozen(),
         regular("cdc", DataType::Boolean),
         regular("comment", DataType::Text),
-        regular("compaction", map(DataType::Text, DataType::Text)).frozen(),
-        regular("compression", map(DataType::Text, DataType::Text)).frozen(),
+        regular("compaction", DataType::map(DataType::Text, DataType::Text)).frozen(),
+        regular("compression", DataType::map(DataType::Text, DataType::Text)).frozen(),
         regular("crc_check_chance", DataType::Double),
         regular("dclocal_read_repair_chance", DataType::Double),
         regular("default_time_to_live", DataType::Int),
-        regular("extensions", map(DataType::Text, DataType::Blob)).frozen(),
+        regular("extensions", DataType::map(DataType::Text, DataType::Blob)).frozen(),
         regular("gc_grace_seconds", DataType::Int),
         regular("id", DataType::Uuid),
         regular("incremental_backups", DataType::Boolean),
@@ -584,40 +584,24 @@ fn by_name(mut columns: Vec<SystemColumn>) -> Vec<SystemColumn> {
     columns
 }
 
-fn partition(name: &'static str, result_type: impl Into<ResultType>) -> SystemColumn {
-    column(name, result_type, ColumnKind::Partition)
+fn partition(name: &'static str, data_type: DataType) -> SystemColumn {
+    column(name, data_type, ColumnKind::Partition)
 }
 
-fn clustering(name: &'static str, result_type: impl Into<ResultType>) -> SystemColumn {
-    column(name, result_type, ColumnKind::Clustering(Order::Asc))
+fn clustering(name: &'static str, data_type: DataType) -> SystemColumn {
+    column(name, data_type, ColumnKind::Clustering(Order::Asc))
 }
 
-fn regular(name: &'static str, result_type: impl Into<ResultType>) -> SystemColumn {
-    column(name, result_type, ColumnKind::Regular)
+fn regular(name: &'static str, data_type: DataType) -> SystemColumn {
+    column(name, data_type, ColumnKind::Regular)
 }
 
-fn column(
-    name: &'static str,
-    result_type: impl Into<ResultType>,
-    kind: ColumnKind,
-) -> SystemColumn {
-    SystemColumn { name, result_type: result_type.into(), is_frozen: false, kind }
+fn column(name: &'static str, data_type: DataType, kind: ColumnKind) -> SystemColumn {
+    SystemColumn { name, data_type, is_frozen: false, kind }
 }
 
 impl SystemColumn {
     fn frozen(self) -> Self {
         Self { is_frozen: true, ..self }
     }
-}
-
-fn list(item: DataType) -> ResultType {
-    ResultType::List(Box::new(item.into()))
-}
-
-fn set(item: DataType) -> ResultType {
-    ResultType::Set(Box::new(item.into()))
-}
-
-fn map(key: DataType, value: DataType) -> ResultType {
-    ResultType::Map(Box::new(key.into()), Box::new(value.into()))
 }

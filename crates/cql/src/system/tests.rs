@@ -11,7 +11,6 @@ use carnet::diagnosis::{Cause, Named, Report, Why};
 use carnet::{Bytes, DataType, Db, Holder, Label, Timestamp, Uuid, WallTime, block_on};
 
 use super::*;
-use crate::result::ResultType;
 
 /// Creates a database with two keyspaces of tables.
 pub(crate) fn sample() -> Db {
@@ -69,39 +68,6 @@ pub(crate) fn node() -> NodeInfo {
     NodeInfo { started_secs: 1_700_000_000, ..NodeInfo::local(Uuid::from_u128(0x42)) }
 }
 
-/// Decodes a value of a type, which must use all bytes.
-fn show(result_type: &ResultType, bytes: &[u8]) -> String {
-    match result_type {
-        ResultType::Scalar(data_type) => data_type.deserialize(bytes).unwrap().to_literal(),
-        ResultType::List(item) => format!("[{}]", parts(bytes, &[item]).join(", ")),
-        ResultType::Set(item) => format!("{{{}}}", parts(bytes, &[item]).join(", ")),
-        ResultType::Map(key, value) => format!("{{{}}}", parts(bytes, &[key, value]).join(", ")),
-        ResultType::Duration => panic!("no table of the system has a duration"),
-        ResultType::Tuple(_) => panic!("no table of the system has a tuple"),
-    }
-}
-
-fn parts(mut bytes: &[u8], types: &[&ResultType]) -> Vec<String> {
-    fn length(bytes: &mut &[u8]) -> usize {
-        let (length, rest) = bytes.split_first_chunk::<4>().unwrap();
-        *bytes = rest;
-        i32::from_be_bytes(*length).try_into().unwrap()
-    }
-    let count = length(&mut bytes);
-    let mut items = Vec::new();
-    for _ in 0..count {
-        let item = types.iter().map(|part| {
-            let length = length(&mut bytes);
-            let (part_bytes, rest) = bytes.split_at(length);
-            bytes = rest;
-            show(part, part_bytes)
-        });
-        items.push(item.collect::<Vec<_>>().join(": "));
-    }
-    assert!(bytes.is_empty(), "{} bytes are left", bytes.len());
-    items
-}
-
 /// Writes each row as the `name value` pairs of its columns that are not null.
 fn dump(table: &SystemTable, db: &Db, node: &NodeInfo) -> Vec<String> {
     let snapshot = db.snapshot().unwrap();
@@ -111,7 +77,7 @@ fn dump(table: &SystemTable, db: &Db, node: &NodeInfo) -> Vec<String> {
         let mut line = String::new();
         for (column, cell) in table.columns.iter().zip(row) {
             if let Some(bytes) = cell {
-                let value = show(&column.result_type, &bytes);
+                let value = column.data_type.deserialize(&bytes).unwrap().to_literal();
                 write!(line, "{} {value}; ", column.name).unwrap();
             }
         }
@@ -413,7 +379,10 @@ fn little_waiting_is_no_bottleneck() {
     let (waited, span) = (Duration::from_millis(40), Duration::from_secs(10));
     let rows = bottleneck::rows(table, &Report { causes, waited, span });
     let (place, column) = table.column("why").unwrap();
-    assert_eq!(show(&column.result_type, rows[0][place].as_ref().unwrap()), "'none'");
+    assert_eq!(
+        column.data_type.deserialize(rows[0][place].as_ref().unwrap()).unwrap().to_literal(),
+        "'none'"
+    );
     assert_eq!(rows.len(), 3, "what was waited for is listed nevertheless");
 }
 

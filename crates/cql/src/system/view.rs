@@ -122,7 +122,7 @@ fn of_table(schema: &TableSchema) -> TableView {
     let columns = columns.into_iter().map(|column| ColumnView {
         name: column.name.clone(),
         kind: column.kind,
-        type_name: column.data_type.name().to_owned(),
+        type_name: column.cql_type(),
     });
     TableView {
         keyspace: schema.keyspace.clone(),

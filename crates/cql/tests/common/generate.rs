@@ -81,8 +81,8 @@ impl Generator<'_> {
         self.depth += 1;
         let kind = if self.depth > 5 { self.below(5) } else { self.below(11) };
         let drawn = match kind {
-            0..=2 => TypeName::Native(self.pick(&DataType::ALL)),
-            3 => TypeName::Duration,
+            0..=2 => TypeName::Native(self.pick(&DataType::SCALARS)),
+            3 => TypeName::Native(DataType::Duration),
             4 => TypeName::Custom(self.pick(&STRINGS).to_owned()),
             5 => TypeName::Frozen(Box::new(self.type_name())),
             6 => TypeName::List(Box::new(self.type_name())),

@@ -144,9 +144,21 @@ impl ColumnType {
     }
 }
 
+impl From<&DataType> for ColumnType {
+    fn from(data_type: &DataType) -> Self {
+        match data_type {
+            DataType::List(element) => Self::list(&**element),
+            DataType::Set(element) => Self::set(&**element),
+            DataType::Map(pair) => Self::map(&pair.0, &pair.1),
+            DataType::Tuple(fields) => Self::Tuple(fields.iter().map(Self::from).collect()),
+            scalar => Self::Scalar(scalar.id()),
+        }
+    }
+}
+
 impl From<DataType> for ColumnType {
     fn from(data_type: DataType) -> Self {
-        Self::Scalar(data_type.id())
+        Self::from(&data_type)
     }
 }
 

@@ -1,0 +1,141 @@
+//! Lists, sets, maps and tuples as text, which is also their literal in CQL.
+//!
+//! ```text
+//! list [1, 2]    set {'a', 'b'}    map {'a': 1, 'b': 2}    tuple (1, 'a', null)
+//! ```
+
+use std::fmt::{self, Formatter};
+
+use super::quote::quoted;
+use crate::error::{Error, Result};
+use crate::value::{Composite, DataType, Value};
+
+/// Writes a composite value as its literal.
+pub(super) fn write(f: &mut Formatter<'_>, composite: &Composite) -> fmt::Result {
+    let (open, close) = brackets(composite.data_type());
+    write!(f, "{open}")?;
+    for (n, item) in composite.parts().chunks(composite.parts_per_item()).enumerate() {
+        for (place, part) in item.iter().enumerate() {
+            f.write_str(match (n, place) {
+                (0, 0) => "",
+                (_, 0) => ", ",
+                _ => ": ",
+            })?;
+            f.write_str(&part.as_ref().map_or_else(|| "null".to_owned(), Value::to_literal))?;
+        }
+    }
+    write!(f, "{close}")
+}
+
+const fn brackets(data_type: &DataType) -> (char, char) {
+    match data_type {
+        DataType::List(_) => ('[', ']'),
+        DataType::Tuple(_) => ('(', ')'),
+        _ => ('{', '}'),
+    }
+}
+
+/// Parses a literal of a composite type.
+pub(super) fn parse(data_type: &DataType, text: &str) -> Result<Value> {
+    let (open, close) = brackets(data_type);
+    let inside = text.strip_prefix(open).and_then(|rest| rest.strip_suffix(close));
+    let wrong = || {
+        let expected = format!("{open}value, …{close}");
+        Error::invalid(format!("{} is no {data_type}: expected {expected}", quoted(text)))
+    };
+    let inside = inside.ok_or_else(wrong)?.trim_ascii();
+    let types = data_type.parts();
+    let mut types = types.iter().cycle();
+    let mut parts = Vec::new();
+    for item in split(inside, ',').ok_or_else(wrong)? {
+        let texts = match data_type {
+            DataType::Map(_) => split(item, ':').filter(|pair| pair.len() == 2),
+            _ => Some(vec![item]),
+        };
+        for part in texts.ok_or_else(wrong)? {
+            let part_type = types.next().ok_or_else(wrong)?;
+            parts.push(parse_part(part_type, part.trim_ascii())?);
+        }
+    }
+    Composite::new(data_type.clone(), parts).map(Value::Composite)
+}
+
+fn parse_part(data_type: &DataType, text: &str) -> Result<Option<Value>> {
+    if text.eq_ignore_ascii_case("null") {
+        return Ok(None);
+    }
+    let unquoted = text.strip_prefix('\'').and_then(|rest| rest.strip_suffix('\''));
+    let unquoted = unquoted.map(|text| text.replace("''", "'"));
+    data_type.parse_text(unquoted.as_deref().unwrap_or(text)).map(Some)
+}
+
+/// Splits a text at a separator that is in no quotes and no brackets. `None` if quotes or brackets
+/// are not closed. An empty text has no parts.
+fn split(text: &str, separator: char) -> Option<Vec<&str>> {
+    if text.is_empty() {
+        return Some(Vec::new());
+    }
+    let (mut parts, mut start) = (Vec::new(), 0);
+    let (mut depth, mut is_quoted) = (0_usize, false);
+    for (at, found) in text.char_indices() {
+        match found {
+            '\'' => is_quoted = !is_quoted,
+            _ if is_quoted => {}
+            '[' | '{' | '(' => depth += 1,
+            ']' | '}' | ')' => depth = depth.checked_sub(1)?,
+            _ if found == separator && depth == 0 => {
+                parts.push(&text[start..at]);
+                start = at + found.len_utf8();
+            }
+            _ => {}
+        }
+    }
+    parts.push(&text[start..]);
+    (depth == 0 && !is_quoted).then_some(parts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn round_trip(data_type: &DataType, text: &str) -> String {
+        let value = data_type.parse_text(text).unwrap();
+        assert_eq!(data_type.parse_text(&value.to_string()).unwrap(), value);
+        assert_eq!(value.to_literal(), value.to_string());
+        value.to_string()
+    }
+
+    #[test]
+    fn composite_literals_round_trip() {
+        let texts = DataType::set(DataType::Text);
+        assert_eq!(
+            round_trip(&texts, "{'b', 'it''s', ' a, b: {c '}"),
+            "{' a, b: {c ', 'b', 'it''s'}"
+        );
+        assert_eq!(round_trip(&texts, " {} "), "{}");
+        let nested = DataType::map(DataType::Text, DataType::list(DataType::Timestamp));
+        assert_eq!(
+            round_trip(&nested, "{'a': ['2026-01-02'], 'b':[]}"),
+            "{'a': ['2026-01-02 00:00:00.000000+0000'], 'b': []}"
+        );
+        let tuple = DataType::tuple([DataType::Int, DataType::Text, DataType::Blob]);
+        assert_eq!(round_trip(&tuple, "(1, NULL, 0x00ff)"), "(1, null, 0x00ff)");
+        assert_eq!(round_trip(&tuple, "(1)"), "(1, null, null)");
+    }
+
+    #[test]
+    fn malformed_composites_are_refused() {
+        let map = DataType::map(DataType::Int, DataType::Int);
+        for text in
+            ["{1: 2", "1: 2}", "{1}", "{1: 2: 3}", "{1: null}", "{1: 2,}", "[1: 2]", "{a: 1}"]
+        {
+            assert!(map.parse_text(text).is_err(), "{text}");
+        }
+        let list = DataType::list(DataType::Text);
+        for text in ["['a]", "['a', 'b]", "[null]", "['a'"] {
+            assert!(list.parse_text(text).is_err(), "{text}");
+        }
+        let tuple = DataType::tuple([DataType::Int]);
+        assert!(tuple.parse_text("(1, 2)").is_err());
+    }
+}

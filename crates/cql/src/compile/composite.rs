@@ -1,0 +1,52 @@
+//! Literals of lists, sets, maps and tuples.
+
+use carnet::DataType;
+
+use super::compiler::Compiler;
+use super::operand::Operand;
+use crate::ast::Term;
+use crate::cql_error::CqlError;
+
+impl Compiler<'_> {
+    /// Compiles the parts of a literal of a composite type: elements, keys and values in turn, or
+    /// fields.
+    pub(super) fn composite_parts(
+        &mut self,
+        term: &Term,
+        data_type: &DataType,
+        what: &str,
+    ) -> Result<Vec<Operand>, CqlError> {
+        match (data_type, term) {
+            (DataType::List(element), Term::List(terms))
+            | (DataType::Set(element), Term::Set(terms)) => {
+                let what = format!("value({what})");
+                terms.iter().map(|term| self.operand(term, element, &what)).collect()
+            }
+            // `{}` is parsed as a set.
+            (DataType::Map(_), Term::Set(terms)) if terms.is_empty() => Ok(Vec::new()),
+            (DataType::Map(pair), Term::Map(terms)) => {
+                let (key_name, value_name) = (format!("key({what})"), format!("value({what})"));
+                let mut parts = Vec::with_capacity(2 * terms.len());
+                for (key, value) in terms {
+                    parts.push(self.operand(key, &pair.0, &key_name)?);
+                    parts.push(self.operand(value, &pair.1, &value_name)?);
+                }
+                Ok(parts)
+            }
+            (DataType::Tuple(fields), Term::Tuple(terms)) if terms.len() <= fields.len() => {
+                let terms = terms.iter().zip(fields.iter()).enumerate();
+                let part = |(place, (term, field)): (usize, (&Term, &DataType))| {
+                    self.operand(term, field, &format!("{what}[{place}]"))
+                };
+                terms.map(part).collect()
+            }
+            // One term in parentheses is parsed as the term.
+            (DataType::Tuple(fields), Term::Literal(_)) => {
+                Ok(vec![self.operand(term, &fields[0], &format!("{what}[0]"))?])
+            }
+            _ => {
+                Err(CqlError::invalid(format!("{what}: {term} is not a value of type {data_type}")))
+            }
+        }
+    }
+}
