@@ -90,7 +90,7 @@ macro_rules! scripts {
     };
 }
 
-scripts! { aggregates batches collections conditions deletes inserts keyspaces levels orders ranges scans statics tables transactions types unsupported updates }
+scripts! { aggregates batches collections conditions deletes elements inserts keyspaces levels orders ranges scans statics tables transactions types unsupported updates }
 
 #[test]
 fn no_script_is_forgotten() {

@@ -67,6 +67,9 @@ pub struct ColumnSchema {
     pub name: String,
     /// CQL type of the column.
     pub data_type: DataType,
+    /// Whether it is a collection that is not frozen: statements change its elements, and an empty
+    /// one is null.
+    pub is_multi_cell: bool,
     /// Kind of the column.
     pub kind: ColumnKind,
 }
@@ -85,10 +88,10 @@ pub enum ColumnKind {
 }
 
 impl ColumnSchema {
-    /// Returns the column's type in CQL, with `frozen` around a composite type.
+    /// Returns the column's type in CQL, with `frozen` around a frozen type.
     #[must_use]
     pub fn cql_type(&self) -> String {
-        if self.data_type.is_composite() {
+        if self.data_type.is_composite() && !self.is_multi_cell {
             format!("frozen<{}>", self.data_type)
         } else {
             self.data_type.to_string()
@@ -166,7 +169,26 @@ impl TableSchema {
         self.next_column = self.next_column.checked_add(1).ok_or_else(|| {
             Error::invalid(format!("table {} has used all its column ids", self.name))
         })?;
-        self.columns.push(ColumnSchema { id, name: name.to_owned(), data_type, kind });
+        let name = name.to_owned();
+        self.columns.push(ColumnSchema { id, name, data_type, is_multi_cell: false, kind });
+        Ok(())
+    }
+
+    /// Adds a column with a collection that is not frozen, like [`TableSchema::add_column`].
+    ///
+    /// # Errors
+    ///
+    /// `Invalid` if the table has used all its column ids.
+    pub fn add_collection(
+        &mut self,
+        name: &str,
+        data_type: DataType,
+        kind: ColumnKind,
+    ) -> Result<()> {
+        self.add_column(name, data_type, kind)?;
+        if let Some(column) = self.columns.last_mut() {
+            column.is_multi_cell = true;
+        }
         Ok(())
     }
 
@@ -179,6 +201,13 @@ impl TableSchema {
             }
             if !names.insert(&column.name) {
                 return Err(Error::invalid(format!("column {} is defined twice", column.name)));
+            }
+            let is_key = matches!(column.kind, ColumnKind::Partition | ColumnKind::Clustering(_));
+            if is_key && column.is_multi_cell {
+                return Err(Error::invalid(format!(
+                    "Invalid non-frozen collection type {} for PRIMARY KEY column '{}'",
+                    column.data_type, column.name
+                )));
             }
             if matches!(column.kind, ColumnKind::Clustering(_)) {
                 check_key_type(&column.name, &column.data_type)?;
@@ -371,11 +400,12 @@ impl StoredColumn {
             StoredKind::Static => ColumnKind::Static,
             StoredKind::Regular => ColumnKind::Regular,
         };
-        let data_type = match self.r#type {
-            StoredType::Number(number) => DataType::from_id(number)?,
-            StoredType::Text(text) => text.parse().ok()?,
+        let (data_type, is_multi_cell) = match self.r#type {
+            StoredType::Number(number) => (DataType::from_id(number)?, false),
+            StoredType::Text(text) => (text.parse().ok()?, !text.starts_with("frozen<")),
         };
-        Some(ColumnSchema { id: ColumnId(self.id), name: self.name, data_type, kind })
+        let id = ColumnId(self.id);
+        Some(ColumnSchema { id, name: self.name, data_type, is_multi_cell, kind })
     }
 }
 

@@ -11,7 +11,7 @@ use super::statement::{Batch, Statement};
 use super::term::{Arguments, BindMarker, FunctionName, Reference, Term};
 use super::transaction::{Body, Condition, Transaction, TransactionResult};
 use super::types::TypeName;
-use super::write::{Assignment, Attribute, Delete, Guard, Insert, Update, Using, Write};
+use super::write::{Assignment, Attribute, Delete, Deletion, Guard, Insert, Update, Using, Write};
 
 /// A bind marker and its role.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -235,6 +235,11 @@ impl<'a> Sites<'a> {
     }
 
     fn delete(&mut self, delete: &'a Delete) {
+        for deletion in &delete.deletions {
+            if let Deletion::Element(column, element) = deletion {
+                self.term(element, BindRole::ElementKey(column));
+            }
+        }
         self.using(&delete.using);
         self.filter(&delete.filter);
         self.guard(&delete.guard);

@@ -32,4 +32,4 @@ pub use term::{
 };
 pub use transaction::{Body, Condition, Extension, Let, Transaction, TransactionResult};
 pub use types::TypeName;
-pub use write::{Assignment, Attribute, Delete, Guard, Insert, Update, Using, Write};
+pub use write::{Assignment, Attribute, Delete, Deletion, Guard, Insert, Update, Using, Write};

@@ -4,7 +4,7 @@ use super::name::Name;
 use super::relation::{CompareOp, InValues, Relation};
 use super::select::{Select, SelectItem};
 use super::term::Term;
-use super::write::{Assignment, Write};
+use super::write::{Assignment, Deletion, Write};
 
 /// Several statements that run as one transaction.
 #[derive(Clone, Debug, PartialEq)]
@@ -204,7 +204,13 @@ fn write_values(write: &Write) -> Vec<&Term> {
             });
             (values.collect::<Vec<_>>(), &update.filter[..])
         }
-        Write::Delete(delete) => (Vec::new(), &delete.filter[..]),
+        Write::Delete(delete) => {
+            let elements = delete.deletions.iter().filter_map(|deletion| match deletion {
+                Deletion::Column(_) => None,
+                Deletion::Element(_, element) => Some(element),
+            });
+            (elements.collect(), &delete.filter[..])
+        }
     };
     terms.extend(filter.iter().flat_map(Relation::terms));
     terms

@@ -80,8 +80,8 @@ pub struct Update {
 /// `DELETE … FROM table WHERE …`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Delete {
-    /// Columns to delete; if empty, whole rows.
-    pub columns: Vec<Name>,
+    /// Columns and elements to delete; if empty, whole rows.
+    pub deletions: Vec<Deletion>,
     /// Name of the table.
     pub table: TableName,
     /// Attributes after `USING`.
@@ -90,6 +90,15 @@ pub struct Delete {
     pub filter: Vec<Relation>,
     /// Condition after `IF`.
     pub guard: Guard,
+}
+
+/// Part of a row that a `DELETE` deletes.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Deletion {
+    /// `column`.
+    Column(Name),
+    /// `column[element]`.
+    Element(Name, Term),
 }
 
 /// Assignment of an `UPDATE`.

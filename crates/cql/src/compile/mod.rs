@@ -8,6 +8,7 @@ mod cast;
 mod compiler;
 mod composite;
 mod counter;
+mod elements;
 mod environment;
 mod function;
 mod items;

@@ -23,6 +23,25 @@ pub(super) enum Resolved {
     Token(CompareOp, TokenOperand),
     /// Position of a collection, which of its parts are searched, and the part.
     Contains(usize, Searched, Operand),
+    /// Position of a list or map, and the index or key of the element that is compared.
+    Element(usize, Operand, CompareOp, Operand),
+}
+
+/// Returns the element of a list or map at an index or key.
+pub(super) fn element(collection: &Composite, at: &Value) -> Option<Value> {
+    match (collection.data_type(), at) {
+        (DataType::List(_), Value::Int(index)) => {
+            collection.parts().get(usize::try_from(*index).ok()?)?.clone()
+        }
+        (DataType::Map(_), key) => {
+            let pairs = collection.parts().as_chunks::<2>().0;
+            let key_of = |pair: &[Option<Value>; 2]| {
+                pair[0].as_ref().map_or(Ordering::Less, |found| found.compare(key))
+            };
+            pairs.binary_search_by(key_of).ok().and_then(|at| pairs[at][1].clone())
+        }
+        _ => None,
+    }
 }
 
 /// Parts of a collection that `CONTAINS` searches.
@@ -85,7 +104,23 @@ impl Compiler<'_> {
             Relation::IsNotNull(_) => Err(CqlError::unsupported("IS NOT NULL in WHERE")),
             Relation::Contains { column, key, value } => self.contains(table, column, *key, value),
             Relation::Like { .. } => Err(CqlError::unsupported("LIKE")),
-            Relation::Element { .. } => Err(CqlError::unsupported("elements of collections")),
+            Relation::Element { column, element, op, value } => {
+                let (position, found) = find(table, column)?;
+                let (at, of) = match &found.data_type {
+                    DataType::List(value) => (&DataType::Int, &**value),
+                    DataType::Map(pair) => (&pair.0, &pair.1),
+                    _ => {
+                        return Err(CqlError::invalid(format!(
+                            "Invalid element access syntax for non-collection column {}",
+                            found.name
+                        )));
+                    }
+                };
+                let name = if matches!(found.data_type, DataType::List(_)) { "idx" } else { "key" };
+                let key = self.operand(element, at, &format!("{name}({})", found.name))?;
+                let value = self.operand(value, of, &format!("value({})", found.name))?;
+                Ok(Resolved::Element(position, key, *op, value))
+            }
         }
     }
 
@@ -308,6 +343,14 @@ impl Filter {
                     _ => false,
                 })
             }
+            Resolved::Element(position, at, op, operand) => {
+                let at = at.required(environment)?;
+                let found = match stored(table, row, *position)? {
+                    Some(Value::Composite(found)) => element(&found, &at),
+                    _ => None,
+                };
+                condition_holds_for(found.as_ref(), *op, operand.value(environment)?.as_ref())
+            }
             _ => Err(CqlError::unsupported("tuples in IF")),
         }
     }
@@ -317,7 +360,8 @@ impl Filter {
         match &self.0 {
             Resolved::Compare(position, ..)
             | Resolved::In(position, _)
-            | Resolved::Contains(position, ..) => std::slice::from_ref(position),
+            | Resolved::Contains(position, ..)
+            | Resolved::Element(position, ..) => std::slice::from_ref(position),
             Resolved::CompareTuple(positions, ..) | Resolved::InTuple(positions, _) => positions,
             Resolved::Token(..) => &[],
         }

@@ -12,7 +12,7 @@ use carnet::catalog::TableSchema;
 
 use super::environment::Environment;
 use super::operand::required;
-use super::relation::{Filter, Resolved, Searched, holds_for, satisfies, stored};
+use super::relation::{Filter, Resolved, Searched, element, holds_for, satisfies, stored};
 use crate::ast::CompareOp;
 use crate::cql_error::CqlError;
 
@@ -24,6 +24,8 @@ pub(crate) enum RowFilter {
     /// The tuples by their lengths, which may be less than the number of columns.
     InTuple(Vec<usize>, Vec<(usize, ValueSet)>),
     Contains(usize, Searched, Value),
+    /// Position of a map, a key, and what its value is compared with.
+    Element(usize, Value, CompareOp, Option<Value>),
 }
 
 /// A set of values, or of tuples of values.
@@ -90,6 +92,10 @@ impl RowFilter {
             Resolved::Contains(position, searched, operand) => {
                 Self::Contains(*position, *searched, operand.required(environment)?)
             }
+            Resolved::Element(position, at, op, operand) => {
+                let at = at.required(environment)?;
+                Self::Element(*position, at, *op, operand.value(environment)?)
+            }
             Resolved::Token(..) => {
                 return Err(CqlError::unsupported("token() beside the whole partition key"));
             }
@@ -127,6 +133,12 @@ impl RowFilter {
             }
             Self::Contains(position, searched, wanted) => match stored(table, row, *position)? {
                 Some(Value::Composite(found)) => searched.finds(&found, wanted),
+                _ => false,
+            },
+            Self::Element(position, at, op, wanted) => match stored(table, row, *position)? {
+                Some(Value::Composite(found)) => {
+                    holds_for(element(&found, at).as_ref(), *op, wanted.as_ref())
+                }
                 _ => false,
             },
         })

@@ -63,6 +63,28 @@ enum Step {
     },
 }
 
+/// Refuses to compare whole collections that are not frozen, and elements of lists.
+fn check_collections(table: &TableSchema, relation: &Resolved) -> Result<(), CqlError> {
+    let (position, op) = match relation {
+        Resolved::Compare(position, op, _) => (*position, op.symbol()),
+        Resolved::In(position, _) => (*position, "IN"),
+        Resolved::Element(position, ..)
+            if matches!(table.columns[*position].data_type, DataType::List(_)) =>
+        {
+            return Err(CqlError::unsupported("an element of a list in WHERE"));
+        }
+        _ => return Ok(()),
+    };
+    let column = &table.columns[position];
+    if !column.is_multi_cell {
+        return Ok(());
+    }
+    Err(CqlError::invalid(format!(
+        "Collection column '{}' ({}) cannot be restricted by a '{op}' relation",
+        column.name, column.data_type
+    )))
+}
+
 impl Compiler<'_> {
     pub(super) fn filter(
         &mut self,
@@ -72,6 +94,7 @@ impl Compiler<'_> {
         let mut resolved = Vec::with_capacity(relations.len());
         for relation in relations {
             let relation = self.relation(table, relation)?;
+            check_collections(table, &relation)?;
             if matches!(
                 relation,
                 Resolved::Compare(_, CompareOp::NotEqual, _)

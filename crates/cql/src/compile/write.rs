@@ -3,18 +3,20 @@
 use std::sync::Arc;
 
 use carnet::DataType;
-use carnet::catalog::{ColumnKind, TableSchema};
+use carnet::base::RowImage;
+use carnet::catalog::{ColumnKind, ColumnSchema, TableSchema};
 
 use super::compiler::Compiler;
 use super::counter::{self, Addition};
+use super::elements::Assigned;
 use super::environment::Environment;
 use super::operand::Operand;
 use super::relation::{Filter, Resolved, find};
 use super::time_to_live::TimeToLive;
 use super::where_clause::Where;
 use crate::ast::{
-    Assignment, Attribute, BatchKind, Delete, Guard, Insert, Name, Relation, Term, Update, Using,
-    Write,
+    Assignment, Attribute, BatchKind, Delete, Deletion, Guard, Insert, Literal, Name, Relation,
+    Term, Update, Using, Write,
 };
 use crate::cql_error::CqlError;
 use crate::system::default_time_to_live;
@@ -44,7 +46,7 @@ pub(crate) enum WriteTarget {
 pub(crate) enum Change {
     /// Columns, by position, are set.
     Set {
-        columns: Vec<(usize, Operand)>,
+        columns: Vec<(usize, Assigned)>,
         /// Whether the row exists from then on, whatever its columns.
         marker: bool,
     },
@@ -69,9 +71,28 @@ impl WritePlan {
     /// Returns `true` if one of its terms is calculated from the row.
     pub(crate) fn reads_row(&self) -> bool {
         match &self.change {
-            Change::Set { columns, .. } => columns.iter().any(|(_, operand)| operand.reads_row()),
+            Change::Set { columns, .. } => columns.iter().any(|(_, assigned)| assigned.reads_row()),
             Change::Add(_) | Change::Clear(_) | Change::Delete => false,
         }
+    }
+
+    /// Returns `true` if elements of a collection change.
+    pub(crate) fn changes_elements(&self) -> bool {
+        let Change::Set { columns, .. } = &self.change else { return false };
+        columns.iter().any(|(_, assigned)| matches!(assigned, Assigned::Elements(_)))
+    }
+
+    /// Refuses to change elements of a column that expires: the whole column has one expiry.
+    pub(crate) fn check_lifetimes(&self, image: &RowImage) -> Result<(), CqlError> {
+        let Change::Set { columns, .. } = &self.change else { return Ok(()) };
+        for (position, assigned) in columns {
+            let column = image.column(self.table.columns[*position].id);
+            let expires = column.is_some_and(|column| column.expiry.is_some());
+            if expires && matches!(assigned, Assigned::Elements(_)) {
+                return Err(CqlError::unsupported("elements of a collection with a time to live"));
+            }
+        }
+        Ok(())
     }
 
     /// Returns the time to live of written values in seconds; `None` if they do not expire.
@@ -216,10 +237,10 @@ impl<'a> Compiler<'a> {
         };
         let partition = whole(key(|kind| kind == ColumnKind::Partition))?;
         let clustering = key(|kind| matches!(kind, ColumnKind::Clustering(_)));
-        let columns: Vec<(usize, Operand)> = given
+        let columns: Vec<(usize, Assigned)> = given
             .into_iter()
             .enumerate()
-            .filter_map(|(at, operand)| operand.map(|operand| (at, operand)))
+            .filter_map(|(at, operand)| operand.map(|operand| (at, Assigned::Value(operand))))
             .collect();
         let statics_only = !columns.is_empty()
             && columns.iter().all(|(at, _)| table.columns[*at].kind == ColumnKind::Static);
@@ -238,13 +259,16 @@ impl<'a> Compiler<'a> {
     }
 
     fn update(&mut self, update: &Update, table: &Arc<TableSchema>) -> Result<WritePlan, CqlError> {
-        let mut columns: Vec<(usize, Operand)> = Vec::new();
+        let mut columns: Vec<(usize, Assigned)> = Vec::new();
         let mut additions: Vec<(usize, Addition)> = Vec::new();
         for assignment in &update.assignments {
             let (name, term) = match assignment {
                 Assignment::Column(name, term) => (name, term),
-                Assignment::Element(..) => {
-                    return Err(CqlError::unsupported("elements of collections"));
+                Assignment::Element(name, element, value) => {
+                    let (position, column) = settable(table, name)?;
+                    let change = self.set_element(column, element, value)?;
+                    assign(&mut columns, position, column, Assigned::Elements(vec![change]))?;
+                    continue;
                 }
                 Assignment::Field(..) => {
                     return Err(CqlError::unsupported("fields of user-defined types"));
@@ -255,12 +279,14 @@ impl<'a> Compiler<'a> {
                 additions.push((position, self.addition(term, &column.name)?));
                 continue;
             }
-            let operand = self
-                .within_row(|compiler| compiler.operand(term, &column.data_type, &column.name))?;
-            if columns.iter().any(|(known, _)| *known == position) {
-                return Err(CqlError::invalid(format!("column {} is set twice", column.name)));
-            }
-            columns.push((position, operand));
+            let assigned = if column.is_multi_cell {
+                self.collection(column, term)?
+            } else {
+                let operand =
+                    |compiler: &mut Self| compiler.operand(term, &column.data_type, &column.name);
+                Assigned::Value(self.within_row(operand)?)
+            };
+            assign(&mut columns, position, column, assigned)?;
         }
         let filter = self.filter(table, &update.filter)?;
         let change = match additions.is_empty() {
@@ -282,12 +308,10 @@ impl<'a> Compiler<'a> {
     }
 
     fn delete(&mut self, delete: &Delete, table: &Arc<TableSchema>) -> Result<WritePlan, CqlError> {
-        let columns = delete.columns.iter().map(|name| settable(table, name).map(|found| found.0));
-        let columns: Vec<usize> = columns.collect::<Result<_, _>>()?;
+        let change = self.deletions(&delete.deletions, table)?;
         let filter = self.filter(table, &delete.filter)?;
         let guard = self.guard(&delete.guard, table)?;
-        let is_range = columns.is_empty();
-        let change = if is_range { Change::Delete } else { Change::Clear(columns) };
+        let is_range = matches!(change, Change::Delete);
         let plan = WritePlan {
             table: Arc::clone(table),
             target: WriteTarget::Where(filter),
@@ -302,6 +326,34 @@ impl<'a> Compiler<'a> {
         }
         plan.check_static_only("DELETE")?;
         Ok(plan)
+    }
+
+    fn deletions(
+        &mut self,
+        deletions: &[Deletion],
+        table: &TableSchema,
+    ) -> Result<Change, CqlError> {
+        let (mut cleared, mut elements) = (Vec::new(), Vec::new());
+        for deletion in deletions {
+            match deletion {
+                Deletion::Column(name) => cleared.push(settable(table, name)?.0),
+                Deletion::Element(name, element) => {
+                    let (position, column) = settable(table, name)?;
+                    let change = self.remove_element(column, element)?;
+                    assign(&mut elements, position, column, Assigned::Elements(vec![change]))?;
+                }
+            }
+        }
+        if elements.is_empty() {
+            return Ok(if cleared.is_empty() { Change::Delete } else { Change::Clear(cleared) });
+        }
+        for position in cleared {
+            let column = &table.columns[position];
+            let null =
+                self.operand(&Term::Literal(Literal::Null), &column.data_type, &column.name)?;
+            assign(&mut elements, position, column, Assigned::Value(null))?;
+        }
+        Ok(Change::Set { columns: elements, marker: false })
     }
 
     fn using_ttl(&mut self, using: &Using, table: &TableSchema) -> Result<TimeToLive, CqlError> {
@@ -324,7 +376,8 @@ impl<'a> Compiler<'a> {
         match &resolved {
             Resolved::Compare(position, ..)
             | Resolved::In(position, _)
-            | Resolved::Contains(position, ..) => {
+            | Resolved::Contains(position, ..)
+            | Resolved::Element(position, ..) => {
                 let column = &table.columns[*position];
                 if matches!(column.kind, ColumnKind::Partition | ColumnKind::Clustering(_)) {
                     return Err(CqlError::invalid(format!(
@@ -400,10 +453,28 @@ fn whole(columns: Vec<(String, Option<Operand>)>) -> Result<Vec<Operand>, CqlErr
     given.collect()
 }
 
+/// Adds the new value of a column. Changes of several elements of one column are made in turn.
+fn assign(
+    columns: &mut Vec<(usize, Assigned)>,
+    position: usize,
+    column: &ColumnSchema,
+    assigned: Assigned,
+) -> Result<(), CqlError> {
+    let known = columns.iter_mut().find(|(known, _)| *known == position);
+    match (known, assigned) {
+        (None, assigned) => columns.push((position, assigned)),
+        (Some((_, Assigned::Elements(changes))), Assigned::Elements(more)) => changes.extend(more),
+        (Some(_), _) => {
+            return Err(CqlError::invalid(format!("column {} is set twice", column.name)));
+        }
+    }
+    Ok(())
+}
+
 fn settable<'t>(
     table: &'t TableSchema,
     name: &Name,
-) -> Result<(usize, &'t carnet::catalog::ColumnSchema), CqlError> {
+) -> Result<(usize, &'t ColumnSchema), CqlError> {
     let (position, column) = find(table, name)?;
     if matches!(column.kind, ColumnKind::Partition | ColumnKind::Clustering(_)) {
         return Err(CqlError::invalid(format!(

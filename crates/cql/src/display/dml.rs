@@ -4,8 +4,8 @@ use std::fmt::{self, Display, Formatter};
 
 use super::{clause, join, when};
 use crate::ast::{
-    Assignment, Batch, BatchKind, Delete, Guard, Insert, Ordering, Select, SelectItem, Selection,
-    Update, Using, Write,
+    Assignment, Batch, BatchKind, Delete, Deletion, Guard, Insert, Ordering, Select, SelectItem,
+    Selection, Update, Using, Write,
 };
 
 impl Display for SelectItem {
@@ -103,6 +103,15 @@ impl Display for Assignment {
     }
 }
 
+impl Display for Deletion {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Column(column) => column.fmt(f),
+            Self::Element(column, element) => write!(f, "{column}[{element}]"),
+        }
+    }
+}
+
 impl Display for Guard {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
@@ -128,8 +137,8 @@ impl Display for Update {
 impl Display for Delete {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         f.write_str("DELETE ")?;
-        join(f, &self.columns, ", ")?;
-        let space = when(!self.columns.is_empty(), " ");
+        join(f, &self.deletions, ", ")?;
+        let space = when(!self.deletions.is_empty(), " ");
         write!(f, "{space}FROM {}{}", self.table, self.using)?;
         list(f, "WHERE", &self.filter, " AND ")?;
         self.guard.fmt(f)

@@ -6,7 +6,7 @@ use carnet::catalog::ColumnKind;
 use crate::ast::{ColumnDefinition, TypeName};
 use crate::cql_error::CqlError;
 
-/// Returns the type of a column of a kind.
+/// Returns the type of a column of a kind, and whether it is a collection that is not frozen.
 ///
 /// # Errors
 ///
@@ -15,14 +15,9 @@ use crate::cql_error::CqlError;
 pub(super) fn column_type(
     column: &ColumnDefinition,
     kind: ColumnKind,
-) -> Result<DataType, CqlError> {
+) -> Result<(DataType, bool), CqlError> {
     let (name, type_name) = (&column.name.text, &column.type_name);
     check(type_name)?;
-    if matches!(type_name, TypeName::List(_) | TypeName::Set(_) | TypeName::Map(..)) {
-        return Err(CqlError::unsupported(format!(
-            "column {name}: a collection that is not frozen; write frozen<{type_name}>"
-        )));
-    }
     let data_type = type_name
         .data_type()
         .ok_or_else(|| CqlError::unsupported(format!("column {name}: type {type_name}")))?;
@@ -32,7 +27,24 @@ pub(super) fn column_type(
             "duration type is not supported for PRIMARY KEY column '{name}'"
         )));
     }
-    Ok(data_type)
+    let is_multi_cell =
+        matches!(type_name, TypeName::List(_) | TypeName::Set(_) | TypeName::Map(..));
+    if is_multi_cell && has_multi_cell_parts(type_name) {
+        return Err(CqlError::invalid(format!(
+            "Non-frozen collections are not allowed inside collections: {type_name}"
+        )));
+    }
+    Ok((data_type, is_multi_cell))
+}
+
+fn has_multi_cell_parts(type_name: &TypeName) -> bool {
+    let is_multi_cell =
+        |part: &TypeName| matches!(part, TypeName::List(_) | TypeName::Set(_) | TypeName::Map(..));
+    match type_name {
+        TypeName::List(element) | TypeName::Set(element) => is_multi_cell(element),
+        TypeName::Map(key, value) => is_multi_cell(key) || is_multi_cell(value),
+        _ => false,
+    }
 }
 
 /// Checks the rules for types within types.

@@ -282,8 +282,12 @@ fn add_column(
     column: &ColumnDefinition,
     kind: ColumnKind,
 ) -> Result<(), CqlError> {
-    let data_type = column_type(column, kind)?;
-    Ok(schema.add_column(&column.name.text, data_type, kind)?)
+    let (data_type, is_multi_cell) = column_type(column, kind)?;
+    let name = &column.name.text;
+    Ok(match is_multi_cell {
+        true => schema.add_collection(name, data_type, kind)?,
+        false => schema.add_column(name, data_type, kind)?,
+    })
 }
 
 /// Returns the order of each clustering column. `CLUSTERING ORDER BY` names the first ones; the

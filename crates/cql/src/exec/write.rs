@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use carnet::base::row::Change as ColumnChange;
 use carnet::base::{Bytes, Marker, RowDelta, RowImage};
-use carnet::catalog::{ColumnKind, TableSchema};
+use carnet::catalog::ColumnKind;
 use carnet::{CellKey, KeyRange, PageLimit, PartitionKey, Tx};
 
 use super::applied::{Form, applied};
@@ -97,12 +97,15 @@ async fn change_row(
     let static_cell = CellKey::new(table.id, partition, "");
     let row_cell = clustering.map(|clustering| CellKey::new(table.id, partition, clustering));
     let columns = if write.plan.reads_row() {
-        current_columns(tx, table, &static_cell, row_cell.as_ref()).await?
+        current_columns(tx, write.plan, &static_cell, row_cell.as_ref()).await?
     } else {
         Vec::new()
     };
     let expiry = write.plan.time_to_live(&write.environment)?;
     let expiry = expiry.map(|seconds| tx.wall_seconds().saturating_add(seconds));
+    if expiry.is_some() && write.plan.changes_elements() {
+        return Err(CqlError::unsupported("a time to live of an element of a collection"));
+    }
     let changes = changes(write.plan, &write.environment.with_row(&columns), expiry)?;
     if write.plan.changes_statics() {
         change_cell(tx, write.plan, static_cell, ColumnKind::Static, &changes, None).await?;
@@ -124,8 +127,10 @@ fn changes(
     let mut changes = Vec::new();
     match &plan.change {
         Change::Set { columns, .. } => {
-            for (position, operand) in columns {
-                match operand.evaluate(environment)? {
+            for (position, assigned) in columns {
+                let current = environment.row.and_then(|row| row.get(*position)?.as_ref());
+                let column = &plan.table.columns[*position];
+                match assigned.evaluate(column, current, environment)? {
                     Evaluated::Bytes(value) => {
                         changes.push((*position, ColumnChange::Set { value, expiry }));
                     }
@@ -189,16 +194,20 @@ async fn change_cell(
 /// Returns the columns of a row before the change, for terms that use them.
 async fn current_columns(
     tx: &Tx,
-    table: &TableSchema,
+    plan: &WritePlan,
     static_cell: &CellKey,
     row_cell: Option<&CellKey>,
 ) -> Result<Vec<Option<Bytes>>, CqlError> {
+    let table = &plan.table;
     let image = match row_cell {
         Some(cell) => read_image(tx, cell).await?,
         None => None,
     };
     let has_statics = table.statics().next().is_some();
     let statics = if has_statics { read_image(tx, static_cell).await? } else { None };
+    for image in [&image, &statics].into_iter().flatten() {
+        plan.check_lifetimes(image)?;
+    }
     let key = row_cell.unwrap_or(static_cell).clone();
     Ok(row::columns(table, &StoredRow { key, image, statics: statics.map(Arc::new) })?)
 }

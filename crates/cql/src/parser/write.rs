@@ -2,8 +2,8 @@
 
 use super::{Names, Parse, Parser};
 use crate::ast::{
-    ArithmeticOp, Assignment, Attribute, Delete, Guard, Insert, Name, Reference, Term, Update,
-    Using, Write,
+    ArithmeticOp, Assignment, Attribute, Delete, Deletion, Guard, Insert, Name, Reference, Term,
+    Update, Using, Write,
 };
 use crate::error::Failure;
 
@@ -85,14 +85,19 @@ impl Parser<'_> {
 
     fn delete(&mut self) -> Parse<Delete> {
         self.expect_word("DELETE")?;
-        let mut columns = Vec::new();
+        let mut deletions = Vec::new();
         if !self.is_word("FROM") {
-            columns = self.comma_separated(|parser| {
+            deletions = self.comma_separated(|parser| {
                 let column = parser.name("a column or FROM")?;
-                if parser.is_symbol("[") || parser.is_symbol(".") {
-                    return Err(parser.unsupported("DELETE of a part of a column"));
+                if parser.is_symbol(".") {
+                    return Err(parser.unsupported("DELETE of a field of a column"));
                 }
-                Ok(column)
+                if !parser.eat_symbol("[") {
+                    return Ok(Deletion::Column(column));
+                }
+                let element = parser.term()?;
+                parser.expect_symbol("]")?;
+                Ok(Deletion::Element(column, element))
             })?;
         }
         self.expect_word("FROM")?;
@@ -103,7 +108,7 @@ impl Parser<'_> {
         }
         let filter = self.required_filter()?;
         let guard = self.guard()?;
-        Ok(Delete { columns, table, using, filter, guard })
+        Ok(Delete { deletions, table, using, filter, guard })
     }
 
     /// Parses `USING …` if it is next.

@@ -306,6 +306,11 @@ impl Generator<'_> {
         }
     }
 
+    fn deletion(&mut self) -> Deletion {
+        let column = self.name();
+        if self.flip() { Deletion::Column(column) } else { Deletion::Element(column, self.term()) }
+    }
+
     fn assignment(&mut self) -> Assignment {
         match self.below(6) {
             0 => Assignment::Element(self.name(), self.term(), self.with_names(Self::term)),
@@ -336,7 +341,7 @@ impl Generator<'_> {
                 guard: if alone { self.guard() } else { Guard::Always },
             }),
             _ => Write::Delete(Delete {
-                columns: self.many(0, Self::name),
+                deletions: self.many(0, Self::deletion),
                 table: self.table(),
                 using: if alone {
                     self.using(&[Attribute::Timestamp, Attribute::Timeout])

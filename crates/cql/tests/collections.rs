@@ -1,0 +1,266 @@
+//! Collections: random changes beside a model, many clients, markers, and reopening.
+
+#![expect(clippy::unwrap_used, reason = "helpers outside of #[test] functions unwrap as well")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use carnet::base::{Composite, Rng, SeededRng};
+use carnet::storage::disk::sim::SimDisk;
+use carnet::{DataType, Db, Durability, Uuid, Value, block_on};
+use carnet_cql::result::{Response, Rows};
+use carnet_cql::system::NodeInfo;
+use carnet_cql::{Bound, CqlError, CqlErrorKind, Executor, Parameters, Session, Values};
+
+const CREATE: &str = "CREATE TABLE ks.t (k int PRIMARY KEY, l list<int>, s set<text>, \
+                      m map<int, frozen<tuple<text, int>>>, f frozen<set<int>>)";
+
+struct Client {
+    executor: Executor,
+    session: Session,
+}
+
+impl Client {
+    fn on(db: Db) -> Self {
+        let executor = Executor::new(db, NodeInfo::local(Uuid::from_u64_pair(1, 2)));
+        Self { executor, session: Session::new() }
+    }
+
+    fn open(disk: &SimDisk) -> Self {
+        Self::on(
+            Db::builder().durability(Durability::Always).open_on(Arc::new(disk.clone())).unwrap(),
+        )
+    }
+
+    fn create_table(&self) {
+        self.run("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy'}");
+        self.run(CREATE);
+    }
+
+    fn try_run(&self, statement: &str) -> Result<Response, CqlError> {
+        block_on(self.executor.query(&self.session, statement, &Parameters::default()))
+    }
+
+    fn run(&self, statement: &str) -> Response {
+        self.try_run(statement).unwrap_or_else(|error| panic!("{statement}: {error}"))
+    }
+
+    fn rows(&self, statement: &str) -> Rows {
+        let Response::Rows(rows) = self.run(statement) else { panic!("{statement}: rows") };
+        rows
+    }
+
+    /// Returns a column of the row with a key, as a literal; `null` if there is none.
+    fn show(&self, column: &str, key: i32) -> String {
+        let rows = self.rows(&format!("SELECT {column} FROM ks.t WHERE k = {key}"));
+        let bytes = rows.rows.first().and_then(|row| row[0].as_ref());
+        bytes.map_or_else(
+            || "null".to_owned(),
+            |bytes| rows.columns[0].data_type.deserialize(bytes).unwrap().to_literal(),
+        )
+    }
+}
+
+/// The collections of one row.
+#[derive(Default)]
+struct Model {
+    list: Vec<i32>,
+    set: BTreeSet<String>,
+    map: BTreeMap<i32, (String, i32)>,
+}
+
+impl Model {
+    /// Makes a random change, and returns the statement that makes it.
+    fn change(&mut self, rng: &mut SeededRng) -> String {
+        let number = |rng: &mut SeededRng| i32::try_from(rng.below(6)).unwrap() - 3;
+        let text = |rng: &mut SeededRng| {
+            ["", "a", "b", "it's", "é"][usize::try_from(rng.below(5)).unwrap()]
+        };
+        let quoted = |text: &str| format!("'{}'", text.replace('\'', "''"));
+        let (a, b) = (number(rng), number(rng));
+        let (t, u) = (text(rng), text(rng));
+        let at = rng.below(self.list.len().max(1) as u64);
+        let index = usize::try_from(at).unwrap();
+        let set = |what: String| format!("UPDATE ks.t SET {what} WHERE k = 1");
+        match rng.below(14) {
+            0 => {
+                self.list.extend([a, b]);
+                set(format!("l = l + [{a}, {b}]"))
+            }
+            1 => {
+                self.list.splice(0..0, [a, b]);
+                set(format!("l = [{a}, {b}] + l"))
+            }
+            2 => {
+                self.list.retain(|number| *number != a && *number != b);
+                set(format!("l -= [{a}, {b}]"))
+            }
+            3 if !self.list.is_empty() => {
+                self.list[index] = a;
+                set(format!("l[{index}] = {a}"))
+            }
+            4 if !self.list.is_empty() => {
+                self.list.remove(index);
+                format!("DELETE l[{index}] FROM ks.t WHERE k = 1")
+            }
+            5 => {
+                self.list = vec![a];
+                set(format!("l = [{a}]"))
+            }
+            6 => {
+                self.set.extend([t.to_owned(), u.to_owned()]);
+                set(format!("s += {{{}, {}}}", quoted(t), quoted(u)))
+            }
+            7 => {
+                self.set.remove(t);
+                set(format!("s = s - {{{}}}", quoted(t)))
+            }
+            8 => {
+                self.set.remove(t);
+                format!("DELETE s[{}] FROM ks.t WHERE k = 1", quoted(t))
+            }
+            9 => {
+                self.map.insert(a, (t.to_owned(), b));
+                self.map.insert(b, (u.to_owned(), a));
+                set(format!("m[{a}] = ({}, {b}), m[{b}] = ({}, {a})", quoted(t), quoted(u)))
+            }
+            10 => {
+                self.map.insert(a, (t.to_owned(), b));
+                set(format!("m += {{{a}: ({}, {b})}}", quoted(t)))
+            }
+            11 => {
+                self.map.retain(|key, _| *key != a && *key != b);
+                set(format!("m = m - {{{a}, {b}}}"))
+            }
+            12 => {
+                self.map.remove(&a);
+                set(format!("m[{a}] = null"))
+            }
+            _ => {
+                *self = Self::default();
+                "DELETE FROM ks.t WHERE k = 1".to_owned()
+            }
+        }
+    }
+
+    fn show(&self) -> [String; 3] {
+        let quoted = |text: &String| format!("'{}'", text.replace('\'', "''"));
+        let joined = |open: char, parts: Vec<String>, close: char| match parts.is_empty() {
+            true => "null".to_owned(),
+            false => format!("{open}{}{close}", parts.join(", ")),
+        };
+        let list = self.list.iter().map(i32::to_string).collect();
+        let set = self.set.iter().map(quoted).collect();
+        let pair = |(key, (text, number)): (&i32, &(String, i32))| {
+            format!("{key}: ({}, {number})", quoted(text))
+        };
+        let map = self.map.iter().map(pair).collect();
+        [joined('[', list, ']'), joined('{', set, '}'), joined('{', map, '}')]
+    }
+}
+
+#[test]
+fn random_changes_agree_with_a_model() {
+    for seed in 0..12 {
+        let disk = SimDisk::new(seed);
+        let mut client = Client::open(&disk);
+        client.create_table();
+        let (mut rng, mut model) = (SeededRng::new(seed), Model::default());
+        for step in 0..150 {
+            let statement = model.change(&mut rng);
+            client.run(&statement);
+            if step % 50 == 49 {
+                drop(client);
+                client = Client::open(&disk);
+            }
+            let shown = ["l", "s", "m"].map(|column| client.show(column, 1));
+            assert_eq!(shown, model.show(), "seed {seed}, step {step}: {statement}");
+        }
+    }
+}
+
+#[test]
+fn additions_of_many_clients_are_all_there() {
+    let client = Arc::new(Client::on(Db::builder().in_memory()));
+    client.create_table();
+    let add = |client: &Client, thread: u64, n: u64| loop {
+        let number = thread * 100 + n;
+        let statement = format!("UPDATE ks.t SET s += {{'{number}'}}, l += [{number}] WHERE k = 1");
+        match client.try_run(&statement) {
+            Ok(_) => return,
+            Err(error) => assert_eq!(*error.kind(), CqlErrorKind::Conflict, "{error}"),
+        }
+    };
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let client = Arc::clone(&client);
+            scope.spawn(move || (0..25).for_each(|n| add(&client, thread, n)));
+        }
+    });
+    let rows = client.rows("SELECT l, s FROM ks.t WHERE k = 1");
+    let count = |at: usize| {
+        let bytes = rows.rows[0][at].as_ref().unwrap();
+        i32::from_be_bytes(bytes[..4].try_into().unwrap())
+    };
+    assert_eq!([count(0), count(1)], [100, 100]);
+}
+
+#[test]
+fn markers_of_elements_have_their_types() {
+    let client = Client::on(Db::builder().in_memory());
+    client.create_table();
+    let text = "UPDATE ks.t SET m[?] = ?, l = l + ?, s = s - ?, f = {?} WHERE k = ? IF l[?] = ?";
+    let prepared = block_on(client.executor.prepare(&client.session, text, None)).unwrap();
+    let markers: Vec<String> =
+        prepared.markers.iter().map(|spec| format!("{} {}", spec.name, spec.data_type)).collect();
+    assert_eq!(
+        markers,
+        [
+            "key(m) int",
+            "value(m) tuple<text, int>",
+            "l list<int>",
+            "s set<text>",
+            "value(f) int",
+            "k int",
+            "idx(l) int",
+            "value(l) int",
+        ]
+    );
+    client.run("INSERT INTO ks.t (k, l, s) VALUES (7, [1], {'a', 'b'})");
+    let tuple = DataType::tuple([DataType::Text, DataType::Int]);
+    let composite = |data_type, parts| Value::Composite(Composite::new(data_type, parts).unwrap());
+    let numbers = |numbers: &[i32]| numbers.iter().map(|n| Some(Value::Int(*n))).collect();
+    let values = [
+        Value::Int(3),
+        composite(tuple, vec![Some(Value::Text("x".into())), None]),
+        composite(DataType::list(DataType::Int), numbers(&[2, 3])),
+        composite(DataType::set(DataType::Text), vec![Some(Value::Text("a".into()))]),
+        Value::Int(9),
+        Value::Int(7),
+        Value::Int(0),
+        Value::Int(1),
+    ];
+    let bound = values.iter().map(|value| Bound::Bytes(value.serialize())).collect();
+    let parameters = Parameters { values: Values::Positional(bound), ..Parameters::default() };
+    block_on(client.executor.execute(&client.session, &prepared, &parameters)).unwrap();
+    let shown = ["l", "s", "m", "f"].map(|column| client.show(column, 7));
+    assert_eq!(shown, ["[1, 2, 3]", "{'b'}", "{3: ('x', null)}", "{9}"]);
+}
+
+#[test]
+fn collections_have_a_limit() {
+    let client = Client::on(Db::builder().in_memory());
+    client.create_table();
+    let list = |count: usize| vec!["1"; count].join(", ");
+    client.run(&format!("INSERT INTO ks.t (k, l) VALUES (1, [{}])", list(65_535)));
+    for statement in [
+        "UPDATE ks.t SET l = l + [2] WHERE k = 1".to_owned(),
+        format!("INSERT INTO ks.t (k, l) VALUES (2, [{}])", list(65_536)),
+    ] {
+        let error = client.try_run(&statement).unwrap_err();
+        assert_eq!(
+            error.message(),
+            "column l would have 65536 elements; at most 65535 are allowed"
+        );
+    }
+}
