@@ -22,7 +22,7 @@ from cassandra.query import (
     BatchType,
     SimpleStatement,
 )
-from cassandra.util import Date, Time
+from cassandra.util import Date, Duration, Time
 
 WRITERS = int(sys.argv[2]) if len(sys.argv) > 2 else 200
 CHECKS = []
@@ -110,6 +110,41 @@ def null_and_unset_differ(session):
     session.execute(insert, (2, "", None))
     assert session.execute("SELECT a, b FROM sparse WHERE id = 2").one() == ("", None)
     raises(InvalidRequest, session.execute, insert, (None, "a", "b"))
+
+
+@check
+def collections_and_tuples_come_back(session):
+    session.execute(
+        "CREATE TABLE composite (id int PRIMARY KEY, l list<int>, s set<text>,"
+        " m map<text, frozen<list<double>>>, f frozen<set<timeuuid>>, t tuple<int, text>,"
+        " d duration)"
+    )
+    ids = {uuid.uuid1(), uuid.uuid1()}
+    values = (1, [3, 1, 3], {"b", "a"}, {"x": [1.5], "y": []}, ids, (7, None), Duration(1, 2, 3))
+    insert = session.prepare(
+        "INSERT INTO composite (id, l, s, m, f, t, d) VALUES (?, ?, ?, ?, ?, ?, ?)"
+    )
+    session.execute(insert, values)
+    query = "SELECT id, l, s, m, f, t, d FROM composite WHERE id = %s"
+    row = session.execute(query, (1,)).one()
+    assert tuple(row) == values, row
+    # Literals of the driver for values of simple statements.
+    session.execute(
+        "UPDATE composite SET l = %s, s = s + %s, m['z'] = %s WHERE id = %s",
+        ([1, 2], {"it's"}, [2.5], 1),
+    )
+    change = session.prepare(
+        "UPDATE composite SET l = ? + l, l[0] = ?, s = s - ?, m = m - ? WHERE id = ?"
+    )
+    session.execute(change, ([9, 9], 8, {"a"}, {"x", "y"}, 1))
+    row = session.execute(query, (1,)).one()
+    assert (row.l, set(row.s), dict(row.m)) == ([8, 9, 1, 2], {"b", "it's"}, {"z": [2.5]}), row
+    session.execute("DELETE l, s, m FROM composite WHERE id = 1")
+    row = session.execute(query, (1,)).one()
+    assert (row.l, row.s, row.m) == (None, None, None), row
+    table = session.cluster.metadata.keyspaces[session.keyspace].tables["composite"]
+    assert table.columns["m"].cql_type == "map<text, frozen<list<double>>>", table.columns["m"]
+    assert table.columns["f"].cql_type == "frozen<set<timeuuid>>", table.columns["f"]
 
 
 @check

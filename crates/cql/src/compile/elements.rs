@@ -118,7 +118,7 @@ impl ElementChange {
             }
             Self::Remove(operand) => {
                 for part in parts_of(operand, environment)?.into_iter().flatten() {
-                    parts = without(parts, per_item, &part);
+                    parts = without(&parts, per_item, &part);
                 }
             }
             Self::Set(element, value) => {
@@ -133,7 +133,7 @@ impl ElementChange {
                     let key = element.required(environment)?;
                     match value {
                         Some(value) => parts.extend([Some(key), Some(value)]),
-                        None => parts = without(parts, per_item, &key),
+                        None => parts = without(&parts, per_item, &key),
                     }
                 }
             }
@@ -142,7 +142,7 @@ impl ElementChange {
                 parts.remove(index);
             }
             Self::RemoveOne(element) => {
-                parts = without(parts, per_item, &element.required(environment)?);
+                parts = without(&parts, per_item, &element.required(environment)?);
             }
         }
         compose(column, parts)
@@ -164,7 +164,7 @@ fn parts_of(
 }
 
 /// Returns the parts without the items that begin with a part.
-fn without(parts: Vec<Option<Value>>, per_item: usize, removed: &Value) -> Vec<Option<Value>> {
+fn without(parts: &[Option<Value>], per_item: usize, removed: &Value) -> Vec<Option<Value>> {
     let is_removed = |item: &&[Option<Value>]| {
         item[0].as_ref().is_some_and(|first| first.compare(removed).is_eq())
     };

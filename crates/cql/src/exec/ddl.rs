@@ -284,10 +284,8 @@ fn add_column(
 ) -> Result<(), CqlError> {
     let (data_type, is_multi_cell) = column_type(column, kind)?;
     let name = &column.name.text;
-    Ok(match is_multi_cell {
-        true => schema.add_collection(name, data_type, kind)?,
-        false => schema.add_column(name, data_type, kind)?,
-    })
+    let add = if is_multi_cell { TableSchema::add_collection } else { TableSchema::add_column };
+    Ok(add(schema, name, data_type, kind)?)
 }
 
 /// Returns the order of each clustering column. `CLUSTERING ORDER BY` names the first ones; the
