@@ -175,7 +175,7 @@ impl Sum {
         CqlDuration::new(months, days, i64::try_from(self.nanos * sign).ok()?).ok()
     }
 
-    /// Parses `1y2mo3w4d5h6m7s8ms9us10ns`.
+    /// Parses numbers with units: `1y2mo3w4d5h6m7s8ms9us10ns`.
     fn of_units(mut text: &str) -> Option<Self> {
         let mut sum = Self::default();
         if text.is_empty() {

@@ -70,7 +70,7 @@ pub enum DataType {
     Tuple(Arc<[DataType]>),
 }
 
-/// Maximum depth of a type: the number of types that contain a part of it, plus one.
+/// Maximum [depth](DataType::depth) of a type that a catalog stores.
 pub const TYPE_DEPTH_MAX: usize = 16;
 
 impl DataType {
@@ -175,6 +175,12 @@ impl DataType {
             Self::Tuple(fields) => fields.iter().collect(),
             _ => Vec::new(),
         }
+    }
+
+    /// Returns the depth of the type: 1 for a scalar, 3 for a list of sets.
+    #[must_use]
+    pub fn depth(&self) -> usize {
+        1 + self.parts().into_iter().map(Self::depth).max().unwrap_or(0)
     }
 
     /// Returns `true` if this or one of its parts, at any depth, is a type.

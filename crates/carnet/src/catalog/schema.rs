@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use carnet_base::{Bytes, ColumnId, DataType, Error, Result, TableId, Uuid};
+use carnet_base::{Bytes, ColumnId, DataType, Error, Result, TYPE_DEPTH_MAX, TableId, Uuid};
 use serde::{Deserialize, Serialize};
 
 pub use carnet_base::key::Order;
@@ -201,6 +201,13 @@ impl TableSchema {
             }
             if !names.insert(&column.name) {
                 return Err(Error::invalid(format!("column {} is defined twice", column.name)));
+            }
+            if column.data_type.depth() > TYPE_DEPTH_MAX {
+                return Err(Error::invalid(format!(
+                    "column {}: its type is {} types deep; at most {TYPE_DEPTH_MAX} are allowed",
+                    column.name,
+                    column.data_type.depth()
+                )));
             }
             let is_key = matches!(column.kind, ColumnKind::Partition | ColumnKind::Clustering(_));
             if is_key && column.is_multi_cell {
@@ -434,4 +441,59 @@ fn check_key_type(name: &str, data_type: &DataType) -> Result<()> {
         return Ok(());
     }
     Err(Error::unsupported(format!("column {name}: type {data_type} in a clustering key")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table(columns: &[(&str, DataType, bool)]) -> TableSchema {
+        let mut table = TableSchema::new("ks", "t", TableKind::Rows, Uuid::from_u128(7));
+        table.add_column("k", DataType::Int, ColumnKind::Partition).unwrap();
+        for (name, data_type, is_multi_cell) in columns {
+            let add = match is_multi_cell {
+                true => TableSchema::add_collection,
+                false => TableSchema::add_column,
+            };
+            add(&mut table, name, data_type.clone(), ColumnKind::Regular).unwrap();
+        }
+        table
+    }
+
+    #[test]
+    fn stored_types_round_trip() {
+        let nested = DataType::map(DataType::Text, DataType::list(DataType::Duration));
+        let schema = table(&[
+            ("a", DataType::Duration, false),
+            ("b", nested.clone(), true),
+            ("c", nested, false),
+            ("d", DataType::tuple([DataType::Int, DataType::Text]), false),
+        ]);
+        assert_eq!(TableSchema::decode("ks", "t", &schema.encode()).unwrap(), schema);
+    }
+
+    #[test]
+    fn tables_of_scalars_are_stored_as_before() {
+        let scalars = table(&[("v", DataType::Varint, false)]).encode();
+        let text = std::str::from_utf8(&scalars).unwrap();
+        assert!(text.starts_with(r#"{"format":1,"#), "{text}");
+        assert!(text.contains(r#""type":9,"kind":"partition""#), "{text}");
+        let composite = table(&[("v", DataType::set(DataType::Int), true)]).encode();
+        let text = std::str::from_utf8(&composite).unwrap();
+        assert!(text.starts_with(r#"{"format":2,"#), "{text}");
+        assert!(text.contains(r#""type":"set<int>""#), "{text}");
+        let later = text.replace(r#""format":2"#, r#""format":3"#);
+        let error = TableSchema::decode("ks", "t", later.as_bytes()).unwrap_err();
+        assert!(error.message().contains("later version"), "{error}");
+    }
+
+    #[test]
+    fn deep_types_are_refused() {
+        let deep = |depth| (1..depth).fold(DataType::Int, |inner, _| DataType::list(inner));
+        let at_most = table(&[("v", deep(TYPE_DEPTH_MAX), false)]);
+        assert!(at_most.check().is_ok());
+        assert_eq!(TableSchema::decode("ks", "t", &at_most.encode()).unwrap(), at_most);
+        let error = table(&[("v", deep(TYPE_DEPTH_MAX + 1), false)]).check().unwrap_err();
+        assert!(error.message().contains("17 types deep"), "{error}");
+    }
 }

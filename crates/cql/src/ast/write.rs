@@ -95,9 +95,9 @@ pub struct Delete {
 /// Part of a row that a `DELETE` deletes.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Deletion {
-    /// `column`.
+    /// `column`: a whole column.
     Column(Name),
-    /// `column[element]`.
+    /// `column[element]`: one element of a collection.
     Element(Name, Term),
 }
 
