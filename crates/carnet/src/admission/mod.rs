@@ -9,7 +9,7 @@
 //!
 //! A [`Gate`] decides which statements run, one gate for each [`Class`]: writes must not wait
 //! behind reads. System queries, without which drivers cannot connect, must wait behind neither. A
-//! [`SharedGate`] is the thin driver of a gate: a lock, and the wakers of waiting statements.
+//! *shared gate* is the thin driver of a gate: a lock, and the wakers of waiting statements.
 //!
 //! A statement holds one permit from its admission until it is dropped with its answer. While it
 //! holds a permit, it must not wait for another permit or for its client. A transaction that waits
