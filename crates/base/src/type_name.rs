@@ -11,14 +11,17 @@ impl FromStr for DataType {
 
     fn from_str(text: &str) -> Result<Self> {
         let mut rest = text;
-        match take(&mut rest, TYPE_DEPTH_MAX) {
-            Some(data_type) if rest.is_empty() => Ok(data_type),
+        // Each type may be within `frozen<…>`, which is no type of its own.
+        match take(&mut rest, 2 * TYPE_DEPTH_MAX) {
+            Some(data_type) if rest.is_empty() && data_type.depth() <= TYPE_DEPTH_MAX => {
+                Ok(data_type)
+            }
             _ => Err(Error::invalid(format!("{text:?} is no type"))),
         }
     }
 }
 
-/// Takes a type off the front of a text, at most `depth` types deep.
+/// Takes a type off the front of a text, with at most `depth` names within each other.
 fn take(rest: &mut &str, depth: usize) -> Option<DataType> {
     let depth = depth.checked_sub(1)?;
     let name = take_word(rest);
@@ -27,8 +30,7 @@ fn take(rest: &mut &str, depth: usize) -> Option<DataType> {
     }
     take_symbol(rest, '<')?;
     let data_type = match name {
-        // It is no type of its own.
-        "frozen" => take(rest, depth + 1).filter(DataType::is_composite)?,
+        "frozen" => take(rest, depth).filter(DataType::is_composite)?,
         "list" => DataType::list(take(rest, depth)?),
         "set" => DataType::set(take(rest, depth)?),
         "map" => {

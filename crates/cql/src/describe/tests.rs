@@ -268,7 +268,7 @@ fn cluster_is_one_node() {
 
     let owned = try_describe(&sample(), "DESCRIBE CLUSTER", Some("bank")).unwrap();
     assert_eq!(owned.columns[3].name, "range_ownership");
-    assert_eq!(owned.columns[3].data_type.to_string(), "map<text, list<text>>");
+    assert_eq!(owned.columns[3].data_type.to_string(), "map<text, frozen<list<text>>>");
     let expected = b"\0\0\0\x01\0\0\0\x14-9223372036854775808\
                      \0\0\0\x16\0\0\0\x01\0\0\0\x0e127.0.0.1:9042";
     assert_eq!(owned.rows[0][3].as_deref(), Some(&expected[..]));
