@@ -74,6 +74,25 @@ impl Composite {
         &self.parts
     }
 
+    /// Returns the element of a list at an index, from 0, or the value of a map for a key; `None` if
+    /// there is none.
+    #[must_use]
+    pub fn get(&self, at: &Value) -> Option<&Value> {
+        match (&self.data_type, at) {
+            (DataType::List(_), Value::Int(index)) => {
+                self.parts.get(usize::try_from(*index).ok()?)?.as_ref()
+            }
+            (DataType::Map(_), key) => {
+                let pairs = self.parts.as_chunks::<2>().0;
+                let order = |pair: &[Option<Value>; 2]| {
+                    Value::compare_nullable(pair[0].as_ref(), Some(key))
+                };
+                pairs.binary_search_by(order).ok().and_then(|place| pairs[place][1].as_ref())
+            }
+            _ => None,
+        }
+    }
+
     /// Returns the number of parts that make one item: two for a map.
     #[must_use]
     pub const fn parts_per_item(&self) -> usize {
@@ -237,6 +256,21 @@ mod tests {
         assert!(Composite::new(tuple.clone(), ints(&[1, 2])).is_err(), "text expected");
         assert!(Composite::new(tuple, vec![None, None, None]).is_err(), "three fields");
         assert!(Composite::new(DataType::Int, vec![]).is_err());
+    }
+
+    #[test]
+    fn elements_are_found_by_index_and_key() {
+        let list = Composite::new(DataType::list(DataType::Int), ints(&[5, 6])).unwrap();
+        assert_eq!(list.get(&Value::Int(1)), Some(&Value::Int(6)));
+        assert_eq!(list.get(&Value::Int(2)), None);
+        assert_eq!(list.get(&Value::Int(-1)), None);
+        let map = DataType::map(DataType::Int, DataType::Text);
+        let pairs = [9, -3, 4].map(|key| [Some(Value::Int(key)), text(&key.to_string())]);
+        let map = Composite::new(map, pairs.into_iter().flatten().collect()).unwrap();
+        assert_eq!(map.get(&Value::Int(-3)), text("-3").as_ref());
+        assert_eq!(map.get(&Value::Int(0)), None);
+        let set = Composite::new(DataType::set(DataType::Int), ints(&[5])).unwrap();
+        assert_eq!(set.get(&Value::Int(5)), None);
     }
 
     #[test]

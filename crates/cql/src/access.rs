@@ -4,6 +4,7 @@ use std::ops::Bound;
 
 use carnet::PartitionKey;
 use carnet::base::{Bytes, TableId, Token};
+use carnet::catalog::KeptColumns;
 
 /// Partitions that a statement reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,4 +37,5 @@ pub(crate) struct Access {
     pub(crate) reverse: bool,
     pub(crate) has_clustering: bool,
     pub(crate) has_statics: bool,
+    pub(crate) kept: KeptColumns,
 }

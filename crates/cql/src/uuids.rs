@@ -36,12 +36,19 @@ impl Uuids {
         let mut state = lock(&self.0);
         let ticks = GREGORIAN_TICKS.saturating_add_signed(now.0.saturating_mul(10));
         state.last_ticks = ticks.max(state.last_ticks + 1) & ((1 << 60) - 1);
-        let ticks = state.last_ticks;
-        let time_low = (ticks & 0xffff_ffff) << 32;
-        let time_mid = ((ticks >> 32) & 0xffff) << 16;
-        let version_1 = 0x1000 | (ticks >> 48);
         let node = (state.node & !(0b11 << 62)) | (0b10 << 62) | (1 << 40);
-        Uuid::from_u64_pair(time_low | time_mid | version_1, node)
+        Uuid::from_u64_pair(time_half(state.last_ticks), node)
+    }
+
+    /// Returns the least version 1 UUID with a time in milliseconds since 1970-01-01, in the order of
+    /// type `timeuuid`, which compares the bytes of the second half as signed.
+    pub(crate) fn least(millis: i64) -> Uuid {
+        Uuid::from_u64_pair(time_half(ticks_of(millis)), 0x8080_8080_8080_8080)
+    }
+
+    /// Returns the greatest version 1 UUID with a time in milliseconds since 1970-01-01.
+    pub(crate) fn greatest(millis: i64) -> Uuid {
+        Uuid::from_u64_pair(time_half(ticks_of(millis) + 9_999), 0x7f7f_7f7f_7f7f_7f7f)
     }
 
     /// Returns the time of a version 1 UUID in milliseconds since 1970-01-01.
@@ -51,6 +58,19 @@ impl Uuids {
         let since = ticks.cast_signed() - GREGORIAN_TICKS.cast_signed();
         since.div_euclid(10_000)
     }
+}
+
+/// Returns the ticks at the beginning of a millisecond since 1970-01-01, within the range of UUIDs.
+fn ticks_of(millis: i64) -> u64 {
+    let ticks = GREGORIAN_TICKS.saturating_add_signed(millis.saturating_mul(10_000));
+    ticks.min((1 << 60) - 10_000)
+}
+
+/// Returns the first half of a version 1 UUID.
+const fn time_half(ticks: u64) -> u64 {
+    let time_low = (ticks & 0xffff_ffff) << 32;
+    let time_mid = ((ticks >> 32) & 0xffff) << 16;
+    time_low | time_mid | 0x1000 | (ticks >> 48)
 }
 
 #[cfg(test)]
@@ -67,6 +87,24 @@ mod tests {
         assert_eq!(Uuids::millis(made[0]), now.millis());
         let earlier = uuids.time_based(WallTime(0));
         assert!(Uuids::millis(earlier) >= now.millis(), "a clock that goes back is not followed");
+    }
+
+    #[test]
+    fn least_and_greatest_uuids_enclose_a_millisecond() {
+        let value = |uuid: Uuid| carnet::Value::Timeuuid(uuid);
+        let compare = |a: Uuid, b: Uuid| value(a).compare(&value(b));
+        let uuids = Uuids::new(SeededRng::new(3));
+        for millis in [0, 1_700_000_000_123, -5] {
+            let made = uuids.time_based(WallTime(millis * 1000));
+            let now = Uuids::millis(made);
+            assert!(compare(Uuids::least(now), made).is_lt(), "{millis}");
+            assert!(compare(Uuids::greatest(now), made).is_gt(), "{millis}");
+            assert!(compare(Uuids::greatest(now), Uuids::least(now + 1)).is_lt(), "{millis}");
+        }
+        for millis in [i64::MIN, i64::MAX] {
+            assert_eq!(Uuids::least(millis).get_version_num(), 1);
+            assert_eq!(Uuids::greatest(millis).get_version_num(), 1);
+        }
     }
 
     #[test]

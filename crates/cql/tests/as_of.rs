@@ -124,6 +124,19 @@ fn table_is_read_with_its_earlier_columns() {
 }
 
 #[test]
+fn dropped_columns_are_read_in_the_past() {
+    let (client, commits) = Client::new();
+    client.say("ALTER TABLE t DROP v");
+    assert_eq!(client.say("SELECT * FROM t"), "1", "the row was inserted, and has its key");
+    assert_eq!(client.say(&format!("SELECT v FROM t AS OF {}", commits[4])), "5");
+    client.say("ALTER TABLE t ADD v int");
+    assert_eq!(client.say("SELECT v FROM t"), "None");
+    client.say("UPDATE t SET v = 9 WHERE k = 1");
+    assert_eq!(client.say("SELECT v FROM t"), "9");
+    assert_eq!(client.say(&format!("SELECT v FROM t AS OF {}", commits[2])), "3");
+}
+
+#[test]
 fn prepared_pages_stay_at_their_time() {
     let (client, _) = Client::new();
     for key in 2..=4 {

@@ -20,6 +20,7 @@
 //!   taken before can still read.
 
 mod cache;
+mod kept_columns;
 mod schema;
 
 use std::ops::Bound;
@@ -31,6 +32,7 @@ use carnet_base::{
 use carnet_store::PageLimit;
 
 pub(crate) use cache::{Pin, SchemaAt, SchemaCache};
+pub use kept_columns::KeptColumns;
 pub use schema::{ColumnKind, ColumnSchema, KeyspaceSchema, Order, TableKind, TableSchema};
 
 use crate::tx::Tx;

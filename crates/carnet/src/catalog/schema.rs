@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, HashSet};
 use carnet_base::{Bytes, ColumnId, DataType, Error, Result, TYPE_DEPTH_MAX, TableId, Uuid};
 use serde::{Deserialize, Serialize};
 
+use super::kept_columns::KeptColumns;
+
 pub use carnet_base::key::Order;
 
 /// Format version of the JSON in the catalog's cells.
@@ -88,6 +90,12 @@ pub enum ColumnKind {
 }
 
 impl ColumnSchema {
+    /// Returns `true` for a column of the partition key or the clustering key.
+    #[must_use]
+    pub const fn is_key(&self) -> bool {
+        matches!(self.kind, ColumnKind::Partition | ColumnKind::Clustering(_))
+    }
+
     /// Returns the column's type in CQL, with `frozen` around a frozen type.
     #[must_use]
     pub fn cql_type(&self) -> String {
@@ -159,6 +167,60 @@ impl TableSchema {
         self.columns.iter().filter_map(order).collect()
     }
 
+    /// Returns the columns that rows keep if some were dropped.
+    #[must_use]
+    pub fn kept_columns(&self) -> KeptColumns {
+        KeptColumns::new(self.columns.iter().map(|column| column.id), self.next_column)
+    }
+
+    /// Drops a column that is not part of the key. Its id is not used again, so that a column added
+    /// later does not have its values. The caller increments the version.
+    ///
+    /// # Errors
+    ///
+    /// `Invalid` if there is no such column, or if it is part of the key.
+    pub fn drop_column(&mut self, name: &str) -> Result<()> {
+        let Some(place) = self.columns.iter().position(|column| column.name == name) else {
+            return Err(self.no_column(name));
+        };
+        if self.columns[place].is_key() {
+            return Err(Error::invalid(format!("Cannot drop PRIMARY KEY column {name}")));
+        }
+        self.columns.remove(place);
+        Ok(())
+    }
+
+    /// Renames a column of the key. The caller increments the version.
+    ///
+    /// # Errors
+    ///
+    /// `Invalid` if there is no such column, if it is not part of the key, or if another column has
+    /// the new name.
+    pub fn rename_column(&mut self, from: &str, to: &str) -> Result<()> {
+        let Some(place) = self.columns.iter().position(|column| column.name == from) else {
+            return Err(self.no_column(from));
+        };
+        if !self.columns[place].is_key() {
+            return Err(Error::invalid(format!("Cannot rename non PRIMARY KEY column {from}")));
+        }
+        if self.column(to).is_some() {
+            return Err(Error::invalid(format!(
+                "Cannot rename column {from} to {to} in table '{}.{}'; another column with that \
+                 name already exists",
+                self.keyspace, self.name
+            )));
+        }
+        to.clone_into(&mut self.columns[place].name);
+        Ok(())
+    }
+
+    fn no_column(&self, name: &str) -> Error {
+        Error::invalid(format!(
+            "Column {name} was not found in table '{}.{}'",
+            self.keyspace, self.name
+        ))
+    }
+
     /// Adds a column with a new id. The caller increments the version.
     ///
     /// # Errors
@@ -209,8 +271,7 @@ impl TableSchema {
                     column.data_type.depth()
                 )));
             }
-            let is_key = matches!(column.kind, ColumnKind::Partition | ColumnKind::Clustering(_));
-            if is_key && column.is_multi_cell {
+            if column.is_key() && column.is_multi_cell {
                 return Err(Error::invalid(format!(
                     "Invalid non-frozen collection type {} for PRIMARY KEY column '{}'",
                     column.data_type, column.name
@@ -239,7 +300,7 @@ impl TableSchema {
             return Ok(());
         }
         for column in &self.columns {
-            let is_key = matches!(column.kind, ColumnKind::Partition | ColumnKind::Clustering(_));
+            let is_key = column.is_key();
             let is_counter = column.data_type == DataType::Counter;
             if is_key && is_counter {
                 return Err(Error::invalid(format!(

@@ -106,6 +106,9 @@ impl<'a> Sites<'a> {
             Term::Arithmetic { .. } | Term::Negate(_) => {
                 term.children().into_iter().for_each(|child| self.term(child, role));
             }
+            Term::Element(reference, element) => {
+                self.term(element, BindRole::ElementKey(&reference.name));
+            }
             Term::Cast(..)
             | Term::List(_)
             | Term::Set(_)

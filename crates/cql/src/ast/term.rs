@@ -18,6 +18,8 @@ pub enum Term {
     Marker(BindMarker),
     /// A column, or in a transaction a value that a `LET` read.
     Reference(Reference),
+    /// `column[element]`: an element of a list or map.
+    Element(Reference, Box<Term>),
     /// `name(…)`: a function call.
     Call(FunctionCall),
     /// `CAST(term AS type)`.
@@ -170,7 +172,10 @@ impl Term {
                 Arguments::Star => Vec::new(),
                 Arguments::Terms(terms) => terms.iter().collect(),
             },
-            Self::Cast(term, _) | Self::Hint(_, term) | Self::Negate(term) => vec![term],
+            Self::Cast(term, _)
+            | Self::Hint(_, term)
+            | Self::Negate(term)
+            | Self::Element(_, term) => vec![term],
             Self::Arithmetic { first, rest } => {
                 std::iter::once(&**first).chain(rest.iter().map(|(_, term)| term)).collect()
             }
@@ -184,7 +189,7 @@ impl Term {
     #[must_use]
     pub fn first_reference(&self) -> Option<&Reference> {
         match self {
-            Self::Reference(reference) => Some(reference),
+            Self::Reference(reference) | Self::Element(reference, _) => Some(reference),
             term => term.children().into_iter().find_map(Self::first_reference),
         }
     }

@@ -157,8 +157,10 @@ impl Transaction {
     /// the written table, even if a `LET` has the same name.
     fn reads_let(&self, term: &Term) -> bool {
         match term {
-            Term::Reference(reference) => {
-                reference.field.is_some() && self.find_let(&reference.name.text).is_some()
+            Term::Reference(reference) | Term::Element(reference, _)
+                if reference.field.is_some() && self.find_let(&reference.name.text).is_some() =>
+            {
+                true
             }
             term => term.children().into_iter().any(|child| self.reads_let(child)),
         }

@@ -1,7 +1,15 @@
 //! Scalar functions.
+//!
+//! All are Cassandra's, by their names of version 5 and by the older ones (`maxTimeuuid`, `intAsBlob`). A function of
+//! null is null, except `to_json`.
+
+mod collection;
+mod math;
 
 use carnet::{DataType, Value};
 
+use self::collection::CollectionFunction;
+use self::math::MathFunction;
 use super::environment::Environment;
 use crate::ast::FunctionCall;
 use crate::cql_error::CqlError;
@@ -9,7 +17,7 @@ use crate::json;
 use crate::uuids::Uuids;
 
 /// A scalar function.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Function {
     /// A fresh version 1 UUID.
     Now,
@@ -24,8 +32,18 @@ pub(crate) enum Function {
     ToDate,
     /// Milliseconds since 1970 of a timeuuid, a timestamp or a date.
     ToUnixTimestamp,
+    /// Least timeuuid of a timestamp.
+    MinTimeuuid,
+    /// Greatest timeuuid of a timestamp.
+    MaxTimeuuid,
     /// JSON of any value.
     ToJson,
+    /// Serialized bytes of a value of this type.
+    AsBlob(DataType),
+    /// Value of this type from its serialized bytes.
+    BlobAs(DataType),
+    Math(MathFunction),
+    Collection(CollectionFunction),
 }
 
 const DAY_MILLIS: i64 = 86_400_000;
@@ -48,58 +66,89 @@ impl Function {
             "totimestamp" | "to_timestamp" | "dateof" => Self::ToTimestamp,
             "todate" | "to_date" => Self::ToDate,
             "tounixtimestamp" | "to_unix_timestamp" | "unixtimestampof" => Self::ToUnixTimestamp,
+            "mintimeuuid" | "min_timeuuid" => Self::MinTimeuuid,
+            "maxtimeuuid" | "max_timeuuid" => Self::MaxTimeuuid,
             "tojson" | "to_json" => Self::ToJson,
-            _ => return Err(CqlError::unsupported(format!("function {name}"))),
+            name => {
+                let math = MathFunction::find(name).map(Self::Math);
+                let collection = || CollectionFunction::find(name).map(Self::Collection);
+                let found = math.or_else(collection).or_else(|| conversion(name));
+                return found.ok_or_else(|| CqlError::unsupported(format!("function {name}")));
+            }
         })
     }
 
-    /// Returns the type of a call's result, if it does not depend on its arguments.
-    pub(crate) fn result_type(call: &FunctionCall) -> Result<Option<DataType>, CqlError> {
-        Self::find(call).map(|function| Some(function.returns()))
-    }
-
-    pub(crate) const fn returns(self) -> DataType {
+    /// Returns the type of the result for arguments that [`Function::check`] accepts.
+    pub(crate) fn returns(&self, arguments: &[DataType]) -> DataType {
         match self {
-            Self::Now => DataType::Timeuuid,
+            Self::Now | Self::MinTimeuuid | Self::MaxTimeuuid => DataType::Timeuuid,
             Self::Uuid => DataType::Uuid,
             Self::CurrentTimestamp | Self::ToTimestamp => DataType::Timestamp,
             Self::CurrentDate | Self::ToDate => DataType::Date,
             Self::CurrentTime => DataType::Time,
             Self::ToUnixTimestamp => DataType::Bigint,
             Self::ToJson => DataType::Text,
+            Self::AsBlob(_) => DataType::Blob,
+            Self::BlobAs(data_type) => data_type.clone(),
+            Self::Math(_) => arguments[0].clone(),
+            Self::Collection(function) => function.returns(&arguments[0]),
         }
     }
 
     /// Returns the type of an argument that has no type of its own, such as a marker.
-    pub(crate) const fn argument_type(self) -> Option<DataType> {
+    pub(crate) fn argument_type(&self) -> Option<DataType> {
         match self {
             Self::ToTimestamp | Self::ToDate | Self::ToUnixTimestamp => Some(DataType::Timeuuid),
+            Self::MinTimeuuid | Self::MaxTimeuuid => Some(DataType::Timestamp),
+            Self::AsBlob(data_type) => Some(data_type.clone()),
+            Self::BlobAs(_) => Some(DataType::Blob),
             _ => None,
         }
     }
 
-    pub(crate) fn check(self, arguments: &[DataType]) -> Result<(), CqlError> {
-        let wanted = usize::from(self == Self::ToJson || self.argument_type().is_some());
+    const fn takes_argument(&self) -> bool {
+        !matches!(
+            self,
+            Self::Now | Self::Uuid | Self::CurrentTimestamp | Self::CurrentDate | Self::CurrentTime
+        )
+    }
+
+    /// Fails if the function, called by a name, does not take arguments of these types.
+    pub(crate) fn check(&self, name: &str, arguments: &[DataType]) -> Result<(), CqlError> {
+        let wanted = usize::from(self.takes_argument());
         if arguments.len() != wanted {
             return Err(CqlError::invalid(format!(
-                "{self:?} takes {wanted} arguments, not {}",
+                "Invalid number of arguments in call to function {name}: {wanted} required but {} \
+                 provided",
                 arguments.len()
             )));
         }
-        if self == Self::ToJson {
+        let Some(argument) = arguments.first() else { return Ok(()) };
+        let (is_accepted, accepted) = match self {
+            Self::ToTimestamp | Self::ToDate | Self::ToUnixTimestamp => {
+                let is_time =
+                    matches!(argument, DataType::Timeuuid | DataType::Timestamp | DataType::Date);
+                (is_time, "a timeuuid, a timestamp or a date".to_owned())
+            }
+            Self::MinTimeuuid | Self::MaxTimeuuid => {
+                (*argument == DataType::Timestamp, "a timestamp".to_owned())
+            }
+            Self::AsBlob(data_type) => (argument == data_type, format!("a value of {data_type}")),
+            Self::BlobAs(_) => (*argument == DataType::Blob, "a blob".to_owned()),
+            Self::Math(function) => function.accepts(argument),
+            Self::Collection(function) => function.accepts(argument),
+            _ => return Ok(()),
+        };
+        if is_accepted {
             return Ok(());
         }
-        let accepted = arguments.iter().all(|argument| {
-            matches!(argument, DataType::Timeuuid | DataType::Timestamp | DataType::Date)
-        });
-        if accepted {
-            return Ok(());
-        }
-        Err(CqlError::invalid(format!("{self:?} takes a timeuuid, a timestamp or a date")))
+        Err(CqlError::invalid(format!(
+            "Invalid call to function {name}: it takes {accepted}, not a value of {argument}"
+        )))
     }
 
     pub(crate) fn call(
-        self,
+        &self,
         arguments: &[Option<Value>],
         environment: &Environment<'_>,
     ) -> Result<Option<Value>, CqlError> {
@@ -114,17 +163,42 @@ impl Function {
                 [Some(argument)] => json::of_value(argument)?,
                 _ => "null".to_owned(),
             }),
-            Self::ToTimestamp | Self::ToDate | Self::ToUnixTimestamp => {
+            function => {
                 let Some(Some(argument)) = arguments.first() else { return Ok(None) };
-                let millis = millis_of(argument)?;
-                match self {
-                    Self::ToTimestamp => Value::Timestamp(millis),
-                    Self::ToDate => date(millis)?,
-                    _ => Value::Bigint(millis),
-                }
+                return function.of(argument);
             }
         }))
     }
+
+    /// Calculates a function of one argument.
+    fn of(&self, argument: &Value) -> Result<Option<Value>, CqlError> {
+        Ok(Some(match self {
+            Self::ToTimestamp => Value::Timestamp(millis_of(argument)?),
+            Self::ToDate => date(millis_of(argument)?)?,
+            Self::MinTimeuuid => Value::Timeuuid(Uuids::least(millis_of(argument)?)),
+            Self::MaxTimeuuid => Value::Timeuuid(Uuids::greatest(millis_of(argument)?)),
+            Self::AsBlob(_) => Value::Blob(argument.serialize()),
+            Self::BlobAs(data_type) => {
+                let Value::Blob(bytes) = argument else { return Ok(None) };
+                data_type.deserialize(bytes).map_err(|_| {
+                    CqlError::invalid(format!(
+                        "{argument} is not a valid binary representation for type {data_type}"
+                    ))
+                })?
+            }
+            Self::Math(function) => function.of(argument)?,
+            Self::Collection(function) => return function.of(argument),
+            _ => Value::Bigint(millis_of(argument)?),
+        }))
+    }
+}
+
+/// Returns the conversion `type_as_blob` or `blob_as_type`, with or without underscores.
+fn conversion(name: &str) -> Option<Function> {
+    let name = name.replace('_', "");
+    let scalar = |name: &str| DataType::from_name(name).filter(|found| *found != DataType::Blob);
+    let as_blob = name.strip_suffix("asblob").and_then(scalar).map(Function::AsBlob);
+    as_blob.or_else(|| name.strip_prefix("blobas").and_then(scalar).map(Function::BlobAs))
 }
 
 pub(super) fn millis_of(value: &Value) -> Result<i64, CqlError> {

@@ -48,6 +48,8 @@ enum Source {
         column: usize,
     },
     Call(Function, Vec<Operand>),
+    /// A list or map, and the index or key of its element.
+    Element(Box<Operand>, Box<Operand>),
     /// A list, set, map or tuple of its parts.
     Composite(Vec<Operand>),
     /// Cast to the type of the whole.
@@ -99,6 +101,7 @@ impl Operand {
             | Source::Let { .. } => false,
             Source::Call(_, parts) | Source::Composite(parts) => parts.iter().any(Self::reads_row),
             Source::Cast(operand) => operand.reads_row(),
+            Source::Element(collection, at) => collection.reads_row() || at.reads_row(),
             Source::Arithmetic(first, rest) => {
                 first.reads_row() || rest.iter().any(|(_, operand)| operand.reads_row())
             }
@@ -138,6 +141,13 @@ impl Operand {
                 let parts = parts.iter().map(|part| part.value(environment));
                 let parts = parts.collect::<Result<_, _>>()?;
                 Some(compose(&self.data_type, parts, &self.what)?)
+            }
+            Source::Element(collection, at) => {
+                let (collection, at) = (collection.value(environment)?, at.value(environment)?);
+                let (Some(Value::Composite(collection)), Some(at)) = (collection, at) else {
+                    return Ok(Evaluated::Null);
+                };
+                collection.get(&at).map(Value::serialize)
             }
             Source::Cast(operand) => {
                 let value = operand.value(environment)?;
@@ -261,8 +271,8 @@ impl Compiler<'_> {
                 let found = self.reference(reference)?;
                 return fits(found, data_type, what);
             }
-            Term::Call(call) => {
-                let found = self.call(call)?;
+            Term::Call(_) | Term::Element(..) => {
+                let found = self.untyped_operand(term, what)?;
                 return fits(found, data_type, what);
             }
             Term::Hint(type_name, inner) => {
@@ -297,6 +307,7 @@ impl Compiler<'_> {
     pub(crate) fn untyped_operand(&mut self, term: &Term, what: &str) -> Result<Operand, CqlError> {
         match term {
             Term::Reference(reference) => self.reference(reference),
+            Term::Element(reference, element) => self.element_of(reference, element),
             Term::Call(call) => self.call(call),
             Term::Cast(inner, type_name) => self.cast(inner, type_name),
             term => match self.type_of(term)? {
@@ -313,7 +324,10 @@ impl Compiler<'_> {
         Ok(match term {
             Term::Literal(constant) => literal::natural_type(constant),
             Term::Reference(reference) => Some(self.reference(reference)?.data_type),
-            Term::Call(call) => Function::result_type(call)?,
+            Term::Element(reference, element) => {
+                Some(self.element_of(reference, element)?.data_type)
+            }
+            Term::Call(call) => Some(self.call(call)?.data_type),
             Term::Hint(type_name, _) | Term::Cast(_, type_name) => type_name.data_type(),
             Term::Negate(inner) => self.type_of(inner)?,
             Term::Arithmetic { first, rest } => {
@@ -402,6 +416,24 @@ impl Compiler<'_> {
         Ok(Operand::column(position, table.columns[position].data_type.clone(), name))
     }
 
+    fn element_of(&mut self, reference: &Reference, element: &Term) -> Result<Operand, CqlError> {
+        let found = self.reference(reference)?;
+        let (at, data_type) = match &found.data_type {
+            DataType::List(element) => (DataType::Int, (**element).clone()),
+            DataType::Map(pair) => (pair.0.clone(), pair.1.clone()),
+            other => {
+                return Err(CqlError::invalid(format!(
+                    "{} is of type {other}, which has no elements by index or key",
+                    found.what
+                )));
+            }
+        };
+        let what = format!("{}[{element}]", found.what);
+        let at = self.operand(element, &at, &format!("key({})", found.what))?;
+        let source = Source::Element(Box::new(found), Box::new(at));
+        Ok(Operand { data_type, what, source })
+    }
+
     fn cast(&mut self, term: &Term, type_name: &TypeName) -> Result<Operand, CqlError> {
         let Some(data_type) = type_name.data_type() else {
             return Err(CqlError::unsupported(format!("CAST to {type_name}")));
@@ -422,7 +454,9 @@ impl Compiler<'_> {
         for (place, term) in terms.iter().enumerate() {
             let what = format!("arg{place}(system.{name})");
             arguments.push(match function.argument_type() {
-                Some(data_type) if !matches!(term, Term::Reference(_) | Term::Call(_)) => {
+                Some(data_type)
+                    if !matches!(term, Term::Reference(_) | Term::Element(..) | Term::Call(_)) =>
+                {
                     self.operand(term, &data_type, &what)?
                 }
                 _ => self.untyped_operand(term, &what)?,
@@ -430,9 +464,9 @@ impl Compiler<'_> {
         }
         let types: Vec<DataType> =
             arguments.iter().map(|argument| argument.data_type.clone()).collect();
-        function.check(&types)?;
+        function.check(name, &types)?;
         Ok(Operand {
-            data_type: function.returns(),
+            data_type: function.returns(&types),
             what: call.function.name.text.clone(),
             source: Source::Call(function, arguments),
         })

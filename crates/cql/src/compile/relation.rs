@@ -27,23 +27,6 @@ pub(super) enum Resolved {
     Element(usize, Operand, CompareOp, Operand),
 }
 
-/// Returns the element of a list or map at an index or key.
-pub(super) fn element(collection: &Composite, at: &Value) -> Option<Value> {
-    match (collection.data_type(), at) {
-        (DataType::List(_), Value::Int(index)) => {
-            collection.parts().get(usize::try_from(*index).ok()?)?.clone()
-        }
-        (DataType::Map(_), key) => {
-            let pairs = collection.parts().as_chunks::<2>().0;
-            let key_of = |pair: &[Option<Value>; 2]| {
-                pair[0].as_ref().map_or(Ordering::Less, |found| found.compare(key))
-            };
-            pairs.binary_search_by(key_of).ok().and_then(|at| pairs[at][1].clone())
-        }
-        _ => None,
-    }
-}
-
 /// Parts of a collection that `CONTAINS` searches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Searched {
@@ -345,11 +328,12 @@ impl Filter {
             }
             Resolved::Element(position, at, op, operand) => {
                 let at = at.required(environment)?;
-                let found = match stored(table, row, *position)? {
-                    Some(Value::Composite(found)) => element(&found, &at),
+                let stored = stored(table, row, *position)?;
+                let found = match &stored {
+                    Some(Value::Composite(found)) => found.get(&at),
                     _ => None,
                 };
-                condition_holds_for(found.as_ref(), *op, operand.value(environment)?.as_ref())
+                condition_holds_for(found, *op, operand.value(environment)?.as_ref())
             }
             _ => Err(CqlError::unsupported("tuples in IF")),
         }

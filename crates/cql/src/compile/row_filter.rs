@@ -12,7 +12,7 @@ use carnet::catalog::TableSchema;
 
 use super::environment::Environment;
 use super::operand::required;
-use super::relation::{Filter, Resolved, Searched, element, holds_for, satisfies, stored};
+use super::relation::{Filter, Resolved, Searched, holds_for, satisfies, stored};
 use crate::ast::CompareOp;
 use crate::cql_error::CqlError;
 
@@ -136,9 +136,7 @@ impl RowFilter {
                 _ => false,
             },
             Self::Element(position, at, op, wanted) => match stored(table, row, *position)? {
-                Some(Value::Composite(found)) => {
-                    holds_for(element(&found, at).as_ref(), *op, wanted.as_ref())
-                }
+                Some(Value::Composite(found)) => holds_for(found.get(at), *op, wanted.as_ref()),
                 _ => false,
             },
         })

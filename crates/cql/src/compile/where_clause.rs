@@ -338,6 +338,7 @@ impl Where {
             reverse,
             has_clustering: !self.orders.is_empty(),
             has_statics: table.statics().next().is_some(),
+            kept: table.kept_columns(),
         })
     }
 

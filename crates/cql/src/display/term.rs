@@ -70,6 +70,7 @@ impl Display for Term {
             Self::Literal(literal) => literal.fmt(f),
             Self::Marker(marker) => marker.fmt(f),
             Self::Reference(reference) => reference.fmt(f),
+            Self::Element(reference, element) => write!(f, "{reference}[{element}]"),
             Self::Call(call) => call.fmt(f),
             Self::Cast(term, type_name) => write!(f, "CAST({term} AS {type_name})"),
             Self::Hint(type_name, term) if is_bare_behind_hint(term) => {

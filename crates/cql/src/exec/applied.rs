@@ -194,6 +194,7 @@ async fn first_row(
         reverse: false,
         has_clustering: table.clustering_key().next().is_some(),
         has_statics: statics.is_some(),
+        kept: table.kept_columns(),
     };
     let mut scan = Scan::new(tx, access, false, None).await?;
     let found = scan.next(1).await?;

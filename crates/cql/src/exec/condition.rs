@@ -89,7 +89,7 @@ async fn judge(
     let image = match clustering {
         Some(_) if judges_row(plan) => {
             if !judged.rows.contains_key(&key) {
-                let image = read(tx, &key).await?;
+                let image = read(tx, table, &key).await?;
                 judged.rows.insert(key.clone(), image);
             }
             judged.rows.get(&key).cloned().flatten()
@@ -155,7 +155,7 @@ async fn read_statics(
     if !wanted.reads_statics(table) {
         return Ok(None);
     }
-    let image = read(tx, &CellKey::new(table.id, partition, "")).await?;
+    let image = read(tx, table, &CellKey::new(table.id, partition, "")).await?;
     Ok(image.filter(|image| wanted.finds_statics(table, image)).map(Arc::new))
 }
 
@@ -171,8 +171,9 @@ fn judges_statics(plan: &WritePlan) -> bool {
     }
 }
 
-async fn read(tx: &Tx, cell: &CellKey) -> Result<Option<RowImage>, CqlError> {
+async fn read(tx: &Tx, table: &TableSchema, cell: &CellKey) -> Result<Option<RowImage>, CqlError> {
     tx.guard_cell(cell)?;
     let Some(entry) = tx.get_cell(cell).await? else { return Ok(None) };
-    Ok(tx.row_image(&entry.payload)?)
+    let image = tx.row_image(&entry.payload)?;
+    Ok(image.and_then(|image| table.kept_columns().retain(image)))
 }

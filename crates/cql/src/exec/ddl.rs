@@ -380,8 +380,29 @@ async fn alter_table(
             }
         }
         TableChange::Options(options) => set_table_options(&mut schema, options)?,
-        TableChange::Drop { .. } => return Err(CqlError::unsupported("ALTER TABLE … DROP")),
-        TableChange::Rename { .. } => return Err(CqlError::unsupported("ALTER TABLE … RENAME")),
+        TableChange::Drop { if_exists, columns, .. } => {
+            let before = schema.columns.len();
+            for column in columns {
+                let name = &column.text;
+                if !*if_exists || schema.column(name).is_some() {
+                    schema.drop_column(name)?;
+                }
+            }
+            if schema.columns.len() == before {
+                return Ok(None);
+            }
+        }
+        TableChange::Rename { if_exists, columns } => {
+            let before = schema.clone();
+            for (from, to) in columns {
+                if !*if_exists || schema.column(&from.text).is_some() {
+                    schema.rename_column(&from.text, &to.text)?;
+                }
+            }
+            if schema == before {
+                return Ok(None);
+            }
+        }
         TableChange::Type(..) => {
             return Err(CqlError::invalid("Altering column types is no longer supported"));
         }

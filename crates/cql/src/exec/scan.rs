@@ -260,7 +260,10 @@ impl<'a> Scan<'a> {
             statics: None,
             has_rows: false,
         });
-        let Some(image) = self.tx.row_image(&entry.payload)? else { return Ok(None) };
+        let image = self.tx.row_image(&entry.payload)?;
+        let Some(image) = image.and_then(|image| self.access.kept.retain(image)) else {
+            return Ok(None);
+        };
         if self.access.has_clustering && key.clustering().is_empty() {
             if self.access.has_statics {
                 current.statics = Some(Arc::new(image));
@@ -401,7 +404,8 @@ impl<'a> Scan<'a> {
         }
         let key = CellKey::new(self.access.table, partition, "");
         let Some(entry) = self.tx.get_cell(&key).await? else { return Ok(None) };
-        Ok(self.tx.row_image(&entry.payload)?.map(Arc::new))
+        let image = self.tx.row_image(&entry.payload)?;
+        Ok(image.and_then(|image| self.access.kept.retain(image)).map(Arc::new))
     }
 }
 
@@ -425,6 +429,7 @@ fn trim(target: Target, last: &CellKey, reverse: bool) -> Option<Target> {
 
 #[cfg(test)]
 mod tests {
+    use carnet::catalog::KeptColumns;
     use carnet::{Db, Uuid, block_on};
 
     use super::*;
@@ -457,6 +462,7 @@ mod tests {
                     reverse: false,
                     has_clustering: true,
                     has_statics: false,
+                    kept: KeptColumns::default(),
                 };
                 let mut scan = Scan::new(&tx, access, is_filtered, None).await.unwrap();
                 assert!(scan.next(wanted).await.unwrap().is_some());

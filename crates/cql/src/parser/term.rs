@@ -180,8 +180,7 @@ impl Parser<'_> {
             return self.call(FunctionName { keyspace: None, name });
         }
         if !self.eat_symbol(".") {
-            self.refuse_element()?;
-            return Ok(Term::Reference(Reference { name, field: None }));
+            return self.reference(Reference { name, field: None });
         }
         let field = self.name("a field")?;
         if self.eat_symbol("(") {
@@ -191,15 +190,20 @@ impl Parser<'_> {
             let shown = shorten(&self.text[start.start..self.at()]);
             return Err(self.unsupported(&format!("fields of fields ({shown}.…)")));
         }
-        self.refuse_element()?;
-        Ok(Term::Reference(Reference { name, field: Some(field) }))
+        self.reference(Reference { name, field: Some(field) })
     }
 
-    fn refuse_element(&self) -> Parse<()> {
-        if self.is_symbol("[") {
-            return Err(self.unsupported("elements of collections"));
+    /// Parses `[element]` after a reference, if it is next.
+    fn reference(&mut self, reference: Reference) -> Parse<Term> {
+        if !self.eat_symbol("[") {
+            return Ok(Term::Reference(reference));
         }
-        Ok(())
+        let element = self.term()?;
+        if self.is_symbol(".") {
+            return Err(self.unsupported("slices of collections"));
+        }
+        self.expect_symbol("]")?;
+        Ok(Term::Element(reference, Box::new(element)))
     }
 
     fn is_function_ahead(&self) -> bool {

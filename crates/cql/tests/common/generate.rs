@@ -142,7 +142,11 @@ impl Generator<'_> {
         let drawn = match kind {
             0 | 1 => Term::Literal(self.literal()),
             2 => Term::Marker(self.marker()),
-            3..=5 if self.names => Term::Reference(self.reference()),
+            3 | 4 if self.names => Term::Reference(self.reference()),
+            5 if self.names => {
+                let reference = self.reference();
+                Term::Element(reference, Box::new(self.term()))
+            }
             3 => Term::Literal(self.literal()),
             4..=6 => Term::Call(self.call()),
             7 => Term::Cast(Box::new(self.term()), self.type_name()),
