@@ -10,7 +10,7 @@ use crate::cql_error::CqlError;
 pub(crate) enum MathFunction {
     Abs,
     Exp,
-    /// Natural logarithm.
+    /// Natural logarithm, of base e.
     Log,
     Log10,
     /// The nearest integer; halves are rounded up, and those of decimals away from zero.
