@@ -185,7 +185,10 @@ fn tuples_are_bound_to_one_marker() {
     let lengths = [&first, &second].map(|tuple| u8::try_from(tuple.len()).unwrap());
     let list = [&[0, 0, 0, 2, 0, 0, 0, lengths[0]][..], &first, &[0, 0, 0, lengths[1]], &second];
     let (name, listed) = found(&format!("{select} IN ?"), list.concat());
-    assert_eq!((name.as_str(), listed.unwrap()), ("in(a,b) list<frozen<tuple<int, text>>>", vec![3, 1]));
+    assert_eq!(
+        (name.as_str(), listed.unwrap()),
+        ("in(a,b) list<frozen<tuple<int, text>>>", vec![3, 1])
+    );
     let (name, one) = found(&format!("{select} IN (?)"), tuple(3, "x"));
     assert_eq!((name.as_str(), one.unwrap()), ("(a,b) tuple<int, text>", vec![3]));
     let cut = found(&format!("{select} > ?"), tuple(1, "x")[..9].to_vec()).1;
