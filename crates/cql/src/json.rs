@@ -11,6 +11,8 @@
 //! | list, set, tuple | an array |
 //! | map | an object, whose keys are in quotes whatever their type |
 
+pub(crate) mod read;
+
 use std::fmt::LowerExp;
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -19,6 +21,7 @@ use carnet::{DataType, Value};
 
 use crate::cql_error::CqlError;
 use crate::parser::NUMBER_DIGITS_MAX;
+use crate::result::ColumnSpec;
 
 /// Returns a value in Cassandra's serialization as JSON; null is `null`.
 pub(crate) fn of_bytes(data_type: &DataType, bytes: Option<&Bytes>) -> Result<String, CqlError> {
@@ -26,6 +29,19 @@ pub(crate) fn of_bytes(data_type: &DataType, bytes: Option<&Bytes>) -> Result<St
         Some(bytes) => of_value(&data_type.deserialize(bytes)?),
         None => Ok("null".to_owned()),
     }
+}
+
+/// Returns a row as a JSON object. A name with upper-case letters is in quotes of its own, as in
+/// Cassandra.
+pub(crate) fn of_row(columns: &[ColumnSpec], row: &[Option<Bytes>]) -> Result<String, CqlError> {
+    let field = |(column, bytes): (&ColumnSpec, &Option<Bytes>)| {
+        let name = &column.name;
+        let has_upper = name.chars().any(char::is_uppercase);
+        let name = if has_upper { format!("\"{name}\"") } else { name.clone() };
+        Ok(format!("{}: {}", quoted(&name), of_bytes(&column.data_type, bytes.as_ref())?))
+    };
+    let fields = columns.iter().zip(row).map(field).collect::<Result<Vec<_>, CqlError>>()?;
+    Ok(format!("{{{}}}", fields.join(", ")))
 }
 
 /// Returns a value in JSON.

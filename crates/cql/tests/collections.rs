@@ -248,6 +248,30 @@ fn markers_of_elements_have_their_types() {
 }
 
 #[test]
+fn json_rows_are_bound_to_one_marker() {
+    let client = Client::on(Db::builder().in_memory());
+    client.create_table();
+    for (text, missing) in
+        [("INSERT INTO ks.t JSON ?", "null"), ("INSERT INTO ks.t JSON :row DEFAULT UNSET", "{'a'}")]
+    {
+        client.run("INSERT INTO ks.t (k, s) VALUES (1, {'a'})");
+        let prepared = block_on(client.executor.prepare(&client.session, text, None)).unwrap();
+        let [marker] = prepared.markers.as_slice() else { panic!("{:?}", prepared.markers) };
+        assert_eq!(marker.data_type, DataType::Text);
+        let execute = |json: &str| {
+            let bound = vec![Bound::Bytes(json.to_owned().into())];
+            let values = Values::Positional(bound);
+            let parameters = Parameters { values, ..Parameters::default() };
+            block_on(client.executor.execute(&client.session, &prepared, &parameters))
+        };
+        execute(r#"{"k": 1, "l": [1, 2], "m": {"3": ["x", null]}}"#).unwrap();
+        let shown = ["l", "s", "m"].map(|column| client.show(column, 1));
+        assert_eq!(shown, ["[1, 2]", missing, "{3: ('x', null)}"]);
+        assert!(execute("[]").is_err());
+    }
+}
+
+#[test]
 fn collections_have_a_limit() {
     let client = Client::on(Db::builder().in_memory());
     client.create_table();

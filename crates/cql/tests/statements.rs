@@ -90,7 +90,7 @@ macro_rules! scripts {
     };
 }
 
-scripts! { aggregates alter batches collections conditions deletes elements functions inserts keyspaces levels orders ranges scans statics tables transactions types unsupported updates }
+scripts! { aggregates alter batches collections conditions deletes elements functions groups inserts json keyspaces levels orders ranges scans statics tables transactions types unsupported updates }
 
 #[test]
 fn no_script_is_forgotten() {

@@ -213,6 +213,9 @@ impl<'a> Sites<'a> {
     }
 
     fn insert(&mut self, insert: &'a Insert) {
+        if let Some(json) = &insert.json {
+            self.term(&json.value, BindRole::Unknown);
+        }
         for (column, value) in insert.columns.iter().zip(&insert.values) {
             self.term(value, BindRole::Column(column));
         }

@@ -32,4 +32,6 @@ pub use term::{
 };
 pub use transaction::{Body, Condition, Extension, Let, Transaction, TransactionResult};
 pub use types::TypeName;
-pub use write::{Assignment, Attribute, Delete, Deletion, Guard, Insert, Update, Using, Write};
+pub use write::{
+    Assignment, Attribute, Delete, Deletion, Guard, Insert, JsonRow, Update, Using, Write,
+};

@@ -7,6 +7,8 @@ use super::term::Term;
 /// `SELECT … FROM …`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Select {
+    /// Whether it has `JSON`: each row is one text.
+    pub json: bool,
     /// Whether it has `DISTINCT`: each partition key once.
     pub distinct: bool,
     /// Columns of the result.

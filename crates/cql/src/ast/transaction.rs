@@ -198,7 +198,10 @@ impl Condition {
 /// Returns the terms whose values a write uses.
 fn write_values(write: &Write) -> Vec<&Term> {
     let (mut terms, filter) = match write {
-        Write::Insert(insert) => (insert.values.iter().collect(), &[][..]),
+        Write::Insert(insert) => {
+            let json = insert.json.iter().map(|json| &json.value);
+            (insert.values.iter().chain(json).collect(), &[][..])
+        }
         Write::Update(update) => {
             let values = update.assignments.iter().flat_map(|assignment| match assignment {
                 Assignment::Column(_, value) | Assignment::Field(_, _, value) => vec![value],

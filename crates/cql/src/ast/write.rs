@@ -52,14 +52,26 @@ impl Write {
 pub struct Insert {
     /// Name of the table.
     pub table: TableName,
-    /// Columns to set, at least one.
+    /// Columns to set; at least one, or none with `json`.
     pub columns: Vec<Name>,
     /// Values, one for each column.
     pub values: Vec<Term>,
+    /// `JSON value`: an object with the values of the columns.
+    pub json: Option<JsonRow>,
     /// Whether it has `IF NOT EXISTS`.
     pub if_not_exists: bool,
     /// Attributes after `USING`.
     pub using: Using,
+}
+
+/// Row of an `INSERT JSON`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct JsonRow {
+    /// A string or a marker.
+    pub value: Term,
+    /// Whether columns that the object does not have stay as they are (`DEFAULT UNSET`); otherwise
+    /// they become null.
+    pub default_unset: bool,
 }
 
 /// `UPDATE table SET … WHERE …`.

@@ -12,6 +12,7 @@ mod elements;
 mod environment;
 mod function;
 mod items;
+mod json_row;
 mod keys;
 mod list;
 mod literal;

@@ -4,7 +4,10 @@
 //! serialized once. Evaluation needs the values of the markers, the row, and the values that `LET`s
 //! have read.
 
+use std::sync::Arc;
+
 use carnet::base::{Bytes, Composite};
+use carnet::catalog::TableSchema;
 use carnet::{DataType, Value};
 
 use super::cast;
@@ -18,6 +21,7 @@ use super::number;
 use crate::ast::{Arguments, ArithmeticOp, FunctionCall, Literal, Reference, Term, TypeName};
 use crate::bound::Bound;
 use crate::cql_error::CqlError;
+use crate::json;
 
 /// A term with its type.
 #[derive(Clone, Debug)]
@@ -52,6 +56,16 @@ enum Source {
     Element(Box<Operand>, Box<Operand>),
     /// A list, set, map or tuple of its parts.
     Composite(Vec<Operand>),
+    /// A column of the JSON object that a text has.
+    JsonColumn {
+        text: Box<Operand>,
+        table: Arc<TableSchema>,
+        position: usize,
+        /// Whether a column that the object does not have is unset, and not null.
+        default_unset: bool,
+    },
+    /// Value of the type of the whole from JSON.
+    FromJson(Box<Operand>),
     /// Cast to the type of the whole.
     Cast(Box<Operand>),
     /// Arithmetic; operands are converted to the type of the whole.
@@ -71,6 +85,29 @@ impl Operand {
     /// Creates an operand for a column of the row.
     pub(crate) fn column(position: usize, data_type: DataType, what: &str) -> Self {
         Self { data_type, what: what.to_owned(), source: Source::Column(position) }
+    }
+
+    /// Creates an operand for a column of the JSON object that a text has.
+    pub(super) fn json_column(
+        text: Self,
+        table: Arc<TableSchema>,
+        position: usize,
+        default_unset: bool,
+    ) -> Result<Self, CqlError> {
+        let column = &table.columns[position];
+        let (data_type, what) = (column.data_type.clone(), column.name.clone());
+        let constant = match &text.source {
+            Source::Constant(Some(bytes)) => {
+                Some(json_column(bytes, &table, position, default_unset)?)
+            }
+            _ => None,
+        };
+        let source = match constant {
+            Some(Evaluated::Bytes(bytes)) => Source::Constant(Some(bytes)),
+            Some(Evaluated::Null) => Source::Constant(None),
+            _ => Source::JsonColumn { text: Box::new(text), table, position, default_unset },
+        };
+        Ok(Self { data_type, what, source })
     }
 
     /// Creates operands for the values of the tuple that is bound to a marker.
@@ -102,6 +139,7 @@ impl Operand {
             Source::Call(_, parts) | Source::Composite(parts) => parts.iter().any(Self::reads_row),
             Source::Cast(operand) => operand.reads_row(),
             Source::Element(collection, at) => collection.reads_row() || at.reads_row(),
+            Source::JsonColumn { text, .. } | Source::FromJson(text) => text.reads_row(),
             Source::Arithmetic(first, rest) => {
                 first.reads_row() || rest.iter().any(|(_, operand)| operand.reads_row())
             }
@@ -142,6 +180,21 @@ impl Operand {
                 let parts = parts.collect::<Result<_, _>>()?;
                 Some(compose(&self.data_type, parts, &self.what)?)
             }
+            Source::JsonColumn { text, table, position, default_unset } => {
+                let Evaluated::Bytes(text) = text.evaluate(environment)? else {
+                    return Err(CqlError::invalid("Got null for INSERT JSON values"));
+                };
+                return json_column(&text, table, *position, *default_unset);
+            }
+            Source::FromJson(text) => match text.value(environment)? {
+                Some(Value::Text(text)) => {
+                    let value = json::read::of_text(&text, &self.data_type);
+                    value
+                        .map_err(|error| self.wrong(error.message()))?
+                        .map(|value| value.serialize())
+                }
+                _ => None,
+            },
             Source::Element(collection, at) => {
                 let (collection, at) = (collection.value(environment)?, at.value(environment)?);
                 let (Some(Value::Composite(collection)), Some(at)) = (collection, at) else {
@@ -270,6 +323,16 @@ impl Compiler<'_> {
             Term::Reference(reference) => {
                 let found = self.reference(reference)?;
                 return fits(found, data_type, what);
+            }
+            Term::Call(call) if matches!(call.function.name.as_str(), "fromjson" | "from_json") => {
+                let Arguments::Terms(terms) = &call.arguments else {
+                    return Err(CqlError::invalid("* is an argument of count only"));
+                };
+                let [term] = terms.as_slice() else {
+                    return Err(CqlError::invalid("from_json takes one argument"));
+                };
+                let name = format!("arg0(system.{})", call.function.name.as_str());
+                Source::FromJson(Box::new(self.operand(term, &DataType::Text, &name)?))
             }
             Term::Call(_) | Term::Element(..) => {
                 let found = self.untyped_operand(term, what)?;
@@ -471,6 +534,24 @@ impl Compiler<'_> {
             source: Source::Call(function, arguments),
         })
     }
+}
+
+/// Returns the value of a column in the JSON object that a text has.
+fn json_column(
+    text: &[u8],
+    table: &TableSchema,
+    position: usize,
+    default_unset: bool,
+) -> Result<Evaluated, CqlError> {
+    let column = &table.columns[position];
+    let text = str::from_utf8(text).map_err(|_| CqlError::invalid("JSON is text in UTF-8"))?;
+    let is_column = |name: &str| table.column(name).is_some();
+    let found = json::read::of_column(text, &column.name, &column.data_type, is_column)?;
+    Ok(match found {
+        Some(Some(value)) => Evaluated::Bytes(value.serialize()),
+        None if default_unset => Evaluated::Unset,
+        Some(None) | None => Evaluated::Null,
+    })
 }
 
 /// Returns the source of a composite value. If all its parts are constants, it is a constant.

@@ -23,9 +23,13 @@ pub(crate) struct SelectPlan {
     pub(crate) table: Arc<TableSchema>,
     pub(crate) filter: Where,
     pub(crate) columns: Vec<ColumnSpec>,
+    /// Columns within the texts of `SELECT JSON`.
+    pub(crate) json: Option<Vec<ColumnSpec>>,
     pub(crate) outputs: Vec<Output>,
     /// Whether one row is returned, aggregated from all rows read.
     pub(crate) aggregates: bool,
+    /// Positions of the columns of `GROUP BY`, with those that have one value.
+    pub(crate) group: Option<Vec<usize>>,
     pub(crate) order: RowOrder,
     /// Whether it returns one row of each partition, with its key and static columns.
     pub(crate) distinct: bool,
@@ -67,7 +71,6 @@ impl<'a> Compiler<'a> {
         select: &Select,
         table: &'a Arc<TableSchema>,
     ) -> Result<SelectPlan, CqlError> {
-        refuse_unbuilt(select)?;
         self.using_timeout(select.timeout.as_ref());
         self.enter(table);
         let (columns, outputs) = match &select.selection {
@@ -93,7 +96,15 @@ impl<'a> Compiler<'a> {
                  performance unpredictability, use ALLOW FILTERING",
             ));
         }
-        let aggregates = outputs.iter().any(|output| matches!(output, Output::Aggregate(_)));
+        let group = group(table, &select.group_by, &filter)?;
+        if group.is_some() && order.merged.is_some() {
+            return Err(CqlError::unsupported("GROUP BY with ORDER BY of several partitions"));
+        }
+        if group.is_some() && select.distinct {
+            return Err(CqlError::unsupported("GROUP BY with DISTINCT"));
+        }
+        let aggregates =
+            group.is_none() && outputs.iter().any(|output| matches!(output, Output::Aggregate(_)));
         if aggregates && select.per_partition_limit.is_some() {
             return Err(CqlError::invalid(
                 "PER PARTITION LIMIT is not allowed with aggregate queries.",
@@ -114,7 +125,12 @@ impl<'a> Compiler<'a> {
         let limit = limit(&select.limit, "[limit]")?;
         // The snapshot is taken before the plan runs: this only types the marker.
         select.as_of.as_ref().map(|term| self.as_of(term)).transpose()?;
+        let (columns, json) = match select.json {
+            true => (vec![spec(table, "[json]".to_owned(), DataType::Text)], Some(columns)),
+            false => (columns, None),
+        };
         Ok(SelectPlan {
+            json,
             per_partition_limit,
             limit,
             table: Arc::clone(table),
@@ -122,6 +138,7 @@ impl<'a> Compiler<'a> {
             columns,
             outputs,
             aggregates,
+            group,
             order,
             distinct: select.distinct,
         })
@@ -191,11 +208,53 @@ impl<'a> Compiler<'a> {
     }
 }
 
-fn refuse_unbuilt(select: &Select) -> Result<(), CqlError> {
-    if !select.group_by.is_empty() {
-        return Err(CqlError::unsupported("GROUP BY"));
+/// Compiles a `GROUP BY`: leading columns of the primary key. A column that has one value may be left
+/// out. Returns the positions of all columns up to the last one.
+fn group(
+    table: &TableSchema,
+    terms: &[Term],
+    filter: &Where,
+) -> Result<Option<Vec<usize>>, CqlError> {
+    if terms.is_empty() {
+        return Ok(None);
     }
-    Ok(())
+    let key = |kind: fn(&ColumnKind) -> bool| {
+        let columns = table.columns.iter().enumerate();
+        columns.filter(move |(_, column)| kind(&column.kind)).map(|(position, _)| position)
+    };
+    let partition: Vec<usize> = key(|kind| *kind == ColumnKind::Partition).collect();
+    let clustering = key(|kind| matches!(kind, ColumnKind::Clustering(_)));
+    let positions: Vec<usize> = partition.iter().copied().chain(clustering).collect();
+    let is_fixed = |place: usize| match place.checked_sub(partition.len()) {
+        Some(place) => filter.fixes(table, place),
+        None => filter.fixes_partition(place),
+    };
+    let mut next = 0;
+    for term in terms {
+        let Term::Reference(reference) = term else {
+            return Err(CqlError::unsupported(format!("GROUP BY {term}")));
+        };
+        let (position, column) = find(table, &reference.name)?;
+        let Some(place) = positions.iter().position(|found| *found == position) else {
+            return Err(CqlError::invalid(format!(
+                "Group by is currently only supported on the columns of the PRIMARY KEY, got {}",
+                column.name
+            )));
+        };
+        if place < next || !(next..place).all(is_fixed) {
+            return Err(CqlError::invalid(
+                "Group by currently only support groups of columns following their declared order \
+                 in the PRIMARY KEY",
+            ));
+        }
+        next = place + 1;
+    }
+    if !(next..partition.len()).all(is_fixed) {
+        return Err(CqlError::invalid(
+            "Group by is not supported on only a part of the partition key",
+        ));
+    }
+    Ok(Some(positions[..next.max(partition.len())].to_vec()))
 }
 
 fn spec(table: &TableSchema, name: String, data_type: DataType) -> ColumnSpec {

@@ -40,6 +40,9 @@ impl Compiler<'_> {
         if !select.order_by.is_empty() || !select.group_by.is_empty() || select.distinct {
             return Err(CqlError::unsupported("ORDER BY, GROUP BY or DISTINCT on system tables"));
         }
+        if select.json {
+            return Err(CqlError::unsupported("SELECT JSON of a system table"));
+        }
         if select.as_of.is_some() {
             return Err(CqlError::invalid("AS OF on a system table: it has no past"));
         }

@@ -177,11 +177,14 @@ impl<'a> Compiler<'a> {
     ) -> Result<SelectPlan, CqlError> {
         let refuse = |why: &str| Err(CqlError::invalid(format!("LET {name}: {why}")));
         refuse_own_ways(select)?;
+        if select.json {
+            return refuse("JSON has no place in it");
+        }
         if !select.order_by.is_empty() {
             return refuse("ORDER BY has no place in it");
         }
         let plan = self.select(select, table(tables, &select.from)?)?;
-        if plan.aggregates {
+        if plan.aggregates || plan.group.is_some() {
             return refuse("aggregates have no place in it");
         }
         let limits_to_one = matches!(

@@ -296,6 +296,15 @@ impl Where {
         self.names_one_partition() && self.names_rows() && self.clustering.iter().all(one)
     }
 
+    /// Returns `true` if a column of the partition key, given by its position among them, has one
+    /// value.
+    pub(super) fn fixes_partition(&self, place: usize) -> bool {
+        match &self.partitions {
+            PartitionPlan::Keys(each) => matches!(each.get(place), Some(Each::One(_))),
+            PartitionPlan::Tokens(_) => false,
+        }
+    }
+
     /// Returns `true` if a clustering column, given by its position among them, has one value in
     /// all rows of a partition.
     pub(super) fn fixes(&self, table: &TableSchema, place: usize) -> bool {

@@ -224,6 +224,9 @@ impl<'a> Compiler<'a> {
             )));
         }
         let mut given: Vec<Option<Operand>> = vec![None; table.columns.len()];
+        if let Some(json) = &insert.json {
+            given = self.json_row(json, table)?;
+        }
         for (name, term) in insert.columns.iter().zip(&insert.values) {
             let (position, column) = find(table, name)?;
             let operand = self.operand(term, &column.data_type, &column.name)?;

@@ -4,8 +4,8 @@ use std::fmt::{self, Display, Formatter};
 
 use super::{clause, join, when};
 use crate::ast::{
-    Assignment, Batch, BatchKind, Delete, Deletion, Guard, Insert, Ordering, Select, SelectItem,
-    Selection, Update, Using, Write,
+    Assignment, Batch, BatchKind, Delete, Deletion, Guard, Insert, JsonRow, Ordering, Select,
+    SelectItem, Selection, Update, Using, Write,
 };
 
 impl Display for SelectItem {
@@ -46,8 +46,9 @@ fn list<T: Display>(
 
 impl Display for Select {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let json = when(self.json, "JSON ");
         let distinct = when(self.distinct, "DISTINCT ");
-        write!(f, "SELECT {distinct}{} FROM {}", self.selection, self.from)?;
+        write!(f, "SELECT {json}{distinct}{} FROM {}", self.selection, self.from)?;
         list(f, "WHERE", &self.filter, " AND ")?;
         list(f, "GROUP BY", &self.group_by, ", ")?;
         list(f, "ORDER BY", &self.order_by, ", ")?;
@@ -85,11 +86,20 @@ impl Display for Using {
 
 impl Display for Insert {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let behind = (when(self.if_not_exists, " IF NOT EXISTS"), &self.using);
+        if let Some(JsonRow { value, default_unset }) = &self.json {
+            let default = when(*default_unset, " DEFAULT UNSET");
+            return write!(
+                f,
+                "INSERT INTO {} JSON {value}{default}{}{}",
+                self.table, behind.0, behind.1
+            );
+        }
         write!(f, "INSERT INTO {} (", self.table)?;
         join(f, &self.columns, ", ")?;
         f.write_str(") VALUES (")?;
         join(f, &self.values, ", ")?;
-        write!(f, "){}{}", when(self.if_not_exists, " IF NOT EXISTS"), self.using)
+        write!(f, "){}{}", behind.0, behind.1)
     }
 }
 

@@ -13,6 +13,7 @@
 //!   schema is compiled anew; a *prepared* statement is refused with "prepare again" before it
 //!   runs, because its client encodes and decodes by the earlier description.
 
+mod aggregates;
 mod answer_memory;
 mod applied;
 mod batch;
@@ -24,6 +25,7 @@ mod ddl;
 mod describe;
 mod executor;
 mod grant;
+mod group;
 mod large_answers;
 mod level;
 mod level_state;
@@ -36,10 +38,12 @@ mod paging;
 mod parameters;
 mod plan;
 mod prepared;
+mod project;
 mod row;
 mod run;
 mod scan;
 mod select;
+mod select_reader;
 mod service_levels;
 mod statement;
 mod system;

@@ -123,6 +123,9 @@ fn class_of_query(keyspace: &str) -> Class {
 }
 
 fn aggregates(select: &Select) -> bool {
+    if !select.group_by.is_empty() {
+        return true;
+    }
     let Selection::Items(items) = &select.selection else { return false };
     items.iter().any(|item| match &item.term {
         Term::Call(call) => is_aggregate(call.function.name.as_str()),

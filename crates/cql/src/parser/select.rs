@@ -7,14 +7,18 @@ use crate::lexer::TokenKind;
 impl Parser<'_> {
     pub(super) fn select(&mut self) -> Parse<Select> {
         self.expect_word("SELECT")?;
+        let json = self.is_prefix("JSON");
+        if json {
+            self.advance();
+        }
         let (distinct, selection) = self.select_clause()?;
-        self.select_from(distinct, selection)
+        Ok(Select { json, ..self.select_from(distinct, selection)? })
     }
 
     /// Parses the clause between `SELECT` and `FROM`.
     pub(super) fn select_clause(&mut self) -> Parse<(bool, Selection)> {
         if self.is_prefix("JSON") {
-            return Err(self.unsupported("SELECT JSON"));
+            return Err(self.unsupported("SELECT JSON in such a place"));
         }
         let distinct = self.is_prefix("DISTINCT");
         if distinct {
@@ -77,6 +81,7 @@ impl Parser<'_> {
         let as_of = if self.eat_words(&["AS", "OF"]) { Some(self.term()?) } else { None };
         let (timeout, level) = self.select_using()?;
         Ok(Select {
+            json: false,
             distinct,
             selection,
             from,

@@ -2,10 +2,11 @@
 
 use super::{Names, Parse, Parser};
 use crate::ast::{
-    ArithmeticOp, Assignment, Attribute, Delete, Deletion, Guard, Insert, Name, Reference, Term,
-    Update, Using, Write,
+    ArithmeticOp, Assignment, Attribute, Delete, Deletion, Guard, Insert, JsonRow, Name, Reference,
+    TableName, Term, Update, Using, Write,
 };
 use crate::error::Failure;
+use crate::lexer::TokenKind;
 
 impl Parser<'_> {
     /// Returns `true` if a statement that writes is next.
@@ -28,8 +29,8 @@ impl Parser<'_> {
     fn insert(&mut self) -> Parse<Insert> {
         self.expect_words(&["INSERT", "INTO"])?;
         let table = self.table_name("a table")?;
-        if self.is_word("JSON") {
-            return Err(self.unsupported("INSERT … JSON"));
+        if self.eat_word("JSON") {
+            return self.insert_json(table);
         }
         self.expect_symbol("(")?;
         let columns = self.column_names()?;
@@ -45,7 +46,29 @@ impl Parser<'_> {
         }
         let if_not_exists = self.eat_if_not_exists()?;
         let using = self.using()?;
-        Ok(Insert { table, columns, values, if_not_exists, using })
+        Ok(Insert { table, columns, values, json: None, if_not_exists, using })
+    }
+
+    /// Parses `INSERT INTO table JSON` after these words.
+    fn insert_json(&mut self, table: TableName) -> Parse<Insert> {
+        let value = match self.peek().kind {
+            TokenKind::String | TokenKind::DollarString | TokenKind::Symbol("?" | ":") => {
+                self.term()?
+            }
+            _ => return Err(self.expected("a string or a bind marker")),
+        };
+        let mut default_unset = false;
+        if self.eat_word("DEFAULT") {
+            default_unset = self.eat_word("UNSET");
+            if !default_unset {
+                self.expect_word("NULL")?;
+            }
+        }
+        let json = Some(JsonRow { value, default_unset });
+        let if_not_exists = self.eat_if_not_exists()?;
+        let using = self.using()?;
+        let (columns, values) = (Vec::new(), Vec::new());
+        Ok(Insert { table, columns, values, json, if_not_exists, using })
     }
 
     fn update(&mut self) -> Parse<Update> {

@@ -254,6 +254,7 @@ impl Generator<'_> {
 
     fn select(&mut self) -> Select {
         Select {
+            json: self.flip(),
             distinct: self.flip(),
             selection: if self.flip() {
                 Selection::All
@@ -328,8 +329,16 @@ impl Generator<'_> {
         let all: &[Attribute] = &Attribute::ALL;
         match self.below(3) {
             0 => {
-                let columns = self.many(1, Self::name);
+                let json = self.flip().then(|| JsonRow {
+                    value: match self.flip() {
+                        true => Term::Marker(self.marker()),
+                        false => Term::Literal(Literal::String(self.pick(&STRINGS).to_owned())),
+                    },
+                    default_unset: self.flip(),
+                });
+                let columns = if json.is_some() { Vec::new() } else { self.many(1, Self::name) };
                 Write::Insert(Insert {
+                    json,
                     table: self.table(),
                     values: columns.iter().map(|_| self.term()).collect(),
                     columns,
@@ -373,7 +382,10 @@ impl Generator<'_> {
             lets.push(Let { name: Name::new(*name), select: self.select() });
         }
         let result = match self.below(3) {
-            0 => Some(TransactionResult::Select(Box::new(self.select()))),
+            0 => {
+                let select = Select { json: false, ..self.select() };
+                Some(TransactionResult::Select(Box::new(select)))
+            }
             1 => Some(TransactionResult::Items(self.many(1, |generator| SelectItem {
                 term: generator.let_reference(&lets),
                 alias: generator.some(Self::name),

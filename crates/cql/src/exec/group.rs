@@ -1,0 +1,166 @@
+//! Execution of `GROUP BY`: one row for each run of rows with the same values.
+//!
+//! Groups are of leading columns of the primary key, so the rows of a group follow each other. A
+//! group is concluded when the next one begins: pages and limits count groups, and a page ends
+//! between two of them.
+
+use carnet::base::Bytes;
+use carnet::{CellKey, Tx};
+
+use super::aggregates::Aggregates;
+use super::paging::PagingState;
+use super::project::project;
+use super::scan::StoredRow;
+use super::select_reader::{PageBounds, SelectReader, held_bytes, of_table, too_large};
+use crate::compile::{self, Environment, SelectPlan};
+use crate::cql_error::CqlError;
+use crate::result::Rows;
+
+/// A group of rows.
+struct Group {
+    /// Values of the grouped columns.
+    values: Vec<Option<Bytes>>,
+    /// Outputs of the first row.
+    row: Vec<Option<Bytes>>,
+    aggregates: Aggregates,
+    last: StoredRow,
+}
+
+/// Limits of the groups that are returned.
+struct Limits {
+    remaining: Option<u32>,
+    per_partition: Option<u32>,
+    in_partition: u32,
+    /// Last row of the last group that was returned.
+    last: Option<CellKey>,
+}
+
+impl Limits {
+    /// Returns `true` if the partition of the last group has returned its maximum number of groups.
+    fn is_partition_full(&self) -> bool {
+        self.per_partition.is_some_and(|limit| self.in_partition >= limit)
+    }
+
+    /// Counts a group, which ends with a row.
+    fn count(&mut self, last: &CellKey) {
+        let is_same = self.last.as_ref().is_some_and(|before| before.same_partition(last));
+        self.in_partition = if is_same { self.in_partition.saturating_add(1) } else { 1 };
+        self.last = Some(last.clone());
+        self.remaining = self.remaining.map(|remaining| remaining.saturating_sub(1));
+    }
+}
+
+/// Runs a `SELECT` with `GROUP BY`, from the group after `state` on.
+pub(super) async fn run(
+    tx: &Tx,
+    plan: &SelectPlan,
+    environment: &Environment<'_>,
+    mut reader: SelectReader<'_>,
+    bounds: PageBounds,
+    state: Option<&PagingState>,
+) -> Result<Rows, CqlError> {
+    let limit = compile::limit_value(plan.limit.as_ref(), environment)?;
+    let mut limits = Limits {
+        remaining: state.map_or(limit, |state| state.remaining),
+        per_partition: compile::limit_value(plan.per_partition_limit.as_ref(), environment)?,
+        in_partition: state.map_or(0, |state| state.in_partition),
+        last: state.map(|state| CellKey::new(plan.table.id, &state.partition, &state.clustering)),
+    };
+    if limits.is_partition_full() {
+        reader.skip_partition();
+    }
+    let (mut rows, mut bytes, mut paging_state) = (Vec::new(), 0, None);
+    let mut group: Option<Group> = None;
+    loop {
+        let next = reader.next(usize::MAX).await?;
+        let values = next.as_ref().map(|(_, columns)| grouped(plan, columns));
+        let is_over = group.as_ref().is_some_and(|group| values.as_ref() != Some(&group.values));
+        if let Some(done) = group.take_if(|_| is_over) {
+            let row = done.conclude(plan)?;
+            bytes += held_bytes(&row.0);
+            rows.push(row.0);
+            let last = row.1;
+            limits.count(&last.key);
+            let has_memory = match reader.charge(bytes) {
+                Err(error) if !bounds.is_paged => return Err(of_table(plan, &error)),
+                grown => grown.is_ok(),
+            };
+            if limits.remaining == Some(0) {
+                if let Some((stored, _)) = &next {
+                    reader.stop(stored)?;
+                }
+                break;
+            }
+            if rows.len() >= bounds.rows || bytes >= bounds.bytes || !has_memory {
+                if !bounds.is_paged {
+                    return Err(too_large());
+                }
+                if next.is_some() {
+                    paging_state = Some(limits.state(&reader, &last, tx).encode());
+                }
+                break;
+            }
+            if limits.is_partition_full()
+                && next.as_ref().is_some_and(|(stored, _)| stored.key.same_partition(&last.key))
+            {
+                reader.skip_partition();
+                continue;
+            }
+        }
+        let (Some((stored, columns)), Some(values)) = (next, values) else { break };
+        match &mut group {
+            Some(group) => group.add(plan, stored, &columns)?,
+            None => group = Some(Group::new(tx, plan, environment, stored, values, &columns)?),
+        }
+    }
+    Ok(Rows { columns: plan.columns.clone(), rows, paging_state })
+}
+
+/// Returns the values of the grouped columns of a row.
+fn grouped(plan: &SelectPlan, columns: &[Option<Bytes>]) -> Vec<Option<Bytes>> {
+    let positions = plan.group.as_deref().unwrap_or_default();
+    positions.iter().map(|position| columns[*position].clone()).collect()
+}
+
+impl Group {
+    fn new(
+        tx: &Tx,
+        plan: &SelectPlan,
+        environment: &Environment<'_>,
+        first: StoredRow,
+        values: Vec<Option<Bytes>>,
+        columns: &[Option<Bytes>],
+    ) -> Result<Self, CqlError> {
+        let row = project(tx, plan, &first, columns, environment)?;
+        let mut aggregates = Aggregates::new(plan);
+        aggregates.add(plan, columns)?;
+        Ok(Self { values, row, aggregates, last: first })
+    }
+
+    fn add(
+        &mut self,
+        plan: &SelectPlan,
+        stored: StoredRow,
+        columns: &[Option<Bytes>],
+    ) -> Result<(), CqlError> {
+        self.last = stored;
+        self.aggregates.add(plan, columns)
+    }
+
+    /// Returns the group's row of the result, and its last row.
+    fn conclude(self, plan: &SelectPlan) -> Result<(Vec<Option<Bytes>>, StoredRow), CqlError> {
+        let mut row = self.row;
+        self.aggregates.conclude(plan, &mut row)?;
+        Ok((row, self.last))
+    }
+}
+
+impl Limits {
+    fn state(&self, reader: &SelectReader<'_>, last: &StoredRow, tx: &Tx) -> PagingState {
+        PagingState {
+            remaining: self.remaining,
+            in_partition: self.in_partition,
+            ..reader.state(&last.key, tx)
+        }
+    }
+}

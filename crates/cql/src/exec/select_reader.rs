@@ -1,0 +1,208 @@
+//! Rows that satisfy a `SELECT`, and the limits of its result.
+
+use carnet::base::Bytes;
+use carnet::{CellKey, Tx};
+
+use super::answer_memory::AnswerMemory;
+use super::merge::Source;
+use super::paging::{self, PagingState};
+use super::parameters::Parameters;
+use super::row;
+use super::scan::StoredRow;
+use crate::access::Partitions;
+use crate::compile::{self, Environment, RowFilter, SelectPlan};
+use crate::cql_error::CqlError;
+
+/// Maximum bytes of a page, whatever its number of rows.
+const PAGE_BYTES_MAX: usize = 1 << 20;
+/// Maximum bytes of a result without paging.
+const UNPAGED_BYTES_MAX: usize = 64 << 20;
+
+/// Limits of the result of one request.
+#[derive(Clone, Copy)]
+pub(super) struct PageBounds {
+    pub(super) rows: usize,
+    pub(super) bytes: usize,
+    pub(super) is_paged: bool,
+}
+
+impl PageBounds {
+    pub(super) const UNPAGED: Self =
+        Self { rows: usize::MAX, bytes: UNPAGED_BYTES_MAX, is_paged: false };
+
+    pub(super) fn new(parameters: &Parameters) -> Self {
+        match parameters.page_rows {
+            Some(rows) => Self { rows: rows.max(1), bytes: PAGE_BYTES_MAX, is_paged: true },
+            None => Self::UNPAGED,
+        }
+    }
+}
+
+/// Returns the error of a result without pages that is too large.
+pub(super) fn too_large() -> CqlError {
+    CqlError::invalid(format!(
+        "the result is larger than {UNPAGED_BYTES_MAX} bytes; ask for it in pages, or restrict it \
+         with WHERE or LIMIT"
+    ))
+}
+
+/// Adds the table's name to the error of a result that is too large.
+pub(super) fn of_table(plan: &SelectPlan, error: &CqlError) -> CqlError {
+    let (keyspace, table) = (&plan.table.keyspace, &plan.table.name);
+    let message = format!("{} (query of table {keyspace}.{table})", error.message());
+    CqlError::new(error.kind().clone(), message)
+}
+
+/// Returns the memory of a result row.
+pub(super) fn held_bytes(row: &[Option<Bytes>]) -> usize {
+    let values = row.iter().map(|value| value.as_ref().map_or(0, Bytes::len)).sum::<usize>();
+    size_of::<Vec<Option<Bytes>>>() + size_of_val(row) + values
+}
+
+/// Reads the rows that satisfy a `SELECT`, within its limits.
+pub(super) struct SelectReader<'a> {
+    source: Source<'a>,
+    plan: &'a SelectPlan,
+    filters: Vec<RowFilter>,
+    snapshot: carnet::Timestamp,
+    /// Number of rows that the `LIMIT` still allows.
+    pub(super) remaining: Option<u32>,
+    per_partition: Option<u32>,
+    last: Option<CellKey>,
+    in_partition: u32,
+    memory: Option<&'a AnswerMemory>,
+}
+
+impl<'a> SelectReader<'a> {
+    pub(super) async fn new(
+        tx: &'a Tx,
+        plan: &'a SelectPlan,
+        environment: &Environment<'_>,
+        state: Option<&PagingState>,
+        memory: Option<&'a AnswerMemory>,
+    ) -> Result<Self, CqlError> {
+        let access = plan.filter.access(&plan.table, plan.order.reverse, environment)?;
+        let limit = compile::limit_value(plan.limit.as_ref(), environment)?;
+        // An aggregate covers all rows, and a group all of its own; limits apply to the rows returned.
+        let is_aggregated = plan.aggregates || plan.group.is_some();
+        let per_partition = match plan.distinct {
+            true => Some(1),
+            false if is_aggregated => None,
+            false => compile::limit_value(plan.per_partition_limit.as_ref(), environment)?,
+        };
+        let last =
+            state.map(|state| CellKey::new(plan.table.id, &state.partition, &state.clustering));
+        if let (Some(state), Partitions::Keys(keys)) = (state, &access.partitions)
+            && !keys.contains(&state.partition)
+        {
+            return Err(paging::invalid("it belongs to a statement on other partitions"));
+        }
+        let filters = plan.filter.filters.iter().map(|filter| RowFilter::new(filter, environment));
+        let filters = filters.collect::<Result<Vec<_>, _>>()?;
+        let is_filtered = !filters.is_empty();
+        let behind = last.as_ref();
+        let source = Source::new(tx, &plan.table, access, plan.order, is_filtered, behind).await?;
+        Ok(Self {
+            source,
+            plan,
+            filters,
+            snapshot: tx.read_timestamp(),
+            remaining: match is_aggregated {
+                true => None,
+                false => state.map_or(limit, |state| state.remaining),
+            },
+            per_partition,
+            last,
+            in_partition: state.map_or(0, |state| state.in_partition),
+            memory,
+        })
+    }
+
+    /// Charges memory for `bytes` bytes of result rows, and for the fetched cells.
+    pub(super) fn charge(&self, bytes: usize) -> Result<(), CqlError> {
+        self.memory.map_or(Ok(()), |memory| memory.grow_to(bytes, self.source.held_bytes()))
+    }
+
+    /// Returns the next row that satisfies the statement. The caller can use `wanted` rows,
+    /// including this one.
+    pub(super) async fn next(
+        &mut self,
+        wanted: usize,
+    ) -> Result<Option<(StoredRow, Vec<Option<Bytes>>)>, CqlError> {
+        if self.remaining == Some(0) {
+            return Ok(None);
+        }
+        let wanted = self.remaining.map_or(wanted, |remaining| wanted.min(remaining as usize));
+        if let Some(last) = self.last.as_ref().filter(|_| self.is_partition_full()) {
+            self.source.skip_partition(last);
+        }
+        while let Some(stored) = self.source.next(wanted).await? {
+            let columns = row::columns(&self.plan.table, &stored)?;
+            if !self.satisfies(&columns)? {
+                continue;
+            }
+            self.in_partition = self.count_in_partition(&stored.key);
+            self.last = Some(stored.key.clone());
+            self.remaining = self.remaining.map(|remaining| remaining - 1);
+            if self.remaining == Some(0) {
+                self.source.stop(&stored)?;
+            }
+            return Ok(Some((stored, columns)));
+        }
+        Ok(None)
+    }
+
+    /// Continues behind the partition of the last row.
+    pub(super) fn skip_partition(&mut self) {
+        if let Some(last) = &self.last {
+            self.source.skip_partition(last);
+        }
+    }
+
+    /// Ends the read with the last row.
+    pub(super) fn stop(&mut self, last: &StoredRow) -> Result<(), CqlError> {
+        Ok(self.source.stop(last)?)
+    }
+
+    /// Returns `true` if the rows of several partitions are merged in one order.
+    pub(super) const fn is_merged(&self) -> bool {
+        matches!(self.source, Source::Merge(_))
+    }
+
+    /// Returns the number of rows returned from the partition of `row`, including `row`.
+    fn count_in_partition(&mut self, row: &CellKey) -> u32 {
+        match &mut self.source {
+            Source::Merge(merge) => merge.count_row(),
+            Source::Scan(_) => {
+                let same = self.last.as_ref().is_some_and(|last| last.same_partition(row));
+                if same { self.in_partition.saturating_add(1) } else { 1 }
+            }
+        }
+    }
+
+    /// Returns `true` if the partition of the last row has returned its maximum number of rows.
+    fn is_partition_full(&self) -> bool {
+        self.per_partition.is_some_and(|limit| self.in_partition >= limit)
+    }
+
+    fn satisfies(&self, columns: &[Option<Bytes>]) -> Result<bool, CqlError> {
+        for filter in &self.filters {
+            if !filter.holds(&self.plan.table, columns)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    pub(super) fn state(&self, last: &CellKey, tx: &Tx) -> PagingState {
+        PagingState {
+            table: self.plan.table.id,
+            snapshot: self.snapshot,
+            wall: tx.wall_time(),
+            remaining: self.remaining,
+            in_partition: self.in_partition,
+            partition: last.partition(),
+            clustering: last.clustering_bytes(),
+        }
+    }
+}
