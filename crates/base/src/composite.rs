@@ -34,14 +34,14 @@ impl Composite {
     pub fn new(data_type: DataType, mut parts: Vec<Option<Value>>) -> Result<Self> {
         let types = data_type.parts();
         match &data_type {
-            DataType::Tuple(fields) if parts.len() > fields.len() => {
+            record if record.is_record() && parts.len() > types.len() => {
                 return Err(Error::invalid(format!(
                     "{} values for the {} fields of {data_type}",
                     parts.len(),
-                    fields.len()
+                    types.len()
                 )));
             }
-            DataType::Tuple(fields) => parts.resize(fields.len(), None),
+            record if record.is_record() => parts.resize(types.len(), None),
             _ if types.is_empty() => {
                 return Err(Error::invalid(format!("{data_type} is no composite type")));
             }
@@ -93,6 +93,14 @@ impl Composite {
         }
     }
 
+    /// Returns the field of a user-defined type; `None` if there is none or if it is null.
+    #[must_use]
+    pub fn field(&self, name: &str) -> Option<&Value> {
+        let DataType::Udt(user_type) = &self.data_type else { return None };
+        let place = user_type.fields.iter().position(|(field, _)| field == name)?;
+        self.parts[place].as_ref()
+    }
+
     /// Returns the number of parts that make one item: two for a map.
     #[must_use]
     pub const fn parts_per_item(&self) -> usize {
@@ -100,7 +108,7 @@ impl Composite {
     }
 
     pub(crate) fn serialize_into(&self, out: &mut BytesMut) {
-        if !matches!(self.data_type, DataType::Tuple(_)) {
+        if !self.data_type.is_record() {
             out.put_i32(length(self.parts.len() / self.parts_per_item()));
         }
         for part in &self.parts {
@@ -121,13 +129,13 @@ impl Composite {
         let mut rest = Rest { data_type, bytes };
         let types = data_type.parts();
         let count = match data_type {
-            DataType::Tuple(fields) => fields.len(),
+            record if record.is_record() => types.len(),
             _ => rest.count()?.saturating_mul(types.len()),
         };
         let mut parts = Vec::new();
         for part_type in types.iter().cycle().take(count) {
             // Fields that were added to a tuple later are missing.
-            if matches!(data_type, DataType::Tuple(_)) && rest.bytes.is_empty() {
+            if data_type.is_record() && rest.bytes.is_empty() {
                 break;
             }
             let part = rest.part()?.map(|bytes| part_type.deserialize(bytes)).transpose();
@@ -142,7 +150,7 @@ impl Composite {
 
 fn check_part(whole: &DataType, expected: &DataType, part: Option<&Value>) -> Result<()> {
     match part {
-        None if matches!(whole, DataType::Tuple(_)) => Ok(()),
+        None if whole.is_record() => Ok(()),
         None => Err(Error::invalid(format!("null is not supported inside a value of {whole}"))),
         Some(value) if value.data_type() != *expected => Err(Error::invalid(format!(
             "a value of {} inside a value of {whole}, which has values of {expected}",

@@ -13,7 +13,7 @@
 //! | `text`, `ascii`, `blob` | each 0x00 becomes `00 FF`; then `00 00` | unsigned bytes, a prefix first |
 //! | `inet` | 4 bytes, then `00`, or `01` and the other 12; an IPv4-mapped IPv6 address is the IPv4 address | unsigned bytes, a prefix first |
 //! | `list`, `set`, `map` | for each item `01`, then its encoding (of a map its key's, then its value's); then `00` | part by part, a prefix first |
-//! | `tuple` | for each field `00` for null, or `01` and its encoding | null first |
+//! | `tuple`, user-defined type | for each field `00` for null, or `01` and its encoding | null first |
 //! | `uuid` | 16: version, then the time where that is 1, else the first half; then the second half | as `UUIDType` |
 //! | `timeuuid` | 16: the time, then the second half with each byte's sign bit flipped | as `TimeUUIDType`, which compares *signed* bytes |
 //!

@@ -20,7 +20,7 @@
 //! | `duration` | 3 or more: months, days and nanoseconds as signed vints |
 //! | `list`, `set` | 4: count; then each value with its length before it, 4 bytes |
 //! | `map` | 4: count; then keys and values in turn, each with its length before it |
-//! | `tuple` | each value with its length before it, which is −1 for null |
+//! | `tuple`, user-defined type | each value with its length before it, which is −1 for null |
 //!
 //! Deliberately absent: the *empty value* that Cassandra also stores in an `int` and most other
 //! types, a legacy of Thrift. Zero bytes are a value of `text`, `ascii` and `blob` only.
@@ -156,7 +156,7 @@ impl DataType {
                 Value::Decimal { unscaled, scale: i32::from_be_bytes(*scale) }
             }
             Self::Duration => Value::Duration(CqlDuration::deserialize(bytes)?),
-            Self::List(_) | Self::Set(_) | Self::Map(_) | Self::Tuple(_) => {
+            Self::List(_) | Self::Set(_) | Self::Map(_) | Self::Tuple(_) | Self::Udt(_) => {
                 Value::Composite(Composite::deserialize(self, bytes)?)
             }
         })

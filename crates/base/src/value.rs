@@ -68,6 +68,19 @@ pub enum DataType {
     Set(Arc<DataType>),
     /// A fixed number of values, of which any may be null.
     Tuple(Arc<[DataType]>),
+    /// A user-defined type.
+    Udt(Arc<UserType>),
+}
+
+/// A user-defined type: named fields, of which any may be null.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct UserType {
+    /// Keyspace of the type.
+    pub keyspace: String,
+    /// Name of the type.
+    pub name: String,
+    /// Names and types of the fields.
+    pub fields: Vec<(String, DataType)>,
 }
 
 /// Maximum [depth](DataType::depth) of a type that a catalog stores.
@@ -150,6 +163,7 @@ impl DataType {
             Self::List(_) => 0x20,
             Self::Map(_) => 0x21,
             Self::Set(_) => 0x22,
+            Self::Udt(_) => 0x30,
             Self::Tuple(_) => 0x31,
         }
     }
@@ -160,10 +174,16 @@ impl DataType {
         Self::SCALARS.into_iter().find(|data_type| data_type.id() == id)
     }
 
-    /// Returns `true` for lists, sets, maps and tuples.
+    /// Returns `true` for types of parts: all but scalars.
     #[must_use]
     pub const fn is_composite(&self) -> bool {
-        matches!(self, Self::List(_) | Self::Map(_) | Self::Set(_) | Self::Tuple(_))
+        matches!(self, Self::List(_) | Self::Map(_) | Self::Set(_)) || self.is_record()
+    }
+
+    /// Returns `true` for tuples and user-defined types, whose parts are fields of their own types.
+    #[must_use]
+    pub const fn is_record(&self) -> bool {
+        matches!(self, Self::Tuple(_) | Self::Udt(_))
     }
 
     /// Returns the types of the parts; none for a scalar.
@@ -173,6 +193,7 @@ impl DataType {
             Self::List(element) | Self::Set(element) => vec![element],
             Self::Map(pair) => vec![&pair.0, &pair.1],
             Self::Tuple(fields) => fields.iter().collect(),
+            Self::Udt(user_type) => user_type.fields.iter().map(|(_, field)| field).collect(),
             _ => Vec::new(),
         }
     }
@@ -217,6 +238,7 @@ impl DataType {
             Self::Map(_) => "map",
             Self::Set(_) => "set",
             Self::Tuple(_) => "tuple",
+            Self::Udt(_) => "user-defined type",
         }
     }
 
@@ -234,6 +256,9 @@ impl DataType {
 /// outermost is written without `frozen`.
 impl fmt::Display for DataType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Self::Udt(user_type) = self {
+            return quote_name(f, &user_type.name);
+        }
         f.write_str(self.name())?;
         for (n, part) in self.parts().into_iter().enumerate() {
             f.write_str(if n == 0 { "<" } else { ", " })?;
@@ -245,6 +270,13 @@ impl fmt::Display for DataType {
         }
         f.write_str(if self.is_composite() { ">" } else { "" })
     }
+}
+
+/// Writes a name as CQL reads it, in quotes if it needs them.
+pub(crate) fn quote_name(f: &mut fmt::Formatter<'_>, name: &str) -> fmt::Result {
+    let is_plain = name.starts_with(|first: char| first.is_ascii_lowercase())
+        && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_');
+    if is_plain { f.write_str(name) } else { write!(f, "\"{}\"", name.replace('"', "\"\"")) }
 }
 
 /// A value of one of the [types](DataType).
@@ -296,15 +328,15 @@ pub enum Value {
     Tinyint(i8),
     /// Months, days and nanoseconds.
     Duration(CqlDuration),
-    /// A list, set, map or tuple.
+    /// A list, set, map, tuple or value of a user-defined type.
     Composite(Composite),
 }
 
-/// Value of a list, set, map or tuple; [`Composite::new`] makes one.
+/// Value of a type of parts; [`Composite::new`] makes one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Composite {
     pub(crate) data_type: DataType,
-    /// Elements of a list or set, keys and values of a map in turn, or fields of a tuple.
+    /// Elements of a list or set, keys and values of a map in turn, or fields.
     pub(crate) parts: Vec<Option<Value>>,
 }
 

@@ -56,7 +56,7 @@ fn create_old_keyspaces(directory: &Path) {
     for (name, settings) in OLD_KEYSPACES {
         let replication = settings.iter().map(|(key, value)| ((*key).into(), (*value).into()));
         let replication = replication.collect();
-        let schema = KeyspaceSchema { name: name.into(), replication, durable_writes: true };
+        let schema = KeyspaceSchema { replication, ..KeyspaceSchema::local(name) };
         db.transact(|tx| block_on(catalog::create_keyspace(tx.as_async(), &schema))).unwrap();
     }
     db.close().unwrap();

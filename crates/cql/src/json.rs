@@ -31,14 +31,20 @@ pub(crate) fn of_bytes(data_type: &DataType, bytes: Option<&Bytes>) -> Result<St
     }
 }
 
-/// Returns a row as a JSON object. A name with upper-case letters is in quotes of its own, as in
-/// Cassandra.
+/// Returns the name of a field. One with upper-case letters is in quotes of its own, as in Cassandra.
+fn field_name(name: &str) -> String {
+    let has_upper = name.chars().any(char::is_uppercase);
+    if has_upper { quoted(&format!("\"{name}\"")) } else { quoted(name) }
+}
+
+/// Returns a row as a JSON object.
 pub(crate) fn of_row(columns: &[ColumnSpec], row: &[Option<Bytes>]) -> Result<String, CqlError> {
     let field = |(column, bytes): (&ColumnSpec, &Option<Bytes>)| {
-        let name = &column.name;
-        let has_upper = name.chars().any(char::is_uppercase);
-        let name = if has_upper { format!("\"{name}\"") } else { name.clone() };
-        Ok(format!("{}: {}", quoted(&name), of_bytes(&column.data_type, bytes.as_ref())?))
+        Ok(format!(
+            "{}: {}",
+            field_name(&column.name),
+            of_bytes(&column.data_type, bytes.as_ref())?
+        ))
     };
     let fields = columns.iter().zip(row).map(field).collect::<Result<Vec<_>, CqlError>>()?;
     Ok(format!("{{{}}}", fields.join(", ")))
@@ -81,6 +87,14 @@ fn of_composite(composite: &Composite) -> Result<String, CqlError> {
         [key, value] => Ok(format!("{}: {}", in_quotes(part(key)?), part(value)?)),
         item => item.iter().map(part).collect::<Result<String, CqlError>>(),
     };
+    if let DataType::Udt(user_type) = composite.data_type() {
+        let field = |((name, _), value): (&(String, DataType), &Option<Value>)| {
+            Ok(format!("{}: {}", field_name(name), part(value)?))
+        };
+        let fields = user_type.fields.iter().zip(composite.parts()).map(field);
+        let fields = fields.collect::<Result<Vec<_>, CqlError>>()?;
+        return Ok(format!("{{{}}}", fields.join(", ")));
+    }
     let items = composite.parts().chunks(composite.parts_per_item()).map(item);
     let items = items.collect::<Result<Vec<_>, _>>()?.join(", ");
     let is_map = matches!(composite.data_type(), DataType::Map(_));

@@ -43,10 +43,21 @@ pub enum ChangeKind {
 pub struct SchemaChange {
     /// Kind of the change.
     pub kind: ChangeKind,
-    /// Keyspace that changed, or that contains the changed table.
+    /// Keyspace that changed, or that contains the changed object.
     pub keyspace: String,
-    /// Table that changed; `None` if the keyspace itself changed.
-    pub table: Option<String>,
+    /// Object that changed.
+    pub target: ChangeTarget,
+}
+
+/// Object of a schema change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ChangeTarget {
+    /// The keyspace itself.
+    Keyspace,
+    /// A table of the keyspace.
+    Table(String),
+    /// A user-defined type of the keyspace.
+    Type(String),
 }
 
 /// Result of a statement.

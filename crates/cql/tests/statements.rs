@@ -12,7 +12,7 @@ use std::fmt::Write as _;
 use std::net::Ipv4Addr;
 
 use carnet::{DataType, Db, Durability, Uuid, block_on};
-use carnet_cql::result::{Response, Rows};
+use carnet_cql::result::{ChangeTarget, Response, Rows};
 use carnet_cql::system::NodeInfo;
 use carnet_cql::{Executor, Parameters, Session};
 
@@ -47,8 +47,11 @@ fn outcome(executor: &Executor, session: &Session, statement: &str) -> String {
         Ok(Response::Rows(rows)) => table(&rows),
         Ok(Response::SetKeyspace(keyspace)) => format!("using {keyspace}\n"),
         Ok(Response::SchemaChange(change)) => {
-            let table = change.table.map_or_else(String::new, |table| format!(".{table}"));
-            format!("{:?} {}{table}\n", change.kind, change.keyspace)
+            let target = match change.target {
+                ChangeTarget::Keyspace => String::new(),
+                ChangeTarget::Table(name) | ChangeTarget::Type(name) => format!(".{name}"),
+            };
+            format!("{:?} {}{target}\n", change.kind, change.keyspace)
         }
         Err(error) => {
             let kind = format!("{:?}", error.kind());
@@ -90,7 +93,7 @@ macro_rules! scripts {
     };
 }
 
-scripts! { aggregates alter batches collections conditions deletes elements functions groups inserts json keyspaces levels orders ranges scans statics tables transactions types unsupported updates }
+scripts! { aggregates alter batches collections conditions deletes elements functions groups inserts json keyspaces levels orders ranges scans statics tables transactions types unsupported updates user_types }
 
 #[test]
 fn no_script_is_forgotten() {

@@ -13,6 +13,10 @@ pub(crate) fn schema_change(change: carnet_cql::result::SchemaChange) -> SchemaC
             ChangeKind::Dropped => ChangeType::Dropped,
         },
         keyspace: change.keyspace,
-        target: change.table.map_or(ChangeTarget::Keyspace, ChangeTarget::Table),
+        target: match change.target {
+            carnet_cql::result::ChangeTarget::Keyspace => ChangeTarget::Keyspace,
+            carnet_cql::result::ChangeTarget::Table(name) => ChangeTarget::Table(name),
+            carnet_cql::result::ChangeTarget::Type(name) => ChangeTarget::Type(name),
+        },
     }
 }

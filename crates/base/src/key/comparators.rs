@@ -34,7 +34,7 @@ pub(super) fn compare(data_type: &DataType, a: &[u8], b: &[u8]) -> Ordering {
         DataType::Timeuuid => timeuuid(a, b),
         DataType::List(element) | DataType::Set(element) => items(&[element], a, b),
         DataType::Map(pair) => items(&[&pair.0, &pair.1], a, b),
-        DataType::Tuple(fields) => tuple(fields, a, b),
+        DataType::Tuple(_) | DataType::Udt(_) => tuple(&data_type.parts(), a, b),
         DataType::Counter | DataType::Decimal | DataType::Duration | DataType::Varint => {
             panic!("not a key type")
         }
@@ -57,7 +57,7 @@ fn items(types: &[&DataType], mut a: &[u8], mut b: &[u8]) -> Ordering {
 }
 
 /// `TupleType`: field by field, null first.
-fn tuple(types: &[DataType], mut a: &[u8], mut b: &[u8]) -> Ordering {
+fn tuple(types: &[&DataType], mut a: &[u8], mut b: &[u8]) -> Ordering {
     for data_type in types {
         let ordering = match (take_part(&mut a), take_part(&mut b)) {
             (Some(a), Some(b)) => compare(data_type, a, b),

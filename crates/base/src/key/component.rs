@@ -98,7 +98,7 @@ pub(super) fn take(rest: &mut &[u8], data_type: &DataType, mask: u8) -> Result<V
             Value::Timeuuid(Uuid::from_u64_pair(high, from.u64()? ^ SIGNS))
         }
         DataType::List(_) | DataType::Set(_) | DataType::Map(_) => from.items(data_type)?,
-        DataType::Tuple(fields) => from.fields(data_type, fields)?,
+        DataType::Tuple(_) | DataType::Udt(_) => from.fields(data_type)?,
         DataType::Counter | DataType::Decimal | DataType::Duration | DataType::Varint => {
             return Err(unsupported(data_type));
         }
@@ -107,7 +107,7 @@ pub(super) fn take(rest: &mut &[u8], data_type: &DataType, mask: u8) -> Result<V
     Ok(value)
 }
 
-/// Writes each part behind a byte: of a tuple [`IS_NULL`] or [`FOLLOWS`], of all others `FOLLOWS`, and
+/// Writes each part behind a byte: of a record [`IS_NULL`] or [`FOLLOWS`], of all others `FOLLOWS`, and
 /// [`NO_MORE`] behind the last one.
 fn put_composite(out: &mut BytesMut, composite: &Composite) -> Result<()> {
     for item in composite.parts().chunks(composite.parts_per_item()) {
@@ -115,7 +115,7 @@ fn put_composite(out: &mut BytesMut, composite: &Composite) -> Result<()> {
         out.put_u8(if is_null { IS_NULL } else { FOLLOWS });
         item.iter().flatten().try_for_each(|part| put(out, part))?;
     }
-    if !matches!(composite.data_type(), DataType::Tuple(_)) {
+    if !composite.data_type().is_record() {
         out.put_u8(NO_MORE);
     }
     Ok(())
@@ -247,9 +247,9 @@ impl ComponentReader<'_, '_> {
         }
     }
 
-    fn fields(&mut self, data_type: &DataType, fields: &[DataType]) -> Result<Value> {
-        let mut parts = Vec::with_capacity(fields.len());
-        for field in fields {
+    fn fields(&mut self, data_type: &DataType) -> Result<Value> {
+        let mut parts = Vec::new();
+        for field in data_type.parts() {
             parts.push(match self.array()? {
                 [IS_NULL] => None,
                 [FOLLOWS] => Some(take(self.rest, field, self.mask)?),

@@ -24,6 +24,11 @@ fn key_types() -> Vec<DataType> {
         DataType::map(DataType::Tinyint, DataType::Timeuuid),
         DataType::tuple([DataType::Boolean, DataType::Blob]),
         DataType::list(DataType::list(DataType::Boolean)),
+        DataType::Udt(std::sync::Arc::new(crate::value::UserType {
+            keyspace: "ks".to_owned(),
+            name: "point".to_owned(),
+            fields: vec![("x".to_owned(), DataType::Int), ("y".to_owned(), DataType::Text)],
+        })),
     ];
     let scalars = DataType::SCALARS.into_iter().filter(DataType::is_key_type);
     scalars.chain(composite).collect()
@@ -69,8 +74,9 @@ fn uuid() -> BoxedStrategy<[u8; 16]> {
 fn composite(data_type: &DataType) -> BoxedStrategy<Value> {
     let whole = data_type.clone();
     let parts = match data_type {
-        DataType::Tuple(fields) => {
-            let fields = fields.iter().map(|field| proptest::option::of(value(field)));
+        record if record.is_record() => {
+            let fields = record.parts().into_iter();
+            let fields = fields.map(|field| proptest::option::of(value(field)));
             fields.collect::<Vec<_>>().boxed()
         }
         _ => {
@@ -134,9 +140,11 @@ fn value(data_type: &DataType) -> BoxedStrategy<Value> {
                 Value::Timeuuid(Uuid::from_bytes(bytes))
             })
             .boxed(),
-        DataType::List(_) | DataType::Set(_) | DataType::Map(_) | DataType::Tuple(_) => {
-            composite(data_type)
-        }
+        DataType::List(_)
+        | DataType::Set(_)
+        | DataType::Map(_)
+        | DataType::Tuple(_)
+        | DataType::Udt(_) => composite(data_type),
         DataType::Counter | DataType::Decimal | DataType::Duration | DataType::Varint => {
             unreachable!("not a key type")
         }

@@ -2,21 +2,29 @@
 //!
 //! ```text
 //! list [1, 2]    set {'a', 'b'}    map {'a': 1, 'b': 2}    tuple (1, 'a', null)
+//! user-defined type {name: 'a', size: 2}
 //! ```
 
 use std::fmt::{self, Formatter};
 
 use super::quote::quoted;
 use crate::error::{Error, Result};
-use crate::value::{Composite, DataType, Value};
+use crate::value::{Composite, DataType, UserType, Value, quote_name};
 
 /// Writes a composite value as its literal.
 pub(super) fn write(f: &mut Formatter<'_>, composite: &Composite) -> fmt::Result {
     let (open, close) = brackets(composite.data_type());
     write!(f, "{open}")?;
+    let names = field_names(composite.data_type());
     for (n, item) in composite.parts().chunks(composite.parts_per_item()).enumerate() {
+        if let Some(name) = names.get(n) {
+            f.write_str(if n == 0 { "" } else { ", " })?;
+            quote_name(f, name)?;
+            f.write_str(": ")?;
+        }
         for (place, part) in item.iter().enumerate() {
             f.write_str(match (n, place) {
+                (_, 0) if !names.is_empty() => "",
                 (0, 0) => "",
                 (_, 0) => ", ",
                 _ => ": ",
@@ -25,6 +33,11 @@ pub(super) fn write(f: &mut Formatter<'_>, composite: &Composite) -> fmt::Result
         }
     }
     write!(f, "{close}")
+}
+
+fn field_names(data_type: &DataType) -> Vec<&str> {
+    let DataType::Udt(user_type) = data_type else { return Vec::new() };
+    user_type.fields.iter().map(|(name, _)| name.as_str()).collect()
 }
 
 const fn brackets(data_type: &DataType) -> (char, char) {
@@ -44,6 +57,9 @@ pub(super) fn parse(data_type: &DataType, text: &str) -> Result<Value> {
         Error::invalid(format!("{} is no {data_type}: expected {expected}", quoted(text)))
     };
     let inside = inside.ok_or_else(wrong)?.trim_ascii();
+    if let DataType::Udt(user_type) = data_type {
+        return parse_fields(data_type, user_type, inside);
+    }
     let types = data_type.parts();
     let mut types = types.iter().cycle();
     let mut parts = Vec::new();
@@ -56,6 +72,24 @@ pub(super) fn parse(data_type: &DataType, text: &str) -> Result<Value> {
             let part_type = types.next().ok_or_else(wrong)?;
             parts.push(parse_part(part_type, part.trim_ascii())?);
         }
+    }
+    Composite::new(data_type.clone(), parts).map(Value::Composite)
+}
+
+/// Parses `name: value, …`; fields that are left out are null.
+fn parse_fields(data_type: &DataType, user_type: &UserType, text: &str) -> Result<Value> {
+    let wrong = || {
+        Error::invalid(format!("{} is no {data_type}: expected {{field: value, …}}", quoted(text)))
+    };
+    let mut parts = vec![None; user_type.fields.len()];
+    for item in split(text, ',').ok_or_else(wrong)? {
+        let (name, value) = item.split_once(':').ok_or_else(wrong)?;
+        let name = name.trim_ascii();
+        let quoted = name.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+        let name = quoted.map_or_else(|| name.to_lowercase(), |name| name.replace("\"\"", "\""));
+        let place = user_type.fields.iter().position(|(field, _)| *field == name);
+        let place = place.ok_or_else(wrong)?;
+        parts[place] = parse_part(&user_type.fields[place].1, value.trim_ascii())?;
     }
     Composite::new(data_type.clone(), parts).map(Value::Composite)
 }
@@ -121,6 +155,22 @@ mod tests {
         let tuple = DataType::tuple([DataType::Int, DataType::Text, DataType::Blob]);
         assert_eq!(round_trip(&tuple, "(1, NULL, 0x00ff)"), "(1, null, 0x00ff)");
         assert_eq!(round_trip(&tuple, "(1)"), "(1, null, null)");
+    }
+
+    #[test]
+    fn fields_are_found_by_their_names() {
+        let fields = [("name", DataType::Text), ("Size", DataType::list(DataType::Int))];
+        let user_type = DataType::Udt(std::sync::Arc::new(UserType {
+            keyspace: "ks".to_owned(),
+            name: "box".to_owned(),
+            fields: fields.map(|(name, field)| (name.to_owned(), field)).to_vec(),
+        }));
+        let shown = "{name: 'a, b: c', \"Size\": [1, 2]}";
+        assert_eq!(round_trip(&user_type, "{\"Size\":[1,2], NAME: 'a, b: c'}"), shown);
+        assert_eq!(round_trip(&user_type, "{}"), "{name: null, \"Size\": null}");
+        for text in ["{size: [1]}", "{name}", "{'name': 'a'}", "[]", "{name: 'a}"] {
+            assert!(user_type.parse_text(text).is_err(), "{text}");
+        }
     }
 
     #[test]

@@ -48,7 +48,7 @@ impl DataType {
             Self::Date => date(trimmed).map(Value::Date),
             Self::Time => time(trimmed).map(Value::Time),
             Self::Duration => CqlDuration::parse(trimmed).map(Value::Duration),
-            Self::List(_) | Self::Map(_) | Self::Set(_) | Self::Tuple(_) => {
+            Self::List(_) | Self::Map(_) | Self::Set(_) | Self::Tuple(_) | Self::Udt(_) => {
                 return super::composite::parse(self, trimmed);
             }
         };

@@ -22,6 +22,7 @@
 mod cache;
 mod kept_columns;
 mod schema;
+mod stored_type;
 
 use std::ops::Bound;
 use std::sync::Arc;

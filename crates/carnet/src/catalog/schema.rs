@@ -1,11 +1,15 @@
 //! Schemas of keyspaces and tables, and their stored form.
 
 use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
 
-use carnet_base::{Bytes, ColumnId, DataType, Error, Result, TYPE_DEPTH_MAX, TableId, Uuid};
+use carnet_base::{
+    Bytes, ColumnId, DataType, Error, Result, TYPE_DEPTH_MAX, TableId, UserType, Uuid,
+};
 use serde::{Deserialize, Serialize};
 
 use super::kept_columns::KeptColumns;
+use super::stored_type::{StoredType, StoredUserType, has_user_types};
 
 pub use carnet_base::key::Order;
 
@@ -25,6 +29,8 @@ pub struct KeyspaceSchema {
     pub replication: BTreeMap<String, String>,
     /// The `durable_writes` option as given.
     pub durable_writes: bool,
+    /// User-defined types, by name.
+    pub types: BTreeMap<String, Arc<UserType>>,
 }
 
 /// Schema of a table.
@@ -366,20 +372,27 @@ impl KeyspaceSchema {
             name: name.to_owned(),
             replication: replication.map(|(key, value)| (key.into(), value.into())).into(),
             durable_writes: true,
+            types: BTreeMap::new(),
         }
     }
 
     pub(super) fn encode(&self) -> Bytes {
+        let types = self.types.values().map(|user_type| (&**user_type).into());
         encode(&StoredKeyspace {
-            format: FORMAT,
+            format: if self.types.is_empty() { FORMAT } else { FORMAT_OF_COMPOSITES },
             replication: self.replication.clone(),
             durable_writes: self.durable_writes,
+            types: types.collect(),
         })
     }
 
     pub(super) fn decode(name: &str, bytes: &[u8]) -> Result<Self> {
-        let stored: StoredKeyspace = decode(&format!("the schema of keyspace {name}"), bytes)?;
+        let what = format!("the schema of keyspace {name}");
+        let stored: StoredKeyspace = decode(&what, bytes)?;
+        let types = stored.types.iter().map(StoredUserType::parse).collect::<Option<Vec<_>>>();
+        let types = types.ok_or_else(|| Error::corrupted(format!("{what} has an unknown type")))?;
         Ok(Self {
+            types: types.into_iter().map(|found| (found.name.clone(), Arc::new(found))).collect(),
             name: name.to_owned(),
             replication: stored.replication,
             durable_writes: stored.durable_writes,
@@ -402,6 +415,8 @@ struct StoredKeyspace {
     format: u32,
     replication: BTreeMap<String, String>,
     durable_writes: bool,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    types: Vec<StoredUserType>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -422,14 +437,9 @@ struct StoredColumn {
     name: String,
     r#type: StoredType,
     kind: StoredKind,
-}
-
-/// A scalar type by its number, a composite type by its text.
-#[derive(Serialize, Deserialize)]
-#[serde(untagged)]
-enum StoredType {
-    Number(u16),
-    Text(String),
+    /// Whether a type that is a tree is not frozen; the text of another type says so.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    multi_cell: bool,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -451,11 +461,15 @@ impl From<&ColumnSchema> for StoredColumn {
             ColumnKind::Static => StoredKind::Static,
             ColumnKind::Regular => StoredKind::Regular,
         };
+        let is_tree = has_user_types(&column.data_type);
         let r#type = match &column.data_type {
-            composite if composite.is_composite() => StoredType::Text(column.cql_type()),
-            scalar => StoredType::Number(scalar.id()),
+            composite if composite.is_composite() && !is_tree => {
+                StoredType::Text(column.cql_type())
+            }
+            other => other.into(),
         };
-        Self { id: column.id.0, name: column.name.clone(), r#type, kind }
+        let multi_cell = is_tree && column.is_multi_cell;
+        Self { id: column.id.0, name: column.name.clone(), r#type, kind, multi_cell }
     }
 }
 
@@ -468,9 +482,11 @@ impl StoredColumn {
             StoredKind::Static => ColumnKind::Static,
             StoredKind::Regular => ColumnKind::Regular,
         };
-        let (data_type, is_multi_cell) = match self.r#type {
-            StoredType::Number(number) => (DataType::from_id(number)?, false),
-            StoredType::Text(text) => (text.parse().ok()?, !text.starts_with("frozen<")),
+        let data_type = self.r#type.parse()?;
+        let is_multi_cell = match &self.r#type {
+            StoredType::Number(_) => false,
+            StoredType::Text(text) => !text.starts_with("frozen<"),
+            StoredType::Tree(_) => self.multi_cell,
         };
         let id = ColumnId(self.id);
         Some(ColumnSchema { id, name: self.name, data_type, is_multi_cell, kind })
@@ -531,6 +547,35 @@ mod tests {
             ("d", DataType::tuple([DataType::Int, DataType::Text]), false),
         ]);
         assert_eq!(TableSchema::decode("ks", "t", &schema.encode()).unwrap(), schema);
+    }
+
+    #[test]
+    fn user_defined_types_are_stored_whole() {
+        let point = Arc::new(UserType {
+            keyspace: "ks".to_owned(),
+            name: "point".to_owned(),
+            fields: vec![
+                ("x".to_owned(), DataType::Int),
+                ("tags".to_owned(), DataType::set(DataType::Text)),
+            ],
+        });
+        let udt = DataType::Udt(Arc::clone(&point));
+        let nested = DataType::map(DataType::tuple([udt.clone()]), DataType::list(udt.clone()));
+        let schema = table(&[
+            ("a", udt.clone(), true),
+            ("b", udt.clone(), false),
+            ("c", nested.clone(), true),
+            ("d", DataType::set(nested), false),
+        ]);
+        assert_eq!(TableSchema::decode("ks", "t", &schema.encode()).unwrap(), schema);
+        let mut keyspace = KeyspaceSchema::local("ks");
+        let plain = keyspace.encode();
+        assert!(plain.starts_with(br#"{"format":1,"#));
+        assert_eq!(KeyspaceSchema::decode("ks", &plain).unwrap(), keyspace);
+        keyspace.types.insert("point".to_owned(), point);
+        let typed = keyspace.encode();
+        assert!(typed.starts_with(br#"{"format":2,"#));
+        assert_eq!(KeyspaceSchema::decode("ks", &typed).unwrap(), keyspace);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
 
 use anyhow::Result;
 use carnet::DataType;
-use carnet_cql::result::{ChangeKind, ColumnSpec, Rows, SchemaChange};
+use carnet_cql::result::{ChangeKind, ChangeTarget, ColumnSpec, Rows, SchemaChange};
 use comfy_table::{CellAlignment, Row, Table, presets};
 
 use super::value;
@@ -74,9 +74,10 @@ impl<W: Write> Printer<W> {
             ChangeKind::Dropped => "dropped",
         };
         let keyspace = &change.keyspace;
-        self.note(&match &change.table {
-            Some(table) => format!("({verb} table {keyspace}.{table})"),
-            None => format!("({verb} keyspace {keyspace})"),
+        self.note(&match &change.target {
+            ChangeTarget::Keyspace => format!("({verb} keyspace {keyspace})"),
+            ChangeTarget::Table(table) => format!("({verb} table {keyspace}.{table})"),
+            ChangeTarget::Type(name) => format!("({verb} type {keyspace}.{name})"),
         })
     }
 

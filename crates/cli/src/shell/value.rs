@@ -35,6 +35,14 @@ fn json_composite(composite: &Composite) -> String {
         [Some(key), value] => format!("{}:{}", quote(&key.to_string()), part(value)),
         item => item.iter().map(part).collect(),
     };
+    if let DataType::Udt(user_type) = composite.data_type() {
+        let field = |((name, _), value): (&(String, DataType), &Option<Value>)| {
+            format!("{}:{}", quote(name), part(value))
+        };
+        let fields: Vec<String> =
+            user_type.fields.iter().zip(composite.parts()).map(field).collect();
+        return format!("{{{}}}", fields.join(","));
+    }
     let items = composite.parts().chunks(composite.parts_per_item()).map(item);
     let items = items.collect::<Vec<_>>().join(",");
     let is_map = matches!(composite.data_type(), DataType::Map(_));

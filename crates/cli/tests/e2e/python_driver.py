@@ -4,6 +4,7 @@ Every check runs on both versions of the native protocol. WRITERS is how many wr
 once.
 """
 
+import collections
 import datetime
 import decimal
 import math
@@ -145,6 +146,33 @@ def collections_and_tuples_come_back(session):
     table = session.cluster.metadata.keyspaces[session.keyspace].tables["composite"]
     assert table.columns["m"].cql_type == "map<text, frozen<list<double>>>", table.columns["m"]
     assert table.columns["f"].cql_type == "frozen<set<timeuuid>>", table.columns["f"]
+
+
+@check
+def user_types_are_named_tuples(session):
+    session.execute("CREATE TYPE phone (kind text, number bigint)")
+    session.execute("CREATE TYPE address (street text, phones map<text, frozen<phone>>)")
+    session.execute("CREATE TABLE homes (id int PRIMARY KEY, a address, b frozen<address>)")
+    types = session.cluster.metadata.keyspaces[session.keyspace].user_types
+    assert list(types["phone"].field_names) == ["kind", "number"], types
+    insert = session.prepare("INSERT INTO homes (id, a, b) VALUES (?, ?, ?)")
+    Phone = collections.namedtuple("Phone", "kind number")
+    Address = collections.namedtuple("Address", "street phones")
+    home = Address("Main Street", {"x": Phone("mobile", 7), "y": Phone(None, -1)})
+    session.execute(insert, (1, home, home))
+    row = session.execute("SELECT a, b, a.street FROM homes WHERE id = 1").one()
+    for found in (row.a, row.b):
+        phones = {key: (phone.kind, phone.number) for key, phone in found.phones.items()}
+        expected = ("Main Street", {"x": ("mobile", 7), "y": (None, -1)})
+        assert (found.street, phones) == expected, row
+    assert row.a_street == "Main Street", row
+    change = session.prepare("UPDATE homes SET a.street = ?, a.phones = ? WHERE id = ?")
+    session.execute(change, ("Side Street", None, 1))
+    row = session.execute("SELECT a FROM homes WHERE id = 1").one()
+    assert (row.a.street, row.a.phones) == ("Side Street", None), row
+    session.execute("ALTER TYPE phone ADD note text")
+    row = session.execute("SELECT b FROM homes WHERE id = 1").one()
+    assert row.b.phones["x"].note is None, row
 
 
 @check

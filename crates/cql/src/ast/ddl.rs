@@ -85,6 +85,58 @@ pub struct PrimaryKey {
     pub clustering: Vec<Name>,
 }
 
+/// A `CREATE TYPE` statement.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CreateType {
+    /// Whether it has `IF NOT EXISTS`.
+    pub if_not_exists: bool,
+    /// Name of the type.
+    pub name: TableName,
+    /// Fields, at least one.
+    pub fields: Vec<(Name, TypeName)>,
+}
+
+/// An `ALTER TYPE` statement.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AlterType {
+    /// Whether it has `IF EXISTS`.
+    pub if_exists: bool,
+    /// Name of the type.
+    pub name: TableName,
+    /// Change to the type.
+    pub change: TypeChange,
+}
+
+/// Change by an `ALTER TYPE`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TypeChange {
+    /// `ADD` of a field.
+    Add {
+        /// Whether it has `IF NOT EXISTS`.
+        if_not_exists: bool,
+        /// Name of the field.
+        name: Name,
+        /// Type of the field.
+        type_name: TypeName,
+    },
+    /// `RENAME old TO new AND …`.
+    Rename {
+        /// Whether it has `IF EXISTS`.
+        if_exists: bool,
+        /// Pairs of old and new names, at least one.
+        fields: Vec<(Name, Name)>,
+    },
+}
+
+/// A `DROP TYPE` statement.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DropType {
+    /// Whether it has `IF EXISTS`.
+    pub if_exists: bool,
+    /// Name of the type.
+    pub name: TableName,
+}
+
 /// An `ALTER TABLE` statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AlterTable {

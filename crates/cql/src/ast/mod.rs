@@ -17,8 +17,9 @@ mod types;
 mod write;
 
 pub use ddl::{
-    AlterKeyspace, AlterTable, ColumnDefinition, CreateKeyspace, CreateTable, DropKeyspace,
-    DropTable, OptionValue, Options, PrimaryKey, TableChange,
+    AlterKeyspace, AlterTable, AlterType, ColumnDefinition, CreateKeyspace, CreateTable,
+    CreateType, DropKeyspace, DropTable, DropType, OptionValue, Options, PrimaryKey, TableChange,
+    TypeChange,
 };
 pub use describe::{Describe, DescribeTarget};
 pub use level::{LevelOptions, LevelStatement};

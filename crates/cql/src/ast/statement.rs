@@ -1,6 +1,9 @@
 //! A complete statement.
 
-use super::ddl::{AlterKeyspace, AlterTable, CreateKeyspace, CreateTable, DropKeyspace, DropTable};
+use super::ddl::{
+    AlterKeyspace, AlterTable, AlterType, CreateKeyspace, CreateTable, CreateType, DropKeyspace,
+    DropTable, DropType,
+};
 use super::describe::Describe;
 use super::level::LevelStatement;
 use super::name::{Name, TableName};
@@ -37,6 +40,12 @@ pub enum Statement {
     AlterTable(AlterTable),
     /// A `DROP TABLE` statement.
     DropTable(DropTable),
+    /// A `CREATE TYPE` statement.
+    CreateType(CreateType),
+    /// An `ALTER TYPE` statement.
+    AlterType(AlterType),
+    /// A `DROP TYPE` statement.
+    DropType(DropType),
     /// `TRUNCATE [TABLE] table`.
     Truncate(TableName),
     /// A `DESCRIBE` statement.
@@ -67,6 +76,9 @@ impl Statement {
             Self::CreateTable(_) => "CREATE TABLE",
             Self::AlterTable(_) => "ALTER TABLE",
             Self::DropTable(_) => "DROP TABLE",
+            Self::CreateType(_) => "CREATE TYPE",
+            Self::AlterType(_) => "ALTER TYPE",
+            Self::DropType(_) => "DROP TYPE",
             Self::Truncate(_) => "TRUNCATE",
             Self::Describe(_) => "DESCRIBE",
             Self::Level(level) => level.kind(),

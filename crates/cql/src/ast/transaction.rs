@@ -211,7 +211,7 @@ fn write_values(write: &Write) -> Vec<&Term> {
         }
         Write::Delete(delete) => {
             let elements = delete.deletions.iter().filter_map(|deletion| match deletion {
-                Deletion::Column(_) => None,
+                Deletion::Column(_) | Deletion::Field(..) => None,
                 Deletion::Element(_, element) => Some(element),
             });
             (elements.collect(), &delete.filter[..])

@@ -31,17 +31,26 @@ impl TypeName {
     /// another type, a composite type is frozen without saying so.
     #[must_use]
     pub fn data_type(&self) -> Option<DataType> {
+        self.resolve(&|_| None)
+    }
+
+    /// Returns the type of this name, with a function that finds user-defined types.
+    pub(crate) fn resolve(
+        &self,
+        find: &dyn Fn(&TableName) -> Option<DataType>,
+    ) -> Option<DataType> {
         Some(match self {
             Self::Native(data_type) => data_type.clone(),
-            Self::Frozen(inner) => inner.data_type()?,
-            Self::List(element) => DataType::list(element.data_type()?),
-            Self::Set(element) => DataType::set(element.data_type()?),
-            Self::Map(key, value) => DataType::map(key.data_type()?, value.data_type()?),
+            Self::Frozen(inner) => inner.resolve(find)?,
+            Self::List(element) => DataType::list(element.resolve(find)?),
+            Self::Set(element) => DataType::set(element.resolve(find)?),
+            Self::Map(key, value) => DataType::map(key.resolve(find)?, value.resolve(find)?),
             Self::Tuple(fields) => {
-                let fields = fields.iter().map(Self::data_type);
+                let fields = fields.iter().map(|field| field.resolve(find));
                 DataType::tuple(fields.collect::<Option<Vec<_>>>()?)
             }
-            Self::Vector(..) | Self::UserDefined(_) | Self::Custom(_) => return None,
+            Self::UserDefined(name) => find(name)?,
+            Self::Vector(..) | Self::Custom(_) => return None,
         })
     }
 }

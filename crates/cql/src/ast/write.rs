@@ -111,6 +111,8 @@ pub enum Deletion {
     Column(Name),
     /// `column[element]`: one element of a collection.
     Element(Name, Term),
+    /// `column.field`: one field of a user-defined type.
+    Field(Name, Name),
 }
 
 /// Assignment of an `UPDATE`.

@@ -1,13 +1,39 @@
 //! Literals of lists, sets, maps and tuples.
 
 use carnet::DataType;
+use carnet::base::UserType;
 
 use super::compiler::Compiler;
 use super::operand::Operand;
-use crate::ast::Term;
+use crate::ast::{Literal, Name, Term};
 use crate::cql_error::CqlError;
 
 impl Compiler<'_> {
+    /// Compiles the fields of a value of a user-defined type, in the order of the type. Fields that
+    /// are left out are null.
+    fn user_type_parts(
+        &mut self,
+        fields: &[(Name, Term)],
+        user_type: &UserType,
+        what: &str,
+    ) -> Result<Vec<Operand>, CqlError> {
+        let is_known = |name: &Name| user_type.fields.iter().any(|(known, _)| *known == name.text);
+        if let Some((name, _)) = fields.iter().find(|(name, _)| !is_known(name)) {
+            return Err(CqlError::invalid(format!(
+                "Unknown field '{}' in value of user defined type {}",
+                name.text, user_type.name
+            )));
+        }
+        let null = Term::Literal(Literal::Null);
+        let mut parts = Vec::with_capacity(user_type.fields.len());
+        for (name, data_type) in &user_type.fields {
+            let given = fields.iter().find(|(given, _)| given.text == *name);
+            let term = given.map_or(&null, |(_, term)| term);
+            parts.push(self.operand(term, data_type, &format!("{what}.{name}"))?);
+        }
+        Ok(parts)
+    }
+
     /// Compiles the parts of a literal of a composite type: elements, keys and values in turn, or
     /// fields.
     pub(super) fn composite_parts(
@@ -39,6 +65,13 @@ impl Compiler<'_> {
                     self.operand(term, field, &format!("{what}[{place}]"))
                 };
                 terms.map(part).collect()
+            }
+            (DataType::Udt(user_type), Term::Fields(fields)) => {
+                self.user_type_parts(fields, user_type, what)
+            }
+            // `{}` is parsed as a set.
+            (DataType::Udt(user_type), Term::Set(terms)) if terms.is_empty() => {
+                self.user_type_parts(&[], user_type, what)
             }
             // One term in parentheses is parsed as the term.
             (DataType::Tuple(fields), Term::Literal(_)) => {

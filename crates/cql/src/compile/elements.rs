@@ -7,6 +7,7 @@
 //! | `l = l - [v]`, `s = s - {v}`, `m = m - {k}` | all elements with these values or keys removed |
 //! | `l[i] = v`, `m[k] = v` | one element set; with null it is removed |
 //! | `DELETE l[i]`, `DELETE m[k]`, `DELETE s[v]` | one element removed |
+//! | `u.f = v`, `DELETE u.f` | one field of a user-defined type set, or set to null |
 //!
 //! A change is calculated from the collection that the transaction reads, so two clients that
 //! change one collection at a time conflict, and one of them runs again.
@@ -18,7 +19,7 @@ use carnet::{DataType, Value};
 use super::compiler::Compiler;
 use super::environment::Environment;
 use super::operand::{Evaluated, Operand};
-use crate::ast::{ArithmeticOp, Term};
+use crate::ast::{ArithmeticOp, Name, Term};
 use crate::cql_error::CqlError;
 
 /// Maximum number of elements of a collection that is not frozen, as in Cassandra's protocol
@@ -38,6 +39,8 @@ pub(crate) enum ElementChange {
     Set(Operand, Operand),
     /// Removes the element at an index, with a key or with a value.
     RemoveOne(Operand),
+    /// Sets a field of a user-defined type, by position.
+    SetField(usize, Operand),
 }
 
 /// New value of a column.
@@ -79,6 +82,12 @@ impl Assigned {
             }
         };
         match evaluated {
+            Evaluated::Bytes(bytes) if column.data_type.is_record() => {
+                // A user-defined type that is not frozen and has no field is null.
+                let is_null =
+                    column.is_multi_cell && is_empty(&column.data_type.deserialize(&bytes)?);
+                Ok(if is_null { Evaluated::Null } else { Evaluated::Bytes(bytes) })
+            }
             Evaluated::Bytes(bytes) if column.is_multi_cell => match len(&bytes) {
                 0 => Ok(Evaluated::Null),
                 1..=ELEMENTS_MAX => Ok(Evaluated::Bytes(bytes)),
@@ -90,6 +99,10 @@ impl Assigned {
             evaluated => Ok(evaluated),
         }
     }
+}
+
+fn is_empty(value: &Value) -> bool {
+    matches!(value, Value::Composite(composite) if composite.parts().iter().all(Option::is_none))
 }
 
 /// Returns the number of elements of a serialized collection.
@@ -136,6 +149,10 @@ impl ElementChange {
                         None => parts = without(&parts, per_item, &key),
                     }
                 }
+            }
+            Self::SetField(place, value) => {
+                parts.resize(per_item, None);
+                parts[*place] = value.value(environment)?;
             }
             Self::RemoveOne(element) if matches!(column.data_type, DataType::List(_)) => {
                 let index = index(column, &parts, element, environment, "delete an element from")?;
@@ -254,8 +271,41 @@ impl Compiler<'_> {
             }
         };
         let element = self.element(column, element, element_type)?;
-        let value = self.operand(value, value_type, &format!("value({})", column.name))?;
+        let what = format!("value({})", column.name);
+        let value = self.within_row(|compiler| compiler.operand(value, value_type, &what))?;
         Ok(ElementChange::Set(element, value))
+    }
+
+    /// Compiles `column.field = value`.
+    pub(super) fn set_field(
+        &mut self,
+        column: &ColumnSchema,
+        field: &Name,
+        value: &Term,
+    ) -> Result<ElementChange, CqlError> {
+        let DataType::Udt(user_type) = &column.data_type else {
+            return Err(CqlError::invalid(format!(
+                "Invalid operation for column {} of type {}: it is not a user type",
+                column.name, column.data_type
+            )));
+        };
+        if !column.is_multi_cell {
+            return Err(CqlError::invalid(format!(
+                "Invalid operation for frozen UDT column {}: assign a whole value",
+                column.name
+            )));
+        }
+        let place = user_type.fields.iter().position(|(name, _)| *name == field.text);
+        let Some(place) = place else {
+            return Err(CqlError::invalid(format!(
+                "UDT column {} does not have a field named {}",
+                column.name, field.text
+            )));
+        };
+        let (name, data_type) = &user_type.fields[place];
+        let what = format!("{}.{name}", column.name);
+        let value = self.within_row(|compiler| compiler.operand(value, data_type, &what))?;
+        Ok(ElementChange::SetField(place, value))
     }
 
     /// Compiles the element of `DELETE column[element]`.

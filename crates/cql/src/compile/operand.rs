@@ -18,7 +18,7 @@ use super::items::parts;
 use super::literal;
 use super::names::column_name;
 use super::number;
-use crate::ast::{Arguments, ArithmeticOp, FunctionCall, Literal, Reference, Term, TypeName};
+use crate::ast::{Arguments, ArithmeticOp, FunctionCall, Literal, Name, Reference, Term, TypeName};
 use crate::bound::Bound;
 use crate::cql_error::CqlError;
 use crate::json;
@@ -52,6 +52,8 @@ enum Source {
         column: usize,
     },
     Call(Function, Vec<Operand>),
+    /// A field of a value of a user-defined type.
+    Field(Box<Operand>, String),
     /// A list or map, and the index or key of its element.
     Element(Box<Operand>, Box<Operand>),
     /// A list, set, map or tuple of its parts.
@@ -137,7 +139,7 @@ impl Operand {
             | Source::TuplePart { .. }
             | Source::Let { .. } => false,
             Source::Call(_, parts) | Source::Composite(parts) => parts.iter().any(Self::reads_row),
-            Source::Cast(operand) => operand.reads_row(),
+            Source::Cast(operand) | Source::Field(operand, _) => operand.reads_row(),
             Source::Element(collection, at) => collection.reads_row() || at.reads_row(),
             Source::JsonColumn { text, .. } | Source::FromJson(text) => text.reads_row(),
             Source::Arithmetic(first, rest) => {
@@ -193,6 +195,10 @@ impl Operand {
                         .map_err(|error| self.wrong(error.message()))?
                         .map(|value| value.serialize())
                 }
+                _ => None,
+            },
+            Source::Field(record, name) => match record.value(environment)? {
+                Some(Value::Composite(record)) => record.field(name).map(Value::serialize),
                 _ => None,
             },
             Source::Element(collection, at) => {
@@ -358,10 +364,9 @@ impl Compiler<'_> {
                 let found = self.cast(inner, type_name)?;
                 return fits(found, data_type, what);
             }
-            Term::List(_) | Term::Set(_) | Term::Map(_) | Term::Tuple(_) => {
+            Term::List(_) | Term::Set(_) | Term::Map(_) | Term::Tuple(_) | Term::Fields(_) => {
                 composite(self.composite_parts(term, data_type, what)?, data_type, what)?
             }
-            Term::Fields(_) => return Err(CqlError::unsupported("user-defined types as values")),
         };
         Ok(Operand { data_type: data_type.clone(), what: what.to_owned(), source })
     }
@@ -445,9 +450,9 @@ impl Compiler<'_> {
     fn reference(&self, reference: &Reference) -> Result<Operand, CqlError> {
         let name = reference.name.as_str();
         // In a row, a bare name is a column before it is a LET.
-        let is_column = reference.field.is_none()
-            && self.row_table().is_some_and(|table| table.column(name).is_some());
-        if let Some((read, columns)) = self.find_let(name).filter(|_| !is_column) {
+        let is_column = self.row_table().is_some_and(|table| table.column(name).is_some());
+        let is_let = reference.field.is_some() || !is_column;
+        if let Some((read, columns)) = self.find_let(name).filter(|_| is_let) {
             let Some(field) = &reference.field else {
                 return Err(CqlError::invalid(format!(
                     "{name} is a whole row; name a column of it, as in {name}.column"
@@ -464,8 +469,11 @@ impl Compiler<'_> {
             let what = format!("{name}.{}", field.as_str());
             return Ok(Operand { data_type: columns[column].1.clone(), what, source });
         }
-        if reference.field.is_some() {
-            return Err(CqlError::invalid(format!("no LET is named {name}")));
+        if let Some(field) = &reference.field {
+            return match is_column {
+                true => self.field(&reference.name, field),
+                false => Err(CqlError::invalid(format!("no LET is named {name}"))),
+            };
         }
         let Some(table) = self.row_table() else {
             return Err(CqlError::invalid(format!(
@@ -477,6 +485,26 @@ impl Compiler<'_> {
             return Err(CqlError::invalid(format!("table {} has no column {name}", table.name)));
         };
         Ok(Operand::column(position, table.columns[position].data_type.clone(), name))
+    }
+
+    /// Compiles a field of a column.
+    fn field(&self, column: &Name, field: &Name) -> Result<Operand, CqlError> {
+        let whole = self.reference(&Reference { name: column.clone(), field: None })?;
+        let DataType::Udt(user_type) = &whole.data_type else {
+            return Err(CqlError::invalid(format!(
+                "Invalid field selection: {} of type {} is not a user type",
+                column.text, whole.data_type
+            )));
+        };
+        let found = user_type.fields.iter().find(|(known, _)| *known == field.text);
+        let Some((name, data_type)) = found.cloned() else {
+            return Err(CqlError::invalid(format!(
+                "{} of type {} has no field {}",
+                column.text, user_type.name, field.text
+            )));
+        };
+        let what = format!("{}.{name}", column.text);
+        Ok(Operand { data_type, what, source: Source::Field(Box::new(whole), name) })
     }
 
     fn element_of(&mut self, reference: &Reference, element: &Term) -> Result<Operand, CqlError> {

@@ -28,7 +28,7 @@ pub(crate) struct SelectPlan {
     pub(crate) outputs: Vec<Output>,
     /// Whether one row is returned, aggregated from all rows read.
     pub(crate) aggregates: bool,
-    /// Positions of the columns of `GROUP BY`, with those that have one value.
+    /// Positions of the columns of `GROUP BY`, and of skipped columns, which have one value.
     pub(crate) group: Option<Vec<usize>>,
     pub(crate) order: RowOrder,
     /// Whether it returns one row of each partition, with its key and static columns.

@@ -273,8 +273,11 @@ impl<'a> Compiler<'a> {
                     assign(&mut columns, position, column, Assigned::Elements(vec![change]))?;
                     continue;
                 }
-                Assignment::Field(..) => {
-                    return Err(CqlError::unsupported("fields of user-defined types"));
+                Assignment::Field(name, field, value) => {
+                    let (position, column) = settable(table, name)?;
+                    let change = self.set_field(column, field, value)?;
+                    assign(&mut columns, position, column, Assigned::Elements(vec![change]))?;
+                    continue;
                 }
             };
             let (position, column) = settable(table, name)?;
@@ -340,6 +343,12 @@ impl<'a> Compiler<'a> {
         for deletion in deletions {
             match deletion {
                 Deletion::Column(name) => cleared.push(settable(table, name)?.0),
+                Deletion::Field(name, field) => {
+                    let (position, column) = settable(table, name)?;
+                    let null = Term::Literal(Literal::Null);
+                    let change = self.set_field(column, field, &null)?;
+                    assign(&mut elements, position, column, Assigned::Elements(vec![change]))?;
+                }
                 Deletion::Element(name, element) => {
                     let (position, column) = settable(table, name)?;
                     let change = self.remove_element(column, element)?;

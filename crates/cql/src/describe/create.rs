@@ -4,7 +4,7 @@ use carnet::base::Order;
 use carnet::catalog::ColumnKind;
 
 use crate::ast::{Literal, Name};
-use crate::system::{KeyspaceView, TableView, map_of, short_class};
+use crate::system::{KeyspaceView, TableView, TypeView, map_of, short_class};
 
 /// Writes `CREATE KEYSPACE`.
 pub(super) fn keyspace(keyspace: &KeyspaceView) -> String {
@@ -24,6 +24,14 @@ pub(super) fn keyspace(keyspace: &KeyspaceView) -> String {
         "CREATE KEYSPACE {name} WITH replication = {replication}  \
          AND durable_writes = {durable_writes};"
     )
+}
+
+/// Writes `CREATE TYPE`.
+pub(super) fn user_type(user_type: &TypeView) -> String {
+    let name = format!("{}.{}", Name::new(&user_type.keyspace), Name::new(&user_type.name));
+    let field = |(name, text): &(String, String)| format!("{} {text}", Name::new(name));
+    let fields = user_type.fields.iter().map(field).collect::<Vec<_>>().join(",\n    ");
+    format!("CREATE TYPE {name} (\n    {fields}\n);")
 }
 
 /// Writes `CREATE TABLE`, with the table's id for `internals`.

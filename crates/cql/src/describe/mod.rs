@@ -30,7 +30,7 @@ use carnet::{DataType, Error, Result, Tx};
 use crate::ast::{Describe, DescribeTarget, Name, TableName};
 use crate::result::{ColumnSpec, Rows};
 use crate::system::{
-    self, Cell, KeyspaceView, NodeInfo, PARTITIONER, Peer, TableView, is_system_keyspace,
+    self, Cell, KeyspaceView, NodeInfo, PARTITIONER, Peer, TableView, TypeView, is_system_keyspace,
 };
 
 /// Answers a `DESCRIBE` at a node with these peers. `current` is the current keyspace.
@@ -55,7 +55,9 @@ pub async fn describe(
         DescribeTarget::Keyspace { only, name } => scope.keyspace(name.as_ref(), *only).await,
         DescribeTarget::Tables => scope.tables().await,
         DescribeTarget::Table(name) => scope.table(name).await,
-        DescribeTarget::Types | DescribeTarget::Functions | DescribeTarget::Aggregates => scope
+        DescribeTarget::Types => scope.types().await,
+        DescribeTarget::Type(name) => scope.user_type(name).await,
+        DescribeTarget::Functions | DescribeTarget::Aggregates => scope
             .listed_keyspaces()
             .await
             .map(|_| Rows { columns: columns(&LIST), ..Rows::default() }),
@@ -64,9 +66,6 @@ pub async fn describe(
         }
         DescribeTarget::View(name) => {
             scope.missing(name, "Materialized view '{}' not found in '{}'").await
-        }
-        DescribeTarget::Type(name) => {
-            scope.missing(name, "User defined type '{}' not found in '{}'").await
         }
         DescribeTarget::Function(name) => {
             scope.missing(name, "User defined function '{}' not found in '{}'").await
@@ -113,6 +112,20 @@ impl Scope<'_> {
         Ok(list(tables.map(table_entry).collect()))
     }
 
+    async fn types(&self) -> Result<Rows> {
+        let keyspaces = self.listed_keyspaces().await?;
+        Ok(list(keyspaces.iter().flat_map(|keyspace| &keyspace.types).map(type_entry).collect()))
+    }
+
+    async fn user_type(&self, name: &TableName) -> Result<Rows> {
+        let keyspace = self.named(name.keyspace.as_ref().map(Name::as_str)).await?;
+        let wanted = name.table.as_str();
+        let found = keyspace.types.iter().find(|found| found.name == wanted).ok_or_else(|| {
+            Error::invalid(format!("User defined type '{wanted}' not found in '{}'", keyspace.name))
+        })?;
+        Ok(elements(vec![type_element(found)]))
+    }
+
     async fn table(&self, name: &TableName) -> Result<Rows> {
         let keyspace = self.named(name.keyspace.as_ref().map(Name::as_str)).await?;
         let wanted = name.table.as_str();
@@ -122,7 +135,7 @@ impl Scope<'_> {
         Ok(elements(vec![self.table_element(table)]))
     }
 
-    /// Describes a keyspace, or otherwise a table of the current keyspace.
+    /// Describes a keyspace, or otherwise a type or table of the current keyspace.
     async fn any(&self, name: &TableName) -> Result<Rows> {
         let wanted = name.table.as_str();
         let keyspace = match &name.keyspace {
@@ -138,6 +151,9 @@ impl Scope<'_> {
             }
         };
         let keyspace = self.named(Some(keyspace)).await?;
+        if let Some(found) = keyspace.types.iter().find(|found| found.name == wanted) {
+            return Ok(elements(vec![type_element(found)]));
+        }
         let table = keyspace.tables.iter().find(|table| table.name == wanted).ok_or_else(|| {
             Error::invalid(format!("'{wanted}' not found in keyspace '{}'", keyspace.name))
         })?;
@@ -174,8 +190,10 @@ impl Scope<'_> {
     fn elements(&self, keyspace: &KeyspaceView, only: bool) -> Vec<[String; 4]> {
         let [name, kind, own_name] = keyspace_entry(keyspace);
         let own = [name, kind, own_name, create::keyspace(keyspace)];
+        let types = keyspace.types.iter().filter(|_| !only).map(type_element);
         let tables = keyspace.tables.iter().filter(|_| !only);
-        std::iter::once(own).chain(tables.map(|table| self.table_element(table))).collect()
+        let tables = tables.map(|table| self.table_element(table));
+        std::iter::once(own).chain(types).chain(tables).collect()
     }
 
     fn table_element(&self, table: &TableView) -> [String; 4] {
@@ -201,6 +219,17 @@ fn sort<T>(items: &mut [T], name: impl Fn(&T) -> &String) {
 fn keyspace_entry(keyspace: &KeyspaceView) -> [String; 3] {
     let name = Name::new(&keyspace.name).to_string();
     [name.clone(), "keyspace".to_owned(), name]
+}
+
+fn type_entry(user_type: &TypeView) -> [String; 3] {
+    let [keyspace, name] =
+        [&user_type.keyspace, &user_type.name].map(|name| Name::new(name).to_string());
+    [keyspace, "type".to_owned(), name]
+}
+
+fn type_element(user_type: &TypeView) -> [String; 4] {
+    let [keyspace, kind, name] = type_entry(user_type);
+    [keyspace, kind, name, create::user_type(user_type)]
 }
 
 fn table_entry(table: &TableView) -> [String; 3] {

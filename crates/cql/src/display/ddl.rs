@@ -4,8 +4,9 @@ use std::fmt::{self, Display, Formatter};
 
 use super::{clause, join, when};
 use crate::ast::{
-    AlterKeyspace, AlterTable, ColumnDefinition, CreateKeyspace, CreateTable, DropKeyspace,
-    DropTable, Literal, Name, OptionValue, PrimaryKey, TableChange,
+    AlterKeyspace, AlterTable, AlterType, ColumnDefinition, CreateKeyspace, CreateTable,
+    CreateType, DropKeyspace, DropTable, DropType, Literal, Name, OptionValue, PrimaryKey,
+    TableChange, TypeChange, TypeName,
 };
 
 const IF_NOT_EXISTS: &str = " IF NOT EXISTS";
@@ -142,6 +143,44 @@ struct Rename<'a>(&'a Name, &'a Name);
 impl Display for Rename<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         write!(f, "{} TO {}", self.0, self.1)
+    }
+}
+
+impl Display for CreateType {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "CREATE TYPE{} {} (", when(self.if_not_exists, IF_NOT_EXISTS), self.name)?;
+        join(f, self.fields.iter().map(|(name, type_name)| Field(name, type_name)), ", ")?;
+        f.write_str(")")
+    }
+}
+
+/// A field with its type.
+struct Field<'a>(&'a Name, &'a TypeName);
+
+impl Display for Field<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.0, self.1)
+    }
+}
+
+impl Display for AlterType {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "ALTER TYPE{} {} ", when(self.if_exists, IF_EXISTS), self.name)?;
+        match &self.change {
+            TypeChange::Add { if_not_exists, name, type_name } => {
+                write!(f, "ADD{} {name} {type_name}", when(*if_not_exists, IF_NOT_EXISTS))
+            }
+            TypeChange::Rename { if_exists, fields } => {
+                write!(f, "RENAME{} ", when(*if_exists, IF_EXISTS))?;
+                join(f, fields.iter().map(|(old, new)| Rename(old, new)), " AND ")
+            }
+        }
+    }
+}
+
+impl Display for DropType {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "DROP TYPE{} {}", when(self.if_exists, IF_EXISTS), self.name)
     }
 }
 

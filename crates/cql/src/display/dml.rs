@@ -118,6 +118,7 @@ impl Display for Deletion {
         match self {
             Self::Column(column) => column.fmt(f),
             Self::Element(column, element) => write!(f, "{column}[{element}]"),
+            Self::Field(column, field) => write!(f, "{column}.{field}"),
         }
     }
 }

@@ -3,6 +3,7 @@
 use carnet::DataType;
 use carnet::catalog::ColumnKind;
 
+use super::known_types::Types;
 use crate::ast::{ColumnDefinition, TypeName};
 use crate::cql_error::CqlError;
 
@@ -15,11 +16,12 @@ use crate::cql_error::CqlError;
 pub(super) fn column_type(
     column: &ColumnDefinition,
     kind: ColumnKind,
+    types: &Types,
 ) -> Result<(DataType, bool), CqlError> {
     let (name, type_name) = (&column.name.text, &column.type_name);
     check(type_name)?;
-    let data_type = type_name
-        .data_type()
+    let data_type = types
+        .resolve(type_name)?
         .ok_or_else(|| CqlError::unsupported(format!("column {name}: type {type_name}")))?;
     let is_key = matches!(kind, ColumnKind::Partition | ColumnKind::Clustering(_));
     if is_key && data_type.contains(&DataType::Duration) {
@@ -27,24 +29,56 @@ pub(super) fn column_type(
             "duration type is not supported for PRIMARY KEY column '{name}'"
         )));
     }
-    let is_multi_cell =
-        matches!(type_name, TypeName::List(_) | TypeName::Set(_) | TypeName::Map(..));
-    if is_multi_cell && has_multi_cell_parts(type_name) {
+    let is_multi_cell = is_multi_cell(type_name);
+    if is_multi_cell && let Some(what) = multi_cell_part(type_name) {
         return Err(CqlError::invalid(format!(
-            "Non-frozen collections are not allowed inside collections: {type_name}"
+            "Non-frozen {what} are not allowed inside collections: {type_name}"
         )));
     }
     Ok((data_type, is_multi_cell))
 }
 
-fn has_multi_cell_parts(type_name: &TypeName) -> bool {
-    let is_multi_cell =
-        |part: &TypeName| matches!(part, TypeName::List(_) | TypeName::Set(_) | TypeName::Map(..));
+/// Returns the type of a field of a user-defined type.
+///
+/// # Errors
+///
+/// Same as [`column_type`].
+pub(super) fn field_type(
+    name: &str,
+    type_name: &TypeName,
+    types: &Types,
+) -> Result<DataType, CqlError> {
+    check(type_name)?;
     match type_name {
-        TypeName::List(element) | TypeName::Set(element) => is_multi_cell(element),
-        TypeName::Map(key, value) => is_multi_cell(key) || is_multi_cell(value),
-        _ => false,
+        TypeName::Native(DataType::Counter) => {
+            Err(CqlError::invalid("A user type cannot contain counters"))
+        }
+        TypeName::UserDefined(_) => {
+            Err(CqlError::invalid("A user type cannot contain non-frozen UDTs"))
+        }
+        _ => types
+            .resolve(type_name)?
+            .ok_or_else(|| CqlError::unsupported(format!("field {name}: type {type_name}"))),
     }
+}
+
+/// Returns `true` for a type whose parts statements change one by one.
+const fn is_multi_cell(type_name: &TypeName) -> bool {
+    matches!(
+        type_name,
+        TypeName::List(_) | TypeName::Set(_) | TypeName::Map(..) | TypeName::UserDefined(_)
+    )
+}
+
+/// Returns what a part of a collection is that is not frozen.
+fn multi_cell_part(type_name: &TypeName) -> Option<&'static str> {
+    let parts = match type_name {
+        TypeName::List(element) | TypeName::Set(element) => vec![&**element],
+        TypeName::Map(key, value) => vec![&**key, &**value],
+        _ => Vec::new(),
+    };
+    let part = parts.into_iter().find(|part| is_multi_cell(part))?;
+    Some(if matches!(part, TypeName::UserDefined(_)) { "UDTs" } else { "collections" })
 }
 
 /// Checks the rules for types within types.

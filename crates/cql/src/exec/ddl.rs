@@ -9,14 +9,16 @@ use carnet::catalog::{self, ColumnKind, KeyspaceSchema, TableKind, TableSchema};
 
 use super::column_type::column_type;
 use super::executor::Executor;
+use super::known_types::Types;
 use super::parameters::Session;
 use super::run::Run;
+use super::user_types;
 use crate::ast::{
     AlterKeyspace, AlterTable, ColumnDefinition, CreateKeyspace, CreateTable, DropKeyspace,
     DropTable, Name, OptionValue, Options, Statement, TableChange, TableName,
 };
 use crate::cql_error::{CqlError, CqlErrorKind};
-use crate::result::{ChangeKind, Response, SchemaChange};
+use crate::result::{ChangeKind, ChangeTarget, Response, SchemaChange};
 use crate::system::{self, OptionError, Replication, TableOptions};
 
 /// Maximum number of columns of a table: each row image names all its columns.
@@ -85,14 +87,18 @@ async fn change(
         Statement::CreateTable(create) => create_table(tx, create, keyspace).await,
         Statement::AlterTable(alter) => alter_table(tx, alter, keyspace).await,
         Statement::DropTable(drop) => drop_table(tx, drop, keyspace).await,
+        Statement::CreateType(create) => user_types::create(tx, create, keyspace).await,
+        Statement::AlterType(alter) => user_types::alter(tx, alter, keyspace).await,
+        Statement::DropType(drop) => user_types::drop(tx, drop, keyspace).await,
         Statement::Truncate(table) => truncate(tx, table, keyspace).await,
         other => Err(CqlError::unsupported(other)),
     }
 }
 
 fn changed(kind: ChangeKind, keyspace: &str, table: Option<&str>) -> Option<SchemaChange> {
-    let table = table.map(str::to_owned);
-    Some(SchemaChange { kind, keyspace: keyspace.to_owned(), table })
+    let target =
+        table.map_or(ChangeTarget::Keyspace, |table| ChangeTarget::Table(table.to_owned()));
+    Some(SchemaChange { kind, keyspace: keyspace.to_owned(), target })
 }
 
 async fn create_keyspace(
@@ -122,6 +128,7 @@ async fn create_keyspace(
         name: name.to_owned(),
         replication: system::resolve(name, &replication, None, data_center)?,
         durable_writes: options.durable_writes.unwrap_or(true),
+        types: std::collections::BTreeMap::new(),
     };
     catalog::create_keyspace(tx, &schema).await?;
     Ok(changed(ChangeKind::Created, name, None))
@@ -223,7 +230,7 @@ async fn create_table(
     // Drivers only compare the id. The start is unique; a transaction creates few tables.
     let uuid = Uuid::from_u64_pair(0x1000 | (start << 16), catalog_salt(keyspace, name));
     let mut schema = TableSchema::new(keyspace, name, TableKind::Rows, uuid);
-    add_columns(&mut schema, create)?;
+    add_columns(&mut schema, create, &Types::load(tx, keyspace).await?)?;
     set_table_options(&mut schema, &create.options)?;
     catalog::create_table(tx, schema).await?;
     Ok(changed(ChangeKind::Created, keyspace, Some(name)))
@@ -234,7 +241,11 @@ fn catalog_salt(keyspace: &str, name: &str) -> u64 {
     (hash.0.cast_unsigned() >> 2) | (0b10 << 62)
 }
 
-fn add_columns(schema: &mut TableSchema, create: &CreateTable) -> Result<(), CqlError> {
+fn add_columns(
+    schema: &mut TableSchema,
+    create: &CreateTable,
+    types: &Types,
+) -> Result<(), CqlError> {
     if create.columns.len() > COLUMNS_MAX {
         return Err(CqlError::invalid(format!(
             "a table of {} columns; at most {COLUMNS_MAX} are allowed",
@@ -254,11 +265,11 @@ fn add_columns(schema: &mut TableSchema, create: &CreateTable) -> Result<(), Cql
         })
     };
     for name in &create.key.partition {
-        add_column(schema, definition(name)?, ColumnKind::Partition)?;
+        add_column(schema, definition(name)?, ColumnKind::Partition, types)?;
     }
     let orders = clustering_orders(create)?;
     for (name, order) in create.key.clustering.iter().zip(orders) {
-        add_column(schema, definition(name)?, ColumnKind::Clustering(order))?;
+        add_column(schema, definition(name)?, ColumnKind::Clustering(order), types)?;
     }
     for column in &create.columns {
         let is_key = |name: &&Name| name.text == column.name.text;
@@ -272,7 +283,7 @@ fn add_columns(schema: &mut TableSchema, create: &CreateTable) -> Result<(), Cql
             continue;
         }
         let kind = if column.is_static { ColumnKind::Static } else { ColumnKind::Regular };
-        add_column(schema, column, kind)?;
+        add_column(schema, column, kind, types)?;
     }
     Ok(())
 }
@@ -281,8 +292,9 @@ fn add_column(
     schema: &mut TableSchema,
     column: &ColumnDefinition,
     kind: ColumnKind,
+    types: &Types,
 ) -> Result<(), CqlError> {
-    let (data_type, is_multi_cell) = column_type(column, kind)?;
+    let (data_type, is_multi_cell) = column_type(column, kind, types)?;
     let name = &column.name.text;
     let add = if is_multi_cell { TableSchema::add_collection } else { TableSchema::add_column };
     Ok(add(schema, name, data_type, kind)?)
@@ -366,6 +378,7 @@ async fn alter_table(
     let mut schema = (*schema).clone();
     match &alter.change {
         TableChange::Add { if_not_exists, columns } => {
+            let types = Types::load(tx, keyspace).await?;
             let before = schema.columns.len();
             for column in columns {
                 if schema.column(&column.name.text).is_some() && *if_not_exists {
@@ -373,7 +386,7 @@ async fn alter_table(
                 }
                 let is_static = column.is_static;
                 let kind = if is_static { ColumnKind::Static } else { ColumnKind::Regular };
-                add_column(&mut schema, column, kind)?;
+                add_column(&mut schema, column, kind, &types)?;
             }
             if schema.columns.len() == before {
                 return Ok(None);

@@ -26,6 +26,7 @@ mod describe;
 mod executor;
 mod grant;
 mod group;
+mod known_types;
 mod large_answers;
 mod level;
 mod level_state;
@@ -50,6 +51,7 @@ mod system;
 mod targets;
 mod timeout;
 mod transaction;
+mod user_types;
 mod write;
 
 pub use answer_memory::AnswerMemory;

@@ -106,6 +106,21 @@ fn value(raw: &RawValue, data_type: &DataType) -> Result<Option<Value>, CqlError
             }
             parts
         }
+        DataType::Udt(user_type) => {
+            let found = object(text)?;
+            let mut parts = vec![None; user_type.fields.len()];
+            for (field, raw) in found {
+                let name = column_name(&field);
+                let place = user_type.fields.iter().position(|(known, _)| *known == name);
+                let place = place.ok_or_else(|| {
+                    CqlError::invalid(format!(
+                        "Unknown field '{name}' in value of user defined type"
+                    ))
+                })?;
+                parts[place] = value(raw, &user_type.fields[place].1)?;
+            }
+            parts
+        }
         scalar => return self::scalar(text, scalar).map(Some),
     };
     Ok(Some(Value::Composite(Composite::new(data_type.clone(), parts)?)))

@@ -2,8 +2,9 @@
 
 use super::{Parse, Parser};
 use crate::ast::{
-    AlterKeyspace, AlterTable, ColumnDefinition, CreateKeyspace, CreateTable, DropKeyspace,
-    DropTable, Literal, Name, Options, Ordering, PrimaryKey, Statement, TableChange, TableName,
+    AlterKeyspace, AlterTable, AlterType, ColumnDefinition, CreateKeyspace, CreateTable,
+    CreateType, DropKeyspace, DropTable, DropType, Literal, Name, Options, Ordering, PrimaryKey,
+    Statement, TableChange, TableName, TypeChange,
 };
 use crate::error::Failure;
 use crate::lexer::TokenKind;
@@ -150,6 +151,43 @@ impl Parser<'_> {
             self.expect_word("ASC").map_err(|_| self.expected("ASC or DESC"))?;
         }
         Ok(Ordering { column, descending })
+    }
+
+    /// Parses `CREATE TYPE` after these words.
+    pub(super) fn create_type(&mut self) -> Parse<Statement> {
+        let if_not_exists = self.eat_if_not_exists()?;
+        let name = self.table_name("a type")?;
+        self.expect_symbol("(")?;
+        let field = |parser: &mut Self| Ok((parser.name("a field")?, parser.type_name()?));
+        let fields = self.comma_separated(field)?;
+        self.expect_symbol(")")?;
+        Ok(Statement::CreateType(CreateType { if_not_exists, name, fields }))
+    }
+
+    /// Parses `ALTER TYPE` after these words.
+    pub(super) fn alter_type(&mut self) -> Parse<Statement> {
+        let if_exists = self.eat_if_exists()?;
+        let name = self.table_name("a type")?;
+        let change = if self.eat_word("ADD") {
+            let if_not_exists = self.eat_if_not_exists()?;
+            let name = self.name("a field")?;
+            TypeChange::Add { if_not_exists, name, type_name: self.type_name()? }
+        } else if self.eat_word("RENAME") {
+            let if_exists = self.eat_if_exists()?;
+            TypeChange::Rename { if_exists, fields: self.rename_columns()? }
+        } else if self.is_word("ALTER") {
+            return Err(self.unsupported("ALTER TYPE … ALTER"));
+        } else {
+            return Err(self.expected("ADD or RENAME"));
+        };
+        Ok(Statement::AlterType(AlterType { if_exists, name, change }))
+    }
+
+    /// Parses `DROP TYPE` after these words.
+    pub(super) fn drop_type(&mut self) -> Parse<Statement> {
+        let if_exists = self.eat_if_exists()?;
+        let name = self.table_name("a type")?;
+        Ok(Statement::DropType(DropType { if_exists, name }))
     }
 
     /// Parses `ALTER TABLE` after these words.

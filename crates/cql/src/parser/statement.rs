@@ -65,21 +65,24 @@ impl Parser<'_> {
         }
     }
 
-    /// Parses `CREATE`, `ALTER` or `DROP` of a keyspace or a table, if it is next.
+    /// Parses `CREATE`, `ALTER` or `DROP` of a keyspace, a table or a type, if it is next.
     fn definition(&mut self) -> Parse<Option<Statement>> {
         let is_table = self.is_word_at(1, "TABLE") || self.is_word_at(1, "COLUMNFAMILY");
         let is_keyspace = self.is_word_at(1, "KEYSPACE") || self.is_word_at(1, "SCHEMA");
-        if !is_table && !is_keyspace {
+        if !is_table && !is_keyspace && !self.is_word_at(1, "TYPE") {
             return Ok(None);
         }
         let verb = self.text_of(self.peek()).to_ascii_uppercase();
-        let read = match (verb.as_str(), is_table) {
-            ("CREATE", true) => Self::create_table,
-            ("CREATE", false) => Self::create_keyspace,
-            ("ALTER", true) => Self::alter_table,
-            ("ALTER", false) => Self::alter_keyspace,
-            ("DROP", true) => Self::drop_table,
-            ("DROP", false) => Self::drop_keyspace,
+        let read = match (verb.as_str(), is_table, is_keyspace) {
+            ("CREATE", true, _) => Self::create_table,
+            ("CREATE", _, true) => Self::create_keyspace,
+            ("CREATE", ..) => Self::create_type,
+            ("ALTER", true, _) => Self::alter_table,
+            ("ALTER", _, true) => Self::alter_keyspace,
+            ("ALTER", ..) => Self::alter_type,
+            ("DROP", true, _) => Self::drop_table,
+            ("DROP", _, true) => Self::drop_keyspace,
+            ("DROP", ..) => Self::drop_type,
             _ => return Ok(None),
         };
         self.next += 2;
@@ -95,7 +98,7 @@ impl Parser<'_> {
                 _ => self.text_of(after),
             };
             let found = crate::lexer::shorten(found);
-            let message = format!("expected KEYSPACE or TABLE behind {verb}, found {found}");
+            let message = format!("expected KEYSPACE, TABLE or TYPE behind {verb}, found {found}");
             return self.unread_or(Failure::syntax(after.start, message));
         }
         let statements = "a statement (SELECT, INSERT, UPDATE, DELETE, BEGIN, CREATE, ALTER, DROP, \

@@ -112,8 +112,8 @@ impl Parser<'_> {
         if !self.is_word("FROM") {
             deletions = self.comma_separated(|parser| {
                 let column = parser.name("a column or FROM")?;
-                if parser.is_symbol(".") {
-                    return Err(parser.unsupported("DELETE of a field of a column"));
+                if parser.eat_symbol(".") {
+                    return Ok(Deletion::Field(column, parser.name("a field")?));
                 }
                 if !parser.eat_symbol("[") {
                     return Ok(Deletion::Column(column));

@@ -7,15 +7,16 @@ use carnet::{Result, Tx};
 
 use super::node::NodeInfo;
 use super::view::{self, KeyspaceView};
-use crate::result::{ChangeKind, SchemaChange};
+use crate::result::{ChangeKind, ChangeTarget, SchemaChange};
 
-/// All keyspaces and tables at a snapshot, as visible to clients.
+/// All keyspaces, types and tables at a snapshot, as visible to clients.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SchemaDigest(BTreeMap<String, Keyspace>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Keyspace {
     itself: String,
+    types: BTreeMap<String, String>,
     tables: BTreeMap<String, String>,
 }
 
@@ -32,37 +33,29 @@ impl SchemaDigest {
         ))
     }
 
-    /// Lists the changes since an earlier schema. A new keyspace is listed before its tables; a
+    /// Lists the changes since an earlier schema. A new keyspace is listed before its types and tables; a
     /// dropped keyspace is listed without them.
     #[must_use]
     pub fn changes_since(&self, before: &Self) -> Vec<SchemaChange> {
         let mut changes = Vec::new();
         for (name, keyspace) in &self.0 {
             let old = before.0.get(name);
-            let change = |kind, table: Option<&String>| SchemaChange {
-                kind,
-                keyspace: name.clone(),
-                table: table.cloned(),
-            };
+            let change = |kind, target| SchemaChange { kind, keyspace: name.clone(), target };
             changes.extend(
                 kind(old.map(|old| &old.itself), Some(&keyspace.itself))
-                    .map(|kind| change(kind, None)),
+                    .map(|kind| change(kind, ChangeTarget::Keyspace)),
             );
             let nothing = BTreeMap::new();
-            let tables = old.map_or(&nothing, |old| &old.tables);
-            let names = tables
-                .keys()
-                .chain(keyspace.tables.keys().filter(|table| !tables.contains_key(*table)));
-            changes.extend(names.filter_map(|table| {
-                kind(tables.get(table), keyspace.tables.get(table))
-                    .map(|kind| change(kind, Some(table)))
-            }));
+            let types = differences(old.map_or(&nothing, |old| &old.types), &keyspace.types);
+            changes.extend(types.map(|(kind, name)| change(kind, ChangeTarget::Type(name))));
+            let tables = differences(old.map_or(&nothing, |old| &old.tables), &keyspace.tables);
+            changes.extend(tables.map(|(kind, name)| change(kind, ChangeTarget::Table(name))));
         }
         let gone = before.0.keys().filter(|name| !self.0.contains_key(*name));
         changes.extend(gone.map(|name| SchemaChange {
             kind: ChangeKind::Dropped,
             keyspace: name.clone(),
-            table: None,
+            target: ChangeTarget::Keyspace,
         }));
         changes
     }
@@ -70,10 +63,21 @@ impl SchemaDigest {
 
 impl Keyspace {
     fn from_view(mut view: KeyspaceView) -> Self {
+        let types = std::mem::take(&mut view.types);
+        let types = types.iter().map(|found| (found.name.clone(), format!("{found:?}")));
         let tables = std::mem::take(&mut view.tables);
         let tables = tables.iter().map(|table| (table.name.clone(), format!("{table:?}")));
-        Self { tables: tables.collect(), itself: format!("{view:?}") }
+        Self { types: types.collect(), tables: tables.collect(), itself: format!("{view:?}") }
     }
+}
+
+/// Returns the changes of objects, by name.
+fn differences<'a>(
+    before: &'a BTreeMap<String, String>,
+    now: &'a BTreeMap<String, String>,
+) -> impl Iterator<Item = (ChangeKind, String)> + 'a {
+    let names = before.keys().chain(now.keys().filter(|name| !before.contains_key(*name)));
+    names.filter_map(|name| kind(before.get(name), now.get(name)).map(|kind| (kind, name.clone())))
 }
 
 fn kind<T: PartialEq>(before: Option<&T>, now: Option<&T>) -> Option<ChangeKind> {
@@ -107,8 +111,12 @@ mod tests {
         }
         let changes = digest().changes_since(&before);
         let tell = |change: SchemaChange| {
-            let table = change.table.map(|table| format!(".{table}")).unwrap_or_default();
-            format!("{:?} {}{table}", change.kind, change.keyspace)
+            let target = match change.target {
+                ChangeTarget::Keyspace => String::new(),
+                ChangeTarget::Table(name) => format!(".{name}"),
+                ChangeTarget::Type(name) => format!(".{name} (a type)"),
+            };
+            format!("{:?} {}{target}", change.kind, change.keyspace)
         };
         changes.into_iter().map(tell).collect()
     }

@@ -64,4 +64,4 @@ pub(crate) use options::{
 };
 pub(crate) use replication::{Replication, repaired, resolve};
 pub(crate) use setting::{map_of, plain};
-pub(crate) use view::{KeyspaceView, TableView, all, keyspace, short_class};
+pub(crate) use view::{KeyspaceView, TableView, TypeView, all, keyspace, short_class};

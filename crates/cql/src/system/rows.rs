@@ -14,7 +14,7 @@ use super::node::{
 };
 use super::peers::Peer;
 use super::tables::{Content, SystemTable};
-use super::view::{self, ColumnView, KeyspaceView, TableView};
+use super::view::{self, ColumnView, KeyspaceView, TableView, TypeView};
 
 type Row = Vec<Cell>;
 
@@ -67,6 +67,10 @@ pub async fn rows(
             tables_of(&views).map(|view| schema_table(table, view)).collect()
         }
         Content::Columns => columns(table, &views(tx, node, false).await?),
+        Content::Types => {
+            let views = views(tx, node, false).await?;
+            views.iter().flat_map(|view| &view.types).map(|view| user_type(table, view)).collect()
+        }
         Content::VirtualKeyspaces => {
             let views = views(tx, node, true).await?;
             let row =
@@ -248,6 +252,17 @@ fn column(table: &SystemTable, view: &TableView, column: &ColumnView) -> Row {
         ("kind", encode::text(kind)),
         ("position", encode::int(view.position(column))),
         ("type", encode::text(&column.type_name)),
+    ])
+}
+
+fn user_type(table: &SystemTable, view: &TypeView) -> Row {
+    let names = view.fields.iter().map(|(name, _)| name.as_str());
+    let types = view.fields.iter().map(|(_, text)| text.as_str());
+    table.row([
+        ("keyspace_name", encode::text(&view.keyspace)),
+        ("type_name", encode::text(&view.name)),
+        ("field_names", encode::texts(names)),
+        ("field_types", encode::texts(types)),
     ])
 }
 

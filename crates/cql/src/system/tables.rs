@@ -36,6 +36,7 @@ pub(super) enum Content {
     Keyspaces,
     Tables,
     Columns,
+    Types,
     VirtualKeyspaces,
     VirtualTables,
     VirtualColumns,
@@ -404,7 +405,7 @@ fn types() -> SystemTable {
         name: "types",
         comment: "user defined type definitions",
         uuid: Uuid::from_u128(0x5a8b1ca8_6602_3f77_a045_9273d308917a),
-        content: Content::Nothing,
+        content: Content::Types,
         columns: vec![
             partition("keyspace_name", DataType::Text),
             clustering("type_name", DataType::Text),

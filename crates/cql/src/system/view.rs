@@ -1,9 +1,9 @@
 //! Keyspaces and tables, both stored and system ones, in the common form that the schema tables and
 //! `DESCRIBE` show.
 
-use carnet::base::Order;
+use carnet::base::{Order, UserType};
 use carnet::catalog::{self, ColumnKind, KeyspaceSchema, TableKind, TableSchema};
-use carnet::{Result, Tx, Uuid};
+use carnet::{DataType, Result, Tx, Uuid};
 
 use super::options::TableOptions;
 use super::replication::{LOCATOR, Replication, repaired};
@@ -17,8 +17,34 @@ pub(crate) struct KeyspaceView {
     pub(crate) replication: Replication,
     pub(crate) durable_writes: bool,
     pub(crate) is_virtual: bool,
+    /// User-defined types, sorted by name.
+    pub(crate) types: Vec<TypeView>,
     /// Tables sorted by name.
     pub(crate) tables: Vec<TableView>,
+}
+
+/// User-defined type with its fields.
+#[derive(Debug)]
+pub(crate) struct TypeView {
+    pub(crate) keyspace: String,
+    pub(crate) name: String,
+    /// Names and types.
+    pub(crate) fields: Vec<(String, String)>,
+}
+
+impl TypeView {
+    fn new(user_type: &UserType) -> Self {
+        let field = |(name, data_type): &(String, DataType)| {
+            let is_frozen = data_type.is_composite();
+            let text = data_type.to_string();
+            (name.clone(), if is_frozen { format!("frozen<{text}>") } else { text })
+        };
+        Self {
+            keyspace: user_type.keyspace.clone(),
+            name: user_type.name.clone(),
+            fields: user_type.fields.iter().map(field).collect(),
+        }
+    }
 }
 
 /// Table with its columns.
@@ -103,6 +129,7 @@ async fn of_user(tx: &Tx, schema: KeyspaceSchema, data_center: &str) -> Result<K
     // CQL cannot name the contents of a raw table.
     let rows = tables.iter().filter(|table| table.kind == TableKind::Rows);
     Ok(KeyspaceView {
+        types: schema.types.values().map(|user_type| TypeView::new(user_type)).collect(),
         tables: rows.map(of_table).collect(),
         name: schema.name,
         replication: repaired(&schema.replication, data_center),
@@ -142,6 +169,7 @@ fn of_system(name: &'static str) -> KeyspaceView {
         replication: [("class".to_owned(), format!("{LOCATOR}LocalStrategy"))].into(),
         durable_writes: true,
         is_virtual: is_virtual_keyspace(name),
+        types: Vec::new(),
         tables: own.map(of_system_table).collect(),
     }
 }

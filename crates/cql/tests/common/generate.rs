@@ -313,7 +313,11 @@ impl Generator<'_> {
 
     fn deletion(&mut self) -> Deletion {
         let column = self.name();
-        if self.flip() { Deletion::Column(column) } else { Deletion::Element(column, self.term()) }
+        match self.below(3) {
+            0 => Deletion::Column(column),
+            1 => Deletion::Element(column, self.term()),
+            _ => Deletion::Field(column, self.name()),
+        }
     }
 
     fn assignment(&mut self) -> Assignment {
@@ -566,7 +570,7 @@ impl Generator<'_> {
 
     fn statement(&mut self) -> Statement {
         let (if_exists, if_not_exists) = (self.flip(), self.flip());
-        match self.below(22) {
+        match self.below(25) {
             0..=3 => Statement::Select(self.select()),
             4..=6 => Statement::Write(self.write(true)),
             7 => Statement::Batch(self.batch()),
@@ -593,6 +597,28 @@ impl Generator<'_> {
             18 => Statement::Truncate(self.table()),
             19 => Statement::Level(self.level()),
             20 => Statement::ShowBottleneck,
+            21 => Statement::CreateType(CreateType {
+                if_not_exists,
+                name: self.table(),
+                fields: self.many(1, |generator| (generator.name(), generator.type_name())),
+            }),
+            22 => Statement::AlterType(AlterType {
+                if_exists,
+                name: self.table(),
+                change: if self.flip() {
+                    TypeChange::Add {
+                        if_not_exists: self.flip(),
+                        name: self.name(),
+                        type_name: self.type_name(),
+                    }
+                } else {
+                    TypeChange::Rename {
+                        if_exists: self.flip(),
+                        fields: self.many(1, |generator| (generator.name(), generator.name())),
+                    }
+                },
+            }),
+            23 => Statement::DropType(DropType { if_exists, name: self.table() }),
             _ => Statement::Describe(self.describe()),
         }
     }

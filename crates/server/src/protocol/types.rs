@@ -151,6 +151,15 @@ impl From<&DataType> for ColumnType {
             DataType::Set(element) => Self::set(&**element),
             DataType::Map(pair) => Self::map(&pair.0, &pair.1),
             DataType::Tuple(fields) => Self::Tuple(fields.iter().map(Self::from).collect()),
+            DataType::Udt(user_type) => Self::Udt {
+                keyspace: user_type.keyspace.clone(),
+                name: user_type.name.clone(),
+                fields: user_type
+                    .fields
+                    .iter()
+                    .map(|(name, field)| (name.clone(), Self::from(field)))
+                    .collect(),
+            },
             scalar => Self::Scalar(scalar.id()),
         }
     }
