@@ -74,8 +74,8 @@ impl Composite {
         &self.parts
     }
 
-    /// Returns the element of a list at an index, from 0, or the value of a map for a key; `None` if
-    /// there is none.
+    /// Returns the element of a list at an index, from 0, the value of a map for a key, or an element
+    /// of a set itself; `None` if there is none.
     #[must_use]
     pub fn get(&self, at: &Value) -> Option<&Value> {
         match (&self.data_type, at) {
@@ -88,6 +88,11 @@ impl Composite {
                     Value::compare_nullable(pair[0].as_ref(), Some(key))
                 };
                 pairs.binary_search_by(order).ok().and_then(|place| pairs[place][1].as_ref())
+            }
+            (DataType::Set(_), element) => {
+                let order =
+                    |part: &Option<Value>| Value::compare_nullable(part.as_ref(), Some(element));
+                self.parts.binary_search_by(order).ok().and_then(|place| self.parts[place].as_ref())
             }
             _ => None,
         }
@@ -278,7 +283,8 @@ mod tests {
         assert_eq!(map.get(&Value::Int(-3)), text("-3").as_ref());
         assert_eq!(map.get(&Value::Int(0)), None);
         let set = Composite::new(DataType::set(DataType::Int), ints(&[5])).unwrap();
-        assert_eq!(set.get(&Value::Int(5)), None);
+        assert_eq!(set.get(&Value::Int(5)), Some(&Value::Int(5)));
+        assert_eq!(set.get(&Value::Int(6)), None);
     }
 
     #[test]

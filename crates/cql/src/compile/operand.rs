@@ -512,9 +512,10 @@ impl Compiler<'_> {
         let (at, data_type) = match &found.data_type {
             DataType::List(element) => (DataType::Int, (**element).clone()),
             DataType::Map(pair) => (pair.0.clone(), pair.1.clone()),
+            DataType::Set(element) => ((**element).clone(), (**element).clone()),
             other => {
                 return Err(CqlError::invalid(format!(
-                    "{} is of type {other}, which has no elements by index or key",
+                    "{} is of type {other}, which has no elements",
                     found.what
                 )));
             }

@@ -355,6 +355,9 @@ fn time_to_live(
             column.name
         )));
     }
+    if column.is_multi_cell {
+        return Err(CqlError::unsupported(format!("ttl of the elements of {}", column.name)));
+    }
     Ok((format!("ttl({})", column.name), DataType::Int, Output::TimeToLive(position)))
 }
 

@@ -79,6 +79,12 @@ fn check_collections(table: &TableSchema, relation: &Resolved) -> Result<(), Cql
     if !column.is_multi_cell {
         return Ok(());
     }
+    if column.data_type.is_record() {
+        return Err(CqlError::invalid(format!(
+            "Non-frozen UDT column '{}' ({}) cannot be restricted by any relation",
+            column.name, column.data_type
+        )));
+    }
     Err(CqlError::invalid(format!(
         "Collection column '{}' ({}) cannot be restricted by a '{op}' relation",
         column.name, column.data_type
