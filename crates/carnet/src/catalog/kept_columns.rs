@@ -12,12 +12,9 @@ use carnet_base::{ColumnId, RowImage};
 pub struct KeptColumns(Option<Arc<[ColumnId]>>);
 
 impl KeptColumns {
-    /// Makes the list of a table's columns, if ids up to `next_column` include dropped ones.
-    pub(super) fn new(columns: impl Iterator<Item = ColumnId>, next_column: u16) -> Self {
+    /// Makes the list of the columns of a table that lost others.
+    pub(super) fn new(columns: impl Iterator<Item = ColumnId>) -> Self {
         let mut ids: Vec<ColumnId> = columns.collect();
-        if ids.len() == usize::from(next_column) {
-            return Self(None);
-        }
         ids.sort_unstable();
         Self(Some(ids.into()))
     }
@@ -50,12 +47,11 @@ mod tests {
 
     #[test]
     fn row_of_dropped_columns_only_is_gone() {
-        let kept = KeptColumns::new([ColumnId(0), ColumnId(2)].into_iter(), 3);
+        let kept = KeptColumns::new([ColumnId(0), ColumnId(2)].into_iter());
         assert_eq!(kept.retain(image(&[1], false)), None);
         assert_eq!(kept.retain(image(&[1], true)), Some(image(&[], true)));
         assert_eq!(kept.retain(image(&[1, 2], false)), Some(image(&[2], false)));
-        let all = KeptColumns::new([ColumnId(0), ColumnId(1)].into_iter(), 2);
-        assert_eq!(all, KeptColumns::default());
+        let all = KeptColumns::default();
         assert_eq!(all.retain(image(&[1], false)), Some(image(&[1], false)));
         assert_eq!(all.retain(image(&[], false)), None);
     }

@@ -176,7 +176,11 @@ impl TableSchema {
     /// Returns the columns that rows keep if some were dropped.
     #[must_use]
     pub fn kept_columns(&self) -> KeptColumns {
-        KeptColumns::new(self.columns.iter().map(|column| column.id), self.next_column)
+        // Called for each statement: a table that never lost a column makes no list.
+        if self.columns.len() == usize::from(self.next_column) {
+            return KeptColumns::default();
+        }
+        KeptColumns::new(self.columns.iter().map(|column| column.id))
     }
 
     /// Drops a column that is not part of the key. Its id is not used again, so that a column added
