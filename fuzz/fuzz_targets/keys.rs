@@ -9,7 +9,11 @@ use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: (u8, u8, bool, bool, u64, Vec<u8>)| {
     let (a, b, desc_a, desc_b, start, bytes) = input;
-    let of = |n: u8| DataType::ALL[usize::from(n) % DataType::ALL.len()];
+    let of = |n: u8| match usize::from(n) % (DataType::SCALARS.len() + 2) {
+        20 => DataType::list(DataType::Text),
+        21 => DataType::tuple([DataType::Int, DataType::set(DataType::Blob)]),
+        scalar => DataType::SCALARS[scalar].clone(),
+    };
     let types = [of(a), of(b)];
     let order = |desc: bool| if desc { Order::Desc } else { Order::Asc };
     let orders = [order(desc_a), order(desc_b)];
