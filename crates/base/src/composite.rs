@@ -74,6 +74,12 @@ impl Composite {
         &self.parts
     }
 
+    /// Returns the parts, like [`Composite::parts`].
+    #[must_use]
+    pub fn into_parts(self) -> Vec<Option<Value>> {
+        self.parts
+    }
+
     /// Returns the element of a list at an index, from 0, the value of a map for a key, or an element
     /// of a set itself; `None` if there is none.
     #[must_use]

@@ -20,6 +20,7 @@
 //! | `duration` | `1y2mo3d4h5m6s7ms8us9ns` | weeks, `µs`, ISO 8601: `P1Y2M3DT4H5M6S` |
 //! | `list`, `tuple` | `[1, 2]`, `(1, 'a', null)` | |
 //! | `set`, `map` | `{1, 2}`, `{'a': 1}` | |
+//! | user-defined type | `{name: 'a', size: null}` | without fields that are null |
 //!
 //! Dates and timestamps outside the years 1 to 9999 are printed as numbers, and years of up to nine
 //! digits, also negative ones, are read. A fraction of a second finer than a timestamp is

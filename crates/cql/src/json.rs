@@ -10,6 +10,7 @@
 //! | every other scalar | its text in quotes, a blob in hexadecimal digits |
 //! | list, set, tuple | an array |
 //! | map | an object, whose keys are in quotes whatever their type |
+//! | user-defined type | an object of its fields |
 
 pub(crate) mod read;
 

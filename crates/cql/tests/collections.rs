@@ -181,7 +181,13 @@ fn random_changes_agree_with_a_model() {
 
 #[test]
 fn additions_of_many_clients_are_all_there() {
-    let client = Arc::new(Client::on(Db::builder().in_memory()));
+    for db in [Client::on(Db::builder().in_memory()), Client::open(&SimDisk::new(1))] {
+        add_by_many_clients(db);
+    }
+}
+
+fn add_by_many_clients(client: Client) {
+    let client = Arc::new(client);
     client.create_table();
     let add = |client: &Client, thread: u64, n: u64| loop {
         let number = thread * 100 + n;
@@ -203,6 +209,18 @@ fn additions_of_many_clients_are_all_there() {
         i32::from_be_bytes(bytes[..4].try_into().unwrap())
     };
     assert_eq!([count(0), count(1)], [100, 100]);
+}
+
+#[test]
+fn many_elements_are_removed_at_once() {
+    let client = Client::on(Db::builder().in_memory());
+    client.create_table();
+    let numbers = |range: std::ops::Range<i32>| {
+        range.rev().map(|number| number.to_string()).collect::<Vec<_>>().join(", ")
+    };
+    client.run(&format!("INSERT INTO ks.t (k, l) VALUES (1, [{}, 7])", numbers(0..20_000)));
+    client.run(&format!("UPDATE ks.t SET l = l - [{}] WHERE k = 1", numbers(3..30_000)));
+    assert_eq!(client.show("l", 1), "[2, 1, 0]");
 }
 
 #[test]

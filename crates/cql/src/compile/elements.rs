@@ -71,14 +71,14 @@ impl Assigned {
             Self::Elements(changes) => {
                 let current =
                     current.map(|bytes| column.data_type.deserialize(bytes)).transpose()?;
-                let mut parts = match current {
-                    Some(Value::Composite(composite)) => composite.parts().to_vec(),
-                    _ => Vec::new(),
+                let mut collection = match current {
+                    Some(Value::Composite(composite)) => composite,
+                    _ => compose(column, Vec::new())?,
                 };
                 for change in changes {
-                    parts = change.apply(column, parts, environment)?.parts().to_vec();
+                    collection = change.apply(column, collection.into_parts(), environment)?;
                 }
-                Evaluated::Bytes(Value::Composite(compose(column, parts)?).serialize())
+                Evaluated::Bytes(Value::Composite(collection).serialize())
             }
         };
         match evaluated {
@@ -130,9 +130,11 @@ impl ElementChange {
                 parts = [parts_of(operand, environment)?, parts].concat();
             }
             Self::Remove(operand) => {
-                for part in parts_of(operand, environment)?.into_iter().flatten() {
-                    parts = without(&parts, per_item, &part);
-                }
+                let mut removed: Vec<Value> =
+                    parts_of(operand, environment)?.into_iter().flatten().collect();
+                // Both sides may have thousands of elements.
+                removed.sort_unstable_by(Value::compare);
+                parts = without(&parts, per_item, &removed);
             }
             Self::Set(element, value) => {
                 let value = value.value(environment)?;
@@ -146,7 +148,7 @@ impl ElementChange {
                     let key = element.required(environment)?;
                     match value {
                         Some(value) => parts.extend([Some(key), Some(value)]),
-                        None => parts = without(&parts, per_item, &key),
+                        None => parts = without(&parts, per_item, &[key]),
                     }
                 }
             }
@@ -159,7 +161,7 @@ impl ElementChange {
                 parts.remove(index);
             }
             Self::RemoveOne(element) => {
-                parts = without(&parts, per_item, &element.required(environment)?);
+                parts = without(&parts, per_item, &[element.required(environment)?]);
             }
         }
         compose(column, parts)
@@ -175,15 +177,17 @@ fn parts_of(
         return Ok(Vec::new());
     }
     Ok(match operand.value(environment)? {
-        Some(Value::Composite(composite)) => composite.parts().to_vec(),
+        Some(Value::Composite(composite)) => composite.into_parts(),
         _ => Vec::new(),
     })
 }
 
-/// Returns the parts without the items that begin with a part.
-fn without(parts: &[Option<Value>], per_item: usize, removed: &Value) -> Vec<Option<Value>> {
+/// Returns the parts without the items that begin with one of some values, which are sorted.
+fn without(parts: &[Option<Value>], per_item: usize, removed: &[Value]) -> Vec<Option<Value>> {
     let is_removed = |item: &&[Option<Value>]| {
-        item[0].as_ref().is_some_and(|first| first.compare(removed).is_eq())
+        item[0]
+            .as_ref()
+            .is_some_and(|first| removed.binary_search_by(|removed| removed.compare(first)).is_ok())
     };
     parts.chunks(per_item).filter(|item| !is_removed(item)).flatten().cloned().collect()
 }

@@ -125,10 +125,9 @@ async fn create_keyspace(
         )
     })?;
     let schema = KeyspaceSchema {
-        name: name.to_owned(),
         replication: system::resolve(name, &replication, None, data_center)?,
         durable_writes: options.durable_writes.unwrap_or(true),
-        types: std::collections::BTreeMap::new(),
+        ..KeyspaceSchema::local(name)
     };
     catalog::create_keyspace(tx, &schema).await?;
     Ok(changed(ChangeKind::Created, name, None))

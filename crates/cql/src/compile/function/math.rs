@@ -3,6 +3,7 @@
 use carnet::base::BigInt;
 use carnet::{DataType, Value};
 
+use super::super::number;
 use crate::cql_error::CqlError;
 
 /// A function of a number.
@@ -32,19 +33,10 @@ impl MathFunction {
     /// Returns `true` if the function takes a type, and the types that it takes.
     pub(super) fn accepts(self, data_type: &DataType) -> (bool, String) {
         let is_exact = matches!(data_type, DataType::Varint | DataType::Decimal);
-        let is_number = matches!(
-            data_type,
-            DataType::Tinyint
-                | DataType::Smallint
-                | DataType::Int
-                | DataType::Bigint
-                | DataType::Counter
-                | DataType::Float
-                | DataType::Double
-        );
+        let is_number = number::is_number(data_type);
         match self {
-            Self::Abs | Self::Round => (is_number || is_exact, "a number".to_owned()),
-            _ => (is_number, "a number other than a varint or decimal".to_owned()),
+            Self::Abs | Self::Round => (is_number, "a number".to_owned()),
+            _ => (is_number && !is_exact, "a number other than a varint or decimal".to_owned()),
         }
     }
 
