@@ -10,7 +10,7 @@ use carnet::storage::disk::sim::SimDisk;
 use carnet::{DataType, Db, Durability, Uuid, Value, block_on};
 use carnet_cql::result::{Response, Rows};
 use carnet_cql::system::NodeInfo;
-use carnet_cql::{Bound, CqlError, CqlErrorKind, Executor, Parameters, Session, Values};
+use carnet_cql::{Bound, CqlError, CqlErrorKind, Executor, Parameters, Prepared, Session, Values};
 
 const CREATE: &str = "CREATE TABLE ks.t (k int PRIMARY KEY, l list<int>, s set<text>, \
                       m map<int, frozen<tuple<text, int>>>, f frozen<set<int>>)";
@@ -263,6 +263,30 @@ fn markers_of_elements_have_their_types() {
     block_on(client.executor.execute(&client.session, &prepared, &parameters)).unwrap();
     let shown = ["l", "s", "m", "f"].map(|column| client.show(column, 7));
     assert_eq!(shown, ["[1, 2, 3]", "{'b'}", "{3: ('x', null)}", "{9}"]);
+}
+
+#[test]
+fn prepared_statements_follow_a_changed_type() {
+    let client = Client::on(Db::builder().in_memory());
+    client.create_table();
+    client.run("CREATE TYPE ks.point (x int)");
+    client.run("CREATE TABLE ks.u (k int PRIMARY KEY, p frozen<point>)");
+    client.run("INSERT INTO ks.u (k, p) VALUES (1, {x: 1})");
+    let text = "SELECT p FROM ks.u WHERE k = 1";
+    let prepare = || block_on(client.executor.prepare(&client.session, text, None)).unwrap();
+    let execute = |prepared: &Prepared| {
+        let parameters = Parameters::default();
+        block_on(client.executor.execute(&client.session, prepared, &parameters))
+    };
+    let before = prepare();
+    execute(&before).unwrap();
+    client.run("ALTER TYPE ks.point ADD y int");
+    // The columns that the client was promised have changed: drivers prepare it again.
+    let error = execute(&before).unwrap_err();
+    assert!(matches!(error.kind(), CqlErrorKind::Unprepared { .. }), "{error}");
+    let Ok(Response::Rows(rows)) = execute(&prepare()) else { panic!("rows") };
+    let value = rows.columns[0].data_type.deserialize(rows.rows[0][0].as_ref().unwrap()).unwrap();
+    assert_eq!(value.to_literal(), "{x: 1, y: null}");
 }
 
 #[test]
