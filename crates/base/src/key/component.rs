@@ -1,18 +1,15 @@
 //! One component of a clustering key, ascending; the documentation of [`super`] has the table of
 //! bytes.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use uuid::Uuid;
 
+use super::number::{put_decimal, put_varint};
+use super::reader::{END, ESCAPED, KeyReader, wrong};
 use crate::error::{Error, Result};
 use crate::value::{Composite, DataType, Value};
-
-/// Follows a zero byte of the value; sorts after the end, so that a prefix comes first.
-const ESCAPED: u8 = 0xff;
-/// Follows the zero byte that ends the value.
-const END: u8 = 0x00;
 
 /// Before the items of a list, set or map, and before the fields of a tuple. It sorts after the
 /// others: null is the first value of a field, and a list sorts after its beginnings.
@@ -60,16 +57,16 @@ pub(super) fn put(out: &mut BytesMut, value: &Value) -> Result<()> {
             out.put_u64(low ^ SIGNS);
         }
         Value::Composite(composite) => put_composite(out, composite)?,
-        Value::Counter(_) | Value::Decimal { .. } | Value::Duration(_) | Value::Varint(_) => {
-            return Err(unsupported(&value.data_type()));
-        }
+        Value::Varint(number) => put_varint(out, number)?,
+        Value::Decimal { unscaled, scale } => put_decimal(out, unscaled, *scale)?,
+        Value::Counter(_) | Value::Duration(_) => return Err(unsupported(&value.data_type())),
     }
     Ok(())
 }
 
 /// Takes a value off the front of `rest`; each of its bytes is first XORed with `mask`.
 pub(super) fn take(rest: &mut &[u8], data_type: &DataType, mask: u8) -> Result<Value> {
-    let mut from = ComponentReader { rest, mask };
+    let mut from = KeyReader { rest, mask };
     let value = match data_type {
         DataType::Bigint => Value::Bigint(from.u64()?.cast_signed() ^ i64::MIN),
         DataType::Timestamp => Value::Timestamp(from.u64()?.cast_signed() ^ i64::MIN),
@@ -99,9 +96,12 @@ pub(super) fn take(rest: &mut &[u8], data_type: &DataType, mask: u8) -> Result<V
         }
         DataType::List(_) | DataType::Set(_) | DataType::Map(_) => from.items(data_type)?,
         DataType::Tuple(_) | DataType::Udt(_) => from.fields(data_type)?,
-        DataType::Counter | DataType::Decimal | DataType::Duration | DataType::Varint => {
-            return Err(unsupported(data_type));
+        DataType::Varint => Value::Varint(from.varint()?),
+        DataType::Decimal => {
+            let (unscaled, scale) = from.decimal()?;
+            Value::Decimal { unscaled, scale }
         }
+        DataType::Counter | DataType::Duration => return Err(unsupported(data_type)),
     };
     value.validate().map_err(|error| wrong(data_type).with_source(error))?;
     Ok(value)
@@ -190,46 +190,7 @@ const fn version_back(ordered: u64) -> u64 {
     }
 }
 
-struct ComponentReader<'a, 'b> {
-    rest: &'a mut &'b [u8],
-    mask: u8,
-}
-
-impl ComponentReader<'_, '_> {
-    fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
-        let (taken, rest) = self
-            .rest
-            .split_first_chunk()
-            .ok_or_else(|| Error::corrupted("a clustering key ends too early"))?;
-        *self.rest = rest;
-        Ok(taken.map(|byte| byte ^ self.mask))
-    }
-
-    fn u32(&mut self) -> Result<u32> {
-        self.array().map(u32::from_be_bytes)
-    }
-
-    fn u64(&mut self) -> Result<u64> {
-        self.array().map(u64::from_be_bytes)
-    }
-
-    fn escaped(&mut self, data_type: &DataType) -> Result<Vec<u8>> {
-        let mut bytes = Vec::new();
-        loop {
-            // Whole runs at a time, because zeros are rare.
-            let zero = self.mask;
-            let run = self.rest.iter().position(|byte| *byte == zero).unwrap_or(self.rest.len());
-            let (taken, rest) = self.rest.split_at(run);
-            bytes.extend(taken.iter().map(|byte| byte ^ self.mask));
-            *self.rest = rest;
-            match self.array()? {
-                [0, END] => return Ok(bytes),
-                [0, ESCAPED] => bytes.push(0),
-                _ => return Err(wrong(data_type)),
-            }
-        }
-    }
-
+impl KeyReader<'_, '_> {
     /// Takes the items of a list, set or map.
     fn items(&mut self, data_type: &DataType) -> Result<Value> {
         let types = data_type.parts();
@@ -258,26 +219,6 @@ impl ComponentReader<'_, '_> {
         }
         composite(data_type, &parts)
     }
-
-    fn text(&mut self, data_type: &DataType) -> Result<String> {
-        String::from_utf8(self.escaped(data_type)?)
-            .map_err(|error| wrong(data_type).with_source(error))
-    }
-
-    fn inet(&mut self) -> Result<IpAddr> {
-        let head: [u8; 4] = self.array()?;
-        match self.array()? {
-            [0] => Ok(IpAddr::V4(Ipv4Addr::from(head))),
-            [1] => {
-                let tail: [u8; 12] = self.array()?;
-                let mut octets = [0; 16];
-                octets[..4].copy_from_slice(&head);
-                octets[4..].copy_from_slice(&tail);
-                Ok(IpAddr::V6(Ipv6Addr::from(octets)))
-            }
-            _ => Err(wrong(&DataType::Inet)),
-        }
-    }
 }
 
 /// Makes a value that must be as its encoder wrote it: sorted, without duplicates.
@@ -291,10 +232,6 @@ fn composite(data_type: &DataType, parts: &[Option<Value>]) -> Result<Value> {
             .zip(parts)
             .all(|(a, b)| Value::compare_nullable(a.as_ref(), b.as_ref()).is_eq());
     if is_sorted { Ok(Value::Composite(made)) } else { Err(wrong(data_type)) }
-}
-
-fn wrong(data_type: &DataType) -> Error {
-    Error::corrupted(format!("a clustering key holds no {data_type} where one must be"))
 }
 
 fn unsupported(data_type: &DataType) -> Error {

@@ -14,8 +14,7 @@ impl DataType {
     /// Columns of a partition key may have any type.
     #[must_use]
     pub fn is_key_type(&self) -> bool {
-        let is_unordered =
-            matches!(self, Self::Counter | Self::Decimal | Self::Duration | Self::Varint);
+        let is_unordered = matches!(self, Self::Counter | Self::Duration);
         !is_unordered && self.parts().into_iter().all(Self::is_key_type)
     }
 }

@@ -412,12 +412,12 @@ mod tests {
             let error = shape(&columns).check().unwrap_err().to_string();
             assert!(error.contains(&format!("column Level of type {type_name}")), "{error}");
         }
-        columns[1].4 = "varint";
+        columns[1].4 = "duration";
         let error = shape(&columns).check().unwrap_err().to_string();
-        assert!(error.contains("column at of type varint in a clustering key"), "{error}");
+        assert!(error.contains("column at of type duration in a clustering key"), "{error}");
         assert!(error.contains("column Level of type empty"), "{error}");
         // Outside the clustering key the type is supported.
-        columns[0].4 = "varint";
+        columns[0].4 = "duration";
         columns[1].4 = "timestamp";
         assert!(shape(&columns).check().is_ok());
     }

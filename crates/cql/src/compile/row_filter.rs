@@ -5,10 +5,10 @@
 
 use std::cmp::Ordering;
 
-use carnet::Value;
 use carnet::base::Bytes;
 use carnet::base::key::{self, Order};
 use carnet::catalog::TableSchema;
+use carnet::{DataType, Value};
 
 use super::environment::Environment;
 use super::operand::required;
@@ -32,13 +32,13 @@ pub(crate) enum RowFilter {
 pub(crate) enum ValueSet {
     /// Values encoded in the order of their types, sorted.
     Encoded(Vec<Bytes>),
-    /// Values of types without such an encoding, sorted.
+    /// Values of types without such an encoding, or with one that takes no number of any length; sorted.
     Numbers(Vec<Value>),
 }
 
 impl ValueSet {
     fn new(mut values: Vec<Value>) -> Result<Self, CqlError> {
-        if values.iter().all(|value| value.data_type().is_key_type()) {
+        if values.iter().all(|value| is_encoded(&value.data_type())) {
             return Self::of_tuples(values.iter().map(std::slice::from_ref));
         }
         values.sort_by(Value::compare);
@@ -60,6 +60,11 @@ impl ValueSet {
             (Self::Numbers(_), _) => false,
         })
     }
+}
+
+fn is_encoded(data_type: &DataType) -> bool {
+    let is_number = matches!(data_type, DataType::Decimal | DataType::Varint);
+    !is_number && data_type.is_key_type() && data_type.parts().into_iter().all(is_encoded)
 }
 
 fn encode(values: &[Value]) -> Result<Bytes, CqlError> {
@@ -154,8 +159,6 @@ fn tuple(
 
 #[cfg(test)]
 mod tests {
-    use carnet::DataType;
-
     use super::*;
 
     fn set(data_type: &DataType, texts: &[&str]) -> ValueSet {
