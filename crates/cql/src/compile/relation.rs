@@ -307,13 +307,26 @@ impl Filter {
         match &self.0 {
             Resolved::Compare(position, op, operand) => {
                 let found = stored(table, row, *position)?;
+                let column = &table.columns[*position];
                 let wanted = operand.value(environment)?;
+                if is_empty_collection(column, wanted.as_ref())
+                    && !matches!(op, CompareOp::Equal | CompareOp::NotEqual)
+                {
+                    return Err(CqlError::invalid(format!(
+                        "Invalid comparison with an empty {} for operator \"{}\"",
+                        collection_name(&column.data_type),
+                        op.symbol()
+                    )));
+                }
+                let wanted = wanted.filter(|wanted| !is_empty_collection(column, Some(wanted)));
                 condition_holds_for(found.as_ref(), *op, wanted.as_ref())
             }
             Resolved::In(position, list) => {
                 let found = stored(table, row, *position)?;
+                let column = &table.columns[*position];
                 let wanted = list.nullable_values(environment)?;
                 let equals = |wanted: &Option<Value>| match (&found, wanted) {
+                    (None, wanted) if is_empty_collection(column, wanted.as_ref()) => true,
                     (Some(found), Some(wanted)) => Value::compare(found, wanted).is_eq(),
                     (found, wanted) => found.is_none() && wanted.is_none(),
                 };
@@ -349,6 +362,20 @@ impl Filter {
             Resolved::CompareTuple(positions, ..) | Resolved::InTuple(positions, _) => positions,
             Resolved::Token(..) => &[],
         }
+    }
+}
+
+/// Returns `true` for an empty collection that is not frozen: as a value of the column it is null.
+fn is_empty_collection(column: &ColumnSchema, value: Option<&Value>) -> bool {
+    let is_collection = column.is_multi_cell && !column.data_type.is_record();
+    is_collection && matches!(value, Some(Value::Composite(value)) if value.parts().is_empty())
+}
+
+const fn collection_name(data_type: &DataType) -> &'static str {
+    match data_type {
+        DataType::List(_) => "list",
+        DataType::Set(_) => "set",
+        _ => "map",
     }
 }
 
