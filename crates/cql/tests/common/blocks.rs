@@ -1,5 +1,6 @@
 //! Golden scripts: blocks separated by an empty line, each with optional comments, a statement,
 //! `----`, and its outcome.
+#![allow(dead_code, reason = "each test binary uses a part of it")]
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -32,6 +33,16 @@ pub(crate) fn run(script: &str, mut outcome: impl FnMut(&str) -> String) -> Stri
         blocks.push(done.trim_end().to_owned());
     }
     blocks.join("\n\n") + "\n"
+}
+
+/// Returns the statements of a script.
+pub(crate) fn statements(script: &str) -> Vec<String> {
+    let mut statements = Vec::new();
+    run(script, |statement| {
+        statements.push(statement.to_owned());
+        String::new()
+    });
+    statements
 }
 
 /// Compares a script's outcomes with the expected ones; rewrites them with `UPDATE_GOLDENFILES`.

@@ -1,0 +1,192 @@
+//! The same statements on Cassandra 5.0 and on Carnet: rows, columns, types and error codes.
+//!
+//! `testscripts/cassandra` holds Cassandra's answers: to the statements of the golden scripts, and
+//! to random ones (`random_N`). Carnet runs the recorded statements and must give the same answers.
+//! A known difference has a line `!= reason` below Cassandra's answer. The test also fails if a
+//! difference exists no longer. `UPDATE_GOLDENFILES=1` removes such lines, and adds `!= ?` to new
+//! differences, which fails until a reason replaces the question mark.
+//!
+//! | command | |
+//! | --- | --- |
+//! | `CARNET_RECORD=1 cargo test -p carnet-cql --test differential record` | records again, and keeps reasons |
+//! | `CARNET_DIFFERENTIAL_SEEDS=20 cargo test -p carnet-cql --test differential live` | random statements on both |
+//! | `CARNET_DIFFERENTIAL_SEED=7 …` | replays one seed |
+//!
+//! Both start a Cassandra with `scripts/cassandra`, or use the one at `$CARNET_CASSANDRA`.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+#[path = "common/blocks.rs"]
+mod blocks;
+#[path = "differential/cassandra.rs"]
+mod cassandra;
+#[path = "../../store-cql/tests/cassandra/node.rs"]
+mod node;
+#[path = "differential/random.rs"]
+mod random;
+#[path = "differential/script.rs"]
+mod script;
+
+use std::collections::BTreeSet;
+use std::env;
+use std::net::Ipv4Addr;
+
+use carnet::{Db, Uuid, block_on};
+use carnet_base::{Rng as _, SeededRng};
+use carnet_cql::result::Response;
+use carnet_cql::system::NodeInfo;
+use carnet_cql::{CqlErrorKind, Executor, Parameters, Session};
+use cassandra::Cassandra;
+use script::{Block, Script};
+
+/// Number of recorded scripts of random statements.
+const RANDOM_SCRIPTS: u64 = 10;
+
+/// Returns the error code of the native protocol that the server sends.
+fn code(kind: &CqlErrorKind) -> i32 {
+    match kind {
+        CqlErrorKind::Syntax { .. } => 0x2000,
+        CqlErrorKind::Unauthorized => 0x2100,
+        CqlErrorKind::Config => 0x2300,
+        CqlErrorKind::AlreadyExists { .. } => 0x2400,
+        CqlErrorKind::Protocol => 0x000A,
+        CqlErrorKind::FunctionFailure { .. } => 0x1400,
+        _ => 0x2200,
+    }
+}
+
+/// A database in memory, and a session.
+struct Carnet {
+    executor: Executor,
+    session: Session,
+}
+
+impl Carnet {
+    fn start() -> Self {
+        let mut node = NodeInfo::local(Uuid::from_u64_pair(1, 2));
+        node.address = Ipv4Addr::LOCALHOST.into();
+        let executor = Executor::new(Db::builder().in_memory(), node);
+        Self { executor, session: Session::new() }
+    }
+
+    fn answer(&self, statement: &str) -> String {
+        let parameters = Parameters::default();
+        match block_on(self.executor.query(&self.session, statement, &parameters)) {
+            Ok(Response::Rows(rows)) => {
+                let columns =
+                    rows.columns.into_iter().map(|column| (column.name, column.data_type));
+                script::rows(&columns.collect::<Vec<_>>(), &rows.rows)
+            }
+            Ok(_) => script::OK.to_owned(),
+            Err(error) => script::failure(code(error.kind()), error.message()),
+        }
+    }
+}
+
+/// Returns the names of the recorded scripts.
+fn recorded() -> BTreeSet<String> {
+    let folder = script::folder("cassandra");
+    let entries = std::fs::read_dir(folder).unwrap();
+    entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+}
+
+/// Compares Carnet with a recorded script; returns new differences, and listed ones that are gone.
+fn compare(name: &str) -> Vec<String> {
+    let mut script = Script::read(name);
+    let carnet = Carnet::start();
+    let mut wrong = Vec::new();
+    for block in &mut script.blocks {
+        let answer = carnet.answer(&block.statement);
+        let differs = !script::agree(&block.answer, &answer);
+        match (differs, block.difference.as_deref()) {
+            (true, None) => block.difference = Some("?".to_owned()),
+            (false, Some(_)) if script::is_updated() => block.difference = None,
+            (false, Some(reason)) => wrong.push(format!(
+                "{name}: {}\nis as in Cassandra now: remove `!= {reason}` (UPDATE_GOLDENFILES=1 does)",
+                block.statement
+            )),
+            _ => {}
+        }
+        if differs && block.difference.as_deref() == Some("?") {
+            let Block { statement, answer: expected, .. } = block;
+            wrong.push(format!("{name}: {statement}\nCassandra: {expected}Carnet: {answer}"));
+        }
+    }
+    if script::is_updated() {
+        script.write();
+    }
+    wrong
+}
+
+#[test]
+fn carnet_answers_as_cassandra_did() {
+    let names = recorded();
+    assert!(names.len() > 20, "{names:?}");
+    let wrong: Vec<String> = names.iter().flat_map(|name| compare(name)).collect();
+    assert!(wrong.is_empty(), "{} differences:\n\n{}", wrong.len(), wrong.join("\n"));
+    for name in script::golden() {
+        let known: BTreeSet<String> = if names.contains(&name) {
+            Script::read(&name).blocks.into_iter().map(|block| block.statement).collect()
+        } else {
+            BTreeSet::new()
+        };
+        let statements = blocks::statements(&blocks::read("statements", &name));
+        let new = statements.iter().filter(|one| !known.contains(*one)).count();
+        if new > 0 {
+            node::say(&format!("{name}: {new} statements are not recorded: see differential.rs"));
+        }
+    }
+}
+
+/// Records Cassandra's answers to the golden scripts and to random statements.
+#[test]
+fn record() {
+    if env::var_os("CARNET_RECORD").is_none() {
+        return;
+    }
+    let node = node::node().expect("Cassandra runs here");
+    let golden = script::golden().into_iter().map(|name| {
+        let statements = blocks::statements(&blocks::read("statements", &name));
+        (name, statements)
+    });
+    let random = (0..RANDOM_SCRIPTS)
+        .map(|seed| (format!("random_{seed}"), random::statements(&mut SeededRng::new(seed))));
+    for (name, statements) in golden.chain(random) {
+        let cassandra = Cassandra::connect(&node.contact_point);
+        let mut script = Script::new(&name);
+        for statement in statements {
+            let answer = cassandra.answer(&statement);
+            script.blocks.push(Block { statement, answer, difference: None });
+        }
+        script.keep_reasons();
+        script.write();
+    }
+}
+
+/// Runs random statements on a Cassandra and on Carnet.
+#[test]
+fn live() {
+    let number = |name| env::var(name).ok().map(|value| value.parse::<u64>().unwrap());
+    let seeds: Vec<u64> = match number("CARNET_DIFFERENTIAL_SEED") {
+        Some(seed) => vec![seed],
+        None => {
+            let count = number("CARNET_DIFFERENTIAL_SEEDS").unwrap_or(0);
+            let mut rng = SeededRng::from_entropy();
+            (0..count).map(|_| rng.next_u64()).collect()
+        }
+    };
+    if seeds.is_empty() {
+        return;
+    }
+    let node = node::node().expect("Cassandra runs here");
+    for seed in seeds {
+        let (cassandra, carnet) = (Cassandra::connect(&node.contact_point), Carnet::start());
+        for statement in random::statements(&mut SeededRng::new(seed)) {
+            let (expected, found) = (cassandra.answer(&statement), carnet.answer(&statement));
+            assert!(
+                script::agree(&expected, &found) || random::is_known(&expected, &found),
+                "{statement}\nCassandra: {expected}Carnet: {found}replay: \
+                 CARNET_DIFFERENTIAL_SEED={seed} cargo test -p carnet-cql --test differential live"
+            );
+        }
+    }
+}
