@@ -1,4 +1,4 @@
-//! Stock clients, fetched once through pip, npm and Maven, in the versions that `tests/e2e` pins.
+//! Stock clients, fetched once through pip, npm, Maven and Go, in the versions that `tests/e2e` pins.
 //!
 //! They are stored under the target directory, or in `$CARNET_E2E_CACHE`. If they are unavailable,
 //! a test reports this in one line and is skipped; with `CI=true` it fails.
@@ -19,7 +19,7 @@ pub(crate) type Client = Option<PathBuf>;
 /// Returns a Python that has the driver and cqlsh installed.
 pub(crate) fn python() -> Client {
     let pins = ["requirements.txt", "data.txt"].map(e2e);
-    let home = installed("python", &pins, |home| {
+    let home = installed("python", &read(&pins), |home| {
         run(Command::new("python3").args(["-m", "venv"]).arg(home))?;
         let pip = || {
             let mut pip = Command::new(home.join("bin/pip"));
@@ -35,7 +35,7 @@ pub(crate) fn python() -> Client {
 /// Returns the folder that holds `node_modules`.
 pub(crate) fn node() -> Client {
     let pins = [e2e("package.json")];
-    let home = installed("node", &pins, |home| {
+    let home = installed("node", &read(&pins), |home| {
         fs::copy(&pins[0], home.join("package.json")).map_err(|error| error.to_string())?;
         let mut npm = Command::new("npm");
         npm.args(["install", "--no-package-lock", "--no-audit", "--no-fund", "--loglevel=error"]);
@@ -47,7 +47,7 @@ pub(crate) fn node() -> Client {
 /// Returns the folder that holds the jars of the Java driver.
 pub(crate) fn java() -> Client {
     let pins = [e2e("pom.xml")];
-    let home = installed("java", &pins, |home| {
+    let home = installed("java", &read(&pins), |home| {
         let mut mvn = Command::new("mvn");
         mvn.args(["--batch-mode", "--quiet", "--file"]).arg(&pins[0]);
         mvn.arg("org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies");
@@ -55,6 +55,28 @@ pub(crate) fn java() -> Client {
         run(mvn.arg(format!("-DoutputDirectory={}", home.join("jars").display())))
     });
     skip_without("the Java driver", home.map(|home| home.join("jars")))
+}
+
+/// Returns the folder of a Go module with its tests, compiled as `suite.test`. The first line of
+/// `pins` is the module, its version and the build tags.
+pub(crate) fn go_suite(pins: &Path) -> Client {
+    let pin = fs::read_to_string(pins).unwrap();
+    let words: Vec<&str> = pin.lines().next().unwrap_or_default().split(' ').collect();
+    let [module, version, tags] = words[..] else { panic!("{}: {words:?}", pins.display()) };
+    let home = installed("go", &format!("{module} {version} {tags}"), |home| {
+        let module = format!("{module}@{version}");
+        let mut go = Command::new("go");
+        let found = output(go.args(["mod", "download", "-json", &module]).current_dir(home))?;
+        let found: serde_json::Value =
+            serde_json::from_str(&found).map_err(|error| error.to_string())?;
+        // The tests write files, and the module cache is read-only.
+        let (source, copy) = (found["Dir"].as_str().unwrap_or_default(), home.join("module"));
+        run(Command::new("cp").args(["-r", source]).arg(&copy))?;
+        run(Command::new("chmod").args(["-R", "u+w"]).arg(&copy))?;
+        let mut go = Command::new("go");
+        run(go.args(["test", "-c", "-tags", tags, "-o", "suite.test", "."]).current_dir(&copy))
+    });
+    skip_without(module, home.map(|home| home.join("module")))
 }
 
 fn skip_without(what: &str, found: Result<PathBuf, String>) -> Client {
@@ -74,15 +96,13 @@ fn skip_without(what: &str, found: Result<PathBuf, String>) -> Client {
 /// Installs the pinned versions unless they are installed. Concurrent tests wait for each other.
 fn installed(
     name: &str,
-    pins: &[PathBuf],
+    pins: &str,
     install: impl Fn(&Path) -> Result<(), String>,
 ) -> Result<PathBuf, String> {
     let cache = env::var_os("CARNET_E2E_CACHE")
         .map_or_else(|| Path::new(env!("CARGO_TARGET_TMPDIR")).join("e2e"), PathBuf::from);
     let mut hasher = DefaultHasher::new();
-    for pin in pins {
-        fs::read(pin).unwrap().hash(&mut hasher);
-    }
+    pins.hash(&mut hasher);
     let home = cache.join(format!("{name}-{:016x}", hasher.finish()));
     fs::create_dir_all(&home).map_err(|error| error.to_string())?;
     let _lock = lock(&home.join(".lock"));
@@ -103,10 +123,18 @@ fn lock(path: &Path) -> fs::File {
     file
 }
 
+fn read(pins: &[PathBuf]) -> String {
+    pins.iter().map(|pin| fs::read_to_string(pin).unwrap()).collect()
+}
+
 fn run(command: &mut Command) -> Result<(), String> {
+    output(command).map(drop)
+}
+
+fn output(command: &mut Command) -> Result<String, String> {
     let output = command.output().map_err(|error| format!("{command:?}: {error}"))?;
     if output.status.success() {
-        return Ok(());
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
     let errors = String::from_utf8_lossy(&output.stderr);
     let last = errors.lines().last().unwrap_or("it said nothing").to_owned();
