@@ -9,9 +9,12 @@ use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: (u8, u8, bool, bool, u64, Vec<u8>)| {
     let (a, b, desc_a, desc_b, start, bytes) = input;
-    let of = |n: u8| match usize::from(n) % (DataType::SCALARS.len() + 2) {
+    let of = |n: u8| match usize::from(n) % (DataType::SCALARS.len() + 5) {
         20 => DataType::list(DataType::Text),
         21 => DataType::tuple([DataType::Int, DataType::set(DataType::Blob)]),
+        22 => DataType::set(DataType::Decimal),
+        23 => DataType::vector(DataType::Float, 2),
+        24 => DataType::vector(DataType::Varint, 3),
         scalar => DataType::SCALARS[scalar].clone(),
     };
     let types = [of(a), of(b)];

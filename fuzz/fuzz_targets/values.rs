@@ -5,12 +5,15 @@ use carnet_base::DataType;
 use libfuzzer_sys::fuzz_target;
 
 /// Types of parts; the scalar types come before them.
-const COMPOSITE: [&str; 5] = [
+const COMPOSITE: [&str; 8] = [
     "list<int>",
     "set<text>",
     "map<text, frozen<list<varint>>>",
     "tuple<int, blob, frozen<set<decimal>>>",
     "list<frozen<map<inet, duration>>>",
+    "vector<float, 2>",
+    "vector<text, 3>",
+    "vector<vector<frozen<set<int>>, 1>, 2>",
 ];
 
 fn data_type(n: u8) -> DataType {

@@ -1,4 +1,4 @@
-//! Lists, sets, maps and tuples: their construction and serialization.
+//! Lists, sets, maps, tuples and vectors: their construction and serialization.
 //!
 //! Equal composite values have equal bytes, because a partition key may have them. So each has one
 //! form: the elements of a set and the keys of a map are in the order of their type, without
@@ -9,6 +9,8 @@
 //! ('a', null) of tuple<text, int>           00000001 61        ffffffff
 //! ```
 //!
+//! Vectors have bytes of their own: see [`crate::vector`].
+//!
 //! The same bytes travel in the native protocol. A client may send other forms: they are read, and
 //! written in the one form.
 
@@ -16,12 +18,13 @@ use bytes::{Buf, BufMut, BytesMut};
 
 use crate::error::{Error, Result};
 use crate::value::{Composite, DataType, Value};
+use crate::vector;
 
 /// Length of a part that is null.
 const NULL: i32 = -1;
 
 impl Composite {
-    /// Makes a value of its parts: the elements of a list or set, the keys and values of a map in
+    /// Makes a value of its parts: the elements of a list, set or vector, the keys and values of a map in
     /// turn, or the fields of a tuple, whose last ones may be missing.
     ///
     /// Elements and keys are sorted where the type is. Of equal keys the value of the last remains.
@@ -29,8 +32,8 @@ impl Composite {
     /// # Errors
     ///
     /// `Invalid` if the type is a scalar, if a part has another type than the type says, if a part
-    /// other than a tuple's is null, if a map has a key without a value, or if a tuple has more
-    /// values than fields.
+    /// other than a tuple's is null, if a map has a key without a value, if a tuple has more values
+    /// than fields, or if a vector has another number of values than dimensions.
     pub fn new(data_type: DataType, mut parts: Vec<Option<Value>>) -> Result<Self> {
         let types = data_type.parts();
         match &data_type {
@@ -42,6 +45,13 @@ impl Composite {
                 )));
             }
             record if record.is_record() => parts.resize(types.len(), None),
+            DataType::Vector(vector) if parts.len() != usize::from(vector.1) => {
+                return Err(Error::invalid(format!(
+                    "a value of {data_type} has {} elements, not {}",
+                    vector.1,
+                    parts.len()
+                )));
+            }
             _ if types.is_empty() => {
                 return Err(Error::invalid(format!("{data_type} is no composite type")));
             }
@@ -67,8 +77,8 @@ impl Composite {
         &self.data_type
     }
 
-    /// Returns the elements of a list or set, the keys and values of a map in turn, or the fields
-    /// of a tuple. Only fields may be null.
+    /// Returns the elements of a list, set or vector, the keys and values of a map in turn, or the
+    /// fields of a tuple. Only fields may be null.
     #[must_use]
     pub fn parts(&self) -> &[Option<Value>] {
         &self.parts
@@ -119,6 +129,9 @@ impl Composite {
     }
 
     pub(crate) fn serialize_into(&self, out: &mut BytesMut) {
+        if let DataType::Vector(vector) = &self.data_type {
+            return vector::put_elements(out, &vector.0, &self.parts);
+        }
         if !self.data_type.is_record() {
             out.put_i32(length(self.parts.len() / self.parts_per_item()));
         }
@@ -137,6 +150,15 @@ impl Composite {
 
     /// Decodes a value that takes all of `bytes`.
     pub(crate) fn deserialize(data_type: &DataType, bytes: &[u8]) -> Result<Self> {
+        if let DataType::Vector(vector) = data_type {
+            let elements = vector::split(data_type, &vector.0, vector.1, bytes)?;
+            let parts = elements.into_iter().map(|bytes| vector.0.deserialize(bytes).map(Some));
+            let parts = parts.collect::<Result<Vec<_>>>();
+            return Self::new(
+                data_type.clone(),
+                parts.map_err(|error| in_part(data_type, &error))?,
+            );
+        }
         let mut rest = Rest { data_type, bytes };
         let types = data_type.parts();
         let count = match data_type {
@@ -307,6 +329,17 @@ mod tests {
                 assert_eq!(data_type.deserialize(&bytes).unwrap().serialize(), bytes);
             }
         });
+    }
+
+    #[test]
+    fn vectors_have_all_their_elements() {
+        let vector = DataType::vector(DataType::Int, 2);
+        let value = vector.deserialize(&unhex("0000000100000002")).unwrap();
+        assert_eq!(value, Value::Composite(Composite::new(vector.clone(), ints(&[1, 2])).unwrap()));
+        assert_eq!(value.serialize(), unhex("0000000100000002"));
+        for parts in [ints(&[1]), ints(&[1, 2, 3]), vec![None, None], vec![text("a"), text("b")]] {
+            assert!(Composite::new(vector.clone(), parts).is_err());
+        }
     }
 
     #[test]

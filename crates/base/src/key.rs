@@ -13,6 +13,7 @@
 //! | `text`, `ascii`, `blob` | each 0x00 becomes `00 FF`; then `00 00` | unsigned bytes, a prefix first |
 //! | `inet` | 4 bytes, then `00`, or `01` and the other 12; an IPv4-mapped IPv6 address is the IPv4 address | unsigned bytes, a prefix first |
 //! | `list`, `set`, `map` | for each item `01`, then its encoding (of a map its key's, then its value's); then `00` | part by part, a prefix first |
+//! | `vector` | its elements | element by element |
 //! | `tuple`, user-defined type | for each field `00` for null, or `01` and its encoding | null first |
 //! | `varint`, `decimal` | length or exponent, then bytes or digits, in `key/number.rs` | by number: 1.0 and 1.00 are the same key |
 //! | `uuid` | 16: version, then the time where that is 1, else the first half; then the second half | as `UUIDType` |

@@ -39,6 +39,7 @@ mod type_name;
 pub mod value;
 mod value_order;
 pub mod var_long;
+pub mod vector;
 mod virtual_timer;
 pub mod wait_note;
 

@@ -156,9 +156,12 @@ impl DataType {
                 Value::Decimal { unscaled, scale: i32::from_be_bytes(*scale) }
             }
             Self::Duration => Value::Duration(CqlDuration::deserialize(bytes)?),
-            Self::List(_) | Self::Set(_) | Self::Map(_) | Self::Tuple(_) | Self::Udt(_) => {
-                Value::Composite(Composite::deserialize(self, bytes)?)
-            }
+            Self::List(_)
+            | Self::Set(_)
+            | Self::Map(_)
+            | Self::Tuple(_)
+            | Self::Udt(_)
+            | Self::Vector(_) => Value::Composite(Composite::deserialize(self, bytes)?),
         })
     }
 }

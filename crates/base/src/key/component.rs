@@ -96,6 +96,7 @@ pub(super) fn take(rest: &mut &[u8], data_type: &DataType, mask: u8) -> Result<V
         }
         DataType::List(_) | DataType::Set(_) | DataType::Map(_) => from.items(data_type)?,
         DataType::Tuple(_) | DataType::Udt(_) => from.fields(data_type)?,
+        DataType::Vector(vector) => from.elements(data_type, &vector.0, vector.1)?,
         DataType::Varint => Value::Varint(from.varint()?),
         DataType::Decimal => {
             let (unscaled, scale) = from.decimal()?;
@@ -107,9 +108,13 @@ pub(super) fn take(rest: &mut &[u8], data_type: &DataType, mask: u8) -> Result<V
     Ok(value)
 }
 
-/// Writes each part behind a byte: of a record [`IS_NULL`] or [`FOLLOWS`], of all others `FOLLOWS`, and
+/// Writes the elements of a vector one after the other: their number is known. Writes each other part
+/// behind a byte: of a record [`IS_NULL`] or [`FOLLOWS`], of all others `FOLLOWS`, and
 /// [`NO_MORE`] behind the last one.
 fn put_composite(out: &mut BytesMut, composite: &Composite) -> Result<()> {
+    if matches!(composite.data_type(), DataType::Vector(_)) {
+        return composite.parts().iter().flatten().try_for_each(|part| put(out, part));
+    }
     for item in composite.parts().chunks(composite.parts_per_item()) {
         let is_null = item.iter().all(Option::is_none);
         out.put_u8(if is_null { IS_NULL } else { FOLLOWS });
@@ -206,6 +211,16 @@ impl KeyReader<'_, '_> {
                 _ => return Err(wrong(data_type)),
             }
         }
+    }
+
+    fn elements(
+        &mut self,
+        data_type: &DataType,
+        element: &DataType,
+        dimensions: u16,
+    ) -> Result<Value> {
+        let take = |_| take(self.rest, element, self.mask).map(Some);
+        composite(data_type, &(0..dimensions).map(take).collect::<Result<Vec<_>>>()?)
     }
 
     fn fields(&mut self, data_type: &DataType) -> Result<Value> {

@@ -25,6 +25,8 @@ fn key_types() -> Vec<DataType> {
         DataType::map(DataType::Tinyint, DataType::Timeuuid),
         DataType::tuple([DataType::Boolean, DataType::Blob]),
         DataType::list(DataType::list(DataType::Boolean)),
+        DataType::vector(DataType::Float, 2),
+        DataType::vector(DataType::Text, 3),
         DataType::set(DataType::Decimal),
         DataType::tuple([DataType::Varint, DataType::Decimal]),
         DataType::Udt(std::sync::Arc::new(crate::value::UserType {
@@ -105,6 +107,9 @@ fn composite(data_type: &DataType) -> BoxedStrategy<Value> {
             let fields = fields.map(|field| proptest::option::of(value(field)));
             fields.collect::<Vec<_>>().boxed()
         }
+        DataType::Vector(vector) => {
+            vec(value(&vector.0).prop_map(Some), usize::from(vector.1)).boxed()
+        }
         _ => {
             let item: Vec<_> = data_type.parts().into_iter().map(value).collect();
             vec(item, 0..4)
@@ -170,7 +175,8 @@ fn value(data_type: &DataType) -> BoxedStrategy<Value> {
         | DataType::Set(_)
         | DataType::Map(_)
         | DataType::Tuple(_)
-        | DataType::Udt(_) => composite(data_type),
+        | DataType::Udt(_)
+        | DataType::Vector(_) => composite(data_type),
         DataType::Varint => number().prop_map(Value::Varint).boxed(),
         DataType::Decimal => decimal(),
         DataType::Counter | DataType::Duration => unreachable!("not a key type"),

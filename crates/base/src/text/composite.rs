@@ -1,7 +1,7 @@
-//! Lists, sets, maps and tuples as text, which is also their literal in CQL.
+//! Lists, sets, maps, tuples and vectors as text, which is also their literal in CQL.
 //!
 //! ```text
-//! list [1, 2]    set {'a', 'b'}    map {'a': 1, 'b': 2}    tuple (1, 'a', null)
+//! list, vector [1, 2]    set {'a', 'b'}    map {'a': 1, 'b': 2}    tuple (1, 'a', null)
 //! user-defined type {name: 'a', size: 2}
 //! ```
 
@@ -42,7 +42,7 @@ fn field_names(data_type: &DataType) -> Vec<&str> {
 
 const fn brackets(data_type: &DataType) -> (char, char) {
     match data_type {
-        DataType::List(_) => ('[', ']'),
+        DataType::List(_) | DataType::Vector(_) => ('[', ']'),
         DataType::Tuple(_) => ('(', ')'),
         _ => ('{', '}'),
     }
@@ -170,6 +170,15 @@ mod tests {
         assert_eq!(round_trip(&user_type, "{}"), "{name: null, \"Size\": null}");
         for text in ["{size: [1]}", "{name}", "{'name': 'a'}", "[]", "{name: 'a}"] {
             assert!(user_type.parse_text(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn vectors_have_all_their_elements() {
+        let vector = DataType::vector(DataType::Float, 2);
+        assert_eq!(round_trip(&vector, "[1.5,-2]"), "[1.5, -2]");
+        for text in ["[1]", "[1, 2, 3]", "[]", "[1, null]", "{1, 2}"] {
+            assert!(vector.parse_text(text).is_err(), "{text}");
         }
     }
 

@@ -48,7 +48,12 @@ impl DataType {
             Self::Date => date(trimmed).map(Value::Date),
             Self::Time => time(trimmed).map(Value::Time),
             Self::Duration => CqlDuration::parse(trimmed).map(Value::Duration),
-            Self::List(_) | Self::Map(_) | Self::Set(_) | Self::Tuple(_) | Self::Udt(_) => {
+            Self::List(_)
+            | Self::Map(_)
+            | Self::Set(_)
+            | Self::Tuple(_)
+            | Self::Udt(_)
+            | Self::Vector(_) => {
                 return super::composite::parse(self, trimmed);
             }
         };

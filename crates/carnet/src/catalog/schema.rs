@@ -105,7 +105,7 @@ impl ColumnSchema {
     /// Returns the column's type in CQL, with `frozen` around a frozen type.
     #[must_use]
     pub fn cql_type(&self) -> String {
-        if self.data_type.is_composite() && !self.is_multi_cell {
+        if self.data_type.takes_frozen() && !self.is_multi_cell {
             format!("frozen<{}>", self.data_type)
         } else {
             self.data_type.to_string()
@@ -467,8 +467,8 @@ impl From<&ColumnSchema> for StoredColumn {
         };
         let is_tree = has_user_types(&column.data_type);
         let r#type = match &column.data_type {
-            composite if composite.is_composite() && !is_tree => {
-                StoredType::Text(column.cql_type())
+            composite if column.is_multi_cell && !is_tree => {
+                StoredType::Text(composite.to_string())
             }
             other => other.into(),
         };
@@ -549,6 +549,7 @@ mod tests {
             ("b", nested.clone(), true),
             ("c", nested, false),
             ("d", DataType::tuple([DataType::Int, DataType::Text]), false),
+            ("e", DataType::vector(DataType::Float, 3), false),
         ]);
         assert_eq!(TableSchema::decode("ks", "t", &schema.encode()).unwrap(), schema);
     }
@@ -570,6 +571,7 @@ mod tests {
             ("b", udt.clone(), false),
             ("c", nested.clone(), true),
             ("d", DataType::set(nested), false),
+            ("e", DataType::vector(udt.clone(), 2), false),
         ]);
         assert_eq!(TableSchema::decode("ks", "t", &schema.encode()).unwrap(), schema);
         let mut keyspace = KeyspaceSchema::local("ks");

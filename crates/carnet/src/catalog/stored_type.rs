@@ -27,6 +27,8 @@ pub(super) enum StoredTree {
     Map(Box<(StoredType, StoredType)>),
     Tuple(Vec<StoredType>),
     Udt(StoredUserType),
+    /// Type of the elements, and their number.
+    Vector(Box<(StoredType, u16)>),
 }
 
 /// A user-defined type.
@@ -57,6 +59,9 @@ impl From<&DataType> for StoredType {
             DataType::Map(pair) => {
                 StoredTree::Map(Box::new((Self::from(&pair.0), Self::from(&pair.1))))
             }
+            DataType::Vector(vector) => {
+                StoredTree::Vector(Box::new((Self::from(&vector.0), vector.1)))
+            }
             DataType::Udt(user_type) => StoredTree::Udt(StoredUserType::from(&**user_type)),
             record => StoredTree::Tuple(record.parts().into_iter().map(Self::from).collect()),
         })
@@ -77,6 +82,10 @@ impl StoredType {
                     DataType::tuple(fields.iter().map(Self::parse).collect::<Option<Vec<_>>>()?)
                 }
                 StoredTree::Udt(user_type) => DataType::Udt(Arc::new(user_type.parse()?)),
+                StoredTree::Vector(vector) if vector.1 > 0 => {
+                    DataType::vector(vector.0.parse()?, vector.1)
+                }
+                StoredTree::Vector(_) => return None,
             }),
         }
     }

@@ -114,6 +114,29 @@ def null_and_unset_differ(session):
 
 
 @check
+def vectors_come_back(session):
+    session.execute(
+        "CREATE TABLE vectors (id int PRIMARY KEY, v vector<float, 3>, w vector<text, 2>,"
+        " l list<frozen<vector<int, 1>>>)"
+    )
+    insert = session.prepare("INSERT INTO vectors (id, v, w, l) VALUES (?, ?, ?, ?)")
+    session.execute(insert, (1, [1.0, 0.0, 0.5], ["a", "x" * 300], [[7], [8]]))
+    session.execute(insert, (2, [0.0, 1.0, 0.0], None, None))
+    row = session.execute("SELECT v, w, l FROM vectors WHERE id = 1").one()
+    assert (list(row.v), list(row.w)) == ([1.0, 0.0, 0.5], ["a", "x" * 300]), row
+    assert [list(item) for item in row.l] == [[7], [8]], row
+    raises(Exception, session.execute, insert, (3, [1.0], None, None))
+    nearest = session.prepare(
+        "SELECT id, similarity_euclidean(v, ?) AS near FROM vectors"
+        " ORDER BY v ANN OF ? LIMIT 1 ALLOW FILTERING"
+    )
+    row = session.execute(nearest, ([0.0, 1.0, 0.0], [0.0, 2.0, 0.0])).one()
+    assert row == (2, 1.0), row
+    column = session.cluster.metadata.keyspaces[session.keyspace].tables["vectors"].columns["v"]
+    assert column.cql_type == "vector<float, 3>", column.cql_type
+
+
+@check
 def collections_and_tuples_come_back(session):
     session.execute(
         "CREATE TABLE composite (id int PRIMARY KEY, l list<int>, s set<text>,"

@@ -200,6 +200,9 @@ impl<'a> Sites<'a> {
         }
         self.filter(&select.filter);
         select.group_by.iter().for_each(|term| self.term(term, BindRole::Unknown));
+        if let Some(near) = &select.near {
+            self.term(&near.vector, BindRole::Column(&near.column));
+        }
         self.option(select.per_partition_limit.as_ref(), BindRole::Limit);
         self.option(select.limit.as_ref(), BindRole::Limit);
         self.option(select.as_of.as_ref(), BindRole::AsOf);

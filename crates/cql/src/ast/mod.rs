@@ -26,7 +26,7 @@ pub use level::{LevelOptions, LevelStatement};
 pub use markers::{BindRole, BindSite};
 pub use name::{Name, TableName};
 pub use relation::{CompareOp, InValues, Relation};
-pub use select::{Ordering, Select, SelectItem, Selection};
+pub use select::{Near, Ordering, Select, SelectItem, Selection};
 pub use statement::{Batch, BatchKind, Statement, Unsupported};
 pub use term::{
     Arguments, ArithmeticOp, BindMarker, FunctionCall, FunctionName, Literal, Reference, Term,

@@ -21,6 +21,8 @@ pub struct Select {
     pub group_by: Vec<Term>,
     /// Columns of `ORDER BY`.
     pub order_by: Vec<Ordering>,
+    /// `ORDER BY … ANN OF`: the rows near to a vector, instead of an order of columns.
+    pub near: Option<Near>,
     /// Maximum number of rows per partition: an integer or a marker.
     pub per_partition_limit: Option<Term>,
     /// Maximum number of rows: an integer or a marker.
@@ -53,6 +55,15 @@ pub struct SelectItem {
     pub term: Term,
     /// Name after `AS`.
     pub alias: Option<Name>,
+}
+
+/// `column ANN OF vector`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Near {
+    /// Name of the column.
+    pub column: Name,
+    /// Vector that the column is compared with.
+    pub vector: Term,
 }
 
 /// A column and a direction.

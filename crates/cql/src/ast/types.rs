@@ -18,8 +18,8 @@ pub enum TypeName {
     Map(Box<TypeName>, Box<TypeName>),
     /// `tuple<…>`, of at least one type.
     Tuple(Vec<TypeName>),
-    /// `vector<…, dimensions>`: a vector.
-    Vector(Box<TypeName>, u32),
+    /// `vector<…, dimensions>`: a vector, of at least one dimension.
+    Vector(Box<TypeName>, u16),
     /// A user-defined type.
     UserDefined(TableName),
     /// A Java class in single quotes.
@@ -50,7 +50,10 @@ impl TypeName {
                 DataType::tuple(fields.collect::<Option<Vec<_>>>()?)
             }
             Self::UserDefined(name) => find(name)?,
-            Self::Vector(..) | Self::Custom(_) => return None,
+            Self::Vector(element, dimensions) => {
+                DataType::vector(element.resolve(find)?, *dimensions)
+            }
+            Self::Custom(_) => return None,
         })
     }
 }

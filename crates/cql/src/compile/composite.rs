@@ -1,4 +1,4 @@
-//! Literals of lists, sets, maps and tuples.
+//! Literals of lists, sets, maps, tuples and vectors.
 
 use carnet::DataType;
 use carnet::base::UserType;
@@ -47,6 +47,18 @@ impl Compiler<'_> {
             | (DataType::Set(element), Term::Set(terms)) => {
                 let what = format!("value({what})");
                 terms.iter().map(|term| self.operand(term, element, &what)).collect()
+            }
+            (DataType::Vector(vector), Term::List(terms)) => {
+                let dimensions = usize::from(vector.1);
+                if terms.len() != dimensions {
+                    return Err(CqlError::invalid(format!(
+                        "Invalid vector literal for {what} of type {data_type}; expected \
+                         {dimensions} elements, but given {}",
+                        terms.len()
+                    )));
+                }
+                let what = format!("value({what})");
+                terms.iter().map(|term| self.operand(term, &vector.0, &what)).collect()
             }
             // `{}` is parsed as a set.
             (DataType::Map(_), Term::Set(terms)) if terms.is_empty() => Ok(Vec::new()),

@@ -5,11 +5,13 @@
 
 mod collection;
 mod math;
+mod vector;
 
 use carnet::{DataType, Value};
 
 use self::collection::CollectionFunction;
 use self::math::MathFunction;
+pub(super) use self::vector::{Similarity, is_float_vector, is_zero};
 use super::environment::Environment;
 use crate::ast::FunctionCall;
 use crate::cql_error::CqlError;
@@ -44,6 +46,7 @@ pub(crate) enum Function {
     BlobAs(DataType),
     Math(MathFunction),
     Collection(CollectionFunction),
+    Similarity(Similarity),
 }
 
 const DAY_MILLIS: i64 = 86_400_000;
@@ -72,7 +75,9 @@ impl Function {
             name => {
                 let math = MathFunction::find(name).map(Self::Math);
                 let collection = || CollectionFunction::find(name).map(Self::Collection);
-                let found = math.or_else(collection).or_else(|| conversion(name));
+                let similarity = || Similarity::find(name).map(Self::Similarity);
+                let found = math.or_else(collection).or_else(similarity);
+                let found = found.or_else(|| conversion(name));
                 return found.ok_or_else(|| CqlError::unsupported(format!("function {name}")));
             }
         })
@@ -90,6 +95,7 @@ impl Function {
             Self::ToJson => DataType::Text,
             Self::AsBlob(_) => DataType::Blob,
             Self::BlobAs(data_type) => data_type.clone(),
+            Self::Similarity(_) => DataType::Float,
             Self::Math(_) => arguments[0].clone(),
             Self::Collection(function) => function.returns(&arguments[0]),
         }
@@ -106,16 +112,26 @@ impl Function {
         }
     }
 
-    const fn takes_argument(&self) -> bool {
-        !matches!(
-            self,
-            Self::Now | Self::Uuid | Self::CurrentTimestamp | Self::CurrentDate | Self::CurrentTime
-        )
+    const fn arity(&self) -> usize {
+        match self {
+            Self::Now
+            | Self::Uuid
+            | Self::CurrentTimestamp
+            | Self::CurrentDate
+            | Self::CurrentTime => 0,
+            Self::Similarity(_) => 2,
+            _ => 1,
+        }
+    }
+
+    /// Returns `true` if all arguments have one type.
+    pub(super) const fn has_alike_arguments(&self) -> bool {
+        matches!(self, Self::Similarity(_))
     }
 
     /// Fails if the function, called by a name, does not take arguments of these types.
     pub(crate) fn check(&self, name: &str, arguments: &[DataType]) -> Result<(), CqlError> {
-        let wanted = usize::from(self.takes_argument());
+        let wanted = self.arity();
         if arguments.len() != wanted {
             return Err(CqlError::invalid(format!(
                 "Invalid number of arguments in call to function {name}: {wanted} required but {} \
@@ -137,6 +153,13 @@ impl Function {
             Self::BlobAs(_) => (*argument == DataType::Blob, "a blob".to_owned()),
             Self::Math(function) => function.accepts(argument),
             Self::Collection(function) => function.accepts(argument),
+            Self::Similarity(_) => {
+                let are_alike = arguments.iter().all(|other| other == argument);
+                (
+                    is_float_vector(argument) && are_alike,
+                    "two vectors of floats of one length".to_owned(),
+                )
+            }
             _ => return Ok(()),
         };
         if is_accepted {
@@ -163,6 +186,10 @@ impl Function {
                 [Some(argument)] => json::of_value(argument)?,
                 _ => "null".to_owned(),
             }),
+            Self::Similarity(similarity) => {
+                let [Some(a), Some(b)] = arguments else { return Ok(None) };
+                similarity.of_values(a, b)?
+            }
             function => {
                 let Some(Some(argument)) = arguments.first() else { return Ok(None) };
                 return function.of(argument);

@@ -17,6 +17,7 @@ mod keys;
 mod list;
 mod literal;
 mod names;
+mod near;
 mod number;
 mod operand;
 mod order;
@@ -33,6 +34,7 @@ mod write;
 
 pub(crate) use compiler::Compiler;
 pub(crate) use environment::Environment;
+pub(crate) use near::NearPlan;
 pub(crate) use number::calculate;
 pub(crate) use operand::{Evaluated, required};
 pub(crate) use order::RowOrder;

@@ -543,9 +543,10 @@ impl Compiler<'_> {
         };
         let name = call.function.name.as_str();
         let mut arguments = Vec::with_capacity(terms.len());
+        let shared = if function.has_alike_arguments() { self.vector_type(terms)? } else { None };
         for (place, term) in terms.iter().enumerate() {
             let what = format!("arg{place}(system.{name})");
-            arguments.push(match function.argument_type() {
+            arguments.push(match function.argument_type().or_else(|| shared.clone()) {
                 Some(data_type)
                     if !matches!(term, Term::Reference(_) | Term::Element(..) | Term::Call(_)) =>
                 {
@@ -562,6 +563,22 @@ impl Compiler<'_> {
             what: call.function.name.text.clone(),
             source: Source::Call(function, arguments),
         })
+    }
+}
+
+impl Compiler<'_> {
+    /// Returns the type of a vector among some terms, or of a list of numbers if none has a type.
+    fn vector_type(&mut self, terms: &[Term]) -> Result<Option<DataType>, CqlError> {
+        for term in terms {
+            if let Some(found) = self.type_of(term)? {
+                return Ok(Some(found));
+            }
+        }
+        let literal = terms.iter().find_map(|term| match term {
+            Term::List(elements) => u16::try_from(elements.len()).ok().filter(|count| *count > 0),
+            _ => None,
+        });
+        Ok(literal.map(|dimensions| DataType::vector(DataType::Float, dimensions)))
     }
 }
 

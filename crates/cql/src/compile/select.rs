@@ -8,6 +8,7 @@ use carnet::{DataType, Value};
 use super::compiler::Compiler;
 use super::environment::Environment;
 use super::names::column_name;
+use super::near::NearPlan;
 use super::number;
 use super::operand::{Evaluated, Operand};
 use super::order::{RowOrder, order};
@@ -31,6 +32,8 @@ pub(crate) struct SelectPlan {
     /// Positions of the columns of `GROUP BY`, and of skipped columns, which have one value.
     pub(crate) group: Option<Vec<usize>>,
     pub(crate) order: RowOrder,
+    /// Whether only the rows that are near to a vector are returned.
+    pub(crate) near: Option<Box<NearPlan>>,
     /// Whether it returns one row of each partition, with its key and static columns.
     pub(crate) distinct: bool,
     pub(crate) limit: Option<Operand>,
@@ -96,6 +99,7 @@ impl<'a> Compiler<'a> {
                  performance unpredictability, use ALLOW FILTERING",
             ));
         }
+        let near = self.near(select, table)?;
         let group = group(table, &select.group_by, &filter)?;
         if group.is_some() && order.merged.is_some() {
             return Err(CqlError::unsupported("GROUP BY with ORDER BY of several partitions"));
@@ -105,6 +109,9 @@ impl<'a> Compiler<'a> {
         }
         let aggregates =
             group.is_none() && outputs.iter().any(|output| matches!(output, Output::Aggregate(_)));
+        if aggregates && near.is_some() {
+            return Err(CqlError::unsupported("aggregates of the rows of ANN OF"));
+        }
         if aggregates && select.per_partition_limit.is_some() {
             return Err(CqlError::invalid(
                 "PER PARTITION LIMIT is not allowed with aggregate queries.",
@@ -140,6 +147,7 @@ impl<'a> Compiler<'a> {
             aggregates,
             group,
             order,
+            near: near.map(Box::new),
             distinct: select.distinct,
         })
     }

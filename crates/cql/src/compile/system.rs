@@ -37,7 +37,8 @@ impl Compiler<'_> {
         select: &Select,
         table: &'static SystemTable,
     ) -> Result<SystemPlan, CqlError> {
-        if !select.order_by.is_empty() || !select.group_by.is_empty() || select.distinct {
+        let is_ordered = !select.order_by.is_empty() || select.near.is_some();
+        if is_ordered || !select.group_by.is_empty() || select.distinct {
             return Err(CqlError::unsupported("ORDER BY, GROUP BY or DISTINCT on system tables"));
         }
         if select.json {

@@ -180,7 +180,7 @@ impl<'a> Compiler<'a> {
         if select.json {
             return refuse("JSON has no place in it");
         }
-        if !select.order_by.is_empty() {
+        if !select.order_by.is_empty() || select.near.is_some() {
             return refuse("ORDER BY has no place in it");
         }
         let plan = self.select(select, table(tables, &select.from)?)?;

@@ -52,6 +52,9 @@ impl Display for Select {
         list(f, "WHERE", &self.filter, " AND ")?;
         list(f, "GROUP BY", &self.group_by, ", ")?;
         list(f, "ORDER BY", &self.order_by, ", ")?;
+        if let Some(near) = &self.near {
+            write!(f, " ORDER BY {} ANN OF {}", near.column, near.vector)?;
+        }
         clause(f, "PER PARTITION LIMIT", self.per_partition_limit.as_ref())?;
         clause(f, "LIMIT", self.limit.as_ref())?;
         f.write_str(when(self.allow_filtering, " ALLOW FILTERING"))?;

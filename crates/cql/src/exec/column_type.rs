@@ -104,7 +104,12 @@ fn check(type_name: &TypeName) -> Result<(), CqlError> {
         TypeName::Map(key, _) if is(key, DataType::Counter) => {
             refuse(format!("Counters are not allowed inside collections: {type_name}"))
         }
-        TypeName::List(element) | TypeName::Set(element) => check(element),
+        TypeName::Vector(element, _) if is(element, DataType::Counter) => {
+            refuse(format!("Counters are not allowed inside vectors: {type_name}"))
+        }
+        TypeName::List(element) | TypeName::Set(element) | TypeName::Vector(element, _) => {
+            check(element)
+        }
         TypeName::Map(key, value) => check(key).and_then(|()| check(value)),
         TypeName::Tuple(fields) if fields.iter().any(|field| is(field, DataType::Counter)) => {
             refuse("Counters are not allowed inside tuples".to_owned())

@@ -34,6 +34,7 @@ mod lru;
 mod merge;
 mod named;
 mod naming;
+mod near;
 mod outline;
 mod paging;
 mod parameters;

@@ -4,6 +4,7 @@ use carnet::Tx;
 
 use super::aggregates::Aggregates;
 use super::group;
+use super::near;
 use super::paging::PagingState;
 use super::parameters::Parameters;
 use super::project::project;
@@ -47,6 +48,9 @@ async fn select(
     let columns = plan.columns.clone();
     if plan.group.is_some() {
         return group::run(tx, plan, environment, reader, PageBounds::new(parameters), state).await;
+    }
+    if let Some(found) = &plan.near {
+        return near::run(tx, plan, found, environment, reader).await;
     }
     if plan.aggregates {
         let row = aggregate(&mut reader, plan).await?;

@@ -83,8 +83,9 @@ impl<'a> SelectReader<'a> {
     ) -> Result<Self, CqlError> {
         let access = plan.filter.access(&plan.table, plan.order.reverse, environment)?;
         let limit = compile::limit_value(plan.limit.as_ref(), environment)?;
-        // An aggregate covers all rows, and a group all of its own; limits apply to the rows returned.
-        let is_aggregated = plan.aggregates || plan.group.is_some();
+        // An aggregate covers all rows, a group all of its own, and the nearest rows are among all of
+        // them; limits apply to the rows returned.
+        let is_aggregated = plan.aggregates || plan.group.is_some() || plan.near.is_some();
         let per_partition = match plan.distinct {
             true => Some(1),
             false if is_aggregated => None,

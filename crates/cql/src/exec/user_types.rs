@@ -169,6 +169,7 @@ fn with(data_type: &DataType, user_type: &Arc<UserType>) -> DataType {
     match data_type {
         DataType::List(element) => DataType::list(with(element, user_type)),
         DataType::Set(element) => DataType::set(with(element, user_type)),
+        DataType::Vector(vector) => DataType::vector(with(&vector.0, user_type), vector.1),
         DataType::Map(pair) => DataType::map(with(&pair.0, user_type), with(&pair.1, user_type)),
         DataType::Tuple(fields) => {
             DataType::tuple(fields.iter().map(|field| with(field, user_type)))

@@ -88,6 +88,10 @@ fn value(raw: &RawValue, data_type: &DataType) -> Result<Option<Value>, CqlError
             let items = array(text, data_type)?;
             items.into_iter().map(|item| value(item, element)).collect::<Result<_, _>>()?
         }
+        DataType::Vector(vector) => {
+            let items = array(text, data_type)?;
+            items.into_iter().map(|item| value(item, &vector.0)).collect::<Result<_, _>>()?
+        }
         DataType::Tuple(fields) => {
             let items = array(text, data_type)?;
             if items.len() > fields.len() {

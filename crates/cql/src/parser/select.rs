@@ -1,7 +1,8 @@
 //! Parser of `SELECT`.
 
 use super::{Names, Parse, Parser};
-use crate::ast::{Name, Ordering, Select, SelectItem, Selection, Term};
+use crate::ast::{Name, Near, Ordering, Select, SelectItem, Selection, Term};
+use crate::error::Failure;
 use crate::lexer::TokenKind;
 
 impl Parser<'_> {
@@ -60,9 +61,12 @@ impl Parser<'_> {
             let column = |parser: &mut Self| parser.with_names(Names::Allowed, Self::term);
             group_by = self.comma_separated(column)?;
         }
-        let mut order_by = Vec::new();
+        let (mut order_by, mut near) = (Vec::new(), None);
         if self.eat_words(&["ORDER", "BY"]) {
-            order_by = self.comma_separated(Self::select_ordering)?;
+            near = self.near()?;
+            if near.is_none() {
+                order_by = self.comma_separated(Self::select_ordering)?;
+            }
         }
         let mut per_partition_limit = None;
         if self.eat_words(&["PER", "PARTITION"]) {
@@ -88,6 +92,7 @@ impl Parser<'_> {
             filter,
             group_by,
             order_by,
+            near,
             per_partition_limit,
             limit,
             allow_filtering,
@@ -118,10 +123,28 @@ impl Parser<'_> {
         }
     }
 
+    /// Parses `column ANN OF vector`, if it is next.
+    fn near(&mut self) -> Parse<Option<Near>> {
+        if !(self.is_word_at(1, "ANN") && self.is_word_at(2, "OF")) {
+            return Ok(None);
+        }
+        let column = self.name("a column")?;
+        self.expect_words(&["ANN", "OF"])?;
+        let vector = self.term()?;
+        if self.is_symbol(",") {
+            return Err(self.only_near());
+        }
+        Ok(Some(Near { column, vector }))
+    }
+
+    fn only_near(&self) -> Failure {
+        Failure::invalid(self.at(), "ANN ordering does not support any other ordering")
+    }
+
     fn select_ordering(&mut self) -> Parse<Ordering> {
         let column = self.name("a column")?;
         if self.is_words(&["ANN", "OF"]) {
-            return Err(self.unsupported("ORDER BY … ANN OF, a search for near vectors"));
+            return Err(self.only_near());
         }
         let descending = self.eat_word("DESC");
         if !descending {

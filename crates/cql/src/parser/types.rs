@@ -63,12 +63,23 @@ impl Parser<'_> {
         Ok(found)
     }
 
-    fn dimensions(&mut self) -> Parse<u32> {
-        let token = self.peek();
-        let dimensions = (token.kind == TokenKind::Integer)
-            .then(|| self.text_of(token).parse().ok())
-            .flatten()
-            .ok_or_else(|| self.expected("a vector's number of dimensions"))?;
+    fn dimensions(&mut self) -> Parse<u16> {
+        let (token, is_negative) = (self.peek(), self.is_symbol("-"));
+        if token.kind != TokenKind::Integer && !is_negative {
+            return Err(self.expected("a vector's number of dimensions"));
+        }
+        let end = if is_negative { self.peek_at(1).end } else { token.end };
+        let digits = &self.text[token.start..end];
+        let found = digits.parse::<u16>().ok().filter(|dimensions| *dimensions > 0);
+        let dimensions = found.ok_or_else(|| {
+            let message = match digits.trim_matches('0') {
+                zero if zero.is_empty() || is_negative => {
+                    format!("vectors may only have positive dimensions; given {digits}")
+                }
+                _ => format!("vectors have at most {} dimensions; given {digits}", u16::MAX),
+            };
+            Failure::invalid(token.start, message)
+        })?;
         self.advance();
         Ok(dimensions)
     }

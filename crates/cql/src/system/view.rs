@@ -35,7 +35,7 @@ pub(crate) struct TypeView {
 impl TypeView {
     fn new(user_type: &UserType) -> Self {
         let field = |(name, data_type): &(String, DataType)| {
-            let is_frozen = data_type.is_composite();
+            let is_frozen = data_type.takes_frozen();
             let text = data_type.to_string();
             (name.clone(), if is_frozen { format!("frozen<{text}>") } else { text })
         };

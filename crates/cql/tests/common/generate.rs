@@ -253,6 +253,7 @@ impl Generator<'_> {
     }
 
     fn select(&mut self) -> Select {
+        let near = self.flip();
         Select {
             json: self.flip(),
             distinct: self.flip(),
@@ -264,7 +265,8 @@ impl Generator<'_> {
             from: self.table(),
             filter: self.filter(),
             group_by: self.many(0, |generator| generator.with_names(Self::term)),
-            order_by: self.many(0, Self::ordering),
+            order_by: if near { Vec::new() } else { self.many(0, Self::ordering) },
+            near: near.then(|| Near { column: self.name(), vector: self.term() }),
             per_partition_limit: self.some(Self::integer_or_marker),
             limit: self.some(Self::integer_or_marker),
             allow_filtering: self.flip(),

@@ -30,6 +30,7 @@
 //! extensions, which would promise shards that do not exist.
 
 pub mod bound;
+mod class_name;
 pub mod compression;
 pub mod decoder;
 pub mod encoder;

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use carnet_base::{DataType, murmur3};
 
 use super::ProtocolError;
+use super::class_name::class_name;
 use super::reader::BodyReader;
 use super::writer::{Oversize, Writer};
 
@@ -160,6 +161,7 @@ impl From<&DataType> for ColumnType {
                     .map(|(name, field)| (name.clone(), Self::from(field)))
                     .collect(),
             },
+            DataType::Vector(_) => Self::Custom(class_name(data_type)),
             scalar => Self::Scalar(scalar.id()),
         }
     }
