@@ -9,7 +9,7 @@ use carnet_base::{
     Bytes, CellBuilder, CellHash, CellKey, CellPage, ErrorKind, KeyRange, Result, RowDelta,
     TableId, TimeSlice, Timestamp, WallTime, YieldNow, block_on, lock,
 };
-use carnet_store::{CommitLog, PageLimit};
+use carnet_store::{CommitLog, Context, PageLimit};
 use carnet_txn::{Contention, Entry, Isolation, Transaction, TransactionPage, Turns};
 
 use crate::admission::Permit;
@@ -25,13 +25,13 @@ use crate::thread_handles::ThreadHandles;
 pub struct Tx {
     transaction: Transaction<AnyStore>,
     shared: Arc<Shared>,
+    yield_now: Option<YieldNow>,
+    /// Admission permit of the statement that the calls through this handle are made for.
+    permit: Option<Arc<Permit>>,
 }
 
 struct Shared {
     handles: Arc<ThreadHandles>,
-    yield_now: Option<YieldNow>,
-    /// Admission permit of the statement that the transaction runs for.
-    permit: Option<Arc<Permit>>,
     changes_schema: AtomicBool,
     /// Tables that the transaction creates.
     created: Mutex<Vec<TableId>>,
@@ -52,23 +52,44 @@ impl Tx {
     ) -> Self {
         let shared = Arc::new(Shared {
             handles,
-            yield_now,
-            permit,
             changes_schema: AtomicBool::new(false),
             created: Mutex::default(),
             retryable: Mutex::default(),
             committed: OnceLock::new(),
             wall: OnceLock::new(),
         });
-        Self { transaction, shared }
+        Self { transaction, shared, yield_now, permit }
+    }
+
+    /// Returns a handle of the same transaction for the calls of another statement.
+    pub(crate) fn with(
+        &self,
+        context: Context,
+        permit: Option<Arc<Permit>>,
+        yield_now: Option<YieldNow>,
+    ) -> Self {
+        let transaction = self.transaction.with_context(context);
+        Self { transaction, shared: Arc::clone(&self.shared), yield_now, permit }
+    }
+
+    /// Returns the number of calls that changed the transaction's writes: it stays the same while the transaction only
+    /// reads.
+    #[must_use]
+    pub fn changes(&self) -> u64 {
+        self.transaction.changes()
+    }
+
+    /// Returns `true` if the transaction has ended: by a commit, a rollback, or because it was idle.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        self.transaction.has_ended()
     }
 
     /// Begins a time slice for work that may never wait; `None` if
     /// [`TransactionOptions::yield_now`](crate::TransactionOptions::yield_now) is not set.
     #[must_use]
     pub fn time_slice(&self) -> Option<TimeSlice<'_>> {
-        let Shared { handles, yield_now, .. } = &*self.shared;
-        Some(TimeSlice::begin(&*handles.clock, (*yield_now)?))
+        Some(TimeSlice::begin(&*self.shared.handles.clock, self.yield_now?))
     }
 
     /// Returns the snapshot timestamp: the transaction sees exactly the commits up to it.
@@ -345,7 +366,7 @@ impl Tx {
 
     /// Waits for the store, and accounts the wait to the statement that the transaction runs for.
     async fn wait_for<T>(&self, why: Why, future: impl Future<Output = T>) -> T {
-        match &self.shared.permit {
+        match &self.permit {
             Some(permit) => permit.wait_for(why, future).await,
             None => future.await,
         }

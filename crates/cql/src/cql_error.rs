@@ -51,6 +51,10 @@ pub enum CqlErrorKind {
     },
     /// Other transactions committed first in every attempt. Nothing was written.
     Conflict,
+    /// The transaction has ended without effect: run all of it again.
+    Aborted,
+    /// The transaction raised this error, and has no effect.
+    Raised,
     /// The server has no capacity now. Nothing was written.
     Overloaded {
         /// Time to wait before a retry.

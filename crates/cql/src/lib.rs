@@ -70,8 +70,8 @@ pub use bound::{Bound, Values};
 pub use cql_error::{CqlError, CqlErrorKind};
 pub use error::{ParseError, ParseErrorKind};
 pub use exec::{
-    AnswerMemory, BatchItem, Executor, Grant, Outline, Parameters, Prepared, Session, Terms,
-    Timeouts,
+    AnswerMemory, BatchItem, Executor, Grant, OpenLimits, OpenTotals, Outline, Parameters,
+    Prepared, Session, Terms, Timeouts,
 };
 pub use keyword::is_reserved;
 pub use parser::{

@@ -55,6 +55,8 @@ fn described(site: &BindSite<'_>) -> String {
             format!("{marker} goes to {function} at {position}")
         }
         BindRole::AsOf => format!("{marker} is a wall time"),
+        BindRole::Transaction => format!("{marker} is the id of a transaction"),
+        BindRole::Raise => format!("{marker} is the text of an error"),
         BindRole::Hint(type_name) => format!("{marker} is {type_name}"),
         BindRole::Tuple(columns) => format!("{marker} is a tuple of {}", listed(columns)),
         BindRole::TupleList(columns) => {
@@ -89,7 +91,7 @@ macro_rules! scripts {
     };
 }
 
-scripts! { batches connect describe keyspaces levels mistakes names selects tables terms transactions transaction_mistakes unsupported writes }
+scripts! { batches connect describe keyspaces levels mistakes names open selects tables terms transactions transaction_mistakes unsupported writes }
 
 #[test]
 fn no_script_is_forgotten() {

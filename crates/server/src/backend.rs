@@ -133,6 +133,9 @@ pub trait Backend: Send + Sync + 'static {
         std::future::pending()
     }
 
+    /// Ends what the backend keeps for its clients, after the last connection has ended in a drain.
+    fn drained(&self) {}
+
     /// Checks that statements can run now, for `/readyz`, and returns the text of the answer.
     ///
     /// # Errors

@@ -1,7 +1,6 @@
 //! The backend that runs CQL: converts values, rows and failures between server and CQL.
 
 use std::fmt::Write as _;
-use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,12 +15,14 @@ use carnet_cql::{
 };
 
 use tokio::sync::Mutex;
+use tracing::info;
 
 use crate::backend::{Backend, Client, Outcome, StatementResult};
 use crate::disk_figures;
 use crate::events::Event;
 use crate::failure::{Failure, FailureKind};
 use crate::metrics::label_value as label;
+use crate::open_figures;
 use crate::others::Others;
 use crate::protocol::bound::{BoundValue, BoundValues};
 use crate::protocol::peek::Peek;
@@ -31,7 +32,7 @@ use crate::protocol::types::{ColumnSpec, Columns};
 use crate::schema_change::schema_change;
 use crate::wait_figures;
 
-/// Interval at which the other servers are checked.
+/// Interval at which idle transactions are ended and the other servers are checked.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Backend that runs CQL for the connections of a server.
@@ -68,10 +69,11 @@ impl Backend for CqlBackend {
 
     fn open(&self, client: Client) -> Session {
         let Client { address, user, .. } = client;
-        match user {
+        let session = match user {
             Some(user) => Session::with_name(format!("{user}@{address}")).with_user(user),
             None => Session::with_name(address.to_string()),
-        }
+        };
+        session.with_address(address.ip())
     }
 
     fn arrive(
@@ -169,9 +171,20 @@ impl Backend for CqlBackend {
 
     #[expect(clippy::disallowed_methods, reason = "the server owns a runtime")]
     async fn news(&self) -> Vec<Event> {
-        let Some(others) = &self.others else { return pending().await };
-        tokio::time::sleep(CHECK_INTERVAL).await;
-        others.lock().await.check(&self.executor).await
+        loop {
+            tokio::time::sleep(CHECK_INTERVAL).await;
+            self.executor.expire_transactions();
+            if let Some(others) = &self.others {
+                return others.lock().await.check(&self.executor).await;
+            }
+        }
+    }
+
+    fn drained(&self) {
+        let ended = self.executor.end_transactions();
+        if ended > 0 {
+            info!(transactions = ended, "open transactions were rolled back");
+        }
     }
 
     fn readiness(&self) -> Result<String, Failure> {
@@ -223,6 +236,7 @@ impl Backend for CqlBackend {
             db.published()
         );
         append_timeouts(out, &self.executor);
+        open_figures::append(out, &self.executor);
         if let Some(admission) = db.admission() {
             append_admission(out, admission);
             wait_figures::append(out, &admission.diagnosis().totals());

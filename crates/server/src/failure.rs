@@ -9,6 +9,7 @@
 //! | unknown whether it was committed ([`Unknown`]) | 0x1700, in v4 0x1100 of a CAS write | never retry |
 //! | no effect, no time left ([`Timeout`]) | 0x1200, none of one answered | do not retry |
 //! | the statement is wrong | 0x2000 and above | never retry |
+//! | a transaction of several statements has ended without effect | 0x2200 | never retry: its client runs all of it again |
 //!
 //! [`Conflict`]: FailureKind::Conflict
 //! [`Overloaded`]: FailureKind::Overloaded

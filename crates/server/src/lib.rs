@@ -61,6 +61,7 @@ mod limits;
 pub mod listener;
 mod long;
 pub mod metrics;
+mod open_figures;
 mod others;
 mod process_figures;
 pub mod protocol;

@@ -173,6 +173,7 @@ impl<B: Backend> Server<B> {
             warn!(connections = connections.len(), "cut off: they did not end in time");
         }
         drop(connections);
+        shared.backend.drained();
         if let Some(monitors) = monitors {
             monitors.end().await;
         }

@@ -81,11 +81,23 @@ impl Limits {
     }
 }
 
+/// Bytes of a read or write set that are not charged, unless small sets count.
+pub(crate) const FREE_BYTES: usize = 64 << 10;
+
 /// Limits of a transaction, and the memory that all transactions share.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Bounds {
     pub(crate) limits: Limits,
     pub(crate) memory: Option<MemoryBudget>,
+    /// Whether small sets are charged to the memory, too.
+    pub(crate) counts_small_sets: bool,
+}
+
+impl Bounds {
+    /// Returns the bytes of a set that are not charged.
+    pub(crate) const fn free_bytes(&self) -> usize {
+        if self.counts_small_sets { 0 } else { FREE_BYTES }
+    }
 }
 
 /// Memory of a write in addition to its key and payload.

@@ -5,50 +5,46 @@
 //!                                     └─ read set of one:  charged in steps; refused where nothing is left
 //! ```
 //!
-//! The first [`FREE_BYTES`] of a set are not charged: most transactions are small, and must not contend for the
-//! counter that all share.
+//! The first [`FREE_BYTES`](crate::limits::FREE_BYTES) of a set are not charged: most transactions are small and short, and must not contend for
+//! the counter that all share. A transaction that waits for its client between calls charges all bytes.
 
 use std::time::Duration;
 
 use carnet_base::{Charge, Error, ErrorKind, MemoryBudget, Result};
 
-/// Bytes of a set that are not charged.
-const FREE_BYTES: usize = 64 << 10;
+use crate::limits::Bounds;
+
 /// Time after which a refused transaction is to be run again: large transactions take about as long.
 const RETRY_AFTER: Duration = Duration::from_millis(500);
-/// Bytes that a charge grows by.
+/// Bytes that a charge grows by, and the same for a small set.
 const STEP_BYTES: usize = 64 << 10;
+const SMALL_STEP_BYTES: usize = 4 << 10;
 
-/// Memory that a set may take without asking, and its charge to the budget of all transactions.
-#[derive(Debug)]
+/// Charged memory of a set.
+#[derive(Debug, Default)]
 pub(crate) struct SetMemory {
     charge: Option<Charge>,
     bytes: usize,
 }
 
-impl Default for SetMemory {
-    fn default() -> Self {
-        Self { charge: None, bytes: FREE_BYTES }
-    }
-}
-
 impl SetMemory {
     /// Returns `true` if a set of `bytes` bytes needs no further charge.
-    pub(crate) const fn holds(&self, bytes: usize) -> bool {
-        bytes <= self.bytes
+    pub(crate) fn holds(&self, bytes: usize, bounds: &Bounds) -> bool {
+        bytes <= self.bytes.max(bounds.free_bytes())
     }
 
-    /// Charges the memory of a set of `bytes` bytes to a budget, if there is one.
+    /// Charges the memory of a set of `bytes` bytes to the budget, if there is one.
     ///
     /// # Errors
     ///
     /// `Overloaded` if other transactions hold the memory, `Invalid` if the budget is smaller than the set.
-    pub(crate) fn grow_to(&mut self, bytes: usize, budget: Option<&MemoryBudget>) -> Result<()> {
-        if self.holds(bytes) {
+    pub(crate) fn grow_to(&mut self, bytes: usize, bounds: &Bounds) -> Result<()> {
+        if self.holds(bytes, bounds) {
             return Ok(());
         }
-        let Some(budget) = budget else { return Ok(()) };
-        let wanted = bytes.next_multiple_of(STEP_BYTES);
+        let Some(budget) = &bounds.memory else { return Ok(()) };
+        let step = if bytes < STEP_BYTES { SMALL_STEP_BYTES } else { STEP_BYTES };
+        let wanted = bytes.next_multiple_of(step);
         if !self.charge(budget).grow_to(wanted) {
             return Err(refusal(budget, bytes));
         }
@@ -57,8 +53,8 @@ impl SetMemory {
     }
 
     /// Like [`SetMemory::grow_to`], also beyond the budget.
-    pub(crate) fn force(&mut self, bytes: usize, budget: Option<&MemoryBudget>) {
-        if let Some(budget) = budget {
+    pub(crate) fn force(&mut self, bytes: usize, bounds: &Bounds) {
+        if let Some(budget) = &bounds.memory {
             self.charge(budget).set(bytes);
             self.bytes = bytes;
         }
@@ -89,28 +85,48 @@ fn refusal(budget: &MemoryBudget, bytes: usize) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::FREE_BYTES;
+
+    fn within(bytes: usize) -> Bounds {
+        Bounds { memory: Some(MemoryBudget::new(bytes)), ..Bounds::default() }
+    }
 
     #[test]
     fn small_set_charges_nothing() {
-        let budget = MemoryBudget::new(0);
+        let bounds = within(0);
         let mut memory = SetMemory::default();
-        memory.grow_to(FREE_BYTES, Some(&budget)).unwrap();
-        let error = memory.grow_to(FREE_BYTES + 1, Some(&budget)).unwrap_err();
+        memory.grow_to(FREE_BYTES, &bounds).unwrap();
+        let error = memory.grow_to(FREE_BYTES + 1, &bounds).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Invalid);
-        memory.grow_to(1 << 40, None).unwrap();
+        memory.grow_to(1 << 40, &Bounds::default()).unwrap();
+    }
+
+    #[test]
+    fn small_set_is_charged_while_its_client_thinks() {
+        let bounds = Bounds { counts_small_sets: true, ..within(10 << 10) };
+        let budget = bounds.memory.clone().unwrap();
+        let mut memory = SetMemory::default();
+        memory.grow_to(0, &bounds).unwrap();
+        assert_eq!(budget.used(), 0);
+        memory.grow_to(1, &bounds).unwrap();
+        assert_eq!(budget.used(), SMALL_STEP_BYTES);
+        memory.grow_to(5 << 10, &bounds).unwrap();
+        assert_eq!(budget.used(), 2 * SMALL_STEP_BYTES);
+        assert!(SetMemory::default().grow_to(5 << 10, &bounds).is_err());
     }
 
     #[test]
     fn sets_share_a_budget_until_they_end() {
-        let budget = MemoryBudget::new(1 << 20);
+        let bounds = within(1 << 20);
+        let budget = bounds.memory.clone().unwrap();
         let (mut one, mut other) = (SetMemory::default(), SetMemory::default());
-        one.grow_to(900 << 10, Some(&budget)).unwrap();
+        one.grow_to(900 << 10, &bounds).unwrap();
         assert_eq!(budget.used(), 960 << 10);
-        let error = other.grow_to(100 << 10, Some(&budget)).unwrap_err();
+        let error = other.grow_to(100 << 10, &bounds).unwrap_err();
         assert!(matches!(error.kind(), ErrorKind::Overloaded { .. }), "{error}");
         drop(one);
         assert_eq!(budget.used(), 0);
-        other.grow_to(1 << 20, Some(&budget)).unwrap();
+        other.grow_to(1 << 20, &bounds).unwrap();
         drop(other);
         assert_eq!(budget.used(), 0);
     }

@@ -98,7 +98,7 @@ impl Reads {
     fn check(&mut self, more: usize, bounds: &Bounds) -> Result<()> {
         let bytes = self.set.points.len() * size_of::<CellHash>() + self.range_bytes + more;
         bounds.limits.check_reads(bytes)?;
-        self.memory.grow_to(bytes, bounds.memory.as_ref())
+        self.memory.grow_to(bytes, bounds)
     }
 }
 
@@ -195,7 +195,7 @@ mod tests {
     #[test]
     fn read_set_is_bounded() {
         let limits = Limits { read_set_bytes: 3 * size_of::<CellHash>(), ..Limits::default() };
-        let bounds = Bounds { limits, memory: None };
+        let bounds = Bounds { limits, ..Bounds::default() };
         let mut reads = Reads::default();
         for name in ["a", "b"] {
             reads.guard(cell("schema").hash(), &bounds).unwrap();

@@ -28,6 +28,7 @@ pub struct TransactionOptions<'db> {
     permit: Option<Arc<Permit>>,
     yield_now: Option<YieldNow>,
     wall_time: Option<WallTime>,
+    is_interactive: bool,
 }
 
 impl Db {
@@ -50,6 +51,7 @@ impl<'db> TransactionOptions<'db> {
             permit: None,
             yield_now: None,
             wall_time: None,
+            is_interactive: false,
         }
     }
 
@@ -96,6 +98,20 @@ impl<'db> TransactionOptions<'db> {
     pub fn wall_time(mut self, wall: impl Into<Option<WallTime>>) -> Self {
         self.wall_time = wall.into();
         self
+    }
+
+    /// Sets whether the transaction waits for its client between calls: its whole read and write sets are charged to
+    /// the memory of transactions, and not only the part of large sets.
+    pub const fn interactive(mut self, is_interactive: bool) -> Self {
+        self.is_interactive = is_interactive;
+        self
+    }
+
+    /// Returns a handle of an open transaction for one statement, which runs by the deadline, the permit, the
+    /// yielding and the use of the cache of these settings. The other settings are those of the transaction.
+    #[must_use]
+    pub fn join(&self, tx: &Tx) -> Tx {
+        tx.with(self.context(), self.permit.clone(), self.yield_now)
     }
 
     pub(super) const fn has_wall_time(&self) -> bool {
@@ -239,6 +255,7 @@ impl<'db> TransactionOptions<'db> {
         let terms = Terms {
             limits: inner.limits,
             memory: Some(&handles.memory),
+            counts_small_sets: self.is_interactive,
             idle: Some(&inner.idle),
             label: self.label.as_ref(),
         };

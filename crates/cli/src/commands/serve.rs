@@ -4,6 +4,7 @@ use std::io::{self, IsTerminal, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use carnet::base::{Clock, SystemClock};
@@ -20,6 +21,10 @@ use crate::place::Place;
 use crate::settings::{self, Http, Memory, Settings};
 use crate::system_memory::system_memory_bytes;
 use crate::users;
+
+/// Minimum idle time after which the database ends transactions that the server has forgotten.
+const IDLE_TIMEOUT_MIN: Duration = Duration::from_secs(600);
+const SNAPSHOT_IDLE_TIMEOUT_MIN: Duration = Duration::from_secs(3600);
 
 const DIRECTORY: &str = "carnet-data";
 const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9042);
@@ -179,6 +184,10 @@ fn builder(settings: &Settings, memory: Memory) -> Builder {
     if let Some(retention) = settings.retention {
         builder = builder.retention(retention);
     }
+    // The server ends idle transactions itself, and says so to their clients.
+    let idle_timeout = 2 * settings.limits.open_transactions().idle_timeout;
+    builder = builder.idle_timeout(idle_timeout.max(IDLE_TIMEOUT_MIN));
+    builder = builder.snapshot_idle_timeout(idle_timeout.max(SNAPSHOT_IDLE_TIMEOUT_MIN));
     if let Some(isolation) = settings.isolation {
         builder = builder.isolation(isolation);
     }
@@ -264,6 +273,7 @@ fn backend(
         let timestamps = settings.timestamps.unwrap_or_default();
         let executor = Executor::with_timestamps(db, node, timestamps);
         executor.set_timeouts(settings.limits.timeouts());
+        executor.set_open_limits(settings.limits.open_transactions());
         executor.set_prepared_bytes_max(prepared_bytes);
         if let Some(authenticator) = authenticator {
             executor.set_users(authenticator.users().map(str::to_owned));

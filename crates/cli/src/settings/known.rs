@@ -177,6 +177,24 @@ pub(super) const SETTINGS: &[Setting] = &[
         "Timeout of statements that scan a table, filter or aggregate.",
     ),
     setting(
+        "limits",
+        "transactions",
+        "1000",
+        "Maximum transactions that stay open between statements (START TRANSACTION).",
+    ),
+    setting(
+        "limits",
+        "transactions_per_client",
+        "",
+        "The same of one user, or of one address if clients do not log in. If not set, half of transactions.",
+    ),
+    setting(
+        "limits",
+        "transaction_idle_timeout",
+        "5m",
+        "Time without a statement after which such a transaction is rolled back: a number with ms, s, m or h.",
+    ),
+    setting(
         "io",
         "scheduler",
         "on",

@@ -4,7 +4,7 @@ use std::thread::available_parallelism;
 use std::time::Duration;
 
 use carnet::admission::{AdmissionLimits, GateLimits};
-use carnet_cql::Timeouts;
+use carnet_cql::{OpenLimits, Timeouts};
 
 use super::units::{bytes, scaled};
 
@@ -22,6 +22,9 @@ pub(crate) struct Limits {
     pub(crate) shed_after: Option<Duration>,
     pub(crate) statement_timeout: Option<Duration>,
     pub(crate) scan_timeout: Option<Duration>,
+    pub(crate) transactions: Option<usize>,
+    pub(crate) transactions_per_client: Option<usize>,
+    pub(crate) transaction_idle_timeout: Option<Duration>,
 }
 
 impl Limits {
@@ -33,6 +36,9 @@ impl Limits {
             "shed_after" => self.shed_after = Some(time(text)?),
             "statement_timeout" => self.statement_timeout = Some(time(text)?),
             "scan_timeout" => self.scan_timeout = Some(time(text)?),
+            "transactions" => self.transactions = Some(count(text)?),
+            "transactions_per_client" => self.transactions_per_client = Some(count(text)?),
+            "transaction_idle_timeout" => self.transaction_idle_timeout = Some(time(text)?),
             name => unreachable!("limits.{name} is known and not taken"),
         }
         Ok(())
@@ -52,6 +58,16 @@ impl Limits {
         AdmissionLimits {
             statements: GateLimits { shed_after, ..gate(statements) },
             system: gate(system),
+        }
+    }
+
+    /// Returns the limits of transactions that stay open between statements.
+    pub(crate) fn open_transactions(&self) -> OpenLimits {
+        let default = OpenLimits::default();
+        OpenLimits {
+            transactions_max: self.transactions.unwrap_or(default.transactions_max),
+            per_client_max: self.transactions_per_client,
+            idle_timeout: self.transaction_idle_timeout.unwrap_or(default.idle_timeout),
         }
     }
 
@@ -88,6 +104,15 @@ mod tests {
             limits.take(name, text).unwrap();
         }
         limits.take("queue_memory", "4MiB").unwrap();
+        limits.take("transactions", "10").unwrap();
+        limits.take("transactions_per_client", "2").unwrap();
+        limits.take("transaction_idle_timeout", "90s").unwrap();
+        let expected = OpenLimits {
+            transactions_max: 10,
+            per_client_max: Some(2),
+            idle_timeout: Duration::from_secs(90),
+        };
+        assert_eq!(limits.open_transactions(), expected);
         let admission = limits.admission();
         assert_eq!(admission.statements.running_max, 16);
         assert_eq!(admission.system.running_max, 16);
@@ -103,6 +128,8 @@ mod tests {
             ("shed_after", "0ms"),
             ("scan_timeout", "25h"),
             ("statement_timeout", "5"),
+            ("transactions", "0"),
+            ("transaction_idle_timeout", "5"),
         ] {
             assert!(limits.take(name, text).is_err(), "{name} = {text}");
         }

@@ -65,6 +65,8 @@ pub(crate) fn interactive(session: &mut Session) -> Result<()> {
 
 fn prompt(session: &Session, is_first: bool) -> String {
     let name = session.keyspace().map_or("carnet".into(), |keyspace| format!("carnet:{keyspace}"));
+    // Like psql, a star says that statements are part of an open transaction.
+    let name = if session.is_in_transaction() { format!("{name}*") } else { name };
     if is_first { format!("{name}> ") } else { format!("{:>1$} ", "...>", name.len() + 1) }
 }
 
@@ -91,7 +93,7 @@ fn history_file() -> Option<PathBuf> {
 /// Completion of CQL keywords.
 struct Keywords;
 
-const WORDS: [&str; 80] = [
+const WORDS: [&str; 85] = [
     "ALL",
     "ALTER",
     "AND",
@@ -111,6 +113,7 @@ const WORDS: [&str; 80] = [
     "DESC",
     "DESCRIBE",
     "DETACH",
+    "DETACHED",
     "DISTINCT",
     "DROP",
     "EFFECTIVE",
@@ -126,6 +129,7 @@ const WORDS: [&str; 80] = [
     "INSERT",
     "INTO",
     "IS",
+    "ISOLATION",
     "KEY",
     "KEYSPACE",
     "KEYSPACES",
@@ -141,11 +145,14 @@ const WORDS: [&str; 80] = [
     "PER",
     "PRIMARY",
     "REPLICATION",
+    "RAISE",
+    "ROLLBACK",
     "SCHEMA",
     "SELECT",
     "SERVICE",
     "SET",
     "SOURCE",
+    "START",
     "STATIC",
     "STDIN",
     "STDOUT",

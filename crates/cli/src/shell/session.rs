@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::{Context, Result, anyhow, bail};
 use carnet::base::{Clock, SystemClock};
 use carnet::block_on;
-use carnet_cql::ast::Statement;
+use carnet_cql::ast::{OpenStatement, Statement};
 use carnet_cql::result::{Response, Rows};
 use carnet_cql::{Executor, Limits, Location, Parameters, Piece, PieceEnd, parse, split};
 
@@ -54,6 +54,11 @@ impl Session {
     /// Returns the current keyspace.
     pub(crate) fn keyspace(&self) -> Option<String> {
         self.cql.keyspace()
+    }
+
+    /// Returns `true` if statements are part of an open transaction.
+    pub(crate) fn is_in_transaction(&self) -> bool {
+        self.cql.is_in_transaction()
     }
 
     /// Selects a keyspace by its stored name.
@@ -161,6 +166,11 @@ impl Session {
             Command::Help => self.printer.note(HELP.trim_end())?,
             Command::Exit => return Ok(Flow::Exit),
             Command::Source(path) => return self.source(&origin.resolve(&path)),
+            Command::Copy(_) if self.is_in_transaction() => {
+                bail!(
+                    "COPY inside a transaction: it has transactions of its own; COMMIT or ROLLBACK first"
+                );
+            }
             Command::Copy(copy) => {
                 let report = copy::run(&self.executor, &self.cql, &copy, origin)?;
                 if copy.writes_to_stdout() {
@@ -208,7 +218,8 @@ fn between(text: &str) -> &str {
 /// Returns a description of a completed statement that has no result.
 fn done(statement: &Statement) -> &'static str {
     match statement {
-        Statement::Transaction(_) => "(committed)",
+        Statement::Transaction(_) | Statement::Open(OpenStatement::Commit(_)) => "(committed)",
+        Statement::Open(OpenStatement::Rollback(_)) => "(rolled back)",
         _ => "(done)",
     }
 }

@@ -5,11 +5,12 @@
 //! which knows the tables, derives the type.
 
 use super::name::{Name, TableName};
+use super::open::OpenStatement;
 use super::relation::{InValues, Relation};
 use super::select::{Select, SelectItem, Selection};
 use super::statement::{Batch, Statement};
 use super::term::{Arguments, BindMarker, FunctionName, Reference, Term};
-use super::transaction::{Body, Condition, Transaction, TransactionResult};
+use super::transaction::{Body, Branch, Condition, Transaction, TransactionResult};
 use super::types::TypeName;
 use super::write::{Assignment, Attribute, Delete, Deletion, Guard, Insert, Update, Using, Write};
 
@@ -61,6 +62,10 @@ pub enum BindRole<'a> {
     AsOf,
     /// A duration for a timeout.
     Timeout,
+    /// The id of a transaction, a uuid.
+    Transaction,
+    /// The text of an error.
+    Raise,
     /// No type can be inferred: it needs a hint.
     Unknown,
 }
@@ -75,6 +80,7 @@ impl Statement {
             Self::Write(write) => sites.write(write),
             Self::Batch(batch) => sites.batch(batch),
             Self::Transaction(transaction) => sites.transaction(transaction),
+            Self::Open(open) => sites.open(open),
             _ => {}
         }
         sites.found
@@ -184,6 +190,7 @@ impl<'a> Sites<'a> {
                 Attribute::Timestamp => BindRole::Timestamp,
                 Attribute::Ttl => BindRole::Ttl,
                 Attribute::Timeout => BindRole::Timeout,
+                Attribute::Transaction => BindRole::Transaction,
             };
             self.term(term, role);
         }
@@ -206,7 +213,7 @@ impl<'a> Sites<'a> {
         self.option(select.per_partition_limit.as_ref(), BindRole::Limit);
         self.option(select.limit.as_ref(), BindRole::Limit);
         self.option(select.as_of.as_ref(), BindRole::AsOf);
-        self.option(select.timeout.as_ref(), BindRole::Timeout);
+        self.using(&select.using);
     }
 
     fn guard(&mut self, guard: &'a Guard) {
@@ -277,10 +284,27 @@ impl<'a> Sites<'a> {
             None => {}
         }
         self.table = None;
-        if let Body::If { condition, .. } = &transaction.body {
-            self.condition(condition);
+        match &transaction.body {
+            Body::Plain(writes) => writes.iter().for_each(|write| self.write(write)),
+            Body::If { condition, then, otherwise } => {
+                self.condition(condition);
+                self.branch(then);
+                otherwise.iter().for_each(|branch| self.branch(branch));
+            }
         }
-        transaction.writes().for_each(|write| self.write(write));
+    }
+
+    fn branch(&mut self, branch: &'a Branch) {
+        branch.writes.iter().for_each(|write| self.write(write));
+        self.table = None;
+        self.option(branch.raise.as_deref(), BindRole::Raise);
+    }
+
+    fn open(&mut self, open: &'a OpenStatement) {
+        if let OpenStatement::Start(start) = open {
+            self.option(start.as_of.as_ref(), BindRole::AsOf);
+        }
+        self.option(open.id(), BindRole::Transaction);
     }
 
     fn condition(&mut self, condition: &'a Condition) {

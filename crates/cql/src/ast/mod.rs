@@ -8,6 +8,7 @@ mod describe;
 mod level;
 mod markers;
 mod name;
+mod open;
 mod relation;
 mod select;
 mod statement;
@@ -25,13 +26,14 @@ pub use describe::{Describe, DescribeTarget};
 pub use level::{LevelOptions, LevelStatement};
 pub use markers::{BindRole, BindSite};
 pub use name::{Name, TableName};
+pub use open::{IsolationLevel, OpenStatement, StartTransaction};
 pub use relation::{CompareOp, InValues, Relation};
 pub use select::{Near, Ordering, Select, SelectItem, Selection};
 pub use statement::{Batch, BatchKind, Statement, Unsupported};
 pub use term::{
     Arguments, ArithmeticOp, BindMarker, FunctionCall, FunctionName, Literal, Reference, Term,
 };
-pub use transaction::{Body, Condition, Extension, Let, Transaction, TransactionResult};
+pub use transaction::{Body, Branch, Condition, Extension, Let, Transaction, TransactionResult};
 pub use types::TypeName;
 pub use write::{
     Assignment, Attribute, Delete, Deletion, Guard, Insert, JsonRow, Update, Using, Write,

@@ -3,6 +3,7 @@
 use super::name::{Name, TableName};
 use super::relation::Relation;
 use super::term::Term;
+use super::write::Using;
 
 /// `SELECT … FROM …`.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,10 +34,8 @@ pub struct Select {
     pub bypass_cache: bool,
     /// `AS OF`: a Carnet timestamp or a wall-clock time.
     pub as_of: Option<Term>,
-    /// `USING TIMEOUT`: a duration or a marker.
-    pub timeout: Option<Term>,
-    /// `USING SERVICE LEVEL`.
-    pub level: Option<Name>,
+    /// Attributes after `USING`: `TIMEOUT` and `TRANSACTION`.
+    pub using: Using,
 }
 
 /// Selected columns of the rows.

@@ -7,6 +7,7 @@ use super::ddl::{
 use super::describe::Describe;
 use super::level::LevelStatement;
 use super::name::{Name, TableName};
+use super::open::OpenStatement;
 use super::select::Select;
 use super::transaction::Transaction;
 use super::write::{Using, Write};
@@ -26,6 +27,8 @@ pub enum Statement {
     Batch(Batch),
     /// `BEGIN TRANSACTION … COMMIT TRANSACTION`.
     Transaction(Transaction),
+    /// A statement about transactions that stay open.
+    Open(OpenStatement),
     /// A `USE keyspace` statement.
     Use(Name),
     /// A `CREATE KEYSPACE` statement.
@@ -69,6 +72,7 @@ impl Statement {
             Self::Write(Write::Delete(_)) => "DELETE",
             Self::Batch(_) => "BATCH",
             Self::Transaction(_) => "TRANSACTION",
+            Self::Open(open) => open.kind(),
             Self::Use(_) => "USE",
             Self::CreateKeyspace(_) => "CREATE KEYSPACE",
             Self::AlterKeyspace(_) => "ALTER KEYSPACE",

@@ -11,6 +11,8 @@ use super::write::{Assignment, Deletion, Write};
 pub struct Transaction {
     /// Reads that come first, each with a name.
     pub lets: Vec<Let>,
+    /// Whether the result begins with `[applied]`, as `SELECT applied(), …` requests.
+    pub shows_applied: bool,
     /// Result for the client; if `None`, whether the writes were applied.
     pub result: Option<TransactionResult>,
     /// Writes of the transaction.
@@ -42,13 +44,22 @@ pub enum Body {
     Plain(Vec<Write>),
     /// `IF … THEN … [ELSE …] END IF`.
     If {
-        /// Condition of the writes.
+        /// Condition of the branches.
         condition: Box<Condition>,
-        /// Writes if the condition holds.
-        then: Vec<Write>,
-        /// Writes if it does not hold.
-        otherwise: Option<Vec<Write>>,
+        /// Branch if the condition holds.
+        then: Branch,
+        /// Branch if it does not hold.
+        otherwise: Option<Branch>,
     },
+}
+
+/// Branch of an `IF`.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Branch {
+    /// Writes of the branch, possibly none.
+    pub writes: Vec<Write>,
+    /// `RAISE text`: ends the transaction without effect, with this error.
+    pub raise: Option<Box<Term>>,
 }
 
 /// A transaction's condition. A comparison with null is false.
@@ -86,6 +97,10 @@ pub enum Extension {
     ConditionArithmetic,
     /// A reference to a `LET` in `VALUES`, `SET` or `WHERE`.
     ReferenceAsValue,
+    /// `RAISE` in a branch.
+    Raise,
+    /// `applied()` in the result.
+    Applied,
 }
 
 impl Extension {
@@ -99,6 +114,8 @@ impl Extension {
             Self::ReferenceToReference => "a comparison of two references",
             Self::ConditionArithmetic => "arithmetic in IF",
             Self::ReferenceAsValue => "a reference as a value",
+            Self::Raise => "RAISE",
+            Self::Applied => "applied()",
         }
     }
 }
@@ -119,10 +136,18 @@ impl Transaction {
         let (first, second) = match &self.body {
             Body::Plain(writes) => (writes.as_slice(), [].as_slice()),
             Body::If { then, otherwise, .. } => {
-                (then.as_slice(), otherwise.as_deref().unwrap_or(&[]))
+                let otherwise = otherwise.as_ref().map_or(&[][..], |branch| &branch.writes);
+                (then.writes.as_slice(), otherwise)
             }
         };
         first.iter().chain(second)
+    }
+
+    /// Returns `true` if a branch raises an error.
+    #[must_use]
+    pub fn raises(&self) -> bool {
+        let Body::If { then, otherwise, .. } = &self.body else { return false };
+        [Some(then), otherwise.as_ref()].into_iter().flatten().any(|branch| branch.raise.is_some())
     }
 
     /// Returns the `LET` with a name.
@@ -148,6 +173,8 @@ impl Transaction {
         let in_selects =
             selects.any(|select| select.filter.iter().flat_map(Relation::terms).any(is_let));
         found.extend((in_writes || in_selects).then_some(Extension::ReferenceAsValue));
+        found.extend(self.raises().then_some(Extension::Raise));
+        found.extend(self.shows_applied.then_some(Extension::Applied));
         found.sort_unstable();
         found.dedup();
         found

@@ -155,11 +155,13 @@ pub enum Attribute {
     Ttl,
     /// `TIMEOUT`, as a duration.
     Timeout,
+    /// `TRANSACTION`, the id of one that stays open.
+    Transaction,
 }
 
 impl Attribute {
     /// All attributes, in declaration order.
-    pub const ALL: [Self; 3] = [Self::Timestamp, Self::Ttl, Self::Timeout];
+    pub const ALL: [Self; 4] = [Self::Timestamp, Self::Ttl, Self::Timeout, Self::Transaction];
 
     /// Returns its keyword.
     #[must_use]
@@ -168,6 +170,7 @@ impl Attribute {
             Self::Timestamp => "TIMESTAMP",
             Self::Ttl => "TTL",
             Self::Timeout => "TIMEOUT",
+            Self::Transaction => "TRANSACTION",
         }
     }
 }
@@ -179,10 +182,12 @@ impl Using {
         self.attributes.is_empty() && self.level.is_none()
     }
 
-    /// Returns `true` if it sets a timeout or a service level.
+    /// Returns `true` if it sets a timeout, a service level or a transaction, which belong to a whole
+    /// batch.
     #[must_use]
-    pub fn limits(&self) -> bool {
-        self.level.is_some() || self.get(Attribute::Timeout).is_some()
+    pub fn concerns_whole(&self) -> bool {
+        let is_set = |attribute| self.get(attribute).is_some();
+        self.level.is_some() || is_set(Attribute::Timeout) || is_set(Attribute::Transaction)
     }
 
     /// Returns the value of an attribute.

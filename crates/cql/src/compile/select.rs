@@ -74,7 +74,7 @@ impl<'a> Compiler<'a> {
         select: &Select,
         table: &'a Arc<TableSchema>,
     ) -> Result<SelectPlan, CqlError> {
-        self.using_timeout(select.timeout.as_ref());
+        self.using_markers(&select.using);
         self.enter(table);
         let (columns, outputs) = match &select.selection {
             Selection::All if select.distinct => {

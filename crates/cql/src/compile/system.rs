@@ -47,7 +47,7 @@ impl Compiler<'_> {
         if select.as_of.is_some() {
             return Err(CqlError::invalid("AS OF on a system table: it has no past"));
         }
-        self.using_timeout(select.timeout.as_ref());
+        self.using_markers(&select.using);
         let (columns, outputs) = match &select.selection {
             Selection::All => {
                 (table.specs(), Some((0..table.columns.len()).map(SystemOutput::Column).collect()))

@@ -14,7 +14,7 @@ use super::relation::holds_for;
 use super::select::SelectPlan;
 use super::write::{GuardPlan, WritePlan};
 use crate::ast::{
-    Body, CompareOp, Condition, Select, SelectItem, TableName, Term, Transaction,
+    Body, Branch, CompareOp, Condition, Select, SelectItem, TableName, Term, Transaction,
     TransactionResult, Write,
 };
 use crate::cql_error::CqlError;
@@ -24,6 +24,8 @@ use crate::result::ColumnSpec;
 #[derive(Clone, Debug)]
 pub(crate) struct TransactionPlan {
     pub(crate) lets: Vec<SelectPlan>,
+    /// Whether the result begins with `[applied]`.
+    pub(crate) shows_applied: bool,
     pub(crate) result: ResultPlan,
     pub(crate) body: BodyPlan,
 }
@@ -42,8 +44,16 @@ pub(crate) enum ResultPlan {
 #[derive(Clone, Debug)]
 pub(crate) struct BodyPlan {
     pub(crate) condition: Option<ConditionPlan>,
-    pub(crate) then: Vec<WritePlan>,
-    pub(crate) otherwise: Vec<WritePlan>,
+    pub(crate) then: BranchPlan,
+    pub(crate) otherwise: BranchPlan,
+}
+
+/// Branch of the transaction's `IF`.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct BranchPlan {
+    pub(crate) writes: Vec<WritePlan>,
+    /// Text of the error with which the branch ends the transaction.
+    pub(crate) raise: Option<Operand>,
 }
 
 /// A compiled condition.
@@ -73,9 +83,18 @@ impl TransactionPlan {
         };
         let reads = self.lets.iter().chain(select);
         let mut reads = reads.map(|read| read.filter.partition_markers());
-        let mut writes =
-            self.body.then.iter().chain(&self.body.otherwise).map(WritePlan::partition_markers);
+        let mut writes = self.body.writes().map(WritePlan::partition_markers);
         reads.find_map(|markers| markers).or_else(|| writes.find_map(|markers| markers))
+    }
+}
+
+impl BodyPlan {
+    fn writes(&self) -> impl Iterator<Item = &WritePlan> {
+        self.then.writes.iter().chain(&self.otherwise.writes)
+    }
+
+    fn raises(&self) -> bool {
+        self.then.raise.is_some() || self.otherwise.raise.is_some()
     }
 }
 
@@ -161,12 +180,13 @@ impl<'a> Compiler<'a> {
         let body = self.body(&transaction.body, tables)?;
         if lets.is_empty()
             && matches!(result, ResultPlan::Applied)
-            && body.then.is_empty()
-            && body.otherwise.is_empty()
+            && body.writes().next().is_none()
+            && !body.raises()
         {
             return Err(CqlError::invalid("the transaction neither reads nor writes"));
         }
-        Ok(TransactionPlan { lets, result, body })
+        let shows_applied = transaction.shows_applied;
+        Ok(TransactionPlan { lets, shows_applied, result, body })
     }
 
     fn let_select(
@@ -240,18 +260,29 @@ impl<'a> Compiler<'a> {
         Ok(match body {
             Body::Plain(writes) => BodyPlan {
                 condition: None,
-                then: self.writes(writes, tables)?,
-                otherwise: Vec::new(),
+                then: BranchPlan { writes: self.writes(writes, tables)?, raise: None },
+                otherwise: BranchPlan::default(),
             },
             Body::If { condition, then, otherwise } => {
                 self.table = None;
                 BodyPlan {
                     condition: Some(self.transaction_condition(condition)?),
-                    then: self.writes(then, tables)?,
-                    otherwise: self.writes(otherwise.as_deref().unwrap_or(&[]), tables)?,
+                    then: self.branch(then, tables)?,
+                    otherwise: match otherwise {
+                        Some(branch) => self.branch(branch, tables)?,
+                        None => BranchPlan::default(),
+                    },
                 }
             }
         })
+    }
+
+    fn branch(&mut self, branch: &Branch, tables: &'a Tables) -> Result<BranchPlan, CqlError> {
+        let writes = self.writes(&branch.writes, tables)?;
+        self.table = None;
+        let raise = branch.raise.as_deref();
+        let raise = raise.map(|text| self.operand(text, &DataType::Text, "[raise]")).transpose()?;
+        Ok(BranchPlan { writes, raise })
     }
 
     fn writes(&mut self, writes: &[Write], tables: &'a Tables) -> Result<Vec<WritePlan>, CqlError> {

@@ -204,14 +204,17 @@ impl<'a> Compiler<'a> {
                 ));
             }
         }
-        self.using_timeout(using.get(Attribute::Timeout));
+        self.using_markers(using);
         Ok(())
     }
 
-    /// Determines the type of a timeout's marker.
-    pub(super) fn using_timeout(&mut self, timeout: Option<&Term>) {
-        if let Some(Term::Marker(marker)) = timeout {
+    /// Determines the types of the markers of a timeout and a transaction.
+    pub(super) fn using_markers(&mut self, using: &Using) {
+        if let Some(Term::Marker(marker)) = using.get(Attribute::Timeout) {
             self.type_marker(marker, "[timeout]", DataType::Duration);
+        }
+        if let Some(Term::Marker(marker)) = using.get(Attribute::Transaction) {
+            self.type_marker(marker, "[transaction]", DataType::Uuid);
         }
     }
 

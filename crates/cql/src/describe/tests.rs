@@ -222,7 +222,11 @@ Warning: Table system_views.transactions is a virtual table and cannot be recrea
 Structure, for reference:
 VIRTUAL TABLE system_views.transactions (
     number int PRIMARY KEY,
+    age_seconds double,
     client text,
+    id uuid,
+    idle_seconds double,
+    isolation text,
     read_timestamp bigint,
     since timestamp,
     start_timestamp bigint,

@@ -60,9 +60,7 @@ impl Display for Select {
         f.write_str(when(self.allow_filtering, " ALLOW FILTERING"))?;
         f.write_str(when(self.bypass_cache, " BYPASS CACHE"))?;
         clause(f, "AS OF", self.as_of.as_ref())?;
-        clause(f, "USING TIMEOUT", self.timeout.as_ref())?;
-        let before = if self.timeout.is_some() { "AND" } else { "USING" };
-        self.level.as_ref().map_or(Ok(()), |level| write!(f, " {before} SERVICE LEVEL {level}"))
+        self.using.fmt(f)
     }
 }
 

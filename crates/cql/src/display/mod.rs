@@ -7,6 +7,7 @@ mod ddl;
 mod describe;
 mod dml;
 mod level;
+mod open;
 mod term;
 mod transaction;
 
@@ -105,6 +106,7 @@ impl Display for Statement {
             Self::Write(write) => write.fmt(f),
             Self::Batch(batch) => batch.fmt(f),
             Self::Transaction(transaction) => transaction.fmt(f),
+            Self::Open(open) => open.fmt(f),
             Self::Use(keyspace) => write!(f, "USE {keyspace}"),
             Self::CreateKeyspace(create) => create.fmt(f),
             Self::AlterKeyspace(alter) => alter.fmt(f),

@@ -2,8 +2,8 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use super::join;
-use crate::ast::{Body, Condition, Let, Transaction, TransactionResult, Write};
+use super::{join, when};
+use crate::ast::{Body, Branch, Condition, Let, Transaction, TransactionResult, Write};
 
 impl Display for Let {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
@@ -27,8 +27,14 @@ impl Display for Transaction {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         f.write_str("BEGIN TRANSACTION ")?;
         self.lets.iter().try_for_each(|read| write!(f, "{read}; "))?;
-        if let Some(result) = &self.result {
-            write!(f, "{result}; ")?;
+        match &self.result {
+            Some(result) if self.shows_applied => {
+                let result = result.to_string();
+                let rest = result.strip_prefix("SELECT ").unwrap_or(&result);
+                write!(f, "SELECT applied(), {rest}; ")?;
+            }
+            Some(result) => write!(f, "{result}; ")?,
+            None => f.write_str(when(self.shows_applied, "SELECT applied(); "))?,
         }
         self.body.fmt(f)?;
         f.write_str("COMMIT TRANSACTION")
@@ -39,6 +45,14 @@ fn statements(f: &mut Formatter<'_>, writes: &[Write]) -> fmt::Result {
     writes.iter().try_for_each(|write| write!(f, "{write}; "))
 }
 
+impl Display for Branch {
+    /// Ends with a space unless it is empty.
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        statements(f, &self.writes)?;
+        self.raise.as_ref().map_or(Ok(()), |text| write!(f, "RAISE {text}; "))
+    }
+}
+
 impl Display for Body {
     /// Ends with a space unless it is empty.
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
@@ -46,10 +60,9 @@ impl Display for Body {
             Self::Plain(writes) => statements(f, writes),
             Self::If { condition, then, otherwise } => {
                 write!(f, "IF {condition} THEN ")?;
-                statements(f, then)?;
+                then.fmt(f)?;
                 if let Some(otherwise) = otherwise {
-                    f.write_str("ELSE ")?;
-                    statements(f, otherwise)?;
+                    write!(f, "ELSE {otherwise}")?;
                 }
                 f.write_str("END IF ")
             }

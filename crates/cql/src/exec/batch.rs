@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
+use carnet::Uuid;
+
+use super::open::using_transaction;
 use super::parameters::{BatchItem, Parameters, Session};
-use super::plan::refuse_limits;
 use super::prepared::Statements;
-use crate::ast::Statement;
+use crate::ast::{Attribute, Statement};
 use crate::bound::Bound;
 use crate::cql_error::CqlError;
 use crate::parser::TERMS_MAX;
@@ -43,11 +45,32 @@ pub(super) fn batch_parts(
                 "a batch holds INSERT, UPDATE and DELETE statements only",
             ));
         };
-        refuse_limits(write.using().limits())?;
+        let using = write.using();
+        if using.level.is_some() || using.get(Attribute::Timeout).is_some() {
+            return Err(CqlError::invalid(
+                "USING TIMEOUT and SERVICE LEVEL belong to a whole batch, not to a statement in it",
+            ));
+        }
         let bound = values.resolve(&statements.parsed.markers)?;
         parts.push(BatchPart { statements, keyspace, bound });
     }
     Ok(parts)
+}
+
+/// Returns the transaction that the statements of a batch name, all of them or none.
+pub(super) fn batch_transaction(parts: &[BatchPart]) -> Result<Option<Uuid>, CqlError> {
+    let named =
+        |part: &BatchPart| using_transaction(&part.statements.parsed.statement, &part.bound);
+    let Some((first, rest)) = parts.split_first() else { return Ok(None) };
+    let transaction = named(first)?;
+    for part in rest {
+        if named(part)? != transaction {
+            return Err(CqlError::invalid(
+                "the statements of a batch name the same transaction, or none: a batch runs as a whole",
+            ));
+        }
+    }
+    Ok(transaction)
 }
 
 /// Refuses a batch whose statements have too many terms in total.

@@ -8,6 +8,7 @@ use carnet::base::{SeededRng, lock};
 use super::grant::Timeouts;
 use super::large_answers::LargeAnswers;
 use super::level_state::LevelState;
+use super::open::OpenTransactions;
 use super::prepared::{Cache, Prepared};
 use crate::bound::Bound;
 use crate::compile::Environment;
@@ -32,6 +33,7 @@ pub(super) struct Shared {
     pub(super) timeouts: OnceLock<Timeouts>,
     pub(super) levels: LevelState,
     pub(super) large: LargeAnswers,
+    pub(super) open: Arc<OpenTransactions>,
 }
 
 impl Executor {
@@ -48,8 +50,9 @@ impl Executor {
         let (peers, prepared) = (Mutex::new([].into()), Cache::default());
         let (timeouts, levels) = (OnceLock::new(), LevelState::default());
         let large = LargeAnswers::default();
+        let open = Arc::new(OpenTransactions::new(db.clone(), node.host_id));
         let shared =
-            Shared { db, node, timestamps, peers, uuids, prepared, timeouts, levels, large };
+            Shared { db, node, timestamps, peers, uuids, prepared, timeouts, levels, large, open };
         Self { shared: Arc::new(shared) }
     }
 

@@ -11,7 +11,8 @@ use carnet::base::CqlDuration;
 use super::prepared::Prepared;
 use super::timeout::literal_timeout;
 use crate::ast::{
-    Attribute, InValues, Name, Relation, Select, Selection, Statement, Term, Using, Write,
+    Attribute, InValues, Name, OpenStatement, Relation, Select, Selection, Statement, Term, Using,
+    Write,
 };
 use crate::compile::is_aggregate;
 use crate::duration::timeout;
@@ -63,6 +64,9 @@ impl<'s> Outline<'s> {
             tokens.write()
         } else if is("BEGIN") {
             tokens.batch()
+        } else if is("START") {
+            // The end of a transaction is never refused for its class: it frees what the transaction holds.
+            Self::of_class(Class::Write)
         } else {
             Self::of_class(Class::System)
         };
@@ -80,7 +84,9 @@ impl<'s> Outline<'s> {
                 Self { is_large, ..Self::of_using(write.using()) }
             }
             Statement::Batch(batch) => Self::of_using(&batch.using),
-            Statement::Transaction(_) => Self::of_class(Class::Write),
+            Statement::Transaction(_) | Statement::Open(OpenStatement::Start(_)) => {
+                Self::of_class(Class::Write)
+            }
             Statement::Truncate(_) => Self { is_scan: true, ..Self::of_class(Class::System) },
             _ => Self::of_class(Class::System),
         }
@@ -94,8 +100,8 @@ impl<'s> Outline<'s> {
         Self {
             is_large: is_filtered || is_whole || keys(&select.filter) > KEYS_SMALL_MAX,
             is_scan: is_filtered || select.filter.is_empty(),
-            timeout: select.timeout.as_ref().and_then(literal_timeout),
-            level: select.level.as_ref().map(Name::as_str),
+            timeout: select.using.get(Attribute::Timeout).and_then(literal_timeout),
+            level: select.using.level.as_ref().map(Name::as_str),
             ..Self::of_class(class_of_query(named.unwrap_or_default()))
         }
     }
@@ -285,7 +291,7 @@ impl<'s> Tokens<'s> {
                     let given = CqlDuration::parse(self.text_of(value));
                     rest.timeout = given.and_then(|given| timeout(given, "Timeout").ok());
                 }
-                "TIMESTAMP" | "TTL" => {}
+                "TIMESTAMP" | "TTL" | "TRANSACTION" => {}
                 _ => return Some((attribute, token)),
             }
             // The name of a marker, or the number after a sign.

@@ -1,10 +1,11 @@
 //! The paging state: position and snapshot of a read that spans several requests.
 //!
 //! ```text
-//! version    1 byte    3
+//! version    1 byte    4
 //! table      4 bytes   the id of the table that is read, big-endian
 //! snapshot   8 bytes   R, big-endian: every page of a sequence reads the same moment
 //! wall       8 bytes   the wall time by which columns expire, in microseconds since 1970
+//! start      8 bytes   S of the open transaction whose writes are read, 0 without one
 //! remaining  4 bytes   rows that the LIMIT still allows, 2³² − 1 without one
 //! in here    4 bytes   rows returned from the partition below, for PER PARTITION LIMIT
 //! token      8 bytes   the last row returned: its partition's token,
@@ -23,9 +24,9 @@ use carnet::{PartitionKey, Timestamp, WallTime};
 
 use crate::cql_error::{CqlError, CqlErrorKind};
 
-const VERSION: u8 = 3;
+const VERSION: u8 = 4;
 const CHECKSUM_BYTES: usize = 4;
-const HEAD_BYTES: usize = 1 + 4 + 8 + 8 + 4 + 4 + 8 + 2;
+const HEAD_BYTES: usize = 1 + 4 + 8 + 8 + 8 + 4 + 4 + 8 + 2;
 const NO_LIMIT: u32 = u32::MAX;
 
 /// Position at which a read resumes.
@@ -37,6 +38,8 @@ pub(crate) struct PagingState {
     pub(crate) snapshot: Timestamp,
     /// Wall time by which columns expire, in all pages.
     pub(crate) wall: WallTime,
+    /// Start of the open transaction whose own writes are part of the rows.
+    pub(crate) start: Option<Timestamp>,
     /// Number of rows that the LIMIT still allows.
     pub(crate) remaining: Option<u32>,
     /// Number of rows returned from `partition`.
@@ -56,6 +59,7 @@ impl PagingState {
         out.extend_from_slice(&self.table.0.to_be_bytes());
         out.extend_from_slice(&self.snapshot.get().to_be_bytes());
         out.extend_from_slice(&self.wall.0.to_be_bytes());
+        out.extend_from_slice(&self.start.map_or(0, Timestamp::get).to_be_bytes());
         out.extend_from_slice(&self.remaining.unwrap_or(NO_LIMIT).to_be_bytes());
         out.extend_from_slice(&self.in_partition.to_be_bytes());
         out.extend_from_slice(&self.partition.token().0.to_be_bytes());
@@ -81,22 +85,23 @@ impl PagingState {
             u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
         };
         let long = |at: usize| (u64::from(word(at)) << 32) | u64::from(word(at + 4));
-        let length = usize::from(u16::from_be_bytes([bytes[37], bytes[38]]));
+        let length = usize::from(u16::from_be_bytes([bytes[45], bytes[46]]));
         let partition_end = HEAD_BYTES + length;
         if partition_end > end {
             return Err(mangled());
         }
         let partition = PartitionKey::with_token(
-            Token(long(29).cast_signed()),
+            Token(long(37).cast_signed()),
             bytes.slice(HEAD_BYTES..partition_end),
         );
-        let remaining = word(21);
+        let remaining = word(29);
         Ok(Self {
             table: TableId(word(1)),
             snapshot: Timestamp::new(long(5)).ok_or_else(mangled)?,
             wall: WallTime(long(13).cast_signed()),
+            start: Timestamp::new(long(21)).filter(|start| start.get() > 0),
             remaining: (remaining != NO_LIMIT).then_some(remaining),
-            in_partition: word(25),
+            in_partition: word(33),
             partition,
             clustering: bytes.slice(partition_end..end),
         })
@@ -125,6 +130,7 @@ mod tests {
             table: TableId(1007),
             snapshot: Timestamp::new(77).unwrap(),
             wall: WallTime(-5),
+            start: Timestamp::new(78),
             remaining: Some(12),
             in_partition: 3,
             partition: PartitionKey::new("part"),
@@ -134,7 +140,11 @@ mod tests {
 
     #[test]
     fn state_is_decoded_as_encoded() {
-        for state in [state(), PagingState { remaining: None, ..state() }] {
+        for state in [
+            state(),
+            PagingState { remaining: None, ..state() },
+            PagingState { start: None, ..state() },
+        ] {
             assert_eq!(PagingState::decode(&state.encode()).unwrap(), state);
         }
     }

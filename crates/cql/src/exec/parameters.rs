@@ -1,21 +1,35 @@
 //! Parameters that a client sends beside the text of a statement.
 
+use std::fmt;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use carnet::base::lock;
 
-use carnet::{Bytes, Label};
+use carnet::{Bytes, Label, Uuid};
 
 use super::grant::Grant;
+use super::open::Binding;
 use super::prepared::Prepared;
 use crate::bound::Values;
 
 /// State of a connection between statements.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Session {
     keyspace: Mutex<Option<String>>,
     who: Option<Arc<str>>,
     user: Option<Arc<str>>,
+    address: Option<IpAddr>,
+    /// Open transaction that the statements of the connection are part of; rolled back with it.
+    transaction: Mutex<Option<Binding>>,
+    has_transaction: AtomicBool,
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Session").field("who", &self.who).finish_non_exhaustive()
+    }
 }
 
 impl Session {
@@ -36,6 +50,66 @@ impl Session {
     pub fn with_user(mut self, user: impl Into<Arc<str>>) -> Self {
         self.user = Some(user.into());
         self
+    }
+
+    /// Sets the address of the client, whose open transactions are limited together unless it logs in.
+    #[must_use]
+    pub const fn with_address(mut self, address: IpAddr) -> Self {
+        self.address = Some(address);
+        self
+    }
+
+    /// Returns `true` if the statements of the connection are part of a transaction that has not
+    /// ended.
+    #[must_use]
+    pub fn is_in_transaction(&self) -> bool {
+        lock(&self.transaction).as_ref().is_some_and(Binding::is_open)
+    }
+
+    /// Returns the transaction that the statements of the connection are part of, even if it has
+    /// ended by itself.
+    pub(super) fn transaction(&self) -> Option<Uuid> {
+        if !self.has_transaction.load(Ordering::Acquire) {
+            return None;
+        }
+        lock(&self.transaction).as_ref().map(Binding::id)
+    }
+
+    /// Makes the statements of the connection part of a transaction; returns the binding if they are
+    /// part of one already.
+    pub(super) fn bind(&self, binding: Binding) -> Result<(), Binding> {
+        let mut bound = lock(&self.transaction);
+        if bound.is_some() {
+            return Err(binding);
+        }
+        *bound = Some(binding);
+        self.has_transaction.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    /// Ends the binding to a transaction; returns `false` if there is none.
+    pub(super) fn unbind(&self, id: Uuid) -> bool {
+        let mut bound = lock(&self.transaction);
+        let ended = bound.take_if(|binding| binding.id() == id);
+        if bound.is_none() {
+            self.has_transaction.store(false, Ordering::Release);
+        }
+        drop(bound);
+        ended.is_some()
+    }
+
+    /// Returns the name of the client for people.
+    pub(super) fn name(&self) -> Arc<str> {
+        self.who.clone().unwrap_or_else(|| "local".into())
+    }
+
+    /// Returns the key of limits for one client: its user, or else its address.
+    pub(super) fn client(&self) -> Arc<str> {
+        match (&self.user, self.address) {
+            (Some(user), _) => format!("user {user}").into(),
+            (None, Some(address)) => address.to_string().into(),
+            (None, None) => self.name(),
+        }
     }
 
     /// Returns the user; `None` before a login.

@@ -8,7 +8,7 @@ use carnet::catalog::{self, TableSchema};
 use super::executor::Executor;
 use super::parameters::Session;
 use super::prepared::{Described, Prepared, Statements};
-use super::{system, transaction};
+use super::{open, system, transaction};
 use crate::ast::{Statement, TableName, Write};
 use crate::compile::{Compiler, Plan, Tables, WritePlan, check_batch, table_key};
 use crate::cql_error::CqlError;
@@ -67,6 +67,9 @@ impl Executor {
         {
             return system::describe(select, table, count);
         }
+        if let Statement::Open(open) = statement {
+            return open::describe(open, count);
+        }
         if *statement == Statement::ShowBottleneck {
             let result = crate::system::bottleneck_columns();
             return Ok(Described { result, ..Described::default() });
@@ -109,14 +112,14 @@ impl Executor {
     }
 }
 
-/// Refuses a timeout or level of a part: a batch or transaction runs as a whole.
-pub(super) fn refuse_limits(are_given: bool) -> Result<(), CqlError> {
+/// Refuses a timeout, level or transaction of a part: a batch or transaction runs as a whole.
+fn refuse_parts(are_given: bool) -> Result<(), CqlError> {
     if !are_given {
         return Ok(());
     }
     Err(CqlError::invalid(
-        "USING TIMEOUT and SERVICE LEVEL belong to the whole batch, not to a statement in it; a \
-         transaction has neither",
+        "USING TIMEOUT, TRANSACTION and SERVICE LEVEL belong to the whole batch, not to a statement \
+         in it; a transaction has none of them",
     ))
 }
 
@@ -137,18 +140,21 @@ fn compile<'a>(
         Statement::Write(one) => Plan::Writes(vec![write(compiler, one)?]),
         Statement::Batch(batch) => {
             compiler.check_using(&batch.using)?;
-            batch.writes.iter().try_for_each(|write| refuse_limits(write.using().limits()))?;
+            batch
+                .writes
+                .iter()
+                .try_for_each(|write| refuse_parts(write.using().concerns_whole()))?;
             let writes = batch.writes.iter().map(|one| write(compiler, one));
             let writes: Vec<WritePlan> = writes.collect::<Result<_, _>>()?;
             check_batch(batch.kind, writes.iter())?;
             Plan::Writes(writes)
         }
         Statement::Transaction(transaction) => {
-            transaction.writes().try_for_each(|write| refuse_limits(write.using().limits()))?;
+            transaction
+                .writes()
+                .try_for_each(|write| refuse_parts(write.using().concerns_whole()))?;
             let mut reads = transaction.selects();
-            reads.try_for_each(|read| {
-                refuse_limits(read.timeout.is_some() || read.level.is_some())
-            })?;
+            reads.try_for_each(|read| refuse_parts(read.using.concerns_whole()))?;
             Plan::Transaction(compiler.transaction(transaction, tables)?)
         }
         _ => return Err(CqlError::invalid("the statement has no plan")),

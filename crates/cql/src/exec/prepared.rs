@@ -67,6 +67,11 @@ impl Statements {
         })
     }
 
+    /// Returns `true` if the statement was prepared.
+    pub(super) fn is_prepared(&self) -> bool {
+        self.promised.get().is_some()
+    }
+
     /// Fails if the statement was prepared for other versions of its tables.
     pub(super) fn check_promised(&self, tables: &Tables) -> Result<(), CqlError> {
         let Some(Promised { id, tables: promised }) = self.promised.get() else { return Ok(()) };

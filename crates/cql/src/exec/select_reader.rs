@@ -200,6 +200,7 @@ impl<'a> SelectReader<'a> {
             table: self.plan.table.id,
             snapshot: self.snapshot,
             wall: tx.wall_time(),
+            start: tx.start_timestamp(),
             remaining: self.remaining,
             in_partition: self.in_partition,
             partition: last.partition(),

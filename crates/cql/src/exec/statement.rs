@@ -1,12 +1,14 @@
 //! Running statements: queries, prepared statements and batches.
 
 use carnet::admission::Class;
-use carnet::{AsOf, Timestamp, Tx, Value, WallTime};
+use carnet::{AsOf, Tx, Uuid};
 
 use super::applied::Form;
-use super::batch::{BatchPart, batch_parts};
+use super::batch::{BatchPart, batch_parts, batch_transaction};
 use super::executor::Executor;
+use super::moment::as_of;
 use super::naming::Naming;
+use super::open::using_transaction;
 use super::outline::Outline;
 use super::paging::{self, PagingState};
 use super::parameters::{BatchItem, Parameters, Session};
@@ -15,7 +17,7 @@ use super::run::Run;
 use super::timeout::using_timeout;
 use super::{select, transaction, write};
 use crate::ast::{BatchKind, Select, Statement};
-use crate::compile::{Compiler, Environment, Plan, WritePlan, check_batch};
+use crate::compile::{Environment, Plan, SelectPlan, WritePlan, check_batch};
 use crate::cql_error::{CqlError, CqlErrorKind};
 use crate::result::Response;
 
@@ -86,11 +88,21 @@ impl Executor {
         });
         let run = self.shared.db.transaction().label(session.label("BATCH"));
         let run = grant.apply(run, deadline);
-        let result = run.try_run(|tx| {
-            let parts = &parts;
-            async move { self.run_batch(&tx, kind, parts).await }
-        });
-        let result = result.await;
+        let result = match (batch_transaction(&parts)?, parts.first()) {
+            (Some(id), Some(first)) => {
+                let named = first.statements.named(first.keyspace.as_deref());
+                let body = async |tx: Tx| self.run_batch(&tx, kind, &parts).await;
+                Box::pin(self.inside(session, id, named, run, body)).await
+            }
+            _ if session.transaction().is_some() => Err(not_as_text()),
+            _ => {
+                let result = run.try_run(|tx| {
+                    let parts = &parts;
+                    async move { self.run_batch(&tx, kind, parts).await }
+                });
+                result.await
+            }
+        };
         self.count_timeout(&level, &result);
         self.forget_stale(result)
     }
@@ -150,7 +162,12 @@ impl Executor {
         statements: &Statements,
         run: &Run<'_>,
     ) -> Result<Response, CqlError> {
+        if let Some(id) = self.transaction_of(session, statements, run)? {
+            // In memory of its own: other statements do not need it.
+            return Box::pin(self.join(session, id, statements, run)).await;
+        }
         match &statements.parsed.statement {
+            Statement::Open(open) => Box::pin(self.open_statement(session, open, run)).await,
             Statement::Select(select) if self.is_system(&select.from, run) => {
                 self.system_select(select, run).await
             }
@@ -184,7 +201,7 @@ impl Executor {
         let options = options.wall_time(state.as_ref().map(|state| state.wall));
         let at = match &state {
             Some(state) => Some(AsOf::Timestamp(state.snapshot)),
-            None => as_of(select, &environment)?,
+            None => select.as_of.as_ref().map(|term| as_of(term, &environment)).transpose()?,
         };
         let snapshot = match at {
             Some(at) => options.snapshot_as_of_async(at).await?,
@@ -203,18 +220,104 @@ impl Executor {
             _ => error,
         })?;
         let Plan::Select(plan) = &*plan else { return Ok(Response::Void) };
-        if state.as_ref().is_some_and(|state| state.table != plan.table.id) {
-            return Err(paging::invalid("it belongs to a statement on another table"));
+        check_state(state.as_ref(), plan)?;
+        if state.as_ref().is_some_and(|state| state.start.is_some()) {
+            return Err(paging::invalid("it belongs to a statement of a transaction"));
         }
         let rows =
             select::run(&snapshot, plan, &environment, run.parameters, state.as_ref()).await?;
         Ok(Response::Rows(rows))
     }
 
+    /// Returns the open transaction that a statement is part of.
+    fn transaction_of(
+        &self,
+        session: &Session,
+        statements: &Statements,
+        run: &Run<'_>,
+    ) -> Result<Option<Uuid>, CqlError> {
+        let statement = &statements.parsed.statement;
+        let is_system = |run| match statement {
+            Statement::Select(select) => self.is_system(&select.from, run),
+            _ => false,
+        };
+        if let Some(id) = using_transaction(statement, &run.bound)? {
+            if is_system(run) {
+                return Err(CqlError::invalid("system tables are not part of a transaction"));
+            }
+            return Ok(Some(id));
+        }
+        let Some(id) = session.transaction() else { return Ok(None) };
+        match statement {
+            Statement::Open(_)
+            | Statement::Use(_)
+            | Statement::Describe(_)
+            | Statement::ShowBottleneck
+            | Statement::Unsupported(_) => Ok(None),
+            Statement::Select(_) if is_system(run) => Ok(None),
+            // Other statements of a driver may share the connection.
+            _ if statements.is_prepared() => Err(not_as_text()),
+            _ => Ok(Some(id)),
+        }
+    }
+
+    /// Runs a statement in an open transaction.
+    async fn join(
+        &self,
+        session: &Session,
+        id: Uuid,
+        statements: &Statements,
+        run: &Run<'_>,
+    ) -> Result<Response, CqlError> {
+        if let Some(refused) = refused_inside(&statements.parsed.statement) {
+            return Err(self.still_open(session, id, refused));
+        }
+        let options = run.transaction(&self.shared.db);
+        let options = match &statements.parsed.statement {
+            Statement::Select(select) => options.bypass_cache(select.bypass_cache),
+            _ => options,
+        };
+        let named = statements.named(run.keyspace.as_deref());
+        let body = async |tx: Tx| match self.run_in(&tx, statements, run).await {
+            Err(error) => {
+                Err(self.unless_changed(error, statements, run.keyspace.as_deref()).await)
+            }
+            done => done,
+        };
+        self.inside(session, id, named, options, body).await
+    }
+
+    async fn run_in(
+        &self,
+        tx: &Tx,
+        statements: &Statements,
+        run: &Run<'_>,
+    ) -> Result<Response, CqlError> {
+        let environment = self.environment(&run.bound);
+        let state = run.parameters.paging_state.as_ref();
+        let state = state.map(PagingState::decode).transpose()?;
+        match &*self.plan(tx, statements, run.keyspace.as_deref()).await? {
+            Plan::Select(plan) => {
+                check_state(state.as_ref(), plan)?;
+                let of_tx = (tx.read_timestamp(), tx.start_timestamp());
+                if state.as_ref().is_some_and(|state| (state.snapshot, state.start) != of_tx) {
+                    return Err(paging::invalid("it belongs to another transaction"));
+                }
+                let rows =
+                    select::run(tx, plan, &environment, run.parameters, state.as_ref()).await?;
+                Ok(Response::Rows(rows))
+            }
+            Plan::Writes(plans) => {
+                let writes: Vec<_> = plans.iter().map(|plan| (plan, environment)).collect();
+                write::run(tx, &writes, form_of(&statements.parsed.statement)).await
+            }
+            Plan::Transaction(_) => Ok(Response::Void),
+        }
+    }
+
     async fn write(&self, statements: &Statements, run: &Run<'_>) -> Result<Response, CqlError> {
         let transaction = run.transaction(&self.shared.db);
-        let is_batch = matches!(statements.parsed.statement, Statement::Batch(_));
-        let form = if is_batch { Form::Batch } else { Form::Single };
+        let form = form_of(&statements.parsed.statement);
         transaction
             .try_run(|tx| async move {
                 let plan = self.plan(&tx, statements, run.keyspace.as_deref()).await?;
@@ -243,18 +346,48 @@ impl Executor {
     }
 }
 
-/// Evaluates an `AS OF`.
-fn as_of(select: &Select, environment: &Environment<'_>) -> Result<Option<AsOf>, CqlError> {
-    let Some(term) = &select.as_of else { return Ok(None) };
-    let wrong = || CqlError::invalid(format!("AS OF {term}: expected a timestamp in the past"));
-    Ok(Some(match Compiler::default().as_of(term)?.required(environment)? {
-        Value::Bigint(number) => {
-            let number = u64::try_from(number).map_err(|_| wrong())?;
-            AsOf::Timestamp(Timestamp::new(number).ok_or_else(wrong)?)
+const fn form_of(statement: &Statement) -> Form {
+    match statement {
+        Statement::Batch(_) => Form::Batch,
+        _ => Form::Single,
+    }
+}
+
+/// Refuses the paging state of another table.
+fn check_state(state: Option<&PagingState>, plan: &SelectPlan) -> Result<(), CqlError> {
+    if state.is_some_and(|state| state.table != plan.table.id) {
+        return Err(paging::invalid("it belongs to a statement on another table"));
+    }
+    Ok(())
+}
+
+/// Returns the error of a statement that may belong to a client that does not know of the
+/// connection's transaction.
+fn not_as_text() -> CqlError {
+    CqlError::invalid(
+        "this connection has an open transaction, whose statements are sent as text; drivers share \
+         connections: begin with START DETACHED TRANSACTION, and name it by USING TRANSACTION in each \
+         statement",
+    )
+}
+
+/// Returns why a statement cannot be part of an open transaction.
+fn refused_inside(statement: &Statement) -> Option<CqlError> {
+    let message = match statement {
+        Statement::Select(select) if select.as_of.is_none() => return None,
+        Statement::Write(_) | Statement::Batch(_) => return None,
+        Statement::Select(_) => {
+            "AS OF inside a transaction: all of it reads one moment; use START TRANSACTION AS OF".into()
         }
-        Value::Timestamp(millis) => {
-            AsOf::Wall(WallTime(millis.checked_mul(1000).ok_or_else(wrong)?))
+        Statement::Transaction(_) => {
+            "BEGIN TRANSACTION inside a transaction: it is one of its own; send its statements one by \
+             one, or COMMIT or ROLLBACK first"
+                .into()
         }
-        _ => return Err(wrong()),
-    }))
+        other => format!(
+            "{} inside a transaction: it is a transaction of its own; COMMIT or ROLLBACK first",
+            other.kind()
+        ),
+    };
+    Some(CqlError::invalid(message))
 }

@@ -54,9 +54,9 @@ impl Executor {
 
         let db = &self.shared.db;
         let tx = run.transaction(db).snapshot_async(None).await?;
-        let (node, holders) = (&self.shared.node, || db.holders());
+        let (node, open) = (&self.shared.node, || self.open_list());
         let report = || db.admission().map(|admission| admission.diagnosis().report());
-        let found = system::rows(table, &tx, node, holders, report, &self.peers()).await?;
+        let found = system::rows(table, &tx, node, open, report, &self.peers()).await?;
         let satisfies = |row: &Vec<Option<Bytes>>| {
             wanted.iter().all(|(position, values)| {
                 row[*position].as_ref().is_some_and(|value| values.contains(value))

@@ -19,7 +19,7 @@ pub(super) fn using_timeout(
     bound: &[Bound],
 ) -> Result<Option<Duration>, CqlError> {
     let term = match statement {
-        Statement::Select(select) => select.timeout.as_ref(),
+        Statement::Select(select) => select.using.get(Attribute::Timeout),
         Statement::Write(write) => write.using().get(Attribute::Timeout),
         Statement::Batch(batch) => batch.using.get(Attribute::Timeout),
         _ => None,

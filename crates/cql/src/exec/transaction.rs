@@ -1,13 +1,13 @@
 //! Execution of `BEGIN TRANSACTION`.
 
-use carnet::Tx;
 use carnet::base::Bytes;
+use carnet::{Tx, Value};
 
 use super::applied::{applied_column, boolean};
 use super::parameters::Parameters;
 use super::{select, write};
-use crate::compile::{Environment, Evaluated, ResultPlan, TransactionPlan};
-use crate::cql_error::CqlError;
+use crate::compile::{Environment, Evaluated, Operand, ResultPlan, TransactionPlan};
+use crate::cql_error::{CqlError, CqlErrorKind};
 use crate::result::{ColumnSpec, Response, Rows};
 
 /// Runs a transaction. Its result is read before its writes.
@@ -43,22 +43,46 @@ pub(crate) async fn run(
         None => true,
         Some(condition) => condition.holds(&environment)?,
     };
-    let writes = if holds { &plan.body.then } else { &plan.body.otherwise };
-    for plan in writes {
+    let branch = if holds { &plan.body.then } else { &plan.body.otherwise };
+    if let Some(text) = &branch.raise {
+        return Err(raised(text, &environment)?);
+    }
+    for plan in &branch.writes {
         write::apply(tx, plan, &environment).await?;
     }
-    Ok(Response::Rows(result.unwrap_or_else(|| Rows {
-        columns: vec![applied_column("", "")],
-        rows: vec![vec![boolean(holds)]],
-        paging_state: None,
-    })))
+    Ok(Response::Rows(match result {
+        Some(rows) if plan.shows_applied => with_applied(rows, holds),
+        Some(rows) => rows,
+        None => with_applied(Rows::default(), holds),
+    }))
+}
+
+/// Returns the error of a `RAISE`. The writes before it are not made: they would have no effect.
+fn raised(text: &Operand, environment: &Environment<'_>) -> Result<CqlError, CqlError> {
+    match text.required(environment)? {
+        Value::Text(text) => Ok(CqlError::new(CqlErrorKind::Raised, text)),
+        _ => Err(CqlError::invalid("the value of RAISE is not a text")),
+    }
+}
+
+/// Adds `[applied]` before the columns of a result. Without rows there is one, in which the other
+/// columns are null.
+fn with_applied(mut rows: Rows, holds: bool) -> Rows {
+    if rows.rows.is_empty() {
+        rows.rows.push(vec![None; rows.columns.len()]);
+    }
+    rows.columns.insert(0, applied_column("", ""));
+    rows.rows.iter_mut().for_each(|row| row.insert(0, boolean(holds)));
+    rows
 }
 
 /// Returns the columns of a transaction's result.
 pub(crate) fn result_columns(plan: &TransactionPlan) -> Vec<ColumnSpec> {
-    match &plan.result {
-        ResultPlan::Applied => vec![applied_column("", "")],
+    let columns = match &plan.result {
+        ResultPlan::Applied => return vec![applied_column("", "")],
         ResultPlan::Select(select) => select.columns.clone(),
         ResultPlan::Items(columns, _) => columns.clone(),
-    }
+    };
+    let applied = plan.shows_applied.then(|| applied_column("", ""));
+    applied.into_iter().chain(columns).collect()
 }

@@ -14,6 +14,7 @@ mod ddl;
 mod describe;
 mod level;
 mod name;
+mod open;
 mod options;
 mod relation;
 mod select;

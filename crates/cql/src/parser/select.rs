@@ -1,7 +1,7 @@
 //! Parser of `SELECT`.
 
 use super::{Names, Parse, Parser};
-use crate::ast::{Name, Near, Ordering, Select, SelectItem, Selection, Term};
+use crate::ast::{Attribute, Near, Ordering, Select, SelectItem, Selection, Using};
 use crate::error::Failure;
 use crate::lexer::TokenKind;
 
@@ -83,7 +83,7 @@ impl Parser<'_> {
         }
         let bypass_cache = self.eat_words(&["BYPASS", "CACHE"]);
         let as_of = if self.eat_words(&["AS", "OF"]) { Some(self.term()?) } else { None };
-        let (timeout, level) = self.select_using()?;
+        let using = self.select_using()?;
         Ok(Select {
             json: false,
             distinct,
@@ -98,29 +98,13 @@ impl Parser<'_> {
             allow_filtering,
             bypass_cache,
             as_of,
-            timeout,
-            level,
+            using,
         })
     }
 
-    /// Parses `USING TIMEOUT … AND SERVICE LEVEL …` in any order, if it is next.
-    fn select_using(&mut self) -> Parse<(Option<Term>, Option<Name>)> {
-        let (mut timeout, mut level) = (None, None);
-        if !self.eat_word("USING") {
-            return Ok((timeout, level));
-        }
-        loop {
-            if level.is_none() && self.eat_service_level() {
-                level = Some(self.level_name()?);
-            } else if timeout.is_none() && self.eat_word("TIMEOUT") {
-                timeout = Some(self.duration_or_marker()?);
-            } else {
-                return Err(self.expected("TIMEOUT or SERVICE LEVEL, each once"));
-            }
-            if !self.eat_word("AND") {
-                return Ok((timeout, level));
-            }
-        }
+    /// Parses `USING TIMEOUT … AND TRANSACTION … AND SERVICE LEVEL …` in any order, if it is next.
+    fn select_using(&mut self) -> Parse<Using> {
+        self.using_of(&[Attribute::Timeout, Attribute::Transaction])
     }
 
     /// Parses `column ANN OF vector`, if it is next.

@@ -26,6 +26,9 @@ impl Parser<'_> {
     }
 
     fn statement(&mut self) -> Parse<Statement> {
+        if let Some(statement) = self.eat_open_statement()? {
+            return Ok(Statement::Open(statement));
+        }
         if self.is_word("SELECT") {
             return self.select().map(Statement::Select);
         }

@@ -3,8 +3,9 @@
 //! ```text
 //! BEGIN TRANSACTION
 //!   ( LET name = ( select ) ; )*
-//!   ( select ; | SELECT name.column (, …)* ; )?
-//!   ( write ; )*  |  IF condition THEN ( write ; )* ( ELSE ( write ; )* )? END IF ;?
+//!   ( select ; | SELECT name.column (, …)* ; )?       the first item may be applied()
+//!   ( write ; )*  |  IF condition THEN branch ( ELSE branch )? END IF ;?
+//! branch ::= ( write ; )* ( RAISE text ; )?
 //! end
 //! end ::= COMMIT TRANSACTION | APPLY TRANSACTION | COMMIT TRANSACTION APPLY BATCH | APPLY BATCH
 //! ```
@@ -14,10 +15,10 @@
 
 use super::{Names, Parse, Parser};
 use crate::ast::{
-    Body, Condition, InValues, Let, Selection, Term, Transaction, TransactionResult, Write,
+    Body, Branch, Condition, InValues, Let, Selection, Term, Transaction, TransactionResult, Write,
 };
 use crate::error::Failure;
-use crate::lexer::shorten;
+use crate::lexer::{TokenKind, shorten};
 
 impl Parser<'_> {
     pub(super) fn transaction(&mut self) -> Parse<Transaction> {
@@ -25,14 +26,15 @@ impl Parser<'_> {
         self.expect_words(&["BEGIN", "TRANSACTION"])?;
         let transaction = self.with_names(Names::Allowed, |parser| {
             let lets = parser.lets()?;
-            let result = parser.transaction_result(&lets)?;
+            let (shows_applied, result) = parser.transaction_result(&lets)?;
             let body = parser.body(&lets)?;
-            Ok(Transaction { lets, result, body })
+            Ok(Transaction { lets, shows_applied, result, body })
         })?;
         self.transaction_end()?;
         let is_empty = transaction.lets.is_empty()
             && transaction.result.is_none()
-            && transaction.writes().next().is_none();
+            && transaction.writes().next().is_none()
+            && !transaction.raises();
         if is_empty {
             return Err(Failure::invalid(at, "the transaction neither reads nor writes"));
         }
@@ -60,9 +62,21 @@ impl Parser<'_> {
         Ok(lets)
     }
 
-    fn transaction_result(&mut self, lets: &[Let]) -> Parse<Option<TransactionResult>> {
+    /// Parses the `SELECT` of the result, if it is next. Returns `true` beside it if it begins with
+    /// `applied()`.
+    fn transaction_result(&mut self, lets: &[Let]) -> Parse<(bool, Option<TransactionResult>)> {
         if !self.eat_word("SELECT") {
-            return Ok(None);
+            return Ok((false, None));
+        }
+        let shows_applied = self.is_word("APPLIED") && self.is_symbol_at(1, "(");
+        if shows_applied {
+            self.advance();
+            self.expect_symbol("(")?;
+            self.expect_symbol(")")?;
+            if self.eat_symbol(";") {
+                return Ok((true, None));
+            }
+            self.expect_symbol(",")?;
         }
         let (distinct, selection) = self.select_clause()?;
         let result = if self.is_word("FROM") {
@@ -83,7 +97,7 @@ impl Parser<'_> {
         } else if self.is_word("SELECT") {
             "a transaction has one SELECT for its result; LET reads what its writes need"
         } else {
-            return Ok(Some(result));
+            return Ok((shows_applied, Some(result)));
         };
         Err(Failure::syntax(self.at(), out_of_place))
     }
@@ -101,16 +115,16 @@ impl Parser<'_> {
         let condition = Box::new(self.condition()?);
         self.known_condition(&condition, lets)?;
         self.expect_word("THEN")?;
-        let then = self.transaction_writes()?;
+        let then = self.branch()?;
         let mut otherwise = None;
         if self.eat_word("ELSE") {
-            otherwise = Some(self.transaction_writes()?);
+            otherwise = Some(self.branch()?);
         }
         if self.is_word("IF") {
             return Err(self.unsupported("IF inside IF"));
         }
         if !self.is_word("END") {
-            return Err(self.expected("INSERT, UPDATE, DELETE, ELSE or END IF"));
+            return Err(self.expected("INSERT, UPDATE, DELETE, RAISE, ELSE or END IF"));
         }
         self.expect_words(&["END", "IF"])?;
         self.eat_symbol(";");
@@ -119,6 +133,25 @@ impl Parser<'_> {
             return Err(Failure::syntax(self.at(), message));
         }
         Ok(Body::If { condition, then, otherwise })
+    }
+
+    fn branch(&mut self) -> Parse<Branch> {
+        let writes = self.transaction_writes()?;
+        let mut raise = None;
+        if self.eat_word("RAISE") {
+            raise = Some(match self.peek().kind {
+                TokenKind::String | TokenKind::DollarString | TokenKind::Symbol("?" | ":") => {
+                    Box::new(self.term()?)
+                }
+                _ => return Err(self.expected("the text of an error, or a bind marker")),
+            });
+            self.expect_symbol(";")?;
+            if self.is_write() {
+                let message = "RAISE ends the transaction; no statement of its branch follows";
+                return Err(Failure::syntax(self.at(), message));
+            }
+        }
+        Ok(Branch { writes, raise })
     }
 
     fn transaction_writes(&mut self) -> Parse<Vec<Write>> {

@@ -136,6 +136,11 @@ impl Parser<'_> {
 
     /// Parses `USING …` if it is next.
     pub(super) fn using(&mut self) -> Parse<Using> {
+        self.using_of(&Attribute::ALL)
+    }
+
+    /// Parses `USING …` with some of these attributes, if it is next.
+    pub(super) fn using_of(&mut self, attributes: &[Attribute]) -> Parse<Using> {
         let mut using = Using::default();
         if !self.eat_word("USING") {
             return Ok(using);
@@ -152,9 +157,11 @@ impl Parser<'_> {
                 }
                 return Ok(using);
             }
-            let keyword = Attribute::ALL.into_iter().find(|given| self.eat_word(given.keyword()));
-            let attribute =
-                keyword.ok_or_else(|| self.expected("TIMESTAMP, TTL, TIMEOUT or SERVICE LEVEL"))?;
+            let found = attributes.iter().find(|given| self.eat_word(given.keyword()));
+            let attribute = *found.ok_or_else(|| {
+                let keywords: Vec<_> = attributes.iter().map(|given| given.keyword()).collect();
+                self.expected(&format!("{} or SERVICE LEVEL", keywords.join(", ")))
+            })?;
             if using.get(attribute).is_some() {
                 let message = format!("{} is given twice", attribute.keyword());
                 return Err(Failure::invalid(at, message));
@@ -163,6 +170,7 @@ impl Parser<'_> {
                 Attribute::Timestamp => self.integer_or_marker("microseconds")?,
                 Attribute::Ttl => self.integer_or_marker("seconds")?,
                 Attribute::Timeout => self.duration_or_marker()?,
+                Attribute::Transaction => self.transaction_id()?,
             };
             using.attributes.push((attribute, term));
             if !self.eat_word("AND") {

@@ -32,6 +32,7 @@ mod bottleneck;
 mod change;
 mod encode;
 mod node;
+mod open;
 mod option_values;
 mod options;
 mod peers;
@@ -50,6 +51,7 @@ pub use node::{
     CQL_VERSION, Client, ClientList, ConnectionStage, NATIVE_PROTOCOL_VERSION, NodeInfo,
     PARTITIONER, RELEASE_VERSION, TOKEN,
 };
+pub use open::OpenTransaction;
 pub use options::{OptionError, check_option};
 pub use peers::Peer;
 pub use rows::{rows, schema_version};

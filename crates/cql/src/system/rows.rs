@@ -5,13 +5,14 @@ use std::net::{IpAddr, SocketAddr};
 use carnet::base::Order;
 use carnet::catalog::{self, ColumnKind};
 use carnet::diagnosis::Report;
-use carnet::{Holder, Result, Timestamp, Tx, Uuid, Value};
+use carnet::{Result, Timestamp, Tx, Uuid};
 
 use super::bottleneck;
 use super::encode::{self, Cell};
 use super::node::{
     CQL_VERSION, Client, NATIVE_PROTOCOL_VERSION, NodeInfo, PARTITIONER, RELEASE_VERSION,
 };
+use super::open::{self, OpenTransaction};
 use super::peers::Peer;
 use super::tables::{Content, SystemTable};
 use super::view::{self, ColumnView, KeyspaceView, TableView, TypeView};
@@ -21,7 +22,7 @@ type Row = Vec<Cell>;
 /// Returns all rows of a table, in the order of its key: partitions are sorted by their names or
 /// addresses, too, and not by their tokens.
 ///
-/// `holders` lists the open transactions, `report` has the waits of statements if they are
+/// `open` lists the open transactions, `report` has the waits of statements if they are
 /// measured, and `peers` are the other servers of the database.
 ///
 /// Each row has a value for each column of the table, in that order and in Cassandra's
@@ -34,7 +35,7 @@ pub async fn rows(
     table: &SystemTable,
     tx: &Tx,
     node: &NodeInfo,
-    holders: impl FnOnce() -> Vec<Holder>,
+    open: impl FnOnce() -> Vec<OpenTransaction>,
     report: impl FnOnce() -> Option<Report>,
     peers: &[Peer],
 ) -> Result<Vec<Row>> {
@@ -54,7 +55,7 @@ pub async fn rows(
             peers.iter().map(|found| peer_v2(table, found, version)).collect()
         }
         Content::Clients => clients(table, node),
-        Content::Transactions => transactions(table, &holders()),
+        Content::Transactions => open::rows(table, open()),
         Content::Bottleneck => {
             report().map_or_else(Vec::new, |report| bottleneck::rows(table, &report))
         }
@@ -279,22 +280,6 @@ fn key_order(address: SocketAddr) -> (Vec<u8>, u16) {
         IpAddr::V6(ip) => ip.octets().to_vec(),
     };
     (bytes, address.port())
-}
-
-fn transactions(table: &SystemTable, holders: &[Holder]) -> Vec<Row> {
-    let bigint = |at: Timestamp| encode::bigint(at.get().cast_signed());
-    let row = |(number, holder): (i32, &Holder)| {
-        let label = holder.label.as_ref();
-        table.row([
-            ("number", encode::int(number)),
-            ("client", label.and_then(|label| encode::text(&label.who))),
-            ("read_timestamp", bigint(holder.read)),
-            ("since", Some(Value::Timestamp(holder.since.millis()).serialize())),
-            ("start_timestamp", holder.start.and_then(bigint)),
-            ("statement", label.and_then(|label| encode::text(label.what))),
-        ])
-    };
-    (1..).zip(holders).map(row).collect()
 }
 
 fn client(table: &SystemTable, client: &Client) -> Row {

@@ -490,7 +490,11 @@ fn transactions() -> SystemTable {
         content: Content::Transactions,
         columns: vec![
             partition("number", DataType::Int),
+            regular("age_seconds", DataType::Double),
             regular("client", DataType::Text),
+            regular("id", DataType::Uuid),
+            regular("idle_seconds", DataType::Double),
+            regular("isolation", DataType::Text),
             regular("read_timestamp", DataType::Bigint),
             regular("since", DataType::Timestamp),
             regular("start_timestamp", DataType::Bigint),

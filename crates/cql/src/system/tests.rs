@@ -71,7 +71,7 @@ pub(crate) fn node() -> NodeInfo {
 /// Writes each row as the `name value` pairs of its columns that are not null.
 fn dump(table: &SystemTable, db: &Db, node: &NodeInfo) -> Vec<String> {
     let snapshot = db.snapshot().unwrap();
-    let rows = block_on(rows(table, snapshot.as_async(), node, holders, report, &peers())).unwrap();
+    let rows = block_on(rows(table, snapshot.as_async(), node, open, report, &peers())).unwrap();
     let line = |row: Vec<Cell>| {
         assert_eq!(row.len(), table.columns.len());
         let mut line = String::new();
@@ -311,7 +311,7 @@ fn virtual_tables_have_a_schema_of_their_own() {
         ]
     );
     let columns = dump_of("system_virtual_schema", "columns");
-    assert_eq!(columns.len(), 9 + 13 + 6 + 8 + 1 + 3);
+    assert_eq!(columns.len(), 9 + 13 + 10 + 8 + 1 + 3);
     assert_eq!(
         columns[10],
         "keyspace_name 'system_views'; table_name 'clients'; column_name 'client_options'; \
@@ -321,14 +321,28 @@ fn virtual_tables_have_a_schema_of_their_own() {
 }
 
 /// Returns a transaction that may write and has a label, and one without either.
-fn holders() -> Vec<Holder> {
+fn open() -> Vec<OpenTransaction> {
     let at = |number| Timestamp::new(number).unwrap();
     let label = Some(Label::new("ada@127.0.0.1:80", "TRANSACTION"));
     let since = WallTime(1_000_000);
-    vec![
+    let holders = vec![
         Holder { read: at(7), start: Some(at(9)), since, label },
         Holder { read: at(8), start: None, since, label: None },
-    ]
+    ];
+    let now = WallTime(3_500_000);
+    let running = holders.into_iter().map(|holder| OpenTransaction::of_holder(holder, now));
+    let stays = OpenTransaction {
+        id: Some(Uuid::from_u64_pair(1, 2)),
+        client: Some("bob@127.0.0.1:81".into()),
+        statement: Some("SELECT v FROM t".into()),
+        isolation: Some("snapshot".into()),
+        since,
+        age: Duration::from_millis(2500),
+        idle: Some(Duration::from_millis(1500)),
+        read: at(6),
+        start: Some(at(10)),
+    };
+    running.chain([stays]).collect()
 }
 
 #[test]
@@ -336,9 +350,13 @@ fn open_transactions_are_listed_by_snapshot_age() {
     assert_eq!(
         dump_of("system_views", "transactions"),
         [
-            "number 1; client 'ada@127.0.0.1:80'; read_timestamp 7; \
+            "number 1; age_seconds 2.5; client 'bob@127.0.0.1:81'; \
+             id 00000000-0000-0001-0000-000000000002; idle_seconds 1.5; isolation 'snapshot'; \
+             read_timestamp 6; since '1970-01-01 00:00:01.000000+0000'; start_timestamp 10; \
+             statement 'SELECT v FROM t'",
+            "number 2; age_seconds 2.5; client 'ada@127.0.0.1:80'; read_timestamp 7; \
              since '1970-01-01 00:00:01.000000+0000'; start_timestamp 9; statement 'TRANSACTION'",
-            "number 2; read_timestamp 8; since '1970-01-01 00:00:01.000000+0000'",
+            "number 3; age_seconds 2.5; read_timestamp 8; since '1970-01-01 00:00:01.000000+0000'",
         ]
     );
 }

@@ -272,8 +272,7 @@ impl Generator<'_> {
             allow_filtering: self.flip(),
             bypass_cache: self.flip(),
             as_of: self.some(Self::term),
-            timeout: self.some(Self::duration_or_marker),
-            level: self.some(Self::name),
+            using: self.using(&[Attribute::Timeout, Attribute::Transaction]),
         }
     }
 
@@ -288,6 +287,7 @@ impl Generator<'_> {
             if using.get(attribute).is_none() {
                 let term = match attribute {
                     Attribute::Timeout => self.duration_or_marker(),
+                    Attribute::Transaction => self.transaction_id(),
                     _ => self.integer_or_marker(),
                 };
                 using.attributes.push((attribute, term));
@@ -363,7 +363,7 @@ impl Generator<'_> {
                 deletions: self.many(0, Self::deletion),
                 table: self.table(),
                 using: if alone {
-                    self.using(&[Attribute::Timestamp, Attribute::Timeout])
+                    self.using(&[Attribute::Timestamp, Attribute::Timeout, Attribute::Transaction])
                 } else {
                     Using::default()
                 },
@@ -376,7 +376,7 @@ impl Generator<'_> {
     fn batch(&mut self) -> Batch {
         Batch {
             kind: self.pick(&[BatchKind::Logged, BatchKind::Unlogged, BatchKind::Counter]),
-            using: self.using(&[Attribute::Timestamp, Attribute::Timeout]),
+            using: self.using(&[Attribute::Timestamp, Attribute::Timeout, Attribute::Transaction]),
             writes: self.many(0, |generator| generator.write(true)),
         }
     }
@@ -403,13 +403,55 @@ impl Generator<'_> {
         } else {
             Body::If {
                 condition: Box::new(self.condition(&lets)),
-                then: self.many(0, |generator| generator.write(false)),
-                otherwise: self
-                    .some(|generator| generator.many(0, |generator| generator.write(false))),
+                then: self.branch(),
+                otherwise: self.some(Self::branch),
             }
         };
         self.names = false;
-        Transaction { lets, result, body }
+        Transaction { lets, shows_applied: self.flip(), result, body }
+    }
+
+    fn branch(&mut self) -> Branch {
+        let writes = self.many(0, |generator| generator.write(false));
+        let raise = self.some(|generator| match generator.flip() {
+            true => Term::Marker(generator.marker()),
+            false => Term::Literal(Literal::String(generator.pick(&STRINGS).to_owned())),
+        });
+        Branch { writes, raise: raise.map(Box::new) }
+    }
+
+    fn transaction_id(&mut self) -> Term {
+        match self.flip() {
+            true => Term::Marker(self.marker()),
+            false => Term::Literal(Literal::Uuid(Uuid::from_u64_pair(self.rng.next_u64(), 7))),
+        }
+    }
+
+    fn open(&mut self) -> OpenStatement {
+        match self.below(5) {
+            0 => {
+                let as_of = self.some(Self::term);
+                let read_only = match as_of {
+                    Some(_) => self.flip().then_some(true),
+                    None => self.some(Self::flip),
+                };
+                let isolation = [
+                    IsolationLevel::StrictSerializable,
+                    IsolationLevel::Serializable,
+                    IsolationLevel::Snapshot,
+                ];
+                OpenStatement::Start(StartTransaction {
+                    detached: self.flip(),
+                    isolation: self.some(|generator| generator.pick(&isolation)),
+                    read_only,
+                    as_of,
+                })
+            }
+            1 => OpenStatement::Commit(self.some(Self::transaction_id)),
+            2 => OpenStatement::Rollback(self.some(Self::transaction_id)),
+            3 => OpenStatement::Kill(self.transaction_id()),
+            _ => OpenStatement::Outcome(self.term()),
+        }
     }
 
     fn let_reference(&mut self, lets: &[Let]) -> Term {
@@ -572,7 +614,8 @@ impl Generator<'_> {
 
     fn statement(&mut self) -> Statement {
         let (if_exists, if_not_exists) = (self.flip(), self.flip());
-        match self.below(25) {
+        match self.below(26) {
+            24 => Statement::Open(self.open()),
             0..=3 => Statement::Select(self.select()),
             4..=6 => Statement::Write(self.write(true)),
             7 => Statement::Batch(self.batch()),

@@ -43,6 +43,7 @@ impl<S: CellStore + CommitLog> Transaction<S> {
             if state.spilled.is_none() && state.writes.get(key) != own {
                 continue; // Another handle has written the cell meanwhile.
             }
+            state.changes += 1;
             state.writes.put_owned(key.clone(), payload);
             if own.is_none() {
                 state.deltas.insert(key.clone());

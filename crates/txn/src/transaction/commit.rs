@@ -37,8 +37,8 @@ impl<S: CellStore + CommitLog> Transaction<S> {
                 request.drops = drops;
                 request.checks_writes = has_read && !inner.isolation.checks_reads();
                 match spilled {
-                    Some(Spilled { spill, .. }) => spill.commit(&inner.context, request).await,
-                    None => inner.store.commit(&inner.context, request).await,
+                    Some(Spilled { spill, .. }) => spill.commit(&self.context, request).await,
+                    None => inner.store.commit(&self.context, request).await,
                 }
             }
             _ => Ok(inner.begun.read),

@@ -19,17 +19,18 @@ use crate::open::{Label, OpenTransaction};
 /// Dropping the last handle before a commit rolls the transaction back.
 pub struct Transaction<S: CellStore + CommitLog> {
     pub(super) inner: Arc<Inner<S>>,
+    /// Context of the calls through this handle.
+    pub(super) context: Context,
 }
 
 impl<S: CellStore + CommitLog> Clone for Transaction<S> {
     fn clone(&self) -> Self {
-        Self { inner: Arc::clone(&self.inner) }
+        Self { inner: Arc::clone(&self.inner), context: self.context }
     }
 }
 
 pub(super) struct Inner<S: CellStore + CommitLog> {
     pub(super) store: Arc<S>,
-    pub(super) context: Context,
     pub(super) isolation: Isolation,
     pub(super) begun: Begun,
     pub(super) bounds: Bounds,
@@ -50,6 +51,8 @@ pub struct Terms<'a> {
     /// Memory that the read and write sets of all transactions share. A write set that finds none left is spilled,
     /// if the store supports it.
     pub memory: Option<&'a MemoryBudget>,
+    /// Whether small sets are charged to that memory, too: for transactions that wait for their client between calls.
+    pub counts_small_sets: bool,
     /// Watch that rolls the transaction back when it is idle for too long; later calls fail with
     /// `Timeout`.
     pub idle: Option<&'a IdleWatch>,
@@ -94,10 +97,13 @@ impl<S: CellStore + CommitLog> Transaction<S> {
             let touched = slot.as_ref().map_or(0, Slot::now);
             Inner {
                 store,
-                context,
                 isolation,
                 begun,
-                bounds: Bounds { limits: terms.limits, memory: terms.memory.cloned() },
+                bounds: Bounds {
+                    limits: terms.limits,
+                    memory: terms.memory.cloned(),
+                    counts_small_sets: terms.counts_small_sets,
+                },
                 state: Mutex::new(TransactionState { touched, ..TransactionState::default() }),
                 snapshot_held: AtomicBool::new(true),
                 slot,
@@ -105,7 +111,7 @@ impl<S: CellStore + CommitLog> Transaction<S> {
                 label: terms.label.cloned(),
             }
         });
-        Ok(Self { inner })
+        Ok(Self { inner, context })
     }
 
     /// Returns R: the transaction sees every commit up to R, and none after.
@@ -124,6 +130,26 @@ impl<S: CellStore + CommitLog> Transaction<S> {
     #[must_use]
     pub fn start_timestamp(&self) -> Option<Timestamp> {
         self.inner.begun.start
+    }
+
+    /// Returns a handle of the same transaction whose calls have another context. Whether stale begins are accepted
+    /// has no effect any more.
+    #[must_use]
+    pub fn with_context(&self, context: Context) -> Self {
+        Self { inner: Arc::clone(&self.inner), context }
+    }
+
+    /// Returns the number of calls that changed the write set: the number stays the same while the transaction only
+    /// reads.
+    #[must_use]
+    pub fn changes(&self) -> u64 {
+        self.inner.lock().changes
+    }
+
+    /// Returns `true` if the transaction has ended.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        self.inner.lock().ended.is_some()
     }
 
     /// Returns the store of the transaction.

@@ -38,7 +38,7 @@ impl<S: CellStore + CommitLog> Transaction<S> {
         };
         let read = inner.begun.read;
         let request = RangeRequest { range: range.clone(), read, reverse, limit };
-        let page = inner.store.page(&inner.context, &request).await?;
+        let page = inner.store.page(&self.context, &request).await?;
         let mut state = call.end()?;
         // Another handle may have written meanwhile.
         let Some(page) = page.filter(|_| state.has_written_nothing()) else { return Ok(None) };

@@ -42,7 +42,7 @@ impl<S: CellStore + CommitLog> Transaction<S> {
             }
             own = Some(payload);
         }
-        let version = reader::read(&*inner.store, &inner.context, key, inner.begun.read).await?;
+        let version = reader::read(&*inner.store, &self.context, key, inner.begun.read).await?;
         // If another handle has ended the transaction meanwhile, the snapshot was not held during
         // the read.
         drop(call.end()?);
@@ -93,7 +93,7 @@ impl<S: CellStore + CommitLog> Transaction<S> {
         let sought: Vec<CellKey> = missing.iter().map(|place| keys[*place].clone()).collect();
         let read = inner.begun.read;
         let found =
-            reader::read_many(&*inner.store, &inner.context, &sought, read, bytes_max).await?;
+            reader::read_many(&*inner.store, &self.context, &sought, read, bytes_max).await?;
         drop(call.end()?);
         let unread = missing.get(found.len()).copied();
         for (place, version) in missing.into_iter().zip(found) {
@@ -126,14 +126,14 @@ impl<S: CellStore + CommitLog> Transaction<S> {
         };
         let read = inner.begun.read;
         let request = RangeRequest { range: range.clone(), read, reverse, limit };
-        let page = inner.store.range(&inner.context, &request).await?;
+        let page = inner.store.range(&self.context, &request).await?;
         let mut stored = Vec::with_capacity(page.cells.len());
         for (key, candidate) in page.cells {
             let version = match candidate.commit {
                 // A stamped version is visible; most versions need no lookup.
                 Some(_) => Some(candidate),
                 None => {
-                    reader::resolve(&*inner.store, &inner.context, &key, candidate, read).await?
+                    reader::resolve(&*inner.store, &self.context, &key, candidate, read).await?
                 }
             };
             let Some(Version { start, payload: Some(payload), .. }) = version else { continue };

@@ -22,6 +22,8 @@ pub(super) struct TransactionState {
     pub(super) has_read: bool,
     pub(super) reads: Reads,
     pub(super) writes: Writes,
+    /// Number of calls that changed the write set.
+    pub(super) changes: u64,
     /// Cells whose own write is a delta, see [`super::change`].
     pub(super) deltas: BTreeSet<CellKey>,
     /// Memory of `writes`.

@@ -7,7 +7,6 @@ use carnet_store::{CellStore, CommitLog, Writes};
 
 use super::handle::{Inner, Transaction};
 use super::state::{Spilled, TransactionState};
-use crate::limits::Bounds;
 use crate::memory::SetMemory;
 
 impl<S: CellStore + CommitLog> Transaction<S> {
@@ -35,6 +34,7 @@ impl<S: CellStore + CommitLog> Transaction<S> {
     ) -> Result<()> {
         let mut state = self.with_room_for(key, Some(payload))?;
         state.reads.guard(guarded, &self.inner.bounds)?;
+        state.changes += 1;
         state.writes.put(key, Some(payload));
         if !state.deltas.is_empty() {
             state.deltas.remove(&key.to_key());
@@ -54,6 +54,7 @@ impl<S: CellStore + CommitLog> Transaction<S> {
     fn write(&self, key: CellKey, payload: Option<Bytes>) -> Result<()> {
         let mut state = self.with_room_for(key.as_key_ref(), payload.as_deref())?;
         state.deltas.remove(&key);
+        state.changes += 1;
         state.writes.put_owned(key, payload);
         Ok(())
     }
@@ -72,9 +73,10 @@ impl<S: CellStore + CommitLog> Transaction<S> {
         let mut state = inner.open()?;
         let bytes = Writes::weight(key, payload);
         // Count exactly only near a limit.
-        let Bounds { limits, memory } = &inner.bounds;
+        let bounds = &inner.bounds;
+        let limits = &bounds.limits;
         let most = state.grown(bytes);
-        if limits.hold(&most) && state.write_memory.holds(most.memory_len()) {
+        if limits.hold(&most) && state.write_memory.holds(most.memory_len(), bounds) {
             return Ok(state);
         }
         let mut grown = state.grown_by(key, bytes);
@@ -83,7 +85,7 @@ impl<S: CellStore + CommitLog> Transaction<S> {
             grown = state.grown_by(key, bytes);
         }
         limits.check_memory(&grown)?;
-        if let Err(refused) = state.write_memory.grow_to(grown.memory_len(), memory.as_ref()) {
+        if let Err(refused) = state.write_memory.grow_to(grown.memory_len(), bounds) {
             if inner.spill(&mut state)? {
                 grown = state.grown_by(key, bytes);
             }
@@ -91,7 +93,7 @@ impl<S: CellStore + CommitLog> Transaction<S> {
             if grown.cells > 1 {
                 return Err(refused);
             }
-            state.write_memory.force(grown.memory_len(), memory.as_ref());
+            state.write_memory.force(grown.memory_len(), bounds);
         }
         Ok(state)
     }
@@ -118,6 +120,7 @@ impl<S: CellStore + CommitLog> Transaction<S> {
         // A commit does not hide the writes of its own transaction, so remove them here.
         state.writes.forget_table(table);
         state.deltas.retain(|key| key.table() != table);
+        state.changes += 1;
         state.drops.push(table);
         Ok(())
     }

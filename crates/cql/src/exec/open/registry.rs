@@ -1,0 +1,364 @@
+//! Registry of open transactions: who may enter one, which have been idle for too long, and how each
+//! ended. It has no clock and does no I/O; callers pass the time, and end the
+//! transactions that it returns.
+
+use std::collections::hash_map::Entry as MapEntry;
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use carnet::base::Moment;
+use carnet::diagnosis::Named;
+use carnet::{Timestamp, Uuid};
+
+/// Maximum number of ended transactions whose end is remembered.
+const ENDED_MAX: usize = 10_000;
+
+/// Limits of the transactions that stay open between statements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OpenLimits {
+    /// Maximum number of open transactions. Default: 1000.
+    pub transactions_max: usize,
+    /// Maximum number of open transactions of one user, or of one address if clients do not log in.
+    /// Default: half of [`transactions_max`](Self::transactions_max).
+    pub per_client_max: Option<usize>,
+    /// Time without a statement after which a transaction is rolled back. Default: 5 min.
+    pub idle_timeout: Duration,
+}
+
+impl Default for OpenLimits {
+    fn default() -> Self {
+        Self {
+            transactions_max: 1000,
+            per_client_max: None,
+            idle_timeout: Duration::from_secs(300),
+        }
+    }
+}
+
+impl OpenLimits {
+    fn per_client(&self) -> usize {
+        self.per_client_max.unwrap_or_else(|| self.transactions_max.div_ceil(2))
+    }
+}
+
+/// Numbers of transactions that stayed open, by their end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OpenTotals {
+    /// Transactions that were started.
+    pub started: u64,
+    /// Transactions that were refused at a limit.
+    pub refused: u64,
+    /// Transactions that committed.
+    pub committed: u64,
+    /// Transactions that were rolled back by their client.
+    pub rolled_back: u64,
+    /// Transactions that lost a conflict, or whose commit had no effect for another reason.
+    pub aborted: u64,
+    /// Transactions whose commit has an unknown outcome.
+    pub unknown: u64,
+    /// Transactions that were rolled back because a statement failed or was cut off.
+    pub failed: u64,
+    /// Transactions that were rolled back because they were idle.
+    pub expired: u64,
+    /// Transactions that were rolled back by `KILL TRANSACTION`.
+    pub killed: u64,
+    /// Transactions that were rolled back because their connection or the server ended.
+    pub disconnected: u64,
+}
+
+/// Way in which a transaction ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// Its commit is at this timestamp.
+    Committed(Timestamp),
+    /// Its client sent `ROLLBACK`.
+    RolledBack,
+    /// Another transaction committed first; nothing was written.
+    Conflict,
+    /// Its commit failed without effect.
+    NotCommitted,
+    /// The outcome of its commit is not known.
+    Unknown,
+    /// A statement failed after it had made some of its changes.
+    Failed,
+    /// The transaction can no longer read, because its snapshot is too old or its tables changed.
+    TooOld,
+    /// A statement was cut off with its connection, after it had made some of its changes.
+    CutOff,
+    /// No statement came for this time.
+    Expired(Duration),
+    /// A client sent `KILL TRANSACTION`.
+    Killed,
+    /// With the connection that it was bound to.
+    Disconnected,
+    /// With the server.
+    Shutdown,
+}
+
+/// Reason why a transaction is not started, entered or ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Refusal {
+    /// As many transactions as this are open.
+    TooMany(usize),
+    /// As many transactions as this are open for the client.
+    TooManyOfClient(usize),
+    /// It is not open; its end, if that is known.
+    NotOpen(Option<End>),
+    /// Another user started it.
+    OtherUser,
+    /// A statement of it is running.
+    Busy,
+    /// Its commit is in progress.
+    Committing,
+}
+
+/// Client of a transaction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Owner {
+    /// Key of the limit for one client: a user or an address.
+    pub(super) client: Arc<str>,
+    /// User that the client logged in as.
+    pub(super) user: Option<Arc<str>>,
+    /// Name for people.
+    pub(super) name: Arc<str>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Idle,
+    Running,
+    Committing,
+}
+
+/// An open transaction, with what its holder keeps for it.
+#[derive(Clone, Debug)]
+pub(super) struct Open<T> {
+    pub(super) owner: Owner,
+    pub(super) kept: T,
+    pub(super) began: Moment,
+    /// Begin or end of the last statement.
+    pub(super) touched: Moment,
+    /// Last statement, without its values.
+    pub(super) statement: Option<Arc<Named>>,
+    phase: Phase,
+}
+
+impl<T> Open<T> {
+    fn is_due(&self, limit: Duration, now: Moment) -> bool {
+        self.phase == Phase::Idle && self.idle(now) >= limit
+    }
+
+    /// Returns the time since the last statement; zero while one is running.
+    pub(super) fn idle(&self, now: Moment) -> Duration {
+        if self.phase == Phase::Idle { now.since(self.touched) } else { Duration::ZERO }
+    }
+}
+
+/// Registry of open transactions.
+pub(super) struct Registry<T> {
+    limits: OpenLimits,
+    open: HashMap<Uuid, Open<T>>,
+    /// Number of open and reserved transactions, as a whole and of each client.
+    count: usize,
+    counts: HashMap<Arc<str>, usize>,
+    /// Ends of the last transactions, with their users, the oldest first.
+    ended: HashMap<Uuid, (End, Option<Arc<str>>)>,
+    ended_order: VecDeque<Uuid>,
+    totals: OpenTotals,
+}
+
+impl<T: Clone> Registry<T> {
+    pub(super) fn new(limits: OpenLimits) -> Self {
+        Self {
+            limits,
+            open: HashMap::new(),
+            count: 0,
+            counts: HashMap::new(),
+            ended: HashMap::new(),
+            ended_order: VecDeque::new(),
+            totals: OpenTotals::default(),
+        }
+    }
+
+    pub(super) const fn set_limits(&mut self, limits: OpenLimits) {
+        self.limits = limits;
+    }
+
+    pub(super) const fn totals(&self) -> OpenTotals {
+        self.totals
+    }
+
+    pub(super) fn open(&self) -> impl Iterator<Item = (&Uuid, &Open<T>)> {
+        self.open.iter()
+    }
+
+    /// Takes a place for a transaction that is about to start; [`Registry::insert`] or
+    /// [`Registry::cancel`] follows.
+    pub(super) fn reserve(&mut self, client: &Arc<str>) -> Result<(), Refusal> {
+        let of_client = self.counts.get(client).copied().unwrap_or_default();
+        let refusal = if self.count >= self.limits.transactions_max {
+            Refusal::TooMany(self.limits.transactions_max)
+        } else if of_client >= self.limits.per_client() {
+            Refusal::TooManyOfClient(self.limits.per_client())
+        } else {
+            self.count += 1;
+            *self.counts.entry(Arc::clone(client)).or_default() += 1;
+            return Ok(());
+        };
+        self.totals.refused += 1;
+        Err(refusal)
+    }
+
+    /// Gives a place back.
+    pub(super) fn cancel(&mut self, client: &Arc<str>) {
+        self.count -= 1;
+        if let MapEntry::Occupied(mut count) = self.counts.entry(Arc::clone(client)) {
+            *count.get_mut() -= 1;
+            if *count.get() == 0 {
+                count.remove();
+            }
+        }
+    }
+
+    /// Adds a transaction that has started, in the place that it has reserved.
+    pub(super) fn insert(&mut self, id: Uuid, owner: Owner, kept: T, now: Moment) {
+        self.totals.started += 1;
+        let (began, touched) = (now, now);
+        let open = Open { owner, kept, began, touched, statement: None, phase: Phase::Idle };
+        self.open.insert(id, open);
+    }
+
+    /// Begins a statement of a transaction.
+    pub(super) fn enter(
+        &mut self,
+        id: Uuid,
+        user: Option<&str>,
+        statement: Arc<Named>,
+        now: Moment,
+    ) -> Result<T, Refusal> {
+        let open = self.enter_as(id, user, Phase::Running, now)?;
+        open.statement = Some(statement);
+        Ok(open.kept.clone())
+    }
+
+    /// Begins the commit of a transaction, which [`Registry::end`] ends.
+    pub(super) fn commit(
+        &mut self,
+        id: Uuid,
+        user: Option<&str>,
+        now: Moment,
+    ) -> Result<T, Refusal> {
+        Ok(self.enter_as(id, user, Phase::Committing, now)?.kept.clone())
+    }
+
+    fn enter_as(
+        &mut self,
+        id: Uuid,
+        user: Option<&str>,
+        phase: Phase,
+        now: Moment,
+    ) -> Result<&mut Open<T>, Refusal> {
+        self.check(id, user)?;
+        let open = self.open.get_mut(&id).ok_or(Refusal::NotOpen(None))?;
+        match open.phase {
+            Phase::Running => return Err(Refusal::Busy),
+            Phase::Committing => return Err(Refusal::Committing),
+            Phase::Idle => {}
+        }
+        (open.phase, open.touched) = (phase, now);
+        Ok(open)
+    }
+
+    /// Checks that a transaction is open and that the user may use it.
+    pub(super) fn check(&self, id: Uuid, user: Option<&str>) -> Result<(), Refusal> {
+        let is_other = |owner: &Option<Arc<str>>| owner.as_deref() != user;
+        match (self.open.get(&id), self.ended.get(&id)) {
+            (Some(open), _) if is_other(&open.owner.user) => Err(Refusal::OtherUser),
+            (Some(_), _) => Ok(()),
+            (None, Some((_, owner))) if is_other(owner) => Err(Refusal::OtherUser),
+            (None, ended) => Err(Refusal::NotOpen(ended.map(|(end, _)| *end))),
+        }
+    }
+
+    /// Fails if a transaction is not open.
+    pub(super) fn find(&self, id: Uuid) -> Result<(), Refusal> {
+        if self.is_open(id) {
+            return Ok(());
+        }
+        Err(Refusal::NotOpen(self.ended.get(&id).map(|(end, _)| *end)))
+    }
+
+    /// Returns `true` if a transaction has not ended.
+    pub(super) fn is_open(&self, id: Uuid) -> bool {
+        self.open.contains_key(&id)
+    }
+
+    /// Returns `true` if the commit of a transaction is in progress.
+    pub(super) fn is_committing(&self, id: Uuid) -> bool {
+        self.open.get(&id).is_some_and(|open| open.phase == Phase::Committing)
+    }
+
+    /// Ends a statement of a transaction, if the transaction is still open.
+    pub(super) fn leave(&mut self, id: Uuid, now: Moment) {
+        if let Some(open) = self.open.get_mut(&id) {
+            (open.phase, open.touched) = (Phase::Idle, now);
+        }
+    }
+
+    /// Removes a transaction that ends, and returns the holder's part of it; `None` if it
+    /// had ended before.
+    pub(super) fn end(&mut self, id: Uuid, end: End) -> Option<T> {
+        let Open { owner, kept, .. } = self.open.remove(&id)?;
+        self.cancel(&owner.client);
+        self.count_end(end);
+        self.ended.insert(id, (end, owner.user));
+        self.ended_order.push_back(id);
+        if self.ended_order.len() > ENDED_MAX
+            && let Some(oldest) = self.ended_order.pop_front()
+        {
+            self.ended.remove(&oldest);
+        }
+        Some(kept)
+    }
+
+    /// Removes a transaction if it has been idle for too long, and returns the holder's part of it.
+    pub(super) fn expire_one(&mut self, id: Uuid, now: Moment) -> Option<T> {
+        let limit = self.limits.idle_timeout;
+        let is_due = self.open.get(&id).is_some_and(|open| open.is_due(limit, now));
+        if is_due { self.end(id, End::Expired(limit)) } else { None }
+    }
+
+    /// Removes the transactions that have been idle for too long, and returns the holder's parts.
+    pub(super) fn expire(&mut self, now: Moment) -> Vec<T> {
+        let limit = self.limits.idle_timeout;
+        let due = self.open.iter().filter(|(_, open)| open.is_due(limit, now));
+        let due: Vec<Uuid> = due.map(|(id, _)| *id).collect();
+        due.into_iter().filter_map(|id| self.end(id, End::Expired(limit))).collect()
+    }
+
+    /// Removes all transactions whose commit is not in progress, and returns the holder's parts.
+    pub(super) fn close(&mut self) -> Vec<T> {
+        let is_left = |open: &Open<T>| open.phase != Phase::Committing;
+        let left: Vec<Uuid> =
+            self.open.iter().filter(|(_, open)| is_left(open)).map(|(id, _)| *id).collect();
+        left.into_iter().filter_map(|id| self.end(id, End::Shutdown)).collect()
+    }
+
+    fn count_end(&mut self, end: End) {
+        let totals = &mut self.totals;
+        *match end {
+            End::Committed(_) => &mut totals.committed,
+            End::RolledBack => &mut totals.rolled_back,
+            End::Conflict | End::NotCommitted | End::TooOld => &mut totals.aborted,
+            End::Unknown => &mut totals.unknown,
+            End::Failed | End::CutOff => &mut totals.failed,
+            End::Expired(_) => &mut totals.expired,
+            End::Killed => &mut totals.killed,
+            End::Disconnected | End::Shutdown => &mut totals.disconnected,
+        } += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests;
