@@ -92,6 +92,9 @@ fn wrong_boolean(name: &str, value: &str) -> String {
     )
 }
 
+/// Default of `bloom_filter_fp_chance` for tables with leveled compaction.
+const LEVELED_BLOOM_FILTER_CHANCE: f64 = 0.1;
+
 /// Returns Cassandra 5.0's options with their defaults, in the order of `DESCRIBE`.
 fn defaults() -> Vec<(&'static str, Setting)> {
     let compaction = [
@@ -163,7 +166,15 @@ impl TableOptions {
                 }
             }
         }
+        if options.is_leveled() && !stored.contains_key("bloom_filter_fp_chance") {
+            options.set("bloom_filter_fp_chance", Setting::Double(LEVELED_BLOOM_FILTER_CHANCE));
+        }
         options
+    }
+
+    fn is_leveled(&self) -> bool {
+        let Some(Setting::Map(compaction)) = self.get("compaction") else { return false };
+        compaction.get("class").is_some_and(|class| class.ends_with("LeveledCompactionStrategy"))
     }
 
     /// Checks the options of a table against each other.
@@ -322,6 +333,15 @@ mod tests {
     fn options(stored: &[(&str, &str)]) -> TableOptions {
         let stored = stored.iter().map(|(name, text)| (name.to_string(), text.to_string()));
         TableOptions::read(&stored.collect())
+    }
+
+    #[test]
+    fn leveled_tables_have_smaller_bloom_filters() {
+        let leveled = ("compaction", "{'class': 'LeveledCompactionStrategy'}");
+        let chance = |stored: &[_]| term(&options(stored), "bloom_filter_fp_chance").unwrap();
+        assert_eq!(chance(&[]), "0.01");
+        assert_eq!(chance(&[leveled]), "0.1");
+        assert_eq!(chance(&[leveled, ("bloom_filter_fp_chance", "0.02")]), "0.02");
     }
 
     fn term(options: &TableOptions, name: &str) -> Option<String> {

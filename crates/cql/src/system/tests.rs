@@ -211,7 +211,7 @@ fn tables_have_their_options_or_the_defaults() {
         users,
         [
             "keyspace_name 'bank'; table_name 'Log'; additional_write_policy '99p'; \
-             bloom_filter_fp_chance 0.01; caching {'keys': 'ALL', 'rows_per_partition': 'NONE'}; \
+             bloom_filter_fp_chance 0.1; caching {'keys': 'ALL', 'rows_per_partition': 'NONE'}; \
              comment 'who''s who'; \
              compaction {'class': 'org.apache.cassandra.db.compaction.LeveledCompactionStrategy', \
              'max_threshold': '32', 'min_threshold': '4'}; \
