@@ -1,7 +1,8 @@
 //! The same statements on Cassandra 5.0 and on Carnet: rows, columns, types and error codes.
 //!
-//! `testscripts/cassandra` holds Cassandra's answers: to the statements of the golden scripts, and
-//! to random ones (`random_N`). Carnet runs the recorded statements and must give the same answers.
+//! `testscripts/cassandra` holds Cassandra's answers: to the statements of the golden scripts, to
+//! those of `testscripts/applications`, which follow the schemas and queries of well-known
+//! applications, and to random ones (`random_N`). Carnet runs the recorded statements and must give the same answers.
 //! A known difference has a line `!= reason` below Cassandra's answer. The test also fails if a
 //! difference exists no longer. `UPDATE_GOLDENFILES=1` removes such lines, and adds `!= ?` to new
 //! differences, which fails until a reason replaces the question mark.
@@ -15,10 +16,9 @@
 //! Both start a Cassandra with `scripts/cassandra`, or use the one at `$CARNET_CASSANDRA`.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-#[path = "common/blocks.rs"]
-mod blocks;
 #[path = "differential/cassandra.rs"]
 mod cassandra;
+#[allow(dead_code, reason = "other tests use the rest of it")]
 #[path = "../../store-cql/tests/cassandra/node.rs"]
 mod node;
 #[path = "differential/random.rs"]
@@ -37,6 +37,10 @@ use carnet_cql::system::NodeInfo;
 use carnet_cql::{CqlErrorKind, Executor, Parameters, Session};
 use cassandra::Cassandra;
 use script::{Block, Script};
+
+/// Features that Cassandra has turned off by default.
+const FEATURES: &str = "materialized_views_enabled: true\nsasi_indexes_enabled: true\n\
+                        dynamic_data_masking_enabled: true";
 
 /// Number of recorded scripts of random statements.
 const RANDOM_SCRIPTS: u64 = 10;
@@ -123,18 +127,26 @@ fn carnet_answers_as_cassandra_did() {
     assert!(names.len() > 20, "{names:?}");
     let wrong: Vec<String> = names.iter().flat_map(|name| compare(name)).collect();
     assert!(wrong.is_empty(), "{} differences:\n\n{}", wrong.len(), wrong.join("\n"));
-    for name in script::golden() {
+    for (name, statements) in script::sources() {
         let known: BTreeSet<String> = if names.contains(&name) {
             Script::read(&name).blocks.into_iter().map(|block| block.statement).collect()
         } else {
             BTreeSet::new()
         };
-        let statements = blocks::statements(&blocks::read("statements", &name));
         let new = statements.iter().filter(|one| !known.contains(*one)).count();
         if new > 0 {
             node::say(&format!("{name}: {new} statements are not recorded: see differential.rs"));
         }
     }
+}
+
+/// Starts a Cassandra, unless one runs elsewhere; returns its contact point.
+fn start() -> (String, Option<node::Node>) {
+    if let Ok(contact_point) = env::var("CARNET_CASSANDRA") {
+        return (contact_point, None);
+    }
+    let node = node::start_with(FEATURES).expect("Cassandra runs here");
+    (node.contact_point.clone(), Some(node))
 }
 
 /// Records Cassandra's answers to the golden scripts and to random statements.
@@ -143,15 +155,11 @@ fn record() {
     if env::var_os("CARNET_RECORD").is_none() {
         return;
     }
-    let node = node::node().expect("Cassandra runs here");
-    let golden = script::golden().into_iter().map(|name| {
-        let statements = blocks::statements(&blocks::read("statements", &name));
-        (name, statements)
-    });
+    let (contact_point, _node) = start();
     let random = (0..RANDOM_SCRIPTS)
         .map(|seed| (format!("random_{seed}"), random::statements(&mut SeededRng::new(seed))));
-    for (name, statements) in golden.chain(random) {
-        let cassandra = Cassandra::connect(&node.contact_point);
+    for (name, statements) in script::sources().into_iter().chain(random) {
+        let cassandra = Cassandra::connect(&contact_point);
         let mut script = Script::new(&name);
         for statement in statements {
             let answer = cassandra.answer(&statement);
@@ -177,9 +185,9 @@ fn live() {
     if seeds.is_empty() {
         return;
     }
-    let node = node::node().expect("Cassandra runs here");
+    let (contact_point, _node) = start();
     for seed in seeds {
-        let (cassandra, carnet) = (Cassandra::connect(&node.contact_point), Carnet::start());
+        let (cassandra, carnet) = (Cassandra::connect(&contact_point), Carnet::start());
         for statement in random::statements(&mut SeededRng::new(seed)) {
             let (expected, found) = (cassandra.answer(&statement), carnet.answer(&statement));
             assert!(

@@ -92,6 +92,7 @@ fn data_type(column: &ColumnType<'_>) -> DataType {
             CollectionType::Map(key, value) => DataType::map(data_type(key), data_type(value)),
             other => panic!("the collection {other:?}"),
         },
+        ColumnType::Vector { typ, dimensions } => DataType::vector(data_type(typ), *dimensions),
         ColumnType::Tuple(of) => DataType::tuple(of.iter().map(data_type)),
         ColumnType::UserDefinedType { definition, .. } => {
             let fields = definition.field_types.iter();

@@ -55,7 +55,7 @@ struct Column {
 impl Column {
     /// Returns `true` if its elements or fields change one by one.
     fn is_open(&self) -> bool {
-        !self.frozen && !matches!(self.data_type, DataType::Tuple(_))
+        !self.frozen && !matches!(self.data_type, DataType::Tuple(_) | DataType::Vector(_))
     }
 }
 
@@ -112,6 +112,7 @@ impl Generator<'_> {
             4 => DataType::list(self.value_type(depth - 1)),
             5 => DataType::set(self.key_type()),
             6 => DataType::map(self.key_type(), self.value_type(depth - 1)),
+            7 if self.rng.chance(400) => DataType::vector(DataType::Float, 2),
             7 => DataType::tuple([self.value_type(depth - 1), self.value_type(depth - 1)]),
             _ => self.user_type.clone(),
         }
@@ -202,6 +203,10 @@ impl Generator<'_> {
             DataType::Duration => &["1h30m", "1mo2d", "P1Y2M3DT4H5M6S"],
             DataType::List(of) => return format!("[{}]", self.literals(of)),
             DataType::Set(of) => return format!("{{{}}}", self.literals(of)),
+            DataType::Vector(of) => {
+                let elements: Vec<String> = (0..of.1).map(|_| self.literal(&of.0)).collect();
+                return format!("[{}]", elements.join(", "));
+            }
             DataType::Map(of) => {
                 // Cassandra keeps any of several values of one key.
                 let keys: BTreeSet<String> =
@@ -220,8 +225,7 @@ impl Generator<'_> {
                     fields.map(|(name, of)| format!("{name}: {}", self.nullable(of))).collect();
                 return format!("{{{}}}", fields.join(", "));
             }
-            // A type that is younger than this generator.
-            _ => &["null"],
+            other => panic!("no literals of {other}"),
         };
         self.pick(literals).to_owned()
     }

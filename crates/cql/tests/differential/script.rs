@@ -8,6 +8,9 @@ use std::path::{Path, PathBuf};
 
 use carnet::{Bytes, DataType};
 
+#[path = "../common/blocks.rs"]
+mod blocks;
+
 const SEPARATOR: &str = "\n----\n";
 const DIFFERENCE: &str = "!= ";
 
@@ -30,13 +33,23 @@ pub(crate) fn folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("testscripts").join(name)
 }
 
-/// Returns the names of the golden scripts.
-pub(crate) fn golden() -> Vec<String> {
-    let entries = fs::read_dir(folder("statements")).unwrap();
-    let mut names: Vec<String> =
-        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
-    names.sort();
-    names
+/// Folders of the scripts whose statements are recorded.
+const SOURCES: [&str; 2] = ["applications", "statements"];
+
+/// Returns the names and statements of all scripts that are recorded.
+pub(crate) fn sources() -> Vec<(String, Vec<String>)> {
+    let mut sources = Vec::new();
+    for source in SOURCES {
+        for entry in fs::read_dir(folder(source)).unwrap() {
+            let name = entry.unwrap().file_name().into_string().unwrap();
+            let mut statements = blocks::statements(&blocks::read(source, &name));
+            // Carnet does not write to it, and each node reads other rows.
+            statements.retain(|statement| !statement.contains("system.local"));
+            sources.push((name, statements));
+        }
+    }
+    sources.sort();
+    sources
 }
 
 pub(crate) fn is_updated() -> bool {
