@@ -9,9 +9,10 @@ use std::time::Duration;
 use carnet::base::{Clock, Moment, WallTime};
 use carnet::storage::disk::sim::SimDisk;
 use carnet::{Bytes, Db, Durability, Uuid, block_on};
+use carnet_cql::ast::BatchKind;
 use carnet_cql::result::{Response, Rows};
 use carnet_cql::system::NodeInfo;
-use carnet_cql::{Bound, CqlError, Executor, Parameters, Session, Values};
+use carnet_cql::{BatchItem, Bound, CqlError, Executor, Parameters, Session, Values};
 
 /// Wall time at which a clock begins.
 const BEGIN_SECONDS: i64 = 1_700_000_000;
@@ -105,6 +106,33 @@ fn numbers(rows: &Rows) -> Vec<Vec<Option<i32>>> {
         value.as_ref().map(|it| i32::from_be_bytes(it[..].try_into().unwrap()))
     };
     rows.rows.iter().map(|row| row.iter().map(number).collect()).collect()
+}
+
+#[test]
+fn clients_time_replaces_the_clock() {
+    let client = Client::in_memory();
+    let run = |statement: &str, seconds: i64| {
+        let now = Some(WallTime((BEGIN_SECONDS + seconds) * 1_000_000));
+        let parameters = Parameters { now, ..Parameters::default() };
+        block_on(client.executor.query(&client.session, statement, &parameters)).unwrap()
+    };
+    run("INSERT INTO ks.t (k, c, a) VALUES (1, 1, 1) USING TTL 20", 100);
+    let left = |seconds| match run("SELECT TTL(a) FROM ks.t WHERE k = 1", seconds) {
+        Response::Rows(Rows { rows, .. }) => rows.first().map(|row| row[0].clone()),
+        other => panic!("{other:?}"),
+    };
+    let seconds = |left: i32| Some(Some(Bytes::copy_from_slice(&left.to_be_bytes())));
+    assert_eq!(left(110), seconds(10));
+    assert_eq!(left(90), seconds(30));
+    assert_eq!(left(120), None);
+
+    let now = Some(WallTime((BEGIN_SECONDS + 200) * 1_000_000));
+    let text = "INSERT INTO ks.t (k, c, a) VALUES (1, 1, 1) USING TTL 20".to_owned();
+    let items = vec![BatchItem::Text { text, values: Values::default() }];
+    let parameters = Parameters { now, ..Parameters::default() };
+    block_on(client.executor.batch(&client.session, BatchKind::Logged, items, &parameters))
+        .unwrap();
+    assert_eq!(left(210), seconds(10));
 }
 
 #[test]

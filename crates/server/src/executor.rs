@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use carnet::admission::{Admission, AdmissionRequest, Arrived, Class, Figures};
-use carnet_base::Moment;
+use carnet_base::{Moment, WallTime};
 use carnet_cql::ast;
 use carnet_cql::result::{ColumnSpec as CqlColumn, Response};
 use carnet_cql::{
@@ -322,6 +322,7 @@ fn parameters(params: QueryParams, grant: Grant) -> Parameters {
             .filter(|rows| *rows > 0),
         paging_state: params.paging_state,
         keyspace: params.keyspace,
+        now: params.now_in_seconds.map(|seconds| WallTime(i64::from(seconds) * 1_000_000)),
         grant,
     }
 }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use carnet::base::lock;
 
-use carnet::{Bytes, Label, Uuid};
+use carnet::{Bytes, Label, Uuid, WallTime};
 
 use super::grant::Grant;
 use super::open::Binding;
@@ -145,6 +145,8 @@ pub struct Parameters {
     pub paging_state: Option<Bytes>,
     /// Keyspace of unqualified names, instead of the session's.
     pub keyspace: Option<String>,
+    /// Wall time by which values expire, instead of the database's.
+    pub now: Option<WallTime>,
     /// Admission of the statement.
     pub grant: Grant,
 }

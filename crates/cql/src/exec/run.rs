@@ -18,7 +18,7 @@ pub(super) struct Run<'a> {
 impl Run<'_> {
     /// Returns the options of the statement's transaction.
     pub(super) fn transaction<'d>(&self, db: &'d Db) -> TransactionOptions<'d> {
-        let options = db.transaction().label(self.label.clone());
+        let options = db.transaction().label(self.label.clone()).wall_time(self.parameters.now);
         self.parameters.grant.apply(options, self.deadline)
     }
 }

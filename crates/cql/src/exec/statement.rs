@@ -87,6 +87,7 @@ impl Executor {
             permit: grant.permit.as_deref(),
         });
         let run = self.shared.db.transaction().label(session.label("BATCH"));
+        let run = run.wall_time(parameters.now);
         let run = grant.apply(run, deadline);
         let result = match (batch_transaction(&parts)?, parts.first()) {
             (Some(id), Some(first)) => {
@@ -198,7 +199,8 @@ impl Executor {
         let environment = self.environment(&run.bound);
         let options = run.transaction(&self.shared.db);
         let options = options.bypass_cache(select.bypass_cache);
-        let options = options.wall_time(state.as_ref().map(|state| state.wall));
+        let now = run.parameters.now.filter(|_| select.as_of.is_none());
+        let options = options.wall_time(state.as_ref().map(|state| state.wall).or(now));
         let at = match &state {
             Some(state) => Some(AsOf::Timestamp(state.snapshot)),
             None => select.as_of.as_ref().map(|term| as_of(term, &environment)).transpose()?,
