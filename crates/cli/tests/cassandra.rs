@@ -9,6 +9,8 @@
 
 #[path = "cassandra/backup.rs"]
 mod backup;
+#[path = "cassandra/guide.rs"]
+mod guide;
 #[path = "cassandra/import.rs"]
 mod import;
 #[path = "../../store-cql/tests/cassandra/node.rs"]
