@@ -4,11 +4,18 @@
 
 mod support;
 
-use std::path::Path;
+#[expect(clippy::disallowed_methods, unreachable_pub, reason = "an example is an application")]
+#[path = "../../../examples/transactions/retry.rs"]
+mod retry;
+
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use carnet::catalog::{self, KeyspaceSchema};
-use carnet::{Db, block_on};
+use carnet::{Db, Uuid, block_on};
+use carnet_cql::Executor;
+use carnet_cql::result::Response;
+use carnet_cql::system::NodeInfo;
 use scylla::client::session_builder::SessionBuilder;
 use scylla::routing::Token;
 use support::{Server, clients, e2e, succeed};
@@ -19,6 +26,117 @@ fn python_driver_runs_application_statements() {
     let directory = tempfile::tempdir().unwrap();
     let server = Server::start(directory.path(), &[]);
     succeed(Command::new(python).arg(e2e("python_driver.py")).arg(server.port()));
+}
+
+#[test]
+fn python_driver_keeps_transactions_open() {
+    let Some(python) = clients::python() else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let server = Server::start(directory.path(), &[]);
+    let mut command = Command::new(python);
+    command.arg(e2e("open_transactions.py")).arg(server.port());
+    succeed(command.arg(example("transactions")));
+    let (_, figures) = server.get("/metrics");
+    assert!(figures.contains("carnet_open_transactions 0\n"), "{figures}");
+    assert!(figures.contains("carnet_open_transactions_ended_total{end=\"killed\"} 2\n"));
+}
+
+#[test]
+fn node_driver_runs_transactions_again() {
+    let Some(node) = clients::node() else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let server = Server::start(directory.path(), &[]);
+    let mut command = Command::new("node");
+    command.env("NODE_PATH", node.join("node_modules")).arg(e2e("open_transactions.js"));
+    succeed(command.arg(server.port()).arg(example("transactions")));
+}
+
+#[test]
+fn java_driver_runs_transactions_again() {
+    let Some(jars) = clients::java() else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let server = Server::start(directory.path(), &[]);
+    let mut command = Command::new("java");
+    command.arg("-cp").arg(jars.join("*")).arg(example("transactions/Transfers.java"));
+    succeed(command.arg(server.port()));
+}
+
+#[test]
+fn go_driver_runs_transactions_again() {
+    let source = example("transactions/transfers.go");
+    let Some(program) = clients::go_program(&source, "github.com/gocql/gocql v1.7.0") else {
+        return;
+    };
+    let directory = tempfile::tempdir().unwrap();
+    let server = Server::start(directory.path(), &[]);
+    succeed(Command::new(program).arg(server.port()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rust_driver_runs_transactions_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Server::start(directory.path(), &[]);
+    let session = SessionBuilder::new().known_node(server.cql.to_string()).build().await.unwrap();
+    for statement in [
+        "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy'}",
+        "CREATE TABLE ks.t (k int PRIMARY KEY, v int)",
+        "INSERT INTO ks.t (k, v) VALUES (1, 0)",
+    ] {
+        session.query_unpaged(statement, &[]).await.unwrap();
+    }
+    let read = "SELECT v FROM ks.t WHERE k = 1 USING TRANSACTION ?";
+    let write = "UPDATE ks.t USING TRANSACTION ? SET v = ? WHERE k = 1";
+    let increment = async || {
+        for _ in 0..10 {
+            let body = async |transaction: Uuid| {
+                let found = session.query_unpaged(read, (transaction,)).await?;
+                let (v,): (i32,) = found.into_rows_result().unwrap().single_row().unwrap();
+                session.query_unpaged(write, (transaction, v + 1)).await.map(|_| ())
+            };
+            retry::run_transaction(&session, 50, body).await.unwrap();
+        }
+    };
+    tokio::join!(increment(), increment(), increment(), increment());
+    let found = session.query_unpaged("SELECT v FROM ks.t", &[]).await.unwrap();
+    let (v,): (i32,) = found.into_rows_result().unwrap().single_row().unwrap();
+    assert_eq!(v, 40);
+}
+
+/// A server that ends rolls open transactions back, and does not wait for their clients.
+#[tokio::test]
+async fn open_transaction_ends_with_a_drain() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Server::start(directory.path(), &[]);
+    let session = SessionBuilder::new().known_node(server.cql.to_string()).build().await.unwrap();
+    for statement in [
+        "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy'}",
+        "CREATE TABLE ks.t (k int PRIMARY KEY, v int)",
+    ] {
+        session.query_unpaged(statement, &[]).await.unwrap();
+    }
+    let rows = session.query_unpaged("START DETACHED TRANSACTION", &[]).await.unwrap();
+    let rows = rows.into_rows_result().unwrap();
+    let (transaction,): (Uuid,) = rows.single_row().unwrap();
+    let insert = "INSERT INTO ks.t (k, v) VALUES (1, 1) USING TRANSACTION ?";
+    session.query_unpaged(insert, (transaction,)).await.unwrap();
+    server.terminate();
+    let (status, said) = server.wait();
+    assert!(status.success(), "{said}");
+    let db = Db::open(directory.path()).unwrap();
+    let executor = Executor::new(db, NodeInfo::local(Uuid::nil()));
+    let query =
+        |text: &str| block_on(executor.query(&Default::default(), text, &Default::default()));
+    let Ok(Response::Rows(rows)) = query(&format!("SELECT outcome({transaction})")) else {
+        panic!("the restarted server knows its outcome")
+    };
+    assert_eq!(rows.rows[0][0].as_deref(), Some(&b"aborted"[..]));
+    let Ok(Response::Rows(rows)) = query("SELECT * FROM ks.t") else { panic!("rows") };
+    assert!(rows.rows.is_empty());
+}
+
+/// Returns a folder of the examples.
+fn example(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples").join(name)
 }
 
 #[test]

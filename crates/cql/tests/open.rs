@@ -3,20 +3,22 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-use std::future::Future;
+use std::future::{Future, pending, poll_fn};
 use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::Arc;
-use std::task::{Context, Waker};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use carnet::admission::{AdmissionLimits, AdmissionRequest, Arrived, Class, Level, Workload};
 use carnet::base::{Moment, VirtualTimer};
 use carnet::{Bytes, Db, Uuid, Value, block_on};
 use carnet_cql::ast::BatchKind;
 use carnet_cql::result::{Response, Rows};
 use carnet_cql::system::NodeInfo;
 use carnet_cql::{
-    BatchItem, Bound, CqlError, CqlErrorKind, Executor, OpenLimits, Parameters, Session, Values,
+    BatchItem, Bound, CqlError, CqlErrorKind, Executor, Grant, OpenLimits, Parameters, Session,
+    Timeouts, Values,
 };
 
 const HOST: Uuid = Uuid::from_u64_pair(1, 2);
@@ -462,4 +464,95 @@ fn changed_table_asks_for_a_new_transaction() {
     let error = result.unwrap_err();
     assert_eq!(*error.kind(), CqlErrorKind::Aborted, "{error}");
     assert!(error.message().contains("has changed since the transaction began"), "{error}");
+}
+
+/// A statement that made some of its changes and was cut off is not committed in part.
+#[test]
+fn statement_that_writes_ends_its_transaction_when_cut_off() {
+    let executor = executor();
+    let session = Session::new();
+    let id = start(&executor, &session);
+    let writes: String =
+        (0..5_000).map(|k| format!("INSERT INTO ks.t (k, v) VALUES ({k}, 9);")).collect();
+    let batch = format!("BEGIN BATCH USING TRANSACTION {id} {writes} APPLY BATCH");
+    let grant = Grant { yield_now: Some(|| Box::pin(pending())), ..Grant::default() };
+    let parameters = Parameters { grant, ..Parameters::default() };
+    {
+        let mut statement = pin!(executor.query(&session, &batch, &parameters));
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(statement.as_mut().poll(&mut context).is_pending(), "it ends its time slice");
+        let busy = message(query(&executor, &session, &format!("COMMIT TRANSACTION {id}")));
+        assert!(busy.contains("a statement of transaction"), "{busy}");
+    }
+    let refused = query(&executor, &session, &format!("COMMIT TRANSACTION {id}")).unwrap_err();
+    assert_eq!(*refused.kind(), CqlErrorKind::Aborted);
+    assert!(refused.message().contains("was cut off with its connection"), "{refused}");
+    assert_eq!(value(&executor, 1), [1]);
+}
+
+/// The client need not wait for a statement that it gives up.
+#[test]
+fn rollback_ends_a_running_statement() {
+    let executor = executor();
+    let session = Session::new();
+    let id = start(&executor, &session);
+    let writes: String =
+        (0..5_000).map(|k| format!("INSERT INTO ks.t (k, v) VALUES ({k}, 9);")).collect();
+    let batch = format!("BEGIN BATCH USING TRANSACTION {id} {writes} APPLY BATCH");
+    let grant = Grant { yield_now: Some(|| Box::pin(yield_once())), ..Grant::default() };
+    let parameters = Parameters { grant, ..Parameters::default() };
+    let mut statement = pin!(executor.query(&session, &batch, &parameters));
+    let mut context = Context::from_waker(Waker::noop());
+    assert!(statement.as_mut().poll(&mut context).is_pending(), "it ends its time slice");
+    query(&executor, &session, &format!("ROLLBACK TRANSACTION {id}")).unwrap();
+    let error = block_on(statement).unwrap_err();
+    assert!(error.message().contains("was rolled back"), "{error}");
+    assert_eq!(value(&executor, 1), [1]);
+}
+
+async fn yield_once() {
+    let mut is_second = false;
+    poll_fn(|context| {
+        context.waker().wake_by_ref();
+        if std::mem::replace(&mut is_second, true) { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+}
+
+/// A client that thinks holds no permit, and the deadline of its last statement does not end it.
+#[test]
+fn permit_and_deadline_end_with_their_statement() {
+    let timer = VirtualTimer::default();
+    let builder = Db::builder().clock(Arc::new(timer.clone()));
+    let executor = executor_on(builder.admission(AdmissionLimits::of_server(1)).in_memory());
+    let second = Duration::from_secs(1);
+    executor.set_timeouts(Timeouts { statement: second, scan: second });
+    let admission = executor.db().admission().unwrap();
+    let session = Session::new();
+    let run = |text: &str| {
+        let (level, class) = (&Level::default(), Class::Write);
+        let workload = Workload::Interactive;
+        let request = AdmissionRequest { level, class, workload, bytes: 1, deadline: None };
+        let Ok(Arrived::Admitted(permit)) = admission.arrive(request) else {
+            panic!("nothing else runs")
+        };
+        let arrived = Some(executor.db().now());
+        let grant = Grant { arrived, permit: Some(Arc::new(permit)), ..Grant::default() };
+        let parameters = Parameters { grant, ..Parameters::default() };
+        block_on(executor.query(&session, text, &parameters))
+    };
+    let running = || {
+        let figures = admission.figures_of_levels(Class::Write);
+        figures.iter().map(|(_, figures)| figures.running).sum::<usize>()
+    };
+    let id = started(run("START DETACHED TRANSACTION"));
+    assert_eq!(running(), 0);
+    for seconds in [10, 20] {
+        timer.advance_to(Moment(Duration::from_secs(seconds)));
+        run(&format!("UPDATE ks.t USING TRANSACTION {id} SET v = 7 WHERE k = 1")).unwrap();
+        assert_eq!(running(), 0);
+    }
+    timer.advance_to(Moment(Duration::from_secs(30)));
+    run(&format!("COMMIT TRANSACTION {id}")).unwrap();
+    assert_eq!(value(&executor, 1), [7]);
 }

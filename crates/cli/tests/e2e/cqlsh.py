@@ -31,6 +31,32 @@ def lines(said):
     return [line.strip() for line in said.splitlines() if line.strip()]
 
 
+def transactions_stay_open():
+    said = cqlsh(
+        """
+        CREATE KEYSPACE tx WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1};
+        CREATE TABLE tx.t (k int PRIMARY KEY, v int);
+        START TRANSACTION;
+        INSERT INTO tx.t (k, v) VALUES (1, 10);
+        SELECT v AS inside FROM tx.t;
+        ROLLBACK;
+        SELECT v AS undone FROM tx.t;
+        START TRANSACTION ISOLATION LEVEL SNAPSHOT;
+        INSERT INTO tx.t (k, v) VALUES (2, 20);
+        COMMIT TRANSACTION;
+        """
+    )
+    inside, undone = said.split("inside")[1].split("undone")
+    assert "10" in inside and "(1 rows)" in inside, said
+    assert "(0 rows)" in undone, said
+    # The connection of the next cqlsh sees the commit, and a transaction that is left open is gone.
+    said = cqlsh("START TRANSACTION; UPDATE tx.t SET v = 0 WHERE k = 2;")
+    said = cqlsh("SELECT v FROM tx.t;")
+    assert lines(said)[2:] == ["20", "(1 rows)"], said
+    said = cqlsh("COMMIT;", fails=True)
+    assert "no transaction is open on this connection" in said, said
+
+
 def temperatures(folder):
     """Writes the CSV of both cities, and returns its path and its rows."""
     data = pathlib.Path(importlib.util.find_spec("vega_datasets").origin).parent / "_data"
@@ -133,5 +159,6 @@ def mistakes():
 with tempfile.TemporaryDirectory() as folder:
     statements_and_describe()
     a_transaction()
+    transactions_stay_open()
     pages_and_copy(pathlib.Path(folder))
     mistakes()

@@ -77,6 +77,14 @@ def a_first_session(home):
         terminal.expect("...> ")
         terminal.type("(a int PRIMARY KEY, b text);\r")
         terminal.expect("(created table k.t)")
+        # The prompt has a star while a transaction is open.
+        terminal.type("START TRANSACTION;\r")
+        terminal.expect("carnet:k*> ")
+        terminal.type("INSERT INTO t (a) VALUES (77);\r")
+        terminal.expect("carnet:k*> ")
+        terminal.type("ROLLBACK;\r")
+        terminal.expect("(rolled back)")
+        terminal.expect("carnet:k> ")
         # A mistake is told, and the session goes on.
         terminal.type("SELECT a WHERE b;\r")
         terminal.expect("expected FROM")

@@ -79,6 +79,19 @@ pub(crate) fn go_suite(pins: &Path) -> Client {
     skip_without(module, home.map(|home| home.join("module")))
 }
 
+/// Builds a Go program of one file with a module that it uses; returns the executable.
+pub(crate) fn go_program(source: &Path, module: &str) -> Client {
+    let text = fs::read_to_string(source).unwrap();
+    let home = installed("go-program", &format!("{module}\n{text}"), |home| {
+        let manifest = format!("module program\n\ngo 1.21\n\nrequire {module}\n");
+        fs::write(home.join("go.mod"), manifest).map_err(|error| error.to_string())?;
+        fs::write(home.join("main.go"), &text).map_err(|error| error.to_string())?;
+        run(Command::new("go").args(["mod", "tidy"]).current_dir(home))?;
+        run(Command::new("go").args(["build", "-o", "program", "."]).current_dir(home))
+    });
+    skip_without(module, home.map(|home| home.join("program")))
+}
+
 fn skip_without(what: &str, found: Result<PathBuf, String>) -> Client {
     match found {
         Ok(path) => Some(path),

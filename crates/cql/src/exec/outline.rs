@@ -51,6 +51,10 @@ impl Outline<'_> {
 }
 
 impl<'s> Outline<'s> {
+    /// Outline of a `COMMIT`: one of many rows takes as long as a scan, and each frees the memory and
+    /// the snapshot of its transaction, so it is admitted while writes are refused.
+    const COMMIT: Self = Self { is_scan: true, ..Outline::of_class(Class::System) };
+
     /// Returns the outline of an unparsed statement. An invalid text is cheap, and may get any
     /// class.
     #[must_use]
@@ -65,8 +69,9 @@ impl<'s> Outline<'s> {
         } else if is("BEGIN") {
             tokens.batch()
         } else if is("START") {
-            // The end of a transaction is never refused for its class: it frees what the transaction holds.
             Self::of_class(Class::Write)
+        } else if is("COMMIT") {
+            Self::COMMIT
         } else {
             Self::of_class(Class::System)
         };
@@ -87,6 +92,8 @@ impl<'s> Outline<'s> {
             Statement::Transaction(_) | Statement::Open(OpenStatement::Start(_)) => {
                 Self::of_class(Class::Write)
             }
+            Statement::Open(OpenStatement::Commit(_)) => Self::COMMIT,
+            Statement::Open(OpenStatement::Outcome(_)) => Self::of_class(Class::Read),
             Statement::Truncate(_) => Self { is_scan: true, ..Self::of_class(Class::System) },
             _ => Self::of_class(Class::System),
         }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use carnet::base::MemoryBudget;
+use carnet::base::{MemoryBudget, lock};
 use carnet::{Db, Isolation, Tx, Uuid, block_on};
 
 use super::applied::Form;
@@ -11,7 +11,7 @@ use super::*;
 use crate::compile::Plan;
 use crate::cql_error::{CqlError, CqlErrorKind};
 use crate::result::{Response, Rows};
-use crate::system::NodeInfo;
+use crate::system::{NodeInfo, Peer};
 
 /// Table `t` of one partition, k = 1, with the static column `s` at 1 and the rows c = v = 1, …,
 /// 40.
@@ -264,4 +264,27 @@ fn static_row_depends_on_its_whole_partition() {
         fixture.executor.query(&fixture.session, insert, &parameters).await.unwrap();
         assert!(tx.commit().await.is_err());
     });
+}
+
+#[test]
+fn another_server_names_the_holder_of_a_transaction() {
+    let holder = Fixture::new();
+    let Response::Rows(rows) = holder.query("START DETACHED TRANSACTION") else { panic!("a row") };
+    let id = Uuid::from_slice(rows.rows[0][0].as_ref().unwrap()).unwrap();
+    let node = NodeInfo::local(Uuid::from_u64_pair(3, 4));
+    let other = Executor::new(holder.executor.db().clone(), node);
+    let peer = Peer {
+        host_id: holder.executor.node().host_id,
+        address: "10.0.0.7:9042".parse().unwrap(),
+        data_center: "datacenter1".into(),
+        rack: "rack1".into(),
+    };
+    *lock(&other.shared.peers) = [peer].into();
+    let text = format!("COMMIT TRANSACTION {id}");
+    let refused = block_on(other.query(&Session::new(), &text, &Parameters::default()));
+    let error = refused.unwrap_err();
+    assert_eq!(
+        error.message(),
+        format!("transaction {id} is held by the server 10.0.0.7:9042: send its statements there")
+    );
 }

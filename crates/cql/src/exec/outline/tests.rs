@@ -35,6 +35,25 @@ fn first_words_determine_the_class() {
 }
 
 #[test]
+fn ends_of_transactions_are_admitted_as_system_statements() {
+    for (text, class) in [
+        ("START TRANSACTION READ ONLY", Class::Write),
+        ("start detached transaction", Class::Write),
+        ("COMMIT TRANSACTION ?", Class::System),
+        ("ROLLBACK", Class::System),
+        ("KILL TRANSACTION ?", Class::System),
+        ("SELECT outcome(?)", Class::Read),
+    ] {
+        assert_eq!(outline(text).class, class, "{text}");
+    }
+    assert!(outline("COMMIT").is_scan, "it has the timeout of scans");
+    let update = "UPDATE t USING TRANSACTION ? AND TIMEOUT 5s SET v = 1 WHERE k IN (1, 2)";
+    assert_eq!(outline(update).timeout, Some(Duration::from_secs(5)));
+    let select = "SELECT v FROM t WHERE k = 1 USING TRANSACTION :id AND SERVICE LEVEL gold";
+    assert_eq!(outline(select).level, Some("gold"));
+}
+
+#[test]
 fn scans_aggregates_filters_and_long_lists_are_large() {
     let twelve = "SELECT * FROM t WHERE k IN (1,2,3,4,5,6,7,8,9,10,11,12)";
     for (text, is_large) in [

@@ -1,0 +1,45 @@
+"""Transactions over several statements with the Python driver, run again after a conflict.
+
+The statements of the body name the transaction by USING TRANSACTION. All of them have to reach the
+server that started it: with several servers use a session of one host, for example with a
+WhiteListRoundRobinPolicy.
+"""
+
+import random
+import time
+
+from cassandra import InvalidRequest
+
+RUN_AGAIN = "aborted, run the transaction again: "
+
+
+def run_transaction(session, body, attempts=20):
+    """Runs body(transaction) and commits; runs it again if the transaction ended without effect.
+
+    An error after which the outcome of the commit is unknown is raised: ask
+    SELECT outcome(transaction) before trying again.
+    """
+    for attempt in range(attempts):
+        transaction = session.execute("START DETACHED TRANSACTION").one().transaction
+        try:
+            result = body(transaction)
+            session.execute(f"COMMIT TRANSACTION {transaction}")
+            return result
+        except InvalidRequest as error:
+            if RUN_AGAIN not in str(error) or attempt + 1 == attempts:
+                roll_back(session, transaction)
+                raise
+        except BaseException:
+            # Without effect after a commit; a rollback that cannot be sent is one that expires.
+            roll_back(session, transaction)
+            raise
+        # Two transactions that conflict wait for different times.
+        time.sleep(random.uniform(0, 0.005 * 2 ** min(attempt, 6)))
+    raise AssertionError("the last attempt raises")
+
+
+def roll_back(session, transaction):
+    try:
+        session.execute(f"ROLLBACK TRANSACTION {transaction}")
+    except Exception:
+        pass
