@@ -90,7 +90,7 @@ CREATE TABLE bank.\"Log\" (
 ) WITH CLUSTERING ORDER BY (at DESC, \"order\" ASC)
     AND additional_write_policy = '99p'
     AND allow_auto_snapshot = true
-    AND bloom_filter_fp_chance = 0.01
+    AND bloom_filter_fp_chance = 0.1
     AND caching = {'keys': 'ALL', 'rows_per_partition': 'NONE'}
     AND cdc = false
     AND comment = 'who''s who'
