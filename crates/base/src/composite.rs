@@ -159,6 +159,15 @@ impl Composite {
                 parts.map_err(|error| in_part(data_type, &error))?,
             );
         }
+        Self::new(data_type.clone(), Self::deserialize_parts(data_type, bytes)?)
+    }
+
+    /// Decodes a list that takes all of `bytes` and may have nulls.
+    pub(crate) fn deserialize_list(list: &DataType, bytes: &[u8]) -> Result<Self> {
+        Ok(Self { data_type: list.clone(), parts: Self::deserialize_parts(list, bytes)? })
+    }
+
+    fn deserialize_parts(data_type: &DataType, bytes: &[u8]) -> Result<Vec<Option<Value>>> {
         let mut rest = Rest { data_type, bytes };
         let types = data_type.parts();
         let count = match data_type {
@@ -177,7 +186,7 @@ impl Composite {
         if !rest.bytes.is_empty() {
             return Err(rest.wrong("has bytes after its last part"));
         }
-        Self::new(data_type.clone(), parts)
+        Ok(parts)
     }
 }
 
@@ -313,6 +322,16 @@ mod tests {
         let set = Composite::new(DataType::set(DataType::Int), ints(&[5])).unwrap();
         assert_eq!(set.get(&Value::Int(5)), Some(&Value::Int(5)));
         assert_eq!(set.get(&Value::Int(6)), None);
+    }
+
+    #[test]
+    fn only_lists_of_results_have_nulls() {
+        let list = DataType::list(DataType::Int);
+        let bytes = unhex("000000020000000400000007ffffffff");
+        assert!(list.deserialize(&bytes).is_err());
+        assert_eq!(list.deserialize_result(&bytes).unwrap().to_literal(), "[7, null]");
+        assert!(DataType::set(DataType::Int).deserialize_result(&bytes).is_err());
+        assert!(list.deserialize_result(&bytes[..9]).is_err());
     }
 
     #[test]

@@ -112,6 +112,19 @@ impl Value {
 }
 
 impl DataType {
+    /// Like [`DataType::deserialize`], for a value of a result: `TTL` of a collection is a list that
+    /// may have nulls.
+    ///
+    /// # Errors
+    ///
+    /// See [`DataType::deserialize`].
+    pub fn deserialize_result(&self, bytes: &[u8]) -> Result<Value> {
+        match self {
+            Self::List(_) => Composite::deserialize_list(self, bytes).map(Value::Composite),
+            _ => self.deserialize(bytes),
+        }
+    }
+
     /// Decodes a value of this type that takes all of `bytes`.
     ///
     /// # Errors

@@ -1,7 +1,6 @@
 //! Rows as cells of a transaction: images without expired columns, and changes of a part of a row.
 
 use carnet_base::{Bytes, CellKey, Result, RowDelta, RowImage};
-use carnet_txn::Entry;
 
 use crate::tx::Tx;
 
@@ -41,9 +40,9 @@ impl Tx {
     /// Same as [`Tx::get_cell`], [`Tx::put_cell`] and [`Tx::row_image`].
     pub async fn rewrite_row(&self, key: CellKey, delta: &RowDelta) -> Result<()> {
         let existing = self.get_cell(&key).await?;
-        let older = existing.as_ref().map(|entry| self.next_image(entry)).transpose()?;
-        let mut image = older.unwrap_or_default();
-        delta.apply(&mut image, None);
+        let older = existing.as_ref().map(|entry| self.row_image(&entry.payload)).transpose()?;
+        let mut image = older.flatten().unwrap_or_default();
+        delta.apply(&mut image)?;
         if image.is_live() {
             self.put_cell(key, image.encode())
         } else if existing.is_some() {
@@ -51,12 +50,5 @@ impl Tx {
         } else {
             Ok(())
         }
-    }
-
-    /// Returns the initial image of a row's next version.
-    fn next_image(&self, entry: &Entry) -> Result<RowImage> {
-        let Some(older) = self.row_image(&entry.payload)? else { return Ok(RowImage::default()) };
-        let is_own = Some(entry.start) == self.start_timestamp();
-        Ok(if is_own { older } else { older.carried_over(entry.start) })
     }
 }

@@ -27,7 +27,7 @@ use crate::result::ColumnSpec;
 /// Returns a value in Cassandra's serialization as JSON; null is `null`.
 pub(crate) fn of_bytes(data_type: &DataType, bytes: Option<&Bytes>) -> Result<String, CqlError> {
     match bytes {
-        Some(bytes) => of_value(&data_type.deserialize(bytes)?),
+        Some(bytes) => of_value(&data_type.deserialize_result(bytes)?),
         None => Ok("null".to_owned()),
     }
 }

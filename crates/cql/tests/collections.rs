@@ -5,9 +5,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use carnet::base::{Composite, Rng, SeededRng};
-use carnet::storage::disk::sim::SimDisk;
-use carnet::{DataType, Db, Durability, Uuid, Value, block_on};
+use carnet::base::{Column, Composite, Marker, Rng, RowImage, SeededRng};
+use carnet::storage::disk::sim::{Kind, SimDisk};
+use carnet::{CellKey, DataType, Db, Durability, PartitionKey, Uuid, Value, block_on, catalog};
 use carnet_cql::result::{Response, Rows};
 use carnet_cql::system::NodeInfo;
 use carnet_cql::{Bound, CqlError, CqlErrorKind, Executor, Parameters, Prepared, Session, Values};
@@ -169,9 +169,14 @@ fn random_changes_agree_with_a_model() {
         for step in 0..150 {
             let statement = model.change(&mut rng);
             client.run(&statement);
-            if step % 50 == 49 {
-                drop(client);
-                client = Client::open(&disk);
+            match step % 50 {
+                9 | 29 => client.executor.db().flush().unwrap(),
+                39 => client.executor.db().compact().unwrap(),
+                49 => {
+                    drop(client);
+                    client = Client::open(&disk);
+                }
+                _ => {}
             }
             let shown = ["l", "s", "m"].map(|column| client.show(column, 1));
             assert_eq!(shown, model.show(), "seed {seed}, step {step}: {statement}");
@@ -180,21 +185,28 @@ fn random_changes_agree_with_a_model() {
 }
 
 #[test]
-fn additions_of_many_clients_are_all_there() {
-    for db in [Client::on(Db::builder().in_memory()), Client::open(&SimDisk::new(1))] {
-        add_by_many_clients(db);
-    }
+fn additions_of_many_clients_do_not_conflict() {
+    add_by_many_clients(Client::open(&SimDisk::new(1)), false);
 }
 
-fn add_by_many_clients(client: Client) {
+#[test]
+fn additions_in_memory_are_all_there() {
+    add_by_many_clients(Client::on(Db::builder().in_memory()), true);
+}
+
+/// Each client adds once; with `retries`, until it succeeds.
+fn add_by_many_clients(client: Client, retries: bool) {
     let client = Arc::new(client);
     client.create_table();
+    client.run("INSERT INTO ks.t (k, s) VALUES (1, {'first'})");
     let add = |client: &Client, thread: u64, n: u64| loop {
         let number = thread * 100 + n;
-        let statement = format!("UPDATE ks.t SET s += {{'{number}'}}, l += [{number}] WHERE k = 1");
+        let statement = format!(
+            "UPDATE ks.t SET s += {{'{number}'}}, l += [{number}], m[{number}] = ('', 1) WHERE k = 1"
+        );
         match client.try_run(&statement) {
             Ok(_) => return,
-            Err(error) => assert_eq!(*error.kind(), CqlErrorKind::Conflict, "{error}"),
+            Err(error) => assert!(retries && *error.kind() == CqlErrorKind::Conflict, "{error}"),
         }
     };
     std::thread::scope(|scope| {
@@ -203,12 +215,47 @@ fn add_by_many_clients(client: Client) {
             scope.spawn(move || (0..25).for_each(|n| add(&client, thread, n)));
         }
     });
-    let rows = client.rows("SELECT l, s FROM ks.t WHERE k = 1");
+    let rows = client.rows("SELECT l, m, s FROM ks.t WHERE k = 1");
     let count = |at: usize| {
         let bytes = rows.rows[0][at].as_ref().unwrap();
         i32::from_be_bytes(bytes[..4].try_into().unwrap())
     };
-    assert_eq!([count(0), count(1)], [100, 100]);
+    assert_eq!([count(0), count(1), count(2)], [100, 100, 101]);
+}
+
+/// The read sets of changes are empty: two transactions that are open at the same time both commit.
+#[test]
+fn changes_of_elements_read_nothing() {
+    let disk = SimDisk::new(2);
+    let client = Client::open(&disk);
+    client.create_table();
+    client.run(
+        "INSERT INTO ks.t (k, l, s, m) VALUES (1, [1], {'a'}, {1: ('x', 1), 2: ('y', 2), -3: ('', 3)})",
+    );
+    client.executor.db().flush().unwrap();
+    drop(client);
+    let client = Client::open(&disk);
+    client.run("UPDATE ks.t SET s += {'z'} WHERE k = 2"); // It reads the schema.
+    let before = disk.count(Kind::Read);
+    for statement in [
+        "UPDATE ks.t SET s = s + {'b', 'c'}, l = l + [2], l = [0] + l WHERE k = 1",
+        "UPDATE ks.t SET s = s - {'a'}, m[2] = ('new', 0), m[-1] = ('', -1) WHERE k = 1",
+        "UPDATE ks.t SET m = m - {1}, m[-3] = null WHERE k = 1",
+        "DELETE s['c'] FROM ks.t WHERE k = 1",
+    ] {
+        client.run(statement);
+    }
+    assert_eq!(disk.count(Kind::Read), before, "no statement has read its row");
+    let check = |client: &Client| {
+        let shown = ["l", "s", "m"].map(|column| client.show(column, 1));
+        assert_eq!(shown, ["[0, 1, 2]", "{'b'}", "{-1: ('', -1), 2: ('new', 0)}"]);
+    };
+    check(&client);
+    for _ in 0..2 {
+        client.executor.db().flush().unwrap();
+        client.executor.db().compact().unwrap();
+        check(&client);
+    }
 }
 
 #[test]
@@ -313,20 +360,41 @@ fn json_rows_are_bound_to_one_marker() {
     }
 }
 
+/// A collection is as long as its row may be.
 #[test]
-fn collections_have_a_limit() {
-    let client = Client::on(Db::builder().in_memory());
+fn long_collections_are_whole() {
+    let client = Client::open(&SimDisk::new(3));
     client.create_table();
     let list = |count: usize| vec!["1"; count].join(", ");
-    client.run(&format!("INSERT INTO ks.t (k, l) VALUES (1, [{}])", list(65_535)));
-    for statement in [
-        "UPDATE ks.t SET l = l + [2] WHERE k = 1".to_owned(),
-        format!("INSERT INTO ks.t (k, l) VALUES (2, [{}])", list(65_536)),
-    ] {
-        let error = client.try_run(&statement).unwrap_err();
-        assert_eq!(
-            error.message(),
-            "column l would have 65536 elements; at most 65535 are allowed"
-        );
+    client.run(&format!("INSERT INTO ks.t (k, l) VALUES (1, [{}])", list(70_000)));
+    client.run(&format!("UPDATE ks.t SET l = l + [{}] WHERE k = 1", list(70_000)));
+    let rows = client.rows("SELECT l FROM ks.t WHERE k = 1");
+    let bytes = rows.rows[0][0].as_ref().unwrap();
+    assert_eq!(bytes[..4], 140_000_i32.to_be_bytes());
+}
+
+/// Older programs stored collections as plain values.
+#[test]
+fn plain_values_are_collections() {
+    let client = Client::open(&SimDisk::new(4));
+    client.create_table();
+    let db = client.executor.db();
+    let tx = block_on(db.transaction().begin_async()).unwrap();
+    let table = block_on(catalog::table(&tx, "ks", "t")).unwrap().unwrap();
+    let mut image = RowImage::new(table.version);
+    image.marker = Some(Marker::default());
+    for (name, text) in [("l", "[1, 2]"), ("s", "{'a', 'b'}"), ("m", "{-1: ('', 1), 1: ('', 2)}")] {
+        let column = table.column(name).unwrap();
+        let value = column.data_type.parse_text(text).unwrap().serialize();
+        image.set(column.id, Column::new(value));
     }
+    let key = CellKey::new(table.id, &PartitionKey::new(1_i32.to_be_bytes().to_vec()), "");
+    tx.put_cell(key, image.encode()).unwrap();
+    block_on(tx.commit()).unwrap();
+    let shown = || ["l", "s", "m"].map(|column| client.show(column, 1));
+    assert_eq!(shown(), ["[1, 2]", "{'a', 'b'}", "{-1: ('', 1), 1: ('', 2)}"]);
+    client.run("UPDATE ks.t SET l = l + [3], s = s - {'a'}, m[0] = ('', 0) WHERE k = 1");
+    assert_eq!(shown(), ["[1, 2, 3]", "{'b'}", "{-1: ('', 1), 0: ('', 0), 1: ('', 2)}"]);
+    client.run("UPDATE ks.t SET l[0] = 7, m = m - {1} WHERE k = 1");
+    assert_eq!(shown(), ["[7, 2, 3]", "{'b'}", "{-1: ('', 1), 0: ('', 0)}"]);
 }

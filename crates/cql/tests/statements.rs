@@ -21,7 +21,7 @@ const SCRIPTS_FOLDER: &str = "statements";
 fn cell(data_type: &DataType, bytes: Option<&carnet::Bytes>) -> String {
     bytes.map_or_else(
         || "null".to_owned(),
-        |bytes| data_type.deserialize(bytes).expect("a value of its type").to_literal(),
+        |bytes| data_type.deserialize_result(bytes).expect("a value of its type").to_literal(),
     )
 }
 

@@ -244,7 +244,7 @@ impl<T: Transact> Observed<T> {
         }
         let payload = self.get(key).await?;
         let mut image = payload.as_ref().map(RowImage::decode).transpose()?.unwrap_or_default();
-        delta.apply(&mut image, None);
+        delta.apply(&mut image)?;
         self.put(key, image.encode())
     }
 

@@ -9,7 +9,9 @@
 //!          schema        VAR_LONG    schema version that it was written under, 0 ..= 2³² − 1
 //!          flags         1 byte      0x01 the row marker is set
 //!                                    0x02 the marker expires
+//!                                    0x04 the write time follows
 //!          [expiry]      8 bytes     the marker's, where 0x02 is set
+//!          [written]     8 bytes     where 0x04 is set: the write time of all changes
 //!          count         VAR_LONG    how many changes follow, 0 ..= 65 536
 //!          change × count, ascending by id, no id twice
 //!
@@ -18,10 +20,12 @@
 //!                                    1 the column is set and expires
 //!                                    2 the column is deleted
 //!                                    3 an amount is added to the column, a counter
+//!                                    4 elements of a collection change
 //!          [expiry]      8 bytes     of kind 1
 //!          [length]      VAR_LONG    of kinds 0 and 1: of the value, in bytes
 //!          [value]       length      of kinds 0 and 1: as Cassandra serializes it
 //!          [amount]      8 bytes     of kind 3: two's complement, big-endian
+//!          [elements]                of kind 4: see [`CollectionChange`]
 //! ```
 //!
 //! # Merging
@@ -37,15 +41,22 @@
 //!   4   image   a = 1, b = 1, c = 1, n = 10        row: a = 3, c = 1, n = 14
 //! ```
 //!
-//! The merged image has the start of the newest version. Each column names the version that set it,
-//! as [`RowImage::carried_over`] does, except for columns that the newest version set itself.
+//! For each element of a collection, the newest version that mentions it or clears the collection
+//! decides; elements are added to a list in the order of versions. A plain value below is taken for
+//! the collection that it is.
+//!
+//! The merged image has the write time of the newest version. Columns and elements that the newest
+//! version did not write keep theirs.
 
-use bytes::{Buf, BufMut, Bytes, BytesMut};
+use bytes::{BufMut, Bytes, BytesMut};
 
+use super::bytes::{put_bytes, put_len, take_bytes, take_i64, take_u8};
+use super::collection_change::CollectionChange;
 use super::flags::FORMAT_DELTA;
-use super::image::{Column, RowImage, put_len};
+use super::image::{Column, RowImage};
 use super::marker::Marker;
 use super::reader;
+use crate::clock::WallTime;
 use crate::error::{Error, Result};
 use crate::ids::{ColumnId, Timestamp};
 use crate::var_long;
@@ -54,6 +65,7 @@ const SET: u8 = 0;
 const SET_EXPIRING: u8 = 1;
 const DELETED: u8 = 2;
 const ADDED: u8 = 3;
+const ELEMENTS: u8 = 4;
 
 /// Minimum length of a change: id, kind.
 const CHANGE_LEN_MIN: usize = 2;
@@ -72,6 +84,8 @@ pub enum Change {
     Deleted,
     /// An amount is added to a counter. Its value wraps around, as in Cassandra.
     Added(i64),
+    /// Elements of a collection change.
+    Elements(CollectionChange),
 }
 
 /// Changes of a row by one transaction.
@@ -94,6 +108,8 @@ pub struct RowDelta {
     pub schema_version: u32,
     /// Row marker, if the transaction set it.
     pub marker: Option<Marker>,
+    /// Write time of the changes; `None` if it is not known.
+    pub written: Option<WallTime>,
     /// Sorted by id, without duplicates.
     changes: Vec<(ColumnId, Change)>,
 }
@@ -102,7 +118,7 @@ impl RowDelta {
     /// Creates a delta without changes.
     #[must_use]
     pub const fn new(schema_version: u32) -> Self {
-        Self { schema_version, marker: None, changes: Vec::new() }
+        Self { schema_version, marker: None, written: None, changes: Vec::new() }
     }
 
     /// First byte of an encoded delta. No image begins with it.
@@ -123,10 +139,7 @@ impl RowDelta {
     /// Adds a change, after the earlier changes of the transaction.
     pub fn change(&mut self, id: ColumnId, change: Change) {
         match self.changes.binary_search_by_key(&id, |(id, _)| *id) {
-            Ok(index) => {
-                let earlier = &mut self.changes[index].1;
-                *earlier = change.after(earlier);
-            }
+            Ok(index) => self.changes[index].1.extend(change),
             Err(index) => self.changes.insert(index, (id, change)),
         }
     }
@@ -135,30 +148,40 @@ impl RowDelta {
     pub fn extend(&mut self, later: Self) {
         self.schema_version = later.schema_version;
         self.marker = later.marker.or(self.marker);
+        self.written = later.written.or(self.written);
         for (id, change) in later.changes {
             self.change(id, change);
         }
     }
 
-    /// Applies the changes to an older image. `start` names this delta's version in columns that it
-    /// sets; `None` if the image becomes part of that version.
-    pub fn apply(&self, image: &mut RowImage, start: Option<Timestamp>) {
+    /// Applies the changes to an older image.
+    ///
+    /// # Errors
+    ///
+    /// `Corrupted` if elements change of a column that is no such collection.
+    pub fn apply(&self, image: &mut RowImage) -> Result<()> {
         image.schema_version = self.schema_version;
         image.marker = self.marker.or(image.marker);
+        image.begin_version(self.written);
         for (id, change) in &self.changes {
-            let (value, expiry) = match change {
-                Change::Set { value, expiry } => (value.clone(), *expiry),
+            match change {
+                Change::Set { value, expiry } => {
+                    let value = value.clone();
+                    image.set(*id, Column { value, expiry: *expiry, written: None });
+                }
                 Change::Added(amount) => {
                     let before = image.value(*id).map_or(0, |value| amount_of(value));
-                    (amount_bytes(before.wrapping_add(*amount)), None)
+                    let sum = before.wrapping_add(*amount);
+                    image.set(*id, Column::new(amount_bytes(sum)));
                 }
-                Change::Deleted => {
-                    image.remove(*id);
-                    continue;
+                Change::Deleted => image.remove(*id),
+                Change::Elements(change) => {
+                    let older = image.elements(*id, change.kind())?;
+                    image.set_collection(*id, change.apply(older)?);
                 }
-            };
-            image.set(*id, Column { value, expiry, written: start });
+            }
         }
+        Ok(())
     }
 
     /// Merges versions of a cell: deltas with their starts, newest first, and the image below them
@@ -172,11 +195,11 @@ impl RowDelta {
         deltas: &[(Timestamp, Bytes)],
     ) -> Result<RowImage> {
         let mut merged = match image {
-            Some((start, image)) => RowImage::decode(image)?.carried_over(start),
+            Some((_, image)) => RowImage::decode(image)?,
             None => RowImage::default(),
         };
-        for (place, (start, delta)) in deltas.iter().enumerate().rev() {
-            Self::decode(delta)?.apply(&mut merged, (place > 0).then_some(*start));
+        for (_, delta) in deltas.iter().rev() {
+            Self::decode(delta)?.apply(&mut merged)?;
         }
         Ok(merged)
     }
@@ -187,7 +210,7 @@ impl RowDelta {
         let mut out = BytesMut::with_capacity(16 + self.changes.len() * 24);
         out.put_u8(FORMAT_DELTA);
         var_long::put(&mut out, i64::from(self.schema_version));
-        Marker::put(self.marker, &mut out);
+        Marker::put(self.marker, self.written, &mut out);
         put_len(&mut out, self.changes.len());
         for (id, change) in &self.changes {
             var_long::put(&mut out, i64::from(id.0));
@@ -210,7 +233,7 @@ impl RowDelta {
         }
         let schema_version = u32::try_from(var_long::take_unsigned(&mut rest)?)
             .map_err(|_| no_delta("the schema version is out of range"))?;
-        let marker = reader::take_marker(&mut rest)?;
+        let (marker, written) = reader::take_marker(&mut rest)?;
         let count = var_long::take_unsigned(&mut rest)?;
         let count = usize::try_from(count)
             .ok()
@@ -226,24 +249,28 @@ impl RowDelta {
             changes.push((ColumnId(id), Change::take(&mut rest, bytes)?));
         }
         match rest.len() {
-            0 => Ok(Self { schema_version, marker, changes }),
+            0 => Ok(Self { schema_version, marker, written, changes }),
             len => Err(no_delta(&format!("{len} bytes behind the last change"))),
         }
     }
 }
 
 impl Change {
-    /// Returns the change that has the effect of an earlier change and this one.
-    fn after(self, earlier: &Self) -> Self {
-        let Self::Added(amount) = self else { return self };
-        match earlier {
-            Self::Added(before) => Self::Added(before.wrapping_add(amount)),
-            Self::Deleted => Self::Set { value: amount_bytes(amount), expiry: None },
-            Self::Set { value, .. } => {
+    /// Adds a later change of the same transaction.
+    fn extend(&mut self, later: Self) {
+        *self = match (&mut *self, later) {
+            (Self::Elements(earlier), Self::Elements(later)) => return earlier.extend(later),
+            (_, Self::Elements(later)) => Self::Elements(later.on_nothing()),
+            (Self::Added(before), Self::Added(amount)) => Self::Added(before.wrapping_add(amount)),
+            (Self::Deleted, Self::Added(amount)) => {
+                Self::Set { value: amount_bytes(amount), expiry: None }
+            }
+            (Self::Set { value, .. }, Self::Added(amount)) => {
                 let sum = amount_of(value).wrapping_add(amount);
                 Self::Set { value: amount_bytes(sum), expiry: None }
             }
-        }
+            (_, later) => later,
+        };
     }
 
     fn put(&self, out: &mut BytesMut) {
@@ -256,13 +283,16 @@ impl Change {
                         out.put_i64(*expiry);
                     }
                 }
-                put_len(out, value.len());
-                out.put_slice(value);
+                put_bytes(out, value);
             }
             Self::Deleted => out.put_u8(DELETED),
             Self::Added(amount) => {
                 out.put_u8(ADDED);
                 out.put_i64(*amount);
+            }
+            Self::Elements(change) => {
+                out.put_u8(ELEMENTS);
+                change.put(out);
             }
         }
     }
@@ -272,12 +302,12 @@ impl Change {
         match kind {
             SET | SET_EXPIRING => {
                 let expiry = if kind == SET { None } else { Some(take_i64(rest)?) };
-                let len = usize::try_from(var_long::take_unsigned(rest)?).ok();
-                let value = len.and_then(|len| rest.split_off(..len)).ok_or_else(truncated)?;
-                Ok(Self::Set { value: bytes.slice_ref(value), expiry })
+                let value = bytes.slice_ref(take_bytes(rest)?);
+                Ok(Self::Set { value, expiry })
             }
             DELETED => Ok(Self::Deleted),
             ADDED => Ok(Self::Added(take_i64(rest)?)),
+            ELEMENTS => CollectionChange::take(rest, bytes).map(Self::Elements),
             later => Err(Error::unsupported(format!("row deltas with changes of kind {later}"))),
         }
     }
@@ -290,18 +320,6 @@ fn amount_of(value: &[u8]) -> i64 {
 
 fn amount_bytes(amount: i64) -> Bytes {
     Bytes::copy_from_slice(&amount.to_be_bytes())
-}
-
-fn take_u8(rest: &mut &[u8]) -> Result<u8> {
-    rest.split_off_first().copied().ok_or_else(truncated)
-}
-
-fn take_i64(rest: &mut &[u8]) -> Result<i64> {
-    rest.try_get_i64().map_err(|_| truncated())
-}
-
-fn truncated() -> Error {
-    no_delta("the bytes end too early")
 }
 
 fn no_delta(why: &str) -> Error {

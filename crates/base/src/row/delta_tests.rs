@@ -6,7 +6,9 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::error::ErrorKind;
+use crate::row::{Collection, CollectionKind, Element};
 use crate::testing;
+use crate::value::DataType;
 
 fn at(number: u64) -> Timestamp {
     Timestamp::new(number).unwrap()
@@ -14,6 +16,59 @@ fn at(number: u64) -> Timestamp {
 
 fn value() -> impl Strategy<Value = Bytes> {
     vec(any::<u8>(), 8).prop_map(Bytes::from)
+}
+
+fn element(kind: CollectionKind) -> impl Strategy<Value = Element> {
+    let written = option::of((0..3_i64).prop_map(WallTime));
+    (0..6_u8, 0..3_u8, option::of(any::<i64>()), written).prop_map(
+        move |(key, value, expiry, written)| {
+            let bytes = |byte: u8| Bytes::copy_from_slice(&[0, byte]);
+            let key = if kind == CollectionKind::List { Bytes::new() } else { bytes(key) };
+            let value = if kind == CollectionKind::Set { Bytes::new() } else { bytes(value) };
+            Element { key, value, expiry, written }
+        },
+    )
+}
+
+/// The kind of a collection is always that of its column.
+const fn kind_of(column: u16) -> CollectionKind {
+    match column % 4 {
+        0 => CollectionKind::List,
+        1 => CollectionKind::Set,
+        2 => CollectionKind::Map,
+        _ => CollectionKind::Record,
+    }
+}
+
+fn elements(column: u16) -> impl Strategy<Value = CollectionChange> {
+    let kind = kind_of(column);
+    let some = move || vec(element(kind), 0..3);
+    let steps = vec((0..3_u8, some()), 0..4);
+    (any::<bool>(), some(), steps).prop_map(move |(is_cleared, first, steps)| {
+        let mut change = match is_cleared {
+            true => CollectionChange::replace(Collection::new(kind, first)),
+            false => CollectionChange::new(kind),
+        };
+        for (step, elements) in steps {
+            match (step, kind) {
+                (0, _) => change.add(elements),
+                (_, CollectionKind::List) => change.prepend(elements),
+                _ => change.remove(elements.into_iter().map(|element| element.key).collect()),
+            }
+        }
+        change
+    })
+}
+
+/// Collections have the columns from 10 on.
+fn collection_changes() -> impl Strategy<Value = Vec<(u16, Change)>> {
+    let change = (10..16_u16).prop_flat_map(|column| {
+        prop_oneof![
+            4 => elements(column).prop_map(move |change| (column, Change::Elements(change))),
+            1 => Just((column, Change::Deleted)),
+        ]
+    });
+    vec(change, 0..4)
 }
 
 fn change() -> impl Strategy<Value = Change> {
@@ -27,15 +82,18 @@ fn change() -> impl Strategy<Value = Change> {
 
 fn delta() -> impl Strategy<Value = RowDelta> {
     let marker = option::of(option::of(any::<i64>()).prop_map(|expiry| Marker { expiry }));
-    (any::<u32>(), marker, btree_map(0..6_u16, change(), 0..6)).prop_map(
-        |(schema_version, marker, changes)| {
-            let mut delta = RowDelta { marker, ..RowDelta::new(schema_version) };
+    let written = option::of((0..3_i64).prop_map(WallTime));
+    (any::<u32>(), marker, written, btree_map(0..6_u16, change(), 0..6), collection_changes())
+        .prop_map(|(schema_version, marker, written, changes, collections)| {
+            let mut delta = RowDelta { marker, written, ..RowDelta::new(schema_version) };
+            for (id, change) in collections {
+                delta.change(ColumnId(id), change);
+            }
             for (id, change) in changes.into_iter().rev() {
                 delta.change(ColumnId(id), change);
             }
             delta
-        },
-    )
+        })
 }
 
 /// Values of columns, changed by each delta in turn.
@@ -43,7 +101,8 @@ fn model(image: Option<&RowImage>, oldest_first: &[RowDelta]) -> BTreeMap<u16, V
     let columns = image.into_iter().flat_map(RowImage::columns);
     let mut model: BTreeMap<u16, Vec<u8>> =
         columns.map(|(id, column)| (id.0, column.value.to_vec())).collect();
-    for (id, change) in oldest_first.iter().flat_map(RowDelta::changes) {
+    let plain = |(id, _): &&(ColumnId, Change)| id.0 < 10;
+    for (id, change) in oldest_first.iter().flat_map(RowDelta::changes).filter(plain) {
         match change {
             Change::Set { value, .. } => {
                 model.insert(id.0, value.to_vec());
@@ -56,6 +115,7 @@ fn model(image: Option<&RowImage>, oldest_first: &[RowDelta]) -> BTreeMap<u16, V
                 let sum = i64::from_be_bytes(value[..].try_into().unwrap()).wrapping_add(*amount);
                 *value = sum.to_be_bytes().to_vec();
             }
+            Change::Elements(_) => {}
         }
     }
     model
@@ -119,6 +179,15 @@ proptest! {
         both.extend(second.clone());
         let merged = RowDelta::merge(None, &[(at(5), both.encode())]).unwrap();
         prop_assert_eq!(values(&merged), model(None, &[first.clone(), second.clone()]));
+        let in_turn = [(at(6), second.encode()), (at(5), first.encode())];
+        let in_turn = RowDelta::merge(None, &in_turn).unwrap();
+        let keys = |image: &RowImage| {
+            let elements = image.collections().iter().flat_map(|(id, it)| {
+                it.elements().iter().map(|it| (*id, it.key.clone(), it.value.clone(), it.expiry))
+            });
+            elements.collect::<Vec<_>>()
+        };
+        prop_assert_eq!(keys(&merged), keys(&in_turn));
         prop_assert_eq!(merged.marker, second.marker.or(first.marker));
     }
 }
@@ -135,27 +204,113 @@ fn bytes_match_the_documented_layout() {
     let head = [2, 3, 3, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xfe, 3];
     let changes = [&[1, 2][..], &[2, 1, 0, 0, 0, 0, 0, 0, 0, 5, 1, b'x'], &[3, 3], &[0xff; 8]];
     assert_eq!(delta.encode(), [&head[..], &changes.concat()].concat());
+
+    let mut delta = RowDelta { written: Some(WallTime(9)), ..RowDelta::new(3) };
+    let mut map = CollectionChange::new(CollectionKind::Map);
+    map.add(vec![pair("b", "two")]);
+    map.remove(vec![text("c"), text("a")]);
+    delta.change(ColumnId(1), Change::Elements(map));
+    let mut list = CollectionChange::new(CollectionKind::List);
+    list.add(vec![Element { expiry: Some(5), ..pair("", "x") }]);
+    list.prepend(vec![pair("", "y")]);
+    delta.change(ColumnId(2), Change::Elements(list));
+    let set = Collection::new(CollectionKind::Set, vec![pair("k", "")]);
+    delta.change(ColumnId(3), Change::Elements(CollectionChange::replace(set)));
+    let head = [&[2, 3, 4][..], &9_i64.to_be_bytes(), &[3]].concat();
+    let map = [&[1, 4, 2, 1, 0][..], b"\x01b\x03two", &[2, 1, b'a', 1, b'c']].concat();
+    let list = [&[2, 4, 0, 1, 1][..], &5_i64.to_be_bytes(), &[1, b'x', 1, 0, 1, b'y']].concat();
+    let set = [3, 4, 0x81, 1, 0, 1, b'k'];
+    assert_eq!(delta.encode(), [&head[..], &map, &list, &set].concat());
+}
+
+fn text(text: &str) -> Bytes {
+    Bytes::copy_from_slice(text.as_bytes())
+}
+
+fn pair(key: &str, value: &str) -> Element {
+    Element { key: text(key), value: text(value), ..Element::default() }
 }
 
 #[test]
-fn columns_name_the_version_that_set_them() {
+fn columns_keep_the_time_of_their_version() {
     let mut image = RowImage::new(1);
     for id in 1..=3 {
         image.set(ColumnId(id), Column::new("image"));
     }
-    let set = |ids: &[u16]| {
-        let mut delta = RowDelta::new(2);
+    let set = |ids: &[u16], written: i64| {
+        let mut delta = RowDelta { written: Some(WallTime(written)), ..RowDelta::new(2) };
         for id in ids {
             let value = Bytes::from_static(b"delta");
             delta.change(ColumnId(*id), Change::Set { value, expiry: None });
         }
+        let mut map = CollectionChange::new(CollectionKind::Map);
+        map.add(vec![pair(&format!("at {written}"), ""), pair("last", "")]);
+        delta.change(ColumnId(4), Change::Elements(map));
         delta.encode()
     };
-    let deltas = [(at(9), set(&[3])), (at(7), set(&[2, 3]))];
+    let deltas = [(at(9), set(&[3], 90)), (at(7), set(&[2, 3], 70))];
     let merged = RowDelta::merge(Some((at(5), &image.encode())), &deltas).unwrap();
-    let written = merged.columns().iter().map(|(_, column)| column.written);
-    assert_eq!(written.collect::<Vec<_>>(), [Some(at(5)), Some(at(7)), None]);
+    let written = merged.columns().iter().map(|(_, column)| merged.write_time(column.written));
+    let (t70, t90) = (Some(WallTime(70)), Some(WallTime(90)));
+    assert_eq!(written.collect::<Vec<_>>(), [None, t70, t90]);
+    let elements = merged.collection(ColumnId(4)).unwrap().elements().iter();
+    let written = elements.map(|element| merged.write_time(element.written));
+    assert_eq!(written.collect::<Vec<_>>(), [t70, t90, t90]);
     assert_eq!(merged.schema_version, 2);
+}
+
+/// Keys and values of a map, or values of a list.
+fn pairs(image: &RowImage) -> Vec<(Bytes, Bytes)> {
+    let collection = image.collection(ColumnId(1)).map(|it| it.elements().to_vec());
+    collection.unwrap_or_default().into_iter().map(|it| (it.key, it.value)).collect()
+}
+
+fn delta_of(change: Change) -> RowDelta {
+    let mut delta = RowDelta::new(1);
+    delta.change(ColumnId(1), change);
+    delta
+}
+
+#[test]
+fn elements_hide_the_same_elements_below() {
+    let mut change = CollectionChange::new(CollectionKind::Map);
+    change.add(vec![pair("a", "new"), pair("c", "new")]);
+    change.remove(vec![text("b")]);
+    let deltas = [(at(9), delta_of(Change::Elements(change)).encode())];
+    let mut image = RowImage::new(1);
+    let older = [pair("a", "old"), pair("b", "old"), pair("d", "old")];
+    image.set_collection(ColumnId(1), Collection::new(CollectionKind::Map, older.to_vec()));
+    let merged = RowDelta::merge(Some((at(5), &image.encode())), &deltas).unwrap();
+    let pair = |key, value| (text(key), text(value));
+    assert_eq!(pairs(&merged), [pair("a", "new"), pair("c", "new"), pair("d", "old")]);
+    // A plain value of an older program is the collection that it is.
+    let plain = DataType::map(DataType::Text, DataType::Text);
+    let plain = plain.parse_text("{'b': 'old', 'd': 'old'}").unwrap().serialize();
+    image.set(ColumnId(1), Column::new(plain).expiring(Some(77)));
+    let merged = RowDelta::merge(Some((at(5), &image.encode())), &deltas).unwrap();
+    assert_eq!(pairs(&merged), [pair("a", "new"), pair("c", "new"), pair("d", "old")]);
+    let elements = merged.collection(ColumnId(1)).unwrap().elements();
+    let expiries: Vec<_> = elements.iter().map(|element| element.expiry).collect();
+    assert_eq!(expiries, [None, None, Some(77)]);
+    // Another kind of value is damage.
+    image.set(ColumnId(1), Column::new("x"));
+    assert!(RowDelta::merge(Some((at(5), &image.encode())), &deltas).is_err());
+}
+
+#[test]
+fn lists_are_joined_in_the_order_of_versions() {
+    let list = |front: &[&str], back: &[&str]| {
+        let elements = |texts: &[&str]| texts.iter().map(|it| pair("", it)).collect::<Vec<_>>();
+        let mut change = CollectionChange::new(CollectionKind::List);
+        change.prepend(elements(front));
+        change.add(elements(back));
+        delta_of(Change::Elements(change))
+    };
+    let deltas = [list(&["3"], &["c", "d"]), list(&["1", "2"], &["b"]), list(&[], &["a"])];
+    let versions: Vec<_> = (1..).map(at).zip(deltas.iter().map(RowDelta::encode)).collect();
+    let merged = RowDelta::merge(None, &versions).unwrap();
+    let values: Vec<Bytes> = pairs(&merged).into_iter().map(|(_, value)| value).collect();
+    assert_eq!(values, ["3", "1", "2", "a", "b", "c", "d"]);
 }
 
 #[test]
@@ -165,7 +320,10 @@ fn wrong_deltas_are_refused() {
     assert_eq!(kind(&[1, 0, 0, 0]), ErrorKind::Corrupted, "an image");
     assert_eq!(kind(&[2, 0, 0, 0, 0]), ErrorKind::Corrupted, "a byte too many");
     assert_eq!(kind(&[2, 0, 2, 0]), ErrorKind::Corrupted, "an expiry of no marker");
-    assert_eq!(kind(&[2, 0, 0, 1, 2, 4]), ErrorKind::Unsupported, "a later kind");
+    assert_eq!(kind(&[2, 0, 0, 1, 2, 5]), ErrorKind::Unsupported, "a later kind");
+    assert_eq!(kind(&[2, 0, 0, 1, 2, 4, 4, 0, 0]), ErrorKind::Unsupported, "a later collection");
+    let set_and_removed = [2, 0, 0, 1, 2, 4, 1, 1, 0, 1, b'k', 1, 1, b'k'];
+    assert_eq!(kind(&set_and_removed), ErrorKind::Corrupted, "a key is set and removed");
     assert_eq!(kind(&[2, 0, 0, 2, 2, 2, 2, 2]), ErrorKind::Corrupted, "an id twice");
     assert_eq!(kind(&[2, 0, 0, 2, 2, 2, 1, 2]), ErrorKind::Corrupted, "out of order");
     let huge = var_long::encode(i64::MAX);
@@ -182,6 +340,10 @@ fn decoder_accepts_only_canonical_bytes() {
     delta.change(ColumnId(1), Change::Set { value: "abc".into(), expiry: Some(77) });
     delta.change(ColumnId(2), Change::Deleted);
     delta.change(ColumnId(300), Change::Added(7));
+    let mut map = CollectionChange::new(CollectionKind::Map);
+    map.add(vec![pair("a", "1"), Element { expiry: Some(9), ..pair("b", "2") }]);
+    map.remove(vec![text("c"), text("d")]);
+    delta.change(ColumnId(301), Change::Elements(map));
     testing::fuzz(&[delta.encode(), RowDelta::new(0).encode()], |bytes| {
         if let Ok(delta) = RowDelta::decode(&Bytes::copy_from_slice(bytes)) {
             assert_eq!(&delta.encode()[..], bytes);

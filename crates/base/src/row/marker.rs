@@ -2,7 +2,8 @@
 
 use bytes::{BufMut, BytesMut};
 
-use super::flags::{MARKED, MARKER_EXPIRES};
+use super::flags::{MARKED, MARKER_EXPIRES, WRITTEN};
+use crate::clock::WallTime;
 
 /// Row marker: the row exists even without columns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -12,15 +13,20 @@ pub struct Marker {
 }
 
 impl Marker {
-    /// Writes the flags of a row, and the marker's expiry.
-    pub(super) fn put(marker: Option<Self>, out: &mut BytesMut) {
-        match marker {
-            None => out.put_u8(0),
-            Some(Self { expiry: None }) => out.put_u8(MARKED),
-            Some(Self { expiry: Some(expiry) }) => {
-                out.put_u8(MARKED | MARKER_EXPIRES);
-                out.put_i64(expiry);
-            }
+    /// Writes the flags of a row, the marker's expiry, and the version's write time.
+    pub(super) fn put(marker: Option<Self>, written: Option<WallTime>, out: &mut BytesMut) {
+        let expiry = marker.and_then(|marker| marker.expiry);
+        let flag = |is_set: bool, flag: u8| if is_set { flag } else { 0 };
+        out.put_u8(
+            flag(marker.is_some(), MARKED)
+                | flag(expiry.is_some(), MARKER_EXPIRES)
+                | flag(written.is_some(), WRITTEN),
+        );
+        if let Some(expiry) = expiry {
+            out.put_i64(expiry);
+        }
+        if let Some(written) = written {
+            out.put_i64(written.0);
         }
     }
 }

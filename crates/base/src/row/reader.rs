@@ -4,12 +4,15 @@ use std::fmt;
 
 use bytes::Buf;
 
+use super::collection;
 use super::flags::{
-    COLLECTION, EXPIRES, FORMAT, FORMAT_DELTA, MARKED, MARKER_EXPIRES, WRITTEN_BEFORE,
+    COLLECTION, COLUMN_WRITTEN, EXPIRES, FORMAT, FORMAT_DELTA, MARKED, MARKER_EXPIRES, WRITTEN,
+    WRITTEN_BEFORE,
 };
 use super::marker::Marker;
+use crate::clock::WallTime;
 use crate::error::{Error, Result};
-use crate::ids::{ColumnId, Timestamp};
+use crate::ids::ColumnId;
 use crate::var_long;
 
 /// Minimum length of a column: id, flags, length.
@@ -20,6 +23,7 @@ const COLUMN_LEN_MIN: usize = 3;
 pub struct RowReader<'a> {
     schema_version: u32,
     marker: Option<Marker>,
+    written: Option<WallTime>,
     rest: &'a [u8],
     columns_left: usize,
     last: Option<ColumnId>,
@@ -30,18 +34,31 @@ pub struct RowReader<'a> {
 pub struct ReadColumn<'a> {
     /// Id of the column.
     pub id: ColumnId,
-    /// The value as Cassandra serializes it.
+    /// The value as Cassandra serializes it, or an encoded [`Collection`](super::Collection).
     pub value: &'a [u8],
     /// See [`Column::expiry`](super::Column::expiry).
     pub expiry: Option<i64>,
     /// See [`Column::written`](super::Column::written).
-    pub written: Option<Timestamp>,
+    pub written: Option<WallTime>,
+    /// Whether the value is a collection of elements.
+    pub has_elements: bool,
 }
 
 impl<'a> ReadColumn<'a> {
     /// Returns the value at the second `now()`; `None` once it has expired.
-    fn value_at(&self, now: impl Fn() -> i64) -> Option<&'a [u8]> {
-        self.expiry.is_none_or(|expiry| expiry > now()).then_some(self.value)
+    fn value_at(&self, now: impl Fn() -> i64) -> Result<Option<&'a [u8]>> {
+        if self.has_elements {
+            return Err(no_value(self.id));
+        }
+        Ok(self.expiry.is_none_or(|expiry| expiry > now()).then_some(self.value))
+    }
+
+    /// Returns the second from which on the column is null; `None` if it does not expire.
+    fn last_expiry(&self) -> Result<Option<i64>> {
+        match self.has_elements {
+            true => collection::last_expiry(self.value),
+            false => Ok(self.expiry),
+        }
     }
 }
 
@@ -72,13 +89,13 @@ impl<'a> RowReader<'a> {
         }
         let schema_version = u32::try_from(var_long::take_unsigned(&mut rest)?)
             .map_err(|_| no_image("the schema version is out of range"))?;
-        let marker = take_marker(&mut rest)?;
+        let (marker, written) = take_marker(&mut rest)?;
         let count = var_long::take_unsigned(&mut rest)?;
         let columns_left = usize::try_from(count)
             .ok()
             .filter(|count| *count <= rest.len() / COLUMN_LEN_MIN)
             .ok_or_else(|| no_image(format_args!("{count} columns cannot follow")))?;
-        Ok(Self { schema_version, marker, rest, columns_left, last: None })
+        Ok(Self { schema_version, marker, written, rest, columns_left, last: None })
     }
 
     /// Returns the schema version under which the image was written.
@@ -91,6 +108,12 @@ impl<'a> RowReader<'a> {
     #[must_use]
     pub const fn marker(&self) -> Option<Marker> {
         self.marker
+    }
+
+    /// Returns the write time of the columns without one of their own; `None` if it is not known.
+    #[must_use]
+    pub const fn written(&self) -> Option<WallTime> {
+        self.written
     }
 
     /// Returns the reader if the row exists at the second `now()` since 1970-01-01 UTC. The time is
@@ -125,7 +148,7 @@ impl<'a> RowReader<'a> {
             Some(Marker { expiry: Some(expiry) }) => Lifetime::Until(expiry),
         };
         while let Some(column) = self.next_column()? {
-            let Some(expiry) = column.expiry else { return Ok(Lifetime::Unlimited) };
+            let Some(expiry) = column.last_expiry()? else { return Ok(Lifetime::Unlimited) };
             lifetime = lifetime.max(Lifetime::Until(expiry));
         }
         Ok(lifetime)
@@ -169,7 +192,7 @@ impl<'a> RowReader<'a> {
     pub fn find(mut self, id: ColumnId, now: impl Fn() -> i64) -> Result<Option<&'a [u8]>> {
         while let Some(column) = self.next_column()? {
             if column.id >= id {
-                return Ok((column.id == id).then(|| column.value_at(now)).flatten());
+                return if column.id == id { column.value_at(now) } else { Ok(None) };
             }
         }
         Ok(None)
@@ -244,7 +267,7 @@ impl<'a> RowColumns<'a> {
                 },
             };
             if column.id == id {
-                return Ok(column.value_at(self.now));
+                return column.value_at(self.now);
             }
             if column.id > id {
                 self.next = Some(column);
@@ -266,15 +289,19 @@ impl<'a> RowColumns<'a> {
 
 #[expect(clippy::inline_always, reason = "a result that goes through memory is waited for")]
 #[inline(always)]
-pub(super) fn take_marker(rest: &mut &[u8]) -> Result<Option<Marker>> {
-    match take_u8(rest)? {
-        0 => Ok(None),
-        MARKED => Ok(Some(Marker { expiry: None })),
-        flags if flags == MARKED | MARKER_EXPIRES => {
-            Ok(Some(Marker { expiry: Some(take_i64(rest)?) }))
-        }
-        flags => Err(no_image(format_args!("row flags {flags:#04x}"))),
+pub(super) fn take_marker(rest: &mut &[u8]) -> Result<(Option<Marker>, Option<WallTime>)> {
+    let flags = take_u8(rest)?;
+    if flags == MARKED {
+        return Ok((Some(Marker { expiry: None }), None));
     }
+    if flags & !(MARKED | MARKER_EXPIRES | WRITTEN) != 0
+        || flags & (MARKED | MARKER_EXPIRES) == MARKER_EXPIRES
+    {
+        return Err(no_image(format_args!("row flags {flags:#04x}")));
+    }
+    let expiry = if flags & MARKER_EXPIRES == 0 { None } else { Some(take_i64(rest)?) };
+    let written = if flags & WRITTEN == 0 { None } else { Some(WallTime(take_i64(rest)?)) };
+    Ok(((flags & MARKED != 0).then_some(Marker { expiry }), written))
 }
 
 #[expect(clippy::inline_always, reason = "a result that goes through memory is waited for")]
@@ -283,23 +310,33 @@ fn take_column<'a>(rest: &mut &'a [u8]) -> Result<ReadColumn<'a>> {
     let id = u16::try_from(var_long::take_unsigned(rest)?)
         .map_err(|_| no_image("a column id is out of range"))?;
     let flags = take_u8(rest)?;
-    if flags & COLLECTION != 0 {
-        return Err(Error::unsupported("collections in row images"));
+    let (mut expiry, mut written) = (None, None);
+    if flags & !COLLECTION != 0 {
+        (expiry, written) = take_times(ColumnId(id), flags, rest)?;
     }
-    if flags & !(EXPIRES | WRITTEN_BEFORE) != 0 {
-        return Err(no_image(format_args!("flags {flags:#04x} of column {id}")));
-    }
-    let expiry = if flags & EXPIRES == 0 { None } else { Some(take_i64(rest)?) };
-    let written = if flags & WRITTEN_BEFORE == 0 { None } else { Some(take_timestamp(rest)?) };
     let len = var_long::take_unsigned(rest)?;
     let value = usize::try_from(len).ok().and_then(|len| rest.split_off(..len));
     let value = value.ok_or_else(truncated)?;
-    Ok(ReadColumn { id: ColumnId(id), value, expiry, written })
+    let has_elements = flags & COLLECTION != 0;
+    Ok(ReadColumn { id: ColumnId(id), value, expiry, written, has_elements })
 }
 
-fn take_timestamp(rest: &mut &[u8]) -> Result<Timestamp> {
-    Timestamp::new(var_long::take_unsigned(rest)?)
-        .ok_or_else(|| no_image("a timestamp is out of range"))
+/// Reads the expiry and the write time of a column.
+fn take_times(
+    id: ColumnId,
+    flags: u8,
+    rest: &mut &[u8],
+) -> Result<(Option<i64>, Option<WallTime>)> {
+    // Elements have times of their own.
+    if flags & !(EXPIRES | WRITTEN_BEFORE | COLUMN_WRITTEN) != 0 {
+        return Err(no_image(format_args!("flags {flags:#04x} of column {id}")));
+    }
+    let expiry = if flags & EXPIRES == 0 { None } else { Some(take_i64(rest)?) };
+    if flags & WRITTEN_BEFORE != 0 {
+        var_long::take_unsigned(rest)?;
+    }
+    let written = if flags & COLUMN_WRITTEN == 0 { None } else { Some(WallTime(take_i64(rest)?)) };
+    Ok((expiry, written))
 }
 
 #[inline]
@@ -323,6 +360,12 @@ fn truncated() -> Error {
 #[inline(never)]
 fn no_image(why: impl fmt::Display) -> Error {
     Error::corrupted(format!("row image: {why}"))
+}
+
+#[cold]
+#[inline(never)]
+fn no_value(column: ColumnId) -> Error {
+    Error::unsupported(format_args!("the collection in column {column} as a single value"))
 }
 
 #[cold]

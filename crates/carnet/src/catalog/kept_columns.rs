@@ -23,7 +23,7 @@ impl KeptColumns {
     #[must_use]
     pub fn retain(&self, mut image: RowImage) -> Option<RowImage> {
         if let Some(ids) = &self.0 {
-            image.retain(|id, _| ids.binary_search(&id).is_ok());
+            image.retain(|id| ids.binary_search(&id).is_ok());
         }
         image.is_live().then_some(image)
     }

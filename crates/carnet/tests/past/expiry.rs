@@ -3,8 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use carnet::base::row::{Change, Column, RowDelta, RowImage};
-use carnet::base::{CellKey, KeyRange};
+use carnet::base::row::{
+    Change, CollectionChange, CollectionKind, Column, Element, RowDelta, RowImage,
+};
+use carnet::base::{CellKey, ColumnId, KeyRange};
 use carnet::storage::disk::sim::SimDisk;
 use carnet::{Db, Key, PageLimit, Table, WallTime, block_on, catalog};
 
@@ -71,6 +73,19 @@ impl Place {
         let mut delta = RowDelta::new(table.version);
         let set = Change::Set { value: note.to_owned().into(), expiry: self.after(seconds) };
         delta.change(table.column("note").unwrap().id, set);
+        let cell = self.cell(number);
+        self.db
+            .transact(|tx| tx.as_async().change_cell(&cell, &delta).map(|taken| assert!(taken)))
+            .unwrap();
+    }
+
+    /// Sets an element of a map, in a column that the record lacks, by a delta that expires.
+    fn add_expiring(&self, number: i64, seconds: i64, text: &str) {
+        let mut change = CollectionChange::new(CollectionKind::Map);
+        let (key, value) = (seconds.to_string().into(), text.to_owned().into());
+        change.add(vec![Element { key, value, expiry: self.after(seconds), written: None }]);
+        let mut delta = RowDelta::new(1);
+        delta.change(ColumnId(77), Change::Elements(change));
         let cell = self.cell(number);
         self.db
             .transact(|tx| tx.as_async().change_cell(&cell, &delta).map(|taken| assert!(taken)))
@@ -160,6 +175,8 @@ fn compaction_reclaims_expired_rows() {
         place.put_expiring(number, 50, &note(number));
         place.change_expiring(ROWS + number, 40, &note(number));
         place.change_expiring(ROWS + number, 50, &note(number));
+        place.add_expiring(2 * ROWS + number, 50, &note(number));
+        place.add_expiring(2 * ROWS + number, 40, &note(number));
     }
     let bytes = || {
         place.db.flush().unwrap();
@@ -169,18 +186,18 @@ fn compaction_reclaims_expired_rows() {
     place.world.pass_seconds(30);
     // Older versions and entries of commits are gone, and the rows are there.
     let full = bytes();
-    assert_eq!(place.readings.scan(&place.db.snapshot().unwrap()).count(), 601);
+    assert_eq!(place.readings.scan(&place.db.snapshot().unwrap()).count(), 901);
     // A reader of the past at the watermark may see them.
     place.world.pass_seconds(30);
-    place.put_expiring(1_000, 1_000, "another commit");
+    place.put_expiring(2_000, 1_000, "another commit");
     place.world.pass_seconds(1);
     let then = place.world.pass_seconds(0);
     assert!(bytes() * 10 > full * 9, "readers of the past see them");
     let past = place.db.snapshot_as_of(WallTime(then.0 - 15 * SECOND)).unwrap();
-    assert_eq!(place.readings.scan(&past).count(), 601);
+    assert_eq!(place.readings.scan(&past).count(), 901);
     drop(past);
     for number in 0..30 {
-        place.put_expiring(2_000 + number, 1_000, "another commit");
+        place.put_expiring(3_000 + number, 1_000, "another commit");
         place.world.pass_seconds(1);
     }
     let left = bytes();

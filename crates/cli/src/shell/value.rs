@@ -5,13 +5,13 @@ use carnet::{DataType, Result, Value};
 
 /// Returns a value's display form.
 pub(crate) fn text(data_type: &DataType, bytes: &[u8]) -> Result<String> {
-    Ok(data_type.deserialize(bytes)?.to_string())
+    Ok(data_type.deserialize_result(bytes)?.to_string())
 }
 
 /// Returns a value as JSON. Numbers that JSON parsers would round or refuse (`decimal`, `varint`,
 /// NaN, infinities) become strings, and so do types that JSON lacks.
 pub(crate) fn json(data_type: &DataType, bytes: &[u8]) -> Result<String> {
-    Ok(json_value(&data_type.deserialize(bytes)?))
+    Ok(json_value(&data_type.deserialize_result(bytes)?))
 }
 
 fn json_value(value: &Value) -> String {

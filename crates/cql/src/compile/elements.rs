@@ -9,10 +9,14 @@
 //! | `DELETE l[i]`, `DELETE m[k]`, `DELETE s[v]` | one element removed |
 //! | `u.f = v`, `DELETE u.f` | one field of a user-defined type set, or set to null |
 //!
-//! A change is calculated from the collection that the transaction reads, so two clients that
-//! change one collection at a time conflict, and one of them runs again.
+//! Changes of sets, maps and fields do not depend on the row, and neither do elements that are added
+//! to a list. All others of a list depend on its elements. The elements that a statement writes have
+//! its time to live, and the others keep theirs.
 
-use carnet::base::{Bytes, Composite};
+use carnet::base::Bytes;
+use carnet::base::row::{
+    Change as ColumnChange, Collection, CollectionChange, CollectionKind, Element,
+};
 use carnet::catalog::ColumnSchema;
 use carnet::{DataType, Value};
 
@@ -21,10 +25,6 @@ use super::environment::Environment;
 use super::operand::{Evaluated, Operand};
 use crate::ast::{ArithmeticOp, Name, Term};
 use crate::cql_error::CqlError;
-
-/// Maximum number of elements of a collection that is not frozen, as in Cassandra's protocol
-/// before version 3.
-const ELEMENTS_MAX: usize = 65_535;
 
 /// Change of a collection's elements.
 #[derive(Clone, Debug)]
@@ -43,11 +43,25 @@ pub(crate) enum ElementChange {
     SetField(usize, Operand),
 }
 
+impl ElementChange {
+    /// Returns `true` if it depends on the row.
+    fn reads_row(&self, kind: CollectionKind) -> bool {
+        let is_list = kind == CollectionKind::List;
+        match self {
+            Self::Add(operand) | Self::Prepend(operand) | Self::SetField(_, operand) => {
+                operand.reads_row()
+            }
+            Self::Remove(operand) | Self::RemoveOne(operand) => is_list || operand.reads_row(),
+            Self::Set(element, value) => is_list || element.reads_row() || value.reads_row(),
+        }
+    }
+}
+
 /// New value of a column.
 #[derive(Clone, Debug)]
 pub(crate) enum Assigned {
     Value(Operand),
-    Elements(Vec<ElementChange>),
+    Elements(CollectionKind, Vec<ElementChange>),
 }
 
 impl Assigned {
@@ -55,159 +69,154 @@ impl Assigned {
     pub(crate) fn reads_row(&self) -> bool {
         match self {
             Self::Value(operand) => operand.reads_row(),
-            Self::Elements(_) => true,
+            Self::Elements(kind, changes) => changes.iter().any(|it| it.reads_row(*kind)),
         }
     }
 
-    /// Evaluates to the bytes of the column. An empty collection that is not frozen is null.
-    pub(crate) fn evaluate(
+    /// Evaluates to the change of the column; `None` if it is left unset. An empty collection that is
+    /// not frozen is null.
+    ///
+    /// `current` are the elements of the column, if the change depends on the row.
+    pub(crate) fn change(
         &self,
         column: &ColumnSchema,
-        current: Option<&Bytes>,
+        current: Option<Collection>,
+        expiry: Option<i64>,
         environment: &Environment<'_>,
-    ) -> Result<Evaluated, CqlError> {
-        let evaluated = match self {
-            Self::Value(operand) => operand.evaluate(environment)?,
-            Self::Elements(changes) => {
-                let current =
-                    current.map(|bytes| column.data_type.deserialize(bytes)).transpose()?;
-                let mut collection = match current {
-                    Some(Value::Composite(composite)) => composite,
-                    _ => compose(column, Vec::new())?,
-                };
+    ) -> Result<Option<ColumnChange>, CqlError> {
+        let operand = match self {
+            Self::Value(operand) => operand,
+            Self::Elements(kind, changes) => {
+                let change = CollectionChange::new(*kind);
+                let mut edit = Edit { column, kind: *kind, current, expiry, change, environment };
                 for change in changes {
-                    collection = change.apply(column, collection.into_parts(), environment)?;
+                    edit.make(change)?;
                 }
-                Evaluated::Bytes(Value::Composite(collection).serialize())
+                let change = Some(edit.change).filter(|change| !change.is_empty());
+                return Ok(change.map(ColumnChange::Elements));
             }
         };
-        match evaluated {
-            Evaluated::Bytes(bytes) if column.data_type.is_record() => {
-                // A user-defined type that is not frozen and has no field is null.
-                let is_null =
-                    column.is_multi_cell && is_empty(&column.data_type.deserialize(&bytes)?);
-                Ok(if is_null { Evaluated::Null } else { Evaluated::Bytes(bytes) })
-            }
-            Evaluated::Bytes(bytes) if column.is_multi_cell => match len(&bytes) {
-                0 => Ok(Evaluated::Null),
-                1..=ELEMENTS_MAX => Ok(Evaluated::Bytes(bytes)),
-                count => Err(CqlError::invalid(format!(
-                    "column {} would have {count} elements; at most {ELEMENTS_MAX} are allowed",
-                    column.name
-                ))),
-            },
-            evaluated => Ok(evaluated),
-        }
+        let value = match operand.evaluate(environment)? {
+            Evaluated::Bytes(value) => value,
+            Evaluated::Null => return Ok(Some(ColumnChange::Deleted)),
+            Evaluated::Unset => return Ok(None),
+        };
+        let kind = CollectionKind::of_type(&column.data_type).filter(|_| column.is_multi_cell);
+        let Some(kind) = kind else { return Ok(Some(ColumnChange::Set { value, expiry })) };
+        let elements = Collection::from_serialized(kind, &value, expiry)?;
+        Ok(Some(match elements.elements() {
+            [] => ColumnChange::Deleted,
+            _ => ColumnChange::Elements(CollectionChange::replace(elements)),
+        }))
     }
 }
 
-fn is_empty(value: &Value) -> bool {
-    matches!(value, Value::Composite(composite) if composite.parts().iter().all(Option::is_none))
+/// Evaluation of the changes of a column's elements.
+struct Edit<'a> {
+    column: &'a ColumnSchema,
+    kind: CollectionKind,
+    current: Option<Collection>,
+    /// Expiry of the elements that are written.
+    expiry: Option<i64>,
+    change: CollectionChange,
+    environment: &'a Environment<'a>,
 }
 
-/// Returns the number of elements of a serialized collection.
-fn len(bytes: &[u8]) -> usize {
-    let count = bytes.first_chunk().map_or(0, |count| i32::from_be_bytes(*count));
-    usize::try_from(count).unwrap_or(0)
-}
-
-fn compose(column: &ColumnSchema, parts: Vec<Option<Value>>) -> Result<Composite, CqlError> {
-    Composite::new(column.data_type.clone(), parts)
-        .map_err(|error| CqlError::invalid(format!("{}: {}", column.name, error.message())))
-}
-
-impl ElementChange {
-    fn apply(
-        &self,
-        column: &ColumnSchema,
-        mut parts: Vec<Option<Value>>,
-        environment: &Environment<'_>,
-    ) -> Result<Composite, CqlError> {
-        let per_item = column.data_type.parts().len();
-        match self {
-            Self::Add(operand) => parts.extend(parts_of(operand, environment)?),
-            Self::Prepend(operand) => {
-                parts = [parts_of(operand, environment)?, parts].concat();
+impl Edit<'_> {
+    fn make(&mut self, change: &ElementChange) -> Result<(), CqlError> {
+        let is_list = self.kind == CollectionKind::List;
+        match change {
+            ElementChange::Add(operand) => {
+                let added = self.elements(operand, self.kind)?;
+                self.change.add(added);
             }
-            Self::Remove(operand) => {
-                let mut removed: Vec<Value> =
-                    parts_of(operand, environment)?.into_iter().flatten().collect();
+            ElementChange::Prepend(operand) => {
+                let added = self.elements(operand, self.kind)?;
+                self.change.prepend(added);
+            }
+            ElementChange::Remove(operand) if is_list => {
+                let removed = self.elements(operand, CollectionKind::List)?;
+                let mut removed: Vec<Bytes> = removed.into_iter().map(|it| it.value).collect();
                 // Both sides may have thousands of elements.
-                removed.sort_unstable_by(Value::compare);
-                parts = without(&parts, per_item, &removed);
+                removed.sort_unstable();
+                let mut list = self.list()?;
+                list.retain(|element| removed.binary_search(&element.value).is_err());
+                self.replace(list);
             }
-            Self::Set(element, value) => {
-                let value = value.value(environment)?;
-                if matches!(column.data_type, DataType::List(_)) {
-                    let index = index(column, &parts, element, environment, "set an element on")?;
-                    match value {
-                        Some(value) => parts[index] = Some(value),
-                        None => drop(parts.remove(index)),
-                    }
-                } else {
-                    let key = element.required(environment)?;
-                    match value {
-                        Some(value) => parts.extend([Some(key), Some(value)]),
-                        None => parts = without(&parts, per_item, &[key]),
-                    }
+            ElementChange::Remove(operand) => {
+                let removed = self.elements(operand, CollectionKind::Set)?;
+                self.change.remove(removed.into_iter().map(|element| element.key).collect());
+            }
+            ElementChange::Set(element, value) if is_list => {
+                let mut list = self.list()?;
+                let index = self.index(&list, element, "set an element on")?;
+                match value.evaluate(self.environment)? {
+                    Evaluated::Bytes(value) => list[index] = self.element(Bytes::new(), value),
+                    Evaluated::Null => drop(list.remove(index)),
+                    Evaluated::Unset => {}
                 }
+                self.replace(list);
             }
-            Self::SetField(place, value) => {
-                parts.resize(per_item, None);
-                parts[*place] = value.value(environment)?;
+            ElementChange::Set(key, value) => {
+                let key = key.required(self.environment)?.serialize();
+                self.set(key, value)?;
             }
-            Self::RemoveOne(element) if matches!(column.data_type, DataType::List(_)) => {
-                let index = index(column, &parts, element, environment, "delete an element from")?;
-                parts.remove(index);
+            ElementChange::SetField(place, value) => self.set(Element::place_of(*place), value)?,
+            ElementChange::RemoveOne(element) if is_list => {
+                let mut list = self.list()?;
+                list.remove(self.index(&list, element, "delete an element from")?);
+                self.replace(list);
             }
-            Self::RemoveOne(element) => {
-                parts = without(&parts, per_item, &[element.required(environment)?]);
+            ElementChange::RemoveOne(key) => {
+                let key = key.required(self.environment)?.serialize();
+                self.change.remove(vec![key]);
             }
         }
-        compose(column, parts)
+        Ok(())
     }
-}
 
-/// Evaluates an operand to the parts of a collection; null and unset have none.
-fn parts_of(
-    operand: &Operand,
-    environment: &Environment<'_>,
-) -> Result<Vec<Option<Value>>, CqlError> {
-    if operand.evaluate(environment)? == Evaluated::Unset {
-        return Ok(Vec::new());
+    fn set(&mut self, key: Bytes, value: &Operand) -> Result<(), CqlError> {
+        match value.evaluate(self.environment)? {
+            Evaluated::Bytes(value) => self.change.add(vec![self.element(key, value)]),
+            Evaluated::Null => self.change.remove(vec![key]),
+            Evaluated::Unset => {}
+        }
+        Ok(())
     }
-    Ok(match operand.value(environment)? {
-        Some(Value::Composite(composite)) => composite.into_parts(),
-        _ => Vec::new(),
-    })
-}
 
-/// Returns the parts without the items that begin with one of some values, which are sorted.
-fn without(parts: &[Option<Value>], per_item: usize, removed: &[Value]) -> Vec<Option<Value>> {
-    let is_removed = |item: &&[Option<Value>]| {
-        item[0]
-            .as_ref()
-            .is_some_and(|first| removed.binary_search_by(|removed| removed.compare(first)).is_ok())
-    };
-    parts.chunks(per_item).filter(|item| !is_removed(item)).flatten().cloned().collect()
-}
-
-fn index(
-    column: &ColumnSchema,
-    parts: &[Option<Value>],
-    element: &Operand,
-    environment: &Environment<'_>,
-    verb: &str,
-) -> Result<usize, CqlError> {
-    let Value::Int(index) = element.required(environment)? else {
-        return Err(CqlError::invalid(format!("{}: an index is an int", column.name)));
-    };
-    if parts.is_empty() {
-        return Err(CqlError::invalid(format!("Attempted to {verb} a list which is null")));
+    const fn element(&self, key: Bytes, value: Bytes) -> Element {
+        Element { key, value, expiry: self.expiry, written: None }
     }
-    usize::try_from(index).ok().filter(|index| *index < parts.len()).ok_or_else(|| {
-        CqlError::invalid(format!("List index {index} out of bound, list has size {}", parts.len()))
-    })
+
+    /// Evaluates an operand to elements; null and unset have none.
+    fn elements(&self, operand: &Operand, kind: CollectionKind) -> Result<Vec<Element>, CqlError> {
+        let Evaluated::Bytes(value) = operand.evaluate(self.environment)? else {
+            return Ok(Vec::new());
+        };
+        Ok(Collection::from_serialized(kind, &value, self.expiry)?.into_elements())
+    }
+
+    /// Returns the elements of a list after the changes so far.
+    fn list(&self) -> Result<Vec<Element>, CqlError> {
+        Ok(self.change.apply(self.current.clone())?.into_elements())
+    }
+
+    fn replace(&mut self, list: Vec<Element>) {
+        self.change = CollectionChange::replace(Collection::new(self.kind, list));
+    }
+
+    fn index(&self, list: &[Element], element: &Operand, verb: &str) -> Result<usize, CqlError> {
+        let Value::Int(index) = element.required(self.environment)? else {
+            return Err(CqlError::invalid(format!("{}: an index is an int", self.column.name)));
+        };
+        if list.is_empty() {
+            return Err(CqlError::invalid(format!("Attempted to {verb} a list which is null")));
+        }
+        let size = list.len();
+        usize::try_from(index).ok().filter(|index| *index < size).ok_or_else(|| {
+            CqlError::invalid(format!("List index {index} out of bound, list has size {size}"))
+        })
+    }
 }
 
 impl Compiler<'_> {
@@ -253,7 +262,7 @@ impl Compiler<'_> {
                 return Ok(Assigned::Value(operand));
             }
         };
-        Ok(Assigned::Elements(vec![change]))
+        Ok(changed(column, change))
     }
 
     /// Compiles `column[element] = value`.
@@ -262,7 +271,7 @@ impl Compiler<'_> {
         column: &ColumnSchema,
         element: &Term,
         value: &Term,
-    ) -> Result<ElementChange, CqlError> {
+    ) -> Result<Assigned, CqlError> {
         check_elements(column)?;
         let (element_type, value_type) = match &column.data_type {
             DataType::List(value) => (&DataType::Int, &**value),
@@ -277,7 +286,7 @@ impl Compiler<'_> {
         let element = self.element(column, element, element_type)?;
         let what = format!("value({})", column.name);
         let value = self.within_row(|compiler| compiler.operand(value, value_type, &what))?;
-        Ok(ElementChange::Set(element, value))
+        Ok(changed(column, ElementChange::Set(element, value)))
     }
 
     /// Compiles `column.field = value`.
@@ -286,30 +295,18 @@ impl Compiler<'_> {
         column: &ColumnSchema,
         field: &Name,
         value: &Term,
-    ) -> Result<ElementChange, CqlError> {
-        let DataType::Udt(user_type) = &column.data_type else {
-            return Err(CqlError::invalid(format!(
-                "Invalid operation for column {} of type {}: it is not a user type",
-                column.name, column.data_type
-            )));
-        };
+    ) -> Result<Assigned, CqlError> {
+        let place = place(column, field)?;
         if !column.is_multi_cell {
             return Err(CqlError::invalid(format!(
                 "Invalid operation for frozen UDT column {}: assign a whole value",
                 column.name
             )));
         }
-        let place = user_type.fields.iter().position(|(name, _)| *name == field.text);
-        let Some(place) = place else {
-            return Err(CqlError::invalid(format!(
-                "UDT column {} does not have a field named {}",
-                column.name, field.text
-            )));
-        };
-        let (name, data_type) = &user_type.fields[place];
-        let what = format!("{}.{name}", column.name);
+        let data_type = column.data_type.parts()[place];
+        let what = format!("{}.{}", column.name, field.text);
         let value = self.within_row(|compiler| compiler.operand(value, data_type, &what))?;
-        Ok(ElementChange::SetField(place, value))
+        Ok(changed(column, ElementChange::SetField(place, value)))
     }
 
     /// Compiles the element of `DELETE column[element]`.
@@ -317,7 +314,7 @@ impl Compiler<'_> {
         &mut self,
         column: &ColumnSchema,
         element: &Term,
-    ) -> Result<ElementChange, CqlError> {
+    ) -> Result<Assigned, CqlError> {
         check_elements(column)?;
         let element_type = match &column.data_type {
             DataType::List(_) => &DataType::Int,
@@ -325,7 +322,8 @@ impl Compiler<'_> {
             DataType::Set(value) => value,
             _ => return Err(not_a_collection(column)),
         };
-        self.element(column, element, element_type).map(ElementChange::RemoveOne)
+        let element = self.element(column, element, element_type)?;
+        Ok(changed(column, ElementChange::RemoveOne(element)))
     }
 
     fn element(
@@ -337,6 +335,28 @@ impl Compiler<'_> {
         let what = if matches!(column.data_type, DataType::List(_)) { "idx" } else { "key" };
         self.operand(element, element_type, &format!("{what}({})", column.name))
     }
+}
+
+fn changed(column: &ColumnSchema, change: ElementChange) -> Assigned {
+    let kind = CollectionKind::of_type(&column.data_type);
+    Assigned::Elements(kind.expect("the column is a collection"), vec![change])
+}
+
+/// Returns the place of a field of a user-defined type.
+pub(super) fn place(column: &ColumnSchema, field: &Name) -> Result<usize, CqlError> {
+    let DataType::Udt(user_type) = &column.data_type else {
+        return Err(CqlError::invalid(format!(
+            "Invalid operation for column {} of type {}: it is not a user type",
+            column.name, column.data_type
+        )));
+    };
+    let place = user_type.fields.iter().position(|(name, _)| *name == field.text);
+    place.ok_or_else(|| {
+        CqlError::invalid(format!(
+            "UDT column {} does not have a field named {}",
+            column.name, field.text
+        ))
+    })
 }
 
 fn check_elements(column: &ColumnSchema) -> Result<(), CqlError> {

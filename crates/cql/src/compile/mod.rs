@@ -5,6 +5,7 @@
 //! is made once and used until one of its tables changes.
 
 mod cast;
+mod cell_time;
 mod compiler;
 mod composite;
 mod counter;
@@ -33,6 +34,7 @@ mod transaction;
 mod where_clause;
 mod write;
 
+pub(crate) use cell_time::{CellTime, Part, TimeOf};
 pub(crate) use compiler::Compiler;
 pub(crate) use environment::Environment;
 pub(crate) use near::NearPlan;

@@ -509,10 +509,27 @@ impl Compiler<'_> {
 
     fn element_of(&mut self, reference: &Reference, element: &Term) -> Result<Operand, CqlError> {
         let found = self.reference(reference)?;
-        let (at, data_type) = match &found.data_type {
-            DataType::List(element) => (DataType::Int, (**element).clone()),
-            DataType::Map(pair) => (pair.0.clone(), pair.1.clone()),
-            DataType::Set(element) => ((**element).clone(), (**element).clone()),
+        let at = self.place_of(reference, element)?;
+        let data_type = match &found.data_type {
+            DataType::Map(pair) => pair.1.clone(),
+            other => other.parts()[0].clone(),
+        };
+        let what = format!("{}[{element}]", found.what);
+        let source = Source::Element(Box::new(found), Box::new(at));
+        Ok(Operand { data_type, what, source })
+    }
+
+    /// Compiles the index, key or value of an element.
+    pub(super) fn place_of(
+        &mut self,
+        reference: &Reference,
+        element: &Term,
+    ) -> Result<Operand, CqlError> {
+        let found = self.reference(reference)?;
+        let data_type = match &found.data_type {
+            DataType::List(_) => DataType::Int,
+            DataType::Map(pair) => pair.0.clone(),
+            DataType::Set(element) => (**element).clone(),
             other => {
                 return Err(CqlError::invalid(format!(
                     "{} is of type {other}, which has no elements",
@@ -520,10 +537,7 @@ impl Compiler<'_> {
                 )));
             }
         };
-        let what = format!("{}[{element}]", found.what);
-        let at = self.operand(element, &at, &format!("key({})", found.what))?;
-        let source = Source::Element(Box::new(found), Box::new(at));
-        Ok(Operand { data_type, what, source })
+        self.operand(element, &data_type, &format!("key({})", found.what))
     }
 
     fn cast(&mut self, term: &Term, type_name: &TypeName) -> Result<Operand, CqlError> {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use carnet::catalog::{ColumnKind, ColumnSchema, TableSchema};
 use carnet::{DataType, Value};
 
+use super::cell_time::{CellTime, TimeOf};
 use super::compiler::Compiler;
 use super::environment::Environment;
 use super::names::column_name;
@@ -49,8 +50,8 @@ pub(crate) enum Output {
     Operand(Operand),
     /// Token of the partition.
     Token,
-    /// Remaining time to live of a column, by position.
-    TimeToLive(usize),
+    /// Time to live or write time of a column, or of its elements.
+    Time(TimeOf),
     Aggregate(Aggregate),
 }
 
@@ -198,10 +199,12 @@ impl<'a> Compiler<'a> {
                 if let Some(found) = aggregate(call, table)? {
                     return Ok(found);
                 }
+                if let Some(time) = CellTime::find(call.function.name.as_str()) {
+                    let (name, data_type, found) = self.time_of(time, call, table)?;
+                    return Ok((name, data_type, Output::Time(found)));
+                }
                 match call.function.name.as_str() {
                     "token" => token(call, table),
-                    "ttl" => time_to_live(call, table),
-                    name @ ("writetime" | "maxwritetime") => Err(CqlError::unsupported(name)),
                     name => {
                         let operand = self.untyped_operand(term, name)?;
                         Ok((column_name(term), operand.data_type.clone(), Output::Operand(operand)))
@@ -344,29 +347,6 @@ fn aggregate(
     };
     let shown = format!("system.{name}({})", column.name);
     Ok(Some((shown, result, Output::Aggregate(aggregate))))
-}
-
-fn time_to_live(
-    call: &FunctionCall,
-    table: &TableSchema,
-) -> Result<(String, DataType, Output), CqlError> {
-    let Arguments::Terms(terms) = &call.arguments else {
-        return Err(CqlError::invalid("ttl(*): name a column"));
-    };
-    let [Term::Reference(reference)] = terms.as_slice() else {
-        return Err(CqlError::invalid("ttl() takes one column"));
-    };
-    let (position, column) = find(table, &reference.name)?;
-    if matches!(column.kind, ColumnKind::Partition | ColumnKind::Clustering(_)) {
-        return Err(CqlError::invalid(format!(
-            "Cannot use selection function ttl on PRIMARY KEY part {}",
-            column.name
-        )));
-    }
-    if column.is_multi_cell {
-        return Err(CqlError::unsupported(format!("ttl of the elements of {}", column.name)));
-    }
-    Ok((format!("ttl({})", column.name), DataType::Int, Output::TimeToLive(position)))
 }
 
 fn token(call: &FunctionCall, table: &TableSchema) -> Result<(String, DataType, Output), CqlError> {

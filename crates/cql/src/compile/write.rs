@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use carnet::DataType;
-use carnet::base::RowImage;
 use carnet::catalog::{ColumnKind, ColumnSchema, TableSchema};
 
 use super::compiler::Compiler;
@@ -74,25 +73,6 @@ impl WritePlan {
             Change::Set { columns, .. } => columns.iter().any(|(_, assigned)| assigned.reads_row()),
             Change::Add(_) | Change::Clear(_) | Change::Delete => false,
         }
-    }
-
-    /// Returns `true` if elements of a collection change.
-    pub(crate) fn changes_elements(&self) -> bool {
-        let Change::Set { columns, .. } = &self.change else { return false };
-        columns.iter().any(|(_, assigned)| matches!(assigned, Assigned::Elements(_)))
-    }
-
-    /// Refuses to change elements of a column that expires: the whole column has one expiry.
-    pub(crate) fn check_lifetimes(&self, image: &RowImage) -> Result<(), CqlError> {
-        let Change::Set { columns, .. } = &self.change else { return Ok(()) };
-        for (position, assigned) in columns {
-            let column = image.column(self.table.columns[*position].id);
-            let expires = column.is_some_and(|column| column.expiry.is_some());
-            if expires && matches!(assigned, Assigned::Elements(_)) {
-                return Err(CqlError::unsupported("elements of a collection with a time to live"));
-            }
-        }
-        Ok(())
     }
 
     /// Returns the time to live of written values in seconds; `None` if they do not expire.
@@ -273,13 +253,13 @@ impl<'a> Compiler<'a> {
                 Assignment::Element(name, element, value) => {
                     let (position, column) = settable(table, name)?;
                     let change = self.set_element(column, element, value)?;
-                    assign(&mut columns, position, column, Assigned::Elements(vec![change]))?;
+                    assign(&mut columns, position, column, change)?;
                     continue;
                 }
                 Assignment::Field(name, field, value) => {
                     let (position, column) = settable(table, name)?;
                     let change = self.set_field(column, field, value)?;
-                    assign(&mut columns, position, column, Assigned::Elements(vec![change]))?;
+                    assign(&mut columns, position, column, change)?;
                     continue;
                 }
             };
@@ -350,12 +330,12 @@ impl<'a> Compiler<'a> {
                     let (position, column) = settable(table, name)?;
                     let null = Term::Literal(Literal::Null);
                     let change = self.set_field(column, field, &null)?;
-                    assign(&mut elements, position, column, Assigned::Elements(vec![change]))?;
+                    assign(&mut elements, position, column, change)?;
                 }
                 Deletion::Element(name, element) => {
                     let (position, column) = settable(table, name)?;
                     let change = self.remove_element(column, element)?;
-                    assign(&mut elements, position, column, Assigned::Elements(vec![change]))?;
+                    assign(&mut elements, position, column, change)?;
                 }
             }
         }
@@ -478,7 +458,9 @@ fn assign(
     let known = columns.iter_mut().find(|(known, _)| *known == position);
     match (known, assigned) {
         (None, assigned) => columns.push((position, assigned)),
-        (Some((_, Assigned::Elements(changes))), Assigned::Elements(more)) => changes.extend(more),
+        (Some((_, Assigned::Elements(_, changes))), Assigned::Elements(_, more)) => {
+            changes.extend(more);
+        }
         (Some(_), _) => {
             return Err(CqlError::invalid(format!("column {} is set twice", column.name)));
         }

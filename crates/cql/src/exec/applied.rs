@@ -109,7 +109,7 @@ impl Read {
         table.columns.iter().enumerate().any(|(position, column)| {
             column.kind == ColumnKind::Static
                 && (self.statics || self.named.contains(&position))
-                && statics.value(column.id).is_some()
+                && statics.has(column.id)
         })
     }
 

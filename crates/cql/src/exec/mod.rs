@@ -18,6 +18,7 @@ mod answer_memory;
 mod applied;
 mod batch;
 mod cell_queue;
+mod cell_time;
 mod column_type;
 mod condition;
 mod condition_kind;

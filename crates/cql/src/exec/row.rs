@@ -1,7 +1,7 @@
 //! Rows as columns: decoding of a cell's key and images into columns.
 
-use carnet::base::{Bytes, key, partition};
-use carnet::catalog::{ColumnKind, TableSchema};
+use carnet::base::{Bytes, RowImage, key, partition};
+use carnet::catalog::{ColumnKind, ColumnSchema, TableSchema};
 use carnet::{CellKey, Result};
 
 use super::scan::StoredRow;
@@ -11,16 +11,25 @@ pub(crate) fn columns(table: &TableSchema, row: &StoredRow) -> Result<Vec<Option
     let mut columns = key_columns(table, &row.key)?;
     for (column, slot) in table.columns.iter().zip(&mut columns) {
         *slot = match column.kind {
-            ColumnKind::Regular => {
-                row.image.as_ref().and_then(|image| image.value(column.id)).cloned()
-            }
-            ColumnKind::Static => {
-                row.statics.as_ref().and_then(|statics| statics.value(column.id)).cloned()
-            }
+            ColumnKind::Regular => value(row.image.as_ref(), column)?,
+            ColumnKind::Static => value(row.statics.as_deref(), column)?,
             ColumnKind::Partition | ColumnKind::Clustering(_) => continue,
         };
     }
     Ok(columns)
+}
+
+/// Returns a column in Cassandra's serialization; `None` is null.
+fn value(image: Option<&RowImage>, column: &ColumnSchema) -> Result<Option<Bytes>> {
+    let Some(image) = image else { return Ok(None) };
+    match image.value(column.id) {
+        Some(value) => Ok(Some(value.clone())),
+        None if column.is_multi_cell => {
+            let elements = image.collection(column.id);
+            elements.map(|elements| elements.serialize(&column.data_type)).transpose()
+        }
+        None => Ok(None),
+    }
 }
 
 /// Returns the columns of a key; the others are null.

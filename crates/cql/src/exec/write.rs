@@ -8,9 +8,9 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
-use carnet::base::row::Change as ColumnChange;
+use carnet::base::row::{Change as ColumnChange, Collection, CollectionKind};
 use carnet::base::{Bytes, Marker, RowDelta, RowImage};
-use carnet::catalog::ColumnKind;
+use carnet::catalog::{ColumnKind, ColumnSchema};
 use carnet::{CellKey, KeyRange, PageLimit, PartitionKey, Tx};
 
 use super::applied::{Form, applied};
@@ -19,7 +19,7 @@ use super::row;
 use super::scan::StoredRow;
 use super::targets::{Targeted, targeted, targets};
 use crate::access::Clustering;
-use crate::compile::{Change, Environment, Evaluated, GuardPlan, WritePlan};
+use crate::compile::{Change, Environment, GuardPlan, WritePlan};
 use crate::cql_error::CqlError;
 use crate::result::Response;
 
@@ -96,47 +96,41 @@ async fn change_row(
     let table = &write.plan.table;
     let static_cell = CellKey::new(table.id, partition, "");
     let row_cell = clustering.map(|clustering| CellKey::new(table.id, partition, clustering));
-    let columns = if write.plan.reads_row() {
-        current_columns(tx, write.plan, &static_cell, row_cell.as_ref()).await?
+    let current = if write.plan.reads_row() {
+        CurrentRow::read(tx, write, &static_cell, row_cell.as_ref()).await?
     } else {
-        Vec::new()
+        CurrentRow::default()
     };
     let expiry = write.plan.time_to_live(&write.environment)?;
     let expiry = expiry.map(|seconds| tx.wall_seconds().saturating_add(seconds));
-    if expiry.is_some() && write.plan.changes_elements() {
-        return Err(CqlError::unsupported("a time to live of an element of a collection"));
-    }
-    let changes = changes(write.plan, &write.environment.with_row(&columns), expiry)?;
+    let changes = changes(write, &current, expiry)?;
     if write.plan.changes_statics() {
-        change_cell(tx, write.plan, static_cell, ColumnKind::Static, &changes, None).await?;
+        change_cell(tx, write, static_cell, ColumnKind::Static, &changes, None).await?;
     }
     if let Some(cell) = row_cell {
         let is_marked = matches!(write.plan.change, Change::Set { marker: true, .. });
         let marker = is_marked.then_some(Marker { expiry });
-        change_cell(tx, write.plan, cell, ColumnKind::Regular, &changes, marker).await?;
+        change_cell(tx, write, cell, ColumnKind::Regular, &changes, marker).await?;
     }
     Ok(())
 }
 
 /// Returns the changes of columns; values that are set get an expiry.
 fn changes(
-    plan: &WritePlan,
-    environment: &Environment<'_>,
+    write: &Targeted<'_>,
+    current: &CurrentRow,
     expiry: Option<i64>,
 ) -> Result<ColumnChanges, CqlError> {
+    let plan = write.plan;
+    let environment = &write.environment.with_row(&current.columns);
     let mut changes = Vec::new();
     match &plan.change {
         Change::Set { columns, .. } => {
             for (position, assigned) in columns {
-                let current = environment.row.and_then(|row| row.get(*position)?.as_ref());
                 let column = &plan.table.columns[*position];
-                match assigned.evaluate(column, current, environment)? {
-                    Evaluated::Bytes(value) => {
-                        changes.push((*position, ColumnChange::Set { value, expiry }));
-                    }
-                    Evaluated::Null => changes.push((*position, ColumnChange::Deleted)),
-                    Evaluated::Unset => {}
-                }
+                let elements = current.elements(column)?;
+                let change = assigned.change(column, elements, expiry, environment)?;
+                changes.extend(change.map(|change| (*position, change)));
             }
         }
         Change::Add(additions) => {
@@ -157,15 +151,16 @@ fn changes(
 /// Writes a new version of a cell: the columns of one kind, static or regular, of a row.
 async fn change_cell(
     tx: &Tx,
-    plan: &WritePlan,
+    write: &Targeted<'_>,
     cell: CellKey,
     kind: ColumnKind,
     changes: &ColumnChanges,
     marker: Option<Marker>,
 ) -> Result<(), CqlError> {
-    let table = &plan.table;
+    let (plan, table) = (write.plan, &write.plan.table);
     let mut delta = RowDelta::new(table.version);
     delta.marker = marker;
+    delta.written = Some(write.environment.now);
     for (position, change) in changes {
         let column = &table.columns[*position];
         if column.kind == kind {
@@ -178,7 +173,7 @@ async fn change_cell(
     let blind = is_insert && delta.changes().len() == all;
     if blind {
         let mut image = RowImage::default();
-        delta.apply(&mut image, None);
+        delta.apply(&mut image)?;
         match image.is_live() {
             true => tx.put_cell(cell, image.encode())?,
             false => tx.delete_cell(cell)?,
@@ -191,25 +186,50 @@ async fn change_cell(
     Ok(())
 }
 
-/// Returns the columns of a row before the change, for terms that use them.
-async fn current_columns(
-    tx: &Tx,
-    plan: &WritePlan,
-    static_cell: &CellKey,
-    row_cell: Option<&CellKey>,
-) -> Result<Vec<Option<Bytes>>, CqlError> {
-    let table = &plan.table;
-    let image = match row_cell {
-        Some(cell) => read_image(tx, cell).await?,
-        None => None,
-    };
-    let has_statics = table.statics().next().is_some();
-    let statics = if has_statics { read_image(tx, static_cell).await? } else { None };
-    for image in [&image, &statics].into_iter().flatten() {
-        plan.check_lifetimes(image)?;
+/// A row before the change, for terms that use it; empty if none does.
+#[derive(Default)]
+struct CurrentRow {
+    columns: Vec<Option<Bytes>>,
+    image: Option<RowImage>,
+    statics: Option<Arc<RowImage>>,
+}
+
+impl CurrentRow {
+    async fn read(
+        tx: &Tx,
+        write: &Targeted<'_>,
+        static_cell: &CellKey,
+        row_cell: Option<&CellKey>,
+    ) -> Result<Self, CqlError> {
+        let table = &write.plan.table;
+        // The elements become part of the next version.
+        let begin_version = |mut image: RowImage| {
+            image.begin_version(Some(write.environment.now));
+            image
+        };
+        let image = match row_cell {
+            Some(cell) => read_image(tx, cell).await?.map(begin_version),
+            None => None,
+        };
+        let has_statics = table.statics().next().is_some();
+        let statics = if has_statics { read_image(tx, static_cell).await? } else { None };
+        let statics = statics.map(begin_version).map(Arc::new);
+        let key = row_cell.unwrap_or(static_cell).clone();
+        let row = StoredRow { key, image, statics };
+        let columns = row::columns(table, &row)?;
+        Ok(Self { columns, image: row.image, statics: row.statics })
     }
-    let key = row_cell.unwrap_or(static_cell).clone();
-    Ok(row::columns(table, &StoredRow { key, image, statics: statics.map(Arc::new) })?)
+
+    /// Returns the elements of a collection that is not frozen.
+    fn elements(&self, column: &ColumnSchema) -> Result<Option<Collection>, CqlError> {
+        let image = match column.kind {
+            ColumnKind::Static => self.statics.as_deref(),
+            _ => self.image.as_ref(),
+        };
+        let kind = CollectionKind::of_type(&column.data_type).filter(|_| column.is_multi_cell);
+        let (Some(image), Some(kind)) = (image, kind) else { return Ok(None) };
+        Ok(image.elements(column.id, kind)?)
+    }
 }
 
 async fn read_image(tx: &Tx, cell: &CellKey) -> Result<Option<RowImage>, CqlError> {

@@ -12,7 +12,9 @@ use super::table::{Contents, TableMeta};
 use crate::codec::Decoder;
 
 pub(super) const MAGIC: &[u8; 8] = b"CARNTMAN";
-const VERSION: u32 = 6;
+const VERSION: u32 = 7;
+/// Version with the same fields, of programs that do not know elements of collections in rows.
+const VERSION_6: u32 = 6;
 /// Version with the same fields, of programs that know no deltas: their compaction would drop the
 /// versions below a delta.
 const VERSION_5: u32 = 5;
@@ -93,7 +95,7 @@ pub(super) fn decode(bytes: &Bytes, path: &str) -> Result<Manifest> {
     let place = |decoder: &Decoder| sealed.len() - decoder.len();
     let version = decoder.u32().map_err(|error| damaged(place(&decoder), error))?;
     let advice = match version {
-        VERSION | VERSION_5 | VERSION_4 | VERSION_3 | VERSION_2 => {
+        VERSION | VERSION_6 | VERSION_5 | VERSION_4 | VERSION_3 | VERSION_2 => {
             return fields(&mut decoder, version).map_err(|error| damaged(place(&decoder), error));
         }
         0..VERSION_2 => "it was never released, make the database anew",

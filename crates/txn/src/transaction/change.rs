@@ -102,6 +102,6 @@ impl<S: CellStore + CommitLog> Transaction<S> {
 /// Applies a change to an image that the same transaction wrote; `None` is a deleted row.
 fn changed(earlier: Option<&Bytes>, delta: &RowDelta) -> Result<Option<Bytes>> {
     let mut image = earlier.map(RowImage::decode).transpose()?.unwrap_or_default();
-    delta.apply(&mut image, None);
+    delta.apply(&mut image)?;
     Ok(image.is_live().then(|| image.encode()))
 }

@@ -1,10 +1,11 @@
 //! Chain of deltas of one key and stripe, until it is merged or written.
 
 use bytes::Bytes;
-use carnet_base::{Result, Timestamp};
+use carnet_base::{Error, Result, Timestamp};
 
 use super::mark::GcHook;
 use super::source::{Cell, RangeVersion, Sink};
+use crate::codec::PAYLOAD_BYTES_MAX;
 
 /// Deltas, newest first, that wait for the version below them.
 ///
@@ -47,10 +48,11 @@ impl Chain {
             cell.payload.map(|payload| (cell.start, Bytes::copy_from_slice(payload)))
         });
         let value = value.as_ref().map(|(start, payload)| (*start, payload));
-        let payload = match hook.merge(value, &self.deltas) {
+        let payload = match hook.merge(value, &self.deltas).and_then(within_limit) {
             Ok(payload) => payload,
             Err(error) => {
-                // A reader of these versions gets the error; a compaction must not lose them.
+                // A reader of these versions gets the error, or a value longer than can be written;
+                // a compaction must not lose them.
                 tracing::warn!(%error, "deltas cannot be merged and are kept");
                 self.write(key, sink)?;
                 return below.map_or(Ok(()), |below| sink.push(key, below)).map(|()| None);
@@ -78,5 +80,14 @@ impl Chain {
         self.commits.clear();
         self.deltas.clear();
         self.stripe = None;
+    }
+}
+
+fn within_limit(value: Option<Bytes>) -> Result<Option<Bytes>> {
+    match value.as_ref().map_or(0, Bytes::len) {
+        0..=PAYLOAD_BYTES_MAX => Ok(value),
+        len => Err(Error::invalid(format!(
+            "the value has {len} bytes, and at most {PAYLOAD_BYTES_MAX} are stored"
+        ))),
     }
 }

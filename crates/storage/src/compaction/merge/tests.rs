@@ -342,6 +342,14 @@ fn merged_value_has_an_expiry_of_its_own() {
 }
 
 #[test]
+fn deltas_of_a_value_that_is_too_long_are_kept() {
+    let half = "x".repeat(20 << 20);
+    let inputs = [format!("a@9=+{half} a@8=+b"), format!("a@7={half} b@7=x")];
+    let inputs = [&inputs[0][..], &inputs[1]];
+    assert!(bottom(read(9), &inputs) == [inputs[0], inputs[1]].join(" "));
+}
+
+#[test]
 fn delta_in_two_inputs_is_added_once() {
     assert_eq!(bottom(read(9), &["a@9=+c a@8=+b", "a@9=+c a@8=+b a@7=x"]), "a@9=x+b+c");
 }

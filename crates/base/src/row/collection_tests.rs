@@ -1,0 +1,87 @@
+use super::*;
+use crate::testing;
+use crate::value::UserType;
+
+fn value(data_type: &DataType, text: &str) -> Bytes {
+    data_type.parse_text(text).unwrap().serialize()
+}
+
+#[test]
+fn values_become_elements_and_values_again() {
+    let types = ["list<int>", "set<int>", "map<varint, text>", "map<text, tuple<int, text>>"];
+    let texts =
+        ["[3, -1, 3]", "{-1, 0, 7, 300}", "{-300: 'a', 2: '', 1000: 'c'}", "{'': (1, null)}"];
+    for (data_type, text) in types.iter().zip(texts) {
+        let data_type = data_type.parse::<DataType>().unwrap();
+        let kind = CollectionKind::of_type(&data_type).unwrap();
+        let bytes = value(&data_type, text);
+        let collection = Collection::from_serialized(kind, &bytes, Some(9)).unwrap();
+        assert!(collection.elements().iter().all(|element| element.expiry == Some(9)));
+        assert_eq!(collection.serialize(&data_type).unwrap(), bytes, "{data_type}");
+        let mut encoded = BytesMut::new();
+        collection.put(&mut encoded);
+        let encoded = encoded.freeze();
+        assert_eq!(Collection::decode(&encoded, &encoded).unwrap(), collection);
+    }
+}
+
+#[test]
+fn elements_are_stored_by_bytes_and_read_by_type() {
+    let set = DataType::set(DataType::Int);
+    let bytes = value(&set, "{-1, 1}");
+    let collection = Collection::from_serialized(CollectionKind::Set, &bytes, None).unwrap();
+    let keys = collection.elements().iter().map(|element| element.key[0]).collect::<Vec<_>>();
+    assert_eq!(keys, [0, 0xff], "the negative number is stored last");
+    assert_eq!(collection.serialize(&set).unwrap(), bytes, "and read first");
+}
+
+#[test]
+fn fields_are_elements_by_place() {
+    let fields = |count: usize| {
+        let names = ["x", "y", "z"].into_iter().take(count);
+        let fields = names.map(|name| (name.to_owned(), DataType::Int)).collect();
+        DataType::Udt(std::sync::Arc::new(UserType {
+            keyspace: "ks".into(),
+            name: "point".into(),
+            fields,
+        }))
+    };
+    let bytes = value(&fields(2), "{x: null, y: 2}");
+    let collection = Collection::from_serialized(CollectionKind::Record, &bytes, None).unwrap();
+    assert_eq!(collection.elements().len(), 1);
+    assert_eq!(collection.get(&Element::place_of(1)).unwrap().value[..], 2_i32.to_be_bytes());
+    assert_eq!(collection.serialize(&fields(2)).unwrap(), bytes);
+    // A field that was added later is null.
+    let added = value(&fields(3), "{x: null, y: 2, z: null}");
+    assert_eq!(collection.serialize(&fields(3)).unwrap(), added);
+}
+
+#[test]
+fn wrong_values_are_refused() {
+    let refused = |kind, bytes: &[u8]| {
+        Collection::from_serialized(kind, &Bytes::copy_from_slice(bytes), None).is_err()
+    };
+    assert!(refused(CollectionKind::Set, &[]));
+    assert!(refused(CollectionKind::Set, &[0, 0, 0, 1]), "an element is missing");
+    assert!(refused(CollectionKind::Set, &[0x7f, 0xff, 0xff, 0xff]), "a false count");
+    assert!(refused(CollectionKind::List, &[0, 0, 0, 1, 0xff, 0xff, 0xff, 0xff]), "null");
+    assert!(refused(CollectionKind::List, &[0, 0, 0, 0, 1]), "a byte too many");
+    let set = Collection::new(CollectionKind::Set, Vec::new());
+    assert!(set.serialize(&DataType::list(DataType::Int)).is_err(), "another type");
+    let key = Element { key: Bytes::from_static(b"abc"), ..Element::default() };
+    let set = Collection::new(CollectionKind::Set, vec![key]);
+    assert!(set.serialize(&DataType::set(DataType::Int)).is_err(), "three bytes are no int");
+}
+
+#[test]
+fn hostile_values_do_not_panic() {
+    let map = DataType::map(DataType::Text, DataType::Int);
+    testing::fuzz(&[value(&map, "{'a': 1, 'b': 2}")], |bytes| {
+        let bytes = Bytes::copy_from_slice(bytes);
+        for kind in [0, 1, 2, 3].map(|byte| CollectionKind::from_byte(byte).unwrap()) {
+            if let Ok(collection) = Collection::from_serialized(kind, &bytes, None) {
+                let _ = collection.serialize(&map);
+            }
+        }
+    });
+}

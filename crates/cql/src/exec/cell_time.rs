@@ -1,0 +1,104 @@
+//! Values of `TTL`, `WRITETIME` and `MAXWRITETIME`.
+
+use carnet::base::row::{Collection, CollectionKind, Element};
+use carnet::base::{Bytes, RowImage, WallTime};
+use carnet::catalog::{ColumnKind, ColumnSchema, TableSchema};
+use carnet::{BytesMut, Tx, Value};
+
+use super::scan::StoredRow;
+use crate::compile::{CellTime, Environment, Part, TimeOf};
+use crate::cql_error::CqlError;
+
+/// Returns the time of a column or of a part of it, or the list of the times of its elements; `None`
+/// if the column is null, does not expire, or has no known write time.
+pub(super) fn cell_time(
+    tx: &Tx,
+    table: &TableSchema,
+    row: &StoredRow,
+    selected: &TimeOf,
+    environment: &Environment<'_>,
+) -> Result<Option<Bytes>, CqlError> {
+    let column = &table.columns[selected.position];
+    let image = match column.kind {
+        ColumnKind::Static => row.statics.as_deref(),
+        _ => row.image.as_ref(),
+    };
+    let Some(image) = image else { return Ok(None) };
+    let times = Times { tx, image, time: selected.time };
+    let kind = CollectionKind::of_type(&column.data_type);
+    let kind = kind.filter(|_| column.is_multi_cell || selected.part.is_some());
+    let Some(kind) = kind else {
+        let found = image.column(column.id);
+        return Ok(found.and_then(|found| times.of(found.expiry, found.written)));
+    };
+    let Some(elements) = image.elements(column.id, kind)? else { return Ok(None) };
+    let part = match &selected.part {
+        None => return times.of_all(column, &elements),
+        Some(Part::Field(place)) => elements.get(&Element::place_of(*place)),
+        Some(Part::Element(operand)) => match operand.value(environment)? {
+            Some(Value::Int(index)) if kind == CollectionKind::List => {
+                usize::try_from(index).ok().and_then(|index| elements.elements().get(index))
+            }
+            Some(key) => elements.get(&key.serialize()),
+            None => None,
+        },
+    };
+    Ok(part.and_then(|element| times.of(element.expiry, element.written)))
+}
+
+struct Times<'a> {
+    tx: &'a Tx,
+    image: &'a RowImage,
+    time: CellTime,
+}
+
+impl Times<'_> {
+    /// Returns the time of a column or element with an expiry and a write time.
+    fn of(&self, expiry: Option<i64>, written: Option<WallTime>) -> Option<Bytes> {
+        let value = match self.time {
+            CellTime::TimeToLive => {
+                let seconds = expiry?.saturating_sub(self.tx.wall_seconds());
+                Value::Int(i32::try_from(seconds).unwrap_or(i32::MAX))
+            }
+            CellTime::WriteTime | CellTime::MaxWriteTime => {
+                Value::Bigint(self.image.write_time(written)?.0)
+            }
+        };
+        Some(value.serialize())
+    }
+
+    /// Returns the times of all elements, or of all fields of a user-defined type.
+    fn of_all(
+        &self,
+        column: &ColumnSchema,
+        elements: &Collection,
+    ) -> Result<Option<Bytes>, CqlError> {
+        if self.time == CellTime::MaxWriteTime {
+            let written = |element: &Element| self.image.write_time(element.written);
+            let last = elements.elements().iter().filter_map(written).max();
+            return Ok(last.map(|last| Value::Bigint(last.0).serialize()));
+        }
+        let found: Vec<Option<&Element>> = match elements.kind() {
+            CollectionKind::Record => {
+                let fields = 0..column.data_type.parts().len();
+                fields.map(|place| elements.get(&Element::place_of(place))).collect()
+            }
+            _ => elements.in_order(&column.data_type)?.into_iter().map(Some).collect(),
+        };
+        let times = found.into_iter().map(|it| it.and_then(|it| self.of(it.expiry, it.written)));
+        Ok(Some(list(times)))
+    }
+}
+
+/// Serializes a list with nulls, which a list that is stored does not have.
+fn list(values: impl ExactSizeIterator<Item = Option<Bytes>>) -> Bytes {
+    let length = |bytes: usize| i32::try_from(bytes).expect("a row is shorter than 2 GiB");
+    let mut out = BytesMut::new();
+    out.extend_from_slice(&length(values.len()).to_be_bytes());
+    for value in values {
+        let bytes = value.as_ref().map_or(-1, |value| length(value.len()));
+        out.extend_from_slice(&bytes.to_be_bytes());
+        out.extend_from_slice(value.as_deref().unwrap_or_default());
+    }
+    out.freeze()
+}
