@@ -160,6 +160,26 @@ fn node_driver_runs_application_statements() {
     succeed(command.arg(e2e("node_driver.js")).arg(server.port()));
 }
 
+#[test]
+fn node_driver_stores_every_type() {
+    let Some(node) = clients::node() else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let server = Server::start(directory.path(), &[]);
+    let mut command = Command::new("node");
+    command.env("NODE_PATH", node.join("node_modules"));
+    succeed(command.arg(e2e("types.js")).arg(server.port()));
+}
+
+#[test]
+fn java_driver_stores_every_type() {
+    let Some(jars) = clients::java() else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let server = Server::start(directory.path(), &[]);
+    let mut command = Command::new("java");
+    command.arg("-cp").arg(jars.join("*")).arg(e2e("Types.java"));
+    succeed(command.arg(server.port()));
+}
+
 /// Keyspaces with replication settings that earlier builds stored and drivers cannot read.
 const OLD_KEYSPACES: [(&str, &[(&str, &str)]); 5] = [
     ("old_simple", &[("class", "SimpleStrategy")]),
