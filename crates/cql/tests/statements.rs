@@ -7,42 +7,17 @@
 
 #[path = "common/blocks.rs"]
 mod blocks;
+#[path = "common/table.rs"]
+mod table;
 
-use std::fmt::Write as _;
 use std::net::Ipv4Addr;
 
-use carnet::{DataType, Db, Durability, Uuid, block_on};
-use carnet_cql::result::{ChangeTarget, Response, Rows};
+use carnet::{Db, Durability, Uuid, block_on};
+use carnet_cql::result::{ChangeTarget, Response};
 use carnet_cql::system::NodeInfo;
 use carnet_cql::{Executor, Parameters, Session};
 
 const SCRIPTS_FOLDER: &str = "statements";
-
-fn cell(data_type: &DataType, bytes: Option<&carnet::Bytes>) -> String {
-    bytes.map_or_else(
-        || "null".to_owned(),
-        |bytes| data_type.deserialize_result(bytes).expect("a value of its type").to_literal(),
-    )
-}
-
-fn table(rows: &Rows) -> String {
-    let names: Vec<&str> = rows.columns.iter().map(|column| column.name.as_str()).collect();
-    let mut out = names.join(" | ") + "\n";
-    for row in &rows.rows {
-        let cells: Vec<String> = rows
-            .columns
-            .iter()
-            .zip(row)
-            .map(|(column, bytes)| match column.name.as_str() {
-                // Ids are random.
-                "transaction" => "(id)".to_owned(),
-                _ => cell(&column.data_type, bytes.as_ref()),
-            })
-            .collect();
-        let _ = writeln!(out, "{}", cells.join(" | "));
-    }
-    out
-}
 
 /// Replaces ids of transactions, which are random.
 fn without_ids(message: &str) -> String {
@@ -57,7 +32,7 @@ fn outcome(executor: &Executor, session: &Session, statement: &str) -> String {
     let response = block_on(executor.query(session, statement, &Parameters::default()));
     match response {
         Ok(Response::Void) => "ok\n".to_owned(),
-        Ok(Response::Rows(rows)) => table(&rows),
+        Ok(Response::Rows(rows)) => table::table(&rows),
         Ok(Response::SetKeyspace(keyspace)) => format!("using {keyspace}\n"),
         Ok(Response::SchemaChange(change)) => {
             let target = match change.target {
