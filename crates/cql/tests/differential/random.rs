@@ -388,7 +388,12 @@ impl Generator<'_> {
             1 => format!("count(*), count({name})"),
             2 => format!("min({name}), max({name})"),
             3 => format!("toJson({name}), {name}"),
-            4 if !self.columns[at].data_type.is_composite() => format!("CAST({name} AS text)"),
+            // Carnet casts durations, too, and Cassandra names a cast of a text by its column.
+            4 if !matches!(self.columns[at].data_type, DataType::Duration | DataType::Text)
+                && !self.columns[at].data_type.is_composite() =>
+            {
+                format!("CAST({name} AS text)")
+            }
             5 => format!("token({})", self.names(|c| c.kind == Kind::Partition).join(", ")),
             6 => "*".to_owned(),
             _ => {
