@@ -8,11 +8,15 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+#[path = "common/cluster.rs"]
+mod cluster;
+
 use carnet::base::{Rng, SeededRng};
 use carnet::{Db, Durability, Uuid, block_on};
 use carnet_cql::result::{Response, Rows};
 use carnet_cql::system::NodeInfo;
 use carnet_cql::{CqlError, CqlErrorKind, Executor, Parameters, Session};
+use cluster::TestCluster;
 
 const SCHEDULES: u64 = 60;
 const STEPS: u64 = 60;
@@ -207,6 +211,17 @@ fn schedules_on_disk_are_serializable() {
         let executor = database(builder.open(directory.path().join("db")).unwrap());
         let mut rng = SeededRng::new(seed);
         let found = difference(&executor, &mut rng, "SERIALIZABLE");
+        assert_eq!(found, None, "SEED={seed} cargo test -p carnet-cql --test open_model");
+    }
+}
+
+/// Every seventh schedule: a process over a cluster starts its own threads.
+#[test]
+fn schedules_over_a_cluster_are_serializable() {
+    for seed in seeds().into_iter().step_by(7) {
+        let executor = database(TestCluster::new().open("one"));
+        let mut rng = SeededRng::new(seed);
+        let found = difference(&executor, &mut rng, "STRICT SERIALIZABLE");
         assert_eq!(found, None, "SEED={seed} cargo test -p carnet-cql --test open_model");
     }
 }

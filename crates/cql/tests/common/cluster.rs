@@ -1,0 +1,29 @@
+//! Databases over a cluster in memory.
+
+use std::sync::Arc;
+
+use carnet::Db;
+use carnet::base::{Tasks, ThreadSpawn, WorkerTasks};
+use carnet::cluster::{Address, LocalNetwork, MemoryCluster, SequencerOptions};
+
+/// Cluster in memory, and the network of its processes.
+pub(crate) struct TestCluster {
+    cluster: Arc<MemoryCluster>,
+    network: LocalNetwork,
+}
+
+impl TestCluster {
+    pub(crate) fn new() -> Self {
+        let tasks: Arc<dyn Tasks> = Arc::new(WorkerTasks::new("network", &ThreadSpawn));
+        Self { cluster: Arc::new(MemoryCluster::new()), network: LocalNetwork::new(tasks) }
+    }
+
+    /// Opens the database in another process.
+    pub(crate) fn open(&self, name: &str) -> Db {
+        let (address, options) = (Address::new(name).unwrap(), SequencerOptions::default());
+        let (at, network) = (address.clone(), self.network.clone());
+        let listen = |handler: &_| self.network.listen(at, handler);
+        let cluster = Arc::clone(&self.cluster);
+        Db::builder().open_cluster(cluster, network, address, options, listen).unwrap()
+    }
+}

@@ -1,0 +1,102 @@
+//! Transactions that stay open over a cluster in memory: two servers of one database.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+#[path = "common/cluster.rs"]
+mod cluster;
+
+use std::time::Duration;
+
+use carnet::{Uuid, block_on};
+use carnet_cql::result::Response;
+use carnet_cql::system::NodeInfo;
+use carnet_cql::{CqlError, CqlErrorKind, Executor, Parameters, Session};
+use cluster::TestCluster;
+
+struct Servers {
+    one: Executor,
+    other: Executor,
+}
+
+impl Servers {
+    fn new() -> Self {
+        let cluster = TestCluster::new();
+        let server = |name: &str, number: u8| {
+            let mut node = NodeInfo::local(Uuid::from_u64_pair(number.into(), 7)).among_others();
+            node.address = [10, 0, 0, number].into();
+            let executor = Executor::new(cluster.open(name), node);
+            executor.announce().unwrap();
+            executor
+        };
+        let servers = Self { one: server("one", 1), other: server("other", 2) };
+        for text in [
+            "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy'}",
+            "CREATE TABLE ks.t (k int PRIMARY KEY, v int)",
+            "INSERT INTO ks.t (k, v) VALUES (1, 1)",
+        ] {
+            query(&servers.one, text).unwrap();
+        }
+        servers
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "announcements are sent once a second")]
+    fn wait_for_announcements(&self) {
+        for _ in 0..1_000 {
+            let (_, found) = self.other.look_at_peers();
+            if !found.is_empty() {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        panic!("the servers do not find each other");
+    }
+}
+
+fn query(executor: &Executor, text: &str) -> Result<Response, CqlError> {
+    block_on(executor.query(&Session::new(), text, &Parameters::default()))
+}
+
+fn start(executor: &Executor) -> Uuid {
+    let Ok(Response::Rows(rows)) = query(executor, "START DETACHED TRANSACTION") else {
+        panic!("it starts")
+    };
+    Uuid::from_slice(rows.rows[0][0].as_ref().unwrap()).unwrap()
+}
+
+fn outcome(executor: &Executor, id: Uuid) -> String {
+    let Ok(Response::Rows(rows)) = query(executor, &format!("SELECT outcome({id})")) else {
+        panic!("it has an outcome")
+    };
+    String::from_utf8(rows.rows[0][0].as_ref().unwrap().to_vec()).unwrap()
+}
+
+#[test]
+fn another_server_names_the_holder_and_knows_the_outcome() {
+    let servers = Servers::new();
+    let Servers { one, other } = &servers;
+    servers.wait_for_announcements();
+    let id = start(one);
+    let write = format!("UPDATE ks.t USING TRANSACTION {id} SET v = 2 WHERE k = 1");
+    query(one, &write).unwrap();
+    let refused = query(other, &write).unwrap_err();
+    assert!(refused.message().contains("held by the server 10.0.0.1:9042"), "{refused}");
+    assert_eq!((outcome(one, id), outcome(other, id)), ("open".into(), "open".into()));
+    query(one, &format!("COMMIT TRANSACTION {id}")).unwrap();
+    assert_eq!((outcome(one, id), outcome(other, id)), ("committed".into(), "committed".into()));
+    let id = start(one);
+    query(one, &format!("UPDATE ks.t USING TRANSACTION {id} SET v = 3 WHERE k = 1")).unwrap();
+    query(one, &format!("ROLLBACK TRANSACTION {id}")).unwrap();
+    assert_eq!((outcome(one, id), outcome(other, id)), ("aborted".into(), "aborted".into()));
+}
+
+#[test]
+fn statement_of_another_server_conflicts() {
+    let Servers { one, other } = Servers::new();
+    let id = start(&one);
+    query(&one, &format!("SELECT v FROM ks.t WHERE k = 1 USING TRANSACTION {id}")).unwrap();
+    query(&one, &format!("INSERT INTO ks.t (k, v) VALUES (2, 2) USING TRANSACTION {id}")).unwrap();
+    query(&other, "UPDATE ks.t SET v = 9 WHERE k = 1").unwrap();
+    let error = query(&one, &format!("COMMIT TRANSACTION {id}")).unwrap_err();
+    assert_eq!(*error.kind(), CqlErrorKind::Aborted, "{error}");
+    assert_eq!(outcome(&other, id), "aborted");
+}
