@@ -466,15 +466,20 @@ fn changed_table_asks_for_a_new_transaction() {
     assert!(error.message().contains("has changed since the transaction began"), "{error}");
 }
 
+/// Returns a batch that takes several time slices.
+fn long_batch(id: Uuid) -> String {
+    let writes: String =
+        (0..5_000).map(|k| format!("INSERT INTO ks.t (k, v) VALUES ({k}, 9);")).collect();
+    format!("BEGIN BATCH USING TRANSACTION {id} {writes} APPLY BATCH")
+}
+
 /// A statement that made some of its changes and was cut off is not committed in part.
 #[test]
 fn statement_that_writes_ends_its_transaction_when_cut_off() {
     let executor = executor();
     let session = Session::new();
     let id = start(&executor, &session);
-    let writes: String =
-        (0..5_000).map(|k| format!("INSERT INTO ks.t (k, v) VALUES ({k}, 9);")).collect();
-    let batch = format!("BEGIN BATCH USING TRANSACTION {id} {writes} APPLY BATCH");
+    let batch = long_batch(id);
     let grant = Grant { yield_now: Some(|| Box::pin(pending())), ..Grant::default() };
     let parameters = Parameters { grant, ..Parameters::default() };
     {
@@ -496,9 +501,7 @@ fn rollback_ends_a_running_statement() {
     let executor = executor();
     let session = Session::new();
     let id = start(&executor, &session);
-    let writes: String =
-        (0..5_000).map(|k| format!("INSERT INTO ks.t (k, v) VALUES ({k}, 9);")).collect();
-    let batch = format!("BEGIN BATCH USING TRANSACTION {id} {writes} APPLY BATCH");
+    let batch = long_batch(id);
     let grant = Grant { yield_now: Some(|| Box::pin(yield_once())), ..Grant::default() };
     let parameters = Parameters { grant, ..Parameters::default() };
     let mut statement = pin!(executor.query(&session, &batch, &parameters));
