@@ -13,6 +13,7 @@ use std::fmt::{self, Display, Formatter};
 use bytes::{BufMut, BytesMut};
 
 use crate::error::{Error, Result};
+use crate::text::calendar::Civil;
 
 /// A duration. Its parts have one sign.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -92,6 +93,20 @@ impl CqlDuration {
             None => Sum::of_units(rest)?,
         };
         sum.signed(sign)
+    }
+
+    /// Adds this duration times `sign`, which is 1 or -1, to milliseconds since 1970: months within the
+    /// calendar of UTC, then days, then whole milliseconds. `None` if the result has more than 64 bits.
+    #[must_use]
+    pub fn add_to_millis(self, millis: i64, sign: i64) -> Option<i64> {
+        const DAY_MILLIS: i64 = 86_400_000;
+        let mut days = millis.div_euclid(DAY_MILLIS);
+        if self.months != 0 {
+            days = Civil::from_days(days).plus_months(sign * i64::from(self.months)).to_days()?;
+        }
+        let days = days.checked_add(sign * i64::from(self.days))?.checked_mul(DAY_MILLIS)?;
+        let rest = millis.rem_euclid(DAY_MILLIS) + sign * (self.nanos / 1_000_000);
+        days.checked_add(rest)
     }
 
     pub(crate) fn serialize_into(self, out: &mut BytesMut) {

@@ -64,6 +64,7 @@ pub mod result;
 mod split;
 pub mod system;
 mod timestamps;
+mod trace;
 mod uuids;
 
 pub use bound::{Bound, Values};
@@ -81,3 +82,4 @@ pub use parser::{
 pub use position::{Location, Position};
 pub use split::{Piece, PieceEnd, split};
 pub use timestamps::Timestamps;
+pub use trace::Trace;

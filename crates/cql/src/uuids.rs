@@ -51,10 +51,15 @@ impl Uuids {
         Uuid::from_u64_pair(time_half(ticks_of(millis) + 9_999), 0x7f7f_7f7f_7f7f_7f7f)
     }
 
+    /// Returns a version 1 UUID whose time is `ticks` intervals of 100 nanoseconds later.
+    pub(crate) fn later(uuid: Uuid, ticks: u64) -> Uuid {
+        let (_, node) = uuid.as_u64_pair();
+        Uuid::from_u64_pair(time_half(ticks_in(uuid) + ticks), node)
+    }
+
     /// Returns the time of a version 1 UUID in milliseconds since 1970-01-01.
     pub(crate) fn millis(uuid: Uuid) -> i64 {
-        let (high, _) = uuid.as_u64_pair();
-        let ticks = ((high & 0x0fff) << 48) | (((high >> 16) & 0xffff) << 32) | (high >> 32);
+        let ticks = ticks_in(uuid);
         let since = ticks.cast_signed() - GREGORIAN_TICKS.cast_signed();
         since.div_euclid(10_000)
     }
@@ -64,6 +69,12 @@ impl Uuids {
 fn ticks_of(millis: i64) -> u64 {
     let ticks = GREGORIAN_TICKS.saturating_add_signed(millis.saturating_mul(10_000));
     ticks.min((1 << 60) - 10_000)
+}
+
+/// Returns the time of a version 1 UUID in intervals of 100 nanoseconds.
+fn ticks_in(uuid: Uuid) -> u64 {
+    let (high, _) = uuid.as_u64_pair();
+    ((high & 0x0fff) << 48) | (((high >> 16) & 0xffff) << 32) | (high >> 32)
 }
 
 /// Returns the first half of a version 1 UUID.
@@ -112,5 +123,14 @@ mod tests {
         let uuids = Uuids::new(SeededRng::new(3));
         assert_eq!(uuids.random().get_version_num(), 4);
         assert_ne!(uuids.random(), uuids.random());
+    }
+
+    #[test]
+    fn later_uuids_are_in_their_order() {
+        let first = Uuid::parse_str("fffffffe-ffff-1123-8000-010203040506").unwrap();
+        let ids = [first, Uuids::later(first, 1), Uuids::later(first, 2)];
+        assert_eq!(ids[2].to_string(), "00000000-0000-1124-8000-010203040506");
+        let values = ids.map(carnet::Value::Timeuuid);
+        assert!(values.is_sorted_by(|a, b| a.compare(b).is_lt()));
     }
 }

@@ -1,17 +1,18 @@
 //! Interface of the backend that runs statements.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use bytes::Bytes;
-use carnet::admission::{Admission, Arrived};
+use carnet::admission::{Admission, Arrived, Permit};
 use carnet_base::Moment;
-use carnet_cql::Grant;
+use carnet_cql::{Grant, Trace};
 
 use crate::events::Event;
 use crate::failure::Failure;
 use crate::protocol::Version;
 use crate::protocol::peek::Peek;
-use crate::protocol::request::{Batch, QueryParams};
+use crate::protocol::request::{Batch, QueryParams, Statement};
 use crate::protocol::response::{Prepared, Rows};
 use crate::protocol::types::SchemaChange;
 
@@ -126,6 +127,22 @@ pub trait Backend: Send + Sync + 'static {
         batch: Batch,
         grant: Grant,
     ) -> impl Future<Output = Result<StatementResult, Failure>> + Send;
+
+    /// Begins the trace of a statement that arrived at a moment; `None` if the backend keeps no traces.
+    fn begin_trace(
+        &self,
+        session: &Self::Session,
+        statement: &Statement,
+        arrived: Moment,
+    ) -> Option<Arc<Trace>> {
+        let _ = (session, statement, arrived);
+        None
+    }
+
+    /// Ends a trace that [`Backend::begin_trace`] returned, before its statement is answered.
+    fn end_trace(&self, trace: Arc<Trace>, permit: Option<&Permit>) {
+        let _ = (trace, permit);
+    }
 
     /// Waits for events from elsewhere that clients are notified of: changes by other servers of
     /// the same database. It is called again after it has returned.

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use carnet::admission::{Admission, AdmissionRequest, Arrived, Class, Figures};
+use carnet::admission::{Admission, AdmissionRequest, Arrived, Class, Figures, Permit};
 use carnet_base::{Moment, WallTime};
 use carnet_cql::ast;
 use carnet_cql::result::{ColumnSpec as CqlColumn, Response};
 use carnet_cql::{
     BatchItem as CqlItem, Bound, CqlError, CqlErrorKind, Executor, Grant, Outline, Parameters,
-    Session, Terms, Values,
+    Session, Terms, Trace, Values,
 };
 
 use tokio::sync::Mutex;
@@ -26,7 +26,7 @@ use crate::open_figures;
 use crate::others::Others;
 use crate::protocol::bound::{BoundValue, BoundValues};
 use crate::protocol::peek::Peek;
-use crate::protocol::request::{Batch, BatchKind, BatchStatement, QueryParams};
+use crate::protocol::request::{Batch, BatchKind, BatchStatement, QueryParams, Statement};
 use crate::protocol::response::{Prepared, Rows};
 use crate::protocol::types::{ColumnSpec, Columns};
 use crate::schema_change::schema_change;
@@ -167,6 +167,35 @@ impl Backend for CqlBackend {
         let parameters = parameters(batch.params, grant);
         let response = self.executor.batch(session, kind, items, &parameters).await;
         Ok(outcome(response.map_err(|error| failure(&error))?).into())
+    }
+
+    fn begin_trace(
+        &self,
+        session: &Session,
+        statement: &Statement,
+        arrived: Moment,
+    ) -> Option<Arc<Trace>> {
+        let (request, text, params) = match statement {
+            Statement::Query { text, params } => {
+                ("Execute CQL3 query", Some(text.clone()), Some(params))
+            }
+            Statement::Execute { id, params, .. } => {
+                let text = self.executor.prepared(id).map(|prepared| prepared.text());
+                ("Execute CQL3 prepared query", text, Some(params))
+            }
+            Statement::Batch(batch) => ("Execute batch of CQL3 queries", None, Some(&batch.params)),
+            Statement::Prepare { text, .. } => ("Preparing CQL3 query", Some(text.clone()), None),
+        };
+        let consistency = params.map(|params| params.consistency.name().to_owned());
+        let page_size = params.and_then(|params| params.page_size).map(|rows| rows.to_string());
+        let parameters =
+            [("query", text), ("consistency_level", consistency), ("page_size", page_size)];
+        let given = parameters.into_iter().filter_map(|(name, value)| Some((name, value?)));
+        Some(self.executor.begin_trace(session, request, given.collect(), arrived))
+    }
+
+    fn end_trace(&self, trace: Arc<Trace>, permit: Option<&Permit>) {
+        self.executor.end_trace(trace, permit);
     }
 
     #[expect(clippy::disallowed_methods, reason = "the server owns a runtime")]

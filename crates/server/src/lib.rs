@@ -44,7 +44,7 @@
 //! # Deliberately absent
 //!
 //! TLS (use a proxy for now, and raise the limits per address: clients share the proxy's address),
-//! roles and permissions, tracing, per-user limits.
+//! roles and permissions, per-user limits.
 
 mod accept;
 pub mod auth;

@@ -8,10 +8,10 @@
 
 /// A year, where 0 is 1 BC; a month, 1 to 12; a day, 1 to 31.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Civil {
-    pub(super) year: i64,
-    pub(super) month: i64,
-    pub(super) day: i64,
+pub(crate) struct Civil {
+    pub(crate) year: i64,
+    pub(crate) month: i64,
+    pub(crate) day: i64,
 }
 
 const ERA_YEARS: i64 = 400;
@@ -23,7 +23,7 @@ impl Civil {
     /// Returns the date that lies `days` after 1970-01-01.
     ///
     /// `days` is within ±10¹⁷, so that nothing overflows.
-    pub(super) const fn from_days(days: i64) -> Self {
+    pub(crate) const fn from_days(days: i64) -> Self {
         let days = days + EPOCH_DAYS;
         let era = days.div_euclid(ERA_DAYS);
         let day_of_era = days.rem_euclid(ERA_DAYS);
@@ -37,10 +37,20 @@ impl Civil {
         Self { year: era * ERA_YEARS + year_of_era + turn, month, day }
     }
 
+    /// Returns the date that lies `months` later. Its day is at most the last of the month.
+    pub(crate) fn plus_months(self, months: i64) -> Self {
+        let total = self.year * 12 + self.month - 1 + months;
+        let (year, month) = (total.div_euclid(12), total.rem_euclid(12) + 1);
+        let at = |day| Self { year, month, day };
+        // No month has fewer than 28 days.
+        let last = (28..self.day).rev().find(|day| at(*day).to_days().is_some());
+        if at(self.day).to_days().is_some() { at(self.day) } else { at(last.unwrap_or(28)) }
+    }
+
     /// Returns the number of days from 1970-01-01 to the date, or `None` if there is no such date.
     ///
     /// `year` is within ±10¹⁴, so that nothing overflows.
-    pub(super) fn to_days(self) -> Option<i64> {
+    pub(crate) fn to_days(self) -> Option<i64> {
         let turn = i64::from(self.month <= 2);
         let year = self.year - turn;
         let era = year.div_euclid(ERA_YEARS);

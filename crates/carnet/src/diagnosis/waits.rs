@@ -36,6 +36,11 @@ impl Waits {
         self.by_why().iter().sum::<Duration>() >= WAITED_MIN
     }
 
+    /// Returns the reasons for which the statement waited, and how long.
+    pub fn list(&self) -> impl Iterator<Item = (Why, Duration)> {
+        Why::ALL.into_iter().zip(self.by_why()).filter(|(_, waited)| !waited.is_zero())
+    }
+
     pub(crate) fn by_why(&self) -> [Duration; Why::ALL.len()] {
         Why::ALL.map(|why| Duration::from_nanos(self.nanos[why as usize].load(Ordering::Relaxed)))
     }

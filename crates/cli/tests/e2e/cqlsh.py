@@ -86,6 +86,9 @@ def statements_and_describe():
         """
     )
     assert lines(said) == ["at | body", "----+------------", "2 |       null", "1 | it's; fine", "(2 rows)"], said
+    traced = cqlsh("TRACING ON; SELECT at FROM sh.notes WHERE who = 'ada' AND at = 1;")
+    assert "Tracing session:" in traced and "Found 1 rows" in traced, traced
+    assert "Request complete" in traced, traced
     keyspaces = cqlsh("DESCRIBE KEYSPACES;")
     assert "sh" in keyspaces.split() and "system_schema" in keyspaces.split(), keyspaces
     tables = cqlsh("USE sh; DESCRIBE TABLES;")

@@ -137,6 +137,42 @@ def vectors_come_back(session):
 
 
 @check
+def traces_show_the_steps_of_a_statement(session):
+    session.execute("CREATE TABLE traced (id int PRIMARY KEY, v int)")
+    insert = session.prepare("INSERT INTO traced (id, v) VALUES (?, ?)")
+    written = session.execute(insert, (1, 2), trace=True).get_query_trace()
+    assert written.request_type == "Execute CQL3 prepared query", written.request_type
+    steps = [event.description for event in written.events]
+    assert any("Committed" in step for step in steps), steps
+    read = session.execute("SELECT v FROM traced WHERE id = 1", trace=True)
+    assert read.one().v == 2
+    trace = read.get_query_trace()
+    assert trace.parameters["query"] == "SELECT v FROM traced WHERE id = 1", trace.parameters
+    assert trace.client == "127.0.0.1" and trace.duration is not None, trace
+    elapsed = [event.source_elapsed for event in trace.events]
+    assert elapsed == sorted(elapsed) and len(elapsed) >= 4, elapsed
+    assert "Found 1 rows" in [event.description for event in trace.events], trace.events
+    missing = raises(InvalidRequest, session.execute, "SELECT w FROM traced", None, 10, True)
+    assert "no column w" in str(missing), missing
+
+
+@check
+def aggregates_of_partitions_come_with_a_warning(session):
+    session.execute("CREATE TABLE summed (id int PRIMARY KEY, v int)")
+    for query, warning in [
+        ("SELECT count(*) FROM summed", "Aggregation query used without partition key"),
+        (
+            "SELECT sum(v) FROM summed WHERE id IN (1, 2)",
+            "Aggregation query used on multiple partition keys (IN restriction)",
+        ),
+        ("SELECT sum(v) FROM summed WHERE id = 1", None),
+    ]:
+        future = session.execute_async(query)
+        future.result()
+        assert future.warnings == ([warning] if warning else None), (query, future.warnings)
+
+
+@check
 def collections_and_tuples_come_back(session):
     session.execute(
         "CREATE TABLE composite (id int PRIMARY KEY, l list<int>, s set<text>,"

@@ -65,6 +65,19 @@ pub struct CreateTable {
     pub options: Options,
 }
 
+/// A `CREATE TABLE … LIKE` statement.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CopyTable {
+    /// Whether it has `IF NOT EXISTS`.
+    pub if_not_exists: bool,
+    /// Name of the new table.
+    pub table: TableName,
+    /// Name of the table whose columns and options it gets.
+    pub like: TableName,
+    /// Options that replace those of the other table.
+    pub options: Options,
+}
+
 /// A column with its type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ColumnDefinition {

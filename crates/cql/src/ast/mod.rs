@@ -18,7 +18,7 @@ mod types;
 mod write;
 
 pub use ddl::{
-    AlterKeyspace, AlterTable, AlterType, ColumnDefinition, CreateKeyspace, CreateTable,
+    AlterKeyspace, AlterTable, AlterType, ColumnDefinition, CopyTable, CreateKeyspace, CreateTable,
     CreateType, DropKeyspace, DropTable, DropType, OptionValue, Options, PrimaryKey, TableChange,
     TypeChange,
 };

@@ -1,8 +1,8 @@
 //! A complete statement.
 
 use super::ddl::{
-    AlterKeyspace, AlterTable, AlterType, CreateKeyspace, CreateTable, CreateType, DropKeyspace,
-    DropTable, DropType,
+    AlterKeyspace, AlterTable, AlterType, CopyTable, CreateKeyspace, CreateTable, CreateType,
+    DropKeyspace, DropTable, DropType,
 };
 use super::describe::Describe;
 use super::level::LevelStatement;
@@ -39,6 +39,8 @@ pub enum Statement {
     DropKeyspace(DropKeyspace),
     /// A `CREATE TABLE` statement.
     CreateTable(CreateTable),
+    /// `CREATE TABLE … LIKE`.
+    CopyTable(CopyTable),
     /// An `ALTER TABLE` statement.
     AlterTable(AlterTable),
     /// A `DROP TABLE` statement.
@@ -77,7 +79,7 @@ impl Statement {
             Self::CreateKeyspace(_) => "CREATE KEYSPACE",
             Self::AlterKeyspace(_) => "ALTER KEYSPACE",
             Self::DropKeyspace(_) => "DROP KEYSPACE",
-            Self::CreateTable(_) => "CREATE TABLE",
+            Self::CreateTable(_) | Self::CopyTable(_) => "CREATE TABLE",
             Self::AlterTable(_) => "ALTER TABLE",
             Self::DropTable(_) => "DROP TABLE",
             Self::CreateType(_) => "CREATE TYPE",

@@ -11,8 +11,8 @@
 use carnet::base::BigInt;
 use carnet::{DataType, Value};
 
-use super::function::{date, millis_of};
 use super::number::is_number;
+use super::times::{date, millis_of};
 use crate::cql_error::CqlError;
 use crate::json;
 

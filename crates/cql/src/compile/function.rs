@@ -4,15 +4,18 @@
 //! null is null, except `to_json`.
 
 mod collection;
+mod mask;
 mod math;
 mod vector;
 
 use carnet::{DataType, Value};
 
 use self::collection::CollectionFunction;
+pub(super) use self::mask::MaskFunction;
 use self::math::MathFunction;
 pub(super) use self::vector::{Similarity, is_float_vector, is_zero};
 use super::environment::Environment;
+use super::times::{DAY_MILLIS, date, millis_of};
 use crate::ast::FunctionCall;
 use crate::cql_error::CqlError;
 use crate::json;
@@ -47,11 +50,9 @@ pub(crate) enum Function {
     Math(MathFunction),
     Collection(CollectionFunction),
     Similarity(Similarity),
+    /// A masking function, and the type of its first argument.
+    Mask(MaskFunction, DataType),
 }
-
-const DAY_MILLIS: i64 = 86_400_000;
-/// Number of the day 1970-01-01.
-const EPOCH_DAY: i64 = 1 << 31;
 
 impl Function {
     pub(crate) fn find(call: &FunctionCall) -> Result<Self, CqlError> {
@@ -96,6 +97,7 @@ impl Function {
             Self::AsBlob(_) => DataType::Blob,
             Self::BlobAs(data_type) => data_type.clone(),
             Self::Similarity(_) => DataType::Float,
+            Self::Mask(function, data_type) => function.returns(data_type),
             Self::Math(_) => arguments[0].clone(),
             Self::Collection(function) => function.returns(&arguments[0]),
         }
@@ -127,6 +129,11 @@ impl Function {
     /// Returns `true` if all arguments have one type.
     pub(super) const fn has_alike_arguments(&self) -> bool {
         matches!(self, Self::Similarity(_))
+    }
+
+    /// Returns the masking function of a name.
+    pub(super) fn find_mask(call: &FunctionCall) -> Option<MaskFunction> {
+        MaskFunction::find(call.function.name.as_str())
     }
 
     /// Fails if the function, called by a name, does not take arguments of these types.
@@ -186,6 +193,7 @@ impl Function {
                 [Some(argument)] => json::of_value(argument)?,
                 _ => "null".to_owned(),
             }),
+            Self::Mask(function, data_type) => return function.of(data_type, arguments),
             Self::Similarity(similarity) => {
                 let [Some(a), Some(b)] = arguments else { return Ok(None) };
                 similarity.of_values(a, b)?
@@ -226,21 +234,4 @@ fn conversion(name: &str) -> Option<Function> {
     let scalar = |name: &str| DataType::from_name(name).filter(|found| *found != DataType::Blob);
     let as_blob = name.strip_suffix("asblob").and_then(scalar).map(Function::AsBlob);
     as_blob.or_else(|| name.strip_prefix("blobas").and_then(scalar).map(Function::BlobAs))
-}
-
-pub(super) fn millis_of(value: &Value) -> Result<i64, CqlError> {
-    match value {
-        Value::Timestamp(millis) => Ok(*millis),
-        Value::Date(day) => Ok((i64::from(*day) - EPOCH_DAY) * DAY_MILLIS),
-        Value::Timeuuid(uuid) => Ok(Uuids::millis(*uuid)),
-        other => {
-            Err(CqlError::invalid(format!("a value of type {} has no time", other.data_type())))
-        }
-    }
-}
-
-pub(super) fn date(millis: i64) -> Result<Value, CqlError> {
-    u32::try_from(millis.div_euclid(DAY_MILLIS) + EPOCH_DAY)
-        .map(Value::Date)
-        .map_err(|_| CqlError::invalid("the time lies outside of the range of dates"))
 }

@@ -83,6 +83,17 @@ const fn takes_strings(data_type: &DataType) -> bool {
     )
 }
 
+/// Returns `double` for a constant that the nearest double writes with the same digits, and else
+/// `decimal`.
+fn fraction_type(text: &str) -> DataType {
+    let Ok(exact) = DataType::Decimal.parse_text(text) else { return DataType::Double };
+    let double = text.parse::<f64>().ok().filter(|double| double.is_finite());
+    let double =
+        double.and_then(|double| DataType::Decimal.parse_text(&format!("{double:e}")).ok());
+    let is_double = double.is_some_and(|double| double.compare(&exact).is_eq());
+    if is_double { DataType::Double } else { DataType::Decimal }
+}
+
 /// Returns the type of a constant whose context implies none.
 pub(crate) fn natural_type(literal: &Literal) -> Option<DataType> {
     Some(match literal {
@@ -91,10 +102,29 @@ pub(crate) fn natural_type(literal: &Literal) -> Option<DataType> {
         Literal::Integer(digits) if digits.parse::<i32>().is_ok() => DataType::Int,
         Literal::Integer(digits) if digits.parse::<i64>().is_ok() => DataType::Bigint,
         Literal::Integer(_) => DataType::Varint,
-        Literal::Float(_) => DataType::Double,
+        Literal::Float(text) => fraction_type(text),
         Literal::String(_) => DataType::Text,
         Literal::Blob(_) => DataType::Blob,
         Literal::Uuid(_) => DataType::Uuid,
         Literal::Duration(_) => DataType::Duration,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fractions_without_a_double_are_decimals() {
+        for (text, expected) in [
+            ("1.5", DataType::Double),
+            ("0.1", DataType::Double),
+            ("3e10", DataType::Double),
+            ("NaN", DataType::Double),
+            ("0.12345678901234567890", DataType::Decimal),
+            ("1e400", DataType::Decimal),
+        ] {
+            assert_eq!(natural_type(&Literal::Float(text.to_owned())), Some(expected), "{text}");
+        }
+    }
 }

@@ -4,11 +4,13 @@
 //! rows of a statement are found. It reads no data and changes none, so a prepared statement's plan
 //! is made once and used until one of its tables changes.
 
+mod arithmetic;
 mod cast;
 mod cell_time;
 mod compiler;
 mod composite;
 mod counter;
+mod decimal;
 mod elements;
 mod environment;
 mod function;
@@ -29,13 +31,16 @@ mod row_filter;
 mod select;
 mod spans;
 mod system;
+mod temporal;
 mod time_to_live;
+mod times;
 mod transaction;
 mod where_clause;
 mod write;
 
 pub(crate) use cell_time::{CellTime, Part, TimeOf};
 pub(crate) use compiler::Compiler;
+pub(crate) use decimal::Decimal;
 pub(crate) use environment::Environment;
 pub(crate) use near::NearPlan;
 pub(crate) use number::calculate;

@@ -4,7 +4,7 @@
 //! `system.totimestamp(system.now())`, `(int)n`, `cast(n as text)`, `n + 1`. Columns are not quoted
 //! in them.
 
-use crate::ast::{Arguments, ArithmeticOp, FunctionCall, Term};
+use crate::ast::{Arguments, ArithmeticOp, FunctionCall, Literal, Term};
 
 /// Returns the name of the result column of a selected term.
 pub(super) fn column_name(term: &Term) -> String {
@@ -17,6 +17,7 @@ pub(super) fn column_name(term: &Term) -> String {
             }
         }
         Term::Call(call) => call_name(call),
+        Term::Literal(Literal::Null) => "NULL".to_owned(),
         Term::Cast(term, type_name) => format!("cast({} as {type_name})", column_name(term)),
         Term::Hint(type_name, term) => format!("({type_name}){}", column_name(term)),
         Term::Negate(term) => match &**term {

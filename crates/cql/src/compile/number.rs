@@ -3,8 +3,11 @@
 use carnet::base::BigInt;
 use carnet::{DataType, Value};
 
+use super::decimal::{Decimal, NoResult};
+use super::temporal::{is_temporal, shift};
 use crate::ast::ArithmeticOp;
 use crate::cql_error::{CqlError, CqlErrorKind};
+use crate::json;
 
 /// Maximum bits of a varint in arithmetic; larger ones are stored and compared, but calculations
 /// would take too long.
@@ -12,8 +15,21 @@ const VARINT_BITS_MAX: u64 = 1 << 18;
 
 /// Calculates `a op b`; both operands and the result have one type.
 pub(crate) fn calculate(a: &Value, op: ArithmeticOp, b: &Value) -> Result<Value, CqlError> {
+    calculate_of([&a.data_type(), &b.data_type()], a, op, b)
+}
+
+/// Like [`calculate`], with the types that the operands had before they were converted.
+pub(super) fn calculate_of(
+    types: [&DataType; 2],
+    a: &Value,
+    op: ArithmeticOp,
+    b: &Value,
+) -> Result<Value, CqlError> {
     if matches!(op, ArithmeticOp::Divide | ArithmeticOp::Remainder) && is_integer_zero(b) {
-        return Err(division_by_zero(a, op, b));
+        // Java's messages: one for fixed-size integers, one for integers of any size.
+        let is_large = matches!(b, Value::Varint(_));
+        let why = if is_large { "BigInteger divide by zero" } else { "/ by zero" };
+        return Err(failure(types, op, why));
     }
     macro_rules! integers {
         ($variant:ident, $a:expr, $b:expr) => {{
@@ -47,10 +63,7 @@ pub(crate) fn calculate(a: &Value, op: ArithmeticOp, b: &Value) -> Result<Value,
         (Value::Float(x), Value::Float(y)) => floats!(Float, x, y),
         (Value::Double(x), Value::Double(y)) => floats!(Double, x, y),
         (Value::Varint(x), Value::Varint(y)) if x.bits() + y.bits() > VARINT_BITS_MAX => {
-            return Err(CqlError::invalid(format!(
-                "{} of varints of more than {VARINT_BITS_MAX} bits",
-                op.symbol()
-            )));
+            return Err(too_long(op, "varints"));
         }
         (Value::Varint(x), Value::Varint(y)) => Value::Varint(match op {
             ArithmeticOp::Add => x + y,
@@ -59,8 +72,29 @@ pub(crate) fn calculate(a: &Value, op: ArithmeticOp, b: &Value) -> Result<Value,
             ArithmeticOp::Divide => x / y,
             ArithmeticOp::Remainder => x % y,
         }),
+        (Value::Decimal { unscaled: x, .. }, Value::Decimal { unscaled: y, .. })
+            if x.bits() + y.bits() > VARINT_BITS_MAX =>
+        {
+            return Err(too_long(op, "decimals"));
+        }
         (Value::Decimal { .. }, Value::Decimal { .. }) => {
-            return Err(CqlError::unsupported("arithmetic on decimals"));
+            let (Some(x), Some(y)) = (Decimal::of(a), Decimal::of(b)) else {
+                return Err(failed(a, op, b));
+            };
+            match x.calculate(op, &y) {
+                Ok(result) => result.into(),
+                Err(NoResult::DivisionByZero(why)) => return Err(failure(types, op, why)),
+                Err(NoResult::OutOfRange) => return Err(failed(a, op, b)),
+            }
+        }
+        (Value::Text(x) | Value::Ascii(x), Value::Text(y) | Value::Ascii(y))
+            if op == ArithmeticOp::Add =>
+        {
+            let joined = format!("{x}{y}");
+            if matches!(a, Value::Ascii(_)) { Value::Ascii(joined) } else { Value::Text(joined) }
+        }
+        (time, Value::Duration(duration)) if is_temporal(&time.data_type()) => {
+            shift(time, op, *duration).map_err(|why| failure(types, op, &why))?
         }
         _ => {
             return Err(CqlError::invalid(format!(
@@ -84,11 +118,15 @@ fn is_integer_zero(value: &Value) -> bool {
 }
 
 /// Returns Cassandra's error; its operators are functions of the keyspace `system`.
-fn division_by_zero(a: &Value, op: ArithmeticOp, b: &Value) -> CqlError {
-    let types = [a, b].map(|value| value.data_type().to_string());
-    let function = if op == ArithmeticOp::Divide { "_divide" } else { "_modulo" };
-    // Java's messages: one for fixed-size integers, one for integers of any size.
-    let why = if matches!(b, Value::Varint(_)) { "BigInteger divide by zero" } else { "/ by zero" };
+fn failure(types: [&DataType; 2], op: ArithmeticOp, why: &str) -> CqlError {
+    let function = match op {
+        ArithmeticOp::Add => "_add",
+        ArithmeticOp::Subtract => "_substract",
+        ArithmeticOp::Multiply => "_multiply",
+        ArithmeticOp::Divide => "_divide",
+        ArithmeticOp::Remainder => "_modulo",
+    };
+    let types = types.map(ToString::to_string);
     let (left, right) = (&types[0], &types[1]);
     let message = format!("the operation '{left} {} {right}' failed: {why}", op.symbol());
     let kind = CqlErrorKind::FunctionFailure {
@@ -97,6 +135,11 @@ fn division_by_zero(a: &Value, op: ArithmeticOp, b: &Value) -> CqlError {
         argument_types: types.into(),
     };
     CqlError::new(kind, message)
+}
+
+fn too_long(op: ArithmeticOp, what: &str) -> CqlError {
+    let symbol = op.symbol();
+    CqlError::invalid(format!("{symbol} of {what} of more than {VARINT_BITS_MAX} bits"))
 }
 
 fn failed(a: &Value, op: ArithmeticOp, b: &Value) -> CqlError {
@@ -123,18 +166,87 @@ pub(crate) const fn is_number(data_type: &DataType) -> bool {
     )
 }
 
-/// Converts a number to another numeric type.
+/// Returns the type of `left op right`, as in Cassandra; `None` if there is no such operation.
+///
+/// A number is as long as the longer operand, and a float if one of them is. Any number beside a
+/// `decimal` is a decimal, and an integer beside a `varint` a varint.
+pub(super) fn result_type(left: &DataType, op: ArithmeticOp, right: &DataType) -> Option<DataType> {
+    let is_text = |data_type: &DataType| matches!(data_type, DataType::Text | DataType::Ascii);
+    if is_number(left) && is_number(right) {
+        return Some(number_type(left, right));
+    }
+    match op {
+        ArithmeticOp::Add if is_text(left) && is_text(right) => {
+            Some(if left == right { left.clone() } else { DataType::Text })
+        }
+        ArithmeticOp::Add | ArithmeticOp::Subtract
+            if is_temporal(left) && *right == DataType::Duration =>
+        {
+            Some(left.clone())
+        }
+        _ => None,
+    }
+}
+
+fn number_type(left: &DataType, right: &DataType) -> DataType {
+    let bytes = |data_type: &DataType| match data_type {
+        DataType::Tinyint => 1,
+        DataType::Smallint => 2,
+        DataType::Int | DataType::Float => 4,
+        DataType::Bigint | DataType::Counter | DataType::Double => 8,
+        _ => usize::MAX,
+    };
+    let is_float = |data_type: &DataType| {
+        matches!(data_type, DataType::Float | DataType::Double | DataType::Decimal)
+    };
+    match (is_float(left) || is_float(right), bytes(left).max(bytes(right))) {
+        (true, 4) => DataType::Float,
+        (true, 8) => DataType::Double,
+        (true, _) => DataType::Decimal,
+        (false, 1) => DataType::Tinyint,
+        (false, 2) => DataType::Smallint,
+        (false, 4) => DataType::Int,
+        (false, 8) => DataType::Bigint,
+        (false, _) => DataType::Varint,
+    }
+}
+
+/// Converts an operand to the type of an operation.
 pub(crate) fn convert(value: Value, data_type: &DataType) -> Result<Value, CqlError> {
     if value.data_type() == *data_type {
         return Ok(value);
     }
-    let text = value.to_string();
+    let text = match (&value, data_type) {
+        // Like Cassandra, which makes decimals of floats; 2 becomes 2.0.
+        (Value::Float(_) | Value::Double(_), DataType::Decimal) => java_double(&value)?,
+        (number, DataType::Decimal) if is_exact_double(number) => java_double(number)?,
+        _ => value.to_string(),
+    };
     data_type.parse_text(&text).map_err(|_| {
         CqlError::invalid(format!(
             "{text}, of type {}, is not a value of type {data_type}",
             value.data_type()
         ))
     })
+}
+
+/// Returns `true` for an integer of fixed size that a double has exactly.
+fn is_exact_double(value: &Value) -> bool {
+    const EXACT_MAX: u64 = 1 << 53;
+    match value {
+        Value::Tinyint(_) | Value::Smallint(_) | Value::Int(_) => true,
+        Value::Bigint(number) | Value::Counter(number) => number.unsigned_abs() <= EXACT_MAX,
+        _ => false,
+    }
+}
+
+/// Returns a number as Java writes it as a double.
+fn java_double(value: &Value) -> Result<String, CqlError> {
+    let double = match value {
+        Value::Float(number) => f64::from(*number),
+        value => value.to_string().parse().unwrap_or(f64::NAN),
+    };
+    json::java_text(&Value::Double(double))
 }
 
 #[cfg(test)]
@@ -157,6 +269,40 @@ mod tests {
         assert_eq!(error.kind(), &kind);
         let infinite = calculate(&Value::Double(1.0), ArithmeticOp::Divide, &Value::Double(0.0));
         assert_eq!(infinite, Ok(Value::Double(f64::INFINITY)));
+    }
+
+    #[test]
+    fn operands_are_converted_as_in_cassandra() {
+        use DataType::{
+            Ascii, Bigint, Date, Decimal, Double, Duration, Float, Int, Smallint, Text, Timestamp,
+            Tinyint, Varint,
+        };
+        let of = |left: &DataType, right: &DataType| result_type(left, ArithmeticOp::Add, right);
+        for (left, right, expected) in [
+            (Tinyint, Int, Some(Int)),
+            (Tinyint, Smallint, Some(Smallint)),
+            (Int, Float, Some(Float)),
+            (Bigint, Float, Some(Double)),
+            (Varint, Float, Some(Decimal)),
+            (Varint, Bigint, Some(Varint)),
+            (Decimal, Tinyint, Some(Decimal)),
+            (DataType::Counter, Int, Some(Bigint)),
+            (Ascii, Ascii, Some(Ascii)),
+            (Ascii, Text, Some(Text)),
+            (Date, Duration, Some(Date)),
+            (Duration, Timestamp, None),
+            (Text, Int, None),
+            (Duration, Duration, None),
+        ] {
+            assert_eq!(of(&left, &right), expected, "{left} + {right}");
+        }
+        assert_eq!(result_type(&Text, ArithmeticOp::Subtract, &Text), None);
+        assert_eq!(result_type(&Timestamp, ArithmeticOp::Multiply, &Duration), None);
+        let decimal = |value| convert(value, &Decimal).unwrap().to_string();
+        assert_eq!(decimal(Value::Int(2)), "2.0");
+        assert_eq!(decimal(Value::Bigint(9_007_199_254_740_993)), "9007199254740993");
+        assert_eq!(decimal(Value::Float(5.5)), "5.5");
+        assert_eq!(decimal(Value::Varint(7.into())), "7");
     }
 
     #[test]

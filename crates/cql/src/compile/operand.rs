@@ -13,7 +13,7 @@ use carnet::{DataType, Value};
 use super::cast;
 use super::compiler::Compiler;
 use super::environment::Environment;
-use super::function::Function;
+use super::function::{Function, MaskFunction};
 use super::items::parts;
 use super::literal;
 use super::names::column_name;
@@ -70,8 +70,17 @@ enum Source {
     FromJson(Box<Operand>),
     /// Cast to the type of the whole.
     Cast(Box<Operand>),
-    /// Arithmetic; operands are converted to the type of the whole.
-    Arithmetic(Box<Operand>, Vec<(ArithmeticOp, Operand)>),
+    /// Arithmetic from the left.
+    Arithmetic(Box<Operand>, Vec<ArithmeticStep>),
+}
+
+/// An operator with its right operand.
+#[derive(Clone, Debug)]
+pub(crate) struct ArithmeticStep {
+    pub(super) op: ArithmeticOp,
+    pub(super) operand: Operand,
+    /// Type of the result. Numbers are converted to it before.
+    pub(super) data_type: DataType,
 }
 
 /// Value of an operand.
@@ -84,6 +93,16 @@ pub(crate) enum Evaluated {
 }
 
 impl Operand {
+    /// Creates an operand that is calculated from others.
+    pub(super) fn arithmetic(
+        first: Self,
+        rest: Vec<ArithmeticStep>,
+        data_type: DataType,
+        what: &str,
+    ) -> Self {
+        Self { data_type, what: what.to_owned(), source: Source::Arithmetic(Box::new(first), rest) }
+    }
+
     /// Creates an operand for a column of the row.
     pub(crate) fn column(position: usize, data_type: DataType, what: &str) -> Self {
         Self { data_type, what: what.to_owned(), source: Source::Column(position) }
@@ -143,7 +162,7 @@ impl Operand {
             Source::Element(collection, at) => collection.reads_row() || at.reads_row(),
             Source::JsonColumn { text, .. } | Source::FromJson(text) => text.reads_row(),
             Source::Arithmetic(first, rest) => {
-                first.reads_row() || rest.iter().any(|(_, operand)| operand.reads_row())
+                first.reads_row() || rest.iter().any(|step| step.operand.reads_row())
             }
         }
     }
@@ -214,7 +233,7 @@ impl Operand {
                 value.map(|value| value.serialize())
             }
             Source::Arithmetic(first, rest) => {
-                self.calculate(first, rest, environment)?.map(|value| value.serialize())
+                calculate(first, rest, environment)?.map(|value| value.serialize())
             }
         };
         Ok(found.map_or(Evaluated::Null, Evaluated::Bytes))
@@ -274,27 +293,30 @@ impl Operand {
         Ok(Evaluated::Bytes(Bytes::copy_from_slice(part)))
     }
 
-    fn calculate(
-        &self,
-        first: &Self,
-        rest: &[(ArithmeticOp, Self)],
-        environment: &Environment<'_>,
-    ) -> Result<Option<Value>, CqlError> {
-        let operand = |operand: &Self| -> Result<Option<Value>, CqlError> {
-            let value = operand.value(environment)?;
-            value.map(|value| number::convert(value, &self.data_type)).transpose()
-        };
-        let Some(mut result) = operand(first)? else { return Ok(None) };
-        for (op, next) in rest {
-            let Some(next) = operand(next)? else { return Ok(None) };
-            result = number::calculate(&result, *op, &next)?;
-        }
-        Ok(Some(result))
-    }
-
     fn wrong(&self, why: &str) -> CqlError {
         CqlError::invalid(format!("{}: {why}", self.what))
     }
+}
+
+/// Calculates from the left; `None` if an operand is null.
+fn calculate(
+    first: &Operand,
+    rest: &[ArithmeticStep],
+    environment: &Environment<'_>,
+) -> Result<Option<Value>, CqlError> {
+    let Some(mut result) = first.value(environment)? else { return Ok(None) };
+    let mut left_type = &first.data_type;
+    for ArithmeticStep { op, operand, data_type } in rest {
+        let Some(next) = operand.value(environment)? else { return Ok(None) };
+        let next = match next {
+            Value::Duration(_) => next,
+            next => number::convert(next, data_type)?,
+        };
+        result = number::convert(result, data_type)?;
+        result = number::calculate_of([left_type, &operand.data_type], &result, *op, &next)?;
+        left_type = data_type;
+    }
+    Ok(Some(result))
 }
 
 /// Evaluates operands to values that must not be null.
@@ -351,12 +373,7 @@ impl Compiler<'_> {
                 let found = self.operand(inner, &hinted, what)?;
                 return fits(found, data_type, what);
             }
-            Term::Negate(inner) => {
-                let zero = Literal::Integer("0".to_owned());
-                let zero = Term::Literal(zero);
-                let rest = [(ArithmeticOp::Subtract, (**inner).clone())];
-                return self.arithmetic(&zero, &rest, data_type, what);
-            }
+            Term::Negate(inner) => return self.negation(inner, data_type, what),
             Term::Arithmetic { first, rest } => {
                 return self.arithmetic(first, rest, data_type, what);
             }
@@ -378,6 +395,7 @@ impl Compiler<'_> {
             Term::Element(reference, element) => self.element_of(reference, element),
             Term::Call(call) => self.call(call),
             Term::Cast(inner, type_name) => self.cast(inner, type_name),
+            Term::Arithmetic { first, rest } => self.untyped_arithmetic(first, rest, what),
             term => match self.type_of(term)? {
                 Some(data_type) => self.operand(term, &data_type, what),
                 None => Err(CqlError::invalid(format!(
@@ -398,56 +416,12 @@ impl Compiler<'_> {
             Term::Call(call) => Some(self.call(call)?.data_type),
             Term::Hint(type_name, _) | Term::Cast(_, type_name) => type_name.data_type(),
             Term::Negate(inner) => self.type_of(inner)?,
-            Term::Arithmetic { first, rest } => {
-                // A constant takes the type of the other operands.
-                let mut constant = None;
-                for term in std::iter::once(&**first).chain(rest.iter().map(|(_, term)| term)) {
-                    match (self.type_of(term)?, matches!(term, Term::Literal(_))) {
-                        (Some(data_type), false) => return Ok(Some(data_type)),
-                        (found, _) => constant = constant.or(found),
-                    }
-                }
-                constant
-            }
+            Term::Arithmetic { first, rest } => self.arithmetic_type(first, rest)?,
             _ => None,
         })
     }
 
-    fn arithmetic(
-        &mut self,
-        first: &Term,
-        rest: &[(ArithmeticOp, Term)],
-        data_type: &DataType,
-        what: &str,
-    ) -> Result<Operand, CqlError> {
-        if !number::is_number(data_type) {
-            return Err(CqlError::invalid(format!(
-                "{what} is of type {data_type}, which cannot be calculated with"
-            )));
-        }
-        let mut part = |term: &Term| -> Result<Operand, CqlError> {
-            match term {
-                // Other numeric types are converted in calculations.
-                Term::Reference(reference) => {
-                    let found = self.reference(reference)?;
-                    if number::is_number(&found.data_type) {
-                        return Ok(found);
-                    }
-                    fits(found, data_type, what)
-                }
-                term => self.operand(term, data_type, what),
-            }
-        };
-        let first = part(first)?;
-        let rest = rest
-            .iter()
-            .map(|(op, term)| Ok((*op, part(term)?)))
-            .collect::<Result<_, CqlError>>()?;
-        let source = Source::Arithmetic(Box::new(first), rest);
-        Ok(Operand { data_type: data_type.clone(), what: what.to_owned(), source })
-    }
-
-    fn reference(&self, reference: &Reference) -> Result<Operand, CqlError> {
+    pub(super) fn reference(&self, reference: &Reference) -> Result<Operand, CqlError> {
         let name = reference.name.as_str();
         // In a row, a bare name is a column before it is a LET.
         let is_column = self.row_table().is_some_and(|table| table.column(name).is_some());
@@ -550,7 +524,37 @@ impl Compiler<'_> {
         Ok(Operand { data_type, what, source: Source::Cast(Box::new(operand)) })
     }
 
+    /// Compiles a masking function; the first argument determines the types of the others.
+    fn mask(
+        &mut self,
+        call: &FunctionCall,
+        function: MaskFunction,
+        terms: &[Term],
+    ) -> Result<Operand, CqlError> {
+        let name = call.function.name.as_str();
+        let what = |place: usize| format!("arg{place}(system.{name})");
+        let Some((first, others)) = terms.split_first() else {
+            return Err(function.wrong_count());
+        };
+        let first = self.untyped_operand(first, &what(0))?;
+        let types = function.other_types(&first.data_type, terms.len())?;
+        let mut arguments = vec![first];
+        for (place, (term, data_type)) in others.iter().zip(&types).enumerate() {
+            arguments.push(self.operand(term, data_type, &what(place + 1))?);
+        }
+        let function = Function::Mask(function, arguments[0].data_type.clone());
+        Ok(Operand {
+            data_type: function.returns(&[]),
+            what: call.function.name.text.clone(),
+            source: Source::Call(function, arguments),
+        })
+    }
+
     fn call(&mut self, call: &FunctionCall) -> Result<Operand, CqlError> {
+        if let (Some(mask), Arguments::Terms(terms)) = (Function::find_mask(call), &call.arguments)
+        {
+            return self.mask(call, mask, terms);
+        }
         let function = Function::find(call)?;
         let Arguments::Terms(terms) = &call.arguments else {
             return Err(CqlError::invalid("* is an argument of count only"));
@@ -634,7 +638,7 @@ fn compose(data_type: &DataType, parts: Vec<Option<Value>>, what: &str) -> Resul
     Ok(Value::Composite(composite).serialize())
 }
 
-fn fits(found: Operand, data_type: &DataType, what: &str) -> Result<Operand, CqlError> {
+pub(super) fn fits(found: Operand, data_type: &DataType, what: &str) -> Result<Operand, CqlError> {
     let same = found.data_type == *data_type
         || matches!(
             (&found.data_type, data_type),

@@ -41,6 +41,20 @@ pub(crate) struct SelectPlan {
     pub(crate) per_partition_limit: Option<Operand>,
 }
 
+impl SelectPlan {
+    /// Returns Cassandra's warning about an aggregate of several partitions.
+    pub(crate) fn warning(&self) -> Option<&'static str> {
+        let is_aggregated = self.aggregates || self.group.is_some();
+        if !is_aggregated || self.filter.names_one_partition() {
+            return None;
+        }
+        Some(match self.filter.names_partitions() {
+            true => "Aggregation query used on multiple partition keys (IN restriction)",
+            false => "Aggregation query used without partition key",
+        })
+    }
+}
+
 /// One column of the result.
 #[derive(Clone, Debug)]
 pub(crate) enum Output {
@@ -329,14 +343,8 @@ fn aggregate(
     };
     let (position, column) = find(table, &reference.name)?;
     let data_type = column.data_type.clone();
-    if matches!(name, "sum" | "avg")
-        && (!number::is_number(&data_type) || data_type == DataType::Decimal)
-    {
-        return Err(if data_type == DataType::Decimal {
-            CqlError::unsupported(format!("{name}() of decimals"))
-        } else {
-            CqlError::invalid(format!("{name}() of a column of type {data_type}"))
-        });
+    if matches!(name, "sum" | "avg") && !number::is_number(&data_type) {
+        return Err(CqlError::invalid(format!("{name}() of a column of type {data_type}")));
     }
     let (result, aggregate) = match name {
         "count" => (DataType::Bigint, Aggregate::Count(Some(position))),

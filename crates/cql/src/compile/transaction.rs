@@ -305,10 +305,13 @@ impl<'a> Compiler<'a> {
             Condition::Or(parts) => ConditionPlan::Or(self.conditions(parts)?),
             Condition::Compare(left, op, right) => {
                 let is_typed = |term: &Term| !matches!(term, Term::Literal(_) | Term::Marker(_));
-                let data_type = match (is_typed(left), is_typed(right)) {
-                    (true, _) | (false, false) => self.type_of(left)?,
-                    (false, true) => self.type_of(right)?,
-                };
+                // A calculation is made in the type that its result is compared with.
+                let is_calculated =
+                    |term: &Term| matches!(term, Term::Arithmetic { .. } | Term::Negate(_));
+                let is_given = |term: &Term| is_typed(term) && !is_calculated(term);
+                let of_right =
+                    is_given(right) && !is_given(left) || is_typed(right) && !is_typed(left);
+                let data_type = self.type_of(if of_right { right } else { left })?;
                 let Some(data_type) = data_type else {
                     return Err(CqlError::invalid(format!(
                         "cannot infer the type of {left} {} {right}; write a type hint: (type) value",

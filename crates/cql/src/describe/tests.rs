@@ -115,7 +115,15 @@ CREATE TABLE bank.\"Log\" (
 fn lists_name_all_objects() {
     assert_eq!(
         names("DESCRIBE KEYSPACES", Some("bank")),
-        ["bank", "\"Shop\"", "system", "system_schema", "system_views", "system_virtual_schema"]
+        [
+            "bank",
+            "\"Shop\"",
+            "system",
+            "system_schema",
+            "system_traces",
+            "system_views",
+            "system_virtual_schema",
+        ]
     );
     assert_eq!(names("DESC TABLES", Some("bank")), ["accounts", "\"Log\""]);
     assert_eq!(names("DESC TABLES", Some("Shop")), [""; 0]);
@@ -216,6 +224,14 @@ VIRTUAL TABLE system_views.clients (
     PRIMARY KEY (address, port)
 ) WITH CLUSTERING ORDER BY (port ASC)
     AND comment = 'currently connected clients';
+*/",
+            "/*
+Warning: Table system_views.settings is a virtual table and cannot be recreated with CQL.
+Structure, for reference:
+VIRTUAL TABLE system_views.settings (
+    name text PRIMARY KEY,
+    value text
+) WITH comment = 'current settings';
 */",
             "/*
 Warning: Table system_views.transactions is a virtual table and cannot be recreated with CQL.

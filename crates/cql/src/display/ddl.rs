@@ -4,7 +4,7 @@ use std::fmt::{self, Display, Formatter};
 
 use super::{clause, join, when};
 use crate::ast::{
-    AlterKeyspace, AlterTable, AlterType, ColumnDefinition, CreateKeyspace, CreateTable,
+    AlterKeyspace, AlterTable, AlterType, ColumnDefinition, CopyTable, CreateKeyspace, CreateTable,
     CreateType, DropKeyspace, DropTable, DropType, Literal, Name, OptionValue, PrimaryKey,
     TableChange, TypeChange, TypeName,
 };
@@ -106,6 +106,16 @@ impl Display for CreateTable {
             before = "AND";
         }
         Ok(())
+    }
+}
+
+impl Display for CopyTable {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let if_not_exists = when(self.if_not_exists, IF_NOT_EXISTS);
+        write!(f, "CREATE TABLE{if_not_exists} {} LIKE {}", self.table, self.like)?;
+        properties(&self.options).enumerate().try_for_each(|(place, property)| {
+            write!(f, " {} {property}", if place == 0 { "WITH" } else { "AND" })
+        })
     }
 }
 

@@ -112,6 +112,7 @@ impl Display for Statement {
             Self::AlterKeyspace(alter) => alter.fmt(f),
             Self::DropKeyspace(drop) => drop.fmt(f),
             Self::CreateTable(create) => create.fmt(f),
+            Self::CopyTable(copy) => copy.fmt(f),
             Self::AlterTable(alter) => alter.fmt(f),
             Self::DropTable(drop) => drop.fmt(f),
             Self::CreateType(create) => create.fmt(f),

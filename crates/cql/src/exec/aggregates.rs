@@ -4,7 +4,7 @@ use carnet::base::{BigInt, Bytes};
 use carnet::{DataType, Value};
 
 use crate::ast::ArithmeticOp;
-use crate::compile::{self, Aggregate, Output, SelectPlan};
+use crate::compile::{self, Aggregate, Decimal, Output, SelectPlan};
 use crate::cql_error::CqlError;
 
 /// Aggregates of the rows so far, one for each output; outputs that are no aggregates have none.
@@ -79,6 +79,11 @@ fn gather(
     let keep = |keep_new: bool, old: Value, new: Value| if keep_new { new } else { old };
     slot.value = match (slot.value.take(), aggregate) {
         (old, Aggregate::First(_)) => old.or_else(|| is_first.then_some(value)),
+        (old, Aggregate::Sum(..) | Aggregate::Avg(..))
+            if matches!(value, Value::Decimal { .. }) =>
+        {
+            Some(decimal(aggregate, old.as_ref(), &value, slot.count)?)
+        }
         (None, Aggregate::Avg(..)) => Some(widen(value)),
         (None, _) => Some(value),
         (Some(old), Aggregate::Min(_)) => Some(keep(value.compare(&old).is_lt(), old, value)),
@@ -92,6 +97,23 @@ fn gather(
         (old, Aggregate::Count(_)) => old,
     };
     Ok(())
+}
+
+/// Returns the sum or the average of decimals up to the last value.
+fn decimal(
+    aggregate: &Aggregate,
+    before: Option<&Value>,
+    value: &Value,
+    count: i64,
+) -> Result<Value, CqlError> {
+    let before = before.and_then(Decimal::of).unwrap_or(Decimal::ZERO);
+    let value = Decimal::of(value).unwrap_or(Decimal::ZERO);
+    let result = match aggregate {
+        Aggregate::Avg(..) => before.average_with(&value, count),
+        _ => before.plus(&value),
+    };
+    let out_of_range = "the decimals of an aggregate differ too much in their scales";
+    result.map(Value::from).map_err(|_| CqlError::invalid(out_of_range))
 }
 
 /// Converts an integer to a `varint`, so that no sum overflows.
@@ -113,6 +135,7 @@ fn conclude(aggregate: &Aggregate, slot: Gathered) -> Result<Option<Bytes>, CqlE
         Aggregate::Sum(_, data_type) => Some(slot.value.map_or_else(|| zero(data_type), Ok)?),
         Aggregate::Avg(_, data_type) => match slot.value {
             None => Some(zero(data_type)?),
+            Some(average @ Value::Decimal { .. }) => Some(average),
             Some(sum) => Some(average(&sum, slot.count, data_type)?),
         },
     };

@@ -38,6 +38,8 @@ struct AnswerMemoryState {
     hard_bytes: usize,
     /// Service level that sets the maximum; `None` for the server's own.
     hard_of: Option<Arc<str>>,
+    /// Warnings that come with the answer.
+    warnings: Vec<&'static str>,
 }
 
 impl AnswerMemory {
@@ -54,8 +56,20 @@ impl AnswerMemory {
             soft_bytes: SOFT_BYTES,
             hard_bytes: bytes_max,
             hard_of: None,
+            warnings: Vec::new(),
         };
         Self { budget: budget.clone(), state: Mutex::new(state) }
+    }
+
+    /// Adds a warning that comes with the answer.
+    pub(super) fn warn(&self, warning: &'static str) {
+        lock(&self.state).warnings.push(warning);
+    }
+
+    /// Removes and returns the warnings that come with the answer.
+    #[must_use]
+    pub fn take_warnings(&self) -> Vec<&'static str> {
+        std::mem::take(&mut lock(&self.state).warnings)
     }
 
     /// Applies the limits of the statement's service level.

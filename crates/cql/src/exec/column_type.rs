@@ -5,7 +5,7 @@ use carnet::catalog::ColumnKind;
 
 use super::known_types::Types;
 use crate::ast::{ColumnDefinition, TypeName};
-use crate::cql_error::CqlError;
+use crate::cql_error::{CqlError, CqlErrorKind};
 
 /// Returns the type of a column of a kind, and whether it is a collection that is not frozen.
 ///
@@ -86,9 +86,13 @@ fn check(type_name: &TypeName) -> Result<(), CqlError> {
     let refuse = |why: String| Err(CqlError::invalid(why));
     let is = |type_name: &TypeName, data_type| *type_name == TypeName::Native(data_type);
     match type_name {
-        TypeName::Frozen(inner) if matches!(**inner, TypeName::Native(_)) => refuse(format!(
-            "frozen<> is only allowed on collections, tuples, and user-defined types (got {inner})"
-        )),
+        TypeName::Frozen(inner) if matches!(**inner, TypeName::Native(_)) => {
+            let message = format!(
+                "frozen<> is only allowed on collections, tuples, and user-defined types (got \
+                 {inner})"
+            );
+            Err(CqlError::new(CqlErrorKind::Syntax { line: 1, column: 1 }, message))
+        }
         TypeName::Frozen(inner) => check(inner),
         TypeName::List(part) | TypeName::Set(part) | TypeName::Map(_, part)
             if is(part, DataType::Counter) =>

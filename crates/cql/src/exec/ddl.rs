@@ -2,10 +2,9 @@
 
 use std::collections::HashSet;
 
-use carnet::Tx;
-use carnet::Uuid;
 use carnet::base::key::Order;
 use carnet::catalog::{self, ColumnKind, KeyspaceSchema, TableKind, TableSchema};
+use carnet::{DataType, Tx, Uuid};
 
 use super::column_type::column_type;
 use super::executor::Executor;
@@ -14,8 +13,8 @@ use super::parameters::Session;
 use super::run::Run;
 use super::user_types;
 use crate::ast::{
-    AlterKeyspace, AlterTable, ColumnDefinition, CreateKeyspace, CreateTable, DropKeyspace,
-    DropTable, Name, OptionValue, Options, Statement, TableChange, TableName,
+    AlterKeyspace, AlterTable, ColumnDefinition, CopyTable, CreateKeyspace, CreateTable,
+    DropKeyspace, DropTable, Name, OptionValue, Options, Statement, TableChange, TableName,
 };
 use crate::cql_error::{CqlError, CqlErrorKind};
 use crate::result::{ChangeKind, ChangeTarget, Response, SchemaChange};
@@ -85,6 +84,7 @@ async fn change(
         Statement::AlterKeyspace(alter) => alter_keyspace(tx, alter, data_center).await,
         Statement::DropKeyspace(drop) => drop_keyspace(tx, drop).await,
         Statement::CreateTable(create) => create_table(tx, create, keyspace).await,
+        Statement::CopyTable(copy) => copy_table(tx, copy, keyspace).await,
         Statement::AlterTable(alter) => alter_table(tx, alter, keyspace).await,
         Statement::DropTable(drop) => drop_table(tx, drop, keyspace).await,
         Statement::CreateType(create) => user_types::create(tx, create, keyspace).await,
@@ -216,23 +216,72 @@ async fn create_table(
     keyspace: Option<&str>,
 ) -> Result<Option<SchemaChange>, CqlError> {
     let (keyspace, name) = place(&create.table, keyspace)?;
-    if catalog::keyspace(tx, keyspace).await?.is_none() {
-        return Err(catalog::no_keyspace(keyspace).into());
-    }
-    if catalog::table(tx, keyspace, name).await?.is_some() {
-        if create.if_not_exists {
-            return Ok(None);
-        }
-        return Err(already_exists(keyspace, Some(name)));
-    }
-    let start = tx.start_timestamp().map_or(0, carnet::Timestamp::get);
-    // Drivers only compare the id. The start is unique; a transaction creates few tables.
-    let uuid = Uuid::from_u64_pair(0x1000 | (start << 16), catalog_salt(keyspace, name));
-    let mut schema = TableSchema::new(keyspace, name, TableKind::Rows, uuid);
+    let Some(mut schema) = new_table(tx, keyspace, name, create.if_not_exists).await? else {
+        return Ok(None);
+    };
     add_columns(&mut schema, create, &Types::load(tx, keyspace).await?)?;
     set_table_options(&mut schema, &create.options)?;
     catalog::create_table(tx, schema).await?;
     Ok(changed(ChangeKind::Created, keyspace, Some(name)))
+}
+
+/// Creates a table with the columns and options of another one, without its rows.
+async fn copy_table(
+    tx: &Tx,
+    copy: &CopyTable,
+    current: Option<&str>,
+) -> Result<Option<SchemaChange>, CqlError> {
+    let (keyspace, name) = place(&copy.table, current)?;
+    let (other, like) = place(&copy.like, current)?;
+    let source = catalog::table(tx, other, like).await?;
+    let source = source.filter(|source| source.kind == TableKind::Rows);
+    let source = source.ok_or_else(|| catalog::no_table(other, like))?;
+    let Some(mut schema) = new_table(tx, keyspace, name, copy.if_not_exists).await? else {
+        return Ok(None);
+    };
+    for column in &source.columns {
+        if keyspace != other && has_user_types(&column.data_type) {
+            return Err(CqlError::invalid(format!(
+                "column {} of {other}.{like} has a user-defined type, which is of keyspace {other} \
+                 only",
+                column.name
+            )));
+        }
+        let add = match column.is_multi_cell {
+            true => TableSchema::add_collection,
+            false => TableSchema::add_column,
+        };
+        add(&mut schema, &column.name, column.data_type.clone(), column.kind)?;
+    }
+    schema.options.clone_from(&source.options);
+    set_table_options(&mut schema, &copy.options)?;
+    catalog::create_table(tx, schema).await?;
+    Ok(changed(ChangeKind::Created, keyspace, Some(name)))
+}
+
+fn has_user_types(data_type: &DataType) -> bool {
+    let is_user_type = matches!(data_type, DataType::Udt(_));
+    is_user_type || data_type.parts().into_iter().any(has_user_types)
+}
+
+/// Returns a schema without columns for a new table; `None` if it exists and may.
+async fn new_table(
+    tx: &Tx,
+    keyspace: &str,
+    name: &str,
+    may_exist: bool,
+) -> Result<Option<TableSchema>, CqlError> {
+    if catalog::keyspace(tx, keyspace).await?.is_none() {
+        return Err(catalog::no_keyspace(keyspace).into());
+    }
+    if catalog::table(tx, keyspace, name).await?.is_some() {
+        let exists = || already_exists(keyspace, Some(name));
+        return if may_exist { Ok(None) } else { Err(exists()) };
+    }
+    let start = tx.start_timestamp().map_or(0, carnet::Timestamp::get);
+    // Drivers only compare the id. The start is unique; a transaction creates few tables.
+    let uuid = Uuid::from_u64_pair(0x1000 | (start << 16), catalog_salt(keyspace, name));
+    Ok(Some(TableSchema::new(keyspace, name, TableKind::Rows, uuid)))
 }
 
 fn catalog_salt(keyspace: &str, name: &str) -> u64 {

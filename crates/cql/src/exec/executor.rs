@@ -14,6 +14,7 @@ use crate::bound::Bound;
 use crate::compile::Environment;
 use crate::system::{NodeInfo, Peer};
 use crate::timestamps::Timestamps;
+use crate::trace::Traces;
 use crate::uuids::Uuids;
 
 /// Executor of CQL statements on a database. Cheap to clone.
@@ -34,6 +35,7 @@ pub(super) struct Shared {
     pub(super) levels: LevelState,
     pub(super) large: LargeAnswers,
     pub(super) open: Arc<OpenTransactions>,
+    pub(super) traces: Traces,
 }
 
 impl Executor {
@@ -49,10 +51,21 @@ impl Executor {
         let uuids = Uuids::new(SeededRng::from_entropy());
         let (peers, prepared) = (Mutex::new([].into()), Cache::default());
         let (timeouts, levels) = (OnceLock::new(), LevelState::default());
-        let large = LargeAnswers::default();
+        let (large, traces) = (LargeAnswers::default(), Traces::default());
         let open = Arc::new(OpenTransactions::new(db.clone(), node.host_id));
-        let shared =
-            Shared { db, node, timestamps, peers, uuids, prepared, timeouts, levels, large, open };
+        let shared = Shared {
+            db,
+            node,
+            timestamps,
+            peers,
+            uuids,
+            prepared,
+            timeouts,
+            levels,
+            large,
+            open,
+            traces,
+        };
         Self { shared: Arc::new(shared) }
     }
 

@@ -10,6 +10,7 @@ use carnet::admission::Permit;
 use carnet::base::{Moment, YieldNow};
 
 use super::answer_memory::AnswerMemory;
+use crate::trace::Trace;
 
 /// Result of a statement's admission.
 #[derive(Clone, Debug, Default)]
@@ -21,6 +22,8 @@ pub struct Grant {
     pub permit: Option<Arc<Permit>>,
     /// Memory that the answer may take.
     pub memory: Option<Arc<AnswerMemory>>,
+    /// Trace of the statement, if the client requested one.
+    pub trace: Option<Arc<Trace>>,
     /// Function by which the statement yields to others at the end of its time slices.
     pub yield_now: Option<YieldNow>,
 }

@@ -54,6 +54,7 @@ mod statement;
 mod system;
 mod targets;
 mod timeout;
+mod tracing_steps;
 mod transaction;
 mod user_types;
 mod write;

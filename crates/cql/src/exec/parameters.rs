@@ -52,11 +52,17 @@ impl Session {
         self
     }
 
-    /// Sets the address of the client, whose open transactions are limited together unless it logs in.
+    /// Sets the address of the client, which traces name. Its open transactions are limited together
+    /// unless it logs in.
     #[must_use]
     pub const fn with_address(mut self, address: IpAddr) -> Self {
         self.address = Some(address);
         self
+    }
+
+    /// Returns the address of the client.
+    pub(super) const fn address(&self) -> Option<IpAddr> {
+        self.address
     }
 
     /// Returns `true` if the statements of the connection are part of a transaction that has not

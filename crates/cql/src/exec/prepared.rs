@@ -123,6 +123,7 @@ fn check_options(statement: &Statement) -> Result<(), Failure> {
         Statement::CreateKeyspace(create) => system::check_keyspace_options(&create.options),
         Statement::AlterKeyspace(alter) => system::check_keyspace_options(&alter.options),
         Statement::CreateTable(create) => system::check_table_options(&create.options),
+        Statement::CopyTable(copy) => system::check_table_options(&copy.options),
         Statement::AlterTable(AlterTable { change: TableChange::Options(options), .. }) => {
             system::check_table_options(options)
         }
@@ -163,6 +164,12 @@ impl std::fmt::Debug for Prepared {
 }
 
 impl Prepared {
+    /// Returns the statement's canonical text.
+    #[must_use]
+    pub fn text(&self) -> String {
+        self.statements.parsed.statement.to_string()
+    }
+
     pub(super) fn new(
         text: &str,
         keyspace: Option<String>,

@@ -34,6 +34,7 @@ impl Executor {
         parameters: &Parameters,
     ) -> Result<Response, CqlError> {
         let statements = Statements::parse(text)?;
+        self.note(&parameters.grant, || "Parsed the statement".to_owned());
         let keyspace = parameters.keyspace.clone().or_else(|| session.keyspace());
         self.run(session, &statements, keyspace, parameters).await
     }
@@ -97,11 +98,18 @@ impl Executor {
             }
             _ if session.transaction().is_some() => Err(not_as_text()),
             _ => {
-                let result = run.try_run(|tx| {
+                let committed = run.try_run(|tx| {
                     let parts = &parts;
-                    async move { self.run_batch(&tx, kind, parts).await }
+                    async move {
+                        self.note_begin(grant, &tx);
+                        let response = self.run_batch(&tx, kind, parts).await;
+                        self.note(grant, || format!("Made {} changes, committing", parts.len()));
+                        response
+                    }
                 });
-                result.await
+                let result = committed.await;
+                self.note_end(grant, &result);
+                result
             }
         };
         self.count_timeout(&level, &result);
@@ -209,6 +217,10 @@ impl Executor {
             Some(at) => options.snapshot_as_of_async(at).await?,
             None => options.snapshot_async(None).await?,
         };
+        let grant = &run.parameters.grant;
+        self.note(grant, || {
+            format!("Reading the snapshot at timestamp {}", snapshot.read_timestamp())
+        });
         let plan = self.plan(&snapshot, statements, run.keyspace.as_deref()).await;
         // "Unprepared" would repeat for ever: the snapshot has the earlier schema of the table.
         let plan = plan.map_err(|error| match (&state, at, error.kind()) {
@@ -226,8 +238,18 @@ impl Executor {
         if state.as_ref().is_some_and(|state| state.start.is_some()) {
             return Err(paging::invalid("it belongs to a statement of a transaction"));
         }
+        if let (Some(memory), Some(warning)) = (&grant.memory, plan.warning()) {
+            memory.warn(warning);
+        }
+        self.note(grant, || {
+            format!("Planned the read of {}.{}", plan.table.keyspace, plan.table.name)
+        });
         let rows =
             select::run(&snapshot, plan, &environment, run.parameters, state.as_ref()).await?;
+        self.note(grant, || {
+            let more = if rows.paging_state.is_some() { ", and more on the next page" } else { "" };
+            format!("Found {} rows{more}", rows.rows.len())
+        });
         Ok(Response::Rows(rows))
     }
 
@@ -320,15 +342,21 @@ impl Executor {
     async fn write(&self, statements: &Statements, run: &Run<'_>) -> Result<Response, CqlError> {
         let transaction = run.transaction(&self.shared.db);
         let form = form_of(&statements.parsed.statement);
-        transaction
+        let grant = &run.parameters.grant;
+        let result = transaction
             .try_run(|tx| async move {
+                self.note_begin(grant, &tx);
                 let plan = self.plan(&tx, statements, run.keyspace.as_deref()).await?;
                 let Plan::Writes(plans) = &*plan else { return Ok(Response::Void) };
                 let environment = self.environment(&run.bound);
                 let writes: Vec<_> = plans.iter().map(|plan| (plan, environment)).collect();
-                write::run(&tx, &writes, form).await
+                let response = write::run(&tx, &writes, form).await;
+                self.note(grant, || format!("Made {} changes, committing", writes.len()));
+                response
             })
-            .await
+            .await;
+        self.note_end(grant, &result);
+        result
     }
 
     async fn transaction(
@@ -337,14 +365,20 @@ impl Executor {
         run: &Run<'_>,
     ) -> Result<Response, CqlError> {
         let transaction = run.transaction(&self.shared.db);
-        transaction
+        let grant = &run.parameters.grant;
+        let result = transaction
             .try_run(|tx| async move {
+                self.note_begin(grant, &tx);
                 let plan = self.plan(&tx, statements, run.keyspace.as_deref()).await?;
                 let Plan::Transaction(plan) = &*plan else { return Ok(Response::Void) };
                 let environment = self.environment(&run.bound);
-                transaction::run(&tx, plan, &environment, run.parameters).await
+                let response = transaction::run(&tx, plan, &environment, run.parameters).await;
+                self.note(grant, || "Ran the transaction, committing".to_owned());
+                response
             })
-            .await
+            .await;
+        self.note_end(grant, &result);
+        result
     }
 }
 

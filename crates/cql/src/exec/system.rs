@@ -54,9 +54,25 @@ impl Executor {
 
         let db = &self.shared.db;
         let tx = run.transaction(db).snapshot_async(None).await?;
-        let (node, open) = (&self.shared.node, || self.open_list());
-        let report = || db.admission().map(|admission| admission.diagnosis().report());
-        let found = system::rows(table, &tx, node, open, report, &self.peers()).await?;
+        let wants = |name: &str, value: &str| {
+            let column = table.column(name).map(|(position, _)| position);
+            wanted.iter().all(|(position, values)| {
+                Some(*position) != column || values.iter().any(|given| given == value.as_bytes())
+            })
+        };
+        let sources = system::Sources {
+            wants: &|keyspace, name| wants("keyspace_name", keyspace) && wants("table_name", name),
+            node: &self.shared.node,
+            peers: &self.peers(),
+            open: &|| self.open_list(),
+            report: &|| db.admission().map(|admission| admission.diagnosis().report()),
+            timeouts: system::SettingTimeouts {
+                statement: self.timeouts().map(|timeouts| timeouts.statement),
+                scan: self.timeouts().map(|timeouts| timeouts.scan),
+            },
+            traces: &|| self.shared.traces.list(db.wall_time()),
+        };
+        let found = system::rows(table, &tx, &sources).await?;
         let satisfies = |row: &Vec<Option<Bytes>>| {
             wanted.iter().all(|(position, values)| {
                 row[*position].as_ref().is_some_and(|value| values.contains(value))

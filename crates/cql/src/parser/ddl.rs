@@ -2,7 +2,7 @@
 
 use super::{Parse, Parser};
 use crate::ast::{
-    AlterKeyspace, AlterTable, AlterType, ColumnDefinition, CreateKeyspace, CreateTable,
+    AlterKeyspace, AlterTable, AlterType, ColumnDefinition, CopyTable, CreateKeyspace, CreateTable,
     CreateType, DropKeyspace, DropTable, DropType, Literal, Name, Options, Ordering, PrimaryKey,
     Statement, TableChange, TableName, TypeChange,
 };
@@ -46,8 +46,10 @@ impl Parser<'_> {
     pub(super) fn create_table(&mut self) -> Parse<Statement> {
         let if_not_exists = self.eat_if_not_exists()?;
         let table = self.table_name("a table")?;
-        if self.is_word("LIKE") {
-            return Err(self.unsupported("CREATE TABLE … LIKE"));
+        if self.eat_word("LIKE") {
+            let like = self.table_name("a table")?;
+            let options = if self.eat_word("WITH") { self.options()? } else { Options::new() };
+            return Ok(Statement::CopyTable(CopyTable { if_not_exists, table, like, options }));
         }
         let (columns, key) = self.table_columns(&table)?;
         let mut create = CreateTable {
@@ -128,8 +130,7 @@ impl Parser<'_> {
     fn table_options(&mut self, create: &mut CreateTable) -> Parse<()> {
         loop {
             if self.is_words(&["COMPACT", "STORAGE"]) {
-                let message = "COMPACT STORAGE has gone from CQL: leave it out";
-                return Err(Failure::invalid(self.at(), message));
+                return Err(self.unsupported("COMPACT STORAGE; leave it out"));
             }
             if self.eat_words(&["CLUSTERING", "ORDER", "BY"]) {
                 self.expect_symbol("(")?;

@@ -5,12 +5,13 @@
 //!
 //! ```text
 //! keyspace                listed in               made from
-//! system                  system_schema           NodeInfo, what other servers announce, and the
-//!                                                 version of the catalog
+//! system                  system_schema           NodeInfo, what other servers announce, the
+//!                                                 version of the catalog, and samples of tables
 //! system_schema           system_schema           the catalog, and these tables themselves
 //! system_virtual_schema   system_virtual_schema   these tables themselves
+//! system_traces           system_schema           the traces that this server keeps
 //! system_views            system_virtual_schema   the server's list of connections, open
-//!                                                 transactions, and the diagnosis
+//!                                                 transactions, settings, and the diagnosis
 //! ```
 //!
 //! [`find`] returns a table's definition, [`rows()`] all its rows at a transaction's snapshot. The
@@ -25,12 +26,13 @@
 //! * [`schema_version`] changes with every change of the schema, and only then.
 //! * Raw tables are hidden: CQL cannot read them.
 //!
-//! Deliberately absent: Cassandra's `system_auth`, `system_distributed` and `system_traces`, whose
-//! data Carnet stores elsewhere or does not have.
+//! Deliberately absent: Cassandra's `system_auth` and `system_distributed`, whose data Carnet stores
+//! elsewhere or does not have.
 
 mod bottleneck;
 mod change;
 mod encode;
+mod estimates;
 mod node;
 mod open;
 mod option_values;
@@ -39,7 +41,9 @@ mod peers;
 mod replication;
 mod rows;
 mod setting;
+mod settings;
 mod tables;
+mod traces;
 mod view;
 
 #[cfg(test)]
@@ -54,7 +58,8 @@ pub use node::{
 pub use open::OpenTransaction;
 pub use options::{OptionError, check_option};
 pub use peers::Peer;
-pub use rows::{rows, schema_version};
+pub use rows::schema_version;
+pub(crate) use rows::{Sources, rows};
 pub use tables::{
     KEYSPACES, SystemColumn, SystemTable, find, is_system_keyspace, is_virtual_keyspace, tables,
 };
@@ -66,4 +71,5 @@ pub(crate) use options::{
 };
 pub(crate) use replication::{Replication, repaired, resolve};
 pub(crate) use setting::{map_of, plain};
+pub(crate) use settings::SettingTimeouts;
 pub(crate) use view::{KeyspaceView, TableView, TypeView, all, keyspace, short_class};

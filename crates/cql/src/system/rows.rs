@@ -1,6 +1,7 @@
 //! Rows of the system tables.
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 use carnet::base::Order;
 use carnet::catalog::{self, ColumnKind};
@@ -9,21 +10,38 @@ use carnet::{Result, Timestamp, Tx, Uuid};
 
 use super::bottleneck;
 use super::encode::{self, Cell};
+use super::estimates;
 use super::node::{
     CQL_VERSION, Client, NATIVE_PROTOCOL_VERSION, NodeInfo, PARTITIONER, RELEASE_VERSION,
 };
 use super::open::{self, OpenTransaction};
 use super::peers::Peer;
+use super::settings::{self, SettingTimeouts};
 use super::tables::{Content, SystemTable};
+use super::traces;
 use super::view::{self, ColumnView, KeyspaceView, TableView, TypeView};
+use crate::trace::Trace;
 
 type Row = Vec<Cell>;
 
+/// What the rows of system tables are made from, beside the catalog.
+pub(crate) struct Sources<'a> {
+    pub(crate) node: &'a NodeInfo,
+    /// Other servers of the database.
+    pub(crate) peers: &'a [Peer],
+    /// Lists the open transactions.
+    pub(crate) open: &'a (dyn Fn() -> Vec<OpenTransaction> + Sync),
+    /// Returns the waits of statements, if they are measured.
+    pub(crate) report: &'a (dyn Fn() -> Option<Report> + Sync),
+    /// Returns `true` for a table whose estimates are wanted, by its keyspace and name.
+    pub(crate) wants: &'a (dyn Fn(&str, &str) -> bool + Sync),
+    pub(crate) timeouts: SettingTimeouts,
+    /// Lists the kept traces.
+    pub(crate) traces: &'a (dyn Fn() -> Vec<Arc<Trace>> + Sync),
+}
+
 /// Returns all rows of a table, in the order of its key: partitions are sorted by their names or
 /// addresses, too, and not by their tokens.
-///
-/// `open` lists the open transactions, `report` has the waits of statements if they are
-/// measured, and `peers` are the other servers of the database.
 ///
 /// Each row has a value for each column of the table, in that order and in Cassandra's
 /// serialization; `None` is null.
@@ -31,14 +49,8 @@ type Row = Vec<Cell>;
 /// # Errors
 ///
 /// See [`Tx::get_cell`].
-pub async fn rows(
-    table: &SystemTable,
-    tx: &Tx,
-    node: &NodeInfo,
-    open: impl FnOnce() -> Vec<OpenTransaction>,
-    report: impl FnOnce() -> Option<Report>,
-    peers: &[Peer],
-) -> Result<Vec<Row>> {
+pub(crate) async fn rows(table: &SystemTable, tx: &Tx, sources: &Sources<'_>) -> Result<Vec<Row>> {
+    let Sources { node, peers, .. } = *sources;
     Ok(match table.content {
         Content::Nothing => Vec::new(),
         Content::Local => vec![local(table, node, schema_version(tx).await?)],
@@ -55,10 +67,14 @@ pub async fn rows(
             peers.iter().map(|found| peer_v2(table, found, version)).collect()
         }
         Content::Clients => clients(table, node),
-        Content::Transactions => open::rows(table, open()),
+        Content::Transactions => open::rows(table, (sources.open)()),
         Content::Bottleneck => {
-            report().map_or_else(Vec::new, |report| bottleneck::rows(table, &report))
+            (sources.report)().map_or_else(Vec::new, |report| bottleneck::rows(table, &report))
         }
+        Content::Estimates => estimates::rows(table, tx, node, peers, sources.wants).await?,
+        Content::Settings => settings::rows(table, node, sources.timeouts),
+        Content::TraceSessions => traces::sessions(table, node, &(sources.traces)()),
+        Content::TraceEvents => traces::events(table, node, &(sources.traces)()),
         Content::Keyspaces => {
             let views = views(tx, node, false).await?;
             views.iter().map(|view| keyspace(table, view)).collect()

@@ -43,6 +43,10 @@ pub(super) enum Content {
     Clients,
     Transactions,
     Bottleneck,
+    TraceSessions,
+    TraceEvents,
+    Estimates,
+    Settings,
     /// No rows, because Carnet lacks the feature.
     Nothing,
 }
@@ -113,10 +117,11 @@ impl SystemColumn {
 const SYSTEM: &str = "system";
 const SCHEMA: &str = "system_schema";
 const VIRTUAL_SCHEMA: &str = "system_virtual_schema";
+const TRACES: &str = "system_traces";
 const VIEWS: &str = "system_views";
 
 /// Sorted names of the system keyspaces.
-pub const KEYSPACES: [&str; 4] = [SYSTEM, SCHEMA, VIEWS, VIRTUAL_SCHEMA];
+pub const KEYSPACES: [&str; 5] = [SYSTEM, SCHEMA, TRACES, VIEWS, VIRTUAL_SCHEMA];
 
 /// Returns `true` for a system keyspace: users may not create, change or drop it or its tables.
 #[must_use]
@@ -148,6 +153,8 @@ static TABLES: LazyLock<Vec<SystemTable>> = LazyLock::new(|| {
         local(),
         peers(),
         peers_v2(),
+        size_estimates(),
+        table_estimates(),
         aggregates(),
         column_masks(),
         columns(),
@@ -159,8 +166,11 @@ static TABLES: LazyLock<Vec<SystemTable>> = LazyLock::new(|| {
         triggers(),
         types(),
         views(),
+        trace_events(),
+        trace_sessions(),
         bottleneck(),
         clients(),
+        settings(),
         transactions(),
         virtual_columns(),
         virtual_keyspaces(),
@@ -241,6 +251,43 @@ fn peers_v2() -> SystemTable {
             regular("release_version", DataType::Text),
             regular("schema_version", DataType::Uuid),
             regular("tokens", DataType::set(DataType::Text)),
+        ],
+    }
+}
+
+fn size_estimates() -> SystemTable {
+    SystemTable {
+        keyspace: SYSTEM,
+        name: "size_estimates",
+        comment: "per-table primary range size estimates",
+        uuid: Uuid::from_u128(0x618f817b_005f_3678_b8a4_53f3930b8e86),
+        content: Content::Estimates,
+        columns: vec![
+            partition("keyspace_name", DataType::Text),
+            clustering("table_name", DataType::Text),
+            clustering("range_start", DataType::Text),
+            clustering("range_end", DataType::Text),
+            regular("mean_partition_size", DataType::Bigint),
+            regular("partitions_count", DataType::Bigint),
+        ],
+    }
+}
+
+fn table_estimates() -> SystemTable {
+    SystemTable {
+        keyspace: SYSTEM,
+        name: "table_estimates",
+        comment: "per-table range size estimates",
+        uuid: Uuid::from_u128(0x176c39cd_b93d_33a5_a218_8eb06a56f66e),
+        content: Content::Estimates,
+        columns: vec![
+            partition("keyspace_name", DataType::Text),
+            clustering("table_name", DataType::Text),
+            clustering("range_type", DataType::Text),
+            clustering("range_start", DataType::Text),
+            clustering("range_end", DataType::Text),
+            regular("mean_partition_size", DataType::Bigint),
+            regular("partitions_count", DataType::Bigint),
         ],
     }
 }
@@ -435,6 +482,46 @@ fn views() -> SystemTable {
     }
 }
 
+fn trace_events() -> SystemTable {
+    SystemTable {
+        keyspace: TRACES,
+        name: "events",
+        comment: "tracing events",
+        uuid: Uuid::from_u128(0x8826e8e9_e16a_3728_8753_3bc1fc713c25),
+        content: Content::TraceEvents,
+        columns: vec![
+            partition("session_id", DataType::Uuid),
+            clustering("event_id", DataType::Timeuuid),
+            regular("activity", DataType::Text),
+            regular("source", DataType::Inet),
+            regular("source_elapsed", DataType::Int),
+            regular("source_port", DataType::Int),
+            regular("thread", DataType::Text),
+        ],
+    }
+}
+
+fn trace_sessions() -> SystemTable {
+    SystemTable {
+        keyspace: TRACES,
+        name: "sessions",
+        comment: "tracing sessions",
+        uuid: Uuid::from_u128(0xc5e99f16_8677_3914_b17e_960613512345),
+        content: Content::TraceSessions,
+        columns: vec![
+            partition("session_id", DataType::Uuid),
+            regular("client", DataType::Inet),
+            regular("command", DataType::Text),
+            regular("coordinator", DataType::Inet),
+            regular("coordinator_port", DataType::Int),
+            regular("duration", DataType::Int),
+            regular("parameters", DataType::map(DataType::Text, DataType::Text)),
+            regular("request", DataType::Text),
+            regular("started_at", DataType::Timestamp),
+        ],
+    }
+}
+
 fn clients() -> SystemTable {
     SystemTable {
         keyspace: VIEWS,
@@ -457,6 +544,17 @@ fn clients() -> SystemTable {
             regular("ssl_protocol", DataType::Text),
             regular("username", DataType::Text),
         ],
+    }
+}
+
+fn settings() -> SystemTable {
+    SystemTable {
+        keyspace: VIEWS,
+        name: "settings",
+        comment: "current settings",
+        uuid: Uuid::nil(),
+        content: Content::Settings,
+        columns: vec![partition("name", DataType::Text), regular("value", DataType::Text)],
     }
 }
 

@@ -68,10 +68,23 @@ pub(crate) fn node() -> NodeInfo {
     NodeInfo { started_secs: 1_700_000_000, ..NodeInfo::local(Uuid::from_u128(0x42)) }
 }
 
+fn rows_of(table: &SystemTable, snapshot: &carnet::Snapshot, node: &NodeInfo) -> Vec<Vec<Cell>> {
+    let sources = Sources {
+        node,
+        peers: &peers(),
+        open: &open,
+        report: &report,
+        wants: &|_, _| true,
+        timeouts: SettingTimeouts::default(),
+        traces: &Vec::new,
+    };
+    block_on(rows(table, snapshot.as_async(), &sources)).unwrap()
+}
+
 /// Writes each row as the `name value` pairs of its columns that are not null.
 fn dump(table: &SystemTable, db: &Db, node: &NodeInfo) -> Vec<String> {
     let snapshot = db.snapshot().unwrap();
-    let rows = block_on(rows(table, snapshot.as_async(), node, open, report, &peers())).unwrap();
+    let rows = rows_of(table, &snapshot, node);
     let line = |row: Vec<Cell>| {
         assert_eq!(row.len(), table.columns.len());
         let mut line = String::new();
@@ -199,6 +212,8 @@ fn user_and_stored_system_keyspaces_are_listed() {
              replication {'class': 'org.apache.cassandra.locator.LocalStrategy'}",
             "keyspace_name 'system_schema'; durable_writes True; \
              replication {'class': 'org.apache.cassandra.locator.LocalStrategy'}",
+            "keyspace_name 'system_traces'; durable_writes True; \
+             replication {'class': 'org.apache.cassandra.locator.LocalStrategy'}",
         ]
     );
 }
@@ -237,9 +252,9 @@ fn tables_have_their_options_or_the_defaults() {
     );
     let names = |line: &String| line.split("; additional").next().unwrap().to_owned();
     let systems: Vec<_> = lines.iter().filter(|line| line.contains("'system")).map(names).collect();
-    assert_eq!(systems.len(), 3 + 11);
+    assert_eq!(systems.len(), 5 + 11 + 2);
     assert_eq!(systems[0], "keyspace_name 'system'; table_name 'local'");
-    assert_eq!(systems[13], "keyspace_name 'system_schema'; table_name 'views'");
+    assert_eq!(systems[15], "keyspace_name 'system_schema'; table_name 'views'");
 }
 
 #[test]
@@ -300,6 +315,7 @@ fn virtual_tables_have_a_schema_of_their_own() {
              comment 'what statements waited for in the last 10 s'",
             "keyspace_name 'system_views'; table_name 'clients'; \
              comment 'currently connected clients'",
+            "keyspace_name 'system_views'; table_name 'settings'; comment 'current settings'",
             "keyspace_name 'system_views'; table_name 'transactions'; \
              comment 'open transactions, oldest snapshot first'",
             "keyspace_name 'system_virtual_schema'; table_name 'columns'; \
@@ -311,7 +327,7 @@ fn virtual_tables_have_a_schema_of_their_own() {
         ]
     );
     let columns = dump_of("system_virtual_schema", "columns");
-    assert_eq!(columns.len(), 9 + 13 + 10 + 8 + 1 + 3);
+    assert_eq!(columns.len(), 9 + 13 + 2 + 10 + 8 + 1 + 3);
     assert_eq!(
         columns[10],
         "keyspace_name 'system_views'; table_name 'clients'; column_name 'client_options'; \
@@ -468,8 +484,7 @@ fn tables_and_rows_are_in_order() {
         assert!(table.columns.is_sorted_by_key(rank), "{}", table.name);
         assert!(is_system_keyspace(table.keyspace));
         let snapshot = sample().snapshot().unwrap();
-        let rows = block_on(rows(table, snapshot.as_async(), &node(), Vec::new, || None, &peers()))
-            .unwrap();
+        let rows = rows_of(table, &snapshot, &node());
         let key_columns = table.columns.iter().filter(|c| rank(c).0 < 2).count();
         let keys: Vec<_> = rows.iter().map(|row| &row[..key_columns]).collect();
         assert!(keys.is_sorted_by(|a, b| a < b), "{}", table.name);

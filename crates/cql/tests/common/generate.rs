@@ -632,6 +632,12 @@ impl Generator<'_> {
                 options: self.options(1),
             }),
             14 => Statement::DropKeyspace(DropKeyspace { if_exists, name: self.name() }),
+            15 if self.flip() => Statement::CopyTable(CopyTable {
+                if_not_exists,
+                table: self.table(),
+                like: self.table(),
+                options: self.options(0),
+            }),
             15 => Statement::CreateTable(self.create_table()),
             16 => Statement::AlterTable(AlterTable {
                 if_exists,

@@ -52,7 +52,7 @@ use crate::protocol::decoder::{Decoded, FrameDecoder};
 use crate::protocol::encoder::FrameEncoder;
 use crate::protocol::frame::Frame;
 use crate::protocol::peek::Peek;
-use crate::protocol::response::Response;
+use crate::protocol::response::{Notes, Response};
 use crate::protocol::types::{Consistency, EventType};
 use carnet_base::MemoryBudget;
 
@@ -467,7 +467,13 @@ impl<B: Backend> Driver<B> {
     }
 
     fn send(&mut self, stream: i16, response: Response) {
-        let frame = encode(&self.shared.metrics, self.connection.encoding(), stream, response, &[]);
+        let frame = encode(
+            &self.shared.metrics,
+            self.connection.encoding(),
+            stream,
+            response,
+            Notes::default(),
+        );
         self.push(frame);
     }
 

@@ -48,7 +48,7 @@ pub(super) struct Job {
     pub(super) stream: i16,
     pub(super) opcode: Opcode,
     pub(super) statement: Statement,
-    /// Whether the client requested tracing, which is not supported.
+    /// Whether the client requested a trace.
     pub(super) tracing: bool,
     /// Charge of the request to the server's budget until it is answered.
     pub(super) charge: Charge,

@@ -26,7 +26,7 @@ use crate::protocol::encoder::Encoding;
 use crate::protocol::error::{ErrorCode, ErrorDetail, ErrorResponse};
 use crate::protocol::peek::Peek;
 use crate::protocol::request::Statement;
-use crate::protocol::response::{MetadataForm, Response};
+use crate::protocol::response::{MetadataForm, Notes, Response};
 use crate::protocol::types::Consistency;
 
 /// Time after which a query that found no memory for answers may be retried.
@@ -53,24 +53,38 @@ pub(super) async fn answer<B: Backend>(
         Ok(permit) => permit,
         Err(failure) => {
             let response = Response::Error(failure.into_response(consistency_of(&statement)));
-            let frame = encode(&shared.metrics, encoding, stream, response, &[]);
+            let frame = encode(&shared.metrics, encoding, stream, response, Notes::default());
             memory.set(frame.len());
             return (frame, memory.take_charge());
         }
     };
     let memory = Arc::new(memory);
+    let trace =
+        if tracing { shared.backend.begin_trace(&session, &statement, started) } else { None };
+    if let (Some(trace), Some(permit)) = (&trace, &permit) {
+        let now = shared.clock.now();
+        let waited = now.since(started).as_micros();
+        let class = permit.class().name();
+        trace.note(now, format!("Admitted after {waited} µs in the queue of class {class}"));
+    }
     let grant = Grant {
         arrived: Some(started),
         permit: permit.clone(),
         memory: Some(Arc::clone(&memory)),
+        trace: trace.clone(),
         yield_now: Some(yield_now),
     };
     let (of_work, of_answer) = (Arc::clone(&shared), permit.clone());
     // In memory of its own, which a refused statement does not need: its task is small.
     let work = Box::pin(async move {
         let (response, mut warnings) = respond(&of_work, &session, statement, grant).await;
-        if tracing {
+        warnings.extend(memory.take_warnings().into_iter().map(str::to_owned));
+        if tracing && trace.is_none() {
             warnings.push("not supported yet: tracing; the statement ran without".into());
+        }
+        let id = trace.as_ref().map(|trace| trace.id);
+        if let Some(trace) = trace {
+            of_work.backend.end_trace(trace, of_answer.as_deref());
         }
         if let Response::SchemaChange(change) = &response {
             of_work.events.publish(Event::Schema(change.clone()));
@@ -81,7 +95,8 @@ pub(super) async fn answer<B: Backend>(
         if let Some(permit) = of_answer {
             note_end(&permit, &response);
         }
-        let frame = encode(&of_work.metrics, encoding, stream, response, &warnings);
+        let notes = Notes { trace: id, warnings: &warnings };
+        let frame = encode(&of_work.metrics, encoding, stream, response, notes);
         memory.set(frame.len());
         (frame, memory.take_charge())
     });
@@ -186,16 +201,16 @@ pub(super) fn encode(
     encoding: Encoding,
     stream: i16,
     response: Response,
-    warnings: &[String],
+    notes: Notes<'_>,
 ) -> Bytes {
     if let Response::Error(e) = &response {
         metrics.errors.get(e.code(encoding.version)).add(1);
     }
-    encoding.frame(stream, response, warnings).unwrap_or_else(|oversize| {
+    encoding.frame(stream, response, notes).unwrap_or_else(|oversize| {
         metrics.errors.get(ErrorCode::Invalid).add(1);
         let why = format!("{oversize}: ask for fewer rows or columns at a time");
         let instead = Response::Error(ErrorResponse::plain(ErrorCode::Invalid, why));
-        encoding.frame(stream, instead, &[]).expect("a short error fits")
+        encoding.frame(stream, instead, Notes::default()).expect("a short error fits")
     })
 }
 

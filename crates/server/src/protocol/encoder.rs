@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use bytes::{Bytes, BytesMut};
 
 use super::frame::{HEADER_LEN, flags, put_response_header};
-use super::response::Response;
+use super::response::{Notes, Response};
 use super::segment::{self, PAYLOAD_LEN_MAX};
 use super::writer::{Oversize, Writer};
 use super::{Version, compression};
@@ -35,15 +35,18 @@ impl Encoding {
         self,
         stream: i16,
         response: Response,
-        warnings: &[String],
+        notes: Notes<'_>,
     ) -> Result<Bytes, Oversize> {
         let mut out = Writer::behind(HEADER_LEN);
-        let mut bits = if warnings.is_empty() { 0 } else { flags::WARNING };
+        let mut bits = if notes.warnings.is_empty() { 0 } else { flags::WARNING };
+        if notes.trace.is_some() {
+            bits |= flags::TRACING;
+        }
         if response.has_payload() {
             bits |= flags::CUSTOM_PAYLOAD;
         }
         let opcode = response.opcode();
-        response.write(&mut out, self.version, warnings)?;
+        response.write(&mut out, self.version, notes)?;
         let mut frame = out.finish_unfrozen()?;
         if self.lz4
             && self.version < Version::V5
@@ -270,10 +273,11 @@ mod tests {
     #[test]
     fn v4_compresses_only_long_bodies() {
         let encoding = Encoding { version: Version::V4, lz4: true };
-        let long = encoding.frame(1, Response::SetKeyspace("k".repeat(5000)), &[]).unwrap();
+        let long =
+            encoding.frame(1, Response::SetKeyspace("k".repeat(5000)), Notes::default()).unwrap();
         assert_eq!(long[1], flags::COMPRESSION);
         assert!(long.len() < 200);
-        let short = encoding.frame(1, Response::Void, &[]).unwrap();
+        let short = encoding.frame(1, Response::Void, Notes::default()).unwrap();
         assert_eq!(short[..], [0x84, 0, 0, 1, 8, 0, 0, 0, 4, 0, 0, 0, 1]);
     }
 }

@@ -26,8 +26,8 @@
 //! * Values are slices of their body ([`bytes::Bytes`]), never copies.
 //!
 //! **Deliberately absent:** protocol versions below 4 (no current driver needs them), snappy (v5
-//! removed it, and all drivers that support it support lz4), tracing, and the `SCYLLA_*`
-//! extensions, which would promise shards that do not exist.
+//! removed it, and all drivers that support it support lz4), and the `SCYLLA_*` extensions, which
+//! would promise shards that do not exist.
 
 pub mod bound;
 mod class_name;

@@ -1,6 +1,7 @@
 //! Encoding of responses' bodies.
 
 use bytes::Bytes;
+use carnet_base::Uuid;
 
 use super::error::ErrorResponse;
 use super::types::{Columns, SchemaChange};
@@ -33,6 +34,15 @@ pub enum Response {
     SchemaChange(SchemaChange),
     /// An event outside of the connection.
     Event(Event),
+}
+
+/// What stands before the body of a response.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Notes<'a> {
+    /// Id of the session of the statement's trace.
+    pub trace: Option<Uuid>,
+    /// Warnings for people; drivers log them.
+    pub warnings: &'a [String],
 }
 
 /// A page of rows.
@@ -129,14 +139,14 @@ impl Response {
         matches!(self, Self::Error(ErrorResponse { retry_after: Some(_), .. }))
     }
 
-    /// Writes the body, after the warnings and the custom payload if there are any.
+    /// Writes the body, after the id of a trace, the warnings and the custom payload if there are any.
     ///
     /// # Errors
     ///
     /// [`Oversize`] if the response exceeds the protocol's limits.
-    pub fn encode(self, version: Version, warnings: &[String]) -> Result<Bytes, Oversize> {
+    pub fn encode(self, version: Version, notes: Notes<'_>) -> Result<Bytes, Oversize> {
         let mut out = Writer::new();
-        self.write(&mut out, version, warnings)?;
+        self.write(&mut out, version, notes)?;
         out.finish()
     }
 
@@ -145,8 +155,11 @@ impl Response {
         self,
         out: &mut Writer,
         version: Version,
-        warnings: &[String],
+        Notes { trace, warnings }: Notes<'_>,
     ) -> Result<(), Oversize> {
+        if let Some(trace) = trace {
+            out.raw(trace.as_bytes());
+        }
         if !warnings.is_empty() {
             out.short_len(warnings.len(), "the warnings");
             for warning in warnings {

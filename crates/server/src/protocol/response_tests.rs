@@ -177,7 +177,7 @@ fn responses_have_golden_bytes_in_both_versions() {
                 continue;
             }
             let (number, opcode) = (version.number(), response.opcode() as u8);
-            let body = response.clone().encode(version, &[]).unwrap();
+            let body = response.clone().encode(version, Notes::default()).unwrap();
             write!(lines, "{name} {number} {opcode} ").unwrap();
             for byte in body {
                 write!(lines, "{byte:02x}").unwrap();
@@ -193,7 +193,9 @@ fn responses_have_golden_bytes_in_both_versions() {
 
 #[test]
 fn warnings_come_before_the_body() {
-    let body = Response::Void.encode(Version::V4, &["careful".into(), "slow".into()]).unwrap();
+    let warnings = ["careful".into(), "slow".into()];
+    let notes = Notes { warnings: &warnings, ..Notes::default() };
+    let body = Response::Void.encode(Version::V4, notes).unwrap();
     assert_eq!(body, b"\0\x02\0\x07careful\0\x04slow\0\0\0\x01"[..]);
 }
 
@@ -201,11 +203,13 @@ fn warnings_come_before_the_body() {
 fn overloaded_error_carries_retry_after() {
     let error = ErrorResponse::overloaded(Duration::from_millis(12), "later");
     let response = Response::Error(error);
-    let body = response.clone().encode(Version::V4, &["slow".into()]).unwrap();
+    let notes = Notes { warnings: &["slow".into()], ..Notes::default() };
+    let body = response.clone().encode(Version::V4, notes).unwrap();
     let payload = b"\0\x01\0\x04slow\0\x01\0\x0eretry_after_ms\0\0\0\x0212";
     assert_eq!(body[..payload.len()], payload[..], "after the warnings");
     assert_eq!(body[payload.len()..], b"\0\0\x10\x01\0\x05later"[..]);
-    let frame = Encoding { version: Version::V4, lz4: false }.frame(1, response, &[]).unwrap();
+    let frame =
+        Encoding { version: Version::V4, lz4: false }.frame(1, response, Notes::default()).unwrap();
     assert_eq!(frame[1], flags::CUSTOM_PAYLOAD);
 }
 
@@ -225,5 +229,5 @@ fn columns_are_described_unless_the_client_knows_them() {
 #[test]
 fn oversized_response_is_an_error() {
     let response = Response::SetKeyspace("k".repeat(70_000));
-    assert!(response.encode(Version::V5, &[]).is_err());
+    assert!(response.encode(Version::V5, Notes::default()).is_err());
 }

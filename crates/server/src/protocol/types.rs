@@ -45,6 +45,24 @@ impl Consistency {
         Self::LocalOne,
     ];
 
+    /// Returns the name in Cassandra, such as `LOCAL_QUORUM`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Any => "ANY",
+            Self::One => "ONE",
+            Self::Two => "TWO",
+            Self::Three => "THREE",
+            Self::Quorum => "QUORUM",
+            Self::All => "ALL",
+            Self::LocalQuorum => "LOCAL_QUORUM",
+            Self::EachQuorum => "EACH_QUORUM",
+            Self::Serial => "SERIAL",
+            Self::LocalSerial => "LOCAL_SERIAL",
+            Self::LocalOne => "LOCAL_ONE",
+        }
+    }
+
     /// Reads a `[consistency]` of the protocol.
     ///
     /// # Errors

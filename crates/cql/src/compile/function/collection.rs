@@ -3,6 +3,7 @@
 use carnet::base::Composite;
 use carnet::{DataType, Value};
 
+use super::super::decimal::Decimal;
 use super::super::number;
 use crate::ast::ArithmeticOp;
 use crate::cql_error::CqlError;
@@ -84,6 +85,15 @@ impl CollectionFunction {
             Self::Max => values().max_by(|a, b| a.compare(b)).cloned(),
             Self::Sum => Some(sum(collection)?),
             Self::Avg if parts.is_empty() => Some(sum(collection)?),
+            Self::Avg if matches!(parts[0], Some(Value::Decimal { .. })) => {
+                let numbers = values().filter_map(Decimal::of).zip(1..);
+                let average =
+                    numbers.into_iter().try_fold(Decimal::ZERO, |average, (next, count)| {
+                        average.average_with(&next, count)
+                    });
+                let far = "the decimals of a collection differ too much in their scales";
+                Some(average.map_err(|_| CqlError::invalid(far))?.into())
+            }
             Self::Avg => {
                 let (sum, data_type) = (sum(collection)?, self.returns(collection.data_type()));
                 let count = data_type.parse_text(&parts.len().to_string())?;
