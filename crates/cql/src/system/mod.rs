@@ -14,7 +14,7 @@
 //!                                                 transactions, settings, and the diagnosis
 //! ```
 //!
-//! [`find`] returns a table's definition, [`rows()`] all its rows at a transaction's snapshot. The
+//! [`find`] returns a table's definition, `rows` all its rows at a transaction's snapshot. The
 //! rows are few, so a `SELECT` filters, counts and pages them in memory.
 //!
 //! Invariants, each with a test that fails without it:
