@@ -60,6 +60,7 @@ pub mod control;
 mod db;
 pub mod diagnosis;
 mod handle;
+pub mod index;
 pub mod levels;
 mod row_changes;
 mod stores;

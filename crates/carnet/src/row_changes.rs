@@ -1,6 +1,7 @@
 //! Rows as cells of a transaction: images without expired columns, and changes of a part of a row.
 
 use carnet_base::{Bytes, CellKey, Result, RowDelta, RowImage};
+use carnet_txn::Entry;
 
 use crate::tx::Tx;
 
@@ -40,15 +41,27 @@ impl Tx {
     /// Same as [`Tx::get_cell`], [`Tx::put_cell`] and [`Tx::row_image`].
     pub async fn rewrite_row(&self, key: CellKey, delta: &RowDelta) -> Result<()> {
         let existing = self.get_cell(&key).await?;
-        let older = existing.as_ref().map(|entry| self.row_image(&entry.payload)).transpose()?;
+        self.write_next(key, existing.as_ref(), delta).map(|_| ())
+    }
+
+    /// Writes the next version of a row that the transaction has read, and returns its image; `None`
+    /// if the row does not exist any more.
+    pub(crate) fn write_next(
+        &self,
+        key: CellKey,
+        existing: Option<&Entry>,
+        delta: &RowDelta,
+    ) -> Result<Option<RowImage>> {
+        let older = existing.map(|entry| self.row_image(&entry.payload)).transpose()?;
         let mut image = older.flatten().unwrap_or_default();
         delta.apply(&mut image)?;
         if image.is_live() {
-            self.put_cell(key, image.encode())
-        } else if existing.is_some() {
-            self.delete_cell(key)
-        } else {
-            Ok(())
+            self.put_cell(key, image.encode())?;
+            return Ok(Some(image));
         }
+        if existing.is_some() {
+            self.delete_cell(key)?;
+        }
+        Ok(None)
     }
 }

@@ -306,6 +306,10 @@ impl Tx {
         SchemaAt { read: self.read_timestamp(), changed: self.transaction.schema_timestamp() }
     }
 
+    pub(crate) fn is_over_cluster(&self) -> bool {
+        matches!(self.transaction.store(), AnyStore::Cluster(_))
+    }
+
     pub(crate) fn schemas(&self) -> &SchemaCache {
         &self.shared.handles.schemas
     }
@@ -322,7 +326,12 @@ impl Tx {
         {
             store.row_tables().add_raw(schema.id);
         }
-        lock(&self.shared.created).push(schema.id);
+        self.creates_cells(schema.id);
+    }
+
+    /// Records that the transaction creates a table of cells.
+    pub(crate) fn creates_cells(&self, table: TableId) {
+        lock(&self.shared.created).push(table);
     }
 
     fn created(&self) -> Vec<TableId> {

@@ -2,9 +2,9 @@
 
 use std::ops::Bound;
 
-use carnet::PartitionKey;
 use carnet::base::{Bytes, TableId, Token};
 use carnet::catalog::KeptColumns;
+use carnet::{KeyRange, PartitionKey};
 
 /// Partitions that a statement reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,4 +38,15 @@ pub(crate) struct Access {
     pub(crate) has_clustering: bool,
     pub(crate) has_statics: bool,
     pub(crate) kept: KeptColumns,
+}
+
+/// Index entries whose rows a statement reads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct IndexAccess {
+    /// Position of the index among those of the table.
+    pub(crate) index: usize,
+    /// Ranges of entries, disjoint, in the order in which they are read.
+    pub(crate) ranges: Vec<KeyRange>,
+    /// Tokens of the partitions whose rows the statement reads.
+    pub(crate) tokens: (Bound<Token>, Bound<Token>),
 }

@@ -65,6 +65,23 @@ pub fn encode_into(out: &mut BytesMut, values: &[Value], orders: &[Order]) -> Re
 /// `Corrupted` if the bytes are not an encoding by [`encode`] of values of these types and orders;
 /// `Invalid` if there are more types than orders.
 pub fn decode(bytes: &[u8], types: &[DataType], orders: &[Order]) -> Result<Vec<Value>> {
+    let (values, rest) = decode_first(bytes, types, orders)?;
+    if !rest.is_empty() {
+        return Err(Error::corrupted("a clustering key has more bytes than columns"));
+    }
+    Ok(values)
+}
+
+/// Like [`decode`], but returns the bytes after the last of the values, too.
+///
+/// # Errors
+///
+/// See [`decode`].
+pub fn decode_first<'b>(
+    bytes: &'b [u8],
+    types: &[DataType],
+    orders: &[Order],
+) -> Result<(Vec<Value>, &'b [u8])> {
     if types.len() > orders.len() {
         return Err(Error::invalid(format!(
             "{} types for the orders of {} clustering columns",
@@ -77,8 +94,5 @@ pub fn decode(bytes: &[u8], types: &[DataType], orders: &[Order]) -> Result<Vec<
     for (data_type, order) in types.iter().zip(orders) {
         values.push(component::take(&mut rest, data_type, order.mask())?);
     }
-    if !rest.is_empty() {
-        return Err(Error::corrupted("a clustering key has more bytes than columns"));
-    }
-    Ok(values)
+    Ok((values, rest))
 }

@@ -20,6 +20,7 @@
 //!   taken before can still read.
 
 mod cache;
+mod index_schema;
 mod kept_columns;
 mod schema;
 mod stored_type;
@@ -33,7 +34,9 @@ use carnet_base::{
 use carnet_store::PageLimit;
 
 pub(crate) use cache::{Pin, SchemaAt, SchemaCache};
+pub use index_schema::{INDEX_BITS_MAX, IndexSchema, IndexedPart};
 pub use kept_columns::KeptColumns;
+pub(crate) use schema::check_name;
 pub use schema::{ColumnKind, ColumnSchema, KeyspaceSchema, Order, TableKind, TableSchema};
 
 use crate::tx::Tx;
@@ -83,7 +86,7 @@ pub async fn keyspaces(tx: &Tx) -> Result<Vec<KeyspaceSchema>> {
 /// `AlreadyExists`; `Invalid` for an empty or too long name; otherwise the same as
 /// [`Tx::put_cell`].
 pub async fn create_keyspace(tx: &Tx, schema: &KeyspaceSchema) -> Result<()> {
-    schema::check_name("keyspace", &schema.name)?;
+    check_name("keyspace", &schema.name)?;
     if keyspace(tx, &schema.name).await?.is_some() {
         return Err(Error::new(
             ErrorKind::AlreadyExists,
@@ -115,7 +118,7 @@ pub async fn drop_keyspace(tx: &Tx, name: &str) -> Result<()> {
     // A concurrent CREATE TABLE conflicts, because both write the `schema` cell.
     for table in tables(tx, name).await? {
         tx.delete_cell(system_cell(TABLES, name, &table.name))?;
-        tx.drop_cells(table.id)?;
+        drop_cells(tx, &table)?;
     }
     touch(tx)?;
     tx.delete_cell(system_cell(KEYSPACES, "", name))
@@ -202,10 +205,16 @@ pub async fn drop_table(tx: &Tx, keyspace: &str, name: &str) -> Result<()> {
     let schema = found.ok_or_else(|| no_table(keyspace, name))?;
     touch(tx)?;
     tx.delete_cell(system_cell(TABLES, keyspace, name))?;
-    tx.drop_cells(schema.id)
+    drop_cells(tx, &schema)
 }
 
-/// Truncates a table: gives it a new id, and deletes the cells under the old one.
+/// Deletes the cells of a table and of its indexes.
+fn drop_cells(tx: &Tx, table: &TableSchema) -> Result<()> {
+    tx.drop_cells(table.id)?;
+    table.indexes.iter().try_for_each(|index| tx.drop_cells(index.id))
+}
+
+/// Truncates a table: gives it and its indexes new ids, and deletes the cells under the old ones.
 ///
 /// # Errors
 ///
@@ -213,9 +222,14 @@ pub async fn drop_table(tx: &Tx, keyspace: &str, name: &str) -> Result<()> {
 pub async fn truncate_table(tx: &Tx, keyspace: &str, name: &str) -> Result<()> {
     let found = table(tx, keyspace, name).await?;
     let schema = found.ok_or_else(|| no_table(keyspace, name))?;
-    tx.drop_cells(schema.id)?;
+    drop_cells(tx, &schema)?;
     let mut schema = (*schema).clone();
     schema.id = next_table_id(tx).await?;
+    for index in &mut schema.indexes {
+        index.id = next_table_id(tx).await?;
+        index.is_built = true;
+        tx.creates_cells(index.id);
+    }
     tx.creates_table(&schema);
     record_raw(tx, &schema)?;
     schema.version += 1;
@@ -274,7 +288,7 @@ fn touch(tx: &Tx) -> Result<()> {
     tx.put_cell(system_cell(VERSIONS, "", "schema"), Bytes::new())
 }
 
-async fn next_table_id(tx: &Tx) -> Result<TableId> {
+pub(crate) async fn next_table_id(tx: &Tx) -> Result<TableId> {
     let key = system_cell(VERSIONS, "", "next_table");
     let id = match tx.get_cell(&key).await? {
         None => TableId::FIRST.0,

@@ -8,6 +8,7 @@ use carnet_base::{
 };
 use serde::{Deserialize, Serialize};
 
+use super::index_schema::{IndexSchema, IndexedPart, StoredIndex};
 use super::kept_columns::KeptColumns;
 use super::stored_type::{StoredType, StoredUserType, has_user_types};
 
@@ -17,6 +18,8 @@ pub use carnet_base::key::Order;
 const FORMAT: u32 = 1;
 /// Format version of a table with composite types, which earlier versions of Carnet do not know.
 const FORMAT_OF_COMPOSITES: u32 = 2;
+/// Format version of a table with indexes, whose entries earlier versions of Carnet would not write.
+const FORMAT_OF_INDEXES: u32 = 3;
 /// Maximum length of a keyspace or table name, as in Cassandra.
 const NAME_BYTES_MAX: usize = 48;
 
@@ -54,6 +57,8 @@ pub struct TableSchema {
     pub uuid: Uuid,
     /// Options of CREATE TABLE, as text.
     pub options: BTreeMap<String, String>,
+    /// Secondary indexes, in the order of their creation.
+    pub indexes: Vec<IndexSchema>,
 }
 
 /// Kind of a table.
@@ -128,6 +133,7 @@ impl TableSchema {
             next_column: 0,
             uuid,
             options: BTreeMap::new(),
+            indexes: Vec::new(),
         }
     }
 
@@ -163,6 +169,24 @@ impl TableSchema {
         self.columns.iter().find(|column| column.name == name)
     }
 
+    /// Returns the column with an id.
+    #[must_use]
+    pub fn column_by_id(&self, id: ColumnId) -> Option<&ColumnSchema> {
+        self.columns.iter().find(|column| column.id == id)
+    }
+
+    /// Returns the index with a name.
+    #[must_use]
+    pub fn index(&self, name: &str) -> Option<&IndexSchema> {
+        self.indexes.iter().find(|index| index.name == name)
+    }
+
+    /// Returns the index of a part of a column.
+    #[must_use]
+    pub fn index_of(&self, column: ColumnId, part: IndexedPart) -> Option<&IndexSchema> {
+        self.indexes.iter().find(|index| (index.column, index.part) == (column, part))
+    }
+
     /// Returns the orders of the clustering columns, in key order.
     #[must_use]
     pub fn clustering_orders(&self) -> Vec<Order> {
@@ -195,6 +219,15 @@ impl TableSchema {
         };
         if self.columns[place].is_key() {
             return Err(Error::invalid(format!("Cannot drop PRIMARY KEY column {name}")));
+        }
+        let id = self.columns[place].id;
+        let dependent = self.indexes.iter().filter(|index| index.column == id);
+        let dependent: Vec<&str> = dependent.map(|index| index.name.as_str()).collect();
+        if !dependent.is_empty() {
+            return Err(Error::invalid(format!(
+                "Cannot drop column {name} because it has dependent secondary indexes ({})",
+                dependent.join(", ")
+            )));
         }
         self.columns.remove(place);
         Ok(())
@@ -333,7 +366,11 @@ impl TableSchema {
         let columns = self.columns.iter().map(StoredColumn::from).collect();
         let has_composites = self.columns.iter().any(|column| column.data_type.is_composite());
         encode(&StoredTable {
-            format: if has_composites { FORMAT_OF_COMPOSITES } else { FORMAT },
+            format: match (self.indexes.is_empty(), has_composites) {
+                (false, _) => FORMAT_OF_INDEXES,
+                (true, true) => FORMAT_OF_COMPOSITES,
+                (true, false) => FORMAT,
+            },
             id: self.id.0,
             version: self.version,
             kind: self.kind,
@@ -341,6 +378,7 @@ impl TableSchema {
             uuid: self.uuid.to_string(),
             columns,
             options: self.options.clone(),
+            indexes: self.indexes.iter().map(StoredIndex::from).collect(),
         })
     }
 
@@ -363,6 +401,7 @@ impl TableSchema {
             next_column: stored.next_column,
             uuid,
             options: stored.options,
+            indexes: stored.indexes.into_iter().map(IndexSchema::from).collect(),
         })
     }
 }
@@ -404,7 +443,7 @@ impl KeyspaceSchema {
     }
 }
 
-pub(super) fn check_name(what: &str, name: &str) -> Result<()> {
+pub(crate) fn check_name(what: &str, name: &str) -> Result<()> {
     let is_word = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
     if name.is_empty() || name.len() > NAME_BYTES_MAX || !is_word {
         return Err(Error::invalid(format!(
@@ -433,6 +472,8 @@ struct StoredTable {
     uuid: String,
     columns: Vec<StoredColumn>,
     options: BTreeMap<String, String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    indexes: Vec<StoredIndex>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -508,7 +549,7 @@ fn decode<T: for<'de> Deserialize<'de>>(what: &str, bytes: &[u8]) -> Result<T> {
     }
     let unreadable = |error| Error::corrupted(format!("{what} cannot be read")).with_source(error);
     let Format { format } = serde_json::from_slice(bytes).map_err(unreadable)?;
-    if !(FORMAT..=FORMAT_OF_COMPOSITES).contains(&format) {
+    if !(FORMAT..=FORMAT_OF_INDEXES).contains(&format) {
         return Err(Error::unsupported(format!(
             "{what} has format {format}, written by a later version of Carnet"
         )));
@@ -594,7 +635,7 @@ mod tests {
         let text = std::str::from_utf8(&composite).unwrap();
         assert!(text.starts_with(r#"{"format":2,"#), "{text}");
         assert!(text.contains(r#""type":"set<int>""#), "{text}");
-        let later = text.replace(r#""format":2"#, r#""format":3"#);
+        let later = text.replace(r#""format":2"#, r#""format":4"#);
         let error = TableSchema::decode("ks", "t", later.as_bytes()).unwrap_err();
         assert!(error.message().contains("later version"), "{error}");
     }

@@ -1,6 +1,7 @@
 //! Settings of a database, and opening it.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -23,6 +24,7 @@ use crate::admission::{Admission, AdmissionLimits};
 use crate::catalog::{self, SchemaCache};
 use crate::cluster::ClusterUrl;
 use crate::control::ControlServer;
+use crate::index;
 use crate::levels::LevelCache;
 use crate::stores::AnyStore;
 use crate::thread_handles::ThreadHandles;
@@ -353,6 +355,7 @@ impl Builder {
     /// Same as [`Builder::open`].
     pub fn open_on(self, disk: Arc<dyn Disk>) -> Result<Db> {
         let directory = self.control_of(&*disk)?;
+        let is_read_only = self.storage.read_only;
         let conflict_bytes = self.transaction_memory().conflicts;
         let store = LocalStore::open(
             disk,
@@ -370,9 +373,18 @@ impl Builder {
         });
         let db = self.finish(Arc::clone(&store), control.transpose()?);
         if let AnyStore::Local(store) = &*store {
-            let raw = async { catalog::raw_tables(&db.snapshot_async().await?).await };
-            match block_on(raw) {
-                Ok(raw) => store.row_tables().set_raw(raw),
+            let catalog = async {
+                let snapshot = db.snapshot_async().await?;
+                let raw = catalog::raw_tables(&snapshot).await?;
+                Ok::<_, Error>((raw, index::builder::is_needed(&snapshot).await?))
+            };
+            match block_on(catalog) {
+                Ok((raw, builds_index)) => {
+                    store.row_tables().set_raw(raw);
+                    if builds_index && !is_read_only {
+                        db.build_indexes();
+                    }
+                }
                 // The tables' files may be whole, and a backup must name the damage.
                 Err(error) => tracing::error!(
                     %error,
@@ -431,7 +443,9 @@ impl Builder {
             idle: IdleWatch::start(self.idle, Arc::clone(&self.clock), &*self.spawn),
             limits: self.limits,
             transaction_memory,
-            timer: ThreadTimer::lazy(Arc::clone(&self.clock), self.spawn),
+            timer: ThreadTimer::lazy(Arc::clone(&self.clock), Arc::clone(&self.spawn)),
+            spawn: self.spawn,
+            is_building: AtomicBool::new(false),
             clock: self.clock,
             rng: Mutex::new(SeededRng::from_entropy()),
             contention: Arc::default(),

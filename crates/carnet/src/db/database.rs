@@ -1,10 +1,11 @@
 //! Handle of a database: its state, outcomes of transactions, and maintenance.
 
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use carnet_base::{
-    CellKeyRef, Clock, ErrorKind, MemoryBudget, Result, SeededRng, ThreadTimer, Timestamp,
+    CellKeyRef, Clock, ErrorKind, MemoryBudget, Result, SeededRng, Spawn, ThreadTimer, Timestamp,
     block_on, block_on_one, lock,
 };
 use carnet_storage::Metrics;
@@ -69,6 +70,20 @@ pub(super) struct Inner {
     /// Memory of the read and write sets of all transactions.
     pub(super) transaction_memory: MemoryBudget,
     pub(super) idle: IdleWatch,
+    pub(super) spawn: Arc<dyn Spawn>,
+    /// Whether a worker builds indexes.
+    pub(super) is_building: AtomicBool,
+}
+
+/// Handle that does not keep the database open.
+#[derive(Clone)]
+pub(crate) struct WeakDb(Weak<Inner>);
+
+impl WeakDb {
+    /// Returns the database, unless it was closed.
+    pub(crate) fn upgrade(&self) -> Option<Db> {
+        self.0.upgrade().map(|inner| Db { inner })
+    }
 }
 
 impl Db {
@@ -222,6 +237,23 @@ impl Db {
             AnyStore::Local(store) => store.io_totals(),
             AnyStore::Memory(_) | AnyStore::Cluster(_) => None,
         }
+    }
+
+    pub(crate) fn downgrade(&self) -> WeakDb {
+        WeakDb(Arc::downgrade(&self.inner))
+    }
+
+    pub(crate) fn spawner(&self) -> &dyn Spawn {
+        &*self.inner.spawn
+    }
+
+    /// Returns `true` if the caller is to build the indexes: no other worker does.
+    pub(crate) fn begin_building(&self) -> bool {
+        !self.inner.is_building.swap(true, Ordering::AcqRel)
+    }
+
+    pub(crate) fn end_building(&self) {
+        self.inner.is_building.store(false, Ordering::Release);
     }
 
     pub(super) fn draw_wait(&self, backoff: &mut Backoff, kind: ErrorKind) -> Option<Duration> {

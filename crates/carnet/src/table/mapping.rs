@@ -15,6 +15,8 @@ use super::key::{KeyTuple, TableKey};
 use super::record::Record;
 use super::scalar::stored;
 use crate::catalog::{ColumnSchema, TableKind, TableSchema};
+use crate::index::RowStore;
+use crate::tx::Tx;
 
 /// Mapping of a table schema to `K` and `V`.
 pub(super) struct Mapping {
@@ -28,6 +30,8 @@ pub(super) struct Mapping {
     pub(super) has_others: bool,
     /// Whether the record's columns are in ascending order of column id.
     is_in_order: bool,
+    /// Schema of a table that has indexes.
+    indexed: Option<Box<TableSchema>>,
 }
 
 /// The requested rows, before the schema is known.
@@ -96,14 +100,24 @@ impl Mapping {
             has_clustering: !clustering.is_empty(),
             has_others,
             is_in_order: columns.is_sorted_by(|one, next| one < next),
+            indexed: (!schema.indexes.is_empty()).then(|| Box::new(schema.clone())),
             columns,
             version: schema.version,
         })
     }
 
+    /// Returns the writer of rows with their index entries; `None` for a table without indexes.
+    pub(super) fn indexed<'a>(&'a self, tx: &'a Tx) -> Option<RowStore<'a>> {
+        self.indexed.as_deref().map(|schema| RowStore::new(tx, schema))
+    }
+
     /// Returns `true` if a record can be encoded column by column.
     pub(super) const fn is_plain(&self) -> bool {
-        self.is_in_order && !self.has_others && self.columns.len() <= RowWriter::COLUMNS_MAX
+        let has_indexes = self.indexed.is_some();
+        self.is_in_order
+            && !self.has_others
+            && !has_indexes
+            && self.columns.len() <= RowWriter::COLUMNS_MAX
     }
 
     pub(super) fn cell(&self, parts: Parts) -> Result<CellKey> {

@@ -144,10 +144,12 @@ impl<K: TableKey, V: Record> Table<K, V> {
         H::run(async move {
             let mapping = self.mapping(tx).await?;
             let cell = mapping.cell(parts)?;
-            if mapping.has_others {
-                return tx.change_row(cell, &mapping.whole(columns)).await;
+            match (mapping.indexed(tx), mapping.has_others) {
+                (Some(rows), true) => rows.change(cell, &mapping.whole(columns)).await,
+                (Some(rows), false) => rows.put(cell, mapping.image(columns)).await,
+                (None, true) => tx.change_row(cell, &mapping.whole(columns)).await,
+                (None, false) => tx.put_cell(cell, mapping.image(columns).encode()),
             }
-            tx.put_cell(cell, mapping.image(columns).encode())
         })
     }
 
@@ -189,7 +191,11 @@ impl<K: TableKey, V: Record> Table<K, V> {
         H::run(async move {
             let mapping = self.mapping(tx).await?;
             let delta = mapping.changes::<V>(changes)?;
-            tx.change_row(mapping.cell(parts)?, &delta).await
+            let cell = mapping.cell(parts)?;
+            match mapping.indexed(tx) {
+                Some(rows) => rows.change(cell, &delta).await,
+                None => tx.change_row(cell, &delta).await,
+            }
         })
     }
 
@@ -203,7 +209,11 @@ impl<K: TableKey, V: Record> Table<K, V> {
         let tx = handle.tx();
         H::run(async move {
             let mapping = self.mapping(tx).await?;
-            tx.delete_cell(mapping.cell(parts)?)
+            let cell = mapping.cell(parts)?;
+            match mapping.indexed(tx) {
+                Some(rows) => rows.delete(cell).await,
+                None => tx.delete_cell(cell),
+            }
         })
     }
 

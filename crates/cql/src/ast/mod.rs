@@ -5,6 +5,7 @@
 
 mod ddl;
 mod describe;
+mod index;
 mod level;
 mod markers;
 mod name;
@@ -23,6 +24,7 @@ pub use ddl::{
     TypeChange,
 };
 pub use describe::{Describe, DescribeTarget};
+pub use index::{CreateIndex, DropIndex, IndexTarget, TargetPart};
 pub use level::{LevelOptions, LevelStatement};
 pub use markers::{BindRole, BindSite};
 pub use name::{Name, TableName};

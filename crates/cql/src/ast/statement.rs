@@ -5,6 +5,7 @@ use super::ddl::{
     DropKeyspace, DropTable, DropType,
 };
 use super::describe::Describe;
+use super::index::{CreateIndex, DropIndex};
 use super::level::LevelStatement;
 use super::name::{Name, TableName};
 use super::open::OpenStatement;
@@ -51,6 +52,10 @@ pub enum Statement {
     AlterType(AlterType),
     /// A `DROP TYPE` statement.
     DropType(DropType),
+    /// A `CREATE INDEX` statement.
+    CreateIndex(CreateIndex),
+    /// A `DROP INDEX` statement.
+    DropIndex(DropIndex),
     /// `TRUNCATE [TABLE] table`.
     Truncate(TableName),
     /// A `DESCRIBE` statement.
@@ -85,6 +90,8 @@ impl Statement {
             Self::CreateType(_) => "CREATE TYPE",
             Self::AlterType(_) => "ALTER TYPE",
             Self::DropType(_) => "DROP TYPE",
+            Self::CreateIndex(_) => "CREATE INDEX",
+            Self::DropIndex(_) => "DROP INDEX",
             Self::Truncate(_) => "TRUNCATE",
             Self::Describe(_) => "DESCRIBE",
             Self::Level(level) => level.kind(),
@@ -119,7 +126,7 @@ pub enum BatchKind {
 /// A statement that is recognized by its first words, and not parsed further.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unsupported {
-    /// Name of the statement, such as `CREATE INDEX`, for "not supported yet: …".
+    /// Name of the statement, such as `CREATE TRIGGER`, for "not supported yet: …".
     pub what: String,
     /// Text of the whole statement.
     pub text: String,

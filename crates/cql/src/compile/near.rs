@@ -3,7 +3,7 @@
 //! The answer is exact: every row that the statement permits is compared. Cassandra's is an
 //! approximation by an index, hence the name ("approximate nearest neighbour").
 
-use carnet::catalog::TableSchema;
+use carnet::catalog::{ColumnSchema, IndexedPart, TableSchema};
 
 use super::compiler::Compiler;
 use super::environment::Environment;
@@ -16,6 +16,9 @@ use carnet::base::vector::floats;
 
 /// Maximum number of rows, which is Cassandra's. They are kept in memory while the others are read.
 const ROWS_MAX: u32 = 1_000;
+
+/// Option of an index on vectors with its similarity.
+pub(crate) const SIMILARITY: &str = "similarity_function";
 
 /// A compiled `ANN OF`.
 #[derive(Clone, Debug)]
@@ -72,14 +75,22 @@ impl Compiler<'_> {
             ));
         }
         let vector = self.operand(&near.vector, &column.data_type, &column.name)?;
-        let similarity = similarity(select)?;
+        let similarity = similarity(select, table, column)?;
         Ok(Some(NearPlan { position, similarity, vector }))
     }
 }
 
 /// Returns the similarity by which a statement orders rows. In Cassandra it is an option of the
 /// column's index, `cosine` by default.
-fn similarity(select: &Select) -> Result<Similarity, CqlError> {
+fn similarity(
+    select: &Select,
+    table: &TableSchema,
+    column: &ColumnSchema,
+) -> Result<Similarity, CqlError> {
+    if let Some(index) = table.index_of(column.id, IndexedPart::Value) {
+        let named = index.options.get(SIMILARITY).and_then(|name| Similarity::from_option(name));
+        return Ok(named.unwrap_or(Similarity::Cosine));
+    }
     if select.allow_filtering {
         return Ok(Similarity::Cosine);
     }

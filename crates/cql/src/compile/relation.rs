@@ -25,6 +25,8 @@ pub(super) enum Resolved {
     Contains(usize, Searched, Operand),
     /// Position of a list or map, and the index or key of the element that is compared.
     Element(usize, Operand, CompareOp, Operand),
+    /// Position of a text, and the pattern.
+    Like(usize, Operand),
 }
 
 /// Parts of a collection that `CONTAINS` searches.
@@ -86,7 +88,17 @@ impl Compiler<'_> {
             Relation::Token { columns, op, value } => self.token(table, columns, *op, value),
             Relation::IsNotNull(_) => Err(CqlError::unsupported("IS NOT NULL in WHERE")),
             Relation::Contains { column, key, value } => self.contains(table, column, *key, value),
-            Relation::Like { .. } => Err(CqlError::unsupported("LIKE")),
+            Relation::Like { column, pattern } => {
+                let (position, found) = find(table, column)?;
+                if !matches!(found.data_type, DataType::Text | DataType::Ascii) {
+                    return Err(CqlError::invalid(format!(
+                        "LIKE is only supported on text columns; {} is of type {}",
+                        found.name, found.data_type
+                    )));
+                }
+                let operand = self.operand(pattern, &found.data_type, &found.name)?;
+                Ok(Resolved::Like(position, operand))
+            }
             Relation::Element { column, element, op, value } => {
                 let (position, found) = find(table, column)?;
                 let (at, of) = match &found.data_type {
@@ -358,6 +370,7 @@ impl Filter {
             Resolved::Compare(position, ..)
             | Resolved::In(position, _)
             | Resolved::Contains(position, ..)
+            | Resolved::Like(position, _)
             | Resolved::Element(position, ..) => std::slice::from_ref(position),
             Resolved::CompareTuple(positions, ..) | Resolved::InTuple(positions, _) => positions,
             Resolved::Token(..) => &[],

@@ -11,6 +11,7 @@ use carnet::catalog::TableSchema;
 use carnet::{DataType, Value};
 
 use super::environment::Environment;
+use super::like::Pattern;
 use super::operand::required;
 use super::relation::{Filter, Resolved, Searched, holds_for, satisfies, stored};
 use crate::ast::CompareOp;
@@ -26,6 +27,7 @@ pub(crate) enum RowFilter {
     Contains(usize, Searched, Value),
     /// Position of a map, a key, and what its value is compared with.
     Element(usize, Value, CompareOp, Option<Value>),
+    Like(usize, Pattern),
 }
 
 /// A set of values, or of tuples of values.
@@ -101,6 +103,15 @@ impl RowFilter {
                 let at = at.required(environment)?;
                 Self::Element(*position, at, *op, operand.value(environment)?)
             }
+            Resolved::Like(position, operand) => match operand.required(environment)? {
+                Value::Text(pattern) | Value::Ascii(pattern) => {
+                    Self::Like(*position, Pattern::parse(&pattern)?)
+                }
+                other => {
+                    let found = other.data_type();
+                    return Err(CqlError::invalid(format!("a pattern of type {found}")));
+                }
+            },
             Resolved::Token(..) => {
                 return Err(CqlError::unsupported("token() beside the whole partition key"));
             }
@@ -138,6 +149,10 @@ impl RowFilter {
             }
             Self::Contains(position, searched, wanted) => match stored(table, row, *position)? {
                 Some(Value::Composite(found)) => searched.finds(&found, wanted),
+                _ => false,
+            },
+            Self::Like(position, pattern) => match stored(table, row, *position)? {
+                Some(Value::Text(text) | Value::Ascii(text)) => pattern.matches(&text),
                 _ => false,
             },
             Self::Element(position, at, op, wanted) => match stored(table, row, *position)? {

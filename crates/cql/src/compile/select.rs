@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use carnet::catalog::{ColumnKind, ColumnSchema, TableSchema};
+use carnet::catalog::{ColumnKind, ColumnSchema, IndexSchema, TableSchema};
 use carnet::{DataType, Value};
 
 use super::cell_time::{CellTime, TimeOf};
 use super::compiler::Compiler;
 use super::environment::Environment;
+use super::index_choice::{self, IndexPlan};
 use super::names::column_name;
 use super::near::NearPlan;
 use super::number;
@@ -24,6 +25,8 @@ use crate::result::ColumnSpec;
 pub(crate) struct SelectPlan {
     pub(crate) table: Arc<TableSchema>,
     pub(crate) filter: Where,
+    /// Index whose entries find the rows.
+    pub(crate) index: Option<Box<IndexPlan>>,
     pub(crate) columns: Vec<ColumnSpec>,
     /// Columns within the texts of `SELECT JSON`.
     pub(crate) json: Option<Vec<ColumnSpec>>,
@@ -107,7 +110,23 @@ impl<'a> Compiler<'a> {
         };
         let filter = self.filter(table, &select.filter)?;
         let mut order = order(table, &select.order_by, &filter)?;
-        if filter.needs_filtering() && !select.allow_filtering {
+        let is_grouped =
+            select.distinct || select.per_partition_limit.is_some() || !select.group_by.is_empty();
+        let index = match order.merged {
+            Some(_) => None,
+            None => index_choice::choose(table, &filter, is_grouped),
+        };
+        if let Some(index) = &index
+            && !index.schema(table).is_built
+            && !select.allow_filtering
+        {
+            return Err(index_is_building(index.schema(table)));
+        }
+        let index = index.filter(|index| index.schema(table).is_built);
+        if filter.needs_filtering()
+            && !select.allow_filtering
+            && !index_choice::serves_all(table, &filter)
+        {
             return Err(CqlError::invalid(
                 "Cannot execute this query as it might involve data filtering and thus may have \
                  unpredictable performance. If you want to execute this query despite the \
@@ -157,6 +176,7 @@ impl<'a> Compiler<'a> {
             limit,
             table: Arc::clone(table),
             filter,
+            index: index.map(Box::new),
             columns,
             outputs,
             aggregates,
@@ -280,6 +300,14 @@ fn group(
         ));
     }
     Ok(Some(positions[..next.max(partition.len())].to_vec()))
+}
+
+fn index_is_building(index: &IndexSchema) -> CqlError {
+    CqlError::invalid(format!(
+        "The secondary index '{}' is not yet available as it is building; wait for it, see \
+         system_views.indexes, or use ALLOW FILTERING to read all rows",
+        index.name
+    ))
 }
 
 fn spec(table: &TableSchema, name: String, data_type: DataType) -> ColumnSpec {

@@ -4,7 +4,7 @@ use carnet::base::Order;
 use carnet::catalog::ColumnKind;
 
 use crate::ast::{Literal, Name};
-use crate::system::{KeyspaceView, TableView, TypeView, map_of, short_class};
+use crate::system::{IndexView, KeyspaceView, TableView, TypeView, map_of, short_class};
 
 /// Writes `CREATE KEYSPACE`.
 pub(super) fn keyspace(keyspace: &KeyspaceView) -> String {
@@ -32,6 +32,21 @@ pub(super) fn user_type(user_type: &TypeView) -> String {
     let field = |(name, text): &(String, String)| format!("{} {text}", Name::new(name));
     let fields = user_type.fields.iter().map(field).collect::<Vec<_>>().join(",\n    ");
     format!("CREATE TYPE {name} (\n    {fields}\n);")
+}
+
+/// Writes `CREATE INDEX`.
+pub(super) fn index(table: &TableView, index: &IndexView) -> String {
+    let on = format!("{}.{}", Name::new(&table.keyspace), Name::new(&table.name));
+    let name = Name::new(&index.name);
+    let Some(class) = &index.class else {
+        return format!("CREATE INDEX {name} ON {on} ({});", index.target);
+    };
+    let class = Literal::String(class.clone());
+    let mut text = format!("CREATE CUSTOM INDEX {name} ON {on} ({}) USING {class}", index.target);
+    if !index.options.is_empty() {
+        text.push_str(&format!(" WITH OPTIONS = {}", map_of(index.options.iter())));
+    }
+    text + ";"
 }
 
 /// Writes `CREATE TABLE`, with the table's id for `internals`.

@@ -13,8 +13,8 @@
 //! a comment, because virtual keyspaces cannot be created. Names are quoted if CQL requires it, in
 //! every column. Lists are sorted without regard to case.
 //!
-//! Indexes, materialized views, user-defined types, functions and aggregates are not supported yet;
-//! describing one reports that it does not exist.
+//! The indexes of a table follow it. Materialized views, functions and aggregates are not supported
+//! yet; describing one reports that it does not exist.
 
 mod create;
 
@@ -30,7 +30,8 @@ use carnet::{DataType, Error, Result, Tx};
 use crate::ast::{Describe, DescribeTarget, Name, TableName};
 use crate::result::{ColumnSpec, Rows};
 use crate::system::{
-    self, Cell, KeyspaceView, NodeInfo, PARTITIONER, Peer, TableView, TypeView, is_system_keyspace,
+    self, Cell, IndexView, KeyspaceView, NodeInfo, PARTITIONER, Peer, TableView, TypeView,
+    is_system_keyspace,
 };
 
 /// Answers a `DESCRIBE` at a node with these peers. `current` is the current keyspace.
@@ -61,9 +62,7 @@ pub async fn describe(
             .listed_keyspaces()
             .await
             .map(|_| Rows { columns: columns(&LIST), ..Rows::default() }),
-        DescribeTarget::Index(name) => {
-            scope.missing(name, "Table for existing index '{}' not found in '{}'").await
-        }
+        DescribeTarget::Index(name) => scope.index(name).await,
         DescribeTarget::View(name) => {
             scope.missing(name, "Materialized view '{}' not found in '{}'").await
         }
@@ -132,10 +131,23 @@ impl Scope<'_> {
         let table = keyspace.tables.iter().find(|table| table.name == wanted).ok_or_else(|| {
             Error::invalid(format!("Table '{wanted}' not found in keyspace '{}'", keyspace.name))
         })?;
-        Ok(elements(vec![self.table_element(table)]))
+        Ok(elements(self.table_elements(table)))
     }
 
-    /// Describes a keyspace, or otherwise a type or table of the current keyspace.
+    async fn index(&self, name: &TableName) -> Result<Rows> {
+        let keyspace = self.named(name.keyspace.as_ref().map(Name::as_str)).await?;
+        let wanted = name.table.as_str();
+        let found = index_elements(&keyspace, wanted);
+        if found.is_empty() {
+            return Err(Error::invalid(format!(
+                "Table for existing index '{wanted}' not found in '{}'",
+                keyspace.name
+            )));
+        }
+        Ok(elements(found))
+    }
+
+    /// Describes a keyspace, or otherwise a type, table or index of the current keyspace.
     async fn any(&self, name: &TableName) -> Result<Rows> {
         let wanted = name.table.as_str();
         let keyspace = match &name.keyspace {
@@ -154,10 +166,17 @@ impl Scope<'_> {
         if let Some(found) = keyspace.types.iter().find(|found| found.name == wanted) {
             return Ok(elements(vec![type_element(found)]));
         }
-        let table = keyspace.tables.iter().find(|table| table.name == wanted).ok_or_else(|| {
-            Error::invalid(format!("'{wanted}' not found in keyspace '{}'", keyspace.name))
-        })?;
-        Ok(elements(vec![self.table_element(table)]))
+        if let Some(table) = keyspace.tables.iter().find(|table| table.name == wanted) {
+            return Ok(elements(self.table_elements(table)));
+        }
+        let found = index_elements(&keyspace, wanted);
+        if found.is_empty() {
+            return Err(Error::invalid(format!(
+                "'{wanted}' not found in keyspace '{}'",
+                keyspace.name
+            )));
+        }
+        Ok(elements(found))
     }
 
     /// Returns the error for an object of a kind that Carnet does not have.
@@ -192,13 +211,16 @@ impl Scope<'_> {
         let own = [name, kind, own_name, create::keyspace(keyspace)];
         let types = keyspace.types.iter().filter(|_| !only).map(type_element);
         let tables = keyspace.tables.iter().filter(|_| !only);
-        let tables = tables.map(|table| self.table_element(table));
+        let tables = tables.flat_map(|table| self.table_elements(table));
         std::iter::once(own).chain(types).chain(tables).collect()
     }
 
-    fn table_element(&self, table: &TableView) -> [String; 4] {
+    /// Describes a table, and its indexes.
+    fn table_elements(&self, table: &TableView) -> Vec<[String; 4]> {
         let [keyspace, kind, name] = table_entry(table);
-        [keyspace, kind, name, create::table(table, self.internals)]
+        let own = [keyspace, kind, name, create::table(table, self.internals)];
+        let indexes = table.indexes.iter().map(|index| index_element(table, index));
+        std::iter::once(own).chain(indexes).collect()
     }
 }
 
@@ -235,6 +257,20 @@ fn type_element(user_type: &TypeView) -> [String; 4] {
 fn table_entry(table: &TableView) -> [String; 3] {
     let [keyspace, name] = [&table.keyspace, &table.name].map(|name| Name::new(name).to_string());
     [keyspace, "table".to_owned(), name]
+}
+
+fn index_element(table: &TableView, index: &IndexView) -> [String; 4] {
+    let [keyspace, name] = [&table.keyspace, &index.name].map(|name| Name::new(name).to_string());
+    [keyspace, "index".to_owned(), name, create::index(table, index)]
+}
+
+/// Describes the index of this name, if the keyspace has one.
+fn index_elements(keyspace: &KeyspaceView, name: &str) -> Vec<[String; 4]> {
+    let indexes = |table: &'_ TableView| {
+        let named = table.indexes.iter().filter(|index| index.name == name);
+        named.map(|index| index_element(table, index)).collect::<Vec<_>>()
+    };
+    keyspace.tables.iter().flat_map(indexes).collect()
 }
 
 fn list(entries: Vec<[String; 3]>) -> Rows {

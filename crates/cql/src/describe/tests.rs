@@ -226,6 +226,22 @@ VIRTUAL TABLE system_views.clients (
     AND comment = 'currently connected clients';
 */",
             "/*
+Warning: Table system_views.indexes is a virtual table and cannot be recreated with CQL.
+Structure, for reference:
+VIRTUAL TABLE system_views.indexes (
+    keyspace_name text,
+    index_name text,
+    is_building boolean,
+    is_queryable boolean,
+    partitions int,
+    rows_read bigint,
+    table_name text,
+    target text,
+    PRIMARY KEY (keyspace_name, index_name)
+) WITH CLUSTERING ORDER BY (index_name ASC)
+    AND comment = 'state of secondary indexes';
+*/",
+            "/*
 Warning: Table system_views.settings is a virtual table and cannot be recreated with CQL.
 Structure, for reference:
 VIRTUAL TABLE system_views.settings (

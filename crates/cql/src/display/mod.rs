@@ -6,6 +6,7 @@
 mod ddl;
 mod describe;
 mod dml;
+mod index;
 mod level;
 mod open;
 mod term;
@@ -118,6 +119,8 @@ impl Display for Statement {
             Self::CreateType(create) => create.fmt(f),
             Self::AlterType(alter) => alter.fmt(f),
             Self::DropType(drop) => drop.fmt(f),
+            Self::CreateIndex(create) => create.fmt(f),
+            Self::DropIndex(drop) => drop.fmt(f),
             Self::Truncate(table) => write!(f, "TRUNCATE {table}"),
             Self::Describe(describe) => describe.fmt(f),
             Self::Level(level) => level.fmt(f),

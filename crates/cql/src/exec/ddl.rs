@@ -7,17 +7,18 @@ use carnet::catalog::{self, ColumnKind, KeyspaceSchema, TableKind, TableSchema};
 use carnet::{DataType, Tx, Uuid};
 
 use super::column_type::column_type;
+use super::ddl_target::{changed, place, refuse_system};
 use super::executor::Executor;
 use super::known_types::Types;
 use super::parameters::Session;
 use super::run::Run;
-use super::user_types;
+use super::{indexes, user_types};
 use crate::ast::{
     AlterKeyspace, AlterTable, ColumnDefinition, CopyTable, CreateKeyspace, CreateTable,
     DropKeyspace, DropTable, Name, OptionValue, Options, Statement, TableChange, TableName,
 };
 use crate::cql_error::{CqlError, CqlErrorKind};
-use crate::result::{ChangeKind, ChangeTarget, Response, SchemaChange};
+use crate::result::{ChangeKind, Response, SchemaChange};
 use crate::system::{self, OptionError, Replication, TableOptions};
 
 /// Maximum number of columns of a table: each row image names all its columns.
@@ -31,11 +32,19 @@ impl Executor {
     ) -> Result<Response, CqlError> {
         let transaction = run.transaction(&self.shared.db);
         let data_center = &self.shared.node.data_center;
-        let change = transaction
-            .try_run(|tx| async move {
-                change(&tx, statement, run.keyspace.as_deref(), data_center).await
-            })
+        let keyspace = run.keyspace.as_deref();
+        let Statement::CreateIndex(create) = statement else {
+            let change = transaction
+                .try_run(|tx| async move { change(&tx, statement, keyspace, data_center).await })
+                .await?;
+            return Ok(change.map_or(Response::Void, Response::SchemaChange));
+        };
+        let (change, is_unbuilt) = transaction
+            .try_run(|tx| async move { indexes::create(&tx, create, keyspace).await })
             .await?;
+        if is_unbuilt {
+            self.shared.db.build_indexes();
+        }
         Ok(change.map_or(Response::Void, Response::SchemaChange))
     }
 
@@ -66,13 +75,6 @@ impl Executor {
     }
 }
 
-fn refuse_system(keyspace: &str) -> Result<(), CqlError> {
-    if system::is_system_keyspace(keyspace) {
-        return Err(CqlError::unauthorized(format!("{keyspace} keyspace is not user-modifiable.")));
-    }
-    Ok(())
-}
-
 async fn change(
     tx: &Tx,
     statement: &Statement,
@@ -90,15 +92,10 @@ async fn change(
         Statement::CreateType(create) => user_types::create(tx, create, keyspace).await,
         Statement::AlterType(alter) => user_types::alter(tx, alter, keyspace).await,
         Statement::DropType(drop) => user_types::drop(tx, drop, keyspace).await,
+        Statement::DropIndex(drop) => indexes::drop(tx, drop, keyspace).await,
         Statement::Truncate(table) => truncate(tx, table, keyspace).await,
         other => Err(CqlError::unsupported(other)),
     }
-}
-
-fn changed(kind: ChangeKind, keyspace: &str, table: Option<&str>) -> Option<SchemaChange> {
-    let target =
-        table.map_or(ChangeTarget::Keyspace, |table| ChangeTarget::Table(table.to_owned()));
-    Some(SchemaChange { kind, keyspace: keyspace.to_owned(), target })
 }
 
 async fn create_keyspace(
@@ -192,22 +189,6 @@ async fn drop_keyspace(tx: &Tx, drop: &DropKeyspace) -> Result<Option<SchemaChan
     }
     catalog::drop_keyspace(tx, name).await?;
     Ok(changed(ChangeKind::Dropped, name, None))
-}
-
-/// Returns the keyspace and name of the table of a DDL statement.
-fn place<'n>(
-    table: &'n TableName,
-    keyspace: Option<&'n str>,
-) -> Result<(&'n str, &'n str), CqlError> {
-    let keyspace = table.keyspace.as_ref().map(Name::as_str).or(keyspace).ok_or_else(|| {
-        CqlError::invalid(format!(
-            "No keyspace has been specified. USE a keyspace, or explicitly specify \
-             keyspace.tablename (table {})",
-            table.table.text
-        ))
-    })?;
-    refuse_system(keyspace)?;
-    Ok((keyspace, table.table.as_str()))
 }
 
 async fn create_table(

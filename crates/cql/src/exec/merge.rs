@@ -23,6 +23,7 @@ use carnet::base::key::{self, Order};
 use carnet::catalog::TableSchema;
 use carnet::{CellKey, DataType, PartitionKey, Result, Tx};
 
+use super::index_scan::IndexScan;
 use super::scan::{Scan, StoredRow};
 use crate::access::{Access, Partitions};
 use crate::compile::RowOrder;
@@ -32,6 +33,7 @@ use crate::compile::RowOrder;
 pub(super) enum Source<'a> {
     Scan(Scan<'a>),
     Merge(Merge<'a>),
+    Index(Box<IndexScan<'a>>),
 }
 
 impl<'a> Source<'a> {
@@ -58,6 +60,7 @@ impl<'a> Source<'a> {
     pub(super) async fn next(&mut self, wanted: usize) -> Result<Option<StoredRow>> {
         match self {
             Self::Scan(scan) => scan.next(wanted).await,
+            Self::Index(scan) => scan.next(wanted).await,
             Self::Merge(merge) => merge.next().await,
         }
     }
@@ -66,6 +69,7 @@ impl<'a> Source<'a> {
     pub(super) fn held_bytes(&self) -> usize {
         match self {
             Self::Scan(scan) => scan.held_bytes(),
+            Self::Index(scan) => scan.held_bytes(),
             Self::Merge(merge) => merge.held_bytes,
         }
     }
@@ -74,6 +78,7 @@ impl<'a> Source<'a> {
     pub(super) fn stop(&mut self, last: &StoredRow) -> Result<()> {
         match self {
             Self::Scan(scan) => scan.stop(last),
+            Self::Index(scan) => scan.stop(last),
             Self::Merge(merge) => merge.stop(last),
         }
     }
@@ -82,6 +87,7 @@ impl<'a> Source<'a> {
     pub(super) fn skip_partition(&mut self, last: &CellKey) {
         match self {
             Self::Scan(scan) => scan.skip_partition(last),
+            Self::Index(scan) => scan.skip_partition(last),
             Self::Merge(merge) => merge.last = None,
         }
     }

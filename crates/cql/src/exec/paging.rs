@@ -1,7 +1,7 @@
 //! The paging state: position and snapshot of a read that spans several requests.
 //!
 //! ```text
-//! version    1 byte    4
+//! version    1 byte    5
 //! table      4 bytes   the id of the table that is read, big-endian
 //! snapshot   8 bytes   R, big-endian: every page of a sequence reads the same moment
 //! wall       8 bytes   the wall time by which columns expire, in microseconds since 1970
@@ -11,7 +11,9 @@
 //! token      8 bytes   the last row returned: its partition's token,
 //! length     2 bytes   the partition key's length,
 //! partition  n bytes   the partition key,
+//! length     4 bytes   the clustering key's length,
 //! clustering n bytes   the clustering key
+//! entry      n bytes   the key of the index entry that led to it; empty without an index
 //! checksum   4 bytes   the first half of the Murmur3 hash of all before it
 //! ```
 //!
@@ -20,11 +22,11 @@
 
 use carnet::base::TableId;
 use carnet::base::{Bytes, Token, murmur3};
-use carnet::{PartitionKey, Timestamp, WallTime};
+use carnet::{CellKey, PartitionKey, Timestamp, WallTime};
 
 use crate::cql_error::{CqlError, CqlErrorKind};
 
-const VERSION: u8 = 4;
+const VERSION: u8 = 5;
 const CHECKSUM_BYTES: usize = 4;
 const HEAD_BYTES: usize = 1 + 4 + 8 + 8 + 8 + 4 + 4 + 8 + 2;
 const NO_LIMIT: u32 = u32::MAX;
@@ -48,6 +50,8 @@ pub(crate) struct PagingState {
     pub(crate) partition: PartitionKey,
     /// Clustering key of the last returned row.
     pub(crate) clustering: Bytes,
+    /// Index entry that led to the last returned row.
+    pub(crate) entry: Option<CellKey>,
 }
 
 impl PagingState {
@@ -65,7 +69,12 @@ impl PagingState {
         out.extend_from_slice(&self.partition.token().0.to_be_bytes());
         out.extend_from_slice(&length.to_be_bytes());
         out.extend_from_slice(partition);
+        let length = u32::try_from(self.clustering.len()).expect("a key is shorter than 4 GiB");
+        out.extend_from_slice(&length.to_be_bytes());
         out.extend_from_slice(&self.clustering);
+        if let Some(entry) = &self.entry {
+            out.extend_from_slice(entry.as_bytes());
+        }
         out.extend_from_slice(&checksum(&out));
         out.into()
     }
@@ -87,9 +96,16 @@ impl PagingState {
         let long = |at: usize| (u64::from(word(at)) << 32) | u64::from(word(at + 4));
         let length = usize::from(u16::from_be_bytes([bytes[45], bytes[46]]));
         let partition_end = HEAD_BYTES + length;
-        if partition_end > end {
+        let clustering_start = partition_end + 4;
+        if clustering_start > end {
             return Err(mangled());
         }
+        let clustering_end = clustering_start.saturating_add(word(partition_end) as usize);
+        if clustering_end > end {
+            return Err(mangled());
+        }
+        let entry = bytes.slice(clustering_end..end);
+        let entry = if entry.is_empty() { None } else { Some(CellKey::from_bytes(entry)?) };
         let partition = PartitionKey::with_token(
             Token(long(37).cast_signed()),
             bytes.slice(HEAD_BYTES..partition_end),
@@ -103,7 +119,8 @@ impl PagingState {
             remaining: (remaining != NO_LIMIT).then_some(remaining),
             in_partition: word(33),
             partition,
-            clustering: bytes.slice(partition_end..end),
+            clustering: bytes.slice(clustering_start..clustering_end),
+            entry,
         })
     }
 }
@@ -135,6 +152,7 @@ mod tests {
             in_partition: 3,
             partition: PartitionKey::new("part"),
             clustering: Bytes::from("clust"),
+            entry: Some(CellKey::new(TableId(1008), &PartitionKey::new(""), "entry")),
         }
     }
 
@@ -142,7 +160,7 @@ mod tests {
     fn state_is_decoded_as_encoded() {
         for state in [
             state(),
-            PagingState { remaining: None, ..state() },
+            PagingState { remaining: None, entry: None, ..state() },
             PagingState { start: None, ..state() },
         ] {
             assert_eq!(PagingState::decode(&state.encode()).unwrap(), state);

@@ -4,6 +4,7 @@ use carnet::base::Bytes;
 use carnet::{CellKey, Tx};
 
 use super::answer_memory::AnswerMemory;
+use super::index_scan::IndexScan;
 use super::merge::Source;
 use super::paging::{self, PagingState};
 use super::parameters::Parameters;
@@ -102,7 +103,16 @@ impl<'a> SelectReader<'a> {
         let filters = filters.collect::<Result<Vec<_>, _>>()?;
         let is_filtered = !filters.is_empty();
         let behind = last.as_ref();
-        let source = Source::new(tx, &plan.table, access, plan.order, is_filtered, behind).await?;
+        let source = match &plan.index {
+            Some(index) => {
+                let entries = index.access(&plan.table, &access, environment)?;
+                let entry = state.and_then(|state| state.entry.clone());
+                let behind = behind.zip(entry.as_ref());
+                let scan = IndexScan::new(tx, &plan.table, access, entries, is_filtered, behind);
+                Source::Index(Box::new(scan.await?))
+            }
+            None => Source::new(tx, &plan.table, access, plan.order, is_filtered, behind).await?,
+        };
         Ok(Self {
             source,
             plan,
@@ -174,7 +184,7 @@ impl<'a> SelectReader<'a> {
     fn count_in_partition(&mut self, row: &CellKey) -> u32 {
         match &mut self.source {
             Source::Merge(merge) => merge.count_row(),
-            Source::Scan(_) => {
+            Source::Scan(_) | Source::Index(_) => {
                 let same = self.last.as_ref().is_some_and(|last| last.same_partition(row));
                 if same { self.in_partition.saturating_add(1) } else { 1 }
             }
@@ -205,6 +215,10 @@ impl<'a> SelectReader<'a> {
             in_partition: self.in_partition,
             partition: last.partition(),
             clustering: last.clustering_bytes(),
+            entry: match &self.source {
+                Source::Index(scan) => scan.last_entry(),
+                Source::Scan(_) | Source::Merge(_) => None,
+            },
         }
     }
 }

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use carnet::base::row::{Change as ColumnChange, Collection, CollectionKind};
 use carnet::base::{Bytes, Marker, RowDelta, RowImage};
 use carnet::catalog::{ColumnKind, ColumnSchema};
+use carnet::index::RowStore;
 use carnet::{CellKey, KeyRange, PageLimit, PartitionKey, Tx};
 
 use super::applied::{Form, applied};
@@ -171,17 +172,15 @@ async fn change_cell(
     let all = table.columns.iter().filter(|column| column.kind == kind).count();
     let is_insert = matches!(plan.change, Change::Set { marker: true, .. });
     let blind = is_insert && delta.changes().len() == all;
+    let rows = RowStore::new(tx, table);
     if blind {
         let mut image = RowImage::default();
         delta.apply(&mut image)?;
-        match image.is_live() {
-            true => tx.put_cell(cell, image.encode())?,
-            false => tx.delete_cell(cell)?,
-        }
+        rows.put(cell, image).await?;
     } else if plan.reads_row() || !matches!(plan.guard, GuardPlan::Always) {
-        tx.rewrite_row(cell, &delta).await?;
+        rows.rewrite(cell, &delta).await?;
     } else {
-        tx.change_row(cell, &delta).await?;
+        rows.change(cell, &delta).await?;
     }
     Ok(())
 }
@@ -244,31 +243,33 @@ async fn delete(
     clustering: &Clustering,
 ) -> Result<(), CqlError> {
     let table = plan.table.id;
+    let rows = RowStore::new(tx, &plan.table);
     match clustering {
-        Clustering::Cells(rows) => {
-            for clustering in rows {
-                tx.delete_cell(CellKey::new(table, partition, clustering))?;
+        Clustering::Cells(cells) => {
+            for clustering in cells {
+                rows.delete(CellKey::new(table, partition, clustering)).await?;
             }
         }
         // A whole partition is deleted with its static columns.
-        Clustering::All => delete_range(tx, KeyRange::partition(table, partition)).await?,
+        Clustering::All => delete_range(tx, rows, KeyRange::partition(table, partition)).await?,
         Clustering::Spans(spans) => {
             for (lower, upper) in spans {
                 let (lower, upper): (Bound<Bytes>, Bound<Bytes>) = (lower.clone(), upper.clone());
-                delete_range(tx, KeyRange::clustering(table, partition, lower, upper)).await?;
+                let range = KeyRange::clustering(table, partition, lower, upper);
+                delete_range(tx, rows, range).await?;
             }
         }
     }
     Ok(())
 }
 
-async fn delete_range(tx: &Tx, range: KeyRange) -> Result<(), CqlError> {
+async fn delete_range(tx: &Tx, rows: RowStore<'_>, range: KeyRange) -> Result<(), CqlError> {
     tx.guard_range(range.clone())?;
     let mut rest = Some(range);
     while let Some(range) = rest {
         let page = tx.range_cells(&range, false, PageLimit::cells(PAGE_CELLS)).await?;
-        for (cell, _) in page.cells {
-            tx.delete_cell(cell)?;
+        for (cell, entry) in page.cells {
+            rows.delete_found(cell, Some(&entry))?;
         }
         rest = page.resume;
     }

@@ -12,6 +12,7 @@ mod batch;
 mod condition;
 mod ddl;
 mod describe;
+mod index;
 mod level;
 mod name;
 mod open;

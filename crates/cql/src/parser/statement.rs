@@ -59,6 +59,9 @@ impl Parser<'_> {
         if let Some(statement) = self.definition()? {
             return Ok(statement);
         }
+        if let Some(statement) = self.eat_index_statement()? {
+            return Ok(statement);
+        }
         if let Some(statement) = self.eat_level_statement()? {
             return Ok(Statement::Level(statement));
         }
@@ -101,7 +104,8 @@ impl Parser<'_> {
                 _ => self.text_of(after),
             };
             let found = crate::lexer::shorten(found);
-            let message = format!("expected KEYSPACE, TABLE or TYPE behind {verb}, found {found}");
+            let message =
+                format!("expected KEYSPACE, TABLE, TYPE or INDEX behind {verb}, found {found}");
             return self.unread_or(Failure::syntax(after.start, message));
         }
         let statements = "a statement (SELECT, INSERT, UPDATE, DELETE, BEGIN, CREATE, ALTER, DROP, \

@@ -1,11 +1,13 @@
 //! Rows of the system tables.
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use carnet::base::Order;
-use carnet::catalog::{self, ColumnKind};
+use carnet::catalog::{self, ColumnKind, IndexSchema, TableSchema};
 use carnet::diagnosis::Report;
+use carnet::index::BuildProgress;
 use carnet::{Result, Timestamp, Tx, Uuid};
 
 use super::bottleneck;
@@ -19,7 +21,7 @@ use super::peers::Peer;
 use super::settings::{self, SettingTimeouts};
 use super::tables::{Content, SystemTable};
 use super::traces;
-use super::view::{self, ColumnView, KeyspaceView, TableView, TypeView};
+use super::view::{self, ColumnView, IndexView, KeyspaceView, TableView, TypeView};
 use crate::trace::Trace;
 
 type Row = Vec<Cell>;
@@ -84,6 +86,12 @@ pub(crate) async fn rows(table: &SystemTable, tx: &Tx, sources: &Sources<'_>) ->
             tables_of(&views).map(|view| schema_table(table, view)).collect()
         }
         Content::Columns => columns(table, &views(tx, node, false).await?),
+        Content::Indexes => {
+            let views = views(tx, node, false).await?;
+            let of_table = |view| indexes(table, view);
+            tables_of(&views).flat_map(of_table).collect()
+        }
+        Content::IndexStates => index_states(table, tx).await?,
         Content::Types => {
             let views = views(tx, node, false).await?;
             views.iter().flat_map(|view| &view.types).map(|view| user_type(table, view)).collect()
@@ -270,6 +278,54 @@ fn column(table: &SystemTable, view: &TableView, column: &ColumnView) -> Row {
         ("position", encode::int(view.position(column))),
         ("type", encode::text(&column.type_name)),
     ])
+}
+
+fn indexes(table: &SystemTable, view: &TableView) -> Vec<Row> {
+    let row = |index: &IndexView| {
+        let class = index.class.iter().map(|class| ("class_name", class.as_str()));
+        let target = [("target", index.target.as_str())];
+        let given = index.options.iter().map(|(key, value)| (key.as_str(), value.as_str()));
+        let options: BTreeMap<&str, &str> = class.chain(target).chain(given).collect();
+        let kind = if index.class.is_some() { "CUSTOM" } else { "COMPOSITES" };
+        table.row([
+            ("keyspace_name", encode::text(&view.keyspace)),
+            ("table_name", encode::text(&view.name)),
+            ("index_name", encode::text(&index.name)),
+            ("kind", encode::text(kind)),
+            ("options", encode::text_map(options.into_iter())),
+        ])
+    };
+    view.indexes.iter().map(row).collect()
+}
+
+async fn index_states(table: &SystemTable, tx: &Tx) -> Result<Vec<Row>> {
+    let mut rows = Vec::new();
+    for keyspace in catalog::keyspaces(tx).await? {
+        let tables = catalog::tables(tx, &keyspace.name).await?;
+        let mut indexes: Vec<(&TableSchema, &IndexSchema)> = Vec::new();
+        for schema in &tables {
+            indexes.extend(schema.indexes.iter().map(|index| (schema, index)));
+        }
+        indexes.sort_by_key(|(_, index)| &index.name);
+        for (schema, index) in indexes {
+            let progress = match index.is_built {
+                true => None,
+                false => Some(BuildProgress::read(tx, index).await?),
+            };
+            let read = progress.map(|progress| i64::try_from(progress.rows).unwrap_or(i64::MAX));
+            rows.push(table.row([
+                ("keyspace_name", encode::text(&schema.keyspace)),
+                ("index_name", encode::text(&index.name)),
+                ("is_building", encode::boolean(!index.is_built)),
+                ("is_queryable", encode::boolean(index.is_built)),
+                ("partitions", encode::int(1 << index.bits)),
+                ("rows_read", read.and_then(encode::bigint)),
+                ("table_name", encode::text(&schema.name)),
+                ("target", encode::text(&IndexView::new(schema, index).target)),
+            ]));
+        }
+    }
+    Ok(rows)
 }
 
 fn user_type(table: &SystemTable, view: &TypeView) -> Row {

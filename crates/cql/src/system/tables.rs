@@ -37,6 +37,8 @@ pub(super) enum Content {
     Tables,
     Columns,
     Types,
+    Indexes,
+    IndexStates,
     VirtualKeyspaces,
     VirtualTables,
     VirtualColumns,
@@ -170,6 +172,7 @@ static TABLES: LazyLock<Vec<SystemTable>> = LazyLock::new(|| {
         trace_sessions(),
         bottleneck(),
         clients(),
+        index_states(),
         settings(),
         transactions(),
         virtual_columns(),
@@ -387,13 +390,33 @@ fn indexes() -> SystemTable {
         name: "indexes",
         comment: "secondary index definitions",
         uuid: Uuid::from_u128(0x0feb57ac_311f_382f_ba6d_9024d305702f),
-        content: Content::Nothing,
+        content: Content::Indexes,
         columns: vec![
             partition("keyspace_name", DataType::Text),
             clustering("table_name", DataType::Text),
             clustering("index_name", DataType::Text),
             regular("kind", DataType::Text),
             regular("options", DataType::map(DataType::Text, DataType::Text)).frozen(),
+        ],
+    }
+}
+
+fn index_states() -> SystemTable {
+    SystemTable {
+        keyspace: VIEWS,
+        name: "indexes",
+        comment: "state of secondary indexes",
+        uuid: Uuid::from_u128(0x4f6d0c1e_94a7_3b52_8d4e_2c1f7ab09e63),
+        content: Content::IndexStates,
+        columns: vec![
+            partition("keyspace_name", DataType::Text),
+            clustering("index_name", DataType::Text),
+            regular("is_building", DataType::Boolean),
+            regular("is_queryable", DataType::Boolean),
+            regular("partitions", DataType::Int),
+            regular("rows_read", DataType::Bigint),
+            regular("table_name", DataType::Text),
+            regular("target", DataType::Text),
         ],
     }
 }

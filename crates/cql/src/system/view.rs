@@ -1,13 +1,18 @@
 //! Keyspaces and tables, both stored and system ones, in the common form that the schema tables and
 //! `DESCRIBE` show.
 
+use std::collections::BTreeMap;
+
 use carnet::base::{Order, UserType};
-use carnet::catalog::{self, ColumnKind, KeyspaceSchema, TableKind, TableSchema};
+use carnet::catalog::{
+    self, ColumnKind, IndexSchema, IndexedPart, KeyspaceSchema, TableKind, TableSchema,
+};
 use carnet::{DataType, Result, Tx, Uuid};
 
 use super::options::TableOptions;
 use super::replication::{LOCATOR, Replication, repaired};
 use super::tables::{self, SystemTable, is_system_keyspace, is_virtual_keyspace};
+use crate::ast::Name;
 
 /// A keyspace with its tables.
 #[derive(Debug)]
@@ -58,6 +63,42 @@ pub(crate) struct TableView {
     pub(crate) options: TableOptions,
     /// Columns: partition key, clustering key, static columns by name, regular columns by name.
     pub(crate) columns: Vec<ColumnView>,
+    /// Indexes by name.
+    pub(crate) indexes: Vec<IndexView>,
+}
+
+/// Index of a table.
+#[derive(Debug)]
+pub(crate) struct IndexView {
+    pub(crate) name: String,
+    /// Indexed column, or its part: `v`, `keys(m)`.
+    pub(crate) target: String,
+    /// Class of `USING` as given.
+    pub(crate) class: Option<String>,
+    pub(crate) options: BTreeMap<String, String>,
+}
+
+impl IndexView {
+    pub(super) fn new(table: &TableSchema, index: &IndexSchema) -> Self {
+        let column = table.column_by_id(index.column);
+        let name = column.map_or_else(String::new, |column| Name::new(&column.name).to_string());
+        let is_collection = column.is_some_and(|column| {
+            matches!(column.data_type, DataType::List(_) | DataType::Set(_) | DataType::Map(_))
+        });
+        let function = match index.part {
+            IndexedPart::Value if is_collection => "full",
+            IndexedPart::Value => "",
+            IndexedPart::Keys => "keys",
+            IndexedPart::Values => "values",
+            IndexedPart::Entries => "entries",
+        };
+        Self {
+            name: index.name.clone(),
+            target: if function.is_empty() { name } else { format!("{function}({name})") },
+            class: index.class.clone(),
+            options: index.options.clone(),
+        }
+    }
 }
 
 /// Column of a table.
@@ -159,6 +200,12 @@ fn of_table(schema: &TableSchema) -> TableView {
         comment: String::new(),
         options: TableOptions::read(&schema.options),
         columns: columns.collect(),
+        indexes: {
+            let mut indexes: Vec<_> =
+                schema.indexes.iter().map(|index| IndexView::new(schema, index)).collect();
+            indexes.sort_by(|a, b| a.name.cmp(&b.name));
+            indexes
+        },
     }
 }
 
@@ -188,6 +235,7 @@ fn of_system_table(table: &SystemTable) -> TableView {
         comment: table.comment.to_owned(),
         options: TableOptions::of_system(table.keyspace, table.comment),
         columns: columns.collect(),
+        indexes: Vec::new(),
     }
 }
 

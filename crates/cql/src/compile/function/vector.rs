@@ -31,6 +31,11 @@ impl Similarity {
         })
     }
 
+    /// Returns the similarity with the name that an option of an index has.
+    pub(crate) fn from_option(name: &str) -> Option<Self> {
+        Self::find(&format!("similarity_{}", name.to_ascii_lowercase()))
+    }
+
     /// Returns the similarity of two vectors of the same length; the cosine of a vector of zeros is no
     /// number.
     #[expect(clippy::cast_possible_truncation, reason = "the result is a float in Cassandra, too")]

@@ -1,0 +1,222 @@
+//! Building of indexes while transactions run.
+//!
+//! A step reads the next rows of the table, and writes their entries and the progress, as one
+//! transaction. A concurrent write of one of these rows conflicts with the step, which runs again
+//! with fewer rows. The progress is a cell beside the entries: after a crash the next process
+//! continues there, and two processes that build the same index conflict and take turns.
+
+use std::ops::Bound;
+use std::time::Duration;
+
+use carnet_base::row::Column;
+use carnet_base::{
+    Bytes, CellKey, ColumnId, ErrorKind, KeyRange, PartitionKey, Result, RowImage, Signal, Step,
+    TableId, Value, Worker, block_on,
+};
+use carnet_store::PageLimit;
+use carnet_txn::Label;
+
+use super::definition::index_built;
+use super::layout::IndexLayout;
+use super::write::RowStore;
+use crate::catalog::{self, IndexSchema, TableSchema};
+use crate::db::{Db, WeakDb};
+use crate::tx::Tx;
+
+/// Number of rows in a step without conflicts.
+const ROWS_MAX: usize = 256;
+/// Wait after a failed step.
+const RETRY_WAIT: Duration = Duration::from_secs(1);
+/// Partition of the progress; partitions of entries have at most one byte.
+const PROGRESS: &[u8] = b"progress";
+/// Columns of the progress.
+const NEXT_CELL: ColumnId = ColumnId(0);
+const ROWS_READ: ColumnId = ColumnId(1);
+
+/// Progress of the build of an index.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BuildProgress {
+    /// First cell whose entries are not written yet; `None` before the first step.
+    next: Option<CellKey>,
+    /// Number of rows and static parts of partitions read so far.
+    pub rows: u64,
+}
+
+impl BuildProgress {
+    /// Reads the progress of an index that is not built.
+    ///
+    /// # Errors
+    ///
+    /// Same as [`Tx::get_cell`].
+    pub async fn read(tx: &Tx, index: &IndexSchema) -> Result<Self> {
+        let Some(entry) = tx.get_cell(&progress_cell(index.id)).await? else {
+            return Ok(Self::default());
+        };
+        let image = RowImage::decode(&entry.payload)?;
+        let next = image.value(NEXT_CELL).cloned().map(CellKey::from_bytes).transpose()?;
+        let rows = image.value(ROWS_READ).and_then(|bytes| bytes[..].try_into().ok());
+        Ok(Self { next, rows: rows.map_or(0, u64::from_be_bytes) })
+    }
+
+    fn payload(&self) -> Bytes {
+        let mut image = RowImage::new(0);
+        if let Some(next) = &self.next {
+            image.set(NEXT_CELL, Column::new(next.as_bytes().clone()));
+        }
+        let rows = Value::Bigint(self.rows.cast_signed()).serialize();
+        image.set(ROWS_READ, Column::new(rows));
+        image.encode()
+    }
+}
+
+fn progress_cell(index: TableId) -> CellKey {
+    CellKey::new(index, &PartitionKey::new(Bytes::from_static(PROGRESS)), "")
+}
+
+/// Writes the entries of the next rows, at most `rows_max`, in a transaction that has created or
+/// read the index. Returns `true` if the index is built.
+///
+/// # Errors
+///
+/// Same as [`Tx::range_cells`] and [`RowStore::change`].
+pub async fn build_step(
+    tx: &Tx,
+    table: &TableSchema,
+    index: &IndexSchema,
+    rows_max: usize,
+) -> Result<bool> {
+    let layout = IndexLayout::new(table, index)?;
+    let mut progress = BuildProgress::read(tx, index).await?;
+    let mut range = KeyRange::table(table.id);
+    if let Some(next) = &progress.next {
+        range.lower = Bound::Included(next.clone());
+    }
+    let page = tx.range_cells(&range, false, PageLimit::cells(rows_max)).await?;
+    let rows = RowStore::new(tx, table);
+    for (cell, entry) in &page.cells {
+        rows.add_entries(&layout, cell, &entry.payload)?;
+    }
+    progress.rows += page.cells.len() as u64;
+    let Some(rest) = page.resume else {
+        if progress.next.is_some() {
+            tx.delete_cell(progress_cell(index.id))?;
+        }
+        index_built(tx, table, &index.name)?;
+        return Ok(true);
+    };
+    progress.next = match rest.lower {
+        Bound::Included(next) => Some(next),
+        Bound::Excluded(last) => Some(successor(&last)?),
+        Bound::Unbounded => progress.next,
+    };
+    tx.put_cell(progress_cell(index.id), progress.payload())?;
+    Ok(false)
+}
+
+/// Returns the first possible key after a cell.
+fn successor(cell: &CellKey) -> Result<CellKey> {
+    CellKey::from_bytes([cell.as_bytes(), &[0][..]].concat().into())
+}
+
+/// An index to build.
+#[derive(Clone, Debug)]
+struct Target {
+    keyspace: String,
+    table: String,
+    index: TableId,
+}
+
+/// Outcome of a step.
+enum Stepped {
+    Goes,
+    /// The index is built, or was dropped.
+    Ended,
+}
+
+/// Builds all indexes that are not built, step by step.
+struct Builder {
+    db: WeakDb,
+    target: Option<Target>,
+    rows_max: usize,
+}
+
+impl Db {
+    /// Starts to build the indexes that are not built, in the background. One call is enough: an
+    /// index created while the builder runs is built too.
+    pub fn build_indexes(&self) {
+        if self.begin_building() {
+            let builder = Builder { db: self.downgrade(), target: None, rows_max: ROWS_MAX };
+            drop(self.spawner().spawn("carnet-index", Signal::new(), Box::new(builder)));
+        }
+    }
+}
+
+impl Worker for Builder {
+    fn step(&mut self) -> Step {
+        // The builder does not keep the database open.
+        let Some(db) = self.db.upgrade() else { return Step::Done };
+        match block_on(self.advance(&db)) {
+            Ok(true) => Step::Again,
+            Ok(false) => Step::Done,
+            Err(error) if error.kind() == ErrorKind::Conflict => {
+                self.rows_max = (self.rows_max / 2).max(1);
+                Step::Again
+            }
+            Err(error) => {
+                tracing::warn!(%error, target = ?self.target, "a step of an index build failed");
+                Step::Idle(Some(RETRY_WAIT))
+            }
+        }
+    }
+}
+
+impl Builder {
+    /// Runs a step; returns `false` if all indexes are built.
+    async fn advance(&mut self, db: &Db) -> Result<bool> {
+        if self.target.is_none() {
+            // Cleared before the search, so that an index created after it starts a new builder.
+            db.end_building();
+            self.target = next_target(&db.snapshot_async().await?).await?;
+            if self.target.is_none() || !db.begin_building() {
+                return Ok(false);
+            }
+        }
+        let Some(target) = &self.target else { return Ok(false) };
+        let rows_max = self.rows_max;
+        let label = Label::new("carnet", "index build");
+        let step = db.transaction().attempts_max(1).label(label);
+        match step.try_run(|tx| step_of(tx, target, rows_max)).await? {
+            Stepped::Goes => self.rows_max = (rows_max * 2).min(ROWS_MAX),
+            Stepped::Ended => self.target = None,
+        }
+        Ok(true)
+    }
+}
+
+async fn step_of(tx: Tx, target: &Target, rows_max: usize) -> Result<Stepped> {
+    let Some(table) = catalog::table(&tx, &target.keyspace, &target.table).await? else {
+        return Ok(Stepped::Ended);
+    };
+    let index = table.indexes.iter().find(|index| index.id == target.index);
+    let Some(index) = index.filter(|index| !index.is_built) else { return Ok(Stepped::Ended) };
+    let is_built = build_step(&tx, &table, index, rows_max).await?;
+    Ok(if is_built { Stepped::Ended } else { Stepped::Goes })
+}
+
+/// Returns `true` if the catalog has an index that is not built.
+pub(crate) async fn is_needed(tx: &Tx) -> Result<bool> {
+    next_target(tx).await.map(|target| target.is_some())
+}
+
+/// Returns an index that is not built.
+async fn next_target(tx: &Tx) -> Result<Option<Target>> {
+    for keyspace in catalog::keyspaces(tx).await? {
+        for table in catalog::tables(tx, &keyspace.name).await? {
+            if let Some(index) = table.indexes.iter().find(|index| !index.is_built) {
+                let (keyspace, table) = (keyspace.name, table.name.clone());
+                return Ok(Some(Target { keyspace, table, index: index.id }));
+            }
+        }
+    }
+    Ok(None)
+}

@@ -1,0 +1,265 @@
+//! Scan of the rows that the entries of an index name.
+//!
+//! The scan reads a page of entries, then the rows of all of them in one multi-get. An entry of an
+//! index on a static column names a partition, whose rows are read by a [`Scan`] of their own.
+//!
+//! The caller evaluates its filters on the rows as on those of any scan. A transaction depends on the
+//! ranges of entries that were read, up to the last row that it used.
+
+use std::collections::VecDeque;
+use std::ops::RangeBounds;
+use std::sync::Arc;
+
+use carnet::base::{RowImage, Token};
+use carnet::catalog::TableSchema;
+use carnet::index::IndexLayout;
+use carnet::{CellKey, Error, KeyRange, PageLimit, PartitionKey, Result, Tx};
+
+use super::scan::{Scan, StoredRow};
+use crate::access::{Access, Clustering, IndexAccess, Partitions};
+
+/// Maximum number of entries in one read.
+const PAGE_ENTRIES: usize = 256;
+/// Number of entries in the first read of a filtered scan.
+const FILTERED_ENTRIES: usize = 16;
+/// Target size in bytes of a multi-get of rows.
+const FETCH_BYTES: usize = 1 << 20;
+
+/// Scan of the rows that the entries of an index name.
+pub(super) struct IndexScan<'a> {
+    tx: &'a Tx,
+    table: &'a TableSchema,
+    access: Access,
+    index: usize,
+    /// Ranges not yet read.
+    ranges: VecDeque<KeyRange>,
+    tokens: (std::ops::Bound<Token>, std::ops::Bound<Token>),
+    /// The read that returned `found`.
+    fetched: Option<Fetched>,
+    /// Entries of the last read whose rows are not read yet.
+    entries: VecDeque<CellKey>,
+    /// Rows not yet returned, with their entries.
+    found: VecDeque<(CellKey, StoredRow)>,
+    held_bytes: usize,
+    /// Partition that a static entry names, while its rows are read.
+    partition: Option<Box<Scan<'a>>>,
+    /// Entry of the last returned row.
+    last_entry: Option<CellKey>,
+    statics: Option<(PartitionKey, Option<Arc<RowImage>>)>,
+    /// Partition whose other rows are skipped.
+    skipped: Option<PartitionKey>,
+    fetch_entries: usize,
+}
+
+/// A read of entries, as recorded in the read set.
+struct Fetched {
+    range: KeyRange,
+    resume: Option<KeyRange>,
+}
+
+impl<'a> IndexScan<'a> {
+    /// Begins a scan, after the row and its entry if rows were returned before.
+    pub(super) async fn new(
+        tx: &'a Tx,
+        table: &'a TableSchema,
+        access: Access,
+        index: IndexAccess,
+        is_filtered: bool,
+        behind: Option<(&CellKey, &CellKey)>,
+    ) -> Result<Self> {
+        let mut scan = Self {
+            tx,
+            table,
+            access,
+            index: index.index,
+            ranges: index.ranges.into(),
+            tokens: index.tokens,
+            fetched: None,
+            entries: VecDeque::new(),
+            found: VecDeque::new(),
+            held_bytes: 0,
+            partition: None,
+            last_entry: None,
+            statics: None,
+            skipped: None,
+            fetch_entries: if is_filtered { FILTERED_ENTRIES } else { 1 },
+        };
+        if let Some((row, entry)) = behind {
+            scan.skip_to(row, entry).await?;
+        }
+        Ok(scan)
+    }
+
+    fn layout(&self) -> Result<IndexLayout<'a>> {
+        IndexLayout::new(self.table, &self.table.indexes[self.index])
+    }
+
+    async fn skip_to(&mut self, row: &CellKey, entry: &CellKey) -> Result<()> {
+        let place = self.ranges.iter().position(|range| range.contains(entry));
+        let Some(place) = place else {
+            return Err(Error::invalid(
+                "the paging state belongs to a query of other values; begin the query anew",
+            ));
+        };
+        let rest = self.ranges[place].after(entry.clone(), self.access.reverse);
+        self.ranges.drain(..=place);
+        if !rest.is_empty() {
+            self.ranges.push_front(rest);
+        }
+        if self.layout()?.is_static() {
+            self.enter(row.partition(), Some(row)).await?;
+        }
+        self.last_entry = Some(entry.clone());
+        Ok(())
+    }
+
+    /// Begins to read the rows of a partition.
+    async fn enter(&mut self, partition: PartitionKey, behind: Option<&CellKey>) -> Result<()> {
+        let access = Access {
+            partitions: Partitions::Keys(vec![partition]),
+            clustering: Clustering::All,
+            ..self.access.clone()
+        };
+        let scan = Box::pin(Scan::new(self.tx, access, false, behind)).await?;
+        self.partition = Some(Box::new(scan));
+        Ok(())
+    }
+
+    /// Returns the next row. The caller can use `wanted` rows, including this one.
+    pub(super) async fn next(&mut self, wanted: usize) -> Result<Option<StoredRow>> {
+        loop {
+            if let Some(scan) = &mut self.partition {
+                if let Some(row) = Box::pin(scan.next(wanted)).await? {
+                    return Ok(Some(row));
+                }
+                self.partition = None;
+            } else if let Some((entry, row)) = self.found.pop_front() {
+                self.last_entry = Some(entry);
+                let partition = row.key.partition();
+                if self.skipped.as_ref() != Some(&partition) {
+                    self.skipped = None;
+                    return Ok(Some(row));
+                }
+            } else if !self.entries.is_empty() {
+                self.fetch_rows().await?;
+            } else if let Some(range) = self.ranges.pop_front() {
+                self.fetch_entries(range, wanted).await?;
+            } else {
+                return Ok(None);
+            }
+        }
+    }
+
+    async fn fetch_entries(&mut self, range: KeyRange, wanted: usize) -> Result<()> {
+        let count = self.fetch_entries.max(wanted).min(PAGE_ENTRIES);
+        self.fetch_entries = count * 2;
+        let limit = PageLimit::cells(count);
+        let page = self.tx.range_cells(&range, self.access.reverse, limit).await?;
+        if let Some(rest) = &page.resume {
+            self.ranges.push_front(rest.clone());
+        }
+        self.fetched = Some(Fetched { range, resume: page.resume });
+        for (entry, version) in page.cells {
+            if self.tx.row_image(&version.payload)?.is_some() {
+                self.entries.push_back(entry);
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the rows of the next entries.
+    async fn fetch_rows(&mut self) -> Result<()> {
+        let layout = self.layout()?;
+        if layout.is_static() {
+            let Some(entry) = self.entries.pop_front() else { return Ok(()) };
+            let row = layout.row_of(&entry)?;
+            self.last_entry = Some(entry);
+            if self.tokens.contains(&row.token()) {
+                self.enter(row.partition(), None).await?;
+            }
+            return Ok(());
+        }
+        let mut keys = Vec::with_capacity(self.entries.len());
+        let mut entries = Vec::with_capacity(self.entries.len());
+        for entry in self.entries.drain(..) {
+            let key = layout.row_of(&entry)?;
+            if self.tokens.contains(&key.token()) {
+                keys.push(key);
+                entries.push(entry);
+            }
+        }
+        if keys.is_empty() {
+            return Ok(());
+        }
+        let versions = self.tx.get_first_cells(&keys, FETCH_BYTES).await?;
+        self.entries.extend(entries.drain(versions.len()..));
+        self.held_bytes = 0;
+        for ((entry, key), version) in entries.into_iter().zip(keys).zip(versions) {
+            let Some(version) = version else { continue };
+            self.held_bytes += version.payload.len();
+            let image = self.tx.row_image(&version.payload)?;
+            let Some(image) = image.and_then(|image| self.access.kept.retain(image)) else {
+                continue;
+            };
+            let statics = self.statics_of(&key).await?;
+            self.found.push_back((entry, StoredRow { key, image: Some(image), statics }));
+        }
+        Ok(())
+    }
+
+    async fn statics_of(&mut self, row: &CellKey) -> Result<Option<Arc<RowImage>>> {
+        if !self.access.has_statics {
+            return Ok(None);
+        }
+        let partition = row.partition();
+        if let Some((known, statics)) = &self.statics
+            && *known == partition
+        {
+            return Ok(statics.clone());
+        }
+        let key = CellKey::new(self.table.id, &partition, "");
+        let image = match self.tx.get_cell(&key).await? {
+            Some(entry) => self.tx.row_image(&entry.payload)?,
+            None => None,
+        };
+        let statics = image.and_then(|image| self.access.kept.retain(image)).map(Arc::new);
+        self.statics = Some((partition, statics.clone()));
+        Ok(statics)
+    }
+
+    /// Returns the number of bytes of the rows that are fetched and not yet returned.
+    pub(super) fn held_bytes(&self) -> usize {
+        let scanned = self.partition.as_ref().map_or(0, |scan| scan.held_bytes());
+        scanned + if self.found.is_empty() { 0 } else { self.held_bytes }
+    }
+
+    /// Returns the entry of the last returned row.
+    pub(super) fn last_entry(&self) -> Option<CellKey> {
+        self.last_entry.clone()
+    }
+
+    /// Skips the other rows of the partition of the last row.
+    pub(super) fn skip_partition(&mut self, last: &CellKey) {
+        match &mut self.partition {
+            Some(_) => self.partition = None,
+            None => self.skipped = Some(last.partition()),
+        }
+    }
+
+    /// Ends the scan after the row `last`: entries and rows fetched after it leave the read set.
+    pub(super) fn stop(&mut self, last: &StoredRow) -> Result<()> {
+        if let Some(mut scan) = self.partition.take() {
+            scan.stop(last)?;
+        }
+        let unused: Vec<CellKey> = self.found.drain(..).map(|(_, row)| row.key).collect();
+        self.tx.forget_cells(&unused)?;
+        self.entries.clear();
+        self.ranges.clear();
+        match (self.fetched.take(), &self.last_entry) {
+            (Some(Fetched { range, resume }), Some(entry)) => {
+                self.tx.narrow_range(&range, resume.as_ref(), self.access.reverse, entry)
+            }
+            _ => Ok(()),
+        }
+    }
+}

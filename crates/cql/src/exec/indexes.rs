@@ -1,0 +1,266 @@
+//! Secondary indexes: `CREATE INDEX` and `DROP INDEX`.
+//!
+//! The statement that creates an index also builds it if the table is small. Otherwise a background
+//! worker does, and queries that need the index fail until it is built.
+
+use std::collections::BTreeMap;
+
+use carnet::base::TableId;
+use carnet::catalog::{
+    self, ColumnKind, ColumnSchema, INDEX_BITS_MAX, IndexSchema, IndexedPart, TableSchema,
+};
+use carnet::index::{self, IndexLayout, build_step, default_bits};
+use carnet::{DataType, Tx};
+
+use super::ddl_target::{changed, place};
+use crate::ast::{CreateIndex, DropIndex, IndexTarget, TargetPart};
+use crate::compile::{SIMILARITY, Similarity};
+use crate::cql_error::CqlError;
+use crate::result::{ChangeKind, SchemaChange};
+use crate::system;
+
+/// Maximum number of rows of a table whose index is built by the creating statement.
+const ROWS_BUILT_AT_ONCE: usize = 256;
+
+/// Option with the number of partitions that the entries of an index are divided into.
+const PARTITIONS: &str = "partitions";
+
+/// Classes of `USING`, with their short names.
+const CLASSES: [&str; 6] = [
+    "sai",
+    "StorageAttachedIndex",
+    "org.apache.cassandra.index.sai.StorageAttachedIndex",
+    "legacy_local_table",
+    "org.apache.cassandra.index.internal.CassandraIndex",
+    "org.apache.cassandra.index.sasi.SASIIndex",
+];
+
+/// Options of other systems' indexes with the values that Carnet's indexes have. Other values would
+/// change the result of queries.
+const FIXED_OPTIONS: [(&str, &[&str]); 6] = [
+    ("case_sensitive", &["true"]),
+    ("normalize", &["false"]),
+    ("ascii", &["false"]),
+    ("mode", &["PREFIX"]),
+    ("is_literal", &["true", "false"]),
+    ("analyzed", &["false"]),
+];
+
+/// Runs a `CREATE INDEX`. Returns whether the index has yet to be built.
+pub(super) async fn create(
+    tx: &Tx,
+    create: &CreateIndex,
+    current: Option<&str>,
+) -> Result<(Option<SchemaChange>, bool), CqlError> {
+    let (keyspace, name) = place(&create.table, current)?;
+    let table = catalog::table(tx, keyspace, name)
+        .await?
+        .ok_or_else(|| CqlError::invalid(format!("Table '{name}' doesn't exist")))?;
+    let target = only_target(create)?;
+    if table.has_counters() {
+        return Err(CqlError::invalid("Secondary indexes on counter tables aren't supported"));
+    }
+    let column = table.column(&target.column.text).ok_or_else(|| {
+        CqlError::invalid(format!("Column '{}' doesn't exist", target.column.text))
+    })?;
+    let part = part_of(&table, column, target.part)?;
+    let index_name = match &create.name {
+        Some(name) => name.text.clone(),
+        None => free_name(tx, &table, column).await?,
+    };
+    if let Some(existing) = index::index_table(tx, keyspace, &index_name).await? {
+        if create.if_not_exists {
+            return Ok((None, false));
+        }
+        let at = format!("{}.{}", existing.keyspace, existing.name);
+        return Err(CqlError::invalid(format!("Index '{index_name}' already exists ({at})")));
+    }
+    if let Some(same) = table.index_of(column.id, part) {
+        if create.if_not_exists {
+            return Ok((None, false));
+        }
+        return Err(CqlError::invalid(format!(
+            "Index {index_name} is a duplicate of existing index {}",
+            same.name
+        )));
+    }
+    let (options, bits) = options(tx, create)?;
+    let index = IndexSchema {
+        name: index_name.clone(),
+        id: TableId(0),
+        column: column.id,
+        part,
+        class: class(create)?,
+        options,
+        bits,
+        is_built: false,
+    };
+    IndexLayout::new(&table, &index)?;
+    let table = index::add_index(tx, &table, index).await?;
+    let built = match table.index(&index_name) {
+        Some(index) => build_step(tx, &table, index, ROWS_BUILT_AT_ONCE).await?,
+        None => true,
+    };
+    Ok((changed(ChangeKind::Updated, keyspace, Some(name)), !built))
+}
+
+fn only_target(create: &CreateIndex) -> Result<&IndexTarget, CqlError> {
+    match create.targets.as_slice() {
+        [only] => Ok(only),
+        [] => Err(CqlError::invalid("CREATE INDEX names no column")),
+        _ if create.is_custom => Err(CqlError::unsupported("an index on several columns")),
+        _ => Err(CqlError::invalid("Only CUSTOM indexes support multiple columns")),
+    }
+}
+
+/// Returns the indexed part of a column.
+fn part_of(
+    table: &TableSchema,
+    column: &ColumnSchema,
+    part: TargetPart,
+) -> Result<IndexedPart, CqlError> {
+    let name = &column.name;
+    let refuse = |message: String| Err(CqlError::invalid(message));
+    if column.kind == ColumnKind::Partition && table.partition_key().count() == 1 {
+        return refuse(format!(
+            "Cannot create secondary index on the only partition key column {name}"
+        ));
+    }
+    if column.data_type.contains(&DataType::Duration) {
+        return refuse(format!("Secondary indexes are not supported on duration columns ({name})"));
+    }
+    let data_type = &column.data_type;
+    let is_collection =
+        matches!(data_type, DataType::List(_) | DataType::Set(_) | DataType::Map(_));
+    let function = part.function();
+    if let (false, Some(function)) = (is_collection, function) {
+        return refuse(format!(
+            "Cannot create {function}() index on {name}. Non-collection columns only support \
+             simple indexes"
+        ));
+    }
+    if column.is_multi_cell && data_type.is_record() {
+        return refuse(format!("Cannot create index on non-frozen UDT column {name}"));
+    }
+    if !is_collection {
+        return Ok(IndexedPart::Value);
+    }
+    match (part, column.is_multi_cell) {
+        (TargetPart::Full, false) => Ok(IndexedPart::Value),
+        (TargetPart::Full, true) => {
+            refuse("full() indexes can only be created on frozen collections".to_owned())
+        }
+        (_, false) => refuse(format!(
+            "Cannot create {}() index on frozen column {name}. Frozen collections are immutable \
+             and must be fully indexed by using the 'full({name})' modifier",
+            function.unwrap_or("values")
+        )),
+        (TargetPart::Keys | TargetPart::Entries, true)
+            if !matches!(data_type, DataType::Map(_)) =>
+        {
+            refuse(format!(
+                "Cannot create index on {} of column {name} with non-map type",
+                function.unwrap_or_default()
+            ))
+        }
+        (TargetPart::Keys, true) => Ok(IndexedPart::Keys),
+        (TargetPart::Entries, true) => Ok(IndexedPart::Entries),
+        (TargetPart::Plain | TargetPart::Values, true) => Ok(IndexedPart::Values),
+    }
+}
+
+/// Returns a name for an index that was given none.
+async fn free_name(
+    tx: &Tx,
+    table: &TableSchema,
+    column: &ColumnSchema,
+) -> Result<String, CqlError> {
+    let letters = |text: &str| -> String {
+        text.chars().filter(|letter| letter.is_ascii_alphanumeric() || *letter == '_').collect()
+    };
+    let base = format!("{}_{}_idx", letters(&table.name), letters(&column.name));
+    let mut name = base.clone();
+    let mut number = 0;
+    while index::index_table(tx, &table.keyspace, &name).await?.is_some() {
+        number += 1;
+        name = format!("{base}_{number}");
+    }
+    Ok(name)
+}
+
+fn class(create: &CreateIndex) -> Result<Option<String>, CqlError> {
+    let Some(class) = &create.class else {
+        if create.is_custom {
+            return Err(CqlError::config(
+                "CUSTOM index requires specifying the index class, as in USING 'sai'",
+            ));
+        }
+        return Ok(None);
+    };
+    if CLASSES.iter().any(|known| known.eq_ignore_ascii_case(class)) {
+        return Ok(Some(class.clone()));
+    }
+    Err(CqlError::config(format!("Unable to find custom indexer class '{class}'")))
+}
+
+/// Returns the options as text, and the number of token bits that divide the entries.
+fn options(tx: &Tx, create: &CreateIndex) -> Result<(BTreeMap<String, String>, u8), CqlError> {
+    let mut options = BTreeMap::new();
+    let mut bits = default_bits(tx);
+    for (key, value) in &create.options {
+        let (key, value) = (system::plain(key), system::plain(value));
+        if key == PARTITIONS {
+            bits = bits_of(&value)?;
+        } else {
+            check_option(&key, &value)?;
+        }
+        if options.insert(key.clone(), value).is_some() {
+            return Err(CqlError::invalid(format!("option {key} of the index is given twice")));
+        }
+    }
+    if create.class.is_none() && !options.is_empty() {
+        return Err(CqlError::invalid("Cannot specify options for a non-CUSTOM index"));
+    }
+    Ok((options, bits))
+}
+
+fn bits_of(value: &str) -> Result<u8, CqlError> {
+    let count: Option<u32> = value.parse().ok().filter(|count: &u32| count.is_power_of_two());
+    let bits = count.and_then(|count| u8::try_from(count.trailing_zeros()).ok());
+    bits.filter(|bits| *bits <= INDEX_BITS_MAX).ok_or_else(|| {
+        let most = 1_u32 << INDEX_BITS_MAX;
+        CqlError::config(format!(
+            "option {PARTITIONS} of the index: expected a power of two from 1 to {most}, found \
+             '{value}'"
+        ))
+    })
+}
+
+fn check_option(key: &str, value: &str) -> Result<(), CqlError> {
+    match FIXED_OPTIONS.iter().find(|(known, _)| *known == key) {
+        Some((_, values)) if values.contains(&value) => Ok(()),
+        Some(_) => Err(CqlError::unsupported(format!("option {key} = {value} of an index"))),
+        None if key == SIMILARITY && Similarity::from_option(value).is_some() => Ok(()),
+        None if key == SIMILARITY => Err(CqlError::invalid(format!(
+            "Similarity function '{value}' was not found: it is cosine, dot_product or euclidean"
+        ))),
+        None => Err(CqlError::unsupported(format!("option {key} of an index"))),
+    }
+}
+
+/// Runs a `DROP INDEX`.
+pub(super) async fn drop(
+    tx: &Tx,
+    drop: &DropIndex,
+    current: Option<&str>,
+) -> Result<Option<SchemaChange>, CqlError> {
+    let (keyspace, name) = place(&drop.name, current)?;
+    let Some(table) = index::index_table(tx, keyspace, name).await? else {
+        if drop.if_exists {
+            return Ok(None);
+        }
+        return Err(CqlError::invalid(format!("Index '{keyspace}.{name}' doesn't exist")));
+    };
+    index::drop_index(tx, &table, name)?;
+    Ok(changed(ChangeKind::Updated, keyspace, Some(&table.name)))
+}

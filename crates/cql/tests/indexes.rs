@@ -1,0 +1,369 @@
+//! Secondary indexes: queries through an index agree with scans, and entries agree with the rows.
+
+#![expect(clippy::unwrap_used, reason = "helpers outside of #[test] functions unwrap as well")]
+
+#[path = "common/cluster.rs"]
+mod cluster;
+mod common;
+
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use carnet::base::{
+    Clock, Moment, Rng, SeededRng, Signal, Spawn, Step, ThreadSpawn, WallTime, Worker, WorkerHandle,
+};
+use carnet::index::{IndexDifferences, check_index};
+use carnet::storage::disk::sim::SimDisk;
+use carnet::{Bytes, Db, Durability, Key, Uuid, block_on, catalog};
+use carnet_cql::result::{Response, Rows};
+use carnet_cql::system::NodeInfo;
+use carnet_cql::{CqlError, Executor, Parameters, Session};
+
+/// Clock that stands still until it is moved, in seconds.
+struct Manual(AtomicI64);
+
+impl Clock for Manual {
+    fn now(&self) -> Moment {
+        Moment(Duration::from_secs(self.0.load(Ordering::SeqCst).unsigned_abs()))
+    }
+
+    fn wall(&self) -> WallTime {
+        WallTime((1_700_000_000 + self.0.load(Ordering::SeqCst)) * 1_000_000)
+    }
+}
+
+struct Client {
+    executor: Executor,
+    session: Session,
+}
+
+impl Client {
+    fn new(db: Db) -> Self {
+        let executor = Executor::new(db, NodeInfo::local(Uuid::from_u64_pair(1, 2)));
+        let client = Self { executor, session: Session::new() };
+        let class = "{'class': 'SimpleStrategy', 'replication_factor': 1}";
+        client.run(&format!("CREATE KEYSPACE IF NOT EXISTS ks WITH replication = {class}"));
+        client.run("USE ks");
+        client
+    }
+
+    fn try_run(&self, statement: &str) -> Result<Response, CqlError> {
+        block_on(self.executor.query(&self.session, statement, &Parameters::default()))
+    }
+
+    fn run(&self, statement: &str) -> Response {
+        self.try_run(statement).unwrap_or_else(|error| panic!("{statement}: {error}"))
+    }
+
+    /// Returns all rows of a query, read in pages of `page_rows`.
+    fn rows(&self, select: &str, page_rows: Option<usize>) -> Vec<Vec<Option<Bytes>>> {
+        let mut all = Vec::new();
+        let mut parameters = Parameters { page_rows, ..Parameters::default() };
+        loop {
+            let response = block_on(self.executor.query(&self.session, select, &parameters));
+            let response = response.unwrap_or_else(|error| panic!("{select}: {error}"));
+            let Response::Rows(Rows { rows, paging_state, .. }) = response else {
+                panic!("{select}")
+            };
+            all.extend(rows);
+            if paging_state.is_none() {
+                return all;
+            }
+            parameters.paging_state = paging_state;
+        }
+    }
+
+    /// Compares the indexes of a table with its rows.
+    fn check(&self, table: &str) {
+        block_on(async {
+            let tx = self.executor.db().snapshot_async().await.unwrap();
+            let schema = catalog::table(&tx, "ks", table).await.unwrap().unwrap();
+            for index in schema.indexes.iter().filter(|index| index.is_built) {
+                let differences = check_index(&tx, &schema, index).await.unwrap();
+                assert_eq!(differences, IndexDifferences::default(), "{}", index.name);
+            }
+        });
+    }
+
+    fn is_built(&self, table: &str, index: &str) -> bool {
+        block_on(async {
+            let tx = self.executor.db().snapshot_async().await.unwrap();
+            let schema = catalog::table(&tx, "ks", table).await.unwrap().unwrap();
+            schema.index(index).is_some_and(|index| index.is_built)
+        })
+    }
+}
+
+const COLUMNS: &str = "(k int, c int, s int STATIC, v int, w text, e set<int>, m map<int, int>, \
+                       PRIMARY KEY (k, c))";
+
+const INDEXES: [&str; 8] = [
+    "CREATE INDEX IF NOT EXISTS ON indexed (v)",
+    "CREATE INDEX IF NOT EXISTS ON indexed (w)",
+    "CREATE INDEX IF NOT EXISTS ON indexed (s)",
+    "CREATE INDEX IF NOT EXISTS ON indexed (c)",
+    "CREATE INDEX IF NOT EXISTS ON indexed (e)",
+    "CREATE INDEX IF NOT EXISTS ON indexed (KEYS(m))",
+    "CREATE INDEX IF NOT EXISTS ON indexed (VALUES(m))",
+    "CREATE CUSTOM INDEX IF NOT EXISTS ON indexed (ENTRIES(m)) USING 'sai' \
+     WITH OPTIONS = {'partitions': '4'}",
+];
+
+/// Returns a number below `bound`.
+fn below(rng: &mut SeededRng, bound: u64) -> u64 {
+    rng.next_u64() % bound
+}
+
+/// Returns a position below `bound`.
+fn at(rng: &mut SeededRng, bound: usize) -> usize {
+    usize::try_from(below(rng, bound as u64)).unwrap()
+}
+
+/// Returns a statement that changes rows of a table named `{t}`.
+fn change(rng: &mut SeededRng) -> String {
+    let mut small = || below(rng, 4);
+    let (k, c, x, y, z) = (small(), small(), small(), small(), small());
+    let row = format!("k = {k} AND c = {c}");
+    match below(rng, 17) {
+        0 | 1 => format!("INSERT INTO {{t}} (k, c, v, w) VALUES ({k}, {c}, {x}, 'w{y}')"),
+        2 => format!("INSERT INTO {{t}} (k, c, v, e) VALUES ({k}, {c}, {x}, {{{y}, {z}}})"),
+        3 => format!(
+            "INSERT INTO {{t}} (k, c, s, v, w, e, m) \
+             VALUES ({k}, {c}, {x}, {y}, 'w{z}', {{{x}}}, {{{y}: {z}, {x}: {x}}})"
+        ),
+        4 => format!("UPDATE {{t}} SET v = {x} WHERE {row}"),
+        5 => format!("UPDATE {{t}} SET v = null, w = 'w{x}' WHERE {row}"),
+        6 => format!("UPDATE {{t}} USING TTL {} SET v = {y}, w = 'w{z}' WHERE {row}", 1 + x),
+        7 => format!("UPDATE {{t}} SET e = e + {{{x}, {y}}}, m[{z}] = {x} WHERE {row}"),
+        8 => format!("UPDATE {{t}} SET e = e - {{{x}}}, m = m - {{{y}}} WHERE {row}"),
+        9 => format!("UPDATE {{t}} SET s = {x} WHERE k = {k}"),
+        10 => format!("DELETE v, s FROM {{t}} WHERE {row}"),
+        11 => format!("DELETE FROM {{t}} WHERE {row}"),
+        12 => format!("DELETE FROM {{t}} WHERE k = {k} AND c > {c}"),
+        13 => format!("UPDATE {{t}} SET v = {x} WHERE {row} IF v = {y}"),
+        14 => format!(
+            "BEGIN BATCH UPDATE {{t}} SET v = {x} WHERE {row}; \
+             UPDATE {{t}} SET v = {y} WHERE {row}; \
+             DELETE FROM {{t}} WHERE k = {k} AND c = {z}; APPLY BATCH"
+        ),
+        15 => format!(
+            "UPDATE {{t}} USING TTL {} SET e = e + {{{y}}}, m[{z}] = {x} WHERE {row}",
+            1 + x
+        ),
+        _ => format!("DELETE FROM {{t}} WHERE k = {k}"),
+    }
+}
+
+/// Returns the condition of a query.
+fn condition(rng: &mut SeededRng) -> String {
+    let mut small = || below(rng, 5);
+    let (x, y, k) = (small(), small(), small());
+    let indexed = match below(rng, 14) {
+        0 | 1 => format!("v = {x}"),
+        2 => format!("v > {x}"),
+        3 => format!("v >= {x} AND v < {y}"),
+        4 => format!("v IN ({x}, {y})"),
+        5 => format!("w = 'w{x}'"),
+        6 => "w LIKE 'w%'".to_owned(),
+        7 => format!("s = {x}"),
+        8 => format!("s > {x}"),
+        9 => format!("c = {x}"),
+        10 => format!("e CONTAINS {x}"),
+        11 => format!("m CONTAINS KEY {x}"),
+        12 => format!("m CONTAINS {x}"),
+        _ => format!("m[{x}] = {y}"),
+    };
+    match below(rng, 8) {
+        0 => format!("k = {k} AND {indexed}"),
+        1 => format!("k IN (0, {k}) AND {indexed}"),
+        2 => format!("token(k) > token({k}) AND {indexed}"),
+        3 => format!("token(k) <= token({k}) AND {indexed}"),
+        4 if !indexed.starts_with('v') => format!("{indexed} AND v = {y}"),
+        5 if !indexed.starts_with('c') => format!("k = {k} AND c > {y} AND {indexed}"),
+        _ => indexed,
+    }
+}
+
+/// Runs statements on a table with indexes and on one without, and compares queries of both. Without
+/// a clock that the test moves, nothing expires.
+fn agree(rng: &mut SeededRng, db: &Db, clock: Option<&Manual>) {
+    let client = Client::new(db.clone());
+    client.run(&format!("CREATE TABLE indexed {COLUMNS}"));
+    client.run(&format!("CREATE TABLE plain {COLUMNS}"));
+    for step in 0..250 {
+        match below(rng, 20) {
+            0..10 => {
+                let mut change = change(rng);
+                if clock.is_none() {
+                    change = change.replace("USING TTL ", "USING TTL 1000");
+                }
+                client.run(&change.replace("{t}", "plain"));
+                client.run(&change.replace("{t}", "indexed"));
+            }
+            10..15 => {
+                let condition = condition(rng);
+                let columns = "k, c, s, v, w, e, m";
+                let page = (below(rng, 2) == 0).then(|| 1 + at(rng, 3));
+                let select = |table: &str| {
+                    format!("SELECT {columns} FROM {table} WHERE {condition} ALLOW FILTERING")
+                };
+                let mut wanted = client.rows(&select("plain"), None);
+                let mut found = client.rows(&select("indexed"), page);
+                if condition.starts_with("v = ") {
+                    // Entries of one value are in the order of the table.
+                    assert_eq!(found, wanted, "step {step}: {condition}, pages of {page:?}");
+                }
+                wanted.sort();
+                found.sort();
+                assert_eq!(found, wanted, "step {step}: {condition}, pages of {page:?}");
+            }
+            15 => drop(client.run(INDEXES[at(rng, INDEXES.len())])),
+            16 => {
+                if let Some(clock) = clock {
+                    clock.0.fetch_add(1, Ordering::SeqCst);
+                }
+            }
+            17 => db.flush().unwrap(),
+            18 if below(rng, 4) == 0 => db.compact().unwrap(),
+            _ => client.check("indexed"),
+        }
+    }
+    client.check("indexed");
+}
+
+#[test]
+fn queries_through_indexes_agree_with_scans() {
+    common::with_seeds(12, |rng| {
+        let clock = Arc::new(Manual(AtomicI64::new(0)));
+        let builder = || Db::builder().clock(Arc::clone(&clock) as Arc<dyn Clock>);
+        agree(rng, &builder().in_memory(), Some(&clock));
+        let disk = SimDisk::new(rng.next_u64());
+        let embedded = builder().durability(Durability::None).flush_bytes(4_000);
+        agree(rng, &embedded.open_on(Arc::new(disk)).unwrap(), Some(&clock));
+    });
+}
+
+#[test]
+fn queries_over_a_cluster_agree_with_scans() {
+    common::with_seeds(2, |rng| {
+        agree(rng, &cluster::TestCluster::new().open("one"), None);
+    });
+}
+
+/// Keeps the worker that builds indexes, for the test to step it; other workers get threads.
+#[derive(Default)]
+struct KeepsBuilder(Mutex<Vec<Box<dyn Worker>>>);
+
+impl Spawn for KeepsBuilder {
+    fn spawn(&self, name: &str, signal: Signal, worker: Box<dyn Worker>) -> WorkerHandle {
+        if name != "carnet-index" {
+            return ThreadSpawn.spawn(name, signal, worker);
+        }
+        self.0.lock().unwrap().push(worker);
+        WorkerHandle::detached()
+    }
+}
+
+impl KeepsBuilder {
+    /// Steps the builder; returns `false` when it has ended.
+    fn step(&self) -> bool {
+        let mut workers = self.0.lock().unwrap();
+        let Some(worker) = workers.last_mut() else { return false };
+        if worker.step() == Step::Done {
+            workers.pop();
+        }
+        true
+    }
+}
+
+#[test]
+fn index_is_built_while_rows_change() {
+    common::with_seeds(4, |rng| {
+        let disk = SimDisk::new(rng.next_u64());
+        let spawn = Arc::new(KeepsBuilder::default());
+        let open = || {
+            let builder = Db::builder().durability(Durability::None).flush_bytes(20_000);
+            let builder = builder.spawn(Arc::clone(&spawn) as Arc<dyn Spawn>);
+            builder.open_on(Arc::new(disk.clone())).unwrap()
+        };
+        let mut client = Client::new(open());
+        client.run("CREATE TABLE t (k int PRIMARY KEY, v int)");
+        for k in 0..1000 {
+            client.run(&format!("INSERT INTO t (k, v) VALUES ({k}, {})", k % 7));
+        }
+        client.run("CREATE INDEX i ON t (v)");
+        let error = client.try_run("SELECT k FROM t WHERE v = 3").unwrap_err();
+        assert!(error.message().contains("building"), "{error}");
+        let filtered = "SELECT k FROM t WHERE v = 3 ALLOW FILTERING";
+        assert_eq!(client.rows(filtered, None).len(), 143);
+        let state = "SELECT is_building, rows_read FROM system_views.indexes";
+        assert_eq!(client.rows(state, None)[0][0].as_deref(), Some(&[1][..]));
+        let mut reopened = false;
+        while !client.is_built("t", "i") {
+            assert!(spawn.step(), "the builder ended before the index was built");
+            for _ in 0..5 {
+                let (k, v) = (below(rng, 1100), below(rng, 7));
+                match below(rng, 3) {
+                    0 => client.run(&format!("DELETE FROM t WHERE k = {k}")),
+                    _ => client.run(&format!("UPDATE t SET v = {v} WHERE k = {k}")),
+                };
+            }
+            if !reopened && below(rng, 3) == 0 {
+                reopened = true;
+                spawn.0.lock().unwrap().clear();
+                drop(client);
+                client = Client::new(open());
+            }
+        }
+        client.check("t");
+        let found = client.rows("SELECT k FROM t WHERE v = 3", Some(50)).len();
+        assert_eq!(found, client.rows(filtered, None).len());
+    });
+}
+
+#[test]
+fn builder_yields_to_writers_of_the_same_rows() {
+    let spawn = Arc::new(KeepsBuilder::default());
+    let db = Db::builder().spawn(Arc::clone(&spawn) as Arc<dyn Spawn>).in_memory();
+    let client = Client::new(db);
+    client.run("CREATE TABLE t (k int PRIMARY KEY, v int)");
+    for k in 0..600 {
+        client.run(&format!("INSERT INTO t (k, v) VALUES ({k}, 1)"));
+    }
+    client.run("CREATE INDEX i ON t (v)");
+    client.run("DROP INDEX i");
+    client.run("CREATE INDEX j ON t (v)");
+    while spawn.step() {}
+    assert!(client.is_built("t", "j"), "an index that was dropped must not stop the builder");
+    client.check("t");
+}
+
+carnet::record! {
+    struct Account { v: i32, w: Option<String> }
+}
+
+#[test]
+fn typed_tables_maintain_indexes() {
+    let db = Db::builder().in_memory();
+    let client = Client::new(db.clone());
+    client.run("CREATE TABLE t (k int, c int, v int, w text, other int, PRIMARY KEY (k, c))");
+    client.run("CREATE INDEX ON t (v)");
+    client.run("CREATE INDEX ON t (c)");
+    let table = db.table::<Key<(i32,), (i32,)>, Account>("ks.t").unwrap();
+    let key = |c| Key((1,), (c,));
+    db.transact(|tx| {
+        table.put(tx, &key(1), &Account { v: 5, w: None })?;
+        table.put(tx, &key(2), &Account { v: 5, w: None })?;
+        table.put(tx, &key(3), &Account { v: 6, w: None })
+    })
+    .unwrap();
+    client.check("t");
+    let with = |v: i32| client.rows(&format!("SELECT c FROM t WHERE v = {v}"), None).len();
+    assert_eq!((with(5), with(6)), (2, 1));
+    let six = Some(carnet::Value::Int(6));
+    db.transact(|tx| table.update(tx, &key(1), &[("v", six.clone())])).unwrap();
+    db.transact(|tx| table.delete(tx, &key(3))).unwrap();
+    client.check("t");
+    assert_eq!((with(5), with(6)), (1, 1));
+}
