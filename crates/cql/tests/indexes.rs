@@ -339,6 +339,54 @@ fn builder_yields_to_writers_of_the_same_rows() {
     client.check("t");
 }
 
+#[test]
+fn index_reads_are_protected_from_phantoms() {
+    // What another client writes after the read, and whether the transaction may still commit.
+    let writes = [
+        ("INSERT INTO t (k, v) VALUES (9, 5)", false),
+        ("UPDATE t SET v = 5 WHERE k = 2", false),
+        ("DELETE FROM t WHERE k = 1", false),
+        ("UPDATE t SET v = 7 WHERE k = 2", true),
+        ("INSERT INTO t (k, v) VALUES (9, 6)", true),
+    ];
+    for (write, commits) in writes {
+        let client = Client::new(Db::builder().in_memory());
+        client.run("CREATE TABLE t (k int PRIMARY KEY, v int)");
+        client.run("CREATE TABLE sums (k int PRIMARY KEY, n int)");
+        client.run("CREATE INDEX ON t (v)");
+        client.run("INSERT INTO t (k, v) VALUES (1, 5)");
+        client.run("INSERT INTO t (k, v) VALUES (2, 6)");
+        let other = Client { executor: client.executor.clone(), session: Session::new() };
+        other.run("USE ks");
+        client.run("START TRANSACTION");
+        assert_eq!(client.rows("SELECT k FROM t WHERE v = 5", None).len(), 1);
+        client.run("INSERT INTO sums (k, n) VALUES (1, 1)");
+        other.run(write);
+        let committed = client.try_run("COMMIT");
+        assert_eq!(committed.is_ok(), commits, "{write}: {committed:?}");
+    }
+}
+
+#[test]
+fn index_shows_own_writes_and_the_past() {
+    let client = Client::new(Db::builder().in_memory());
+    client.run("CREATE TABLE t (k int PRIMARY KEY, v int)");
+    client.run("CREATE INDEX ON t (v)");
+    client.run("INSERT INTO t (k, v) VALUES (1, 5)");
+    client.run("START TRANSACTION");
+    client.run("UPDATE t SET v = 6 WHERE k = 1");
+    client.run("INSERT INTO t (k, v) VALUES (2, 6)");
+    assert_eq!(client.rows("SELECT k FROM t WHERE v = 6", None).len(), 2);
+    assert!(client.rows("SELECT k FROM t WHERE v = 5", None).is_empty());
+    client.run("ROLLBACK");
+    assert_eq!(client.rows("SELECT k FROM t WHERE v = 5", None).len(), 1);
+    let before = client.executor.db().published().get();
+    client.run("UPDATE t SET v = 7 WHERE k = 1");
+    let past = format!("SELECT k FROM t WHERE v = 5 AS OF {before}");
+    assert_eq!(client.rows(&past, None).len(), 1);
+    client.check("t");
+}
+
 carnet::record! {
     struct Account { v: i32, w: Option<String> }
 }
