@@ -368,6 +368,43 @@ fn index_reads_are_protected_from_phantoms() {
 }
 
 #[test]
+fn only_changes_of_indexed_columns_conflict() {
+    for (column, commits) in [("w", true), ("v", false)] {
+        let disk = SimDisk::new(1);
+        let db = Db::builder().durability(Durability::None).open_on(Arc::new(disk)).unwrap();
+        let client = Client::new(db);
+        client.run("CREATE TABLE t (k int PRIMARY KEY, v int, w int)");
+        client.run("CREATE INDEX ON t (v)");
+        client.run("INSERT INTO t (k, v, w) VALUES (1, 1, 1)");
+        let other = Client { executor: client.executor.clone(), session: Session::new() };
+        other.run("USE ks");
+        client.run("START TRANSACTION");
+        client.run(&format!("UPDATE t SET {column} = 2 WHERE k = 1"));
+        other.run(&format!("UPDATE t SET {column} = 3 WHERE k = 1"));
+        let committed = client.try_run("COMMIT");
+        assert_eq!(committed.is_ok(), commits, "{column}: {committed:?}");
+        client.check("t");
+    }
+}
+
+#[test]
+fn two_processes_of_a_cluster_build_one_index() {
+    let cluster = cluster::TestCluster::new();
+    let (one, other) = (cluster.open("one"), cluster.open("other"));
+    let client = Client::new(one);
+    client.run("CREATE TABLE t (k int PRIMARY KEY, v int)");
+    for k in 0..600 {
+        client.run(&format!("INSERT INTO t (k, v) VALUES ({k}, {})", k % 7));
+    }
+    client.run("CREATE INDEX i ON t (v)");
+    other.build_indexes();
+    while !client.is_built("t", "i") {
+        std::thread::yield_now();
+    }
+    client.check("t");
+}
+
+#[test]
 fn index_shows_own_writes_and_the_past() {
     let client = Client::new(Db::builder().in_memory());
     client.run("CREATE TABLE t (k int PRIMARY KEY, v int)");

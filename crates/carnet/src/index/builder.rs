@@ -14,7 +14,7 @@ use carnet_base::{
     TableId, Value, Worker, block_on,
 };
 use carnet_store::PageLimit;
-use carnet_txn::Label;
+use carnet_txn::{Isolation, Label};
 
 use super::definition::index_built;
 use super::layout::IndexLayout;
@@ -184,7 +184,9 @@ impl Builder {
         let Some(target) = &self.target else { return Ok(false) };
         let rows_max = self.rows_max;
         let label = Label::new("carnet", "index build");
-        let step = db.transaction().attempts_max(1).label(label);
+        // A row that changes during the step must conflict with it, whatever the database's default.
+        let strict = db.transaction().isolation(Isolation::StrictSerializable);
+        let step = strict.attempts_max(1).label(label);
         match step.try_run(|tx| step_of(tx, target, rows_max)).await? {
             Stepped::Goes => self.rows_max = (rows_max * 2).min(ROWS_MAX),
             Stepped::Ended => self.target = None,
