@@ -86,6 +86,18 @@ impl WeakDb {
     }
 }
 
+/// Right to build the indexes of a database. Dropping it, also in a panic, lets another worker have
+/// it.
+pub(crate) struct Building(WeakDb);
+
+impl Drop for Building {
+    fn drop(&mut self) {
+        if let Some(db) = self.0.upgrade() {
+            db.inner.is_building.store(false, Ordering::Release);
+        }
+    }
+}
+
 impl Db {
     /// Returns the admission gate that each statement has to pass, or `None` if
     /// [`Builder::admission`](crate::Builder::admission) was not set.
@@ -247,13 +259,10 @@ impl Db {
         &*self.inner.spawn
     }
 
-    /// Returns `true` if the caller is to build the indexes: no other worker does.
-    pub(crate) fn begin_building(&self) -> bool {
-        !self.inner.is_building.swap(true, Ordering::AcqRel)
-    }
-
-    pub(crate) fn end_building(&self) {
-        self.inner.is_building.store(false, Ordering::Release);
+    /// Returns the right to build the indexes; `None` while another worker has it.
+    pub(crate) fn begin_building(&self) -> Option<Building> {
+        let was_building = self.inner.is_building.swap(true, Ordering::AcqRel);
+        (!was_building).then(|| Building(self.downgrade()))
     }
 
     pub(super) fn draw_wait(&self, backoff: &mut Backoff, kind: ErrorKind) -> Option<Duration> {

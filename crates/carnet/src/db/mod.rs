@@ -18,7 +18,7 @@ pub use carnet_storage::{
     CompactionStyle, Durability, FilterKind, IoOptions, Metrics, TableOptions,
 };
 pub use database::Db;
-pub(crate) use database::WeakDb;
+pub(crate) use database::{Building, WeakDb};
 pub use holders::Holder;
 pub use options::TransactionOptions;
 pub use time::AsOf;

@@ -20,7 +20,7 @@ use super::definition::index_built;
 use super::layout::IndexLayout;
 use super::write::RowStore;
 use crate::catalog::{self, IndexSchema, TableSchema};
-use crate::db::{Db, WeakDb};
+use crate::db::{Building, Db, WeakDb};
 use crate::tx::Tx;
 
 /// Number of rows in a step without conflicts.
@@ -138,14 +138,16 @@ struct Builder {
     db: WeakDb,
     target: Option<Target>,
     rows_max: usize,
+    /// `None` while the builder looks for the next index.
+    building: Option<Building>,
 }
 
 impl Db {
     /// Starts to build the indexes that are not built, in the background. One call is enough: an
     /// index created while the builder runs is built too.
     pub fn build_indexes(&self) {
-        if self.begin_building() {
-            let builder = Builder { db: self.downgrade(), target: None, rows_max: ROWS_MAX };
+        if let Some(building) = self.begin_building() {
+            let builder = Builder::new(self, building);
             drop(self.spawner().spawn("carnet-index", Signal::new(), Box::new(builder)));
         }
     }
@@ -171,15 +173,24 @@ impl Worker for Builder {
 }
 
 impl Builder {
+    fn new(db: &Db, building: Building) -> Self {
+        let db = db.downgrade();
+        Self { db, target: None, rows_max: ROWS_MAX, building: Some(building) }
+    }
+
     /// Runs a step; returns `false` if all indexes are built.
     async fn advance(&mut self, db: &Db) -> Result<bool> {
         if self.target.is_none() {
             // Cleared before the search, so that an index created after it starts a new builder.
-            db.end_building();
-            self.target = next_target(&db.snapshot_async().await?).await?;
-            if self.target.is_none() || !db.begin_building() {
+            self.building = None;
+            let target = next_target(&db.snapshot_async().await?).await?;
+            if target.is_some() {
+                self.building = db.begin_building();
+            }
+            if self.building.is_none() {
                 return Ok(false);
             }
+            self.target = target;
         }
         let Some(target) = &self.target else { return Ok(false) };
         let rows_max = self.rows_max;
@@ -221,4 +232,25 @@ async fn next_target(tx: &Tx) -> Result<Option<Target>> {
         }
     }
     Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use super::*;
+
+    #[test]
+    fn builder_that_panics_leaves_the_right_to_build() {
+        let db = Db::builder().in_memory();
+        let building = db.begin_building().unwrap();
+        assert!(db.begin_building().is_none());
+        let builder = Builder::new(&db, building);
+        let step = AssertUnwindSafe(move || {
+            let _builder = builder;
+            panic!("a step fails");
+        });
+        assert!(catch_unwind(step).is_err());
+        assert!(db.begin_building().is_some());
+    }
 }
