@@ -15,7 +15,7 @@ use carnet::catalog::TableSchema;
 use carnet::index::IndexLayout;
 use carnet::{CellKey, Error, KeyRange, PageLimit, PartitionKey, Result, Tx};
 
-use super::scan::{Scan, StoredRow};
+use super::scan::{Scan, StoredRow, fetch_statics};
 use crate::access::{Access, Clustering, IndexAccess, Partitions};
 
 /// Maximum number of entries in one read.
@@ -217,12 +217,7 @@ impl<'a> IndexScan<'a> {
         {
             return Ok(statics.clone());
         }
-        let key = CellKey::new(self.table.id, &partition, "");
-        let image = match self.tx.get_cell(&key).await? {
-            Some(entry) => self.tx.row_image(&entry.payload)?,
-            None => None,
-        };
-        let statics = image.and_then(|image| self.access.kept.retain(image)).map(Arc::new);
+        let statics = fetch_statics(self.tx, &self.access, &partition).await?;
         self.statics = Some((partition, statics.clone()));
         Ok(statics)
     }

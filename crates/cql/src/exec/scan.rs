@@ -399,14 +399,23 @@ impl<'a> Scan<'a> {
     }
 
     async fn fetch_statics(&self, partition: &PartitionKey) -> Result<Option<Arc<RowImage>>> {
-        if !self.access.has_statics {
-            return Ok(None);
-        }
-        let key = CellKey::new(self.access.table, partition, "");
-        let Some(entry) = self.tx.get_cell(&key).await? else { return Ok(None) };
-        let image = self.tx.row_image(&entry.payload)?;
-        Ok(image.and_then(|image| self.access.kept.retain(image)).map(Arc::new))
+        fetch_statics(self.tx, &self.access, partition).await
     }
+}
+
+/// Reads the static columns of a partition that a plan uses.
+pub(super) async fn fetch_statics(
+    tx: &Tx,
+    access: &Access,
+    partition: &PartitionKey,
+) -> Result<Option<Arc<RowImage>>> {
+    if !access.has_statics {
+        return Ok(None);
+    }
+    let key = CellKey::new(access.table, partition, "");
+    let Some(entry) = tx.get_cell(&key).await? else { return Ok(None) };
+    let image = tx.row_image(&entry.payload)?;
+    Ok(image.and_then(|image| access.kept.retain(image)).map(Arc::new))
 }
 
 /// Returns the part of a target after a row, which may lie before or after all of it.
