@@ -114,6 +114,19 @@ impl Composite {
         }
     }
 
+    /// Returns the elements of a set, or the pairs of a map, from one element or key to another, both
+    /// included.
+    #[must_use]
+    pub fn slice(&self, from: Option<&Value>, to: Option<&Value>) -> Self {
+        let width = self.data_type.parts().len().max(1);
+        let is_within = |part: &&[Option<Value>]| {
+            let order = |bound| Value::compare_nullable(part[0].as_ref(), Some(bound));
+            from.is_none_or(|from| order(from).is_ge()) && to.is_none_or(|to| order(to).is_le())
+        };
+        let kept = self.parts.chunks(width).filter(is_within).flatten();
+        Self { data_type: self.data_type.clone(), parts: kept.cloned().collect() }
+    }
+
     /// Returns the field of a user-defined type; `None` if there is none or if it is null.
     #[must_use]
     pub fn field(&self, name: &str) -> Option<&Value> {

@@ -54,8 +54,8 @@ pub(crate) struct LexError {
 
 /// Longer symbols precede their prefixes. CQL has no `==` and `<>`, but messages show them whole.
 #[rustfmt::skip]
-const SYMBOLS: [&str; 26] = [
-    "==", "<>", "!=", "<=", ">=", "+=", "-=", "(", ")", ",", ";", ".", "=", "<", ">", "+", "-", "*", "/", "%",
+const SYMBOLS: [&str; 27] = [
+    "..", "==", "<>", "!=", "<=", ">=", "+=", "-=", "(", ")", ",", ";", ".", "=", "<", ">", "+", "-", "*", "/", "%",
     "?", ":", "[", "]", "{", "}",
 ];
 
@@ -172,6 +172,8 @@ impl<'t> Lexer<'t> {
             return self.finish_number(bytes, TokenKind::Duration);
         }
         let fraction = match rest[whole..].strip_prefix('.') {
+            // The bounds of a slice, as in `1..5`.
+            Some(after) if after.starts_with('.') && !after.starts_with("..") => 0,
             Some(fraction) => 1 + digits(fraction),
             None => 0,
         };

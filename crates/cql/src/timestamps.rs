@@ -12,4 +12,6 @@ pub enum Timestamps {
     Refuse,
     /// Runs the statement as if it had no timestamp.
     Ignore,
+    /// Stores the timestamp as the write time, which `WRITETIME` returns; it orders nothing.
+    Record,
 }

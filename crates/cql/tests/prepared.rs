@@ -25,8 +25,12 @@ impl Client {
     }
 
     fn with_timestamps(timestamps: Timestamps, setup: &[&str]) -> Self {
+        Self::of_database(Db::builder().in_memory(), timestamps, setup)
+    }
+
+    fn of_database(db: Db, timestamps: Timestamps, setup: &[&str]) -> Self {
         let node = NodeInfo::local(Uuid::from_u64_pair(1, 2));
-        let executor = Executor::with_timestamps(Db::builder().in_memory(), node, timestamps);
+        let executor = Executor::with_timestamps(db, node, timestamps);
         let client = Self { executor, session: Session::new() };
         client.run("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy'}");
         client.run("USE ks");
@@ -544,4 +548,112 @@ fn timestamps_are_refused_or_ignored() {
     let values = values.iter().map(|value| Bound::Bytes(value.serialize())).collect();
     ignoring.execute(&delete, Values::Positional(values)).unwrap();
     assert!(ignoring.rows("SELECT v FROM t WHERE k = 1 AND c = 1").rows.is_empty());
+}
+
+const WIDE: &str = "CREATE TABLE w (k int PRIMARY KEY, v text, m map<text, int>)";
+
+fn bigint(value: Option<&Bytes>) -> Option<i64> {
+    value.map(|bytes| i64::from_be_bytes(bytes[..].try_into().unwrap()))
+}
+
+impl Client {
+    /// Returns the write times of `v` and of the element `m['a']` of row 1.
+    fn write_times(&self) -> [Option<i64>; 2] {
+        let found = self.rows("SELECT WRITETIME(v), WRITETIME(m['a']) FROM w WHERE k = 1");
+        [bigint(found.rows[0][0].as_ref()), bigint(found.rows[0][1].as_ref())]
+    }
+}
+
+#[test]
+fn recorded_timestamps_are_write_times() {
+    check_recorded_timestamps(Db::builder().in_memory());
+    // Changes on disk are deltas.
+    let dir = tempfile::tempdir().unwrap();
+    check_recorded_timestamps(Db::open(dir.path().join("db")).unwrap());
+}
+
+fn check_recorded_timestamps(db: Db) {
+    let client = Client::of_database(db, Timestamps::Record, &[WIDE]);
+    client.run("INSERT INTO w (k, v, m) VALUES (1, 'a', {'a': 1}) USING TIMESTAMP 900");
+    assert_eq!(client.write_times(), [Some(900), Some(900)]);
+    // An older timestamp does not lose the write: commits are the order.
+    client.run("UPDATE w USING TIMESTAMP -5 SET v = 'b' WHERE k = 1");
+    assert_eq!(client.write_times(), [Some(-5), Some(900)]);
+    let value = client.rows("SELECT v FROM w WHERE k = 1").rows[0][0].clone();
+    assert_eq!(value, Some(Value::Text("b".into()).serialize()));
+    client.run(
+        "BEGIN BATCH USING TIMESTAMP 7 UPDATE w SET v = 'c' WHERE k = 1; \
+         UPDATE w SET m['b'] = 2 WHERE k = 1; APPLY BATCH",
+    );
+    assert_eq!(client.write_times(), [Some(7), Some(900)]);
+    // Each statement of a batch or transaction has its own.
+    client.run(
+        "BEGIN BATCH UPDATE w USING TIMESTAMP 20 SET v = 'c' WHERE k = 1; \
+         UPDATE w USING TIMESTAMP 30 SET m['a'] = 2 WHERE k = 1; APPLY BATCH",
+    );
+    assert_eq!(client.write_times(), [Some(20), Some(30)]);
+    client.run("DELETE v FROM w USING TIMESTAMP 1 WHERE k = 1");
+    assert_eq!(client.write_times(), [None, Some(30)]);
+
+    let insert = client.prepare("INSERT INTO w (k, v) VALUES (?, ?) USING TIMESTAMP ? AND TTL ?");
+    assert_eq!(
+        (&*insert.markers[2].name, &insert.markers[2].data_type),
+        ("[timestamp]", &DataType::Bigint)
+    );
+    let timed = |bound: Bound| Values::Positional(vec![int(1), text("d"), bound, int(1_000)]);
+    client.execute(&insert, timed(Bound::Bytes(Value::Bigint(77).serialize()))).unwrap();
+    assert_eq!(client.write_times(), [Some(77), Some(30)]);
+    client.execute(&insert, timed(Bound::Unset)).unwrap();
+    assert!(client.write_times()[0].unwrap() > 1_000_000);
+    for wrong in [Bound::Null, Bound::Bytes(Value::Bigint(i64::MIN).serialize())] {
+        client.execute(&insert, timed(wrong)).unwrap_err();
+    }
+}
+
+#[test]
+fn recorded_timestamps_are_refused_as_in_cassandra() {
+    let counter = "CREATE TABLE n (k int PRIMARY KEY, n counter)";
+    let client = Client::with_timestamps(Timestamps::Record, &[WIDE, counter]);
+    for (text, why) in [
+        ("INSERT INTO w (k) VALUES (1) IF NOT EXISTS USING TIMESTAMP 1", "conditional updates"),
+        ("UPDATE w USING TIMESTAMP 1 SET v = 'a' WHERE k = 1 IF EXISTS", "conditional updates"),
+        ("UPDATE n USING TIMESTAMP 1 SET n = n + 1 WHERE k = 1", "counter updates"),
+        (
+            "BEGIN COUNTER BATCH USING TIMESTAMP 1 UPDATE n SET n = n + 1 WHERE k = 1; APPLY BATCH",
+            "counter BATCH",
+        ),
+        (
+            "BEGIN BATCH USING TIMESTAMP 1 DELETE FROM w WHERE k = 1 IF EXISTS; APPLY BATCH",
+            "conditional BATCH",
+        ),
+        (
+            "BEGIN BATCH USING TIMESTAMP 1 DELETE FROM w USING TIMESTAMP 2 WHERE k = 1; APPLY BATCH",
+            "either on BATCH or individual statements",
+        ),
+    ] {
+        let error = client.query(text, &Parameters::default()).unwrap_err();
+        assert!(error.message().contains(why), "{text}: {error}");
+    }
+}
+
+#[test]
+fn bound_json_is_a_row() {
+    let client = Client::new(&[WIDE]);
+    let insert = client.prepare("INSERT INTO w JSON ?");
+    let run = |json: &str| client.execute(&insert, Values::Positional(vec![text(json)]));
+    run(r#"{"k": 1, "v": "a", "m": {"b": 2}}"#).unwrap();
+    run(r#"{"k": 1, "v": "c"}"#).unwrap();
+    let row = client.rows("SELECT v, m FROM w");
+    assert_eq!(row.rows, [[Some(Value::Text("c".into()).serialize()), None]]);
+    let keeps = client.prepare("INSERT INTO w JSON :row DEFAULT UNSET");
+    client.run("UPDATE w SET m = {'b': 3} WHERE k = 1");
+    let values = Values::Positional(vec![text(r#"{"K": 1, "v": null}"#)]);
+    client.execute(&keeps, values).unwrap();
+    let row = client.rows("SELECT v, m FROM w");
+    assert!(row.rows[0][0].is_none() && row.rows[0][1].is_some());
+    for wrong in ["{", r#"{"k": 1, "x": 2}"#, r#"{"k": "one"}"#, r#"{"v": "a"}"#] {
+        run(wrong).unwrap_err();
+    }
+    let null = Values::Positional(vec![Bound::Null]);
+    client.execute(&insert, null).unwrap_err();
 }

@@ -290,7 +290,7 @@ mod tests {
             ("[server]\nlisten = \"x", "line 2: "),
             (
                 "[server]\ntimestamps = \"keep\"",
-                "line 2: server.timestamps \"keep\": expected refuse or ignore",
+                "line 2: server.timestamps \"keep\": expected refuse, ignore or record",
             ),
             ("[server]\nusers = \"a\"\nusers = \"b\"", "line 3: duplicate key"),
             ("[database]\nmemory = 5", "line 2: database.memory \"5\": expected a size"),

@@ -83,7 +83,8 @@ fn timestamps(text: &str) -> Result<Timestamps, String> {
     match text {
         "refuse" => Ok(Timestamps::Refuse),
         "ignore" => Ok(Timestamps::Ignore),
-        _ => Err("expected refuse or ignore".into()),
+        "record" => Ok(Timestamps::Record),
+        _ => Err("expected refuse, ignore or record".into()),
     }
 }
 

@@ -115,6 +115,10 @@ impl<'a> Sites<'a> {
             Term::Element(reference, element) => {
                 self.term(element, BindRole::ElementKey(&reference.name));
             }
+            Term::Slice(reference, _) => {
+                let bounds = term.children().into_iter();
+                bounds.for_each(|bound| self.term(bound, BindRole::ElementKey(&reference.name)));
+            }
             Term::Cast(..)
             | Term::List(_)
             | Term::Set(_)

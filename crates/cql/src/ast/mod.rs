@@ -33,7 +33,8 @@ pub use relation::{CompareOp, InValues, Relation};
 pub use select::{Near, Ordering, Select, SelectItem, Selection};
 pub use statement::{Batch, BatchKind, Statement, Unsupported};
 pub use term::{
-    Arguments, ArithmeticOp, BindMarker, FunctionCall, FunctionName, Literal, Reference, Term,
+    Arguments, ArithmeticOp, BindMarker, FunctionCall, FunctionName, Literal, Reference, Slice,
+    Term,
 };
 pub use transaction::{Body, Branch, Condition, Extension, Let, Transaction, TransactionResult};
 pub use types::TypeName;

@@ -20,6 +20,8 @@ pub enum Term {
     Reference(Reference),
     /// `column[element]`: an element of a list or map.
     Element(Reference, Box<Term>),
+    /// `column[from..to]`: the elements of a set or map between two.
+    Slice(Reference, Box<Slice>),
     /// `name(…)`: a function call.
     Call(FunctionCall),
     /// `CAST(term AS type)`.
@@ -92,6 +94,15 @@ pub struct Reference {
     pub name: Name,
     /// Field of the value, if one is selected.
     pub field: Option<Name>,
+}
+
+/// `from..to`: bounds of a slice, both included. At least one is given.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Slice {
+    /// First element of a set, or key of a map.
+    pub from: Option<Term>,
+    /// Last element or key.
+    pub to: Option<Term>,
 }
 
 /// `name(…)`: a function call.
@@ -176,6 +187,7 @@ impl Term {
             | Self::Hint(_, term)
             | Self::Negate(term)
             | Self::Element(_, term) => vec![term],
+            Self::Slice(_, slice) => slice.from.iter().chain(&slice.to).collect(),
             Self::Arithmetic { first, rest } => {
                 std::iter::once(&**first).chain(rest.iter().map(|(_, term)| term)).collect()
             }
@@ -189,7 +201,9 @@ impl Term {
     #[must_use]
     pub fn first_reference(&self) -> Option<&Reference> {
         match self {
-            Self::Reference(reference) | Self::Element(reference, _) => Some(reference),
+            Self::Reference(reference)
+            | Self::Element(reference, _)
+            | Self::Slice(reference, _) => Some(reference),
             term => term.children().into_iter().find_map(Self::first_reference),
         }
     }

@@ -5,7 +5,7 @@ use carnet::catalog::{ColumnKind, TableSchema};
 
 use super::compiler::Compiler;
 use super::names::column_name;
-use super::operand::Operand;
+use super::operand::{Operand, SliceOf};
 use super::relation::find;
 use crate::ast::{Arguments, FunctionCall, Reference, Term};
 use crate::cql_error::CqlError;
@@ -54,6 +54,8 @@ pub(crate) struct TimeOf {
 pub(crate) enum Part {
     /// An element, by its index, key or value.
     Element(Operand),
+    /// The elements between two.
+    Slice(SliceOf),
     /// A field of a user-defined type, by its place.
     Field(usize),
 }
@@ -73,7 +75,9 @@ impl Compiler<'_> {
         let [term] = terms.as_slice() else {
             return Err(CqlError::invalid(format!("{function}() takes one column")));
         };
-        let (Term::Reference(reference) | Term::Element(reference, _)) = term else {
+        let (Term::Reference(reference) | Term::Element(reference, _) | Term::Slice(reference, _)) =
+            term
+        else {
             return Err(CqlError::invalid(format!("{function}() takes a column, not {term}")));
         };
         let (position, column) = find(table, &reference.name)?;
@@ -88,6 +92,10 @@ impl Compiler<'_> {
                 let whole = Reference { name: reference.name.clone(), field: None };
                 Some(Part::Element(self.place_of(&whole, element)?))
             }
+            (Term::Slice(_, slice), _) => {
+                let whole = Reference { name: reference.name.clone(), field: None };
+                Some(Part::Slice(self.slice_of(&whole, slice)?))
+            }
             (_, Some(field)) => Some(Part::Field(super::elements::place(column, field)?)),
             _ => None,
         };
@@ -95,7 +103,8 @@ impl Compiler<'_> {
             CellTime::TimeToLive => DataType::Int,
             CellTime::WriteTime | CellTime::MaxWriteTime => DataType::Bigint,
         };
-        let is_list = column.is_multi_cell && part.is_none() && time != CellTime::MaxWriteTime;
+        let is_whole = matches!(part, None | Some(Part::Slice(_)));
+        let is_list = column.is_multi_cell && is_whole && time != CellTime::MaxWriteTime;
         let data_type = if is_list { DataType::list(scalar) } else { scalar };
         let name = format!("{function}({})", column_name(term));
         Ok((name, data_type, TimeOf { time, position, part }))

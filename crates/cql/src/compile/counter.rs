@@ -7,7 +7,8 @@ use carnet::{DataType, Value};
 
 use super::compiler::Compiler;
 use super::environment::Environment;
-use super::operand::{Evaluated, Operand};
+use super::evaluated::Evaluated;
+use super::operand::Operand;
 use crate::ast::{ArithmeticOp, Attribute, Term, Write};
 use crate::cql_error::CqlError;
 

@@ -22,7 +22,8 @@ use carnet::{DataType, Value};
 
 use super::compiler::Compiler;
 use super::environment::Environment;
-use super::operand::{Evaluated, Operand};
+use super::evaluated::Evaluated;
+use super::operand::Operand;
 use crate::ast::{ArithmeticOp, Name, Term};
 use crate::cql_error::CqlError;
 

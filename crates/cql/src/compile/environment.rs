@@ -2,6 +2,7 @@
 
 use carnet::base::{Bytes, WallTime};
 
+use super::evaluated::Evaluated;
 use crate::bound::Bound;
 use crate::uuids::Uuids;
 
@@ -14,6 +15,8 @@ pub(crate) struct Environment<'a> {
     pub(crate) uuids: &'a Uuids,
     /// Columns of the row, in the order of the table's columns.
     pub(crate) row: Option<&'a [Option<Bytes>]>,
+    /// Columns of the row of an `INSERT JSON`, in the order of the table's columns.
+    pub(crate) json: Option<&'a [Evaluated]>,
     /// Row that each `LET` read; `None` for no row.
     pub(crate) lets: &'a [Option<Vec<Option<Bytes>>>],
 }

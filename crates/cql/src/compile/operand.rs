@@ -4,21 +4,21 @@
 //! serialized once. Evaluation needs the values of the markers, the row, and the values that `LET`s
 //! have read.
 
-use std::sync::Arc;
-
 use carnet::base::{Bytes, Composite};
-use carnet::catalog::TableSchema;
 use carnet::{DataType, Value};
 
 use super::cast;
 use super::compiler::Compiler;
 use super::environment::Environment;
+use super::evaluated::Evaluated;
 use super::function::{Function, MaskFunction};
 use super::items::parts;
 use super::literal;
 use super::names::column_name;
 use super::number;
-use crate::ast::{Arguments, ArithmeticOp, FunctionCall, Literal, Name, Reference, Term, TypeName};
+use crate::ast::{
+    Arguments, ArithmeticOp, FunctionCall, Literal, Name, Reference, Slice, Term, TypeName,
+};
 use crate::bound::Bound;
 use crate::cql_error::CqlError;
 use crate::json;
@@ -56,16 +56,12 @@ enum Source {
     Field(Box<Operand>, String),
     /// A list or map, and the index or key of its element.
     Element(Box<Operand>, Box<Operand>),
+    /// Elements of a set or map.
+    Slice(Box<Operand>, Box<SliceOf>),
     /// A list, set, map or tuple of its parts.
     Composite(Vec<Operand>),
-    /// A column of the JSON object that a text has.
-    JsonColumn {
-        text: Box<Operand>,
-        table: Arc<TableSchema>,
-        position: usize,
-        /// Whether a column that the object does not have is unset, and not null.
-        default_unset: bool,
-    },
+    /// A column of the row of an `INSERT JSON`, by its position among the table's columns.
+    JsonColumn(usize),
     /// Value of the type of the whole from JSON.
     FromJson(Box<Operand>),
     /// Cast to the type of the whole.
@@ -83,13 +79,15 @@ pub(crate) struct ArithmeticStep {
     pub(super) data_type: DataType,
 }
 
-/// Value of an operand.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Evaluated {
-    Bytes(Bytes),
-    Null,
-    /// No value: the client left the marker unset.
-    Unset,
+/// Slice of a set or map.
+#[derive(Clone, Debug)]
+pub(crate) struct SliceOf {
+    /// Name of the collection, for messages.
+    pub(super) column: String,
+    pub(super) from: Option<Operand>,
+    pub(super) to: Option<Operand>,
+    /// Whether a slice without elements is null, as a collection is that is not frozen.
+    pub(super) is_multi_cell: bool,
 }
 
 impl Operand {
@@ -108,27 +106,17 @@ impl Operand {
         Self { data_type, what: what.to_owned(), source: Source::Column(position) }
     }
 
-    /// Creates an operand for a column of the JSON object that a text has.
-    pub(super) fn json_column(
-        text: Self,
-        table: Arc<TableSchema>,
-        position: usize,
-        default_unset: bool,
-    ) -> Result<Self, CqlError> {
-        let column = &table.columns[position];
-        let (data_type, what) = (column.data_type.clone(), column.name.clone());
-        let constant = match &text.source {
-            Source::Constant(Some(bytes)) => {
-                Some(json_column(bytes, &table, position, default_unset)?)
-            }
+    /// Creates an operand for a column of the row of an `INSERT JSON`.
+    pub(super) fn json_column(position: usize, data_type: DataType, what: &str) -> Self {
+        Self { data_type, what: what.to_owned(), source: Source::JsonColumn(position) }
+    }
+
+    /// Returns the serialized value of a constant other than null.
+    pub(super) const fn constant(&self) -> Option<&Bytes> {
+        match &self.source {
+            Source::Constant(Some(bytes)) => Some(bytes),
             _ => None,
-        };
-        let source = match constant {
-            Some(Evaluated::Bytes(bytes)) => Source::Constant(Some(bytes)),
-            Some(Evaluated::Null) => Source::Constant(None),
-            _ => Source::JsonColumn { text: Box::new(text), table, position, default_unset },
-        };
-        Ok(Self { data_type, what, source })
+        }
     }
 
     /// Creates operands for the values of the tuple that is bound to a marker.
@@ -139,6 +127,11 @@ impl Operand {
             Self { data_type: data_type.clone(), what: what.to_owned(), source }
         };
         types.iter().enumerate().map(part).collect()
+    }
+
+    /// Returns the use of the term, for messages.
+    pub(super) fn what(&self) -> &str {
+        &self.what
     }
 
     /// Returns the marker, if the operand is one.
@@ -156,11 +149,13 @@ impl Operand {
             Source::Constant(_)
             | Source::Marker(_)
             | Source::TuplePart { .. }
+            | Source::JsonColumn(_)
             | Source::Let { .. } => false,
             Source::Call(_, parts) | Source::Composite(parts) => parts.iter().any(Self::reads_row),
             Source::Cast(operand) | Source::Field(operand, _) => operand.reads_row(),
             Source::Element(collection, at) => collection.reads_row() || at.reads_row(),
-            Source::JsonColumn { text, .. } | Source::FromJson(text) => text.reads_row(),
+            Source::Slice(collection, slice) => collection.reads_row() || slice.reads_row(),
+            Source::FromJson(text) => text.reads_row(),
             Source::Arithmetic(first, rest) => {
                 first.reads_row() || rest.iter().any(|step| step.operand.reads_row())
             }
@@ -201,11 +196,9 @@ impl Operand {
                 let parts = parts.collect::<Result<_, _>>()?;
                 Some(compose(&self.data_type, parts, &self.what)?)
             }
-            Source::JsonColumn { text, table, position, default_unset } => {
-                let Evaluated::Bytes(text) = text.evaluate(environment)? else {
-                    return Err(CqlError::invalid("Got null for INSERT JSON values"));
-                };
-                return json_column(&text, table, *position, *default_unset);
+            Source::JsonColumn(position) => {
+                let column = environment.json.and_then(|columns| columns.get(*position));
+                return column.cloned().ok_or_else(|| self.wrong("no JSON row is read"));
             }
             Source::FromJson(text) => match text.value(environment)? {
                 Some(Value::Text(text)) => {
@@ -226,6 +219,13 @@ impl Operand {
                     return Ok(Evaluated::Null);
                 };
                 collection.get(&at).map(Value::serialize)
+            }
+            Source::Slice(collection, slice) => {
+                let bounds = slice.bounds(environment)?;
+                let Some(Value::Composite(collection)) = collection.value(environment)? else {
+                    return Ok(Evaluated::Null);
+                };
+                bounds.part(&collection).map(|part| Value::Composite(part).serialize())
             }
             Source::Cast(operand) => {
                 let value = operand.value(environment)?;
@@ -362,7 +362,7 @@ impl Compiler<'_> {
                 let name = format!("arg0(system.{})", call.function.name.as_str());
                 Source::FromJson(Box::new(self.operand(term, &DataType::Text, &name)?))
             }
-            Term::Call(_) | Term::Element(..) => {
+            Term::Call(_) | Term::Element(..) | Term::Slice(..) => {
                 let found = self.untyped_operand(term, what)?;
                 return fits(found, data_type, what);
             }
@@ -393,6 +393,7 @@ impl Compiler<'_> {
         match term {
             Term::Reference(reference) => self.reference(reference),
             Term::Element(reference, element) => self.element_of(reference, element),
+            Term::Slice(reference, slice) => self.slice(reference, slice),
             Term::Call(call) => self.call(call),
             Term::Cast(inner, type_name) => self.cast(inner, type_name),
             Term::Arithmetic { first, rest } => self.untyped_arithmetic(first, rest, what),
@@ -413,6 +414,7 @@ impl Compiler<'_> {
             Term::Element(reference, element) => {
                 Some(self.element_of(reference, element)?.data_type)
             }
+            Term::Slice(reference, _) => Some(self.reference(reference)?.data_type),
             Term::Call(call) => Some(self.call(call)?.data_type),
             Term::Hint(type_name, _) | Term::Cast(_, type_name) => type_name.data_type(),
             Term::Negate(inner) => self.type_of(inner)?,
@@ -493,6 +495,14 @@ impl Compiler<'_> {
         Ok(Operand { data_type, what, source })
     }
 
+    fn slice(&mut self, reference: &Reference, slice: &Slice) -> Result<Operand, CqlError> {
+        let found = self.reference(reference)?;
+        let slice_of = self.slice_of(reference, slice)?;
+        let (data_type, what) = (found.data_type.clone(), found.what.clone());
+        let source = Source::Slice(Box::new(found), Box::new(slice_of));
+        Ok(Operand { data_type, what, source })
+    }
+
     /// Compiles the index, key or value of an element.
     pub(super) fn place_of(
         &mut self,
@@ -565,11 +575,7 @@ impl Compiler<'_> {
         for (place, term) in terms.iter().enumerate() {
             let what = format!("arg{place}(system.{name})");
             arguments.push(match function.argument_type().or_else(|| shared.clone()) {
-                Some(data_type)
-                    if !matches!(term, Term::Reference(_) | Term::Element(..) | Term::Call(_)) =>
-                {
-                    self.operand(term, &data_type, &what)?
-                }
+                Some(data_type) if !is_typed(term) => self.operand(term, &data_type, &what)?,
                 _ => self.untyped_operand(term, &what)?,
             });
         }
@@ -601,21 +607,9 @@ impl Compiler<'_> {
 }
 
 /// Returns the value of a column in the JSON object that a text has.
-fn json_column(
-    text: &[u8],
-    table: &TableSchema,
-    position: usize,
-    default_unset: bool,
-) -> Result<Evaluated, CqlError> {
-    let column = &table.columns[position];
-    let text = str::from_utf8(text).map_err(|_| CqlError::invalid("JSON is text in UTF-8"))?;
-    let is_column = |name: &str| table.column(name).is_some();
-    let found = json::read::of_column(text, &column.name, &column.data_type, is_column)?;
-    Ok(match found {
-        Some(Some(value)) => Evaluated::Bytes(value.serialize()),
-        None if default_unset => Evaluated::Unset,
-        Some(None) | None => Evaluated::Null,
-    })
+/// Returns `true` for a term whose type does not follow from its use.
+const fn is_typed(term: &Term) -> bool {
+    matches!(term, Term::Reference(_) | Term::Element(..) | Term::Slice(..) | Term::Call(_))
 }
 
 /// Returns the source of a composite value. If all its parts are constants, it is a constant.

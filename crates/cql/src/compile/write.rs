@@ -3,15 +3,18 @@
 use std::sync::Arc;
 
 use carnet::DataType;
+use carnet::base::WallTime;
 use carnet::catalog::{ColumnKind, ColumnSchema, TableSchema};
 
 use super::compiler::Compiler;
 use super::counter::{self, Addition};
 use super::elements::Assigned;
 use super::environment::Environment;
+use super::json_row::JsonPlan;
 use super::operand::Operand;
 use super::relation::{Filter, Resolved, find};
 use super::time_to_live::TimeToLive;
+use super::timestamp::WriteTime;
 use super::where_clause::Where;
 use crate::ast::{
     Assignment, Attribute, BatchKind, Delete, Deletion, Guard, Insert, Literal, Name, Relation,
@@ -19,7 +22,6 @@ use crate::ast::{
 };
 use crate::cql_error::CqlError;
 use crate::system::default_time_to_live;
-use crate::timestamps::Timestamps;
 
 /// A compiled statement that changes rows.
 #[derive(Clone, Debug)]
@@ -28,7 +30,10 @@ pub(crate) struct WritePlan {
     pub(crate) target: WriteTarget,
     pub(crate) change: Change,
     pub(crate) guard: GuardPlan,
+    /// Row of an `INSERT JSON`.
+    pub(crate) json: Option<JsonPlan>,
     time_to_live: TimeToLive,
+    write_time: WriteTime,
 }
 
 /// Rows that change.
@@ -81,6 +86,16 @@ impl WritePlan {
         environment: &Environment<'_>,
     ) -> Result<Option<i64>, CqlError> {
         self.time_to_live.seconds(environment)
+    }
+
+    /// Returns the write time of written values.
+    pub(crate) fn written(&self, environment: &Environment<'_>) -> Result<WallTime, CqlError> {
+        self.write_time.wall_time(environment)
+    }
+
+    /// Returns `true` if the write time may differ from that of the transaction's other statements.
+    pub(crate) const fn has_write_time(&self) -> bool {
+        self.write_time.is_given()
     }
 
     /// Returns the markers of the partition key's columns, if each column has one.
@@ -152,40 +167,21 @@ impl<'a> Compiler<'a> {
         table: &'a Arc<TableSchema>,
     ) -> Result<WritePlan, CqlError> {
         self.enter(table);
-        self.check_using(write.using())?;
+        let write_time = self.using(write.using())?;
         if table.has_counters() {
             counter::check(write)?;
         }
-        match write {
+        if write_time.is_given() && write.is_conditional() {
+            return Err(CqlError::invalid(
+                "Cannot provide custom timestamp for conditional updates",
+            ));
+        }
+        let plan = match write {
             Write::Insert(insert) => self.insert(insert, table),
             Write::Update(update) => self.update(update, table),
             Write::Delete(delete) => self.delete(delete, table),
-        }
-    }
-
-    /// Checks the `USING` of a statement or batch.
-    ///
-    /// # Errors
-    ///
-    /// `Invalid` for a timestamp, unless timestamps are ignored.
-    pub(crate) fn check_using(&mut self, using: &Using) -> Result<(), CqlError> {
-        match (using.get(Attribute::Timestamp), self.timestamps) {
-            (None, _) => {}
-            (Some(term), Timestamps::Ignore) => {
-                if let Term::Marker(marker) = term {
-                    self.type_marker(marker, "[timestamp]", DataType::Bigint);
-                }
-            }
-            (Some(_), Timestamps::Refuse) => {
-                return Err(CqlError::invalid(
-                    "USING TIMESTAMP is refused: the order of writes is that of their \
-                     transactions; leave it out, or have the server ignore it with the setting \
-                     timestamps = \"ignore\" in the section [server]",
-                ));
-            }
-        }
-        self.using_markers(using);
-        Ok(())
+        };
+        Ok(WritePlan { write_time, ..plan? })
     }
 
     /// Determines the types of the markers of a timeout and a transaction.
@@ -207,8 +203,10 @@ impl<'a> Compiler<'a> {
             )));
         }
         let mut given: Vec<Option<Operand>> = vec![None; table.columns.len()];
+        let mut plan = None;
         if let Some(json) = &insert.json {
-            given = self.json_row(json, table)?;
+            let (row, columns) = self.json_row(json, table)?;
+            (plan, given) = (Some(row), columns);
         }
         for (name, term) in insert.columns.iter().zip(&insert.values) {
             let (position, column) = find(table, name)?;
@@ -241,6 +239,8 @@ impl<'a> Compiler<'a> {
             target: WriteTarget::Key { partition, clustering },
             guard,
             time_to_live,
+            json: plan,
+            write_time: WriteTime::default(),
         })
     }
 
@@ -290,6 +290,8 @@ impl<'a> Compiler<'a> {
             change,
             guard,
             time_to_live,
+            json: None,
+            write_time: WriteTime::default(),
         };
         plan.check_names_rows("UPDATE")?;
         plan.check_static_only("UPDATE")?;
@@ -307,6 +309,8 @@ impl<'a> Compiler<'a> {
             change,
             guard,
             time_to_live: TimeToLive::default(),
+            json: None,
+            write_time: WriteTime::default(),
         };
         if is_range && matches!(plan.guard, GuardPlan::Always) {
             plan.check_names_partitions("DELETE")?;
@@ -480,6 +484,34 @@ fn settable<'t>(
         )));
     }
     Ok((position, column))
+}
+
+/// Sets the write time of a batch in its statements.
+///
+/// # Errors
+///
+/// `Invalid` where Cassandra refuses a timestamp, too.
+pub(crate) fn set_batch_time(
+    writes: &mut [WritePlan],
+    write_time: &WriteTime,
+) -> Result<(), CqlError> {
+    if !write_time.is_given() {
+        return Ok(());
+    }
+    for plan in writes {
+        let message = if !matches!(plan.guard, GuardPlan::Always) {
+            "Cannot provide custom timestamp for conditional BATCH"
+        } else if plan.table.has_counters() {
+            "Cannot provide custom timestamp for counter BATCH"
+        } else if plan.write_time.is_given() {
+            "Timestamp must be set either on BATCH or individual statements"
+        } else {
+            plan.write_time = write_time.clone();
+            continue;
+        };
+        return Err(CqlError::invalid(message));
+    }
+    Ok(())
 }
 
 /// Refuses a batch whose kind does not fit its statements.

@@ -71,6 +71,12 @@ impl Display for Term {
             Self::Marker(marker) => marker.fmt(f),
             Self::Reference(reference) => reference.fmt(f),
             Self::Element(reference, element) => write!(f, "{reference}[{element}]"),
+            Self::Slice(reference, slice) => {
+                let bound = |term: &Option<Self>| term.as_ref().map(Self::to_string);
+                let (from, to) = (bound(&slice.from), bound(&slice.to));
+                let (from, to) = (from.unwrap_or_default(), to.unwrap_or_default());
+                write!(f, "{reference}[{from}..{to}]")
+            }
             Self::Call(call) => call.fmt(f),
             Self::Cast(term, type_name) => write!(f, "CAST({term} AS {type_name})"),
             Self::Hint(type_name, term) if is_bare_behind_hint(term) => {

@@ -34,6 +34,17 @@ pub(super) fn cell_time(
     let Some(elements) = image.elements(column.id, kind)? else { return Ok(None) };
     let part = match &selected.part {
         None => return times.of_all(column, &elements),
+        Some(Part::Slice(slice)) => {
+            let bounds = slice.bounds(environment)?;
+            let keys = column.data_type.parts();
+            let mut part = Vec::new();
+            for element in elements.in_order(&column.data_type)? {
+                if bounds.contains(&keys[0].deserialize(&element.key)?) {
+                    part.push(element);
+                }
+            }
+            return Ok(times.of_slice(column, &part));
+        }
         Some(Part::Field(place)) => elements.get(&Element::place_of(*place)),
         Some(Part::Element(operand)) => match operand.value(environment)? {
             Some(Value::Int(index)) if kind == CollectionKind::List => {
@@ -65,6 +76,19 @@ impl Times<'_> {
             }
         };
         Some(value.serialize())
+    }
+
+    /// Returns the times of the elements of a slice; one time if the collection is frozen.
+    fn of_slice(&self, column: &ColumnSchema, part: &[&Element]) -> Option<Bytes> {
+        if self.time == CellTime::MaxWriteTime {
+            let written = part.iter().filter_map(|element| self.image.write_time(element.written));
+            return written.max().map(|last| Value::Bigint(last.0).serialize());
+        }
+        let mut times = part.iter().map(|element| self.of(element.expiry, element.written));
+        if !column.is_multi_cell {
+            return times.next().flatten();
+        }
+        (!part.is_empty()).then(|| list(times))
     }
 
     /// Returns the times of all elements, or of all fields of a user-defined type.

@@ -143,6 +143,7 @@ impl Executor {
             now: self.shared.db.wall_time(),
             uuids: &self.shared.uuids,
             row: None,
+            json: None,
             lets: &[],
         }
     }

@@ -10,7 +10,7 @@ use super::parameters::Session;
 use super::prepared::{Described, Prepared, Statements};
 use super::{open, system, transaction};
 use crate::ast::{Statement, TableName, Write};
-use crate::compile::{Compiler, Plan, Tables, WritePlan, check_batch, table_key};
+use crate::compile::{Compiler, Plan, Tables, WritePlan, check_batch, set_batch_time, table_key};
 use crate::cql_error::CqlError;
 
 impl Executor {
@@ -139,13 +139,14 @@ fn compile<'a>(
         Statement::Select(select) => Plan::Select(compiler.select(select, table(&select.from)?)?),
         Statement::Write(one) => Plan::Writes(vec![write(compiler, one)?]),
         Statement::Batch(batch) => {
-            compiler.check_using(&batch.using)?;
+            let write_time = compiler.using(&batch.using)?;
             batch
                 .writes
                 .iter()
                 .try_for_each(|write| refuse_parts(write.using().concerns_whole()))?;
             let writes = batch.writes.iter().map(|one| write(compiler, one));
-            let writes: Vec<WritePlan> = writes.collect::<Result<_, _>>()?;
+            let mut writes: Vec<WritePlan> = writes.collect::<Result<_, _>>()?;
+            set_batch_time(&mut writes, &write_time)?;
             check_batch(batch.kind, writes.iter())?;
             Plan::Writes(writes)
         }

@@ -9,7 +9,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use carnet::base::row::{Change as ColumnChange, Collection, CollectionKind};
-use carnet::base::{Bytes, Marker, RowDelta, RowImage};
+use carnet::base::{Bytes, Marker, RowDelta, RowImage, WallTime};
 use carnet::catalog::{ColumnKind, ColumnSchema};
 use carnet::index::RowStore;
 use carnet::{CellKey, KeyRange, PageLimit, PartitionKey, Tx};
@@ -20,7 +20,7 @@ use super::row;
 use super::scan::StoredRow;
 use super::targets::{Targeted, targeted, targets};
 use crate::access::Clustering;
-use crate::compile::{Change, Environment, GuardPlan, WritePlan};
+use crate::compile::{Change, Environment, Evaluated, GuardPlan, WritePlan};
 use crate::cql_error::CqlError;
 use crate::result::Response;
 
@@ -33,7 +33,9 @@ pub(crate) async fn run(
     writes: &[(&WritePlan, Environment<'_>)],
     form: Form,
 ) -> Result<Response, CqlError> {
-    let writes = targeted(writes)?;
+    let json = writes.iter().map(|(plan, environment)| json_row(plan, environment));
+    let json: Vec<_> = json.collect::<Result<_, _>>()?;
+    let writes = targeted(&with_json(writes, &json))?;
     let is_conditional = writes.iter().any(|write| !matches!(write.plan.guard, GuardPlan::Always));
     if is_conditional && let Some(refused) = condition::refuse(tx, &writes, form).await? {
         return Ok(refused);
@@ -54,12 +56,34 @@ pub(super) async fn apply(
     plan: &WritePlan,
     environment: &Environment<'_>,
 ) -> Result<(), CqlError> {
-    let targets = targets(plan, environment)?;
-    apply_to(tx, &Targeted { plan, environment: *environment, targets }).await
+    let json = json_row(plan, environment)?;
+    let environment = Environment { json: json.as_deref(), ..*environment };
+    let targets = targets(plan, &environment)?;
+    apply_to(tx, &Targeted { plan, environment, targets }).await
+}
+
+/// Parses the row of an `INSERT JSON`, once for all its columns.
+fn json_row(
+    plan: &WritePlan,
+    environment: &Environment<'_>,
+) -> Result<Option<Vec<Evaluated>>, CqlError> {
+    plan.json.as_ref().map(|json| json.columns(&plan.table, environment)).transpose()
+}
+
+fn with_json<'a>(
+    writes: &[(&'a WritePlan, Environment<'a>)],
+    json: &'a [Option<Vec<Evaluated>>],
+) -> Vec<(&'a WritePlan, Environment<'a>)> {
+    let rows = writes.iter().zip(json);
+    rows.map(|((plan, environment), json)| {
+        (*plan, Environment { json: json.as_deref(), ..*environment })
+    })
+    .collect()
 }
 
 async fn apply_to(tx: &Tx, write: &Targeted<'_>) -> Result<(), CqlError> {
-    let Targeted { plan, targets, .. } = write;
+    let Targeted { plan, targets, environment } = write;
+    let written = plan.written(environment)?;
     if matches!(plan.change, Change::Delete) {
         for partition in &targets.partitions {
             delete(tx, plan, partition, &targets.clustering).await?;
@@ -68,14 +92,14 @@ async fn apply_to(tx: &Tx, write: &Targeted<'_>) -> Result<(), CqlError> {
     }
     for partition in &targets.partitions {
         if plan.is_static_only() {
-            change_row(tx, write, partition, None).await?;
+            change_row(tx, write, written, partition, None).await?;
             continue;
         }
         let Clustering::Cells(rows) = &targets.clustering else {
             return Err(CqlError::invalid("the statement names no rows"));
         };
         for clustering in rows {
-            change_row(tx, write, partition, Some(clustering)).await?;
+            change_row(tx, write, written, partition, Some(clustering)).await?;
         }
     }
     Ok(())
@@ -84,6 +108,12 @@ async fn apply_to(tx: &Tx, write: &Targeted<'_>) -> Result<(), CqlError> {
 /// Changes of columns, by position. Columns whose values were left unset do not change.
 type ColumnChanges = Vec<(usize, ColumnChange)>;
 
+/// Changes of a row, with their write time.
+struct Changes {
+    written: WallTime,
+    columns: ColumnChanges,
+}
+
 /// Changes a row and the static columns of its partition; without a clustering key, only the static
 /// columns.
 ///
@@ -91,6 +121,7 @@ type ColumnChanges = Vec<(usize, ColumnChange)>;
 async fn change_row(
     tx: &Tx,
     write: &Targeted<'_>,
+    written: WallTime,
     partition: &PartitionKey,
     clustering: Option<&Bytes>,
 ) -> Result<(), CqlError> {
@@ -98,13 +129,13 @@ async fn change_row(
     let static_cell = CellKey::new(table.id, partition, "");
     let row_cell = clustering.map(|clustering| CellKey::new(table.id, partition, clustering));
     let current = if write.plan.reads_row() {
-        CurrentRow::read(tx, write, &static_cell, row_cell.as_ref()).await?
+        CurrentRow::read(tx, write, written, &static_cell, row_cell.as_ref()).await?
     } else {
         CurrentRow::default()
     };
     let expiry = write.plan.time_to_live(&write.environment)?;
     let expiry = expiry.map(|seconds| tx.wall_seconds().saturating_add(seconds));
-    let changes = changes(write, &current, expiry)?;
+    let changes = Changes { written, columns: changes(write, &current, expiry)? };
     if write.plan.changes_statics() {
         change_cell(tx, write, static_cell, ColumnKind::Static, &changes, None).await?;
     }
@@ -155,14 +186,14 @@ async fn change_cell(
     write: &Targeted<'_>,
     cell: CellKey,
     kind: ColumnKind,
-    changes: &ColumnChanges,
+    changes: &Changes,
     marker: Option<Marker>,
 ) -> Result<(), CqlError> {
     let (plan, table) = (write.plan, &write.plan.table);
     let mut delta = RowDelta::new(table.version);
     delta.marker = marker;
-    delta.written = Some(write.environment.now);
-    for (position, change) in changes {
+    delta.written = Some(changes.written);
+    for (position, change) in &changes.columns {
         let column = &table.columns[*position];
         if column.kind == kind {
             delta.change(column.id, change.clone());
@@ -177,7 +208,9 @@ async fn change_cell(
         let mut image = RowImage::default();
         delta.apply(&mut image)?;
         rows.put(cell, image).await?;
-    } else if plan.reads_row() || !matches!(plan.guard, GuardPlan::Always) {
+    } else if plan.reads_row() || plan.has_write_time() || !matches!(plan.guard, GuardPlan::Always)
+    {
+        // A delta has one write time for all changes of its transaction.
         rows.rewrite(cell, &delta).await?;
     } else {
         rows.change(cell, &delta).await?;
@@ -197,13 +230,14 @@ impl CurrentRow {
     async fn read(
         tx: &Tx,
         write: &Targeted<'_>,
+        written: WallTime,
         static_cell: &CellKey,
         row_cell: Option<&CellKey>,
     ) -> Result<Self, CqlError> {
         let table = &write.plan.table;
         // The elements become part of the next version.
         let begin_version = |mut image: RowImage| {
-            image.begin_version(Some(write.environment.now));
+            image.begin_version(Some(written));
             image
         };
         let image = match row_cell {

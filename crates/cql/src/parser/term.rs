@@ -3,7 +3,7 @@
 use super::{NUMBER_DIGITS_MAX, Names, Parse, Parser};
 use crate::ast::{
     Arguments, ArithmeticOp, BindMarker, FunctionCall, FunctionName, Literal, Name, Reference,
-    Term, TypeName,
+    Slice, Term, TypeName,
 };
 use crate::base::Uuid;
 use crate::error::Failure;
@@ -193,14 +193,21 @@ impl Parser<'_> {
         self.reference(Reference { name, field: Some(field) })
     }
 
-    /// Parses `[element]` after a reference, if it is next.
+    /// Parses `[element]` or `[from..to]` after a reference, if it is next.
     fn reference(&mut self, reference: Reference) -> Parse<Term> {
         if !self.eat_symbol("[") {
             return Ok(Term::Reference(reference));
         }
+        if self.eat_symbol("..") {
+            let slice = Slice { from: None, to: Some(self.term()?) };
+            self.expect_symbol("]")?;
+            return Ok(Term::Slice(reference, Box::new(slice)));
+        }
         let element = self.term()?;
-        if self.is_symbol(".") {
-            return Err(self.unsupported("slices of collections"));
+        if self.eat_symbol("..") {
+            let to = if self.is_symbol("]") { None } else { Some(self.term()?) };
+            self.expect_symbol("]")?;
+            return Ok(Term::Slice(reference, Box::new(Slice { from: Some(element), to })));
         }
         self.expect_symbol("]")?;
         Ok(Term::Element(reference, Box::new(element)))

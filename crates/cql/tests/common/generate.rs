@@ -145,7 +145,13 @@ impl Generator<'_> {
             3 | 4 if self.names => Term::Reference(self.reference()),
             5 if self.names => {
                 let reference = self.reference();
-                Term::Element(reference, Box::new(self.term()))
+                if self.flip() {
+                    let from = self.some(Self::term);
+                    let to = if from.is_some() { self.some(Self::term) } else { Some(self.term()) };
+                    Term::Slice(reference, Box::new(Slice { from, to }))
+                } else {
+                    Term::Element(reference, Box::new(self.term()))
+                }
             }
             3 => Term::Literal(self.literal()),
             4..=6 => Term::Call(self.call()),
