@@ -20,6 +20,7 @@
 //!   taken before can still read.
 
 mod cache;
+mod dropped_column;
 mod index_schema;
 mod kept_columns;
 mod schema;
@@ -34,6 +35,7 @@ use carnet_base::{
 use carnet_store::PageLimit;
 
 pub(crate) use cache::{Pin, SchemaAt, SchemaCache};
+pub use dropped_column::DroppedColumn;
 pub use index_schema::{INDEX_BITS_MAX, IndexSchema, IndexedPart};
 pub use kept_columns::KeptColumns;
 pub(crate) use schema::check_name;

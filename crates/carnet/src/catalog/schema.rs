@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use carnet_base::{
-    Bytes, ColumnId, DataType, Error, Result, TYPE_DEPTH_MAX, TableId, UserType, Uuid,
+    Bytes, ColumnId, DataType, Error, Result, TYPE_DEPTH_MAX, TableId, UserType, Uuid, WallTime,
 };
 use serde::{Deserialize, Serialize};
 
+use super::dropped_column::{DROPPED_MAX, DroppedColumn, without_user_types};
 use super::index_schema::{IndexSchema, IndexedPart, StoredIndex};
 use super::kept_columns::KeptColumns;
 use super::stored_type::{StoredType, StoredUserType, has_user_types};
@@ -59,6 +60,8 @@ pub struct TableSchema {
     pub options: BTreeMap<String, String>,
     /// Secondary indexes, in the order of their creation.
     pub indexes: Vec<IndexSchema>,
+    /// Dropped columns, the latest drop last. A name is listed once.
+    pub dropped: Vec<DroppedColumn>,
 }
 
 /// Kind of a table.
@@ -116,6 +119,17 @@ impl ColumnSchema {
             self.data_type.to_string()
         }
     }
+
+    fn dropped(&self, at: WallTime) -> DroppedColumn {
+        let data_type = without_user_types(&self.data_type);
+        let is_multi_cell = self.is_multi_cell && !data_type.is_record();
+        DroppedColumn {
+            name: self.name.clone(),
+            type_name: Self { data_type, is_multi_cell, ..self.clone() }.cql_type(),
+            is_static: self.kind == ColumnKind::Static,
+            dropped_micros: at.0,
+        }
+    }
 }
 
 impl TableSchema {
@@ -134,6 +148,7 @@ impl TableSchema {
             uuid,
             options: BTreeMap::new(),
             indexes: Vec::new(),
+            dropped: Vec::new(),
         }
     }
 
@@ -207,13 +222,13 @@ impl TableSchema {
         KeptColumns::new(self.columns.iter().map(|column| column.id))
     }
 
-    /// Drops a column that is not part of the key. Its id is not used again, so that a column added
-    /// later does not have its values. The caller increments the version.
+    /// Drops a column that is not part of the key, at a wall time. Its id is not used again, so that a
+    /// column added later does not have its values. The caller increments the version.
     ///
     /// # Errors
     ///
     /// `Invalid` if there is no such column, or if it is part of the key.
-    pub fn drop_column(&mut self, name: &str) -> Result<()> {
+    pub fn drop_column(&mut self, name: &str, at: WallTime) -> Result<()> {
         let Some(place) = self.columns.iter().position(|column| column.name == name) else {
             return Err(self.no_column(name));
         };
@@ -229,7 +244,10 @@ impl TableSchema {
                 dependent.join(", ")
             )));
         }
-        self.columns.remove(place);
+        let column = self.columns.remove(place);
+        self.dropped.retain(|dropped| dropped.name != name);
+        self.dropped.push(column.dropped(at));
+        self.dropped.drain(..self.dropped.len().saturating_sub(DROPPED_MAX));
         Ok(())
     }
 
@@ -379,6 +397,7 @@ impl TableSchema {
             columns,
             options: self.options.clone(),
             indexes: self.indexes.iter().map(StoredIndex::from).collect(),
+            dropped: self.dropped.clone(),
         })
     }
 
@@ -402,6 +421,7 @@ impl TableSchema {
             uuid,
             options: stored.options,
             indexes: stored.indexes.into_iter().map(IndexSchema::from).collect(),
+            dropped: stored.dropped,
         })
     }
 }
@@ -474,6 +494,8 @@ struct StoredTable {
     options: BTreeMap<String, String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     indexes: Vec<StoredIndex>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    dropped: Vec<DroppedColumn>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -593,6 +615,31 @@ mod tests {
             ("e", DataType::vector(DataType::Float, 3), false),
         ]);
         assert_eq!(TableSchema::decode("ks", "t", &schema.encode()).unwrap(), schema);
+    }
+
+    #[test]
+    fn dropped_columns_are_listed_once() {
+        let mut schema = table(&[("a", DataType::Int, false), ("b", DataType::Text, false)]);
+        for (micros, name) in [(1, "a"), (2, "b")] {
+            schema.drop_column(name, WallTime(micros)).unwrap();
+        }
+        schema.add_collection("a", DataType::list(DataType::Text), ColumnKind::Regular).unwrap();
+        schema.drop_column("a", WallTime(3)).unwrap();
+        let listed = |schema: &TableSchema| {
+            let columns = schema.dropped.iter();
+            let shown =
+                columns.map(|it| (it.name.clone(), it.type_name.clone(), it.dropped_micros));
+            shown.collect::<Vec<_>>()
+        };
+        let expected = [("b".into(), "text".into(), 2), ("a".into(), "list<text>".into(), 3)];
+        assert_eq!(listed(&schema), expected);
+        assert_eq!(TableSchema::decode("ks", "t", &schema.encode()).unwrap(), schema);
+        for n in 0..=DROPPED_MAX {
+            let name = format!("c{n}");
+            schema.add_column(&name, DataType::Int, ColumnKind::Regular).unwrap();
+            schema.drop_column(&name, WallTime(4)).unwrap();
+        }
+        assert_eq!((schema.dropped.len(), &*schema.dropped[0].name), (DROPPED_MAX, "c1"));
     }
 
     #[test]

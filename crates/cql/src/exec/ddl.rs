@@ -427,7 +427,7 @@ async fn alter_table(
             for column in columns {
                 let name = &column.text;
                 if !*if_exists || schema.column(name).is_some() {
-                    schema.drop_column(name)?;
+                    schema.drop_column(name, tx.wall_time())?;
                 }
             }
             if schema.columns.len() == before {

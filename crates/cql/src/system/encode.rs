@@ -22,6 +22,11 @@ pub(crate) fn bigint(number: i64) -> Cell {
     Some(Value::Bigint(number).serialize())
 }
 
+/// Encodes a timestamp in milliseconds.
+pub(crate) fn timestamp(millis: i64) -> Cell {
+    Some(Value::Timestamp(millis).serialize())
+}
+
 pub(crate) fn double(number: f64) -> Cell {
     Some(Value::Double(number).serialize())
 }

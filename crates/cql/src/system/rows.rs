@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use carnet::base::Order;
-use carnet::catalog::{self, ColumnKind, IndexSchema, TableSchema};
+use carnet::catalog::{self, ColumnKind, DroppedColumn, IndexSchema, TableSchema};
 use carnet::diagnosis::Report;
 use carnet::index::BuildProgress;
 use carnet::{Result, Timestamp, Tx, Uuid};
@@ -84,6 +84,11 @@ pub(crate) async fn rows(table: &SystemTable, tx: &Tx, sources: &Sources<'_>) ->
         Content::Tables => {
             let views = views(tx, node, false).await?;
             tables_of(&views).map(|view| schema_table(table, view)).collect()
+        }
+        Content::DroppedColumns => {
+            let views = views(tx, node, false).await?;
+            let of_table = |view| dropped_columns(table, view);
+            tables_of(&views).flat_map(of_table).collect()
         }
         Content::Columns => columns(table, &views(tx, node, false).await?),
         Content::Indexes => {
@@ -278,6 +283,22 @@ fn column(table: &SystemTable, view: &TableView, column: &ColumnView) -> Row {
         ("position", encode::int(view.position(column))),
         ("type", encode::text(&column.type_name)),
     ])
+}
+
+fn dropped_columns(table: &SystemTable, view: &TableView) -> Vec<Row> {
+    let mut dropped: Vec<&DroppedColumn> = view.dropped.iter().collect();
+    dropped.sort_by(|a, b| a.name.cmp(&b.name));
+    let row = |column: &DroppedColumn| {
+        table.row([
+            ("keyspace_name", encode::text(&view.keyspace)),
+            ("table_name", encode::text(&view.name)),
+            ("column_name", encode::text(&column.name)),
+            ("dropped_time", encode::timestamp(column.dropped_micros.div_euclid(1_000))),
+            ("kind", encode::text(if column.is_static { "static" } else { "regular" })),
+            ("type", encode::text(&column.type_name)),
+        ])
+    };
+    dropped.into_iter().map(row).collect()
 }
 
 fn indexes(table: &SystemTable, view: &TableView) -> Vec<Row> {

@@ -49,6 +49,7 @@ pub(super) enum Content {
     TraceEvents,
     Estimates,
     Settings,
+    DroppedColumns,
     /// No rows, because Carnet lacks the feature.
     Nothing,
 }
@@ -352,7 +353,7 @@ fn dropped_columns() -> SystemTable {
         name: "dropped_columns",
         comment: "dropped column registry",
         uuid: Uuid::from_u128(0x5e7583b5_f3f4_3af1_9a39_b7e1d6f5f11f),
-        content: Content::Nothing,
+        content: Content::DroppedColumns,
         columns: vec![
             partition("keyspace_name", DataType::Text),
             clustering("table_name", DataType::Text),

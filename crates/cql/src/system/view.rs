@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 
 use carnet::base::{Order, UserType};
 use carnet::catalog::{
-    self, ColumnKind, IndexSchema, IndexedPart, KeyspaceSchema, TableKind, TableSchema,
+    self, ColumnKind, DroppedColumn, IndexSchema, IndexedPart, KeyspaceSchema, TableKind,
+    TableSchema,
 };
 use carnet::{DataType, Result, Tx, Uuid};
 
@@ -65,6 +66,7 @@ pub(crate) struct TableView {
     pub(crate) columns: Vec<ColumnView>,
     /// Indexes by name.
     pub(crate) indexes: Vec<IndexView>,
+    pub(crate) dropped: Vec<DroppedColumn>,
 }
 
 /// Index of a table.
@@ -198,6 +200,7 @@ fn of_table(schema: &TableSchema) -> TableView {
         uuid: schema.uuid,
         is_virtual: false,
         comment: String::new(),
+        dropped: schema.dropped.clone(),
         options: TableOptions::read(&schema.options),
         columns: columns.collect(),
         indexes: {
@@ -236,6 +239,7 @@ fn of_system_table(table: &SystemTable) -> TableView {
         options: TableOptions::of_system(table.keyspace, table.comment),
         columns: columns.collect(),
         indexes: Vec::new(),
+        dropped: Vec::new(),
     }
 }
 
