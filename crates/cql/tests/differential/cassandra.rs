@@ -48,13 +48,21 @@ impl Cassandra {
 
     /// Runs a statement.
     pub(crate) fn answer(&self, statement: &str) -> String {
-        match self.runtime.block_on(self.session.query_unpaged(statement, &[])) {
+        self.try_answer(statement).unwrap_or_else(|| panic!("{statement}: an unknown type"))
+    }
+
+    /// Runs a statement; returns `None` if the result has a type that the client does not know.
+    pub(crate) fn try_answer(&self, statement: &str) -> Option<String> {
+        Some(match self.runtime.block_on(self.session.query_unpaged(statement, &[])) {
             Ok(result) => rows(result),
             Err(ExecutionError::LastAttemptError(RequestAttemptError::DbError(error, message))) => {
                 script::failure(code(&error), &message)
             }
+            Err(ExecutionError::LastAttemptError(RequestAttemptError::CqlResultParseError(_))) => {
+                return None;
+            }
             Err(error) => panic!("{statement}: {error}: {:?}", error.source()),
-        }
+        })
     }
 }
 
