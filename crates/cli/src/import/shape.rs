@@ -62,10 +62,15 @@ impl Column {
     /// Returns its type if an import supports it.
     pub(super) fn data_type(&self) -> Option<DataType> {
         let data_type: DataType = self.type_name.parse().ok()?;
-        // A collection that is not frozen has elements with lives of their own.
-        let is_whole = !data_type.takes_frozen() || self.type_name.starts_with("frozen<");
         // An interrupted import writes rows again, and a counter would count them twice.
-        (is_whole && data_type != DataType::Counter).then_some(data_type)
+        (data_type != DataType::Counter).then_some(data_type)
+    }
+
+    /// Returns `true` for a collection that is frozen.
+    fn is_frozen(&self) -> bool {
+        let data_type = self.data_type();
+        let takes_frozen = data_type.is_some_and(|data_type| data_type.takes_frozen());
+        takes_frozen && self.type_name.starts_with("frozen<")
     }
 
     /// Returns the reason if Carnet does not support the column.
@@ -145,7 +150,8 @@ impl Shape {
             let Some(other) = there.columns.iter().find(|other| other.name == *name) else {
                 return Some(format!("column {name} is missing there"));
             };
-            if column.data_type() != other.data_type() {
+            let is_other_type = column.data_type() != other.data_type();
+            if is_other_type || column.is_frozen() != other.is_frozen() {
                 let (here, there) = (&column.type_name, &other.type_name);
                 return Some(format!("column {name} is of type {there} there, and {here} here"));
             }
@@ -403,13 +409,17 @@ mod tests {
     fn unsupported_columns_are_all_named() {
         let mut columns = READINGS.to_vec();
         assert!(shape(&columns).check().is_ok());
-        for type_name in
-            ["duration", "frozen<set<text>>", "frozen<tuple<int, text>>", "vector<float, 3>"]
-        {
+        for type_name in [
+            "duration",
+            "frozen<set<text>>",
+            "map<text, frozen<list<int>>>",
+            "frozen<tuple<int, text>>",
+            "vector<float, 3>",
+        ] {
             columns[0].4 = type_name;
             assert!(shape(&columns).check().is_ok(), "{type_name}");
         }
-        for type_name in ["counter", "set<text>", "frozen<address>", "empty"] {
+        for type_name in ["counter", "set<frozen<address>>", "frozen<address>", "empty"] {
             columns[0].4 = type_name;
             let error = shape(&columns).check().unwrap_err().to_string();
             assert!(error.contains(&format!("column Level of type {type_name}")), "{error}");
@@ -436,6 +446,10 @@ mod tests {
         // An alias of a type is no difference.
         assert_eq!(differs(&|columns| columns[4].4 = "text"), "");
         assert!(differs(&|columns| columns[0].4 = "float").contains("Level is of type float"));
+        let frozen = shape(&[("s", "regular", -1, "none", "frozen<set<text>>")]);
+        let other = shape(&[("s", "regular", -1, "none", "set<text>")]);
+        assert_eq!(frozen.difference(&frozen), None);
+        assert!(frozen.difference(&other).is_some_and(|found| found.contains("of type set<text>")));
         assert!(
             differs(&|columns| columns[1].3 = "asc")
                 .contains("at is part of the clustering key, asc")

@@ -283,24 +283,30 @@ fn table_is_imported_into_the_same_cluster() {
 
     source.run(&format!(
         "CREATE TABLE {keyspace}.c (k int PRIMARY KEY, took duration, tags frozen<set<text>>, \
-         pair tuple<int, text>, counts frozen<map<text, frozen<list<int>>>>)"
+         pair tuple<int, text>, counts frozen<map<text, frozen<list<int>>>>, words set<text>, \
+         steps list<int>, marks map<int, text>, gone set<int>, near vector<float, 2>)"
     ));
     source.run(&format!(
-        "INSERT INTO {keyspace}.c (k, took, tags, pair, counts) \
-         VALUES (1, 1h30m, {{'b', 'a'}}, (7, null), {{'x': [2, 1]}})"
+        "INSERT INTO {keyspace}.c (k, took, tags, pair, counts, words, steps, marks, near) \
+         VALUES (1, 1h30m, {{'b', 'a'}}, (7, null), {{'x': [2, 1]}}, {{'d', 'c'}}, [3, 1], \
+         {{2: 'two', -1: 'one'}}, [0.5, 1])"
     ));
+    source.run(&format!("UPDATE {keyspace}.c SET words = words + {{'e'}} WHERE k = 1"));
     let from = format!("cassandra://{point}/{keyspace}.c?request_timeout=20s");
     let said = succeed(&mut import(&from, &["--store", &url, "--into", "mine.composite"]));
     assert!(said.starts_with("1 rows of 1 partitions"), "{said}");
     let mut shell = carnet();
-    let select = "SELECT took, tags, pair, counts FROM mine.composite";
+    let select =
+        "SELECT took, tags, pair, counts, words, steps, marks, gone, near FROM mine.composite";
     shell.args(["shell", "--store", &url, "--csv", "-e", select]);
     let said = succeed(&mut shell);
-    let row = "1h30m,\"{'a', 'b'}\",\"(7, null)\",\"{'x': [2, 1]}\"\n";
+    let row = "1h30m,\"{'a', 'b'}\",\"(7, null)\",\"{'x': [2, 1]}\",\"{'c', 'd', 'e'}\",\
+               \"[3, 1]\",\"{-1: 'one', 2: 'two'}\",,\"[0.5, 1]\"\n";
     assert!(said.ends_with(row), "{said}");
 
+    source.run(&format!("CREATE TYPE {keyspace}.address (town text)"));
     // Unsupported tables are refused before anything is created.
-    for (column, of) in [("tags", "set<text>"), ("amount", "counter")] {
+    for (column, of) in [("home", "frozen<address>"), ("amount", "counter")] {
         source
             .run(&format!("CREATE TABLE {keyspace}.t_{column} (k int PRIMARY KEY, {column} {of})"));
         let directory = tempfile::tempdir().unwrap();
