@@ -5,6 +5,9 @@
 
 mod gates;
 mod overload;
+mod processors;
+mod server;
+mod wire;
 mod workload;
 
 use std::path::PathBuf;

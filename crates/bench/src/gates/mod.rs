@@ -34,6 +34,7 @@ use clap::Subcommand;
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::overload::{self, Multiget, Overload};
+use crate::server::{self, Acknowledgement, ServerCost};
 
 /// Programs that each measure one property.
 #[derive(Subcommand)]
@@ -65,6 +66,15 @@ pub(crate) enum Gate {
         /// Maximum number of running statements per class.
         #[arg(long)]
         running: Option<usize>,
+    },
+    /// Measure the processor time of a server per operation, over the native protocol.
+    Server(ServerCost),
+    /// Server process of `server`.
+    #[command(hide = true)]
+    ServerProcess {
+        /// Durability of the server's database.
+        #[arg(long, value_enum)]
+        durability: Acknowledgement,
     },
     /// Measure multi-gets of few and many keys, by few and many clients.
     Multiget(Multiget),
@@ -98,6 +108,8 @@ impl Gate {
             Self::Transfers(transfers) => transfers.run(),
             Self::Overload(overload) => overload.run(),
             Self::OverloadServer { gate, running } => overload::serve(*gate, *running),
+            Self::Server(server) => server.run(),
+            Self::ServerProcess { durability } => server::serve(*durability, dir.path()),
             Self::Multiget(multiget) => multiget.run(),
             Self::Deltas(deltas) => deltas.run(dir.path()),
             Self::Disk(disk) => disk.run(dir.path()),

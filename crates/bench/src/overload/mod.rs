@@ -11,11 +11,9 @@ mod load;
 mod memory;
 mod multiget;
 mod overwrites;
-mod processors;
 mod server;
 mod shares;
 mod table;
-mod wire;
 
 use std::io;
 use std::time::Duration;
@@ -27,6 +25,8 @@ use beside::Beside;
 use load::Statement;
 use server::{Process, Setup};
 use table::{ROWS, fill};
+
+use crate::wire;
 
 pub(crate) use load::pause;
 pub(crate) use multiget::Multiget;

@@ -15,7 +15,7 @@ use carnet_cql::{Executor, Timeouts};
 use carnet_server::{Config, CqlBackend, Limits, Server};
 
 use super::overwrites;
-use super::processors::Pinned;
+use crate::processors::Pinned;
 
 /// Metric of the total time that statements ran on a thread.
 const POLL_SUM: &str = "carnet_server_poll_duration_seconds_sum";
