@@ -190,7 +190,9 @@ fn live() {
     for seed in seeds {
         let (cassandra, carnet) = (Cassandra::connect(&contact_point), Carnet::start());
         for statement in random::statements(&mut SeededRng::new(seed)) {
-            let (expected, found) = (cassandra.answer(&statement), carnet.answer(&statement));
+            let (expected, found) = (cassandra.try_answer(&statement), carnet.answer(&statement));
+            // The client does not know the type of the least and greatest `timeuuid`.
+            let Some(expected) = expected else { continue };
             assert!(
                 script::agree(&expected, &found) || random::is_known(&expected, &found),
                 "{statement}\nCassandra: {expected}Carnet: {found}replay: \
