@@ -58,6 +58,7 @@ pub mod catalog;
 pub mod cluster;
 pub mod control;
 mod db;
+pub mod derived;
 pub mod diagnosis;
 mod handle;
 pub mod index;
@@ -67,6 +68,7 @@ mod stores;
 pub mod table;
 mod thread_handles;
 mod tx;
+pub mod view;
 
 pub use bytes::BytesMut;
 pub use carnet_base as base;

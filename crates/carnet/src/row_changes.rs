@@ -5,6 +5,28 @@ use carnet_txn::Entry;
 
 use crate::tx::Tx;
 
+/// Returns the moment at which the last part of a row expires; `None` is never.
+pub(crate) fn row_expiry(image: &RowImage) -> Option<i64> {
+    let columns = image.columns().iter().map(|(_, column)| column.expiry);
+    let elements = image.collections().iter().flat_map(|(_, collection)| collection.elements());
+    let marker = image.marker.map(|marker| marker.expiry).into_iter();
+    let parts = marker.chain(columns).chain(elements.map(|element| element.expiry));
+    parts.reduce(later).flatten()
+}
+
+/// Returns the later of two expiries; `None` is never.
+pub(crate) fn later(one: Option<i64>, other: Option<i64>) -> Option<i64> {
+    Some(one?.max(other?))
+}
+
+/// Returns the earlier of two expiries; `None` is never.
+pub(crate) fn earlier(one: Option<i64>, other: Option<i64>) -> Option<i64> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
+    }
+}
+
 impl Tx {
     /// Decodes the image of a row without the columns that have expired by the transaction's
     /// [wall time](Tx::wall_time); `None` if the row does not exist any more.

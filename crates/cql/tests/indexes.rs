@@ -5,75 +5,25 @@
 #[path = "common/cluster.rs"]
 mod cluster;
 mod common;
+#[path = "common/derived.rs"]
+mod derived;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
-use carnet::base::{
-    Clock, Moment, Rng, SeededRng, Signal, Spawn, Step, ThreadSpawn, WallTime, Worker, WorkerHandle,
-};
-use carnet::index::{IndexDifferences, check_index};
+use carnet::base::{Clock, Rng, SeededRng, Spawn};
+use carnet::derived::{Differences, check_index};
 use carnet::storage::disk::sim::SimDisk;
-use carnet::{Bytes, Db, Durability, Key, Uuid, block_on, catalog};
-use carnet_cql::result::{Response, Rows};
-use carnet_cql::system::NodeInfo;
-use carnet_cql::{CqlError, Executor, Parameters, Session};
+use carnet::{Db, Durability, Key, block_on, catalog};
+use carnet_cql::Session;
+use derived::{COLUMNS, Client, KeepsBuilder, Manual, at, below, change};
 
-/// Clock that stands still until it is moved, in seconds.
-struct Manual(AtomicI64);
-
-impl Clock for Manual {
-    fn now(&self) -> Moment {
-        Moment(Duration::from_secs(self.0.load(Ordering::SeqCst).unsigned_abs()))
-    }
-
-    fn wall(&self) -> WallTime {
-        WallTime((1_700_000_000 + self.0.load(Ordering::SeqCst)) * 1_000_000)
-    }
+trait Checks {
+    fn check(&self, table: &str);
+    fn is_built(&self, table: &str, index: &str) -> bool;
 }
 
-struct Client {
-    executor: Executor,
-    session: Session,
-}
-
-impl Client {
-    fn new(db: Db) -> Self {
-        let executor = Executor::new(db, NodeInfo::local(Uuid::from_u64_pair(1, 2)));
-        let client = Self { executor, session: Session::new() };
-        let class = "{'class': 'SimpleStrategy', 'replication_factor': 1}";
-        client.run(&format!("CREATE KEYSPACE IF NOT EXISTS ks WITH replication = {class}"));
-        client.run("USE ks");
-        client
-    }
-
-    fn try_run(&self, statement: &str) -> Result<Response, CqlError> {
-        block_on(self.executor.query(&self.session, statement, &Parameters::default()))
-    }
-
-    fn run(&self, statement: &str) -> Response {
-        self.try_run(statement).unwrap_or_else(|error| panic!("{statement}: {error}"))
-    }
-
-    /// Returns all rows of a query, read in pages of `page_rows`.
-    fn rows(&self, select: &str, page_rows: Option<usize>) -> Vec<Vec<Option<Bytes>>> {
-        let mut all = Vec::new();
-        let mut parameters = Parameters { page_rows, ..Parameters::default() };
-        loop {
-            let response = block_on(self.executor.query(&self.session, select, &parameters));
-            let response = response.unwrap_or_else(|error| panic!("{select}: {error}"));
-            let Response::Rows(Rows { rows, paging_state, .. }) = response else {
-                panic!("{select}")
-            };
-            all.extend(rows);
-            if paging_state.is_none() {
-                return all;
-            }
-            parameters.paging_state = paging_state;
-        }
-    }
-
+impl Checks for Client {
     /// Compares the indexes of a table with its rows.
     fn check(&self, table: &str) {
         block_on(async {
@@ -81,7 +31,7 @@ impl Client {
             let schema = catalog::table(&tx, "ks", table).await.unwrap().unwrap();
             for index in schema.indexes.iter().filter(|index| index.is_built) {
                 let differences = check_index(&tx, &schema, index).await.unwrap();
-                assert_eq!(differences, IndexDifferences::default(), "{}", index.name);
+                assert_eq!(differences, Differences::default(), "{}", index.name);
             }
         });
     }
@@ -95,9 +45,6 @@ impl Client {
     }
 }
 
-const COLUMNS: &str = "(k int, c int, s int STATIC, v int, w text, e set<int>, m map<int, int>, \
-                       PRIMARY KEY (k, c))";
-
 const INDEXES: [&str; 8] = [
     "CREATE INDEX IF NOT EXISTS ON indexed (v)",
     "CREATE INDEX IF NOT EXISTS ON indexed (w)",
@@ -109,51 +56,6 @@ const INDEXES: [&str; 8] = [
     "CREATE CUSTOM INDEX IF NOT EXISTS ON indexed (ENTRIES(m)) USING 'sai' \
      WITH OPTIONS = {'partitions': '4'}",
 ];
-
-/// Returns a number below `bound`.
-fn below(rng: &mut SeededRng, bound: u64) -> u64 {
-    rng.next_u64() % bound
-}
-
-/// Returns a position below `bound`.
-fn at(rng: &mut SeededRng, bound: usize) -> usize {
-    usize::try_from(below(rng, bound as u64)).unwrap()
-}
-
-/// Returns a statement that changes rows of a table named `{t}`.
-fn change(rng: &mut SeededRng) -> String {
-    let mut small = || below(rng, 4);
-    let (k, c, x, y, z) = (small(), small(), small(), small(), small());
-    let row = format!("k = {k} AND c = {c}");
-    match below(rng, 17) {
-        0 | 1 => format!("INSERT INTO {{t}} (k, c, v, w) VALUES ({k}, {c}, {x}, 'w{y}')"),
-        2 => format!("INSERT INTO {{t}} (k, c, v, e) VALUES ({k}, {c}, {x}, {{{y}, {z}}})"),
-        3 => format!(
-            "INSERT INTO {{t}} (k, c, s, v, w, e, m) \
-             VALUES ({k}, {c}, {x}, {y}, 'w{z}', {{{x}}}, {{{y}: {z}, {x}: {x}}})"
-        ),
-        4 => format!("UPDATE {{t}} SET v = {x} WHERE {row}"),
-        5 => format!("UPDATE {{t}} SET v = null, w = 'w{x}' WHERE {row}"),
-        6 => format!("UPDATE {{t}} USING TTL {} SET v = {y}, w = 'w{z}' WHERE {row}", 1 + x),
-        7 => format!("UPDATE {{t}} SET e = e + {{{x}, {y}}}, m[{z}] = {x} WHERE {row}"),
-        8 => format!("UPDATE {{t}} SET e = e - {{{x}}}, m = m - {{{y}}} WHERE {row}"),
-        9 => format!("UPDATE {{t}} SET s = {x} WHERE k = {k}"),
-        10 => format!("DELETE v, s FROM {{t}} WHERE {row}"),
-        11 => format!("DELETE FROM {{t}} WHERE {row}"),
-        12 => format!("DELETE FROM {{t}} WHERE k = {k} AND c > {c}"),
-        13 => format!("UPDATE {{t}} SET v = {x} WHERE {row} IF v = {y}"),
-        14 => format!(
-            "BEGIN BATCH UPDATE {{t}} SET v = {x} WHERE {row}; \
-             UPDATE {{t}} SET v = {y} WHERE {row}; \
-             DELETE FROM {{t}} WHERE k = {k} AND c = {z}; APPLY BATCH"
-        ),
-        15 => format!(
-            "UPDATE {{t}} USING TTL {} SET e = e + {{{y}}}, m[{z}] = {x} WHERE {row}",
-            1 + x
-        ),
-        _ => format!("DELETE FROM {{t}} WHERE k = {k}"),
-    }
-}
 
 /// Returns the condition of a query.
 fn condition(rng: &mut SeededRng) -> String {
@@ -249,32 +151,6 @@ fn queries_over_a_cluster_agree_with_scans() {
     common::with_seeds(2, |rng| {
         agree(rng, &cluster::TestCluster::new().open("one"), None);
     });
-}
-
-/// Keeps the worker that builds indexes, for the test to step it; other workers get threads.
-#[derive(Default)]
-struct KeepsBuilder(Mutex<Vec<Box<dyn Worker>>>);
-
-impl Spawn for KeepsBuilder {
-    fn spawn(&self, name: &str, signal: Signal, worker: Box<dyn Worker>) -> WorkerHandle {
-        if name != "carnet-index" {
-            return ThreadSpawn.spawn(name, signal, worker);
-        }
-        self.0.lock().unwrap().push(worker);
-        WorkerHandle::detached()
-    }
-}
-
-impl KeepsBuilder {
-    /// Steps the builder; returns `false` when it has ended.
-    fn step(&self) -> bool {
-        let mut workers = self.0.lock().unwrap();
-        let Some(worker) = workers.last_mut() else { return false };
-        if worker.step() == Step::Done {
-            workers.pop();
-        }
-        true
-    }
 }
 
 #[test]
@@ -397,7 +273,7 @@ fn two_processes_of_a_cluster_build_one_index() {
         client.run(&format!("INSERT INTO t (k, v) VALUES ({k}, {})", k % 7));
     }
     client.run("CREATE INDEX i ON t (v)");
-    other.build_indexes();
+    other.build_derived();
     while !client.is_built("t", "i") {
         std::thread::yield_now();
     }

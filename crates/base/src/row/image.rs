@@ -176,6 +176,21 @@ impl RowImage {
         });
     }
 
+    /// Makes the marker, the columns and the elements expire at a moment, in seconds since 1970-01-01
+    /// UTC, unless they expire before.
+    pub fn limit_expiry(&mut self, limit: i64) {
+        let shorten = |expiry: &mut Option<i64>| {
+            *expiry = Some(expiry.map_or(limit, |expiry| expiry.min(limit)));
+        };
+        if let Some(marker) = &mut self.marker {
+            shorten(&mut marker.expiry);
+        }
+        self.columns.iter_mut().for_each(|(_, column)| shorten(&mut column.expiry));
+        for (_, collection) in &mut self.collections {
+            collection.elements_mut().iter_mut().for_each(|it| shorten(&mut it.expiry));
+        }
+    }
+
     /// Begins the next version of the row, which is written at another time. Columns and elements
     /// keep their write times.
     pub fn begin_version(&mut self, written: Option<WallTime>) {

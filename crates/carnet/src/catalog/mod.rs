@@ -25,6 +25,8 @@ mod index_schema;
 mod kept_columns;
 mod schema;
 mod stored_type;
+mod view_schema;
+mod view_table;
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -40,6 +42,7 @@ pub use index_schema::{INDEX_BITS_MAX, IndexSchema, IndexedPart};
 pub use kept_columns::KeptColumns;
 pub(crate) use schema::check_name;
 pub use schema::{ColumnKind, ColumnSchema, KeyspaceSchema, Order, TableKind, TableSchema};
+pub use view_schema::{ViewBase, ViewOperator, ViewRelation, ViewSchema, ViewTest};
 
 use crate::tx::Tx;
 
@@ -120,7 +123,10 @@ pub async fn drop_keyspace(tx: &Tx, name: &str) -> Result<()> {
     // A concurrent CREATE TABLE conflicts, because both write the `schema` cell.
     for table in tables(tx, name).await? {
         tx.delete_cell(system_cell(TABLES, name, &table.name))?;
-        drop_cells(tx, &table)?;
+        // The cells of a view are dropped with those of its base table.
+        if table.base.is_none() {
+            drop_cells(tx, &table)?;
+        }
     }
     touch(tx)?;
     tx.delete_cell(system_cell(KEYSPACES, "", name))
@@ -186,44 +192,83 @@ pub async fn create_table(tx: &Tx, mut schema: TableSchema) -> Result<TableSchem
     Ok(schema)
 }
 
-/// Replaces a table's schema. The caller has incremented its version and kept its ids.
+/// Replaces a table's schema, and the schemas of its views. The caller has incremented its version
+/// and kept its ids.
 ///
 /// # Errors
 ///
-/// `Invalid` if the columns do not form a valid table; otherwise the same as [`Tx::put_cell`].
+/// `Invalid` if the columns do not form a valid table, and for the table of a view; otherwise the
+/// same as [`Tx::put_cell`].
 pub fn alter_table(tx: &Tx, schema: &TableSchema) -> Result<()> {
     schema.check()?;
+    if schema.base.is_some() {
+        return Err(Error::invalid(
+            "Cannot use ALTER TABLE on a materialized view; use ALTER MATERIALIZED VIEW instead",
+        ));
+    }
     touch(tx)?;
-    tx.put_cell(system_cell(TABLES, &schema.keyspace, &schema.name), schema.encode())
+    tx.put_cell(system_cell(TABLES, &schema.keyspace, &schema.name), schema.encode())?;
+    for view in &schema.views {
+        let table = view.table(schema)?;
+        table.check()?;
+        tx.put_cell(system_cell(TABLES, &table.keyspace, &table.name), table.encode())?;
+    }
+    Ok(())
+}
+
+/// Deletes the schema of a view's table. The caller removes the view from its base table.
+pub(crate) fn delete_view_table(tx: &Tx, keyspace: &str, view: &ViewSchema) -> Result<()> {
+    tx.delete_cell(system_cell(TABLES, keyspace, &view.name))?;
+    tx.drop_cells(view.id)
 }
 
 /// Drops a table and its cells. Snapshots taken before still see them.
 ///
 /// # Errors
 ///
-/// `Invalid` if it does not exist; otherwise the same as [`Tx::put_cell`].
+/// `Invalid` if it does not exist, has views, or is a view; otherwise the same as [`Tx::put_cell`].
 pub async fn drop_table(tx: &Tx, keyspace: &str, name: &str) -> Result<()> {
     let found = table(tx, keyspace, name).await?;
     let schema = found.ok_or_else(|| no_table(keyspace, name))?;
+    if schema.base.is_some() {
+        return Err(Error::invalid(
+            "Cannot use DROP TABLE on a materialized view. Please use DROP MATERIALIZED VIEW \
+             instead.",
+        ));
+    }
+    if !schema.views.is_empty() {
+        let views: Vec<&str> = schema.views.iter().map(|view| view.name.as_str()).collect();
+        return Err(Error::invalid(format!(
+            "Cannot drop a table when materialized views still depend on it ({})",
+            views.join(", ")
+        )));
+    }
     touch(tx)?;
     tx.delete_cell(system_cell(TABLES, keyspace, name))?;
     drop_cells(tx, &schema)
 }
 
-/// Deletes the cells of a table and of its indexes.
+/// Deletes the cells of a table, of its indexes and of its views.
 fn drop_cells(tx: &Tx, table: &TableSchema) -> Result<()> {
     tx.drop_cells(table.id)?;
-    table.indexes.iter().try_for_each(|index| tx.drop_cells(index.id))
+    table.indexes.iter().try_for_each(|index| tx.drop_cells(index.id))?;
+    table.views.iter().try_for_each(|view| tx.drop_cells(view.id))
 }
 
-/// Truncates a table: gives it and its indexes new ids, and deletes the cells under the old ones.
+/// Truncates a table: gives it, its indexes and its views new ids, and deletes the cells under the
+/// old ones.
 ///
 /// # Errors
 ///
-/// `Invalid` if it does not exist; otherwise the same as [`Tx::put_cell`].
+/// `Invalid` if it does not exist or is a view; otherwise the same as [`Tx::put_cell`].
 pub async fn truncate_table(tx: &Tx, keyspace: &str, name: &str) -> Result<()> {
     let found = table(tx, keyspace, name).await?;
     let schema = found.ok_or_else(|| no_table(keyspace, name))?;
+    if schema.base.is_some() {
+        return Err(Error::invalid(
+            "Cannot TRUNCATE materialized view directly; must truncate base table instead",
+        ));
+    }
     drop_cells(tx, &schema)?;
     let mut schema = (*schema).clone();
     schema.id = next_table_id(tx).await?;
@@ -231,6 +276,11 @@ pub async fn truncate_table(tx: &Tx, keyspace: &str, name: &str) -> Result<()> {
         index.id = next_table_id(tx).await?;
         index.is_built = true;
         tx.creates_cells(index.id);
+    }
+    for view in &mut schema.views {
+        view.id = next_table_id(tx).await?;
+        view.is_built = true;
+        tx.creates_cells(view.id);
     }
     tx.creates_table(&schema);
     record_raw(tx, &schema)?;

@@ -12,6 +12,7 @@ use super::dropped_column::{DROPPED_MAX, DroppedColumn, without_user_types};
 use super::index_schema::{IndexSchema, IndexedPart, StoredIndex};
 use super::kept_columns::KeptColumns;
 use super::stored_type::{StoredType, StoredUserType, has_user_types};
+use super::view_schema::{StoredView, ViewBase, ViewSchema};
 
 pub use carnet_base::key::Order;
 
@@ -21,6 +22,9 @@ const FORMAT: u32 = 1;
 const FORMAT_OF_COMPOSITES: u32 = 2;
 /// Format version of a table with indexes, whose entries earlier versions of Carnet would not write.
 const FORMAT_OF_INDEXES: u32 = 3;
+/// Format version of a view or of a table with views, which earlier versions of Carnet would not
+/// maintain.
+const FORMAT_OF_VIEWS: u32 = 4;
 /// Maximum length of a keyspace or table name, as in Cassandra.
 const NAME_BYTES_MAX: usize = 48;
 
@@ -62,6 +66,10 @@ pub struct TableSchema {
     pub indexes: Vec<IndexSchema>,
     /// Dropped columns, the latest drop last. A name is listed once.
     pub dropped: Vec<DroppedColumn>,
+    /// Materialized views of the table, in the order of their creation.
+    pub views: Vec<ViewSchema>,
+    /// Base table, if this is the table of a view.
+    pub base: Option<ViewBase>,
 }
 
 /// Kind of a table.
@@ -149,6 +157,8 @@ impl TableSchema {
             options: BTreeMap::new(),
             indexes: Vec::new(),
             dropped: Vec::new(),
+            views: Vec::new(),
+            base: None,
         }
     }
 
@@ -194,6 +204,22 @@ impl TableSchema {
     #[must_use]
     pub fn index(&self, name: &str) -> Option<&IndexSchema> {
         self.indexes.iter().find(|index| index.name == name)
+    }
+
+    /// Returns the view with a name.
+    #[must_use]
+    pub fn view(&self, name: &str) -> Option<&ViewSchema> {
+        self.views.iter().find(|view| view.name == name)
+    }
+
+    /// Makes the error for a read of a view that is not built.
+    #[must_use]
+    pub fn not_built(&self) -> Error {
+        Error::invalid(format!(
+            "The materialized view '{}' is not yet available as it is building; wait for it, see \
+             system_views.materialized_views",
+            self.name
+        ))
     }
 
     /// Returns the index of a part of a column.
@@ -242,6 +268,12 @@ impl TableSchema {
             return Err(Error::invalid(format!(
                 "Cannot drop column {name} because it has dependent secondary indexes ({})",
                 dependent.join(", ")
+            )));
+        }
+        if !self.views.is_empty() {
+            return Err(Error::invalid(format!(
+                "Cannot drop column {name} on base table {} with materialized views",
+                self.name
             )));
         }
         let column = self.columns.remove(place);
@@ -385,6 +417,7 @@ impl TableSchema {
         let has_composites = self.columns.iter().any(|column| column.data_type.is_composite());
         encode(&StoredTable {
             format: match (self.indexes.is_empty(), has_composites) {
+                _ if self.base.is_some() || !self.views.is_empty() => FORMAT_OF_VIEWS,
                 (false, _) => FORMAT_OF_INDEXES,
                 (true, true) => FORMAT_OF_COMPOSITES,
                 (true, false) => FORMAT,
@@ -398,6 +431,8 @@ impl TableSchema {
             options: self.options.clone(),
             indexes: self.indexes.iter().map(StoredIndex::from).collect(),
             dropped: self.dropped.clone(),
+            views: self.views.iter().map(StoredView::from).collect(),
+            base: self.base.clone(),
         })
     }
 
@@ -405,7 +440,8 @@ impl TableSchema {
         let what = format!("the schema of table {keyspace}.{name}");
         let stored: StoredTable = decode(&what, bytes)?;
         let columns = stored.columns.into_iter().map(StoredColumn::parse).collect::<Option<_>>();
-        let (Some(columns), Ok(uuid)) = (columns, stored.uuid.parse()) else {
+        let views = stored.views.into_iter().map(StoredView::parse).collect::<Option<_>>();
+        let (Some(columns), Some(views), Ok(uuid)) = (columns, views, stored.uuid.parse()) else {
             return Err(Error::corrupted(format!(
                 "{what} has an unknown type or a malformed UUID"
             )));
@@ -422,6 +458,8 @@ impl TableSchema {
             options: stored.options,
             indexes: stored.indexes.into_iter().map(IndexSchema::from).collect(),
             dropped: stored.dropped,
+            views,
+            base: stored.base,
         })
     }
 }
@@ -496,6 +534,10 @@ struct StoredTable {
     indexes: Vec<StoredIndex>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     dropped: Vec<DroppedColumn>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    views: Vec<StoredView>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    base: Option<ViewBase>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -571,7 +613,7 @@ fn decode<T: for<'de> Deserialize<'de>>(what: &str, bytes: &[u8]) -> Result<T> {
     }
     let unreadable = |error| Error::corrupted(format!("{what} cannot be read")).with_source(error);
     let Format { format } = serde_json::from_slice(bytes).map_err(unreadable)?;
-    if !(FORMAT..=FORMAT_OF_INDEXES).contains(&format) {
+    if !(FORMAT..=FORMAT_OF_VIEWS).contains(&format) {
         return Err(Error::unsupported(format!(
             "{what} has format {format}, written by a later version of Carnet"
         )));
@@ -682,7 +724,7 @@ mod tests {
         let text = std::str::from_utf8(&composite).unwrap();
         assert!(text.starts_with(r#"{"format":2,"#), "{text}");
         assert!(text.contains(r#""type":"set<int>""#), "{text}");
-        let later = text.replace(r#""format":2"#, r#""format":4"#);
+        let later = text.replace(r#""format":2"#, r#""format":5"#);
         let error = TableSchema::decode("ks", "t", later.as_bytes()).unwrap_err();
         assert!(error.message().contains("later version"), "{error}");
     }

@@ -24,7 +24,7 @@ use crate::admission::{Admission, AdmissionLimits};
 use crate::catalog::{self, SchemaCache};
 use crate::cluster::ClusterUrl;
 use crate::control::ControlServer;
-use crate::index;
+use crate::derived;
 use crate::levels::LevelCache;
 use crate::stores::AnyStore;
 use crate::thread_handles::ThreadHandles;
@@ -376,13 +376,13 @@ impl Builder {
             let catalog = async {
                 let snapshot = db.snapshot_async().await?;
                 let raw = catalog::raw_tables(&snapshot).await?;
-                Ok::<_, Error>((raw, index::builder::is_needed(&snapshot).await?))
+                Ok::<_, Error>((raw, derived::builder::is_needed(&snapshot).await?))
             };
             match block_on(catalog) {
-                Ok((raw, builds_index)) => {
+                Ok((raw, builds_derived)) => {
                     store.row_tables().set_raw(raw);
-                    if builds_index && !is_read_only {
-                        db.build_indexes();
+                    if builds_derived && !is_read_only {
+                        db.build_derived();
                     }
                 }
                 // The tables' files may be whole, and a backup must name the damage.

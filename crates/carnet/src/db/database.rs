@@ -71,7 +71,7 @@ pub(super) struct Inner {
     pub(super) transaction_memory: MemoryBudget,
     pub(super) idle: IdleWatch,
     pub(super) spawn: Arc<dyn Spawn>,
-    /// Whether a worker builds indexes.
+    /// Whether a worker builds indexes and views.
     pub(super) is_building: AtomicBool,
 }
 
@@ -86,7 +86,7 @@ impl WeakDb {
     }
 }
 
-/// Right to build the indexes of a database. Dropping it, also in a panic, lets another worker have
+/// Right to build the indexes and views of a database. Dropping it, also in a panic, lets another worker have
 /// it.
 pub(crate) struct Building(WeakDb);
 
@@ -259,7 +259,7 @@ impl Db {
         &*self.inner.spawn
     }
 
-    /// Returns the right to build the indexes; `None` while another worker has it.
+    /// Returns the right to build the indexes and views; `None` while another worker has it.
     pub(crate) fn begin_building(&self) -> Option<Building> {
         let was_building = self.inner.is_building.swap(true, Ordering::AcqRel);
         (!was_building).then(|| Building(self.downgrade()))

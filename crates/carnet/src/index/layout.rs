@@ -21,12 +21,13 @@ use carnet_base::{
 use crate::catalog::{
     ColumnKind, ColumnSchema, INDEX_BITS_MAX, IndexSchema, IndexedPart, TableSchema,
 };
+use crate::row_changes::{later, row_expiry};
 
 /// Maximum length in bytes of the indexed value of an entry, as encoded in its key.
 pub const INDEX_VALUE_BYTES_MAX: usize = 8 << 10;
 
 /// Entries of a row: their keys and expiries.
-pub(super) type Entries = BTreeMap<CellKey, Option<i64>>;
+pub(crate) type Entries = BTreeMap<CellKey, Option<i64>>;
 
 /// Layout of the entries of an index.
 #[derive(Clone, Debug)]
@@ -82,8 +83,18 @@ impl<'a> IndexLayout<'a> {
         matches!(self.column.kind, ColumnKind::Static)
     }
 
+    /// Returns the indexed table.
+    pub(crate) const fn base(&self) -> &'a TableSchema {
+        self.table
+    }
+
+    /// Returns the index.
+    pub(crate) const fn index(&self) -> &'a IndexSchema {
+        self.index
+    }
+
     /// Returns `true` if a row in this cell may have entries.
-    pub(super) fn concerns(&self, cell: &CellKey) -> bool {
+    fn concerns(&self, cell: &CellKey) -> bool {
         let has_clustering = self.table.clustering_key().next().is_some();
         (has_clustering && cell.clustering().is_empty()) == self.is_static()
     }
@@ -178,7 +189,7 @@ impl<'a> IndexLayout<'a> {
     /// # Errors
     ///
     /// `Invalid` for a value that is too long for an entry; `Corrupted`.
-    pub(super) fn entries(&self, cell: &CellKey, image: Option<&RowImage>) -> Result<Entries> {
+    pub(crate) fn entries(&self, cell: &CellKey, image: Option<&RowImage>) -> Result<Entries> {
         let mut entries = Entries::new();
         let has_entries = has_entries(self.column) && self.concerns(cell);
         let Some(image) = image.filter(|image| image.is_live() && has_entries) else {
@@ -256,19 +267,6 @@ fn leading_bits(token: Token, bits: u8) -> u8 {
 
 fn bucket(number: u8) -> PartitionKey {
     PartitionKey::new(Bytes::copy_from_slice(&[number]))
-}
-
-fn later(one: Option<i64>, other: Option<i64>) -> Option<i64> {
-    Some(one?.max(other?))
-}
-
-/// Returns the moment at which the last part of a row expires.
-fn row_expiry(image: &RowImage) -> Option<i64> {
-    let columns = image.columns().iter().map(|(_, column)| column.expiry);
-    let elements = image.collections().iter().flat_map(|(_, collection)| collection.elements());
-    let marker = image.marker.map(|marker| marker.expiry).into_iter();
-    let parts = marker.chain(columns).chain(elements.map(|element| element.expiry));
-    parts.reduce(later).flatten()
 }
 
 #[cfg(test)]

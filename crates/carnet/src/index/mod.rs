@@ -27,23 +27,17 @@
 //! index are one partition. A cluster would keep such a partition on one replica set; there the
 //! entries are divided by the first bits of the row's token, which keeps their order.
 //!
-//! A new index is built while transactions run (file `builder`). From its creation on, every writer
-//! maintains it; the builder adds the entries of older rows. Readers may use it when it is built.
+//! A new index is built while transactions run, see [`crate::derived`]. Readers may use it when it is
+//! built.
 //!
 //! Deliberately absent: a read without the row. An entry holds no columns, so a reader always
 //! fetches the row.
 
-pub(crate) mod builder;
-mod check;
 mod definition;
 mod layout;
-mod write;
 
-pub use builder::{BuildProgress, build_step};
-pub use check::{IndexDifferences, check_index};
 pub use definition::{add_index, drop_index, index_built, index_table};
 pub use layout::{INDEX_VALUE_BYTES_MAX, IndexLayout, has_entries};
-pub use write::RowStore;
 
 /// Number of token bits that divide the entries of a new index on a cluster, whose partitions
 /// should stay below some hundred megabytes.

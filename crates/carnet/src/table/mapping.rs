@@ -15,7 +15,7 @@ use super::key::{KeyTuple, TableKey};
 use super::record::Record;
 use super::scalar::stored;
 use crate::catalog::{ColumnSchema, TableKind, TableSchema};
-use crate::index::RowStore;
+use crate::derived::RowStore;
 use crate::tx::Tx;
 
 /// Mapping of a table schema to `K` and `V`.
@@ -30,7 +30,7 @@ pub(super) struct Mapping {
     pub(super) has_others: bool,
     /// Whether the record's columns are in ascending order of column id.
     is_in_order: bool,
-    /// Schema of a table that has indexes.
+    /// Schema of a table that has indexes or views, or is a view.
     indexed: Option<Box<TableSchema>>,
 }
 
@@ -93,6 +93,11 @@ impl Mapping {
                 None => return Err(misfit(format!("it has no column {name}"))),
             }
         }
+        if schema.base.as_ref().is_some_and(|base| !base.is_built) {
+            return Err(schema.not_built());
+        }
+        let is_base = !schema.indexes.is_empty() || !schema.views.is_empty();
+        let has_derived = is_base || schema.base.is_some();
         let has_others = schema.regular().count() > columns.len();
         Ok(Self {
             table: schema.id,
@@ -100,13 +105,14 @@ impl Mapping {
             has_clustering: !clustering.is_empty(),
             has_others,
             is_in_order: columns.is_sorted_by(|one, next| one < next),
-            indexed: (!schema.indexes.is_empty()).then(|| Box::new(schema.clone())),
+            indexed: has_derived.then(|| Box::new(schema.clone())),
             columns,
             version: schema.version,
         })
     }
 
-    /// Returns the writer of rows with their index entries; `None` for a table without indexes.
+    /// Returns the writer of rows with their index entries and view rows; `None` for a table that has
+    /// neither.
     pub(super) fn indexed<'a>(&'a self, tx: &'a Tx) -> Option<RowStore<'a>> {
         self.indexed.as_deref().map(|schema| RowStore::new(tx, schema))
     }

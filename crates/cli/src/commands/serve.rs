@@ -105,7 +105,7 @@ impl Serve {
         let builder = builder.admission(settings.limits.admission());
         let db = place.open(builder)?;
         // Over a cluster, the process that was building an index may have ended.
-        db.build_indexes();
+        db.build_derived();
         let listen = with_port(settings.listen.unwrap_or(LISTEN))?;
         let clients = Clients::default();
         let mut node = node_info(&place, advertised_address(&place, listen, settings.advertise));

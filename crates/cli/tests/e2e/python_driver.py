@@ -260,6 +260,38 @@ def indexes_are_described_and_used(session):
 
 
 @check
+def views_are_described_and_read(session):
+    session.execute("CREATE TABLE viewed (k int, c int, v text, PRIMARY KEY (k, c))")
+    insert = session.prepare("INSERT INTO viewed (k, c, v) VALUES (?, ?, ?)")
+    for c in range(50):
+        session.execute(insert, (c % 3, c, "even" if c % 2 == 0 else "odd"))
+    session.execute(
+        "CREATE MATERIALIZED VIEW viewed_by_v AS SELECT * FROM viewed "
+        "WHERE v IS NOT NULL AND k IS NOT NULL AND c IS NOT NULL PRIMARY KEY (v, c, k)"
+    )
+    keyspace = session.cluster.metadata.keyspaces[session.keyspace]
+    view = keyspace.views["viewed_by_v"]
+    assert view.base_table_name == "viewed" and view.include_all_columns, view
+    assert [column.name for column in view.primary_key] == ["v", "c", "k"], view
+    assert list(keyspace.tables["viewed"].views) == ["viewed_by_v"]
+    assert "viewed_by_v" not in keyspace.tables
+    assert "CREATE MATERIALIZED VIEW" in view.as_cql_query()
+    by_v = session.prepare("SELECT c FROM viewed_by_v WHERE v = ?")
+    by_v.fetch_size = 4
+    found = [row.c for row in session.execute(by_v, ("even",))]
+    assert found == list(range(0, 50, 2)), found
+    session.execute("UPDATE viewed SET v = 'even' WHERE k = 1 AND c = 1")
+    assert [row.c for row in session.execute(by_v, ("even",))][:2] == [0, 1]
+    session.execute("ALTER TABLE viewed ADD w int")
+    view = session.cluster.metadata.keyspaces[session.keyspace].views["viewed_by_v"]
+    assert "w" in view.columns, view.columns
+    assert raises(InvalidRequest, session.execute, "DELETE FROM viewed_by_v WHERE v = 'even'")
+    assert raises(InvalidRequest, session.execute, "DROP TABLE viewed")
+    session.execute("DROP MATERIALIZED VIEW viewed_by_v")
+    assert not session.cluster.metadata.keyspaces[session.keyspace].views
+
+
+@check
 def every_scalar_comes_back(session):
     moment = datetime.datetime(2026, 1, 2, 3, 4, 5, 678000)
     values = {

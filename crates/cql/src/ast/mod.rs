@@ -16,6 +16,7 @@ mod statement;
 mod term;
 mod transaction;
 mod types;
+mod view;
 mod write;
 
 pub use ddl::{
@@ -38,6 +39,7 @@ pub use term::{
 };
 pub use transaction::{Body, Branch, Condition, Extension, Let, Transaction, TransactionResult};
 pub use types::TypeName;
+pub use view::{AlterView, CreateView, DropView};
 pub use write::{
     Assignment, Attribute, Delete, Deletion, Guard, Insert, JsonRow, Update, Using, Write,
 };

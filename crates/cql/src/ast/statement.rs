@@ -11,6 +11,7 @@ use super::name::{Name, TableName};
 use super::open::OpenStatement;
 use super::select::Select;
 use super::transaction::Transaction;
+use super::view::{AlterView, CreateView, DropView};
 use super::write::{Using, Write};
 
 /// Statement of a client.
@@ -56,6 +57,12 @@ pub enum Statement {
     CreateIndex(CreateIndex),
     /// A `DROP INDEX` statement.
     DropIndex(DropIndex),
+    /// A `CREATE MATERIALIZED VIEW` statement.
+    CreateView(CreateView),
+    /// An `ALTER MATERIALIZED VIEW` statement.
+    AlterView(AlterView),
+    /// A `DROP MATERIALIZED VIEW` statement.
+    DropView(DropView),
     /// `TRUNCATE [TABLE] table`.
     Truncate(TableName),
     /// A `DESCRIBE` statement.
@@ -92,6 +99,9 @@ impl Statement {
             Self::DropType(_) => "DROP TYPE",
             Self::CreateIndex(_) => "CREATE INDEX",
             Self::DropIndex(_) => "DROP INDEX",
+            Self::CreateView(_) => "CREATE MATERIALIZED VIEW",
+            Self::AlterView(_) => "ALTER MATERIALIZED VIEW",
+            Self::DropView(_) => "DROP MATERIALIZED VIEW",
             Self::Truncate(_) => "TRUNCATE",
             Self::Describe(_) => "DESCRIBE",
             Self::Level(level) => level.kind(),

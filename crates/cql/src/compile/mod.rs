@@ -9,6 +9,7 @@ mod cast;
 mod cell_time;
 mod compiler;
 mod composite;
+mod constant;
 mod counter;
 mod decimal;
 mod elements;
@@ -45,6 +46,7 @@ mod write;
 
 pub(crate) use cell_time::{CellTime, Part, TimeOf};
 pub(crate) use compiler::Compiler;
+pub(crate) use constant::constant;
 pub(crate) use decimal::Decimal;
 pub(crate) use environment::Environment;
 pub(crate) use evaluated::Evaluated;

@@ -93,6 +93,9 @@ impl<'a> Compiler<'a> {
         select: &Select,
         table: &'a Arc<TableSchema>,
     ) -> Result<SelectPlan, CqlError> {
+        if table.base.as_ref().is_some_and(|base| !base.is_built) {
+            return Err(table.not_built().into());
+        }
         self.using_markers(&select.using);
         self.enter(table);
         let (columns, outputs) = match &select.selection {

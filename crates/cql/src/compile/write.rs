@@ -166,6 +166,9 @@ impl<'a> Compiler<'a> {
         write: &Write,
         table: &'a Arc<TableSchema>,
     ) -> Result<WritePlan, CqlError> {
+        if table.base.is_some() {
+            return Err(CqlError::invalid("Cannot directly modify a materialized view"));
+        }
         self.enter(table);
         let write_time = self.using(write.using())?;
         if table.has_counters() {

@@ -1,10 +1,12 @@
-//! The `CREATE` statements of keyspaces and tables, as text.
+//! The `CREATE` statements of keyspaces, tables and views, as text.
 
 use carnet::base::Order;
 use carnet::catalog::ColumnKind;
 
 use crate::ast::{Literal, Name};
-use crate::system::{IndexView, KeyspaceView, TableView, TypeView, map_of, short_class};
+use crate::system::{
+    IndexView, KeyspaceView, TableView, TypeView, ViewDefinition, map_of, short_class,
+};
 
 /// Writes `CREATE KEYSPACE`.
 pub(super) fn keyspace(keyspace: &KeyspaceView) -> String {
@@ -60,6 +62,25 @@ pub(super) fn table(table: &TableView, internals: bool) -> String {
         return virtual_comment(&format!("Table {name} is a virtual table"), &text);
     }
     text
+}
+
+/// Writes `CREATE MATERIALIZED VIEW`, with the view's id for `internals`.
+pub(super) fn view(view: &TableView, definition: &ViewDefinition, internals: bool) -> String {
+    let keyspace = Name::new(&view.keyspace);
+    let (name, base) = (Name::new(&view.name), Name::new(&definition.base));
+    let columns: Vec<String> = view.columns.iter().map(|column| quoted(&column.name)).collect();
+    let columns = if definition.has_all { "*".to_owned() } else { columns.join(", ") };
+    // Data of a view expires with the data of the base table.
+    let mut options = options(view, internals);
+    options.retain(|option| !option.starts_with("default_time_to_live = "));
+    // Cassandra writes a space before WITH.
+    format!(
+        "CREATE MATERIALIZED VIEW {keyspace}.{name} AS\n    SELECT {columns}\n    \
+         FROM {keyspace}.{base}\n    WHERE {}\n    {}\n WITH {};",
+        definition.filter,
+        primary_key(view),
+        options.join("\n    AND ")
+    )
 }
 
 fn virtual_comment(what: &str, structure: &str) -> String {

@@ -13,8 +13,8 @@
 //! a comment, because virtual keyspaces cannot be created. Names are quoted if CQL requires it, in
 //! every column. Lists are sorted without regard to case.
 //!
-//! The indexes of a table follow it. Materialized views, functions and aggregates are not supported
-//! yet; describing one reports that it does not exist.
+//! The indexes and materialized views of a table follow it. Functions and aggregates are not
+//! supported yet; describing one reports that it does not exist.
 
 mod create;
 
@@ -63,9 +63,7 @@ pub async fn describe(
             .await
             .map(|_| Rows { columns: columns(&LIST), ..Rows::default() }),
         DescribeTarget::Index(name) => scope.index(name).await,
-        DescribeTarget::View(name) => {
-            scope.missing(name, "Materialized view '{}' not found in '{}'").await
-        }
+        DescribeTarget::View(name) => scope.view(name).await,
         DescribeTarget::Function(name) => {
             scope.missing(name, "User defined function '{}' not found in '{}'").await
         }
@@ -108,6 +106,7 @@ impl Scope<'_> {
     async fn tables(&self) -> Result<Rows> {
         let keyspaces = self.listed_keyspaces().await?;
         let tables = keyspaces.iter().flat_map(|keyspace| &keyspace.tables);
+        let tables = tables.filter(|table| table.definition.is_none());
         Ok(list(tables.map(table_entry).collect()))
     }
 
@@ -128,10 +127,21 @@ impl Scope<'_> {
     async fn table(&self, name: &TableName) -> Result<Rows> {
         let keyspace = self.named(name.keyspace.as_ref().map(Name::as_str)).await?;
         let wanted = name.table.as_str();
-        let table = keyspace.tables.iter().find(|table| table.name == wanted).ok_or_else(|| {
+        let is_it = |table: &&TableView| table.name == wanted && table.definition.is_none();
+        let table = keyspace.tables.iter().find(is_it).ok_or_else(|| {
             Error::invalid(format!("Table '{wanted}' not found in keyspace '{}'", keyspace.name))
         })?;
-        Ok(elements(self.table_elements(table)))
+        Ok(elements(self.table_elements(&keyspace, table)))
+    }
+
+    async fn view(&self, name: &TableName) -> Result<Rows> {
+        let keyspace = self.named(name.keyspace.as_ref().map(Name::as_str)).await?;
+        let wanted = name.table.as_str();
+        let mut named = keyspace.tables.iter().filter(|table| table.name == wanted);
+        let found = named.find_map(|table| self.view_element(table)).ok_or_else(|| {
+            Error::invalid(format!("Materialized view '{wanted}' not found in '{}'", keyspace.name))
+        })?;
+        Ok(elements(vec![found]))
     }
 
     async fn index(&self, name: &TableName) -> Result<Rows> {
@@ -147,7 +157,7 @@ impl Scope<'_> {
         Ok(elements(found))
     }
 
-    /// Describes a keyspace, or otherwise a type, table or index of the current keyspace.
+    /// Describes a keyspace, or otherwise a type, table, view or index of the current keyspace.
     async fn any(&self, name: &TableName) -> Result<Rows> {
         let wanted = name.table.as_str();
         let keyspace = match &name.keyspace {
@@ -167,7 +177,8 @@ impl Scope<'_> {
             return Ok(elements(vec![type_element(found)]));
         }
         if let Some(table) = keyspace.tables.iter().find(|table| table.name == wanted) {
-            return Ok(elements(self.table_elements(table)));
+            let view = self.view_element(table).map(|view| vec![view]);
+            return Ok(elements(view.unwrap_or_else(|| self.table_elements(&keyspace, table))));
         }
         let found = index_elements(&keyspace, wanted);
         if found.is_empty() {
@@ -210,17 +221,28 @@ impl Scope<'_> {
         let [name, kind, own_name] = keyspace_entry(keyspace);
         let own = [name, kind, own_name, create::keyspace(keyspace)];
         let types = keyspace.types.iter().filter(|_| !only).map(type_element);
-        let tables = keyspace.tables.iter().filter(|_| !only);
-        let tables = tables.flat_map(|table| self.table_elements(table));
+        let is_shown = |table: &&TableView| !only && table.definition.is_none();
+        let tables = keyspace.tables.iter().filter(is_shown);
+        let tables = tables.flat_map(|table| self.table_elements(keyspace, table));
         std::iter::once(own).chain(types).chain(tables).collect()
     }
 
-    /// Describes a table, and its indexes.
-    fn table_elements(&self, table: &TableView) -> Vec<[String; 4]> {
+    /// Describes a table, its indexes and its views.
+    fn table_elements(&self, all: &KeyspaceView, table: &TableView) -> Vec<[String; 4]> {
         let [keyspace, kind, name] = table_entry(table);
         let own = [keyspace, kind, name, create::table(table, self.internals)];
         let indexes = table.indexes.iter().map(|index| index_element(table, index));
-        std::iter::once(own).chain(indexes).collect()
+        let views = all.tables.iter().filter(|view| view.is_view_of(&table.name));
+        let views = views.filter_map(|view| self.view_element(view));
+        std::iter::once(own).chain(indexes).chain(views).collect()
+    }
+
+    /// Describes a materialized view; `None` for a table.
+    fn view_element(&self, table: &TableView) -> Option<[String; 4]> {
+        let definition = table.definition.as_ref()?;
+        let [keyspace, _, name] = table_entry(table);
+        let text = create::view(table, definition, self.internals);
+        Some([keyspace, "materialized_view".to_owned(), name, text])
     }
 }
 

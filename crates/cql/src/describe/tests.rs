@@ -242,6 +242,20 @@ VIRTUAL TABLE system_views.indexes (
     AND comment = 'state of secondary indexes';
 */",
             "/*
+Warning: Table system_views.materialized_views is a virtual table and cannot be recreated with CQL.
+Structure, for reference:
+VIRTUAL TABLE system_views.materialized_views (
+    keyspace_name text,
+    view_name text,
+    base_table_name text,
+    is_building boolean,
+    is_queryable boolean,
+    rows_read bigint,
+    PRIMARY KEY (keyspace_name, view_name)
+) WITH CLUSTERING ORDER BY (view_name ASC)
+    AND comment = 'state of materialized views';
+*/",
+            "/*
 Warning: Table system_views.settings is a virtual table and cannot be recreated with CQL.
 Structure, for reference:
 VIRTUAL TABLE system_views.settings (

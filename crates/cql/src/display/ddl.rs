@@ -5,8 +5,8 @@ use std::fmt::{self, Display, Formatter};
 use super::{clause, join, when};
 use crate::ast::{
     AlterKeyspace, AlterTable, AlterType, ColumnDefinition, CopyTable, CreateKeyspace, CreateTable,
-    CreateType, DropKeyspace, DropTable, DropType, Literal, Name, OptionValue, PrimaryKey,
-    TableChange, TypeChange, TypeName,
+    CreateType, DropKeyspace, DropTable, DropType, Literal, Name, OptionValue, Ordering,
+    PrimaryKey, TableChange, TypeChange, TypeName,
 };
 
 const IF_NOT_EXISTS: &str = " IF NOT EXISTS";
@@ -94,19 +94,28 @@ impl Display for CreateTable {
         write!(f, "CREATE TABLE{} {} (", when(self.if_not_exists, IF_NOT_EXISTS), self.table)?;
         self.columns.iter().try_for_each(|column| write!(f, "{column}, "))?;
         write!(f, "{})", self.key)?;
-        let mut before = "WITH";
-        if !self.clustering_order.is_empty() {
-            f.write_str(" WITH CLUSTERING ORDER BY (")?;
-            join(f, &self.clustering_order, ", ")?;
-            f.write_str(")")?;
-            before = "AND";
-        }
-        for property in properties(&self.options) {
-            write!(f, " {before} {property}")?;
-            before = "AND";
-        }
-        Ok(())
+        write_table_options(f, &self.clustering_order, &self.options)
     }
+}
+
+/// Writes the options of a table or view, with `WITH` if there are any.
+pub(super) fn write_table_options(
+    f: &mut Formatter<'_>,
+    clustering_order: &[Ordering],
+    options: &[(Name, OptionValue)],
+) -> fmt::Result {
+    let mut before = "WITH";
+    if !clustering_order.is_empty() {
+        f.write_str(" WITH CLUSTERING ORDER BY (")?;
+        join(f, clustering_order, ", ")?;
+        f.write_str(")")?;
+        before = "AND";
+    }
+    for property in properties(options) {
+        write!(f, " {before} {property}")?;
+        before = "AND";
+    }
+    Ok(())
 }
 
 impl Display for CopyTable {

@@ -11,6 +11,7 @@ mod level;
 mod open;
 mod term;
 mod transaction;
+mod view;
 
 use std::fmt::{self, Display, Formatter};
 
@@ -121,6 +122,9 @@ impl Display for Statement {
             Self::DropType(drop) => drop.fmt(f),
             Self::CreateIndex(create) => create.fmt(f),
             Self::DropIndex(drop) => drop.fmt(f),
+            Self::CreateView(create) => create.fmt(f),
+            Self::AlterView(alter) => alter.fmt(f),
+            Self::DropView(drop) => drop.fmt(f),
             Self::Truncate(table) => write!(f, "TRUNCATE {table}"),
             Self::Describe(describe) => describe.fmt(f),
             Self::Level(level) => level.fmt(f),

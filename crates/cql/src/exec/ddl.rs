@@ -4,22 +4,23 @@ use std::collections::HashSet;
 
 use carnet::base::key::Order;
 use carnet::catalog::{self, ColumnKind, KeyspaceSchema, TableKind, TableSchema};
-use carnet::{DataType, Tx, Uuid};
+use carnet::{DataType, Tx};
 
 use super::column_type::column_type;
-use super::ddl_target::{changed, place, refuse_system};
+use super::ddl_target::{already_exists, changed, new_uuid, place, refuse_system};
 use super::executor::Executor;
 use super::known_types::Types;
 use super::parameters::Session;
 use super::run::Run;
-use super::{indexes, user_types};
+use super::table_options::set_table_options;
+use super::{indexes, user_types, views};
 use crate::ast::{
     AlterKeyspace, AlterTable, ColumnDefinition, CopyTable, CreateKeyspace, CreateTable,
     DropKeyspace, DropTable, Name, OptionValue, Options, Statement, TableChange, TableName,
 };
-use crate::cql_error::{CqlError, CqlErrorKind};
+use crate::cql_error::CqlError;
 use crate::result::{ChangeKind, Response, SchemaChange};
-use crate::system::{self, OptionError, Replication, TableOptions};
+use crate::system::{self, Replication};
 
 /// Maximum number of columns of a table: each row image names all its columns.
 const COLUMNS_MAX: usize = 1_000;
@@ -33,17 +34,23 @@ impl Executor {
         let transaction = run.transaction(&self.shared.db);
         let data_center = &self.shared.node.data_center;
         let keyspace = run.keyspace.as_deref();
-        let Statement::CreateIndex(create) = statement else {
-            let change = transaction
-                .try_run(|tx| async move { change(&tx, statement, keyspace, data_center).await })
-                .await?;
-            return Ok(change.map_or(Response::Void, Response::SchemaChange));
-        };
+        let environment = &self.environment(&[]);
         let (change, is_unbuilt) = transaction
-            .try_run(|tx| async move { indexes::create(&tx, create, keyspace).await })
+            .try_run(|tx| async move {
+                match statement {
+                    Statement::CreateIndex(create) => indexes::create(&tx, create, keyspace).await,
+                    Statement::CreateView(create) => {
+                        views::create(&tx, create, keyspace, environment).await
+                    }
+                    statement => {
+                        let change = change(&tx, statement, keyspace, data_center).await?;
+                        Ok((change, false))
+                    }
+                }
+            })
             .await?;
         if is_unbuilt {
-            self.shared.db.build_indexes();
+            self.shared.db.build_derived();
         }
         Ok(change.map_or(Response::Void, Response::SchemaChange))
     }
@@ -93,6 +100,8 @@ async fn change(
         Statement::AlterType(alter) => user_types::alter(tx, alter, keyspace).await,
         Statement::DropType(drop) => user_types::drop(tx, drop, keyspace).await,
         Statement::DropIndex(drop) => indexes::drop(tx, drop, keyspace).await,
+        Statement::AlterView(alter) => views::alter(tx, alter, keyspace).await,
+        Statement::DropView(drop) => views::drop(tx, drop, keyspace).await,
         Statement::Truncate(table) => truncate(tx, table, keyspace).await,
         other => Err(CqlError::unsupported(other)),
     }
@@ -217,6 +226,9 @@ async fn copy_table(
     let source = catalog::table(tx, other, like).await?;
     let source = source.filter(|source| source.kind == TableKind::Rows);
     let source = source.ok_or_else(|| catalog::no_table(other, like))?;
+    if source.base.is_some() {
+        return Err(CqlError::invalid("Cannot use CREATE TABLE LIKE on a materialized view"));
+    }
     let Some(mut schema) = new_table(tx, keyspace, name, copy.if_not_exists).await? else {
         return Ok(None);
     };
@@ -259,15 +271,8 @@ async fn new_table(
         let exists = || already_exists(keyspace, Some(name));
         return if may_exist { Ok(None) } else { Err(exists()) };
     }
-    let start = tx.start_timestamp().map_or(0, carnet::Timestamp::get);
-    // Drivers only compare the id. The start is unique; a transaction creates few tables.
-    let uuid = Uuid::from_u64_pair(0x1000 | (start << 16), catalog_salt(keyspace, name));
+    let uuid = new_uuid(tx, keyspace, name);
     Ok(Some(TableSchema::new(keyspace, name, TableKind::Rows, uuid)))
-}
-
-fn catalog_salt(keyspace: &str, name: &str) -> u64 {
-    let hash = carnet::base::murmur3::token(format!("{keyspace}.{name}").as_bytes());
-    (hash.0.cast_unsigned() >> 2) | (0b10 << 62)
 }
 
 fn add_columns(
@@ -369,29 +374,6 @@ fn misplaced_order(create: &CreateTable, expected: &str, given: &str) -> CqlErro
     CqlError::invalid(format!("Missing CLUSTERING ORDER for column {expected}"))
 }
 
-fn set_table_options(schema: &mut TableSchema, options: &Options) -> Result<(), CqlError> {
-    for (name, value) in options {
-        let name = name.as_str();
-        let text = system::check_option(name, value).map_err(refuse_option)?;
-        schema.options.insert(name.to_owned(), text);
-    }
-    if schema.has_counters() && system::default_time_to_live(schema) != 0 {
-        return Err(CqlError::config("Cannot set default_time_to_live on a table with counters"));
-    }
-    TableOptions::read(&schema.options).check().map_err(refuse_option)
-}
-
-fn refuse_option(error: OptionError) -> CqlError {
-    match error {
-        // Names and types were checked by the parser, so the text is not available here.
-        OptionError::Syntax(message) => {
-            CqlError::new(CqlErrorKind::Syntax { line: 1, column: 1 }, message)
-        }
-        OptionError::Value(message) => CqlError::config(message),
-        OptionError::Unsupported(what) => CqlError::unsupported(what),
-    }
-}
-
 async fn alter_table(
     tx: &Tx,
     alter: &AlterTable,
@@ -404,6 +386,11 @@ async fn alter_table(
         }
         return Err(catalog::no_table(keyspace, name).into());
     };
+    if schema.base.is_some() {
+        return Err(CqlError::invalid(
+            "Cannot use ALTER TABLE on a materialized view; use ALTER MATERIALIZED VIEW instead",
+        ));
+    }
     let mut schema = (*schema).clone();
     match &alter.change {
         TableChange::Add { if_not_exists, columns } => {
@@ -482,16 +469,4 @@ async fn truncate(
     let (keyspace, name) = place(table, keyspace)?;
     catalog::truncate_table(tx, keyspace, name).await?;
     Ok(None)
-}
-
-fn already_exists(keyspace: &str, table: Option<&str>) -> CqlError {
-    let what = match table {
-        Some(table) => format!("table {keyspace}.{table}"),
-        None => format!("keyspace {keyspace}"),
-    };
-    let kind = CqlErrorKind::AlreadyExists {
-        keyspace: keyspace.to_owned(),
-        table: table.map(str::to_owned),
-    };
-    CqlError::new(kind, format!("{what} exists already"))
 }

@@ -9,7 +9,8 @@ use carnet::base::TableId;
 use carnet::catalog::{
     self, ColumnKind, ColumnSchema, INDEX_BITS_MAX, IndexSchema, IndexedPart, TableSchema,
 };
-use carnet::index::{self, IndexLayout, build_step, default_bits};
+use carnet::derived::{Derived, build_step};
+use carnet::index::{self, IndexLayout, default_bits};
 use carnet::{DataType, Tx};
 
 use super::ddl_target::{changed, place};
@@ -57,6 +58,9 @@ pub(super) async fn create(
         .await?
         .ok_or_else(|| CqlError::invalid(format!("Table '{name}' doesn't exist")))?;
     let target = only_target(create)?;
+    if table.base.is_some() {
+        return Err(CqlError::invalid("Secondary indexes on materialized views aren't supported"));
+    }
     if table.has_counters() {
         return Err(CqlError::invalid("Secondary indexes on counter tables aren't supported"));
     }
@@ -98,7 +102,10 @@ pub(super) async fn create(
     IndexLayout::new(&table, &index)?;
     let table = index::add_index(tx, &table, index).await?;
     let built = match table.index(&index_name) {
-        Some(index) => build_step(tx, &table, index, ROWS_BUILT_AT_ONCE).await?,
+        Some(index) => {
+            let derived = Derived::index(&table, index)?;
+            build_step(tx, &table, &derived, ROWS_BUILT_AT_ONCE).await?
+        }
         None => true,
     };
     Ok((changed(ChangeKind::Updated, keyspace, Some(name)), !built))

@@ -55,11 +55,14 @@ mod select_reader;
 mod service_levels;
 mod statement;
 mod system;
+mod table_options;
 mod targets;
 mod timeout;
 mod tracing_steps;
 mod transaction;
 mod user_types;
+mod view_schema;
+mod views;
 mod write;
 
 pub use answer_memory::AnswerMemory;

@@ -124,6 +124,8 @@ fn check_options(statement: &Statement) -> Result<(), Failure> {
         Statement::AlterKeyspace(alter) => system::check_keyspace_options(&alter.options),
         Statement::CreateTable(create) => system::check_table_options(&create.options),
         Statement::CopyTable(copy) => system::check_table_options(&copy.options),
+        Statement::CreateView(create) => system::check_table_options(&create.options),
+        Statement::AlterView(alter) => system::check_table_options(&alter.options),
         Statement::AlterTable(AlterTable { change: TableChange::Options(options), .. }) => {
             system::check_table_options(options)
         }

@@ -141,6 +141,10 @@ async fn replace(
     adds_field: bool,
 ) -> Result<(), CqlError> {
     for table in catalog::tables(tx, &schema.name).await? {
+        // The schema of a view is made from that of its base table.
+        if table.base.is_some() {
+            continue;
+        }
         let mut changed = TableSchema { version: table.version + 1, ..table.clone() };
         for column in &mut changed.columns {
             if adds_field && column.is_key() && uses(&column.data_type, &user_type.name) {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use carnet::base::row::{Change as ColumnChange, Collection, CollectionKind};
 use carnet::base::{Bytes, Marker, RowDelta, RowImage, WallTime};
 use carnet::catalog::{ColumnKind, ColumnSchema};
-use carnet::index::RowStore;
+use carnet::derived::RowStore;
 use carnet::{CellKey, KeyRange, PageLimit, PartitionKey, Tx};
 
 use super::applied::{Form, applied};

@@ -61,7 +61,7 @@ impl Parser<'_> {
             options: Options::new(),
         };
         if self.eat_word("WITH") {
-            self.table_options(&mut create)?;
+            self.table_options(&mut create.clustering_order, &mut create.options)?;
         }
         Ok(Statement::CreateTable(create))
     }
@@ -114,7 +114,7 @@ impl Parser<'_> {
     }
 
     /// Parses `((a, b), c)`, `(a, b)` or `(a)`.
-    fn primary_key(&mut self) -> Parse<PrimaryKey> {
+    pub(super) fn primary_key(&mut self) -> Parse<PrimaryKey> {
         self.expect_symbol("(")?;
         let partition =
             if self.eat_symbol("(") { self.column_names()? } else { vec![self.name("a column")?] };
@@ -126,18 +126,22 @@ impl Parser<'_> {
         Ok(PrimaryKey { partition, clustering })
     }
 
-    /// Parses a new table's options after `WITH`.
-    fn table_options(&mut self, create: &mut CreateTable) -> Parse<()> {
+    /// Parses the options of a new table or view after `WITH`.
+    pub(super) fn table_options(
+        &mut self,
+        clustering_order: &mut Vec<Ordering>,
+        options: &mut Options,
+    ) -> Parse<()> {
         loop {
             if self.is_words(&["COMPACT", "STORAGE"]) {
                 return Err(self.unsupported("COMPACT STORAGE; leave it out"));
             }
             if self.eat_words(&["CLUSTERING", "ORDER", "BY"]) {
                 self.expect_symbol("(")?;
-                create.clustering_order.extend(self.comma_separated(Self::clustering_order)?);
+                clustering_order.extend(self.comma_separated(Self::clustering_order)?);
                 self.expect_symbol(")")?;
             } else {
-                self.option(&mut create.options)?;
+                self.option(options)?;
             }
             if !self.eat_word("AND") {
                 return Ok(());

@@ -24,6 +24,7 @@ mod term;
 mod transaction;
 mod types;
 mod unsupported;
+mod view;
 mod write;
 
 use crate::ast::{BindMarker, Statement};

@@ -62,6 +62,9 @@ impl Parser<'_> {
         if let Some(statement) = self.eat_index_statement()? {
             return Ok(statement);
         }
+        if let Some(statement) = self.eat_view_statement()? {
+            return Ok(statement);
+        }
         if let Some(statement) = self.eat_level_statement()? {
             return Ok(Statement::Level(statement));
         }

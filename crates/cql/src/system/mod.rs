@@ -72,4 +72,6 @@ pub(crate) use options::{
 pub(crate) use replication::{Replication, repaired, resolve};
 pub(crate) use setting::{map_of, plain};
 pub(crate) use settings::SettingTimeouts;
-pub(crate) use view::{IndexView, KeyspaceView, TableView, TypeView, all, keyspace, short_class};
+pub(crate) use view::{
+    IndexView, KeyspaceView, TableView, TypeView, ViewDefinition, all, keyspace, short_class,
+};

@@ -5,9 +5,9 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use carnet::base::Order;
-use carnet::catalog::{self, ColumnKind, DroppedColumn, IndexSchema, TableSchema};
+use carnet::catalog::{self, ColumnKind, DroppedColumn, IndexSchema, TableSchema, ViewSchema};
+use carnet::derived::{BuildProgress, Derived};
 use carnet::diagnosis::Report;
-use carnet::index::BuildProgress;
 use carnet::{Result, Timestamp, Tx, Uuid};
 
 use super::bottleneck;
@@ -83,7 +83,8 @@ pub(crate) async fn rows(table: &SystemTable, tx: &Tx, sources: &Sources<'_>) ->
         }
         Content::Tables => {
             let views = views(tx, node, false).await?;
-            tables_of(&views).map(|view| schema_table(table, view)).collect()
+            let tables = tables_of(&views).filter(|view| view.definition.is_none());
+            tables.map(|view| schema_table(table, view)).collect()
         }
         Content::DroppedColumns => {
             let views = views(tx, node, false).await?;
@@ -97,6 +98,11 @@ pub(crate) async fn rows(table: &SystemTable, tx: &Tx, sources: &Sources<'_>) ->
             tables_of(&views).flat_map(of_table).collect()
         }
         Content::IndexStates => index_states(table, tx).await?,
+        Content::Views => {
+            let views = views(tx, node, false).await?;
+            tables_of(&views).filter_map(|view| schema_view(table, view)).collect()
+        }
+        Content::ViewStates => view_states(table, tx).await?,
         Content::Types => {
             let views = views(tx, node, false).await?;
             views.iter().flat_map(|view| &view.types).map(|view| user_type(table, view)).collect()
@@ -215,13 +221,33 @@ fn keyspace(table: &SystemTable, view: &KeyspaceView) -> Row {
 fn schema_table(table: &SystemTable, view: &TableView) -> Row {
     let has_counters = view.columns.iter().any(|column| column.type_name == "counter");
     let flags = ["compound", "counter"].into_iter().take(1 + usize::from(has_counters));
-    let option = |name: &'static str| (name, view.options.cell(name));
-    table.row([
+    let own = [
         ("keyspace_name", encode::text(&view.keyspace)),
         ("table_name", encode::text(&view.name)),
-        ("id", encode::uuid(view.uuid)),
         // Drivers treat a table without this flag as a Thrift table.
         ("flags", encode::texts(flags)),
+    ];
+    table.row_of(own.into_iter().chain(option_cells(view)))
+}
+
+fn schema_view(table: &SystemTable, view: &TableView) -> Option<Row> {
+    let definition = view.definition.as_ref()?;
+    let own = [
+        ("keyspace_name", encode::text(&view.keyspace)),
+        ("view_name", encode::text(&view.name)),
+        ("base_table_id", encode::uuid(definition.base_uuid)),
+        ("base_table_name", encode::text(&definition.base)),
+        ("include_all_columns", encode::boolean(definition.has_all)),
+        ("where_clause", encode::text(&definition.filter)),
+    ];
+    Some(table.row_of(own.into_iter().chain(option_cells(view))))
+}
+
+/// Returns the values of the columns that tables and views have in common.
+fn option_cells(view: &TableView) -> impl Iterator<Item = (&'static str, Cell)> {
+    let option = |name: &'static str| (name, view.options.cell(name));
+    [
+        ("id", encode::uuid(view.uuid)),
         // These are no longer options, but still columns.
         ("dclocal_read_repair_chance", encode::double(0.0)),
         ("read_repair_chance", encode::double(0.0)),
@@ -244,7 +270,8 @@ fn schema_table(table: &SystemTable, view: &TableView) -> Row {
         option("min_index_interval"),
         option("read_repair"),
         option("speculative_retry"),
-    ])
+    ]
+    .into_iter()
 }
 
 fn virtual_table(table: &SystemTable, view: &TableView) -> Row {
@@ -331,7 +358,7 @@ async fn index_states(table: &SystemTable, tx: &Tx) -> Result<Vec<Row>> {
         for (schema, index) in indexes {
             let progress = match index.is_built {
                 true => None,
-                false => Some(BuildProgress::read(tx, index).await?),
+                false => Some(BuildProgress::read(tx, &Derived::index(schema, index)?).await?),
             };
             let read = progress.map(|progress| i64::try_from(progress.rows).unwrap_or(i64::MAX));
             rows.push(table.row([
@@ -343,6 +370,34 @@ async fn index_states(table: &SystemTable, tx: &Tx) -> Result<Vec<Row>> {
                 ("rows_read", read.and_then(encode::bigint)),
                 ("table_name", encode::text(&schema.name)),
                 ("target", encode::text(&IndexView::new(schema, index).target)),
+            ]));
+        }
+    }
+    Ok(rows)
+}
+
+async fn view_states(table: &SystemTable, tx: &Tx) -> Result<Vec<Row>> {
+    let mut rows = Vec::new();
+    for keyspace in catalog::keyspaces(tx).await? {
+        let tables = catalog::tables(tx, &keyspace.name).await?;
+        let mut views: Vec<(&TableSchema, &ViewSchema)> = Vec::new();
+        for schema in &tables {
+            views.extend(schema.views.iter().map(|view| (schema, view)));
+        }
+        views.sort_by_key(|(_, view)| &view.name);
+        for (schema, view) in views {
+            let progress = match view.is_built {
+                true => None,
+                false => Some(BuildProgress::read(tx, &Derived::view(schema, view)?).await?),
+            };
+            let read = progress.map(|progress| i64::try_from(progress.rows).unwrap_or(i64::MAX));
+            rows.push(table.row([
+                ("keyspace_name", encode::text(&schema.keyspace)),
+                ("view_name", encode::text(&view.name)),
+                ("base_table_name", encode::text(&schema.name)),
+                ("is_building", encode::boolean(!view.is_built)),
+                ("is_queryable", encode::boolean(view.is_built)),
+                ("rows_read", read.and_then(encode::bigint)),
             ]));
         }
     }

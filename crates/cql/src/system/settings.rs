@@ -28,7 +28,7 @@ pub(super) fn rows(
     let settings = [
         ("cluster_name", Some(node.cluster_name.clone())),
         ("dynamic_data_masking_enabled", Some("false".to_owned())),
-        ("materialized_views_enabled", Some("false".to_owned())),
+        ("materialized_views_enabled", Some("true".to_owned())),
         ("native_transport_port", Some(node.port.to_string())),
         ("num_tokens", Some(node.tokens.len().to_string())),
         ("partitioner", Some(PARTITIONER.to_owned())),

@@ -39,6 +39,8 @@ pub(super) enum Content {
     Types,
     Indexes,
     IndexStates,
+    Views,
+    ViewStates,
     VirtualKeyspaces,
     VirtualTables,
     VirtualColumns,
@@ -99,7 +101,13 @@ impl SystemTable {
     }
 
     /// Puts values given by name into the order of the columns; missing ones are null.
-    pub(super) fn row<const N: usize>(&self, mut values: [(&str, Cell); N]) -> Vec<Cell> {
+    pub(super) fn row<const N: usize>(&self, values: [(&'static str, Cell); N]) -> Vec<Cell> {
+        self.row_of(values.into_iter())
+    }
+
+    /// Like [`SystemTable::row`], for any number of values.
+    pub(super) fn row_of(&self, values: impl Iterator<Item = (&'static str, Cell)>) -> Vec<Cell> {
+        let mut values: Vec<_> = values.collect();
         debug_assert!(values.iter().all(|(name, _)| self.column(name).is_some()));
         let mut take = |column: &SystemColumn| {
             values.iter_mut().find(|(name, _)| *name == column.name)?.1.take()
@@ -174,6 +182,7 @@ static TABLES: LazyLock<Vec<SystemTable>> = LazyLock::new(|| {
         bottleneck(),
         clients(),
         index_states(),
+        view_states(),
         settings(),
         transactions(),
         virtual_columns(),
@@ -501,8 +510,26 @@ fn views() -> SystemTable {
         name: "views",
         comment: "view definitions",
         uuid: Uuid::from_u128(0x9786ac1c_dd58_3201_a7cd_ad556410c985),
-        content: Content::Nothing,
+        content: Content::Views,
         columns: by_name(columns),
+    }
+}
+
+fn view_states() -> SystemTable {
+    SystemTable {
+        keyspace: VIEWS,
+        name: "materialized_views",
+        comment: "state of materialized views",
+        uuid: Uuid::from_u128(0x7b1d9a52_3c0f_3e64_9a27_5d8e41c6f0b9),
+        content: Content::ViewStates,
+        columns: vec![
+            partition("keyspace_name", DataType::Text),
+            clustering("view_name", DataType::Text),
+            regular("base_table_name", DataType::Text),
+            regular("is_building", DataType::Boolean),
+            regular("is_queryable", DataType::Boolean),
+            regular("rows_read", DataType::Bigint),
+        ],
     }
 }
 

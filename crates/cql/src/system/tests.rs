@@ -317,6 +317,8 @@ fn virtual_tables_have_a_schema_of_their_own() {
              comment 'currently connected clients'",
             "keyspace_name 'system_views'; table_name 'indexes'; \
              comment 'state of secondary indexes'",
+            "keyspace_name 'system_views'; table_name 'materialized_views'; \
+             comment 'state of materialized views'",
             "keyspace_name 'system_views'; table_name 'settings'; comment 'current settings'",
             "keyspace_name 'system_views'; table_name 'transactions'; \
              comment 'open transactions, oldest snapshot first'",
@@ -329,7 +331,7 @@ fn virtual_tables_have_a_schema_of_their_own() {
         ]
     );
     let columns = dump_of("system_virtual_schema", "columns");
-    assert_eq!(columns.len(), 9 + 13 + 8 + 2 + 10 + 8 + 1 + 3);
+    assert_eq!(columns.len(), 9 + 13 + 8 + 6 + 2 + 10 + 8 + 1 + 3);
     assert_eq!(
         columns[10],
         "keyspace_name 'system_views'; table_name 'clients'; column_name 'client_options'; \

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use carnet::base::{Order, UserType};
 use carnet::catalog::{
     self, ColumnKind, DroppedColumn, IndexSchema, IndexedPart, KeyspaceSchema, TableKind,
-    TableSchema,
+    TableSchema, ViewRelation, ViewSchema, ViewTest,
 };
 use carnet::{DataType, Result, Tx, Uuid};
 
@@ -67,6 +67,41 @@ pub(crate) struct TableView {
     /// Indexes by name.
     pub(crate) indexes: Vec<IndexView>,
     pub(crate) dropped: Vec<DroppedColumn>,
+    /// Definition, if it is a materialized view.
+    pub(crate) definition: Option<ViewDefinition>,
+}
+
+/// Definition of a materialized view.
+#[derive(Debug)]
+pub(crate) struct ViewDefinition {
+    /// Name of the base table.
+    pub(crate) base: String,
+    pub(crate) base_uuid: Uuid,
+    /// Whether it selects all columns.
+    pub(crate) has_all: bool,
+    pub(crate) filter: String,
+}
+
+impl ViewDefinition {
+    fn new(base: &TableSchema, view: &ViewSchema) -> Self {
+        let relations: Vec<String> =
+            view.filter.iter().map(|relation| relation_text(base, relation)).collect();
+        Self {
+            base: base.name.clone(),
+            base_uuid: base.uuid,
+            has_all: view.columns.is_none(),
+            filter: relations.join(" AND "),
+        }
+    }
+}
+
+fn relation_text(base: &TableSchema, relation: &ViewRelation) -> String {
+    let column = base.column_by_id(relation.column);
+    let name = column.map_or_else(String::new, |column| Name::new(&column.name).to_string());
+    match &relation.test {
+        ViewTest::NotNull => format!("{name} IS NOT NULL"),
+        ViewTest::Compare { operator, text, .. } => format!("{name} {} {text}", operator.symbol()),
+    }
 }
 
 /// Index of a table.
@@ -112,6 +147,11 @@ pub(crate) struct ColumnView {
 }
 
 impl TableView {
+    /// Returns `true` for a materialized view of a table.
+    pub(crate) fn is_view_of(&self, table: &str) -> bool {
+        self.definition.as_ref().is_some_and(|definition| definition.base == table)
+    }
+
     pub(crate) fn partition_key(&self) -> impl Iterator<Item = &ColumnView> {
         self.columns.iter().filter(|column| column.kind == ColumnKind::Partition)
     }
@@ -173,7 +213,7 @@ async fn of_user(tx: &Tx, schema: KeyspaceSchema, data_center: &str) -> Result<K
     let rows = tables.iter().filter(|table| table.kind == TableKind::Rows);
     Ok(KeyspaceView {
         types: schema.types.values().map(|user_type| TypeView::new(user_type)).collect(),
-        tables: rows.map(of_table).collect(),
+        tables: rows.map(|table| of_table(table, &tables)).collect(),
         name: schema.name,
         replication: repaired(&schema.replication, data_center),
         durable_writes: schema.durable_writes,
@@ -181,7 +221,12 @@ async fn of_user(tx: &Tx, schema: KeyspaceSchema, data_center: &str) -> Result<K
     })
 }
 
-fn of_table(schema: &TableSchema) -> TableView {
+/// Describes a table or view of a keyspace with these tables.
+fn of_table(schema: &TableSchema, tables: &[TableSchema]) -> TableView {
+    let base =
+        schema.base.as_ref().and_then(|base| tables.iter().find(|table| table.name == base.table));
+    let definition =
+        base.and_then(|base| Some(ViewDefinition::new(base, base.view(&schema.name)?)));
     let mut columns: Vec<_> = schema.columns.iter().collect();
     columns.sort_by_key(|column| match column.kind {
         ColumnKind::Partition => (0, ""),
@@ -203,6 +248,7 @@ fn of_table(schema: &TableSchema) -> TableView {
         dropped: schema.dropped.clone(),
         options: TableOptions::read(&schema.options),
         columns: columns.collect(),
+        definition,
         indexes: {
             let mut indexes: Vec<_> =
                 schema.indexes.iter().map(|index| IndexView::new(schema, index)).collect();
@@ -240,6 +286,7 @@ fn of_system_table(table: &SystemTable) -> TableView {
         columns: columns.collect(),
         indexes: Vec::new(),
         dropped: Vec::new(),
+        definition: None,
     }
 }
 

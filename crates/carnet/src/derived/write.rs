@@ -1,14 +1,14 @@
-//! Writes of rows, with the entries of the table's indexes.
+//! Writes of rows, with the cells of the table's indexes and views.
 
-use carnet_base::{Bytes, CellKey, Marker, Result, RowDelta, RowImage};
+use carnet_base::{Bytes, CellKey, Error, Result, RowDelta, RowImage};
 use carnet_txn::Entry;
 
-use super::layout::IndexLayout;
-use crate::catalog::{ColumnKind, TableSchema};
+use super::table::{Change, Derived, changes};
+use crate::catalog::TableSchema;
 use crate::tx::Tx;
 
 /// Writes of the rows of a table by a transaction. All writes of rows of a table that may have
-/// indexes go through it.
+/// indexes or views go through it.
 #[derive(Clone, Copy)]
 pub struct RowStore<'a> {
     tx: &'a Tx,
@@ -23,13 +23,14 @@ impl<'a> RowStore<'a> {
     }
 
     /// Changes a part of a row. Reads the row only if the store takes no delta of it, or if the
-    /// change may concern an index.
+    /// change may concern an index or a view.
     ///
     /// # Errors
     ///
-    /// Same as [`Tx::rewrite_row`]; `Invalid` for a value that is too long for an index.
+    /// Same as [`Tx::rewrite_row`]; `Invalid` for a value that is too long for an index or the key of
+    /// a view, and for the table of a view.
     pub async fn change(self, cell: CellKey, delta: &RowDelta) -> Result<()> {
-        if delta.is_empty() || !self.concerns_index(&cell, Some(delta)) {
+        if delta.is_empty() || !self.concerns_derived(&cell, Some(delta))? {
             return self.tx.change_row(cell, delta).await;
         }
         self.rewrite(cell, delta).await
@@ -41,13 +42,13 @@ impl<'a> RowStore<'a> {
     ///
     /// Same as [`RowStore::change`].
     pub async fn rewrite(self, cell: CellKey, delta: &RowDelta) -> Result<()> {
-        if !self.concerns_index(&cell, Some(delta)) {
+        if !self.concerns_derived(&cell, Some(delta))? {
             return self.tx.rewrite_row(cell, delta).await;
         }
         let existing = self.read(&cell).await?;
         let before = self.image(existing.as_ref())?;
         let after = self.tx.write_next(cell.clone(), existing.as_ref(), delta)?;
-        self.move_entries(&cell, before.as_ref(), self.kept(after).as_ref())
+        self.move_cells(&cell, before.as_ref(), self.kept(after).as_ref())
     }
 
     /// Writes a whole row; a row without marker and columns is deleted.
@@ -59,10 +60,10 @@ impl<'a> RowStore<'a> {
         if !image.is_live() {
             return self.delete(cell).await;
         }
-        if self.concerns_index(&cell, None) {
+        if self.concerns_derived(&cell, None)? {
             let existing = self.read(&cell).await?;
             let before = self.image(existing.as_ref())?;
-            self.move_entries(&cell, before.as_ref(), Some(&image))?;
+            self.move_cells(&cell, before.as_ref(), Some(&image))?;
         }
         self.tx.put_cell(cell, image.encode())
     }
@@ -73,7 +74,7 @@ impl<'a> RowStore<'a> {
     ///
     /// Same as [`RowStore::change`].
     pub async fn delete(self, cell: CellKey) -> Result<()> {
-        if self.concerns_index(&cell, None) {
+        if self.concerns_derived(&cell, None)? {
             let existing = self.read(&cell).await?;
             return self.delete_found(cell, existing.as_ref());
         }
@@ -86,34 +87,22 @@ impl<'a> RowStore<'a> {
     ///
     /// Same as [`RowStore::change`].
     pub fn delete_found(self, cell: CellKey, existing: Option<&Entry>) -> Result<()> {
-        if self.concerns_index(&cell, None) {
+        if self.concerns_derived(&cell, None)? {
             let before = self.image(existing)?;
-            self.move_entries(&cell, before.as_ref(), None)?;
+            self.move_cells(&cell, before.as_ref(), None)?;
         }
         self.tx.delete_cell(cell)
     }
 
-    /// Returns `true` if a change may concern an entry. `None` is a change of the whole row.
-    fn concerns_index(self, cell: &CellKey, delta: Option<&RowDelta>) -> bool {
-        self.table.indexes.iter().any(|index| {
-            let Some(column) = self.table.column_by_id(index.column) else { return false };
-            let is_static_cell = self.is_static(cell);
-            match (column.kind, delta) {
-                (ColumnKind::Static, _) if !is_static_cell => false,
-                (ColumnKind::Static | ColumnKind::Regular, Some(delta)) => {
-                    delta.changes().iter().any(|(id, _)| *id == index.column)
-                }
-                // Any change may create a row, or remove its last column.
-                _ => !is_static_cell || column.kind == ColumnKind::Static,
-            }
-        })
+    /// Returns `true` if a change may concern an index or a view. `None` is a change of the whole row.
+    fn concerns_derived(self, cell: &CellKey, delta: Option<&RowDelta>) -> Result<bool> {
+        if self.table.base.is_some() {
+            return Err(Error::invalid("Cannot directly modify a materialized view"));
+        }
+        Ok(Derived::all(self.table)?.iter().any(|derived| derived.concerns(cell, delta)))
     }
 
-    fn is_static(self, cell: &CellKey) -> bool {
-        cell.clustering().is_empty() && self.table.clustering_key().next().is_some()
-    }
-
-    /// Reads a row whose next entries depend on its earlier ones, at every isolation level.
+    /// Reads a row whose next derived cells depend on its earlier ones, at every isolation level.
     async fn read(self, cell: &CellKey) -> Result<Option<Entry>> {
         self.tx.guard_cell(cell)?;
         self.tx.get_cell(cell).await
@@ -128,47 +117,36 @@ impl<'a> RowStore<'a> {
         image.and_then(|image| self.table.kept_columns().retain(image))
     }
 
-    /// Replaces the entries of a row by those of its next image.
-    fn move_entries(
+    /// Replaces the derived cells of a row by those of its next image.
+    fn move_cells(
         self,
         cell: &CellKey,
         before: Option<&RowImage>,
         after: Option<&RowImage>,
     ) -> Result<()> {
-        for index in &self.table.indexes {
-            let layout = IndexLayout::new(self.table, index)?;
-            let (before, after) = (layout.entries(cell, before)?, layout.entries(cell, after)?);
-            for entry in before.keys().filter(|entry| !after.contains_key(*entry)) {
-                self.tx.delete_cell(entry.clone())?;
-            }
-            for (entry, expiry) in after {
-                // The index may not be built yet: an unchanged row need not have its entry.
-                if !index.is_built || before.get(&entry) != Some(&expiry) {
-                    self.tx.put_cell(entry, payload(expiry))?;
+        for derived in Derived::all(self.table)? {
+            let (before, after) = (derived.cells(cell, before)?, derived.cells(cell, after)?);
+            for change in changes(&before, &after, derived.is_built()) {
+                match change {
+                    Change::Delete(key) => self.tx.delete_cell(key)?,
+                    Change::Put(key, payload) => self.tx.put_cell(key, payload)?,
                 }
             }
         }
         Ok(())
     }
 
-    /// Writes the entries of an existing row in one index.
-    pub(super) fn add_entries(
+    /// Writes the derived cells of an existing row in one derived table.
+    pub(super) fn add_cells(
         self,
-        layout: &IndexLayout<'_>,
+        derived: &Derived<'_>,
         cell: &CellKey,
         payload_of_row: &Bytes,
     ) -> Result<()> {
         let image = self.kept(self.tx.row_image(payload_of_row)?);
-        for (entry, expiry) in layout.entries(cell, image.as_ref())? {
-            self.tx.put_cell(entry, payload(expiry))?;
+        for (key, image) in derived.cells(cell, image.as_ref())? {
+            self.tx.put_cell(key, image.encode())?;
         }
         Ok(())
     }
-}
-
-/// Returns the payload of an entry: a row that has a marker only.
-fn payload(expiry: Option<i64>) -> Bytes {
-    let mut image = RowImage::new(0);
-    image.marker = Some(Marker { expiry });
-    image.encode()
 }

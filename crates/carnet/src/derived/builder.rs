@@ -1,25 +1,24 @@
-//! Building of indexes while transactions run.
+//! Building of indexes and views while transactions run.
 //!
-//! A step reads the next rows of the table, and writes their entries and the progress, as one
-//! transaction. A concurrent write of one of these rows conflicts with the step, which runs again
-//! with fewer rows. The progress is a cell beside the entries: after a crash the next process
-//! continues there, and two processes that build the same index conflict and take turns.
+//! A step reads the next rows of the base table, and writes their derived cells and the progress, as
+//! one transaction. A concurrent write of one of these rows conflicts with the step, which runs again
+//! with fewer rows. The progress is a cell of the derived table: after a crash the next process
+//! continues there, and two processes that build the same table conflict and take turns.
 
 use std::ops::Bound;
 use std::time::Duration;
 
 use carnet_base::row::Column;
 use carnet_base::{
-    Bytes, CellKey, ColumnId, ErrorKind, KeyRange, PartitionKey, Result, RowImage, Signal, Step,
-    TableId, Value, Worker, block_on,
+    Bytes, CellKey, ColumnId, ErrorKind, KeyRange, Result, RowImage, Signal, Step, TableId, Value,
+    Worker, block_on,
 };
 use carnet_store::PageLimit;
 use carnet_txn::{Isolation, Label};
 
-use super::definition::index_built;
-use super::layout::IndexLayout;
+use super::table::Derived;
 use super::write::RowStore;
-use crate::catalog::{self, IndexSchema, TableSchema};
+use crate::catalog::{self, TableSchema};
 use crate::db::{Building, Db, WeakDb};
 use crate::tx::Tx;
 
@@ -27,29 +26,27 @@ use crate::tx::Tx;
 const ROWS_MAX: usize = 256;
 /// Wait after a failed step.
 const RETRY_WAIT: Duration = Duration::from_secs(1);
-/// Partition of the progress; partitions of entries have at most one byte.
-const PROGRESS: &[u8] = b"progress";
 /// Columns of the progress.
 const NEXT_CELL: ColumnId = ColumnId(0);
 const ROWS_READ: ColumnId = ColumnId(1);
 
-/// Progress of the build of an index.
+/// Progress of the build of an index or a view.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BuildProgress {
-    /// First cell whose entries are not written yet; `None` before the first step.
+    /// First cell of the base table whose derived cells are not written yet; `None` before the first step.
     next: Option<CellKey>,
     /// Number of rows and static parts of partitions read so far.
     pub rows: u64,
 }
 
 impl BuildProgress {
-    /// Reads the progress of an index that is not built.
+    /// Reads the progress of a derived table that is not built.
     ///
     /// # Errors
     ///
     /// Same as [`Tx::get_cell`].
-    pub async fn read(tx: &Tx, index: &IndexSchema) -> Result<Self> {
-        let Some(entry) = tx.get_cell(&progress_cell(index.id)).await? else {
+    pub async fn read(tx: &Tx, derived: &Derived<'_>) -> Result<Self> {
+        let Some(entry) = tx.get_cell(&derived.progress_cell()).await? else {
             return Ok(Self::default());
         };
         let image = RowImage::decode(&entry.payload)?;
@@ -69,12 +66,8 @@ impl BuildProgress {
     }
 }
 
-fn progress_cell(index: TableId) -> CellKey {
-    CellKey::new(index, &PartitionKey::new(Bytes::from_static(PROGRESS)), "")
-}
-
-/// Writes the entries of the next rows, at most `rows_max`, in a transaction that has created or
-/// read the index. Returns `true` if the index is built.
+/// Writes the derived cells of the next rows, at most `rows_max`, in a transaction that has created
+/// or read the derived table. Returns `true` if it is built.
 ///
 /// # Errors
 ///
@@ -82,11 +75,10 @@ fn progress_cell(index: TableId) -> CellKey {
 pub async fn build_step(
     tx: &Tx,
     table: &TableSchema,
-    index: &IndexSchema,
+    derived: &Derived<'_>,
     rows_max: usize,
 ) -> Result<bool> {
-    let layout = IndexLayout::new(table, index)?;
-    let mut progress = BuildProgress::read(tx, index).await?;
+    let mut progress = BuildProgress::read(tx, derived).await?;
     let mut range = KeyRange::table(table.id);
     if let Some(next) = &progress.next {
         range.lower = Bound::Included(next.clone());
@@ -94,14 +86,14 @@ pub async fn build_step(
     let page = tx.range_cells(&range, false, PageLimit::cells(rows_max)).await?;
     let rows = RowStore::new(tx, table);
     for (cell, entry) in &page.cells {
-        rows.add_entries(&layout, cell, &entry.payload)?;
+        rows.add_cells(derived, cell, &entry.payload)?;
     }
     progress.rows += page.cells.len() as u64;
     let Some(rest) = page.resume else {
         if progress.next.is_some() {
-            tx.delete_cell(progress_cell(index.id))?;
+            tx.delete_cell(derived.progress_cell())?;
         }
-        index_built(tx, table, &index.name)?;
+        derived.built(tx)?;
         return Ok(true);
     };
     progress.next = match rest.lower {
@@ -109,7 +101,7 @@ pub async fn build_step(
         Bound::Excluded(last) => Some(successor(&last)?),
         Bound::Unbounded => progress.next,
     };
-    tx.put_cell(progress_cell(index.id), progress.payload())?;
+    tx.put_cell(derived.progress_cell(), progress.payload())?;
     Ok(false)
 }
 
@@ -118,37 +110,37 @@ fn successor(cell: &CellKey) -> Result<CellKey> {
     CellKey::from_bytes([cell.as_bytes(), &[0][..]].concat().into())
 }
 
-/// An index to build.
+/// A derived table to build.
 #[derive(Clone, Debug)]
 struct Target {
     keyspace: String,
     table: String,
-    index: TableId,
+    derived: TableId,
 }
 
 /// Outcome of a step.
 enum Stepped {
     Goes,
-    /// The index is built, or was dropped.
+    /// The derived table is built, or was dropped.
     Ended,
 }
 
-/// Builds all indexes that are not built, step by step.
+/// Builds all indexes and views that are not built, step by step.
 struct Builder {
     db: WeakDb,
     target: Option<Target>,
     rows_max: usize,
-    /// `None` while the builder looks for the next index.
+    /// `None` while the builder looks for the next index or view.
     building: Option<Building>,
 }
 
 impl Db {
-    /// Starts to build the indexes that are not built, in the background. One call is enough: an
-    /// index created while the builder runs is built too.
-    pub fn build_indexes(&self) {
+    /// Starts to build the indexes and views that are not built, in the background. One call is
+    /// enough: one created while the builder runs is built too.
+    pub fn build_derived(&self) {
         if let Some(building) = self.begin_building() {
             let builder = Builder::new(self, building);
-            drop(self.spawner().spawn("carnet-index", Signal::new(), Box::new(builder)));
+            drop(self.spawner().spawn("carnet-build", Signal::new(), Box::new(builder)));
         }
     }
 }
@@ -165,7 +157,7 @@ impl Worker for Builder {
                 Step::Again
             }
             Err(error) => {
-                tracing::warn!(%error, target = ?self.target, "a step of an index build failed");
+                tracing::warn!(%error, target = ?self.target, "a step of the build of an index or view failed");
                 Step::Idle(Some(RETRY_WAIT))
             }
         }
@@ -178,10 +170,10 @@ impl Builder {
         Self { db, target: None, rows_max: ROWS_MAX, building: Some(building) }
     }
 
-    /// Runs a step; returns `false` if all indexes are built.
+    /// Runs a step; returns `false` if all indexes and views are built.
     async fn advance(&mut self, db: &Db) -> Result<bool> {
         if self.target.is_none() {
-            // Cleared before the search, so that an index created after it starts a new builder.
+            // Cleared before the search, so that a table created after it starts a new builder.
             self.building = None;
             let target = next_target(&db.snapshot_async().await?).await?;
             if target.is_some() {
@@ -194,7 +186,7 @@ impl Builder {
         }
         let Some(target) = &self.target else { return Ok(false) };
         let rows_max = self.rows_max;
-        let label = Label::new("carnet", "index build");
+        let label = Label::new("carnet", "index or view build");
         // A row that changes during the step must conflict with it, whatever the database's default.
         let strict = db.transaction().isolation(Isolation::StrictSerializable);
         let step = strict.attempts_max(1).label(label);
@@ -210,24 +202,26 @@ async fn step_of(tx: Tx, target: &Target, rows_max: usize) -> Result<Stepped> {
     let Some(table) = catalog::table(&tx, &target.keyspace, &target.table).await? else {
         return Ok(Stepped::Ended);
     };
-    let index = table.indexes.iter().find(|index| index.id == target.index);
-    let Some(index) = index.filter(|index| !index.is_built) else { return Ok(Stepped::Ended) };
-    let is_built = build_step(&tx, &table, index, rows_max).await?;
+    let derived = Derived::all(&table)?.into_iter().find(|found| found.id() == target.derived);
+    let Some(derived) = derived.filter(|derived| !derived.is_built()) else {
+        return Ok(Stepped::Ended);
+    };
+    let is_built = build_step(&tx, &table, &derived, rows_max).await?;
     Ok(if is_built { Stepped::Ended } else { Stepped::Goes })
 }
 
-/// Returns `true` if the catalog has an index that is not built.
+/// Returns `true` if the catalog has an index or view that is not built.
 pub(crate) async fn is_needed(tx: &Tx) -> Result<bool> {
     next_target(tx).await.map(|target| target.is_some())
 }
 
-/// Returns an index that is not built.
+/// Returns an index or view that is not built.
 async fn next_target(tx: &Tx) -> Result<Option<Target>> {
     for keyspace in catalog::keyspaces(tx).await? {
         for table in catalog::tables(tx, &keyspace.name).await? {
-            if let Some(index) = table.indexes.iter().find(|index| !index.is_built) {
-                let (keyspace, table) = (keyspace.name, table.name.clone());
-                return Ok(Some(Target { keyspace, table, index: index.id }));
+            let unbuilt = Derived::all(&table)?.into_iter().find(|derived| !derived.is_built());
+            if let Some(derived) = unbuilt.map(|derived| derived.id()) {
+                return Ok(Some(Target { keyspace: keyspace.name, table: table.name, derived }));
             }
         }
     }
