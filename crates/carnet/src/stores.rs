@@ -52,6 +52,38 @@ impl CellStore for AnyStore {
         each!(self, store => store.get_many(context, keys, at, bytes_max).await)
     }
 
+    fn is_delta(&self, table: TableId, version: &Version) -> bool {
+        match self {
+            // It merges deltas itself.
+            Self::Local(_) => false,
+            Self::Memory(store) => store.is_delta(table, version),
+            Self::Cluster(store) => store.is_delta(table, version),
+        }
+    }
+
+    async fn get_chain(
+        &self,
+        context: &Context,
+        key: &CellKey,
+        at: At,
+        max: usize,
+    ) -> Result<Vec<Version>> {
+        each!(self, store => store.get_chain(context, key, at, max).await)
+    }
+
+    fn merged(
+        &self,
+        context: &Context,
+        key: &CellKey,
+        row: &Version,
+        read: Timestamp,
+        versions: usize,
+    ) {
+        if let Self::Cluster(store) = self {
+            store.merged(context, key, row, read, versions);
+        }
+    }
+
     async fn range(&self, context: &Context, request: &RangeRequest) -> Result<Page> {
         each!(self, store => store.range(context, request).await)
     }
@@ -74,7 +106,9 @@ impl CommitLog for AnyStore {
     fn takes_delta(&self, key: &CellKey) -> bool {
         match self {
             Self::Local(store) => store.takes_delta(key),
-            Self::Memory(_) | Self::Cluster(_) => false,
+            Self::Memory(store) => store.takes_delta(key),
+            // Readers and the sweep would merge them; see docs/design/0020-deltas.md.
+            Self::Cluster(_) => false,
         }
     }
 
@@ -132,6 +166,15 @@ impl CommitLog for AnyStore {
 }
 
 impl AnyStore {
+    /// Adds a raw table before anything of it is read or written: its values are no deltas.
+    pub(crate) fn add_raw(&self, table: TableId) {
+        match self {
+            Self::Local(store) => store.row_tables().add_raw(table),
+            Self::Memory(store) => store.row_tables().add_raw(table),
+            Self::Cluster(store) => store.row_tables().add_raw(table),
+        }
+    }
+
     /// Creates the cluster tables for the cells of new tables, before the creating transaction
     /// commits.
     pub(crate) async fn create_tables(&self, tables: &[TableId]) -> Result<()> {

@@ -321,12 +321,15 @@ impl Tx {
 
     /// Records that the transaction creates a table.
     pub(crate) fn creates_table(&self, schema: &TableSchema) {
-        if schema.kind == TableKind::Raw
-            && let AnyStore::Local(store) = self.transaction.store()
-        {
-            store.row_tables().add_raw(schema.id);
-        }
+        self.note_kind(schema);
         self.creates_cells(schema.id);
+    }
+
+    /// Records the kind of a table that the transaction uses, which another process may have created.
+    pub(crate) fn note_kind(&self, schema: &TableSchema) {
+        if schema.kind == TableKind::Raw {
+            self.transaction.store().add_raw(schema.id);
+        }
     }
 
     /// Records that the transaction creates a table of cells.

@@ -137,7 +137,7 @@ fn concurrent_additions_are_all_counted() {
 
     let client = in_memory();
     add_concurrently(&client, 4, 50);
-    assert_eq!(client.row(1), Some([Some(200), Some(-200), None]), "this store reads the row");
+    assert_eq!(client.row(1), Some([Some(200), Some(-200), None]));
 }
 
 fn add_concurrently(client: &Client, clients: usize, additions: usize) {

@@ -36,6 +36,7 @@ fn open(cluster: &Arc<MemoryCluster>, runtime: &Handle, seed: u64) -> Arc<Log> {
         timer: Arc::new(ThreadTimer::new(Arc::clone(&clock) as _, &ThreadSpawn)),
         clock,
         tasks: Arc::new(RuntimeTasks(runtime.clone())),
+        row_tables: Arc::default(),
     };
     let security = Security::Secret(Secret::new("an example's secret").unwrap());
     let listen = (Ipv4Addr::LOCALHOST, 0).into();

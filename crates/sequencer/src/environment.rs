@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use carnet_base::{Clock, Tasks, Timer, Timestamp};
-use carnet_store::CommitOrder;
+use carnet_store::{CommitOrder, RowTables};
 
 /// The environment of a process: timer, clock and tasks.
 #[derive(Clone)]
@@ -15,6 +15,9 @@ pub struct Environment {
     pub clock: Arc<dyn Clock>,
     /// Spawner of background tasks.
     pub tasks: Arc<dyn Tasks>,
+    /// Tables of rows, whose versions may be deltas. Until they are known, this process writes no
+    /// deltas and sweeps nothing.
+    pub row_tables: Arc<RowTables>,
 }
 
 impl fmt::Debug for Environment {

@@ -83,6 +83,7 @@ mod prefix;
 mod proof;
 mod row_allocator;
 mod shared_read;
+mod statements;
 pub mod sweep;
 mod transport;
 pub mod wire;

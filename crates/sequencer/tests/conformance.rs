@@ -66,6 +66,7 @@ fn environment() -> Environment {
         timer: Arc::new(ThreadTimer::new(Arc::clone(&clock) as _, &ThreadSpawn)),
         clock,
         tasks: Arc::new(WorkerTasks::new("tasks", &ThreadSpawn)),
+        row_tables: Arc::default(),
     }
 }
 

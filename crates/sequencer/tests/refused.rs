@@ -156,6 +156,7 @@ fn oversized_commit_tried_locally_is_unknown() {
         timer: Arc::new(database.world.time.clone()),
         clock: Arc::new(database.world.time.clone()),
         tasks: process as _,
+        row_tables: Arc::default(),
     };
     let log = ClusterLog::open(
         Arc::clone(&cluster),

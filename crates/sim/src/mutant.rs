@@ -77,6 +77,12 @@ pub enum Mutant {
     ChangesUntold,
     /// A leader that does not know the changes reports that there were none.
     ChangesGuessed,
+    /// Deltas are merged in the order of starts, not of commits.
+    DeltasMergedByStart,
+    /// A merge leaves out the oldest delta.
+    DeltaLeftOut,
+    /// A merge applies a delta twice.
+    DeltaMergedTwice,
     /// A backup is named by the last commit at its end, not by the last one in its files.
     BackupNamedAfterItsEnd,
     /// A restore keeps commits after the requested timestamp.
@@ -99,7 +105,7 @@ pub enum Mutant {
 
 impl Mutant {
     /// All mutants, each with the scenarios that must find it.
-    pub const ALL: [(Self, &[Scenario]); 41] = [
+    pub const ALL: [(Self, &[Scenario]); 44] = [
         (Self::ReadPointsIgnored, BOTH),
         (Self::ReadRangesIgnored, BOTH),
         (Self::BlindWritesUnchecked, CLUSTER),
@@ -132,6 +138,9 @@ impl Mutant {
         (Self::TombstoneSweptEarly, CLUSTER),
         (Self::ChangesUntold, CLUSTER),
         (Self::ChangesGuessed, CLUSTER),
+        (Self::DeltasMergedByStart, EMBEDDED),
+        (Self::DeltaLeftOut, EMBEDDED),
+        (Self::DeltaMergedTwice, EMBEDDED),
         (Self::BackupNamedAfterItsEnd, EMBEDDED),
         (Self::RestoreForgetsToCut, EMBEDDED),
         (Self::PermitNotGivenBack, OVERLOAD),

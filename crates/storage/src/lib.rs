@@ -54,5 +54,5 @@ pub use engine::{
 };
 pub use merge_operator::MergeOperator;
 pub use metrics::Metrics;
-pub use options::{CompactionStyle, Durability, IoOptions, Options, TableOptionsOf};
+pub use options::{CompactionStyle, Durability, IoOptions, Options, ReplaceMerges, TableOptionsOf};
 pub use sstable::{Compression, FilterKind, ReadOptions, TableOptions};

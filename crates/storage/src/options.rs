@@ -8,6 +8,7 @@ use carnet_base::TableId;
 
 use crate::compaction::policy::{Config, Leveled, Policy, Tiered};
 use crate::io::{Config as IoConfig, Goal};
+use crate::merge_operator::MergeOperator;
 use crate::sstable::TableOptions;
 use crate::wal::ZEROS_BYTES;
 
@@ -63,11 +64,16 @@ impl CompactionStyle {
     }
 }
 
+/// Makes a merge operator of the given one.
+pub type ReplaceMerges = fn(Arc<dyn MergeOperator>) -> Arc<dyn MergeOperator>;
+
 /// Options of an engine.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Failures that an acknowledged commit survives. Default: [`Durability::Always`].
     pub durability: Durability,
+    /// Replaces the merge operator, so that tests can break it. Default: `None`.
+    pub replace_merges: Option<ReplaceMerges>,
     /// Memory for memtables, cache, reads that wait for the disk, and buffers. Memtables get five
     /// eighths, the cache and the reads an eighth each. Default: 512 MiB.
     pub memory_bytes: usize,
@@ -139,6 +145,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             durability: Durability::Always,
+            replace_merges: None,
             memory_bytes: 512 << 20,
             flush_bytes: 0,
             segment_bytes: 64 << 20,

@@ -77,6 +77,19 @@ impl ClusterCells for CqlCluster {
         Scan { cluster: self, how, table, wanted }.newest(key, through).await
     }
 
+    async fn read_chain(
+        &self,
+        context: &Context,
+        key: &CellKey,
+        through: Timestamp,
+        max: usize,
+    ) -> Faulty<Vec<Version>> {
+        let how = self.within(context, self.session.read())?;
+        self.need_table(key.table()).await?;
+        let (table, wanted) = (key.table(), Wanted::Newest(through));
+        Scan { cluster: self, how, table, wanted }.chain(key, through, max).await
+    }
+
     async fn read_versions(
         &self,
         context: &Context,

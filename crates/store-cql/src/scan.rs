@@ -316,6 +316,34 @@ impl Scan<'_> {
         Ok(None)
     }
 
+    /// Returns a cell's newest versions whose starts are at most `through`, up to a number.
+    pub(crate) async fn chain(
+        &self,
+        key: &CellKey,
+        through: Timestamp,
+        max: usize,
+    ) -> Faulty<Vec<Version>> {
+        let (mut chain, mut next) = (Vec::new(), Some(through));
+        while chain.len() < max
+            && let Some(through) = next
+        {
+            let asked = max - chain.len();
+            let partition = key.partition();
+            let values = [
+                Bind::Blob(sought(&partition)),
+                Bind::Blob(key.clustering()),
+                bind_time(through),
+                limit(asked),
+            ];
+            let rows = self.rows(Cells::Chain, &values).await?;
+            // A stamp without its version counts as a row of the answer.
+            let oldest = rows.last().filter(|_| rows.len() >= asked);
+            next = oldest.and_then(|row| row.start.previous());
+            chain.extend(rows.into_iter().filter_map(|row| row.version));
+        }
+        Ok(chain)
+    }
+
     async fn slice(
         &self,
         partition: &PartitionKey,

@@ -27,6 +27,8 @@ pub(crate) enum Cells {
     DeleteOlder,
     /// Newest version of one cell.
     Newest,
+    /// Newest versions of one cell, up to a number.
+    Chain,
     /// Newest versions of the cells with some clustering keys.
     Named(Partitions),
     /// Cells of a partition from a clustering key on.
@@ -181,6 +183,9 @@ impl Cells {
             }
             Self::Newest => format!(
                 "SELECT {VERSION} FROM {table} WHERE pk = ? AND ck = ? AND ver <= ? LIMIT 1"
+            ),
+            Self::Chain => format!(
+                "SELECT {VERSION} FROM {table} WHERE pk = ? AND ck = ? AND ver <= ? LIMIT ?"
             ),
             Self::Named(partitions) => format!(
                 "SELECT {VERSION} FROM {table} WHERE {} AND ck IN ?{}{}",

@@ -16,10 +16,10 @@ use std::time::Duration;
 use carnet_base::{TableId, Timestamp};
 use carnet_storage::compaction::merge::{GcHook, Mark};
 use carnet_storage::manifest;
+use carnet_store::RowTables;
 
 use crate::commit_table;
 use crate::order::SharedOrder;
-use crate::row_tables::RowTables;
 use crate::wall_clock::{self, WallClockMap};
 
 /// GC hook with the snapshots in use and those within the retention.

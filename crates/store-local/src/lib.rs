@@ -31,7 +31,7 @@ mod encodings;
 mod gc;
 mod maintenance;
 mod order;
-mod row_tables;
+mod row_merge;
 mod spill;
 mod wall_clock;
 
@@ -45,12 +45,11 @@ use carnet_base::{
 use carnet_storage::disk::Disk;
 use carnet_storage::io::{Class, ClassTotals};
 use carnet_storage::{
-    AppendError, Engine, MergeOperator, Metrics, Mutation, Options, Publish, ReadOptions,
-    TableOptionsOf,
+    AppendError, Engine, Metrics, Mutation, Options, Publish, ReadOptions, TableOptionsOf,
 };
 use carnet_store::{
     At, BeginKind, Begun, CellStore, CommitLog, CommitOrder, CommitRequest, Context, LogStart,
-    Outcome, Page, RangeRequest, Spill, check_handed_out,
+    Outcome, Page, RangeRequest, RowTables, Spill, check_handed_out,
 };
 
 pub use crate::encodings::DEFAULT_ENCODING;
@@ -58,7 +57,7 @@ use crate::encodings::Encodings;
 use crate::gc::Gc;
 use crate::maintenance::MaintenanceHandle;
 use crate::order::{SharedOrder, stopped};
-pub use crate::row_tables::RowTables;
+use crate::row_merge::RowMerge;
 use crate::spill::LocalSpill;
 use crate::wall_clock::WallClockMap;
 
@@ -73,7 +72,7 @@ pub struct LocalStore {
     clock: Arc<dyn Clock>,
     wall_clock: Arc<WallClockMap>,
     encodings: Arc<Encodings>,
-    row_tables: Arc<RowTables>,
+    rows: Arc<RowMerge>,
     maintenance: MaintenanceHandle,
 }
 
@@ -136,9 +135,10 @@ impl LocalStore {
         let observer = Observer { order: Arc::clone(&order), wall_clock: Arc::clone(&wall_clock) };
         engine.observe(Arc::new(observer));
         let row_tables = Arc::new(RowTables::default());
-        engine.set_merge_operator(Arc::clone(&row_tables) as _);
+        let rows = Arc::new(RowMerge(Arc::clone(&row_tables)));
+        engine.set_merge_operator(Arc::clone(&rows) as _);
         let (order_of_gc, wall_clock_of_gc) = (Arc::clone(&order), Arc::clone(&wall_clock));
-        let gc = Gc::new(order_of_gc, wall_clock_of_gc, retention, Arc::clone(&row_tables));
+        let gc = Gc::new(order_of_gc, wall_clock_of_gc, retention, row_tables);
         engine.set_gc(Arc::new(gc));
         let maintenance = MaintenanceHandle::start(
             &engine,
@@ -149,7 +149,7 @@ impl LocalStore {
             spawn,
             signal,
         );
-        Ok(Self { engine, order, clock, wall_clock, encodings, row_tables, maintenance })
+        Ok(Self { engine, order, clock, wall_clock, encodings, rows, maintenance })
     }
 
     /// Flushes the memtables to files.
@@ -298,7 +298,7 @@ impl LocalStore {
     /// Returns the set of the tables of rows. Garbage collection waits until it is known.
     #[must_use]
     pub fn row_tables(&self) -> &RowTables {
-        &self.row_tables
+        &self.rows.0
     }
 }
 
@@ -308,7 +308,7 @@ impl CommitLog for LocalStore {
     }
 
     fn takes_delta(&self, key: &CellKey) -> bool {
-        MergeOperator::has_deltas(&*self.row_tables, key.table())
+        self.rows.0.has_deltas(key.table())
             && self.engine.deltas_in_memory(key, DELTAS_MAX) < DELTAS_MAX
     }
 
@@ -331,7 +331,7 @@ impl CommitLog for LocalStore {
         let dropped: Vec<KeyRange> = request.drops.iter().copied().map(KeyRange::table).collect();
         let drops = dropped.iter().map(|range| Mutation::DeleteRange { range });
         let writes = request.writes.iter();
-        let writes = writes.map(|(key, payload)| self.row_tables.mutation(key, payload));
+        let writes = writes.map(|(key, payload)| self.rows.mutation(key, payload));
         let asked = self.wall_clock.asked(|| self.order.published());
         let points = asked.iter().flat_map(|asked| asked.mutations());
         let prepared = self.engine.prepare(start, drops.chain(writes).chain(points))?;

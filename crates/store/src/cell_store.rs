@@ -2,7 +2,7 @@
 
 use std::future::Future;
 
-use carnet_base::{CellKey, CellPage, KeyRange, Result, Timestamp, Version};
+use carnet_base::{CellKey, CellPage, KeyRange, Result, TableId, Timestamp, Version};
 
 use crate::context::Context;
 
@@ -125,6 +125,52 @@ pub trait CellStore: Send + Sync + 'static {
             }
             Ok(found)
         }
+    }
+
+    /// Returns `true` if a version is a delta, which the reader has to merge with older versions. A
+    /// store that merges them itself returns `false`.
+    fn is_delta(&self, table: TableId, version: &Version) -> bool {
+        let _ = (table, version);
+        false
+    }
+
+    /// Returns the newest candidates of a cell, newest first: at most `max` of them, and fewer only
+    /// if the cell has no more.
+    ///
+    /// # Errors
+    ///
+    /// See [`CellStore::get`].
+    fn get_chain(
+        &self,
+        context: &Context,
+        key: &CellKey,
+        at: At,
+        max: usize,
+    ) -> impl Future<Output = Result<Vec<Version>>> + Send {
+        async move {
+            let (mut chain, mut at) = (Vec::new(), at);
+            while chain.len() < max
+                && let Some(version) = self.get(context, key, at).await?
+            {
+                at = at.below(version.start);
+                chain.push(version);
+            }
+            Ok(chain)
+        }
+    }
+
+    /// Takes note of the row that a reader at a snapshot made of `versions` versions: the result has
+    /// the start and the commit of the newest of them. A store may cache it, or write it in place of
+    /// that version.
+    fn merged(
+        &self,
+        context: &Context,
+        key: &CellKey,
+        row: &Version,
+        read: Timestamp,
+        versions: usize,
+    ) {
+        let _ = (context, key, row, read, versions);
     }
 
     /// Reads a page of a range, with each cell's newest candidate.

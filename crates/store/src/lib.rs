@@ -36,6 +36,7 @@ pub mod loader;
 mod memory;
 #[cfg(feature = "pem")]
 pub mod pem;
+mod row_tables;
 mod spill;
 mod wall_times;
 mod write;
@@ -48,6 +49,7 @@ pub use commit_log::{CommitLog, CommitOrder, LogStart, Outcome, check_handed_out
 pub use commit_request::{Claim, CommitRequest, ReadSet};
 pub use context::Context;
 pub use memory::MemoryStore;
+pub use row_tables::{LoadRawTables, Loading, RowTables, looks_like_delta};
 pub use spill::{Spill, SpilledPage, Spilling};
 pub use wall_times::{SteadyWall, WallPoint, WallTimes};
 pub use write::Write;

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use carnet_base::sync::lock;
 use carnet_base::{
-    Bytes, CellKey, Clock, KeyRange, Result, SystemClock, Timestamp, Version, WallTime,
+    Bytes, CellKey, Clock, KeyRange, Result, SystemClock, TableId, Timestamp, Version, WallTime,
 };
 
 use crate::begun::{BeginKind, Begun};
@@ -18,12 +18,14 @@ use crate::cell_store::{At, CellStore, Page, RangeRequest};
 use crate::commit_log::{CommitLog, CommitOrder, Outcome, check_handed_out};
 use crate::commit_request::CommitRequest;
 use crate::context::Context;
+use crate::row_tables::RowTables;
 use crate::wall_times::{SteadyWall, WallPoint, WallTimes};
 
 /// A store in memory. Nothing survives it.
 pub struct MemoryStore {
     state: Mutex<MemoryState>,
     clock: Arc<dyn Clock>,
+    row_tables: RowTables,
 }
 
 struct MemoryState {
@@ -61,7 +63,7 @@ impl MemoryStore {
             times: WallTimes::default(),
         };
         state.note_time(&*clock);
-        Self { state: Mutex::new(state), clock }
+        Self { state: Mutex::new(state), clock, row_tables: RowTables::default() }
     }
 
     /// Writes every known commit timestamp into its versions, like a sweep.
@@ -79,6 +81,12 @@ impl MemoryStore {
     pub fn leave_undecided(&self, start: Timestamp, key: CellKey, payload: Option<Bytes>) {
         let stored = Stored { commit: None, payload };
         self.lock().cells.entry(key).or_default().insert(start, stored);
+    }
+
+    /// Returns the set of the tables of rows. Until it is known, the store takes no deltas.
+    #[must_use]
+    pub const fn row_tables(&self) -> &RowTables {
+        &self.row_tables
     }
 
     fn lock(&self) -> MutexGuard<'_, MemoryState> {
@@ -160,12 +168,20 @@ impl CellStore for MemoryStore {
         context.check(&*self.clock)?;
         Ok(self.lock().page(request))
     }
+
+    fn is_delta(&self, table: TableId, version: &Version) -> bool {
+        self.row_tables.is_delta(table, version)
+    }
 }
 
 impl CommitLog for MemoryStore {
     async fn begin(&self, context: &Context, kind: BeginKind) -> Result<Begun> {
         context.check(&*self.clock)?;
         self.lock().order.begin(kind)
+    }
+
+    fn takes_delta(&self, key: &CellKey) -> bool {
+        self.row_tables.has_deltas(key.table())
     }
 
     fn end(&self, begun: Begun) {

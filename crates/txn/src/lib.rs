@@ -54,12 +54,14 @@ mod idle;
 mod isolation;
 mod limits;
 mod memory;
+mod merge;
 #[cfg(all(test, shuttle))]
 mod models;
 mod open;
 pub mod reader;
 mod reads;
 mod retry;
+mod settle;
 mod snapshots;
 mod sync;
 mod transaction;

@@ -13,8 +13,21 @@
 //! A sweep may stamp a version and delete its entry between the read and the lookup. So if a lookup
 //! finds no commit, the version is read once more, and a stamp found then wins.
 
+use std::future::Future;
+use std::pin::Pin;
+
+use carnet_base::concurrent::join;
 use carnet_base::{CellKey, Result, Timestamp, Version};
-use carnet_store::{At, CellStore, CommitLog, Context, Outcome};
+use carnet_store::{At, CellStore, CommitLog, Context};
+
+use crate::merge;
+use crate::settle::{Settled, settle};
+
+/// Number of cells that are looked up concurrently.
+const RESOLVED_AT_ONCE: usize = 16;
+
+/// A look-up of a cell, with the place of its result.
+type Resolving<'a> = Pin<Box<dyn Future<Output = Result<(usize, Option<Version>)>> + Send + 'a>>;
 
 /// Reads a cell at a snapshot; a tombstone is returned as one.
 ///
@@ -31,7 +44,12 @@ pub async fn read<S: CellStore + CommitLog>(
     loop {
         let Some(candidate) = store.get(context, key, at).await? else { return Ok(None) };
         match settle(store, context, key, candidate, at).await? {
-            Settled::Visible(version) => return Ok(Some(version)),
+            Settled::Visible(version) => {
+                if let Some(row) = merge::row(store, context, key, version, snapshot).await? {
+                    return Ok(Some(row));
+                }
+                at = At::snapshot(snapshot);
+            }
             Settled::Hidden(start) => at = at.below(start),
         }
     }
@@ -49,13 +67,51 @@ pub async fn read_many<S: CellStore + CommitLog>(
     snapshot: Timestamp,
     bytes_max: usize,
 ) -> Result<Vec<Option<Version>>> {
-    let mut found = store.get_many(context, keys, At::snapshot(snapshot), bytes_max).await?;
-    for (key, version) in keys.iter().zip(&mut found) {
-        if let Some(candidate) = version.take() {
-            *version = resolve(store, context, key, candidate, snapshot).await?;
+    let found = store.get_many(context, keys, At::snapshot(snapshot), bytes_max).await?;
+    resolve_all(store, context, keys, found, snapshot).await
+}
+
+/// Finds the visible versions of cells whose newest candidates another read has returned. Reads of
+/// several cells, if they are necessary, run concurrently.
+///
+/// # Errors
+///
+/// See the store's.
+pub async fn resolve_all<S: CellStore + CommitLog>(
+    store: &S,
+    context: &Context,
+    keys: &[CellKey],
+    found: Vec<Option<Version>>,
+    snapshot: Timestamp,
+) -> Result<Vec<Option<Version>>> {
+    let (mut versions, mut unclear) = (Vec::with_capacity(found.len()), Vec::new());
+    for (place, (key, candidate)) in keys.iter().zip(found).enumerate() {
+        match candidate {
+            Some(candidate) if !is_row(store, key, &candidate) => {
+                unclear.push((place, key, candidate));
+                versions.push(None);
+            }
+            settled => versions.push(settled),
         }
     }
-    Ok(found)
+    if unclear.is_empty() {
+        return Ok(versions);
+    }
+    let mut resolving: Vec<Resolving<'_>> = Vec::with_capacity(unclear.len());
+    for (place, key, candidate) in unclear {
+        resolving.push(Box::pin(async move {
+            Ok((place, resolve(store, context, key, candidate, snapshot).await?))
+        }));
+    }
+    for (place, version) in join(resolving, RESOLVED_AT_ONCE).await? {
+        versions[place] = version;
+    }
+    Ok(versions)
+}
+
+/// Returns `true` for a stamped version that is no delta: most versions need no look-up.
+fn is_row<S: CellStore>(store: &S, key: &CellKey, version: &Version) -> bool {
+    version.commit.is_some() && !store.is_delta(key.table(), version)
 }
 
 /// Finds the visible version of a cell whose newest candidate another read has returned.
@@ -70,47 +126,14 @@ pub async fn resolve<S: CellStore + CommitLog>(
     candidate: Version,
     snapshot: Timestamp,
 ) -> Result<Option<Version>> {
-    if candidate.commit.is_some() {
+    if is_row(store, key, &candidate) {
         return Ok(Some(candidate));
     }
-    match settle(store, context, key, candidate, At::snapshot(snapshot)).await? {
-        Settled::Visible(version) => Ok(Some(version)),
-        Settled::Hidden(_) => read(store, context, key, snapshot).await,
+    if let Settled::Visible(version) =
+        settle(store, context, key, candidate, At::snapshot(snapshot)).await?
+        && let Some(row) = merge::row(store, context, key, version, snapshot).await?
+    {
+        return Ok(Some(row));
     }
-}
-
-enum Settled {
-    Visible(Version),
-    Hidden(Timestamp),
-}
-
-async fn settle<S: CellStore + CommitLog>(
-    store: &S,
-    context: &Context,
-    key: &CellKey,
-    candidate: Version,
-    at: At,
-) -> Result<Settled> {
-    if candidate.commit.is_some() {
-        return Ok(Settled::Visible(candidate));
-    }
-    let start = candidate.start;
-    match store.outcome_for_reader(context, start, at.read).await? {
-        Outcome::Committed(commit) if commit <= at.read => {
-            Ok(Settled::Visible(Version { commit: Some(commit), ..candidate }))
-        }
-        Outcome::Committed(_) => Ok(Settled::Hidden(start)),
-        Outcome::Aborted | Outcome::Pending => {
-            // Read that version, not a version that became visible later: a newer version on a
-            // single replica would be taken for the absence of this version.
-            let through = start.checked_add(1).unwrap_or(Timestamp::MAX);
-            let again = store.get(context, key, at.below(through)).await?;
-            Ok(match again {
-                Some(version) if version.start == start && version.commit.is_some() => {
-                    Settled::Visible(version)
-                }
-                _ => Settled::Hidden(start),
-            })
-        }
-    }
+    read(store, context, key, snapshot).await
 }

@@ -155,7 +155,9 @@ pub async fn table(tx: &Tx, keyspace: &str, name: &str) -> Result<Option<Arc<Tab
             .map(|table| Some(Arc::new(table)));
     }
     let read = tx.read_timestamp();
-    tx.schemas().parse((keyspace, name), key.hash(), &entry, read).map(Some)
+    let schema = tx.schemas().parse((keyspace, name), key.hash(), &entry, read)?;
+    tx.note_kind(&schema);
+    Ok(Some(schema))
 }
 
 /// Lists the tables of a keyspace in ascending order of name.

@@ -93,7 +93,7 @@ pub(crate) async fn open<C: Cluster, T: Transport>(
 pub(crate) fn environment(clock: &Arc<dyn Clock>, spawn: &dyn Spawn) -> Environment {
     let tasks: Arc<dyn Tasks> = Arc::new(WorkerTasks::new("carnet-sequencer", spawn));
     let timer = Arc::new(ThreadTimer::new(Arc::clone(clock), spawn));
-    Environment { timer, clock: Arc::clone(clock), tasks }
+    Environment { timer, clock: Arc::clone(clock), tasks, row_tables: Arc::default() }
 }
 
 fn make_order(conflict_bytes: usize) -> MakeOrder {

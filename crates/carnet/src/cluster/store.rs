@@ -6,7 +6,8 @@ use carnet_base::{Bytes, CellKey, Encoding, Result, TableId, Timestamp, Version,
 use carnet_sequencer::{ClusterLog, Transport};
 use carnet_store::cluster::Cluster;
 use carnet_store::{
-    At, BeginKind, Begun, CellStore, CommitLog, CommitRequest, Context, Outcome, Page, RangeRequest,
+    At, BeginKind, Begun, CellStore, CommitLog, CommitRequest, Context, Outcome, Page,
+    RangeRequest, RowTables,
 };
 use carnet_store_cql::{RequestCounters, Requests};
 
@@ -80,6 +81,12 @@ any_cluster! {
             at: At,
             bytes_max: usize
         ) -> Result<Vec<Option<Version>>>;
+        fn get_chain<'a>(
+            context: &'a Context,
+            key: &'a CellKey,
+            at: At,
+            max: usize
+        ) -> Result<Vec<Version>>;
         fn range<'a>(context: &'a Context, request: &'a RangeRequest) -> Result<Page>;
         fn begin<'a>(context: &'a Context, kind: BeginKind) -> Result<Begun>;
         fn commit<'a>(context: &'a Context, request: CommitRequest) -> Result<Timestamp>;
@@ -104,6 +111,15 @@ any_cluster! {
         fn withdraw() -> ();
         fn announced() -> Vec<Bytes>;
         fn is_leading() -> bool;
+        fn row_tables() -> Arc<RowTables>;
+        fn is_delta(table: TableId, version: &Version) -> bool;
+        fn merged(
+            context: &Context,
+            key: &CellKey,
+            row: &Version,
+            read: Timestamp,
+            versions: usize
+        ) -> ();
     }
 }
 

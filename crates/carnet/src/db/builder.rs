@@ -401,6 +401,7 @@ impl Builder {
         // The memory store orders versions by their start timestamps.
         let order = CommitChecker::resuming(LogStart::default());
         let store = MemoryStore::with_clock(Box::new(order), Arc::clone(&self.clock));
+        store.row_tables().set_raw([]);
         self.finish(Arc::new(AnyStore::Memory(Arc::new(store))), None)
     }
 

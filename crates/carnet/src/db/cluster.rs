@@ -1,14 +1,16 @@
 //! Databases over a cluster: opening, leaving, announcements and backups.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use carnet_base::{Bytes, Error, Result, Rng as _, SeededRng, block_on};
+use carnet_store::{LoadRawTables, Loading};
 
 use super::builder::Builder;
-use super::database::Db;
+use super::database::{Db, Inner};
+use crate::catalog;
 use crate::cluster::backup::ClusterBackup;
 use crate::cluster::{
-    self, Address, Cluster, ClusterUrl, Handler, Requests, SequencerOptions, Transport,
+    self, Address, AnyCluster, Cluster, ClusterUrl, Handler, Requests, SequencerOptions, Transport,
 };
 use crate::stores::AnyStore;
 
@@ -27,7 +29,7 @@ impl Builder {
         let (clock, spawn) = (&self.clock, &*self.spawn);
         let connecting = cluster::connect(url, self.retention, conflict_bytes, clock, spawn);
         let store = Box::pin(connecting).await?;
-        Ok(self.finish(Arc::new(AnyStore::Cluster(Arc::from(store))), None))
+        Ok(Box::pin(self.finish_cluster(store)).await)
     }
 
     /// Opens a database over the caller's cluster and network, such as those in memory. `address`
@@ -76,7 +78,34 @@ impl Builder {
         let settings = cluster::Settings { options, conflict_bytes };
         let opening = cluster::open(cluster, network, address, environment, settings, listen, None);
         let store = block_on(Box::pin(opening))?;
-        Ok(self.finish(Arc::new(AnyStore::Cluster(Arc::from(store))), None))
+        Ok(block_on(self.finish_cluster(store)))
+    }
+
+    /// Completes the opening, and reads the list of raw tables.
+    async fn finish_cluster(self, store: Box<dyn AnyCluster>) -> Db {
+        let row_tables = store.row_tables();
+        let db = self.finish(Arc::new(AnyStore::Cluster(Arc::from(store))), None);
+        row_tables.load_with(Box::new(CatalogLoader(Arc::downgrade(&db.inner))));
+        if let Err(error) = row_tables.refresh().await {
+            tracing::error!(
+                %error,
+                "the catalog cannot be read: no old versions are swept until it can be"
+            );
+        }
+        db
+    }
+}
+
+/// Reads the raw tables from the catalog, as long as the database is open.
+struct CatalogLoader(Weak<Inner>);
+
+impl LoadRawTables for CatalogLoader {
+    fn load(&self) -> Loading<'_> {
+        Box::pin(async {
+            let inner = self.0.upgrade();
+            let inner = inner.ok_or_else(|| Error::unavailable("the database is closed"))?;
+            catalog::raw_tables(&Db { inner }.snapshot_async().await?).await
+        })
     }
 }
 

@@ -272,7 +272,8 @@ def views_are_described_and_read(session):
     keyspace = session.cluster.metadata.keyspaces[session.keyspace]
     view = keyspace.views["viewed_by_v"]
     assert view.base_table_name == "viewed" and view.include_all_columns, view
-    assert [column.name for column in view.primary_key] == ["v", "c", "k"], view
+    key = view.partition_key + view.clustering_key
+    assert [column.name for column in key] == ["v", "c", "k"], view
     assert list(keyspace.tables["viewed"].views) == ["viewed_by_v"]
     assert "viewed_by_v" not in keyspace.tables
     assert "CREATE MATERIALIZED VIEW" in view.as_cql_query()
@@ -283,6 +284,7 @@ def views_are_described_and_read(session):
     session.execute("UPDATE viewed SET v = 'even' WHERE k = 1 AND c = 1")
     assert [row.c for row in session.execute(by_v, ("even",))][:2] == [0, 1]
     session.execute("ALTER TABLE viewed ADD w int")
+    session.cluster.refresh_materialized_view_metadata(session.keyspace, "viewed_by_v")
     view = session.cluster.metadata.keyspaces[session.keyspace].views["viewed_by_v"]
     assert "w" in view.columns, view.columns
     assert raises(InvalidRequest, session.execute, "DELETE FROM viewed_by_v WHERE v = 'even'")

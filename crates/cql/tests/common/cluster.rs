@@ -20,7 +20,12 @@ impl TestCluster {
 
     /// Opens the database in another process.
     pub(crate) fn open(&self, name: &str) -> Db {
-        let (address, options) = (Address::new(name).unwrap(), SequencerOptions::default());
+        self.open_with(name, SequencerOptions::default())
+    }
+
+    /// Opens the database in another process, with options.
+    pub(crate) fn open_with(&self, name: &str, options: SequencerOptions) -> Db {
+        let address = Address::new(name).unwrap();
         let (at, network) = (address.clone(), self.network.clone());
         let listen = |handler: &_| self.network.listen(at, handler);
         let cluster = Arc::clone(&self.cluster);

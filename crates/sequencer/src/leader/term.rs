@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex};
 
 use carnet_base::sync::lock;
 use carnet_base::{Moment, Timer, Timestamp};
-use carnet_store::CommitOrder;
 use carnet_store::cluster::Cluster;
+use carnet_store::{CommitOrder, RowTables};
 
 use super::state::{Decided, Ended, LeaderState};
 use crate::candidate::{Standing, Term};
@@ -67,6 +67,10 @@ impl<C: Cluster> Leader<C> {
 
     pub(crate) const fn table(&self) -> &Arc<CommitTable<C>> {
         &self.table
+    }
+
+    pub(crate) fn row_tables(&self) -> &RowTables {
+        &self.environment.row_tables
     }
 
     pub(crate) const fn timer(&self) -> &Arc<dyn Timer> {

@@ -18,6 +18,9 @@ impl<C: Cluster, T: Transport> Inner<C, T> {
         let Some(cells) = &self.cells else { return };
         for VersionWrite { key, payload, .. } in writes {
             let version = Version { start, commit: Some(commit), payload };
+            if self.row_tables().is_delta(key.table(), &version) {
+                continue;
+            }
             cells.keep(&key, Some(&version), commit, commit);
         }
     }
@@ -49,9 +52,27 @@ impl<C: Cluster, T: Transport> Inner<C, T> {
             let commit = self.node.table().known_commit(version.start);
             version.commit = commit.filter(|commit| *commit <= at.read);
         }
-        if let Some(commit) = version.commit {
+        if let Some(commit) = version.commit
+            && !self.row_tables().is_delta(key.table(), &version)
+        {
             cells.keep(key, Some(&version), commit, at.read);
         }
         Some(version)
+    }
+
+    /// Caches the row that a reader made of deltas.
+    pub(super) fn keep_merged(
+        &self,
+        context: &Context,
+        key: &CellKey,
+        row: &Version,
+        read: Timestamp,
+    ) {
+        let cells = self.cells.as_ref().filter(|cells| cells.knows(read));
+        if let Some(cells) = cells.filter(|_| !context.bypasses_cache())
+            && let Some(commit) = row.commit
+        {
+            cells.keep(key, Some(row), commit, read);
+        }
     }
 }

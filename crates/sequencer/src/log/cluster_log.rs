@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use carnet_base::{CellKey, Encoding, Error, Result, Rng, TableId, Timestamp, Version};
 use carnet_store::cluster::Cluster;
-use carnet_store::{At, BeginKind, CommitLog, Context};
+use carnet_store::{At, BeginKind, CommitLog, Context, RowTables};
 
 use super::inner::Inner;
 use crate::backup::{Backup, Held};
@@ -89,6 +89,12 @@ impl<C: Cluster, T: Transport> ClusterLog<C, T> {
     #[must_use]
     pub fn handler(&self) -> Arc<dyn Handler> {
         Arc::clone(&self.inner.node) as Arc<dyn Handler>
+    }
+
+    /// Returns the set of the tables of rows. Until it is known, this process writes no deltas.
+    #[must_use]
+    pub fn row_tables(&self) -> Arc<RowTables> {
+        Arc::clone(&self.inner.node.environment().row_tables)
     }
 
     /// Returns the commit table, for scans and migrations.

@@ -10,11 +10,11 @@ use carnet_store::{BeginKind, Begun, CommitLog, CommitRequest, Context, Outcome}
 use super::cluster_log::ClusterLog;
 use super::requests::{GaveUp, unexpected};
 use super::snapshots::Asked;
-use super::writes::WRITTEN;
 use crate::cells::{CHANGES_MAX, CellCache};
 use crate::leader::unknown;
 use crate::message::{LeaderRequest, Response};
 use crate::node::Role;
+use crate::statements::WRITTEN;
 use crate::transport::Transport;
 
 impl<C: Cluster, T: Transport> CommitLog for ClusterLog<C, T> {

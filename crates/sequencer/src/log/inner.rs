@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use carnet_base::{Error, ErrorKind, Moment, Result, Timestamp};
-use carnet_store::Context;
 use carnet_store::cluster::Cluster;
+use carnet_store::{Context, RowTables};
 
 use super::open_snapshots::Open;
 use crate::cells::CellCache;
@@ -31,6 +31,10 @@ pub(super) struct Inner<C: Cluster, T: Transport> {
 }
 
 impl<C: Cluster, T: Transport> Inner<C, T> {
+    pub(super) fn row_tables(&self) -> &RowTables {
+        &self.node.environment().row_tables
+    }
+
     pub(super) fn now(&self) -> Moment {
         self.node.environment().timer.now()
     }

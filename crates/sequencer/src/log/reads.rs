@@ -1,12 +1,15 @@
 //! Reads of cells.
 
-use carnet_base::{CellKey, Error, ErrorKind, Result, Timestamp, Version};
+use carnet_base::{CellKey, Error, ErrorKind, Result, TableId, Timestamp, Version};
 use carnet_store::cluster::Cluster;
 use carnet_store::{At, CellStore, Context, Page, PageLimit, RangeRequest};
 
 use super::cluster_log::ClusterLog;
 use super::inner::Inner;
 use crate::transport::Transport;
+
+/// Number of versions that a reader may merge before it writes the row in place of the newest one.
+const VERSIONS_MAX: usize = 8;
 
 impl<C: Cluster, T: Transport> Inner<C, T> {
     /// Returns the newest version that may be visible.
@@ -22,6 +25,28 @@ impl<C: Cluster, T: Transport> Inner<C, T> {
             let Some(older) = version.start.previous() else { return Ok(None) };
             through = older;
         }
+    }
+
+    /// Returns the newest versions that may be visible, newest first.
+    async fn candidates(
+        &self,
+        context: &Context,
+        key: &CellKey,
+        at: At,
+        max: usize,
+    ) -> Result<Vec<Version>> {
+        let mut chain = Vec::new();
+        let mut next = at.below.previous().map(|below| below.min(at.read));
+        while chain.len() < max
+            && let Some(through) = next
+        {
+            let left = max - chain.len();
+            let read = self.cluster.read_chain(context, key, through, left).await?;
+            let oldest = read.last().filter(|_| read.len() >= left);
+            next = oldest.and_then(|version| version.start.previous());
+            chain.extend(read.into_iter().filter(|version| at.admits(version)));
+        }
+        Ok(chain)
     }
 
     /// Rejects a snapshot that the sweep has passed. Call it after the read: if the mark is still
@@ -91,6 +116,37 @@ impl<C: Cluster, T: Transport> CellStore for ClusterLog<C, T> {
             versions[place] = self.inner.keep_read(context, key, found, at);
         }
         Ok(versions)
+    }
+
+    fn is_delta(&self, table: TableId, version: &Version) -> bool {
+        self.inner.row_tables().is_delta(table, version)
+    }
+
+    async fn get_chain(
+        &self,
+        context: &Context,
+        key: &CellKey,
+        at: At,
+        max: usize,
+    ) -> Result<Vec<Version>> {
+        self.inner.check(context)?;
+        let chain = self.inner.candidates(context, key, at, max).await?;
+        self.inner.check_sweep(at.read).await?;
+        Ok(chain)
+    }
+
+    fn merged(
+        &self,
+        context: &Context,
+        key: &CellKey,
+        row: &Version,
+        read: Timestamp,
+        versions: usize,
+    ) {
+        self.inner.keep_merged(context, key, row, read);
+        if versions > VERSIONS_MAX {
+            self.inner.replace_delta(key.clone(), row.clone());
+        }
     }
 
     async fn range(&self, context: &Context, request: &RangeRequest) -> Result<Page> {

@@ -1,22 +1,20 @@
 //! Writes cells, and hides those of dropped tables.
 
-use carnet_base::{Error, KeyRange, Result, TableId, Timestamp};
-use carnet_store::cluster::{Cluster, Statement, VersionWrite};
+use std::sync::Arc;
+
+use carnet_base::{CellKey, Error, KeyRange, Result, TableId, Timestamp, Version};
+use carnet_store::cluster::{Cluster, VersionWrite};
 use carnet_store::{Context, PageLimit, RangeRequest};
 
 use super::inner::Inner;
 use super::requests::LOOK_AGAIN;
+use crate::statements::{DROPPED, MERGED};
 use crate::transport::Transport;
 
 /// Number of tries of a write of cells that no majority took.
 const WRITE_TRIES: u32 = 4;
 /// Page in which the cells of a dropped table are hidden.
 const DROP_PAGE: PageLimit = PageLimit { cells: 500, bytes: 1 << 20 };
-/// Statement numbers of a transaction's writes, and of the tombstones of its drops. A write takes
-/// precedence over a tombstone.
-pub(super) const WRITTEN: Statement = Statement(1);
-const DROPPED: Statement = Statement(0);
-
 impl<C: Cluster, T: Transport> Inner<C, T> {
     /// Writes versions until a majority has them. This commits nothing.
     pub(super) async fn write(&self, context: &Context, writes: &[VersionWrite]) -> Result<()> {
@@ -37,6 +35,19 @@ impl<C: Cluster, T: Transport> Inner<C, T> {
             self.node.environment().timer.wait(wait).await;
             wait *= 2;
         }
+    }
+
+    /// Writes the row of a committed delta in its place, in the background. Readers see the same row
+    /// whether the write takes effect or not.
+    pub(super) fn replace_delta(self: &Arc<Self>, key: CellKey, row: Version) {
+        let this = Arc::clone(self);
+        self.node.environment().tasks.spawn(Box::pin(async move {
+            let Version { start, payload, .. } = row;
+            let write = VersionWrite { key, start, statement: MERGED, payload };
+            if let Err(fault) = this.cluster.write_versions(&Context::unbounded(), &[write]).await {
+                tracing::debug!(%fault, "a row could not be written in place of its deltas");
+            }
+        }));
     }
 
     /// Hides every cell of a dropped table, page by page.

@@ -11,10 +11,24 @@
 //! Transactions that committed since the round began are not stamped: a backup that begins
 //! meanwhile must copy no stamp above its own timestamp.
 //!
+//! If the newest version at or below the mark is a delta, its row is made of it and the versions below,
+//! and written in its place before these are deleted:
+//!
+//! ```text
+//!   mark 50     S=40  C=44   delta        its row is written, and is the base
+//!               S=31  aborted             deleted with all versions older than the base
+//!               S=12  C=20   image        the same: the row has it
+//! ```
+//!
+//! The row of a delta may lie on a minority of the replicas, written by a reader or by a round that ended early. It looks
+//! like an image that a transaction wrote, so any base of a table with deltas is written again before the versions below
+//! are deleted.
+//!
 //! A base that is a tombstone is deleted too, last of all: until every replica has deleted the
 //! older versions, a replica that was down could bring them back.
 
-use carnet_base::{Timestamp, Version};
+use carnet_base::{Bytes, Result, RowDelta, Timestamp, Version};
+use carnet_store::looks_like_delta;
 
 /// Outcome of the transaction that wrote a version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,8 +48,20 @@ pub(crate) struct Plan {
     pub(crate) stamps: Vec<(Timestamp, Timestamp)>,
     /// Aborted versions that are newer than the base.
     pub(crate) deletes: Vec<Timestamp>,
+    /// The row that is written in place of the base, before older versions are deleted.
+    pub(crate) row: Option<BaseRow>,
     /// All versions older than this base are deleted, visible or not.
     pub(crate) base: Option<Base>,
+}
+
+/// The row of a base.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct BaseRow {
+    pub(crate) start: Timestamp,
+    /// The image; `None` is a tombstone.
+    pub(crate) payload: Option<Bytes>,
+    /// The base is a delta, and the row was made of it and the versions below.
+    pub(crate) is_merged: bool,
 }
 
 /// The newest version at or below the mark: every snapshot from the mark on sees it, or a newer
@@ -63,10 +89,17 @@ pub(crate) struct Extent {
 /// A stamp of a commit above `settled` may be on one replica only, left there by a round that ended
 /// early. It is written again, because its entry is about to be deleted. Commits above `through`
 /// are not stamped.
+///
+/// `has_deltas` is a property of the cell's table.
+///
+/// # Errors
+///
+/// `Corrupted` if a delta or an image cannot be read.
 pub(crate) fn plan(
     versions: &[(Version, VersionOutcome)],
     Extent { mark, settled, through }: Extent,
-) -> Plan {
+    has_deltas: bool,
+) -> Result<Plan> {
     let mut plan = Plan::default();
     for (at, (version, outcome)) in versions.iter().enumerate() {
         match *outcome {
@@ -77,21 +110,49 @@ pub(crate) fn plan(
                     plan.stamps.push((version.start, commit));
                 }
                 if commit <= mark {
-                    let is_tombstone = version.payload.is_none();
-                    let hides_some = at + 1 < versions.len();
-                    let base = Base { start: version.start, is_tombstone };
-                    plan.base = (is_tombstone || hides_some).then_some(base);
+                    let (start, hides_some) = (version.start, at + 1 < versions.len());
+                    let is_merged = has_deltas && looks_like_delta(version);
+                    let payload = match is_merged {
+                        true => row_of(&versions[at..])?,
+                        false => version.payload.clone(),
+                    };
+                    let is_tombstone = payload.is_none();
+                    let is_base = is_tombstone || hides_some || is_merged;
+                    plan.base = is_base.then_some(Base { start, is_tombstone });
+                    if is_merged || (has_deltas && hides_some) {
+                        plan.row = Some(BaseRow { start, payload, is_merged });
+                    }
                     break;
                 }
             }
         }
     }
-    plan
+    Ok(plan)
+}
+
+/// Makes the row of the committed versions of a cell, newest first, up to the first that is no delta.
+fn row_of(versions: &[(Version, VersionOutcome)]) -> Result<Option<Bytes>> {
+    let (mut deltas, mut image) = (Vec::new(), None);
+    for (version, outcome) in versions {
+        if !matches!(outcome, VersionOutcome::Committed(_)) {
+            continue;
+        }
+        match &version.payload {
+            Some(delta) if looks_like_delta(version) => deltas.push((version.start, delta.clone())),
+            below => {
+                image = below.as_ref().map(|payload| (version.start, payload));
+                break;
+            }
+        }
+    }
+    let row = RowDelta::merge(image, &deltas)?;
+    Ok(row.is_live().then(|| row.encode()))
 }
 
 #[cfg(test)]
 mod tests {
-    use carnet_base::Bytes;
+    use carnet_base::ColumnId;
+    use carnet_base::row::{Change, RowImage};
 
     use super::*;
 
@@ -117,7 +178,8 @@ mod tests {
         mark: u64,
         settled: Timestamp,
     ) -> Plan {
-        plan(versions, Extent { mark: at(mark), settled, through: at(70) })
+        let extent = Extent { mark: at(mark), settled, through: at(70) };
+        plan(versions, extent, true).unwrap()
     }
 
     fn base(start: u64, is_tombstone: bool) -> Option<Base> {
@@ -155,7 +217,7 @@ mod tests {
     fn later_commits_than_the_round_are_not_stamped() {
         let versions = [committed(61, 64), committed(40, 44)];
         let extent = Extent { mark: at(50), settled: Timestamp::ZERO, through: at(63) };
-        assert_eq!(plan(&versions, extent).stamps, [(at(40), at(44))]);
+        assert_eq!(plan(&versions, extent, false).unwrap().stamps, [(at(40), at(44))]);
     }
 
     #[test]
@@ -180,5 +242,65 @@ mod tests {
     fn hidden_tombstone_is_deleted_like_any_version() {
         let versions = [committed(40, 44), version(12, VersionOutcome::Committed(at(20)), true)];
         assert_eq!(planned_until(&versions, 50, Timestamp::ZERO).base, base(40, false));
+    }
+
+    fn delta(start: u64, commit: u64, amount: i64) -> (Version, VersionOutcome) {
+        let mut delta = RowDelta::new(1);
+        delta.change(ColumnId(4), Change::Added(amount));
+        let (version, outcome) = committed(start, commit);
+        (Version { payload: Some(delta.encode()), ..version }, outcome)
+    }
+
+    fn counter(row: Option<BaseRow>) -> (Timestamp, i64) {
+        let BaseRow { start, payload, is_merged } = row.unwrap();
+        assert!(is_merged);
+        let row = RowImage::decode(&payload.unwrap()).unwrap();
+        (start, i64::from_be_bytes(row.value(ColumnId(4)).unwrap()[..].try_into().unwrap()))
+    }
+
+    #[test]
+    fn delta_below_the_mark_is_replaced_by_its_row() {
+        let (image, outcome) = delta(12, 20, 1);
+        let row = RowDelta::merge(None, &[(image.start, image.payload.clone().unwrap())]).unwrap();
+        let image = (Version { payload: Some(row.encode()), ..image }, outcome);
+        let aborted = (delta(35, 36, 1000).0, VersionOutcome::Aborted);
+        let versions = [delta(61, 64, 100), delta(40, 44, 20), aborted, delta(31, 33, 3), image];
+        let planned = planned_until(&versions, 50, Timestamp::ZERO);
+        assert_eq!((counter(planned.row), planned.base), ((at(40), 24), base(40, false)));
+        assert_eq!(planned.deletes, []);
+        let early = planned_until(&versions, 40, Timestamp::ZERO);
+        assert_eq!((counter(early.row), early.base), ((at(31), 4), base(31, false)));
+        let image_only = planned_until(&versions, 30, Timestamp::ZERO);
+        assert_eq!((image_only.row, image_only.base), (None, None));
+    }
+
+    #[test]
+    fn base_of_a_table_with_deltas_is_written_again() {
+        let versions = [committed(40, 44), committed(12, 20)];
+        let planned = planned_until(&versions, 50, Timestamp::ZERO);
+        let payload = versions[0].0.payload.clone();
+        assert_eq!(planned.row, Some(BaseRow { start: at(40), payload, is_merged: false }));
+        let extent = Extent { mark: at(50), settled: Timestamp::ZERO, through: at(70) };
+        let raw = plan(&versions, extent, false).unwrap();
+        assert_eq!((raw.row, raw.base), (None, base(40, false)));
+    }
+
+    #[test]
+    fn tombstone_ends_the_versions_of_a_row() {
+        let deleted = version(31, VersionOutcome::Committed(at(33)), true);
+        let versions = [delta(40, 44, 20), deleted, delta(12, 20, 1)];
+        let planned = planned_until(&versions, 50, Timestamp::ZERO);
+        assert_eq!(counter(planned.row), (at(40), 20));
+    }
+
+    #[test]
+    fn row_without_columns_is_a_tombstone() {
+        let mut removal = RowDelta::new(1);
+        removal.change(ColumnId(4), Change::Deleted);
+        let (version, outcome) = committed(40, 44);
+        let removal = (Version { payload: Some(removal.encode()), ..version }, outcome);
+        let planned = planned_until(&[removal, delta(12, 20, 1)], 50, Timestamp::ZERO);
+        let row = BaseRow { start: at(40), payload: None, is_merged: true };
+        assert_eq!((planned.row, planned.base), (Some(row), base(40, true)));
     }
 }

@@ -15,6 +15,8 @@ pub struct SweepReport {
     pub aborted: u64,
     /// Cells whose versions older than the newest visible one were deleted.
     pub cleared: u64,
+    /// Rows that were written before older versions were deleted, most of them in place of deltas.
+    pub merged: u64,
     /// Deleted cells that were removed entirely.
     pub tombstones: u64,
     /// Commit entries that were deleted.

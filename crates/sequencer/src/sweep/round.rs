@@ -10,14 +10,16 @@ use carnet_base::sync::lock;
 use carnet_base::{CellKey, CommitEntry, Error, KeyRange, Moment, Result, Timestamp, Version};
 use carnet_store::cluster::{
     Acknowledge, CellVersions, Cluster, CommitRow, ReadMode, Register, SetAnswer, VersionName,
+    VersionWrite,
 };
-use carnet_store::{Context, PageLimit};
+use carnet_store::{Context, PageLimit, RowTables, looks_like_delta};
 
 use super::marks::Marks;
 use super::options::SweepOptions;
-use super::plan::{Base, Extent, Plan, VersionOutcome, plan};
+use super::plan::{Base, BaseRow, Extent, Plan, VersionOutcome, plan};
 use super::report::SweepReport;
 use crate::leader::Leader;
+use crate::statements::MERGED;
 
 /// Number of concurrent lookups of outcomes.
 const LOOKUPS_AT_ONCE: usize = 16;
@@ -34,6 +36,8 @@ type Lookup<'a> = Pin<Box<dyn Future<Output = Result<()>> + Send + 'a>>;
 struct Work {
     stamps: Vec<(VersionName, Timestamp)>,
     deletes: Vec<VersionName>,
+    /// Rows written in place of deltas.
+    rows: Vec<VersionWrite>,
     bases: Vec<VersionName>,
     tombstones: Vec<VersionName>,
 }
@@ -43,6 +47,12 @@ impl Work {
         let named = |start| VersionName { key: key.clone(), start };
         self.stamps.extend(plan.stamps.into_iter().map(|(start, commit)| (named(start), commit)));
         self.deletes.extend(plan.deletes.into_iter().map(named));
+        self.rows.extend(plan.row.map(|BaseRow { start, payload, .. }| VersionWrite {
+            key: key.clone(),
+            start,
+            statement: MERGED,
+            payload,
+        }));
         if let Some(Base { start, is_tombstone }) = plan.base {
             let into = if is_tombstone { &mut self.tombstones } else { &mut self.bases };
             into.push(named(start));
@@ -76,6 +86,8 @@ pub(super) async fn run<C: Cluster>(
     let mark = leader.raise_mark(wanted);
     // A commit decided before the scan begins and not final yet keeps its entry.
     let undecided = leader.oldest_undecided();
+    // Every version up to the mark is of a table that the catalog lists by now.
+    leader.row_tables().refresh().await?;
     let report = SweepReport { mark, ..SweepReport::default() };
     let extent = Extent { mark, settled: marks.entries, through };
     let mut round = Round { leader, options, report, extent };
@@ -123,6 +135,10 @@ fn held() -> Error {
 }
 
 impl<C: Cluster> Round<'_, C> {
+    fn row_tables(&self) -> &RowTables {
+        self.leader.row_tables()
+    }
+
     fn cluster(&self) -> &C {
         self.leader.table().cluster()
     }
@@ -180,18 +196,51 @@ impl<C: Cluster> Round<'_, C> {
             Some(commit) => VersionOutcome::Committed(commit),
             None => outcomes.get(&(key, version.start)).copied().unwrap_or(VersionOutcome::Open),
         };
-        let mut work = Work::default();
+        let mut plans = Vec::with_capacity(cells.len());
         for CellVersions { key, versions } in &cells {
             let versions: Vec<(Version, VersionOutcome)> =
                 versions.iter().map(|version| (version.clone(), outcome(key, version))).collect();
-            work.add(key, plan(&versions, self.extent));
+            let has_deltas = self.row_tables().has_deltas(key.table());
+            plans.push((key, plan(&versions, self.extent, has_deltas)?));
+        }
+        self.confirm_merged(&mut plans).await?;
+        let mut work = Work::default();
+        for (key, plan) in plans {
+            work.add(key, plan);
         }
         self.report.cells += cells.len() as u64;
         self.carry_out(work).await
     }
 
+    /// Reads deltas again whose rows were made of a scan. If a delta was replaced meanwhile, its row
+    /// is taken instead: versions and entries of which ours was made may have been deleted by then.
+    /// If it is gone, a leader of another term has swept the cell.
+    async fn confirm_merged(&self, plans: &mut [(&CellKey, Plan)]) -> Result<()> {
+        let mut checks: Vec<Lookup<'_>> = Vec::new();
+        for (key, plan) in plans {
+            checks.push(Box::pin(async move {
+                let Plan { row: Some(row), base: Some(base), .. } = plan else { return Ok(()) };
+                if !row.is_merged {
+                    return Ok(());
+                }
+                let context = Context::unbounded();
+                let again = self.cluster().read_version(&context, key, row.start).await?;
+                match again.filter(|again| again.start == row.start) {
+                    Some(delta) if looks_like_delta(&delta) => {}
+                    Some(replaced) => {
+                        base.is_tombstone = replaced.payload.is_none();
+                        row.payload = replaced.payload;
+                    }
+                    None => (plan.row, plan.base) = (None, None),
+                }
+                Ok(())
+            }));
+        }
+        all(checks, LOOKUPS_AT_ONCE).await
+    }
+
     async fn carry_out(&mut self, work: Work) -> Result<()> {
-        let Work { stamps, deletes, bases, tombstones } = work;
+        let Work { stamps, deletes, rows, bases, tombstones } = work;
         if !stamps.is_empty() {
             self.cluster().stamp_versions(&stamps).await?;
             self.report.stamped += stamps.len() as u64;
@@ -200,6 +249,10 @@ impl<C: Cluster> Round<'_, C> {
             // A version that comes back is still aborted, and so invisible.
             self.cluster().delete_versions(&deletes, Acknowledge::Quorum).await?;
             self.report.aborted += deletes.len() as u64;
+        }
+        if !rows.is_empty() {
+            self.cluster().write_versions(&Context::unbounded(), &rows).await?;
+            self.report.merged += rows.len() as u64;
         }
         if !bases.is_empty() {
             // A version that comes back is hidden by the base, and deleted with the next base.

@@ -78,6 +78,7 @@ impl Database {
             timer: Arc::new(self.world.time.clone()),
             clock: Arc::new(self.world.time.clone()),
             tasks: Arc::clone(&process) as _,
+            row_tables: Arc::default(),
         };
         let seed = name.bytes().fold(7_u64, |seed, byte| seed.wrapping_mul(257) ^ u64::from(byte));
         let log = ClusterLog::open(

@@ -59,6 +59,7 @@ impl Database {
             timer: Arc::new(ThreadTimer::new(Arc::clone(&clock) as _, &ThreadSpawn)),
             clock,
             tasks: Arc::new(WorkerTasks::new("tasks", &ThreadSpawn)),
+            row_tables: Arc::default(),
         };
         let mut runtime = tokio::runtime::Builder::new_multi_thread();
         let runtime = runtime.worker_threads(2).enable_all().build().unwrap();

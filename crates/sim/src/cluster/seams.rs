@@ -77,6 +77,16 @@ impl ClusterCells for Seam {
         read
     }
 
+    async fn read_chain(
+        &self,
+        context: &Context,
+        key: &CellKey,
+        through: Timestamp,
+        max: usize,
+    ) -> Faulty<Vec<Version>> {
+        self.inner.read_chain(context, key, through, max).await
+    }
+
     async fn read_versions(
         &self,
         context: &Context,

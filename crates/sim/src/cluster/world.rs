@@ -24,7 +24,7 @@ use crate::order::Order;
 use crate::random::Random;
 use crate::rules::{Known, Rules};
 use crate::run_record::RunRecord;
-use crate::workload::{Numbers, Work};
+use crate::workload::{Numbers, Work, raw_tables};
 
 pub(super) const PROCESSES: u32 = 3;
 /// Time for a fault to take effect, unless enough transactions end before.
@@ -57,7 +57,9 @@ impl World {
             timer: Arc::new(self.executor.timer()),
             clock: Arc::new(self.clocks[&process].clone()),
             tasks: Arc::new(tasks.clone()),
+            row_tables: Arc::default(),
         };
+        environment.row_tables.set_raw(raw_tables());
         let seam = Seam {
             inner: self.cluster.seen_by(process),
             tasks: tasks.clone(),

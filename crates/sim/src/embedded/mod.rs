@@ -14,6 +14,7 @@
 //! not.
 
 mod admin;
+mod broken_merges;
 mod faults;
 mod open;
 mod scenario;

@@ -11,6 +11,7 @@ use carnet_store::{Context, LogStart};
 use carnet_store_local::{DEFAULT_ENCODING, LocalStore};
 use carnet_txn::{CommitChecker, IdleLimits, IdleWatch, VersionOrder};
 
+use super::broken_merges;
 use super::store::Store;
 use super::world::{DATABASE, World};
 use crate::database::Bare;
@@ -55,6 +56,7 @@ pub(super) fn open_bare(world: &World, disk: &SimDisk) -> Result<Bare<Store>> {
     if mutant == Some(Mutant::AcknowledgedBeforeDurable) {
         options.durability = Durability::None;
     }
+    options.replace_merges = broken_merges::of(mutant);
     if mutant == Some(Mutant::MapReadOnce) {
         forget_migrations(world, disk)?;
     }

@@ -21,6 +21,10 @@ impl Engine {
     /// Sets the operator that merges deltas. Call it before the first read of a table with deltas,
     /// and before [`Engine::set_gc`]. Returns `false` without effect if it is already set.
     pub fn set_merge_operator(&self, operator: Arc<dyn MergeOperator>) -> bool {
+        let operator = match self.core.options.replace_merges {
+            Some(replace) => replace(operator),
+            None => operator,
+        };
         self.core.deltas.set(Deltas::new(operator)).is_ok()
     }
 

@@ -61,6 +61,7 @@ fn open(cluster: CqlCluster, encoding: Encoding) -> Decided {
         timer: Arc::new(ThreadTimer::new(Arc::clone(&clock) as _, &ThreadSpawn)),
         clock,
         tasks: Arc::new(WorkerTasks::new("tasks", &ThreadSpawn)),
+        row_tables: Arc::default(),
     };
     let network = LocalNetwork::new(Arc::clone(&environment.tasks));
     let address = Address::new("first").unwrap();

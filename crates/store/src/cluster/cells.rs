@@ -128,6 +128,32 @@ pub trait ClusterCells: Send + Sync + 'static {
         }
     }
 
+    /// Reads a cell's newest versions whose starts are at most `through`, newest first: at most
+    /// `max` of them, and fewer only if the cell has no more.
+    ///
+    /// # Errors
+    ///
+    /// A [`Fault`](super::Fault).
+    fn read_chain(
+        &self,
+        context: &Context,
+        key: &CellKey,
+        through: Timestamp,
+        max: usize,
+    ) -> impl Future<Output = Faulty<Vec<Version>>> + Send {
+        async move {
+            let (mut chain, mut next) = (Vec::new(), Some(through));
+            while chain.len() < max
+                && let Some(through) = next
+                && let Some(version) = self.read_version(context, key, through).await?
+            {
+                next = version.start.previous();
+                chain.push(version);
+            }
+            Ok(chain)
+        }
+    }
+
     /// Reads a page of a range, with the newest version of each cell whose start is at most
     /// `request.read`.
     ///

@@ -27,6 +27,7 @@ pub use part::Part;
 pub struct MemoryCluster {
     state: Mutex<ClusterState>,
     rounds: AtomicU64,
+    cell_reads: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -63,6 +64,17 @@ impl MemoryCluster {
     #[must_use]
     pub fn rounds(&self) -> u64 {
         self.rounds.load(Ordering::Relaxed)
+    }
+
+    /// Returns the number of requests so far that read cells, without those of the sweep.
+    #[must_use]
+    pub fn cell_reads(&self) -> u64 {
+        self.cell_reads.load(Ordering::Relaxed)
+    }
+
+    fn reads_cells(&self) -> MutexGuard<'_, ClusterState> {
+        self.cell_reads.fetch_add(1, Ordering::Relaxed);
+        self.lock()
     }
 
     fn lock(&self) -> MutexGuard<'_, ClusterState> {
@@ -151,14 +163,27 @@ impl ClusterCells for MemoryCluster {
         key: &CellKey,
         through: Timestamp,
     ) -> Faulty<Option<Version>> {
-        let state = self.lock();
+        let state = self.reads_cells();
         Ok(state.cells.get(key).and_then(|versions| ClusterState::newest(versions, through)))
+    }
+
+    async fn read_chain(
+        &self,
+        _: &Context,
+        key: &CellKey,
+        through: Timestamp,
+        max: usize,
+    ) -> Faulty<Vec<Version>> {
+        let state = self.reads_cells();
+        let Some(versions) = state.cells.get(key) else { return Ok(Vec::new()) };
+        let newest = versions.range(..=through).rev();
+        Ok(newest.filter_map(|(start, stored)| stored.version(*start)).take(max).collect())
     }
 
     async fn read_range(&self, _: &Context, request: &RangeRequest) -> Faulty<Page> {
         let mut cells = Vec::new();
         let asked = (&request.range, request.reverse, request.limit);
-        let resume = self.lock().take(asked, &mut cells, |key, versions| {
+        let resume = self.reads_cells().take(asked, &mut cells, |key, versions| {
             let version = ClusterState::newest(versions, request.read)?;
             let bytes = payload_bytes(&version);
             Some(((key.clone(), version), bytes))

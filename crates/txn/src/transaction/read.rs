@@ -127,15 +127,11 @@ impl<S: CellStore + CommitLog> Transaction<S> {
         let read = inner.begun.read;
         let request = RangeRequest { range: range.clone(), read, reverse, limit };
         let page = inner.store.range(&self.context, &request).await?;
-        let mut stored = Vec::with_capacity(page.cells.len());
-        for (key, candidate) in page.cells {
-            let version = match candidate.commit {
-                // A stamped version is visible; most versions need no lookup.
-                Some(_) => Some(candidate),
-                None => {
-                    reader::resolve(&*inner.store, &self.context, &key, candidate, read).await?
-                }
-            };
+        let (keys, found): (Vec<CellKey>, Vec<_>) =
+            page.cells.into_iter().map(|(key, version)| (key, Some(version))).unzip();
+        let visible = reader::resolve_all(&*inner.store, &self.context, &keys, found, read).await?;
+        let mut stored = Vec::with_capacity(keys.len());
+        for (key, version) in keys.into_iter().zip(visible) {
             let Some(Version { start, payload: Some(payload), .. }) = version else { continue };
             stored.push((key, Entry { start, payload }));
         }

@@ -48,6 +48,21 @@ impl ClusterCells for WeakCluster {
         self.read(|state, quorum| newest(&state.cell(quorum, key), through)).await
     }
 
+    async fn read_chain(
+        &self,
+        _: &Context,
+        key: &CellKey,
+        through: Timestamp,
+        max: usize,
+    ) -> Faulty<Vec<Version>> {
+        self.read(|state, quorum| {
+            let versions = state.cell(quorum, key);
+            let newest = versions.range(..=through).rev();
+            newest.filter_map(|(start, stored)| stored.version(*start)).take(max).collect()
+        })
+        .await
+    }
+
     /// Uses the loader's plan: each request reads a majority of its own, at its own time.
     async fn read_versions(
         &self,
