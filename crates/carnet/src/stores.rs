@@ -107,8 +107,7 @@ impl CommitLog for AnyStore {
         match self {
             Self::Local(store) => store.takes_delta(key),
             Self::Memory(store) => store.takes_delta(key),
-            // Readers and the sweep would merge them; see docs/design/0020-deltas.md.
-            Self::Cluster(_) => false,
+            Self::Cluster(store) => store.takes_delta(key),
         }
     }
 

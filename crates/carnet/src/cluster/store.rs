@@ -112,6 +112,7 @@ any_cluster! {
         fn announced() -> Vec<Bytes>;
         fn is_leading() -> bool;
         fn row_tables() -> Arc<RowTables>;
+        fn takes_delta(key: &CellKey) -> bool;
         fn is_delta(table: TableId, version: &Version) -> bool;
         fn merged(
             context: &Context,

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use carnet_base::sync::lock;
-use carnet_base::{Error, ErrorKind, KeyRange, Result, Timestamp};
+use carnet_base::{CellKey, Error, ErrorKind, KeyRange, Result, Timestamp};
 use carnet_store::cluster::{Cluster, VersionWrite};
 use carnet_store::{BeginKind, Begun, CommitLog, CommitRequest, Context, Outcome};
 
@@ -14,7 +14,7 @@ use crate::cells::{CHANGES_MAX, CellCache};
 use crate::leader::unknown;
 use crate::message::{LeaderRequest, Response};
 use crate::node::Role;
-use crate::statements::WRITTEN;
+use crate::statements::{DELTAS_ARE_WRITTEN, WRITTEN};
 use crate::transport::Transport;
 
 impl<C: Cluster, T: Transport> CommitLog for ClusterLog<C, T> {
@@ -35,6 +35,10 @@ impl<C: Cluster, T: Transport> CommitLog for ClusterLog<C, T> {
             Ok(other) => Err(unexpected(&other)),
             Err(GaveUp) => Err(inner.no_leader()),
         }
+    }
+
+    fn takes_delta(&self, key: &CellKey) -> bool {
+        DELTAS_ARE_WRITTEN && self.inner.row_tables().has_deltas(key.table())
     }
 
     fn end(&self, begun: Begun) {

@@ -19,7 +19,7 @@ use super::options::SweepOptions;
 use super::plan::{Base, BaseRow, Extent, Plan, VersionOutcome, plan};
 use super::report::SweepReport;
 use crate::leader::Leader;
-use crate::statements::MERGED;
+use crate::statements::{DELTAS_ARE_WRITTEN, MERGED};
 
 /// Number of concurrent lookups of outcomes.
 const LOOKUPS_AT_ONCE: usize = 16;
@@ -87,7 +87,9 @@ pub(super) async fn run<C: Cluster>(
     // A commit decided before the scan begins and not final yet keeps its entry.
     let undecided = leader.oldest_undecided();
     // Every version up to the mark is of a table that the catalog lists by now.
-    leader.row_tables().refresh().await?;
+    if DELTAS_ARE_WRITTEN {
+        leader.row_tables().refresh().await?;
+    }
     let report = SweepReport { mark, ..SweepReport::default() };
     let extent = Extent { mark, settled: marks.entries, through };
     let mut round = Round { leader, options, report, extent };
@@ -200,7 +202,7 @@ impl<C: Cluster> Round<'_, C> {
         for CellVersions { key, versions } in &cells {
             let versions: Vec<(Version, VersionOutcome)> =
                 versions.iter().map(|version| (version.clone(), outcome(key, version))).collect();
-            let has_deltas = self.row_tables().has_deltas(key.table());
+            let has_deltas = DELTAS_ARE_WRITTEN && self.row_tables().has_deltas(key.table());
             plans.push((key, plan(&versions, self.extent, has_deltas)?));
         }
         self.confirm_merged(&mut plans).await?;
