@@ -85,6 +85,35 @@ fn additions_of_two_processes_are_all_counted() {
     }
 }
 
+/// Of two blind writes of a row one may have the smaller start and the larger commit, and is refused. Its statement runs
+/// again, in turn, without its client.
+#[test]
+fn blind_changes_of_a_hot_row_do_not_fail() {
+    let cluster = TestCluster::new();
+    let processes = ["one", "other"].map(|name| Client::on(cluster.open(name)));
+    processes[0].create_tables();
+    std::thread::scope(|scope| {
+        for (process, client) in processes.iter().enumerate() {
+            for thread in 0..40 {
+                scope.spawn(move || {
+                    for round in 0..5 {
+                        client.run("UPDATE ks.n SET n = n + 1 WHERE k = 1");
+                        let element = (process * 40 + thread) * 5 + round;
+                        let set = format!("l = l + {{{element}}}, a = {element}");
+                        client.run(&format!("UPDATE ks.t SET {set} WHERE k = 1 AND c = 1"));
+                    }
+                });
+            }
+        }
+    });
+    for client in &processes {
+        assert_eq!(client.number("SELECT n FROM ks.n WHERE k = 1"), 400);
+        let rows = client.rows("SELECT l FROM ks.t WHERE k = 1 AND c = 1");
+        let elements = rows[0][0].as_ref().unwrap();
+        assert_eq!(elements[..4], 400_i32.to_be_bytes(), "number of the elements");
+    }
+}
+
 /// The engine merges versions itself, so that it is a model of the reader that merges them.
 #[test]
 fn random_changes_give_the_same_rows_as_on_a_disk() {
@@ -141,6 +170,42 @@ fn random_statement(rng: &mut SeededRng) -> String {
         10 if value < 20 => format!("DELETE FROM ks.t WHERE k = {k}"),
         _ => format!("UPDATE ks.n SET n = n + {value} WHERE k = {k}"),
     }
+}
+
+#[test]
+fn blind_changes_by_another_process_read_nothing() {
+    let cluster = TestCluster::new();
+    // No process sweeps in the meantime: its reads would be counted.
+    let [one, other] = ["one", "other"].map(|name| Client::on(cluster.open(name)));
+    one.create_tables();
+    for k in 0..20 {
+        one.run(&format!("INSERT INTO ks.t (k, c, a, b, l, s) VALUES ({k}, 1, 1, 'b', {{1}}, 1)"));
+        one.run(&format!("UPDATE ks.n SET n = n + 1 WHERE k = {k}"));
+    }
+    let changes = |k: u64| {
+        [
+            format!("UPDATE ks.t SET a = 2 WHERE k = {k} AND c = 1"),
+            format!("UPDATE ks.t SET l = l + {{2}} WHERE k = {k} AND c = 1"),
+            format!("UPDATE ks.t SET s = 2 WHERE k = {k}"),
+            format!("INSERT INTO ks.t (k, c, b) VALUES ({k}, 1, 'c')"),
+            format!("DELETE b FROM ks.t WHERE k = {k} AND c = 1"),
+            format!("UPDATE ks.n SET n = n + 1 WHERE k = {k}"),
+        ]
+    };
+    // The other process reads the schema with its first statements.
+    for change in changes(0) {
+        other.run(&change);
+    }
+    let before = cluster.cell_reads();
+    for change in (1..20).flat_map(changes) {
+        other.run(&change);
+    }
+    assert_eq!(cluster.cell_reads() - before, 0);
+    assert_eq!(other.number("SELECT n FROM ks.n WHERE k = 7"), 2);
+    assert!(cluster.cell_reads() > before, "reads are counted");
+    let rows = other.rows("SELECT a, b, l, s FROM ks.t WHERE k = 7");
+    assert_eq!(rows, one.rows("SELECT a, b, l, s FROM ks.t WHERE k = 7"));
+    assert_eq!((rows[0][0].as_deref(), rows[0][1].as_deref()), (Some(&[0, 0, 0, 2][..]), None));
 }
 
 #[test]

@@ -9,7 +9,3 @@ pub(crate) const WRITTEN: Statement = Statement(1);
 /// Number of the row that replaces a committed delta. It takes precedence over the delta, whenever
 /// that arrives.
 pub(crate) const MERGED: Statement = Statement(2);
-
-/// Whether transactions over a cluster write deltas. The sweep writes rows in place of deltas, and
-/// bases again, only if they do (docs/design/0020-deltas.md).
-pub(crate) const DELTAS_ARE_WRITTEN: bool = false;

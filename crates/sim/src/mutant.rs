@@ -83,6 +83,12 @@ pub enum Mutant {
     DeltaLeftOut,
     /// A merge applies a delta twice.
     DeltaMergedTwice,
+    /// A reader passes over a tombstone below a delta, and merges the delta with the deleted row.
+    TombstoneBelowDeltaPassed,
+    /// Versions below a delta are swept although the row of the delta was not written.
+    DeltasSweptWithoutRow,
+    /// A reader that misses a version below a delta finds the deltas as it read them before.
+    DeltasReadOnce,
     /// A backup is named by the last commit at its end, not by the last one in its files.
     BackupNamedAfterItsEnd,
     /// A restore keeps commits after the requested timestamp.
@@ -105,7 +111,7 @@ pub enum Mutant {
 
 impl Mutant {
     /// All mutants, each with the scenarios that must find it.
-    pub const ALL: [(Self, &[Scenario]); 44] = [
+    pub const ALL: [(Self, &[Scenario]); 47] = [
         (Self::ReadPointsIgnored, BOTH),
         (Self::ReadRangesIgnored, BOTH),
         (Self::BlindWritesUnchecked, CLUSTER),
@@ -139,8 +145,11 @@ impl Mutant {
         (Self::ChangesUntold, CLUSTER),
         (Self::ChangesGuessed, CLUSTER),
         (Self::DeltasMergedByStart, EMBEDDED),
-        (Self::DeltaLeftOut, EMBEDDED),
-        (Self::DeltaMergedTwice, EMBEDDED),
+        (Self::DeltaLeftOut, BOTH),
+        (Self::DeltaMergedTwice, BOTH),
+        (Self::TombstoneBelowDeltaPassed, CLUSTER),
+        (Self::DeltasSweptWithoutRow, CLUSTER),
+        (Self::DeltasReadOnce, CLUSTER),
         (Self::BackupNamedAfterItsEnd, EMBEDDED),
         (Self::RestoreForgetsToCut, EMBEDDED),
         (Self::PermitNotGivenBack, OVERLOAD),

@@ -32,6 +32,7 @@ mod commit_request;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 mod context;
+mod delta_chain;
 pub mod loader;
 mod memory;
 #[cfg(feature = "pem")]
@@ -48,6 +49,7 @@ pub use cells::Cells;
 pub use commit_log::{CommitLog, CommitOrder, LogStart, Outcome, check_handed_out};
 pub use commit_request::{Claim, CommitRequest, ReadSet};
 pub use context::Context;
+pub use delta_chain::DeltaChain;
 pub use memory::MemoryStore;
 pub use row_tables::{LoadRawTables, Loading, RowTables, looks_like_delta};
 pub use spill::{Spill, SpilledPage, Spilling};

@@ -16,11 +16,11 @@
 //!   store may write the row under the start of that version at any time, and several processes that do so write the
 //!   same bytes.
 //! * The sweep writes the row of a delta before it deletes the versions below and their commit entries. A reader that
-//!   has read the delta before that, and misses a version below, must not take it for absent or aborted: it reads the
-//!   oldest delta once more. A read that begins after the deletion sees the row, or that the delta is gone.
+//!   has read the delta before that, and misses a version below, must not take it for absent or aborted: it reads all
+//!   deltas once more, see [`DeltaChain`].
 
-use carnet_base::{Bytes, CellKey, Result, RowDelta, Timestamp, Version};
-use carnet_store::{At, CellStore, CommitLog, Context};
+use carnet_base::{CellKey, Result, Timestamp, Version};
+use carnet_store::{At, CellStore, CommitLog, Context, DeltaChain};
 
 use crate::settle::{Settled, settle};
 
@@ -29,23 +29,8 @@ const CHAIN_FIRST: usize = 8;
 /// Maximum number of versions in one read.
 const CHAIN_MAX: usize = 256;
 
-/// Deltas of a cell that were read so far, newest first.
-struct Chain {
-    deltas: Vec<(Timestamp, Bytes)>,
-    /// Only versions with a smaller start are left to read.
-    at: At,
-}
-
-/// End of a chain of deltas.
-enum End {
-    /// The image below the deltas; `None` if the cell has no row below them.
-    Row(Option<(Timestamp, Bytes)>),
-    /// A delta was replaced or deleted meanwhile.
-    Changed,
-}
-
-/// Returns the row of a visible version: the version itself unless it is a delta. `None` if the
-/// versions changed meanwhile, so that the cell has to be read again.
+/// Returns the row of a visible version: the version itself unless it is a delta. `None` if a delta
+/// was deleted meanwhile, so that the cell has to be read again.
 pub(crate) async fn row<S: CellStore + CommitLog>(
     store: &S,
     context: &Context,
@@ -57,65 +42,75 @@ pub(crate) async fn row<S: CellStore + CommitLog>(
         Some(payload) if store.is_delta(key.table(), &newest) => payload.clone(),
         _ => return Ok(Some(newest)),
     };
-    let at = At::snapshot(read).below(newest.start);
-    let mut chain = Chain { deltas: vec![(newest.start, payload)], at };
-    let End::Row(image) = chain.read(store, context, key).await? else { return Ok(None) };
-    let image = image.as_ref().map(|(start, payload)| (*start, payload));
-    let row = RowDelta::merge(image, &chain.deltas)?;
-    let row = Version { payload: row.is_live().then(|| row.encode()), ..newest };
-    store.merged(context, key, &row, read, chain.deltas.len() + usize::from(image.is_some()));
+    let mut chain = DeltaChain::default();
+    chain.push(newest.start, payload);
+    let reading = Reading { store, context, key, read };
+    let is_complete = reading.below(&mut chain, newest.start).await?;
+    if !is_complete && !chain.confirm(&reading.again(&chain).await?) {
+        return Ok(None);
+    }
+    let row = Version { payload: chain.row()?, ..newest };
+    store.merged(context, key, &row, read, chain.len());
     Ok(Some(row))
 }
 
-impl Chain {
-    async fn read<S: CellStore + CommitLog>(
-        &mut self,
-        store: &S,
-        context: &Context,
-        key: &CellKey,
-    ) -> Result<End> {
+/// A read of the chain of a cell at a snapshot.
+struct Reading<'a, S> {
+    store: &'a S,
+    context: &'a Context,
+    key: &'a CellKey,
+    read: Timestamp,
+}
+
+impl<S: CellStore + CommitLog> Reading<'_, S> {
+    /// Adds the versions below `newest` down to an image or a tombstone. Returns `false` if a version
+    /// may be missing, because one has no outcome or the cell has no more.
+    async fn below(&self, chain: &mut DeltaChain, newest: Timestamp) -> Result<bool> {
         let (mut max, mut is_complete) = (CHAIN_FIRST, true);
+        let mut at = At::snapshot(self.read).below(newest);
         loop {
-            let candidates = store.get_chain(context, key, self.at, max).await?;
+            let candidates = self.store.get_chain(self.context, self.key, at, max).await?;
             let is_last = candidates.len() < max;
             for candidate in candidates {
-                let at = self.at;
-                self.at = at.below(candidate.start);
-                let settled = settle(store, context, key, candidate, at).await?;
+                let through = at;
+                at = at.below(candidate.start);
+                let settled =
+                    settle(self.store, self.context, self.key, candidate, through).await?;
                 let Settled::Visible(version) = settled else {
                     is_complete = false;
                     continue;
                 };
-                let is_delta = store.is_delta(key.table(), &version);
-                let image = match version.payload {
-                    Some(delta) if is_delta => {
-                        self.deltas.push((version.start, delta));
-                        continue;
+                let is_delta = self.store.is_delta(self.key.table(), &version);
+                match version.payload {
+                    Some(delta) if is_delta => chain.push(version.start, delta),
+                    image => {
+                        chain.end_at(version.start, image);
+                        return Ok(is_complete);
                     }
-                    Some(image) => Some((version.start, image)),
-                    None => None,
-                };
-                let is_certain = is_complete || self.is_unchanged(store, context, key).await?;
-                return Ok(if is_certain { End::Row(image) } else { End::Changed });
+                }
             }
             if is_last {
-                let is_certain = self.is_unchanged(store, context, key).await?;
-                return Ok(if is_certain { End::Row(None) } else { End::Changed });
+                return Ok(false);
             }
             max = (max * 4).min(CHAIN_MAX);
         }
     }
 
-    /// Reads the oldest delta again, because a version below it may have been deleted.
-    async fn is_unchanged<S: CellStore + CommitLog>(
-        &self,
-        store: &S,
-        context: &Context,
-        key: &CellKey,
-    ) -> Result<bool> {
-        let Some((oldest, _)) = self.deltas.last() else { return Ok(false) };
-        let through = oldest.checked_add(1).unwrap_or(Timestamp::MAX);
-        let again = store.get(context, key, At::snapshot(self.at.read).below(through)).await?;
-        Ok(again.is_some_and(|again| again.start == *oldest && store.is_delta(key.table(), &again)))
+    /// Reads all versions from the newest delta to the oldest again.
+    async fn again(&self, chain: &DeltaChain) -> Result<Vec<Version>> {
+        let (mut again, mut max) = (Vec::new(), CHAIN_FIRST.max(chain.len()));
+        let Some((newest, oldest)) = chain.starts() else { return Ok(again) };
+        let through = newest.checked_add(1).unwrap_or(Timestamp::MAX);
+        let mut at = At::snapshot(self.read).below(through);
+        loop {
+            let found = self.store.get_chain(self.context, self.key, at, max).await?;
+            let last = found.last().filter(|_| found.len() >= max).map(|version| version.start);
+            again.extend(found);
+            match last {
+                Some(last) if last > oldest => at = at.below(last),
+                _ => return Ok(again),
+            }
+            max = (max * 4).min(CHAIN_MAX);
+        }
     }
 }

@@ -18,6 +18,12 @@ impl TestCluster {
         Self { cluster: Arc::new(MemoryCluster::new()), network: LocalNetwork::new(tasks) }
     }
 
+    /// Returns the number of reads of cells, by all processes.
+    #[allow(dead_code, reason = "not all tests count reads")]
+    pub(crate) fn cell_reads(&self) -> u64 {
+        self.cluster.cell_reads()
+    }
+
     /// Opens the database in another process.
     pub(crate) fn open(&self, name: &str) -> Db {
         self.open_with(name, SequencerOptions::default())

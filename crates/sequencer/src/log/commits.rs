@@ -14,7 +14,7 @@ use crate::cells::{CHANGES_MAX, CellCache};
 use crate::leader::unknown;
 use crate::message::{LeaderRequest, Response};
 use crate::node::Role;
-use crate::statements::{DELTAS_ARE_WRITTEN, WRITTEN};
+use crate::statements::WRITTEN;
 use crate::transport::Transport;
 
 impl<C: Cluster, T: Transport> CommitLog for ClusterLog<C, T> {
@@ -38,7 +38,7 @@ impl<C: Cluster, T: Transport> CommitLog for ClusterLog<C, T> {
     }
 
     fn takes_delta(&self, key: &CellKey) -> bool {
-        DELTAS_ARE_WRITTEN && self.inner.row_tables().has_deltas(key.table())
+        self.inner.row_tables().has_deltas(key.table())
     }
 
     fn end(&self, begun: Begun) {

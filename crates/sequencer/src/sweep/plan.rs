@@ -27,8 +27,8 @@
 //! A base that is a tombstone is deleted too, last of all: until every replica has deleted the
 //! older versions, a replica that was down could bring them back.
 
-use carnet_base::{Bytes, Result, RowDelta, Timestamp, Version};
-use carnet_store::looks_like_delta;
+use carnet_base::{Bytes, Result, Timestamp, Version};
+use carnet_store::{DeltaChain, looks_like_delta};
 
 /// Outcome of the transaction that wrote a version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,8 +60,8 @@ pub(crate) struct BaseRow {
     pub(crate) start: Timestamp,
     /// The image; `None` is a tombstone.
     pub(crate) payload: Option<Bytes>,
-    /// The base is a delta, and the row was made of it and the versions below.
-    pub(crate) is_merged: bool,
+    /// The deltas of which the row was made; `None` if the base is no delta.
+    pub(crate) chain: Option<DeltaChain>,
 }
 
 /// The newest version at or below the mark: every snapshot from the mark on sees it, or a newer
@@ -111,16 +111,17 @@ pub(crate) fn plan(
                 }
                 if commit <= mark {
                     let (start, hides_some) = (version.start, at + 1 < versions.len());
-                    let is_merged = has_deltas && looks_like_delta(version);
-                    let payload = match is_merged {
-                        true => row_of(&versions[at..])?,
-                        false => version.payload.clone(),
+                    let is_delta = has_deltas && looks_like_delta(version);
+                    let chain = is_delta.then(|| chain_of(&versions[at..]));
+                    let payload = match &chain {
+                        Some(chain) => chain.row()?,
+                        None => version.payload.clone(),
                     };
                     let is_tombstone = payload.is_none();
-                    let is_base = is_tombstone || hides_some || is_merged;
+                    let is_base = is_tombstone || hides_some || is_delta;
                     plan.base = is_base.then_some(Base { start, is_tombstone });
-                    if is_merged || (has_deltas && hides_some) {
-                        plan.row = Some(BaseRow { start, payload, is_merged });
+                    if is_delta || (has_deltas && hides_some) {
+                        plan.row = Some(BaseRow { start, payload, chain });
                     }
                     break;
                 }
@@ -130,29 +131,28 @@ pub(crate) fn plan(
     Ok(plan)
 }
 
-/// Makes the row of the committed versions of a cell, newest first, up to the first that is no delta.
-fn row_of(versions: &[(Version, VersionOutcome)]) -> Result<Option<Bytes>> {
-    let (mut deltas, mut image) = (Vec::new(), None);
+/// Returns the committed versions of a cell, newest first, up to the first that is no delta.
+fn chain_of(versions: &[(Version, VersionOutcome)]) -> DeltaChain {
+    let mut chain = DeltaChain::default();
     for (version, outcome) in versions {
         if !matches!(outcome, VersionOutcome::Committed(_)) {
             continue;
         }
         match &version.payload {
-            Some(delta) if looks_like_delta(version) => deltas.push((version.start, delta.clone())),
-            below => {
-                image = below.as_ref().map(|payload| (version.start, payload));
+            Some(delta) if looks_like_delta(version) => chain.push(version.start, delta.clone()),
+            image => {
+                chain.end_at(version.start, image.clone());
                 break;
             }
         }
     }
-    let row = RowDelta::merge(image, &deltas)?;
-    Ok(row.is_live().then(|| row.encode()))
+    chain
 }
 
 #[cfg(test)]
 mod tests {
-    use carnet_base::ColumnId;
     use carnet_base::row::{Change, RowImage};
+    use carnet_base::{ColumnId, RowDelta};
 
     use super::*;
 
@@ -252,8 +252,8 @@ mod tests {
     }
 
     fn counter(row: Option<BaseRow>) -> (Timestamp, i64) {
-        let BaseRow { start, payload, is_merged } = row.unwrap();
-        assert!(is_merged);
+        let BaseRow { start, payload, chain } = row.unwrap();
+        assert!(chain.is_some());
         let row = RowImage::decode(&payload.unwrap()).unwrap();
         (start, i64::from_be_bytes(row.value(ColumnId(4)).unwrap()[..].try_into().unwrap()))
     }
@@ -279,7 +279,7 @@ mod tests {
         let versions = [committed(40, 44), committed(12, 20)];
         let planned = planned_until(&versions, 50, Timestamp::ZERO);
         let payload = versions[0].0.payload.clone();
-        assert_eq!(planned.row, Some(BaseRow { start: at(40), payload, is_merged: false }));
+        assert_eq!(planned.row, Some(BaseRow { start: at(40), payload, chain: None }));
         let extent = Extent { mark: at(50), settled: Timestamp::ZERO, through: at(70) };
         let raw = plan(&versions, extent, false).unwrap();
         assert_eq!((raw.row, raw.base), (None, base(40, false)));
@@ -300,7 +300,7 @@ mod tests {
         let (version, outcome) = committed(40, 44);
         let removal = (Version { payload: Some(removal.encode()), ..version }, outcome);
         let planned = planned_until(&[removal, delta(12, 20, 1)], 50, Timestamp::ZERO);
-        let row = BaseRow { start: at(40), payload: None, is_merged: true };
-        assert_eq!((planned.row, planned.base), (Some(row), base(40, true)));
+        let row = planned.row.unwrap();
+        assert_eq!((row.start, row.payload, planned.base), (at(40), None, base(40, true)));
     }
 }

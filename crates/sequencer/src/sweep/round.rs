@@ -12,14 +12,14 @@ use carnet_store::cluster::{
     Acknowledge, CellVersions, Cluster, CommitRow, ReadMode, Register, SetAnswer, VersionName,
     VersionWrite,
 };
-use carnet_store::{Context, PageLimit, RowTables, looks_like_delta};
+use carnet_store::{Context, PageLimit, RowTables};
 
 use super::marks::Marks;
 use super::options::SweepOptions;
 use super::plan::{Base, BaseRow, Extent, Plan, VersionOutcome, plan};
 use super::report::SweepReport;
 use crate::leader::Leader;
-use crate::statements::{DELTAS_ARE_WRITTEN, MERGED};
+use crate::statements::MERGED;
 
 /// Number of concurrent lookups of outcomes.
 const LOOKUPS_AT_ONCE: usize = 16;
@@ -27,6 +27,8 @@ const PAGE_BYTES: usize = 1 << 20;
 /// Number of entries deleted at a time.
 const ENTRIES_PAGE: usize = 1000;
 const PERSIST_TRIES: u32 = 8;
+/// Number of a cell's versions in one read.
+const VERSIONS_PAGE: usize = 64;
 
 /// A lookup in flight.
 type Lookup<'a> = Pin<Box<dyn Future<Output = Result<()>> + Send + 'a>>;
@@ -87,9 +89,7 @@ pub(super) async fn run<C: Cluster>(
     // A commit decided before the scan begins and not final yet keeps its entry.
     let undecided = leader.oldest_undecided();
     // Every version up to the mark is of a table that the catalog lists by now.
-    if DELTAS_ARE_WRITTEN {
-        leader.row_tables().refresh().await?;
-    }
+    leader.row_tables().refresh().await?;
     let report = SweepReport { mark, ..SweepReport::default() };
     let extent = Extent { mark, settled: marks.entries, through };
     let mut round = Round { leader, options, report, extent };
@@ -202,7 +202,7 @@ impl<C: Cluster> Round<'_, C> {
         for CellVersions { key, versions } in &cells {
             let versions: Vec<(Version, VersionOutcome)> =
                 versions.iter().map(|version| (version.clone(), outcome(key, version))).collect();
-            let has_deltas = DELTAS_ARE_WRITTEN && self.row_tables().has_deltas(key.table());
+            let has_deltas = self.row_tables().has_deltas(key.table());
             plans.push((key, plan(&versions, self.extent, has_deltas)?));
         }
         self.confirm_merged(&mut plans).await?;
@@ -214,31 +214,44 @@ impl<C: Cluster> Round<'_, C> {
         self.carry_out(work).await
     }
 
-    /// Reads deltas again whose rows were made of a scan. If a delta was replaced meanwhile, its row
-    /// is taken instead: versions and entries of which ours was made may have been deleted by then.
-    /// If it is gone, a leader of another term has swept the cell.
+    /// Reads the deltas again whose rows were made of a scan: a leader of another term may sweep beside
+    /// this one, see [`DeltaChain`](carnet_store::DeltaChain).
     async fn confirm_merged(&self, plans: &mut [(&CellKey, Plan)]) -> Result<()> {
         let mut checks: Vec<Lookup<'_>> = Vec::new();
         for (key, plan) in plans {
             checks.push(Box::pin(async move {
                 let Plan { row: Some(row), base: Some(base), .. } = plan else { return Ok(()) };
-                if !row.is_merged {
-                    return Ok(());
-                }
-                let context = Context::unbounded();
-                let again = self.cluster().read_version(&context, key, row.start).await?;
-                match again.filter(|again| again.start == row.start) {
-                    Some(delta) if looks_like_delta(&delta) => {}
-                    Some(replaced) => {
-                        base.is_tombstone = replaced.payload.is_none();
-                        row.payload = replaced.payload;
-                    }
-                    None => (plan.row, plan.base) = (None, None),
+                let Some(chain) = &mut row.chain else { return Ok(()) };
+                let again = self.versions_of(key, chain.starts()).await?;
+                if chain.confirm(&again) {
+                    row.payload = chain.row()?;
+                    base.is_tombstone = row.payload.is_none();
+                } else {
+                    // That leader has deleted the versions below a newer base.
+                    (plan.row, plan.base) = (None, None);
                 }
                 Ok(())
             }));
         }
         all(checks, LOOKUPS_AT_ONCE).await
+    }
+
+    /// Reads a cell's versions from one start down to another.
+    async fn versions_of(
+        &self,
+        key: &CellKey,
+        starts: Option<(Timestamp, Timestamp)>,
+    ) -> Result<Vec<Version>> {
+        let (context, mut versions) = (Context::unbounded(), Vec::new());
+        let (mut next, oldest) =
+            starts.map_or((None, Timestamp::ZERO), |(newest, oldest)| (Some(newest), oldest));
+        while let Some(through) = next.filter(|through| *through >= oldest) {
+            let found = self.cluster().read_chain(&context, key, through, VERSIONS_PAGE).await?;
+            let last = found.last().filter(|_| found.len() >= VERSIONS_PAGE);
+            next = last.and_then(|version| version.start.previous());
+            versions.extend(found);
+        }
+        Ok(versions)
     }
 
     async fn carry_out(&mut self, work: Work) -> Result<()> {

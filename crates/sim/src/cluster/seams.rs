@@ -5,17 +5,22 @@ use std::sync::{Arc, Mutex};
 
 use carnet_base::sync::lock;
 use carnet_base::{
-    Bytes, CellKey, CommitEntry, Encoding, Epoch, KeyRange, TableId, Tasks, Timestamp, Version,
+    Bytes, CellKey, CommitEntry, Encoding, Epoch, KeyRange, RowDelta, TableId, Tasks, Timestamp,
+    Version,
 };
 use carnet_store::cluster::{
     Acknowledge, ClusterCells, CommitRow, CommitRows, EntryPage, Faulty, NewEntry, ReadMode,
-    Register, Registers, RowAnswer, SetAnswer, StoredEntry, VersionName, VersionPage, VersionWrite,
+    Register, Registers, RowAnswer, SetAnswer, Statement, StoredEntry, VersionName, VersionPage,
+    VersionWrite,
 };
-use carnet_store::{Context, Page, PageLimit, RangeRequest};
+use carnet_store::{Context, Page, PageLimit, RangeRequest, looks_like_delta};
 
 use super::weak::WeakCluster;
 use crate::executor::SimTasks;
 use crate::mutant::Mutant;
+
+/// Number of the statement that writes a transaction's versions; rows of deltas have a larger one.
+const WRITTEN: Statement = Statement(1);
 
 /// The cluster, as a process with a broken rule uses it.
 pub(super) struct Seam {
@@ -39,6 +44,35 @@ impl Seam {
         seen.entry((key.clone(), version.start)).or_insert_with(|| version.clone()).clone()
     }
 
+    /// Changes the versions below a delta.
+    fn break_chain(&self, key: &CellKey, chain: Vec<Version>) -> Vec<Version> {
+        let is_broken =
+            |version: &Version| looks_like_delta(version) && version.start.get().is_multiple_of(7);
+        let Some(mutant) = self.mutant else { return chain };
+        let chain = chain.into_iter();
+        match mutant {
+            Mutant::DeltaLeftOut => {
+                let empty =
+                    |version: &Version| is_broken(version).then(|| RowDelta::new(1).encode());
+                chain
+                    .map(|version| Version {
+                        payload: empty(&version).or(version.payload),
+                        ..version
+                    })
+                    .collect()
+            }
+            Mutant::DeltaMergedTwice => {
+                let times = |version: &Version| if is_broken(version) { 2 } else { 1 };
+                chain.flat_map(|version| vec![version.clone(); times(&version)]).collect()
+            }
+            Mutant::TombstoneBelowDeltaPassed => {
+                chain.filter(|version| version.payload.is_some()).collect()
+            }
+            Mutant::DeltasReadOnce => chain.map(|version| self.first_seen(key, &version)).collect(),
+            _ => chain.collect(),
+        }
+    }
+
     fn believe(&self, register: Register, value: &Bytes) {
         let mut believed = lock(&self.believed);
         believed.insert(register, value.clone());
@@ -59,6 +93,12 @@ impl ClusterCells for Seam {
             }));
             return Ok(());
         }
+        if self.breaks(Mutant::DeltasSweptWithoutRow) {
+            let is_row = |write: &VersionWrite| write.statement > WRITTEN;
+            let writes: Vec<VersionWrite> =
+                writes.iter().filter(|write| !is_row(write)).cloned().collect();
+            return self.inner.write_versions(context, &writes).await;
+        }
         self.inner.write_versions(context, writes).await
     }
 
@@ -69,7 +109,7 @@ impl ClusterCells for Seam {
         through: Timestamp,
     ) -> Faulty<Option<Version>> {
         let read = self.inner.read_version(context, key, through).await;
-        if self.breaks(Mutant::RereadLeftOut)
+        if (self.breaks(Mutant::RereadLeftOut) || self.breaks(Mutant::DeltasReadOnce))
             && let Ok(Some(version)) = &read
         {
             return Ok(Some(self.first_seen(key, version)));
@@ -84,7 +124,8 @@ impl ClusterCells for Seam {
         through: Timestamp,
         max: usize,
     ) -> Faulty<Vec<Version>> {
-        self.inner.read_chain(context, key, through, max).await
+        let chain = self.inner.read_chain(context, key, through, max).await?;
+        Ok(self.break_chain(key, chain))
     }
 
     async fn read_versions(

@@ -84,6 +84,9 @@ impl Setup {
             Mutant::AbsenceNotSettled | Mutant::RereadLeftOut => {
                 self.sweep_beside_lost_answers(mutant);
             }
+            Mutant::TombstoneBelowDeltaPassed
+            | Mutant::DeltasSweptWithoutRow
+            | Mutant::DeltasReadOnce => self.sweep_all_the_time(),
             Mutant::TouchLeftOut => self.leave_entries_behind(),
             _ => {}
         }
@@ -94,6 +97,10 @@ impl Setup {
         self.forgets = mutant == Mutant::AbsenceNotSettled;
         self.fault_rates.unanswered = 100;
         self.options.row_starts = 1;
+        self.sweep_all_the_time();
+    }
+
+    fn sweep_all_the_time(&mut self) {
         self.options.sweep.every = MILLISECOND * 3;
         self.options.sweep.retention = Duration::ZERO;
     }
