@@ -49,7 +49,8 @@ fn server_that_has_users_wants_a_password() {
     let error = fail(&mut bottleneck(&at));
     assert!(error.contains(&format!("cannot connect to {at}: ")), "{error}");
     let said = succeed(bottleneck(&at).args(["--user", "ann", "--password-file", password]));
-    assert!(said.starts_with("none: "), "{said}");
+    // A busy machine is reported as such.
+    assert!(said.starts_with("none: ") || said.starts_with("cpu: "), "{said}");
 }
 
 #[test]

@@ -4,20 +4,20 @@
 //! Statements run in the process, prepared, through the executor that also serves CQL drivers. *Cold*
 //! operations begin with an empty cache, and the operating system's page cache is emptied as well.
 
-use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
+mod client;
+mod cluster;
+mod load;
 
-use carnet::{Bytes, Db, Durability, Error, Result, Uuid, block_on};
+use std::path::Path;
+
+use carnet::{Result, block_on};
 use carnet_base::{Clock, Rng, SeededRng, SystemClock};
-use carnet_cql::system::NodeInfo;
-use carnet_cql::{Bound, CqlError, Executor, Parameters, Prepared, Session, Values};
 use clap::Args;
 
+use self::client::{Client, failed, int, long};
+use self::load::{Done, Load};
 use super::files::Files;
 use super::{median, processor_time};
-use crate::overload;
 
 /// Numbers of deltas above an image.
 const CHAINS: [u32; 5] = [0, 1, 2, 4, 8];
@@ -45,10 +45,17 @@ pub(crate) struct Deltas {
     /// Only count the disk reads of updates of a cold table with this number of rows.
     #[arg(long)]
     count: Option<u32>,
+    /// Only measure updates over a cluster. URL of the database, with a new keyspace:
+    /// cassandra://HOST:PORT/KEYSPACE.
+    #[arg(long)]
+    cluster: Option<String>,
 }
 
 impl Deltas {
     pub(crate) fn run(&self, dir: &Path) -> Result<()> {
+        if let Some(url) = &self.cluster {
+            return cluster::run(url, self.rows, self.passes, self.millis);
+        }
         if let Some(rows) = self.count {
             return count_reads(&dir.join("count"), rows);
         }
@@ -187,51 +194,14 @@ impl Deltas {
 
     fn hot_row(&self, statement: &str) -> Result<(u64, u64)> {
         let dir = super::directory(None)?;
-        let client = Arc::new(Client::open(dir.path())?);
+        let client = Client::open(dir.path())?;
         client.create_tables()?;
         client.insert_rows(1)?;
-        let amount = if statement.contains("ks.n") { vec![0, 0, 0, 0, 0, 0, 0, 1] } else { int(1) };
-        let prepared = client.prepare(statement)?;
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build();
-        let runtime = runtime.map_err(|error| {
-            Error::unavailable("cannot start the threads of the clients").with_source(error)
-        })?;
-        let (ends, done, failed) = (
-            Arc::new(AtomicBool::new(false)),
-            Arc::new(AtomicU64::new(0)),
-            Arc::new(AtomicU64::new(0)),
-        );
-        let tasks: Vec<_> = (0..self.clients)
-            .map(|_| {
-                let (client, prepared) = (Arc::clone(&client), Arc::clone(&prepared));
-                let (ends, done, failed) =
-                    (Arc::clone(&ends), Arc::clone(&done), Arc::clone(&failed));
-                let values = vec![amount.clone()];
-                runtime.spawn(async move {
-                    while !ends.load(Ordering::Relaxed) {
-                        let result = client.execute(&prepared, values.clone()).await;
-                        let counter = if result.is_ok() { &done } else { &failed };
-                        counter.fetch_add(1, Ordering::Relaxed);
-                        tokio::task::yield_now().await;
-                    }
-                })
-            })
-            .collect();
-        std::thread::scope(|scope| {
-            for _ in 0..self.busy {
-                scope.spawn(|| {
-                    while !ends.load(Ordering::Relaxed) {
-                        std::hint::spin_loop();
-                    }
-                });
-            }
-            overload::pause(Duration::from_millis(self.millis));
-            ends.store(true, Ordering::Relaxed);
-        });
-        for task in tasks {
-            runtime.block_on(task).expect("no client panics");
-        }
-        Ok((done.load(Ordering::Relaxed), failed.load(Ordering::Relaxed)))
+        let amount = if statement.contains("ks.n") { long(1) } else { int(1) };
+        let load = Load { clients: self.clients, busy: self.busy, millis: self.millis };
+        let Done { latencies, failed, .. } =
+            load.run(&[client], statement, move |_| vec![amount.clone()])?;
+        Ok((latencies.len() as u64, failed))
     }
 }
 
@@ -264,80 +234,6 @@ fn count_reads(dir: &Path, rows: u32) -> Result<()> {
         println!("{rows} rows, {updates} updates: {} disk reads", reads() - before);
     }
     Ok(())
-}
-
-/// An executor on a database.
-struct Client {
-    executor: Executor,
-    session: Session,
-}
-
-impl Client {
-    fn open(dir: &Path) -> Result<Self> {
-        // Compaction merges deltas once no reader of the past needs them.
-        let builder = Db::builder().durability(Durability::None).retention(Duration::ZERO);
-        let db = builder.open(dir)?;
-        let executor = Executor::new(db, NodeInfo::local(Uuid::from_u64_pair(1, 2)));
-        Ok(Self { executor, session: Session::new() })
-    }
-
-    fn db(&self) -> &Db {
-        self.executor.db()
-    }
-
-    fn create_tables(&self) -> Result<()> {
-        let columns: Vec<String> = (0..10).map(|column| format!("c{column} int")).collect();
-        for statement in [
-            "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy'}".to_owned(),
-            format!("CREATE TABLE ks.t (k int PRIMARY KEY, {})", columns.join(", ")),
-            "CREATE TABLE ks.n (k int PRIMARY KEY, n counter)".to_owned(),
-        ] {
-            let parameters = Parameters::default();
-            block_on(self.executor.query(&self.session, &statement, &parameters))
-                .map_err(failed)?;
-        }
-        Ok(())
-    }
-
-    fn insert_rows(&self, rows: u32) -> Result<()> {
-        let columns: Vec<String> = (0..10).map(|column| format!("c{column}")).collect();
-        let markers = ["?"; 11].join(", ");
-        let insert = format!("INSERT INTO ks.t (k, {}) VALUES ({markers})", columns.join(", "));
-        self.repeat(&insert, 0..rows, |k| vec![int(k); 11])
-    }
-
-    fn prepare(&self, statement: &str) -> Result<Arc<Prepared>> {
-        block_on(self.executor.prepare(&self.session, statement, None)).map_err(failed)
-    }
-
-    async fn execute(&self, prepared: &Prepared, values: Vec<Vec<u8>>) -> Result<(), CqlError> {
-        let values = values.into_iter().map(|value| Bound::Bytes(Bytes::from(value))).collect();
-        let parameters = Parameters { values: Values::Positional(values), ..Parameters::default() };
-        self.executor.execute(&self.session, prepared, &parameters).await.map(drop)
-    }
-
-    /// Runs a statement for each key, with values made of it.
-    fn repeat(
-        &self,
-        statement: &str,
-        keys: impl Iterator<Item = u32>,
-        values: impl Fn(u32) -> Vec<Vec<u8>>,
-    ) -> Result<()> {
-        let prepared = self.prepare(statement)?;
-        for key in keys {
-            block_on(self.execute(&prepared, values(key))).map_err(failed)?;
-        }
-        Ok(())
-    }
-}
-
-fn int(number: u32) -> Vec<u8> {
-    number.to_be_bytes().to_vec()
-}
-
-#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
-fn failed(error: CqlError) -> Error {
-    Error::unavailable(format!("a statement failed: {error}"))
 }
 
 fn print_row<const N: usize>(name: &str, micros: [Vec<f64>; N]) {
