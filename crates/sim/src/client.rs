@@ -269,6 +269,11 @@ impl<T: Transact> Observed<T> {
         self.run_record.edit(self.page, |record| record.ops.push(op));
     }
 
+    /// Returns the transaction, whose reads and writes through it are not recorded.
+    pub(crate) fn facade(&self) -> Option<&carnet::Tx> {
+        self.tx.facade()
+    }
+
     /// Commits the transaction.
     pub(crate) async fn commit(self) -> Result<Timestamp> {
         self.executor.pause_briefly().await;

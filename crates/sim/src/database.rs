@@ -42,6 +42,11 @@ pub(crate) trait Transact: Clone + 'static {
     fn delete(&self, key: CellKey) -> Result<()>;
     fn commit(&self) -> impl Future<Output = Result<Timestamp>>;
     fn rollback(&self);
+
+    /// Returns the transaction of the `carnet` crate, which maintains indexes and views.
+    fn facade(&self) -> Option<&Tx> {
+        None
+    }
 }
 
 /// Transactions on a store, without the API of the `carnet` crate.
@@ -210,5 +215,9 @@ impl Transact for Tx {
 
     fn rollback(&self) {
         self.rollback();
+    }
+
+    fn facade(&self) -> Option<&Tx> {
+        Some(self)
     }
 }

@@ -23,11 +23,13 @@ pub enum Workload {
     Past,
     /// Changes of single columns and counters of rows that are not read.
     Columns,
+    /// Changes of rows with indexes and views, where the database maintains these.
+    Derived,
 }
 
 impl Workload {
     /// All kinds of workloads.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Lists,
         Self::Rows,
         Self::Registers,
@@ -37,6 +39,7 @@ impl Workload {
         Self::Scan,
         Self::Past,
         Self::Columns,
+        Self::Derived,
     ];
 
     /// Returns the name used on the command line.
@@ -52,6 +55,7 @@ impl Workload {
             Self::Scan => "scan",
             Self::Past => "past",
             Self::Columns => "columns",
+            Self::Derived => "derived",
         }
     }
 }

@@ -2,6 +2,7 @@
 
 mod bank;
 mod columns;
+mod derived;
 mod doctors;
 mod kind;
 mod lists;
@@ -55,6 +56,7 @@ async fn run<D: Database>(
         Workload::Scan => scan::run(client).await,
         Workload::Past => past::run(client).await,
         Workload::Columns => columns::run(client, numbers).await,
+        Workload::Derived => Box::pin(derived::run(client)).await,
     }
 }
 
