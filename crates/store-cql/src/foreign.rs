@@ -46,6 +46,8 @@ pub struct ForeignTable {
     pub partition_key: Vec<String>,
     /// Columns to read, in the order of the result.
     pub columns: Vec<String>,
+    /// Columns whose `TTL` and `WRITETIME` follow the columns of a row, both for each.
+    pub timed: Vec<String>,
 }
 
 /// A scan that nodes have prepared.
@@ -154,8 +156,10 @@ impl ForeignTable {
             names.join(", ")
         };
         let token = format!("token({})", list(&self.partition_key));
+        let times = self.timed.iter().map(|name| quoted(name));
+        let times: String = times.map(|name| format!(", TTL({name}), WRITETIME({name})")).collect();
         format!(
-            "SELECT {token}, {} FROM {}.{} WHERE {token} > ? AND {token} <= ?",
+            "SELECT {token}, {}{times} FROM {}.{} WHERE {token} > ? AND {token} <= ?",
             list(&self.columns),
             quoted(&self.keyspace),
             quoted(&self.table)
@@ -215,6 +219,7 @@ mod tests {
             table: "t".into(),
             partition_key: names(partition_key),
             columns: names(columns),
+            timed: Vec::new(),
         }
     }
 
@@ -224,6 +229,12 @@ mod tests {
             table(&["a", "b"], &["a", "b", "odd\"name"]).text(),
             "SELECT token(\"a\", \"b\"), \"a\", \"b\", \"odd\"\"name\" FROM \"Ks\".\"t\" \
              WHERE token(\"a\", \"b\") > ? AND token(\"a\", \"b\") <= ?"
+        );
+        let timed = ForeignTable { timed: vec!["b".into()], ..table(&["a"], &["a", "b"]) };
+        assert_eq!(
+            timed.text(),
+            "SELECT token(\"a\"), \"a\", \"b\", TTL(\"b\"), WRITETIME(\"b\") FROM \"Ks\".\"t\" \
+             WHERE token(\"a\") > ? AND token(\"a\") <= ?"
         );
     }
 

@@ -15,7 +15,7 @@ use crate::place::Place;
 /// if missing. The progress is stored in the database, in carnet_import.ranges, in the same
 /// transactions as the rows: the same command resumes an earlier one, however that ended.
 ///
-/// Write times and times to live are not copied; rows that would expire stay. Writes to the source
+/// Times to live are copied, and write times where the target takes them. Writes to the source
 /// during the import may be missing, and rows deleted there may stay: stop its writers, or run the
 /// import again with --restart, which overwrites rows and deletes none. Write to the copy only
 /// after the import has ended.

@@ -17,10 +17,9 @@ use super::pace::Pace;
 use super::plan::{Cursor, Range, Tally};
 use super::progress::{self, Job};
 use super::row::Row;
-use super::shape::Shape;
 use super::source::{RowPage, Source};
-use super::table_name::TableName;
 use super::target::{CommitError, Statement, Target, Write};
+use super::writes::Writer;
 
 /// Number of statements, and of bytes, at which a transaction is committed.
 const STATEMENTS_MAX: usize = 500;
@@ -34,8 +33,7 @@ const LOOK: Duration = Duration::from_millis(50);
 pub(super) struct Copier<'a, S, T> {
     source: &'a S,
     target: &'a T,
-    shape: &'a Shape,
-    table: &'a TableName,
+    writer: &'a Writer,
     /// The plan's id.
     job: &'a Bytes,
     work: Mutex<Work>,
@@ -57,8 +55,7 @@ impl<'a, S: Source, T: Target> Copier<'a, S, T> {
     pub(super) fn new(
         source: &'a S,
         target: &'a T,
-        shape: &'a Shape,
-        table: &'a TableName,
+        writer: &'a Writer,
         job: &'a Job,
         pace: Pace,
     ) -> Self {
@@ -66,7 +63,7 @@ impl<'a, S: Source, T: Target> Copier<'a, S, T> {
         let left = ranges.iter().filter(|range| !range.is_done()).copied().collect();
         let tokens = ranges.iter().map(tokens).sum();
         let work = Mutex::new(Work { left, pace, copied: Tally::default(), tokens });
-        Self { source, target, shape, table, job, work, stop: AtomicBool::new(false) }
+        Self { source, target, writer, job, work, stop: AtomicBool::new(false) }
     }
 
     /// Copies the remaining ranges with a number of concurrent readers. `watch` runs beside them
@@ -172,13 +169,13 @@ impl<'a, S: Source, T: Target> Copier<'a, S, T> {
 
     /// Fails if the plan is no longer in force. Its rows could otherwise overwrite newer ones.
     fn check_current(&self) -> Result<()> {
-        let query = progress::current_query(self.table);
+        let query = progress::current_query(&self.writer.table);
         for attempt in 1.. {
             match self.target.query(&query) {
                 Ok(rows) if progress::is_current(&rows, self.job) => break,
                 Ok(_) => bail!(
                     "another import into {} has restarted, or its plan was removed; this import ends",
-                    self.table
+                    self.writer.table
                 ),
                 Err(error) if attempt == ATTEMPTS_MAX => return Err(error),
                 Err(_) => {
@@ -202,18 +199,16 @@ impl<'a, S: Source, T: Target> Copier<'a, S, T> {
 
     /// Takes a row of the source, and writes the taken rows if there are enough.
     fn take(&self, taken: &mut Taken, token: Token, row: &Row) -> Result<()> {
-        let divided = self.shape.divide(row)?;
+        let divided = self.writer.divide(row)?;
         let is_first = taken.partition.as_ref() != Some(&divided.partition);
         let bytes = size_bytes(row);
-        let (rows, partitions) = (u64::from(divided.row.is_some()), u64::from(is_first));
+        let (rows, partitions) = (u64::from(!divided.row.is_empty()), u64::from(is_first));
         taken.cursor.take(token, Tally { rows, partitions, bytes });
         // Static columns come with each row of the partition.
-        if let Some(values) = divided.statics.filter(|_| is_first) {
-            taken.writes.push(Write { statement: Statement::Statics, values });
+        if is_first {
+            taken.writes.extend(divided.statics);
         }
-        if let Some(values) = divided.row {
-            taken.writes.push(Write { statement: Statement::Row, values });
-        }
+        taken.writes.extend(divided.row);
         taken.partition = Some(divided.partition);
         taken.bytes += bytes;
         if taken.writes.len() >= STATEMENTS_MAX || taken.bytes >= BYTES_MAX {
@@ -222,13 +217,17 @@ impl<'a, S: Source, T: Target> Copier<'a, S, T> {
         Ok(())
     }
 
-    /// Writes the taken rows and the progress of the range as one transaction.
+    /// Writes the taken rows and the progress of the range as one transaction. Counters are written before, because a
+    /// batch cannot mix them with the progress; to write them again does not change them.
     fn write(&self, taken: &mut Taken) -> Result<()> {
         let range = taken.cursor.range();
-        let values = progress::range_values(self.table, self.job, &range);
-        taken.writes.push(Write { statement: Statement::Range, values });
-        let writes = std::mem::take(&mut taken.writes);
+        let values = progress::range_values(&self.writer.table, self.job, &range);
+        let mut writes = std::mem::take(&mut taken.writes);
         taken.bytes = 0;
+        if writes.iter().any(|write| write.statement.is_on_counters()) {
+            self.commit(&std::mem::take(&mut writes))?;
+        }
+        writes.push(Write::whole(Statement::Range, values));
         self.commit(&writes)?;
         let mut work = self.work();
         work.copied = work.copied.plus(range.tally.minus(taken.written.tally));
@@ -244,7 +243,7 @@ impl<'a, S: Source, T: Target> Copier<'a, S, T> {
                 Ok(()) => return Ok(()),
                 Err(CommitError::Lasting(error)) => return Err(self.refused(writes, error)),
                 Err(CommitError::Passing { error, .. }) if attempt == ATTEMPTS_MAX => {
-                    let how = format!("{} failed {attempt} times in a row", self.table);
+                    let how = format!("{} failed {attempt} times in a row", self.writer.table);
                     return Err(error.context(how));
                 }
                 Err(CommitError::Passing { retry_after, .. }) => {
@@ -262,11 +261,12 @@ impl<'a, S: Source, T: Target> Copier<'a, S, T> {
             if let Err(CommitError::Lasting(error)) =
                 self.target.commit(std::slice::from_ref(write))
             {
-                let name = self.shape.name(&write.values, write.statement == Statement::Statics);
-                return error.context(format!("{} does not take the row {name}", self.table));
+                let name = self.writer.key_of(write);
+                return error
+                    .context(format!("{} does not take the row {name}", self.writer.table));
             }
         }
-        error.context(format!("{} does not take rows", self.table))
+        error.context(format!("{} does not take rows", self.writer.table))
     }
 }
 

@@ -9,6 +9,8 @@
 //! | file | decides | tested |
 //! | --- | --- | --- |
 //! | `shape` | the table to create, whether an existing one matches, unsupported columns | column by column |
+//! | `user_types` | the user-defined types to create, and whether existing ones match | type by type |
+//! | `writes`, `times` | the statements that write a row with its times | row by row |
 //! | `plan` | token ranges and their progress | row by row |
 //! | `pace` | size and time of the next read | answer by answer |
 //! | `progress` | the progress that the database stores | with a database |
@@ -27,9 +29,9 @@
 //!
 //! # Deliberately absent
 //!
-//! Write times and times to live: Carnet orders writes by commit. Deletions in the source during
-//! the copy: a copy is no replica.
+//! The expiry of row markers, which no query tells. Deletions in the source during the copy: a copy is no replica.
 
+mod collection;
 mod copier;
 mod pace;
 mod plan;
@@ -41,6 +43,9 @@ mod shape;
 mod source;
 mod table_name;
 mod target;
+mod times;
+mod user_types;
+mod writes;
 
 use anyhow::{Context, Result, bail};
 use carnet::base::{Clock, Rng, SeededRng, SystemClock};
@@ -56,9 +61,12 @@ use self::pace::Pace;
 use self::plan::{Range, Tally, plan};
 use self::progress::Job;
 use self::remote::Remote;
-use self::shape::{Shape, columns_query, literal};
+use self::row::literal;
+use self::shape::{Shape, columns_query};
 use self::source::Foreign;
 use self::target::{CommitError, Embedded, Statement, Target, Write};
+use self::user_types::{UserTypes, types_query};
+use self::writes::Writer;
 use crate::copy::spelled;
 use crate::place::Place;
 
@@ -100,47 +108,84 @@ impl Import {
 
     fn copy(&self, source: &Foreign, target: &mut impl Target) -> Result<Summary> {
         let table = self.into.clone().unwrap_or_else(|| source.name().clone());
-        let job = begin(target, &source.shape, &source.identity, &table, self.restarts)?;
+        ensure_table(target, &source.shape, &source.types, &source.identity, &table)?;
+        let (writer, records_times) = prepare(target, &source.shape, &source.timed, &table)?;
+        let job = begin(target, &source.identity, &table, self.restarts)?;
         let before = total(&job.ranges);
         let began = SystemClock.now();
         let pace = Pace::new(self.rows_per_second);
-        let copier = Copier::new(source, target, &source.shape, &table, &job, pace);
+        let copier = Copier::new(source, target, &writer, &job, pace);
         copier.run(self.readers, report::watch)?;
         let (copied, took) = (copier.copied().0, SystemClock.now().since(began));
-        Ok(Summary { table, before, copied, took, note: source.note.clone() })
+        let mut notes: Vec<String> = source.note.iter().cloned().collect();
+        if !records_times {
+            notes.push(format!(
+                "the server takes no write times, so those of {table} are the time of the copy; it records \
+                 them with the setting timestamps = \"record\""
+            ));
+        }
+        Ok(Summary { table, before, copied, took, notes })
     }
 }
 
-/// Creates the table if missing, and returns the plan: an earlier one with its progress, or a new
-/// one, which is stored.
-fn begin(
-    target: &mut impl Target,
+/// Creates the table and its user-defined types if missing.
+fn ensure_table(
+    target: &impl Target,
     shape: &Shape,
+    types: &UserTypes,
     source: &str,
     table: &TableName,
-    restarts: bool,
-) -> Result<Job> {
-    match Shape::read(&target.query(&columns_query(table))?)? {
+) -> Result<()> {
+    let types_there = || UserTypes::read(&target.query(&types_query(&table.keyspace))?);
+    match Shape::read(&target.query(&columns_query(table))?, &types_there()?)? {
         None => {
             let keyspace = spelled(&table.keyspace);
             target.query(&format!(
                 "CREATE KEYSPACE IF NOT EXISTS {keyspace} \
                  WITH replication = {{'class': 'SimpleStrategy', 'replication_factor': 1}}"
             ))?;
+            for statement in types.create(&table.keyspace) {
+                target.query(&statement)?;
+            }
+            if let Some(difference) = types.difference(&types_there()?) {
+                bail!("types of {table} exist and differ from {source}: {difference}");
+            }
             target.query(&shape.create(table))?;
         }
         Some(there) => {
-            if let Some(difference) = shape.difference(&there) {
+            let difference = || types.difference(&types_there().unwrap_or_default());
+            if let Some(difference) = shape.difference(&there).or_else(difference) {
                 bail!("{table} exists and differs from {source}: {difference}");
             }
         }
     }
+    Ok(())
+}
+
+/// Prepares the statements that write rows, with write times if the target takes them.
+fn prepare(
+    target: &mut impl Target,
+    shape: &Shape,
+    timed: &[usize],
+    table: &TableName,
+) -> Result<(Writer, bool)> {
+    let mut writer = |records_times| -> Result<Writer> {
+        let writer = Writer::new(shape.clone(), table.clone(), timed.to_vec(), records_times);
+        for (statement, text) in writer.statements() {
+            target.prepare(statement, &text)?;
+        }
+        Ok(writer)
+    };
+    match writer(true) {
+        Ok(writer) => Ok((writer, true)),
+        Err(_) => Ok((writer(false)?, false)),
+    }
+}
+
+/// Returns the plan: an earlier one with its progress, or a new one, which is stored.
+fn begin(target: &mut impl Target, source: &str, table: &TableName, restarts: bool) -> Result<Job> {
     for statement in progress::CREATE {
         target.query(statement)?;
-    }
-    target.prepare(Statement::Row, &shape.insert_row(table))?;
-    if shape.has_statics() {
-        target.prepare(Statement::Statics, &shape.insert_statics(table))?;
     }
     target.prepare(Statement::Range, progress::INSERT_RANGE)?;
     target.prepare(Statement::Job, progress::INSERT_JOB)?;
@@ -181,10 +226,10 @@ fn begin_anew(
     id[8] = id[8] & 0x3f | 0x80;
     let job = Job { id: id.into(), source: source.to_owned(), target_id, ranges: plan() };
     let values = progress::job_values(table, &job.id, source, &job.target_id);
-    let mut writes = vec![Write { statement: Statement::Job, values }];
+    let mut writes = vec![Write::whole(Statement::Job, values)];
     writes.extend(job.ranges.iter().map(|range| {
         let values = progress::range_values(table, &job.id, range);
-        Write { statement: Statement::Range, values }
+        Write::whole(Statement::Range, values)
     }));
     if let Err(CommitError::Passing { error, .. } | CommitError::Lasting(error)) =
         target.commit(&writes)

@@ -22,8 +22,7 @@ use carnet::base::Token;
 use carnet::{Bytes, Uuid};
 
 use super::plan::{Range, Tally, is_whole};
-use super::row::Row;
-use super::shape::{literal, text};
+use super::row::{Row, literal, text};
 use super::table_name::TableName;
 
 /// Statements that create the table if missing.

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
-use carnet::Bytes;
 use scylla::client::execution_profile::ExecutionProfile;
 use scylla::client::session::Session;
 use scylla::client::session_builder::SessionBuilder;
@@ -20,7 +19,7 @@ use scylla::statement::batch::{Batch, BatchStatement, BatchType};
 use scylla::statement::prepared::PreparedStatement;
 use tokio::runtime::Runtime;
 
-use super::row::Row;
+use super::row::{Field, Row};
 use super::target::{CommitError, Statement, Target, Write};
 
 /// Timeout for a server's answer.
@@ -88,7 +87,9 @@ impl Target for Remote {
     }
 
     fn commit(&self, writes: &[Write]) -> Result<(), CommitError> {
-        let mut batch = Batch::new(BatchType::Unlogged);
+        let is_on_counters = writes.iter().any(|write| write.statement.is_on_counters());
+        let kind = if is_on_counters { BatchType::Counter } else { BatchType::Unlogged };
+        let mut batch = Batch::new(kind);
         for write in writes {
             let prepared = self.prepared[&write.statement].clone();
             batch.append_statement(BatchStatement::PreparedStatement(prepared));
@@ -129,7 +130,7 @@ fn commit_error(error: &ExecutionError) -> CommitError {
 }
 
 /// Bytes of a value of any type.
-struct Raw<'a>(&'a Option<Bytes>);
+struct Raw<'a>(&'a Field);
 
 impl SerializeValue for Raw<'_> {
     fn serialize<'b>(
@@ -138,8 +139,9 @@ impl SerializeValue for Raw<'_> {
         writer: CellWriter<'b>,
     ) -> Result<WrittenCellProof<'b>, SerializationError> {
         match self.0 {
-            Some(bytes) => writer.set_value(bytes).map_err(SerializationError::new),
-            None => Ok(writer.set_null()),
+            Field::Value(bytes) => writer.set_value(bytes).map_err(SerializationError::new),
+            Field::Null => Ok(writer.set_null()),
+            Field::Unset => Ok(writer.set_unset()),
         }
     }
 }

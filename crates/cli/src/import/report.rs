@@ -24,13 +24,13 @@ pub(crate) struct Summary {
     /// Amount copied in this run.
     pub(super) copied: Tally,
     pub(super) took: Duration,
-    /// A note about data that was not copied, if any.
-    pub(super) note: Option<String>,
+    /// Notes about data that was not copied.
+    pub(super) notes: Vec<String>,
 }
 
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { table, before, copied, took, note } = self;
+        let Self { table, before, copied, took, notes } = self;
         let Tally { rows, partitions, bytes } = copied;
         let seconds = took.as_secs_f64();
         let bytes = HumanBytes(*bytes);
@@ -39,7 +39,7 @@ impl fmt::Display for Summary {
         if *before != Tally::default() {
             write!(f, "; {} rows were copied before (--restart copies them again)", before.rows)?;
         }
-        note.as_ref().map_or(Ok(()), |note| write!(f, "\n{note}"))
+        notes.iter().try_for_each(|note| write!(f, "\n{note}"))
     }
 }
 
@@ -68,7 +68,7 @@ mod tests {
         let table = TableName::parse("shop.orders").unwrap();
         let copied = Tally { rows: 300, partitions: 20, bytes: 4096 };
         let took = Duration::from_millis(1500);
-        let summary = Summary { table, before: Tally::default(), copied, took, note: None };
+        let summary = Summary { table, before: Tally::default(), copied, took, notes: Vec::new() };
         assert_eq!(
             summary.to_string(),
             "300 rows of 20 partitions (4.00 KiB) copied into shop.orders in 1.5 s, 200 rows/s"

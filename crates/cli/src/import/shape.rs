@@ -3,11 +3,12 @@
 use std::fmt;
 
 use anyhow::{Context, Result, bail};
+use carnet::DataType;
 use carnet::base::Order;
-use carnet::{Bytes, DataType};
 
-use super::row::Row;
+use super::row::{Field, Row, literal, text};
 use super::table_name::TableName;
+use super::user_types::UserTypes;
 use crate::copy::spelled;
 
 /// The columns of a table: partition key, clustering key, static and regular ones.
@@ -23,6 +24,10 @@ pub(super) struct Column {
     pub(super) kind: Kind,
     /// CQL name of its type, as the schema spells it.
     pub(super) type_name: String,
+    /// The same name with other names in place of user-defined types.
+    resolved: String,
+    /// Whether it is a user-defined type that is not frozen.
+    is_user_type: bool,
 }
 
 /// Role of a column in a row.
@@ -61,21 +66,21 @@ impl fmt::Display for Kind {
 impl Column {
     /// Returns its type if an import supports it.
     pub(super) fn data_type(&self) -> Option<DataType> {
-        let data_type: DataType = self.type_name.parse().ok()?;
-        // An interrupted import writes rows again, and a counter would count them twice.
-        (data_type != DataType::Counter).then_some(data_type)
+        self.resolved.parse().ok()
     }
 
-    /// Returns `true` for a collection that is frozen.
-    fn is_frozen(&self) -> bool {
-        let data_type = self.data_type();
-        let takes_frozen = data_type.is_some_and(|data_type| data_type.takes_frozen());
-        takes_frozen && self.type_name.starts_with("frozen<")
+    /// Returns `true` for a collection or user-defined type that is not frozen.
+    pub(super) fn is_multi_cell(&self) -> bool {
+        let is_collection = |data_type: DataType| {
+            matches!(data_type, DataType::Map(_) | DataType::List(_) | DataType::Set(_))
+        };
+        let is_collection = self.data_type().is_some_and(is_collection);
+        self.is_user_type || (is_collection && !self.type_name.starts_with("frozen<"))
     }
 
     /// Returns the reason if Carnet does not support the column.
     fn refusal(&self) -> Option<String> {
-        let Self { name, type_name, kind } = self;
+        let Self { name, type_name, kind, .. } = self;
         match (self.data_type(), kind) {
             (None, _) => Some(format!("column {name} of type {type_name}")),
             (Some(known), Kind::Clustering(_)) if !known.is_key_type() => {
@@ -110,19 +115,15 @@ pub(super) fn masks_query(table: &TableName) -> String {
     )
 }
 
-/// Returns a text as a CQL literal.
-pub(super) fn literal(text: &str) -> String {
-    format!("'{}'", text.replace('\'', "''"))
-}
-
 impl Shape {
     /// Reads rows of `system_schema.columns`; `None` where there is no such table.
     ///
     /// # Errors
     ///
     /// Rows of another form.
-    pub(super) fn read(rows: &[Row]) -> Result<Option<Self>> {
-        let mut columns = rows.iter().map(column).collect::<Result<Vec<_>>>()?;
+    pub(super) fn read(rows: &[Row], types: &UserTypes) -> Result<Option<Self>> {
+        let columns = rows.iter().map(|row| column(row, types));
+        let mut columns = columns.collect::<Result<Vec<_>>>()?;
         columns.sort_by(|(a, place), (b, other)| {
             (a.kind.rank(), place, &a.name).cmp(&(b.kind.rank(), other, &b.name))
         });
@@ -150,8 +151,10 @@ impl Shape {
             let Some(other) = there.columns.iter().find(|other| other.name == *name) else {
                 return Some(format!("column {name} is missing there"));
             };
-            let is_other_type = column.data_type() != other.data_type();
-            if is_other_type || column.is_frozen() != other.is_frozen() {
+            let has_user_types = column.resolved != column.type_name;
+            let is_other_type = column.data_type() != other.data_type()
+                || (has_user_types && column.type_name != other.type_name);
+            if is_other_type || column.is_multi_cell() != other.is_multi_cell() {
                 let (here, there) = (&column.type_name, &other.type_name);
                 return Some(format!("column {name} is of type {there} there, and {here} here"));
             }
@@ -196,16 +199,6 @@ impl Shape {
         self.columns.iter().filter_map(order).collect()
     }
 
-    /// Returns the statement that sets every column of a row but the static ones.
-    pub(super) fn insert_row(&self, table: &TableName) -> String {
-        insert(table, &self.names(|kind| kind != Kind::Static))
-    }
-
-    /// Returns the statement that sets every static column of a partition.
-    pub(super) fn insert_statics(&self, table: &TableName) -> String {
-        insert(table, &self.names(|kind| matches!(kind, Kind::Partition | Kind::Static)))
-    }
-
     fn names(&self, wanted: impl Fn(Kind) -> bool) -> Vec<String> {
         let wanted = self.columns.iter().filter(|column| wanted(column.kind));
         wanted.map(|column| spelled(&column.name)).collect()
@@ -217,77 +210,42 @@ impl Shape {
         key.map(|column| column.name.clone()).collect()
     }
 
-    fn count(&self, wanted: impl Fn(Kind) -> bool) -> usize {
+    /// Returns the number of columns of some kinds.
+    pub(super) fn count(&self, wanted: impl Fn(Kind) -> bool) -> usize {
         self.columns.iter().filter(|column| wanted(column.kind)).count()
     }
 
-    pub(super) fn has_statics(&self) -> bool {
-        self.columns.iter().any(|column| column.kind == Kind::Static)
-    }
-
-    /// Splits a row, whose columns are in this shape's order, into row and static columns.
-    ///
-    /// # Errors
-    ///
-    /// A row of another number of columns.
-    pub(super) fn divide(&self, row: &Row) -> Result<Divided> {
-        if row.len() != self.columns.len() {
-            bail!("a row has {} columns, and the table {}", row.len(), self.columns.len());
-        }
-        let partition = self.count(|kind| kind == Kind::Partition);
-        let clustering = self.count(|kind| matches!(kind, Kind::Clustering(_)));
-        let (key, rest) = row.split_at(partition + clustering);
-        let (statics, regular) = rest.split_at(self.count(|kind| kind == Kind::Static));
-        let (partition, clustering) = key.split_at(partition);
-        // A partition without rows comes as one row, with static columns and a null clustering key.
-        let is_row = clustering.is_empty() || clustering.iter().any(Option::is_some);
-        Ok(Divided {
-            partition: partition.to_vec(),
-            row: is_row.then(|| [key, regular].concat()),
-            statics: (!statics.is_empty()).then(|| [partition, statics].concat()),
-        })
-    }
-
-    /// Returns the key of written values, for display: of a row, or of a partition's static
-    /// columns.
-    pub(super) fn name(&self, values: &Row, is_static: bool) -> String {
-        let is_key = |column: &&Column| match column.kind {
-            Kind::Partition => true,
-            Kind::Clustering(_) => !is_static,
-            Kind::Static | Kind::Regular => false,
+    /// Returns the columns whose times a source can tell: those outside of the key that are no counters.
+    pub(super) fn timed(&self, with_elements: bool) -> Vec<usize> {
+        let is_timed = |column: &Column| {
+            matches!(column.kind, Kind::Static | Kind::Regular)
+                && column.data_type() != Some(DataType::Counter)
+                && (with_elements || !column.is_multi_cell())
         };
-        // Written values begin with their key.
-        let key = self.columns.iter().filter(is_key).zip(values);
-        let key = key.map(|(column, value)| format!("{} = {}", column.name, shown(column, value)));
-        key.collect::<Vec<_>>().join(", ")
+        (0..self.columns.len()).filter(|at| is_timed(&self.columns[*at])).collect()
     }
-}
 
-/// Parts of a source row that are written.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Divided {
-    /// The partition key.
-    pub(super) partition: Row,
-    /// Values for [`Shape::insert_row`]; `None` if the partition has no rows.
-    pub(super) row: Option<Row>,
-    /// Values for [`Shape::insert_statics`], including nulls: an earlier copy may hold values that
-    /// were deleted since. `None` if the table has no static columns.
-    pub(super) statics: Option<Row>,
-}
+    /// Returns `true` if a column has elements with times of their own.
+    pub(super) fn has_multi_cell(&self) -> bool {
+        self.columns.iter().any(Column::is_multi_cell)
+    }
 
-fn insert(table: &TableName, names: &[String]) -> String {
-    let markers = vec!["?"; names.len()].join(", ");
-    format!("INSERT INTO {table} ({}) VALUES ({markers})", names.join(", "))
-}
-
-fn shown(column: &Column, value: &Option<Bytes>) -> String {
-    let Some(bytes) = value else { return "null".into() };
-    let value = column.data_type().and_then(|known| known.deserialize(bytes).ok());
-    value.map_or_else(|| format!("{bytes:02x?}"), |value| value.to_literal())
+    /// Returns a column and its value, for display.
+    pub(super) fn shown(&self, at: usize, value: &Field) -> String {
+        let column = &self.columns[at];
+        let value = match value {
+            Field::Value(bytes) => {
+                let value = column.data_type().and_then(|known| known.deserialize(bytes).ok());
+                value.map_or_else(|| format!("{bytes:02x?}"), |value| value.to_literal())
+            }
+            Field::Null | Field::Unset => "null".to_owned(),
+        };
+        format!("{} = {value}", column.name)
+    }
 }
 
 /// Decodes a row of `system_schema.columns`; returns the column and its position among its kind.
-fn column(row: &Row) -> Result<(Column, i32)> {
+fn column(row: &Row, types: &UserTypes) -> Result<(Column, i32)> {
     let [name, kind, position, order, type_name] = &row[..] else {
         bail!("a column of the schema has {} parts", row.len());
     };
@@ -303,18 +261,16 @@ fn column(row: &Row) -> Result<(Column, i32)> {
         ("regular", _) => Kind::Regular,
         (other, _) => bail!("column {name} has the unknown kind {other:?}"),
     };
-    Ok((Column { name, kind, type_name: text(type_name)? }, position))
-}
-
-/// Decodes a text that must not be null.
-pub(super) fn text(value: &Option<Bytes>) -> Result<String> {
-    let bytes = value.as_deref().context("the schema has a null where a text should be")?;
-    Ok(std::str::from_utf8(bytes).context("the schema holds a text that is not UTF-8")?.to_owned())
+    let type_name = text(type_name)?;
+    let (resolved, is_user_type) = (types.resolve(&type_name), types.is_one(&type_name));
+    Ok((Column { name, kind, type_name, resolved, is_user_type }, position))
 }
 
 #[cfg(test)]
 mod tests {
     use carnet::base::{Rng, SeededRng};
+
+    use carnet::Bytes;
 
     use super::*;
 
@@ -333,7 +289,7 @@ mod tests {
                 vec![bytes(name), bytes(kind), position, bytes(order), bytes(type_name)]
             })
             .collect();
-        Shape::read(&rows).unwrap().unwrap()
+        Shape::read(&rows, &UserTypes::default()).unwrap().unwrap()
     }
 
     /// In the order of a schema: by name.
@@ -359,23 +315,21 @@ mod tests {
              place varchar static, \"Level\" double, PRIMARY KEY ((sensor, day), at, kind)) \
              WITH CLUSTERING ORDER BY (at DESC, kind ASC)"
         );
-        assert_eq!(
-            shape.insert_row(&readings()),
-            "INSERT INTO \"Lab\".readings (sensor, day, at, kind, \"Level\") VALUES (?, ?, ?, ?, ?)"
-        );
-        assert_eq!(
-            shape.insert_statics(&readings()),
-            "INSERT INTO \"Lab\".readings (sensor, day, place) VALUES (?, ?, ?)"
-        );
         assert_eq!(shape.partition_key(), ["sensor", "day"]);
     }
 
     #[test]
     fn missing_table_has_no_shape() {
-        assert_eq!(Shape::read(&[]).unwrap(), None);
+        assert_eq!(Shape::read(&[], &UserTypes::default()).unwrap(), None);
         let odd = vec![bytes("a"), bytes("virtual"), Some(Bytes::from_static(&[0; 4]))];
-        assert!(Shape::read(&[[odd, vec![bytes("none"), bytes("int")]].concat()]).is_err());
-        assert!(Shape::read(&[vec![bytes("a")]]).is_err());
+        assert!(
+            Shape::read(
+                &[[odd, vec![bytes("none"), bytes("int")]].concat()],
+                &UserTypes::default()
+            )
+            .is_err()
+        );
+        assert!(Shape::read(&[vec![bytes("a")]], &UserTypes::default()).is_err());
     }
 
     #[test]
@@ -397,10 +351,8 @@ mod tests {
                 }
                 rows.push(row);
             }
-            if let Ok(Some(shape)) = Shape::read(&rows) {
+            if let Ok(Some(shape)) = Shape::read(&rows, &UserTypes::default()) {
                 assert_eq!(shape.columns.len(), rows.len());
-                let row = vec![None; below(5)];
-                assert_eq!(shape.divide(&row).is_ok(), row.len() == rows.len());
             }
         }
     }
@@ -419,7 +371,7 @@ mod tests {
             columns[0].4 = type_name;
             assert!(shape(&columns).check().is_ok(), "{type_name}");
         }
-        for type_name in ["counter", "set<frozen<address>>", "frozen<address>", "empty"] {
+        for type_name in ["set<frozen<address>>", "frozen<address>", "empty"] {
             columns[0].4 = type_name;
             let error = shape(&columns).check().unwrap_err().to_string();
             assert!(error.contains(&format!("column Level of type {type_name}")), "{error}");
@@ -471,35 +423,5 @@ mod tests {
             columns[5].2 = 1;
         });
         assert!(swapped.contains("sensor has another place"), "{swapped}");
-    }
-
-    #[test]
-    fn row_is_split_into_row_and_statics() {
-        let shape = shape(&READINGS);
-        let row = |text: &str| -> Row {
-            text.split(' ').map(|part| bytes(part).filter(|_| part != "-")).collect()
-        };
-        let divided = |text: &str| shape.divide(&row(text)).unwrap();
-        let whole = divided("7 d at k place level");
-        assert_eq!(whole.row, Some(row("7 d at k level")));
-        assert_eq!(whole.statics, Some(row("7 d place")));
-        assert_eq!(whole.partition, row("7 d"));
-        assert_eq!(divided("7 d at k - -").row, Some(row("7 d at k -")));
-        assert_eq!(divided("7 d at k - -").statics, Some(row("7 d -")));
-        // A partition without rows.
-        let alone = divided("7 d - - place -");
-        assert_eq!((alone.row, alone.statics), (None, Some(row("7 d place"))));
-        assert!(shape.divide(&row("7 d at")).is_err());
-    }
-
-    #[test]
-    fn rows_without_clustering_key_are_kept() {
-        let shape = shape(&[("id", "partition_key", 0, "none", "int")]);
-        let row = vec![Some(Bytes::from_static(&[0, 0, 0, 7]))];
-        let divided = shape.divide(&row).unwrap();
-        assert_eq!((divided.row, divided.statics), (Some(row.clone()), None));
-        assert_eq!(shape.name(&row, false), "id = 7");
-        let table = TableName { keyspace: "k".into(), table: "t".into() };
-        assert_eq!(shape.create(&table), "CREATE TABLE k.t (id int, PRIMARY KEY ((id)))");
     }
 }

@@ -2,12 +2,13 @@
 
 use anyhow::{Result, bail, ensure};
 use carnet::base::Token;
-use carnet::block_on;
 use carnet::cluster::{ForeignCluster, ForeignPosition, ForeignScan, ForeignTable, TableUrl};
+use carnet::{ErrorKind, block_on};
 
-use super::row::Row;
-use super::shape::{self, Shape, literal, text};
+use super::row::{Row, literal, text};
+use super::shape::{self, Shape};
 use super::table_name::TableName;
+use super::user_types::{UserTypes, types_query};
 
 /// The partitioner whose tokens Carnet uses.
 const PARTITIONER: &str = "org.apache.cassandra.dht.Murmur3Partitioner";
@@ -42,8 +43,12 @@ pub(super) struct Foreign {
     cluster: ForeignCluster,
     name: TableName,
     pub(super) shape: Shape,
+    /// The user-defined types of the table.
+    pub(super) types: UserTypes,
     /// Permanent identity of the table: another table with its name has another one.
     pub(super) identity: String,
+    /// Columns whose times follow the columns of a row.
+    pub(super) timed: Vec<usize>,
     /// A note about data of this table that is not copied, if any.
     pub(super) note: Option<String>,
     scan: ForeignScan,
@@ -64,12 +69,12 @@ impl Foreign {
         );
         let columns = block_on(cluster.rows(&shape::columns_query(&name)))?;
         let about = block_on(cluster.rows(&format!(
-            "SELECT id, default_time_to_live FROM system_schema.tables WHERE keyspace_name = {} \
-             AND table_name = {}",
+            "SELECT id FROM system_schema.tables WHERE keyspace_name = {} AND table_name = {}",
             literal(&name.keyspace),
             literal(&name.table)
         )))?;
-        let (Some(shape), [about]) = (Shape::read(&columns)?, &about[..]) else {
+        let types = UserTypes::read(&block_on(cluster.rows(&types_query(&name.keyspace)))?)?;
+        let (Some(shape), [about]) = (Shape::read(&columns, &types)?, &about[..]) else {
             bail!(
                 "there is no table {name} at {url}; names are in the case in which the schema has them"
             )
@@ -78,22 +83,45 @@ impl Foreign {
         refuse_masks(&cluster, &name)?;
         let id = about[0].as_deref().and_then(|id| carnet::Uuid::from_slice(id).ok());
         let id = id.map_or_else(String::new, |id| format!(" {id}"));
-        let expires =
-            about[1].as_deref().is_some_and(|seconds| seconds.iter().any(|byte| *byte != 0));
-        let note =
-            expires.then(|| format!("rows of {name} expire in the source; in the copy they stay"));
-        let scan = block_on(cluster.scan(&ForeignTable {
-            keyspace: name.keyspace.clone(),
-            table: name.table.clone(),
-            partition_key: shape.partition_key(),
-            columns: shape.columns.iter().map(|column| column.name.clone()).collect(),
-        }))?;
+        let (timed, scan, note) = prepare(&cluster, &name, &shape)?;
         let identity = format!("table {name}{id} of the cluster {cluster_name:?}");
-        Ok(Self { cluster, name, shape, identity, note, scan })
+        let types = types.needed(shape.columns.iter().map(|column| &*column.type_name));
+        Ok(Self { cluster, name, shape, types, identity, timed, note, scan })
     }
 
     pub(super) fn name(&self) -> &TableName {
         &self.name
+    }
+}
+
+/// Prepares the scan, with the times of all columns, or only of those for which the cluster tells them.
+fn prepare(
+    cluster: &ForeignCluster,
+    name: &TableName,
+    shape: &Shape,
+) -> Result<(Vec<usize>, ForeignScan, Option<String>)> {
+    let scan = |timed: &[usize]| {
+        let names = |at: &usize| shape.columns[*at].name.clone();
+        block_on(cluster.scan(&ForeignTable {
+            keyspace: name.keyspace.clone(),
+            table: name.table.clone(),
+            partition_key: shape.partition_key(),
+            columns: shape.columns.iter().map(|column| column.name.clone()).collect(),
+            timed: timed.iter().map(names).collect(),
+        }))
+    };
+    let timed = shape.timed(true);
+    match scan(&timed) {
+        Err(error) if shape.has_multi_cell() && error.kind() == ErrorKind::Invalid => {
+            let timed = shape.timed(false);
+            let found = scan(&timed)?;
+            let note = format!(
+                "the source tells no write times and times to live of elements of collections: in the \
+                 copy of {name} they do not expire"
+            );
+            Ok((timed, found, Some(note)))
+        }
+        found => Ok((timed, found?, None)),
     }
 }
 

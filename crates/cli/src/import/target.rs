@@ -10,29 +10,56 @@ use carnet_cql::ast::BatchKind;
 use carnet_cql::result::Response;
 use carnet_cql::system::NodeInfo;
 use carnet_cql::{
-    BatchItem, Bound, CqlError, CqlErrorKind, Executor, Parameters, Prepared, Session, Values,
+    BatchItem, Bound, CqlError, CqlErrorKind, Executor, Parameters, Prepared, Session, Timestamps,
+    Values,
 };
 
-use super::row::Row;
+use super::row::{Field, Row};
 
 /// Statement that is prepared once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Statement {
-    /// Sets every column of a row but the static ones.
+    /// Sets columns of a row, and its marker.
     Row,
-    /// Sets every static column of a partition.
+    /// Sets columns of a row that have other times.
+    More,
+    /// Adds elements to the collection that is the column of this number.
+    Append(usize),
+    /// Sets static columns of a partition.
     Statics,
+    /// Removes the counters of a row.
+    Clear,
+    /// Adds to the counters of a row.
+    Count,
+    /// Removes the static counters of a partition.
+    ClearStatics,
+    /// Adds to the static counters of a partition.
+    CountStatics,
     /// Stores the progress of a range.
     Range,
     /// Stores the plan.
     Job,
 }
 
+impl Statement {
+    /// Returns `true` for a statement on counters, which a batch cannot mix with others.
+    pub(super) const fn is_on_counters(self) -> bool {
+        matches!(self, Self::Clear | Self::Count | Self::ClearStatics | Self::CountStatics)
+    }
+}
+
 /// A statement and its values.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Write {
     pub(super) statement: Statement,
-    pub(super) values: Row,
+    pub(super) values: Vec<Field>,
+}
+
+impl Write {
+    /// Makes a write of values that are all set or null.
+    pub(super) fn whole(statement: Statement, row: Row) -> Self {
+        Self { statement, values: row.into_iter().map(Field::from).collect() }
+    }
 }
 
 /// Reason why a transaction did not commit.
@@ -60,7 +87,7 @@ pub(super) trait Target: Sync {
     /// See [`Target::query`].
     fn prepare(&mut self, statement: Statement, text: &str) -> Result<()>;
 
-    /// Runs prepared statements as one transaction.
+    /// Runs prepared statements as one transaction. Either all or none of them are on counters.
     ///
     /// # Errors
     ///
@@ -77,7 +104,8 @@ pub(super) struct Embedded {
 
 impl Embedded {
     pub(super) fn new(db: Db) -> Self {
-        let executor = Executor::new(db, NodeInfo::local(carnet::Uuid::nil()));
+        let node = NodeInfo::local(carnet::Uuid::nil());
+        let executor = Executor::with_timestamps(db, node, Timestamps::Record);
         Self { executor, session: Session::with_name("carnet import"), prepared: BTreeMap::new() }
     }
 }
@@ -100,12 +128,18 @@ impl Target for Embedded {
     fn commit(&self, writes: &[Write]) -> Result<(), CommitError> {
         let item = |write: &Write| {
             let prepared = Arc::clone(&self.prepared[&write.statement]);
-            let value = |value: &Option<_>| value.clone().map_or(Bound::Null, Bound::Bytes);
-            let values = Values::Positional(write.values.iter().map(value).collect());
+            let bound = |field: &Field| match field {
+                Field::Value(value) => Bound::Bytes(value.clone()),
+                Field::Null => Bound::Null,
+                Field::Unset => Bound::Unset,
+            };
+            let values = Values::Positional(write.values.iter().map(bound).collect());
             BatchItem::Prepared { prepared, values }
         };
         let (items, parameters) = (writes.iter().map(item).collect(), Parameters::default());
-        let batch = self.executor.batch(&self.session, BatchKind::Unlogged, items, &parameters);
+        let is_on_counters = writes.iter().any(|write| write.statement.is_on_counters());
+        let kind = if is_on_counters { BatchKind::Counter } else { BatchKind::Unlogged };
+        let batch = self.executor.batch(&self.session, kind, items, &parameters);
         block_on(batch).map(|_| ()).map_err(commit_error)
     }
 }

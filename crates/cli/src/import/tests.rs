@@ -8,7 +8,7 @@ use std::time::Duration;
 use carnet::base::{Token, murmur3};
 use carnet::{Error, ErrorKind};
 
-use super::row::Row;
+use super::row::{Field, Row};
 use super::source::{RowPage, Source};
 use super::*;
 
@@ -86,7 +86,15 @@ fn shape() -> Shape {
         column("place", "static", "none", "text"),
         column("level", "regular", "none", "text"),
     ];
-    Shape::read(&columns).unwrap().unwrap()
+    Shape::read(&columns, &UserTypes::default()).unwrap().unwrap()
+}
+
+/// Creates the table, prepares the statements, and returns the plan.
+fn begin_copy(target: &mut impl Target, source: &str, restarts: bool) -> Result<(Writer, Job)> {
+    ensure_table(target, &shape(), &UserTypes::default(), source, &table())?;
+    let (writer, _) = prepare(target, &shape(), &[], &table())?;
+    let job = begin(target, source, &table(), restarts)?;
+    Ok((writer, job))
 }
 
 fn table() -> TableName {
@@ -139,8 +147,9 @@ impl Target for Faulty {
     }
 
     fn commit(&self, writes: &[Write]) -> Result<(), CommitError> {
-        let bytes = writes.iter().flat_map(|write| write.values.iter().flatten());
-        let size = (writes.len(), bytes.map(|value| value.len() as u64).sum());
+        let bytes = |field: &Field| if let Field::Value(value) = field { value.len() } else { 0 };
+        let values = writes.iter().flat_map(|write| &write.values);
+        let size = (writes.len(), values.map(|field| bytes(field) as u64).sum());
         let mut largest = self.largest.lock().unwrap();
         *largest = (largest.0.max(size.0), largest.1.max(size.1));
         drop(largest);
@@ -172,10 +181,9 @@ fn db() -> Db {
 
 /// Begins or resumes a copy; returns the amounts of earlier runs and of this one.
 fn import(source: &Model, target: &mut Faulty, readers: u16) -> Result<(Tally, Tally)> {
-    let (shape, table) = (shape(), table());
-    let job = begin(target, &shape, IDENTITY, &table, false)?;
+    let (writer, job) = begin_copy(target, IDENTITY, false)?;
     let pace = Pace::new(None).with_pause(QUICK);
-    let copier = Copier::new(source, target, &shape, &table, &job, pace);
+    let copier = Copier::new(source, target, &writer, &job, pace);
     copier.run(readers, |_| ())?;
     let (copied, part) = copier.copied();
     assert!((part - 1.0).abs() < 1e-9, "{part} of all tokens is copied");
@@ -229,7 +237,7 @@ fn every_row_is_copied_with_statics_and_nulls() {
             import(&model, &mut target, readers).unwrap(),
             (tally_of(&model), Tally::default())
         );
-        let job = begin(&mut target, &shape(), IDENTITY, &table(), true).unwrap();
+        let (_, job) = begin_copy(&mut target, IDENTITY, true).unwrap();
         assert_eq!(job.ranges, plan());
     }
 }
@@ -385,9 +393,9 @@ fn progress_belongs_to_one_source_and_table() {
     let mut target = Faulty::new(&db, &[]);
     import(&model, &mut target, 1).unwrap();
     let other = "table lab.readings of the cluster \"other\"";
-    let error = begin(&mut target, &shape(), other, &table(), false).unwrap_err().to_string();
+    let error = begin_copy(&mut target, other, false).unwrap_err().to_string();
     assert!(error.contains(IDENTITY) && error.contains("--restart"), "{error}");
-    assert_eq!(begin(&mut target, &shape(), other, &table(), true).unwrap().ranges, plan());
+    assert_eq!(begin_copy(&mut target, other, true).unwrap().1.ranges, plan());
     // A new table of the same name has no progress.
     import_again(&model, &db);
     target.query("DROP TABLE lab.readings").unwrap();
@@ -400,18 +408,18 @@ fn progress_belongs_to_one_source_and_table() {
 fn replaced_copy_writes_into_its_own_plan_and_ends() {
     let (model, db) = (model(60), db());
     let mut target = Faulty::new(&db, &[]);
-    let (shape, table) = (shape(), table());
-    let old = begin(&mut target, &shape, IDENTITY, &table, false).unwrap();
-    let copier = |job| Copier::new(&model, &target, &shape, &table, job, Pace::new(None));
+    let (writer, old) = begin_copy(&mut target, IDENTITY, false).unwrap();
+    let table = table();
+    let copier = |job| Copier::new(&model, &target, &writer, job, Pace::new(None));
     let mut other = Faulty::new(&db, &[]);
-    let new = begin(&mut other, &shape, "another table", &table, true).unwrap();
+    let (_, new) = begin_copy(&mut other, "another table", true).unwrap();
     // A transaction in progress.
     let range = Range { copied: old.ranges[0].through, ..old.ranges[0] };
     let values = progress::range_values(&table, &old.id, &range);
-    target.commit(&[Write { statement: Statement::Range, values }]).unwrap();
+    target.commit(&[Write::whole(Statement::Range, values)]).unwrap();
     let error = copier(&old).run(1, |_| ()).unwrap_err().to_string();
     assert!(error.contains("has restarted"), "{error}");
-    let again = begin(&mut other, &shape, "another table", &table, false).unwrap();
+    let (_, again) = begin_copy(&mut other, "another table", false).unwrap();
     assert_eq!((&again.id, &again.ranges), (&new.id, &plan()));
     copier(&again).run(2, |_| ()).unwrap();
     assert_same(&model, &db);
@@ -443,6 +451,6 @@ fn unreadable_plan_can_be_restarted() {
 
 fn import_again(model: &Model, db: &Db) {
     let mut target = Faulty::new(db, &[]);
-    begin(&mut target, &shape(), IDENTITY, &table(), true).unwrap();
+    begin_copy(&mut target, IDENTITY, true).unwrap();
     import(model, &mut target, 1).unwrap();
 }

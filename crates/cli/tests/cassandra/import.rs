@@ -275,11 +275,16 @@ fn table_is_imported_into_the_same_cluster() {
     let from = format!("cassandra://{point}/{keyspace}.t?request_timeout=20s");
     let said = succeed(&mut import(&from, &["--store", &url, "--into", "mine.copy"]));
     assert!(said.starts_with("40 rows of 40 partitions"), "{said}");
-    assert!(said.contains("expire in the source; in the copy they stay"), "{said}");
-    let mut shell = carnet();
-    shell.args(["shell", "--store", &url, "--csv", "-e", "SELECT sum(n), count(*) FROM mine.copy"]);
-    let said = succeed(&mut shell);
+    let csv = |select: &str| {
+        let mut shell = carnet();
+        shell.args(["shell", "--store", &url, "--csv", "-e", select]);
+        succeed(&mut shell)
+    };
+    let said = csv("SELECT sum(n), count(*) FROM mine.copy");
     assert!(said.ends_with("780,40\n"), "{said}");
+    let said = csv("SELECT ttl(n) FROM mine.copy LIMIT 1");
+    let ttl = said.lines().last().and_then(|ttl| ttl.parse::<i32>().ok());
+    assert!(ttl.is_some_and(|ttl| (80_000..=86_400).contains(&ttl)), "{said}");
 
     source.run(&format!(
         "CREATE TABLE {keyspace}.c (k int PRIMARY KEY, took duration, tags frozen<set<text>>, \
@@ -295,37 +300,22 @@ fn table_is_imported_into_the_same_cluster() {
     let from = format!("cassandra://{point}/{keyspace}.c?request_timeout=20s");
     let said = succeed(&mut import(&from, &["--store", &url, "--into", "mine.composite"]));
     assert!(said.starts_with("1 rows of 1 partitions"), "{said}");
-    let mut shell = carnet();
-    let select =
-        "SELECT took, tags, pair, counts, words, steps, marks, gone, near FROM mine.composite";
-    shell.args(["shell", "--store", &url, "--csv", "-e", select]);
-    let said = succeed(&mut shell);
+    let said =
+        csv("SELECT took, tags, pair, counts, words, steps, marks, gone, near FROM mine.composite");
     let row = "1h30m,\"{'a', 'b'}\",\"(7, null)\",\"{'x': [2, 1]}\",\"{'c', 'd', 'e'}\",\
                \"[3, 1]\",\"{-1: 'one', 2: 'two'}\",,\"[0.5, 1]\"\n";
     assert!(said.ends_with(row), "{said}");
 
-    source.run(&format!("CREATE TYPE {keyspace}.address (town text)"));
-    // Unsupported tables are refused before anything is created.
-    for (column, of) in [("home", "frozen<address>"), ("amount", "counter")] {
-        source
-            .run(&format!("CREATE TABLE {keyspace}.t_{column} (k int PRIMARY KEY, {column} {of})"));
-        let directory = tempfile::tempdir().unwrap();
-        let directory = directory.path().join("data");
-        let from = format!("cassandra://{point}/{keyspace}.t_{column}");
-        let error = fail(&mut import(&from, &["--dir", directory.to_str().unwrap()]));
-        assert!(
-            error.contains(&format!("not supported yet: column {column} of type {of}")),
-            "{error}"
-        );
-        assert!(!directory.exists());
-    }
     // A mask looks like a value. A node that was started elsewhere may not support masks.
     let masked =
         format!("CREATE TABLE {keyspace}.m (k int PRIMARY KEY, name text MASKED WITH DEFAULT)");
     if source.runtime.block_on(source.session.query_unpaged(masked, ())).is_ok() {
         let from = format!("cassandra://{point}/{keyspace}.m");
-        let error = fail(&mut import(&from, &["--store", &url]));
+        let directory = tempfile::tempdir().unwrap();
+        let directory = directory.path().join("data");
+        let error = fail(&mut import(&from, &["--dir", directory.to_str().unwrap()]));
         assert!(error.contains("column name is masked"), "{error}");
+        assert!(!directory.exists(), "the table is refused before anything is created");
     } else {
         let is_others = std::env::var("CARNET_CASSANDRA").is_ok();
         assert!(is_others || !node::has_masks(), "a node of the tests' own has masks");
@@ -333,4 +323,85 @@ fn table_is_imported_into_the_same_cluster() {
     let from = format!("cassandra://{point}/{keyspace}.nothing");
     let error = fail(&mut import(&from, &["--store", &url]));
     assert!(error.contains("there is no table"), "{error}");
+}
+
+#[test]
+fn times_counters_and_user_types_are_imported() {
+    let Some(_) = store(LONG_LEASE) else { return };
+    let point = &node::node().unwrap().contact_point;
+    let source = Cql::connect(point);
+    let keyspace = format!("timed{}", std::process::id());
+    let run = |text: &str| source.run(&text.replace("ks.", &format!("{keyspace}.")));
+    run(&format!(
+        "CREATE KEYSPACE {keyspace} WITH replication = \
+         {{'class': 'NetworkTopologyStrategy', 'replication_factor': 1}}"
+    ));
+    run("CREATE TYPE ks.point (x int, y int)");
+    run("CREATE TYPE ks.address (town text, at frozen<point>)");
+    run(
+        "CREATE TABLE ks.t (k int, c int, s int STATIC, a int, b int, l list<int>, w set<int>, home address, \
+         past frozen<list<frozen<address>>>, PRIMARY KEY (k, c))",
+    );
+    run("INSERT INTO ks.t (k, c, a) VALUES (1, 1, 1) USING TIMESTAMP 1000");
+    run("UPDATE ks.t USING TTL 5000 AND TIMESTAMP 2000 SET b = 2, s = 3 WHERE k = 1 AND c = 1");
+    run("UPDATE ks.t USING TIMESTAMP 3000 SET l = [1, 2], w = {1, 2} WHERE k = 1 AND c = 1");
+    run("UPDATE ks.t USING TTL 6000 SET l = l + [3], w = w + {3} WHERE k = 1 AND c = 1");
+    run("UPDATE ks.t SET l = l + [4], w = w + {4} WHERE k = 1 AND c = 1");
+    run("UPDATE ks.t SET home = {town: 'Rome', at: {x: 1, y: 2}}, past = [{town: 'Oslo'}] \
+         WHERE k = 1 AND c = 1");
+    run("INSERT INTO ks.t (k, c, a) VALUES (1, 2, 1) USING TTL 3");
+    run(
+        "CREATE TABLE ks.n (k int, c int, s counter STATIC, n counter, m counter, PRIMARY KEY (k, c))",
+    );
+    for _ in 0..3 {
+        run("UPDATE ks.n SET n = n + 7, s = s + 1 WHERE k = 1 AND c = 1");
+    }
+    run("UPDATE ks.n SET m = m - 5 WHERE k = 2 AND c = 1");
+
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path().join("data").to_str().unwrap().to_owned();
+    let copied = |table: &str, more: &[&str]| {
+        let from = format!("cassandra://{point}/{keyspace}.{table}?request_timeout=20s");
+        succeed(&mut import(&from, &[&["--dir", &*directory], more].concat()))
+    };
+    copied("t", &[]);
+    let csv = |select: &str| {
+        let select = select.replace("ks.", &format!("{keyspace}."));
+        let mut shell = carnet();
+        shell.args(["shell", "--csv", "-e", &select, &directory]);
+        let said = succeed(&mut shell);
+        said.lines().skip(1).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let row = csv("SELECT a, b, s, l, w, home, past FROM ks.t WHERE k = 1 AND c = 1");
+    let wanted = "1,2,3,\"[1, 2, 3, 4]\",\"{1, 2, 3, 4}\",\"{town: 'Rome', at: {x: 1, y: 2}}\",\
+                  \"[{town: 'Oslo', at: null}]\"";
+    assert_eq!(row, [wanted]);
+    let times = "SELECT writetime(a), writetime(b), writetime(s), ttl(a), ttl(l), ttl(w) FROM ks.t \
+                 WHERE k = 1 AND c = 1";
+    let row = csv(times).join("");
+    assert!(row.starts_with("1000,2000,2000,,\"[null, null, "), "{row}");
+    assert!(row.ends_with(", null]\""), "{row}");
+    let left = |column: &str| -> i32 {
+        let row = csv(&format!("SELECT ttl({column}) FROM ks.t WHERE k = 1 AND c = 1")).join("");
+        row.trim_matches(|letter: char| !letter.is_ascii_digit()).parse().unwrap_or(0)
+    };
+    assert!((4_000..=5_000).contains(&left("b")) && (4_000..=5_000).contains(&left("s")));
+    let elements = csv("SELECT ttl(w) FROM ks.t WHERE k = 1 AND c = 1").join("");
+    let seconds = elements.split(", ").nth(2).and_then(|ttl| ttl.parse::<i32>().ok());
+    assert!(seconds.is_some_and(|ttl| (5_000..=6_000).contains(&ttl)), "{elements}");
+    pause(Duration::from_secs(4));
+    assert_eq!(csv("SELECT c FROM ks.t WHERE k = 1"), ["1"], "the row with a TTL is gone");
+
+    // To copy counters again does not count them twice.
+    copied("n", &[]);
+    copied("n", &["--restart"]);
+    let mut rows = csv("SELECT k, c, s, n, m FROM ks.n");
+    rows.sort();
+    assert_eq!(rows, ["1,1,3,21,", "2,1,,,-5"]);
+
+    // A type that exists has to be the same.
+    run("ALTER TYPE ks.address ADD zip text");
+    let from = format!("cassandra://{point}/{keyspace}.t?request_timeout=20s");
+    let error = fail(&mut import(&from, &["--dir", &directory, "--restart"]));
+    assert!(error.contains("type address is (town text, at frozen<point>) there"), "{error}");
 }
