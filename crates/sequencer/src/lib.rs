@@ -95,5 +95,8 @@ pub use lease::Address;
 pub use log::ClusterLog;
 pub use members::ANNOUNCEMENT_BYTES_MAX;
 pub use options::Options;
-pub use transport::{Answering, Handler, LocalNetwork, Transport, Unanswered};
+pub use transport::{
+    Answering, FORWARD_BYTES_MAX, ForwardHandler, Forwarding, Handler, LocalNetwork, Transport,
+    Unanswered,
+};
 pub use wire::{Secret, Security, TcpNetwork, Tls};

@@ -1,4 +1,5 @@
-//! Messages between followers and the leader. Every request may be sent again.
+//! Messages between processes: of followers to the leader, and statements that a process forwards to
+//! another one. Every request may be sent again, except [`LeaderRequest::Forward`].
 
 use bytes::Bytes;
 use carnet_base::{Error, Timestamp};
@@ -14,7 +15,7 @@ pub struct ClientId(pub u64);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Token(pub u64);
 
-/// A request of a follower to the leader.
+/// A request of a follower to the leader, or of any process to another one.
 #[derive(Clone, Debug)]
 pub enum LeaderRequest {
     /// Release a snapshot.
@@ -67,6 +68,12 @@ pub enum LeaderRequest {
         /// The announcement; empty to withdraw it.
         what: Bytes,
     },
+    /// Pass bytes to the [`ForwardHandler`](crate::ForwardHandler) of the addressed process, which
+    /// need not lead.
+    Forward {
+        /// The bytes, which the sequencer does not interpret.
+        what: Bytes,
+    },
 }
 
 /// The announcements of all processes.
@@ -105,6 +112,8 @@ pub enum Response {
     Done,
     /// The announcements of all processes.
     Members(Members),
+    /// The answer of the handler of forwarded bytes.
+    Forwarded(Bytes),
     /// The request was refused, with the reason.
     Refused(Error),
     /// The addressed process does not lead, or no longer does. The request may still take effect.

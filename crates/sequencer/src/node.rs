@@ -1,9 +1,10 @@
 //! The node: drives the candidate of a process, and the leader while it leads.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
+use bytes::Bytes;
 use carnet_base::sync::lock;
 use carnet_base::{Epoch, Error, Moment, Result};
 use carnet_store::cluster::{Cluster, Fault, ReadMode, Register, SetAnswer};
@@ -17,7 +18,7 @@ use crate::lease::{Address, Lease, Owner};
 use crate::message::{LeaderRequest, Response};
 use crate::options::Options;
 use crate::sweep;
-use crate::transport::{Answering, Handler};
+use crate::transport::{Answering, FORWARD_BYTES_MAX, ForwardHandler, Handler};
 
 /// Minimum interval between reads of the lease, however many callers look for a leader: a SERIAL
 /// read contends with a candidate that is about to take the lease.
@@ -40,6 +41,8 @@ pub(crate) struct Node<C> {
     is_closed: AtomicBool,
     /// `true` once the driving task has ended.
     has_ended: AtomicBool,
+    /// Handler of the bytes that other processes forward.
+    forwarded: Mutex<Option<Weak<dyn ForwardHandler>>>,
 }
 
 /// The leader, as far as this process knows.
@@ -84,6 +87,7 @@ impl<C: Cluster> Node<C> {
             looked: Mutex::default(),
             is_closed: AtomicBool::new(false),
             has_ended: AtomicBool::new(false),
+            forwarded: Mutex::default(),
         });
         let driven = Arc::clone(&node);
         tasks.spawn(Box::pin(async move {
@@ -96,6 +100,16 @@ impl<C: Cluster> Node<C> {
 
     pub(crate) const fn table(&self) -> &Arc<CommitTable<C>> {
         &self.table
+    }
+
+    /// Returns the address by which other processes reach this one.
+    pub(crate) const fn address(&self) -> &Address {
+        &self.owner.address
+    }
+
+    /// Sets the handler of forwarded bytes, as long as the handler lives.
+    pub(crate) fn serve_forwarded(&self, handler: &Arc<dyn ForwardHandler>) {
+        *lock(&self.forwarded) = Some(Arc::downgrade(handler));
     }
 
     pub(crate) const fn environment(&self) -> &Environment {
@@ -331,6 +345,13 @@ fn decode(bytes: Option<&[u8]>) -> Result<Option<Lease>> {
 
 impl<C: Cluster> Handler for Node<C> {
     fn handle(self: Arc<Self>, request: LeaderRequest) -> Answering {
+        let request = match request {
+            LeaderRequest::Forward { what } => {
+                let handler = lock(&self.forwarded).as_ref().and_then(Weak::upgrade);
+                return forwarded(handler, what);
+            }
+            request => request,
+        };
         Box::pin(async move {
             match self.role() {
                 Role::Leading(leader) => leader.answer(request).await,
@@ -338,4 +359,22 @@ impl<C: Cluster> Handler for Node<C> {
             }
         })
     }
+}
+
+/// Answers forwarded bytes, which need no leader.
+fn forwarded(handler: Option<Arc<dyn ForwardHandler>>, what: Bytes) -> Answering {
+    let Some(handler) = handler else {
+        let refused = Error::unavailable("this process serves no statements of other processes");
+        return Box::pin(std::future::ready(Response::Refused(refused)));
+    };
+    let answering = handler.answer(what);
+    Box::pin(async move {
+        let answer = answering.await;
+        // The handler may have acted: this is no refusal.
+        if answer.len() > FORWARD_BYTES_MAX {
+            Response::NotLeading
+        } else {
+            Response::Forwarded(answer)
+        }
+    })
 }

@@ -6,6 +6,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, Weak};
 
+use bytes::Bytes;
 use carnet_base::Tasks;
 use carnet_base::sync::lock;
 
@@ -37,6 +38,19 @@ pub type Answering = Pin<Box<dyn Future<Output = Response> + Send>>;
 pub trait Handler: Send + Sync + 'static {
     /// Answers a request.
     fn handle(self: Arc<Self>, request: LeaderRequest) -> Answering;
+}
+
+/// Maximum length of forwarded bytes, and of the answer to them.
+pub const FORWARD_BYTES_MAX: usize = 32 << 20;
+
+/// An answer to forwarded bytes, in progress.
+pub type Forwarding = Pin<Box<dyn Future<Output = Bytes> + Send>>;
+
+/// Handler of the bytes that other processes forward to this one.
+pub trait ForwardHandler: Send + Sync + 'static {
+    /// Answers forwarded bytes. The call returns at once, and the answer goes on when the process
+    /// that waits for it is gone.
+    fn answer(self: Arc<Self>, request: Bytes) -> Forwarding;
 }
 
 /// A network within one process. Clones share the network.

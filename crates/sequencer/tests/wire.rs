@@ -3,8 +3,13 @@
 
 mod tcp;
 
-use carnet_base::block_on;
-use carnet_sequencer::{Secret, Security, TcpNetwork};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use carnet_base::{Bytes, ErrorKind, block_on};
+use carnet_sequencer::{
+    FORWARD_BYTES_MAX, ForwardHandler, Forwarding, Secret, Security, TcpNetwork, Unanswered,
+};
 use carnet_store::{BeginKind, CommitLog, Context, Outcome};
 
 use tcp::relay::Relay;
@@ -113,4 +118,51 @@ fn a_secret_that_can_be_guessed_is_refused() {
     let handle = runtime.handle().clone();
     let error = TcpNetwork::bind(everywhere, None, secret("sixteen bytes at least"), handle);
     assert!(error.unwrap_err().to_string().contains("advertised host and port"));
+}
+
+/// Handler that answers with the request, or with more bytes than are forwarded.
+#[derive(Default)]
+struct Echo {
+    answered: AtomicUsize,
+}
+
+const TOO_LONG: &[u8] = b"too long an answer";
+
+impl ForwardHandler for Echo {
+    fn answer(self: Arc<Self>, request: Bytes) -> Forwarding {
+        Box::pin(async move {
+            self.answered.fetch_add(1, Ordering::SeqCst);
+            if request == TOO_LONG { vec![0; FORWARD_BYTES_MAX + 1].into() } else { request }
+        })
+    }
+}
+
+#[test]
+fn forwarded_bytes_reach_the_handler_of_any_process() {
+    let database = Database::new(secret("sixteen bytes at least"));
+    let leader = database.start();
+    leader.lead();
+    let follower = database.start();
+    let echo = Arc::new(Echo::default());
+    let handler: Arc<dyn ForwardHandler> = Arc::clone(&echo) as _;
+    for (from, to) in [(&leader, &follower), (&follower, &leader)] {
+        let forward = |what: Bytes| block_on(from.log.forward(&to.log.address(), what));
+        let refused = forward("early".into()).unwrap().unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Unavailable);
+        to.log.serve_forwarded(&handler);
+        for length in [0, 1, 100_000, FORWARD_BYTES_MAX] {
+            let bytes = Bytes::from(vec![7; length]);
+            assert_eq!(forward(bytes.clone()).unwrap().unwrap(), bytes);
+        }
+        let before = echo.answered.load(Ordering::SeqCst);
+        let refused = forward(vec![0; FORWARD_BYTES_MAX + 1].into()).unwrap().unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Invalid);
+        assert_eq!(echo.answered.load(Ordering::SeqCst), before, "it was not sent");
+        // The handler has acted, and its answer is lost: this is no refusal.
+        assert_eq!(forward(TOO_LONG.into()).unwrap_err(), Unanswered);
+        assert_eq!(echo.answered.load(Ordering::SeqCst), before + 1);
+    }
+    drop((handler, echo));
+    let ended = block_on(leader.log.forward(&follower.log.address(), "late".into()));
+    assert_eq!(ended.unwrap().unwrap_err().kind(), ErrorKind::Unavailable);
 }

@@ -40,6 +40,8 @@ impl<C: Cluster> Leader<C> {
                 Ok(Response::Done)
             }
             LeaderRequest::Announce { client, what } => self.announce(client, what),
+            // The node answers it, whether it leads or not.
+            LeaderRequest::Forward { .. } => Ok(Response::NotLeading),
         };
         let answer = answered.unwrap_or_else(Response::Refused);
         match &lock(&self.state).ended {

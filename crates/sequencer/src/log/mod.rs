@@ -4,6 +4,7 @@ mod announcing;
 mod cached;
 mod cluster_log;
 mod commits;
+mod forwarding;
 mod inner;
 mod open_snapshots;
 mod reads;

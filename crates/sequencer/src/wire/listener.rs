@@ -254,9 +254,14 @@ impl Answers {
     fn say(&self, id: u64, message: &Message) {
         let mut frame = BytesMut::new();
         encode(id, message, &mut frame).expect("answers are short: the texts of errors are cut");
-        if !self.outbox.push(&frame) {
-            self.outbox.close(Broken::Crowded);
+        if self.outbox.push(&frame) {
+            return;
         }
+        // A long answer that has no room is not worth the connection. A short one takes its place.
+        if matches!(message, Message::Response(Response::Forwarded(_))) {
+            return self.say(id, &Message::Response(Response::NotLeading));
+        }
+        self.outbox.close(Broken::Crowded);
     }
 }
 

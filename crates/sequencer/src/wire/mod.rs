@@ -18,7 +18,8 @@
 //! ```
 //!
 //! A process has one connection to each process that it sends requests to, and that connection
-//! carries all its calls. Requests flow in one direction only. All frames that wait to be sent go
+//! carries all its calls. Statements that it forwards have a connection of their own, so that long
+//! ones do not delay the calls to the leader. Requests flow in one direction only. All frames that wait to be sent go
 //! in one write.
 //!
 //! # Promises
@@ -84,6 +85,8 @@ pub struct TcpNetwork {
     listens_on: SocketAddr,
     runtime: Handle,
     peers: Arc<Peers>,
+    /// Connections for forwarded bytes: long ones do not delay the requests to the leader.
+    forwards: Arc<Peers>,
     served: Arc<Served>,
     /// Dropped with the last clone, which ends all tasks of the network.
     open: Arc<watch::Sender<()>>,
@@ -139,8 +142,10 @@ impl TcpNetwork {
         let served = Served::new(security.clone(), limits, incarnation);
         let (open, closed) = watch::channel(());
         runtime.spawn(until_closed(closed, listener::listen(Arc::clone(&served), listener)));
-        let peers = Arc::new(Peers::new(security, limits));
-        Ok(Self { address, listens_on: bound, runtime, peers, served, open: Arc::new(open) })
+        let peers = Arc::new(Peers::new(security.clone(), limits));
+        let forwards = Arc::new(Peers::new(security, limits));
+        let open = Arc::new(open);
+        Ok(Self { address, listens_on: bound, runtime, peers, forwards, served, open })
     }
 
     /// Returns the address by which others reach this process; the lease has it while this process
@@ -167,7 +172,11 @@ impl Transport for TcpNetwork {
         let connect = |kept, link| {
             self.runtime.spawn(until_closed(self.open.subscribe(), keep(kept, link)));
         };
-        self.peers.ask(to, request, connect).await
+        let peers = match &request {
+            LeaderRequest::Forward { .. } => &self.forwards,
+            _ => &self.peers,
+        };
+        peers.ask(to, request, connect).await
     }
 }
 

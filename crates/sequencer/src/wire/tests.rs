@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use bytes::Bytes;
 use carnet_base::sync::lock;
 use carnet_base::{Rng as _, SeededRng, Timestamp, block_on};
 use carnet_store::Outcome;
@@ -250,6 +251,49 @@ fn panicking_handler_answers_not_leading() {
     let end = LeaderRequest::End { client: ClientId(1), token: Token(1) };
     assert!(matches!(block_on(follower.call(leader.address(), end)), Ok(Response::NotLeading)));
     assert_echoes(&follower, leader.address());
+}
+
+/// Long statements of other processes do not delay the requests to the leader.
+#[test]
+fn forwarded_bytes_have_a_connection_of_their_own() {
+    let runtime = runtime();
+    let (leader, follower) = (network(&runtime), network(&runtime));
+    let handler = scripted(|request| match request {
+        LeaderRequest::Forward { .. } => Box::pin(std::future::pending()),
+        _ => Box::pin(async move { echoed(&request) }),
+    });
+    leader.serve(&handler);
+    let forward = LeaderRequest::Forward { what: Bytes::from_static(b"a statement") };
+    let mut waiting = Box::pin(follower.call(leader.address(), forward));
+    assert!(poll_once(waiting.as_mut()).is_pending());
+    assert_echoes(&follower, leader.address());
+    let calls = |peers: &Peers| peers.calls_under_way(leader.address());
+    assert_eq!((calls(&follower.forwards), calls(&follower.peers)), (1, 0));
+}
+
+#[test]
+fn forwarded_answer_without_room_does_not_break_the_connection() {
+    let runtime = runtime();
+    let limits = Limits { answer_bytes_max: 1 << 10, ..patient() };
+    let leader = network_within(&runtime, secret(), limits);
+    let follower = network(&runtime);
+    let handler = scripted(|request| match request {
+        LeaderRequest::Forward { what } => {
+            let answer = if what.is_empty() { vec![0; 1 << 11].into() } else { what };
+            Box::pin(async move { Response::Forwarded(answer) })
+        }
+        _ => Box::pin(async move { echoed(&request) }),
+    });
+    leader.serve(&handler);
+    let forward = |what: &'static [u8]| {
+        let request = LeaderRequest::Forward { what: Bytes::from_static(what) };
+        block_on(follower.call(leader.address(), request))
+    };
+    for _ in 0..3 {
+        assert!(matches!(forward(b""), Ok(Response::NotLeading)));
+        let Ok(Response::Forwarded(answer)) = forward(b"short") else { panic!("it has room") };
+        assert_eq!(&answer[..], b"short");
+    }
 }
 
 #[test]

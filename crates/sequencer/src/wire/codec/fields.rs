@@ -69,6 +69,11 @@ impl Fields {
         Ok(count)
     }
 
+    /// Reads all that is left, which shares the frame's memory.
+    pub(super) fn rest(&mut self) -> Bytes {
+        std::mem::take(&mut self.0)
+    }
+
     pub(super) fn end(&self) -> Result<()> {
         if self.0.is_empty() { Ok(()) } else { Err(Malformed("a body with bytes left over")) }
     }

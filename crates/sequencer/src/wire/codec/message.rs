@@ -16,6 +16,7 @@ const COMMIT: u8 = 0x03;
 const OUTCOME: u8 = 0x04;
 const ALIVE: u8 = 0x05;
 const ANNOUNCE: u8 = 0x06;
+const FORWARD: u8 = 0x07;
 
 const RELEASED: u8 = 0x81;
 const COMMITTED: u8 = 0x82;
@@ -24,6 +25,7 @@ const DONE: u8 = 0x84;
 const REFUSED: u8 = 0x85;
 const NOT_LEADING: u8 = 0x86;
 const MEMBERS: u8 = 0x87;
+const FORWARDED: u8 = 0x88;
 
 const READ_ONLY: u8 = 0;
 const READ_ONLY_AT: u8 = 1;
@@ -46,6 +48,7 @@ pub(super) const fn kind_of_request(request: &LeaderRequest) -> u8 {
         LeaderRequest::Outcome { .. } => OUTCOME,
         LeaderRequest::Alive { .. } => ALIVE,
         LeaderRequest::Announce { .. } => ANNOUNCE,
+        LeaderRequest::Forward { .. } => FORWARD,
     }
 }
 
@@ -68,6 +71,7 @@ pub(super) fn put_request(request: &LeaderRequest, out: &mut BytesMut) {
             out.put_u64(client.0);
             put_bytes(what, out);
         }
+        LeaderRequest::Forward { what } => out.put_slice(what),
     }
 }
 
@@ -96,6 +100,7 @@ pub(super) const fn kind_of_response(response: &Response) -> u8 {
         Response::Refused(_) => REFUSED,
         Response::NotLeading => NOT_LEADING,
         Response::Members(_) => MEMBERS,
+        Response::Forwarded(_) => FORWARDED,
     }
 }
 
@@ -117,6 +122,7 @@ pub(super) fn put_response(response: &Response, out: &mut BytesMut) {
         Response::Outcome(Outcome::Pending) => out.put_u8(IS_PENDING),
         Response::Refused(refused) => error::put(refused, out),
         Response::Members(members) => put_members(members, out),
+        Response::Forwarded(what) => out.put_slice(what),
         Response::Done | Response::NotLeading => {}
     }
 }
@@ -180,6 +186,7 @@ pub(super) fn take(kind: u8, fields: &mut Fields) -> Result<Message, Malformed> 
             let (client, what) = (ClientId(fields.u64()?), fields.bytes()?);
             Message::LeaderRequest(LeaderRequest::Announce { client, what })
         }
+        FORWARD => Message::LeaderRequest(LeaderRequest::Forward { what: fields.rest() }),
         RELEASED => {
             let (released, changes) = (take_released(fields)?, take_changes(fields)?);
             Message::Response(Response::Released(released, changes))
@@ -190,6 +197,7 @@ pub(super) fn take(kind: u8, fields: &mut Fields) -> Result<Message, Malformed> 
         REFUSED => Message::Response(Response::Refused(error::take(fields)?)),
         NOT_LEADING => Message::Response(Response::NotLeading),
         MEMBERS => Message::Response(Response::Members(take_members(fields)?)),
+        FORWARDED => Message::Response(Response::Forwarded(fields.rest())),
         _ => return Err(Malformed("a frame of an unknown kind")),
     })
 }

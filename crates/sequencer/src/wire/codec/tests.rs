@@ -83,6 +83,8 @@ fn examples() -> Vec<Message> {
         LeaderRequest::Alive { client, oldest: token },
         LeaderRequest::Announce { client, what: Bytes::new() },
         LeaderRequest::Announce { client, what: Bytes::from_static(b"here") },
+        LeaderRequest::Forward { what: Bytes::new() },
+        LeaderRequest::Forward { what: Bytes::from_static(b"a statement") },
     ];
     let responses = [
         released(None, Changes::Unknown),
@@ -96,6 +98,8 @@ fn examples() -> Vec<Message> {
         Response::NotLeading,
         Response::Members(Members { is_complete: false, all: Vec::new() }),
         Response::Members(Members { is_complete: true, all: vec!["here".into(), "there".into()] }),
+        Response::Forwarded(Bytes::new()),
+        Response::Forwarded(Bytes::from_static(b"rows")),
         refused(ErrorKind::Conflict),
         Response::Refused(Error::conflict("no").with_lost_cell(CellHash(u64::MAX))),
         refused(ErrorKind::Unknown { start: at(5) }),
