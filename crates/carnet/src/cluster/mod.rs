@@ -22,8 +22,8 @@ mod url;
 mod url_options;
 
 pub use carnet_sequencer::{
-    Address, Handler, LeaseOptions, LocalNetwork, Options as SequencerOptions, TcpNetwork,
-    Transport,
+    Address, FORWARD_BYTES_MAX, ForwardHandler, Forwarding, Handler, LeaseOptions, LocalNetwork,
+    Options as SequencerOptions, Security, TcpNetwork, Transport, Unanswered,
 };
 pub use carnet_store::cluster::{Cluster, MemoryCluster};
 pub use carnet_store_cql::{

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use carnet_base::{Bytes, CellKey, Encoding, Result, TableId, Timestamp, Version, WallTime};
-use carnet_sequencer::{ClusterLog, Transport};
+use carnet_sequencer::{Address, ClusterLog, ForwardHandler, Transport, Unanswered};
 use carnet_store::cluster::Cluster;
 use carnet_store::{
     At, BeginKind, Begun, CellStore, CommitLog, CommitRequest, Context, Outcome, Page,
@@ -103,6 +103,7 @@ any_cluster! {
         fn migrate<'a>(to: Encoding) -> Result<Option<Timestamp>>;
         fn leave<'a>() -> ();
         fn announce<'a>(what: Bytes) -> Result<()>;
+        fn forward<'a>(to: &'a Address, what: Bytes) -> Result<Result<Bytes>, Unanswered>;
     }
     sync {
         fn kept(context: &Context, key: &CellKey, at: At) -> Result<Option<Option<Version>>>;
@@ -110,6 +111,8 @@ any_cluster! {
         fn published() -> Timestamp;
         fn withdraw() -> ();
         fn announced() -> Vec<Bytes>;
+        fn address() -> Address;
+        fn serve_forwarded(handler: &Arc<dyn ForwardHandler>) -> ();
         fn is_leading() -> bool;
         fn row_tables() -> Arc<RowTables>;
         fn takes_delta(key: &CellKey) -> bool;

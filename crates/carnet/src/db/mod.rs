@@ -4,6 +4,7 @@ mod backup;
 mod builder;
 mod cluster;
 mod database;
+mod forwarding;
 mod holders;
 mod levels;
 mod options;
