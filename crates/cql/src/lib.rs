@@ -55,6 +55,7 @@ mod display;
 mod duration;
 mod error;
 mod exec;
+pub mod forward;
 mod json;
 mod keyword;
 mod lexer;
