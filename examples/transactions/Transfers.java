@@ -1,8 +1,7 @@
 // Transactions over several statements with the Java driver, run again after a conflict:
 // java -cp JARS Transfers.java PORT
 //
-// All statements of a transaction have to reach the server that started it: with several servers
-// set the node of each statement (Statement.setNode).
+// The statements of a transaction may go through any server of the database.
 
 import com.datastax.oss.driver.api.core.CqlSession;
 import com.datastax.oss.driver.api.core.cql.PreparedStatement;

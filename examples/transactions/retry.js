@@ -1,7 +1,7 @@
 // Transactions over several statements with the Node driver, run again after a conflict.
 //
-// The statements of the body name the transaction by USING TRANSACTION. All of them have to reach
-// the server that started it: with several servers use a client of one host.
+// The statements of the body name the transaction by USING TRANSACTION. They may go through any server
+// of the database.
 'use strict';
 
 const { types } = require('cassandra-driver');

@@ -1,8 +1,7 @@
 """Transactions over several statements with the Python driver, run again after a conflict.
 
-The statements of the body name the transaction by USING TRANSACTION. All of them have to reach the
-server that started it: with several servers use a session of one host, for example with a
-WhiteListRoundRobinPolicy.
+The statements of the body name the transaction by USING TRANSACTION. They may go through any server of
+the database.
 """
 
 import random

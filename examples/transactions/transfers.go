@@ -1,7 +1,6 @@
 // Transactions over several statements with gocql, run again after a conflict: transfers PORT
 //
-// All statements of a transaction have to reach the server that started it: with several servers
-// use a session of one host, by a HostFilter.
+// The statements of a transaction may go through any server of the database.
 package main
 
 import (

@@ -111,6 +111,14 @@ struct Committed {
     statements: Vec<(Drawn, String)>,
 }
 
+/// Draws the server of a statement.
+fn any<'e>(servers: &'e [Executor], rng: &mut SeededRng) -> &'e Executor {
+    match servers {
+        [only] => only,
+        _ => &servers[usize::try_from(rng.below(servers.len() as u64)).unwrap()],
+    }
+}
+
 fn start(executor: &Executor, level: &str) -> Running {
     let begin = format!("START DETACHED TRANSACTION ISOLATION LEVEL {level}");
     let Ok(Response::Rows(rows)) = query(executor, &begin) else { panic!("it starts") };
@@ -118,9 +126,9 @@ fn start(executor: &Executor, level: &str) -> Running {
     Running { id, statements: Vec::new() }
 }
 
-fn commit(executor: &Executor, running: Running) -> Option<Committed> {
-    let id = running.id;
-    let before = executor.db().published().get();
+fn commit(servers: &[Executor], rng: &mut SeededRng, running: Running) -> Option<Committed> {
+    let (executor, id) = (any(servers, rng), running.id);
+    let before = servers.iter().map(|server| server.db().published().get()).max().unwrap();
     match query(executor, &format!("COMMIT TRANSACTION {id}")) {
         Err(error) => {
             assert_eq!(*error.kind(), CqlErrorKind::Aborted, "{error}");
@@ -137,38 +145,42 @@ fn commit(executor: &Executor, running: Running) -> Option<Committed> {
     Some(Committed { place: (at, at <= before), statements: running.statements })
 }
 
-/// Runs a schedule; returns the committed transactions in their order.
-fn run(executor: &Executor, rng: &mut SeededRng, level: &str) -> Vec<Committed> {
+/// Runs a schedule, each statement through one of the servers; returns the committed transactions in
+/// their order.
+fn run(servers: &[Executor], rng: &mut SeededRng, level: &str) -> Vec<Committed> {
     let mut open: Vec<Running> = Vec::new();
     let mut committed = Vec::new();
     for _ in 0..STEPS {
         if open.len() < OPEN {
-            open.push(start(executor, level));
+            open.push(start(any(servers, rng), level));
         }
         let some = usize::try_from(rng.below(open.len() as u64)).unwrap();
         match rng.below(10) {
-            0 | 1 => committed.extend(commit(executor, open.swap_remove(some))),
+            0 | 1 => {
+                let running = open.swap_remove(some);
+                committed.extend(commit(servers, rng, running));
+            }
             2 => {
                 let id = open.swap_remove(some).id;
                 let end = if rng.chance(500) { "KILL" } else { "ROLLBACK" };
-                query(executor, &format!("{end} TRANSACTION {id}")).unwrap();
+                query(any(servers, rng), &format!("{end} TRANSACTION {id}")).unwrap();
             }
             _ => {
                 let drawn = draw(rng);
-                let response = query(executor, &drawn.inside(open[some].id));
+                let response = query(any(servers, rng), &drawn.inside(open[some].id));
                 open[some].statements.push((drawn, answer(&response)));
             }
         }
     }
-    committed.extend(open.into_iter().filter_map(|running| commit(executor, running)));
+    committed.extend(open.into_iter().filter_map(|running| commit(servers, rng, running)));
     committed.sort_by_key(|committed| committed.place);
     committed
 }
 
 /// Returns the first statement whose answer differs from that of a serial run.
-fn difference(executor: &Executor, rng: &mut SeededRng, level: &str) -> Option<String> {
+fn difference(servers: &[Executor], rng: &mut SeededRng, level: &str) -> Option<String> {
     let serial = database(Db::builder().in_memory());
-    for Committed { statements, place } in run(executor, rng, level) {
+    for Committed { statements, place } in run(servers, rng, level) {
         for (drawn, before) in statements {
             let again = answer(&query(&serial, &drawn.alone()));
             if again != before {
@@ -178,7 +190,7 @@ fn difference(executor: &Executor, rng: &mut SeededRng, level: &str) -> Option<S
         }
     }
     for all in [SCAN, "SELECT * FROM ks.n"] {
-        let (found, expected) = (query(executor, all), query(&serial, all));
+        let (found, expected) = (query(&servers[0], all), query(&serial, all));
         if answer(&found) != answer(&expected) {
             return Some(format!("{all}: {found:?}, in a serial run {expected:?}"));
         }
@@ -198,7 +210,7 @@ fn schedules_in_memory_are_serializable() {
     for seed in seeds() {
         let executor = database(Db::builder().in_memory());
         let mut rng = SeededRng::new(seed);
-        let found = difference(&executor, &mut rng, "STRICT SERIALIZABLE");
+        let found = difference(&[executor], &mut rng, "STRICT SERIALIZABLE");
         assert_eq!(found, None, "SEED={seed} cargo test -p carnet-cql --test open_model");
     }
 }
@@ -210,19 +222,39 @@ fn schedules_on_disk_are_serializable() {
         let builder = Db::builder().durability(Durability::None).flush_bytes(3_000);
         let executor = database(builder.open(directory.path().join("db")).unwrap());
         let mut rng = SeededRng::new(seed);
-        let found = difference(&executor, &mut rng, "SERIALIZABLE");
+        let found = difference(&[executor], &mut rng, "SERIALIZABLE");
         assert_eq!(found, None, "SEED={seed} cargo test -p carnet-cql --test open_model");
     }
 }
 
-/// Every seventh schedule: a process over a cluster starts its own threads.
+/// Every seventh schedule: a process over a cluster starts its own threads. The statements of a
+/// transaction go through two servers.
 #[test]
 fn schedules_over_a_cluster_are_serializable() {
     for seed in seeds().into_iter().step_by(7) {
-        let executor = database(TestCluster::new().open("one"));
+        let cluster = TestCluster::new();
+        let other = NodeInfo::local(Uuid::from_u64_pair(3, 4));
+        let other = NodeInfo { address: [10, 0, 0, 2].into(), ..other };
+        let servers = [database(cluster.open("one")), Executor::new(cluster.open("other"), other)];
+        let handlers = servers.each_ref().map(|server| {
+            let handler = server.forward_handler();
+            server.db().serve_forwarded(&handler);
+            server.announce().unwrap();
+            handler
+        });
+        wait_for_announcements(&servers);
         let mut rng = SeededRng::new(seed);
-        let found = difference(&executor, &mut rng, "STRICT SERIALIZABLE");
+        let found = difference(&servers, &mut rng, "STRICT SERIALIZABLE");
         assert_eq!(found, None, "SEED={seed} cargo test -p carnet-cql --test open_model");
+        assert!(servers.iter().all(|server| server.forwarded_statements() > (0, 0)));
+        drop(handlers);
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "announcements are sent once a second")]
+fn wait_for_announcements(servers: &[Executor]) {
+    while servers.iter().any(|server| server.look_at_peers().1.is_empty()) {
+        std::thread::sleep(std::time::Duration::from_millis(10));
     }
 }
 
@@ -231,7 +263,7 @@ fn schedules_over_a_cluster_are_serializable() {
 fn schedules_at_snapshot_isolation_are_not_all_serializable() {
     let is_serial = |seed| {
         let executor = database(Db::builder().in_memory());
-        difference(&executor, &mut SeededRng::new(seed), "SNAPSHOT").is_none()
+        difference(&[executor], &mut SeededRng::new(seed), "SNAPSHOT").is_none()
     };
     assert!(!(0..SCHEDULES).all(is_serial));
 }

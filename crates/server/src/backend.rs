@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use carnet::admission::{Admission, Arrived, Permit};
+use carnet::cluster::ForwardHandler;
 use carnet_base::Moment;
 use carnet_cql::{Grant, Trace};
 
@@ -142,6 +143,17 @@ pub trait Backend: Send + Sync + 'static {
     /// Ends a trace that [`Backend::begin_trace`] returned, before its statement is answered.
     fn end_trace(&self, trace: Arc<Trace>, permit: Option<&Permit>) {
         let _ = (trace, permit);
+    }
+
+    /// Sets the handler of statements that other servers of the database forward to this one.
+    fn serve_forwarded(&self, handler: &Arc<dyn ForwardHandler>) {
+        let _ = handler;
+    }
+
+    /// Runs a statement that another server has forwarded, and returns the encoded answer.
+    fn answer_forwarded(&self, request: Bytes, grant: Grant) -> impl Future<Output = Bytes> + Send {
+        let _ = (request, grant);
+        std::future::ready(Bytes::new())
     }
 
     /// Waits for events from elsewhere that clients are notified of: changes by other servers of

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use carnet::admission::{Admission, AdmissionRequest, Arrived, Class, Figures, Permit};
+use carnet::cluster::ForwardHandler;
 use carnet_base::{Moment, WallTime};
 use carnet_cql::ast;
 use carnet_cql::result::{ColumnSpec as CqlColumn, Response};
@@ -196,6 +197,14 @@ impl Backend for CqlBackend {
 
     fn end_trace(&self, trace: Arc<Trace>, permit: Option<&Permit>) {
         self.executor.end_trace(trace, permit);
+    }
+
+    fn serve_forwarded(&self, handler: &Arc<dyn ForwardHandler>) {
+        self.executor.db().serve_forwarded(handler);
+    }
+
+    async fn answer_forwarded(&self, request: Bytes, grant: Grant) -> Bytes {
+        self.executor.answer_forwarded(request, grant).await
     }
 
     #[expect(clippy::disallowed_methods, reason = "the server owns a runtime")]

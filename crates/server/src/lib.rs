@@ -55,6 +55,7 @@ pub mod disk_figures;
 pub mod events;
 mod executor;
 pub mod failure;
+mod forwarded;
 mod hashing;
 pub mod http;
 mod limits;

@@ -16,6 +16,7 @@ use crate::backend::Backend;
 use crate::clients::Clients;
 use crate::connection::{self, Shared};
 use crate::events::Events;
+use crate::forwarded::ForwardedStatements;
 use crate::http::Monitors;
 use crate::limits::Limits;
 use crate::long::LongThreads;
@@ -149,6 +150,7 @@ impl<B: Backend> Server<B> {
                 .ok()
         });
         beside.spawn(tell_news(Arc::clone(&shared)));
+        let mut forwarded = ForwardedStatements::serve(&shared);
         let mut connections = JoinSet::new();
         let mut shutdown = std::pin::pin!(shutdown);
         loop {
@@ -173,6 +175,9 @@ impl<B: Backend> Server<B> {
             warn!(connections = connections.len(), "cut off: they did not end in time");
         }
         drop(connections);
+        if timeout(shared.limits.drain_timeout, forwarded.drain()).await.is_err() {
+            warn!("statements of other servers are cut off: they did not end in time");
+        }
         shared.backend.drained();
         if let Some(monitors) = monitors {
             monitors.end().await;

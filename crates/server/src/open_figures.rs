@@ -41,4 +41,13 @@ pub(crate) fn append(out: &mut String, executor: &Executor) {
         let count = count(&totals);
         let _ = writeln!(out, "carnet_open_transactions_ended_total{{end=\"{end}\"}} {count}");
     }
+    let (sent, served) = executor.forwarded_statements();
+    let name = "carnet_open_transactions_forwarded_total";
+    let _ = writeln!(
+        out,
+        "# HELP {name} Statements that were forwarded to the server that holds their transaction, and run for other servers.\n\
+         # TYPE {name} counter\n\
+         {name}{{direction=\"sent\"}} {sent}\n\
+         {name}{{direction=\"served\"}} {served}"
+    );
 }

@@ -81,7 +81,7 @@ mod tests {
     fn peer(id: u128, port: u16) -> Peer {
         let address = SocketAddr::from(([10, 0, 0, 1], port));
         let (data_center, rack) = ("datacenter1".into(), "rack1".into());
-        Peer { host_id: Uuid::from_u128(id), address, data_center, rack }
+        Peer { forward: None, host_id: Uuid::from_u128(id), address, data_center, rack }
     }
 
     #[test]

@@ -108,6 +108,22 @@ for number in range(20):
     served.add(result.coordinator_host.address)
 assert served == {FIRST[0], SECOND[0]}, served
 
+# So do the statements of one transaction, which one of the servers holds.
+begin = session.execute_async("START DETACHED TRANSACTION")
+transaction = begin.result().one().transaction
+inside = session.prepare("INSERT INTO shop.items (id, name) VALUES (?, ?) USING TRANSACTION ?")
+served = set()
+for number in range(100, 110):
+    result = session.execute_async(inside, (number, "x", transaction))
+    result.result()
+    served.add(result.coordinator_host.address)
+assert served == {FIRST[0], SECOND[0]}, served
+found = session.prepare("SELECT id FROM shop.items USING TRANSACTION ?")
+found.fetch_size = 7
+assert len(set(session.execute(found, (transaction,)))) == 30
+session.execute(session.prepare("ROLLBACK TRANSACTION ?"), (transaction,))
+assert session.execute("SELECT outcome(%s)", (transaction,)).one().outcome == "aborted"
+
 print("both", flush=True)
 sys.stdin.readline()
 eventually("the dead server is let go", lambda: known(cluster) == {FIRST})

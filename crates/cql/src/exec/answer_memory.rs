@@ -1,5 +1,6 @@
 //! Memory of a statement's result.
 
+use std::borrow::Cow;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -39,7 +40,7 @@ struct AnswerMemoryState {
     /// Service level that sets the maximum; `None` for the server's own.
     hard_of: Option<Arc<str>>,
     /// Warnings that come with the answer.
-    warnings: Vec<&'static str>,
+    warnings: Vec<Cow<'static, str>>,
 }
 
 impl AnswerMemory {
@@ -62,13 +63,13 @@ impl AnswerMemory {
     }
 
     /// Adds a warning that comes with the answer.
-    pub(super) fn warn(&self, warning: &'static str) {
-        lock(&self.state).warnings.push(warning);
+    pub(super) fn warn(&self, warning: impl Into<Cow<'static, str>>) {
+        lock(&self.state).warnings.push(warning.into());
     }
 
     /// Removes and returns the warnings that come with the answer.
     #[must_use]
-    pub fn take_warnings(&self) -> Vec<&'static str> {
+    pub fn take_warnings(&self) -> Vec<Cow<'static, str>> {
         std::mem::take(&mut lock(&self.state).warnings)
     }
 

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use carnet::Db;
 use carnet::base::{SeededRng, lock};
 
+use super::forward::ForwardState;
 use super::grant::Timeouts;
 use super::large_answers::LargeAnswers;
 use super::level_state::LevelState;
@@ -36,6 +37,7 @@ pub(super) struct Shared {
     pub(super) large: LargeAnswers,
     pub(super) open: Arc<OpenTransactions>,
     pub(super) traces: Traces,
+    pub(super) forward: ForwardState,
 }
 
 impl Executor {
@@ -65,6 +67,7 @@ impl Executor {
             large,
             open,
             traces,
+            forward: ForwardState::default(),
         };
         Self { shared: Arc::new(shared) }
     }
@@ -88,7 +91,8 @@ impl Executor {
     ///
     /// `Invalid` if the node's names are too long.
     pub fn announce(&self) -> carnet::Result<()> {
-        self.shared.db.announce(self.shared.node.announcement())
+        let forward = self.shared.db.forward_address();
+        self.shared.db.announce(self.shared.node.announcement(forward.as_ref()))
     }
 
     /// Checks which other servers of the database announce themselves. Returns the servers of the

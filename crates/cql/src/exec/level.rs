@@ -63,11 +63,15 @@ impl Executor {
     /// Returns the deadline of a statement of a level.
     pub(super) fn deadline(
         &self,
+        session: &Session,
         level: &Effective,
         outline: &Outline<'_>,
         using: Option<Duration>,
         grant: &Grant,
     ) -> Option<Moment> {
+        if session.is_forwarded() {
+            return session.deadline();
+        }
         let timeout = using.or_else(|| {
             // The server's timeouts apply to statements with an arrival time.
             grant.arrived.map_or(level.options.timeout, |_| self.timeout_of(level, outline))

@@ -26,6 +26,7 @@ mod ddl;
 mod ddl_target;
 mod describe;
 mod executor;
+mod forward;
 mod grant;
 mod group;
 mod index_scan;

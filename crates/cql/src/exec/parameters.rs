@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use carnet::base::lock;
+use carnet::base::{Moment, lock};
 
 use carnet::{Bytes, Label, Uuid, WallTime};
 
@@ -13,6 +13,7 @@ use super::grant::Grant;
 use super::open::Binding;
 use super::prepared::Prepared;
 use crate::bound::Values;
+use crate::forward::Caller;
 
 /// State of a connection between statements.
 #[derive(Default)]
@@ -24,6 +25,9 @@ pub struct Session {
     /// Open transaction that the statements of the connection are part of; rolled back with it.
     transaction: Mutex<Option<Binding>>,
     has_transaction: AtomicBool,
+    /// Deadline of the statement, if another server has forwarded it: the session is that of one
+    /// statement.
+    forwarded: Option<Option<Moment>>,
 }
 
 impl fmt::Debug for Session {
@@ -58,6 +62,23 @@ impl Session {
     pub const fn with_address(mut self, address: IpAddr) -> Self {
         self.address = Some(address);
         self
+    }
+
+    /// Creates the session of a statement that another server has forwarded.
+    pub(super) fn of_caller(caller: Caller, deadline: Option<Moment>) -> Self {
+        let Caller { name, user, address } = caller;
+        let (who, user) = (Some(name.into()), user.map(Arc::from));
+        Self { who, user, address, forwarded: Some(deadline), ..Self::default() }
+    }
+
+    /// Returns `true` if another server has forwarded the statement.
+    pub(super) const fn is_forwarded(&self) -> bool {
+        self.forwarded.is_some()
+    }
+
+    /// Returns the deadline of a forwarded statement.
+    pub(super) fn deadline(&self) -> Option<Moment> {
+        self.forwarded.flatten()
     }
 
     /// Returns the address of the client.

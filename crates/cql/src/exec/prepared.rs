@@ -1,16 +1,20 @@
 //! Prepared statements, and their cached plans.
 
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use carnet::base::murmur3;
+use carnet::base::{TableId, murmur3};
+use carnet::catalog::TableSchema;
 use carnet::diagnosis::Named;
 
 use super::lru::Lru;
 use super::named;
+use super::open::names_transaction;
 use crate::ast::{AlterTable, Statement, TableChange};
 use crate::compile::{Plan, Tables};
 use crate::cql_error::{CqlError, CqlErrorKind};
 use crate::error::Failure;
+use crate::forward::Preparation;
 use crate::lexer;
 use crate::parser::{Limits, Parsed, parse};
 use crate::result::ColumnSpec;
@@ -41,6 +45,8 @@ fn text_bytes(text: &str) -> usize {
 /// A parsed statement with its last plan.
 pub(crate) struct Statements {
     pub(crate) parsed: Parsed,
+    /// Text of a statement that names a transaction, which another server may hold.
+    text: Option<Box<str>>,
     plan: Mutex<Option<(Tables, Arc<Plan>)>>,
     /// Tables that the statement was prepared for, if it was prepared.
     promised: OnceLock<Promised>,
@@ -52,15 +58,25 @@ pub(crate) struct Statements {
 /// decodes its rows by it.
 struct Promised {
     id: [u8; 16],
-    tables: Tables,
+    /// Ids and versions of the tables.
+    tables: HashMap<(Option<String>, String), (TableId, u32)>,
+}
+
+impl Promised {
+    fn new(id: [u8; 16], tables: Tables) -> Self {
+        let version = |(name, schema): (_, Arc<TableSchema>)| (name, (schema.id, schema.version));
+        Self { id, tables: tables.into_iter().map(version).collect() }
+    }
 }
 
 impl Statements {
     pub(super) fn parse(text: &str) -> Result<Self, CqlError> {
         let parsed = parse(text, &Limits::default())?;
         check_options(&parsed.statement).map_err(|failure| failure.locate(text))?;
+        let text = names_transaction(&parsed.statement).then(|| text.into());
         Ok(Self {
             parsed,
+            text,
             plan: Mutex::default(),
             promised: OnceLock::new(),
             named: OnceLock::new(),
@@ -72,15 +88,46 @@ impl Statements {
         self.promised.get().is_some()
     }
 
+    /// Returns `true` if the statement names a transaction.
+    pub(super) const fn has_text(&self) -> bool {
+        self.text.is_some()
+    }
+
+    /// Returns the text of a statement that names a transaction.
+    pub(super) fn text(&self) -> &str {
+        self.text.as_deref().unwrap_or_default()
+    }
+
+    /// Returns the versions that the statement was prepared for, if it was prepared.
+    pub(super) fn preparation(&self) -> Option<Preparation> {
+        let Promised { id, tables } = self.promised.get()?;
+        let mut tables: Vec<_> = tables
+            .iter()
+            .map(|((keyspace, name), (table, version))| {
+                (keyspace.clone(), name.clone(), table.0, *version)
+            })
+            .collect();
+        tables.sort_unstable();
+        Some(Preparation { id: *id, tables })
+    }
+
+    /// Makes a new statement one that was prepared at another server.
+    pub(super) fn promise(&self, preparation: Preparation) {
+        let Preparation { id, tables } = preparation;
+        let tables = tables
+            .into_iter()
+            .map(|(keyspace, name, table, version)| ((keyspace, name), (TableId(table), version)));
+        // The statement is new, so no description is set yet.
+        let _ = self.promised.set(Promised { id, tables: tables.collect() });
+    }
+
     /// Fails if the statement was prepared for other versions of its tables.
     pub(super) fn check_promised(&self, tables: &Tables) -> Result<(), CqlError> {
         let Some(Promised { id, tables: promised }) = self.promised.get() else { return Ok(()) };
         let is_same = promised.len() == tables.len()
-            && tables.iter().all(|(name, schema)| {
-                promised.get(name).is_some_and(|promised| {
-                    (promised.id, promised.version) == (schema.id, schema.version)
-                })
-            });
+            && tables
+                .iter()
+                .all(|(name, schema)| promised.get(name) == Some(&(schema.id, schema.version)));
         if is_same {
             return Ok(());
         }
@@ -180,7 +227,7 @@ impl Prepared {
     ) -> Self {
         let id = id(text, keyspace.as_deref());
         // The statement is new, so no description is set yet.
-        let _ = statements.promised.set(Promised { id, tables: described.tables });
+        let _ = statements.promised.set(Promised::new(id, described.tables));
         Self {
             id,
             markers: described.markers,

@@ -78,10 +78,20 @@ impl Executor {
         parameters: &Parameters,
     ) -> Result<Response, CqlError> {
         let parts = batch_parts(session, items, parameters)?;
+        self.run_parts(session, kind, &parts, parameters).await
+    }
+
+    pub(super) async fn run_parts(
+        &self,
+        session: &Session,
+        kind: BatchKind,
+        parts: &[BatchPart],
+        parameters: &Parameters,
+    ) -> Result<Response, CqlError> {
         let grant = &parameters.grant;
         let outline = Outline::of_class(Class::Write);
         let level = self.level_of(session, &outline)?;
-        let deadline = self.deadline(&level, &outline, None, grant);
+        let deadline = self.deadline(session, &level, &outline, None, grant);
         let _naming = parts.first().map(|part| Naming {
             statements: &part.statements,
             keyspace: part.keyspace.as_deref(),
@@ -90,22 +100,26 @@ impl Executor {
         let run = self.shared.db.transaction().label(session.label("BATCH"));
         let run = run.wall_time(parameters.now);
         let run = grant.apply(run, deadline);
-        let result = match (batch_transaction(&parts)?, parts.first()) {
+        let transaction = batch_transaction(parts)?;
+        let holders = transaction.and_then(|id| Some((id, self.holders(session, id)?)));
+        if let Some((id, holders)) = holders {
+            let given = (parameters, deadline);
+            let forward = self.forward_batch(session, id, &holders, kind, parts, given);
+            return self.forget_stale(Box::pin(forward).await);
+        }
+        let result = match (transaction, parts.first()) {
             (Some(id), Some(first)) => {
                 let named = first.statements.named(first.keyspace.as_deref());
-                let body = async |tx: Tx| self.run_batch(&tx, kind, &parts).await;
+                let body = async |tx: Tx| self.run_batch(&tx, kind, parts).await;
                 Box::pin(self.inside(session, id, named, run, body)).await
             }
             _ if session.transaction().is_some() => Err(not_as_text()),
             _ => {
-                let committed = run.try_run(|tx| {
-                    let parts = &parts;
-                    async move {
-                        self.note_begin(grant, &tx);
-                        let response = self.run_batch(&tx, kind, parts).await;
-                        self.note(grant, || format!("Made {} changes, committing", parts.len()));
-                        response
-                    }
+                let committed = run.try_run(|tx| async move {
+                    self.note_begin(grant, &tx);
+                    let response = self.run_batch(&tx, kind, parts).await;
+                    self.note(grant, || format!("Made {} changes, committing", parts.len()));
+                    response
                 });
                 let result = committed.await;
                 self.note_end(grant, &result);
@@ -137,7 +151,7 @@ impl Executor {
         write::run(tx, &writes, Form::Batch).await
     }
 
-    async fn run(
+    pub(super) async fn run(
         &self,
         session: &Session,
         statements: &Statements,
@@ -151,7 +165,7 @@ impl Executor {
         let using = using_timeout(&parsed.statement, &bound)?;
         let level = self.level_of(session, &outline)?;
         let grant = &parameters.grant;
-        let deadline = self.deadline(&level, &outline, using, grant);
+        let deadline = self.deadline(session, &level, &outline, using, grant);
         if let Some(memory) = &grant.memory {
             memory.apply(&level);
         }
@@ -173,10 +187,15 @@ impl Executor {
     ) -> Result<Response, CqlError> {
         if let Some(id) = self.transaction_of(session, statements, run)? {
             // In memory of its own: other statements do not need it.
+            if let Some(holders) = self.holders(session, id) {
+                return Box::pin(self.forward(session, id, &holders, statements, run)).await;
+            }
             return Box::pin(self.join(session, id, statements, run)).await;
         }
         match &statements.parsed.statement {
-            Statement::Open(open) => Box::pin(self.open_statement(session, open, run)).await,
+            Statement::Open(open) => {
+                Box::pin(self.open_statement(session, open, (statements, run))).await
+            }
             Statement::Select(select) if self.is_system(&select.from, run) => {
                 self.system_select(select, run).await
             }

@@ -274,6 +274,7 @@ fn another_server_names_the_holder_of_a_transaction() {
     let node = NodeInfo::local(Uuid::from_u64_pair(3, 4));
     let other = Executor::new(holder.executor.db().clone(), node);
     let peer = Peer {
+        forward: None,
         host_id: holder.executor.node().host_id,
         address: "10.0.0.7:9042".parse().unwrap(),
         data_center: "datacenter1".into(),

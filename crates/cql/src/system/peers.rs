@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
 use carnet::base::murmur3;
+use carnet::cluster::Address;
 use carnet::{Bytes, Uuid};
 use serde::{Deserialize, Serialize};
 
@@ -25,6 +26,8 @@ const TOKENS: u8 = 16;
 /// Another server of the same database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Peer {
+    /// Address at which the server takes forwarded statements; `None` for a server that takes none.
+    pub forward: Option<Address>,
     /// Permanent id of the server.
     pub host_id: Uuid,
     /// Address at which clients reach it.
@@ -50,6 +53,9 @@ struct Server {
     rack: String,
     /// Start in seconds since 1970.
     started: i32,
+    /// Address for forwarded statements.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    forward: Option<String>,
 }
 
 impl NodeInfo {
@@ -61,7 +67,7 @@ impl NodeInfo {
 
     /// Returns the announcement of this node to the other servers of its database.
     #[must_use]
-    pub fn announcement(&self) -> Bytes {
+    pub fn announcement(&self, forward: Option<&Address>) -> Bytes {
         let server = Server {
             host_id: self.host_id.to_string(),
             address: self.address,
@@ -69,6 +75,7 @@ impl NodeInfo {
             data_center: self.data_center.clone(),
             rack: self.rack.clone(),
             started: self.started_secs,
+            forward: forward.map(ToString::to_string),
         };
         let text = serde_json::to_vec(&Announcement { cql: server });
         text.expect("texts and numbers can be written as JSON").into()
@@ -94,10 +101,11 @@ impl Peer {
     /// Parses an announcement; also returns the time of the server's start.
     fn parse(text: &[u8]) -> Option<(i32, Self)> {
         let Announcement { cql } = serde_json::from_slice(text).ok()?;
-        let Server { host_id, address, port, data_center, rack, started } = cql;
+        let Server { host_id, address, port, data_center, rack, started, forward } = cql;
         let host_id = Uuid::parse_str(&host_id).ok()?;
         let address = SocketAddr::new(address, port);
-        Some((started, Self { host_id, address, data_center, rack }))
+        let forward = forward.and_then(|forward| Address::new(forward).ok());
+        Some((started, Self { forward, host_id, address, data_center, rack }))
     }
 
     /// Returns the server's tokens among the servers of its database.
@@ -130,7 +138,7 @@ mod tests {
     #[test]
     fn server_lists_the_others_without_itself() {
         let nodes = [node(3, 9043), node(1, 9042), node(2, 9044)];
-        let announced: Vec<Bytes> = nodes.iter().map(NodeInfo::announcement).collect();
+        let announced: Vec<Bytes> = nodes.iter().map(|node| node.announcement(None)).collect();
         let peers = nodes[1].peers(&announced);
         let known: Vec<_> = peers.iter().map(|peer| (peer.host_id, peer.address.port())).collect();
         assert_eq!(known, [(Uuid::from_u128(3), 9043), (Uuid::from_u128(2), 9044)]);
@@ -143,7 +151,7 @@ mod tests {
         // address.
         let now = NodeInfo { started_secs: 7, ..node(2, 9043) };
         let lives = [now, node(3, 9043), node(4, 9042)];
-        let announced: Vec<Bytes> = lives.iter().map(NodeInfo::announcement).collect();
+        let announced: Vec<Bytes> = lives.iter().map(|node| node.announcement(None)).collect();
         let peers = node(1, 9042).peers(&announced);
         let ids: Vec<Uuid> = peers.iter().map(|peer| peer.host_id).collect();
         assert_eq!(ids, [Uuid::from_u128(2)]);

@@ -78,7 +78,7 @@ pub(super) async fn answer<B: Backend>(
     // In memory of its own, which a refused statement does not need: its task is small.
     let work = Box::pin(async move {
         let (response, mut warnings) = respond(&of_work, &session, statement, grant).await;
-        warnings.extend(memory.take_warnings().into_iter().map(str::to_owned));
+        warnings.extend(memory.take_warnings().into_iter().map(String::from));
         if tracing && trace.is_none() {
             warnings.push("not supported yet: tracing; the statement ran without".into());
         }

@@ -19,7 +19,7 @@ const RUN_AGAIN: &str = "aborted, run the transaction again";
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// Returns the error of a transaction that ended without effect and can be run again.
-pub(super) fn aborted(why: &str) -> CqlError {
+pub(in crate::exec) fn aborted(why: &str) -> CqlError {
     CqlError::new(CqlErrorKind::Aborted, format!("{RUN_AGAIN}: {why}"))
 }
 
@@ -59,7 +59,7 @@ fn overloaded(why: &str) -> CqlError {
 }
 
 /// Returns the error of a statement of a transaction that has ended.
-pub(super) fn ended(id: Uuid, end: End) -> CqlError {
+pub(in crate::exec) fn ended(id: Uuid, end: End) -> CqlError {
     let why = describe(end);
     let message = format!("transaction {id} {why}");
     match end {

@@ -60,6 +60,11 @@ pub(super) fn parts(id: Uuid) -> Option<Parts> {
     Some(Parts { start: Timestamp::new(start).filter(|_| start > 0), tag })
 }
 
+/// Returns the start timestamp of a transaction that may write.
+pub(in crate::exec) fn start_of(id: Uuid) -> Option<Timestamp> {
+    parts(id)?.start
+}
+
 #[cfg(test)]
 mod tests {
     use carnet::base::{Rng, SeededRng};

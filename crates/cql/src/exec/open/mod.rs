@@ -30,7 +30,10 @@ mod statements;
 mod transactions;
 mod using;
 
+pub(super) use errors::{aborted, ended};
+pub(super) use id::start_of;
+pub(super) use registry::End;
 pub use registry::{OpenLimits, OpenTotals};
 pub(super) use statements::describe;
 pub(super) use transactions::{Binding, OpenTransactions};
-pub(super) use using::using_transaction;
+pub(super) use using::{names_transaction, using_transaction};

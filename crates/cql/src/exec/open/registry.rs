@@ -69,7 +69,7 @@ pub struct OpenTotals {
 
 /// Way in which a transaction ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum End {
+pub(in crate::exec) enum End {
     /// Its commit is at this timestamp.
     Committed(Timestamp),
     /// Its client sent `ROLLBACK`.
@@ -287,6 +287,11 @@ impl<T: Clone> Registry<T> {
             return Ok(());
         }
         Err(Refusal::NotOpen(self.ended.get(&id).map(|(end, _)| *end)))
+    }
+
+    /// Returns `true` if a transaction is open, or its end is remembered.
+    pub(super) fn is_known(&self, id: Uuid) -> bool {
+        self.open.contains_key(&id) || self.ended.contains_key(&id)
     }
 
     /// Returns `true` if a transaction has not ended.

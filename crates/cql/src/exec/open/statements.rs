@@ -10,6 +10,7 @@ use carnet::{
 use carnet::{ErrorKind, Outcome};
 
 use super::super::executor::Executor;
+use super::super::forward::Step;
 use super::super::moment::as_of;
 use super::super::parameters::Session;
 use super::super::prepared::{Described, Statements};
@@ -22,7 +23,7 @@ use crate::ast::{IsolationLevel, OpenStatement, StartTransaction};
 use crate::compile::{Compiler, NamedTransaction};
 use crate::cql_error::{CqlError, CqlErrorKind};
 use crate::result::{ColumnSpec, Response, Rows};
-use crate::system::OpenTransaction;
+use crate::system::{OpenTransaction, Peer};
 
 /// Label of open transactions in the list of transactions that block garbage collection.
 const LABEL: &str = "START TRANSACTION";
@@ -55,12 +56,22 @@ impl Executor {
         &self,
         session: &Session,
         statement: &OpenStatement,
-        run: &Run<'_>,
+        (statements, run): (&Statements, &Run<'_>),
     ) -> Result<Response, CqlError> {
         let mut compiler = Compiler::default();
         let plan = compiler.open_statement(statement)?;
         let environment = self.environment(&run.bound);
         let named = plan.named(&environment)?;
+        let step = Step::of(&statements.parsed.statement);
+        let id = match (step, &named) {
+            (Step::Inside, _) | (Step::Outcome, Some(NamedTransaction::Start(_)) | None) => None,
+            _ => Some(self.id_of(session, named)?),
+        };
+        if let Some(id) = id
+            && let Some(holders) = self.holders(session, id)
+        {
+            return self.forward(session, id, &holders, statements, run).await;
+        }
         match statement {
             OpenStatement::Start(start) => {
                 let as_of =
@@ -214,6 +225,14 @@ impl Executor {
             Some(NamedTransaction::Start(start)) => Some(start),
             None => None,
         };
+        self.outcome_of(start).await
+    }
+
+    /// Returns the outcome of a transaction by its start timestamp, as the commit table has it.
+    pub(in crate::exec) async fn outcome_of(
+        &self,
+        start: Option<Timestamp>,
+    ) -> Result<Response, CqlError> {
         // A transaction that only reads leaves no trace.
         let Some(start) = start else { return Ok(outcome_rows("unknown", None)) };
         match self.shared.db.outcome_async(start).await {
@@ -324,6 +343,13 @@ impl Executor {
         id::parts(id).ok_or_else(|| {
             CqlError::invalid(format!("{id} is no id that START TRANSACTION has returned"))
         })
+    }
+
+    /// Returns the other servers that may hold a transaction; `None` if it has no tag.
+    pub(in crate::exec) fn peers_with_tag(&self, id: Uuid) -> Option<Vec<Peer>> {
+        let Parts { tag, .. } = id::parts(id)?;
+        let peers = self.shared.node.peers(&self.shared.db.announced());
+        Some(peers.into_iter().filter(|peer| id::tag(peer.host_id) == tag).collect())
     }
 
     fn refused(&self, id: Uuid, refusal: Refusal) -> CqlError {

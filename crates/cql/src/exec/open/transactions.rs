@@ -37,6 +37,11 @@ impl OpenTransactions {
         (registry.open().count(), registry.totals())
     }
 
+    /// Returns `true` if a transaction is open here, or its end is remembered.
+    pub(in crate::exec) fn is_known(&self, id: Uuid) -> bool {
+        lock(&self.registry).is_known(id)
+    }
+
     /// Returns `true` if this server's transactions have the tag.
     pub(super) const fn has_tag(&self, tag: u16) -> bool {
         self.tag == tag

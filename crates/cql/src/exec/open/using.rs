@@ -3,7 +3,7 @@
 use carnet::base::Bytes;
 use carnet::{DataType, Uuid, Value};
 
-use crate::ast::{Attribute, Literal, Statement, Term, Using};
+use crate::ast::{Attribute, Literal, OpenStatement, Statement, Term, Using};
 use crate::bound::Bound;
 use crate::cql_error::CqlError;
 
@@ -22,6 +22,18 @@ pub(in crate::exec) fn using_transaction(
         Statement::Batch(batch) => named(&batch.using, bound),
         _ => Ok(None),
     }
+}
+
+/// Returns `true` if a statement names a transaction that another server may hold.
+pub(in crate::exec) fn names_transaction(statement: &Statement) -> bool {
+    let using = match statement {
+        Statement::Select(select) => &select.using,
+        Statement::Write(write) => write.using(),
+        Statement::Batch(batch) => &batch.using,
+        Statement::Open(open) => return !matches!(open, OpenStatement::Start(_)),
+        _ => return false,
+    };
+    using.get(Attribute::Transaction).is_some()
 }
 
 fn named(using: &Using, bound: &[Bound]) -> Result<Option<Uuid>, CqlError> {

@@ -1,0 +1,77 @@
+//! Statements that other servers of the database forward to this one: they run on this server's
+//! threads, and take memory for their answers like the statements of its clients.
+
+use std::sync::{Arc, Mutex};
+
+use bytes::Bytes;
+use carnet::cluster::{ForwardHandler, Forwarding};
+use carnet_base::lock;
+use carnet_cql::forward::Answer;
+use carnet_cql::{AnswerMemory, Grant};
+use tokio::runtime::Handle;
+use tokio::sync::mpsc;
+
+use crate::backend::Backend;
+use crate::connection::Shared;
+use crate::long::yield_now;
+
+/// Handler of forwarded statements, registered until it is dropped.
+pub(crate) struct ForwardedStatements {
+    working: Arc<Mutex<Option<mpsc::Sender<()>>>>,
+    ended: mpsc::Receiver<()>,
+    _handler: Arc<dyn ForwardHandler>,
+}
+
+impl ForwardedStatements {
+    /// Registers a handler.
+    pub(crate) fn serve<B: Backend>(shared: &Arc<Shared<B>>) -> Self {
+        let (sender, ended) = mpsc::channel(1);
+        let working = Arc::new(Mutex::new(Some(sender)));
+        let (shared, runtime) = (Arc::clone(shared), Handle::current());
+        let backend = Arc::clone(&shared);
+        let handler: Arc<dyn ForwardHandler> =
+            Arc::new(Handler { shared, runtime, working: Arc::clone(&working) });
+        backend.backend.serve_forwarded(&handler);
+        Self { working, ended, _handler: handler }
+    }
+
+    /// Accepts no more statements, and waits for the ones in progress.
+    pub(crate) async fn drain(&mut self) {
+        drop(lock(&self.working).take());
+        // No value is ever sent: this completes when the last statement drops its sender.
+        let _ = self.ended.recv().await;
+    }
+}
+
+struct Handler<B> {
+    shared: Arc<Shared<B>>,
+    runtime: Handle,
+    /// Sender that each statement in progress has a clone of; `None` during a drain.
+    working: Arc<Mutex<Option<mpsc::Sender<()>>>>,
+}
+
+impl<B: Backend> ForwardHandler for Handler<B> {
+    fn answer(self: Arc<Self>, request: Bytes) -> Forwarding {
+        let Some(working) = lock(&self.working).clone() else {
+            return Box::pin(std::future::ready(Answer::NotHeld.encode()));
+        };
+        let shared = Arc::clone(&self.shared);
+        // A task of its own, which goes on if the other server is gone.
+        let task = self.runtime.spawn(async move {
+            let _working = working;
+            let bytes = request.len();
+            let memory = Arc::new(AnswerMemory::new(&shared.answers, shared.answers.max() / 2));
+            let grant = Grant {
+                memory: Some(Arc::clone(&memory)),
+                yield_now: Some(yield_now),
+                ..Grant::default()
+            };
+            let of_work = Arc::clone(&shared);
+            let work =
+                Box::pin(async move { of_work.backend.answer_forwarded(request, grant).await });
+            shared.long.run(work, None, bytes).await
+        });
+        // No answer after a panic: the statement may have had an effect.
+        Box::pin(async move { task.await.unwrap_or_default() })
+    }
+}

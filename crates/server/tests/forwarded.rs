@@ -1,0 +1,87 @@
+//! Statements that another server of the database forwards to a server.
+#![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
+
+mod support;
+
+use std::sync::Arc;
+
+use carnet::base::{Tasks, ThreadSpawn, WorkerTasks};
+use carnet::cluster::{Address, LocalNetwork, MemoryCluster, SequencerOptions};
+use carnet::{Db, Uuid, block_on};
+use carnet_cql::result::{Response, Rows};
+use carnet_cql::system::NodeInfo;
+use carnet_cql::{CqlError, CqlErrorKind, Executor, Parameters, Session};
+use carnet_server::{CqlBackend, Limits};
+use support::{Running, get, pause};
+
+/// Returns the executors of two processes, and waits until the second one knows the first.
+fn executors() -> [Executor; 2] {
+    let cluster = Arc::new(MemoryCluster::new());
+    let tasks: Arc<dyn Tasks> = Arc::new(WorkerTasks::new("network", &ThreadSpawn));
+    let network = LocalNetwork::new(tasks);
+    let executors = [1_u8, 2].map(|number| {
+        let address = Address::new(format!("process {number}")).unwrap();
+        let (at, of_listen) = (address.clone(), network.clone());
+        let listen = |handler: &_| of_listen.listen(at, handler);
+        let (cluster, network) = (Arc::clone(&cluster), network.clone());
+        let options = SequencerOptions::default();
+        let db = Db::builder().open_cluster(cluster, network, address, options, listen).unwrap();
+        let mut node = NodeInfo::local(Uuid::from_u64_pair(number.into(), 7)).among_others();
+        node.address = [10, 0, 0, number].into();
+        let executor = Executor::new(db, node);
+        executor.announce().unwrap();
+        executor
+    });
+    for text in [
+        "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy'}",
+        "CREATE TABLE ks.t (k int PRIMARY KEY, v int)",
+    ] {
+        query(&executors[0], text).unwrap();
+    }
+    while executors[1].look_at_peers().1.is_empty() {
+        pause(std::time::Duration::from_millis(5));
+    }
+    executors
+}
+
+fn query(executor: &Executor, text: &str) -> Result<Response, CqlError> {
+    block_on(executor.query(&Session::new(), text, &Parameters::default()))
+}
+
+fn start(executor: &Executor) -> Uuid {
+    let Ok(Response::Rows(rows)) = query(executor, "START DETACHED TRANSACTION") else {
+        panic!("it starts")
+    };
+    Uuid::from_slice(rows.rows[0][0].as_ref().unwrap()).unwrap()
+}
+
+#[test]
+fn server_runs_statements_of_other_servers_until_it_drains() {
+    let [one, other] = executors();
+    let id = start(&one);
+    let write = format!("INSERT INTO ks.t (k, v) VALUES (1, 1) USING TRANSACTION {id}");
+    let early = query(&other, &write).unwrap_err();
+    assert!(early.message().contains("serves no statements"), "{early}");
+    let mut server = Running::of(CqlBackend::new(one.clone()), Limits::default(), None);
+    query(&other, &write).unwrap();
+    // A long text starts on the long threads.
+    let inserts: String =
+        (2..2_000).map(|k| format!("INSERT INTO ks.t (k, v) VALUES ({k}, {k}); ")).collect();
+    query(&other, &format!("BEGIN BATCH USING TRANSACTION {id} {inserts} APPLY BATCH")).unwrap();
+    let Ok(Response::Rows(Rows { rows, .. })) =
+        query(&other, &format!("SELECT k FROM ks.t USING TRANSACTION {id}"))
+    else {
+        panic!("rows")
+    };
+    assert_eq!(rows.len(), 1_999);
+    query(&other, &format!("COMMIT TRANSACTION {id}")).unwrap();
+    let (_, metrics) = get(server.http, "/metrics");
+    let served = "carnet_open_transactions_forwarded_total{direction=\"served\"} 4";
+    assert!(metrics.contains(served), "{metrics}");
+    let open = start(&one);
+    server.shut_down();
+    server.join();
+    let commit = query(&other, &format!("COMMIT TRANSACTION {open}")).unwrap_err();
+    assert_ne!(*commit.kind(), CqlErrorKind::Timeout, "{commit}");
+    assert!(!matches!(commit.kind(), CqlErrorKind::Unknown { .. }), "{commit}");
+}
