@@ -280,6 +280,29 @@ fn two_processes_of_a_cluster_build_one_index() {
     client.check("t");
 }
 
+/// A query reads the partitions of an index ahead, but not all of them if it needs one row.
+#[test]
+fn limited_query_reads_a_part_of_the_index() {
+    let cluster = cluster::TestCluster::new();
+    let client = Client::new(cluster.open("one"));
+    client.run("CREATE TABLE t (k int PRIMARY KEY, v int)");
+    client.run("CREATE INDEX ON t (v)");
+    for k in 0..200 {
+        client.run(&format!("INSERT INTO t (k, v) VALUES ({k}, {})", k % 2));
+    }
+    let reads = |select: &str| {
+        let before = cluster.cell_reads();
+        let rows = client.rows(select, None).len();
+        (rows, cluster.cell_reads() - before)
+    };
+    reads("SELECT k FROM t WHERE v = 1");
+    let (all, all_reads) = reads("SELECT k FROM t WHERE v = 1");
+    let (one, one_reads) = reads("SELECT k FROM t WHERE v = 1 LIMIT 1");
+    assert_eq!((all, one), (100, 1));
+    assert!(all_reads >= 16, "{all_reads} reads");
+    assert!((1..8).contains(&one_reads), "{one_reads} reads");
+}
+
 #[test]
 fn index_shows_own_writes_and_the_past() {
     let client = Client::new(Db::builder().in_memory());

@@ -3,6 +3,10 @@
 //! The scan reads a page of entries, then the rows of all of them in one multi-get. An entry of an
 //! index on a static column names a partition, whose rows are read by a [`Scan`] of their own.
 //!
+//! The entries of a value may lie in several partitions of the index, and on a cluster each read is a
+//! round trip. So a read-only transaction reads the next partitions ahead, concurrently: four, then
+//! twice as many each time. Other transactions depend on their reads, so they do not.
+//!
 //! The caller evaluates its filters on the rows as on those of any scan. A transaction depends on the
 //! ranges of entries that were read, up to the last row that it used.
 
@@ -10,10 +14,11 @@ use std::collections::VecDeque;
 use std::ops::RangeBounds;
 use std::sync::Arc;
 
+use carnet::base::concurrent::join;
 use carnet::base::{RowImage, Token};
 use carnet::catalog::TableSchema;
 use carnet::index::IndexLayout;
-use carnet::{CellKey, Error, KeyRange, PageLimit, PartitionKey, Result, Tx};
+use carnet::{CellKey, Error, KeyRange, PageLimit, PartitionKey, Result, TransactionPage, Tx};
 
 use super::scan::{Scan, StoredRow, fetch_statics};
 use crate::access::{Access, Clustering, IndexAccess, Partitions};
@@ -24,6 +29,9 @@ const PAGE_ENTRIES: usize = 256;
 const FILTERED_ENTRIES: usize = 16;
 /// Target size in bytes of a multi-get of rows.
 const FETCH_BYTES: usize = 1 << 20;
+/// Number of ranges that are read concurrently at first, and at most.
+const AHEAD_FIRST: usize = 4;
+const AHEAD_MAX: usize = 32;
 
 /// Scan of the rows that the entries of an index name.
 pub(super) struct IndexScan<'a> {
@@ -34,6 +42,10 @@ pub(super) struct IndexScan<'a> {
     /// Ranges not yet read.
     ranges: VecDeque<KeyRange>,
     tokens: (std::ops::Bound<Token>, std::ops::Bound<Token>),
+    /// Pages of the next ranges that were read ahead.
+    ahead: VecDeque<(KeyRange, TransactionPage)>,
+    /// Number of ranges to read at once.
+    at_once: usize,
     /// The read that returned `found`.
     fetched: Option<Fetched>,
     /// Entries of the last read whose rows are not read yet.
@@ -74,6 +86,8 @@ impl<'a> IndexScan<'a> {
             index: index.index,
             ranges: index.ranges.into(),
             tokens: index.tokens,
+            ahead: VecDeque::new(),
+            at_once: 1,
             fetched: None,
             entries: VecDeque::new(),
             found: VecDeque::new(),
@@ -86,6 +100,9 @@ impl<'a> IndexScan<'a> {
         };
         if let Some((row, entry)) = behind {
             scan.skip_to(row, entry).await?;
+        }
+        if scan.table.indexes[scan.index].bits > 0 && tx.start_timestamp().is_none() {
+            scan.at_once = AHEAD_FIRST;
         }
         Ok(scan)
     }
@@ -153,8 +170,10 @@ impl<'a> IndexScan<'a> {
     async fn fetch_entries(&mut self, range: KeyRange, wanted: usize) -> Result<()> {
         let count = self.fetch_entries.max(wanted).min(PAGE_ENTRIES);
         self.fetch_entries = count * 2;
-        let limit = PageLimit::cells(count);
-        let page = self.tx.range_cells(&range, self.access.reverse, limit).await?;
+        let page = match self.ahead.pop_front_if(|(ahead, _)| *ahead == range) {
+            Some((_, page)) => page,
+            None => self.read_ahead(&range, PageLimit::cells(count)).await?,
+        };
         if let Some(rest) = &page.resume {
             self.ranges.push_front(rest.clone());
         }
@@ -165,6 +184,24 @@ impl<'a> IndexScan<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Reads a range, and the ranges after it that are to be read at once.
+    async fn read_ahead(&mut self, range: &KeyRange, limit: PageLimit) -> Result<TransactionPage> {
+        let (tx, reverse) = (self.tx, self.access.reverse);
+        if self.at_once == 1 || self.ranges.is_empty() || !self.ahead.is_empty() {
+            return tx.range_cells(range, reverse, limit).await;
+        }
+        let ranges: Vec<KeyRange> = self.ranges.iter().take(self.at_once - 1).cloned().collect();
+        let mut reads = vec![tx.range_cells(range, reverse, limit)];
+        for range in &ranges {
+            reads.push(tx.range_cells(range, reverse, limit));
+        }
+        let mut pages = join(reads, self.at_once).await?.into_iter();
+        self.at_once = (self.at_once * 2).min(AHEAD_MAX);
+        let page = pages.next().expect("one page for each range");
+        self.ahead = ranges.into_iter().zip(pages).collect();
+        Ok(page)
     }
 
     /// Reads the rows of the next entries.
@@ -250,6 +287,7 @@ impl<'a> IndexScan<'a> {
         self.tx.forget_cells(&unused)?;
         self.entries.clear();
         self.ranges.clear();
+        self.ahead.clear();
         match (self.fetched.take(), &self.last_entry) {
             (Some(Fetched { range, resume }), Some(entry)) => {
                 self.tx.narrow_range(&range, resume.as_ref(), self.access.reverse, entry)
