@@ -81,13 +81,14 @@ impl Compiler<'_> {
             (DataType::Udt(user_type), Term::Fields(fields)) => {
                 self.user_type_parts(fields, user_type, what)
             }
-            // `{}` is parsed as a set.
-            (DataType::Udt(user_type), Term::Set(terms)) if terms.is_empty() => {
-                self.user_type_parts(&[], user_type, what)
-            }
             // One term in parentheses is parsed as the term.
             (DataType::Tuple(fields), Term::Literal(_)) => {
                 Ok(vec![self.operand(term, &fields[0], &format!("{what}[0]"))?])
+            }
+            // `{}` is parsed as a set: it is no value of a user-defined type without fields.
+            (_, Term::Set(_)) => {
+                let message = format!("Invalid set literal for {what} of type {data_type}");
+                Err(CqlError::invalid(message))
             }
             _ => {
                 Err(CqlError::invalid(format!("{what}: {term} is not a value of type {data_type}")))
