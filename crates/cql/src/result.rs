@@ -1,5 +1,11 @@
 //! Results of statements: rows with their columns' types, or the change that was made.
 
+use std::any::Any;
+use std::fmt;
+use std::ops::Deref;
+use std::slice;
+use std::sync::{Arc, OnceLock};
+
 use carnet::DataType;
 use carnet::base::Bytes;
 
@@ -16,11 +22,69 @@ pub struct ColumnSpec {
     pub data_type: DataType,
 }
 
+/// Columns of a result. Cheap to clone: all results of a plan share them.
+#[derive(Clone, Default)]
+pub struct Columns(Arc<Inner>);
+
+#[derive(Default)]
+struct Inner {
+    specs: Vec<ColumnSpec>,
+    /// The columns in the form of the server.
+    form: OnceLock<Arc<dyn Any + Send + Sync>>,
+}
+
+impl Columns {
+    /// Returns the columns in a form of the caller, which is made once and kept with the columns.
+    /// They keep one form: for a second type it is made by each call.
+    pub fn form<F: Clone + Send + Sync + 'static>(&self, make: impl Fn(&[ColumnSpec]) -> F) -> F {
+        let Inner { specs, form } = &*self.0;
+        let kept = form.get_or_init(|| Arc::new(make(specs))).downcast_ref::<F>();
+        kept.cloned().unwrap_or_else(|| make(specs))
+    }
+}
+
+impl From<Vec<ColumnSpec>> for Columns {
+    fn from(specs: Vec<ColumnSpec>) -> Self {
+        Self(Arc::new(Inner { specs, form: OnceLock::new() }))
+    }
+}
+
+impl Deref for Columns {
+    type Target = [ColumnSpec];
+
+    fn deref(&self) -> &[ColumnSpec] {
+        &self.0.specs
+    }
+}
+
+impl<'a> IntoIterator for &'a Columns {
+    type Item = &'a ColumnSpec;
+    type IntoIter = slice::Iter<'a, ColumnSpec>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}
+
+impl PartialEq for Columns {
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
+    }
+}
+
+impl Eq for Columns {}
+
+impl fmt::Debug for Columns {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
 /// Rows: for each column its bytes in Cassandra's serialization, `None` for null.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rows {
     /// Columns of the result.
-    pub columns: Vec<ColumnSpec>,
+    pub columns: Columns,
     /// Values of the rows.
     pub rows: Vec<Vec<Option<Bytes>>>,
     /// Paging state of the next page; `None` after the last rows.
@@ -71,4 +135,25 @@ pub enum Response {
     SetKeyspace(String),
     /// The schema changed.
     SchemaChange(SchemaChange),
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    #[test]
+    fn form_is_made_once() {
+        let made = Cell::new(0);
+        let make = |specs: &[ColumnSpec]| {
+            made.set(made.get() + 1);
+            specs.len()
+        };
+        let columns = Columns::default();
+        let again = columns.clone();
+        assert_eq!([columns.form(make), again.form(make), again.form(make)], [0; 3]);
+        assert_eq!(made.get(), 1);
+        assert_eq!(columns.form(|_| "another type"), "another type");
+    }
 }

@@ -77,8 +77,10 @@ impl Carnet {
         let parameters = Parameters::default();
         match block_on(self.executor.query(&self.session, statement, &parameters)) {
             Ok(Response::Rows(rows)) => {
-                let columns =
-                    rows.columns.into_iter().map(|column| (column.name, column.data_type));
+                let columns = rows
+                    .columns
+                    .iter()
+                    .map(|column| (column.name.clone(), column.data_type.clone()));
                 script::rows(&columns.collect::<Vec<_>>(), &rows.rows)
             }
             Ok(_) => script::OK.to_owned(),

@@ -299,7 +299,7 @@ fn pages_of_an_earlier_schema_refuse_newer_statements() {
     let first = rows(execute(&older, None).unwrap());
     client.run("ALTER TABLE t ADD a int");
     let second = rows(execute(&older, first.paging_state.clone()).unwrap());
-    assert_eq!(second.columns, older.result, "the sequence goes on as it began");
+    assert_eq!(second.columns[..], older.result[..], "the sequence goes on as it began");
     let newer = client.prepare("SELECT * FROM t");
     let refused = execute(&newer, first.paging_state).unwrap_err();
     assert_eq!(refused.kind(), &CqlErrorKind::Invalid, "{refused}");
@@ -513,7 +513,7 @@ fn prepared_bottleneck_has_the_columns_of_its_rows() {
     let client = Client { executor, session: Session::new() };
     let prepared = client.prepare("SHOW BOTTLENECK");
     let shown = rows(client.execute(&prepared, Values::default()).unwrap());
-    assert_eq!((shown.columns.len(), &shown.columns), (9, &prepared.result));
+    assert_eq!((shown.columns.len(), &shown.columns[..]), (9, &prepared.result[..]));
     let verdict = &shown.rows[0];
     assert_eq!(verdict[0], Some(Value::Int(0).serialize()));
     assert_eq!(verdict[1], Some(Value::Text("none".into()).serialize()));

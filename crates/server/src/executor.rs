@@ -377,7 +377,7 @@ fn outcome(response: Response) -> Outcome {
     match response {
         Response::Void => Outcome::Void,
         Response::Rows(rows) => Outcome::Rows(Rows {
-            columns: columns(&rows.columns),
+            columns: rows.columns.form(columns),
             rows: rows.rows,
             paging_state: rows.paging_state,
         }),

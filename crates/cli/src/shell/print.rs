@@ -201,7 +201,7 @@ mod tests {
         };
         let text = |text: &str| Some(Value::Text(text.into()).serialize());
         Rows {
-            columns: vec![column("id", DataType::Int), column("owner", DataType::Text)],
+            columns: vec![column("id", DataType::Int), column("owner", DataType::Text)].into(),
             rows: vec![
                 vec![Some(Value::Int(1).serialize()), text("Ada")],
                 vec![Some(Value::Int(200).serialize()), None],

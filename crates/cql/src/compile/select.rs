@@ -19,7 +19,7 @@ use super::relation::find;
 use super::where_clause::{LIMIT_TYPE, Where};
 use crate::ast::{Arguments, FunctionCall, Select, SelectItem, Selection, Term};
 use crate::cql_error::CqlError;
-use crate::result::ColumnSpec;
+use crate::result::{ColumnSpec, Columns};
 
 /// A compiled `SELECT` on a user table.
 #[derive(Clone, Debug)]
@@ -28,7 +28,7 @@ pub(crate) struct SelectPlan {
     pub(crate) filter: Where,
     /// Index whose entries find the rows.
     pub(crate) index: Option<Box<IndexPlan>>,
-    pub(crate) columns: Vec<ColumnSpec>,
+    pub(crate) columns: Columns,
     /// Columns within the texts of `SELECT JSON`.
     pub(crate) json: Option<Vec<ColumnSpec>>,
     pub(crate) outputs: Vec<Output>,
@@ -181,7 +181,7 @@ impl<'a> Compiler<'a> {
             table: Arc::clone(table),
             filter,
             index: index.map(Box::new),
-            columns,
+            columns: columns.into(),
             outputs,
             aggregates,
             group,

@@ -18,7 +18,7 @@ use crate::ast::{
     TransactionResult, Write,
 };
 use crate::cql_error::CqlError;
-use crate::result::ColumnSpec;
+use crate::result::{ColumnSpec, Columns};
 
 /// A compiled transaction.
 #[derive(Clone, Debug)]
@@ -37,7 +37,7 @@ pub(crate) enum ResultPlan {
     Applied,
     Select(Box<SelectPlan>),
     /// One row of values that `LET`s have read.
-    Items(Vec<ColumnSpec>, Vec<Operand>),
+    Items(Columns, Vec<Operand>),
 }
 
 /// Writes of the transaction.
@@ -243,7 +243,7 @@ impl<'a> Compiler<'a> {
             columns.push(unnamed(name, operand.data_type.clone()));
             operands.push(operand);
         }
-        Ok(ResultPlan::Items(columns, operands))
+        Ok(ResultPlan::Items(columns.into(), operands))
     }
 
     /// Returns the columns of a `LET` that is selected as a whole.

@@ -44,7 +44,7 @@ fn column_names(text: &str, current: Option<&str>) -> Vec<String> {
     for row in &rows.rows {
         assert_eq!(row.len(), rows.columns.len());
     }
-    rows.columns.into_iter().map(|column| column.name).collect()
+    rows.columns.iter().map(|column| column.name.clone()).collect()
 }
 
 const BANK: &str = "CREATE KEYSPACE bank WITH replication = \

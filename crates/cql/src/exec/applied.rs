@@ -14,6 +14,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::LazyLock;
 
 use carnet::base::{Bytes, RowImage};
 use carnet::catalog::{ColumnKind, TableSchema};
@@ -26,15 +27,21 @@ use super::targets::Targeted;
 use crate::access::{Access, Clustering, Partitions};
 use crate::compile::{Filter, GuardPlan, WritePlan, star_order};
 use crate::cql_error::CqlError;
-use crate::result::{ColumnSpec, Response, Rows};
+use crate::result::{ColumnSpec, Columns, Response, Rows};
 
 /// Name of the column that reports whether a conditional statement was applied.
 const APPLIED: &str = "[applied]";
 
 /// Returns the result of a conditional statement that was applied.
 pub(crate) fn applied() -> Response {
-    let columns = vec![applied_column("", "")];
+    let columns = applied_columns();
     Response::Rows(Rows { columns, rows: vec![vec![boolean(true)]], paging_state: None })
+}
+
+/// Returns the columns of a result that reports only whether the statement was applied.
+pub(super) fn applied_columns() -> Columns {
+    static APPLIED_ONLY: LazyLock<Columns> = LazyLock::new(|| vec![applied_column("", "")].into());
+    APPLIED_ONLY.clone()
 }
 
 pub(crate) fn applied_column(keyspace: &str, table: &str) -> ColumnSpec {
@@ -214,7 +221,7 @@ pub(super) fn answer(
     let mut columns = vec![applied_column(&table.keyspace, &table.name)];
     if found.is_empty() {
         let rows = vec![vec![boolean(false)]];
-        return Ok(Response::Rows(Rows { columns, rows, paging_state: None }));
+        return Ok(Response::Rows(Rows { columns: columns.into(), rows, paging_state: None }));
     }
     let shown = read.shown(table, form);
     columns.extend(shown.iter().map(|position| {
@@ -232,5 +239,5 @@ pub(super) fn answer(
         Ok(std::iter::once(boolean(false)).chain(shown).collect())
     };
     let rows = found.iter().map(row).collect::<Result<_, CqlError>>()?;
-    Ok(Response::Rows(Rows { columns, rows, paging_state: None }))
+    Ok(Response::Rows(Rows { columns: columns.into(), rows, paging_state: None }))
 }

@@ -88,7 +88,7 @@ impl Executor {
         let plan = compile(&mut compiler, statement, &tables)?;
         let markers = compiler.finish(count)?;
         let result = match &plan {
-            Plan::Select(plan) => plan.columns.clone(),
+            Plan::Select(plan) => plan.columns.to_vec(),
             Plan::Writes(_) => Vec::new(),
             Plan::Transaction(plan) => transaction::result_columns(plan),
         };

@@ -216,7 +216,7 @@ fn listed(levels: &Levels, name: Option<&Name>) -> Rows {
     let names = carnet::levels::ServiceLevel::default().settings();
     let names = names.iter().map(Setting::name);
     let names: Vec<&str> = ["service_level"].into_iter().chain(names).collect();
-    Rows { columns: columns(&names), rows: wanted.map(row).collect(), paging_state: None }
+    Rows { columns: columns(&names).into(), rows: wanted.map(row).collect(), paging_state: None }
 }
 
 /// Returns the serialized value of an option.
@@ -239,7 +239,7 @@ fn attached(levels: &Levels, user: Option<&Name>) -> Rows {
     let is_wanted = |name: &str| user.is_none_or(|user| user.as_str() == name);
     let wanted = levels.attachments().filter(|(name, _)| is_wanted(name));
     let rows = wanted.map(|(name, level)| vec![text(name), text(level)]).collect();
-    Rows { columns: columns(&["role", "service_level"]), rows, paging_state: None }
+    Rows { columns: columns(&["role", "service_level"]).into(), rows, paging_state: None }
 }
 
 fn effective(levels: &Levels, user: &str) -> Rows {
@@ -249,5 +249,5 @@ fn effective(levels: &Levels, user: &str) -> Rows {
         let value = option.setting.value();
         vec![text(option.setting.name()), text(&option.level), value.as_deref().and_then(text)]
     });
-    Rows { columns: columns(&names), rows: rows.collect(), paging_state: None }
+    Rows { columns: columns(&names).into(), rows: rows.collect(), paging_state: None }
 }

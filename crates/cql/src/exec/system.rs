@@ -100,7 +100,7 @@ impl Executor {
             }
         };
         // The rows are few: the page size does not matter.
-        Ok(Response::Rows(Rows { columns: plan.columns, rows, paging_state: None }))
+        Ok(Response::Rows(Rows { columns: plan.columns.into(), rows, paging_state: None }))
     }
 }
 

@@ -1,9 +1,11 @@
 //! Execution of `BEGIN TRANSACTION`.
 
+use std::iter;
+
 use carnet::base::Bytes;
 use carnet::{Tx, Value};
 
-use super::applied::{applied_column, boolean};
+use super::applied::{applied_column, applied_columns, boolean};
 use super::parameters::Parameters;
 use super::{select, write};
 use crate::compile::{Environment, Evaluated, Operand, ResultPlan, TransactionPlan};
@@ -71,7 +73,13 @@ fn with_applied(mut rows: Rows, holds: bool) -> Rows {
     if rows.rows.is_empty() {
         rows.rows.push(vec![None; rows.columns.len()]);
     }
-    rows.columns.insert(0, applied_column("", ""));
+    rows.columns = match rows.columns.is_empty() {
+        true => applied_columns(),
+        false => {
+            let others = rows.columns.iter().cloned();
+            iter::once(applied_column("", "")).chain(others).collect::<Vec<_>>().into()
+        }
+    };
     rows.rows.iter_mut().for_each(|row| row.insert(0, boolean(holds)));
     rows
 }
@@ -80,9 +88,9 @@ fn with_applied(mut rows: Rows, holds: bool) -> Rows {
 pub(crate) fn result_columns(plan: &TransactionPlan) -> Vec<ColumnSpec> {
     let columns = match &plan.result {
         ResultPlan::Applied => return vec![applied_column("", "")],
-        ResultPlan::Select(select) => select.columns.clone(),
-        ResultPlan::Items(columns, _) => columns.clone(),
+        ResultPlan::Select(select) => &select.columns,
+        ResultPlan::Items(columns, _) => columns,
     };
     let applied = plan.shows_applied.then(|| applied_column("", ""));
-    applied.into_iter().chain(columns).collect()
+    applied.into_iter().chain(columns.iter().cloned()).collect()
 }

@@ -98,7 +98,7 @@ fn rows() -> impl Strategy<Value = Rows> {
     (vec(column, 1..4), option::of(bytes())).prop_flat_map(|(columns, paging_state)| {
         let row = vec(option::of(bytes()), columns.len());
         vec(row, 0..4).prop_map(move |rows| Rows {
-            columns: columns.clone(),
+            columns: columns.clone().into(),
             rows,
             paging_state: paging_state.clone(),
         })

@@ -35,7 +35,7 @@ pub(crate) fn show_bottleneck(report: &Report) -> Rows {
     let places = SHOWN.map(|name| table.column(name).expect("it has the column").0);
     let shown = |row: Vec<Cell>| places.iter().map(|place| row[*place].clone()).collect();
     let rows = rows(table, report).into_iter().map(shown).collect();
-    Rows { columns: bottleneck_columns(), rows, paging_state: None }
+    Rows { columns: bottleneck_columns().into(), rows, paging_state: None }
 }
 
 /// Returns the verdict with the sums, at rank 0, and the causes, the largest at rank 1.

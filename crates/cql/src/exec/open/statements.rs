@@ -136,7 +136,11 @@ impl Executor {
             }
         }
         let row = vec![Some(Value::Uuid(id).serialize())];
-        Ok(Response::Rows(Rows { columns: started_columns(), rows: vec![row], paging_state: None }))
+        Ok(Response::Rows(Rows {
+            columns: started_columns().into(),
+            rows: vec![row],
+            paging_state: None,
+        }))
     }
 
     async fn commit(
@@ -415,7 +419,7 @@ fn outcome_columns() -> Vec<ColumnSpec> {
 fn outcome_rows(outcome: &'static str, committed_at: Option<Timestamp>) -> Response {
     let at = committed_at.map(|at| Value::Bigint(at.get().cast_signed()).serialize());
     let rows = vec![vec![Some(Bytes::from_static(outcome.as_bytes())), at]];
-    Response::Rows(Rows { columns: outcome_columns(), rows, paging_state: None })
+    Response::Rows(Rows { columns: outcome_columns().into(), rows, paging_state: None })
 }
 
 /// Returns the markers and columns of a statement about open transactions.
