@@ -1,6 +1,7 @@
 //! Transactions: for asynchronous code, for synchronous code, and read-only snapshots.
 
 use std::future::Future;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock};
@@ -138,7 +139,7 @@ impl Tx {
     ///
     /// `Invalid` if the transaction has ended; `Unavailable` or `Corrupted` from the store.
     pub async fn get_cell(&self, key: &CellKey) -> Result<Option<Entry>> {
-        self.note(self.wait_for(Why::Disk, self.transaction.get(key)).await)
+        self.note(self.wait_for(Why::Disk, pin!(self.transaction.get(key))).await)
     }
 
     /// Reads several cells, and returns them in the order of the keys. Needs few requests over a
@@ -162,7 +163,7 @@ impl Tx {
         keys: &[CellKey],
         bytes_max: usize,
     ) -> Result<Vec<Option<Entry>>> {
-        let reading = self.transaction.get_many(keys, bytes_max);
+        let reading = pin!(self.transaction.get_many(keys, bytes_max));
         self.note(self.wait_for(Why::Disk, reading).await)
     }
 
@@ -177,7 +178,8 @@ impl Tx {
         reverse: bool,
         limit: PageLimit,
     ) -> Result<TransactionPage> {
-        self.note(self.wait_for(Why::Disk, self.transaction.range(range, reverse, limit)).await)
+        let reading = pin!(self.transaction.range(range, reverse, limit));
+        self.note(self.wait_for(Why::Disk, reading).await)
     }
 
     /// Removes the end of a page from the read set, for a caller of [`Tx::range_cells`] that looked
@@ -214,7 +216,8 @@ impl Tx {
         reverse: bool,
         limit: PageLimit,
     ) -> Result<Option<CellPage>> {
-        self.note(self.wait_for(Why::Disk, self.transaction.page(range, reverse, limit)).await)
+        let reading = pin!(self.transaction.page(range, reverse, limit));
+        self.note(self.wait_for(Why::Disk, reading).await)
     }
 
     /// Writes a cell.
@@ -290,9 +293,10 @@ impl Tx {
         if self.changes_schema() {
             // Create tables first: a transaction that finds one in the catalog uses it at once.
             let created = self.created();
-            self.note(self.transaction.store().create_tables(&created).await)?;
+            self.note(Box::pin(self.transaction.store().create_tables(&created)).await)?;
         }
-        let committed = self.note(self.wait_for(Why::Log, self.transaction.commit()).await)?;
+        let committing = pin!(self.transaction.commit());
+        let committed = self.note(self.wait_for(Why::Log, committing).await)?;
         Ok(*self.shared.committed.get_or_init(|| committed))
     }
 
@@ -377,7 +381,12 @@ impl Tx {
     }
 
     /// Waits for the store, and accounts the wait to the statement that the transaction runs for.
-    async fn wait_for<T>(&self, why: Why, future: impl Future<Output = T>) -> T {
+    /// Awaits a future that the caller has pinned: here it would be copied, and kept twice.
+    async fn wait_for<T>(
+        &self,
+        why: Why,
+        future: Pin<&mut (impl Future<Output = T> + ?Sized)>,
+    ) -> T {
         match &self.permit {
             Some(permit) => permit.wait_for(why, future).await,
             None => future.await,

@@ -19,7 +19,7 @@
 //!   has read the delta before that, and misses a version below, must not take it for absent or aborted: it reads all
 //!   deltas once more, see [`DeltaChain`].
 
-use carnet_base::{CellKey, Result, Timestamp, Version};
+use carnet_base::{Bytes, CellKey, Result, Timestamp, Version};
 use carnet_store::{At, CellStore, CommitLog, Context, DeltaChain};
 
 use crate::settle::{Settled, settle};
@@ -42,6 +42,19 @@ pub(crate) async fn row<S: CellStore + CommitLog>(
         Some(payload) if store.is_delta(key.table(), &newest) => payload.clone(),
         _ => return Ok(Some(newest)),
     };
+    // In memory of its own: most versions are images.
+    Box::pin(merged(store, context, key, newest, payload, read)).await
+}
+
+/// Merges a delta with the versions below it.
+async fn merged<S: CellStore + CommitLog>(
+    store: &S,
+    context: &Context,
+    key: &CellKey,
+    newest: Version,
+    payload: Bytes,
+    read: Timestamp,
+) -> Result<Option<Version>> {
     let mut chain = DeltaChain::default();
     chain.push(newest.start, payload);
     let reading = Reading { store, context, key, read };

@@ -22,6 +22,18 @@ pub(crate) async fn settle<S: CellStore + CommitLog>(
     if candidate.commit.is_some() {
         return Ok(Settled::Visible(candidate));
     }
+    // In memory of its own: most versions are stamped.
+    Box::pin(look_up(store, context, key, candidate, at)).await
+}
+
+/// Decides by the outcome of the transaction that wrote the candidate.
+async fn look_up<S: CellStore + CommitLog>(
+    store: &S,
+    context: &Context,
+    key: &CellKey,
+    candidate: Version,
+    at: At,
+) -> Result<Settled> {
     let start = candidate.start;
     match store.outcome_for_reader(context, start, at.read).await? {
         Outcome::Committed(commit) if commit <= at.read => {

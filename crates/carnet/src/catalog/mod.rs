@@ -148,7 +148,7 @@ pub async fn table(tx: &Tx, keyspace: &str, name: &str) -> Result<Option<Arc<Tab
     }
     let key = system_cell(TABLES, keyspace, name);
     tx.guard_cell(&key)?;
-    let Some(entry) = tx.get_cell(&key).await? else { return Ok(None) };
+    let Some(entry) = Box::pin(tx.get_cell(&key)).await? else { return Ok(None) };
     // The transaction may change its own version again under the same start timestamp.
     if Some(entry.start) == tx.start_timestamp() {
         return TableSchema::decode(keyspace, name, &entry.payload)

@@ -32,7 +32,7 @@ use crate::compile::RowOrder;
 #[expect(clippy::large_enum_variant, reason = "the large one is that of almost every read")]
 pub(super) enum Source<'a> {
     Scan(Scan<'a>),
-    Merge(Merge<'a>),
+    Merge(Box<Merge<'a>>),
     Index(Box<IndexScan<'a>>),
 }
 
@@ -49,8 +49,8 @@ impl<'a> Source<'a> {
         match (&access.partitions, order.merged) {
             (Partitions::Keys(keys), Some(columns)) if keys.len() > 1 => {
                 let comparison = Comparison::new(table, columns, order.reverse);
-                let merge = Merge::new(tx, &access, keys, comparison, is_filtered).await?;
-                Ok(Self::Merge(merge))
+                let merge = Merge::new(tx, &access, keys, comparison, is_filtered);
+                Ok(Self::Merge(Box::new(Box::pin(merge).await?)))
             }
             _ => Ok(Self::Scan(Scan::new(tx, access, is_filtered, behind).await?)),
         }
@@ -60,8 +60,8 @@ impl<'a> Source<'a> {
     pub(super) async fn next(&mut self, wanted: usize) -> Result<Option<StoredRow>> {
         match self {
             Self::Scan(scan) => scan.next(wanted).await,
-            Self::Index(scan) => scan.next(wanted).await,
-            Self::Merge(merge) => merge.next().await,
+            Self::Index(scan) => Box::pin(scan.next(wanted)).await,
+            Self::Merge(merge) => Box::pin(merge.next()).await,
         }
     }
 

@@ -130,7 +130,7 @@ impl<'a> Scan<'a> {
             fetched_bytes: 0,
         };
         if let Some(last) = behind {
-            scan.skip_to(last).await?;
+            Box::pin(scan.skip_to(last)).await?;
         }
         Ok(scan)
     }
@@ -148,14 +148,15 @@ impl<'a> Scan<'a> {
                 }
             } else if let Some(target) = self.targets.pop_front() {
                 self.end_slice().await;
-                self.fetch(target, wanted).await?;
+                // In memory of its own: the statement above would move it many times.
+                Box::pin(self.fetch(target, wanted)).await?;
             } else if let Some(row) = self.leave_partition() {
                 return Ok(Some(row));
             } else if self.partitions.is_empty() {
                 return Ok(None);
             } else if self.is_of_single_rows() {
                 self.end_slice().await;
-                self.fetch_partitions(wanted).await?;
+                Box::pin(self.fetch_partitions(wanted)).await?;
             } else if let Some(partition) = self.partitions.pop_front() {
                 self.end_slice().await;
                 self.enter(partition).await?;
@@ -413,7 +414,7 @@ pub(super) async fn fetch_statics(
         return Ok(None);
     }
     let key = CellKey::new(access.table, partition, "");
-    let Some(entry) = tx.get_cell(&key).await? else { return Ok(None) };
+    let Some(entry) = Box::pin(tx.get_cell(&key)).await? else { return Ok(None) };
     let image = tx.row_image(&entry.payload)?;
     Ok(image.and_then(|image| access.kept.retain(image)).map(Arc::new))
 }

@@ -47,13 +47,14 @@ async fn select(
     let mut reader = SelectReader::new(tx, plan, environment, state, memory).await?;
     let columns = plan.columns.clone();
     if plan.group.is_some() {
-        return group::run(tx, plan, environment, reader, PageBounds::new(parameters), state).await;
+        let bounds = PageBounds::new(parameters);
+        return Box::pin(group::run(tx, plan, environment, reader, bounds, state)).await;
     }
     if let Some(found) = &plan.near {
-        return near::run(tx, plan, found, environment, reader).await;
+        return Box::pin(near::run(tx, plan, found, environment, reader)).await;
     }
     if plan.aggregates {
-        let row = aggregate(&mut reader, plan).await?;
+        let row = Box::pin(aggregate(&mut reader, plan)).await?;
         return Ok(Rows { columns, rows: vec![row], paging_state: None });
     }
     let mut bounds = PageBounds::new(parameters);

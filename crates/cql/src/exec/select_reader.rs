@@ -109,7 +109,7 @@ impl<'a> SelectReader<'a> {
                 let entry = state.and_then(|state| state.entry.clone());
                 let behind = behind.zip(entry.as_ref());
                 let scan = IndexScan::new(tx, &plan.table, access, entries, is_filtered, behind);
-                Source::Index(Box::new(scan.await?))
+                Source::Index(Box::new(Box::pin(scan).await?))
             }
             None => Source::new(tx, &plan.table, access, plan.order, is_filtered, behind).await?,
         };

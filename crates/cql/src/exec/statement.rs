@@ -33,7 +33,7 @@ impl Executor {
         text: &str,
         parameters: &Parameters,
     ) -> Result<Response, CqlError> {
-        let statements = Statements::parse(text)?;
+        let statements = Box::new(Statements::parse(text)?);
         self.note(&parameters.grant, || "Parsed the statement".to_owned());
         let keyspace = parameters.keyspace.clone().or_else(|| session.keyspace());
         self.run(session, &statements, keyspace, parameters).await
@@ -185,8 +185,8 @@ impl Executor {
         statements: &Statements,
         run: &Run<'_>,
     ) -> Result<Response, CqlError> {
+        // All but reads of rows are in memory of their own, which those do not need.
         if let Some(id) = self.transaction_of(session, statements, run)? {
-            // In memory of its own: other statements do not need it.
             if let Some(holders) = self.holders(session, id) {
                 return Box::pin(self.forward(session, id, &holders, statements, run)).await;
             }
@@ -197,21 +197,21 @@ impl Executor {
                 Box::pin(self.open_statement(session, open, (statements, run))).await
             }
             Statement::Select(select) if self.is_system(&select.from, run) => {
-                self.system_select(select, run).await
+                Box::pin(self.system_select(select, run)).await
             }
             Statement::Select(select) => self.select(select, statements, run).await,
             Statement::Write(write) => {
                 self.refuse_system(write.table(), run)?;
-                self.write(statements, run).await
+                Box::pin(self.write(statements, run)).await
             }
-            Statement::Batch(_) => self.write(statements, run).await,
-            Statement::Transaction(_) => self.transaction(statements, run).await,
-            Statement::Use(name) => self.use_keyspace(session, &name.text).await,
-            Statement::Describe(describe) => self.describe(describe, run).await,
-            Statement::Level(level) => self.level_statement(level, run).await,
+            Statement::Batch(_) => Box::pin(self.write(statements, run)).await,
+            Statement::Transaction(_) => Box::pin(self.transaction(statements, run)).await,
+            Statement::Use(name) => Box::pin(self.use_keyspace(session, &name.text)).await,
+            Statement::Describe(describe) => Box::pin(self.describe(describe, run)).await,
+            Statement::Level(level) => Box::pin(self.level_statement(level, run)).await,
             Statement::ShowBottleneck => self.show_bottleneck(),
             Statement::Unsupported(unsupported) => Err(CqlError::unsupported(&unsupported.what)),
-            ddl => self.ddl(ddl, run).await,
+            ddl => Box::pin(self.ddl(ddl, run)).await,
         }
     }
 
@@ -233,7 +233,7 @@ impl Executor {
             None => select.as_of.as_ref().map(|term| as_of(term, &environment)).transpose()?,
         };
         let snapshot = match at {
-            Some(at) => options.snapshot_as_of_async(at).await?,
+            Some(at) => Box::pin(options.snapshot_as_of_async(at)).await?,
             None => options.snapshot_async(None).await?,
         };
         let grant = &run.parameters.grant;
@@ -263,8 +263,9 @@ impl Executor {
         self.note(grant, || {
             format!("Planned the read of {}.{}", plan.table.keyspace, plan.table.name)
         });
-        let rows =
-            select::run(&snapshot, plan, &environment, run.parameters, state.as_ref()).await?;
+        // In memory of its own: the futures of the server around it would move it each.
+        let (parameters, state) = (run.parameters, state.as_ref());
+        let rows = Box::pin(select::run(&snapshot, plan, &environment, parameters, state)).await?;
         self.note(grant, || {
             let more = if rows.paging_state.is_some() { ", and more on the next page" } else { "" };
             format!("Found {} rows{more}", rows.rows.len())

@@ -37,7 +37,7 @@ pub(crate) async fn run(
     let json: Vec<_> = json.collect::<Result<_, _>>()?;
     let writes = targeted(&with_json(writes, &json))?;
     let is_conditional = writes.iter().any(|write| !matches!(write.plan.guard, GuardPlan::Always));
-    if is_conditional && let Some(refused) = condition::refuse(tx, &writes, form).await? {
+    if is_conditional && let Some(refused) = Box::pin(condition::refuse(tx, &writes, form)).await? {
         return Ok(refused);
     }
     let mut slice = tx.time_slice();
@@ -86,7 +86,7 @@ async fn apply_to(tx: &Tx, write: &Targeted<'_>) -> Result<(), CqlError> {
     let written = plan.written(environment)?;
     if matches!(plan.change, Change::Delete) {
         for partition in &targets.partitions {
-            delete(tx, plan, partition, &targets.clustering).await?;
+            Box::pin(delete(tx, plan, partition, &targets.clustering)).await?;
         }
         return Ok(());
     }
@@ -129,7 +129,7 @@ async fn change_row(
     let static_cell = CellKey::new(table.id, partition, "");
     let row_cell = clustering.map(|clustering| CellKey::new(table.id, partition, clustering));
     let current = if write.plan.reads_row() {
-        CurrentRow::read(tx, write, written, &static_cell, row_cell.as_ref()).await?
+        Box::pin(CurrentRow::read(tx, write, written, &static_cell, row_cell.as_ref())).await?
     } else {
         CurrentRow::default()
     };

@@ -46,7 +46,8 @@ impl Engine {
         };
         match looked {
             Looked::Found(version) if kept.is_none() => Ok(version),
-            looked => self.go_on(looked, kept, key, read, reads).await,
+            // In memory of its own: a read from the cache does not need it.
+            looked => Box::pin(self.go_on(looked, kept, key, read, reads)).await,
         }
     }
 

@@ -58,23 +58,27 @@ impl<S: CellStore + CommitLog> Transaction<S> {
             let state = self.inner.open()?;
             state.deltas.iter().filter(|key| range.contains(key)).cloned().collect()
         };
+        self.settle_deltas(deltas).await
+    }
+
+    async fn settle_deltas(&self, deltas: Vec<CellKey>) -> Result<()> {
         for key in deltas {
-            self.get(&key).await?;
+            // In memory of its own: few reads meet deltas of their own transaction.
+            Box::pin(self.get(&key)).await?;
         }
         Ok(())
     }
 
     /// Turns the transaction's deltas of cells into images, so that the cells can be read.
     pub(super) async fn settle_cells(&self, keys: &[CellKey]) -> Result<()> {
-        if self.inner.open()?.deltas.is_empty() {
-            return Ok(());
-        }
-        for key in keys {
-            if self.inner.open()?.deltas.contains(key) {
-                self.get(key).await?;
+        let deltas: Vec<CellKey> = {
+            let state = self.inner.open()?;
+            if state.deltas.is_empty() {
+                return Ok(());
             }
-        }
-        Ok(())
+            keys.iter().filter(|key| state.deltas.contains(*key)).cloned().collect()
+        };
+        self.settle_deltas(deltas).await
     }
 
     /// Writes the image that results from an own delta and the version below it.
