@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 
 use crate::backend::Backend;
 use crate::connection::Shared;
-use crate::long::yield_now;
+use crate::long::{Slices, yield_now};
 
 /// Handler of forwarded statements, registered until it is dropped.
 pub(crate) struct ForwardedStatements {
@@ -69,7 +69,7 @@ impl<B: Backend> ForwardHandler for Handler<B> {
             let of_work = Arc::clone(&shared);
             let work =
                 Box::pin(async move { of_work.backend.answer_forwarded(request, grant).await });
-            shared.long.run(work, None, bytes).await
+            shared.long.run(Slices::new(work, None, bytes)).await
         });
         // No answer after a panic: the statement may have had an effect.
         Box::pin(async move { task.await.unwrap_or_default() })

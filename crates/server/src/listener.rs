@@ -14,7 +14,7 @@ use crate::accept::pause_after;
 use crate::auth::Authenticator;
 use crate::backend::Backend;
 use crate::clients::Clients;
-use crate::connection::{self, Shared};
+use crate::connection::{self, Lag, Shared};
 use crate::events::Events;
 use crate::forwarded::ForwardedStatements;
 use crate::http::Monitors;
@@ -102,6 +102,7 @@ impl<B: Backend> Server<B> {
             metrics,
             events: Events::new(),
             long,
+            lag: Lag::new(Arc::clone(&clock)),
             clock,
         });
         Ok(Self { shared, listener, http })

@@ -1,12 +1,17 @@
 //! Connection driver: moves a connection's bytes and runs its statements.
 //!
-//! Each connection has one task, which runs this loop; each statement is a task of its own:
+//! Each connection has one task, which runs this loop in turns:
 //!
 //! ```text
-//!   ┌▶ take frames ▶ decide ▶ start statements, queue answers ▶ wait for any of ──┐
+//!   ┌▶ take frames ▶ decide ▶ poll statements, queue answers ▶ wait for any of ───┐
 //!   │     bytes to read · room to write · a statement's end · an event · a drain  │
 //!   └─────────────────────────────────────────────────────────────────────────────┘
 //! ```
+//!
+//! **Statements** are polled once by this task. Most end there, and the answers of a turn leave in
+//! one write. A statement that waits becomes a task of its own, so that the statements after it
+//! overlap with it. A turn that has kept the thread for long ends before the next statement: the
+//! tasks of other connections run first.
 //!
 //! **Backpressure.** The driver does not read while too many statements are in progress, too many
 //! bytes wait to be sent, or a password is being verified: the client's bytes stay in the kernel,
@@ -20,28 +25,31 @@
 //! whole, or that is idle for too long between requests.
 
 use std::net::SocketAddr;
+use std::panic::{self, AssertUnwindSafe};
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
-use std::{future, io};
+use std::{fmt, future, io};
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::{Buf, BufMut, Bytes, BytesMut};
 use carnet::admission::Arrived;
-use carnet_base::{AddressPlace, Charge};
+use carnet_base::{AddressPlace, Charge, Moment};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
 use tokio::net::TcpStream;
-use tokio::net::tcp::ReadHalf;
+use tokio::net::tcp::{ReadHalf, WriteHalf};
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::{broadcast, watch};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, timeout};
 use tracing::{debug, error, warn};
 
+use super::alarm::Alarm;
+use super::inline::Inline;
 use super::pace::{Pace, Turn};
 use super::shared::Shared;
 use super::state::{Action, Connection, Job};
-use super::statement::{answer, encode};
+use super::statement::{Answer, Arriving, encode};
 use super::unsent::Unsent;
 use crate::auth::Refusal;
 use crate::backend::{Backend, Client};
@@ -115,8 +123,17 @@ async fn linger(stream: &mut TcpStream) {
 
 /// Result of a task of the connection.
 enum Done {
-    Answered { frame: Bytes, held: Charge, was_throttled: bool },
+    Answered { answer: Answer, was_throttled: bool },
     Verified { stream: i16, user: String, answer: Result<String, Refusal> },
+}
+
+/// Frames taken in a turn.
+#[derive(Clone, Copy, Default)]
+struct Taken {
+    /// Whether a frame was completed.
+    completed: bool,
+    /// Whether the turn ended before all complete frames were taken.
+    ended_early: bool,
 }
 
 struct Driver<B: Backend> {
@@ -131,6 +148,8 @@ struct Driver<B: Backend> {
     /// Memory of answers that wait for the socket.
     queued: Charge,
     running: JoinSet<Done>,
+    /// Statements that run on this task.
+    inline: Inline,
     /// Number of running statements that waited for their admission in a full queue.
     throttled: usize,
     session: Option<Arc<B::Session>>,
@@ -162,6 +181,7 @@ impl<B: Backend> Driver<B> {
             unsent: Arc::new(Unsent::new(shared.limits.unsent_bytes_max)),
             queued: shared.answers.charge(0).expect("no bytes fit into every budget"),
             running: JoinSet::new(),
+            inline: Inline::new(Arc::clone(&shared.lag)),
             throttled: 0,
             session: None,
             events: None,
@@ -182,46 +202,65 @@ impl<B: Backend> Driver<B> {
         mut drain: watch::Receiver<bool>,
     ) -> io::Result<()> {
         let (mut reader, mut writer) = stream.split();
+        let mut alarm = Alarm::new();
+        // An error means that the server is gone, which is a drain too.
+        let mut drained = pin!(async move { drop(drain.wait_for(|drains| *drains).await) });
         loop {
-            if *drain.borrow_and_update() {
-                self.connection.close();
+            while let Some(done) = self.running.try_join_next() {
+                self.finished(done);
             }
-            let completed = self.take_frames();
+            let Taken { completed, ended_early } = self.take_frames();
             self.encoder.seal();
             if self.connection.is_closing() && self.running.is_empty() && self.encoder.is_empty() {
                 return Ok(());
             }
-            let (reads, writes) = (self.reads(), !self.encoder.is_empty());
+            if ended_early {
+                self.yield_turn(&writer).await?;
+            }
+            // Buffered bytes come before others.
+            let reads = self.takes_requests() && !ended_early;
+            let writes = !self.encoder.is_empty();
             let mid_frame = self.decoder.is_mid_frame(&self.inbox);
             self.pace.turn(Instant::now(), Turn { completed, mid_frame, reads });
-            let deadline = self.deadline(mid_frame);
+            let deadline = self.deadline(mid_frame, reads);
             if reads {
                 make_room(&mut self.inbox);
             }
-            if !reads || writes {
+            let checks = !reads || writes;
+            if checks {
                 self.check_client(&reader)?;
             }
-            let next_check = self.checked_at + CHECK_INTERVAL;
+            // Wakes also to check for the client's disconnect, and whether it reads its answers.
+            let next_check = checks.then(|| self.checked_at + CHECK_INTERVAL);
+            let wakes_at = deadline.map(|(at, _)| at).into_iter().chain(next_check).min();
             tokio::select! {
-                read = read(&mut reader, &mut self.inbox), if reads => self.received(read?)?,
+                biased;
+                () = &mut drained, if !self.connection.is_closing() => self.connection.close(),
                 sent = writer.write_buf(self.encoder.out()), if writes => self.sent(sent?),
-                Some(done) = self.running.join_next() => {
-                    self.finished(done);
-                    while let Some(done) = self.running.try_join_next() {
-                        self.finished(done);
-                    }
-                }
+                Some(done) = self.running.join_next() => self.finished(done),
                 event = next_event(&mut self.events) => self.tell(event),
-                // An error means that the server is gone, which is a drain too.
-                _ = drain.changed(), if !self.connection.is_closing() => self.connection.close(),
-                // Wakes only to check for the client's disconnect, and whether it reads its
-                // answers.
-                () = sleep_until(next_check), if !reads || writes => {}
-                what = passed(deadline) => {
-                    return Err(io::Error::new(io::ErrorKind::TimedOut, what));
-                }
+                () = alarm.passed(wakes_at) => check_deadline(deadline)?,
+                read = read(&mut reader, &mut self.inbox), if reads => self.received(read?)?,
+                () = future::ready(()), if ended_early => {}
             }
         }
+    }
+
+    /// Sends the answers of a turn that ended early, and lets other tasks run.
+    async fn yield_turn(&mut self, writer: &WriteHalf<'_>) -> io::Result<()> {
+        if !self.encoder.is_empty() {
+            let out = self.encoder.out();
+            match writer.try_write(out) {
+                Ok(len) => {
+                    out.advance(len);
+                    self.sent(len);
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Err(error),
+            }
+        }
+        tokio::task::yield_now().await;
+        Ok(())
     }
 
     /// Returns `true` if there is room for more requests.
@@ -230,11 +269,6 @@ impl<B: Backend> Driver<B> {
             && self.running.len() < self.shared.limits.requests_per_connection_max
             && self.encoder.len() < self.shared.limits.unsent_bytes_max
             && self.throttled < THROTTLED_MAX
-    }
-
-    /// Returns `true` if more bytes are wanted. Buffered bytes come first.
-    fn reads(&self) -> bool {
-        self.takes_requests()
     }
 
     /// Checks whether the client reads its answers, and whether a client that is not read from has
@@ -292,10 +326,10 @@ impl<B: Backend> Driver<B> {
 
     /// Returns the earliest of the current deadlines, with the reason for ending the connection
     /// then.
-    fn deadline(&self, mid_frame: bool) -> Option<(Instant, &'static str)> {
+    fn deadline(&self, mid_frame: bool, reads: bool) -> Option<(Instant, &'static str)> {
         let limits = &self.shared.limits;
         let greeting = self.connection.is_greeting().then_some(self.greeting_deadline);
-        let reading = (self.reads() && mid_frame).then_some(self.read_at + limits.stall_timeout);
+        let reading = (reads && mid_frame).then_some(self.read_at + limits.stall_timeout);
         let frame = self.pace.deadline(self.decoder.announced(), limits.frame_timeout);
         let writing = (!self.encoder.is_empty()).then_some(self.written_at + limits.stall_timeout);
         let is_idle = !mid_frame && self.encoder.is_empty() && self.running.is_empty();
@@ -313,13 +347,18 @@ impl<B: Backend> Driver<B> {
         .min()
     }
 
-    /// Takes all complete requests while there is room. Returns `true` if it took one.
-    fn take_frames(&mut self) -> bool {
-        let mut completed = false;
+    /// Takes complete requests while there is room, until the turn is used up.
+    fn take_frames(&mut self) -> Taken {
+        self.inline.begin_turn();
+        let mut taken = Taken::default();
         while self.takes_requests() {
+            taken.ended_early = self.inline.is_used_up();
+            if taken.ended_early {
+                return taken;
+            }
             let bytes = self.decoder.announced().min(self.inbox.len());
             match in_place(bytes, || self.decoder.next(&mut self.inbox)) {
-                Ok(None) => return completed,
+                Ok(None) => return taken,
                 Ok(Some(Decoded::Frame(frame))) => self.take(frame),
                 Ok(Some(Decoded::Shed(header))) => {
                     self.shared.metrics.requests_shed.add(1);
@@ -332,20 +371,20 @@ impl<B: Backend> Driver<B> {
                     self.act(actions);
                 }
             }
-            completed = true;
+            taken.completed = true;
         }
-        completed
+        taken
     }
 
     /// Takes a request. A statement requests its admission first.
     fn take(&mut self, frame: Frame) {
         self.shared.metrics.requests.get(frame.header.opcode).add(1);
         self.registration.count_request();
-        let stream = frame.header.stream;
-        match self.arrive(&frame) {
+        let (stream, now) = (frame.header.stream, self.shared.clock.now());
+        match self.arrive(&frame, now) {
             Ok(arrived) => {
                 let actions = in_place(frame.body.len(), || self.connection.step(frame));
-                self.act_on(actions, arrived);
+                self.act_on(actions, arrived, now);
             }
             // Before decoding and before a task exists: a refusal must cost less than it saves.
             Err(failure) => {
@@ -357,20 +396,20 @@ impl<B: Backend> Driver<B> {
 
     /// Requests the admission of a frame's statement. Requests that the connection refuses have
     /// none.
-    fn arrive(&self, frame: &Frame) -> Result<Option<Arrived>, Failure> {
+    fn arrive(&self, frame: &Frame, now: Moment) -> Result<Option<Arrived>, Failure> {
         let Some(session) = self.session.as_ref().filter(|_| self.connection.is_ready()) else {
             return Ok(None);
         };
         let Some(statement) = Peek::from_frame(frame) else { return Ok(None) };
-        let (bytes, now) = (frame.charge.bytes(), self.shared.clock.now());
-        self.shared.backend.arrive(session, statement, bytes, now)
+        self.shared.backend.arrive(session, statement, frame.charge.bytes(), now)
     }
 
     fn act(&mut self, actions: Vec<Action>) {
-        self.act_on(actions, None);
+        self.act_on(actions, None, self.shared.clock.now());
     }
 
-    fn act_on(&mut self, actions: Vec<Action>, mut arrived: Option<Arrived>) {
+    /// Acts on a frame that arrived at `now`.
+    fn act_on(&mut self, actions: Vec<Action>, mut arrived: Option<Arrived>, now: Moment) {
         for action in actions {
             match action {
                 Action::Send { stream, response } => self.send(stream, response),
@@ -399,7 +438,7 @@ impl<B: Backend> Driver<B> {
                     let client = Client { address: self.peer, user, version, options };
                     self.session = Some(Arc::new(self.shared.backend.open(client)));
                 }
-                Action::Run(job) => self.start(job, arrived.take()),
+                Action::Run(job) => self.start(job, arrived.take(), now),
                 Action::Subscribe(types) => {
                     self.event_types.extend(types);
                     self.event_types.sort_unstable();
@@ -410,28 +449,52 @@ impl<B: Backend> Driver<B> {
         }
     }
 
-    fn start(&mut self, job: Job, arrived: Option<Arrived>) {
+    /// Runs a statement on this task until it ends or waits. If it waits, it becomes a task of its
+    /// own.
+    fn start(&mut self, job: Job, arrived: Option<Arrived>, started: Moment) {
         // A statement comes after STARTUP, which opened the session.
         let Some(session) = self.session.as_ref().map(Arc::clone) else { return };
-        let shared = Arc::clone(&self.shared);
-        let encoding = self.connection.encoding();
         let was_throttled = matches!(&arrived, Some(Arrived::Waits(place)) if place.is_throttled());
+        let statement = Arriving {
+            shared: Arc::clone(&self.shared),
+            session,
+            unsent: Arc::clone(&self.unsent),
+            encoding: self.connection.encoding(),
+            job,
+            arrived,
+            started,
+        };
+        let waiting = if self.inline.runs(started) {
+            let polled = panic::catch_unwind(AssertUnwindSafe(|| statement.poll_once()));
+            self.inline.ran(self.shared.clock.now().since(started));
+            match polled {
+                Ok(Ok(answer)) => return self.answered(answer),
+                Ok(Err(waiting)) => waiting,
+                Err(_) => return self.broke(&"a statement panicked"),
+            }
+        } else {
+            statement.wait()
+        };
         self.throttled += usize::from(was_throttled);
         let unsent = Arc::clone(&self.unsent);
         self.running.spawn(async move {
-            let (frame, held) = answer(shared, session, encoding, &unsent, job, arrived).await;
-            unsent.encode(frame.len());
-            Done::Answered { frame, held, was_throttled }
+            let answer = waiting.finish().await;
+            unsent.encode(answer.frame.len());
+            Done::Answered { answer, was_throttled }
         });
+    }
+
+    fn answered(&mut self, Answer { frame, held }: Answer) {
+        self.push(frame);
+        drop(held);
     }
 
     fn finished(&mut self, done: Result<Done, tokio::task::JoinError>) {
         match done {
-            Ok(Done::Answered { frame, held, was_throttled }) => {
+            Ok(Done::Answered { answer, was_throttled }) => {
                 self.throttled -= usize::from(was_throttled);
-                self.unsent.take(frame.len());
-                self.push(frame);
-                drop(held);
+                self.unsent.take(answer.frame.len());
+                self.answered(answer);
             }
             Ok(Done::Verified { stream, user, answer }) => {
                 if let Err(refusal) = &answer {
@@ -442,11 +505,14 @@ impl<B: Backend> Driver<B> {
                 self.act(actions);
             }
             // Statements catch their panics, and are cancelled only with their connection.
-            Err(e) => {
-                error!(peer = %self.peer, error = %e, "a connection's task broke");
-                self.connection.close();
-            }
+            Err(e) => self.broke(&e),
         }
+    }
+
+    /// Ends the connection after the failure of a statement outside of its backend.
+    fn broke(&mut self, error: &dyn fmt::Display) {
+        error!(peer = %self.peer, %error, "a connection's task broke");
+        self.connection.close();
     }
 
     fn tell(&mut self, event: Result<Event, broadcast::error::RecvError>) {
@@ -524,14 +590,13 @@ async fn next_event(
     }
 }
 
-/// Waits until a deadline passes; forever if there is none.
-async fn passed(deadline: Option<(Instant, &'static str)>) -> &'static str {
+/// Returns the reason for ending the connection if its deadline has passed.
+fn check_deadline(deadline: Option<(Instant, &'static str)>) -> io::Result<()> {
     match deadline {
-        Some((at, what)) => {
-            sleep_until(at).await;
-            what
+        Some((at, what)) if at <= Instant::now() => {
+            Err(io::Error::new(io::ErrorKind::TimedOut, what))
         }
-        None => future::pending().await,
+        _ => Ok(()),
     }
 }
 

@@ -1,7 +1,10 @@
 //! Connection of a client: [`state`] decides, [`driver`] moves bytes, [`statement`] runs
 //! statements.
 
+mod alarm;
 mod driver;
+mod inline;
+mod lag;
 mod pace;
 mod shared;
 mod state;
@@ -9,4 +12,5 @@ mod statement;
 mod unsent;
 
 pub(crate) use driver::serve;
+pub(crate) use lag::Lag;
 pub(crate) use shared::Shared;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use carnet_base::{AddressLimit, Clock};
 
+use super::lag::Lag;
 use crate::auth::Authenticator;
 use crate::clients::Clients;
 use crate::events::Events;
@@ -34,5 +35,7 @@ pub(crate) struct Shared<B> {
     pub(crate) events: Events,
     /// Threads for long statements.
     pub(crate) long: LongThreads,
+    /// Lag of the threads of the connections.
+    pub(crate) lag: Arc<Lag>,
     pub(crate) clock: Arc<dyn Clock>,
 }

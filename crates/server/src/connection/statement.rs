@@ -2,15 +2,15 @@
 
 use std::future;
 use std::panic::{self, AssertUnwindSafe};
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use bytes::Bytes;
 use carnet::admission::{Arrived, Class, Permit};
 use carnet::diagnosis::Why;
-use carnet_base::Charge;
+use carnet_base::{Charge, Moment};
 use carnet_cql::{AnswerMemory, Grant};
 use tracing::error;
 
@@ -20,8 +20,9 @@ use super::unsent::Unsent;
 use crate::backend::{Backend, Outcome, StatementResult};
 use crate::events::Event;
 use crate::failure::{Failure, FailureKind};
-use crate::long::yield_now;
+use crate::long::{Slices, begins_long, yield_now};
 use crate::metrics::Metrics;
+use crate::protocol::Opcode;
 use crate::protocol::encoder::Encoding;
 use crate::protocol::error::{ErrorCode, ErrorDetail, ErrorResponse};
 use crate::protocol::peek::Peek;
@@ -32,79 +33,240 @@ use crate::protocol::types::Consistency;
 /// Time after which a query that found no memory for answers may be retried.
 const RETRY_AFTER: Duration = Duration::from_millis(100);
 
-/// Runs a statement, and encodes its answer.
-pub(super) async fn answer<B: Backend>(
+/// Encoded answer of a statement, with its memory.
+pub(super) struct Answer {
+    pub(super) frame: Bytes,
+    pub(super) held: Charge,
+}
+
+/// Statement that was not refused on its arrival and has not begun.
+pub(super) struct Arriving<B: Backend> {
+    pub(super) shared: Arc<Shared<B>>,
+    pub(super) session: Arc<B::Session>,
+    pub(super) unsent: Arc<Unsent>,
+    pub(super) encoding: Encoding,
+    pub(super) job: Job,
+    pub(super) arrived: Option<Arrived>,
+    pub(super) started: Moment,
+}
+
+/// Statement that has begun.
+struct Running<B> {
+    slices: Slices<Answer>,
+    request: Request<B>,
+}
+
+/// Request of a statement, recorded at its end.
+struct Request<B> {
+    shared: Arc<Shared<B>>,
+    opcode: Opcode,
+    started: Moment,
+    /// Charge of the request to the server's budget until it is answered.
+    _charge: Charge,
+}
+
+/// Statement that was polled on its connection's task and did not end.
+pub(super) struct Waiting<B: Backend>(Stage<B>);
+
+enum Stage<B: Backend> {
+    Arriving(Box<Arriving<B>>),
+    Running(Running<B>),
+}
+
+impl<B: Backend> Arriving<B> {
+    /// Polls the statement once on the caller's task. It goes on in [`Waiting::finish`] if it waits
+    /// for its admission, for its client or for data, or belongs on the long threads.
+    pub(super) fn poll_once(mut self) -> Result<Answer, Waiting<B>> {
+        let bytes = self.job.charge.bytes();
+        if !runs_at_once(self.arrived.as_ref(), bytes) || !self.unsent.has_room() {
+            return Err(self.wait());
+        }
+        let permit = match self.arrived.take() {
+            Some(Arrived::Admitted(permit)) => Some(Arc::new(permit)),
+            _ => None,
+        };
+        if let Some(permit) = &permit {
+            permit.begin();
+        }
+        let mut running = match self.start(Ok(permit)) {
+            Ok(running) => running,
+            Err(answer) => return Ok(answer),
+        };
+        let Running { slices, request } = &mut running;
+        let in_flight = request.shared.metrics.requests_in_flight.enter();
+        // A task of its own polls it again with that task's waker.
+        let mut context = Context::from_waker(Waker::noop());
+        let polled = request.shared.long.poll_once(slices, &mut context);
+        drop(in_flight);
+        let Poll::Ready(answer) = polled else { return Err(Waiting(Stage::Running(running))) };
+        running.request.end();
+        Ok(answer)
+    }
+
+    /// Lets the statement begin in [`Waiting::finish`].
+    pub(super) fn wait(self) -> Waiting<B> {
+        Waiting(Stage::Arriving(Box::new(self)))
+    }
+
+    /// Waits for the admission, and begins the statement.
+    async fn begin(mut self) -> Result<Running<B>, Answer> {
+        let permit = self.admitted().await;
+        self.start(permit)
+    }
+
+    /// Begins the statement. Returns the answer of a statement that is refused.
+    fn start(self, permit: Result<Option<Arc<Permit>>, Failure>) -> Result<Running<B>, Answer> {
+        let Self { shared, session, encoding, job, started, .. } = self;
+        let Job { stream, opcode, statement, tracing, charge } = job;
+        let bytes = charge.bytes();
+        let memory = AnswerMemory::new(&shared.answers, shared.answers.max() / 2);
+        let permit = match permit.and_then(|permit| check_answers(&shared, permit)) {
+            Ok(permit) => permit,
+            Err(failure) => {
+                let response = Response::Error(failure.into_response(consistency_of(&statement)));
+                let frame = encode(&shared.metrics, encoding, stream, response, Notes::default());
+                memory.set(frame.len());
+                return Err(Answer { frame, held: memory.take_charge() });
+            }
+        };
+        let memory = Arc::new(memory);
+        let trace =
+            if tracing { shared.backend.begin_trace(&session, &statement, started) } else { None };
+        if let (Some(trace), Some(permit)) = (&trace, &permit) {
+            let now = shared.clock.now();
+            let waited = now.since(started).as_micros();
+            let class = permit.class().name();
+            trace.note(now, format!("Admitted after {waited} µs in the queue of class {class}"));
+        }
+        let grant = Grant {
+            arrived: Some(started),
+            permit: permit.clone(),
+            memory: Some(Arc::clone(&memory)),
+            trace: trace.clone(),
+            yield_now: Some(yield_now),
+        };
+        let work =
+            Work { shared: Arc::clone(&shared), session, statement, grant, stream, encoding };
+        let work = Box::pin(work.run(memory, tracing));
+        let slices = Slices::new(work, permit, bytes);
+        Ok(Running { slices, request: Request { shared, opcode, started, _charge: charge } })
+    }
+
+    /// Waits for the admission of a statement that was not refused on its arrival, and until the
+    /// client has taken earlier answers. If both waits alternate, the statement arrives anew.
+    async fn admitted(&mut self) -> Result<Option<Arc<Permit>>, Failure> {
+        let mut waited = Duration::ZERO;
+        loop {
+            let permit = match self.arrived.take() {
+                None => None,
+                Some(Arrived::Admitted(permit)) => Some(Arc::new(permit)),
+                Some(Arrived::Waits(place)) => Some(Arc::new(place.await?)),
+            };
+            if self.unsent.has_room() {
+                if let Some(permit) = &permit {
+                    begin(permit).await;
+                    permit.waits().add(Why::Socket, waited);
+                }
+                return Ok(permit);
+            }
+            drop(permit);
+            let Self { shared, session, unsent, job, .. } = self;
+            let since = shared.clock.now();
+            unsent.wait_for_room().await;
+            let now = shared.clock.now();
+            waited += now.since(since);
+            let (statement, bytes) = (Peek::from(&job.statement), job.charge.bytes());
+            self.arrived = shared.backend.arrive(session, statement, bytes, now)?;
+        }
+    }
+}
+
+impl<B> Request<B> {
+    /// Records the duration of the request.
+    fn end(self) {
+        let took = self.shared.clock.now().since(self.started);
+        self.shared.metrics.request_duration.get(self.opcode).record(took);
+    }
+}
+
+impl<B: Backend> Waiting<B> {
+    /// Runs the statement to its end.
+    pub(super) async fn finish(self) -> Answer {
+        let shared = match &self.0 {
+            Stage::Arriving(arriving) => Arc::clone(&arriving.shared),
+            Stage::Running(running) => Arc::clone(&running.request.shared),
+        };
+        let _in_flight = shared.metrics.requests_in_flight.enter();
+        let Running { slices, request } = match self.0 {
+            Stage::Running(running) => running,
+            Stage::Arriving(arriving) => match arriving.begin().await {
+                Ok(running) => running,
+                Err(answer) => return answer,
+            },
+        };
+        let answer = shared.long.run(slices).await;
+        request.end();
+        answer
+    }
+}
+
+/// Statement that has a permit and memory for its answer.
+struct Work<B: Backend> {
     shared: Arc<Shared<B>>,
     session: Arc<B::Session>,
+    statement: Statement,
+    /// Its permit is held until the answer is encoded.
+    grant: Grant,
+    stream: i16,
     encoding: Encoding,
-    unsent: &Unsent,
-    job: Job,
-    arrived: Option<Arrived>,
-) -> (Bytes, Charge) {
-    let Job { stream, opcode, statement, tracing, charge } = job;
-    let _in_flight = shared.metrics.requests_in_flight.enter();
-    let started = shared.clock.now();
-    let bytes = charge.bytes();
-    // The permit is held until the answer is encoded.
-    let waiting = Waiting { session: &*session, statement: &statement, bytes };
-    let memory = AnswerMemory::new(&shared.answers, shared.answers.max() / 2);
-    let admitted = admitted(&shared, unsent, waiting, arrived).await;
-    let permit = match admitted.and_then(|permit| check_answers(&shared, permit)) {
-        Ok(permit) => permit,
-        Err(failure) => {
-            let response = Response::Error(failure.into_response(consistency_of(&statement)));
-            let frame = encode(&shared.metrics, encoding, stream, response, Notes::default());
-            memory.set(frame.len());
-            return (frame, memory.take_charge());
-        }
-    };
-    let memory = Arc::new(memory);
-    let trace =
-        if tracing { shared.backend.begin_trace(&session, &statement, started) } else { None };
-    if let (Some(trace), Some(permit)) = (&trace, &permit) {
-        let now = shared.clock.now();
-        let waited = now.since(started).as_micros();
-        let class = permit.class().name();
-        trace.note(now, format!("Admitted after {waited} µs in the queue of class {class}"));
-    }
-    let grant = Grant {
-        arrived: Some(started),
-        permit: permit.clone(),
-        memory: Some(Arc::clone(&memory)),
-        trace: trace.clone(),
-        yield_now: Some(yield_now),
-    };
-    let (of_work, of_answer) = (Arc::clone(&shared), permit.clone());
-    // In memory of its own, which a refused statement does not need: its task is small.
-    let work = Box::pin(async move {
-        let (response, mut warnings) = respond(&of_work, &session, statement, grant).await;
+}
+
+impl<B: Backend> Work<B> {
+    /// Runs the statement, and encodes its answer.
+    async fn run(self, memory: Arc<AnswerMemory>, tracing: bool) -> Answer {
+        let (shared, permit, trace) =
+            (self.shared, self.grant.permit.clone(), self.grant.trace.clone());
+        let (stream, encoding) = (self.stream, self.encoding);
+        let consistency = consistency_of(&self.statement);
+        let running = pin!(run(&shared.backend, &self.session, self.statement, self.grant));
+        let answer = unless_panicked(running).await.unwrap_or_else(|| Err(panicked()));
+        let (response, mut warnings) = answer.unwrap_or_else(|failure| {
+            if failure.kind == FailureKind::Server {
+                error!(error = %failure, "a statement failed by the server's fault");
+            }
+            (Response::Error(failure.into_response(consistency)), Vec::new())
+        });
         warnings.extend(memory.take_warnings().into_iter().map(String::from));
         if tracing && trace.is_none() {
             warnings.push("not supported yet: tracing; the statement ran without".into());
         }
         let id = trace.as_ref().map(|trace| trace.id);
         if let Some(trace) = trace {
-            of_work.backend.end_trace(trace, of_answer.as_deref());
+            shared.backend.end_trace(trace, permit.as_deref());
         }
         if let Response::SchemaChange(change) = &response {
-            of_work.events.publish(Event::Schema(change.clone()));
+            shared.events.publish(Event::Schema(change.clone()));
         }
         if let Some(bytes) = memory.beyond_soft_limit() {
             warnings.push(soft_limit(bytes));
         }
-        if let Some(permit) = of_answer {
+        if let Some(permit) = permit {
             note_end(&permit, &response);
         }
         let notes = Notes { trace: id, warnings: &warnings };
-        let frame = encode(&of_work.metrics, encoding, stream, response, notes);
+        let frame = encode(&shared.metrics, encoding, stream, response, notes);
         memory.set(frame.len());
-        (frame, memory.take_charge())
-    });
-    let (frame, held) = shared.long.run(work, permit, bytes).await;
-    drop(charge);
-    let took = shared.clock.now().since(started);
-    shared.metrics.request_duration.get(opcode).record(took);
-    (frame, held)
+        Answer { frame, held: memory.take_charge() }
+    }
+}
+
+/// Returns `true` if a statement may run as soon as it has arrived.
+fn runs_at_once(arrived: Option<&Arrived>, bytes: usize) -> bool {
+    match arrived {
+        None => !begins_long(None, bytes),
+        Some(Arrived::Admitted(permit)) => !permit.yields() && !begins_long(Some(permit), bytes),
+        Some(Arrived::Waits(_)) => false,
+    }
 }
 
 /// Records the outcome of the statement in its permit.
@@ -147,13 +309,6 @@ fn soft_limit(bytes: usize) -> String {
     format!("the result takes {bytes} bytes of the server's memory; ask for it in smaller pages")
 }
 
-/// Statement that waits for its admission.
-struct Waiting<'w, S> {
-    session: &'w S,
-    statement: &'w Statement,
-    bytes: usize,
-}
-
 /// Begins an admitted statement, after other statements that have arrived if levels compete.
 async fn begin(permit: &Permit) {
     if permit.yields() {
@@ -161,38 +316,6 @@ async fn begin(permit: &Permit) {
         tokio::task::yield_now().await;
     }
     permit.begin();
-}
-
-/// Waits for the admission of a statement that was not refused on its arrival, and until the client
-/// has taken earlier answers. If both waits alternate, the statement arrives anew.
-async fn admitted<B: Backend>(
-    shared: &Shared<B>,
-    unsent: &Unsent,
-    waiting: Waiting<'_, B::Session>,
-    mut arrived: Option<Arrived>,
-) -> Result<Option<Arc<Permit>>, Failure> {
-    let mut waited = Duration::ZERO;
-    loop {
-        let permit = match arrived {
-            None => None,
-            Some(Arrived::Admitted(permit)) => Some(Arc::new(permit)),
-            Some(Arrived::Waits(place)) => Some(Arc::new(place.await?)),
-        };
-        if unsent.has_room() {
-            if let Some(permit) = &permit {
-                begin(permit).await;
-                permit.waits().add(Why::Socket, waited);
-            }
-            return Ok(permit);
-        }
-        drop(permit);
-        let since = shared.clock.now();
-        unsent.wait_for_room().await;
-        waited += shared.clock.now().since(since);
-        let Waiting { session, statement, bytes } = waiting;
-        let statement = Peek::from(statement);
-        arrived = shared.backend.arrive(session, statement, bytes, shared.clock.now())?;
-    }
 }
 
 /// Encodes a response; one that exceeds the protocol's limits becomes an error.
@@ -212,26 +335,6 @@ pub(super) fn encode(
         let instead = Response::Error(ErrorResponse::plain(ErrorCode::Invalid, why));
         encoding.frame(stream, instead, Notes::default()).expect("a short error fits")
     })
-}
-
-/// Runs a statement.
-async fn respond<B: Backend>(
-    shared: &Shared<B>,
-    session: &B::Session,
-    statement: Statement,
-    grant: Grant,
-) -> (Response, Vec<String>) {
-    let consistency = consistency_of(&statement);
-    let answer = unless_panicked(run(&shared.backend, session, statement, grant)).await;
-    match answer.unwrap_or_else(|| Err(panicked())) {
-        Ok(answer) => answer,
-        Err(failure) => {
-            if failure.kind == FailureKind::Server {
-                error!(error = %failure, "a statement failed by the server's fault");
-            }
-            (Response::Error(failure.into_response(consistency)), Vec::new())
-        }
-    }
 }
 
 const fn consistency_of(statement: &Statement) -> Consistency {
@@ -260,11 +363,12 @@ async fn run<B: Backend>(
             Ok(response(answer, skip, result_id.as_deref()))
         }
         Statement::Prepare { text, keyspace } => {
-            let prepared = backend.prepare(session, &text, keyspace.as_deref()).await?;
+            let prepared = Box::pin(backend.prepare(session, &text, keyspace.as_deref())).await?;
             Ok((Response::Prepared(prepared), Vec::new()))
         }
         Statement::Batch(batch) => {
-            backend.batch(session, batch, grant).await.map(|answer| response(answer, false, None))
+            let answer = Box::pin(backend.batch(session, batch, grant)).await?;
+            Ok(response(answer, false, None))
         }
     }
 }
@@ -288,8 +392,7 @@ fn panicked() -> Failure {
 
 /// Runs a future to its end or to its panic, so that a panic fails one statement and not its
 /// connection.
-async fn unless_panicked<F: Future>(future: F) -> Option<F::Output> {
-    let mut future = pin!(future);
+async fn unless_panicked<F: Future>(mut future: Pin<&mut F>) -> Option<F::Output> {
     future::poll_fn(|context| {
         // After a panic the future is not polled again, so its broken state is never observed.
         let polled = panic::catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context)));
@@ -300,12 +403,29 @@ async fn unless_panicked<F: Future>(future: F) -> Option<F::Output> {
 
 #[cfg(test)]
 mod tests {
-    use std::task::{Context, Waker};
-
     use carnet::Db;
     use carnet::admission::{AdmissionLimits, AdmissionRequest, Level, LevelId, Workload};
 
     use super::*;
+    use crate::executor::CqlBackend;
+
+    /// Maximum size of the future of a statement, in bytes.
+    const FUTURE_BYTES_MAX: usize = 3 << 10;
+
+    fn size_of_output<T, F>(_: impl FnOnce(T) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    /// Each level of nested futures moves the ones below it, so that large ones are slow as well.
+    #[test]
+    fn future_of_a_statement_is_small() {
+        let run = |work: Work<CqlBackend>| {
+            let memory = Arc::new(AnswerMemory::new(&work.shared.answers, 0));
+            work.run(memory, false)
+        };
+        let size = size_of_output(run);
+        assert!(size <= FUTURE_BYTES_MAX, "{size} bytes");
+    }
 
     #[test]
     fn statement_lets_others_arrive_while_levels_compete() {
@@ -319,11 +439,14 @@ mod tests {
             let Ok(Arrived::Admitted(permit)) = admission.arrive(request) else {
                 panic!("there is room")
             };
+            let arrived = Arrived::Admitted(permit);
+            let is_first = runs_at_once(Some(&arrived), 1);
+            let Arrived::Admitted(permit) = arrived else { panic!("it was admitted") };
             let mut begins = pin!(begin(&permit));
             let mut context = Context::from_waker(Waker::noop());
-            (1..3).find(|_| begins.as_mut().poll(&mut context).is_ready())
+            (is_first, (1..3).find(|_| begins.as_mut().poll(&mut context).is_ready()))
         };
-        assert_eq!(polls(1), Some(1), "one level alone");
-        assert_eq!(polls(2), Some(2), "another level has begun to send");
+        assert_eq!(polls(1), (true, Some(1)), "one level alone");
+        assert_eq!(polls(2), (false, Some(2)), "another level has begun to send");
     }
 }

@@ -33,7 +33,7 @@
 mod meter;
 mod turns;
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -78,26 +78,31 @@ impl LongThreads {
         Ok(Self { runtime: Some(runtime), turns, meter })
     }
 
-    /// Runs a statement of `bytes` bytes by its permit. Dropping the future drops the statement.
-    pub(crate) async fn run<T: Send + 'static>(
+    /// Polls the first slice of a statement once. The statement goes on in [`LongThreads::run`].
+    pub(crate) fn poll_once<T>(
         &self,
-        work: Work<T>,
-        permit: Option<Arc<Permit>>,
-        bytes: usize,
-    ) -> T {
-        let is_batch = permit.as_ref().is_some_and(|permit| permit.workload() == Workload::Batch);
-        let (work, used) = if is_batch || bytes > TEXT_BYTES_MAX {
-            (work, Duration::ZERO)
-        } else {
-            let work = Some(work);
-            let permit = permit.clone();
-            let first = FirstSlice { work, used: Duration::ZERO, permit, meter: &self.meter };
-            match first.await {
-                Ok(output) => return output,
-                Err(rest) => rest,
-            }
-        };
+        slices: &mut Slices<T>,
+        context: &mut Context<'_>,
+    ) -> Poll<T> {
+        if slices.is_long {
+            return Poll::Pending;
+        }
+        match slices.poll_first(&self.meter, context) {
+            Poll::Ready(Some(output)) => Poll::Ready(output),
+            Poll::Ready(None) | Poll::Pending => Poll::Pending,
+        }
+    }
+
+    /// Runs a statement to its end. Dropping the future drops the statement.
+    pub(crate) async fn run<T: Send + 'static>(&self, mut slices: Slices<T>) -> T {
+        if !slices.is_long
+            && let Some(output) = poll_fn(|context| slices.poll_first(&self.meter, context)).await
+        {
+            return output;
+        }
         self.meter.metrics.statements_long.add(1);
+        let Slices { work, permit, used, .. } = slices;
+        let work = work.expect("it has not ended");
         let in_turns = InTurns::new(work, used, permit, &self.turns, self.meter.clone());
         let runtime = self.runtime.as_ref().expect("it runs until it is dropped");
         match AbortOnDrop(runtime.spawn(in_turns)).await {
@@ -125,32 +130,46 @@ fn lower_priority() {
     }
 }
 
-/// Part of a statement that runs on the connections' threads: all of it, or the part before it has
-/// used up a slice.
-struct FirstSlice<'m, T> {
-    /// The statement; `None` after its end.
-    work: Option<Work<T>>,
-    used: Duration,
-    permit: Option<Arc<Permit>>,
-    meter: &'m Meter,
+/// Returns `true` for a statement of `bytes` bytes that begins on a long thread.
+pub(crate) fn begins_long(permit: Option<&Permit>, bytes: usize) -> bool {
+    let is_batch = permit.is_some_and(|permit| permit.workload() == Workload::Batch);
+    is_batch || bytes > TEXT_BYTES_MAX
 }
 
-impl<T> Future for FirstSlice<'_, T> {
-    type Output = Result<T, (Work<T>, Duration)>;
+/// Statement with its permit. It runs on the connections' threads until it has used up a slice.
+pub(crate) struct Slices<T> {
+    /// The statement; `None` after its end or its move to the long threads.
+    work: Option<Work<T>>,
+    permit: Option<Arc<Permit>>,
+    used: Duration,
+    /// Whether it goes on on a long thread.
+    is_long: bool,
+}
 
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = &mut *self;
-        let work = this.work.as_mut().expect("it is not polled after its end");
-        let permit = this.permit.as_ref();
-        let polled = this.meter.poll(work, permit, Threads::Connections, context);
-        this.used += polled.took;
+impl<T> Slices<T> {
+    /// Creates a statement of `bytes` bytes that has not begun.
+    pub(crate) fn new(work: Work<T>, permit: Option<Arc<Permit>>, bytes: usize) -> Self {
+        let is_long = begins_long(permit.as_deref(), bytes);
+        Self { work: Some(work), permit, used: Duration::ZERO, is_long }
+    }
+
+    /// Polls the statement in its first slice. Returns `None` when the slice is used up.
+    fn poll_first(&mut self, meter: &Meter, context: &mut Context<'_>) -> Poll<Option<T>> {
+        let work = self.work.as_mut().expect("it has not ended");
+        let polled = meter.poll(work, self.permit.as_ref(), Threads::Connections, context);
+        self.used += polled.took;
         match polled.poll {
-            Poll::Ready(output) => Poll::Ready(Ok(output)),
-            Poll::Pending if !polled.has_yielded => Poll::Pending,
-            Poll::Pending => {
-                let work = this.work.take().expect("it was polled");
-                Poll::Ready(Err((work, this.used)))
+            Poll::Ready(output) => {
+                // The permit that the statement holds is released before its answer is sent.
+                self.work = None;
+                self.permit = None;
+                Poll::Ready(Some(output))
             }
+            Poll::Pending if polled.has_yielded => {
+                self.is_long = true;
+                Poll::Ready(None)
+            }
+            Poll::Pending => Poll::Pending,
         }
     }
 }

@@ -188,6 +188,13 @@ impl Toy {
                 hog(Duration::from_millis(number()?));
                 Outcome::Void
             }
+            ("task", _) => {
+                if number()? > 0 {
+                    sleep(Duration::from_millis(number()?)).await;
+                }
+                let columns = Columns::new(vec![ColumnSpec::new("toy", "t", "id", DataType::Text)]);
+                rows(columns, vec![vec![text(&tokio::task::id().to_string())]])
+            }
             ("blob", _) => {
                 let len = usize::try_from(number()?).unwrap_or(0);
                 self.blob_bytes.fetch_add(len, Ordering::Relaxed);
