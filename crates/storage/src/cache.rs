@@ -29,7 +29,7 @@
 
 use std::cell::RefCell;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use carnet_base::Result;
 use quick_cache::sync::{self, GuardResult};
@@ -51,6 +51,8 @@ pub(crate) enum Kind {
 /// Block cache of an engine's tables.
 pub struct Cache {
     blocks: sync::Cache<Key, SharedBlock, Weight, DefaultHashBuilder, Evictions>,
+    /// Budget in bytes.
+    capacity: AtomicUsize,
     counters: Arc<Counters>,
 }
 
@@ -104,8 +106,22 @@ impl Cache {
         let hasher = DefaultHashBuilder::default();
         Arc::new(Self {
             blocks: sync::Cache::with_options(options, Weight, hasher, evictions),
+            capacity: AtomicUsize::new(bytes),
             counters,
         })
+    }
+
+    /// Changes the budget in bytes, and evicts the blocks that no longer fit.
+    pub(crate) fn resize(&self, bytes: usize) {
+        if self.capacity.swap(bytes, Ordering::Relaxed) != bytes {
+            self.blocks.set_capacity(bytes as u64);
+        }
+    }
+
+    /// Returns the budget in bytes.
+    #[cfg(test)]
+    pub(crate) fn capacity(&self) -> usize {
+        self.capacity.load(Ordering::Relaxed)
     }
 
     /// Returns the size of all cached blocks.

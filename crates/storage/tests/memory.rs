@@ -174,6 +174,7 @@ fn memtables_and_cache_respect_the_budget() {
         assert!(block_on(get(&engine, number)).unwrap().is_some());
     }
     let metrics = engine.metrics();
-    assert!(metrics.cache_evictions > 0 && metrics.cache_bytes <= memory_bytes as u64 / 8);
+    // Beside an active memtable and its growth, half of the budget is left for the cache.
+    assert!(metrics.cache_evictions > 0 && metrics.cache_bytes <= memory_bytes as u64 / 2);
     assert_eq!(metrics.memory_budget_bytes, memory_bytes as u64);
 }

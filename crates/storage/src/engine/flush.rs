@@ -178,11 +178,18 @@ impl Core {
         let Some(oldest) = oldest.filter(|oldest| self.is_ready(oldest)) else {
             return Ok(false);
         };
+        self.divide_memory();
         let outcome = self.guarded(|| self.spaced(Work::Flush, self.flush_sealed(&oldest)));
+        self.divide_memory();
         if outcome.is_err() {
             Self::wake_waiting(lock(&self.flushes.sealed));
         }
         outcome?.map(|()| true)
+    }
+
+    /// Gives the cache the memory that the memtables do not need now.
+    fn divide_memory(&self) {
+        self.cache.resize(self.budget.cache_beside(self.view().sealed.len()));
     }
 
     fn is_ready(&self, sealed: &Sealed) -> bool {
@@ -247,6 +254,7 @@ impl Core {
             moved += (entry.key.len() + entry.payload.map_or(0, <[u8]>::len)) as u64;
             if moved >= PIECE_BYTES {
                 self.flushes.throttle.refill(std::mem::take(&mut moved));
+                self.divide_memory();
             }
             tally.cell(entry.key, entry.commit, entry.expiry, entry.payload.is_none());
             if passes {

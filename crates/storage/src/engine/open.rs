@@ -71,7 +71,7 @@ impl Engine {
         let counters = Arc::new(Counters::default());
         let io = Io::open(&disk, &clock, spawn, &options);
         let disk = io.disk();
-        let cache = Cache::counted(budget.cache, Arc::clone(&counters));
+        let cache = Cache::counted(budget.cache_beside(0), Arc::clone(&counters));
         let mut manifest = load_or_create(&disk, &counters)?;
         let mut spares = Spares::new(options.log_spares_max, options.segment_bytes);
         let chunks = Chunks::new(budget.flush);

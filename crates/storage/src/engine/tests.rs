@@ -488,6 +488,31 @@ fn flush_does_not_wait_for_later_memtables() {
     assert_eq!((metrics.flushes, metrics.memtables_waiting), (1, 1));
 }
 
+/// The cache gives memory back while memtables wait for their flush.
+#[test]
+fn cache_takes_the_memory_that_memtables_do_not_need() {
+    let engine: Arc<OnceLock<std::sync::Weak<Engine>>> = Arc::default();
+    let (observed, observer) = (Arc::new(Mutex::new(Vec::new())), Arc::clone(&engine));
+    let seen = Arc::clone(&observed);
+    let entry_cell: EntryCell = Arc::new(move |start, commit| {
+        let engine = observer.get().and_then(std::sync::Weak::upgrade).unwrap();
+        lock(&seen).push(engine.core.cache.capacity());
+        entry_cell()(start, commit)
+    });
+    let (disk, clock) = (Arc::new(SimDisk::new(1)), Arc::new(SystemClock));
+    let options = Options { memory_bytes: 8 << 20, flush_bytes: 1 << 16, ..Options::default() };
+    let workers = Stepped::default();
+    let opened = Arc::new(Engine::open(disk, clock, &workers, options, entry_cell).unwrap());
+    engine.set(Arc::downgrade(&opened)).unwrap();
+    let cache = &opened.core.cache;
+    let alone = (6 << 20) - (2 << 16);
+    assert_eq!(cache.capacity(), alone);
+    drop(reserve(&opened, 10).insert());
+    opened.flush().unwrap();
+    assert_eq!(*lock(&observed), [alone - (1 << 16)], "one memtable waits during its flush");
+    assert_eq!(cache.capacity(), alone);
+}
+
 #[test]
 fn slot_waiters_get_the_stop_error() {
     let (disk, workers) = (SimDisk::new(1), Stepped::default());

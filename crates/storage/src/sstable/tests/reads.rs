@@ -151,6 +151,25 @@ fn watched(model: &Model, cache: &Arc<Cache>, options: TableOptions) -> (Watched
 
 const READS: ReadOptions = ReadOptions { bypass_cache: false };
 
+#[test]
+fn smaller_cache_evicts_blocks() {
+    let model = hashed(20_000);
+    let cache = Cache::new(64 << 20);
+    let (_, table) = watched(&model, &cache, TableOptions::default());
+    for n in 0..20_000 {
+        block_on(table.get(&row(n), Timestamp::MAX, READS)).unwrap();
+    }
+    let bytes = cache.bytes();
+    assert!(bytes > 256 << 10, "{bytes} bytes");
+    cache.resize(128 << 10);
+    assert!(cache.bytes() <= 128 << 10, "{} bytes", cache.bytes());
+    cache.resize(64 << 20);
+    for n in 0..20_000 {
+        block_on(table.get(&row(n), Timestamp::MAX, READS)).unwrap();
+    }
+    assert!(cache.bytes() > 256 << 10);
+}
+
 /// At most three reads if nothing is cached, one if the index is.
 #[test]
 fn uncached_get_takes_at_most_two_reads() {
