@@ -11,12 +11,10 @@ use carnet_base::DataType;
 const PACKAGE: &str = "org.apache.cassandra.db.marshal.";
 
 /// Returns the name of a type's class with those of its parts.
+///
+/// No part is marked as frozen. Cassandra marks the parts that a schema declares as frozen, and gocql
+/// cannot parse the mark. It has no effect on the encoding of values.
 pub(super) fn class_name(data_type: &DataType) -> String {
-    name(data_type, false)
-}
-
-/// Composite types within a vector are frozen. Types within a frozen one do not say so.
-fn name(data_type: &DataType, is_within_frozen: bool) -> String {
     let class = match data_type {
         DataType::Ascii => "AsciiType",
         DataType::Bigint => "LongType",
@@ -47,27 +45,24 @@ fn name(data_type: &DataType, is_within_frozen: bool) -> String {
         other => unreachable!("{other} has a class"),
     };
     let mut named = format!("{PACKAGE}{class}");
-    let is_frozen = data_type.takes_frozen();
     match data_type {
         DataType::Vector(vector) => {
-            let _ = write!(named, "({} , {})", name(&vector.0, is_within_frozen), vector.1);
+            let _ = write!(named, "({} , {})", class_name(&vector.0), vector.1);
         }
         DataType::Udt(user_type) => {
             let _ = write!(named, "({},{}", user_type.keyspace, hex(&user_type.name));
             for (field, field_type) in &user_type.fields {
-                let _ = write!(named, ",{}:{}", hex(field), name(field_type, true));
+                let _ = write!(named, ",{}:{}", hex(field), class_name(field_type));
             }
             named.push(')');
         }
         composite if composite.is_composite() => {
-            let parts: Vec<String> =
-                composite.parts().into_iter().map(|part| name(part, true)).collect();
+            let parts: Vec<String> = composite.parts().into_iter().map(class_name).collect();
             let _ = write!(named, "({})", parts.join(","));
         }
         _ => {}
     }
-    let is_marked = is_frozen && !is_within_frozen && !matches!(data_type, DataType::Tuple(_));
-    if is_marked { format!("{PACKAGE}FrozenType({named})") } else { named }
+    named
 }
 
 fn hex(text: &str) -> String {
@@ -84,7 +79,7 @@ mod tests {
         assert_eq!(name("vector<float, 3>"), "VectorType(FloatType , 3)");
         assert_eq!(
             name("vector<frozen<map<int, frozen<list<text>>>>, 2>"),
-            "VectorType(FrozenType(MapType(Int32Type,ListType(UTF8Type))) , 2)"
+            "VectorType(MapType(Int32Type,ListType(UTF8Type)) , 2)"
         );
         assert_eq!(
             name("vector<vector<tuple<date, varint>, 1>, 2>"),
@@ -98,7 +93,7 @@ mod tests {
         let of_users = DataType::vector(DataType::Udt(std::sync::Arc::new(user_type)), 1);
         assert_eq!(
             class_name(&of_users).replace(PACKAGE, ""),
-            "VectorType(FrozenType(UserType(ks,70,78:BytesType)) , 1)"
+            "VectorType(UserType(ks,70,78:BytesType) , 1)"
         );
         for scalar in DataType::SCALARS {
             assert!(class_name(&scalar).starts_with(PACKAGE));
