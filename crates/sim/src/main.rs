@@ -212,7 +212,8 @@ fn mutants(seeds: u64, jobs: Option<usize>) -> bool {
 
 fn hunt(mutant: Mutant, scenario: Scenario, seeds: u64) -> Option<Caught> {
     (0..seeds).find_map(|seed| {
-        let run = Order { mutant: Some(mutant), ..Order::new(scenario, seed) }.run();
+        let order = Order::new(scenario, seed);
+        let run = Order { mutant: Some(mutant), workload: mutant.workload(), ..order }.run();
         let wrong = run.verdict.err()?;
         let by = wrong.lines().next().unwrap_or_default().to_owned();
         Some(Caught { seeds: seed + 1, by })

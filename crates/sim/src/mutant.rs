@@ -7,6 +7,7 @@
 use std::str::FromStr;
 
 use crate::scenario::Scenario;
+use crate::workload::Workload;
 
 /// A rule that is broken on purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,6 +84,8 @@ pub enum Mutant {
     DeltaLeftOut,
     /// A merge applies a delta twice.
     DeltaMergedTwice,
+    /// A compaction merges deltas of different readers: the mark passes over snapshots in use.
+    DeltasMergedAboveMark,
     /// A reader passes over a tombstone below a delta, and merges the delta with the deleted row.
     TombstoneBelowDeltaPassed,
     /// Versions below a delta are swept although the row of the delta was not written.
@@ -111,7 +114,7 @@ pub enum Mutant {
 
 impl Mutant {
     /// All mutants, each with the scenarios that must find it.
-    pub const ALL: [(Self, &[Scenario]); 47] = [
+    pub const ALL: [(Self, &[Scenario]); 48] = [
         (Self::ReadPointsIgnored, BOTH),
         (Self::ReadRangesIgnored, BOTH),
         (Self::BlindWritesUnchecked, CLUSTER),
@@ -147,6 +150,7 @@ impl Mutant {
         (Self::DeltasMergedByStart, EMBEDDED),
         (Self::DeltaLeftOut, BOTH),
         (Self::DeltaMergedTwice, BOTH),
+        (Self::DeltasMergedAboveMark, EMBEDDED),
         (Self::TombstoneBelowDeltaPassed, CLUSTER),
         (Self::DeltasSweptWithoutRow, CLUSTER),
         (Self::DeltasReadOnce, CLUSTER),
@@ -168,6 +172,15 @@ const CLUSTER: &[Scenario] = &[Scenario::Cluster];
 const OVERLOAD: &[Scenario] = &[Scenario::Overload];
 
 impl Mutant {
+    /// Returns the only workload that may find the mutant; `None` if all are mixed.
+    #[must_use]
+    pub const fn workload(self) -> Option<Workload> {
+        match self {
+            Self::DeltasMergedAboveMark => Some(Workload::Columns),
+            _ => None,
+        }
+    }
+
     /// Returns the name used on the command line.
     #[must_use]
     pub fn name(self) -> String {

@@ -107,7 +107,9 @@ impl CommitOrder for Rules {
 
     fn raise_mark(&self, wanted: Timestamp) -> Timestamp {
         let mark = self.inner.raise_mark(wanted);
-        if self.breaks(Mutant::MarkAheadOfSnapshots) { self.inner.published() } else { mark }
+        let is_ahead =
+            self.breaks(Mutant::MarkAheadOfSnapshots) || self.breaks(Mutant::DeltasMergedAboveMark);
+        if is_ahead { self.inner.published() } else { mark }
     }
 
     fn mark(&self) -> Timestamp {

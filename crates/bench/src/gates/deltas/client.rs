@@ -36,6 +36,7 @@ impl Client {
         for statement in [
             "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy'}".to_owned(),
             format!("CREATE TABLE ks.t (k int PRIMARY KEY, {})", columns.join(", ")),
+            format!("CREATE TABLE ks.s (p int, c int, {}, PRIMARY KEY (p, c))", columns.join(", ")),
             "CREATE TABLE ks.n (k int PRIMARY KEY, n counter)".to_owned(),
         ] {
             let parameters = Parameters::default();

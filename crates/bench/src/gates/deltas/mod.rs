@@ -1,5 +1,6 @@
-//! Versions that hold a part of a row: reads of chains of deltas, updates with and without a read of
-//! the row, and a row that many clients change at the same time.
+//! Versions that hold a part of a row: reads and slices of chains of deltas, updates with and
+//! without a read of the row, a row that many clients change at the same time, and the cost for
+//! tables that have no deltas.
 //!
 //! Statements run in the process, prepared, through the executor that also serves CQL drivers. *Cold*
 //! operations begin with an empty cache, and the operating system's page cache is emptied as well.
@@ -7,6 +8,8 @@
 mod client;
 mod cluster;
 mod load;
+mod slices;
+mod unused;
 
 use std::path::Path;
 
@@ -59,6 +62,8 @@ impl Deltas {
         if let Some(rows) = self.count {
             return count_reads(&dir.join("count"), rows);
         }
+        unused::run(&dir.join("unused"), self.passes)?;
+        slices::run(&dir.join("slices"), self.passes)?;
         self.time_reads(&dir.join("reads"))?;
         self.time_updates(&dir.join("updates"))?;
         self.time_hot_row()
