@@ -86,7 +86,7 @@ pub struct UserType {
 }
 
 /// Maximum [depth](DataType::depth) of a type that a catalog stores.
-pub const TYPE_DEPTH_MAX: usize = 16;
+pub const TYPE_DEPTH_MAX: usize = 32;
 
 impl DataType {
     /// All scalar types, in the order of their numbers.

@@ -82,7 +82,15 @@ impl Compiler<'_> {
                 self.user_type_parts(fields, user_type, what)
             }
             // One term in parentheses is parsed as the term.
-            (DataType::Tuple(fields), Term::Literal(_)) => {
+            (
+                DataType::Tuple(fields),
+                Term::Literal(_)
+                | Term::List(_)
+                | Term::Set(_)
+                | Term::Map(_)
+                | Term::Fields(_)
+                | Term::Tuple(_),
+            ) if fields.len() == 1 || matches!(term, Term::Literal(_)) => {
                 Ok(vec![self.operand(term, &fields[0], &format!("{what}[0]"))?])
             }
             // `{}` is parsed as a set: it is no value of a user-defined type without fields.

@@ -37,7 +37,13 @@ pub(super) fn order(
     }
     let mut reverse = None;
     let mut compared = 0;
-    for asked in order_by {
+    for (number, asked) in order_by.iter().enumerate() {
+        let is_same = |other: &&Ordering| other.column.text == asked.column.text;
+        if order_by[..number].iter().any(|other| is_same(&other)) {
+            continue;
+        }
+        // Like in Cassandra, the last direction of a column counts.
+        let asked = order_by.iter().rfind(is_same).unwrap_or(asked);
         let (place, column) = clustering_column(table, asked)?;
         if place < compared || !(compared..place).all(|skipped| filter.fixes(table, skipped)) {
             return Err(CqlError::invalid(

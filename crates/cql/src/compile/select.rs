@@ -86,6 +86,20 @@ pub(crate) enum Aggregate {
     First(usize),
 }
 
+impl Aggregate {
+    /// Returns the position of the aggregated column; `None` if rows are counted.
+    pub(crate) const fn column(&self) -> Option<usize> {
+        match self {
+            Self::Count(column) => *column,
+            Self::Min(column)
+            | Self::Max(column)
+            | Self::Sum(column, _)
+            | Self::Avg(column, _)
+            | Self::First(column) => Some(*column),
+        }
+    }
+}
+
 impl<'a> Compiler<'a> {
     /// Compiles a `SELECT`.
     pub(crate) fn select(
@@ -427,11 +441,14 @@ fn gather(outputs: Vec<Output>) -> Result<Vec<Output>, CqlError> {
 }
 
 fn check_distinct(table: &TableSchema, outputs: &[Output], filter: &Where) -> Result<(), CqlError> {
+    let is_of_partition = |position: usize| {
+        matches!(table.columns[position].kind, ColumnKind::Partition | ColumnKind::Static)
+    };
+    // An aggregate covers one row of each partition.
     let allowed = outputs.iter().all(|output| match output {
-        Output::Column(position) => {
-            matches!(table.columns[*position].kind, ColumnKind::Partition | ColumnKind::Static)
-        }
+        Output::Column(position) => is_of_partition(*position),
         Output::Token => true,
+        Output::Aggregate(aggregate) => aggregate.column().is_none_or(is_of_partition),
         _ => false,
     });
     if !allowed {

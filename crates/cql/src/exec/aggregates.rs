@@ -63,18 +63,12 @@ fn gather(
     columns: &[Option<Bytes>],
     is_first: bool,
 ) -> Result<(), CqlError> {
-    let (Aggregate::Count(Some(position))
-    | Aggregate::Min(position)
-    | Aggregate::Max(position)
-    | Aggregate::First(position)
-    | Aggregate::Sum(position, _)
-    | Aggregate::Avg(position, _)) = aggregate
-    else {
+    let Some(position) = aggregate.column() else {
         slot.count += 1;
         return Ok(());
     };
-    let Some(bytes) = &columns[*position] else { return Ok(()) };
-    let value = plan.table.columns[*position].data_type.deserialize(bytes)?;
+    let Some(bytes) = &columns[position] else { return Ok(()) };
+    let value = plan.table.columns[position].data_type.deserialize(bytes)?;
     slot.count += 1;
     let keep = |keep_new: bool, old: Value, new: Value| if keep_new { new } else { old };
     slot.value = match (slot.value.take(), aggregate) {
