@@ -46,15 +46,24 @@ pub(crate) fn node() -> Client {
 
 /// Returns the folder that holds the jars of the Java driver.
 pub(crate) fn java() -> Client {
-    let pins = [e2e("pom.xml")];
-    let home = installed("java", &read(&pins), |home| {
+    jars("java", "the Java driver", "pom.xml")
+}
+
+/// Returns the folder that holds the jars of Spring Data Cassandra.
+pub(crate) fn spring() -> Client {
+    jars("spring", "Spring Data Cassandra", "spring/pom.xml")
+}
+
+fn jars(name: &str, what: &str, pom: &str) -> Client {
+    let pins = [e2e(pom)];
+    let home = installed(name, &read(&pins), |home| {
         let mut mvn = Command::new("mvn");
         mvn.args(["--batch-mode", "--quiet", "--file"]).arg(&pins[0]);
         mvn.arg("org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies");
         mvn.arg("-DincludeScope=runtime");
         run(mvn.arg(format!("-DoutputDirectory={}", home.join("jars").display())))
     });
-    skip_without("the Java driver", home.map(|home| home.join("jars")))
+    skip_without(what, home.map(|home| home.join("jars")))
 }
 
 /// Returns the folder of a Go module with its tests, compiled as `suite.test`. The first line of
@@ -90,6 +99,17 @@ pub(crate) fn go_program(source: &Path, module: &str) -> Client {
         run(Command::new("go").args(["build", "-o", "program", "."]).current_dir(home))
     });
     skip_without(module, home.map(|home| home.join("program")))
+}
+
+/// Builds the program of `cdrs-tokio`, a crate of its own; returns the executable.
+pub(crate) fn cdrs() -> Client {
+    let files = ["Cargo.toml", "Cargo.lock", "main.rs"].map(|name| e2e("cdrs").join(name));
+    let home = installed("cdrs", &read(&files), |home| {
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo.args(["build", "--quiet", "--locked", "--manifest-path"]).arg(&files[0]);
+        run(cargo.arg("--target-dir").arg(home))
+    });
+    skip_without("cdrs-tokio", home.map(|home| home.join("debug/cdrs")))
 }
 
 fn skip_without(what: &str, found: Result<PathBuf, String>) -> Client {
