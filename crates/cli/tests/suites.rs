@@ -14,7 +14,7 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use support::{Server, clients, text};
+use support::{Server, clients, e2e, text};
 
 /// The list of a driver.
 #[derive(Debug, Default)]
@@ -108,6 +108,38 @@ fn run_gocql(name: &str, protocol: u8) {
     suite.arg(format!("-cluster={}", server.cql));
     if !is_long_edition() && !list.slow.is_empty() {
         suite.arg(format!("-test.skip=^({})$", list.slow.join("|")));
+    }
+    let output = suite.output().unwrap();
+    check(&format!("{}{}", text(&output.stdout), text(&output.stderr)), &list, &path);
+}
+
+/// Runs the tests of the Python driver. Only Debian has them: a machine without its packages skips
+/// them in CI, too, and fails the long edition.
+#[test]
+fn python_driver_passes_its_own_tests() {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/suites/python");
+    let home = match clients::python_suite(&path) {
+        Ok(home) => home,
+        Err(error) => {
+            assert!(!is_long_edition(), "{error}");
+            let _ = writeln!(io::stderr(), "skipped: the Python driver's tests: {error}");
+            return;
+        }
+    };
+    let list = list(&path);
+    let directory = tempfile::tempdir().unwrap();
+    let settings = directory.path().join("carnet.toml");
+    fs::write(&settings, "[server]\ntimestamps = \"record\"\n").unwrap();
+    let database = directory.path().join("data");
+    let server = Server::start(&database, &["--config", settings.to_str().unwrap()]);
+    let mut suite = Command::new(home.join("python/bin/python"));
+    suite.current_dir(home.join("source")).arg(e2e("python_suite.py")).arg(server.port());
+    suite.env("USE_CASS_EXTERNAL", "1").env("CASSANDRA_VERSION", "5.0.6");
+    suite.env("CLUSTER_IP", "127.0.0.1").arg("--timeout=100");
+    for folder in ["cqlengine", "standard"] {
+        if is_long_edition() || !list.slow.iter().any(|slow| slow == folder) {
+            suite.arg(format!("tests/integration/{folder}"));
+        }
     }
     let output = suite.output().unwrap();
     check(&format!("{}{}", text(&output.stdout), text(&output.stderr)), &list, &path);

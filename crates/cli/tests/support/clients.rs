@@ -32,6 +32,79 @@ pub(crate) fn python() -> Client {
     skip_without("the Python driver", home.map(|home| home.join("bin/python")))
 }
 
+/// Returns a Python with a driver and what its tests import, in the folder `python`, beside the
+/// source of the tests in the folder `source`. Debian has the only package with the tests.
+///
+/// The first line of `pins` has Debian's package and release, and the checksum of the source.
+///
+/// # Errors
+///
+/// A message if they are unavailable.
+pub(crate) fn python_suite(pins: &Path) -> Result<PathBuf, String> {
+    let list = fs::read_to_string(pins).unwrap();
+    let pin = list.lines().next().unwrap_or_default();
+    let words: Vec<&str> = pin.split(' ').collect();
+    let [package, release, checksum] = words[..] else { panic!("{}: {words:?}", pins.display()) };
+    let packages = e2e("suite.txt");
+    installed(
+        "python-suite",
+        &format!("{pin}\n{}", read(std::slice::from_ref(&packages))),
+        |home| {
+            let archive = debian_source(home, package, release)?;
+            let sum = output(Command::new("sha256sum").arg(&archive))?;
+            if !sum.starts_with(checksum) {
+                return Err(format!("{} has the checksum {sum}", archive.display()));
+            }
+            let source = home.join("source");
+            fs::create_dir_all(&source).map_err(|error| error.to_string())?;
+            // The tests would import the driver beside them, whose extensions are not compiled.
+            let mut tar = Command::new("tar");
+            tar.args(["--extract", "--wildcards", "*/tests", "--strip-components=1", "--file"]);
+            run(tar.arg(archive).arg("--directory").arg(&source))?;
+            let python = home.join("python");
+            run(Command::new("python3").args(["-m", "venv"]).arg(&python))?;
+            let mut pip = Command::new(python.join("bin/pip"));
+            pip.args(["install", "--quiet", "--disable-pip-version-check", "-r"]);
+            run(pip.arg(&packages))
+        },
+    )
+}
+
+/// Fetches the source of a package of a Debian release, with settings of its own: the machine may
+/// be of another release. The caller verifies its checksum.
+fn debian_source(home: &Path, package: &str, release: &str) -> Result<PathBuf, String> {
+    let mut apt = Command::new("apt-get");
+    let targets = output(apt.args(["indextargets", "--format", "$(REPO_URI)"]))?;
+    let is_archive = |uri: &&str| uri.trim_end_matches('/').ends_with("/debian");
+    let archive = targets.lines().find(is_archive).ok_or("apt-get knows no archive of Debian")?;
+    let source = format!("deb-src [trusted=yes] {archive} {release} main\n");
+    let list = home.join("sources.list");
+    fs::write(&list, source).map_err(|error| error.to_string())?;
+    for folder in ["lists/partial", "archives/partial"] {
+        fs::create_dir_all(home.join(folder)).map_err(|error| error.to_string())?;
+    }
+    let apt = || {
+        let mut apt = Command::new("apt-get");
+        apt.arg("--quiet").current_dir(home);
+        for (option, value) in [
+            ("Dir::State", home),
+            ("Dir::State::lists", &home.join("lists")),
+            ("Dir::Cache", home),
+            ("Dir::Etc::sourcelist", &list),
+            ("Dir::Etc::sourceparts", Path::new("/dev/null")),
+        ] {
+            apt.arg("-o").arg(format!("{option}={}", value.display()));
+        }
+        apt
+    };
+    run(apt().arg("update"))?;
+    run(apt().args(["source", "--download-only", "--tar-only", package]))?;
+    let files = fs::read_dir(home).map_err(|error| error.to_string())?;
+    let names = files.filter_map(|file| Some(file.ok()?.path()));
+    let is_source = |path: &PathBuf| path.to_string_lossy().contains(".orig.tar.");
+    names.into_iter().find(is_source).ok_or_else(|| format!("{package} has no source"))
+}
+
 /// Returns the folder that holds `node_modules`.
 pub(crate) fn node() -> Client {
     let pins = [e2e("package.json")];
