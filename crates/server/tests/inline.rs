@@ -51,24 +51,40 @@ fn statements_that_wait_become_tasks() {
 
 /// With one thread for all connections, a client waits for a turn of another one and not for all of
 /// its requests. The rest of the requests stays with the kernel.
+///
+/// On a busy machine the requests can all end before the test's thread runs, which shows nothing.
 #[test]
 fn pipelined_statements_let_other_connections_run() {
     const COUNT: usize = 300;
+    const LEN: usize = 1_000;
+    let mut attempts = Vec::new();
+    for _ in 0..20 {
+        let (taken, received) = taken_before_another_client(COUNT, LEN);
+        if taken < COUNT as u64 / 2 && received < (COUNT * LEN / 2) as u64 {
+            return;
+        }
+        attempts.push((taken, received));
+    }
+    panic!("requests and bytes taken before another client's ten requests: {attempts:?}");
+}
+
+/// Sends many requests at once. Returns how many of them the server has taken, and the bytes that it
+/// has received, when ten requests of another client are answered.
+fn taken_before_another_client(count: usize, len: usize) -> (u64, u64) {
     let server = Running::on_one_thread(toy::Toy::default());
     let (mut many, mut other) = (server.client(4), server.client(4));
     let before = server.metrics.received_bytes.get();
-    let long = format!("hog 1{}", " ".repeat(1_000));
-    send_together(&mut many, &[&long[..]; COUNT]);
+    let long = format!("hog 1{}", " ".repeat(len));
+    send_together(&mut many, &vec![&long[..]; count]);
     server.eventually("one ran", |metrics| metrics.requests.get(Opcode::Query).get() > 0);
     for _ in 0..10 {
         other.query(1, "warn");
         assert_eq!(other.receive().opcode, RESULT);
     }
     let taken = server.metrics.requests.get(Opcode::Query).get();
-    assert!(taken < COUNT as u64 / 2, "{taken} were taken before");
     let received = server.metrics.received_bytes.get() - before;
-    assert!(received < (COUNT * 1_000 / 2) as u64, "{received} bytes were read before");
-    (0..COUNT).for_each(|_| drop(many.receive()));
+    (0..count).for_each(|_| drop(many.receive()));
+    (taken, received)
 }
 
 /// The answers of a turn wait for the turn's end, and no longer than for their memory.
