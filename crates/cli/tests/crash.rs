@@ -1,8 +1,9 @@
 //! The real server, killed with SIGKILL at random moments while clients transfer money.
 //!
 //! Each round: start the server on the same directory and port, let 8 clients of the Python driver
-//! transfer between 1,000 accounts, kill it, start it again, and compare the database with the
-//! clients' records. `tests/e2e/crash.py` defines the conditions.
+//! transfer between 1,000 accounts and change tables with indexes and a view, kill it, start it
+//! again, and compare the database with the clients' records. Some crashes interrupt the build of an
+//! index or a view, which the next server continues. `tests/e2e/crash.py` defines the conditions.
 //!
 //! SIGKILL does not lose data in the operating system's cache. The storage engine's crash tests
 //! check that a write was *synced* before its acknowledgement, on a disk that loses unsynced data.
@@ -11,16 +12,22 @@
 //! | --- | --- |
 //! | `CARNET_CRASH_ROUNDS` | how often to kill; 20 unless set, 200 in the long edition |
 //! | `CARNET_CRASH_SEED` | replays the transfers and the moments of a run that failed |
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod support;
 
 use std::env;
+use std::path::Path;
 use std::time::Duration;
 
 use carnet::base::{Rng, SeededRng};
+use carnet::derived::{Differences, check_index, check_view};
+use carnet::{Db, block_on, catalog};
 use support::{Server, clients, pause};
 
 const ROUNDS: u64 = 20;
+/// Number of rounds of which the last one interrupts the build of an index or a view.
+const ROUNDS_PER_BUILD: u64 = 4;
 /// Maximum run time of the server in milliseconds, after all clients have begun.
 const LIFE_MILLIS_MAX: u64 = 1_200;
 
@@ -46,13 +53,51 @@ fn acknowledged_transfers_survive_and_stay_atomic() {
     let listen = server.cql.to_string();
     let mut bank = clients::Bank::start(&python, &server.port(), seed, 1_000);
     bank.ask("setup", &replay);
+    bank.ask("items", &replay);
+    let mut resumed = 0;
     for round in 0..rounds {
         bank.ask(&format!("round {round}"), &replay);
-        pause(Duration::from_millis(rng.below(LIFE_MILLIS_MAX)));
+        let builds = round % ROUNDS_PER_BUILD == ROUNDS_PER_BUILD - 1;
+        if builds {
+            let build = bank.ask(&format!("build {}", round / ROUNDS_PER_BUILD), &replay);
+            println!("round {round} {build}");
+        } else {
+            pause(Duration::from_millis(rng.below(LIFE_MILLIS_MAX)));
+        }
         server.process.kill();
         server = Server::start_at(directory.path(), &listen, &[]);
         let answer = bank.ask(&format!("check {round}"), &replay);
         println!("round {round} {answer}");
+        resumed += usize::from(answer.contains("resumed"));
     }
     println!("{}", bank.ask("check all", &replay));
+    assert!(resumed > 0 || rounds < ROUNDS, "no crash fell into a build; {replay}");
+    server.process.kill();
+    check_entries(directory.path(), &replay);
+}
+
+/// Compares the indexes and views of the database with their tables. Queries do not show entries
+/// of an index that no row has.
+fn check_entries(directory: &Path, replay: &str) {
+    let db = Db::open(directory).unwrap();
+    let checked = block_on(async {
+        let tx = db.snapshot_async().await.unwrap();
+        let mut checked = Vec::new();
+        for table in catalog::tables(&tx, "bank").await.unwrap() {
+            for index in &table.indexes {
+                let differences = check_index(&tx, &table, index).await.unwrap();
+                checked.push((index.name.clone(), differences));
+            }
+            for view in &table.views {
+                let differences = check_view(&tx, &table, view).await.unwrap();
+                checked.push((view.name.clone(), differences));
+            }
+        }
+        checked
+    });
+    let names: Vec<&str> = checked.iter().map(|(name, _)| &name[..]).collect();
+    assert_eq!(names, ["items_kind", "items_tags", "items_by_kind"]);
+    for (name, differences) in &checked {
+        assert_eq!(*differences, Differences::default(), "{name}; {replay}");
+    }
 }

@@ -5,9 +5,12 @@ crash.py PORT SEED [ACCOUNTS]
 Reads commands, one a line, and answers each with a line:
 
     setup        makes the tables and the accounts
+    items        makes tables with indexes and a view, which the clients change beside the accounts
     round N      connects the clients and begins transfers; answers once each client has had one
                  acknowledged, and goes on until the server is gone
-    check N      waits for the clients' end, then compares the database with what they know
+    build N      begins to build an index or a view, and answers in the middle of the build
+    check N      waits for the clients' end and for the build's, then compares the database with
+                 what they know, and tables with their indexes and views
     check all    compares all accounts with all transfers of all rounds
 
 The sum of all balances never changes. A transfer is one transaction: two UPDATEs and an INSERT of
@@ -22,6 +25,8 @@ import random
 import sys
 import threading
 
+import crash_items
+from cassandra import InvalidRequest
 from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile
 from cassandra.policies import FallthroughRetryPolicy
 from cassandra.query import SimpleStatement
@@ -61,8 +66,9 @@ def connect(port):
 class Client(threading.Thread):
     """One connection that transfers until it breaks."""
 
-    def __init__(self, port, round_number, number, seed):
+    def __init__(self, port, round_number, number, seed, has_items):
         super().__init__(daemon=True)
+        self.has_items = has_items
         self.port = port
         self.round_number = round_number
         self.number = number
@@ -79,6 +85,8 @@ class Client(threading.Thread):
             prepared = session.prepare(TRANSFER)
             for serial in range(1_000_000):
                 self.transfer(session, prepared, serial * CLIENTS + self.number)
+                if self.has_items:
+                    session.execute(crash_items.change(self.random, self.number))
         except Exception as error:  # the server is gone, as it should be, or never came
             self.failure = error
         finally:
@@ -104,6 +112,8 @@ class Bank:
         self.expected = dict.fromkeys(range(ACCOUNTS), FIRST_BALANCE)
         self.rounds = 0
         self.total = 0
+        self.has_items = False
+        self.build = None
 
     def setup(self):
         cluster, session = connect(self.port)
@@ -123,9 +133,24 @@ class Bank:
         cluster.shutdown()
         return "ready"
 
+    def setup_items(self):
+        cluster, session = connect(self.port)
+        crash_items.setup(session)
+        cluster.shutdown()
+        self.has_items = True
+        return "ready"
+
+    def begin_build(self, number):
+        cluster, session = connect(self.port)
+        self.build = crash_items.begin_build(session, number)
+        cluster.shutdown()
+        return f"building {self.build.name}: {self.build.rows} rows read"
+
     def begin(self, round_number):
         self.rounds = round_number + 1
-        self.clients = [Client(self.port, round_number, n, self.seed) for n in range(CLIENTS)]
+        self.clients = [
+            Client(self.port, round_number, n, self.seed, self.has_items) for n in range(CLIENTS)
+        ]
         for client in self.clients:
             client.start()
         for client in self.clients:
@@ -137,6 +162,8 @@ class Bank:
         for client in self.clients:
             client.join(60)
             assert not client.is_alive(), "a client still waits for a server that is gone"
+            refusal = isinstance(client.failure, InvalidRequest)
+            assert not refusal, f"a statement was refused: {client.failure!r}"
         cluster, session = connect(self.port)
         try:
             stored = self.transfers(session, round_number)
@@ -152,11 +179,22 @@ class Bank:
             self.apply(self.expected, stored.values())
             self.total += len(stored)
             self.compare(session, self.expected)
+            items = self.check_items(session)
         finally:
             cluster.shutdown()
         unknown = len(stored) - len(acknowledged)
         assert unknown <= CLIENTS, f"{unknown} transfers are there that nobody knows of"
-        return f"holds: {len(acknowledged)} acknowledged, {unknown} more were committed"
+        return f"holds: {len(acknowledged)} acknowledged, {unknown} more were committed{items}"
+
+    def check_items(self, session):
+        if not self.has_items:
+            return ""
+        answer = f", {crash_items.compare(session, 'items')} items"
+        if self.build:
+            resumed = crash_items.finish_build(session, self.build)
+            answer += f", {self.build.name} {'resumed' if resumed else 'was built'}"
+            self.build = None
+        return answer
 
     def check_all(self):
         cluster, session = connect(self.port)
@@ -199,6 +237,10 @@ def main():
         match line.split():
             case ["setup"]:
                 answer = bank.setup()
+            case ["items"]:
+                answer = bank.setup_items()
+            case ["build", number]:
+                answer = bank.begin_build(int(number))
             case ["round", number]:
                 answer = bank.begin(int(number))
             case ["check", "all"]:
