@@ -84,6 +84,8 @@ pub async fn build_step(
         range.lower = Bound::Included(next.clone());
     }
     let page = tx.range_cells(&range, false, PageLimit::cells(rows_max)).await?;
+    // A row that changes meanwhile must conflict, whatever the transaction's isolation level.
+    tx.guard_range(part_before(range, page.resume.as_ref()))?;
     let rows = RowStore::new(tx, table);
     for (cell, entry) in &page.cells {
         rows.add_cells(derived, cell, &entry.payload)?;
@@ -103,6 +105,16 @@ pub async fn build_step(
     };
     tx.put_cell(derived.progress_cell(), progress.payload())?;
     Ok(false)
+}
+
+/// Returns the part of a range before its rest.
+fn part_before(mut range: KeyRange, rest: Option<&KeyRange>) -> KeyRange {
+    match rest.map(|rest| &rest.lower) {
+        Some(Bound::Included(next)) => range.upper = Bound::Excluded(next.clone()),
+        Some(Bound::Excluded(last)) => range.upper = Bound::Included(last.clone()),
+        Some(Bound::Unbounded) | None => {}
+    }
+    range
 }
 
 /// Returns the first possible key after a cell.

@@ -8,6 +8,7 @@ use carnet::{Db, Isolation, Tx, Uuid, block_on};
 use super::applied::Form;
 use super::prepared::Statements;
 use super::*;
+use crate::ast::Statement;
 use crate::compile::Plan;
 use crate::cql_error::{CqlError, CqlErrorKind};
 use crate::result::{Response, Rows};
@@ -74,6 +75,41 @@ fn is_refused(isolation: Isolation, statements: &[&str], meanwhile: &str) -> boo
         fixture.executor.query(&fixture.session, meanwhile, &parameters).await.unwrap();
         tx.commit().await.is_err()
     })
+}
+
+/// A row that is inserted while the statement builds an index or a view would be missing in it.
+#[test]
+fn creation_depends_on_rows_at_every_level() {
+    let creates = [
+        "CREATE INDEX ON t (v)",
+        "CREATE MATERIALIZED VIEW w AS SELECT k, c, v FROM t \
+         WHERE v IS NOT NULL AND k IS NOT NULL AND c IS NOT NULL PRIMARY KEY (v, k, c)",
+    ];
+    for isolation in [Isolation::StrictSerializable, Isolation::Snapshot] {
+        for create in creates {
+            let fixture = Fixture::new();
+            let parsed = crate::parse(create, &crate::Limits::default()).unwrap();
+            let environment = &fixture.executor.environment(&[]);
+            let committed = block_on(async {
+                let options = fixture.executor.db().transaction().isolation(isolation);
+                let tx = options.begin_async().await.unwrap();
+                match &parsed.statement {
+                    Statement::CreateIndex(create) => {
+                        indexes::create(&tx, create, Some("ks")).await.unwrap();
+                    }
+                    Statement::CreateView(create) => {
+                        views::create(&tx, create, Some("ks"), environment).await.unwrap();
+                    }
+                    other => panic!("{other:?}"),
+                }
+                let insert = "INSERT INTO t (k, c, v) VALUES (1, 99, 99)";
+                let parameters = Parameters::default();
+                fixture.executor.query(&fixture.session, insert, &parameters).await.unwrap();
+                tx.commit().await
+            });
+            assert!(committed.is_err(), "{isolation}: {create}");
+        }
+    }
 }
 
 /// Runs a query with this memory for answers.
