@@ -54,4 +54,4 @@ mod tests;
 
 pub use order::Order;
 pub use slice::{ByteBounds, prefix_range, prefix_successor, slice};
-pub use tuple::{decode, decode_first, encode, encode_into};
+pub use tuple::{decode, decode_each, decode_first, encode, encode_into};

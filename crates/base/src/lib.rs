@@ -47,7 +47,7 @@ pub mod wait_note;
 mod testing;
 
 pub use address_limit::{AddressLimit, AddressPlace};
-pub use bytes::Bytes;
+pub use bytes::{Bytes, BytesMut};
 pub use cell::{CellKey, CellKeyRef, KeyRange, PartitionKey, Version};
 pub use cell_builder::{CellBuilder, CellKeyBuilder};
 pub use cell_hash::CellHash;

@@ -1,5 +1,6 @@
 //! Rows as cells of a transaction: images without expired columns, and changes of a part of a row.
 
+use carnet_base::row::RowReader;
 use carnet_base::{Bytes, CellKey, Result, RowDelta, RowImage};
 use carnet_txn::Entry;
 
@@ -40,6 +41,16 @@ impl Tx {
             image.expire(self.wall_seconds());
         }
         Ok(image.is_live().then_some(image))
+    }
+
+    /// Returns `true` if the row of an image exists at the transaction's [wall time](Tx::wall_time).
+    ///
+    /// # Errors
+    ///
+    /// `Corrupted` or `Unsupported`, see [`RowImage::decode`].
+    pub fn is_live_row(&self, payload: &[u8]) -> Result<bool> {
+        let live = RowReader::new(payload)?.live(|| self.wall_seconds())?;
+        Ok(live.is_some())
     }
 
     /// Changes a part of a row. Reads the row only if the store takes no delta of it, see

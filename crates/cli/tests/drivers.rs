@@ -129,7 +129,7 @@ async fn open_transaction_ends_with_a_drain() {
     let Ok(Response::Rows(rows)) = query(&format!("SELECT outcome({transaction})")) else {
         panic!("the restarted server knows its outcome")
     };
-    assert_eq!(rows.rows[0][0].as_deref(), Some(&b"aborted"[..]));
+    assert_eq!(rows.values()[0][0].as_deref(), Some(&b"aborted"[..]));
     let Ok(Response::Rows(rows)) = query("SELECT * FROM ks.t") else { panic!("rows") };
     assert!(rows.rows.is_empty());
 }

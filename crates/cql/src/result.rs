@@ -1,5 +1,7 @@
 //! Results of statements: rows with their columns' types, or the change that was made.
 
+mod row_set;
+
 use std::any::Any;
 use std::fmt;
 use std::ops::Deref;
@@ -8,6 +10,8 @@ use std::sync::{Arc, OnceLock};
 
 use carnet::DataType;
 use carnet::base::Bytes;
+
+pub use self::row_set::RowSet;
 
 /// A column of a result, or a bind marker.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,15 +84,23 @@ impl fmt::Debug for Columns {
     }
 }
 
-/// Rows: for each column its bytes in Cassandra's serialization, `None` for null.
+/// Rows of a query.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rows {
     /// Columns of the result.
     pub columns: Columns,
     /// Values of the rows.
-    pub rows: Vec<Vec<Option<Bytes>>>,
+    pub rows: RowSet,
     /// Paging state of the next page; `None` after the last rows.
     pub paging_state: Option<Bytes>,
+}
+
+impl Rows {
+    /// Returns the values of the rows; `None` is null.
+    #[must_use]
+    pub fn values(&self) -> Vec<Vec<Option<Bytes>>> {
+        self.rows.to_vec()
+    }
 }
 
 /// Kind of a schema change.

@@ -69,7 +69,7 @@ impl Client {
                     }
                     (bytes, _) => format!("{bytes:?}"),
                 };
-                rows.rows.iter().map(|row| value(&row[0])).collect::<Vec<_>>().join(",")
+                rows.values().iter().map(|row| value(&row[0])).collect::<Vec<_>>().join(",")
             }
             Ok(_) => "ok".to_owned(),
             Err(error) => error.to_string(),
@@ -217,7 +217,8 @@ fn open_transactions_are_a_table() {
     let text = |bytes: &Option<carnet::Bytes>| {
         String::from_utf8(bytes.as_ref().unwrap().to_vec()).unwrap()
     };
-    let [first, second] = rows.rows.as_slice() else { panic!("{:?}", rows.rows) };
+    let values = rows.values();
+    let [first, second] = values.as_slice() else { panic!("{:?}", rows.values()) };
     assert_eq!((text(&first[0]), text(&first[2])), ("ada@127.0.0.1:80".into(), "REPORT".into()));
     assert_eq!(first[1].as_deref(), Some(&commits[1].get().to_be_bytes()[..]));
     // The query itself has an open transaction, too.

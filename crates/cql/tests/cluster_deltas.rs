@@ -31,7 +31,7 @@ impl Client {
 
     fn rows(&self, select: &str) -> Vec<Vec<Option<Bytes>>> {
         let Response::Rows(rows) = self.run(select) else { panic!("rows") };
-        rows.rows
+        rows.values()
     }
 
     fn number(&self, select: &str) -> i64 {

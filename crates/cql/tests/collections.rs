@@ -53,7 +53,8 @@ impl Client {
     /// Returns a column of the row with a key, as a literal; `null` if there is none.
     fn show(&self, column: &str, key: i32) -> String {
         let rows = self.rows(&format!("SELECT {column} FROM ks.t WHERE k = {key}"));
-        let bytes = rows.rows.first().and_then(|row| row[0].as_ref());
+        let values = rows.values();
+        let bytes = values.first().and_then(|row| row[0].as_ref());
         bytes.map_or_else(
             || "null".to_owned(),
             |bytes| rows.columns[0].data_type.deserialize(bytes).unwrap().to_literal(),
@@ -216,8 +217,9 @@ fn add_by_many_clients(client: Client, retries: bool) {
         }
     });
     let rows = client.rows("SELECT l, m, s FROM ks.t WHERE k = 1");
+    let values = rows.values();
     let count = |at: usize| {
-        let bytes = rows.rows[0][at].as_ref().unwrap();
+        let bytes = values[0][at].as_ref().unwrap();
         i32::from_be_bytes(bytes[..4].try_into().unwrap())
     };
     assert_eq!([count(0), count(1), count(2)], [100, 100, 101]);
@@ -332,7 +334,8 @@ fn prepared_statements_follow_a_changed_type() {
     let error = execute(&before).unwrap_err();
     assert!(matches!(error.kind(), CqlErrorKind::Unprepared { .. }), "{error}");
     let Ok(Response::Rows(rows)) = execute(&prepare()) else { panic!("rows") };
-    let value = rows.columns[0].data_type.deserialize(rows.rows[0][0].as_ref().unwrap()).unwrap();
+    let value =
+        rows.columns[0].data_type.deserialize(rows.values()[0][0].as_ref().unwrap()).unwrap();
     assert_eq!(value.to_literal(), "{x: 1, y: null}");
 }
 
@@ -369,7 +372,8 @@ fn long_collections_are_whole() {
     client.run(&format!("INSERT INTO ks.t (k, l) VALUES (1, [{}])", list(70_000)));
     client.run(&format!("UPDATE ks.t SET l = l + [{}] WHERE k = 1", list(70_000)));
     let rows = client.rows("SELECT l FROM ks.t WHERE k = 1");
-    let bytes = rows.rows[0][0].as_ref().unwrap();
+    let values = rows.values();
+    let bytes = values[0][0].as_ref().unwrap();
     assert_eq!(bytes[..4], 140_000_i32.to_be_bytes());
 }
 

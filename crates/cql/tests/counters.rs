@@ -55,7 +55,7 @@ impl Client {
     fn row(&self, k: i32) -> Option<[Option<i64>; 3]> {
         let statement = format!("SELECT a, b, s FROM ks.n WHERE k = {k} AND c = 1");
         let Response::Rows(rows) = self.run(&statement) else { panic!("rows") };
-        let row = rows.rows.first()?;
+        let row = rows.values().into_iter().next()?;
         let number = |at: usize| {
             row[at].as_ref().map(|bytes| i64::from_be_bytes(bytes[..].try_into().unwrap()))
         };
@@ -109,7 +109,7 @@ fn counters_are_aggregated_and_cast() {
     client.run("UPDATE ks.n SET a = a - 15 WHERE k = 1 AND c = 2");
     let select = "SELECT sum(a), avg(a), min(a), max(a), count(b) FROM ks.n WHERE k = 1";
     let Response::Rows(rows) = client.run(select) else { panic!("rows") };
-    let numbers: Vec<i64> = rows.rows[0]
+    let numbers: Vec<i64> = rows.values()[0]
         .iter()
         .map(|value| i64::from_be_bytes(value.as_ref().unwrap()[..].try_into().unwrap()))
         .collect();
@@ -117,7 +117,7 @@ fn counters_are_aggregated_and_cast() {
     assert_eq!(rows.columns[0].data_type, carnet::DataType::Counter);
     let select = "SELECT CAST(a AS text) FROM ks.n WHERE k = 1 AND c = 1";
     let Response::Rows(rows) = client.run(select) else { panic!("rows") };
-    assert_eq!(rows.rows[0][0], Some(Bytes::from_static(b"5")));
+    assert_eq!(rows.values()[0][0], Some(Bytes::from_static(b"5")));
 }
 
 /// Twelve clients add to one row. On disk, no addition reads it, and none is repeated.

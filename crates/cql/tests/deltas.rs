@@ -51,7 +51,7 @@ impl Client {
                 false => String::from_utf8(bytes.to_vec()).unwrap(),
             })
         };
-        let row = rows.rows.first()?;
+        let row = rows.values().into_iter().next()?;
         Some([text(&row[0], true), text(&row[1], false), text(&row[2], true)])
     }
 

@@ -81,7 +81,7 @@ impl Carnet {
                     .columns
                     .iter()
                     .map(|column| (column.name.clone(), column.data_type.clone()));
-                script::rows(&columns.collect::<Vec<_>>(), &rows.rows)
+                script::rows(&columns.collect::<Vec<_>>(), &rows.values())
             }
             Ok(_) => script::OK.to_owned(),
             Err(error) => script::failure(code(error.kind()), error.message()),

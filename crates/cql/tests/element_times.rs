@@ -89,8 +89,8 @@ impl Client {
     /// Returns a row's columns as text.
     fn row(&self, select: &str) -> Vec<String> {
         let rows = self.rows(select);
-        let Some(row) = rows.rows.first() else { return Vec::new() };
-        let shown = rows.columns.iter().zip(row).map(|(column, bytes)| {
+        let Some(row) = rows.values().into_iter().next() else { return Vec::new() };
+        let shown = rows.columns.iter().zip(&row).map(|(column, bytes)| {
             bytes.as_ref().map_or_else(
                 || "null".to_owned(),
                 |bytes| column.data_type.deserialize_result(bytes).unwrap().to_literal(),
@@ -147,7 +147,7 @@ fn elements_expire_alone() {
         }
         let condition =
             "UPDATE ks.t SET v = 1 WHERE k = 1 AND c = 1 IF m[3] = null AND m[-4] = 'd'";
-        assert_eq!(client.rows(condition).rows[0][0].as_deref(), Some(&[1][..]));
+        assert_eq!(client.rows(condition).values()[0][0].as_deref(), Some(&[1][..]));
         // An index counts the elements that are left, which keep their expiry.
         client.run("UPDATE ks.t SET l[1] = 7 WHERE k = 1 AND c = 1");
         assert_eq!(client.row("SELECT ttl(l) FROM ks.t WHERE k = 1 AND c = 1"), ["[20, null]"]);

@@ -15,7 +15,7 @@ fn rows(executor: &Executor, text: &str) -> Vec<Vec<Value>> {
             let value = |bytes: &Option<carnet::Bytes>| {
                 DataType::Bigint.deserialize(bytes.as_ref().expect("a number")).expect("a bigint")
             };
-            found.rows.iter().map(|row| row.iter().map(value).collect()).collect()
+            found.values().iter().map(|row| row.iter().map(value).collect()).collect()
         }
         _ => Vec::new(),
     }

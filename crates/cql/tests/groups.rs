@@ -43,7 +43,7 @@ impl Client {
         loop {
             let page = self.rows(statement, &parameters);
             assert!(page_rows.is_none_or(|rows| page.rows.len() <= rows), "{statement}");
-            all.extend(page.rows.iter().map(|row| numbers(row)));
+            all.extend(page.values().iter().map(|row| numbers(row)));
             parameters.paging_state = page.paging_state;
             if parameters.paging_state.is_none() {
                 return all;

@@ -56,7 +56,7 @@ fn int(bytes: Option<&Bytes>) -> i32 {
 }
 
 fn ints(response: Result<Response, CqlError>) -> Vec<i32> {
-    rows(response).rows.iter().map(|row| int(row[0].as_ref())).collect()
+    rows(response).values().iter().map(|row| int(row[0].as_ref())).collect()
 }
 
 fn text(bytes: Option<&Bytes>) -> String {
@@ -71,7 +71,7 @@ fn start(executor: &Executor, session: &Session) -> Uuid {
 fn started(response: Result<Response, CqlError>) -> Uuid {
     let rows = rows(response);
     assert_eq!(rows.columns[0].name, "transaction");
-    Uuid::from_slice(rows.rows[0][0].as_ref().unwrap()).unwrap()
+    Uuid::from_slice(rows.values()[0][0].as_ref().unwrap()).unwrap()
 }
 
 fn message(response: Result<Response, CqlError>) -> String {
@@ -166,7 +166,7 @@ fn conflict_says_to_run_the_transaction_again() {
         assert!(error.message().starts_with("aborted, run the transaction again: "), "{error}");
     }
     let outcome = rows(query(&executor, &session, &format!("SELECT outcome({id})")));
-    assert_eq!(text(outcome.rows[0][0].as_ref()), "aborted");
+    assert_eq!(text(outcome.values()[0][0].as_ref()), "aborted");
     assert_eq!(value(&executor, 2), [2]);
     assert_eq!(executor.open_transactions().1.aborted, 1);
 }
@@ -357,7 +357,7 @@ fn open_transactions_are_listed() {
     query(&executor, &session, &write).unwrap();
     let list = "SELECT id, client, statement, isolation, start_timestamp, idle_seconds FROM \
                 system_views.transactions";
-    let listed = rows(query(&executor, &session, list)).rows;
+    let listed = rows(query(&executor, &session, list)).values();
     // The query's own snapshot is the other.
     let row = listed.iter().find(|row| row[0].is_some()).unwrap();
     assert_eq!(row[0].as_deref(), Some(&id.into_bytes()[..]));
@@ -380,7 +380,7 @@ fn outcome_tells_what_became_of_a_transaction() {
     let session = Session::new();
     let outcome = |executor: &Executor, id: &str| {
         let rows = rows(query(executor, &session, &format!("SELECT outcome({id})")));
-        (text(rows.rows[0][0].as_ref()), rows.rows[0][1].clone())
+        (text(rows.values()[0][0].as_ref()), rows.values()[0][1].clone())
     };
     let (left, committed) = (start(&executor, &session), start(&executor, &session));
     let write = format!("UPDATE ks.t USING TRANSACTION {committed} SET v = 7 WHERE k = 1");
@@ -435,7 +435,7 @@ fn pages_belong_to_their_transaction() {
     let (mut found, mut state) = (Vec::new(), None);
     loop {
         let rows = rows(page(&inside, state));
-        found.extend(rows.rows.iter().map(|row| int(row[0].as_ref())));
+        found.extend(rows.values().iter().map(|row| int(row[0].as_ref())));
         state = rows.paging_state;
         if state.is_none() {
             break;

@@ -69,14 +69,14 @@ fn start(executor: &Executor) -> Uuid {
     let Ok(Response::Rows(rows)) = query(executor, "START DETACHED TRANSACTION") else {
         panic!("it starts")
     };
-    Uuid::from_slice(rows.rows[0][0].as_ref().unwrap()).unwrap()
+    Uuid::from_slice(rows.values()[0][0].as_ref().unwrap()).unwrap()
 }
 
 fn outcome(executor: &Executor, id: Uuid) -> String {
     let Ok(Response::Rows(rows)) = query(executor, &format!("SELECT outcome({id})")) else {
         panic!("it has an outcome")
     };
-    String::from_utf8(rows.rows[0][0].as_ref().unwrap().to_vec()).unwrap()
+    String::from_utf8(rows.values()[0][0].as_ref().unwrap().to_vec()).unwrap()
 }
 
 #[test]

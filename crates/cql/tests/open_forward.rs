@@ -76,7 +76,7 @@ fn every_statement_runs_through_every_server() {
         "INSERT INTO ks.t (k, v) VALUES (1, 1) IF NOT EXISTS USING TRANSACTION {id}"
     )));
     assert_eq!(applied.columns[0].name, "[applied]");
-    assert_eq!(applied.rows[0][0].as_deref(), Some(&[0][..]));
+    assert_eq!(applied.values()[0][0].as_deref(), Some(&[0][..]));
 
     let inside = format!("SELECT k FROM ks.t USING TRANSACTION {id}");
     let sorted = |mut ints: Vec<i32>| {
@@ -285,7 +285,7 @@ fn holder_knows_the_outcome_of_a_transaction_that_wrote_nothing() {
     other.query(&format!("COMMIT TRANSACTION {id}")).unwrap();
     assert_eq!((one.outcome(id), other.outcome(id)), ("committed".into(), "committed".into()));
     let id = rows(one.query("START DETACHED TRANSACTION READ ONLY"));
-    let id = Uuid::from_slice(id.rows[0][0].as_ref().unwrap()).unwrap();
+    let id = Uuid::from_slice(id.values()[0][0].as_ref().unwrap()).unwrap();
     assert_eq!(other.outcome(id), "open");
     assert_eq!(other.ints(&format!("SELECT v FROM ks.t USING TRANSACTION {id}")), [1]);
     drop(one);

@@ -122,7 +122,7 @@ fn any<'e>(servers: &'e [Executor], rng: &mut SeededRng) -> &'e Executor {
 fn start(executor: &Executor, level: &str) -> Running {
     let begin = format!("START DETACHED TRANSACTION ISOLATION LEVEL {level}");
     let Ok(Response::Rows(rows)) = query(executor, &begin) else { panic!("it starts") };
-    let id = Uuid::from_slice(rows.rows[0][0].as_ref().unwrap()).unwrap();
+    let id = Uuid::from_slice(rows.values()[0][0].as_ref().unwrap()).unwrap();
     Running { id, statements: Vec::new() }
 }
 
@@ -139,8 +139,9 @@ fn commit(servers: &[Executor], rng: &mut SeededRng, running: Running) -> Option
     let Ok(Response::Rows(rows)) = query(executor, &format!("SELECT outcome({id})")) else {
         panic!("it has an outcome")
     };
-    assert_eq!(rows.rows[0][0].as_deref(), Some(&b"committed"[..]));
-    let at = rows.rows[0][1].as_ref().unwrap();
+    assert_eq!(rows.values()[0][0].as_deref(), Some(&b"committed"[..]));
+    let values = rows.values();
+    let at = values[0][1].as_ref().unwrap();
     let at = u64::from_be_bytes(at[..].try_into().unwrap());
     Some(Committed { place: (at, at <= before), statements: running.statements })
 }

@@ -97,7 +97,7 @@ fn ints(rows: &Rows, column: usize) -> Vec<i32> {
         Some(bytes) => i32::from_be_bytes(bytes[..].try_into().unwrap()),
         None => i32::MIN,
     };
-    rows.rows.iter().map(value).collect()
+    rows.values().iter().map(value).collect()
 }
 
 const TABLE: &str = "CREATE TABLE t (k int, c int, s text STATIC, v text, PRIMARY KEY (k, c))";
@@ -209,7 +209,7 @@ fn null_deletes_and_unset_leaves() {
     run(vec![int(1), int(1), text("v"), text("s")]).unwrap();
     run(vec![int(1), int(1), Bound::Unset, Bound::Null]).unwrap();
     let found = client.rows("SELECT v, s FROM t");
-    assert_eq!(found.rows, [vec![Some(Bytes::from("v")), None]]);
+    assert_eq!(found.values(), [vec![Some(Bytes::from("v")), None]]);
     for wrong in [
         vec![int(1), Bound::Unset, text("v"), text("s")],
         vec![Bound::Null, int(1), text("v"), text("s")],
@@ -324,7 +324,7 @@ fn batch_mixes_text_and_prepared_statements() {
     };
     batch(items.clone()).unwrap();
     let found = client.rows("SELECT v, s FROM t");
-    assert_eq!(found.rows, [vec![Some(Bytes::from("p")), Some(Bytes::from("static"))]]);
+    assert_eq!(found.values(), [vec![Some(Bytes::from("p")), Some(Bytes::from("static"))]]);
     items.push(BatchItem::Text { text: "SELECT * FROM t".to_owned(), values: Values::default() });
     assert_eq!(batch(items).unwrap_err().kind(), &CqlErrorKind::Invalid);
 }
@@ -394,8 +394,8 @@ fn pages_of_any_size_add_up() {
         let whole = client.rows(query);
         for size in [1, 2, 3, 7, 100] {
             let pages = client.pages(query, size, || {});
-            let paged: Vec<_> = pages.iter().flat_map(|page| page.rows.clone()).collect();
-            assert_eq!(paged, whole.rows, "{query} in pages of {size}");
+            let paged: Vec<_> = pages.iter().flat_map(|page| page.values().clone()).collect();
+            assert_eq!(paged, whole.values(), "{query} in pages of {size}");
             let full = pages.iter().rev().skip(1).all(|page| page.rows.len() == size);
             assert!(full, "{query} in pages of {size}: only the last may be short");
         }
@@ -422,9 +422,9 @@ fn condition_takes_null_in_a_bound_list() {
     let list = [&[0, 0, 0, 2][..], &[0, 0, 0, 1, b'x'], &[0xff; 4]].concat();
     let values = Values::Positional(vec![Bound::Bytes(list.into())]);
     let found = rows(client.execute(&update, values.clone()).unwrap());
-    assert_eq!(found.rows, [vec![Some(Bytes::from_static(&[1]))]]);
+    assert_eq!(found.values(), [vec![Some(Bytes::from_static(&[1]))]]);
     let found = rows(client.execute(&update, values.clone()).unwrap());
-    assert_eq!(found.rows[0][1], Some(Bytes::from("z")));
+    assert_eq!(found.values()[0][1], Some(Bytes::from("z")));
     let select = client.prepare("SELECT v FROM t WHERE k = 1 AND c IN ?");
     let error = client.execute(&select, values).unwrap_err();
     assert_eq!(error.kind(), &CqlErrorKind::Invalid);
@@ -514,11 +514,11 @@ fn prepared_bottleneck_has_the_columns_of_its_rows() {
     let prepared = client.prepare("SHOW BOTTLENECK");
     let shown = rows(client.execute(&prepared, Values::default()).unwrap());
     assert_eq!((shown.columns.len(), &shown.columns[..]), (9, &prepared.result[..]));
-    let verdict = &shown.rows[0];
+    let verdict = &shown.values()[0];
     assert_eq!(verdict[0], Some(Value::Int(0).serialize()));
     assert_eq!(verdict[1], Some(Value::Text("none".into()).serialize()));
     let view = client.rows("SELECT why FROM system_views.bottleneck WHERE rank = 0");
-    assert_eq!(view.rows, [[verdict[1].clone()]]);
+    assert_eq!(view.values(), [[verdict[1].clone()]]);
 }
 
 #[test]
@@ -540,7 +540,7 @@ fn timestamps_are_refused_or_ignored() {
     }
     // The order of the statements decides, not their timestamps.
     let changed = ignoring.rows("SELECT v FROM t WHERE k = 1 AND c = 1");
-    assert_eq!(changed.rows, [[Some(Value::Text("b".into()).serialize())]]);
+    assert_eq!(changed.values(), [[Some(Value::Text("b".into()).serialize())]]);
     let delete = ignoring.prepare("DELETE FROM t USING TIMESTAMP ? WHERE k = ? AND c = ?");
     assert_eq!(delete.markers[0].name, "[timestamp]");
     assert_eq!(delete.markers[0].data_type, DataType::Bigint);
@@ -560,7 +560,7 @@ impl Client {
     /// Returns the write times of `v` and of the element `m['a']` of row 1.
     fn write_times(&self) -> [Option<i64>; 2] {
         let found = self.rows("SELECT WRITETIME(v), WRITETIME(m['a']) FROM w WHERE k = 1");
-        [bigint(found.rows[0][0].as_ref()), bigint(found.rows[0][1].as_ref())]
+        [bigint(found.values()[0][0].as_ref()), bigint(found.values()[0][1].as_ref())]
     }
 }
 
@@ -579,7 +579,7 @@ fn check_recorded_timestamps(db: Db) {
     // An older timestamp does not lose the write: commits are the order.
     client.run("UPDATE w USING TIMESTAMP -5 SET v = 'b' WHERE k = 1");
     assert_eq!(client.write_times(), [Some(-5), Some(900)]);
-    let value = client.rows("SELECT v FROM w WHERE k = 1").rows[0][0].clone();
+    let value = client.rows("SELECT v FROM w WHERE k = 1").values()[0][0].clone();
     assert_eq!(value, Some(Value::Text("b".into()).serialize()));
     client.run(
         "BEGIN BATCH USING TIMESTAMP 7 UPDATE w SET v = 'c' WHERE k = 1; \
@@ -644,13 +644,13 @@ fn bound_json_is_a_row() {
     run(r#"{"k": 1, "v": "a", "m": {"b": 2}}"#).unwrap();
     run(r#"{"k": 1, "v": "c"}"#).unwrap();
     let row = client.rows("SELECT v, m FROM w");
-    assert_eq!(row.rows, [[Some(Value::Text("c".into()).serialize()), None]]);
+    assert_eq!(row.values(), [[Some(Value::Text("c".into()).serialize()), None]]);
     let keeps = client.prepare("INSERT INTO w JSON :row DEFAULT UNSET");
     client.run("UPDATE w SET m = {'b': 3} WHERE k = 1");
     let values = Values::Positional(vec![text(r#"{"K": 1, "v": null}"#)]);
     client.execute(&keeps, values).unwrap();
     let row = client.rows("SELECT v, m FROM w");
-    assert!(row.rows[0][0].is_none() && row.rows[0][1].is_some());
+    assert!(row.values()[0][0].is_none() && row.values()[0][1].is_some());
     for wrong in ["{", r#"{"k": 1, "x": 2}"#, r#"{"k": "one"}"#, r#"{"v": "a"}"#] {
         run(wrong).unwrap_err();
     }

@@ -97,7 +97,7 @@ impl Client {
 
     fn is_applied(&self, statement: &str) -> bool {
         let Response::Rows(rows) = self.run(statement) else { panic!("{statement}") };
-        rows.rows[0][0].as_deref() == Some(&[1])
+        rows.values()[0][0].as_deref() == Some(&[1])
     }
 }
 
@@ -105,7 +105,7 @@ fn numbers(rows: &Rows) -> Vec<Vec<Option<i32>>> {
     let number = |value: &Option<Bytes>| {
         value.as_ref().map(|it| i32::from_be_bytes(it[..].try_into().unwrap()))
     };
-    rows.rows.iter().map(|row| row.iter().map(number).collect()).collect()
+    rows.values().iter().map(|row| row.iter().map(number).collect()).collect()
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn clients_time_replaces_the_clock() {
     };
     run("INSERT INTO ks.t (k, c, a) VALUES (1, 1, 1) USING TTL 20", 100);
     let left = |seconds| match run("SELECT TTL(a) FROM ks.t WHERE k = 1", seconds) {
-        Response::Rows(Rows { rows, .. }) => rows.first().map(|row| row[0].clone()),
+        Response::Rows(Rows { rows, .. }) => rows.to_vec().first().map(|row| row[0].clone()),
         other => panic!("{other:?}"),
     };
     let seconds = |left: i32| Some(Some(Bytes::copy_from_slice(&left.to_be_bytes())));

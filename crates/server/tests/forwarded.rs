@@ -52,7 +52,7 @@ fn start(executor: &Executor) -> Uuid {
     let Ok(Response::Rows(rows)) = query(executor, "START DETACHED TRANSACTION") else {
         panic!("it starts")
     };
-    Uuid::from_slice(rows.rows[0][0].as_ref().unwrap()).unwrap()
+    Uuid::from_slice(rows.values()[0][0].as_ref().unwrap()).unwrap()
 }
 
 #[test]

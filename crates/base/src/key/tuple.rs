@@ -65,10 +65,8 @@ pub fn encode_into(out: &mut BytesMut, values: &[Value], orders: &[Order]) -> Re
 /// `Corrupted` if the bytes are not an encoding by [`encode`] of values of these types and orders;
 /// `Invalid` if there are more types than orders.
 pub fn decode(bytes: &[u8], types: &[DataType], orders: &[Order]) -> Result<Vec<Value>> {
-    let (values, rest) = decode_first(bytes, types, orders)?;
-    if !rest.is_empty() {
-        return Err(Error::corrupted("a clustering key has more bytes than columns"));
-    }
+    let mut values = Vec::with_capacity(types.len());
+    decode_each(bytes, types, orders, |value| values.push(value))?;
     Ok(values)
 }
 
@@ -82,6 +80,35 @@ pub fn decode_first<'b>(
     types: &[DataType],
     orders: &[Order],
 ) -> Result<(Vec<Value>, &'b [u8])> {
+    let mut values = Vec::with_capacity(types.len());
+    let rest = take_each(bytes, types, orders, |value| values.push(value))?;
+    Ok((values, rest))
+}
+
+/// Like [`decode`], but calls `each` with one value after the other.
+///
+/// # Errors
+///
+/// See [`decode`].
+pub fn decode_each(
+    bytes: &[u8],
+    types: &[DataType],
+    orders: &[Order],
+    each: impl FnMut(Value),
+) -> Result<()> {
+    match take_each(bytes, types, orders, each)? {
+        [] => Ok(()),
+        _ => Err(Error::corrupted("a clustering key has more bytes than columns")),
+    }
+}
+
+/// Decodes the first components of a clustering key, and returns the bytes behind them.
+fn take_each<'b>(
+    bytes: &'b [u8],
+    types: &[DataType],
+    orders: &[Order],
+    mut each: impl FnMut(Value),
+) -> Result<&'b [u8]> {
     if types.len() > orders.len() {
         return Err(Error::invalid(format!(
             "{} types for the orders of {} clustering columns",
@@ -90,9 +117,8 @@ pub fn decode_first<'b>(
         )));
     }
     let mut rest = bytes;
-    let mut values = Vec::with_capacity(types.len());
     for (data_type, order) in types.iter().zip(orders) {
-        values.push(component::take(&mut rest, data_type, order.mask())?);
+        each(component::take(&mut rest, data_type, order.mask())?);
     }
-    Ok((values, rest))
+    Ok(rest)
 }

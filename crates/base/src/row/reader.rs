@@ -45,8 +45,14 @@ pub struct ReadColumn<'a> {
 }
 
 impl<'a> ReadColumn<'a> {
-    /// Returns the value at the second `now()`; `None` once it has expired.
-    fn value_at(&self, now: impl Fn() -> i64) -> Result<Option<&'a [u8]>> {
+    /// Returns the value at the second `now()` since 1970-01-01 UTC; `None` once it has expired. The
+    /// time is requested only for columns that expire.
+    ///
+    /// # Errors
+    ///
+    /// `Corrupted` if the value is a collection of elements.
+    #[inline]
+    pub fn value_at(&self, now: impl Fn() -> i64) -> Result<Option<&'a [u8]>> {
         if self.has_elements {
             return Err(no_value(self.id));
         }

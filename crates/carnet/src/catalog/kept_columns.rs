@@ -19,6 +19,12 @@ impl KeptColumns {
         Self(Some(ids.into()))
     }
 
+    /// Returns `true` if the table never lost a column.
+    #[must_use]
+    pub const fn are_all(&self) -> bool {
+        self.0.is_none()
+    }
+
     /// Returns the image without dropped columns; `None` if nothing of the row is left.
     #[must_use]
     pub fn retain(&self, mut image: RowImage) -> Option<RowImage> {

@@ -86,7 +86,7 @@ impl Export<'_> {
         let mut paging_state = None;
         loop {
             let page = self.page(paging_state)?;
-            for row in &page.rows {
+            for row in page.rows.iter() {
                 for (column, bytes) in page.columns.iter().zip(row) {
                     match bytes {
                         Some(bytes) => {

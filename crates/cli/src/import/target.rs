@@ -114,7 +114,7 @@ impl Target for Embedded {
     fn query(&self, text: &str) -> Result<Vec<Row>> {
         let parameters = Parameters::default();
         match block_on(self.executor.query(&self.session, text, &parameters))? {
-            Response::Rows(rows) => Ok(rows.rows),
+            Response::Rows(rows) => Ok(rows.values()),
             _ => Ok(Vec::new()),
         }
     }

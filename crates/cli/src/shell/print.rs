@@ -106,7 +106,7 @@ impl<W: Write> Printer<W> {
         let mut table = Table::new();
         table.load_style(presets::UTF8_FULL_CONDENSED);
         table.set_header(rows.columns.iter().map(|column| printable(&column.name)));
-        for row in &rows.rows {
+        for row in rows.rows.iter() {
             let mut cells = Vec::with_capacity(row.len());
             for (column, bytes) in rows.columns.iter().zip(row) {
                 cells.push(match bytes {
@@ -126,7 +126,7 @@ impl<W: Write> Printer<W> {
 
     fn json(&mut self, rows: &Rows) -> Result<()> {
         let names: Vec<_> = rows.columns.iter().map(|column| value::quote(&column.name)).collect();
-        for row in &rows.rows {
+        for row in rows.rows.iter() {
             let mut separator = '{';
             for ((column, name), bytes) in rows.columns.iter().zip(&names).zip(row) {
                 let value = match bytes {
@@ -146,7 +146,7 @@ impl<W: Write> Printer<W> {
         if is_first {
             csv.write_record(rows.columns.iter().map(|column| &column.name))?;
         }
-        for row in &rows.rows {
+        for row in rows.rows.iter() {
             for (column, bytes) in rows.columns.iter().zip(row) {
                 match bytes {
                     Some(bytes) => csv.write_field(value::text(&column.data_type, bytes)?)?,
@@ -206,7 +206,8 @@ mod tests {
                 vec![Some(Value::Int(1).serialize()), text("Ada")],
                 vec![Some(Value::Int(200).serialize()), None],
                 vec![None, text("\u{1b}[2J, \"x\"")],
-            ],
+            ]
+            .into(),
             paging_state: None,
         }
     }

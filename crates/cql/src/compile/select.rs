@@ -15,6 +15,7 @@ use super::near::NearPlan;
 use super::number;
 use super::operand::Operand;
 use super::order::{RowOrder, order};
+use super::plain_columns::PlainColumns;
 use super::relation::find;
 use super::where_clause::{LIMIT_TYPE, Where};
 use crate::ast::{Arguments, FunctionCall, Select, SelectItem, Selection, Term};
@@ -32,6 +33,8 @@ pub(crate) struct SelectPlan {
     /// Columns within the texts of `SELECT JSON`.
     pub(crate) json: Option<Vec<ColumnSpec>>,
     pub(crate) outputs: Vec<Output>,
+    /// The outputs, if rows can be copied from the store to the result.
+    pub(crate) plain: Option<PlainColumns>,
     /// Whether one row is returned, aggregated from all rows read.
     pub(crate) aggregates: bool,
     /// Positions of the columns of `GROUP BY`, and of skipped columns, which have one value.
@@ -57,6 +60,15 @@ impl SelectPlan {
             false => "Aggregation query used without partition key",
         })
     }
+}
+
+/// Returns the positions of the columns of outputs; `None` if one is no column.
+fn positions(outputs: &[Output]) -> Option<Vec<usize>> {
+    let position = |output: &Output| match output {
+        Output::Column(position) => Some(*position),
+        _ => None,
+    };
+    outputs.iter().map(position).collect()
 }
 
 /// One column of the result.
@@ -188,7 +200,10 @@ impl<'a> Compiler<'a> {
             true => (vec![spec(table, "[json]".to_owned(), DataType::Text)], Some(columns)),
             false => (columns, None),
         };
+        let is_plain = json.is_none() && filter.filters.is_empty() && near.is_none();
+        let positions = positions(&outputs).filter(|_| is_plain);
         Ok(SelectPlan {
+            plain: positions.and_then(|positions| PlainColumns::of(table, &positions)),
             json,
             per_partition_limit,
             limit,

@@ -296,11 +296,11 @@ fn index_elements(keyspace: &KeyspaceView, name: &str) -> Vec<[String; 4]> {
 }
 
 fn list(entries: Vec<[String; 3]>) -> Rows {
-    Rows { columns: columns(&LIST).into(), rows: texts(entries), paging_state: None }
+    Rows { columns: columns(&LIST).into(), rows: texts(entries).into(), paging_state: None }
 }
 
 fn elements(entries: Vec<[String; 4]>) -> Rows {
-    Rows { columns: columns(&ELEMENT).into(), rows: texts(entries), paging_state: None }
+    Rows { columns: columns(&ELEMENT).into(), rows: texts(entries).into(), paging_state: None }
 }
 
 fn texts<const N: usize>(entries: Vec<[String; N]>) -> Vec<Vec<Cell>> {
@@ -332,7 +332,7 @@ fn cluster(node: &NodeInfo, peers: &[Peer], current: Option<&str>) -> Rows {
         columns.push(column("range_ownership", DataType::map(text(), owners)));
         row.push(Some(ownership(node, peers)));
     }
-    Rows { columns: columns.into(), rows: vec![row], paging_state: None }
+    Rows { columns: columns.into(), rows: vec![row].into(), paging_state: None }
 }
 
 /// Maps the end of each token range to the nodes that own it: each range has one owner, the server

@@ -22,7 +22,7 @@ fn try_describe(db: &Db, text: &str, current: Option<&str>) -> Result<Rows> {
 fn describe_column(text: &str, current: Option<&str>, column: usize) -> Vec<String> {
     let rows = try_describe(&sample(), text, current).unwrap();
     let text = |row: &Vec<Cell>| String::from_utf8(row[column].clone().unwrap().to_vec()).unwrap();
-    rows.rows.iter().map(text).collect()
+    rows.values().iter().map(text).collect()
 }
 
 fn names(text: &str, current: Option<&str>) -> Vec<String> {
@@ -41,7 +41,7 @@ fn refusal(text: &str, current: Option<&str>) -> String {
 
 fn column_names(text: &str, current: Option<&str>) -> Vec<String> {
     let rows = try_describe(&sample(), text, current).unwrap();
-    for row in &rows.rows {
+    for row in rows.rows.iter() {
         assert_eq!(row.len(), rows.columns.len());
     }
     rows.columns.iter().map(|column| column.name.clone()).collect()
@@ -129,7 +129,7 @@ fn lists_name_all_objects() {
     assert_eq!(names("DESC TABLES", Some("Shop")), [""; 0]);
     let all = try_describe(&sample(), "DESC TABLES", None).unwrap();
     assert_eq!(all.rows.len(), 2 + system::tables().len());
-    assert_eq!(all.rows[1][..2], [Some("bank".into()), Some("table".into())]);
+    assert_eq!(all.values()[1][..2], [Some("bank".into()), Some("table".into())]);
     for list in ["KEYSPACES", "TABLES", "TYPES", "FUNCTIONS", "AGGREGATES"] {
         let statement = format!("DESCRIBE {list}");
         assert_eq!(column_names(&statement, None), LIST);
@@ -313,7 +313,7 @@ fn cluster_is_one_node() {
     let plain = try_describe(&sample(), "DESCRIBE CLUSTER", None).unwrap();
     assert_eq!(plain.columns.len(), 3);
     let row = ["Carnet", "Murmur3Partitioner", "SimpleSnitch"];
-    assert_eq!(plain.rows, [row.map(|text| Some(Bytes::from(text))).to_vec()]);
+    assert_eq!(plain.values(), [row.map(|text| Some(Bytes::from(text))).to_vec()]);
     assert_eq!(try_describe(&sample(), "DESC CLUSTER", Some("system")).unwrap(), plain);
 
     let owned = try_describe(&sample(), "DESCRIBE CLUSTER", Some("bank")).unwrap();
@@ -321,7 +321,7 @@ fn cluster_is_one_node() {
     assert_eq!(owned.columns[3].data_type.to_string(), "map<text, frozen<list<text>>>");
     let expected = b"\0\0\0\x01\0\0\0\x14-9223372036854775808\
                      \0\0\0\x16\0\0\0\x01\0\0\0\x0e127.0.0.1:9042";
-    assert_eq!(owned.rows[0][3].as_deref(), Some(&expected[..]));
+    assert_eq!(owned.values()[0][3].as_deref(), Some(&expected[..]));
 }
 
 /// The map has each server's tokens, in key order.

@@ -35,7 +35,7 @@ const APPLIED: &str = "[applied]";
 /// Returns the result of a conditional statement that was applied.
 pub(crate) fn applied() -> Response {
     let columns = applied_columns();
-    Response::Rows(Rows { columns, rows: vec![vec![boolean(true)]], paging_state: None })
+    Response::Rows(Rows { columns, rows: vec![vec![boolean(true)]].into(), paging_state: None })
 }
 
 /// Returns the columns of a result that reports only whether the statement was applied.
@@ -220,7 +220,7 @@ pub(super) fn answer(
 ) -> Result<Response, CqlError> {
     let mut columns = vec![applied_column(&table.keyspace, &table.name)];
     if found.is_empty() {
-        let rows = vec![vec![boolean(false)]];
+        let rows = vec![vec![boolean(false)]].into();
         return Ok(Response::Rows(Rows { columns: columns.into(), rows, paging_state: None }));
     }
     let shown = read.shown(table, form);

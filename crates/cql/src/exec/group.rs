@@ -11,10 +11,10 @@ use super::aggregates::Aggregates;
 use super::paging::PagingState;
 use super::project::project;
 use super::scan::StoredRow;
-use super::select_reader::{PageBounds, SelectReader, held_bytes, of_table, too_large};
+use super::select_reader::{PageBounds, SelectReader, of_table, too_large};
 use crate::compile::{self, Environment, SelectPlan};
 use crate::cql_error::CqlError;
-use crate::result::Rows;
+use crate::result::{RowSet, Rows};
 
 /// A group of rows.
 struct Group {
@@ -69,7 +69,7 @@ pub(super) async fn run(
     if limits.is_partition_full() {
         reader.skip_partition();
     }
-    let (mut rows, mut bytes, mut paging_state) = (Vec::new(), 0, None);
+    let (mut rows, mut paging_state) = (RowSet::default(), None);
     let mut group: Option<Group> = None;
     loop {
         let next = reader.next(usize::MAX).await?;
@@ -77,11 +77,10 @@ pub(super) async fn run(
         let is_over = group.as_ref().is_some_and(|group| values.as_ref() != Some(&group.values));
         if let Some(done) = group.take_if(|_| is_over) {
             let row = done.conclude(plan)?;
-            bytes += held_bytes(&row.0);
-            rows.push(row.0);
+            rows.push(row.0.iter().map(Option::as_deref));
             let last = row.1;
             limits.count(&last.key);
-            let has_memory = match reader.charge(bytes) {
+            let has_memory = match reader.charge(rows.encoded().len()) {
                 Err(error) if !bounds.is_paged => return Err(of_table(plan, &error)),
                 grown => grown.is_ok(),
             };
@@ -91,7 +90,7 @@ pub(super) async fn run(
                 }
                 break;
             }
-            if rows.len() >= bounds.rows || bytes >= bounds.bytes || !has_memory {
+            if rows.len() >= bounds.rows || rows.encoded().len() >= bounds.bytes || !has_memory {
                 if !bounds.is_paged {
                     return Err(too_large());
                 }

@@ -279,7 +279,7 @@ impl<'a> IndexScan<'a> {
     }
 
     /// Ends the scan after the row `last`: entries and rows fetched after it leave the read set.
-    pub(super) fn stop(&mut self, last: &StoredRow) -> Result<()> {
+    pub(super) fn stop<I>(&mut self, last: &StoredRow<I>) -> Result<()> {
         if let Some(mut scan) = self.partition.take() {
             scan.stop(last)?;
         }

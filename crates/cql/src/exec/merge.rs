@@ -24,7 +24,7 @@ use carnet::catalog::TableSchema;
 use carnet::{CellKey, DataType, PartitionKey, Result, Tx};
 
 use super::index_scan::IndexScan;
-use super::scan::{Scan, StoredRow};
+use super::scan::{CellImage, Scan, StoredRow};
 use crate::access::{Access, Partitions};
 use crate::compile::RowOrder;
 
@@ -57,12 +57,16 @@ impl<'a> Source<'a> {
     }
 
     /// Returns the next row. The caller can use `wanted` rows, including this one.
-    pub(super) async fn next(&mut self, wanted: usize) -> Result<Option<StoredRow>> {
-        match self {
-            Self::Scan(scan) => scan.next(wanted).await,
-            Self::Index(scan) => Box::pin(scan.next(wanted)).await,
-            Self::Merge(merge) => Box::pin(merge.next()).await,
-        }
+    pub(super) async fn next<I: CellImage>(
+        &mut self,
+        wanted: usize,
+    ) -> Result<Option<StoredRow<I>>> {
+        let row = match self {
+            Self::Scan(scan) => return scan.next(wanted).await,
+            Self::Index(scan) => Box::pin(scan.next(wanted)).await?,
+            Self::Merge(merge) => Box::pin(merge.next()).await?,
+        };
+        Ok(row.map(StoredRow::into_form))
     }
 
     /// Returns the number of bytes of the cells that are fetched and not yet returned.
@@ -75,7 +79,7 @@ impl<'a> Source<'a> {
     }
 
     /// Ends after the row `last`, which [`Source::next`] returned: no further row is needed.
-    pub(super) fn stop(&mut self, last: &StoredRow) -> Result<()> {
+    pub(super) fn stop<I>(&mut self, last: &StoredRow<I>) -> Result<()> {
         match self {
             Self::Scan(scan) => scan.stop(last),
             Self::Index(scan) => scan.stop(last),
@@ -164,7 +168,7 @@ impl<'a> Merge<'a> {
         Ok(())
     }
 
-    fn stop(&mut self, last: &StoredRow) -> Result<()> {
+    fn stop<I>(&mut self, last: &StoredRow<I>) -> Result<()> {
         if let Some(place) = self.last.take() {
             self.scans[place].stop(last)?;
         }

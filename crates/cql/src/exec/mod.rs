@@ -45,6 +45,7 @@ mod open;
 mod outline;
 mod paging;
 mod parameters;
+mod plain_rows;
 mod plan;
 mod prepared;
 mod project;

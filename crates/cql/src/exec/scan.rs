@@ -19,6 +19,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use carnet::base::{Bytes, RowImage, TimeSlice};
+use carnet::catalog::KeptColumns;
 use carnet::{CellKey, Entry, Error, KeyRange, PageLimit, PartitionKey, Result, Tx};
 
 use super::cell_queue::CellQueue;
@@ -41,11 +42,54 @@ const FILTERED_CELLS: usize = 16;
 
 /// A row in its stored form.
 #[derive(Clone, Debug)]
-pub(crate) struct StoredRow {
+pub(crate) struct StoredRow<I = RowImage> {
     pub(crate) key: CellKey,
     /// Columns of the row itself; `None` for a partition that has static columns only.
-    pub(crate) image: Option<RowImage>,
+    pub(crate) image: Option<I>,
     pub(crate) statics: Option<Arc<RowImage>>,
+}
+
+impl StoredRow {
+    /// Changes the form of the row's columns.
+    pub(super) fn into_form<I: From<RowImage>>(self) -> StoredRow<I> {
+        let Self { key, image, statics } = self;
+        StoredRow { key, image: image.map(I::from), statics }
+    }
+}
+
+/// Form of a row's columns.
+pub(crate) trait CellImage: From<RowImage> {
+    /// Makes it of a cell's payload; `None` if the row does not exist.
+    fn of(tx: &Tx, kept: &KeptColumns, payload: Bytes) -> Result<Option<Self>>;
+}
+
+impl CellImage for RowImage {
+    fn of(tx: &Tx, kept: &KeptColumns, payload: Bytes) -> Result<Option<Self>> {
+        let image = tx.row_image(&payload)?;
+        Ok(image.and_then(|image| kept.retain(image)))
+    }
+}
+
+/// Columns for a result that copies them: not decoded, unless some have to be left out.
+#[derive(Clone, Debug)]
+pub(super) enum PlainImage {
+    Decoded(RowImage),
+    Encoded(Bytes),
+}
+
+impl From<RowImage> for PlainImage {
+    fn from(image: RowImage) -> Self {
+        Self::Decoded(image)
+    }
+}
+
+impl CellImage for PlainImage {
+    fn of(tx: &Tx, kept: &KeptColumns, payload: Bytes) -> Result<Option<Self>> {
+        if kept.are_all() {
+            return Ok(tx.is_live_row(&payload)?.then_some(Self::Encoded(payload)));
+        }
+        Ok(RowImage::of(tx, kept, payload)?.map(Self::Decoded))
+    }
 }
 
 /// Scan of the rows of a plan.
@@ -136,14 +180,17 @@ impl<'a> Scan<'a> {
     }
 
     /// Returns the next row. The caller can use `wanted` rows, including this one.
-    pub(crate) async fn next(&mut self, wanted: usize) -> Result<Option<StoredRow>> {
+    pub(crate) async fn next<I: CellImage>(
+        &mut self,
+        wanted: usize,
+    ) -> Result<Option<StoredRow<I>>> {
         loop {
             if let Some((key, entry)) = self.cells.pop() {
                 self.taken += 1;
                 if self.taken.is_multiple_of(SLICE_CELLS) {
                     self.end_slice().await;
                 }
-                if let Some(row) = self.take_cell(key, &entry)? {
+                if let Some(row) = self.take_cell(key, entry)? {
                     return Ok(Some(row));
                 }
             } else if let Some(target) = self.targets.pop_front() {
@@ -236,7 +283,7 @@ impl<'a> Scan<'a> {
     }
 
     /// Leaves the partition at its end: static columns without a row form a row of their own.
-    fn leave_partition(&mut self) -> Option<StoredRow> {
+    fn leave_partition<I>(&mut self) -> Option<StoredRow<I>> {
         let current = self.current.take()?;
         if current.has_rows || self.access.clustering != Clustering::All {
             return None;
@@ -248,12 +295,16 @@ impl<'a> Scan<'a> {
 
     /// Makes a row of a cell. The cell stays for the next call if the previous partition had static
     /// columns only: that partition's row is returned first.
-    fn take_cell(&mut self, key: CellKey, entry: &Entry) -> Result<Option<StoredRow>> {
+    fn take_cell<I: CellImage>(
+        &mut self,
+        key: CellKey,
+        entry: Entry,
+    ) -> Result<Option<StoredRow<I>>> {
         let partition = key.partition();
         if self.current.as_ref().is_none_or(|current| current.partition != partition)
             && let Some(row) = self.leave_partition()
         {
-            self.cells.put_back(key, entry.clone());
+            self.cells.put_back(key, entry);
             return Ok(Some(row));
         }
         let current = self.current.get_or_insert_with(|| Current {
@@ -261,16 +312,16 @@ impl<'a> Scan<'a> {
             statics: None,
             has_rows: false,
         });
-        let image = self.tx.row_image(&entry.payload)?;
-        let Some(image) = image.and_then(|image| self.access.kept.retain(image)) else {
-            return Ok(None);
-        };
         if self.access.has_clustering && key.clustering().is_empty() {
             if self.access.has_statics {
-                current.statics = Some(Arc::new(image));
+                let image = RowImage::of(self.tx, &self.access.kept, entry.payload)?;
+                current.statics = image.map(Arc::new);
             }
             return Ok(None);
         }
+        let Some(image) = I::of(self.tx, &self.access.kept, entry.payload)? else {
+            return Ok(None);
+        };
         current.has_rows = true;
         Ok(Some(StoredRow { statics: current.statics.clone(), key, image: Some(image) }))
     }
@@ -353,7 +404,7 @@ impl<'a> Scan<'a> {
 
     /// Ends the scan after the row `last`: the statement needs no further row. Cells fetched after
     /// it leave the read set.
-    pub(crate) fn stop(&mut self, last: &StoredRow) -> Result<()> {
+    pub(crate) fn stop<I>(&mut self, last: &StoredRow<I>) -> Result<()> {
         self.cells.clear();
         self.targets.clear();
         self.partitions.clear();
@@ -415,8 +466,7 @@ pub(super) async fn fetch_statics(
     }
     let key = CellKey::new(access.table, partition, "");
     let Some(entry) = Box::pin(tx.get_cell(&key)).await? else { return Ok(None) };
-    let image = tx.row_image(&entry.payload)?;
-    Ok(image.and_then(|image| access.kept.retain(image)).map(Arc::new))
+    Ok(RowImage::of(tx, &access.kept, entry.payload)?.map(Arc::new))
 }
 
 /// Returns the part of a target after a row, which may lie before or after all of it.
@@ -475,10 +525,10 @@ mod tests {
                     kept: KeptColumns::default(),
                 };
                 let mut scan = Scan::new(&tx, access, is_filtered, None).await.unwrap();
-                assert!(scan.next(wanted).await.unwrap().is_some());
+                assert!(scan.next::<RowImage>(wanted).await.unwrap().is_some());
                 let first = scan.cells.len() + 1;
                 for _ in 0..first {
-                    assert!(scan.next(1).await.unwrap().is_some());
+                    assert!(scan.next::<RowImage>(1).await.unwrap().is_some());
                 }
                 held.push((first, scan.cells.len() + 1));
             }

@@ -7,12 +7,13 @@ use super::group;
 use super::near;
 use super::paging::PagingState;
 use super::parameters::Parameters;
+use super::plain_rows::PlainRows;
 use super::project::project;
-use super::select_reader::{PageBounds, SelectReader, held_bytes, of_table, too_large};
+use super::select_reader::{PageBounds, SelectReader, of_table, too_large};
 use crate::compile::{Environment, SelectPlan};
 use crate::cql_error::CqlError;
 use crate::json;
-use crate::result::Rows;
+use crate::result::{RowSet, Rows};
 
 /// Cassandra's message. Drivers page by default, so it names the remedy.
 const MERGE_NOT_PAGED: &str = "Cannot page queries with both ORDER BY and a IN restriction on the partition key; you must \
@@ -28,10 +29,9 @@ pub(crate) async fn run(
 ) -> Result<Rows, CqlError> {
     let mut rows = select(tx, plan, environment, parameters, state).await?;
     if let Some(columns) = &plan.json {
-        for row in &mut rows.rows {
-            let text = json::of_row(columns, row)?;
-            *row = vec![Some(text.into())];
-        }
+        let values = rows.values();
+        let texts = values.iter().map(|row| Ok(vec![Some(json::of_row(columns, row)?.into())]));
+        rows.rows = texts.collect::<Result<_, CqlError>>()?;
     }
     Ok(rows)
 }
@@ -55,7 +55,7 @@ async fn select(
     }
     if plan.aggregates {
         let row = Box::pin(aggregate(&mut reader, plan)).await?;
-        return Ok(Rows { columns, rows: vec![row], paging_state: None });
+        return Ok(Rows { columns, rows: vec![row].into(), paging_state: None });
     }
     let mut bounds = PageBounds::new(parameters);
     if reader.is_merged() {
@@ -65,27 +65,37 @@ async fn select(
         }
         bounds = PageBounds::UNPAGED;
     }
-    let mut rows = Vec::new();
-    let mut bytes = 0;
+    let mut copier = plan.plain.as_ref().map(|plain| PlainRows::new(tx, plain));
+    let mut rows = RowSet::default();
     let mut paging_state = None;
-    // The row after a page is read as well: it decides whether there is another page.
-    while let Some((stored, found)) =
-        reader.next(bounds.rows.saturating_add(1) - rows.len()).await?
-    {
-        let row = project(tx, plan, &stored, &found, environment)?;
-        bytes += held_bytes(&row);
-        rows.push(row);
+    loop {
+        // The row after a page is read as well: it decides whether there is another page.
+        let wanted = bounds.rows.saturating_add(1) - rows.len();
+        let last = match &mut copier {
+            Some(copier) => {
+                let Some(stored) = reader.next_plain(wanted).await? else { break };
+                copier.write(&stored, &mut rows)?;
+                stored.key
+            }
+            None => {
+                let Some((stored, found)) = reader.next(wanted).await? else { break };
+                let row = project(tx, plan, &stored, &found, environment)?;
+                rows.push(row.iter().map(Option::as_deref));
+                stored.key
+            }
+        };
         // The row is already in memory: a page that gets no more memory ends with it.
-        let has_memory = match reader.charge(bytes) {
+        let has_memory = match reader.charge(rows.encoded().len()) {
             Err(error) if !bounds.is_paged => return Err(of_table(plan, &error)),
             grown => grown.is_ok(),
         };
-        let is_full = rows.len() >= bounds.rows || bytes >= bounds.bytes || !has_memory;
+        let is_full =
+            rows.len() >= bounds.rows || rows.encoded().len() >= bounds.bytes || !has_memory;
         if is_full && !bounds.is_paged {
             return Err(too_large());
         }
         if is_full {
-            let state = reader.state(&stored.key, tx);
+            let state = reader.state(&last, tx);
             // A page that ends with the last row has no paging state.
             if reader.next(1).await?.is_some() {
                 paging_state = Some(state.encode());

@@ -9,7 +9,7 @@ use super::merge::Source;
 use super::paging::{self, PagingState};
 use super::parameters::Parameters;
 use super::row;
-use super::scan::StoredRow;
+use super::scan::{PlainImage, StoredRow};
 use crate::access::Partitions;
 use crate::compile::{self, Environment, RowFilter, SelectPlan};
 use crate::cql_error::CqlError;
@@ -140,27 +140,48 @@ impl<'a> SelectReader<'a> {
         &mut self,
         wanted: usize,
     ) -> Result<Option<(StoredRow, Vec<Option<Bytes>>)>, CqlError> {
-        if self.remaining == Some(0) {
-            return Ok(None);
+        let Some(wanted) = self.begin_row(wanted) else { return Ok(None) };
+        while let Some(stored) = self.source.next(wanted).await? {
+            let columns = row::columns(&self.plan.table, &stored)?;
+            if self.satisfies(&columns)? {
+                self.end_row(&stored)?;
+                return Ok(Some((stored, columns)));
+            }
         }
-        let wanted = self.remaining.map_or(wanted, |remaining| wanted.min(remaining as usize));
+        Ok(None)
+    }
+
+    /// Like [`SelectReader::next`], for a statement without filters whose result copies columns.
+    pub(super) async fn next_plain(
+        &mut self,
+        wanted: usize,
+    ) -> Result<Option<StoredRow<PlainImage>>, CqlError> {
+        let Some(wanted) = self.begin_row(wanted) else { return Ok(None) };
+        let Some(stored) = self.source.next(wanted).await? else { return Ok(None) };
+        self.end_row(&stored)?;
+        Ok(Some(stored))
+    }
+
+    /// Returns the number of rows that can be used; `None` if the limit is reached.
+    fn begin_row(&mut self, wanted: usize) -> Option<usize> {
+        if self.remaining == Some(0) {
+            return None;
+        }
         if let Some(last) = self.last.as_ref().filter(|_| self.is_partition_full()) {
             self.source.skip_partition(last);
         }
-        while let Some(stored) = self.source.next(wanted).await? {
-            let columns = row::columns(&self.plan.table, &stored)?;
-            if !self.satisfies(&columns)? {
-                continue;
-            }
-            self.in_partition = self.count_in_partition(&stored.key);
-            self.last = Some(stored.key.clone());
-            self.remaining = self.remaining.map(|remaining| remaining - 1);
-            if self.remaining == Some(0) {
-                self.source.stop(&stored)?;
-            }
-            return Ok(Some((stored, columns)));
+        Some(self.remaining.map_or(wanted, |remaining| wanted.min(remaining as usize)))
+    }
+
+    /// Counts a row that is returned.
+    fn end_row<I>(&mut self, stored: &StoredRow<I>) -> Result<(), CqlError> {
+        self.in_partition = self.count_in_partition(&stored.key);
+        self.last = Some(stored.key.clone());
+        self.remaining = self.remaining.map(|remaining| remaining - 1);
+        if self.remaining == Some(0) {
+            self.source.stop(stored)?;
         }
-        Ok(None)
+        Ok(())
     }
 
     /// Continues behind the partition of the last row.

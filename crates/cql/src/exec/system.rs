@@ -82,7 +82,7 @@ impl Executor {
         let rows = match &plan.outputs {
             None => {
                 let count = i64::try_from(found.count()).unwrap_or(i64::MAX);
-                vec![vec![Some(Value::Bigint(count).serialize())]]
+                vec![vec![Some(Value::Bigint(count).serialize())]].into()
             }
             Some(outputs) => {
                 let value = |row: &[Option<Bytes>], output: &SystemOutput| match *output {

@@ -306,7 +306,7 @@ fn static_row_depends_on_its_whole_partition() {
 fn another_server_names_the_holder_of_a_transaction() {
     let holder = Fixture::new();
     let Response::Rows(rows) = holder.query("START DETACHED TRANSACTION") else { panic!("a row") };
-    let id = Uuid::from_slice(rows.rows[0][0].as_ref().unwrap()).unwrap();
+    let id = Uuid::from_slice(rows.values()[0][0].as_ref().unwrap()).unwrap();
     let node = NodeInfo::local(Uuid::from_u64_pair(3, 4));
     let other = Executor::new(holder.executor.db().clone(), node);
     let peer = Peer {

@@ -24,7 +24,7 @@ pub(crate) async fn run(
     for read in &plan.lets {
         let environment = Environment { lets: &lets, ..*environment };
         let rows = select::run(tx, read, &environment, &unpaged, None).await?;
-        lets.push(rows.rows.into_iter().next());
+        lets.push(rows.values().into_iter().next());
     }
     let environment = Environment { lets: &lets, ..*environment };
     let result = match &plan.result {
@@ -38,7 +38,7 @@ pub(crate) async fn run(
                 Evaluated::Null | Evaluated::Unset => Ok(None),
             });
             let row = values.collect::<Result<Vec<_>, CqlError>>()?;
-            Some(Rows { columns: columns.clone(), rows: vec![row], paging_state: None })
+            Some(Rows { columns: columns.clone(), rows: vec![row].into(), paging_state: None })
         }
     };
     let holds = match &plan.body.condition {
@@ -70,8 +70,9 @@ fn raised(text: &Operand, environment: &Environment<'_>) -> Result<CqlError, Cql
 /// Adds `[applied]` before the columns of a result. Without rows there is one, in which the other
 /// columns are null.
 fn with_applied(mut rows: Rows, holds: bool) -> Rows {
-    if rows.rows.is_empty() {
-        rows.rows.push(vec![None; rows.columns.len()]);
+    let mut values = rows.values();
+    if values.is_empty() {
+        values.push(vec![None; rows.columns.len()]);
     }
     rows.columns = match rows.columns.is_empty() {
         true => applied_columns(),
@@ -80,7 +81,8 @@ fn with_applied(mut rows: Rows, holds: bool) -> Rows {
             iter::once(applied_column("", "")).chain(others).collect::<Vec<_>>().into()
         }
     };
-    rows.rows.iter_mut().for_each(|row| row.insert(0, boolean(holds)));
+    values.iter_mut().for_each(|row| row.insert(0, boolean(holds)));
+    rows.rows = values.into();
     rows
 }
 

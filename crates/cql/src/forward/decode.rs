@@ -165,7 +165,11 @@ fn take_rows(fields: &mut Reader) -> Result<Rows> {
         let cells = columns.iter().map(|_| fields.option(Reader::bytes));
         rows.push(cells.collect::<Result<Vec<_>>>()?);
     }
-    Ok(Rows { columns: columns.into(), rows, paging_state: fields.option(Reader::bytes)? })
+    Ok(Rows {
+        columns: columns.into(),
+        rows: rows.into(),
+        paging_state: fields.option(Reader::bytes)?,
+    })
 }
 
 fn take_type(fields: &mut Reader, depth: usize) -> Result<DataType> {

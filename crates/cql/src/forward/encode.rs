@@ -134,9 +134,9 @@ fn put_rows(out: &mut Writer, rows: &Rows) {
         out.text(name);
         put_type(out, data_type);
     });
-    out.list(rows, |out, row| {
+    out.list(&rows.iter().collect::<Vec<_>>(), |out, row| {
         for cell in row {
-            out.option(cell.as_deref(), Writer::bytes);
+            out.option(*cell, Writer::bytes);
         }
     });
     out.option(paging_state.as_deref(), Writer::bytes);

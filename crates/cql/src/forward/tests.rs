@@ -99,7 +99,7 @@ fn rows() -> impl Strategy<Value = Rows> {
         let row = vec(option::of(bytes()), columns.len());
         vec(row, 0..4).prop_map(move |rows| Rows {
             columns: columns.clone().into(),
-            rows,
+            rows: rows.into(),
             paging_state: paging_state.clone(),
         })
     })

@@ -58,7 +58,7 @@ impl Client {
             let Response::Rows(Rows { rows, paging_state, .. }) = response else {
                 panic!("{select}")
             };
-            all.extend(rows);
+            all.extend(rows.to_vec());
             if paging_state.is_none() {
                 return all;
             }

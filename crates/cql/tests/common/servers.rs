@@ -118,7 +118,7 @@ impl Server {
 
     pub(crate) fn start_by(&self, session: &Session) -> Uuid {
         let rows = rows(self.query_by(session, "START DETACHED TRANSACTION"));
-        Uuid::from_slice(rows.rows[0][0].as_ref().unwrap()).unwrap()
+        Uuid::from_slice(rows.values()[0][0].as_ref().unwrap()).unwrap()
     }
 
     pub(crate) fn ints(&self, text: &str) -> Vec<i32> {
@@ -127,7 +127,7 @@ impl Server {
 
     pub(crate) fn outcome(&self, id: Uuid) -> String {
         let rows = rows(self.query(&format!("SELECT outcome({id})")));
-        String::from_utf8(rows.rows[0][0].as_ref().unwrap().to_vec()).unwrap()
+        String::from_utf8(rows.values()[0][0].as_ref().unwrap().to_vec()).unwrap()
     }
 
     /// Answers all forwarded requests with this one.
@@ -146,7 +146,7 @@ pub(crate) fn ints(rows: &Rows) -> Vec<i32> {
     let int = |row: &Vec<Option<Bytes>>| {
         i32::from_be_bytes(row[0].as_ref().unwrap()[..].try_into().unwrap())
     };
-    rows.rows.iter().map(int).collect()
+    rows.values().iter().map(int).collect()
 }
 
 /// The servers of a database, with the table `ks.t` and its row k = v = 1.

@@ -16,7 +16,7 @@ fn cell(data_type: &DataType, bytes: Option<&carnet::Bytes>) -> String {
 pub(crate) fn table(rows: &Rows) -> String {
     let names: Vec<&str> = rows.columns.iter().map(|column| column.name.as_str()).collect();
     let mut out = names.join(" | ") + "\n";
-    for row in &rows.rows {
+    for row in &rows.values() {
         let cells: Vec<String> = rows
             .columns
             .iter()

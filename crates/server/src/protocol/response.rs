@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use carnet_base::Uuid;
+use carnet_cql::result::RowSet;
 
 use super::error::ErrorResponse;
 use super::types::{Columns, SchemaChange};
@@ -51,7 +52,7 @@ pub struct Rows {
     /// Columns of the rows.
     pub columns: Columns,
     /// Rows, each with a value or null for every column.
-    pub rows: Vec<Vec<Option<Bytes>>>,
+    pub rows: RowSet,
     /// Position of the next page; `None` after the last one.
     pub paging_state: Option<Bytes>,
 }
@@ -188,7 +189,7 @@ impl Response {
             Self::Void => out.int(kind::VOID),
             Self::Rows(rows, form) => {
                 out.int(kind::ROWS);
-                put_rows(out, rows, form)?;
+                put_rows(out, &rows, form)?;
             }
             Self::SetKeyspace(keyspace) => {
                 out.int(kind::SET_KEYSPACE);
@@ -208,17 +209,11 @@ impl Response {
     }
 }
 
-fn put_rows(out: &mut Writer, rows: Rows, form: MetadataForm) -> Result<(), Oversize> {
+fn put_rows(out: &mut Writer, rows: &Rows, form: MetadataForm) -> Result<(), Oversize> {
     put_result_metadata(out, &rows.columns, rows.paging_state.as_ref(), form)?;
     out.int_len(rows.rows.len(), "the rows");
-    let values = rows.rows.iter().flatten();
-    out.reserve(values.map(|value| size_of::<i32>() + value.as_ref().map_or(0, Bytes::len)).sum());
-    for row in rows.rows {
-        debug_assert_eq!(row.len(), rows.columns.specs().len(), "a value for every column");
-        for value in row {
-            out.bytes(value.as_deref());
-        }
-    }
+    out.reserve(rows.rows.encoded().len());
+    out.raw(rows.rows.encoded());
     Ok(())
 }
 

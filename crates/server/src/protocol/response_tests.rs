@@ -30,7 +30,8 @@ fn rows(paging_state: Option<&'static [u8]>) -> Rows {
                 Some(Bytes::from_static(&[0, 0, 0, 8])),
                 Some(Bytes::from_static(&[0, 0, 0, 1, 0, 0, 0, 1, b'x'])),
             ],
-        ],
+        ]
+        .into(),
         paging_state: paging_state.map(Bytes::from_static),
     }
 }
@@ -49,7 +50,7 @@ fn results() -> Vec<(&'static str, Response)> {
             ColumnSpec::new("ks", "t", "a", DataType::Bigint),
             ColumnSpec::new("ks", "u", "b", ColumnType::map(DataType::Text, DataType::Double)),
         ]),
-        rows: vec![vec![None, None]],
+        rows: vec![vec![None, None]].into(),
         paging_state: None,
     };
     let prepared = Prepared {

@@ -48,7 +48,7 @@ fn kv(names: &[&str]) -> Columns {
 }
 
 fn rows(columns: Columns, rows: Vec<Vec<Option<Bytes>>>) -> Outcome {
-    Outcome::Rows(Rows { columns, rows, paging_state: None })
+    Outcome::Rows(Rows { columns, rows: rows.into(), paging_state: None })
 }
 
 fn text(text: &str) -> Option<Bytes> {

@@ -138,7 +138,7 @@ impl Executor {
         let row = vec![Some(Value::Uuid(id).serialize())];
         Ok(Response::Rows(Rows {
             columns: started_columns().into(),
-            rows: vec![row],
+            rows: vec![row].into(),
             paging_state: None,
         }))
     }
@@ -419,7 +419,11 @@ fn outcome_columns() -> Vec<ColumnSpec> {
 fn outcome_rows(outcome: &'static str, committed_at: Option<Timestamp>) -> Response {
     let at = committed_at.map(|at| Value::Bigint(at.get().cast_signed()).serialize());
     let rows = vec![vec![Some(Bytes::from_static(outcome.as_bytes())), at]];
-    Response::Rows(Rows { columns: outcome_columns().into(), rows, paging_state: None })
+    Response::Rows(Rows {
+        columns: outcome_columns().into(),
+        rows: rows.into(),
+        paging_state: None,
+    })
 }
 
 /// Returns the markers and columns of a statement about open transactions.
