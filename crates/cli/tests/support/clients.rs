@@ -58,9 +58,10 @@ pub(crate) fn python_suite(pins: &Path) -> Result<PathBuf, String> {
             let source = home.join("source");
             fs::create_dir_all(&source).map_err(|error| error.to_string())?;
             // The tests would import the driver beside them, whose extensions are not compiled.
+            // The folder must stand before the pattern, or tar ignores it.
             let mut tar = Command::new("tar");
-            tar.args(["--extract", "--wildcards", "*/tests", "--strip-components=1", "--file"]);
-            run(tar.arg(archive).arg("--directory").arg(&source))?;
+            tar.arg("--extract").arg("--file").arg(archive).arg("--directory").arg(&source);
+            run(tar.args(["--strip-components=1", "--wildcards", "*/tests"]))?;
             let python = home.join("python");
             run(Command::new("python3").args(["-m", "venv"]).arg(&python))?;
             let mut pip = Command::new(python.join("bin/pip"));
