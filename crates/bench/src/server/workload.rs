@@ -44,6 +44,8 @@ pub(super) enum Workload {
     Mixed,
     /// Updates of one row of 100,000 if it exists.
     Conditional,
+    /// Updates of the same row by all clients.
+    Hot,
     /// Unlogged batches of 8 inserts.
     Batch,
     /// Transactions that read two accounts of 10,000 and change both.
@@ -73,6 +75,7 @@ impl Workload {
             Self::Page => &["SELECT c, v FROM ks.wide WHERE p = ?"],
             Self::Mixed => &[READ, INSERT],
             Self::Conditional => &["UPDATE ks.rows SET v = ? WHERE k = ? IF EXISTS"],
+            Self::Hot => &["UPDATE ks.rows SET v = ? WHERE k = ?"],
             Self::Transfer => &[TRANSFER],
             Self::Scan => &["SELECT k, v FROM ks.rows"],
         }
@@ -130,6 +133,7 @@ impl Prepared {
             }
             Workload::Page => execute(0, &[&below(rng, PARTITIONS)], long),
             Workload::Conditional => execute(0, &[&value, &below(rng, ROWS)], short),
+            Workload::Hot => execute(0, &[&value, &0_u64.to_be_bytes()], short),
             Workload::Transfer => {
                 let (from, to) = (rng.below(ACCOUNTS), rng.below(ACCOUNTS - 1));
                 let to = if to == from { ACCOUNTS - 1 } else { to };
