@@ -200,7 +200,8 @@ impl<'a> Compiler<'a> {
             true => (vec![spec(table, "[json]".to_owned(), DataType::Text)], Some(columns)),
             false => (columns, None),
         };
-        let is_plain = json.is_none() && filter.filters.is_empty() && near.is_none();
+        let is_plain =
+            json.is_none() && filter.filters.is_empty() && near.is_none() && group.is_none();
         let positions = positions(&outputs).filter(|_| is_plain);
         Ok(SelectPlan {
             plain: positions.and_then(|positions| PlainColumns::of(table, &positions)),

@@ -22,7 +22,7 @@ const NULL: i32 = -1;
 /// assert_eq!(rows.encoded(), b"\0\0\0\x03one\xff\xff\xff\xff");
 /// assert_eq!(rows.to_vec()[0][0].as_deref(), Some(&b"one"[..]));
 /// ```
-#[derive(Clone, Default)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct RowSet {
     count: usize,
     /// Number of values of each row; zero without rows.
@@ -114,14 +114,6 @@ impl From<Vec<Vec<Option<Bytes>>>> for RowSet {
         rows.into_iter().collect()
     }
 }
-
-impl PartialEq for RowSet {
-    fn eq(&self, other: &Self) -> bool {
-        (self.count, self.width, &self.bytes) == (other.count, other.width, &other.bytes)
-    }
-}
-
-impl Eq for RowSet {}
 
 impl fmt::Debug for RowSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
