@@ -36,17 +36,13 @@ pub(crate) fn python() -> Client {
 /// source of the tests in the folder `source`. Debian has the only package with the tests.
 ///
 /// The first line of `pins` has Debian's package and release, and the checksum of the source.
-///
-/// # Errors
-///
-/// A message if they are unavailable.
-pub(crate) fn python_suite(pins: &Path) -> Result<PathBuf, String> {
+pub(crate) fn python_suite(pins: &Path) -> Client {
     let list = fs::read_to_string(pins).unwrap();
     let pin = list.lines().next().unwrap_or_default();
     let words: Vec<&str> = pin.split(' ').collect();
     let [package, release, checksum] = words[..] else { panic!("{}: {words:?}", pins.display()) };
     let packages = e2e("suite.txt");
-    installed(
+    let home = installed(
         "python-suite",
         &format!("{pin}\n{}", read(std::slice::from_ref(&packages))),
         |home| {
@@ -68,7 +64,8 @@ pub(crate) fn python_suite(pins: &Path) -> Result<PathBuf, String> {
             pip.args(["install", "--quiet", "--disable-pip-version-check", "-r"]);
             run(pip.arg(&packages))
         },
-    )
+    );
+    skip_without("the source of the Python driver's tests", home)
 }
 
 /// Fetches the source of a package of a Debian release, with settings of its own: the machine may
