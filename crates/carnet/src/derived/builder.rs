@@ -6,12 +6,10 @@
 //! continues there, and two processes that build the same table conflict and take turns.
 
 use std::ops::Bound;
-use std::time::Duration;
 
 use carnet_base::row::Column;
 use carnet_base::{
-    Bytes, CellKey, ColumnId, ErrorKind, KeyRange, Result, RowImage, Signal, Step, TableId, Value,
-    Worker, block_on,
+    Bytes, CellKey, ColumnId, ErrorKind, KeyRange, Result, RowImage, TableId, Value,
 };
 use carnet_store::PageLimit;
 use carnet_txn::{Isolation, Label};
@@ -24,8 +22,6 @@ use crate::tx::Tx;
 
 /// Number of rows in a step without conflicts.
 const ROWS_MAX: usize = 256;
-/// Wait after a failed step.
-const RETRY_WAIT: Duration = Duration::from_secs(1);
 /// Columns of the progress.
 const NEXT_CELL: ColumnId = ColumnId(0);
 const ROWS_READ: ColumnId = ColumnId(1);
@@ -138,7 +134,7 @@ enum Stepped {
 }
 
 /// Builds all indexes and views that are not built, step by step.
-struct Builder {
+pub(super) struct Builder {
     db: WeakDb,
     target: Option<Target>,
     rows_max: usize,
@@ -146,44 +142,29 @@ struct Builder {
     building: Option<Building>,
 }
 
-impl Db {
-    /// Starts to build the indexes and views that are not built, in the background. One call is
-    /// enough: one created while the builder runs is built too.
-    pub fn build_derived(&self) {
-        if let Some(building) = self.begin_building() {
-            let builder = Builder::new(self, building);
-            drop(self.spawner().spawn("carnet-build", Signal::new(), Box::new(builder)));
-        }
-    }
-}
-
-impl Worker for Builder {
-    fn step(&mut self) -> Step {
-        // The builder does not keep the database open.
-        let Some(db) = self.db.upgrade() else { return Step::Done };
-        match block_on(self.advance(&db)) {
-            Ok(true) => Step::Again,
-            Ok(false) => Step::Done,
-            Err(error) if error.kind() == ErrorKind::Conflict => {
-                self.rows_max = (self.rows_max / 2).max(1);
-                Step::Again
-            }
-            Err(error) => {
-                tracing::warn!(%error, target = ?self.target, "a step of the build of an index or view failed");
-                Step::Idle(Some(RETRY_WAIT))
-            }
-        }
-    }
-}
-
 impl Builder {
-    fn new(db: &Db, building: Building) -> Self {
+    pub(super) fn new(db: &Db, building: Building) -> Self {
         let db = db.downgrade();
         Self { db, target: None, rows_max: ROWS_MAX, building: Some(building) }
     }
 
-    /// Runs a step; returns `false` if all indexes and views are built.
-    async fn advance(&mut self, db: &Db) -> Result<bool> {
+    /// Runs a step; returns `false` if all indexes and views are built, or the database is closed.
+    /// After a conflict the next step has fewer rows.
+    pub(super) async fn advance(&mut self) -> Result<bool> {
+        // Between two steps the builder does not keep the database open.
+        let Some(db) = self.db.upgrade() else { return Ok(false) };
+        let stepped = self.step(&db).await;
+        if let Err(error) = &stepped {
+            if error.kind() == ErrorKind::Conflict {
+                self.rows_max = (self.rows_max / 2).max(1);
+                return Ok(true);
+            }
+            tracing::warn!(%error, target = ?self.target, "a step of the build of an index or view failed");
+        }
+        stepped
+    }
+
+    async fn step(&mut self, db: &Db) -> Result<bool> {
         if self.target.is_none() {
             // Cleared before the search, so that a table created after it starts a new builder.
             self.building = None;

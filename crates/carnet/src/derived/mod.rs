@@ -11,12 +11,14 @@
 //!   decides without reads. A writer reads the base row, decides for the earlier and the next image,
 //!   and writes the difference (file `write`).
 //! * A new derived table is built while transactions run (file `builder`). From its creation on,
-//!   every writer maintains it; the builder adds the cells of older rows.
+//!   every writer maintains it; the builder adds the cells of older rows, in a background worker (file
+//!   `worker`).
 //! * `check` compares a derived table with its base.
 
 pub(crate) mod builder;
 mod check;
 mod table;
+mod worker;
 mod write;
 
 pub use builder::{BuildProgress, build_step};
