@@ -31,7 +31,7 @@ pub use carnet_store_cql::{
 };
 pub(crate) use open::{Settings, connect, environment, open};
 pub use peers::{PeerTls, Peers, Secret};
-pub(crate) use store::AnyCluster;
+pub(crate) use store::{AnyCluster, ClusterStore};
 pub use table::TableUrl;
 pub use url::ClusterUrl;
 pub use url_options::OPTIONS;

@@ -78,7 +78,7 @@ pub(crate) async fn open<C: Cluster, T: Transport>(
     let order = make_order(conflict_bytes);
     let log = ClusterLog::open(cluster, network, address, environment, &mut rng, options, order);
     listen(&log.handler());
-    let store = ClusterStore { log, requests };
+    let store = ClusterStore { log: Arc::new(log), requests };
     // Wait for a leader, so that an opened database answers. This also sets the published timestamp
     // P.
     let context = Context::unbounded();

@@ -15,7 +15,7 @@ use super::any::{AnyBackup, Call};
 
 /// A cluster, with this process's share of the database on it.
 pub(crate) struct ClusterStore<C: Cluster, T: Transport> {
-    pub(crate) log: ClusterLog<C, T>,
+    pub(crate) log: Arc<ClusterLog<C, T>>,
     /// Request counters of a CQL cluster.
     pub(crate) requests: Option<Arc<RequestCounters>>,
 }

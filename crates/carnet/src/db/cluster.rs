@@ -3,6 +3,7 @@
 use std::sync::{Arc, Weak};
 
 use carnet_base::{Bytes, Error, Result, Rng as _, SeededRng, block_on};
+use carnet_sequencer::ClusterLog;
 use carnet_store::{LoadRawTables, Loading};
 
 use super::builder::Builder;
@@ -79,6 +80,15 @@ impl Builder {
         let opening = cluster::open(cluster, network, address, environment, settings, listen, None);
         let store = block_on(Box::pin(opening))?;
         Ok(block_on(self.finish_cluster(store)))
+    }
+
+    /// Opens a database over a process's share of a cluster, for the simulator, which opens the
+    /// share itself and knows its raw tables. Waits for nothing.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn open_log<C: Cluster, T: Transport>(self, log: Arc<ClusterLog<C, T>>) -> Db {
+        let store = cluster::ClusterStore { log, requests: None };
+        self.finish(Arc::new(AnyStore::Cluster(Arc::new(store))), None)
     }
 
     /// Completes the opening, and reads the list of raw tables.
