@@ -22,6 +22,11 @@ pub(crate) trait Database: Clone + 'static {
     fn timestamp_at(&self, wall: WallTime) -> impl Future<Output = Result<Timestamp>>;
     fn wall_time_of(&self, commit: Timestamp) -> impl Future<Output = Result<WallTime>>;
     fn swept(&self) -> impl Future<Output = Result<Timestamp>>;
+
+    /// Returns the database of the `carnet` crate, which builds indexes and views.
+    fn facade(&self) -> Option<&Db> {
+        None
+    }
 }
 
 /// A transaction of a database.
@@ -168,6 +173,10 @@ impl Database for Db {
 
     async fn swept(&self) -> Result<Timestamp> {
         Self::swept(self).await
+    }
+
+    fn facade(&self) -> Option<&Db> {
+        Some(self)
     }
 }
 

@@ -92,6 +92,13 @@ pub enum Mutant {
     DeltasSweptWithoutRow,
     /// A reader that misses a version below a delta finds the deltas as it read them before.
     DeltasReadOnce,
+    /// A commit is not checked against changes of the schema that it used: its writer may not know
+    /// a new index or view.
+    SchemaNotGuarded,
+    /// A step of the build of an index or a view is not checked against changes of its rows.
+    BuildNotGuarded,
+    /// Cells of indexes and views are written, but not deleted.
+    DerivedCellNotDeleted,
     /// A backup is named by the last commit at its end, not by the last one in its files.
     BackupNamedAfterItsEnd,
     /// A restore keeps commits after the requested timestamp.
@@ -114,7 +121,7 @@ pub enum Mutant {
 
 impl Mutant {
     /// All mutants, each with the scenarios that must find it.
-    pub const ALL: [(Self, &[Scenario]); 48] = [
+    pub const ALL: [(Self, &[Scenario]); 51] = [
         (Self::ReadPointsIgnored, BOTH),
         (Self::ReadRangesIgnored, BOTH),
         (Self::BlindWritesUnchecked, CLUSTER),
@@ -154,6 +161,9 @@ impl Mutant {
         (Self::TombstoneBelowDeltaPassed, CLUSTER),
         (Self::DeltasSweptWithoutRow, CLUSTER),
         (Self::DeltasReadOnce, CLUSTER),
+        (Self::SchemaNotGuarded, CLUSTER),
+        (Self::BuildNotGuarded, CLUSTER),
+        (Self::DerivedCellNotDeleted, CLUSTER),
         (Self::BackupNamedAfterItsEnd, EMBEDDED),
         (Self::RestoreForgetsToCut, EMBEDDED),
         (Self::PermitNotGivenBack, OVERLOAD),
@@ -177,6 +187,9 @@ impl Mutant {
     pub const fn workload(self) -> Option<Workload> {
         match self {
             Self::DeltasMergedAboveMark => Some(Workload::Columns),
+            Self::SchemaNotGuarded | Self::BuildNotGuarded | Self::DerivedCellNotDeleted => {
+                Some(Workload::Derived)
+            }
             _ => None,
         }
     }

@@ -8,6 +8,7 @@ use carnet_base::{Result, Timestamp};
 use carnet_store::{BeginKind, Begun, Claim, CommitOrder};
 
 use crate::mutant::Mutant;
+use crate::workload::schema_cell;
 
 /// State shared by the two interfaces of one store.
 #[derive(Default)]
@@ -66,7 +67,14 @@ impl CommitOrder for Rules {
     fn decide(&self, claim: &mut Claim) -> Result<Timestamp> {
         match self.mutant {
             Some(Mutant::ReadPointsIgnored) => claim.reads.points.clear(),
-            Some(Mutant::ReadRangesIgnored) => claim.reads.ranges.clear(),
+            // Among the transactions of `derived`, only steps of builds depend on ranges.
+            Some(Mutant::ReadRangesIgnored | Mutant::BuildNotGuarded) => {
+                claim.reads.ranges.clear();
+            }
+            Some(Mutant::SchemaNotGuarded) => {
+                let schema = schema_cell().hash();
+                claim.reads.points.retain(|point| *point != schema);
+            }
             Some(Mutant::BlindWritesUnchecked)
                 if claim.reads.points.is_empty() && claim.reads.ranges.is_empty() =>
             {

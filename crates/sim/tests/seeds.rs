@@ -59,6 +59,34 @@ fn each_workload_runs_alone() {
     }
 }
 
+/// Three processes change rows, create and build indexes and views, and are killed; the builder of a
+/// killed process leaves its work to others.
+#[test]
+fn indexes_agree_with_their_table_over_a_cluster() {
+    let order =
+        |seed| Order { workload: Some(Workload::Derived), ..Order::new(Scenario::Cluster, seed) };
+    let runs = [7, 8, 7].map(|seed| order(seed).run());
+    for run in &runs {
+        assert_eq!(run.verdict, Ok(()), "{}", run.setup);
+        assert!(run.transactions >= 1_000 && run.faults >= 5, "{run:?}");
+    }
+    let [first, _, again] = runs;
+    assert_eq!((first.trace, first.events), (again.trace, again.events));
+}
+
+#[test]
+fn broken_maintenance_is_found_over_a_cluster() {
+    for mutant in [Mutant::SchemaNotGuarded, Mutant::BuildNotGuarded, Mutant::DerivedCellNotDeleted]
+    {
+        let found = (0..20).any(|seed| {
+            let order = Order::new(Scenario::Cluster, seed);
+            let order = Order { workload: mutant.workload(), mutant: Some(mutant), ..order };
+            order.run().verdict.is_err()
+        });
+        assert!(found, "{}", mutant.name());
+    }
+}
+
 #[test]
 fn broken_rule_is_found_by_its_workload() {
     for (mutant, workload) in [

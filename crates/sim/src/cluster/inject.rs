@@ -7,12 +7,12 @@ use carnet_base::Encoding;
 
 use super::fault::Fault;
 use super::weak::FaultRates;
-use super::world::{World, clients_of, processes};
+use super::world::{OfProcess, World, clients_of, processes};
 use crate::executor::Process;
 
 impl World {
     /// Injects a fault, more often at the leader than at other processes.
-    pub(super) async fn inject(self: &Rc<Self>) {
+    pub(super) async fn inject<D: OfProcess>(self: &Rc<Self>) {
         let (fault, process, other, time) = {
             let random = &mut *self.random.borrow_mut();
             let process = match self.leader() {
@@ -28,7 +28,7 @@ impl World {
                 self.kill(process);
                 self.executor.sleep(time / 4).await;
                 self.start(process);
-                self.employ(process);
+                self.employ::<D>(process);
             }
             Fault::Pause => {
                 self.executor.pause(process, time);

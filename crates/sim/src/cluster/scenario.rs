@@ -4,13 +4,14 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
 
+use carnet::Db;
 use carnet_base::CommitEntry;
 use carnet_store::Outcome;
 
 use super::network::Network;
 use super::setup::Setup;
 use super::weak::WeakCluster;
-use super::world::{Log, World, clients_of, processes};
+use super::world::{Log, OfProcess, World, clients_of, processes};
 use crate::client::Client;
 use crate::database::Bare;
 use crate::executor::{Executor, Process};
@@ -19,7 +20,7 @@ use crate::random::Random;
 use crate::run::Run;
 use crate::run_record::RunRecord;
 use crate::verdict;
-use crate::workload::{self, Numbers};
+use crate::workload::{self, Numbers, Workload};
 
 const TURNS_MAX: u64 = 6_000_000;
 
@@ -29,6 +30,8 @@ pub(crate) fn run(order: &Order) -> Run {
     let executor = Executor::new(random.seed());
     let mut setup = Setup::draw(&mut random);
     order.mutant.or(order.suits).into_iter().for_each(|mutant| setup.suit(mutant));
+    let is_alone = order.workload == Some(Workload::Derived);
+    setup.facade = is_alone || setup.facade && order.mutant.is_none();
     let world = Rc::new(World {
         cluster: WeakCluster::new(random.fork(), executor.timer(), setup.forgets),
         network: Network::new(random.fork(), executor.timer()),
@@ -39,11 +42,15 @@ pub(crate) fn run(order: &Order) -> Run {
         setup,
         order: order.clone(),
         logs: RefCell::default(),
+        databases: RefCell::default(),
         watches: RefCell::default(),
         random: RefCell::new(random),
         faults: Cell::new(0),
     });
-    let ended = executor.run(TURNS_MAX, live(Rc::clone(&world)));
+    let of_run = Rc::clone(&world);
+    let ended = executor.run(TURNS_MAX, async move {
+        if of_run.setup.facade { live::<Db>(of_run).await } else { live::<Bare<Log>>(of_run).await }
+    });
     let isolation = world.setup.isolation;
     let promise = verdict::Promise { isolation, is_always_fresh: false, orders_by_commit: false };
     let verdict = match ended {
@@ -54,13 +61,13 @@ pub(crate) fn run(order: &Order) -> Run {
     Run::new(&world.executor, &world.run_record, world.faults.get(), &world.setup, verdict)
 }
 
-async fn live(world: Rc<World>) -> Result<(), String> {
+async fn live<D: OfProcess>(world: Rc<World>) -> Result<(), String> {
     let setup = &world.setup;
     world.run_record.begin_incarnation();
     processes().for_each(|process| world.start(process));
-    without_faults(&world, async |client| workload::prepare(client).await).await?;
+    without_faults::<D>(&world, async |client| workload::prepare(client).await).await?;
     world.fault_rates(true);
-    processes().for_each(|process| world.employ(process));
+    processes().for_each(|process| world.employ::<D>(process));
     while world.faults.get() < setup.faults || world.run_record.ended() < setup.transactions {
         let injected = world.faults.get();
         let due = setup.transactions * (injected + 1) / (setup.faults + 1);
@@ -70,30 +77,30 @@ async fn live(world: Rc<World>) -> Result<(), String> {
         if world.random.borrow_mut().percent(70) {
             world.heal();
         }
-        world.inject().await;
+        world.inject::<D>().await;
     }
     world.heal();
     world.fault_rates(false);
     processes().for_each(|process| world.executor.kill(clients_of(process)));
     // Messages in flight arrive, and paused processes resume.
     world.executor.sleep(Duration::from_secs(1)).await;
-    without_faults(&world, async |client| workload::prepare(client).await).await?;
+    without_faults::<D>(&world, async |client| workload::prepare(client).await).await?;
     let swept = |start, _| match world.cluster.swept(start) {
         Some(CommitEntry::Committed(commit)) => Some(Outcome::Committed(commit)),
         Some(CommitEntry::Aborted) | None => Some(Outcome::Aborted),
     };
-    verdict::settle(&world.client(Process(1)).db, &world.run_record, .., false, swept).await?;
-    without_faults(&world, async |client| workload::read_all(client).await).await
+    verdict::settle(&world.client::<D>(Process(1)).db, &world.run_record, .., false, swept).await?;
+    without_faults::<D>(&world, async |client| workload::read_all(client).await).await
 }
 
 /// Runs a transaction that must succeed soon.
-async fn without_faults(
+async fn without_faults<D: OfProcess>(
     world: &World,
-    run: impl AsyncFn(&mut Client<Bare<Log>>) -> carnet_base::Result<()>,
+    run: impl AsyncFn(&mut Client<D>) -> carnet_base::Result<()>,
 ) -> Result<(), String> {
     let mut last = None;
     for _ in 0..20 {
-        match run(&mut world.client(Process(1))).await {
+        match run(&mut world.client::<D>(Process(1))).await {
             Ok(()) => return Ok(()),
             Err(error) => last = Some(error),
         }

@@ -18,6 +18,7 @@ use carnet_store::{Context, Page, PageLimit, RangeRequest, looks_like_delta};
 use super::weak::WeakCluster;
 use crate::executor::SimTasks;
 use crate::mutant::Mutant;
+use crate::workload::is_derived;
 
 /// Number of the statement that writes a transaction's versions; rows of deltas have a larger one.
 const WRITTEN: Statement = Statement(1);
@@ -97,6 +98,13 @@ impl ClusterCells for Seam {
             let is_row = |write: &VersionWrite| write.statement > WRITTEN;
             let writes: Vec<VersionWrite> =
                 writes.iter().filter(|write| !is_row(write)).cloned().collect();
+            return self.inner.write_versions(context, &writes).await;
+        }
+        if self.breaks(Mutant::DerivedCellNotDeleted) {
+            let is_lost =
+                |write: &VersionWrite| write.payload.is_none() && is_derived(write.key.table());
+            let writes: Vec<VersionWrite> =
+                writes.iter().filter(|write| !is_lost(write)).cloned().collect();
             return self.inner.write_versions(context, &writes).await;
         }
         self.inner.write_versions(context, writes).await

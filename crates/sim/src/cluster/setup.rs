@@ -30,6 +30,8 @@ pub(super) struct Setup {
     pub(super) forgets: bool,
     /// Idle limits of transactions, if they end when idle.
     pub(super) idle: Option<IdleLimits>,
+    /// Whether clients use the API of the `carnet` crate.
+    pub(super) facade: bool,
     /// Kinds of faults, injected one at a time.
     pub(super) fault_kinds: &'static [Fault],
 }
@@ -75,6 +77,7 @@ impl Setup {
             forgets: random.percent(30),
             idle: random.idle(),
             fault_kinds: &Fault::ALL,
+            facade: random.percent(30),
         }
     }
 

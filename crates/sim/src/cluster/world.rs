@@ -6,10 +6,11 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use carnet::Db;
 use carnet_base::Timestamp;
 use carnet_sequencer::{Address, ClusterLog, Environment, MakeOrder};
 use carnet_store::{Context, LogStart};
-use carnet_txn::{CommitChecker, IdleWatch, Limits};
+use carnet_txn::{CommitChecker, IdleLimits, IdleWatch, Limits};
 
 use super::endpoint::{Endpoint, Term};
 use super::network::Network;
@@ -17,7 +18,7 @@ use super::seams::Seam;
 use super::setup::Setup;
 use super::weak::{FaultRates, WeakCluster};
 use crate::client::Client;
-use crate::database::Bare;
+use crate::database::{Bare, Database};
 use crate::executor::{Executor, Process, SimClock};
 use crate::mutant::Mutant;
 use crate::order::Order;
@@ -42,7 +43,9 @@ pub(super) struct World {
     pub(super) order: Order,
     pub(super) clocks: BTreeMap<Process, SimClock>,
     pub(super) logs: RefCell<BTreeMap<Process, Arc<Log>>>,
-    /// Idle watch of each process.
+    /// Database of each process, if clients use the API of the `carnet` crate.
+    pub(super) databases: RefCell<BTreeMap<Process, Db>>,
+    /// Idle watch of each process, if they do not.
     pub(super) watches: RefCell<BTreeMap<Process, Arc<IdleWatch>>>,
     pub(super) random: RefCell<Random>,
     pub(super) faults: Cell<usize>,
@@ -95,18 +98,35 @@ impl World {
             make_order,
         );
         network.listen(address(process), tasks, Endpoint::new(&log.handler(), term, mutant));
-        self.logs.borrow_mut().insert(process, Arc::new(log));
-        if let Some(limits) = self.setup.idle {
+        let log = Arc::new(log);
+        self.logs.borrow_mut().insert(process, Arc::clone(&log));
+        if self.setup.facade {
+            let db = self.open_facade(process, log);
+            // Like a server, which continues the builds of dead ones.
+            db.build_derived();
+            self.databases.borrow_mut().insert(process, db);
+        } else if let Some(limits) = self.setup.idle {
             let clock = Arc::new(self.clocks[&process].clone());
             let watch = IdleWatch::start(limits, clock, &self.executor.spawner(process));
             self.watches.borrow_mut().insert(process, Arc::new(watch));
         }
     }
 
+    fn open_facade(&self, process: Process, log: Arc<Log>) -> Db {
+        let idle = self.setup.idle.unwrap_or(IdleLimits::NONE);
+        Db::builder()
+            .idle_timeout(idle.writer)
+            .snapshot_idle_timeout(idle.reader)
+            .sweep_warning(idle.warning)
+            .clock(Arc::new(self.clocks[&process].clone()))
+            .spawn(Arc::new(self.executor.spawner(process)))
+            .open_log(log)
+    }
+
     /// Starts the clients of a process.
-    pub(super) fn employ(self: &Rc<Self>, process: Process) {
+    pub(super) fn employ<D: OfProcess>(self: &Rc<Self>, process: Process) {
         for _ in 0..self.setup.clients {
-            let (world, client) = (Rc::clone(self), self.client(process));
+            let (world, client) = (Rc::clone(self), self.client::<D>(process));
             self.executor.spawn(clients_of(process), async move {
                 let work = Work { order: &world.order, numbers: &world.numbers, may_leave: true };
                 work.done_by(client, world.setup.think_micros, |_| {}).await;
@@ -114,17 +134,10 @@ impl World {
         }
     }
 
-    pub(super) fn client(&self, process: Process) -> Client<Bare<Log>> {
-        let context = Context::unbounded();
-        let is_stale = self.order.mutant == Some(Mutant::SnapshotWithoutProof);
+    pub(super) fn client<D: OfProcess>(&self, process: Process) -> Client<D> {
         Client {
             executor: self.executor.clone(),
-            db: Bare {
-                store: Arc::clone(&self.logs.borrow()[&process]),
-                context: if is_stale { context.accepting_stale() } else { context },
-                limits: Limits::default(),
-                idle: self.watches.borrow().get(&process).cloned(),
-            },
+            db: D::open_in(self, process),
             run_record: self.run_record.clone(),
             isolation: self.setup.isolation,
             may_expire: self.setup.idle.is_some(),
@@ -161,10 +174,36 @@ impl World {
         self.executor.kill(clients_of(process));
         self.executor.kill(process);
         let dead = self.logs.borrow_mut().remove(&process);
+        let closed = self.databases.borrow_mut().remove(&process);
         let unwatched = self.watches.borrow_mut().remove(&process);
-        drop((dead, unwatched));
+        drop((dead, closed, unwatched));
         // Tasks that it spawned while it was dropped end, too.
         self.executor.kill(process);
+    }
+}
+
+/// Database that the clients of a process use.
+pub(super) trait OfProcess: Database {
+    /// Returns the database of a process that runs.
+    fn open_in(world: &World, process: Process) -> Self;
+}
+
+impl OfProcess for Bare<Log> {
+    fn open_in(world: &World, process: Process) -> Self {
+        let context = Context::unbounded();
+        let is_stale = world.order.mutant == Some(Mutant::SnapshotWithoutProof);
+        Self {
+            store: Arc::clone(&world.logs.borrow()[&process]),
+            context: if is_stale { context.accepting_stale() } else { context },
+            limits: Limits::default(),
+            idle: world.watches.borrow().get(&process).cloned(),
+        }
+    }
+}
+
+impl OfProcess for Db {
+    fn open_in(world: &World, process: Process) -> Self {
+        world.databases.borrow()[&process].clone()
     }
 }
 

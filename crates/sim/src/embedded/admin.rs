@@ -214,6 +214,8 @@ impl<D: Administered> Administrator<D> {
             world.run_record.wrong(format!("a copy cannot be opened: {error}"));
         });
         let (copy, published) = copy.ok()?;
+        // Builds of indexes would write to the copy, and old snapshots of it be swept.
+        world.executor.stall_workers(COPY, "carnet-build", Duration::from_secs(3600));
         let client = &mut self.client(&copy);
         let read = workload::read_all_on(client, page, published).await;
         world.executor.kill(COPY);

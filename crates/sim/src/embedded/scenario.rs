@@ -21,7 +21,7 @@ use crate::random::Random;
 use crate::run::Run;
 use crate::run_record::RunRecord;
 use crate::verdict;
-use crate::workload::{self, Numbers, Work};
+use crate::workload::{self, Numbers, Work, Workload};
 
 /// Maximum number of events; a run that exceeds it has a task that waits for ever.
 const TURNS_MAX: u64 = 3_000_000;
@@ -33,6 +33,7 @@ pub(crate) fn run(order: &Order) -> Run {
     let mut random = Random::new(order.seed);
     let executor = Executor::new(random.seed());
     let mut setup = Setup::draw(&mut random);
+    setup.facade |= order.workload == Some(Workload::Derived);
     // With the full API, only the administrator's rules can be broken.
     setup.facade &= order.mutant.is_none_or(|mutant| {
         matches!(mutant, Mutant::BackupNamedAfterItsEnd | Mutant::RestoreForgetsToCut)

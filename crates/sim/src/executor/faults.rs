@@ -21,6 +21,7 @@ impl Executor {
     /// Delays the workers of a process with a prefix of their names, like a stalled device.
     pub fn stall_workers(&self, process: Process, prefix: &str, time: Duration) {
         let until = self.now_nanos().saturating_add(nanos(time));
+        self.adopt_spawned();
         let mut state = self.0.state.borrow_mut();
         let MachineState { workers, events, rng, .. } = &mut *state;
         let stalled = workers

@@ -18,15 +18,18 @@ use std::rc::Rc;
 use std::task::Poll;
 
 use carnet_base::{CellKey, Error, ErrorKind, KeyRange, PartitionKey, Result, TableId, Timestamp};
+use carnet_store::BeginKind;
 
-use crate::client::Client;
+use crate::client::{Client, Observed};
 use crate::database::Database;
 use crate::order::Order;
-use crate::run_record::RecordId;
+use crate::run_record::{Part, RecordId};
+pub(crate) use derived::schema_cell;
 pub use kind::Workload;
 
-/// Id of the first table of the workloads; smaller ids are the database's own.
-const FIRST_TABLE: u32 = 1000;
+/// Id of the first table of the workloads; smaller ids are the database's own, and those of tables
+/// in the catalog.
+const FIRST_TABLE: u32 = 100_000;
 
 /// Unique numbers, shared by all clients of a run.
 #[derive(Clone, Default)]
@@ -120,9 +123,20 @@ pub(crate) async fn prepare<D: Database>(client: &mut Client<D>) -> Result<()> {
     loop {
         match bank::open_accounts(client).await {
             Err(error) if has_expired(client, &error) => {}
+            prepared => break prepared?,
+        }
+    }
+    loop {
+        match derived::prepare(client).await {
+            Err(error) if has_lost(&error) || has_expired(client, &error) => {}
             prepared => return prepared,
         }
     }
+}
+
+/// Returns `true` if a transaction lost against the background builder of its process.
+fn has_lost(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Conflict | ErrorKind::TooOld)
 }
 
 /// Returns `true` if a transaction was idle for too long, so that its caller must begin another.
@@ -133,11 +147,23 @@ fn has_expired<D>(client: &Client<D>, error: &Error) -> bool {
 /// Reads all data in one transaction, so that the verdict compares it.
 pub(crate) async fn read_all<D: Database>(client: &mut Client<D>) -> Result<()> {
     loop {
-        match scan::read_all(client).await {
+        match derived::complete(client).await {
+            Err(error) if has_lost(&error) || has_expired(client, &error) => {}
+            completed => break completed?,
+        }
+    }
+    loop {
+        match read_all_once(client).await {
             Err(error) if has_expired(client, &error) => {}
             read => return read,
         }
     }
+}
+
+async fn read_all_once<D: Database>(client: &mut Client<D>) -> Result<()> {
+    let tx = client.begin(Part::Other, BeginKind::ReadOnly).await?;
+    read_tables(client, &tx).await?;
+    tx.commit().await.map(drop)
 }
 
 /// Like [`read_all`], at a snapshot, with an existing record.
@@ -147,14 +173,28 @@ pub(crate) async fn read_all_on<D: Database>(
     read: Timestamp,
 ) -> Result<()> {
     let tx = client.resume(page, read).await?;
-    scan::read_tables(&tx).await?;
+    read_tables(client, &tx).await?;
     tx.let_go();
     Ok(())
+}
+
+async fn read_tables<D: Database>(client: &Client<D>, tx: &Observed<D::Tx>) -> Result<()> {
+    scan::read_tables(tx).await?;
+    match tx.facade() {
+        Some(tx) => derived::judge(tx, &client.run_record).await,
+        None => Ok(()),
+    }
 }
 
 /// Returns the tables whose cells are arbitrary bytes: those of all workloads but one.
 pub(crate) fn raw_tables() -> impl Iterator<Item = TableId> {
     Workload::ALL.into_iter().filter(|workload| *workload != Workload::Columns).map(table)
+}
+
+/// Returns `true` for a table of the entries of an index or the rows of a view.
+pub(crate) fn is_derived(table: TableId) -> bool {
+    // Their base table is the first one that is created.
+    TableId::FIRST < table && table < TableId(FIRST_TABLE)
 }
 
 const fn table(workload: Workload) -> TableId {

@@ -33,12 +33,6 @@ pub(super) async fn run<D: Database>(client: &mut Client<D>) -> Result<()> {
     tx.commit().await.map(drop)
 }
 
-pub(super) async fn read_all<D: Database>(client: &mut Client<D>) -> Result<()> {
-    let tx = client.begin(Part::Other, BeginKind::ReadOnly).await?;
-    read_tables(&tx).await?;
-    tx.commit().await.map(drop)
-}
-
 pub(super) async fn read_tables<T: Transact>(tx: &Observed<T>) -> Result<()> {
     for workload in Workload::ALL {
         tx.scan(&KeyRange::table(table(workload)), false, 100).await?;
