@@ -83,6 +83,11 @@ fn server_runs_statements_of_other_servers_until_it_drains() {
     let served = "carnet_open_transactions_forwarded_total{direction=\"served\"} 4";
     assert!(metrics.contains(served), "{metrics}");
     let open = start(&one);
+    let Ok(Response::Rows(listed)) = query(&other, "SELECT id FROM system_views.transactions")
+    else {
+        panic!("rows")
+    };
+    assert!(listed.values().iter().any(|row| row[0].as_deref() == Some(&open.into_bytes()[..])));
     server.shut_down();
     server.join();
     let commit = query(&other, &format!("COMMIT TRANSACTION {open}")).unwrap_err();

@@ -1,6 +1,8 @@
 //! Wall times: their mapping to commits, and time-travel reads (`AS OF`).
 
-use carnet_base::{Error, ErrorKind, Moment, Result, Timestamp, WallTime, block_on};
+use std::time::Duration;
+
+use carnet_base::{Error, ErrorKind, Moment, Result, Timer, Timestamp, Wait, WallTime, block_on};
 use carnet_store::{BeginKind, CommitLog, Context};
 
 use super::database::Db;
@@ -33,6 +35,12 @@ impl Db {
     #[must_use]
     pub fn now(&self) -> Moment {
         self.inner.clock.now()
+    }
+
+    /// Returns a future that completes after a time.
+    #[must_use]
+    pub fn wait(&self, time: Duration) -> Wait {
+        self.inner.timer.wait(time)
     }
 
     /// Returns the current wall time of the database's clock.

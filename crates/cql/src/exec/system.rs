@@ -60,11 +60,17 @@ impl Executor {
                 Some(*position) != column || values.iter().any(|given| given == value.as_bytes())
             })
         };
+        let elsewhere = if table.lists_open_transactions() {
+            self.open_elsewhere(run.deadline).await
+        } else {
+            Vec::new()
+        };
         let sources = system::Sources {
             wants: &|keyspace, name| wants("keyspace_name", keyspace) && wants("table_name", name),
             node: &self.shared.node,
             peers: &self.peers(),
             open: &|| self.open_list(),
+            open_elsewhere: &elsewhere,
             report: &|| db.admission().map(|admission| admission.diagnosis().report()),
             timeouts: system::SettingTimeouts {
                 statement: self.timeouts().map(|timeouts| timeouts.statement),

@@ -8,7 +8,7 @@ use carnet::base::UserType;
 use carnet::{Bytes, DataType, Timestamp, Uuid, WallTime};
 
 use super::fields::{Malformed, Reader};
-use super::kinds::{BATCH, CANCEL, ERROR, NOT_HELD, REFUSED, ROWS, STATEMENT, VOID};
+use super::kinds::{BATCH, CANCEL, ERROR, NOT_HELD, REFUSED, ROWS, STATEMENT, TRANSACTIONS, VOID};
 use super::message::{Answer, Caller, Preparation, Request, Statement, Task};
 use crate::ast::BatchKind;
 use crate::bound::Bound;
@@ -54,6 +54,7 @@ impl Request {
                 now: fields.option(take_time)?,
             },
             CANCEL => Task::Cancel,
+            TRANSACTIONS => Task::Transactions,
             _ => return Err(Malformed::Bytes("the kind of the request is unknown")),
         };
         fields.end()?;

@@ -6,7 +6,9 @@ use std::time::Duration;
 use carnet::{Bytes, DataType, WallTime};
 
 use super::fields::Writer;
-use super::kinds::{BATCH, CANCEL, ERROR, NOT_HELD, REFUSED, ROWS, STATEMENT, VERSION, VOID};
+use super::kinds::{
+    BATCH, CANCEL, ERROR, NOT_HELD, REFUSED, ROWS, STATEMENT, TRANSACTIONS, VERSION, VOID,
+};
 use super::message::{Answer, Caller, Preparation, Request, Statement, Task};
 use crate::ast::BatchKind;
 use crate::bound::Bound;
@@ -42,6 +44,7 @@ impl Request {
                 out.option(*now, put_time);
             }
             Task::Cancel => out.u8(CANCEL),
+            Task::Transactions => out.u8(TRANSACTIONS),
         }
         out.0.freeze()
     }
@@ -111,7 +114,7 @@ impl Answer {
                         out.u8(ROWS);
                         put_rows(&mut out, rows);
                     }
-                    // Statements with other results are not part of a transaction.
+                    // Statements with other results are not forwarded.
                     Ok(_) => out.u8(VOID),
                     Err(error) => {
                         out.u8(ERROR);

@@ -7,6 +7,7 @@ pub(super) const VERSION: u8 = 1;
 pub(super) const STATEMENT: u8 = 0;
 pub(super) const BATCH: u8 = 1;
 pub(super) const CANCEL: u8 = 2;
+pub(super) const TRANSACTIONS: u8 = 3;
 
 // Kinds of an answer.
 pub(super) const NOT_HELD: u8 = 0;

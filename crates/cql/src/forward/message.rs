@@ -15,7 +15,7 @@ use crate::result::Response;
 pub struct Request {
     /// Name of the call, drawn at random, by which the call can be cancelled.
     pub call: u64,
-    /// Transaction that the statement is part of.
+    /// Transaction that the statement is part of; nil for a list.
     pub transaction: Uuid,
     /// Client that sent the statement.
     pub caller: Caller,
@@ -61,6 +61,8 @@ pub enum Task {
     },
     /// Cancel the statement of this call, whose client is gone.
     Cancel,
+    /// List the open transactions of the server.
+    Transactions,
 }
 
 /// A statement with its values.

@@ -1,5 +1,5 @@
 //! Messages by which a server forwards a statement of an open transaction to the server that holds
-//! the transaction.
+//! the transaction, and asks other servers for their open transactions.
 //!
 //! ```text
 //!   client ──statement──▶ server ──[`Request`]──▶ holder of the transaction
@@ -16,6 +16,7 @@
 //!           0 statement: statement, page rows, paging state, time in µs (each 0, or 1 and the value)
 //!           1 batch: kind 1, statements after their number in 4, 0 or 1 and the time in µs 8
 //!           2 cancel: ends the statement of this call
+//!           3 transactions: lists the open ones of the server; versions before it refuse it
 //! caller    name, 0 or 1 and the user, address: 0 none, 4 and 4 bytes, 6 and 16 bytes
 //! statement text, 0 or 1 and the keyspace, values after their number in 4, 0 or 1 and the preparation
 //! value     0 null, 1 unset, 2 and the bytes after their length in 4

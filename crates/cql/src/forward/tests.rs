@@ -57,6 +57,7 @@ fn task() -> impl Strategy<Value = Task> {
             now
         }),
         Just(Task::Cancel),
+        Just(Task::Transactions),
     ]
 }
 

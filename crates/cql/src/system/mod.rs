@@ -56,6 +56,7 @@ pub use node::{
     PARTITIONER, RELEASE_VERSION, TOKEN,
 };
 pub use open::OpenTransaction;
+pub(crate) use open::{open_transactions, rows_of_open_transactions};
 pub use options::{OptionError, check_option};
 pub use peers::Peer;
 pub use rows::schema_version;

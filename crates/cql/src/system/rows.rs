@@ -31,8 +31,10 @@ pub(crate) struct Sources<'a> {
     pub(crate) node: &'a NodeInfo,
     /// Other servers of the database.
     pub(crate) peers: &'a [Peer],
-    /// Lists the open transactions.
+    /// Lists the open transactions of this server.
     pub(crate) open: &'a (dyn Fn() -> Vec<OpenTransaction> + Sync),
+    /// Rows of the open transactions of other servers.
+    pub(crate) open_elsewhere: &'a [Row],
     /// Returns the waits of statements, if they are measured.
     pub(crate) report: &'a (dyn Fn() -> Option<Report> + Sync),
     /// Returns `true` for a table whose estimates are wanted, by its keyspace and name.
@@ -69,7 +71,7 @@ pub(crate) async fn rows(table: &SystemTable, tx: &Tx, sources: &Sources<'_>) ->
             peers.iter().map(|found| peer_v2(table, found, version)).collect()
         }
         Content::Clients => clients(table, node),
-        Content::Transactions => open::rows(table, (sources.open)()),
+        Content::Transactions => open::rows(table, &(sources.open)(), sources.open_elsewhere),
         Content::Bottleneck => {
             (sources.report)().map_or_else(Vec::new, |report| bottleneck::rows(table, &report))
         }

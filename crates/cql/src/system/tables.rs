@@ -70,6 +70,11 @@ pub struct SystemColumn {
 }
 
 impl SystemTable {
+    /// Returns `true` if the table lists the open transactions.
+    pub(crate) fn lists_open_transactions(&self) -> bool {
+        self.content == Content::Transactions
+    }
+
     /// Returns a column and its position in the rows.
     #[must_use]
     pub fn column(&self, name: &str) -> Option<(usize, &SystemColumn)> {

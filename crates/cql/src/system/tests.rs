@@ -73,6 +73,7 @@ fn rows_of(table: &SystemTable, snapshot: &carnet::Snapshot, node: &NodeInfo) ->
         node,
         peers: &peers(),
         open: &open,
+        open_elsewhere: &[],
         report: &report,
         wants: &|_, _| true,
         timeouts: SettingTimeouts::default(),

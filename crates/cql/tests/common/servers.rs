@@ -3,9 +3,10 @@
 
 #![expect(clippy::disallowed_methods, reason = "relays have threads, and wait on real time")]
 
+use std::collections::BTreeSet;
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -79,6 +80,8 @@ fn pass(mut from: TcpStream, mut to: TcpStream, loss: &AtomicU8, lost_from: u8) 
 pub(crate) struct Holder {
     executor: Executor,
     pub(crate) seen: Mutex<Vec<Request>>,
+    /// Whether no request is ever answered.
+    pub(crate) is_silent: AtomicBool,
     /// Answer to all requests, instead of the executor's.
     pub(crate) canned: Mutex<Option<Bytes>>,
     pub(crate) grant: Mutex<Grant>,
@@ -87,6 +90,9 @@ pub(crate) struct Holder {
 impl ForwardHandler for Holder {
     fn answer(self: Arc<Self>, request: Bytes) -> Forwarding {
         lock(&self.seen).push(Request::decode(request.clone()).unwrap());
+        if self.is_silent.load(Ordering::SeqCst) {
+            return Box::pin(std::future::pending());
+        }
         if let Some(canned) = lock(&self.canned).clone() {
             return Box::pin(std::future::ready(canned));
         }
@@ -123,6 +129,13 @@ impl Server {
 
     pub(crate) fn ints(&self, text: &str) -> Vec<i32> {
         ints(&rows(self.query(text)))
+    }
+
+    /// Returns the ids of the listed transactions that stay open between statements.
+    pub(crate) fn listed(&self) -> BTreeSet<Uuid> {
+        let rows = rows(self.query("SELECT id FROM system_views.transactions")).values();
+        let id = |row: &Vec<Option<Bytes>>| Some(Uuid::from_slice(row[0].as_ref()?).unwrap());
+        rows.iter().filter_map(id).collect()
     }
 
     pub(crate) fn outcome(&self, id: Uuid) -> String {
@@ -214,6 +227,7 @@ impl Servers {
         let holder = Arc::new(Holder {
             executor: executor.clone(),
             seen: Mutex::default(),
+            is_silent: AtomicBool::default(),
             canned: Mutex::default(),
             grant: Mutex::default(),
         });

@@ -8,6 +8,8 @@
 //!                                                                                   of the transaction
 //! ```
 //!
+//! File `list` asks all other servers for their open transactions.
+//!
 //! Invariants, each with a test that fails without it:
 //!
 //! * A forwarded statement is never forwarded again.
@@ -20,6 +22,7 @@
 //!   permits of each other would otherwise wait until their deadlines.
 
 mod cancel;
+mod list;
 mod lost;
 mod send;
 mod serve;

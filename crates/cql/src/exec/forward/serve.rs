@@ -19,6 +19,7 @@ use crate::bound::Values;
 use crate::cql_error::{CqlError, CqlErrorKind};
 use crate::forward::{Answer, Request, Statement, Task};
 use crate::result::Response;
+use crate::system;
 
 impl Executor {
     /// Runs a statement that another server has forwarded, and returns the encoded answer. If the
@@ -55,6 +56,10 @@ impl Executor {
         if task == Task::Cancel {
             self.shared.forward.calls.cancel(call);
             return Answer::Done { result: Ok(Response::Void), warnings: Vec::new() };
+        }
+        if task == Task::Transactions {
+            let rows = system::open_transactions(&self.open_list());
+            return Answer::Done { result: Ok(Response::Rows(rows)), warnings: Vec::new() };
         }
         if !self.shared.open.is_known(transaction) {
             return Answer::NotHeld;
@@ -109,7 +114,7 @@ impl Executor {
                 note_end(permit.as_deref(), &result);
                 result
             }
-            Task::Cancel => Ok(Response::Void),
+            Task::Cancel | Task::Transactions => Ok(Response::Void),
         }
     }
 
