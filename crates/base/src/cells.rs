@@ -2,7 +2,7 @@
 
 use bytes::{Bytes, BytesMut};
 
-use crate::cell::{CellKey, CellKeyRef, KeyRange, Version};
+use crate::cell::{CellKey, CellKeyRef, KeyRange};
 use crate::ids::Timestamp;
 
 /// An owned page of a range with borrowed cells: a cell has no allocation or reference count of its
@@ -14,6 +14,23 @@ pub struct CellPage {
     pub cells: Cells,
     /// Rest of the range. A page may be short, even empty, although more follows.
     pub resume: Option<KeyRange>,
+}
+
+/// Maximum size of a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PageLimit {
+    /// Maximum number of cells; 0 counts as 1.
+    pub cells: usize,
+    /// Bytes of keys and payloads from which no further cell is added.
+    pub bytes: usize,
+}
+
+impl PageLimit {
+    /// Creates a limit of `cells` cells and 1 MiB; a page always has room for one cell.
+    #[must_use]
+    pub const fn cells(cells: usize) -> Self {
+        Self { cells, bytes: 1 << 20 }
+    }
 }
 
 /// Existing cells, with keys and payloads one behind the other.
@@ -41,7 +58,8 @@ pub struct CellRef<'a> {
     pub key: CellKeyRef<'a>,
     /// Start of the transaction that wrote it.
     pub start: Timestamp,
-    /// Commit timestamp of that transaction.
+    /// Commit timestamp of that transaction; [`Timestamp::MAX`] for a write of the reading
+    /// transaction itself.
     pub commit: Timestamp,
     /// Row image or byte string.
     pub payload: &'a [u8],
@@ -65,6 +83,12 @@ impl Place {
     const fn end(&self) -> usize {
         self.middle() + self.payload_len as usize
     }
+
+    fn cell<'a>(&self, bytes: &'a [u8]) -> CellRef<'a> {
+        let &Self { at, start, commit, .. } = self;
+        let key = CellKeyRef::from_valid(&bytes[at..self.middle()]);
+        CellRef { key, start, commit, payload: &bytes[self.middle()..self.end()] }
+    }
 }
 
 impl Cells {
@@ -83,36 +107,38 @@ impl Cells {
     /// Borrows a cell; `None` from [`Cells::len`] on.
     #[must_use]
     pub fn get(&self, at: usize) -> Option<CellRef<'_>> {
-        self.places.get(at).map(|place| self.cell(place))
+        self.places.get(at).map(|place| place.cell(&self.bytes))
+    }
+
+    /// Borrows the last cell.
+    #[must_use]
+    pub fn last(&self) -> Option<CellRef<'_>> {
+        self.places.last().map(|place| place.cell(&self.bytes))
     }
 
     /// Borrows the cells, in their order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = CellRef<'_>> + DoubleEndedIterator {
-        self.places.iter().map(|place| self.cell(place))
+        self.places.iter().map(|place| place.cell(&self.bytes))
     }
 
-    /// Returns a cell that shares the page's memory; `None` from [`Cells::len`] on.
+    /// Returns a cell's key and payload, which share the page's memory; `None` from [`Cells::len`]
+    /// on.
     #[must_use]
-    pub fn share(&self, at: usize) -> Option<(CellKey, Version)> {
-        self.places.get(at).map(|place| self.shared(place))
-    }
-
-    /// Returns the cells, which share the page's memory.
-    #[must_use]
-    pub fn share_all(&self) -> Vec<(CellKey, Version)> {
-        self.places.iter().map(|place| self.shared(place)).collect()
-    }
-
-    fn cell(&self, place: &Place) -> CellRef<'_> {
-        let &Place { at, start, commit, .. } = place;
-        let key = CellKeyRef::from_valid(&self.bytes[at..place.middle()]);
-        CellRef { key, start, commit, payload: &self.bytes[place.middle()..place.end()] }
-    }
-
-    fn shared(&self, place: &Place) -> (CellKey, Version) {
+    pub fn share(&self, at: usize) -> Option<(CellKey, Bytes)> {
+        let place = self.places.get(at)?;
         let key = CellKey::of_bytes(self.bytes.slice(place.at..place.middle()));
-        let payload = Some(self.bytes.slice(place.middle()..place.end()));
-        (key, Version { start: place.start, commit: Some(place.commit), payload })
+        Some((key, self.bytes.slice(place.middle()..place.end())))
+    }
+
+    /// Returns the keys and payloads of all cells, which share the page's memory.
+    pub fn share_all(&self) -> impl ExactSizeIterator<Item = (CellKey, Bytes)> {
+        (0..self.len()).map(|at| self.share(at).expect("the index is within the page"))
+    }
+
+    /// Returns the bytes of all keys and payloads.
+    #[must_use]
+    pub const fn bytes(&self) -> usize {
+        self.bytes.len()
     }
 }
 
@@ -140,6 +166,12 @@ impl CellsBuilder {
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.bytes.len()
+    }
+
+    /// Borrows the last cell.
+    #[must_use]
+    pub fn last(&self) -> Option<CellRef<'_>> {
+        self.places.last().map(|place| place.cell(&self.bytes))
     }
 
     /// Reserves room for further cells and bytes.

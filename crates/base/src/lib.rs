@@ -4,6 +4,7 @@
 //! Read [`cell`] first: it defines the order in which every store keeps its cells.
 
 pub mod address_limit;
+mod call;
 pub mod cell;
 mod cell_builder;
 mod cell_hash;
@@ -48,10 +49,11 @@ mod testing;
 
 pub use address_limit::{AddressLimit, AddressPlace};
 pub use bytes::{Bytes, BytesMut};
+pub use call::Call;
 pub use cell::{CellKey, CellKeyRef, KeyRange, PartitionKey, Version};
 pub use cell_builder::{CellBuilder, CellKeyBuilder};
 pub use cell_hash::CellHash;
-pub use cells::{CellPage, CellRef, Cells, CellsBuilder};
+pub use cells::{CellPage, CellRef, Cells, CellsBuilder, PageLimit};
 pub use clock::{Clock, Moment, SystemClock, WallTime};
 pub use commit_encoding::{CommitCell, CommitEntry, Encoding, EncodingMap};
 pub use duration::CqlDuration;

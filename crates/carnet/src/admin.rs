@@ -54,23 +54,13 @@ fn back_up(
     })
 }
 
-fn local<'a>(store: &'a AnyStore, what: &str) -> Result<&'a LocalStore> {
-    match store {
-        AnyStore::Local(store) => Ok(store),
-        AnyStore::Memory(_) => Err(Error::unsupported(format!("{what} of a database in memory"))),
-        AnyStore::Cluster(_) => {
-            Err(Error::unsupported(format!("{what} of a database over a cluster")))
-        }
-    }
-}
-
 /// Takes a backup; an error of `tell` aborts it.
 pub(crate) fn take(
     store: &AnyStore,
     dest: &Path,
     mut tell: impl FnMut(&Progress) -> Result<()>,
 ) -> Result<Backup> {
-    let store = local(store, "a backup")?;
+    let store = store.local_for("a backup")?;
     refuse_inside_database(dest)?;
     let vault = RealVault::open(dest)?;
     store.flush()?;
@@ -84,7 +74,7 @@ pub(crate) fn take(
 }
 
 fn compact(store: &AnyStore) -> Result<Done> {
-    let store = local(store, "compaction")?;
+    let store = store.local_for("compaction")?;
     store.flush()?;
     let before = store.metrics();
     store.compact()?;
@@ -98,15 +88,12 @@ fn compact(store: &AnyStore) -> Result<Done> {
 }
 
 pub(crate) fn migrate(store: &AnyStore, to: Encoding) -> Result<Option<Timestamp>> {
-    match store {
-        AnyStore::Cluster(store) => block_on(store.migrate(to)),
-        AnyStore::Local(_) | AnyStore::Memory(_) => local(store, "a migration")?.migrate(to),
+    match store.cluster() {
+        Some(store) => block_on(store.migrate(to)),
+        None => store.local_for("a migration")?.migrate(to),
     }
 }
 
 pub(crate) fn encodings(store: &AnyStore) -> Vec<(Timestamp, Encoding)> {
-    match store {
-        AnyStore::Local(store) => store.encodings(),
-        AnyStore::Memory(_) | AnyStore::Cluster(_) => Vec::new(),
-    }
+    store.local().map_or_else(Vec::new, LocalStore::encodings)
 }

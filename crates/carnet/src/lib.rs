@@ -78,7 +78,7 @@ pub use carnet_base::{
 };
 pub use carnet_storage as storage;
 pub use carnet_store::{Outcome, PageLimit};
-pub use carnet_txn::{Entry, Isolation, Label, Limits as TransactionLimits, TransactionPage};
+pub use carnet_txn::{Entry, Isolation, Label, Limits as TransactionLimits};
 pub use db::{
     AsOf, Builder, CompactionStyle, DEFAULT_ATTEMPTS_MAX, DEFAULT_RETENTION, Db, Durability,
     FilterKind, Holder, IoClass, IoOptions, IoTotals, Metrics, TableOptions, TransactionOptions,

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use carnet_base::{Clock, MemoryBudget, stripe};
+use carnet_store::StoreHandle;
 
 use crate::catalog::SchemaCache;
 use crate::stores::AnyStore;
@@ -16,7 +17,9 @@ const SLOTS: usize = 64;
 /// one cache line, would move between cores on every transaction.
 #[repr(align(64))]
 pub(crate) struct ThreadHandles {
-    pub(crate) store: Arc<AnyStore>,
+    pub(crate) store: StoreHandle,
+    /// The same store, for what only some stores have.
+    pub(crate) any: AnyStore,
     pub(crate) schemas: Arc<SchemaCache>,
     pub(crate) clock: Arc<dyn Clock>,
     /// Memory of the sets of all transactions, as a child that only this thread counts in.
@@ -32,9 +35,9 @@ impl ThreadHandles {
         memory: &MemoryBudget,
     ) -> Box<[Arc<Self>]> {
         let handles = |_| {
-            let (store, schemas) = (Arc::new(store.clone()), Arc::clone(schemas));
+            let (any, schemas) = (store.clone(), Arc::clone(schemas));
             let memory = memory.child(memory.max());
-            Arc::new(Self { store, schemas, clock: Arc::clone(clock), memory })
+            Arc::new(Self { store: any.handle(), any, schemas, clock: Arc::clone(clock), memory })
         };
         (0..SLOTS).map(handles).collect()
     }

@@ -10,13 +10,12 @@ use carnet_base::{
     Bytes, CellBuilder, CellHash, CellKey, CellPage, ErrorKind, KeyRange, Result, RowDelta,
     TableId, TimeSlice, Timestamp, WallTime, YieldNow, block_on, lock,
 };
-use carnet_store::{CommitLog, Context, PageLimit};
-use carnet_txn::{Contention, Entry, Isolation, Transaction, TransactionPage, Turns};
+use carnet_store::{Context, PageLimit};
+use carnet_txn::{Contention, Entry, Isolation, Transaction, Turns};
 
 use crate::admission::Permit;
 use crate::catalog::{SchemaAt, SchemaCache, TableKind, TableSchema};
 use crate::diagnosis::Why;
-use crate::stores::AnyStore;
 use crate::thread_handles::ThreadHandles;
 
 /// Transaction for asynchronous code. Cloning is cheap: all clones share one transaction.
@@ -24,7 +23,7 @@ use crate::thread_handles::ThreadHandles;
 /// The transaction is rolled back when its last handle is dropped without a commit.
 #[derive(Clone)]
 pub struct Tx {
-    transaction: Transaction<AnyStore>,
+    transaction: Transaction,
     shared: Arc<Shared>,
     yield_now: Option<YieldNow>,
     /// Admission permit of the statement that the calls through this handle are made for.
@@ -46,7 +45,7 @@ struct Shared {
 
 impl Tx {
     pub(crate) fn new(
-        transaction: Transaction<AnyStore>,
+        transaction: Transaction,
         handles: Arc<ThreadHandles>,
         yield_now: Option<YieldNow>,
         permit: Option<Arc<Permit>>,
@@ -177,7 +176,7 @@ impl Tx {
         range: &KeyRange,
         reverse: bool,
         limit: PageLimit,
-    ) -> Result<TransactionPage> {
+    ) -> Result<CellPage> {
         let reading = pin!(self.transaction.range(range, reverse, limit));
         self.note(self.wait_for(Why::Disk, reading).await)
     }
@@ -207,17 +206,6 @@ impl Tx {
     /// `Invalid` when the transaction has ended.
     pub fn forget_cells(&self, keys: &[CellKey]) -> Result<()> {
         self.transaction.forget_cells(keys)
-    }
-
-    /// Like [`Tx::range_cells`], but returns borrowed cells; `None` if that would save no work.
-    pub(crate) async fn page(
-        &self,
-        range: &KeyRange,
-        reverse: bool,
-        limit: PageLimit,
-    ) -> Result<Option<CellPage>> {
-        let reading = pin!(self.transaction.page(range, reverse, limit));
-        self.note(self.wait_for(Why::Disk, reading).await)
     }
 
     /// Writes a cell.
@@ -293,7 +281,7 @@ impl Tx {
         if self.changes_schema() {
             // Create tables first: a transaction that finds one in the catalog uses it at once.
             let created = self.created();
-            self.note(Box::pin(self.transaction.store().create_tables(&created)).await)?;
+            self.note(Box::pin(self.shared.handles.any.create_tables(&created)).await)?;
         }
         let committing = pin!(self.transaction.commit());
         let committed = self.note(self.wait_for(Why::Log, committing).await)?;
@@ -311,7 +299,7 @@ impl Tx {
     }
 
     pub(crate) fn is_over_cluster(&self) -> bool {
-        matches!(self.transaction.store(), AnyStore::Cluster(_))
+        self.shared.handles.any.cluster().is_some()
     }
 
     pub(crate) fn schemas(&self) -> &SchemaCache {
@@ -332,7 +320,7 @@ impl Tx {
     /// Records the kind of a table that the transaction uses, which another process may have created.
     pub(crate) fn note_kind(&self, schema: &TableSchema) {
         if schema.kind == TableKind::Raw {
-            self.transaction.store().add_raw(schema.id);
+            self.shared.handles.any.add_raw(schema.id);
         }
     }
 

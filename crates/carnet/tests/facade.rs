@@ -432,7 +432,7 @@ fn page_limit_holds_with_own_writes() {
                 while let Some(range) = rest {
                     let page = tx.range_cells(&range, reverse, PageLimit::cells(3)).await.unwrap();
                     assert!(page.cells.len() <= 3);
-                    found.extend(page.cells.into_iter().map(|(key, _)| key.clustering()[0]));
+                    found.extend(page.cells.iter().map(|cell| cell.key.clustering()[0]));
                     rest = page.resume;
                 }
                 let mut expected: Vec<u8> = (0..40).filter(|n| matches!(n % 4, 1 | 2)).collect();

@@ -82,7 +82,7 @@ fn concurrent_reads_run_on_other_threads() {
         false,
         carnet::PageLimit::cells(ROWS),
     ));
-    let keys: Vec<CellKey> = page.unwrap().cells.into_iter().map(|(key, _)| key).collect();
+    let keys: Vec<CellKey> = page.unwrap().cells.iter().map(|cell| cell.key.to_key()).collect();
     assert_eq!(keys.len(), ROWS);
     drop((snapshot, table, db));
 
@@ -113,7 +113,7 @@ fn bounded_multi_get_depends_on_returned_cells() {
     let snapshot = block_on(db.snapshot_async()).unwrap();
     let range = carnet::base::KeyRange::table(table_of(&db));
     let page = block_on(snapshot.range_cells(&range, false, carnet::PageLimit::cells(9))).unwrap();
-    let keys: Vec<CellKey> = page.cells.into_iter().map(|(key, _)| key).collect();
+    let keys: Vec<CellKey> = page.cells.iter().map(|cell| cell.key.to_key()).collect();
     let conflicts = |other: usize| {
         let tx = block_on(db.transaction().begin_async()).unwrap();
         block_on(table.put(&tx, key(1), [8; 100])).unwrap();

@@ -4,11 +4,11 @@
 
 use std::sync::Arc;
 
+use carnet::base::KeyRange;
 use carnet::base::row::{Column, RowImage, RowReader};
-use carnet::base::{KeyRange, Timestamp};
 use carnet::storage::disk::sim::{Kind, SimDisk};
 use carnet::{
-    CellKey, DataType, Db, Entry, ErrorKind, Key, PageLimit, Record, Result, Table, Value,
+    Bytes, CellKey, DataType, Db, ErrorKind, Key, PageLimit, Record, Result, Table, Value,
     block_on, catalog,
 };
 
@@ -65,11 +65,12 @@ fn rows() -> Vec<Straight> {
     ]
 }
 
-fn cells(db: &Db) -> Vec<(CellKey, Entry)> {
+fn cells(db: &Db) -> Vec<(CellKey, Bytes)> {
     let snapshot = block_on(db.snapshot_async()).unwrap();
     let table = block_on(catalog::table(&snapshot, "main", "t")).unwrap().unwrap();
     let range = KeyRange::table(table.id);
-    block_on(snapshot.range_cells(&range, false, PageLimit::cells(100))).unwrap().cells
+    let page = block_on(snapshot.range_cells(&range, false, PageLimit::cells(100))).unwrap();
+    page.cells.share_all().collect()
 }
 
 #[test]
@@ -95,8 +96,8 @@ fn all_ways_to_write_make_the_same_bytes() {
         .unwrap();
         let cells = cells(&db);
         assert_eq!(cells.len(), 4);
-        let payload = &cells[0].1.payload;
-        assert!(cells.iter().all(|(_, entry)| entry.payload == *payload), "{row:?}");
+        let payload = &cells[0].1;
+        assert!(cells.iter().all(|(_, other)| other == payload), "{row:?}");
 
         let snapshot = db.snapshot().unwrap();
         for key in 1..=4 {
@@ -116,12 +117,11 @@ fn malformed_rows_are_refused() {
     let table: Rows<Straight> = db.table("t").unwrap();
     let key = Key((1,), ());
     db.transact(|tx| table.put(tx, &key, &rows()[1])).unwrap();
-    let (cell, entry) = cells(&db).remove(0);
-    assert!(entry.start > Timestamp::ZERO);
-    let whole = entry.payload.to_vec();
+    let (cell, payload) = cells(&db).remove(0);
+    let whole = payload.to_vec();
     let behind = [&whole[..], b"x"].concat();
     let nothing_and_more = [&whole[..2], &[0, 0, 9][..]].concat();
-    let mut short = RowImage::decode(&entry.payload).unwrap();
+    let mut short = RowImage::decode(&payload).unwrap();
     let number = RowReader::new(&whole).unwrap().next_column().unwrap().unwrap();
     short.set(number.id, Column::new(number.value[..3].to_vec()));
     let (crossed, by_hand): (Rows<Crossed>, Rows<ByHand>) =

@@ -163,7 +163,7 @@ fn concurrent_changes_of_a_row_do_not_conflict() {
     let table = block_on(catalog::table(&reader, "ks", "t")).unwrap().unwrap();
     let range = KeyRange::table(table.id);
     let page = block_on(reader.range_cells(&range, false, PageLimit::cells(9))).unwrap();
-    let key = page.cells[0].0.clone();
+    let (key, payload) = page.cells.share(0).unwrap();
     let id = |name: &str| table.columns.iter().find(|column| column.name == name).unwrap().id;
     let begun: Vec<_> = (0..2).map(|_| block_on(db.transaction().begin_async()).unwrap()).collect();
     for (tx, (name, value)) in begun.iter().zip([("a", &[0, 0, 0, 7][..]), ("b", b"two")]) {
@@ -176,7 +176,7 @@ fn concurrent_changes_of_a_row_do_not_conflict() {
         block_on(tx.commit()).unwrap();
     }
     assert_eq!(client.row(1), row(Some(7), Some("two"), None));
-    reader.put_cell(key.clone(), page.cells[0].1.payload.clone()).unwrap();
+    reader.put_cell(key.clone(), payload).unwrap();
     assert!(block_on(reader.commit()).is_err(), "a reader of the row does conflict");
 }
 

@@ -133,7 +133,8 @@ fn cached_read_fails_after_its_deadline() {
     put_and_lose(&database, &leader, "x");
     let begun = database.begin(&leader, BeginKind::ReadOnly);
     let late = Context::until(database.world.time.now());
-    let refused = leader.log.kept(&late, &cell("x"), At::snapshot(begun.read)).unwrap_err();
+    let (x, at) = (cell("x"), At::snapshot(begun.read));
+    let refused = block_on(leader.log.get(&late, &x, at)).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Timeout);
 }
 

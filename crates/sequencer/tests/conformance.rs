@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use carnet_base::{
-    CellKey, Encoding, Result, SeededRng, SystemClock, ThreadSpawn, ThreadTimer, Timestamp,
-    Version, WorkerTasks, block_on,
+    Call, CellKey, Encoding, SeededRng, SystemClock, ThreadSpawn, ThreadTimer, Timestamp, Version,
+    WorkerTasks, block_on,
 };
 use carnet_sequencer::{
     Address, ClusterLog, Environment, LeaseOptions, LocalNetwork, Options, Secret, Security,
@@ -16,7 +16,8 @@ use carnet_sequencer::{
 use carnet_store::cluster::MemoryCluster;
 use carnet_store::conformance::{PlainOrder, run};
 use carnet_store::{
-    At, BeginKind, Begun, CellStore, CommitLog, CommitRequest, Context, Outcome, Page, RangeRequest,
+    At, BeginKind, Begun, CandidatePage, CellStore, CommitLog, CommitRequest, Context, Outcome,
+    RangeRequest,
 };
 use tokio::runtime::Runtime;
 
@@ -110,30 +111,39 @@ fn processes_over_tcp() -> Processes<TcpNetwork> {
 }
 
 impl<T: Transport> CellStore for Processes<T> {
-    async fn get(&self, context: &Context, key: &CellKey, at: At) -> Result<Option<Version>> {
-        self.asked.get(context, key, at).await
+    fn get<'a>(
+        &'a self,
+        context: &'a Context,
+        key: &'a CellKey,
+        at: At,
+    ) -> Call<'a, Option<Version>> {
+        self.asked.get(context, key, at)
     }
 
-    async fn range(&self, context: &Context, request: &RangeRequest) -> Result<Page> {
-        self.asked.range(context, request).await
+    fn range<'a>(
+        &'a self,
+        context: &'a Context,
+        request: &'a RangeRequest,
+    ) -> Call<'a, CandidatePage> {
+        self.asked.range(context, request)
     }
 }
 
 impl<T: Transport> CommitLog for Processes<T> {
-    async fn begin(&self, context: &Context, kind: BeginKind) -> Result<Begun> {
-        self.asked.begin(context, kind).await
+    fn begin<'a>(&'a self, context: &'a Context, kind: BeginKind) -> Call<'a, Begun> {
+        self.asked.begin(context, kind)
     }
 
     fn end(&self, begun: Begun) {
         self.asked.end(begun);
     }
 
-    async fn commit(&self, context: &Context, request: CommitRequest) -> Result<Timestamp> {
-        self.asked.commit(context, request).await
+    fn commit<'a>(&'a self, context: &'a Context, request: CommitRequest) -> Call<'a, Timestamp> {
+        self.asked.commit(context, request)
     }
 
-    async fn outcome(&self, context: &Context, start: Timestamp) -> Result<Outcome> {
-        self.asked.outcome(context, start).await
+    fn outcome<'a>(&'a self, context: &'a Context, start: Timestamp) -> Call<'a, Outcome> {
+        self.asked.outcome(context, start)
     }
 
     fn published(&self) -> Timestamp {

@@ -203,17 +203,24 @@ fn unread_answers_are_waited_for_at_the_socket() {
     const REQUESTS: i16 = 100;
     const BLOB_BYTES: usize = 1 << 20;
     let db = Db::builder().admission(AdmissionLimits::of_server(2)).in_memory();
-    let toy = Toy::behind(db.clone(), Workload::Interactive);
+    // An interactive statement runs as soon as its request is read, and no request is read while
+    // answers wait for the socket. So only a statement that becomes a task waits for the socket.
+    let toy = Toy::behind(db.clone(), Workload::Batch);
     let made = Arc::clone(&toy.blob_bytes);
     let server = Running::of(toy, Limits::default(), None);
-    // On a busy machine, the client may begin to read before the buffers of the kernel are full.
-    // They grow with each read, so each attempt has a connection of its own.
+    // On a busy machine, the client may still begin to read too early. Buffers grow with each read,
+    // so each attempt has a connection of its own.
     let are_waited_for = (0..50).any(|_| {
         let mut client = server.client(4);
         let before = made.load(Ordering::Relaxed);
         (0..REQUESTS).for_each(|stream| client.query(stream, &format!("blob {BLOB_BYTES}")));
         server.eventually("answers are made", |_| made.load(Ordering::Relaxed) > before);
-        pause(Duration::from_millis(100));
+        // No further answer is made once the buffers are full.
+        let mut last = before;
+        while last != made.load(Ordering::Relaxed) {
+            last = made.load(Ordering::Relaxed);
+            pause(Duration::from_millis(100));
+        }
         (0..REQUESTS).for_each(|_| assert_eq!(client.receive().opcode, RESULT));
         let totals = db.admission().unwrap().diagnosis().totals();
         let mut waited = totals.iter().map(|(_, totals)| totals.waited[Why::Socket as usize]);

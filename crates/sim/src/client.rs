@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use carnet_base::{
-    Bytes, CellKey, Error, ErrorKind, KeyRange, Result, RowDelta, RowImage, Timestamp,
+    Bytes, CellKey, Cells, Error, ErrorKind, KeyRange, Result, RowDelta, RowImage, Timestamp,
 };
 use carnet_checker::Op;
 use carnet_store::{BeginKind, PageLimit};
@@ -157,12 +157,13 @@ impl<T: Transact> Observed<T> {
         self.executor.pause_briefly().await;
         let page = self.tx.range(range, reverse, PageLimit::cells(cells)).await?;
         self.write_down(range, reverse, page.resume.as_ref(), &page.cells);
-        let in_order = page.cells.windows(2).all(|two| (two[0].0 < two[1].0) != reverse);
+        let behind = page.cells.iter().skip(1);
+        let in_order =
+            page.cells.iter().zip(behind).all(|(one, other)| (one.key < other.key) != reverse);
         if !in_order {
             self.run_record.wrong("the cells of a page are not in order");
         }
-        let cells = page.cells.into_iter().map(|(key, entry)| (key, entry.payload)).collect();
-        Ok((cells, page.resume))
+        Ok((page.cells.share_all().collect(), page.resume))
     }
 
     /// Reads a range to its end, page by page.
@@ -183,13 +184,7 @@ impl<T: Transact> Observed<T> {
 
     /// Records the contents of a page, in pieces between the transaction's own cells: it did not
     /// see writes of others in those.
-    fn write_down(
-        &self,
-        range: &KeyRange,
-        reverse: bool,
-        rest: Option<&KeyRange>,
-        cells: &[(CellKey, Entry)],
-    ) {
+    fn write_down(&self, range: &KeyRange, reverse: bool, rest: Option<&KeyRange>, cells: &Cells) {
         let Some((mut lower, mut upper)) = range.byte_bounds() else { return };
         if let Some((rest_lower, rest_upper)) = rest.and_then(KeyRange::byte_bounds) {
             if reverse {
@@ -200,8 +195,8 @@ impl<T: Transact> Observed<T> {
         }
         let mut found: Vec<(Vec<u8>, Timestamp)> = cells
             .iter()
-            .filter(|(key, _)| !self.own.contains(key))
-            .map(|(key, entry)| (key.as_bytes().to_vec(), entry.start))
+            .filter(|cell| !self.own.contains(&cell.key.to_key()))
+            .map(|cell| (cell.key.as_bytes().to_vec(), cell.start))
             .collect();
         if reverse {
             found.reverse();

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use carnet::{Db, Tx};
 use carnet_base::{Bytes, CellKey, CellPage, KeyRange, Result, RowDelta, Timestamp, WallTime};
-use carnet_store::{BeginKind, CellStore, CommitLog, Context, Outcome, PageLimit};
-use carnet_txn::{Entry, IdleWatch, Isolation, Limits, Terms, Transaction, TransactionPage};
+use carnet_store::{BeginKind, Context, Outcome, PageLimit, Store};
+use carnet_txn::{Entry, IdleWatch, Isolation, Limits, Terms, Transaction};
 
 /// Database that clients of the simulation use.
 pub(crate) trait Database: Clone + 'static {
@@ -40,7 +40,7 @@ pub(crate) trait Transact: Clone + 'static {
         range: &KeyRange,
         reverse: bool,
         limit: PageLimit,
-    ) -> impl Future<Output = Result<TransactionPage>>;
+    ) -> impl Future<Output = Result<CellPage>>;
     fn put(&self, key: CellKey, payload: Bytes) -> Result<()>;
     /// Changes a part of a row without reading it; returns `false` if it has to be read.
     fn change(&self, key: &CellKey, delta: &RowDelta) -> Result<bool>;
@@ -71,10 +71,10 @@ impl<S> Clone for Bare<S> {
     }
 }
 
-impl<S: CellStore + CommitLog> Database for Bare<S> {
-    type Tx = Transaction<S>;
+impl<S: Store> Database for Bare<S> {
+    type Tx = Transaction;
 
-    async fn begin(&self, kind: BeginKind, isolation: Isolation) -> Result<Transaction<S>> {
+    async fn begin(&self, kind: BeginKind, isolation: Isolation) -> Result<Transaction> {
         let terms = Terms { limits: self.limits, idle: self.idle.as_deref(), ..Terms::default() };
         Transaction::begin_on(Arc::clone(&self.store), self.context, kind, isolation, terms).await
     }
@@ -96,7 +96,7 @@ impl<S: CellStore + CommitLog> Database for Bare<S> {
     }
 }
 
-impl<S: CellStore + CommitLog> Transact for Transaction<S> {
+impl Transact for Transaction {
     fn read_timestamp(&self) -> Timestamp {
         self.read_timestamp()
     }
@@ -113,18 +113,8 @@ impl<S: CellStore + CommitLog> Transact for Transaction<S> {
         self.get_many(keys, usize::MAX).await
     }
 
-    async fn range(
-        &self,
-        range: &KeyRange,
-        reverse: bool,
-        limit: PageLimit,
-    ) -> Result<TransactionPage> {
-        let Some(CellPage { cells, resume }) = self.page(range, reverse, limit).await? else {
-            return self.range(range, reverse, limit).await;
-        };
-        let shared = cells.share_all().into_iter();
-        let cells = shared.filter_map(|(key, version)| Some((key, Entry::from_version(version)?)));
-        Ok(TransactionPage { cells: cells.collect(), resume })
+    async fn range(&self, range: &KeyRange, reverse: bool, limit: PageLimit) -> Result<CellPage> {
+        self.range(range, reverse, limit).await
     }
 
     fn put(&self, key: CellKey, payload: Bytes) -> Result<()> {
@@ -197,12 +187,7 @@ impl Transact for Tx {
         self.get_cells(keys).await
     }
 
-    async fn range(
-        &self,
-        range: &KeyRange,
-        reverse: bool,
-        limit: PageLimit,
-    ) -> Result<TransactionPage> {
+    async fn range(&self, range: &KeyRange, reverse: bool, limit: PageLimit) -> Result<CellPage> {
         self.range_cells(range, reverse, limit).await
     }
 

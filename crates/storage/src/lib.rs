@@ -48,9 +48,9 @@ mod sync;
 mod wal;
 
 pub use batch::Mutation;
+pub use carnet_base::PageLimit;
 pub use engine::{
-    AppendError, Appended, Engine, EntryCell, Merged, Page, PageLimit, Prepared, Publish, Spill,
-    SpilledCell,
+    AppendError, Appended, Engine, EntryCell, Merged, Prepared, Publish, Spill, SpilledCell,
 };
 pub use merge_operator::MergeOperator;
 pub use metrics::Metrics;

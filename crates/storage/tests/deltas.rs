@@ -69,9 +69,9 @@ fn merged_page_ends_at_its_limit_in_bytes() {
         while let Some(range) = rest {
             let page = block_on(engine.range(&range, Timestamp::MAX, reverse, limit)).unwrap();
             assert!(page.cells.len() <= 5, "{} cells", page.cells.len());
-            found.extend(page.cells.into_iter().map(|(key, version)| {
-                assert_eq!(version.payload_bytes(), 1002);
-                key.clustering()[0]
+            found.extend(page.cells.iter().map(|cell| {
+                assert_eq!(cell.payload.len(), 1002);
+                cell.key.clustering()[0]
             }));
             rest = page.resume;
         }

@@ -148,13 +148,9 @@ impl Script {
                 reverse,
                 PageLimit { cells: 2, bytes: 1 << 20 },
             ))?;
-            for (key, version) in page.cells {
-                let _ = writeln!(
-                    said,
-                    "{}={}",
-                    text(key.clustering()),
-                    text(&version.payload.unwrap())
-                );
+            for cell in page.cells.iter() {
+                let (key, value) = (text(cell.key.clustering()), text(cell.payload));
+                let _ = writeln!(said, "{key}={value}");
             }
             rest = page.resume;
         }

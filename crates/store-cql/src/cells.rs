@@ -9,7 +9,7 @@ use carnet_store::cluster::{
     Acknowledge, CellVersions, ClusterCells, Fault, Faulty, Statement as Number, VersionName,
     VersionPage, VersionWrite,
 };
-use carnet_store::{Context, Page, PageLimit, RangeRequest};
+use carnet_store::{Context, PageLimit, RangeRequest};
 use futures::future::BoxFuture;
 use futures::stream::{StreamExt, TryStreamExt, iter};
 use scylla::statement::Consistency;
@@ -102,7 +102,7 @@ impl ClusterCells for CqlCluster {
         self.load(context, keys, through, None).await
     }
 
-    async fn read_range(&self, context: &Context, request: &RangeRequest) -> Faulty<Page> {
+    async fn read_range(&self, context: &Context, request: &RangeRequest) -> Faulty<VersionPage> {
         let how = self.within(context, self.session.read())?;
         let RangeRequest { range, read, reverse, limit } = request;
         self.need_table(range.table).await?;
@@ -115,9 +115,8 @@ impl ClusterCells for CqlCluster {
             scan.forward(range, &mut page).await?;
         }
         let resume = resume(range, *reverse, &page);
-        let newest =
-            |(key, versions): (CellKey, Vec<Version>)| Some((key, versions.into_iter().next()?));
-        Ok(Page { cells: page.cells.into_iter().filter_map(newest).collect(), resume })
+        let cells = page.cells.into_iter().map(|(key, versions)| CellVersions { key, versions });
+        Ok(VersionPage { cells: cells.collect(), resume })
     }
 
     async fn scan_versions(&self, range: &KeyRange, limit: PageLimit) -> Faulty<VersionPage> {

@@ -39,8 +39,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use carnet_base::{
-    CellKey, CellKeyRef, CellPage, Clock, Encoding, Error, ErrorKind, KeyRange, Result, Signal,
-    Spawn, Timestamp, Version, WallTime,
+    Call, CellKey, CellKeyRef, Clock, Encoding, Error, ErrorKind, KeyRange, Result, Signal, Spawn,
+    Timestamp, Version, WallTime,
 };
 use carnet_storage::disk::Disk;
 use carnet_storage::io::{Class, ClassTotals};
@@ -48,8 +48,8 @@ use carnet_storage::{
     AppendError, Engine, Metrics, Mutation, Options, Publish, ReadOptions, TableOptionsOf,
 };
 use carnet_store::{
-    At, BeginKind, Begun, CellStore, CommitLog, CommitOrder, CommitRequest, Context, LogStart,
-    Outcome, Page, RangeRequest, RowTables, Spill, check_handed_out,
+    At, BeginKind, Begun, CandidatePage, CellStore, CommitLog, CommitOrder, CommitRequest, Context,
+    LogStart, Outcome, RangeRequest, RowTables, Spill, check_handed_out,
 };
 
 pub use crate::encodings::DEFAULT_ENCODING;
@@ -183,13 +183,6 @@ impl LocalStore {
         Ok(Newest { read, schema: self.order.schema(), version })
     }
 
-    async fn read_page(&self, context: &Context, request: &RangeRequest) -> Result<CellPage> {
-        context.check(&*self.clock)?;
-        let RangeRequest { range, read, reverse, limit } = request;
-        let limit = carnet_storage::PageLimit { cells: limit.cells.max(1), bytes: limit.bytes };
-        self.engine.page(range, *read, *reverse, limit, read_options(context)).await
-    }
-
     /// Ends writing: all pending writes are synced, and later ones are refused. Reads continue
     /// until the store is dropped. Calls after the first have no effect.
     ///
@@ -265,32 +258,53 @@ fn read_options(context: &Context) -> ReadOptions {
     ReadOptions { bypass_cache: context.bypasses_cache() }
 }
 
+impl LocalStore {
+    /// Runs a call that completes at once, unless its deadline has passed.
+    fn call<'a, T>(&self, context: &Context, run: impl FnOnce() -> Result<T>) -> Call<'a, T> {
+        Call::ready(context.check(&*self.clock).and_then(|()| run()))
+    }
+}
+
 impl CellStore for LocalStore {
-    async fn get(&self, context: &Context, key: &CellKey, at: At) -> Result<Option<Version>> {
-        context.check(&*self.clock)?;
-        // Every version has its commit timestamp, so `at.read` suffices.
-        self.engine.get_with(key, at.read, read_options(context)).await
+    fn get<'a>(
+        &'a self,
+        context: &'a Context,
+        key: &'a CellKey,
+        at: At,
+    ) -> Call<'a, Option<Version>> {
+        match context.check(&*self.clock) {
+            // Every version has its commit timestamp, so `at.read` suffices.
+            Ok(()) => self.engine.get_with(key, at.read, read_options(context)),
+            Err(error) => Call::ready(Err(error)),
+        }
     }
 
-    async fn get_many(
-        &self,
-        context: &Context,
-        keys: &[CellKey],
+    fn get_many<'a>(
+        &'a self,
+        context: &'a Context,
+        keys: &'a [CellKey],
         at: At,
         bytes_max: usize,
-    ) -> Result<Vec<Option<Version>>> {
-        context.check(&*self.clock)?;
-        self.engine.multi_get(keys, at.read, read_options(context), bytes_max).await
+    ) -> Call<'a, Vec<Option<Version>>> {
+        Call::boxed(async move {
+            context.check(&*self.clock)?;
+            self.engine.multi_get(keys, at.read, read_options(context), bytes_max).await
+        })
     }
 
-    async fn range(&self, context: &Context, request: &RangeRequest) -> Result<Page> {
-        let CellPage { cells, resume } = self.read_page(context, request).await?;
-        Ok(Page { cells: cells.share_all(), resume })
-    }
-
-    async fn page(&self, context: &Context, request: &RangeRequest) -> Result<Option<CellPage>> {
-        // Every version has its commit timestamp.
-        self.read_page(context, request).await.map(Some)
+    fn range<'a>(
+        &'a self,
+        context: &'a Context,
+        request: &'a RangeRequest,
+    ) -> Call<'a, CandidatePage> {
+        Call::boxed(async move {
+            context.check(&*self.clock)?;
+            let RangeRequest { range, read, reverse, limit } = request;
+            let reads = read_options(context);
+            let page = self.engine.range_with(range, *read, *reverse, *limit, reads).await?;
+            // Every version has its commit timestamp.
+            Ok(page.into())
+        })
     }
 }
 
@@ -312,40 +326,44 @@ impl CommitLog for LocalStore {
             && self.engine.deltas_in_memory(key, DELTAS_MAX) < DELTAS_MAX
     }
 
-    async fn begin(&self, context: &Context, kind: BeginKind) -> Result<Begun> {
-        context.check(&*self.clock)?;
-        let begun = self.order.begin(kind);
-        if kind == BeginKind::ReadWrite {
-            self.maintenance.watch_bound(self.order.headroom());
-        }
-        begun
+    fn begin<'a>(&'a self, context: &'a Context, kind: BeginKind) -> Call<'a, Begun> {
+        self.call(context, || {
+            let begun = self.order.begin(kind);
+            if kind == BeginKind::ReadWrite {
+                self.maintenance.watch_bound(self.order.headroom());
+            }
+            begun
+        })
     }
 
     fn end(&self, begun: Begun) {
         self.order.end(begun);
     }
 
-    async fn commit(&self, context: &Context, request: CommitRequest) -> Result<Timestamp> {
-        context.check(&*self.clock)?;
-        let start = request.start;
-        let dropped: Vec<KeyRange> = request.drops.iter().copied().map(KeyRange::table).collect();
-        let drops = dropped.iter().map(|range| Mutation::DeleteRange { range });
-        let writes = request.writes.iter();
-        let writes = writes.map(|(key, payload)| self.rows.mutation(key, payload));
-        let asked = self.wall_clock.asked(|| self.order.published());
-        let points = asked.iter().flat_map(|asked| asked.mutations());
-        let prepared = self.engine.prepare(start, drops.chain(writes).chain(points))?;
-        let mut claim = request.into_claim();
-        self.engine.ready(prepared.bytes()).await?;
-        let decide = || self.order.decide(&mut claim);
-        let appended = match self.engine.append(prepared, decide) {
-            Ok(appended) => appended,
-            Err(AppendError::Refused(error) | AppendError::Engine(error)) => return Err(error),
-        };
-        if let Some(asked) = asked {
-            asked.written();
-        }
-        appended.await.map_err(|error| stopped(start, error))
+    fn commit<'a>(&'a self, context: &'a Context, request: CommitRequest) -> Call<'a, Timestamp> {
+        Call::boxed(async move {
+            context.check(&*self.clock)?;
+            let start = request.start;
+            let dropped: Vec<KeyRange> =
+                request.drops.iter().copied().map(KeyRange::table).collect();
+            let drops = dropped.iter().map(|range| Mutation::DeleteRange { range });
+            let writes = request.writes.iter();
+            let writes = writes.map(|(key, payload)| self.rows.mutation(key, payload));
+            let asked = self.wall_clock.asked(|| self.order.published());
+            let points = asked.iter().flat_map(|asked| asked.mutations());
+            let prepared = self.engine.prepare(start, drops.chain(writes).chain(points))?;
+            let mut claim = request.into_claim();
+            self.engine.ready(prepared.bytes()).await?;
+            let decide = || self.order.decide(&mut claim);
+            let appended = match self.engine.append(prepared, decide) {
+                Ok(appended) => appended,
+                Err(AppendError::Refused(error) | AppendError::Engine(error)) => return Err(error),
+            };
+            if let Some(asked) = asked {
+                asked.written();
+            }
+            appended.await.map_err(|error| stopped(start, error))
+        })
     }
 
     fn spill(&self, start: Timestamp) -> Option<Arc<dyn Spill>> {
@@ -355,53 +373,52 @@ impl CommitLog for LocalStore {
         Some(Arc::new(LocalSpill { engine, order, clock, wall_clock, files }))
     }
 
-    async fn outcome(&self, context: &Context, start: Timestamp) -> Result<Outcome> {
-        context.check(&*self.clock)?;
-        check_handed_out(&*self.order, start)?;
-        // A start is running, then its commit is in flight, then it is published. Checked in this
-        // order, no state is missed.
-        if self.order.is_running(start) || self.engine.is_under_way(start) {
-            return Ok(Outcome::Pending);
-        }
-        if let Some(commit) = self.engine.commit_of(start) {
-            return Ok(Outcome::Committed(commit));
-        }
-        let encoding = self.encodings.get(start)?;
-        let cell = commit_table::entry_key(encoding, start);
-        match self.engine.get(&cell, Timestamp::MAX).await? {
-            Some(Version { payload: Some(value), .. }) => {
-                Ok(Outcome::Committed(commit_table::decode(encoding, start, &value)?))
+    fn outcome<'a>(&'a self, context: &'a Context, start: Timestamp) -> Call<'a, Outcome> {
+        Call::boxed(async move {
+            context.check(&*self.clock)?;
+            check_handed_out(&*self.order, start)?;
+            // A start is running, then its commit is in flight, then it is published. Checked in this
+            // order, no state is missed.
+            if self.order.is_running(start) || self.engine.is_under_way(start) {
+                return Ok(Outcome::Pending);
             }
-            _ => {
-                // Read after the entry: an entry dropped in between is below this watermark.
-                let forgotten = self.engine.forgotten();
-                if start < forgotten {
-                    Err(unknown(start, forgotten))
-                } else {
-                    Ok(Outcome::Aborted)
+            if let Some(commit) = self.engine.commit_of(start) {
+                return Ok(Outcome::Committed(commit));
+            }
+            let encoding = self.encodings.get(start)?;
+            let cell = commit_table::entry_key(encoding, start);
+            match self.engine.get(&cell, Timestamp::MAX).await? {
+                Some(Version { payload: Some(value), .. }) => {
+                    Ok(Outcome::Committed(commit_table::decode(encoding, start, &value)?))
+                }
+                _ => {
+                    // Read after the entry: an entry dropped in between is below this watermark.
+                    let forgotten = self.engine.forgotten();
+                    if start < forgotten {
+                        Err(unknown(start, forgotten))
+                    } else {
+                        Ok(Outcome::Aborted)
+                    }
                 }
             }
-        }
+        })
     }
 
     fn published(&self) -> Timestamp {
         self.order.published()
     }
 
-    async fn timestamp_at(&self, context: &Context, wall: WallTime) -> Result<Timestamp> {
-        context.check(&*self.clock)?;
-        self.wall_clock.timestamp_at(wall, self.order.published())
+    fn timestamp_at<'a>(&'a self, context: &'a Context, wall: WallTime) -> Call<'a, Timestamp> {
+        self.call(context, || self.wall_clock.timestamp_at(wall, self.order.published()))
     }
 
-    async fn wall_time_of(&self, context: &Context, commit: Timestamp) -> Result<WallTime> {
-        context.check(&*self.clock)?;
-        self.wall_clock.wall_time_of(commit, self.order.published())
+    fn wall_time_of<'a>(&'a self, context: &'a Context, commit: Timestamp) -> Call<'a, WallTime> {
+        self.call(context, || self.wall_clock.wall_time_of(commit, self.order.published()))
     }
 
-    async fn swept(&self, context: &Context) -> Result<Timestamp> {
-        context.check(&*self.clock)?;
+    fn swept<'a>(&'a self, context: &'a Context) -> Call<'a, Timestamp> {
         // Snapshots are refused below the first watermark before compaction uses it; the second one
         // remains from earlier runs.
-        Ok(self.order.mark().max(self.engine.swept()))
+        self.call(context, || Ok(self.order.mark().max(self.engine.swept())))
     }
 }

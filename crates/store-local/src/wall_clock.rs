@@ -263,8 +263,8 @@ fn read_points(engine: &Engine) -> Result<WallTimes> {
     let mut rest = Some(KeyRange::table(TABLE));
     while let Some(range) = rest {
         let page = block_on(engine.range(&range, engine.published(), false, PAGE))?;
-        for (key, _) in page.cells {
-            known.note(decode(key.clustering())?);
+        for cell in page.cells.iter() {
+            known.note(decode(cell.key.clustering())?);
         }
         rest = page.resume;
     }

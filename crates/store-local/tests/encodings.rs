@@ -186,11 +186,11 @@ fn database_without_map_can_be_migrated() {
         reverse: false,
         limit: PageLimit::cells(10),
     };
-    let page = block_on(store.range(&Context::unbounded(), &request)).unwrap();
+    let page = block_on(store.range(&Context::unbounded(), &request)).unwrap().page;
     assert_eq!(page.cells.len(), 3);
-    for (_, version) in &page.cells {
-        let committed = Outcome::Committed(version.commit.unwrap());
-        assert_eq!(outcome(&store, version.start), committed);
+    for cell in page.cells.iter() {
+        let committed = Outcome::Committed(cell.commit);
+        assert_eq!(outcome(&store, cell.start), committed);
     }
     store.migrate(Encoding::V3).unwrap().unwrap();
     let (start, commit) = finish(&store, begin(&store));
@@ -199,7 +199,7 @@ fn database_without_map_can_be_migrated() {
     let store = open(&disk);
     assert_eq!(tables_with(&store, start), [Encoding::V3]);
     assert_eq!(outcome(&store, start), Outcome::Committed(commit));
-    for (_, version) in &page.cells {
-        assert_eq!(tables_with(&store, version.start), [Encoding::V2]);
+    for cell in page.cells.iter() {
+        assert_eq!(tables_with(&store, cell.start), [Encoding::V2]);
     }
 }

@@ -1,9 +1,8 @@
 //! Storage of cell versions.
 
-use std::future::Future;
+use carnet_base::{Call, CellKey, KeyRange, PageLimit, TableId, Timestamp, Version};
 
-use carnet_base::{CellKey, CellPage, KeyRange, Result, TableId, Timestamp, Version};
-
+use crate::candidates::CandidatePage;
 use crate::context::Context;
 
 /// Selects a version of a cell: the newest that may be visible at a snapshot.
@@ -43,23 +42,6 @@ impl At {
     }
 }
 
-/// Maximum size of a page.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PageLimit {
-    /// Maximum number of cells; at least 1.
-    pub cells: usize,
-    /// Bytes of keys and payloads after which no further cell is added.
-    pub bytes: usize,
-}
-
-impl PageLimit {
-    /// Creates a limit of `cells` cells and 1 MiB; a page always has room for one cell.
-    #[must_use]
-    pub const fn cells(cells: usize) -> Self {
-        Self { cells, bytes: 1 << 20 }
-    }
-}
-
 /// Request for a page of a range.
 #[derive(Clone, Debug)]
 pub struct RangeRequest {
@@ -73,17 +55,7 @@ pub struct RangeRequest {
     pub limit: PageLimit,
 }
 
-/// A page of a range. It is owned, so that nothing stays pinned between pages.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Page {
-    /// The newest candidate of each cell, in the requested order. A store may omit a cell whose
-    /// newest candidate is a stamped tombstone: the cell does not exist at this snapshot.
-    pub cells: Vec<(CellKey, Version)>,
-    /// Rest of the range. A page may be short, even empty, although more follows.
-    pub resume: Option<KeyRange>,
-}
-
-/// Stores versions of cells.
+/// Stores versions of cells. The trait is object-safe, see [`Store`](crate::Store).
 ///
 /// Every promise is a test in `conformance`.
 pub trait CellStore: Send + Sync + 'static {
@@ -92,12 +64,12 @@ pub trait CellStore: Send + Sync + 'static {
     /// # Errors
     ///
     /// `Unavailable`, `Corrupted`, `Timeout`, or `TooOld` if the snapshot has been swept.
-    fn get(
-        &self,
-        context: &Context,
-        key: &CellKey,
+    fn get<'a>(
+        &'a self,
+        context: &'a Context,
+        key: &'a CellKey,
         at: At,
-    ) -> impl Future<Output = Result<Option<Version>>> + Send;
+    ) -> Call<'a, Option<Version>>;
 
     /// Returns the newest candidates of cells in the order of the keys, at least of the first cell.
     /// Once payloads of `bytes_max` bytes have been read, a store begins no further request: the
@@ -106,14 +78,14 @@ pub trait CellStore: Send + Sync + 'static {
     /// # Errors
     ///
     /// See [`CellStore::get`].
-    fn get_many(
-        &self,
-        context: &Context,
-        keys: &[CellKey],
+    fn get_many<'a>(
+        &'a self,
+        context: &'a Context,
+        keys: &'a [CellKey],
         at: At,
         bytes_max: usize,
-    ) -> impl Future<Output = Result<Vec<Option<Version>>>> + Send {
-        async move {
+    ) -> Call<'a, Vec<Option<Version>>> {
+        Call::boxed(async move {
             let (mut found, mut bytes) = (Vec::with_capacity(keys.len()), 0);
             for key in keys {
                 let version = self.get(context, key, at).await?;
@@ -124,7 +96,7 @@ pub trait CellStore: Send + Sync + 'static {
                 }
             }
             Ok(found)
-        }
+        })
     }
 
     /// Returns `true` if a version is a delta, which the reader has to merge with older versions. A
@@ -140,14 +112,14 @@ pub trait CellStore: Send + Sync + 'static {
     /// # Errors
     ///
     /// See [`CellStore::get`].
-    fn get_chain(
-        &self,
-        context: &Context,
-        key: &CellKey,
+    fn get_chain<'a>(
+        &'a self,
+        context: &'a Context,
+        key: &'a CellKey,
         at: At,
         max: usize,
-    ) -> impl Future<Output = Result<Vec<Version>>> + Send {
-        async move {
+    ) -> Call<'a, Vec<Version>> {
+        Call::boxed(async move {
             let (mut chain, mut at) = (Vec::new(), at);
             while chain.len() < max
                 && let Some(version) = self.get(context, key, at).await?
@@ -156,7 +128,7 @@ pub trait CellStore: Send + Sync + 'static {
                 chain.push(version);
             }
             Ok(chain)
-        }
+        })
     }
 
     /// Takes note of the row that a reader at a snapshot made of `versions` versions: the result has
@@ -178,24 +150,9 @@ pub trait CellStore: Send + Sync + 'static {
     /// # Errors
     ///
     /// See [`CellStore::get`].
-    fn range(
-        &self,
-        context: &Context,
-        request: &RangeRequest,
-    ) -> impl Future<Output = Result<Page>> + Send;
-
-    /// Like [`CellStore::range`], but returns borrowed cells. A store that does not know the
-    /// visible version of every cell of the page returns `None`.
-    ///
-    /// # Errors
-    ///
-    /// See [`CellStore::get`].
-    fn page(
-        &self,
-        context: &Context,
-        request: &RangeRequest,
-    ) -> impl Future<Output = Result<Option<CellPage>>> + Send {
-        let _ = (context, request);
-        async { Ok(None) }
-    }
+    fn range<'a>(
+        &'a self,
+        context: &'a Context,
+        request: &'a RangeRequest,
+    ) -> Call<'a, CandidatePage>;
 }

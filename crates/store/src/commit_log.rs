@@ -1,9 +1,8 @@
 //! The commit log: the order of commits.
 
-use std::future::{Future, ready};
 use std::sync::Arc;
 
-use carnet_base::{CellKey, Error, Result, Timestamp, WallTime};
+use carnet_base::{Call, CellKey, Error, Result, Timestamp, WallTime};
 
 use crate::begun::{BeginKind, Begun};
 use crate::commit_request::{Claim, CommitRequest};
@@ -33,7 +32,7 @@ pub fn check_handed_out(order: &dyn CommitOrder, start: Timestamp) -> Result<()>
     Err(Error::invalid(format!("start {start} was not handed out yet, so it has no outcome")))
 }
 
-/// Keeps the order of commits.
+/// Keeps the order of commits. The trait is object-safe, see [`Store`](crate::Store).
 ///
 /// Every promise is a test in `conformance`.
 pub trait CommitLog: Send + Sync + 'static {
@@ -43,11 +42,7 @@ pub trait CommitLog: Send + Sync + 'static {
     ///
     /// `Unavailable` if the log has stopped, `Overloaded` if it is temporarily out of timestamps,
     /// `Invalid` for a snapshot that was not handed out yet.
-    fn begin(
-        &self,
-        context: &Context,
-        kind: BeginKind,
-    ) -> impl Future<Output = Result<Begun>> + Send;
+    fn begin<'a>(&'a self, context: &'a Context, kind: BeginKind) -> Call<'a, Begun>;
 
     /// Returns `true` if the next version of a cell may be a delta: the store merges it with older
     /// versions when it reads. A store takes none if a cell has too many already.
@@ -67,11 +62,7 @@ pub trait CommitLog: Send + Sync + 'static {
     /// # Errors
     ///
     /// `Conflict` or `TooOld`: nothing was written. `Unknown`: the log stopped during the commit.
-    fn commit(
-        &self,
-        context: &Context,
-        request: CommitRequest,
-    ) -> impl Future<Output = Result<Timestamp>> + Send;
+    fn commit<'a>(&'a self, context: &'a Context, request: CommitRequest) -> Call<'a, Timestamp>;
 
     /// Creates a spill for writes that do not fit into memory, of the transaction that started at
     /// S; `None` if this log has none.
@@ -86,11 +77,7 @@ pub trait CommitLog: Send + Sync + 'static {
     ///
     /// `Invalid` for a start that was not handed out yet; `Unknown` for a start below the sweep
     /// mark, whose entry may have been deleted; `Unavailable`, `Corrupted`.
-    fn outcome(
-        &self,
-        context: &Context,
-        start: Timestamp,
-    ) -> impl Future<Output = Result<Outcome>> + Send;
+    fn outcome<'a>(&'a self, context: &'a Context, start: Timestamp) -> Call<'a, Outcome>;
 
     /// Like [`CommitLog::outcome`], for a reader at a snapshot that this log handed out.
     ///
@@ -100,12 +87,12 @@ pub trait CommitLog: Send + Sync + 'static {
     /// # Errors
     ///
     /// See [`CommitLog::outcome`].
-    fn outcome_for_reader(
-        &self,
-        context: &Context,
+    fn outcome_for_reader<'a>(
+        &'a self,
+        context: &'a Context,
         start: Timestamp,
         read: Timestamp,
-    ) -> impl Future<Output = Result<Outcome>> + Send {
+    ) -> Call<'a, Outcome> {
         let _ = read;
         self.outcome(context, start)
     }
@@ -120,13 +107,9 @@ pub trait CommitLog: Send + Sync + 'static {
     ///
     /// `Invalid` for a time ahead of the log's clock; `TooOld` if no commit that old is known;
     /// `Unsupported` if the log keeps no wall times.
-    fn timestamp_at(
-        &self,
-        context: &Context,
-        wall: WallTime,
-    ) -> impl Future<Output = Result<Timestamp>> + Send {
+    fn timestamp_at<'a>(&'a self, context: &'a Context, wall: WallTime) -> Call<'a, Timestamp> {
         let _ = (context, wall);
-        ready(Err(no_wall_times()))
+        Call::ready(Err(no_wall_times()))
     }
 
     /// Returns the wall time at which a commit was published. It is never late, and at most about a
@@ -136,13 +119,9 @@ pub trait CommitLog: Send + Sync + 'static {
     ///
     /// `Invalid` for a timestamp ahead of P; `TooOld` if no commit that old is known; `Unsupported`
     /// if the log keeps no wall times.
-    fn wall_time_of(
-        &self,
-        context: &Context,
-        commit: Timestamp,
-    ) -> impl Future<Output = Result<WallTime>> + Send {
+    fn wall_time_of<'a>(&'a self, context: &'a Context, commit: Timestamp) -> Call<'a, WallTime> {
         let _ = (context, commit);
-        ready(Err(no_wall_times()))
+        Call::ready(Err(no_wall_times()))
     }
 
     /// Returns the current wall time, by which columns expire. It never decreases, and is not before
@@ -156,9 +135,9 @@ pub trait CommitLog: Send + Sync + 'static {
     /// # Errors
     ///
     /// `Unavailable`; `Unsupported` if the log has none.
-    fn swept(&self, context: &Context) -> impl Future<Output = Result<Timestamp>> + Send {
+    fn swept<'a>(&'a self, context: &'a Context) -> Call<'a, Timestamp> {
         let _ = context;
-        ready(Err(Error::unsupported("this store has no sweep mark")))
+        Call::ready(Err(Error::unsupported("this store has no sweep mark")))
     }
 }
 

@@ -14,12 +14,13 @@ use std::thread;
 
 use carnet_base::sync::lock;
 use carnet_base::{
-    Bytes, CellHash, CellKey, Error, ErrorKind, KeyRange, Moment, PartitionKey, Result, Rng,
-    SeededRng, TableId, Timestamp, Token, Version, block_on,
+    Bytes, CellHash, CellKey, Error, ErrorKind, KeyRange, Moment, PageLimit, PartitionKey, Result,
+    Rng, SeededRng, TableId, Timestamp, Token, Version, block_on,
 };
 
 use crate::begun::{BeginKind, Begun, Slot};
-use crate::cell_store::{At, CellStore, PageLimit, RangeRequest};
+use crate::candidates::{CandidatePage, Unsettled};
+use crate::cell_store::{At, CellStore, RangeRequest};
 use crate::commit_log::{CommitLog, CommitOrder, Outcome};
 use crate::commit_request::{Claim, CommitRequest, ReadSet};
 use crate::context::Context;
@@ -236,28 +237,33 @@ impl<S: CellStore + CommitLog> Session<'_, S> {
         while let Some(range) = rest {
             let request = RangeRequest { range: range.clone(), read, reverse, limit };
             let page = block_on(self.0.range(&Context::unbounded(), &request)).expect("reads");
-            assert!(page.cells.len() <= limit.cells, "a page keeps to its limit");
-            let lent = block_on(self.0.page(&Context::unbounded(), &request)).expect("reads");
-            if let Some(lent) = lent {
-                assert_eq!(lent.cells.share_all(), page.cells, "lent or shared, they are the same");
-                assert_eq!(lent.resume, page.resume);
-            }
-            for (key, version) in page.cells {
-                assert!(range.contains(&key), "a page keeps to its range");
-                let version = if self.is_visible(&version, read) {
-                    Some(version)
-                } else {
-                    self.visible(&key, read)
+            let CandidatePage { page, unsettled } = page;
+            assert!(page.cells.len() + unsettled.len() <= limit.cells, "a page keeps to its limit");
+            let mut candidates: Vec<(CellKey, Option<Bytes>)> = Vec::new();
+            let mut settled = page.cells.share_all();
+            for Unsettled { before, key, version } in unsettled {
+                let between = before - (page.cells.len() - settled.len());
+                candidates.extend(settled.by_ref().take(between).map(some_payload));
+                let version = match self.is_visible(&version, read) {
+                    true => Some(version),
+                    false => self.visible(&key, read),
                 };
-                if let Some(payload) = version.and_then(|version| version.payload) {
-                    rows.push((key, payload));
-                }
+                candidates.push((key, version.and_then(|version| version.payload)));
+            }
+            candidates.extend(settled.map(some_payload));
+            for (key, payload) in candidates {
+                assert!(range.contains(&key), "a page keeps to its range");
+                rows.extend(payload.map(|payload| (key, payload)));
             }
             assert_ne!(page.resume.as_ref(), Some(&range), "a page makes progress");
             rest = page.resume;
         }
         rows
     }
+}
+
+fn some_payload((key, payload): (CellKey, Bytes)) -> (CellKey, Option<Bytes>) {
+    (key, Some(payload))
 }
 
 fn request(begun: Begun, writes: Vec<Write>) -> CommitRequest {
@@ -456,7 +462,7 @@ fn a_passed_deadline_ends_the_call<S: CellStore + CommitLog>(store: &S) {
     let got = block_on(store.get(&late, &key, At::snapshot(read)));
     assert_eq!(got.map_err(kind), Err(ErrorKind::Timeout));
     let page = block_on(store.range(&late, &request_all));
-    assert_eq!(page.map_err(kind), Err(ErrorKind::Timeout));
+    assert_eq!(page.map(drop).map_err(kind), Err(ErrorKind::Timeout));
     let another = block_on(store.begin(&late, BeginKind::ReadWrite));
     assert_eq!(another.map_err(kind), Err(ErrorKind::Timeout));
     let commit = block_on(store.commit(&late, request(begun, vec![put(&key, "lost")])));

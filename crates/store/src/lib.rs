@@ -24,6 +24,7 @@
 //! suite for all stores.
 
 mod begun;
+mod candidates;
 mod cell_store;
 mod cells;
 pub mod cluster;
@@ -33,6 +34,7 @@ mod commit_request;
 pub mod conformance;
 mod context;
 mod delta_chain;
+mod handle;
 pub mod loader;
 mod memory;
 #[cfg(feature = "pem")]
@@ -44,12 +46,15 @@ mod write;
 mod writes;
 
 pub use begun::{BeginKind, Begun, Slot};
-pub use cell_store::{At, CellStore, Page, PageLimit, RangeRequest};
+pub use candidates::{CandidatePage, CandidatesBuilder, Unsettled};
+pub use carnet_base::PageLimit;
+pub use cell_store::{At, CellStore, RangeRequest};
 pub use cells::Cells;
 pub use commit_log::{CommitLog, CommitOrder, LogStart, Outcome, check_handed_out};
 pub use commit_request::{Claim, CommitRequest, ReadSet};
 pub use context::Context;
 pub use delta_chain::DeltaChain;
+pub use handle::{Store, StoreHandle};
 pub use memory::MemoryStore;
 pub use row_tables::{LoadRawTables, Loading, RowTables, looks_like_delta};
 pub use spill::{Spill, SpilledPage, Spilling};

@@ -10,11 +10,13 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use carnet_base::sync::lock;
 use carnet_base::{
-    Bytes, CellKey, Clock, KeyRange, Result, SystemClock, TableId, Timestamp, Version, WallTime,
+    Bytes, Call, CellKey, Clock, KeyRange, Result, SystemClock, TableId, Timestamp, Version,
+    WallTime,
 };
 
 use crate::begun::{BeginKind, Begun};
-use crate::cell_store::{At, CellStore, Page, RangeRequest};
+use crate::candidates::{CandidatePage, CandidatesBuilder};
+use crate::cell_store::{At, CellStore, RangeRequest};
 use crate::commit_log::{CommitLog, CommitOrder, Outcome, check_handed_out};
 use crate::commit_request::CommitRequest;
 use crate::context::Context;
@@ -113,18 +115,19 @@ impl MemoryState {
             .find(|version| at.admits(version))
     }
 
-    fn page(&self, request: &RangeRequest) -> Page {
-        let mut page = Page::default();
-        let Some(bounds) = request.range.map_bounds() else { return page };
+    fn page(&self, request: &RangeRequest, is_delta: impl Fn(&Version) -> bool) -> CandidatePage {
+        let mut page = CandidatesBuilder::default();
+        let Some(bounds) = request.range.map_bounds() else { return page.finish(None) };
         let at = At::snapshot(request.read);
-        let mut bytes = 0;
+        let (mut count, mut bytes) = (0, 0);
         let mut add = |key: &CellKey, versions| -> Option<KeyRange> {
             if let Some(version) = Self::candidate(versions, at) {
-                bytes += key.as_bytes().len();
-                bytes += version.payload.as_ref().map_or(0, Bytes::len);
-                page.cells.push((key.clone(), version));
+                count += 1;
+                bytes += key.as_bytes().len() + version.payload_bytes();
+                let is_delta = is_delta(&version);
+                page.push(key.clone(), version, is_delta);
             }
-            let full = page.cells.len() >= request.limit.cells || bytes >= request.limit.bytes;
+            let full = count >= request.limit.cells || bytes >= request.limit.bytes;
             full.then(|| request.range.after(key.clone(), request.reverse))
         };
         let cells = self.cells.range(bounds);
@@ -133,8 +136,7 @@ impl MemoryState {
         } else {
             cells.into_iter().find_map(|(key, versions)| add(key, versions))
         };
-        page.resume = resume;
-        page
+        page.finish(resume)
     }
 
     fn commit(&mut self, request: CommitRequest) -> Result<Timestamp> {
@@ -157,16 +159,37 @@ impl MemoryState {
     }
 }
 
+impl MemoryStore {
+    /// Runs a call, which completes at once, unless its deadline has passed.
+    fn call<'a, T>(
+        &'a self,
+        context: &Context,
+        run: impl FnOnce(&mut MemoryState) -> Result<T>,
+    ) -> Call<'a, T> {
+        let checked = context.check(&*self.clock);
+        Call::ready(checked.and_then(|()| run(&mut self.lock())))
+    }
+}
+
 impl CellStore for MemoryStore {
-    async fn get(&self, context: &Context, key: &CellKey, at: At) -> Result<Option<Version>> {
-        context.check(&*self.clock)?;
-        let state = self.lock();
-        Ok(state.cells.get(key).and_then(|versions| MemoryState::candidate(versions, at)))
+    fn get<'a>(
+        &'a self,
+        context: &'a Context,
+        key: &'a CellKey,
+        at: At,
+    ) -> Call<'a, Option<Version>> {
+        self.call(context, |state| {
+            Ok(state.cells.get(key).and_then(|versions| MemoryState::candidate(versions, at)))
+        })
     }
 
-    async fn range(&self, context: &Context, request: &RangeRequest) -> Result<Page> {
-        context.check(&*self.clock)?;
-        Ok(self.lock().page(request))
+    fn range<'a>(
+        &'a self,
+        context: &'a Context,
+        request: &'a RangeRequest,
+    ) -> Call<'a, CandidatePage> {
+        let is_delta = |version: &Version| self.is_delta(request.range.table, version);
+        self.call(context, |state| Ok(state.page(request, is_delta)))
     }
 
     fn is_delta(&self, table: TableId, version: &Version) -> bool {
@@ -175,9 +198,8 @@ impl CellStore for MemoryStore {
 }
 
 impl CommitLog for MemoryStore {
-    async fn begin(&self, context: &Context, kind: BeginKind) -> Result<Begun> {
-        context.check(&*self.clock)?;
-        self.lock().order.begin(kind)
+    fn begin<'a>(&'a self, context: &'a Context, kind: BeginKind) -> Call<'a, Begun> {
+        self.call(context, |state| state.order.begin(kind))
     }
 
     fn takes_delta(&self, key: &CellKey) -> bool {
@@ -188,22 +210,23 @@ impl CommitLog for MemoryStore {
         self.lock().order.end(begun);
     }
 
-    async fn commit(&self, context: &Context, request: CommitRequest) -> Result<Timestamp> {
-        context.check(&*self.clock)?;
-        let mut state = self.lock();
-        state.note_time(&*self.clock);
-        let committed = state.commit(request);
-        state.note_time(&*self.clock);
-        committed
+    fn commit<'a>(&'a self, context: &'a Context, request: CommitRequest) -> Call<'a, Timestamp> {
+        self.call(context, |state| {
+            state.note_time(&*self.clock);
+            let committed = state.commit(request);
+            state.note_time(&*self.clock);
+            committed
+        })
     }
 
-    async fn outcome(&self, _: &Context, start: Timestamp) -> Result<Outcome> {
-        let state = self.lock();
-        check_handed_out(&*state.order, start)?;
-        Ok(match state.entries.get(&start) {
-            Some(&commit) => Outcome::Committed(commit),
-            None if state.order.is_running(start) => Outcome::Pending,
-            None => Outcome::Aborted,
+    fn outcome<'a>(&'a self, context: &'a Context, start: Timestamp) -> Call<'a, Outcome> {
+        self.call(context, |state| {
+            check_handed_out(&*state.order, start)?;
+            Ok(match state.entries.get(&start) {
+                Some(&commit) => Outcome::Committed(commit),
+                None if state.order.is_running(start) => Outcome::Pending,
+                None => Outcome::Aborted,
+            })
         })
     }
 
@@ -211,10 +234,11 @@ impl CommitLog for MemoryStore {
         self.lock().order.published()
     }
 
-    async fn timestamp_at(&self, _: &Context, wall: WallTime) -> Result<Timestamp> {
-        let mut state = self.lock();
-        let now = state.steady.read(&*self.clock);
-        state.times.find(wall, now, state.order.published())
+    fn timestamp_at<'a>(&'a self, context: &'a Context, wall: WallTime) -> Call<'a, Timestamp> {
+        self.call(context, |state| {
+            let now = state.steady.read(&*self.clock);
+            state.times.find(wall, now, state.order.published())
+        })
     }
 
     fn wall_time(&self) -> Option<WallTime> {
@@ -222,12 +246,11 @@ impl CommitLog for MemoryStore {
         Some(state.steady.read(&*self.clock))
     }
 
-    async fn wall_time_of(&self, _: &Context, commit: Timestamp) -> Result<WallTime> {
-        let state = self.lock();
-        state.times.find_wall(commit, state.order.published())
+    fn wall_time_of<'a>(&'a self, context: &'a Context, commit: Timestamp) -> Call<'a, WallTime> {
+        self.call(context, |state| state.times.find_wall(commit, state.order.published()))
     }
 
-    async fn swept(&self, _: &Context) -> Result<Timestamp> {
-        Ok(Timestamp::ZERO)
+    fn swept<'a>(&'a self, _: &'a Context) -> Call<'a, Timestamp> {
+        Call::ready(Ok(Timestamp::ZERO))
     }
 }

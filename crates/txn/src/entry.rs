@@ -1,6 +1,6 @@
 //! Cells as a transaction reads them.
 
-use carnet_base::{Bytes, CellKey, KeyRange, Timestamp, Version};
+use carnet_base::{Bytes, Timestamp, Version};
 
 /// A cell that exists.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,13 +17,4 @@ impl Entry {
     pub fn from_version(version: Version) -> Option<Self> {
         version.payload.map(|payload| Self { start: version.start, payload })
     }
-}
-
-/// A page of existing cells.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct TransactionPage {
-    /// Cells, in the requested order.
-    pub cells: Vec<(CellKey, Entry)>,
-    /// Rest of the range. A page may be short, even empty, although more follows.
-    pub resume: Option<KeyRange>,
 }

@@ -20,7 +20,7 @@
 //!   deltas once more, see [`DeltaChain`].
 
 use carnet_base::{Bytes, CellKey, Result, Timestamp, Version};
-use carnet_store::{At, CellStore, CommitLog, Context, DeltaChain};
+use carnet_store::{At, Context, DeltaChain, Store};
 
 use crate::settle::{Settled, settle};
 
@@ -31,8 +31,8 @@ const CHAIN_MAX: usize = 256;
 
 /// Returns the row of a visible version: the version itself unless it is a delta. `None` if a delta
 /// was deleted meanwhile, so that the cell has to be read again.
-pub(crate) async fn row<S: CellStore + CommitLog>(
-    store: &S,
+pub(crate) async fn row(
+    store: &dyn Store,
     context: &Context,
     key: &CellKey,
     newest: Version,
@@ -47,8 +47,8 @@ pub(crate) async fn row<S: CellStore + CommitLog>(
 }
 
 /// Merges a delta with the versions below it.
-async fn merged<S: CellStore + CommitLog>(
-    store: &S,
+async fn merged(
+    store: &dyn Store,
     context: &Context,
     key: &CellKey,
     newest: Version,
@@ -68,14 +68,14 @@ async fn merged<S: CellStore + CommitLog>(
 }
 
 /// A read of the chain of a cell at a snapshot.
-struct Reading<'a, S> {
-    store: &'a S,
+struct Reading<'a> {
+    store: &'a dyn Store,
     context: &'a Context,
     key: &'a CellKey,
     read: Timestamp,
 }
 
-impl<S: CellStore + CommitLog> Reading<'_, S> {
+impl Reading<'_> {
     /// Adds the versions below `newest` down to an image or a tombstone. Returns `false` if a version
     /// may be missing, because one has no outcome or the cell has no more.
     async fn below(&self, chain: &mut DeltaChain, newest: Timestamp) -> Result<bool> {

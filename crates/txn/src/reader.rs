@@ -17,8 +17,8 @@ use std::future::Future;
 use std::pin::Pin;
 
 use carnet_base::concurrent::join;
-use carnet_base::{CellKey, Result, Timestamp, Version};
-use carnet_store::{At, CellStore, CommitLog, Context};
+use carnet_base::{CellKey, CellPage, CellRef, CellsBuilder, Result, Timestamp, Version};
+use carnet_store::{At, CandidatePage, Context, Store};
 
 use crate::merge;
 use crate::settle::{Settled, settle};
@@ -34,8 +34,8 @@ type Resolving<'a> = Pin<Box<dyn Future<Output = Result<(usize, Option<Version>)
 /// # Errors
 ///
 /// See the store's.
-pub async fn read<S: CellStore + CommitLog>(
-    store: &S,
+pub async fn read(
+    store: &dyn Store,
     context: &Context,
     key: &CellKey,
     snapshot: Timestamp,
@@ -55,13 +55,13 @@ pub async fn read<S: CellStore + CommitLog>(
     }
 }
 
-/// Reads the first of many cells at a snapshot, see [`CellStore::get_many`].
+/// Reads the first of many cells at a snapshot, see [`CellStore::get_many`](carnet_store::CellStore::get_many).
 ///
 /// # Errors
 ///
 /// See the store's.
-pub async fn read_many<S: CellStore + CommitLog>(
-    store: &S,
+pub async fn read_many(
+    store: &dyn Store,
     context: &Context,
     keys: &[CellKey],
     snapshot: Timestamp,
@@ -77,8 +77,8 @@ pub async fn read_many<S: CellStore + CommitLog>(
 /// # Errors
 ///
 /// See the store's.
-pub async fn resolve_all<S: CellStore + CommitLog>(
-    store: &S,
+pub async fn resolve_all(
+    store: &dyn Store,
     context: &Context,
     keys: &[CellKey],
     found: Vec<Option<Version>>,
@@ -109,8 +109,45 @@ pub async fn resolve_all<S: CellStore + CommitLog>(
     Ok(versions)
 }
 
+/// Finds the visible versions of the cells of a page.
+///
+/// # Errors
+///
+/// See the store's.
+pub async fn settle_page(
+    store: &dyn Store,
+    context: &Context,
+    candidates: CandidatePage,
+    snapshot: Timestamp,
+) -> Result<CellPage> {
+    let CandidatePage { page, unsettled } = candidates;
+    if unsettled.is_empty() {
+        return Ok(page);
+    }
+    let (mut keys, mut found) = (Vec::new(), Vec::new());
+    let mut places = Vec::with_capacity(unsettled.len());
+    for candidate in unsettled {
+        places.push(candidate.before);
+        keys.push(candidate.key);
+        found.push(Some(candidate.version));
+    }
+    // In memory of its own: pages of a store with all commit timestamps need no look-up.
+    let versions = Box::pin(resolve_all(store, context, &keys, found, snapshot)).await?;
+    let (mut cells, mut settled) = (CellsBuilder::default(), page.cells.iter());
+    for ((before, key), version) in places.into_iter().zip(&keys).zip(&versions) {
+        let between = before - (page.cells.len() - settled.len());
+        settled.by_ref().take(between).for_each(|cell| cells.push(&cell));
+        if let Some(Version { start, commit: Some(commit), payload: Some(payload) }) = version {
+            let (key, start, commit) = (key.as_key_ref(), *start, *commit);
+            cells.push(&CellRef { key, start, commit, payload });
+        }
+    }
+    settled.for_each(|cell| cells.push(&cell));
+    Ok(CellPage { cells: cells.finish(), resume: page.resume })
+}
+
 /// Returns `true` for a stamped version that is no delta: most versions need no look-up.
-fn is_row<S: CellStore>(store: &S, key: &CellKey, version: &Version) -> bool {
+fn is_row(store: &dyn Store, key: &CellKey, version: &Version) -> bool {
     version.commit.is_some() && !store.is_delta(key.table(), version)
 }
 
@@ -119,8 +156,8 @@ fn is_row<S: CellStore>(store: &S, key: &CellKey, version: &Version) -> bool {
 /// # Errors
 ///
 /// See the store's.
-pub async fn resolve<S: CellStore + CommitLog>(
-    store: &S,
+pub async fn resolve(
+    store: &dyn Store,
     context: &Context,
     key: &CellKey,
     candidate: Version,

@@ -1,7 +1,7 @@
 //! Decides whether a candidate is visible at a snapshot, by its stamp or its outcome.
 
 use carnet_base::{CellKey, Result, Timestamp, Version};
-use carnet_store::{At, CellStore, CommitLog, Context, Outcome};
+use carnet_store::{At, Context, Outcome, Store};
 
 /// Visibility of a candidate at a snapshot.
 pub(crate) enum Settled {
@@ -12,8 +12,8 @@ pub(crate) enum Settled {
 }
 
 /// Decides whether a candidate is visible.
-pub(crate) async fn settle<S: CellStore + CommitLog>(
-    store: &S,
+pub(crate) async fn settle(
+    store: &dyn Store,
     context: &Context,
     key: &CellKey,
     candidate: Version,
@@ -27,8 +27,8 @@ pub(crate) async fn settle<S: CellStore + CommitLog>(
 }
 
 /// Decides by the outcome of the transaction that wrote the candidate.
-async fn look_up<S: CellStore + CommitLog>(
-    store: &S,
+async fn look_up(
+    store: &dyn Store,
     context: &Context,
     key: &CellKey,
     candidate: Version,

@@ -10,12 +10,12 @@ use std::task::{self, Poll, Waker};
 use std::time::Duration;
 
 use carnet_base::{
-    Bytes, CellKey, Clock, ErrorKind, Moment, PartitionKey, Result, Stepped, TableId, Timestamp,
+    Bytes, Call, CellKey, Clock, ErrorKind, Moment, PartitionKey, Stepped, TableId, Timestamp,
     Version, WallTime, block_on,
 };
 use carnet_store::{
-    At, BeginKind, Begun, CellStore, CommitLog, CommitRequest, Context, MemoryStore, Outcome, Page,
-    RangeRequest,
+    At, BeginKind, Begun, CandidatePage, CellStore, CommitLog, CommitRequest, Context, MemoryStore,
+    Outcome, RangeRequest,
 };
 use carnet_txn::{CommitChecker, IdleLimits, IdleWatch, Isolation, Terms, Transaction};
 
@@ -55,32 +55,45 @@ impl Gated {
 }
 
 impl CellStore for Gated {
-    async fn get(&self, context: &Context, key: &CellKey, at: At) -> Result<Option<Version>> {
-        self.opened().await;
-        self.store.get(context, key, at).await
+    fn get<'a>(
+        &'a self,
+        context: &'a Context,
+        key: &'a CellKey,
+        at: At,
+    ) -> Call<'a, Option<Version>> {
+        Call::boxed(async move {
+            self.opened().await;
+            self.store.get(context, key, at).await
+        })
     }
 
-    async fn range(&self, context: &Context, request: &RangeRequest) -> Result<Page> {
-        self.store.range(context, request).await
+    fn range<'a>(
+        &'a self,
+        context: &'a Context,
+        request: &'a RangeRequest,
+    ) -> Call<'a, CandidatePage> {
+        self.store.range(context, request)
     }
 }
 
 impl CommitLog for Gated {
-    async fn begin(&self, context: &Context, kind: BeginKind) -> Result<Begun> {
-        self.store.begin(context, kind).await
+    fn begin<'a>(&'a self, context: &'a Context, kind: BeginKind) -> Call<'a, Begun> {
+        self.store.begin(context, kind)
     }
 
     fn end(&self, begun: Begun) {
         self.store.end(begun);
     }
 
-    async fn commit(&self, context: &Context, request: CommitRequest) -> Result<Timestamp> {
-        self.opened().await;
-        self.store.commit(context, request).await
+    fn commit<'a>(&'a self, context: &'a Context, request: CommitRequest) -> Call<'a, Timestamp> {
+        Call::boxed(async move {
+            self.opened().await;
+            self.store.commit(context, request).await
+        })
     }
 
-    async fn outcome(&self, context: &Context, start: Timestamp) -> Result<Outcome> {
-        self.store.outcome(context, start).await
+    fn outcome<'a>(&'a self, context: &'a Context, start: Timestamp) -> Call<'a, Outcome> {
+        self.store.outcome(context, start)
     }
 
     fn published(&self) -> Timestamp {
@@ -104,7 +117,7 @@ impl Bed {
         Self { store: Arc::new(store), clock, workers, watch }
     }
 
-    fn begin(&self, kind: BeginKind) -> Transaction<Gated> {
+    fn begin(&self, kind: BeginKind) -> Transaction {
         let (store, isolation) = (Arc::clone(&self.store), Isolation::StrictSerializable);
         let context = Context::unbounded();
         let terms = Terms { idle: Some(&self.watch), ..Terms::default() };
@@ -119,7 +132,7 @@ impl Bed {
         }
     }
 
-    fn outcome(&self, transaction: &Transaction<Gated>) -> Outcome {
+    fn outcome(&self, transaction: &Transaction) -> Outcome {
         let start = transaction.start_timestamp().unwrap();
         block_on(self.store.outcome(&Context::unbounded(), start)).unwrap()
     }

@@ -7,10 +7,11 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 
 use carnet_base::{
-    Bytes, CellKey, Error, PartitionKey, Result, TableId, Timestamp, Version, block_on,
+    Bytes, Call, CellKey, Error, PartitionKey, TableId, Timestamp, Version, block_on,
 };
 use carnet_store::{
-    At, BeginKind, Begun, CellStore, CommitLog, CommitRequest, Context, Outcome, Page, RangeRequest,
+    At, BeginKind, Begun, CandidatePage, CellStore, CommitLog, CommitRequest, Context, Outcome,
+    RangeRequest,
 };
 use carnet_txn::reader;
 
@@ -55,35 +56,35 @@ impl Swept {
 }
 
 impl CellStore for Swept {
-    async fn get(&self, _: &Context, _: &CellKey, wanted: At) -> Result<Option<Version>> {
+    fn get<'a>(&'a self, _: &'a Context, _: &'a CellKey, wanted: At) -> Call<'a, Option<Version>> {
         let versions = self.versions.lock().unwrap();
         let found = versions.iter().rev().map(|(start, commit)| Version {
             start: at(*start),
             commit: commit.map(at),
             payload: Some(Bytes::from_static(b"v")),
         });
-        Ok(found.into_iter().find(|version| wanted.admits(version)))
+        Call::ready(Ok(found.into_iter().find(|version| wanted.admits(version))))
     }
 
-    async fn range(&self, _: &Context, _: &RangeRequest) -> Result<Page> {
-        Err(Error::unsupported("ranges of this store"))
+    fn range<'a>(&'a self, _: &'a Context, _: &'a RangeRequest) -> Call<'a, CandidatePage> {
+        Call::ready(Err(Error::unsupported("ranges of this store")))
     }
 }
 
 impl CommitLog for Swept {
-    async fn begin(&self, _: &Context, _: BeginKind) -> Result<Begun> {
-        Err(Error::unsupported("transactions on this store"))
+    fn begin<'a>(&'a self, _: &'a Context, _: BeginKind) -> Call<'a, Begun> {
+        Call::ready(Err(Error::unsupported("transactions on this store")))
     }
 
     fn end(&self, _: Begun) {}
 
-    async fn commit(&self, _: &Context, _: CommitRequest) -> Result<Timestamp> {
-        Err(Error::unsupported("transactions on this store"))
+    fn commit<'a>(&'a self, _: &'a Context, _: CommitRequest) -> Call<'a, Timestamp> {
+        Call::ready(Err(Error::unsupported("transactions on this store")))
     }
 
-    async fn outcome(&self, _: &Context, _: Timestamp) -> Result<Outcome> {
+    fn outcome<'a>(&'a self, _: &'a Context, _: Timestamp) -> Call<'a, Outcome> {
         self.versions.lock().unwrap().clone_from(&self.later);
-        Ok(Outcome::Aborted)
+        Call::ready(Ok(Outcome::Aborted))
     }
 
     fn published(&self) -> Timestamp {

@@ -27,7 +27,7 @@ use goldenscript::Argument;
 
 struct Script {
     store: Arc<MemoryStore>,
-    transactions: HashMap<String, Transaction<MemoryStore>>,
+    transactions: HashMap<String, Transaction>,
 }
 
 impl Script {
@@ -36,7 +36,7 @@ impl Script {
         Self { store: Arc::new(MemoryStore::new(order)), transactions: HashMap::new() }
     }
 
-    fn begin(&self, words: &[&str]) -> Result<Transaction<MemoryStore>, Box<dyn Error>> {
+    fn begin(&self, words: &[&str]) -> Result<Transaction, Box<dyn Error>> {
         let isolation = match words.first() {
             Some(&"snapshot") => Isolation::Snapshot,
             Some(&"serializable") => Isolation::Serializable,
@@ -84,13 +84,13 @@ fn text(payload: &[u8]) -> String {
     String::from_utf8_lossy(payload).into_owned()
 }
 
-fn read_range(tx: &Transaction<MemoryStore>, from: &str, to: &str) -> carnet_base::Result<String> {
+fn read_range(tx: &Transaction, from: &str, to: &str) -> carnet_base::Result<String> {
     let mut found = String::new();
     let mut rest = Some(range(from, to));
     while let Some(range) = rest {
         let page = block_on(tx.range(&range, false, PageLimit::cells(2)))?;
-        for (key, entry) in page.cells {
-            let _ = writeln!(found, "{}={}", text(key.clustering()), text(&entry.payload));
+        for cell in page.cells.iter() {
+            let _ = writeln!(found, "{}={}", text(cell.key.clustering()), text(cell.payload));
         }
         rest = page.resume;
     }

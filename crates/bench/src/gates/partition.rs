@@ -214,8 +214,7 @@ impl Wide {
         let limit = PageLimit { cells: usize_of(PAGE_ROWS), bytes: 1 << 20 };
         let page = block_on(self.engine.range(&range, self.engine.published(), reverse, limit))?;
         assert_eq!(page.cells.len() as u64, PAGE_ROWS, "a page is full");
-        let payloads = page.cells.iter().filter_map(|(_, version)| version.payload.as_ref());
-        Ok(payloads.map(Bytes::len).sum())
+        Ok(page.cells.iter().map(|cell| cell.payload.len()).sum())
     }
 }
 

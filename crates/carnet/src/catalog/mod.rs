@@ -372,10 +372,10 @@ pub(crate) async fn all_cells(
     let mut rest = Some(range);
     while let Some(range) = rest {
         let page = tx.range_cells(&range, false, PAGE).await?;
-        for (key, entry) in page.cells {
+        for (key, payload) in page.cells.share_all() {
             let name = String::from_utf8(key.clustering().to_vec())
                 .map_err(|_| Error::corrupted("a name in the catalog is not UTF-8"))?;
-            found.push((name, entry.payload));
+            found.push((name, payload));
         }
         rest = page.resume;
     }

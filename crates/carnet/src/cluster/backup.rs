@@ -3,14 +3,15 @@
 use std::sync::Arc;
 
 use carnet_base::{
-    Clock, Result, SeededRng, SystemClock, ThreadSpawn, ThreadTimer, Timer, Timestamp, block_on,
+    Call, Clock, Result, SeededRng, SystemClock, ThreadSpawn, ThreadTimer, Timer, Timestamp,
+    block_on,
 };
 use carnet_sequencer::backup::{Backup, restore as restore_copy};
 pub use carnet_sequencer::backup::{Label, RENEW_EVERY, RestoreProgress, Restored};
 use carnet_store::cluster::Cluster;
 use carnet_store_cql::CqlCluster;
 
-use super::any::{AnyBackup, Call};
+use super::any_backup::AnyBackup;
 use super::open::cql_options;
 use super::url::ClusterUrl;
 
@@ -54,7 +55,8 @@ impl ClusterBackup {
 
     /// Aborts the backup.
     pub fn give_up(self) {
-        block_on(self.0.give_up());
+        // It has no errors.
+        let _ = block_on(self.0.give_up());
     }
 }
 
@@ -63,16 +65,19 @@ impl<C: Cluster> AnyBackup for Backup<C> {
         self.commit()
     }
 
-    fn renew(&self) -> Call<'_, Result<()>> {
-        Box::pin(self.renew())
+    fn renew(&self) -> Call<'_, ()> {
+        Call::boxed(self.renew())
     }
 
-    fn finish(self: Box<Self>, store: &str) -> Call<'_, Result<Label>> {
-        Box::pin((*self).finish(store, PROGRAM))
+    fn finish(self: Box<Self>, store: &str) -> Call<'_, Label> {
+        Call::boxed((*self).finish(store, PROGRAM))
     }
 
     fn give_up(self: Box<Self>) -> Call<'static, ()> {
-        Box::pin((*self).give_up())
+        Call::boxed(async {
+            (*self).give_up().await;
+            Ok(())
+        })
     }
 }
 

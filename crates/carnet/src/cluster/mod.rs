@@ -3,7 +3,7 @@
 //! ```text
 //!   Db::open("cassandra://…") ──▶ url    parses it         pure (with reach, peers, url_options)
 //!                             ──▶ open   connects, listens
-//!                             ──▶ store  ClusterLog, boxed   one type for all clusters (any)
+//!                             ──▶ store  ClusterLog, as a trait object
 //!                             ──▶ backup begins and ends backups by the cluster's tools
 //!   carnet import             ──▶ table  an existing table of the cluster, read-only
 //! ```
@@ -11,7 +11,7 @@
 //! `docs/cassandra.md` is the guide for operators of the cluster. [`crate::Builder::open_cluster`]
 //! accepts any other cluster and network, such as [`MemoryCluster`] and [`LocalNetwork`] in tests.
 
-mod any;
+mod any_backup;
 pub mod backup;
 mod open;
 mod peers;
@@ -31,7 +31,7 @@ pub use carnet_store_cql::{
 };
 pub(crate) use open::{Settings, connect, environment, open};
 pub use peers::{PeerTls, Peers, Secret};
-pub(crate) use store::{AnyCluster, ClusterStore};
+pub(crate) use store::ClusterStore;
 pub use table::TableUrl;
 pub use url::ClusterUrl;
 pub use url_options::OPTIONS;

@@ -12,12 +12,12 @@ use carnet_sequencer::{
     Secret as PeerSecret, Security, TcpNetwork, Tls, Transport,
 };
 use carnet_store::cluster::Cluster;
-use carnet_store::{BeginKind, Context, LogStart};
+use carnet_store::{BeginKind, CommitLog as _, Context, LogStart};
 use carnet_store_cql::{CqlCluster, CqlOptions, RequestCounters};
 use carnet_txn::CommitChecker;
 
 use super::peers::{Peers, Secret};
-use super::store::{AnyCluster, ClusterStore};
+use super::store::ClusterStore;
 use super::url::ClusterUrl;
 use crate::catalog;
 
@@ -28,17 +28,18 @@ pub(crate) struct Settings {
     pub(crate) conflict_bytes: usize,
 }
 
-/// Connects to the cluster of a URL, listens on the address in it, and waits for a leader.
+/// Connects to the cluster of a URL, listens on the address in it, and waits for a leader. Returns
+/// the store with its request counters.
 pub(crate) async fn connect(
     url: &ClusterUrl,
     retention: Duration,
     conflict_bytes: usize,
     clock: &Arc<dyn Clock>,
     spawn: &dyn Spawn,
-) -> Result<Box<dyn AnyCluster>> {
+) -> Result<(Arc<dyn ClusterStore>, Arc<RequestCounters>)> {
     let options = cql_options(url)?;
     let cluster = Arc::new(Box::pin(CqlCluster::connect(&options, Arc::clone(clock))).await?);
-    let (environment, requests) = (environment(clock, spawn), Some(cluster.requests()));
+    let (environment, requests) = (environment(clock, spawn), cluster.requests());
     let mut settings = Settings { options: url.sequencer, conflict_bytes };
     settings.options.sweep.retention = retention;
     if let Some(peers) = &url.peers {
@@ -47,11 +48,13 @@ pub(crate) async fn connect(
         let (address, serving) = (network.address().clone(), network.clone());
         tracing::info!(%address, "listening for other processes of this database");
         let listen = move |handler: &_| serving.serve(handler);
-        return open(cluster, network, address, environment, settings, listen, requests).await;
+        let store = open(cluster, network, address, environment, settings, listen).await?;
+        return Ok((store, requests));
     }
     let network = LocalNetwork::new(Arc::clone(&environment.tasks));
     let address = Address::new(format!("process {}, which listens nowhere", std::process::id()))?;
-    open(cluster, network, address, environment, settings, |_| (), requests).await
+    let store = open(cluster, network, address, environment, settings, |_| ()).await?;
+    Ok((store, requests))
 }
 
 /// Returns the options for connecting to a cluster, with the password read from its file.
@@ -71,22 +74,20 @@ pub(crate) async fn open<C: Cluster, T: Transport>(
     environment: Environment,
     settings: Settings,
     listen: impl FnOnce(&Arc<dyn Handler>) + Send,
-    requests: Option<Arc<RequestCounters>>,
-) -> Result<Box<dyn AnyCluster>> {
+) -> Result<Arc<dyn ClusterStore>> {
     let mut rng = SeededRng::from_entropy();
     let Settings { options, conflict_bytes } = settings;
     let order = make_order(conflict_bytes);
     let log = ClusterLog::open(cluster, network, address, environment, &mut rng, options, order);
     listen(&log.handler());
-    let store = ClusterStore { log: Arc::new(log), requests };
     // Wait for a leader, so that an opened database answers. This also sets the published timestamp
     // P.
     let context = Context::unbounded();
-    store.end(store.begin(&context, BeginKind::ReadOnly).await?);
+    log.end(log.begin(&context, BeginKind::ReadOnly).await?);
     for table in catalog::TABLES_OF_THE_SYSTEM {
-        store.create_table(table).await?;
+        log.create_table(table).await?;
     }
-    Ok(Box::new(store))
+    Ok(Arc::new(log))
 }
 
 /// Makes the environment of a process: a timer thread, and a worker thread for background tasks.

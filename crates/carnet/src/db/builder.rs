@@ -372,7 +372,7 @@ impl Builder {
             ControlServer::open(&directory, &self.spawn, owner)
         });
         let db = self.finish(Arc::clone(&store), control.transpose()?);
-        if let AnyStore::Local(store) = &*store {
+        if let Some(store) = store.local() {
             let catalog = async {
                 let snapshot = db.snapshot_async().await?;
                 let raw = catalog::raw_tables(&snapshot).await?;
@@ -437,6 +437,7 @@ impl Builder {
         let thread_handles =
             ThreadHandles::for_slots(&store, &schemas, &self.clock, &transaction_memory);
         let inner = Inner {
+            data: store.handle(),
             admission,
             levels: LevelCache::new(),
             thread_handles,

@@ -5,13 +5,15 @@ use std::sync::{Arc, Weak};
 use carnet_base::{Bytes, Error, Result, Rng as _, SeededRng, block_on};
 use carnet_sequencer::ClusterLog;
 use carnet_store::{LoadRawTables, Loading};
+use carnet_store_cql::RequestCounters;
 
 use super::builder::Builder;
 use super::database::{Db, Inner};
 use crate::catalog;
 use crate::cluster::backup::ClusterBackup;
 use crate::cluster::{
-    self, Address, AnyCluster, Cluster, ClusterUrl, Handler, Requests, SequencerOptions, Transport,
+    self, Address, Cluster, ClusterStore, ClusterUrl, Handler, Requests, SequencerOptions,
+    Transport,
 };
 use crate::stores::AnyStore;
 
@@ -29,7 +31,8 @@ impl Builder {
         let conflict_bytes = self.transaction_memory().conflicts;
         let (clock, spawn) = (&self.clock, &*self.spawn);
         let connecting = cluster::connect(url, self.retention, conflict_bytes, clock, spawn);
-        let store = Box::pin(connecting).await?;
+        let (store, requests) = Box::pin(connecting).await?;
+        let store = AnyStore::Cluster { store, requests: Some(requests) };
         Ok(Box::pin(self.finish_cluster(store)).await)
     }
 
@@ -77,8 +80,9 @@ impl Builder {
         let environment = cluster::environment(&self.clock, &*self.spawn);
         let conflict_bytes = self.transaction_memory().conflicts;
         let settings = cluster::Settings { options, conflict_bytes };
-        let opening = cluster::open(cluster, network, address, environment, settings, listen, None);
+        let opening = cluster::open(cluster, network, address, environment, settings, listen);
         let store = block_on(Box::pin(opening))?;
+        let store = AnyStore::Cluster { store, requests: None };
         Ok(block_on(self.finish_cluster(store)))
     }
 
@@ -87,14 +91,14 @@ impl Builder {
     #[doc(hidden)]
     #[must_use]
     pub fn open_log<C: Cluster, T: Transport>(self, log: Arc<ClusterLog<C, T>>) -> Db {
-        let store = cluster::ClusterStore { log, requests: None };
-        self.finish(Arc::new(AnyStore::Cluster(Arc::new(store))), None)
+        self.finish(Arc::new(AnyStore::Cluster { store: log, requests: None }), None)
     }
 
     /// Completes the opening, and reads the list of raw tables.
-    async fn finish_cluster(self, store: Box<dyn AnyCluster>) -> Db {
-        let row_tables = store.row_tables();
-        let db = self.finish(Arc::new(AnyStore::Cluster(Arc::from(store))), None);
+    async fn finish_cluster(self, store: AnyStore) -> Db {
+        let row_tables = store.cluster().map(ClusterStore::row_tables);
+        let db = self.finish(Arc::new(store), None);
+        let Some(row_tables) = row_tables else { return db };
         row_tables.load_with(Box::new(CatalogLoader(Arc::downgrade(&db.inner))));
         if let Err(error) = row_tables.refresh().await {
             tracing::error!(
@@ -124,8 +128,9 @@ impl Db {
     /// after the lease. Later calls fail. Has no effect on an embedded database, which is closed
     /// when its last handle is dropped.
     pub async fn leave(&self) {
-        if let AnyStore::Cluster(store) = &*self.inner.store {
-            store.leave().await;
+        if let Some(store) = self.inner.store.cluster() {
+            // It has no errors.
+            let _ = store.leave().await;
         }
     }
 
@@ -138,15 +143,13 @@ impl Db {
     ///
     /// `Invalid` for an empty announcement, or one above one kilobyte.
     pub fn announce(&self, what: impl Into<Bytes>) -> Result<()> {
-        match &*self.inner.store {
-            AnyStore::Cluster(store) => block_on(store.announce(what.into())),
-            AnyStore::Local(_) | AnyStore::Memory(_) => Ok(()),
-        }
+        let store = self.inner.store.cluster();
+        store.map_or(Ok(()), |store| block_on(store.announce(what.into())))
     }
 
     /// Withdraws the [announcement](Self::announce), without waiting for a reply.
     pub fn withdraw(&self) {
-        if let AnyStore::Cluster(store) = &*self.inner.store {
+        if let Some(store) = self.inner.store.cluster() {
             store.withdraw();
         }
     }
@@ -156,10 +159,7 @@ impl Db {
     /// process announces something.
     #[must_use]
     pub fn announced(&self) -> Vec<Bytes> {
-        match &*self.inner.store {
-            AnyStore::Cluster(store) => store.announced(),
-            AnyStore::Local(_) | AnyStore::Memory(_) => Vec::new(),
-        }
+        self.inner.store.cluster().map_or_else(Vec::new, ClusterStore::announced)
     }
 
     /// Begins a backup of a database over a cluster. The call copies nothing: the cluster's own
@@ -189,15 +189,13 @@ impl Db {
     /// `Unavailable` if no process leads or another backup is in progress, which takes up to a
     /// minute to detect; `Unsupported` for other stores, which [`Db::backup`] backs up.
     pub fn begin_cluster_backup(&self) -> Result<ClusterBackup> {
-        match &*self.inner.store {
-            AnyStore::Cluster(store) => {
-                let id = SeededRng::from_entropy().next_u64();
-                block_on(store.begin_backup(id)).map(ClusterBackup)
-            }
-            AnyStore::Local(_) | AnyStore::Memory(_) => Err(Error::unsupported(
+        let store = self.inner.store.cluster().ok_or_else(|| {
+            Error::unsupported(
                 "a backup by the cluster's tools of a database that is not over a cluster",
-            )),
-        }
+            )
+        })?;
+        let id = SeededRng::from_entropy().next_u64();
+        block_on(store.begin_backup(id)).map(ClusterBackup)
     }
 
     /// Returns the number of requests that this process has sent to its cluster; `None` for other
@@ -205,7 +203,7 @@ impl Db {
     #[must_use]
     pub fn cluster_requests(&self) -> Option<Requests> {
         match &*self.inner.store {
-            AnyStore::Cluster(store) => store.requests(),
+            AnyStore::Cluster { requests, .. } => requests.as_deref().map(RequestCounters::read),
             AnyStore::Local(_) | AnyStore::Memory(_) => None,
         }
     }
@@ -213,9 +211,6 @@ impl Db {
     /// Returns `true` if this process leads the database; always `true` for an embedded one.
     #[must_use]
     pub fn is_leading(&self) -> bool {
-        match &*self.inner.store {
-            AnyStore::Cluster(store) => store.is_leading(),
-            AnyStore::Local(_) | AnyStore::Memory(_) => true,
-        }
+        self.inner.store.cluster().is_none_or(ClusterStore::is_leading)
     }
 }

@@ -10,7 +10,7 @@ use carnet_base::{
 };
 use carnet_storage::Metrics;
 use carnet_storage::io::{Class as IoClass, ClassTotals as IoTotals};
-use carnet_store::{CommitLog, Context, Outcome};
+use carnet_store::{Context, Outcome, StoreHandle};
 use carnet_store_local::{LocalStore, Newest};
 use carnet_txn::{Backoff, Contention, IdleWatch, Isolation, Limits};
 
@@ -57,6 +57,8 @@ pub(super) struct Inner {
     /// Declared before `store`: fields drop in order, and the control socket closes first.
     pub(super) _control: Option<ControlServer>,
     pub(super) store: Arc<AnyStore>,
+    /// The same store, for calls without a transaction.
+    pub(super) data: StoreHandle,
     pub(super) thread_handles: Box<[Arc<ThreadHandles>]>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) timer: ThreadTimer,
@@ -123,17 +125,13 @@ impl Db {
     ///
     /// Same as [`Db::outcome`].
     pub async fn outcome_async(&self, start: Timestamp) -> Result<Outcome> {
-        self.inner.store.outcome(&Context::unbounded(), start).await
+        self.inner.data.outcome(&Context::unbounded(), start).await
     }
 
     /// Reads the newest committed version of a cell; `None` if this store needs a snapshot for it.
     pub(crate) fn newest(&self, key: CellKeyRef<'_>) -> Option<Result<Newest>> {
-        match &*ThreadHandles::current(&self.inner.thread_handles).store {
-            AnyStore::Local(store) => {
-                Some(block_on_one(store.get_newest(&Context::unbounded(), key)))
-            }
-            AnyStore::Memory(_) | AnyStore::Cluster(_) => None,
-        }
+        let store = ThreadHandles::current(&self.inner.thread_handles).any.local()?;
+        Some(block_on_one(store.get_newest(&Context::unbounded(), key)))
     }
 
     pub(crate) fn schemas(&self) -> &SchemaCache {
@@ -143,7 +141,7 @@ impl Db {
     /// Returns the largest timestamp up to which every commit is visible.
     #[must_use]
     pub fn published(&self) -> Timestamp {
-        self.inner.store.published()
+        self.inner.data.published()
     }
 
     /// Returns the embedded store, for the simulator. The simulator must not call anything that
@@ -151,10 +149,7 @@ impl Db {
     #[doc(hidden)]
     #[must_use]
     pub fn local_store(&self) -> Option<&LocalStore> {
-        match &*self.inner.store {
-            AnyStore::Local(store) => Some(store),
-            AnyStore::Memory(_) | AnyStore::Cluster(_) => None,
-        }
+        self.inner.store.local()
     }
 
     /// Flushes the memtables to files.
@@ -163,11 +158,8 @@ impl Db {
     ///
     /// `Unavailable` when the store has stopped.
     pub fn flush(&self) -> Result<()> {
-        match &*self.inner.store {
-            AnyStore::Local(store) => store.flush(),
-            // These stores have no memtables.
-            AnyStore::Memory(_) | AnyStore::Cluster(_) => Ok(()),
-        }
+        // Other stores have no memtables.
+        self.inner.store.local().map_or(Ok(()), LocalStore::flush)
     }
 
     /// Runs a full compaction: rewrites all files into as few as possible, and drops versions that
@@ -184,7 +176,7 @@ impl Db {
         match &*self.inner.store {
             AnyStore::Local(store) => store.compact(),
             AnyStore::Memory(_) => Ok(()),
-            AnyStore::Cluster(store) => block_on(store.sweep()),
+            AnyStore::Cluster { store, .. } => block_on(store.sweep()),
         }
     }
 
@@ -197,10 +189,7 @@ impl Db {
     /// `Unavailable` if the store has stopped already or stops during the call: the next opening
     /// recovers all acknowledged commits.
     pub fn close(&self) -> Result<()> {
-        match &*self.inner.store {
-            AnyStore::Local(store) => store.close(),
-            AnyStore::Memory(_) | AnyStore::Cluster(_) => Ok(()),
-        }
+        self.inner.store.local().map_or(Ok(()), LocalStore::close)
     }
 
     /// Checks that the embedded store accepts writes. A cluster is not checked.
@@ -209,30 +198,21 @@ impl Db {
     ///
     /// `Unavailable` with the cause, if it refuses them.
     pub fn check_writable(&self) -> Result<()> {
-        match &*self.inner.store {
-            AnyStore::Local(store) => store.check_writable(),
-            AnyStore::Memory(_) | AnyStore::Cluster(_) => Ok(()),
-        }
+        self.inner.store.local().map_or(Ok(()), LocalStore::check_writable)
     }
 
     /// Returns problems that do not stop reads and writes, one sentence each: for example a
     /// damaged file that compaction skips.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
-        match &*self.inner.store {
-            AnyStore::Local(store) => store.warnings(),
-            AnyStore::Memory(_) | AnyStore::Cluster(_) => Vec::new(),
-        }
+        self.inner.store.local().map_or_else(Vec::new, LocalStore::warnings)
     }
 
     /// Returns the metrics of the storage engine; `None` for a database in memory or over a
     /// cluster.
     #[must_use]
     pub fn metrics(&self) -> Option<Metrics> {
-        match &*self.inner.store {
-            AnyStore::Local(store) => Some(store.metrics()),
-            AnyStore::Memory(_) | AnyStore::Cluster(_) => None,
-        }
+        self.inner.store.local().map(LocalStore::metrics)
     }
 
     /// Returns the memory in bytes that large read and write sets of open transactions hold.
@@ -245,10 +225,7 @@ impl Db {
     /// `None` if the store has no I/O scheduler.
     #[must_use]
     pub fn io_totals(&self) -> Option<[IoTotals; IoClass::KINDS]> {
-        match &*self.inner.store {
-            AnyStore::Local(store) => store.io_totals(),
-            AnyStore::Memory(_) | AnyStore::Cluster(_) => None,
-        }
+        self.inner.store.local().and_then(LocalStore::io_totals)
     }
 
     pub(crate) fn downgrade(&self) -> WeakDb {

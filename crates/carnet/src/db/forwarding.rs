@@ -8,24 +8,20 @@ use std::sync::Arc;
 use carnet_base::{Bytes, Error, Result};
 
 use super::database::Db;
-use crate::cluster::{Address, ForwardHandler, Unanswered};
-use crate::stores::AnyStore;
+use crate::cluster::{Address, ClusterStore, ForwardHandler, Unanswered};
 
 impl Db {
     /// Returns the address by which other processes of a database over a cluster reach this one;
     /// `None` for an embedded database.
     #[must_use]
     pub fn forward_address(&self) -> Option<Address> {
-        match &*self.inner.store {
-            AnyStore::Cluster(store) => Some(store.address()),
-            AnyStore::Local(_) | AnyStore::Memory(_) => None,
-        }
+        self.inner.store.cluster().map(ClusterStore::address)
     }
 
     /// Sets the handler of the bytes that other processes [forward](Self::forward) to this one, as
     /// long as the handler lives. Has no effect on an embedded database.
     pub fn serve_forwarded(&self, handler: &Arc<dyn ForwardHandler>) {
-        if let AnyStore::Cluster(store) = &*self.inner.store {
+        if let Some(store) = self.inner.store.cluster() {
             store.serve_forwarded(handler);
         }
     }
@@ -43,11 +39,9 @@ impl Db {
     /// [`FORWARD_BYTES_MAX`](crate::cluster::FORWARD_BYTES_MAX) bytes, `Unsupported` for an embedded
     /// database, or the reason of the other process.
     pub async fn forward(&self, to: &Address, what: Bytes) -> Result<Result<Bytes>, Unanswered> {
-        match &*self.inner.store {
-            AnyStore::Cluster(store) => store.forward(to, what).await,
-            AnyStore::Local(_) | AnyStore::Memory(_) => {
-                Ok(Err(Error::unsupported("processes of an embedded database")))
-            }
+        match self.inner.store.cluster() {
+            Some(store) => store.forward(to, what).await,
+            None => Ok(Err(Error::unsupported("processes of an embedded database"))),
         }
     }
 }

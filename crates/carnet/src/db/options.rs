@@ -251,7 +251,7 @@ impl<'db> TransactionOptions<'db> {
     async fn begin_with(&self, kind: BeginKind, context: Context) -> Result<Tx> {
         let inner = &self.db.inner;
         let handles = ThreadHandles::current(&inner.thread_handles);
-        let store = Arc::clone(&handles.store);
+        let store = handles.store.clone();
         let terms = Terms {
             limits: inner.limits,
             memory: Some(&handles.memory),

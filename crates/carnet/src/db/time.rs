@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use carnet_base::{Error, ErrorKind, Moment, Result, Timer, Timestamp, Wait, WallTime, block_on};
-use carnet_store::{BeginKind, CommitLog, Context};
+use carnet_store::{BeginKind, Context};
 
 use super::database::Db;
 use super::options::TransactionOptions;
@@ -51,7 +51,7 @@ impl Db {
 
     /// Returns the second since 1970-01-01 UTC by which columns expire for a read of now.
     pub(crate) fn wall_seconds(&self) -> i64 {
-        let wall = self.inner.store.wall_time().unwrap_or_else(|| self.wall_time());
+        let wall = self.inner.data.wall_time().unwrap_or_else(|| self.wall_time());
         wall.0.div_euclid(1_000_000)
     }
 
@@ -74,7 +74,7 @@ impl Db {
     ///
     /// Same as [`Db::timestamp_at`].
     pub async fn timestamp_at_async(&self, wall: WallTime) -> Result<Timestamp> {
-        self.inner.store.timestamp_at(&Context::unbounded(), wall).await
+        self.inner.data.timestamp_at(&Context::unbounded(), wall).await
     }
 
     /// Returns the wall time at which a commit became visible: at most about a second too early,
@@ -96,7 +96,7 @@ impl Db {
     ///
     /// Same as [`Db::wall_time_of`].
     pub async fn wall_time_of_async(&self, commit: Timestamp) -> Result<WallTime> {
-        self.inner.store.wall_time_of(&Context::unbounded(), commit).await
+        self.inner.data.wall_time_of(&Context::unbounded(), commit).await
     }
 
     /// Takes a read-only snapshot of a past state, which must lie within the
@@ -138,7 +138,7 @@ impl Db {
     ///
     /// `Unavailable`; `Unsupported` if the store keeps no watermark.
     pub async fn swept(&self) -> Result<Timestamp> {
-        self.inner.store.swept(&Context::unbounded()).await
+        self.inner.data.swept(&Context::unbounded()).await
     }
 }
 

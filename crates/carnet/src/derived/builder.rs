@@ -83,8 +83,8 @@ pub async fn build_step(
     // A row that changes meanwhile must conflict, whatever the transaction's isolation level.
     tx.guard_range(part_before(range, page.resume.as_ref()))?;
     let rows = RowStore::new(tx, table);
-    for (cell, entry) in &page.cells {
-        rows.add_cells(derived, cell, &entry.payload)?;
+    for (cell, payload) in page.cells.share_all() {
+        rows.add_cells(derived, &cell, &payload)?;
     }
     progress.rows += page.cells.len() as u64;
     let Some(rest) = page.resume else {

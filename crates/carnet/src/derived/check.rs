@@ -84,7 +84,7 @@ async fn cells(tx: &Tx, range: KeyRange) -> Result<BTreeMap<CellKey, carnet_base
     let mut rest = Some(range);
     while let Some(range) = rest {
         let page = tx.range_cells(&range, false, PAGE).await?;
-        found.extend(page.cells.into_iter().map(|(key, entry)| (key, entry.payload)));
+        found.extend(page.cells.share_all());
         rest = page.resume;
     }
     Ok(found)

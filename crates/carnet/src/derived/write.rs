@@ -46,7 +46,7 @@ impl<'a> RowStore<'a> {
             return self.tx.rewrite_row(cell, delta).await;
         }
         let existing = self.read(&cell).await?;
-        let before = self.image(existing.as_ref())?;
+        let before = self.image(existing.as_ref().map(|entry| &entry.payload))?;
         let after = self.tx.write_next(cell.clone(), existing.as_ref(), delta)?;
         self.move_cells(&cell, before.as_ref(), self.kept(after).as_ref())
     }
@@ -62,7 +62,7 @@ impl<'a> RowStore<'a> {
         }
         if self.concerns_derived(&cell, None)? {
             let existing = self.read(&cell).await?;
-            let before = self.image(existing.as_ref())?;
+            let before = self.image(existing.as_ref().map(|entry| &entry.payload))?;
             self.move_cells(&cell, before.as_ref(), Some(&image))?;
         }
         self.tx.put_cell(cell, image.encode())
@@ -76,7 +76,7 @@ impl<'a> RowStore<'a> {
     pub async fn delete(self, cell: CellKey) -> Result<()> {
         if self.concerns_derived(&cell, None)? {
             let existing = self.read(&cell).await?;
-            return self.delete_found(cell, existing.as_ref());
+            return self.delete_found(cell, existing.as_ref().map(|entry| &entry.payload));
         }
         self.tx.delete_cell(cell)
     }
@@ -86,7 +86,7 @@ impl<'a> RowStore<'a> {
     /// # Errors
     ///
     /// Same as [`RowStore::change`].
-    pub fn delete_found(self, cell: CellKey, existing: Option<&Entry>) -> Result<()> {
+    pub fn delete_found(self, cell: CellKey, existing: Option<&Bytes>) -> Result<()> {
         if self.concerns_derived(&cell, None)? {
             let before = self.image(existing)?;
             self.move_cells(&cell, before.as_ref(), None)?;
@@ -108,9 +108,9 @@ impl<'a> RowStore<'a> {
         self.tx.get_cell(cell).await
     }
 
-    fn image(self, entry: Option<&Entry>) -> Result<Option<RowImage>> {
-        let Some(entry) = entry else { return Ok(None) };
-        Ok(self.kept(self.tx.row_image(&entry.payload)?))
+    fn image(self, payload: Option<&Bytes>) -> Result<Option<RowImage>> {
+        let Some(payload) = payload else { return Ok(None) };
+        Ok(self.kept(self.tx.row_image(payload)?))
     }
 
     pub(super) fn kept(self, image: Option<RowImage>) -> Option<RowImage> {

@@ -1,28 +1,16 @@
-//! One page of cells of a range read: borrowed if the store supports it, otherwise shared.
+//! One page of cells of a range read.
 
-use carnet_base::{Bytes, CellKey, CellKeyRef, Cells, KeyRange, Result};
+use carnet_base::{Bytes, CellKeyRef, CellPage, Cells, KeyRange, Result};
 use carnet_store::PageLimit;
-use carnet_txn::Entry;
 
 use crate::tx::Tx;
 
 /// One fetched page of a range.
 #[derive(Default)]
 pub(super) struct Fetched {
-    cells: PageCells,
+    cells: Cells,
     /// Read-set entry of this page, in a transaction that may write.
     read: Option<Box<Remembered>>,
-}
-
-enum PageCells {
-    Borrowed(Cells),
-    Shared(Vec<(CellKey, Entry)>),
-}
-
-impl Default for PageCells {
-    fn default() -> Self {
-        Self::Shared(Vec::new())
-    }
 }
 
 struct Remembered {
@@ -39,13 +27,7 @@ impl Fetched {
         reverse: bool,
         limit: PageLimit,
     ) -> Result<(Self, Option<KeyRange>)> {
-        let (cells, resume) = match tx.page(range, reverse, limit).await? {
-            Some(page) => (PageCells::Borrowed(page.cells), page.resume),
-            None => {
-                let page = tx.range_cells(range, reverse, limit).await?;
-                (PageCells::Shared(page.cells), page.resume)
-            }
-        };
+        let CellPage { cells, resume } = tx.range_cells(range, reverse, limit).await?;
         let read = tx.start_timestamp().map(|_| {
             Box::new(Remembered { range: range.clone(), resume: resume.clone(), reverse })
         });
@@ -67,32 +49,16 @@ impl Fetched {
     }
 
     pub(super) fn len(&self) -> usize {
-        match &self.cells {
-            PageCells::Borrowed(cells) => cells.len(),
-            PageCells::Shared(cells) => cells.len(),
-        }
+        self.cells.len()
     }
 
     /// Returns a cell's key and payload, borrowed from the page.
     pub(super) fn lend(&self, at: usize) -> Option<(CellKeyRef<'_>, &[u8])> {
-        match &self.cells {
-            PageCells::Borrowed(cells) => cells.get(at).map(|cell| (cell.key, cell.payload)),
-            PageCells::Shared(cells) => {
-                cells.get(at).map(|(key, entry)| (key.as_key_ref(), &entry.payload[..]))
-            }
-        }
+        self.cells.get(at).map(|cell| (cell.key, cell.payload))
     }
 
     /// Returns a cell's clustering key and payload, sharing the page's memory.
     pub(super) fn share(&self, at: usize) -> Option<(Bytes, Bytes)> {
-        match &self.cells {
-            PageCells::Borrowed(cells) => {
-                let (key, version) = cells.share(at)?;
-                Some((key.into_clustering_bytes(), version.payload?))
-            }
-            PageCells::Shared(cells) => {
-                cells.get(at).map(|(key, entry)| (key.clustering_bytes(), entry.payload.clone()))
-            }
-        }
+        self.cells.share(at).map(|(key, payload)| (key.into_clustering_bytes(), payload))
     }
 }

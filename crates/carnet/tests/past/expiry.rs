@@ -98,7 +98,7 @@ impl Place {
         let range = KeyRange::table(table.id);
         let page = block_on(snapshot.range_cells(&range, false, PageLimit::cells(1))).unwrap();
         let partition = carnet::base::partition::encode(&[carnet::Value::Bigint(number)]).unwrap();
-        CellKey::new(table.id, &partition, page.cells[0].0.clustering())
+        CellKey::new(table.id, &partition, page.cells.get(0).unwrap().key.clustering())
     }
 
     fn get(&self, number: i64) -> Option<Reading> {

@@ -22,7 +22,8 @@ use carnet::{CellKey, DataType, PartitionKey, Tx, Value};
 
 use super::condition_kind::Kind;
 use super::row;
-use super::scan::{Scan, StoredRow};
+use super::scan::Scan;
+use super::stored_row::StoredRow;
 use super::targets::Targeted;
 use crate::access::{Access, Clustering, Partitions};
 use crate::compile::{Filter, GuardPlan, WritePlan, star_order};

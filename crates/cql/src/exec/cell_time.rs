@@ -5,7 +5,7 @@ use carnet::base::{Bytes, RowImage, WallTime};
 use carnet::catalog::{ColumnKind, ColumnSchema, TableSchema};
 use carnet::{BytesMut, Tx, Value};
 
-use super::scan::StoredRow;
+use super::stored_row::StoredRow;
 use crate::compile::{CellTime, Environment, Part, TimeOf};
 use crate::cql_error::CqlError;
 

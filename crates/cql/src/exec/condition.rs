@@ -10,7 +10,7 @@ use carnet::{CellKey, PartitionKey, Tx};
 use super::applied::{Form, Judged, Read, answer, shown_rows};
 use super::condition_kind::Kind;
 use super::row;
-use super::scan::StoredRow;
+use super::stored_row::StoredRow;
 use super::targets::Targeted;
 use crate::access::Clustering;
 use crate::compile::{Filter, GuardPlan, WritePlan};

@@ -15,12 +15,13 @@ use std::ops::RangeBounds;
 use std::sync::Arc;
 
 use carnet::base::concurrent::join;
-use carnet::base::{RowImage, Token};
+use carnet::base::{CellPage, RowImage, Token};
 use carnet::catalog::TableSchema;
 use carnet::index::IndexLayout;
-use carnet::{CellKey, Error, KeyRange, PageLimit, PartitionKey, Result, TransactionPage, Tx};
+use carnet::{CellKey, Error, KeyRange, PageLimit, PartitionKey, Result, Tx};
 
-use super::scan::{Scan, StoredRow, fetch_statics};
+use super::scan::{Scan, fetch_statics};
+use super::stored_row::StoredRow;
 use crate::access::{Access, Clustering, IndexAccess, Partitions};
 
 /// Maximum number of entries in one read.
@@ -43,7 +44,7 @@ pub(super) struct IndexScan<'a> {
     ranges: VecDeque<KeyRange>,
     tokens: (std::ops::Bound<Token>, std::ops::Bound<Token>),
     /// Pages of the next ranges that were read ahead.
-    ahead: VecDeque<(KeyRange, TransactionPage)>,
+    ahead: VecDeque<(KeyRange, CellPage)>,
     /// Number of ranges to read at once.
     at_once: usize,
     /// The read that returned `found`.
@@ -178,8 +179,8 @@ impl<'a> IndexScan<'a> {
             self.ranges.push_front(rest.clone());
         }
         self.fetched = Some(Fetched { range, resume: page.resume });
-        for (entry, version) in page.cells {
-            if self.tx.row_image(&version.payload)?.is_some() {
+        for (entry, payload) in page.cells.share_all() {
+            if self.tx.is_live_row(&payload)? {
                 self.entries.push_back(entry);
             }
         }
@@ -187,7 +188,7 @@ impl<'a> IndexScan<'a> {
     }
 
     /// Reads a range, and the ranges after it that are to be read at once.
-    async fn read_ahead(&mut self, range: &KeyRange, limit: PageLimit) -> Result<TransactionPage> {
+    async fn read_ahead(&mut self, range: &KeyRange, limit: PageLimit) -> Result<CellPage> {
         let (tx, reverse) = (self.tx, self.access.reverse);
         if self.at_once == 1 || self.ranges.is_empty() || !self.ahead.is_empty() {
             return tx.range_cells(range, reverse, limit).await;

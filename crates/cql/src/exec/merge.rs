@@ -24,7 +24,8 @@ use carnet::catalog::TableSchema;
 use carnet::{CellKey, DataType, PartitionKey, Result, Tx};
 
 use super::index_scan::IndexScan;
-use super::scan::{CellImage, Scan, StoredRow};
+use super::scan::Scan;
+use super::stored_row::{CellImage, StoredRow};
 use crate::access::{Access, Partitions};
 use crate::compile::RowOrder;
 

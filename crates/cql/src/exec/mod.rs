@@ -56,6 +56,7 @@ mod select;
 mod select_reader;
 mod service_levels;
 mod statement;
+mod stored_row;
 mod system;
 mod table_options;
 mod targets;

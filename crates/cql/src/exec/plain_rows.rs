@@ -11,10 +11,10 @@
 //! No value has an allocation or a reference count of its own.
 
 use carnet::base::row::RowReader;
-use carnet::base::{Bytes, BytesMut, key, partition};
-use carnet::{CellKey, Result, Tx};
+use carnet::base::{Bytes, BytesMut, CellKeyRef, key, partition};
+use carnet::{Result, Tx};
 
-use super::scan::{PlainImage, StoredRow};
+use super::stored_row::{LentImage, LentRow};
 use crate::compile::{PlainColumn, PlainColumns};
 use crate::result::RowSet;
 
@@ -25,8 +25,8 @@ const FEW: usize = 16;
 pub(super) struct PlainRows<'a> {
     tx: &'a Tx,
     plan: &'a PlainColumns,
-    /// The last row's key, with the values of its partition key.
-    partition: Option<(CellKey, Vec<Bytes>)>,
+    /// The last row's partition key, with its values.
+    partition: Option<(Bytes, Vec<Bytes>)>,
     /// Values of the clustering key of the row, and the end of each.
     clustering: BytesMut,
     ends: Vec<usize>,
@@ -38,8 +38,8 @@ impl<'a> PlainRows<'a> {
     }
 
     /// Appends a row to a result.
-    pub(super) fn write(&mut self, row: &StoredRow<PlainImage>, rows: &mut RowSet) -> Result<()> {
-        self.read_partition(&row.key)?;
+    pub(super) fn write(&mut self, row: &LentRow<'_>, rows: &mut RowSet) -> Result<()> {
+        self.read_partition(row.key)?;
         self.read_clustering(row.key.clustering())?;
         let mut few = [None; FEW];
         let mut many = Vec::new();
@@ -51,31 +51,31 @@ impl<'a> PlainRows<'a> {
                 &mut many[..]
             }
         };
-        self.read_regular(row.image.as_ref(), regular)?;
+        self.read_regular(row.image, regular)?;
         let partition = self.partition.as_ref().map_or(&[][..], |(_, values)| values);
         rows.push(self.plan.outputs.iter().map(|output| match *output {
             PlainColumn::Partition(position) => partition.get(position).map(|value| &value[..]),
             PlainColumn::Clustering(position) => self.clustering(position),
             PlainColumn::Regular(position) => regular[position],
-            PlainColumn::Static(id) => row.statics.as_ref()?.value(id).map(|value| &value[..]),
+            PlainColumn::Static(id) => row.statics?.value(id).map(|value| &value[..]),
         }));
         Ok(())
     }
 
     /// Decodes the partition key of a row, unless it is that of the last one.
-    fn read_partition(&mut self, key: &CellKey) -> Result<()> {
-        if self.partition.as_ref().is_some_and(|(last, _)| last.same_partition(key)) {
+    fn read_partition(&mut self, key: CellKeyRef<'_>) -> Result<()> {
+        if self.partition.as_ref().is_some_and(|(last, _)| last[..] == *key.partition()) {
             return Ok(());
         }
-        let bytes = key.partition().bytes().clone();
+        let bytes = Bytes::copy_from_slice(key.partition());
         let values = match &self.plan.partition[..] {
             // A partition key of one column is that column's bytes.
-            [_] => vec![bytes],
+            [_] => vec![bytes.clone()],
             types => {
                 partition::decode(types, &bytes)?.iter().map(carnet::Value::serialize).collect()
             }
         };
-        self.partition = Some((key.clone(), values));
+        self.partition = Some((bytes, values));
         Ok(())
     }
 
@@ -101,18 +101,18 @@ impl<'a> PlainRows<'a> {
 
     fn read_regular<'r>(
         &self,
-        image: Option<&'r PlainImage>,
+        image: Option<LentImage<'r>>,
         values: &mut [Option<&'r [u8]>],
     ) -> Result<()> {
         let ids = &self.plan.regular;
         match image {
             None => {}
-            Some(PlainImage::Decoded(image)) => {
+            Some(LentImage::Decoded(image)) => {
                 for (id, value) in ids.iter().zip(values) {
                     *value = image.value(*id).map(|value| &value[..]);
                 }
             }
-            Some(PlainImage::Encoded(payload)) => {
+            Some(LentImage::Encoded(payload)) => {
                 let now = || self.tx.wall_seconds();
                 let mut wanted = ids.iter().zip(values).peekable();
                 let mut columns = RowReader::new(payload)?;

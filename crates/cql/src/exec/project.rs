@@ -4,7 +4,7 @@ use carnet::base::Bytes;
 use carnet::{Tx, Value};
 
 use super::cell_time::cell_time;
-use super::scan::StoredRow;
+use super::stored_row::StoredRow;
 use crate::compile::{Environment, Evaluated, Output, SelectPlan};
 use crate::cql_error::CqlError;
 

@@ -4,7 +4,7 @@ use carnet::base::{Bytes, RowImage, key, partition};
 use carnet::catalog::{ColumnKind, ColumnSchema, TableSchema};
 use carnet::{CellKey, Result};
 
-use super::scan::StoredRow;
+use super::stored_row::StoredRow;
 
 /// Returns a row's columns in Cassandra's serialization, in the order of the table's columns.
 pub(crate) fn columns(table: &TableSchema, row: &StoredRow) -> Result<Vec<Option<Bytes>>> {

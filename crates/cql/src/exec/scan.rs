@@ -18,11 +18,11 @@ use std::collections::VecDeque;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use carnet::base::{Bytes, RowImage, TimeSlice};
-use carnet::catalog::KeptColumns;
-use carnet::{CellKey, Entry, Error, KeyRange, PageLimit, PartitionKey, Result, Tx};
+use carnet::base::{Bytes, CellRef, RowImage, TimeSlice};
+use carnet::{CellKey, Error, KeyRange, PageLimit, PartitionKey, Result, Tx};
 
 use super::cell_queue::CellQueue;
+use super::stored_row::{CellImage, LentImage, LentRow, StoredRow};
 use crate::access::{Access, Clustering, Partitions};
 
 /// Maximum number of cells in one read to the store.
@@ -39,58 +39,6 @@ const SLICE_CELLS: usize = 16;
 
 /// Number of cells in the first read of a filtered scan, whose rows may mostly be dropped.
 const FILTERED_CELLS: usize = 16;
-
-/// A row in its stored form.
-#[derive(Clone, Debug)]
-pub(crate) struct StoredRow<I = RowImage> {
-    pub(crate) key: CellKey,
-    /// Columns of the row itself; `None` for a partition that has static columns only.
-    pub(crate) image: Option<I>,
-    pub(crate) statics: Option<Arc<RowImage>>,
-}
-
-impl StoredRow {
-    /// Changes the form of the row's columns.
-    pub(super) fn into_form<I: From<RowImage>>(self) -> StoredRow<I> {
-        let Self { key, image, statics } = self;
-        StoredRow { key, image: image.map(I::from), statics }
-    }
-}
-
-/// Form of a row's columns.
-pub(crate) trait CellImage: From<RowImage> {
-    /// Makes it of a cell's payload; `None` if the row does not exist.
-    fn of(tx: &Tx, kept: &KeptColumns, payload: Bytes) -> Result<Option<Self>>;
-}
-
-impl CellImage for RowImage {
-    fn of(tx: &Tx, kept: &KeptColumns, payload: Bytes) -> Result<Option<Self>> {
-        let image = tx.row_image(&payload)?;
-        Ok(image.and_then(|image| kept.retain(image)))
-    }
-}
-
-/// Columns for a result that copies them: not decoded, unless some have to be left out.
-#[derive(Clone, Debug)]
-pub(super) enum PlainImage {
-    Decoded(RowImage),
-    Encoded(Bytes),
-}
-
-impl From<RowImage> for PlainImage {
-    fn from(image: RowImage) -> Self {
-        Self::Decoded(image)
-    }
-}
-
-impl CellImage for PlainImage {
-    fn of(tx: &Tx, kept: &KeptColumns, payload: Bytes) -> Result<Option<Self>> {
-        if kept.are_all() {
-            return Ok(tx.is_live_row(&payload)?.then_some(Self::Encoded(payload)));
-        }
-        Ok(RowImage::of(tx, kept, payload)?.map(Self::Decoded))
-    }
-}
 
 /// Scan of the rows of a plan.
 pub(crate) struct Scan<'a> {
@@ -185,12 +133,12 @@ impl<'a> Scan<'a> {
         wanted: usize,
     ) -> Result<Option<StoredRow<I>>> {
         loop {
-            if let Some((key, entry)) = self.cells.pop() {
+            if let Some((key, payload)) = self.cells.pop() {
                 self.taken += 1;
                 if self.taken.is_multiple_of(SLICE_CELLS) {
                     self.end_slice().await;
                 }
-                if let Some(row) = self.take_cell(key, entry)? {
+                if let Some(row) = self.take_cell(key, payload)? {
                     return Ok(Some(row));
                 }
             } else if let Some(target) = self.targets.pop_front() {
@@ -209,6 +157,45 @@ impl<'a> Scan<'a> {
                 self.enter(partition).await?;
             }
         }
+    }
+
+    /// Lends the rows that follow the last returned one to `take`, as long as it returns `true`: those
+    /// in the fetched page, up to the next check of the time slice. Returns the key of the last one.
+    /// Rows with static columns are lent up to the end of their partition.
+    pub(super) fn lend(
+        &mut self,
+        rows_max: usize,
+        mut take: impl FnMut(&LentRow<'_>) -> Result<bool>,
+    ) -> Result<Option<CellKey>> {
+        let Self { tx, access, cells, taken, current: Some(current), .. } = self else {
+            return Ok(None);
+        };
+        let (mut rows, mut last, mut goes_on) = (0, None, access.kept.are_all());
+        while goes_on
+            && rows < rows_max
+            && (*taken + 1) % SLICE_CELLS != 0
+            && let Some((at, cell)) = cells.peek()
+        {
+            let CellRef { key, payload, .. } = cell;
+            let is_static = access.has_clustering && key.clustering().is_empty();
+            if access.has_statics
+                && (is_static || key.partition() != &current.partition.bytes()[..])
+            {
+                break;
+            }
+            if !is_static && tx.is_live_row(payload)? {
+                let (image, statics) = (LentImage::Encoded(payload), current.statics.as_deref());
+                goes_on = take(&LentRow { key, image: Some(image), statics })?;
+                (rows, last) = (rows + 1, Some(at));
+            }
+            cells.skip();
+            *taken += 1;
+        }
+        let last = last.and_then(|at| cells.key(at));
+        if let Some(last) = &last {
+            (current.partition, current.has_rows) = (last.partition(), true);
+        }
+        Ok(last)
     }
 
     /// Returns the number of bytes of the cells that are fetched and not yet returned.
@@ -298,13 +285,13 @@ impl<'a> Scan<'a> {
     fn take_cell<I: CellImage>(
         &mut self,
         key: CellKey,
-        entry: Entry,
+        payload: Bytes,
     ) -> Result<Option<StoredRow<I>>> {
         let partition = key.partition();
         if self.current.as_ref().is_none_or(|current| current.partition != partition)
             && let Some(row) = self.leave_partition()
         {
-            self.cells.put_back(key, entry);
+            self.cells.put_back(key, payload);
             return Ok(Some(row));
         }
         let current = self.current.get_or_insert_with(|| Current {
@@ -314,12 +301,12 @@ impl<'a> Scan<'a> {
         });
         if self.access.has_clustering && key.clustering().is_empty() {
             if self.access.has_statics {
-                let image = RowImage::of(self.tx, &self.access.kept, entry.payload)?;
+                let image = RowImage::of(self.tx, &self.access.kept, payload)?;
                 current.statics = image.map(Arc::new);
             }
             return Ok(None);
         }
-        let Some(image) = I::of(self.tx, &self.access.kept, entry.payload)? else {
+        let Some(image) = I::of(self.tx, &self.access.kept, payload)? else {
             return Ok(None);
         };
         current.has_rows = true;
@@ -362,7 +349,7 @@ impl<'a> Scan<'a> {
                 let cells = self.next_fetch(wanted, Fetch::Page);
                 let limit = PageLimit::cells(cells);
                 let page = self.tx.range_cells(&range, self.access.reverse, limit).await?;
-                self.cells.extend(page.cells);
+                self.cells.fill(page.cells);
                 if let Some(rest) = &page.resume {
                     self.targets.push_front(Target::Range(rest.clone()));
                 }
@@ -397,7 +384,7 @@ impl<'a> Scan<'a> {
         self.fetched_bytes +=
             entries.iter().flatten().map(|entry| entry.payload.len()).sum::<usize>();
         let found = keys.iter().cloned().zip(entries);
-        self.cells.extend(found.filter_map(|(key, entry)| Some((key, entry?))));
+        self.cells.fill_single(found.filter_map(|(key, entry)| Some((key, entry?.payload))));
         self.fetched = Some(Fetched::Cells { keys });
         Ok(unread)
     }
@@ -434,7 +421,7 @@ impl<'a> Scan<'a> {
         }
         current.has_rows = true;
         let partition = current.partition.clone();
-        self.cells.retain(|key| key.partition() != partition);
+        self.cells.skip_while(|key| key.partition() == partition);
         match self.access.partitions {
             Partitions::Keys(_) => self.targets.clear(),
             Partitions::Tokens(..) => {

@@ -15,6 +15,9 @@ use crate::cql_error::CqlError;
 use crate::json;
 use crate::result::{RowSet, Rows};
 
+/// Bytes of a result between two charges of memory for rows that are lent.
+const LENT_BYTES: usize = 4 << 10;
+
 /// Cassandra's message. Drivers page by default, so it names the remedy.
 const MERGE_NOT_PAGED: &str = "Cannot page queries with both ORDER BY and a IN restriction on the partition key; you must \
      either remove the ORDER BY or the IN and sort client side, or disable paging for this query";
@@ -73,9 +76,19 @@ async fn select(
         let wanted = bounds.rows.saturating_add(1) - rows.len();
         let last = match &mut copier {
             Some(copier) => {
-                let Some(stored) = reader.next_plain(wanted).await? else { break };
-                copier.write(&stored, &mut rows)?;
-                stored.key
+                let until_bytes = bounds.bytes.min(rows.encoded().len() + LENT_BYTES);
+                let lent = reader.lend(bounds.rows - rows.len(), |row| {
+                    copier.write(row, &mut rows)?;
+                    Ok(rows.encoded().len() < until_bytes)
+                })?;
+                match lent {
+                    Some(last) => last,
+                    None => {
+                        let Some(stored) = reader.next_plain(wanted).await? else { break };
+                        copier.write(&stored.lend(), &mut rows)?;
+                        stored.key
+                    }
+                }
             }
             None => {
                 let Some((stored, found)) = reader.next(wanted).await? else { break };

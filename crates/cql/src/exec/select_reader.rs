@@ -9,7 +9,7 @@ use super::merge::Source;
 use super::paging::{self, PagingState};
 use super::parameters::Parameters;
 use super::row;
-use super::scan::{PlainImage, StoredRow};
+use super::stored_row::{LentRow, PlainImage, StoredRow};
 use crate::access::Partitions;
 use crate::compile::{self, Environment, RowFilter, SelectPlan};
 use crate::cql_error::CqlError;
@@ -160,6 +160,31 @@ impl<'a> SelectReader<'a> {
         let Some(stored) = self.source.next(wanted).await? else { return Ok(None) };
         self.end_row(&stored)?;
         Ok(Some(stored))
+    }
+
+    /// Lends the rows that follow the last row and are in memory to `take`, as long as it returns `true`. Returns the key of the last of them.
+    pub(super) fn lend(
+        &mut self,
+        wanted: usize,
+        mut take: impl FnMut(&LentRow<'_>) -> carnet::Result<bool>,
+    ) -> Result<Option<CellKey>, CqlError> {
+        let Source::Scan(scan) = &mut self.source else { return Ok(None) };
+        if self.per_partition.is_some() {
+            return Ok(None);
+        }
+        // The last row that a limit allows also ends the scan.
+        let rows_max =
+            self.remaining.map_or(wanted, |left| wanted.min(left.saturating_sub(1) as usize));
+        let mut rows = 0;
+        let last = scan.lend(rows_max, |row| {
+            rows += 1;
+            take(row)
+        })?;
+        if last.is_some() {
+            self.last.clone_from(&last);
+            self.remaining = self.remaining.map(|remaining| remaining - rows);
+        }
+        Ok(last)
     }
 
     /// Returns the number of rows that can be used; `None` if the limit is reached.

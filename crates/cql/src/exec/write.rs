@@ -17,7 +17,7 @@ use carnet::{CellKey, KeyRange, PageLimit, PartitionKey, Tx};
 use super::applied::{Form, applied};
 use super::condition;
 use super::row;
-use super::scan::StoredRow;
+use super::stored_row::StoredRow;
 use super::targets::{Targeted, targeted, targets};
 use crate::access::Clustering;
 use crate::compile::{Change, Environment, Evaluated, GuardPlan, WritePlan};
@@ -302,8 +302,8 @@ async fn delete_range(tx: &Tx, rows: RowStore<'_>, range: KeyRange) -> Result<()
     let mut rest = Some(range);
     while let Some(range) = rest {
         let page = tx.range_cells(&range, false, PageLimit::cells(PAGE_CELLS)).await?;
-        for (cell, entry) in page.cells {
-            rows.delete_found(cell, Some(&entry))?;
+        for (cell, payload) in page.cells.share_all() {
+            rows.delete_found(cell, Some(&payload))?;
         }
         rest = page.resume;
     }

@@ -164,10 +164,9 @@ async fn sample(tx: &Tx, table: TableId, from: i128, to: i128) -> Result<Estimat
     for _ in 0..SAMPLE_PAGES {
         let Some(range) = rest.take_if(|_| read.len() < SAMPLE_CELLS) else { break };
         let page = tx.range_cells(&range, false, PageLimit::cells(SAMPLE_CELLS)).await?;
-        let cells = page.cells.into_iter();
-        read.extend(cells.map(|(key, entry)| {
-            let bytes =
-                key.partition().bytes().len() + key.clustering().len() + entry.payload.len();
+        read.extend(page.cells.iter().map(|cell| {
+            let key = cell.key.to_key();
+            let bytes = key.partition().bytes().len() + key.clustering().len() + cell.payload.len();
             (key, bytes)
         }));
         rest = page.resume;

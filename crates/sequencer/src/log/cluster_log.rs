@@ -3,9 +3,9 @@
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 
-use carnet_base::{CellKey, Encoding, Error, Result, Rng, TableId, Timestamp, Version};
+use carnet_base::{Encoding, Error, Result, Rng, TableId, Timestamp};
 use carnet_store::cluster::Cluster;
-use carnet_store::{At, BeginKind, CommitLog, Context, RowTables};
+use carnet_store::{BeginKind, CommitLog, Context, RowTables};
 
 use super::inner::Inner;
 use crate::backup::{Backup, Held};
@@ -107,22 +107,6 @@ impl<C: Cluster, T: Transport> ClusterLog<C, T> {
     #[must_use]
     pub fn is_leading(&self) -> bool {
         matches!(self.inner.node.role(), Role::Leading(leader) if !leader.is_over())
-    }
-
-    /// Returns the version of a cell that a snapshot sees, if this process has it cached. The
-    /// snapshot must have been begun by this process.
-    ///
-    /// # Errors
-    ///
-    /// `Timeout` after the deadline.
-    pub fn kept(
-        &self,
-        context: &Context,
-        key: &CellKey,
-        at: At,
-    ) -> Result<Option<Option<Version>>> {
-        self.inner.check(context)?;
-        Ok(self.inner.kept(context, key, at))
     }
 
     /// Leaves the database: a leader releases its lease, so that other processes need not wait for

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use carnet_base::sync::lock;
-use carnet_base::{CellKey, Error, ErrorKind, KeyRange, Result, Timestamp};
+use carnet_base::{Call, CellKey, Error, ErrorKind, KeyRange, Timestamp};
 use carnet_store::cluster::{Cluster, VersionWrite};
 use carnet_store::{BeginKind, Begun, CommitLog, CommitRequest, Context, Outcome};
 
@@ -18,23 +18,26 @@ use crate::statements::WRITTEN;
 use crate::transport::Transport;
 
 impl<C: Cluster, T: Transport> CommitLog for ClusterLog<C, T> {
-    async fn begin(&self, context: &Context, kind: BeginKind) -> Result<Begun> {
-        let inner = &self.inner;
-        inner.check(context)?;
-        let token = lock(&inner.open).ask();
-        let mut asked = Asked { inner, token: Some(token) };
-        let is_strict = !context.accepts_stale();
-        let known = inner.cells.as_ref().and_then(CellCache::known);
-        let request = LeaderRequest::Begin { client: inner.client, token, kind, is_strict, known };
-        match inner.ask(context, &request).await {
-            Ok(Response::Released(released, changes)) => {
-                asked.token = None;
-                Ok(inner.released(token, &released, &changes))
+    fn begin<'a>(&'a self, context: &'a Context, kind: BeginKind) -> Call<'a, Begun> {
+        Call::boxed(async move {
+            let inner = &self.inner;
+            inner.check(context)?;
+            let token = lock(&inner.open).ask();
+            let mut asked = Asked { inner, token: Some(token) };
+            let is_strict = !context.accepts_stale();
+            let known = inner.cells.as_ref().and_then(CellCache::known);
+            let request =
+                LeaderRequest::Begin { client: inner.client, token, kind, is_strict, known };
+            match inner.ask(context, &request).await {
+                Ok(Response::Released(released, changes)) => {
+                    asked.token = None;
+                    Ok(inner.released(token, &released, &changes))
+                }
+                Ok(Response::Refused(error)) => Err(error),
+                Ok(other) => Err(unexpected(&other)),
+                Err(GaveUp) => Err(inner.no_leader()),
             }
-            Ok(Response::Refused(error)) => Err(error),
-            Ok(other) => Err(unexpected(&other)),
-            Err(GaveUp) => Err(inner.no_leader()),
-        }
+        })
     }
 
     fn takes_delta(&self, key: &CellKey) -> bool {
@@ -48,75 +51,81 @@ impl<C: Cluster, T: Transport> CommitLog for ClusterLog<C, T> {
         }
     }
 
-    async fn commit(&self, context: &Context, request: CommitRequest) -> Result<Timestamp> {
-        let inner = &self.inner;
-        inner.check(context)?;
-        let start = request.start;
-        let token = lock(&inner.open).slots.get(&request.slot).copied().unwrap_or_default();
-        let version = |write: carnet_store::Write| {
-            let carnet_store::Write { key, payload } = write;
-            VersionWrite { key, start, statement: WRITTEN, payload }
-        };
-        let (mut claim, writes) = request.into_parts();
-        let writes: Vec<VersionWrite> = writes.into_vec().into_iter().map(version).collect();
-        // The check is free on the leader, and cells that are never written need not be skipped by
-        // readers.
-        if let Role::Leading(leader) = inner.node.role() {
-            leader.check(&claim)?;
-        }
-        for table in &claim.drops {
-            Box::pin(inner.drop_table(context, *table, start)).await?;
-            // A cell written by another transaction before C, and not there yet to be hidden, is a
-            // conflict.
-            claim.reads.ranges.push(KeyRange::table(*table));
-        }
-        if !writes.is_empty() {
-            inner.write(context, &writes).await?;
-        }
-        // The leader does not list the cells of larger transactions, so the cache will be emptied
-        // anyway.
-        let are_kept =
-            inner.cells.is_some() && writes.len() <= CHANGES_MAX && claim.drops.is_empty();
-        let written = if are_kept { writes } else { Vec::new() };
-        let request = LeaderRequest::Commit { client: inner.client, token, claim };
-        let unknown = |error: Error| unknown(start, error);
-        match inner.ask(context, &request).await {
-            Ok(Response::Committed(commit)) => {
-                inner.saw(commit);
-                inner.keep_written(start, commit, written);
-                Ok(commit)
+    fn commit<'a>(&'a self, context: &'a Context, request: CommitRequest) -> Call<'a, Timestamp> {
+        Call::boxed(async move {
+            let inner = &self.inner;
+            inner.check(context)?;
+            let start = request.start;
+            let token = lock(&inner.open).slots.get(&request.slot).copied().unwrap_or_default();
+            let version = |write: carnet_store::Write| {
+                let carnet_store::Write { key, payload } = write;
+                VersionWrite { key, start, statement: WRITTEN, payload }
+            };
+            let (mut claim, writes) = request.into_parts();
+            let writes: Vec<VersionWrite> = writes.into_vec().into_iter().map(version).collect();
+            // The check is free on the leader, and cells that are never written need not be skipped by
+            // readers.
+            if let Role::Leading(leader) = inner.node.role() {
+                leader.check(&claim)?;
             }
-            Ok(Response::Refused(error)) => Err(match error.kind() {
-                ErrorKind::Unavailable | ErrorKind::Timeout | ErrorKind::Corrupted => {
-                    unknown(error)
+            for table in &claim.drops {
+                Box::pin(inner.drop_table(context, *table, start)).await?;
+                // A cell written by another transaction before C, and not there yet to be hidden, is a
+                // conflict.
+                claim.reads.ranges.push(KeyRange::table(*table));
+            }
+            if !writes.is_empty() {
+                inner.write(context, &writes).await?;
+            }
+            // The leader does not list the cells of larger transactions, so the cache will be emptied
+            // anyway.
+            let are_kept =
+                inner.cells.is_some() && writes.len() <= CHANGES_MAX && claim.drops.is_empty();
+            let written = if are_kept { writes } else { Vec::new() };
+            let request = LeaderRequest::Commit { client: inner.client, token, claim };
+            let unknown = |error: Error| unknown(start, error);
+            match inner.ask(context, &request).await {
+                Ok(Response::Committed(commit)) => {
+                    inner.saw(commit);
+                    inner.keep_written(start, commit, written);
+                    Ok(commit)
                 }
-                _ => error,
-            }),
-            Ok(other) => Err(unknown(unexpected(&other))),
-            Err(GaveUp) => Err(unknown(inner.no_leader())),
-        }
+                Ok(Response::Refused(error)) => Err(match error.kind() {
+                    ErrorKind::Unavailable | ErrorKind::Timeout | ErrorKind::Corrupted => {
+                        unknown(error)
+                    }
+                    _ => error,
+                }),
+                Ok(other) => Err(unknown(unexpected(&other))),
+                Err(GaveUp) => Err(unknown(inner.no_leader())),
+            }
+        })
     }
 
-    async fn outcome(&self, context: &Context, start: Timestamp) -> Result<Outcome> {
-        self.inner.check(context)?;
-        match self.inner.ask(context, &LeaderRequest::Outcome { start }).await {
-            Ok(Response::Outcome(outcome)) => Ok(outcome),
-            Ok(Response::Refused(error)) => Err(error),
-            Ok(other) => Err(unexpected(&other)),
-            Err(GaveUp) => Err(self.inner.no_leader()),
-        }
+    fn outcome<'a>(&'a self, context: &'a Context, start: Timestamp) -> Call<'a, Outcome> {
+        Call::boxed(async move {
+            self.inner.check(context)?;
+            match self.inner.ask(context, &LeaderRequest::Outcome { start }).await {
+                Ok(Response::Outcome(outcome)) => Ok(outcome),
+                Ok(Response::Refused(error)) => Err(error),
+                Ok(other) => Err(unexpected(&other)),
+                Err(GaveUp) => Err(self.inner.no_leader()),
+            }
+        })
     }
 
-    async fn outcome_for_reader(
-        &self,
-        context: &Context,
+    fn outcome_for_reader<'a>(
+        &'a self,
+        context: &'a Context,
         start: Timestamp,
         read: Timestamp,
-    ) -> Result<Outcome> {
-        match self.inner.epoch_of(read) {
-            Some(first) => self.inner.node.table().outcome_for_reader(start, read, first).await,
-            None => self.outcome(context, start).await,
-        }
+    ) -> Call<'a, Outcome> {
+        Call::boxed(async move {
+            match self.inner.epoch_of(read) {
+                Some(first) => self.inner.node.table().outcome_for_reader(start, read, first).await,
+                None => self.outcome(context, start).await,
+            }
+        })
     }
 
     fn published(&self) -> Timestamp {

@@ -1,8 +1,10 @@
 //! Reads of cells.
 
-use carnet_base::{CellKey, Error, ErrorKind, Result, TableId, Timestamp, Version};
-use carnet_store::cluster::Cluster;
-use carnet_store::{At, CellStore, Context, Page, PageLimit, RangeRequest};
+use carnet_base::{Call, CellKey, Error, ErrorKind, Result, TableId, Timestamp, Version};
+use carnet_store::cluster::{CellVersions, Cluster};
+use carnet_store::{
+    At, CandidatePage, CandidatesBuilder, CellStore, Context, PageLimit, RangeRequest,
+};
 
 use super::cluster_log::ClusterLog;
 use super::inner::Inner;
@@ -70,69 +72,83 @@ impl<C: Cluster, T: Transport> Inner<C, T> {
 }
 
 impl<C: Cluster, T: Transport> CellStore for ClusterLog<C, T> {
-    async fn get(&self, context: &Context, key: &CellKey, at: At) -> Result<Option<Version>> {
-        self.inner.check(context)?;
-        if let Some(kept) = self.inner.kept(context, key, at) {
-            return Ok(kept);
+    fn get<'a>(
+        &'a self,
+        context: &'a Context,
+        key: &'a CellKey,
+        at: At,
+    ) -> Call<'a, Option<Version>> {
+        let kept = match self.inner.check(context) {
+            Ok(()) => self.inner.kept(context, key, at).map(Ok),
+            Err(error) => Some(Err(error)),
+        };
+        if let Some(kept) = kept {
+            return Call::ready(kept);
         }
-        let found = self.inner.candidate(context, key, at).await?;
-        self.inner.check_sweep(at.read).await?;
-        Ok(self.inner.keep_read(context, key, found, at))
+        Call::boxed(async move {
+            let found = self.inner.candidate(context, key, at).await?;
+            self.inner.check_sweep(at.read).await?;
+            Ok(self.inner.keep_read(context, key, found, at))
+        })
     }
 
-    async fn get_many(
-        &self,
-        context: &Context,
-        keys: &[CellKey],
+    fn get_many<'a>(
+        &'a self,
+        context: &'a Context,
+        keys: &'a [CellKey],
         at: At,
         _bytes_max: usize,
-    ) -> Result<Vec<Option<Version>>> {
-        self.inner.check(context)?;
-        let Some(below) = at.below.previous() else { return Ok(vec![None; keys.len()]) };
-        let through = below.min(at.read);
-        let mut versions = vec![None; keys.len()];
-        let mut missing = Vec::new();
-        for (place, key) in keys.iter().enumerate() {
-            match self.inner.kept(context, key, at) {
-                Some(kept) => versions[place] = kept,
-                None => missing.push(place),
+    ) -> Call<'a, Vec<Option<Version>>> {
+        Call::boxed(async move {
+            self.inner.check(context)?;
+            let Some(below) = at.below.previous() else { return Ok(vec![None; keys.len()]) };
+            let through = below.min(at.read);
+            let mut versions = vec![None; keys.len()];
+            let mut missing = Vec::new();
+            for (place, key) in keys.iter().enumerate() {
+                match self.inner.kept(context, key, at) {
+                    Some(kept) => versions[place] = kept,
+                    None => missing.push(place),
+                }
             }
-        }
-        if missing.is_empty() {
-            return Ok(versions);
-        }
-        let sought: Vec<CellKey> = missing.iter().map(|place| keys[*place].clone()).collect();
-        let mut read = self.inner.cluster.read_versions(context, &sought, through).await?;
-        for (key, found) in sought.iter().zip(&mut read) {
-            if let Some(version) = found
-                && !at.admits(version)
-            {
-                let older = at.below(version.start);
-                *found = self.inner.candidate(context, key, older).await?;
+            if missing.is_empty() {
+                return Ok(versions);
             }
-        }
-        self.inner.check_sweep(at.read).await?;
-        for ((place, key), found) in missing.into_iter().zip(&sought).zip(read) {
-            versions[place] = self.inner.keep_read(context, key, found, at);
-        }
-        Ok(versions)
+            let sought: Vec<CellKey> = missing.iter().map(|place| keys[*place].clone()).collect();
+            let mut read = self.inner.cluster.read_versions(context, &sought, through).await?;
+            for (key, found) in sought.iter().zip(&mut read) {
+                if let Some(version) = found
+                    && !at.admits(version)
+                {
+                    let older = at.below(version.start);
+                    *found = self.inner.candidate(context, key, older).await?;
+                }
+            }
+            self.inner.check_sweep(at.read).await?;
+            for ((place, key), found) in missing.into_iter().zip(&sought).zip(read) {
+                versions[place] = self.inner.keep_read(context, key, found, at);
+            }
+            Ok(versions)
+        })
     }
 
     fn is_delta(&self, table: TableId, version: &Version) -> bool {
         self.inner.row_tables().is_delta(table, version)
     }
 
-    async fn get_chain(
-        &self,
-        context: &Context,
-        key: &CellKey,
+    fn get_chain<'a>(
+        &'a self,
+        context: &'a Context,
+        key: &'a CellKey,
         at: At,
         max: usize,
-    ) -> Result<Vec<Version>> {
-        self.inner.check(context)?;
-        let chain = self.inner.candidates(context, key, at, max).await?;
-        self.inner.check_sweep(at.read).await?;
-        Ok(chain)
+    ) -> Call<'a, Vec<Version>> {
+        Call::boxed(async move {
+            self.inner.check(context)?;
+            let chain = self.inner.candidates(context, key, at, max).await?;
+            self.inner.check_sweep(at.read).await?;
+            Ok(chain)
+        })
     }
 
     fn merged(
@@ -149,22 +165,32 @@ impl<C: Cluster, T: Transport> CellStore for ClusterLog<C, T> {
         }
     }
 
-    async fn range(&self, context: &Context, request: &RangeRequest) -> Result<Page> {
-        self.inner.check(context)?;
-        let limit = PageLimit { cells: request.limit.cells.max(1), ..request.limit };
-        let request = RangeRequest { limit, ..request.clone() };
-        let Page { cells, resume } = self.inner.cluster.read_range(context, &request).await?;
-        let at = At::snapshot(request.read);
-        let mut page = Page { cells: Vec::with_capacity(cells.len()), resume };
-        for (key, version) in cells {
-            let found = if at.admits(&version) {
-                Some(version)
-            } else {
-                self.inner.candidate(context, &key, at.below(version.start)).await?
-            };
-            page.cells.extend(found.map(|version| (key, version)));
-        }
-        self.inner.check_sweep(request.read).await?;
-        Ok(page)
+    fn range<'a>(
+        &'a self,
+        context: &'a Context,
+        request: &'a RangeRequest,
+    ) -> Call<'a, CandidatePage> {
+        Call::boxed(async move {
+            self.inner.check(context)?;
+            let limit = PageLimit { cells: request.limit.cells.max(1), ..request.limit };
+            let request = RangeRequest { limit, ..request.clone() };
+            let read = self.inner.cluster.read_range(context, &request).await?;
+            let at = At::snapshot(request.read);
+            let mut page = CandidatesBuilder::default();
+            for CellVersions { key, versions } in read.cells {
+                let found = match versions.into_iter().next() {
+                    Some(version) if !at.admits(&version) => {
+                        self.inner.candidate(context, &key, at.below(version.start)).await?
+                    }
+                    found => found,
+                };
+                if let Some(version) = found {
+                    let is_delta = self.is_delta(key.table(), &version);
+                    page.push(key, version, is_delta);
+                }
+            }
+            self.inner.check_sweep(request.read).await?;
+            Ok(page.finish(read.resume))
+        })
     }
 }

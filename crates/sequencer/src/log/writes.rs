@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use carnet_base::{CellKey, Error, KeyRange, Result, TableId, Timestamp, Version};
-use carnet_store::cluster::{Cluster, VersionWrite};
+use carnet_store::cluster::{CellVersions, Cluster, VersionWrite};
 use carnet_store::{Context, PageLimit, RangeRequest};
 
 use super::inner::Inner;
@@ -62,7 +62,12 @@ impl<C: Cluster, T: Transport> Inner<C, T> {
             let request =
                 RangeRequest { range, read: Timestamp::MAX, reverse: false, limit: DROP_PAGE };
             let page = self.cluster.read_range(context, &request).await?;
-            let hide = |(key, _)| VersionWrite { key, start, statement: DROPPED, payload: None };
+            let hide = |CellVersions { key, .. }| VersionWrite {
+                key,
+                start,
+                statement: DROPPED,
+                payload: None,
+            };
             let writes: Vec<VersionWrite> = page.cells.into_iter().map(hide).collect();
             if !writes.is_empty() {
                 self.write(context, &writes).await?;

@@ -144,13 +144,13 @@ impl Database {
     }
 
     /// Reads the table's cells in a transaction.
-    pub fn scan(&self, transaction: &Transaction<Log>) -> Vec<CellKey> {
+    pub fn scan(&self, transaction: &Transaction) -> Vec<CellKey> {
         let range = KeyRange::table(TABLE);
         let page = transaction.range(&range, false, PageLimit::cells(100));
-        self.run(page).unwrap().cells.into_iter().map(|(key, _)| key).collect()
+        self.run(page).unwrap().cells.iter().map(|cell| cell.key.to_key()).collect()
     }
 
-    pub fn transaction(&self, member: &Member, isolation: Isolation) -> Transaction<Log> {
+    pub fn transaction(&self, member: &Member, isolation: Isolation) -> Transaction {
         let log = Arc::clone(&member.log);
         let begun = Transaction::begin(log, Context::unbounded(), BeginKind::ReadWrite, isolation);
         self.run(begun).unwrap()

@@ -21,7 +21,7 @@ use carnet_store::cluster::{
     NewEntry, Overwrite, ReadMode, Register, Registers, RestoredRows, RowAnswer, SetAnswer,
     StoredEntry, VersionName, VersionPage, VersionWrite,
 };
-use carnet_store::{Context, Page, PageLimit, RangeRequest};
+use carnet_store::{Context, PageLimit, RangeRequest};
 
 /// A kind of call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -223,7 +223,7 @@ impl ClusterCells for Scripted {
         self.replicas.memory.read_version(context, key, through).await
     }
 
-    async fn read_range(&self, context: &Context, request: &RangeRequest) -> Faulty<Page> {
+    async fn read_range(&self, context: &Context, request: &RangeRequest) -> Faulty<VersionPage> {
         self.replicas.memory.read_range(context, request).await
     }
 

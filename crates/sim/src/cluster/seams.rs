@@ -13,7 +13,7 @@ use carnet_store::cluster::{
     Register, Registers, RowAnswer, SetAnswer, Statement, StoredEntry, VersionName, VersionPage,
     VersionWrite,
 };
-use carnet_store::{Context, Page, PageLimit, RangeRequest, looks_like_delta};
+use carnet_store::{Context, PageLimit, RangeRequest, looks_like_delta};
 
 use super::weak::WeakCluster;
 use crate::executor::SimTasks;
@@ -151,7 +151,7 @@ impl ClusterCells for Seam {
         Ok(read)
     }
 
-    async fn read_range(&self, context: &Context, request: &RangeRequest) -> Faulty<Page> {
+    async fn read_range(&self, context: &Context, request: &RangeRequest) -> Faulty<VersionPage> {
         self.inner.read_range(context, request).await
     }
 

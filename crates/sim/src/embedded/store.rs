@@ -5,9 +5,9 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 
-use carnet_base::{CellKey, CellPage, Error, ErrorKind, Result, Timestamp, Version, WallTime};
+use carnet_base::{Call, CellKey, Error, ErrorKind, Timestamp, Version, WallTime};
 use carnet_store::{
-    At, BeginKind, Begun, CellStore, CommitLog, CommitRequest, Context, Outcome, Page,
+    At, BeginKind, Begun, CandidatePage, CellStore, CommitLog, CommitRequest, Context, Outcome,
     RangeRequest, Spill,
 };
 use carnet_store_local::LocalStore;
@@ -36,30 +36,32 @@ impl Store {
 }
 
 impl CellStore for Store {
-    async fn get(&self, context: &Context, key: &CellKey, at: At) -> Result<Option<Version>> {
-        let at = At { read: self.read(at.read), ..at };
-        self.inner.get(context, key, at).await
+    fn get<'a>(
+        &'a self,
+        context: &'a Context,
+        key: &'a CellKey,
+        at: At,
+    ) -> Call<'a, Option<Version>> {
+        self.inner.get(context, key, At { read: self.read(at.read), ..at })
     }
 
-    async fn get_many(
-        &self,
-        context: &Context,
-        keys: &[CellKey],
+    fn get_many<'a>(
+        &'a self,
+        context: &'a Context,
+        keys: &'a [CellKey],
         at: At,
         bytes_max: usize,
-    ) -> Result<Vec<Option<Version>>> {
-        let at = At { read: self.read(at.read), ..at };
-        self.inner.get_many(context, keys, at, bytes_max).await
+    ) -> Call<'a, Vec<Option<Version>>> {
+        self.inner.get_many(context, keys, At { read: self.read(at.read), ..at }, bytes_max)
     }
 
-    async fn range(&self, context: &Context, request: &RangeRequest) -> Result<Page> {
+    fn range<'a>(
+        &'a self,
+        context: &'a Context,
+        request: &'a RangeRequest,
+    ) -> Call<'a, CandidatePage> {
         let request = RangeRequest { read: self.read(request.read), ..request.clone() };
-        self.inner.range(context, &request).await
-    }
-
-    async fn page(&self, context: &Context, request: &RangeRequest) -> Result<Option<CellPage>> {
-        let request = RangeRequest { read: self.read(request.read), ..request.clone() };
-        self.inner.page(context, &request).await
+        Call::boxed(async move { self.inner.range(context, &request).await })
     }
 }
 
@@ -68,34 +70,37 @@ impl CommitLog for Store {
         self.inner.takes_delta(key)
     }
 
-    async fn begin(&self, context: &Context, kind: BeginKind) -> Result<Begun> {
-        self.inner.begin(context, kind).await
+    fn begin<'a>(&'a self, context: &'a Context, kind: BeginKind) -> Call<'a, Begun> {
+        self.inner.begin(context, kind)
     }
 
     fn end(&self, begun: Begun) {
         self.inner.end(begun);
     }
 
-    async fn commit(&self, context: &Context, request: CommitRequest) -> Result<Timestamp> {
-        let start = request.start;
-        let mut commit = pin!(self.inner.commit(context, request));
-        let result = poll_fn(|waker| {
-            let polled = commit.as_mut().poll(waker);
-            match self.known.commit_of(start) {
-                Some(decided)
-                    if polled.is_pending() && self.breaks(Mutant::AcknowledgedBeforePublished) =>
-                {
-                    Poll::Ready(Ok(decided))
+    fn commit<'a>(&'a self, context: &'a Context, request: CommitRequest) -> Call<'a, Timestamp> {
+        Call::boxed(async move {
+            let start = request.start;
+            let mut commit = pin!(self.inner.commit(context, request));
+            let result = poll_fn(|waker| {
+                let polled = commit.as_mut().poll(waker);
+                match self.known.commit_of(start) {
+                    Some(decided)
+                        if polled.is_pending()
+                            && self.breaks(Mutant::AcknowledgedBeforePublished) =>
+                    {
+                        Poll::Ready(Ok(decided))
+                    }
+                    _ => polled,
                 }
-                _ => polled,
-            }
-        })
-        .await;
-        result.map_err(|error| match error.kind() {
-            ErrorKind::Unknown { .. } if self.breaks(Mutant::UnknownReportedAsRefused) => {
-                Error::conflict("the store stopped").with_source(error)
-            }
-            _ => error,
+            })
+            .await;
+            result.map_err(|error| match error.kind() {
+                ErrorKind::Unknown { .. } if self.breaks(Mutant::UnknownReportedAsRefused) => {
+                    Error::conflict("the store stopped").with_source(error)
+                }
+                _ => error,
+            })
         })
     }
 
@@ -104,30 +109,34 @@ impl CommitLog for Store {
         if self.mutant.is_some() { None } else { self.inner.spill(start) }
     }
 
-    async fn outcome(&self, context: &Context, start: Timestamp) -> Result<Outcome> {
-        let outcome = self.inner.outcome(context, start).await?;
-        if self.breaks(Mutant::EntriesDeletedAboveMark)
-            && matches!(outcome, Outcome::Committed(commit) if commit > self.inner.swept(context).await?)
-        {
-            return Ok(Outcome::Aborted);
-        }
-        Ok(outcome)
+    fn outcome<'a>(&'a self, context: &'a Context, start: Timestamp) -> Call<'a, Outcome> {
+        Call::boxed(async move {
+            let outcome = self.inner.outcome(context, start).await?;
+            if self.breaks(Mutant::EntriesDeletedAboveMark)
+                && matches!(outcome, Outcome::Committed(commit) if commit > self.inner.swept(context).await?)
+            {
+                return Ok(Outcome::Aborted);
+            }
+            Ok(outcome)
+        })
     }
 
     fn published(&self) -> Timestamp {
         self.inner.published()
     }
 
-    async fn timestamp_at(&self, context: &Context, wall: WallTime) -> Result<Timestamp> {
-        self.inner.timestamp_at(context, wall).await
+    fn timestamp_at<'a>(&'a self, context: &'a Context, wall: WallTime) -> Call<'a, Timestamp> {
+        self.inner.timestamp_at(context, wall)
     }
 
-    async fn wall_time_of(&self, context: &Context, commit: Timestamp) -> Result<WallTime> {
-        let wall = self.inner.wall_time_of(context, commit).await?;
-        Ok(if self.breaks(Mutant::WallTimesDecrease) { WallTime(-wall.0) } else { wall })
+    fn wall_time_of<'a>(&'a self, context: &'a Context, commit: Timestamp) -> Call<'a, WallTime> {
+        Call::boxed(async move {
+            let wall = self.inner.wall_time_of(context, commit).await?;
+            Ok(if self.breaks(Mutant::WallTimesDecrease) { WallTime(-wall.0) } else { wall })
+        })
     }
 
-    async fn swept(&self, context: &Context) -> Result<Timestamp> {
-        self.inner.swept(context).await
+    fn swept<'a>(&'a self, context: &'a Context) -> Call<'a, Timestamp> {
+        self.inner.swept(context)
     }
 }

@@ -67,7 +67,9 @@ impl Engine {
             let Some(below) = commit.and_then(Timestamp::previous) else { break None };
             next = match self.look_in_memory(view, key, below, reads) {
                 Looked::Found(version) => version,
-                Looked::Unread(tables) => self.read(tables, key, below, reads).await?,
+                Looked::Unread(missing, tables) => {
+                    self.read(missing, tables, key, below, reads).await?
+                }
             };
         };
         add(&self.core.counters.deltas_merged, chain.len());
@@ -116,7 +118,7 @@ impl Core {
     pub(super) fn may_be_delta(&self, key: &[u8], looked: &Looked) -> bool {
         match looked {
             Looked::Found(found) => found.as_ref().is_some_and(|it| self.is_of_delta(key, it)),
-            Looked::Unread(_) => self.deltas.get().is_some(),
+            Looked::Unread(..) => self.deltas.get().is_some(),
         }
     }
 

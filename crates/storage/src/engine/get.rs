@@ -1,15 +1,17 @@
 //! Point reads.
 
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
 
-use carnet_base::{CellKey, CellKeyRef, Result, Timestamp, Version, for_many};
+use carnet_base::{Call, CellKey, CellKeyRef, Result, Timestamp, Version, for_many};
 
 use super::core::Engine;
 use super::permits::READ_BYTES;
 use super::view::View;
 use crate::memtable;
-use crate::sstable::{Found, ReadOptions, Table};
+use crate::sstable::{Found, Missing, ReadOptions, Table};
 use crate::sync::atomic::Ordering;
 
 impl Engine {
@@ -22,8 +24,8 @@ impl Engine {
     /// # Errors
     ///
     /// `Corrupted`, naming the file and the offset; `Unavailable` if the disk fails.
-    pub async fn get(&self, key: &CellKey, read: Timestamp) -> Result<Option<Version>> {
-        self.get_with(key, read, ReadOptions::default()).await
+    pub fn get<'a>(&'a self, key: &'a CellKey, read: Timestamp) -> Call<'a, Option<Version>> {
+        self.get_with(key, read, ReadOptions::default())
     }
 
     /// Like [`Engine::get`], with options for the cache.
@@ -31,12 +33,12 @@ impl Engine {
     /// # Errors
     ///
     /// Like [`Engine::get`].
-    pub async fn get_with(
-        &self,
-        key: &CellKey,
+    pub fn get_with<'a>(
+        &'a self,
+        key: &'a CellKey,
         read: Timestamp,
         reads: ReadOptions,
-    ) -> Result<Option<Version>> {
+    ) -> Call<'a, Option<Version>> {
         let key = key.as_bytes();
         let (looked, kept) = {
             let view = self.core.view();
@@ -45,9 +47,8 @@ impl Engine {
             (looked, kept)
         };
         match looked {
-            Looked::Found(version) if kept.is_none() => Ok(version),
-            // In memory of its own: a read from the cache does not need it.
-            looked => Box::pin(self.go_on(looked, kept, key, read, reads)).await,
+            Looked::Found(version) if kept.is_none() => Call::ready(Ok(version)),
+            looked => Call::boxed(self.go_on(looked, kept, key, read, reads)),
         }
     }
 
@@ -106,7 +107,7 @@ impl Engine {
     ) -> Result<Option<Version>> {
         let found = match looked {
             Looked::Found(version) => version,
-            Looked::Unread(tables) => self.read(tables, key, read, reads).await?,
+            Looked::Unread(missing, tables) => self.read(missing, tables, key, read, reads).await?,
         };
         match (found, kept) {
             (Some(newest), Some(view)) if self.core.is_of_delta(key, &newest) => {
@@ -132,11 +133,11 @@ impl Engine {
         let mut tables = view.tables_of(key);
         while let Some(table) = tables.next() {
             match table.get_cached(key, read, reads) {
-                Some(Some(found)) => return Looked::Found(Some(version(found))),
-                Some(None) => {}
-                None => {
+                Ok(Some(found)) => return Looked::Found(Some(version(found))),
+                Ok(None) => {}
+                Err(missing) => {
                     let unread = std::iter::once(table).chain(tables);
-                    return Looked::Unread(unread.map(Arc::clone).collect());
+                    return Looked::Unread(missing, unread.map(Arc::clone).collect());
                 }
             }
         }
@@ -146,14 +147,20 @@ impl Engine {
     /// Continues on disk where the search in memory ended.
     pub(super) async fn read(
         &self,
+        missing: Missing,
         tables: Vec<Arc<Table>>,
         key: &[u8],
         read: Timestamp,
         reads: ReadOptions,
     ) -> Result<Option<Version>> {
         let _permit = self.core.permits.take(READ_BYTES).await;
+        let mut missing = Some(missing);
         for table in tables {
-            if let Some(found) = table.get(key, read, reads).await? {
+            let found = match missing.take() {
+                Some(missing) => table.get_from(missing, key, read, reads).await?,
+                None => table.get(key, read, reads).await?,
+            };
+            if let Some(found) = found {
                 return Ok(Some(version(found)));
             }
         }
@@ -177,7 +184,7 @@ impl Engine {
         if let [key] = keys {
             return Ok(vec![self.get_with(key, read, reads).await?]);
         }
-        let begin = |place: usize| Box::pin(self.get_with(&keys[place], read, reads));
+        let begin = |place: usize| self.get_with(&keys[place], read, reads);
         let (mut found, mut bytes) = (Vec::with_capacity(keys.len()), 0);
         // Reads that have begun and not ended, by their place.
         let mut pending = Vec::new();
@@ -193,7 +200,7 @@ impl Engine {
                     found.push(None);
                 }
                 let (place, get) = &mut pending[polled];
-                match for_many(|| get.as_mut().poll(context)) {
+                match for_many(|| Pin::new(&mut *get).poll(context)) {
                     Poll::Pending => polled += 1,
                     Poll::Ready(version) => {
                         let version: Option<Version> = version?;
@@ -216,8 +223,8 @@ const READS_MAX: usize = 32;
 /// Result of a search in memory.
 pub(super) enum Looked {
     Found(Option<Version>),
-    /// The first of these tables has to be read from disk, then the others are searched.
-    Unread(Vec<Arc<Table>>),
+    /// This section of the first table has to be read from disk, then the other tables are searched.
+    Unread(Missing, Vec<Arc<Table>>),
 }
 
 fn version(found: Found) -> Version {

@@ -94,5 +94,4 @@ mod watermark;
 pub use self::core::{Engine, EntryCell};
 pub use append::{AppendError, Appended, Prepared};
 pub use publication::Publish;
-pub use range::{Page, PageLimit};
 pub use spill::{Merged, Spill, SpilledCell};

@@ -17,8 +17,8 @@ use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 use carnet_base::{
-    CellKey, CellKeyRef, CellPage, CellRef, CellsBuilder, Error, KeyRange, Result, Timestamp,
-    Version,
+    CellKey, CellKeyRef, CellPage, CellRef, CellsBuilder, Error, KeyRange, PageLimit, Result,
+    Timestamp,
 };
 
 use super::core::{Core, Engine};
@@ -42,24 +42,6 @@ const PAGE_BYTES_MAX: usize = 1 << 20;
 const RESERVED_CELLS_MAX: usize = 128;
 const RESERVED_BYTES_MAX: usize = 32 << 10;
 
-/// Size limit of a page.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PageLimit {
-    /// Maximum number of cells; 0 counts as 1.
-    pub cells: usize,
-    /// Number of bytes of keys and payloads from which no further cell is added.
-    pub bytes: usize,
-}
-
-/// A page of a range; owned, so that nothing is pinned between pages.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Page {
-    /// Each cell's newest version at the snapshot, in the requested order, without deleted cells.
-    pub cells: Vec<(CellKey, Version)>,
-    /// Rest of the range. A page may be short, even empty, although there is a rest.
-    pub resume: Option<KeyRange>,
-}
-
 impl Engine {
     /// Reads a page of a range: each cell's newest version that committed at or before `read`, from
     /// the first cell on or, if `reverse`, from the last.
@@ -77,17 +59,16 @@ impl Engine {
         read: Timestamp,
         reverse: bool,
         limit: PageLimit,
-    ) -> Result<Page> {
-        let page = self.page(range, read, reverse, limit, ReadOptions::default()).await?;
-        Ok(Page { cells: page.cells.share_all(), resume: page.resume })
+    ) -> Result<CellPage> {
+        self.range_with(range, read, reverse, limit, ReadOptions::default()).await
     }
 
-    /// Like [`Engine::range`], with borrowed cells and with options for the cache.
+    /// Like [`Engine::range`], with options for the cache.
     ///
     /// # Errors
     ///
     /// Like [`Engine::range`].
-    pub async fn page(
+    pub async fn range_with(
         &self,
         range: &KeyRange,
         read: Timestamp,

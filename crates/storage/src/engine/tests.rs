@@ -14,9 +14,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use carnet_base::{
-    CellKey, Clock, Error, ErrorKind, KeyRange, Moment, PartitionKey, Result, Rng, SeededRng,
-    Signal, Spawn, Step, SystemClock, TableId, ThreadSpawn, Timestamp, WaitNote, WallTime, Worker,
-    WorkerHandle, block_on, take_wait_note,
+    CellKey, Clock, Error, ErrorKind, KeyRange, Moment, PageLimit, PartitionKey, Result, Rng,
+    SeededRng, Signal, Spawn, Step, SystemClock, TableId, ThreadSpawn, Timestamp, WaitNote,
+    WallTime, Worker, WorkerHandle, block_on, take_wait_note,
 };
 
 use super::publication::Publication;

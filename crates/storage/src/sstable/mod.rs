@@ -84,7 +84,7 @@ pub use options::{Compression, FilterKind, ReadOptions, TableOptions};
 pub use raw::RawCursor;
 pub use section::Place;
 pub use statistics::Statistics;
-pub use table::{Found, Table};
+pub use table::{Found, Missing, Table};
 pub use tombstones::{RangeTombstone, RangeTombstones};
 pub use verify::{Verified, verify};
 pub use walk::Walk;

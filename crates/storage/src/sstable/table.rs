@@ -164,33 +164,58 @@ impl Table {
         read: Timestamp,
         reads: ReadOptions,
     ) -> Result<Option<Found>> {
-        let Some(page) = self.page_of(key, read) else { return Ok(self.conclude(key, read, None)) };
-        let index = self.load(page, reads).await?;
-        let Some(block) = self.block_of(&index, key, read) else {
-            return Ok(self.conclude(key, read, None));
-        };
-        let block = self.load(block, reads).await?;
-        Ok(self.conclude(key, read, find(&block, key, read)))
+        match self.get_cached(key, read, reads) {
+            Ok(found) => Ok(found),
+            Err(missing) => self.get_from(missing, key, read, reads).await,
+        }
     }
 
-    /// Like [`Table::get`], but returns `None` if a read from disk is necessary.
-    #[must_use]
+    /// Like [`Table::get`], but reads nothing from disk.
+    ///
+    /// # Errors
+    ///
+    /// The section that is not in memory; [`Table::get_from`] reads it and goes on.
     pub fn get_cached(
         &self,
         key: &[u8],
         read: Timestamp,
         reads: ReadOptions,
-    ) -> Option<Option<Found>> {
+    ) -> Result<Option<Found>, Missing> {
         let Some(page) = self.page_of(key, read) else {
-            return Some(self.conclude(key, read, None));
+            return Ok(self.conclude(key, read, None));
         };
         let pinned = &epoch::pin();
-        let index = self.seen(page, reads, Wanted::Nothing, pinned)?;
+        let index =
+            self.seen(page, reads, Wanted::Nothing, pinned).ok_or_else(|| Missing::of(page))?;
         let Some(block) = self.block_of(&index, key, read) else {
-            return Some(self.conclude(key, read, None));
+            return Ok(self.conclude(key, read, None));
         };
-        let block = self.seen(block, reads, Wanted::Little, pinned)?;
-        Some(self.conclude(key, read, find(&block, key, read)))
+        let block =
+            self.seen(block, reads, Wanted::Little, pinned).ok_or_else(|| Missing::of(block))?;
+        Ok(self.conclude(key, read, find(&block, key, read)))
+    }
+
+    /// Goes on with a [`Table::get_cached`] where a section was not in memory.
+    ///
+    /// # Errors
+    ///
+    /// Like [`Table::get`].
+    pub async fn get_from(
+        &self,
+        missing: Missing,
+        key: &[u8],
+        read: Timestamp,
+        reads: ReadOptions,
+    ) -> Result<Option<Found>> {
+        let mut section = self.load_at(missing.place, missing.kind, reads).await?;
+        if missing.kind == Kind::Index {
+            let index = section;
+            let Some(block) = self.block_of(&index, key, read) else {
+                return Ok(self.conclude(key, read, None));
+            };
+            section = self.load(block, reads).await?;
+        }
+        Ok(self.conclude(key, read, find(&section, key, read)))
     }
 
     /// Returns the index page whose blocks may contain a version.
@@ -320,6 +345,19 @@ impl Table {
                 self.source.decode("index page", offset, bytes, decode)
             }
         }
+    }
+}
+
+/// A section that a search in memory did not find.
+#[derive(Clone, Copy, Debug)]
+pub struct Missing {
+    place: Place,
+    kind: Kind,
+}
+
+impl Missing {
+    fn of(named: Named<'_>) -> Self {
+        Self { place: named.place(), kind: named.kind() }
     }
 }
 

@@ -329,7 +329,10 @@ pub fn scan(
         };
         let page = block_on(engine.range(&range, read, reverse, limit))?;
         assert!(page.cells.len() <= limit.cells.max(1), "a page holds more than it may");
-        cells.extend(page.cells);
+        cells.extend(page.cells.iter().map(|cell| {
+            let payload = Some(Bytes::copy_from_slice(cell.payload));
+            (cell.key.to_key(), Version { start: cell.start, commit: Some(cell.commit), payload })
+        }));
         rest = page.resume;
     }
     Ok(cells)

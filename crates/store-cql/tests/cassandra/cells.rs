@@ -7,7 +7,7 @@ use carnet_base::{
     block_on,
 };
 use carnet_store::cluster::{
-    Acknowledge, ClusterCells, MemoryCluster, Statement, VersionName, VersionWrite,
+    Acknowledge, CellVersions, ClusterCells, MemoryCluster, Statement, VersionName, VersionWrite,
 };
 use carnet_store::{Context, PageLimit, RangeRequest};
 use carnet_store_cql::CqlCluster;
@@ -128,7 +128,10 @@ fn all(
     loop {
         let page = block_on(cluster.read_range(&Context::unbounded(), &request)).unwrap();
         assert!(page.cells.len() <= limit.cells);
-        cells.extend(page.cells);
+        cells.extend(page.cells.into_iter().map(|CellVersions { key, versions }| {
+            let [version] = versions.try_into().expect("one version");
+            (key, version)
+        }));
         match page.resume {
             Some(rest) => request.range = rest,
             None => return cells,

@@ -4,13 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use carnet_base::{
-    CellKey, Encoding, Result, SeededRng, SystemClock, ThreadSpawn, ThreadTimer, Timestamp,
-    Version, WorkerTasks, block_on,
+    Call, CellKey, Encoding, SeededRng, SystemClock, ThreadSpawn, ThreadTimer, Timestamp, Version,
+    WorkerTasks, block_on,
 };
 use carnet_sequencer::{Address, ClusterLog, Environment, LeaseOptions, LocalNetwork, Options};
 use carnet_store::conformance::{PlainOrder, run};
 use carnet_store::{
-    At, BeginKind, Begun, CellStore, CommitLog, CommitRequest, Context, Outcome, Page, RangeRequest,
+    At, BeginKind, Begun, CandidatePage, CellStore, CommitLog, CommitRequest, Context, Outcome,
+    RangeRequest,
 };
 use carnet_store_cql::CqlCluster;
 
@@ -24,30 +25,39 @@ type Log = ClusterLog<CqlCluster, LocalNetwork>;
 struct Decided(Log);
 
 impl CellStore for Decided {
-    async fn get(&self, context: &Context, key: &CellKey, at: At) -> Result<Option<Version>> {
-        self.0.get(context, key, at).await
+    fn get<'a>(
+        &'a self,
+        context: &'a Context,
+        key: &'a CellKey,
+        at: At,
+    ) -> Call<'a, Option<Version>> {
+        self.0.get(context, key, at)
     }
 
-    async fn range(&self, context: &Context, request: &RangeRequest) -> Result<Page> {
-        self.0.range(context, request).await
+    fn range<'a>(
+        &'a self,
+        context: &'a Context,
+        request: &'a RangeRequest,
+    ) -> Call<'a, CandidatePage> {
+        self.0.range(context, request)
     }
 }
 
 impl CommitLog for Decided {
-    async fn begin(&self, context: &Context, kind: BeginKind) -> Result<Begun> {
-        Box::pin(self.0.begin(context, kind)).await
+    fn begin<'a>(&'a self, context: &'a Context, kind: BeginKind) -> Call<'a, Begun> {
+        self.0.begin(context, kind)
     }
 
     fn end(&self, begun: Begun) {
         self.0.end(begun);
     }
 
-    async fn commit(&self, context: &Context, request: CommitRequest) -> Result<Timestamp> {
-        block_on(self.0.commit(context, request))
+    fn commit<'a>(&'a self, context: &'a Context, request: CommitRequest) -> Call<'a, Timestamp> {
+        Call::ready(block_on(self.0.commit(context, request)))
     }
 
-    async fn outcome(&self, context: &Context, start: Timestamp) -> Result<Outcome> {
-        Box::pin(self.0.outcome(context, start)).await
+    fn outcome<'a>(&'a self, context: &'a Context, start: Timestamp) -> Call<'a, Outcome> {
+        self.0.outcome(context, start)
     }
 
     fn published(&self) -> Timestamp {

@@ -2,10 +2,10 @@
 
 use std::future::Future;
 
-use carnet_base::{Bytes, CellKey, KeyRange, TableId, Timestamp, Version};
+use carnet_base::{Bytes, CellKey, KeyRange, PageLimit, TableId, Timestamp, Version};
 
 use super::fault::Faulty;
-use crate::cell_store::{Page, PageLimit, RangeRequest};
+use crate::cell_store::RangeRequest;
 use crate::context::Context;
 
 /// Number of a write within its transaction; replicas use it as the write time.
@@ -55,10 +55,10 @@ pub struct CellVersions {
     pub versions: Vec<Version>,
 }
 
-/// A page of a scan of versions.
+/// A page of a range, with versions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VersionPage {
-    /// Cells with all their versions, in the order of cells.
+    /// Cells with their versions, in the requested order.
     pub cells: Vec<CellVersions>,
     /// Rest of the range. A page may be empty although more follows.
     pub resume: Option<KeyRange>,
@@ -154,7 +154,7 @@ pub trait ClusterCells: Send + Sync + 'static {
         }
     }
 
-    /// Reads a page of a range, with the newest version of each cell whose start is at most
+    /// Reads a page of a range, with one version of each cell: the newest whose start is at most
     /// `request.read`.
     ///
     /// A range lies in one partition, or spans whole partitions in the order of tokens.
@@ -166,7 +166,7 @@ pub trait ClusterCells: Send + Sync + 'static {
         &self,
         context: &Context,
         request: &RangeRequest,
-    ) -> impl Future<Output = Faulty<Page>> + Send;
+    ) -> impl Future<Output = Faulty<VersionPage>> + Send;
 
     /// Reads a page of a range with all versions of each cell, for the sweep.
     ///

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
 use carnet_base::sync::lock;
-use carnet_base::{Bytes, CellKey, Epoch, KeyRange, TableId, Timestamp, Version};
+use carnet_base::{Bytes, CellKey, Epoch, KeyRange, PageLimit, TableId, Timestamp, Version};
 
 use super::cells::{
     Acknowledge, CellVersions, ClusterCells, Statement, VersionName, VersionPage, VersionWrite,
@@ -17,7 +17,7 @@ use super::cells::{
 use super::commit_rows::{CommitRow, CommitRows, EntryPage, NewEntry, RowAnswer, StoredEntry};
 use super::fault::Faulty;
 use super::registers::{ReadMode, Register, Registers, SetAnswer};
-use crate::cell_store::{Page, PageLimit, RangeRequest};
+use crate::cell_store::RangeRequest;
 use crate::context::Context;
 
 pub use part::Part;
@@ -180,15 +180,15 @@ impl ClusterCells for MemoryCluster {
         Ok(newest.filter_map(|(start, stored)| stored.version(*start)).take(max).collect())
     }
 
-    async fn read_range(&self, _: &Context, request: &RangeRequest) -> Faulty<Page> {
+    async fn read_range(&self, _: &Context, request: &RangeRequest) -> Faulty<VersionPage> {
         let mut cells = Vec::new();
         let asked = (&request.range, request.reverse, request.limit);
         let resume = self.reads_cells().take(asked, &mut cells, |key, versions| {
             let version = ClusterState::newest(versions, request.read)?;
             let bytes = payload_bytes(&version);
-            Some(((key.clone(), version), bytes))
+            Some((CellVersions { key: key.clone(), versions: vec![version] }, bytes))
         });
-        Ok(Page { cells, resume })
+        Ok(VersionPage { cells, resume })
     }
 
     async fn scan_versions(&self, range: &KeyRange, limit: PageLimit) -> Faulty<VersionPage> {

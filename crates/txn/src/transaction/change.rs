@@ -5,14 +5,13 @@
 //! the transaction reads the row later, the delta becomes an image, and the row is in its read set.
 
 use carnet_base::{Bytes, CellKey, KeyRange, Result, RowDelta, RowImage, Version};
-use carnet_store::{CellStore, CommitLog};
 
 use super::handle::Transaction;
 use crate::entry::Entry;
 
-impl<S: CellStore + CommitLog> Transaction<S> {
+impl Transaction {
     /// Changes a part of a row without reading it. Returns `false` without effect if the row has to
-    /// be read and [written](Transaction::put): the [store](CommitLog::takes_delta) takes no delta of
+    /// be read and [written](Transaction::put): the [store](carnet_store::CommitLog::takes_delta) takes no delta of
     /// it, or the transaction has spilled writes or dropped a table.
     ///
     /// # Errors

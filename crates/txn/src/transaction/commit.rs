@@ -1,12 +1,12 @@
 //! Commit and rollback.
 
 use carnet_base::{CellHash, Result, Timestamp};
-use carnet_store::{CellStore, CommitLog, CommitRequest};
+use carnet_store::CommitRequest;
 
 use super::handle::{Inner, Transaction};
 use super::state::{Ended, Spilled, TransactionState};
 
-impl<S: CellStore + CommitLog> Transaction<S> {
+impl Transaction {
     /// Commits, and returns the timestamp at which the writes are visible; a transaction without
     /// writes returns its snapshot.
     ///
@@ -74,9 +74,9 @@ impl<S: CellStore + CommitLog> Transaction<S> {
 }
 
 /// Releases the snapshot when a commit is complete or cancelled.
-struct Release<'a, S: CellStore + CommitLog>(&'a Inner<S>);
+struct Release<'a>(&'a Inner);
 
-impl<S: CellStore + CommitLog> Drop for Release<'_, S> {
+impl Drop for Release<'_> {
     fn drop(&mut self) {
         self.0.release();
     }

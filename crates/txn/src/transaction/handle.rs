@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use carnet_base::sync::lock;
 use carnet_base::{MemoryBudget, Moment, Result, Timestamp};
-use carnet_store::{BeginKind, Begun, CellStore, CommitLog, Context};
+use carnet_store::{BeginKind, Begun, Context, Store, StoreHandle};
 
 use super::state::{Ended, TransactionState};
 use crate::idle::{Idle, IdleWatch, Since, Slot};
@@ -17,20 +17,15 @@ use crate::open::{Label, OpenTransaction};
 /// A transaction. Clones are cheap, and are handles of the same transaction.
 ///
 /// Dropping the last handle before a commit rolls the transaction back.
-pub struct Transaction<S: CellStore + CommitLog> {
-    pub(super) inner: Arc<Inner<S>>,
+#[derive(Clone)]
+pub struct Transaction {
+    pub(super) inner: Arc<Inner>,
     /// Context of the calls through this handle.
     pub(super) context: Context,
 }
 
-impl<S: CellStore + CommitLog> Clone for Transaction<S> {
-    fn clone(&self) -> Self {
-        Self { inner: Arc::clone(&self.inner), context: self.context }
-    }
-}
-
-pub(super) struct Inner<S: CellStore + CommitLog> {
-    pub(super) store: Arc<S>,
+pub(super) struct Inner {
+    pub(super) store: StoreHandle,
     pub(super) isolation: Isolation,
     pub(super) begun: Begun,
     pub(super) bounds: Bounds,
@@ -60,14 +55,14 @@ pub struct Terms<'a> {
     pub label: Option<&'a Label>,
 }
 
-impl<S: CellStore + CommitLog> Transaction<S> {
+impl Transaction {
     /// Begins a transaction.
     ///
     /// # Errors
     ///
-    /// See [`CommitLog::begin`].
+    /// See [`CommitLog::begin`](carnet_store::CommitLog::begin).
     pub async fn begin(
-        store: Arc<S>,
+        store: impl Into<StoreHandle>,
         context: Context,
         kind: BeginKind,
         isolation: Isolation,
@@ -79,9 +74,9 @@ impl<S: CellStore + CommitLog> Transaction<S> {
     ///
     /// # Errors
     ///
-    /// See [`CommitLog::begin`].
+    /// See [`CommitLog::begin`](carnet_store::CommitLog::begin).
     pub async fn begin_on(
-        store: Arc<S>,
+        store: impl Into<StoreHandle>,
         context: Context,
         kind: BeginKind,
         isolation: Isolation,
@@ -91,9 +86,10 @@ impl<S: CellStore + CommitLog> Transaction<S> {
             Isolation::StrictSerializable => context,
             Isolation::Serializable | Isolation::Snapshot => context.accepting_stale(),
         };
+        let store = store.into();
         let begun = store.begin(&context, kind).await?;
-        let inner = Arc::new_cyclic(|this: &Weak<Inner<S>>| {
-            let slot = terms.idle.map(|watch| watch.slot(Weak::<Inner<S>>::clone(this)));
+        let inner = Arc::new_cyclic(|this: &Weak<Inner>| {
+            let slot = terms.idle.map(|watch| watch.slot(Weak::<Inner>::clone(this)));
             let touched = slot.as_ref().map_or(0, Slot::now);
             Inner {
                 store,
@@ -154,8 +150,8 @@ impl<S: CellStore + CommitLog> Transaction<S> {
 
     /// Returns the store of the transaction.
     #[must_use]
-    pub fn store(&self) -> &S {
-        &self.inner.store
+    pub fn store(&self) -> &dyn Store {
+        &*self.inner.store
     }
 
     /// Returns the isolation level.
@@ -165,7 +161,7 @@ impl<S: CellStore + CommitLog> Transaction<S> {
     }
 }
 
-impl<S: CellStore + CommitLog> Inner<S> {
+impl Inner {
     pub(super) fn lock(&self) -> MutexGuard<'_, TransactionState> {
         lock(&self.state)
     }
@@ -186,7 +182,7 @@ impl<S: CellStore + CommitLog> Inner<S> {
     }
 
     /// Begins a call that waits for the store.
-    pub(super) const fn call(&self, state: &mut TransactionState) -> Call<'_, S> {
+    pub(super) const fn call(&self, state: &mut TransactionState) -> Call<'_> {
         state.calls += 1;
         Call { inner: self }
     }
@@ -204,13 +200,13 @@ impl<S: CellStore + CommitLog> Inner<S> {
     }
 }
 
-impl<S: CellStore + CommitLog> Drop for Inner<S> {
+impl Drop for Inner {
     fn drop(&mut self) {
         self.release();
     }
 }
 
-impl<S: CellStore + CommitLog> Idle for Inner<S> {
+impl Idle for Inner {
     fn describe(&self) -> Option<OpenTransaction> {
         self.snapshot_held.load(Ordering::Acquire).then(|| OpenTransaction {
             read: self.begun.read,
@@ -237,17 +233,11 @@ impl<S: CellStore + CommitLog> Idle for Inner<S> {
 }
 
 /// A call in flight that waits for the store.
-pub(super) struct Call<'a, S: CellStore + CommitLog> {
-    inner: &'a Inner<S>,
+pub(super) struct Call<'a> {
+    inner: &'a Inner,
 }
 
-impl<'a, S: CellStore + CommitLog> Call<'a, S> {
-    /// Ends the call, for a caller that has locked the state.
-    pub(super) const fn finish(self, state: &mut TransactionState) {
-        std::mem::forget(self);
-        state.calls -= 1;
-    }
-
+impl<'a> Call<'a> {
     /// Ends the call, and returns the state unless the transaction has ended meanwhile.
     pub(super) fn end(self) -> Result<MutexGuard<'a, TransactionState>> {
         let inner = self.inner;
@@ -258,7 +248,7 @@ impl<'a, S: CellStore + CommitLog> Call<'a, S> {
     }
 }
 
-impl<S: CellStore + CommitLog> Drop for Call<'_, S> {
+impl Drop for Call<'_> {
     fn drop(&mut self) {
         let mut state = self.inner.lock();
         state.calls -= 1;

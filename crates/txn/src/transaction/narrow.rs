@@ -1,12 +1,11 @@
 //! Narrowing of reads that fetched more than their caller used.
 
 use carnet_base::{CellKey, KeyRange, Result};
-use carnet_store::{CellStore, CommitLog};
 
 use super::handle::Transaction;
 use super::merge::covered;
 
-impl<S: CellStore + CommitLog> Transaction<S> {
+impl Transaction {
     /// Removes the end of a page from the read set, because the caller of [`Transaction::range`]
     /// used no cell of the page after `last`. `resume` is the rest of `range` after the page.
     ///

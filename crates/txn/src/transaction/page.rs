@@ -1,51 +1,88 @@
-//! Pages of borrowed cells.
+//! Reads of ranges, overlaid with the transaction's own writes.
 
-use carnet_base::{CellPage, KeyRange, Result};
-use carnet_store::{CellStore, CommitLog, PageLimit, RangeRequest};
+use carnet_base::{CellPage, KeyRange, PageLimit, Result};
+use carnet_store::{RangeRequest, SpilledPage};
 
-use super::handle::Transaction;
-use super::merge::covered;
+use super::handle::{Inner, Transaction};
+use super::merge::{Overlay, OwnPage, covered};
 use super::state::TransactionState;
+use crate::reader;
 
 impl TransactionState {
     /// Returns `true` if there are no writes to overlay on a page.
     fn has_written_nothing(&self) -> bool {
-        self.writes.is_empty() && self.spilled.is_none() && self.drops.is_empty()
+        self.writes.is_empty() && self.spilled.is_none()
     }
 }
 
-impl<S: CellStore + CommitLog> Transaction<S> {
-    /// Like [`Transaction::range`], but returns borrowed cells. Returns `None` if the transaction
-    /// has written anything, or the [store](CellStore::page) does not support it.
+impl Transaction {
+    /// Reads a page of a range, overlaid with this transaction's own writes.
     ///
     /// # Errors
     ///
     /// See [`Transaction::get`].
-    pub async fn page(
+    pub async fn range(
         &self,
         range: &KeyRange,
         reverse: bool,
         limit: PageLimit,
-    ) -> Result<Option<CellPage>> {
+    ) -> Result<CellPage> {
+        self.settle_range(range).await?;
         let inner = &*self.inner;
         let call = {
             let mut state = inner.open()?;
-            if !state.has_written_nothing() {
-                return Ok(None);
-            }
             state.has_read = true;
             inner.call(&mut state)
         };
         let read = inner.begun.read;
         let request = RangeRequest { range: range.clone(), read, reverse, limit };
-        let page = inner.store.page(&self.context, &request).await?;
+        let candidates = inner.store.range(&self.context, &request).await?;
+        let mut page = reader::settle_page(&*inner.store, &self.context, candidates, read).await?;
+        let has_written_nothing = inner.open()?.has_written_nothing();
+        if !has_written_nothing {
+            // In memory of its own: most transactions read before they write.
+            page = Box::pin(inner.overlaid(page, &request)).await?;
+        }
         let mut state = call.end()?;
-        // Another handle may have written meanwhile.
-        let Some(page) = page.filter(|_| state.has_written_nothing()) else { return Ok(None) };
         if inner.remembers_reads() {
             let covered = covered(range, page.resume.as_ref(), reverse);
             state.reads.range(covered, &inner.bounds)?;
         }
-        Ok(Some(page))
+        Ok(page)
+    }
+}
+
+impl Inner {
+    /// Overlays own writes on a stored page.
+    async fn overlaid(&self, page: CellPage, request: &RangeRequest) -> Result<CellPage> {
+        let RangeRequest { range, reverse, limit, .. } = request;
+        let looked_at = covered(range, page.resume.as_ref(), *reverse);
+        // Later own writes are overlaid on later pages: scanning all of them for each page would
+        // take quadratic time.
+        let own_max = limit.cells.max(1).saturating_mul(2);
+        loop {
+            let runs = self.open()?.runs();
+            let spilled = self.spilled_writes(&looked_at, *reverse, own_max).await?;
+            let state = self.open()?;
+            // If the number of runs has changed, a write of another handle has spilled: read again.
+            if state.runs() == runs {
+                let own = state.writes.range(&looked_at, *reverse);
+                let own = OwnPage::new(own, spilled, own_max, *reverse);
+                let start = self.begun.start.unwrap_or(self.begun.read);
+                let overlay = Overlay { own, start, range, reverse: *reverse, limit: *limit };
+                return Ok(overlay.on(page));
+            }
+        }
+    }
+
+    /// Returns the first spilled writes in a range.
+    async fn spilled_writes(
+        &self,
+        range: &KeyRange,
+        reverse: bool,
+        cells_max: usize,
+    ) -> Result<SpilledPage> {
+        let Some(spill) = self.open()?.spill() else { return Ok(SpilledPage::default()) };
+        spill.range(range, reverse, cells_max).await
     }
 }

@@ -3,13 +3,13 @@
 use std::sync::MutexGuard;
 
 use carnet_base::{Bytes, CellHash, CellKey, CellKeyRef, Error, KeyRange, Result, TableId};
-use carnet_store::{CellStore, CommitLog, Writes};
+use carnet_store::Writes;
 
 use super::handle::{Inner, Transaction};
 use super::state::{Spilled, TransactionState};
 use crate::memory::SetMemory;
 
-impl<S: CellStore + CommitLog> Transaction<S> {
+impl Transaction {
     /// Writes a cell. Other transactions do not see it before the commit.
     ///
     /// # Errors
@@ -153,7 +153,7 @@ impl<S: CellStore + CommitLog> Transaction<S> {
     }
 }
 
-impl<S: CellStore + CommitLog> Inner<S> {
+impl Inner {
     /// Spills the writes in memory to a file, if the store supports it; returns whether it did.
     fn spill(&self, state: &mut TransactionState) -> Result<bool> {
         let Some(start) = self.begun.start.filter(|_| state.drops.is_empty()) else {

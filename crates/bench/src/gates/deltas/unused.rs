@@ -103,5 +103,5 @@ fn page(engine: &Engine, rng: &mut SeededRng) -> Result<()> {
     let range = KeyRange::partition(TABLE, &partition()).after(from, false);
     let limit = PageLimit { cells: PAGE_ROWS, bytes: usize::MAX };
     let read = engine.published();
-    block_on(engine.page(&range, read, false, limit, Default::default())).map(drop)
+    block_on(engine.range(&range, read, false, limit)).map(drop)
 }

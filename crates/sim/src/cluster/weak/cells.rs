@@ -6,7 +6,7 @@ use carnet_base::{CellKey, KeyRange, TableId, Timestamp, Version};
 use carnet_store::cluster::{
     Acknowledge, CellVersions, ClusterCells, Faulty, VersionName, VersionPage, VersionWrite,
 };
-use carnet_store::{Context, Page, PageLimit, RangeRequest};
+use carnet_store::{Context, PageLimit, RangeRequest};
 
 use super::handle::WeakCluster;
 use super::replica::{Blind, Stored};
@@ -92,13 +92,14 @@ impl ClusterCells for WeakCluster {
         Ok(keys.iter().map(|key| found.get(key).cloned().flatten()).collect())
     }
 
-    async fn read_range(&self, _: &Context, request: &RangeRequest) -> Faulty<Page> {
+    async fn read_range(&self, _: &Context, request: &RangeRequest) -> Faulty<VersionPage> {
         let asked = (&request.range, request.reverse, request.limit);
         let merged = self.read(|state, quorum| state.merged(quorum, &request.range)).await?;
         let (cells, resume) = page_of(merged, asked, |key, versions| {
-            Some((key.clone(), newest(versions, request.read)?))
+            let versions = vec![newest(versions, request.read)?];
+            Some(CellVersions { key: key.clone(), versions })
         });
-        Ok(Page { cells, resume })
+        Ok(VersionPage { cells, resume })
     }
 
     async fn scan_versions(&self, range: &KeyRange, limit: PageLimit) -> Faulty<VersionPage> {

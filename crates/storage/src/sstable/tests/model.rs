@@ -68,7 +68,7 @@ fn table_matches_sorted_map() {
                 let read = random_read(&model, rng);
                 let found = block_on(table.get(key, read, reads)).unwrap();
                 assert_eq!(found, model.get(key, read), "{key:x?} at {read}");
-                if let Some(cached) = table.get_cached(key, read, reads) {
+                if let Ok(cached) = table.get_cached(key, read, reads) {
                     assert_eq!(cached, found);
                 }
             }
