@@ -8,7 +8,7 @@ use crate::parser::Marker;
 /// A value for a bind marker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Bound {
-    /// Bytes in Cassandra's serialization.
+    /// Bytes in Cassandra's serialization, not yet checked against a type.
     Bytes(Bytes),
     /// The value null.
     Null,
@@ -19,9 +19,9 @@ pub enum Bound {
 /// Values for a statement's bind markers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Values {
-    /// Values in the order of the markers.
+    /// Values in the order of the markers; empty if the client sent none.
     Positional(Vec<Bound>),
-    /// Values by the markers' names.
+    /// Values by the markers' names, in the order sent; a name may occur twice.
     Named(Vec<(String, Bound)>),
 }
 

@@ -26,6 +26,19 @@ pub struct ColumnSpec {
     pub data_type: DataType,
 }
 
+impl ColumnSpec {
+    /// Creates a description of a column.
+    pub fn new(
+        keyspace: impl Into<String>,
+        table: impl Into<String>,
+        name: impl Into<String>,
+        data_type: DataType,
+    ) -> Self {
+        let (keyspace, table, name) = (keyspace.into(), table.into(), name.into());
+        Self { keyspace, table, name, data_type }
+    }
+}
+
 /// Columns of a result. Cheap to clone: all results of a plan share them.
 #[derive(Clone, Default)]
 pub struct Columns(Arc<Inner>);
@@ -33,7 +46,7 @@ pub struct Columns(Arc<Inner>);
 #[derive(Default)]
 struct Inner {
     specs: Vec<ColumnSpec>,
-    /// The columns in the form of the server.
+    /// The columns as the server encodes them.
     form: OnceLock<Arc<dyn Any + Send + Sync>>,
 }
 
@@ -104,7 +117,7 @@ impl Rows {
 }
 
 /// Kind of a schema change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ChangeKind {
     /// The object was created.
     Created,
@@ -114,8 +127,8 @@ pub enum ChangeKind {
     Dropped,
 }
 
-/// A change of the schema.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A change of the schema: the result of DDL, and the event for other connections.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SchemaChange {
     /// Kind of the change.
     pub kind: ChangeKind,
@@ -126,11 +139,11 @@ pub struct SchemaChange {
 }
 
 /// Object of a schema change.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum ChangeTarget {
     /// The keyspace itself.
     Keyspace,
-    /// A table of the keyspace.
+    /// A table of the keyspace, or an index on it.
     Table(String),
     /// A user-defined type of the keyspace.
     Type(String),

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use carnet::admission::{Admission, Arrived, Permit};
 use carnet::cluster::ForwardHandler;
 use carnet_base::Moment;
+use carnet_cql::result::Response;
 use carnet_cql::{Grant, Trace};
 
 use crate::events::Event;
@@ -14,8 +15,7 @@ use crate::failure::Failure;
 use crate::protocol::Version;
 use crate::protocol::peek::Peek;
 use crate::protocol::request::{Batch, QueryParams, Statement};
-use crate::protocol::response::{Prepared, Rows};
-use crate::protocol::types::SchemaChange;
+use crate::protocol::response::Prepared;
 
 /// Client of a connection.
 #[derive(Clone, Debug)]
@@ -30,31 +30,18 @@ pub struct Client {
     pub options: Vec<(String, String)>,
 }
 
-/// Result of a statement.
-#[derive(Clone, Debug)]
-pub enum Outcome {
-    /// The statement has no result.
-    Void,
-    /// A page of rows.
-    Rows(Rows),
-    /// No rows; the session's keyspace was changed to this one.
-    SetKeyspace(String),
-    /// No rows; the schema changed. The server notifies the other connections.
-    SchemaChange(SchemaChange),
-}
-
 /// Result of a statement, with warnings.
 #[derive(Clone, Debug)]
 pub struct StatementResult {
-    /// Result of the statement.
-    pub outcome: Outcome,
+    /// Result of the statement. The server notifies other connections of a schema change.
+    pub response: Response,
     /// Warnings for people; drivers log them.
     pub warnings: Vec<String>,
 }
 
-impl From<Outcome> for StatementResult {
-    fn from(outcome: Outcome) -> Self {
-        Self { outcome, warnings: Vec::new() }
+impl From<Response> for StatementResult {
+    fn from(response: Response) -> Self {
+        Self { response, warnings: Vec::new() }
     }
 }
 

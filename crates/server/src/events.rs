@@ -2,9 +2,10 @@
 
 use std::net::SocketAddr;
 
+use carnet_cql::result::SchemaChange;
 use tokio::sync::broadcast;
 
-use crate::protocol::types::{EventType, SchemaChange};
+use crate::protocol::types::{EventType, put_change};
 use crate::protocol::writer::Writer;
 
 /// Maximum number of events that a connection may lag behind before it is closed. A driver that
@@ -45,7 +46,7 @@ impl Event {
     pub(crate) fn put(&self, out: &mut Writer) {
         out.string(self.event_type().name());
         let (word, address) = match self {
-            Self::Schema(change) => return change.put(out),
+            Self::Schema(change) => return put_change(change, out),
             Self::Topology { is_new: true, address } => ("NEW_NODE", address),
             Self::Topology { is_new: false, address } => ("REMOVED_NODE", address),
             Self::Status { is_up: true, address } => ("UP", address),

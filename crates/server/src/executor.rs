@@ -8,29 +8,24 @@ use bytes::Bytes;
 use carnet::admission::{Admission, AdmissionRequest, Arrived, Class, Figures, Permit};
 use carnet::cluster::ForwardHandler;
 use carnet_base::{Moment, WallTime};
-use carnet_cql::ast;
-use carnet_cql::result::{ColumnSpec as CqlColumn, Response};
 use carnet_cql::{
-    BatchItem as CqlItem, Bound, CqlError, CqlErrorKind, Executor, Grant, Outline, Parameters,
-    Session, Terms, Trace, Values,
+    BatchItem as CqlItem, CqlError, CqlErrorKind, Executor, Grant, Outline, Parameters, Session,
+    Terms, Trace, Values,
 };
 
 use tokio::sync::Mutex;
 use tracing::info;
 
-use crate::backend::{Backend, Client, Outcome, StatementResult};
+use crate::backend::{Backend, Client, StatementResult};
 use crate::disk_figures;
 use crate::events::Event;
 use crate::failure::{Failure, FailureKind};
 use crate::metrics::label_value as label;
 use crate::open_figures;
 use crate::others::Others;
-use crate::protocol::bound::{BoundValue, BoundValues};
 use crate::protocol::peek::Peek;
-use crate::protocol::request::{Batch, BatchKind, BatchStatement, QueryParams, Statement};
-use crate::protocol::response::{Prepared, Rows};
-use crate::protocol::types::{ColumnSpec, Columns};
-use crate::schema_change::schema_change;
+use crate::protocol::request::{Batch, BatchStatement, QueryParams, Statement};
+use crate::protocol::response::Prepared;
 use crate::wait_figures;
 
 /// Interval at which idle transactions are ended and the other servers are checked.
@@ -101,15 +96,19 @@ impl Backend for CqlBackend {
         Ok(Some(admission.arrive(AdmissionRequest { level, class, workload, bytes, deadline })?))
     }
 
-    async fn query(
+    // Not an async function: its future would hold `params` beside the parameters made of them.
+    fn query(
         &self,
         session: &Session,
         text: &str,
         params: QueryParams,
         grant: Grant,
-    ) -> Result<StatementResult, Failure> {
-        let response = self.executor.query(session, text, &parameters(params, grant)).await;
-        Ok(outcome(response.map_err(|error| failure(&error))?).into())
+    ) -> impl Future<Output = Result<StatementResult, Failure>> + Send {
+        let parameters = parameters(params, grant);
+        async move {
+            let response = self.executor.query(session, text, &parameters).await;
+            Ok(response.map_err(|error| failure(&error))?.into())
+        }
     }
 
     async fn prepare(
@@ -125,23 +124,26 @@ impl Backend for CqlBackend {
             .map_err(|error| failure(&error))?;
         Ok(Prepared {
             id: Bytes::copy_from_slice(&prepared.id),
-            markers: columns(&prepared.markers),
+            markers: prepared.markers.clone().into(),
             partition_key: prepared.partition_key_indexes.clone(),
-            result: columns(&prepared.result),
+            result: prepared.result.clone().into(),
         })
     }
 
-    async fn execute(
+    fn execute(
         &self,
         session: &Session,
         id: &Bytes,
         params: QueryParams,
         grant: Grant,
-    ) -> Result<StatementResult, Failure> {
-        let prepared = self.find(id)?;
+    ) -> impl Future<Output = Result<StatementResult, Failure>> + Send {
+        let prepared = self.find(id);
         let parameters = parameters(params, grant);
-        let response = self.executor.execute(session, &prepared, &parameters).await;
-        Ok(outcome(response.map_err(|error| failure(&error))?).into())
+        async move {
+            let prepared = prepared?;
+            let response = self.executor.execute(session, &prepared, &parameters).await;
+            Ok(response.map_err(|error| failure(&error))?.into())
+        }
     }
 
     async fn batch(
@@ -152,7 +154,7 @@ impl Backend for CqlBackend {
     ) -> Result<StatementResult, Failure> {
         let mut items = Vec::with_capacity(batch.items.len());
         for item in batch.items {
-            let values = Values::Positional(item.values.into_iter().map(bound).collect());
+            let values = Values::Positional(item.values);
             items.push(match item.statement {
                 BatchStatement::Text(text) => CqlItem::Text { text, values },
                 BatchStatement::Prepared(id) => {
@@ -160,14 +162,9 @@ impl Backend for CqlBackend {
                 }
             });
         }
-        let kind = match batch.kind {
-            BatchKind::Logged => ast::BatchKind::Logged,
-            BatchKind::Unlogged => ast::BatchKind::Unlogged,
-            BatchKind::Counter => ast::BatchKind::Counter,
-        };
         let parameters = parameters(batch.params, grant);
-        let response = self.executor.batch(session, kind, items, &parameters).await;
-        Ok(outcome(response.map_err(|error| failure(&error))?).into())
+        let response = self.executor.batch(session, batch.kind, items, &parameters).await;
+        Ok(response.map_err(|error| failure(&error))?.into())
     }
 
     fn begin_trace(
@@ -346,14 +343,7 @@ fn warned(warnings: &[String]) -> String {
 
 fn parameters(params: QueryParams, grant: Grant) -> Parameters {
     Parameters {
-        values: match params.values {
-            BoundValues::Positional(values) => {
-                Values::Positional(values.into_iter().map(bound).collect())
-            }
-            BoundValues::Named(values) => Values::Named(
-                values.into_iter().map(|(name, value)| (name, bound(value))).collect(),
-            ),
-        },
+        values: params.values,
         page_rows: params
             .page_size
             .and_then(|rows| usize::try_from(rows).ok())
@@ -363,39 +353,6 @@ fn parameters(params: QueryParams, grant: Grant) -> Parameters {
         now: params.now_in_seconds.map(|seconds| WallTime(i64::from(seconds) * 1_000_000)),
         grant,
     }
-}
-
-fn bound(value: BoundValue) -> Bound {
-    match value {
-        BoundValue::Bytes(bytes) => Bound::Bytes(bytes),
-        BoundValue::Null => Bound::Null,
-        BoundValue::Unset => Bound::Unset,
-    }
-}
-
-fn outcome(response: Response) -> Outcome {
-    match response {
-        Response::Void => Outcome::Void,
-        Response::Rows(rows) => Outcome::Rows(Rows {
-            columns: rows.columns.form(columns),
-            rows: rows.rows,
-            paging_state: rows.paging_state,
-        }),
-        Response::SetKeyspace(keyspace) => Outcome::SetKeyspace(keyspace),
-        Response::SchemaChange(change) => Outcome::SchemaChange(schema_change(change)),
-    }
-}
-
-fn columns(specs: &[CqlColumn]) -> Columns {
-    let spec = |spec: &CqlColumn| {
-        ColumnSpec::new(
-            spec.keyspace.clone(),
-            spec.table.clone(),
-            spec.name.clone(),
-            &spec.data_type,
-        )
-    };
-    Columns::new(specs.iter().map(spec).collect())
 }
 
 fn failure(error: &CqlError) -> Failure {

@@ -67,12 +67,11 @@ mod others;
 mod process_figures;
 pub mod protocol;
 mod refusals;
-mod schema_change;
 mod shed_figures;
 mod wait_figures;
 
 pub use auth::{Authenticator, hash_password};
-pub use backend::{Backend, Client, Outcome, StatementResult};
+pub use backend::{Backend, Client, StatementResult};
 pub use clients::Clients;
 pub use events::{Event, Events};
 pub use executor::CqlBackend;
@@ -80,11 +79,8 @@ pub use failure::{Failure, FailureKind};
 pub use limits::Limits;
 pub use listener::{Config, Server};
 pub use metrics::Metrics;
-pub use protocol::bound::{BoundValue, BoundValues};
 pub use protocol::request::{
-    Batch, BatchItem, BatchKind, BatchStatement, ProtocolRequest, QueryParams, Statement,
+    Batch, BatchItem, BatchStatement, ProtocolRequest, QueryParams, Statement,
 };
-pub use protocol::response::{Prepared, Rows};
-pub use protocol::types::{
-    ChangeTarget, ChangeType, ColumnSpec, ColumnType, Columns, Consistency, SchemaChange,
-};
+pub use protocol::response::Prepared;
+pub use protocol::types::Consistency;

@@ -7,7 +7,6 @@ use carnet_cql::Executor;
 use carnet_cql::system::{self, Peer, SchemaDigest};
 
 use crate::events::Event;
-use crate::schema_change::schema_change;
 
 /// Timeout for a check of the schema; meanwhile news of servers wait.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(1);
@@ -50,7 +49,7 @@ impl Others {
         let before = self.schema.take();
         let changes = before.map_or_else(Vec::new, |(_, before)| digest.changes_since(&before));
         self.schema = Some((version, digest));
-        Ok(changes.into_iter().map(|change| Event::Schema(schema_change(change))).collect())
+        Ok(changes.into_iter().map(Event::Schema).collect())
     }
 }
 

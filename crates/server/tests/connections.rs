@@ -7,11 +7,10 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use carnet_base::{ErrorKind, SystemClock};
+use carnet_cql::result::{ChangeKind, ChangeTarget, SchemaChange};
 use carnet_cql::system::{ClientList, ConnectionStage};
 use carnet_server::protocol::{Opcode, segment};
-use carnet_server::{
-    Authenticator, ChangeTarget, ChangeType, Config, Event, Limits, SchemaChange, Server,
-};
+use carnet_server::{Authenticator, Config, Event, Limits, Server};
 use support::{
     AUTH_SUCCESS, AUTHENTICATE, Client, ERROR, EVENT, OPTIONS, PASSWORDS, QUERY, READY, RESULT,
     Running, SUPPORTED, frame, get, http, http_over, pause, toy::Toy,
@@ -484,7 +483,7 @@ fn registered_connections_get_schema_changes() {
     assert_eq!(event.body, b"\0\x0dSCHEMA_CHANGE\0\x07CREATED\0\x05TABLE\0\x04demo\0\x02kv"[..]);
 
     let beside = SchemaChange {
-        change: ChangeType::Dropped,
+        kind: ChangeKind::Dropped,
         keyspace: "demo".into(),
         target: ChangeTarget::Keyspace,
     };

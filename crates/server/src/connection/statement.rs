@@ -1,6 +1,7 @@
 //! Runs the statement of a request: waits for its admission, runs it, and encodes its answer.
 
 use std::future;
+use std::mem::take;
 use std::panic::{self, AssertUnwindSafe};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -11,13 +12,14 @@ use bytes::Bytes;
 use carnet::admission::{Arrived, Class, Permit};
 use carnet::diagnosis::Why;
 use carnet_base::{Charge, Moment};
+use carnet_cql::result::Response as Outcome;
 use carnet_cql::{AnswerMemory, Grant};
 use tracing::error;
 
 use super::shared::Shared;
 use super::state::Job;
 use super::unsent::Unsent;
-use crate::backend::{Backend, Outcome, StatementResult};
+use crate::backend::{Backend, StatementResult};
 use crate::events::Event;
 use crate::failure::{Failure, FailureKind};
 use crate::long::{Slices, begins_long, yield_now};
@@ -26,7 +28,7 @@ use crate::protocol::Opcode;
 use crate::protocol::encoder::Encoding;
 use crate::protocol::error::{ErrorCode, ErrorDetail, ErrorResponse};
 use crate::protocol::peek::Peek;
-use crate::protocol::request::Statement;
+use crate::protocol::request::{Batch, Statement};
 use crate::protocol::response::{MetadataForm, Notes, Response};
 use crate::protocol::types::Consistency;
 
@@ -223,12 +225,13 @@ struct Work<B: Backend> {
 
 impl<B: Backend> Work<B> {
     /// Runs the statement, and encodes its answer.
-    async fn run(self, memory: Arc<AnswerMemory>, tracing: bool) -> Answer {
-        let (shared, permit, trace) =
-            (self.shared, self.grant.permit.clone(), self.grant.trace.clone());
+    async fn run(mut self, memory: Arc<AnswerMemory>, tracing: bool) -> Answer {
+        let (permit, trace) = (self.grant.permit.clone(), self.grant.trace.clone());
+        let shared = &self.shared;
         let (stream, encoding) = (self.stream, self.encoding);
         let consistency = consistency_of(&self.statement);
-        let running = pin!(run(&shared.backend, &self.session, self.statement, self.grant));
+        let running =
+            pin!(run(&shared.backend, &self.session, &mut self.statement, &mut self.grant));
         let answer = unless_panicked(running).await.unwrap_or_else(|| Err(panicked()));
         let (response, mut warnings) = answer.unwrap_or_else(|failure| {
             if failure.kind == FailureKind::Server {
@@ -345,36 +348,39 @@ const fn consistency_of(statement: &Statement) -> Consistency {
     }
 }
 
+/// Runs a statement. Its values are moved out of it: they would be twice in the future otherwise.
 async fn run<B: Backend>(
     backend: &B,
     session: &B::Session,
-    statement: Statement,
-    grant: Grant,
+    statement: &mut Statement,
+    grant: &mut Grant,
 ) -> Result<(Response, Vec<String>), Failure> {
     match statement {
         Statement::Query { text, params } => {
             let skip = params.skip_metadata;
-            let answer = backend.query(session, &text, params, grant).await?;
+            let answer = backend.query(session, text, take(params), take(grant)).await?;
             Ok(response(answer, skip, None))
         }
         Statement::Execute { id, result_id, params } => {
             let skip = params.skip_metadata;
-            let answer = backend.execute(session, &id, params, grant).await?;
+            let answer = backend.execute(session, id, take(params), take(grant)).await?;
             Ok(response(answer, skip, result_id.as_deref()))
         }
         Statement::Prepare { text, keyspace } => {
-            let prepared = Box::pin(backend.prepare(session, &text, keyspace.as_deref())).await?;
+            let prepared = Box::pin(backend.prepare(session, text, keyspace.as_deref())).await?;
             Ok((Response::Prepared(prepared), Vec::new()))
         }
         Statement::Batch(batch) => {
-            let answer = Box::pin(backend.batch(session, batch, grant)).await?;
+            let Batch { kind, items, params } = batch;
+            let batch = Batch { kind: *kind, items: take(items), params: take(params) };
+            let answer = Box::pin(backend.batch(session, batch, take(grant))).await?;
             Ok(response(answer, false, None))
         }
     }
 }
 
 fn response(answer: StatementResult, skip: bool, known: Option<&[u8]>) -> (Response, Vec<String>) {
-    let response = match answer.outcome {
+    let response = match answer.response {
         Outcome::Void => Response::Void,
         Outcome::Rows(rows) => {
             let form = MetadataForm::choose(skip, known, &rows.columns);
@@ -410,7 +416,7 @@ mod tests {
     use crate::executor::CqlBackend;
 
     /// Maximum size of the future of a statement, in bytes.
-    const FUTURE_BYTES_MAX: usize = 3 << 10;
+    const FUTURE_BYTES_MAX: usize = 2_400;
 
     fn size_of_output<T, F>(_: impl FnOnce(T) -> F) -> usize {
         size_of::<F>()

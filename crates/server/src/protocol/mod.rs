@@ -29,7 +29,6 @@
 //! removed it, and all drivers that support it support lz4), and the `SCYLLA_*` extensions, which
 //! would promise shards that do not exist.
 
-pub mod bound;
 mod class_name;
 pub mod compression;
 pub mod decoder;

@@ -3,7 +3,7 @@
 use bytes::{Buf, Bytes};
 
 use super::ProtocolError;
-use super::bound::BoundValue;
+use carnet_cql::Bound;
 
 type Result<T> = std::result::Result<T, ProtocolError>;
 
@@ -164,13 +164,13 @@ impl BodyReader {
     /// # Errors
     ///
     /// Malformed, if its length is below −2 or beyond the body.
-    pub fn value(&mut self, what: &str) -> Result<BoundValue> {
+    pub fn value(&mut self, what: &str) -> Result<Bound> {
         match self.int(what)? {
-            -1 => Ok(BoundValue::Null),
-            -2 => Ok(BoundValue::Unset),
+            -1 => Ok(Bound::Null),
+            -2 => Ok(Bound::Unset),
             announced => {
                 let len = usize::try_from(announced).map_err(|_| negative(what, announced))?;
-                self.take(len, what).map(BoundValue::Bytes)
+                self.take(len, what).map(Bound::Bytes)
             }
         }
     }
@@ -225,10 +225,10 @@ mod tests {
     #[test]
     fn null_unset_and_empty_values_differ() {
         let mut reader = reader(b"\xff\xff\xff\xff\xff\xff\xff\xfe\0\0\0\0\0\0\0\x01x");
-        assert_eq!(reader.value("v"), Ok(BoundValue::Null));
-        assert_eq!(reader.value("v"), Ok(BoundValue::Unset));
-        assert_eq!(reader.value("v"), Ok(BoundValue::Bytes(Bytes::new())));
-        assert_eq!(reader.value("v"), Ok(BoundValue::Bytes(Bytes::from_static(b"x"))));
+        assert_eq!(reader.value("v"), Ok(Bound::Null));
+        assert_eq!(reader.value("v"), Ok(Bound::Unset));
+        assert_eq!(reader.value("v"), Ok(Bound::Bytes(Bytes::new())));
+        assert_eq!(reader.value("v"), Ok(Bound::Bytes(Bytes::from_static(b"x"))));
         assert!(reader.value("v").is_err(), "the body has ended");
     }
 

@@ -5,8 +5,9 @@
 //! names the columns that the client knows.
 
 use bytes::Bytes;
+use carnet_cql::ast::BatchKind;
+use carnet_cql::{Bound, Values};
 
-use super::bound::{BoundValue, BoundValues};
 use super::frame::{Frame, flags};
 use super::reader::BodyReader;
 use super::types::{Consistency, EventType};
@@ -68,7 +69,7 @@ pub struct QueryParams {
     /// Requested consistency level.
     pub consistency: Consistency,
     /// Values of the bind markers.
-    pub values: BoundValues,
+    pub values: Values,
     /// Whether the client does not need the description of the result's columns.
     pub skip_metadata: bool,
     /// Maximum number of rows per page; `None` for all rows in one page.
@@ -83,17 +84,6 @@ pub struct QueryParams {
     pub keyspace: Option<String>,
     /// Client's current time in seconds since 1970 (v5).
     pub now_in_seconds: Option<i32>,
-}
-
-/// Requested kind of a batch. All of Carnet's batches are atomic.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BatchKind {
-    /// An atomic batch.
-    Logged,
-    /// A batch without atomicity.
-    Unlogged,
-    /// A batch of counter updates.
-    Counter,
 }
 
 /// Several statements that run as one.
@@ -113,7 +103,7 @@ pub struct BatchItem {
     /// Text or id of the statement.
     pub statement: BatchStatement,
     /// Values of its bind markers, in order.
-    pub values: Vec<BoundValue>,
+    pub values: Vec<Bound>,
 }
 
 /// Reference to a statement in a batch.
@@ -245,9 +235,9 @@ fn query_params(reader: &mut BodyReader, version: Version) -> Result<QueryParams
     params.skip_metadata = has(param::SKIP_METADATA);
     if has(param::VALUES) {
         params.values = if has(param::NAMES) {
-            BoundValues::Named(reader.list(6, "the values", named_value)?)
+            Values::Named(reader.list(6, "the values", named_value)?)
         } else {
-            BoundValues::Positional(reader.list(4, "the values", |r| r.value("a value"))?)
+            Values::Positional(reader.list(4, "the values", |r| r.value("a value"))?)
         };
     }
     if has(param::PAGE_SIZE) {
@@ -280,7 +270,7 @@ fn trailing_params(reader: &mut BodyReader, flags: u32, params: &mut QueryParams
     Ok(())
 }
 
-fn named_value(reader: &mut BodyReader) -> Result<(String, BoundValue)> {
+fn named_value(reader: &mut BodyReader) -> Result<(String, Bound)> {
     Ok((reader.string("a marker's name")?, reader.value("a value")?))
 }
 
@@ -343,10 +333,7 @@ mod tests {
         assert_eq!(text, "q");
         let want = QueryParams {
             consistency: Consistency::LocalQuorum,
-            values: BoundValues::Positional(vec![
-                BoundValue::Bytes(Bytes::from_static(b"v")),
-                BoundValue::Null,
-            ]),
+            values: Values::Positional(vec![Bound::Bytes(Bytes::from_static(b"v")), Bound::Null]),
             skip_metadata: true,
             page_size: Some(100),
             paging_state: Some(Bytes::from_static(b"ps")),
@@ -368,7 +355,7 @@ mod tests {
             panic!("an execute");
         };
         assert_eq!((id, result_id), (Bytes::from_static(b"id"), Some(Bytes::from_static(b"md"))));
-        assert_eq!(params.values, BoundValues::Named(vec![("n".into(), BoundValue::Unset)]));
+        assert_eq!(params.values, Values::Named(vec![("n".into(), Bound::Unset)]));
         assert_eq!(params.keyspace.as_deref(), Some("ks"));
         assert_eq!(params.now_in_seconds, Some(7));
     }
@@ -383,7 +370,7 @@ mod tests {
         assert_eq!(batch.kind, BatchKind::Unlogged);
         assert_eq!(batch.items.len(), 2);
         assert_eq!(batch.items[0].statement, BatchStatement::Text("q".into()));
-        assert_eq!(batch.items[0].values, [BoundValue::Bytes(Bytes::from_static(b"v"))]);
+        assert_eq!(batch.items[0].values, [Bound::Bytes(Bytes::from_static(b"v"))]);
         assert_eq!(batch.items[1].statement, BatchStatement::Prepared(Bytes::from_static(b"id")));
         assert_eq!(batch.params.timestamp, Some(5));
     }

@@ -2,10 +2,10 @@
 
 use bytes::Bytes;
 use carnet_base::Uuid;
-use carnet_cql::result::RowSet;
+use carnet_cql::result::{Columns, Rows, SchemaChange};
 
 use super::error::ErrorResponse;
-use super::types::{Columns, SchemaChange};
+use super::types::{encoded, put_change};
 use super::writer::{Oversize, Writer};
 use super::{Opcode, Version};
 use crate::events::Event;
@@ -46,17 +46,6 @@ pub struct Notes<'a> {
     pub warnings: &'a [String],
 }
 
-/// A page of rows.
-#[derive(Clone, Debug)]
-pub struct Rows {
-    /// Columns of the rows.
-    pub columns: Columns,
-    /// Rows, each with a value or null for every column.
-    pub rows: RowSet,
-    /// Position of the next page; `None` after the last one.
-    pub paging_state: Option<Bytes>,
-}
-
 /// A prepared statement.
 #[derive(Clone, Debug)]
 pub struct Prepared {
@@ -90,7 +79,7 @@ impl MetadataForm {
     /// change.
     #[must_use]
     pub fn choose(skip: bool, known: Option<&[u8]>, columns: &Columns) -> Self {
-        match (known, columns.encoded()) {
+        match (known, encoded(columns)) {
             (Some(known), Ok(encoded)) if known != encoded.id => Self::Changed,
             _ if skip => Self::Skipped,
             _ => Self::Full,
@@ -201,7 +190,7 @@ impl Response {
             }
             Self::SchemaChange(change) => {
                 out.int(kind::SCHEMA_CHANGE);
-                change.put(out);
+                put_change(&change, out);
             }
             Self::Event(event) => event.put(out),
         }
@@ -223,7 +212,7 @@ fn put_result_metadata(
     paging_state: Option<&Bytes>,
     form: MetadataForm,
 ) -> Result<(), Oversize> {
-    let encoded = columns.encoded().map_err(Clone::clone)?;
+    let encoded = encoded(columns)?;
     let mut flags = match form {
         MetadataForm::Skipped => metadata::NONE,
         MetadataForm::Changed => metadata::CHANGED,
@@ -236,7 +225,7 @@ fn put_result_metadata(
         flags |= metadata::MORE_PAGES;
     }
     out.int(flags);
-    out.int_len(columns.specs().len(), "the columns");
+    out.int_len(columns.len(), "the columns");
     if let Some(state) = paging_state {
         out.bytes(Some(state));
     }
@@ -250,21 +239,20 @@ fn put_result_metadata(
 }
 
 fn put_prepared(out: &mut Writer, version: Version, prepared: &Prepared) -> Result<(), Oversize> {
-    let markers = prepared.markers.encoded().map_err(Clone::clone)?;
+    let markers = encoded(&prepared.markers)?;
     out.short_bytes(&prepared.id);
     if version >= Version::V5 {
-        out.short_bytes(&prepared.result.encoded().map_err(Clone::clone)?.id);
+        out.short_bytes(&encoded(&prepared.result)?.id);
     }
     out.int(if markers.one_table { metadata::ONE_TABLE } else { 0 });
-    out.int_len(prepared.markers.specs().len(), "the markers");
+    out.int_len(prepared.markers.len(), "the markers");
     out.int_len(prepared.partition_key.len(), "the partition key");
     for index in &prepared.partition_key {
         out.short(*index);
     }
     out.raw(&markers.bytes);
     // A statement without rows has no columns to describe, which differs from hiding them.
-    let form =
-        if prepared.result.specs().is_empty() { MetadataForm::Skipped } else { MetadataForm::Full };
+    let form = if prepared.result.is_empty() { MetadataForm::Skipped } else { MetadataForm::Full };
     put_result_metadata(out, &prepared.result, None, form)
 }
 

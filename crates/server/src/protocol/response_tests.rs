@@ -3,21 +3,22 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use carnet_base::DataType;
+use carnet_cql::result::{ChangeKind, ChangeTarget, ColumnSpec};
 
 use super::*;
 use crate::protocol::encoder::Encoding;
 use crate::protocol::error::{ErrorCode, ErrorDetail, Replies, WriteType};
 use crate::protocol::frame::flags;
-use crate::protocol::types::{ChangeTarget, ChangeType, ColumnSpec, ColumnType, Consistency};
+use crate::protocol::types::Consistency;
 
 /// Expected encoding of the responses below, one per line: name, version, opcode, body in hex. A
 /// stock driver has decoded every line to the value of its name.
 const GOLDEN: &str = include_str!("../../tests/recorded/responses.txt");
 
 fn columns() -> Columns {
-    Columns::new(vec![
+    Columns::from(vec![
         ColumnSpec::new("ks", "t", "id", DataType::Int),
-        ColumnSpec::new("ks", "t", "tags", ColumnType::set(DataType::Text)),
+        ColumnSpec::new("ks", "t", "tags", DataType::set(DataType::Text)),
     ])
 }
 
@@ -40,28 +41,28 @@ fn error(detail: ErrorDetail) -> Response {
     Response::Error(ErrorResponse { detail, message: "why".into(), retry_after: None })
 }
 
-fn change(change: ChangeType, target: ChangeTarget) -> SchemaChange {
-    SchemaChange { change, keyspace: "ks".into(), target }
+fn change(kind: ChangeKind, target: ChangeTarget) -> SchemaChange {
+    SchemaChange { kind, keyspace: "ks".into(), target }
 }
 
 fn results() -> Vec<(&'static str, Response)> {
     let two_tables = Rows {
-        columns: Columns::new(vec![
+        columns: Columns::from(vec![
             ColumnSpec::new("ks", "t", "a", DataType::Bigint),
-            ColumnSpec::new("ks", "u", "b", ColumnType::map(DataType::Text, DataType::Double)),
+            ColumnSpec::new("ks", "u", "b", DataType::map(DataType::Text, DataType::Double)),
         ]),
         rows: vec![vec![None, None]].into(),
         paging_state: None,
     };
     let prepared = Prepared {
         id: Bytes::from_static(b"\x01\x02\x03"),
-        markers: Columns::new(vec![ColumnSpec::new("ks", "t", "id", DataType::Int)]),
+        markers: Columns::from(vec![ColumnSpec::new("ks", "t", "id", DataType::Int)]),
         partition_key: vec![0],
         result: columns(),
     };
-    let without_rows = Prepared { result: Columns::none(), ..prepared.clone() };
+    let without_rows = Prepared { result: Columns::default(), ..prepared.clone() };
     let without_markers =
-        Prepared { markers: Columns::none(), partition_key: Vec::new(), ..prepared.clone() };
+        Prepared { markers: Columns::default(), partition_key: Vec::new(), ..prepared.clone() };
     vec![
         ("ready", Response::Ready),
         ("authenticate", Response::Authenticate("org.apache.cassandra.auth.PasswordAuthenticator")),
@@ -82,16 +83,16 @@ fn results() -> Vec<(&'static str, Response)> {
         ("prepared_without_markers", Response::Prepared(without_markers)),
         (
             "created_keyspace",
-            Response::SchemaChange(change(ChangeType::Created, ChangeTarget::Keyspace)),
+            Response::SchemaChange(change(ChangeKind::Created, ChangeTarget::Keyspace)),
         ),
         (
             "dropped_table",
-            Response::SchemaChange(change(ChangeType::Dropped, ChangeTarget::Table("t".into()))),
+            Response::SchemaChange(change(ChangeKind::Dropped, ChangeTarget::Table("t".into()))),
         ),
         (
             "event_updated_type",
             Response::Event(Event::Schema(change(
-                ChangeType::Updated,
+                ChangeKind::Updated,
                 ChangeTarget::Type("u".into()),
             ))),
         ),
@@ -217,7 +218,7 @@ fn overloaded_error_carries_retry_after() {
 #[test]
 fn columns_are_described_unless_the_client_knows_them() {
     let columns = columns();
-    let id = columns.encoded().unwrap().id;
+    let id = encoded(&columns).unwrap().id;
     let choose = |skip, known| MetadataForm::choose(skip, known, &columns);
     assert_eq!(choose(false, None), MetadataForm::Full);
     assert_eq!(choose(true, None), MetadataForm::Skipped);

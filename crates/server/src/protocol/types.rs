@@ -1,9 +1,10 @@
 //! Types that requests and responses consist of.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use carnet_base::{DataType, murmur3};
+use carnet_cql::result::{ChangeKind, ChangeTarget, ColumnSpec, Columns, SchemaChange};
 
 use super::ProtocolError;
 use super::class_name::class_name;
@@ -191,49 +192,6 @@ impl From<DataType> for ColumnType {
     }
 }
 
-/// Column of a result, or a bind marker.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ColumnSpec {
-    /// Keyspace of its table.
-    pub keyspace: String,
-    /// Name of its table.
-    pub table: String,
-    /// Name of the column or marker.
-    pub name: String,
-    /// Type of the values.
-    pub column_type: ColumnType,
-}
-
-impl ColumnSpec {
-    /// Creates a column description.
-    pub fn new(
-        keyspace: impl Into<String>,
-        table: impl Into<String>,
-        name: impl Into<String>,
-        column_type: impl Into<ColumnType>,
-    ) -> Self {
-        Self {
-            keyspace: keyspace.into(),
-            table: table.into(),
-            name: name.into(),
-            column_type: column_type.into(),
-        }
-    }
-}
-
-/// Columns of a result, or bind markers of a statement.
-///
-/// Cheap to clone, and encoded once: it is kept with the prepared statement, so that an execution
-/// does not encode it.
-#[derive(Clone, Debug)]
-pub struct Columns(Arc<Inner>);
-
-#[derive(Debug)]
-struct Inner {
-    specs: Vec<ColumnSpec>,
-    encoded: OnceLock<Result<EncodedColumns, Oversize>>,
-}
-
 /// Encoded columns of a body.
 #[derive(Clone, Debug)]
 pub(super) struct EncodedColumns {
@@ -245,28 +203,10 @@ pub(super) struct EncodedColumns {
     pub(super) id: [u8; 8],
 }
 
-impl Columns {
-    /// Creates a list of columns.
-    #[must_use]
-    pub fn new(specs: Vec<ColumnSpec>) -> Self {
-        Self(Arc::new(Inner { specs, encoded: OnceLock::new() }))
-    }
-
-    /// Returns an empty list, for a statement that returns no rows.
-    #[must_use]
-    pub fn none() -> Self {
-        Self::new(Vec::new())
-    }
-
-    /// Returns the columns.
-    #[must_use]
-    pub fn specs(&self) -> &[ColumnSpec] {
-        &self.0.specs
-    }
-
-    pub(super) fn encoded(&self) -> Result<&EncodedColumns, &Oversize> {
-        self.0.encoded.get_or_init(|| encode(&self.0.specs)).as_ref()
-    }
+/// Returns the encoded columns. They are encoded once: they are kept with the prepared statement, so
+/// that an execution does not encode them.
+pub(super) fn encoded(columns: &Columns) -> Result<Arc<EncodedColumns>, Oversize> {
+    columns.form(|specs| encode(specs).map(Arc::new))
 }
 
 fn encode(specs: &[ColumnSpec]) -> Result<EncodedColumns, Oversize> {
@@ -285,7 +225,7 @@ fn encode(specs: &[ColumnSpec]) -> Result<EncodedColumns, Oversize> {
             out.string(&spec.table);
         }
         out.string(&spec.name);
-        spec.column_type.put(&mut out);
+        ColumnType::from(&spec.data_type).put(&mut out);
     }
     let bytes = out.finish()?;
     // The number of columns is not in the bytes, but different lists have different bytes: each
@@ -294,57 +234,22 @@ fn encode(specs: &[ColumnSpec]) -> Result<EncodedColumns, Oversize> {
     Ok(EncodedColumns { one_table, bytes, id })
 }
 
-/// Kind of a schema change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ChangeType {
-    /// The object was created.
-    Created,
-    /// The object was altered.
-    Updated,
-    /// The object was dropped.
-    Dropped,
-}
-
-/// Object of a schema change.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum ChangeTarget {
-    /// The keyspace itself.
-    Keyspace,
-    /// A table of the keyspace, or an index on it.
-    Table(String),
-    /// A user-defined type of the keyspace.
-    Type(String),
-}
-
-/// Schema change: the result of DDL, and the event for other connections.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct SchemaChange {
-    /// Kind of the change.
-    pub change: ChangeType,
-    /// Keyspace that changed, or that contains the changed object.
-    pub keyspace: String,
-    /// Object that changed.
-    pub target: ChangeTarget,
-}
-
-impl SchemaChange {
-    /// Writes the notation `<change_type><target><options>`.
-    pub(crate) fn put(&self, out: &mut Writer) {
-        out.string(match self.change {
-            ChangeType::Created => "CREATED",
-            ChangeType::Updated => "UPDATED",
-            ChangeType::Dropped => "DROPPED",
-        });
-        let (target, name) = match &self.target {
-            ChangeTarget::Keyspace => ("KEYSPACE", None),
-            ChangeTarget::Table(name) => ("TABLE", Some(name)),
-            ChangeTarget::Type(name) => ("TYPE", Some(name)),
-        };
-        out.string(target);
-        out.string(&self.keyspace);
-        if let Some(name) = name {
-            out.string(name);
-        }
+/// Writes a schema change in the notation `<change_type><target><options>`.
+pub(crate) fn put_change(change: &SchemaChange, out: &mut Writer) {
+    out.string(match change.kind {
+        ChangeKind::Created => "CREATED",
+        ChangeKind::Updated => "UPDATED",
+        ChangeKind::Dropped => "DROPPED",
+    });
+    let (target, name) = match &change.target {
+        ChangeTarget::Keyspace => ("KEYSPACE", None),
+        ChangeTarget::Table(name) => ("TABLE", Some(name)),
+        ChangeTarget::Type(name) => ("TYPE", Some(name)),
+    };
+    out.string(target);
+    out.string(&change.keyspace);
+    if let Some(name) = name {
+        out.string(name);
     }
 }
 
@@ -395,19 +300,19 @@ mod tests {
 
     #[test]
     fn common_table_is_encoded_once() {
-        let columns = Columns::new(vec![spec("t", "a"), spec("t", "b")]);
-        let encoded = columns.encoded().unwrap();
-        assert!(encoded.one_table);
-        assert_eq!(encoded.bytes, b"\0\x02ks\0\x01t\0\x01a\0\x09\0\x01b\0\x09"[..]);
-        let columns = Columns::new(vec![spec("t", "a"), spec("u", "b")]);
-        let encoded = columns.encoded().unwrap();
-        assert!(!encoded.one_table);
-        assert!(encoded.bytes.starts_with(b"\0\x02ks\0\x01t\0\x01a\0\x09\0\x02ks\0\x01u"));
+        let columns = Columns::from(vec![spec("t", "a"), spec("t", "b")]);
+        let together = encoded(&columns).unwrap();
+        assert!(together.one_table);
+        assert_eq!(together.bytes, b"\0\x02ks\0\x01t\0\x01a\0\x09\0\x01b\0\x09"[..]);
+        let columns = Columns::from(vec![spec("t", "a"), spec("u", "b")]);
+        let apart = encoded(&columns).unwrap();
+        assert!(!apart.one_table);
+        assert!(apart.bytes.starts_with(b"\0\x02ks\0\x01t\0\x01a\0\x09\0\x02ks\0\x01u"));
     }
 
     #[test]
     fn different_columns_have_different_ids() {
-        let id = |specs: Vec<ColumnSpec>| Columns::new(specs).encoded().unwrap().id;
+        let id = |specs: Vec<ColumnSpec>| encoded(&Columns::from(specs)).unwrap().id;
         let a = id(vec![spec("t", "a")]);
         assert_eq!(a, id(vec![spec("t", "a")]));
         assert_ne!(a, id(vec![spec("t", "b")]));

@@ -10,12 +10,14 @@ use bytes::Bytes;
 use carnet::Db;
 use carnet::admission::{Admission, AdmissionRequest, Arrived, Class, Level, Workload};
 use carnet_base::{Clock, DataType, Moment, SystemClock, TIME_SLICE, YieldNow, lock, murmur3};
-use carnet_cql::Grant;
+use carnet_cql::result::{
+    ChangeKind, ChangeTarget, ColumnSpec, Columns, Response as Outcome, Rows, SchemaChange,
+};
+use carnet_cql::{Bound, Grant, Values};
 use carnet_server::protocol::peek::Peek;
 use carnet_server::{
-    Backend, Batch, BatchStatement, BoundValue, BoundValues, ChangeTarget, ChangeType, Client,
-    ColumnSpec, ColumnType, Columns, Failure, FailureKind, Outcome, Prepared, QueryParams, Rows,
-    SchemaChange, StatementResult,
+    Backend, Batch, BatchStatement, Client, Failure, FailureKind, Prepared, QueryParams,
+    StatementResult,
 };
 
 /// One table `demo.kv (k int PRIMARY KEY, v text)`, and some system tables.
@@ -44,7 +46,7 @@ fn kv(names: &[&str]) -> Columns {
         let data_type = if *name == "k" { DataType::Int } else { DataType::Text };
         ColumnSpec::new("demo", "kv", *name, data_type)
     };
-    Columns::new(names.iter().map(spec).collect())
+    names.iter().map(spec).collect::<Vec<_>>().into()
 }
 
 fn rows(columns: Columns, rows: Vec<Vec<Option<Bytes>>>) -> Outcome {
@@ -61,23 +63,23 @@ fn missing_values() -> Failure {
 
 /// Returns the row of `system.local`, which drivers read first.
 fn local() -> Outcome {
-    let set = || ColumnType::set(DataType::Text);
+    let set = || DataType::set(DataType::Text);
     let tokens = [&[0, 0, 0, 1, 0, 0, 0, 1][..], b"0"].concat();
-    let columns: [(&str, ColumnType, Option<Bytes>); 15] = [
-        ("key", DataType::Text.into(), text("local")),
-        ("bootstrapped", DataType::Text.into(), text("COMPLETED")),
-        ("broadcast_address", DataType::Inet.into(), Some(Bytes::from_static(&[127, 0, 0, 1]))),
-        ("cluster_name", DataType::Text.into(), text("toy")),
-        ("cql_version", DataType::Text.into(), text("3.4.7")),
-        ("data_center", DataType::Text.into(), text("dc1")),
-        ("host_id", DataType::Uuid.into(), Some(Bytes::from_static(&[7; 16]))),
-        ("listen_address", DataType::Inet.into(), Some(Bytes::from_static(&[127, 0, 0, 1]))),
-        ("native_protocol_version", DataType::Text.into(), text("5")),
-        ("partitioner", DataType::Text.into(), text("org.apache.cassandra.dht.Murmur3Partitioner")),
-        ("rack", DataType::Text.into(), text("rack1")),
-        ("release_version", DataType::Text.into(), text("5.0.0-toy")),
-        ("rpc_address", DataType::Inet.into(), Some(Bytes::from_static(&[127, 0, 0, 1]))),
-        ("schema_version", DataType::Uuid.into(), Some(Bytes::from_static(&[8; 16]))),
+    let columns: [(&str, DataType, Option<Bytes>); 15] = [
+        ("key", DataType::Text, text("local")),
+        ("bootstrapped", DataType::Text, text("COMPLETED")),
+        ("broadcast_address", DataType::Inet, Some(Bytes::from_static(&[127, 0, 0, 1]))),
+        ("cluster_name", DataType::Text, text("toy")),
+        ("cql_version", DataType::Text, text("3.4.7")),
+        ("data_center", DataType::Text, text("dc1")),
+        ("host_id", DataType::Uuid, Some(Bytes::from_static(&[7; 16]))),
+        ("listen_address", DataType::Inet, Some(Bytes::from_static(&[127, 0, 0, 1]))),
+        ("native_protocol_version", DataType::Text, text("5")),
+        ("partitioner", DataType::Text, text("org.apache.cassandra.dht.Murmur3Partitioner")),
+        ("rack", DataType::Text, text("rack1")),
+        ("release_version", DataType::Text, text("5.0.0-toy")),
+        ("rpc_address", DataType::Inet, Some(Bytes::from_static(&[127, 0, 0, 1]))),
+        ("schema_version", DataType::Uuid, Some(Bytes::from_static(&[8; 16]))),
         ("tokens", set(), Some(Bytes::from(tokens))),
     ];
     let mut specs = Vec::new();
@@ -86,7 +88,7 @@ fn local() -> Outcome {
         specs.push(ColumnSpec::new("system", "local", name, column_type));
         row.push(value);
     }
-    rows(Columns::new(specs), vec![row])
+    rows(Columns::from(specs), vec![row])
 }
 
 impl Toy {
@@ -96,21 +98,21 @@ impl Toy {
         Self { admission: Some((db, workload)), ..Self::default() }
     }
 
-    fn insert(&self, values: &[BoundValue]) -> Result<Outcome, Failure> {
-        let [BoundValue::Bytes(key), value] = values else { return Err(missing_values()) };
+    fn insert(&self, values: &[Bound]) -> Result<Outcome, Failure> {
+        let [Bound::Bytes(key), value] = values else { return Err(missing_values()) };
         let key = key.as_ref().try_into().map_err(|_| Failure::invalid("k is an int"))?;
         let mut rows = lock(&self.rows);
         let old = rows.entry(i32::from_be_bytes(key)).or_default();
         match value {
-            BoundValue::Bytes(value) => *old = Some(value.clone()),
-            BoundValue::Null => *old = None,
-            BoundValue::Unset => {}
+            Bound::Bytes(value) => *old = Some(value.clone()),
+            Bound::Null => *old = None,
+            Bound::Unset => {}
         }
         Ok(Outcome::Void)
     }
 
-    fn select_one(&self, values: &[BoundValue]) -> Result<Outcome, Failure> {
-        let [BoundValue::Bytes(key)] = values else { return Err(missing_values()) };
+    fn select_one(&self, values: &[Bound]) -> Result<Outcome, Failure> {
+        let [Bound::Bytes(key)] = values else { return Err(missing_values()) };
         let key = key.as_ref().try_into().map_err(|_| Failure::invalid("k is an int"))?;
         let found = lock(&self.rows).get(&i32::from_be_bytes(key)).cloned();
         Ok(rows(kv(&["v"]), found.into_iter().map(|value| vec![value]).collect()))
@@ -148,9 +150,9 @@ impl Toy {
         let statement = normalize(statement);
         let (verb, rest) = statement.split_once(' ').unwrap_or((&statement, ""));
         let number = || rest.parse().map_err(|_| Failure::syntax("expected a number"));
-        let values: &[BoundValue] = match &params.values {
-            BoundValues::Positional(values) => values,
-            BoundValues::Named(_) => return Err(Failure::invalid("not supported yet: names")),
+        let values: &[Bound] = match &params.values {
+            Values::Positional(values) => values,
+            Values::Named(_) => return Err(Failure::invalid("not supported yet: names")),
         };
         let outcome = match (verb, statement.as_str()) {
             (_, INSERT) => self.insert(values)?,
@@ -158,7 +160,7 @@ impl Toy {
             (_, SELECT_ALL) => self.select_all(params)?,
             ("select", s) if s.contains(" from system.local") => local(),
             ("select", s) if s.contains(" from system") => rows(
-                Columns::new(vec![ColumnSpec::new("system", "x", "x", DataType::Text)]),
+                Columns::from(vec![ColumnSpec::new("system", "x", "x", DataType::Text)]),
                 vec![],
             ),
             ("use", _) => {
@@ -166,14 +168,14 @@ impl Toy {
                 Outcome::SetKeyspace(rest.to_owned())
             }
             ("create", _) => Outcome::SchemaChange(SchemaChange {
-                change: ChangeType::Created,
+                kind: ChangeKind::Created,
                 keyspace: "demo".into(),
                 target: ChangeTarget::Table("kv".into()),
             }),
             ("whoami", _) => {
                 let keyspace = lock(&session.keyspace).clone();
                 let column = |name| ColumnSpec::new("toy", "session", name, DataType::Text);
-                let columns = Columns::new(vec![column("user"), column("keyspace")]);
+                let columns = Columns::from(vec![column("user"), column("keyspace")]);
                 let value = |value: Option<&str>| value.and_then(text);
                 rows(
                     columns,
@@ -192,18 +194,19 @@ impl Toy {
                 if number()? > 0 {
                     sleep(Duration::from_millis(number()?)).await;
                 }
-                let columns = Columns::new(vec![ColumnSpec::new("toy", "t", "id", DataType::Text)]);
+                let columns =
+                    Columns::from(vec![ColumnSpec::new("toy", "t", "id", DataType::Text)]);
                 rows(columns, vec![vec![text(&tokio::task::id().to_string())]])
             }
             ("blob", _) => {
                 let len = usize::try_from(number()?).unwrap_or(0);
                 self.blob_bytes.fetch_add(len, Ordering::Relaxed);
-                let columns = Columns::new(vec![ColumnSpec::new("toy", "t", "b", DataType::Blob)]);
+                let columns = Columns::from(vec![ColumnSpec::new("toy", "t", "b", DataType::Blob)]);
                 rows(columns, vec![vec![Some(Bytes::from(vec![b'b'; len]))]])
             }
             ("warn", _) => {
                 return Ok(StatementResult {
-                    outcome: Outcome::Void,
+                    response: Outcome::Void,
                     warnings: vec!["careful".into()],
                 });
             }
@@ -292,9 +295,9 @@ impl Backend for Toy {
     ) -> Result<Prepared, Failure> {
         let statement = normalize(text);
         let (markers, partition_key, result) = match statement.as_str() {
-            INSERT => (kv(&["k", "v"]), vec![0], Columns::none()),
+            INSERT => (kv(&["k", "v"]), vec![0], Columns::default()),
             SELECT_ONE => (kv(&["k"]), vec![0], kv(&["v"])),
-            SELECT_ALL => (Columns::none(), Vec::new(), kv(&["k", "v"])),
+            SELECT_ALL => (Columns::default(), Vec::new(), kv(&["k", "v"])),
             _ => return Err(Failure::syntax(format!("no such statement: {statement}"))),
         };
         let id = Bytes::copy_from_slice(&murmur3::token(statement.as_bytes()).0.to_be_bytes());
@@ -321,7 +324,7 @@ impl Backend for Toy {
         grant: Grant,
     ) -> Result<StatementResult, Failure> {
         for item in batch.items {
-            let values = BoundValues::Positional(item.values);
+            let values = Values::Positional(item.values);
             let params = QueryParams { values, ..batch.params.clone() };
             match item.statement {
                 BatchStatement::Text(text) => {
