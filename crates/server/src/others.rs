@@ -27,6 +27,10 @@ impl Others {
         let (before, now) = executor.look_at_peers();
         let servers = changes_of_servers(&before, &now);
         if !servers.is_empty() {
+            if servers.iter().any(|event| matches!(event, Event::Status { is_up: false, .. })) {
+                // A server that has left may have been building an index or a view.
+                executor.db().build_derived();
+            }
             return servers;
         }
         // The cluster may be unavailable; changes are noticed when it is back.
@@ -69,9 +73,11 @@ fn changes_of_servers(before: &[Peer], now: &[Peer]) -> Vec<Event> {
 #[cfg(test)]
 mod tests {
     use std::net::SocketAddr;
+    use std::sync::Arc;
 
     use carnet::Db;
-    use carnet::base::block_on;
+    use carnet::base::{Signal, Spawn, ThreadSpawn, Worker, WorkerHandle, WorkerTasks, block_on};
+    use carnet::cluster::{Address, LocalNetwork, MemoryCluster, SequencerOptions};
     use carnet_cql::system::NodeInfo;
     use carnet_cql::{Parameters, Session};
 
@@ -105,6 +111,75 @@ mod tests {
         assert_eq!(changes(&[&two], &[]), gone(&two));
         let again = peer(3, 1);
         assert_eq!(changes(&[&one], &[&again]), [gone(&one), new(&again)].concat());
+    }
+
+    /// Runs all workers but the builder of indexes and views.
+    struct WithoutBuilder;
+
+    impl Spawn for WithoutBuilder {
+        fn spawn(&self, name: &str, signal: Signal, worker: Box<dyn Worker>) -> WorkerHandle {
+            match name {
+                "carnet-build" => WorkerHandle::detached(),
+                _ => ThreadSpawn.spawn(name, signal, worker),
+            }
+        }
+    }
+
+    #[test]
+    fn other_servers_go_on_with_the_build_of_one_that_leaves() {
+        let cluster = Arc::new(MemoryCluster::new());
+        let network = LocalNetwork::new(Arc::new(WorkerTasks::new("network", &ThreadSpawn)));
+        let server = |number: u8, spawn: Arc<dyn Spawn>| {
+            let address = Address::new(format!("process {number}")).unwrap();
+            let (at, of_listen) = (address.clone(), network.clone());
+            let listen = |handler: &_| of_listen.listen(at, handler);
+            let (cluster, network) = (Arc::clone(&cluster), network.clone());
+            let (builder, options) = (Db::builder().spawn(spawn), SequencerOptions::default());
+            let db = builder.open_cluster(cluster, network, address, options, listen).unwrap();
+            let mut node = NodeInfo::local(Uuid::from_u64_pair(number.into(), 7)).among_others();
+            node.address = [10, 0, 0, number].into();
+            let executor = Executor::new(db, node);
+            executor.announce().unwrap();
+            executor
+        };
+        let (one, other) = (server(1, Arc::new(WithoutBuilder)), server(2, Arc::new(ThreadSpawn)));
+        let query = |executor: &Executor, text: &str| {
+            block_on(executor.query(&Session::new(), text, &Parameters::default()))
+        };
+        query(&one, "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy'}").unwrap();
+        query(&one, "CREATE TABLE ks.t (k int PRIMARY KEY, v int)").unwrap();
+        let inserts: String =
+            (0..600).map(|k| format!("INSERT INTO ks.t (k, v) VALUES ({k}, {k}); ")).collect();
+        query(&one, &format!("BEGIN BATCH {inserts} APPLY BATCH")).unwrap();
+        let mut others = Others::default();
+        let eventually = |is_so: &mut dyn FnMut() -> bool| {
+            for _ in 0..10_000 {
+                if is_so() {
+                    return;
+                }
+                pause();
+            }
+            panic!("it never happened");
+        };
+        eventually(&mut || {
+            block_on(others.check(&other));
+            !other.look_at_peers().1.is_empty()
+        });
+        query(&one, "CREATE INDEX ON ks.t (v)").unwrap();
+        let by_index = || query(&other, "SELECT k FROM ks.t WHERE v = 7");
+        block_on(others.check(&other));
+        assert!(by_index().is_err(), "the index is not built");
+        block_on(one.db().leave());
+        drop(one);
+        eventually(&mut || {
+            block_on(others.check(&other));
+            by_index().is_ok()
+        });
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "a test waits for other threads")]
+    fn pause() {
+        std::thread::sleep(Duration::from_millis(1));
     }
 
     #[test]
