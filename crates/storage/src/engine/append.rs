@@ -323,6 +323,7 @@ impl Reserved<'_> {
         self.core.publication.inserted(self.slot);
         if !self.core.settles_when_synced() {
             self.core.write_unless_busy();
+            self.core.publication.wait_briefly(self.slot);
         }
         let publication = Arc::clone(&self.core.publication);
         let record = std::mem::take(&mut self.record);
