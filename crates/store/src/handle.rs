@@ -13,22 +13,14 @@ impl<S: CellStore + CommitLog + ?Sized> Store for S {}
 
 /// Handle of a store.
 ///
-/// Clones share a reference count. Threads that clone handles often should use
-/// [separate](StoreHandle::separate) ones: a shared count would move between cores.
+/// Clones share a reference count. Each handle made of an [`Arc`] has one of its own, for threads that
+/// clone handles often: a shared count would move between cores.
 #[derive(Clone)]
 pub struct StoreHandle(Arc<Separate>);
 
-/// One of the counts; it fills a cache line.
+/// Memory of a handle's count; it fills a cache line.
 #[repr(align(64))]
 struct Separate(Arc<dyn Store>);
-
-impl StoreHandle {
-    /// Makes a handle of the same store with a reference count of its own.
-    #[must_use]
-    pub fn separate(&self) -> Self {
-        Self(Arc::new(Separate(Arc::clone(&self.0.0))))
-    }
-}
 
 impl<S: Store> From<Arc<S>> for StoreHandle {
     fn from(store: Arc<S>) -> Self {

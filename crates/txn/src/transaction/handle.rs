@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use carnet_base::sync::lock;
 use carnet_base::{MemoryBudget, Moment, Result, Timestamp};
-use carnet_store::{BeginKind, Begun, Context, Store, StoreHandle};
+use carnet_store::{BeginKind, Begun, Context, StoreHandle};
 
 use super::state::{Ended, TransactionState};
 use crate::idle::{Idle, IdleWatch, Since, Slot};
@@ -146,12 +146,6 @@ impl Transaction {
     #[must_use]
     pub fn has_ended(&self) -> bool {
         self.inner.lock().ended.is_some()
-    }
-
-    /// Returns the store of the transaction.
-    #[must_use]
-    pub fn store(&self) -> &dyn Store {
-        &*self.inner.store
     }
 
     /// Returns the isolation level.
