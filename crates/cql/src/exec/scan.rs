@@ -499,19 +499,19 @@ mod tests {
         block_on(async {
             let tx = executor.db().snapshot_async().await.unwrap();
             let table = carnet::catalog::table(&tx, "ks", "t").await.unwrap().unwrap().id;
+            let access = || Access {
+                table,
+                partitions: Partitions::Tokens(Bound::Unbounded, Bound::Unbounded),
+                clustering: Clustering::All,
+                reverse: false,
+                has_clustering: true,
+                has_statics: false,
+                kept: KeptColumns::default(),
+            };
             // The cells that a scan holds after its first row, and after the row following those.
             let mut held = Vec::new();
             for (wanted, is_filtered) in [(1, false), (3, false), (1, true), (usize::MAX, false)] {
-                let access = Access {
-                    table,
-                    partitions: Partitions::Tokens(Bound::Unbounded, Bound::Unbounded),
-                    clustering: Clustering::All,
-                    reverse: false,
-                    has_clustering: true,
-                    has_statics: false,
-                    kept: KeptColumns::default(),
-                };
-                let mut scan = Scan::new(&tx, access, is_filtered, None).await.unwrap();
+                let mut scan = Scan::new(&tx, access(), is_filtered, None).await.unwrap();
                 assert!(scan.next::<RowImage>(wanted).await.unwrap().is_some());
                 let first = scan.cells.len() + 1;
                 for _ in 0..first {
@@ -520,6 +520,18 @@ mod tests {
                 held.push((first, scan.cells.len() + 1));
             }
             assert_eq!(held, [(1, 2), (3, 6), (16, 32), (256, 256)]);
+            // The time slice is checked in between, however many rows are in memory.
+            let mut scan = Scan::new(&tx, access(), false, None).await.unwrap();
+            for _ in 0..3 {
+                assert!(scan.next::<RowImage>(usize::MAX).await.unwrap().is_some());
+                let mut lent = 0;
+                let count = |_: &LentRow<'_>| {
+                    lent += 1;
+                    Ok(true)
+                };
+                assert!(scan.lend(usize::MAX, count).unwrap().is_some());
+                assert!(lent < SLICE_CELLS, "{lent} rows are lent");
+            }
         });
     }
 }
