@@ -32,8 +32,7 @@ impl Builder {
         let (clock, spawn) = (&self.clock, &*self.spawn);
         let connecting = cluster::connect(url, self.retention, conflict_bytes, clock, spawn);
         let (store, requests) = Box::pin(connecting).await?;
-        let store = AnyStore::Cluster { store, requests: Some(requests) };
-        Ok(Box::pin(self.finish_cluster(store)).await)
+        Ok(Box::pin(self.finish_cluster(store, Some(requests))).await)
     }
 
     /// Opens a database over the caller's cluster and network, such as those in memory. `address`
@@ -82,8 +81,7 @@ impl Builder {
         let settings = cluster::Settings { options, conflict_bytes };
         let opening = cluster::open(cluster, network, address, environment, settings, listen);
         let store = block_on(Box::pin(opening))?;
-        let store = AnyStore::Cluster { store, requests: None };
-        Ok(block_on(self.finish_cluster(store)))
+        Ok(block_on(self.finish_cluster(store, None)))
     }
 
     /// Opens a database over a process's share of a cluster, for the simulator, which opens the
@@ -95,10 +93,13 @@ impl Builder {
     }
 
     /// Completes the opening, and reads the list of raw tables.
-    async fn finish_cluster(self, store: AnyStore) -> Db {
-        let row_tables = store.cluster().map(ClusterStore::row_tables);
-        let db = self.finish(Arc::new(store), None);
-        let Some(row_tables) = row_tables else { return db };
+    async fn finish_cluster(
+        self,
+        store: Arc<dyn ClusterStore>,
+        requests: Option<Arc<RequestCounters>>,
+    ) -> Db {
+        let row_tables = store.row_tables();
+        let db = self.finish(Arc::new(AnyStore::Cluster { store, requests }), None);
         row_tables.load_with(Box::new(CatalogLoader(Arc::downgrade(&db.inner))));
         if let Err(error) = row_tables.refresh().await {
             tracing::error!(

@@ -162,7 +162,8 @@ impl<'a> SelectReader<'a> {
         Ok(Some(stored))
     }
 
-    /// Lends the rows that follow the last row and are in memory to `take`, as long as it returns `true`. Returns the key of the last of them.
+    /// Lends the rows that follow the last row and are in memory to `take`, as long as it returns `true`.
+    /// Returns the key of the last of them.
     pub(super) fn lend(
         &mut self,
         wanted: usize,

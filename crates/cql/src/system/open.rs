@@ -73,7 +73,7 @@ pub(crate) fn rows_of_open_transactions(answer: &Rows) -> Vec<Vec<Cell>> {
     let place =
         |column: &SystemColumn| answer.columns.iter().position(|other| is_same(column, other));
     let places: Vec<Option<usize>> = table().columns.iter().map(place).collect();
-    let row = |row: Vec<Cell>| places.iter().map(|place| row[(*place)?].clone()).collect();
+    let row = |row: Vec<Cell>| places.iter().map(|place| row.get((*place)?)?.clone()).collect();
     answer.rows.to_vec().into_iter().map(row).collect()
 }
 

@@ -176,9 +176,9 @@ impl Inner {
     }
 
     /// Begins a call that waits for the store.
-    pub(super) const fn call(&self, state: &mut TransactionState) -> Call<'_> {
+    pub(super) const fn call(&self, state: &mut TransactionState) -> PendingCall<'_> {
         state.calls += 1;
-        Call { inner: self }
+        PendingCall { inner: self }
     }
 
     /// Returns `true` if reads are recorded. A read-only transaction needs no read set: its
@@ -227,11 +227,11 @@ impl Idle for Inner {
 }
 
 /// A call in flight that waits for the store.
-pub(super) struct Call<'a> {
+pub(super) struct PendingCall<'a> {
     inner: &'a Inner,
 }
 
-impl<'a> Call<'a> {
+impl<'a> PendingCall<'a> {
     /// Ends the call, and returns the state unless the transaction has ended meanwhile.
     pub(super) fn end(self) -> Result<MutexGuard<'a, TransactionState>> {
         let inner = self.inner;
@@ -242,7 +242,7 @@ impl<'a> Call<'a> {
     }
 }
 
-impl Drop for Call<'_> {
+impl Drop for PendingCall<'_> {
     fn drop(&mut self) {
         let mut state = self.inner.lock();
         state.calls -= 1;
