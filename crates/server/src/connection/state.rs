@@ -113,7 +113,8 @@ impl Connection {
         self.phase == Phase::Closing
     }
 
-    /// Ends the connection after all requests in progress are answered.
+    /// Ends the connection after all requests in progress are answered. The end is final: a log-in that is
+    /// verified meanwhile is refused.
     pub(super) const fn close(&mut self) {
         self.phase = Phase::Closing;
     }
@@ -195,6 +196,9 @@ impl Connection {
     /// Processes the result of [`Action::Verify`].
     pub(super) fn verified(&mut self, stream: i16, answer: Result<String, Refusal>) -> Vec<Action> {
         let (code, why) = match answer {
+            Ok(_) if self.is_closing() => {
+                (ErrorCode::Overloaded, "the server is shutting down: connect to another one")
+            }
             Ok(user) => {
                 let open = self.open(Some(user));
                 return vec![open, Action::Send { stream, response: Response::AuthSuccess }];
@@ -353,6 +357,21 @@ mod tests {
         let malformed =
             refused(false, &[Opcode::Startup], Opcode::Query, b"\0\0\0\x01\xff\0\x01\0");
         assert!(malformed.starts_with("9: Protocol"), "on the request's stream: {malformed}");
+    }
+
+    /// The server drains while a password is verified. The driver relies on a closing connection to stay closed.
+    #[test]
+    fn closing_connection_refuses_verified_login() {
+        let mut connection = Connection::new(true);
+        connection.step(startup(Version::V4, &[CQL_VERSION]));
+        connection.step(frame(Version::V4, Opcode::AuthResponse, b"\0\0\0\x08\0ann\0one"));
+        connection.close();
+        let actions = story(connection.verified(9, Ok("ann".into())));
+        assert_eq!(actions, ["9: Overloaded: the server is shutting down: connect to another one"]);
+        assert!(connection.is_closing());
+        let actions = story(connection.verified(9, Err(Refusal::Wrong)));
+        assert!(actions[0].starts_with("9: Authentication"), "{actions:?}");
+        assert!(connection.is_closing());
     }
 
     #[test]
