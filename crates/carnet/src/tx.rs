@@ -284,7 +284,12 @@ impl Tx {
             self.note(Box::pin(self.shared.handles.any.create_tables(&created)).await)?;
         }
         let committing = pin!(self.transaction.commit());
-        let committed = self.note(self.wait_for(Why::Log, committing).await)?;
+        let committed = match &self.permit {
+            // Over a cluster a commit is work of this process and of the cluster's.
+            Some(permit) if !self.is_over_cluster() => permit.wait_for_log(committing).await,
+            _ => self.wait_for(Why::Log, committing).await,
+        };
+        let committed = self.note(committed)?;
         Ok(*self.shared.committed.get_or_init(|| committed))
     }
 

@@ -19,26 +19,27 @@
 //!  refused                                              refused
 //! ```
 //!
-//! * **Order.** Requests of a queue wait in order of arrival. Until the queue is full, no request is
-//!   refused because of its wait: closed-loop clients only wait longer.
-//! * **Overload.** A queue of interactive requests that is full is overloaded: a request that waited
-//!   in a full queue would be late. Then a new request is refused on arrival, which is the cheapest
-//!   point, if it would wait for [`GateLimits::shed_after`] or longer; so the queue stays that
-//!   short. Requests that have already waited that time are refused too. The overload ends when the
-//!   queue is empty.
-//! * **Throttling.** Batch requests are not refused because of their number: they wait, and the
-//!   server stops reading from their clients. Requests that would have been refused are counted.
-//!   Batch requests take at most half of the running slots, so that interactive ones do not wait
-//!   for long batch work.
+//! * **Order.** Requests of a queue wait in order of arrival.
+//! * **Backpressure.** A request is not refused because of the load unless its level or its client asks for refusals
+//!   ([`Workload::Interactive`]). Others wait. If the queue is full, or its oldest request has waited for
+//!   [`GateLimits::shed_after`], a new request is *throttled*: its connection is not read from until the request
+//!   leaves the queue.
+//! * **Overload.** A queue of interactive requests that is full is overloaded until twice
+//!   [`GateLimits::shed_after`] after its last refusal. Meanwhile requests that have waited for `shed_after` are
+//!   refused, and new ones are refused on arrival, which costs least, once the oldest has waited for half of that
+//!   time. So the queue stays short, and few requests are refused at its head.
+//! * **Batch** requests take at most half of the running slots, so that small ones do not wait for long work.
 //! * **Shares.** Among waiting levels, the one with the least processor time for its shares is next
-//!   ([`Accounts`]). Within a level interactive requests come first, except that each twentieth
+//!   ([`Accounts`]). Within a level small requests come first, except that each twentieth
 //!   slot goes to a batch request. Shares need a queue to choose from, and short requests form none: each
 //!   would run as soon as it is read. While several levels compete, a request that is admitted on arrival
 //!   therefore lets others arrive before it runs ([`Pass::yields`]).
-//! * **Deadlines.** A request is refused if its deadline comes before its expected end, estimated
-//!   from the average time of its queue: on arrival, or when its turn comes.
+//! * **Deadlines.** A request whose deadline passes in the queue is not run.
 //!
-//! Deliberately absent: LIFO order under overload. It completes as many requests in time, but each
+//! Each decision follows from the present state of the queue: its length and the age of its oldest request.
+//! Deliberately absent: predictions from the durations of earlier requests. Only requests that run correct such an
+//! average; once it exceeded their timeout, an idle server refused all requests of a level until a restart.
+//! Also absent: LIFO order under overload. It completes as many requests in time, but each
 //! request joins the queue and is refused from its other end, which costs several times as much as a
 //! refusal on arrival.
 //!
@@ -48,6 +49,7 @@
 //!
 //! * Each request that arrived is admitted or refused exactly once, unless it is cancelled.
 //! * While a request waits, all slots that it may use are taken.
+//! * While no request runs or waits, any request is admitted, whatever happened before.
 //! * At most `running_max` requests run, not counting resumed ones after a pause.
 
 use std::collections::BTreeMap;
@@ -70,6 +72,8 @@ const BATCH_EVERY: u64 = 20;
 /// Time for which levels count as competing after a request of one level has followed a request of
 /// another.
 const COMPETING: Duration = Duration::from_millis(20);
+/// Duration of an overload after the last refusal, in multiples of [`GateLimits::shed_after`].
+const OVERLOAD_INTERVALS: u32 = 2;
 /// Number of levels above which a gate forgets levels without running or waiting requests.
 const LEVELS_MAX: usize = 64;
 
@@ -116,7 +120,7 @@ impl Gate {
         }
     }
 
-    /// Decides on a new request. Requests that are refused to make room for it go to `decisions`.
+    /// Decides on a new request. Older requests that are refused meanwhile go to `decisions`.
     pub fn arrive(
         &mut self,
         request: Arriving,
@@ -128,46 +132,32 @@ impl Gate {
         self.begin(request);
         let yields = self.levels_compete(level, now);
         let queue = self.queue(id);
-        let (wait, is_empty) = (queue.expected_wait(now), queue.len() == 0);
-        if deadline.is_some_and(|deadline| queue.arrives_late(deadline, now)) {
-            return Arrival::Shed(self.shed(id, Reason::Deadline, now));
-        }
+        let (age, is_empty) = (queue.age(now), queue.len() == 0);
         if is_empty && self.may_run(id) && !self.others_wait(id) {
             return Arrival::Admitted(Pass { yields, ..self.admit(id) });
         }
-        if queue.is_overloaded && wait >= self.shed_after(level) {
-            return Arrival::Shed(self.shed(id, Reason::Overloaded, now));
-        }
-        let is_full = self.queue(id).len() >= self.queue_max(level);
-        if (is_full && workload == Workload::Interactive || !self.has_room(level, bytes))
-            && !self.make_room(id, bytes, now, decisions)
-        {
-            return Arrival::Shed(self.shed(id, Reason::Overloaded, now));
+        let has_room = queue.len() < self.queue_max(level) && self.has_room(level, bytes);
+        let shed_after = self.shed_after(level);
+        if workload.is_refused() {
+            if !has_room || self.is_overloaded(id, now) && age >= shed_after / 2 {
+                self.queue_mut(id).refuse(now);
+                let shed = self.shed(id, Reason::Overloaded, now);
+                self.refuse_old(id, now, decisions);
+                return Arrival::Shed(shed);
+            }
         }
         let ticket = Ticket { number: self.tickets, queue: id };
         self.tickets += 1;
         self.waiting += 1;
         self.queue_mut(id).push(ticket.number, Waiting { arrived: now, deadline, bytes });
         self.refuse_old(id, now, decisions);
-        if is_full && workload == Workload::Batch {
-            Arrival::Throttled(ticket)
-        } else {
-            Arrival::Queued(ticket)
-        }
+        let is_throttled = !workload.is_refused() && (!has_room || age >= shed_after);
+        if is_throttled { Arrival::Throttled(ticket) } else { Arrival::Queued(ticket) }
     }
 
-    /// Ends a running request, given its duration and its processor time.
-    pub fn done(
-        &mut self,
-        pass: Pass,
-        took: Duration,
-        cost: Duration,
-        now: Moment,
-        decisions: &mut Vec<Decision>,
-    ) {
-        let queue = self.queue_mut(pass.queue);
-        queue.average.add(took);
-        queue.cost.add(cost);
+    /// Ends a running request, given its processor time.
+    pub fn done(&mut self, pass: Pass, cost: Duration, now: Moment, decisions: &mut Vec<Decision>) {
+        self.queue_mut(pass.queue).cost.add(cost);
         self.accounts.give_back(pass.queue.level, pass.charged);
         self.accounts.charge(pass.queue.level, cost);
         self.level_mut(pass.queue.level).held -= 1;
@@ -231,12 +221,6 @@ impl Gate {
         self.levels.get(&level).map_or(SHARES_DEFAULT, |state| state.limits.shares)
     }
 
-    /// Returns `true` while any queue is overloaded.
-    #[must_use]
-    pub fn is_overloaded(&self) -> bool {
-        self.waiting > 0 && self.queues().any(|(_, queue)| queue.is_overloaded)
-    }
-
     fn begin(&mut self, request: Arriving) {
         let Arriving { level, limits, .. } = request;
         if self.levels.len() >= LEVELS_MAX && !self.levels.contains_key(&level) {
@@ -272,16 +256,9 @@ impl Gate {
         while self.waiting > 0 && self.running < self.limits.running_max {
             let Some(id) = self.next_queue() else { return };
             self.refuse_old(id, now, decisions);
-            let queue = self.queue(id);
-            let Some((number, waiting)) = queue.oldest() else { continue };
+            let Some((number, _)) = self.queue(id).oldest() else { continue };
             let ticket = Ticket { number, queue: id };
-            let is_late = |deadline| queue.ends_late(deadline, Duration::ZERO, now);
-            if waiting.deadline.is_some_and(is_late) {
-                self.refuse(ticket, Reason::Deadline, now, decisions);
-                continue;
-            }
-            self.waiting -= 1;
-            self.queue_mut(id).admitted(number, now);
+            self.take(ticket);
             let pass = self.admit(id);
             decisions.push(Decision::Admit(ticket, pass));
         }
@@ -300,13 +277,15 @@ impl Gate {
         let waiting =
             levels.keys().copied().filter(|level| of_level(*level).into_iter().any(wants));
         let level = self.accounts.next(waiting)?;
-        let [interactive, batch] = of_level(level);
-        let is_turn_of_batch = levels[&level].admitted % BATCH_EVERY == BATCH_EVERY - 1;
-        Some(if wants(batch) && (is_turn_of_batch || !wants(interactive)) {
-            batch
-        } else {
-            interactive
-        })
+        let state = &levels[&level];
+        let [interactive, unspecified, batch] = of_level(level);
+        // The older one of the two heads comes first.
+        let arrived =
+            |id: &QueueId| state.queues[id.workload as usize].oldest().map(|(number, _)| number);
+        let small =
+            [interactive, unspecified].into_iter().filter(|id| wants(*id)).min_by_key(arrived);
+        let is_turn_of_batch = state.admitted % BATCH_EVERY == BATCH_EVERY - 1;
+        if wants(batch) && is_turn_of_batch { Some(batch) } else { small.or(Some(batch)) }
     }
 
     fn admit(&mut self, id: QueueId) -> Pass {
@@ -335,7 +314,6 @@ impl Gate {
         }
         let state = self.level_mut(id.level);
         change(&mut state.running);
-        change(&mut state.queues[id.workload as usize].running);
     }
 
     /// Refuses requests at the head of a queue that have waited too long while overloaded, or that
@@ -346,7 +324,9 @@ impl Gate {
             let queue = self.queue(id);
             let Some((number, waiting)) = queue.oldest() else { return };
             let oldest = Ticket { number, queue: id };
-            if queue.is_overloaded && now.since(waiting.arrived) >= shed_after {
+            let is_old = now.since(waiting.arrived) >= shed_after;
+            if id.workload.is_refused() && is_old && self.is_overloaded(id, now) {
+                self.queue_mut(id).refuse(now);
                 self.refuse(oldest, Reason::Overloaded, now, decisions);
             } else if waiting.deadline.is_some_and(|deadline| deadline <= now) {
                 self.refuse(oldest, Reason::Deadline, now, decisions);
@@ -354,29 +334,6 @@ impl Gate {
                 return;
             }
         }
-    }
-
-    /// Refuses the oldest requests of a queue until it has room for another one of `bytes` bytes.
-    /// Returns `false` if it has no room; a batch request never makes room.
-    fn make_room(
-        &mut self,
-        id: QueueId,
-        bytes: usize,
-        now: Moment,
-        decisions: &mut Vec<Decision>,
-    ) -> bool {
-        if id.workload == Workload::Batch {
-            return false;
-        }
-        self.queue_mut(id).is_overloaded = true;
-        while self.queue(id).len() >= self.queue_max(id.level) || !self.has_room(id.level, bytes) {
-            let Some((number, _)) = self.queue(id).oldest() else { return false };
-            self.refuse(Ticket { number, queue: id }, Reason::Overloaded, now, decisions);
-            // Removing the last request ended the overload, but the queue is about to get the new
-            // request.
-            self.queue_mut(id).is_overloaded = true;
-        }
-        true
     }
 
     fn refuse(
@@ -443,8 +400,12 @@ impl Gate {
         of_level.unwrap_or(self.limits.shed_after)
     }
 
+    fn is_overloaded(&self, id: QueueId, now: Moment) -> bool {
+        self.queue(id).is_overloaded(self.shed_after(id.level) * OVERLOAD_INTERVALS, now)
+    }
+
     fn shed(&self, id: QueueId, reason: Reason, now: Moment) -> Shed {
-        let retry_after = self.queue(id).expected_wait(now).clamp(RETRY_MIN, RETRY_MAX);
+        let retry_after = self.queue(id).age(now).clamp(RETRY_MIN, RETRY_MAX);
         Shed { reason, retry_after }
     }
 
@@ -479,7 +440,7 @@ fn has_place(
 ) -> bool {
     let batch_max = (limits.running_max / 2).max(1);
     state.limits.running_max.is_none_or(|most| state.running < most.max(1))
-        && (workload == Workload::Interactive || batch_running < batch_max)
+        && (workload != Workload::Batch || batch_running < batch_max)
 }
 
 #[cfg(test)]

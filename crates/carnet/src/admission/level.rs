@@ -54,25 +54,35 @@ impl fmt::Debug for Level {
     }
 }
 
-/// Handling of the statements of a level under overload.
+/// Handling of a statement under overload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Workload {
-    /// Statements are refused at once, because a late answer is useless.
+    /// The statement is refused at once, because a late answer is useless to its client.
     Interactive,
-    /// Statements wait, and their clients are slowed down; all of them run in the end.
+    /// The statement waits, and its client is slowed down. Statements of this workload are small: they come before
+    /// those of [`Workload::Batch`].
+    Unspecified,
+    /// Like [`Workload::Unspecified`], for statements that may take long: they take half of the slots at most.
     Batch,
 }
 
 impl Workload {
     /// All workloads, in the order of their queues.
-    pub const ALL: [Self; 2] = [Self::Interactive, Self::Batch];
+    pub const ALL: [Self; 3] = [Self::Interactive, Self::Unspecified, Self::Batch];
 
     /// Returns the name in figures and settings.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Interactive => "interactive",
+            Self::Unspecified => "unspecified",
             Self::Batch => "batch",
         }
+    }
+
+    /// Returns `true` if statements of this workload are refused under overload.
+    #[must_use]
+    pub const fn is_refused(self) -> bool {
+        matches!(self, Self::Interactive)
     }
 }

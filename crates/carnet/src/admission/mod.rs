@@ -25,6 +25,8 @@ mod gate;
 mod level;
 #[cfg(all(test, shuttle))]
 mod models;
+#[cfg(test)]
+mod permit_tests;
 mod queue;
 mod refusal;
 mod request;
@@ -85,6 +87,7 @@ impl AdmissionLimits {
 pub struct Admission {
     gates: [Arc<SharedGate>; Class::ALL.len()],
     diagnosis: Arc<Diagnosis>,
+    limits: AdmissionLimits,
 }
 
 /// A statement that asks for admission.
@@ -112,7 +115,13 @@ impl Admission {
             };
             SharedGate::open(class, limits, Arc::clone(clock), spawn, &diagnosis)
         };
-        Self { gates: Class::ALL.map(open), diagnosis }
+        Self { gates: Class::ALL.map(open), diagnosis, limits }
+    }
+
+    /// Returns the limits of the statements that run at a time.
+    #[must_use]
+    pub const fn limits(&self) -> AdmissionLimits {
+        self.limits
     }
 
     /// Returns the diagnosis of the statements' waits.

@@ -5,10 +5,7 @@ use std::time::Duration;
 
 use carnet_base::Moment;
 
-/// Minimum time over which the average interval of admissions is measured. A thread runs some statements, then reads
-/// requests: the interval within such a burst says nothing about the time that a queue takes.
-const RATE_WINDOW: Duration = Duration::from_millis(20);
-/// Weight of the moving averages: a new value counts one part in this number.
+/// Weight of the moving average: a new value counts one part in this number.
 const AVERAGE_OVER: u32 = 32;
 
 /// A moving average of durations. The first value counts in full.
@@ -26,43 +23,6 @@ impl Average {
     }
 }
 
-/// Average time between two admissions while requests wait, over at least [`RATE_WINDOW`] of such time. A window
-/// spans queues that become empty, so that short queues correct the average as well.
-#[derive(Clone, Copy, Debug, Default)]
-struct Interval {
-    /// Average of the last whole window, or of the first window so far until it ends.
-    value: Duration,
-    is_whole: bool,
-    /// Last admission, or first arrival in an empty queue. `None` while no request waits.
-    since: Option<Moment>,
-    /// Time of the current window in which requests waited, and the number of its admissions.
-    elapsed: Duration,
-    admissions: u32,
-}
-
-impl Interval {
-    fn begin(&mut self, now: Moment) {
-        self.since.get_or_insert(now);
-    }
-
-    fn add(&mut self, now: Moment) {
-        let Some(since) = self.since.replace(now) else { return };
-        self.elapsed = self.elapsed.saturating_add(now.since(since));
-        self.admissions += 1;
-        let is_over = self.elapsed >= RATE_WINDOW;
-        if is_over || !self.is_whole {
-            self.value = self.elapsed / self.admissions;
-        }
-        if is_over {
-            (self.is_whole, self.elapsed, self.admissions) = (true, Duration::ZERO, 0);
-        }
-    }
-
-    fn end(&mut self) {
-        self.since = None;
-    }
-}
-
 /// A waiting request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Waiting {
@@ -76,13 +36,11 @@ pub(super) struct Waiting {
 pub(super) struct Queue {
     queue: BTreeMap<u64, Waiting>,
     pub(super) bytes: usize,
-    pub(super) running: usize,
-    pub(super) is_overloaded: bool,
-    /// Average time from admission to end.
-    pub(super) average: Average,
-    /// Average processor time.
+    /// Last time at which a request was refused because the queue was full or, after that, too old.
+    refused: Option<Moment>,
+    /// Average processor time of a request, which is charged to its level in advance. It never decides
+    /// whether a request runs.
     pub(super) cost: Average,
-    interval: Interval,
 }
 
 impl Queue {
@@ -94,8 +52,23 @@ impl Queue {
         self.queue.first_key_value().map(|(number, waiting)| (*number, *waiting))
     }
 
+    /// Returns the time for which the oldest request has waited; zero for an empty queue.
+    pub(super) fn age(&self, now: Moment) -> Duration {
+        self.oldest().map_or(Duration::ZERO, |(_, oldest)| now.since(oldest.arrived))
+    }
+
+    /// Returns `true` if a request was refused within the last `interval`. A queue that is merely empty may be between
+    /// two bursts of the same overload.
+    pub(super) fn is_overloaded(&self, interval: Duration, now: Moment) -> bool {
+        self.refused.is_some_and(|refused| now.since(refused) < interval)
+    }
+
+    /// Records that a request is refused because of the load.
+    pub(super) const fn refuse(&mut self, now: Moment) {
+        self.refused = Some(now);
+    }
+
     pub(super) fn push(&mut self, number: u64, waiting: Waiting) {
-        self.interval.begin(waiting.arrived);
         self.bytes += waiting.bytes;
         self.queue.insert(number, waiting);
     }
@@ -103,48 +76,6 @@ impl Queue {
     pub(super) fn take(&mut self, number: u64) -> Option<Waiting> {
         let waiting = self.queue.remove(&number)?;
         self.bytes -= waiting.bytes;
-        if self.queue.is_empty() {
-            self.is_overloaded = false;
-            self.interval.end();
-        }
         Some(waiting)
-    }
-
-    /// Removes an admitted request, and updates the average interval.
-    pub(super) fn admitted(&mut self, number: u64, now: Moment) {
-        self.interval.add(now);
-        self.take(number);
-    }
-
-    /// Returns the number of requests before one that arrives now.
-    fn before(&self) -> u32 {
-        u32::try_from(self.queue.len()).unwrap_or(u32::MAX)
-    }
-
-    /// Returns the expected wait of a request that arrives now: the number of requests before it
-    /// times the average interval of admissions, and at least the age of the oldest.
-    pub(super) fn expected_wait(&self, now: Moment) -> Duration {
-        let Some((_, oldest)) = self.oldest() else { return Duration::ZERO };
-        self.interval.value.saturating_mul(self.before()).max(now.since(oldest.arrived))
-    }
-
-    /// Returns `true` if a request with a deadline that arrives now would end too late.
-    ///
-    /// The interval of admissions alone would refuse requests after a stall, for example while a log record is synced:
-    /// all slots are taken, a queue forms, and the first admission says nothing about the next ones. So the estimate is
-    /// capped at the time in which the running slots complete the requests before it.
-    pub(super) fn arrives_late(&self, deadline: Moment, now: Moment) -> bool {
-        let by_running = match u32::try_from(self.running) {
-            Ok(running @ 1..) => self.average.get().saturating_mul(self.before()) / running,
-            _ => Duration::MAX,
-        };
-        let age = self.oldest().map_or(Duration::ZERO, |(_, oldest)| now.since(oldest.arrived));
-        let wait = self.expected_wait(now).min(by_running.max(age));
-        self.ends_late(deadline, wait, now)
-    }
-
-    /// Returns `true` if a request that is admitted after `wait` would end too late.
-    pub(super) fn ends_late(&self, deadline: Moment, wait: Duration, now: Moment) -> bool {
-        deadline.since(now) <= wait.saturating_add(self.average.get())
     }
 }

@@ -7,16 +7,21 @@ use super::request::{Reason, Shed};
 
 /// Makes the error of a refused statement.
 pub(super) fn refusal(class: Class, shed: Shed) -> Error {
-    let why = match shed.reason {
-        Reason::Overloaded => "more statements arrive than can run",
-        Reason::Deadline => "it would not be done before its deadline",
-    };
-    Error::new(
-        ErrorKind::Overloaded { retry_after: shed.retry_after },
-        format!(
-            "the {} statement was refused, since {why}; nothing was done, try again after {} ms",
-            class.name(),
-            shed.retry_after.as_millis().max(1)
+    let class = class.name();
+    match shed.reason {
+        Reason::Deadline => Error::new(
+            ErrorKind::Timeout,
+            format!(
+                "the {class} statement timed out while it waited for statements that run; nothing was done"
+            ),
         ),
-    )
+        Reason::Overloaded => Error::new(
+            ErrorKind::Overloaded { retry_after: shed.retry_after },
+            format!(
+                "the {class} statement was refused, since more statements arrive than can run; nothing was \
+                 done, try again after {} ms",
+                shed.retry_after.as_millis().max(1)
+            ),
+        ),
+    }
 }

@@ -11,12 +11,14 @@ use super::level::{LevelId, LevelLimits, Workload};
 pub struct GateLimits {
     /// Maximum number of running requests. At least 1.
     pub running_max: usize,
-    /// Maximum number of waiting requests per queue.
+    /// Number of waiting requests per queue above which interactive requests are refused and the clients of others
+    /// throttled.
     pub queue_max: usize,
-    /// Maximum bytes of waiting requests. Half of it is divided among the levels by their shares,
+    /// Bytes of waiting requests above which the same happens. Half of it is divided among the levels by their shares,
     /// the other half is common.
     pub queue_bytes_max: usize,
-    /// Maximum wait of a request while its queue is overloaded.
+    /// Maximum wait of an interactive request while its queue is overloaded. Age of a queue's oldest request from
+    /// which clients of the other requests are throttled.
     pub shed_after: Duration,
 }
 
@@ -70,7 +72,7 @@ pub struct Pass {
 pub enum Reason {
     /// The load exceeds the capacity.
     Overloaded,
-    /// The deadline comes before the expected end of the request.
+    /// The deadline passed while the request waited.
     Deadline,
 }
 
@@ -90,7 +92,8 @@ pub enum Arrival {
     Admitted(Pass),
     /// The request waits; a [`Decision`] follows unless it is cancelled.
     Queued(Ticket),
-    /// The request waits although its queue is full; an interactive one would be refused.
+    /// The request waits although its queue is full, or its oldest request has waited long. The server stops reading
+    /// from its client.
     Throttled(Ticket),
     /// The request is refused.
     Shed(Shed),

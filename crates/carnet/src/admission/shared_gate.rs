@@ -279,8 +279,29 @@ impl Permit {
     /// Frees the slot while the statement waits for something other than the processor or the disk.
     /// When the guard is dropped, the statement resumes without waiting.
     pub fn pause(&self) -> Paused<'_> {
-        self.shared.step(|gate, now, decisions| gate.pause(self.pass, now, decisions));
-        Paused { permit: self, since: self.shared.clock.now() }
+        Paused { _slot: FreeSlot::new(self), permit: self, since: self.shared.clock.now() }
+    }
+
+    /// Awaits a commit, and counts the time as a wait for the log. Meanwhile the slot is free, as for
+    /// [`Permit::pause`]: a commit that waits for a sync uses neither processor nor disk, and the more commits wait,
+    /// the more share the next sync.
+    pub async fn wait_for_log<F: Future>(&self, commit: F) -> F::Output {
+        let mut commit = pin!(commit);
+        let mut waiting = Counting { permit: self, why: Why::Log, since: None };
+        let mut slot = None;
+        poll_fn(|context| {
+            // Discard a note that another future has left.
+            let _ = take_wait_note();
+            let polled = commit.as_mut().poll(context);
+            if polled.is_pending() {
+                let note = take_wait_note();
+                waiting.wait(note.map_or(Why::Log, Why::from));
+                // A commit that the engine holds back is not in the log yet.
+                slot = note.is_none().then(|| slot.take().unwrap_or_else(|| FreeSlot::new(self)));
+            }
+            polled
+        })
+        .await
     }
 
     /// Returns the level of the statement with the level's shares.
@@ -433,7 +454,7 @@ impl Drop for Permit {
             // processor.
             let is_metered = self.shared.is_metered.load(Ordering::Relaxed);
             let cost = if is_metered { processor } else { took };
-            gate.done(self.pass, took, cost, now, decisions);
+            gate.done(self.pass, cost, now, decisions);
         });
     }
 }
@@ -444,20 +465,36 @@ impl fmt::Debug for Permit {
     }
 }
 
+/// Slot of a running statement that others may use until this is dropped.
+struct FreeSlot<'p>(&'p Permit);
+
+impl<'p> FreeSlot<'p> {
+    fn new(permit: &'p Permit) -> Self {
+        permit.shared.step(|gate, now, decisions| gate.pause(permit.pass, now, decisions));
+        Self(permit)
+    }
+}
+
+impl Drop for FreeSlot<'_> {
+    fn drop(&mut self) {
+        self.0.shared.lock().gate.resume(self.0.pass);
+    }
+}
+
 /// A paused permit.
 #[must_use = "the statement runs again when it is dropped"]
 pub struct Paused<'p> {
+    _slot: FreeSlot<'p>,
     permit: &'p Permit,
     since: Moment,
 }
 
 impl Drop for Paused<'_> {
     fn drop(&mut self) {
-        let Permit { shared, paused, pass, waits, .. } = self.permit;
+        let Permit { shared, paused, waits, .. } = self.permit;
         let waited = shared.clock.now().since(self.since);
         paused.fetch_add(nanos(waited), Ordering::Relaxed);
         waits.add(Why::Lock, waited);
-        shared.lock().gate.resume(*pass);
     }
 }
 
@@ -470,11 +507,20 @@ pub struct Place {
 }
 
 impl Place {
-    /// Returns `true` for a throttled batch statement: the server should not read from its client
-    /// while it waits.
+    /// Returns `true` for a throttled statement: the server should not read from its client while it waits.
     #[must_use]
     pub const fn is_throttled(&self) -> bool {
         self.is_throttled
+    }
+
+    /// Returns the handling of the statement under overload.
+    ///
+    /// # Panics
+    ///
+    /// After the place has returned its outcome.
+    #[must_use]
+    pub fn workload(&self) -> Workload {
+        self.ticket.expect("a place is not asked after its end").queue.workload
     }
 }
 

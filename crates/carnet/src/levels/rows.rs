@@ -134,9 +134,10 @@ fn stored(id: LevelId, options: &ServiceLevel) -> Stored {
         format: FORMAT,
         id: id.0,
         timeout_ms: options.timeout.map(millis),
-        workload_type: options.workload_type.map(|workload| match workload {
-            Workload::Interactive => StoredWorkload::Interactive,
-            Workload::Batch => StoredWorkload::Batch,
+        workload_type: options.workload_type.and_then(|workload| match workload {
+            Workload::Interactive => Some(StoredWorkload::Interactive),
+            Workload::Unspecified => None,
+            Workload::Batch => Some(StoredWorkload::Batch),
         }),
         shares: options.shares,
         max_concurrency: options.max_concurrency.map(count),

@@ -173,6 +173,7 @@ impl ServiceLevel {
         let workload = |workload| match workload {
             Workload::Batch => 0,
             Workload::Interactive => 1,
+            Workload::Unspecified => 2,
         };
         let workloads = self.workload_type.into_iter().chain(other.workload_type);
         Self {

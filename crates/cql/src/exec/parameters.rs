@@ -22,6 +22,7 @@ pub struct Session {
     who: Option<Arc<str>>,
     user: Option<Arc<str>>,
     address: Option<IpAddr>,
+    throws_on_overload: bool,
     /// Open transaction that the statements of the connection are part of; rolled back with it.
     transaction: Mutex<Option<Binding>>,
     has_transaction: AtomicBool,
@@ -62,6 +63,19 @@ impl Session {
     pub const fn with_address(mut self, address: IpAddr) -> Self {
         self.address = Some(address);
         self
+    }
+
+    /// Sets whether the client prefers a refusal to a wait while the server is overloaded (the option
+    /// `THROW_ON_OVERLOAD` of STARTUP).
+    #[must_use]
+    pub const fn with_throw_on_overload(mut self, throws: bool) -> Self {
+        self.throws_on_overload = throws;
+        self
+    }
+
+    /// Returns `true` if the client prefers a refusal to a wait.
+    pub(super) const fn throws_on_overload(&self) -> bool {
+        self.throws_on_overload
     }
 
     /// Creates the session of a statement that another server has forwarded.

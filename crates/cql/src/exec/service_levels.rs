@@ -115,7 +115,9 @@ fn setting((name, value): &(Name, Literal)) -> Result<Setting, CqlError> {
     let option = name.as_str();
     Ok(match option {
         "timeout" => Setting::Timeout(given(value, |value| time("Timeout", value))?),
-        "workload_type" => Setting::WorkloadType(given(value, workload)?),
+        "workload_type" => Setting::WorkloadType(
+            given(value, workload)?.filter(|workload| *workload != Workload::Unspecified),
+        ),
         "shares" => Setting::Shares(given(value, |value| number(option, value))?),
         "max_concurrency" => Setting::MaxConcurrency(given(value, |value| number(option, value))?),
         "max_queue" => Setting::MaxQueue(given(value, |value| number(option, value))?),
@@ -158,7 +160,7 @@ fn workload(value: &Literal) -> Result<Workload, CqlError> {
     };
     Workload::ALL.into_iter().find(named).ok_or_else(|| {
         CqlError::invalid(format!(
-            "Invalid workload_type {value}: expected 'interactive', 'batch' or null"
+            "Invalid workload_type {value}: expected 'interactive', 'batch', 'unspecified' or null"
         ))
     })
 }

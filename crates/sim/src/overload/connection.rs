@@ -12,8 +12,6 @@ use super::tally::Outcome;
 
 /// Maximum number of answers that wait for a client; with more, the connection is not read.
 const UNREAD_MAX: usize = 8;
-/// Maximum number of throttled statements of a connection; with more, it is not read.
-const THROTTLED_MAX: usize = 16;
 
 /// A connection, including its client's side.
 pub(super) struct Connection {
@@ -61,7 +59,7 @@ impl Connection {
     }
 
     pub(super) fn may_read(&self) -> bool {
-        self.unread.borrow().len() < UNREAD_MAX && self.throttled.get() < THROTTLED_MAX
+        self.unread.borrow().len() < UNREAD_MAX && self.throttled.get() == 0
     }
 }
 

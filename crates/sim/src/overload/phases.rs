@@ -11,6 +11,8 @@ pub(super) const OFFERED_FOR: Duration = Duration::from_millis(500);
 pub(super) const SETTLES_IN: Duration = Duration::from_millis(150);
 /// Time after the largest load within which a small load must be served again.
 pub(super) const RECOVERS_IN: Duration = Duration::from_secs(2);
+/// Time for which the store answers no read, longer than any deadline of a statement.
+pub(super) const STORE_PAUSES_FOR: Duration = Duration::from_millis(400);
 /// Offered load of gold and silver while both are saturated, and its duration.
 pub(super) const SATURATED: f64 = 3.0;
 pub(super) const SATURATED_FOR: Duration = Duration::from_millis(1_500);

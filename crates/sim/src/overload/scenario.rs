@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use carnet_base::Clock;
 
-use super::judgement::{at_the_end, goodput, nothing_starves, shares};
+use super::judgement::{at_the_end, goodput, nothing_starves, recovered, shares};
 use super::phases::{
     ASIDE, DRAINS_IN, FACTORS, OFFERED_FOR, RECOVERS_IN, SATURATED, SATURATED_FOR, SETTLES_IN,
+    STORE_PAUSES_FOR,
 };
 use super::setup::{GOLD, LEVELS, SILVER, Setup};
 use super::tally::Span;
@@ -76,6 +77,10 @@ async fn live(world: &Rc<World>, mut random: Random) -> Result<(), String> {
     }
     offer(world, [0.5, ASIDE], RECOVERS_IN, &mut random).await;
     let after = offer(world, [0.5, ASIDE], OFFERED_FOR, &mut random).await;
+    // Statements that the pause made slow, and their missed deadlines, say nothing about later ones.
+    world.store_paused_until.set(world.clock.now().after(STORE_PAUSES_FOR));
+    offer(world, [0.5, ASIDE], STORE_PAUSES_FOR + RECOVERS_IN, &mut random).await;
+    let after_pause = offer(world, [0.5, ASIDE], OFFERED_FOR, &mut random).await;
     offer(world, [SATURATED; 2], SETTLES_IN, &mut random).await;
     let saturated = offer(world, [SATURATED; 2], SATURATED_FOR, &mut random).await;
     drain(world).await;
@@ -83,6 +88,7 @@ async fn live(world: &Rc<World>, mut random: Random) -> Result<(), String> {
     world.tally.borrow().judge()?;
     at_the_end(world)?;
     goodput(world, &spans, after)?;
+    recovered(world, after_pause)?;
     nothing_starves(world, spans.iter().chain([&after, &saturated]).copied())?;
     shares(saturated)
 }

@@ -25,6 +25,8 @@ pub(super) async fn execute(
     let options = world.db.transaction().deadline(deadline).permit(permit);
     let yield_now: Option<carnet_base::YieldNow> = yields.then_some(yield_once);
     let tx = options.yield_now(yield_now).snapshot_async(None).await?;
+    let paused_until = world.store_paused_until.get();
+    world.executor.sleep(paused_until.since(world.clock.now())).await;
     let mut slice = tx.time_slice();
     let cell = world.setup.cell;
     match request.reads {

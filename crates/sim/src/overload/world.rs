@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use carnet::admission::{Class, Figures, Level};
 use carnet::{Db, Durability, RawTable};
+use carnet_base::Moment;
 use carnet_storage::disk::sim::SimDisk;
 
 use super::connection::Connection;
@@ -38,6 +39,8 @@ pub(super) struct World {
     pub(super) opened: Cell<u64>,
     /// Number of clients that disconnected.
     pub(super) left: Cell<usize>,
+    /// End of the last pause of the store.
+    pub(super) store_paused_until: Cell<Moment>,
     /// Whether the load has ended.
     pub(super) is_over: Cell<bool>,
 }
@@ -80,6 +83,7 @@ impl World {
             connections: RefCell::default(),
             opened: Cell::new(0),
             left: Cell::new(0),
+            store_paused_until: Cell::new(Moment::default()),
             is_over: Cell::new(false),
         })
     }

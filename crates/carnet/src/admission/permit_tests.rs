@@ -1,0 +1,74 @@
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Waker};
+
+use carnet_base::{WaitNote, note_wait};
+
+use super::*;
+use crate::Db;
+
+fn db() -> Db {
+    let limits = AdmissionLimits::of_server(1);
+    let statements = GateLimits { running_max: 1, ..limits.statements };
+    Db::builder().admission(AdmissionLimits { statements, ..limits }).in_memory()
+}
+
+fn arrive(db: &Db) -> Arrived {
+    let (level, class, workload) = (&Level::default(), Class::Write, Workload::Unspecified);
+    let request = AdmissionRequest { level, class, workload, bytes: 1, deadline: None };
+    db.admission().unwrap().arrive(request).unwrap()
+}
+
+fn permit(db: &Db) -> Permit {
+    match arrive(db) {
+        Arrived::Admitted(permit) => permit,
+        Arrived::Waits(_) => panic!("a slot is free"),
+    }
+}
+
+fn running(db: &Db) -> usize {
+    db.admission().unwrap().figures(Class::Write).running
+}
+
+/// With one slot, commits of several statements wait for the same sync of the log.
+#[test]
+fn commit_that_waits_for_log_frees_its_slot() {
+    let db = db();
+    let mut context = Context::from_waker(Waker::noop());
+    let (first, is_synced) = (permit(&db), AtomicBool::new(false));
+    let ends = || is_synced.load(Ordering::Relaxed);
+    let mut commit = Box::pin(
+        first.wait_for_log(poll_fn(|_| if ends() { Poll::Ready(()) } else { Poll::Pending })),
+    );
+    assert!(commit.as_mut().poll(&mut context).is_pending());
+    assert!(commit.as_mut().poll(&mut context).is_pending());
+    assert_eq!(running(&db), 0);
+    let other = permit(&db);
+    is_synced.store(true, Ordering::Relaxed);
+    assert!(commit.as_mut().poll(&mut context).is_ready());
+    drop(commit);
+    assert_eq!(running(&db), 2, "it goes on at once");
+    drop((first, other));
+    assert_eq!(running(&db), 0);
+}
+
+/// A commit that the engine throttles has not reached the log, and more of them would not make it faster.
+#[test]
+fn throttled_commit_keeps_its_slot() {
+    let db = db();
+    let mut context = Context::from_waker(Waker::noop());
+    let permit = permit(&db);
+    let mut is_throttled = true;
+    let mut commit = pin!(permit.wait_for_log(poll_fn(|_| {
+        if std::mem::take(&mut is_throttled) {
+            note_wait(WaitNote::Throttle);
+        }
+        Poll::<()>::Pending
+    })));
+    assert!(commit.as_mut().poll(&mut context).is_pending());
+    assert_eq!(running(&db), 1);
+    assert!(matches!(arrive(&db), Arrived::Waits(_)));
+    assert!(commit.as_mut().poll(&mut context).is_pending());
+    assert_eq!(running(&db), 0);
+}
