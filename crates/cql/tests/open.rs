@@ -529,7 +529,7 @@ fn permit_and_deadline_end_with_their_statement() {
     let builder = Db::builder().clock(Arc::new(timer.clone()));
     let executor = executor_on(builder.admission(AdmissionLimits::of_server(1)).in_memory());
     let second = Duration::from_secs(1);
-    executor.set_timeouts(Timeouts { statement: second, scan: second });
+    executor.set_timeouts(Timeouts { statement: second, scan: second, schema: second });
     let admission = executor.db().admission().unwrap();
     let session = Session::new();
     let run = |text: &str| {

@@ -253,7 +253,7 @@ fn holder_gets_the_caller_and_the_deadline() {
     let session = Session::with_name("ann@10.9.9.9:1").with_user("ann");
     let session = session.with_address([10, 9, 9, 9].into());
     let limit = Duration::from_secs(40);
-    other.executor.set_timeouts(Timeouts { statement: limit, scan: limit });
+    other.executor.set_timeouts(Timeouts { statement: limit, scan: limit, schema: limit });
     let grant = Grant { arrived: Some(other.executor.db().now()), ..Grant::default() };
     let parameters = Parameters { grant, ..Parameters::default() };
     let text = format!("SELECT v FROM ks.t WHERE k = 1 USING TRANSACTION {id}");

@@ -31,6 +31,9 @@ use crate::wait_figures;
 /// Interval at which idle transactions are ended and the other servers are checked.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
+/// Option of STARTUP by which a client asks for refusals while the server is overloaded.
+const THROW_ON_OVERLOAD: &str = "THROW_ON_OVERLOAD";
+
 /// Backend that runs CQL for the connections of a server.
 pub struct CqlBackend {
     executor: Executor,
@@ -64,12 +67,16 @@ impl Backend for CqlBackend {
     type Session = Session;
 
     fn open(&self, client: Client) -> Session {
-        let Client { address, user, .. } = client;
+        let Client { address, user, options, .. } = client;
         let session = match user {
             Some(user) => Session::with_name(format!("{user}@{address}")).with_user(user),
             None => Session::with_name(address.to_string()),
         };
-        session.with_address(address.ip())
+        let throws = options.iter().any(|(name, value)| {
+            name.eq_ignore_ascii_case(THROW_ON_OVERLOAD)
+                && (value == "1" || value.eq_ignore_ascii_case("true"))
+        });
+        session.with_address(address.ip()).with_throw_on_overload(throws)
     }
 
     fn arrive(

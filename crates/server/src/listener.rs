@@ -14,7 +14,7 @@ use crate::accept::pause_after;
 use crate::auth::Authenticator;
 use crate::backend::Backend;
 use crate::clients::Clients;
-use crate::connection::{self, Lag, Shared};
+use crate::connection::{self, Backlogs, Lag, Shared};
 use crate::events::Events;
 use crate::forwarded::ForwardedStatements;
 use crate::http::Monitors;
@@ -88,6 +88,8 @@ impl<B: Backend> Server<B> {
                 Error::unavailable("threads for long statements cannot be had").with_source(error)
             })?;
         let memory = MemoryBudget::new(config.limits.memory_bytes_max);
+        let queue_max =
+            backend.admission().map_or(usize::MAX, |gates| gates.limits().statements.queue_max);
         let shared = Arc::new(Shared {
             backend,
             authenticator: authenticator.map(Arc::new),
@@ -102,6 +104,7 @@ impl<B: Backend> Server<B> {
             metrics,
             events: Events::new(),
             long,
+            backlogs: Arc::new(Backlogs::new(queue_max)),
             lag: Lag::new(Arc::clone(&clock)),
             clock,
         });

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use carnet::admission::{AdmissionLimits, Class, GateLimits, Workload};
+use carnet::admission::{AdmissionLimits, AdmissionRequest, Class, GateLimits, Level, Workload};
 use carnet::base::{Clock, SystemClock};
 use carnet::diagnosis::Why;
 use carnet::levels::{DEFAULT, Setting};
@@ -18,7 +18,7 @@ use carnet_cql::{Executor, Parameters, Session, Timeouts};
 use carnet_server::protocol::Opcode;
 use carnet_server::{CqlBackend, Limits, Metrics};
 use support::toy::Toy;
-use support::{ERROR, QUERY, RESULT, Running, get, pause};
+use support::{Client, ERROR, QUERY, READY, RESULT, Running, get, pause};
 use tempfile::TempDir;
 
 const OVERLOADED: i32 = 0x1001;
@@ -101,20 +101,24 @@ fn statement_is_refused_before_it_is_decoded() {
     let toy = Toy::behind(narrow_gate(), Workload::Interactive);
     let server = Running::of(toy, Limits::default(), None);
     let mut client = server.client(4);
-    client.send(7, QUERY, 0, b"\0\0\0\x04late");
+    // One runs, and one waits.
+    (0..2).for_each(|stream| client.query(stream, "sleep 200"));
+    client.send(7, QUERY, 0, b"\0\0\0\x01q");
     client.receive().assert_error(OVERLOADED, "try again after ");
+    // The one that waits may be refused as well, once it has waited for long.
+    (0..2).for_each(|_| drop(client.receive()));
     client.send(8, QUERY, 0, b"\0\0\0\x01q");
     client.receive().assert_error(PROTOCOL, "");
 }
 
 #[test]
 fn throttled_client_is_not_read_any_further() {
-    const READ: u64 = 18;
+    // One runs, one waits in the queue, and one waits beyond it.
+    const READ: u64 = 3;
     let toy = Toy::behind(narrow_gate(), Workload::Batch);
     let server = Running::of(toy, Limits::default(), None);
     let mut client = server.client(4);
     (0..100).for_each(|stream| client.query(stream, "sleep 200"));
-    // One runs, one waits in the queue, and sixteen wait beyond it.
     let requests = |metrics: &Metrics| metrics.requests.get(Opcode::Query).get();
     server.eventually("it is throttled", |metrics| requests(metrics) == READ);
     pause(Duration::from_millis(50));
@@ -122,6 +126,75 @@ fn throttled_client_is_not_read_any_further() {
     assert!(read <= READ + 1, "{read} statements were read");
     assert_eq!(client.receive().opcode, RESULT);
     server.eventually("it is read on", |metrics| requests(metrics) > READ);
+}
+
+/// Clients that neither belong to an interactive level nor ask for refusals.
+#[test]
+fn requests_in_flight_are_not_refused_by_default() {
+    const REQUESTS: i16 = 2_000;
+    let (executor, _directory) = executor(1, 2);
+    let db = executor.db().clone();
+    let server = Running::of(CqlBackend::new(executor), Limits::default(), None);
+    let mut clients: Vec<_> = (0..3).map(|_| server.client(4)).collect();
+    for client in &mut clients {
+        for stream in 0..REQUESTS {
+            client.query(stream, &format!("INSERT INTO ks.t (p, c) VALUES ({stream}, 1)"));
+        }
+    }
+    for client in &mut clients {
+        for _ in 0..REQUESTS {
+            let response = client.receive();
+            assert_eq!(response.opcode, RESULT, "{:?}", response.error());
+        }
+    }
+    let figures = db.admission().unwrap().figures(Class::Write);
+    assert_eq!((figures.shed_overloaded, figures.shed_deadline), (0, 0));
+}
+
+#[test]
+fn client_that_asks_for_refusals_gets_them() {
+    let (executor, _directory) = executor(1, 2);
+    let db = executor.db().clone();
+    let (level, class, workload) = (&Level::default(), Class::Read, Workload::Unspecified);
+    let ask = || {
+        let request = AdmissionRequest { level, class, workload, bytes: 1, deadline: None };
+        db.admission().unwrap().arrive(request).unwrap()
+    };
+    let busy = ask();
+    let server = Running::of(CqlBackend::new(executor), Limits::default(), None);
+    let mut client = Client::connect(server.address, 4);
+    client.startup(&[("THROW_ON_OVERLOAD", "1")]);
+    assert_eq!(client.receive().opcode, READY);
+    let select = "SELECT c FROM ks.t WHERE p = 1 AND c = 1";
+    (0..3).for_each(|stream| client.query(stream, select));
+    client.receive().assert_error(OVERLOADED, "try again after ");
+    drop(busy);
+    (0..2).for_each(|_| assert_eq!(client.receive().opcode, RESULT));
+}
+
+/// A client with one request does not wait behind all requests of another client.
+#[test]
+fn bulk_client_holds_a_part_of_the_queue() {
+    const BULK: i16 = 400;
+    const SHARE: usize = 32;
+    let shed_after = Duration::from_secs(60);
+    let gate =
+        GateLimits { running_max: 1, queue_max: 1_000, queue_bytes_max: 1 << 20, shed_after };
+    let limits = AdmissionLimits { statements: gate, system: gate };
+    let toy = Toy::behind(Db::builder().admission(limits).in_memory(), Workload::Unspecified);
+    let server = Running::of(toy, Limits::default(), None);
+    let mut bulk = server.client(4);
+    (0..BULK).for_each(|stream| bulk.query(stream, "sleep 5"));
+    let requests = |metrics: &Metrics| metrics.requests.get(Opcode::Query).get();
+    server.eventually("its part is used up", |metrics| requests(metrics) > SHARE as u64);
+    let mut other = server.client(4);
+    let before = requests(&server.metrics);
+    other.query(1, "sleep 5");
+    assert_eq!(other.receive().opcode, RESULT);
+    // The part of each of two clients is read on meanwhile.
+    let read = requests(&server.metrics) - before;
+    assert!(read <= 3 * SHARE as u64, "{read} requests came before it");
+    (0..BULK).for_each(|_| assert_eq!(bulk.receive().opcode, RESULT));
 }
 
 #[test]
@@ -143,12 +216,16 @@ fn drivers_connect_while_the_gate_is_full() {
 #[test]
 fn statements_end_at_their_timeout() {
     let (executor, _directory) = executor(4, 4);
-    let timeouts = Timeouts { statement: Duration::from_secs(5), scan: Duration::from_nanos(1) };
+    let timeouts = Timeouts {
+        statement: Duration::from_secs(5),
+        scan: Duration::from_nanos(1),
+        schema: Duration::from_secs(5),
+    };
     executor.set_timeouts(timeouts);
     let server = Running::of(CqlBackend::new(executor), Limits::default(), None);
     let mut client = server.client(4);
     client.query(1, COUNT);
-    client.receive().assert_error(OVERLOADED, "before its deadline");
+    client.receive().assert_error(READ_TIMEOUT, "");
     client.query(1, &format!("{COUNT} USING TIMEOUT 0ms"));
     client.receive().assert_error(READ_TIMEOUT, "");
     // The list is long enough that the timeout is noticed only when the statement runs.
@@ -157,6 +234,49 @@ fn statements_end_at_their_timeout() {
     client.receive().assert_error(READ_TIMEOUT, "");
     client.query(1, "SELECT c FROM ks.t WHERE p = 1 AND c = 1");
     assert_eq!(client.receive().opcode, RESULT);
+}
+
+/// Applications set short timeouts for statements, and still change the schema.
+#[test]
+fn schema_changes_have_their_own_timeout() {
+    let (executor, _directory) = executor(4, 4);
+    let (short, minute) = (Duration::from_nanos(1), Duration::from_secs(60));
+    executor.set_timeouts(Timeouts { statement: short, scan: short, schema: minute });
+    let server = Running::of(CqlBackend::new(executor), Limits::default(), None);
+    let mut client = server.client(4);
+    for text in ["CREATE TABLE ks.other (p int PRIMARY KEY)", "SELECT * FROM system_schema.tables"]
+    {
+        client.query(1, text);
+        assert_eq!(client.receive().opcode, RESULT, "{text}");
+    }
+    client.query(1, "SELECT c FROM ks.t WHERE p = 1 AND c = 1");
+    client.receive().assert_error(READ_TIMEOUT, "");
+}
+
+#[test]
+fn schema_change_that_timed_out_says_what_happened() {
+    let (executor, _directory) = executor(4, 4);
+    let (short, minute) = (Duration::from_nanos(1), Duration::from_secs(60));
+    executor.set_timeouts(Timeouts { statement: minute, scan: minute, schema: short });
+    let server = Running::of(CqlBackend::new(executor), Limits::default(), None);
+    let mut client = server.client(4);
+    client.query(1, "CREATE TABLE ks.other (p int PRIMARY KEY)");
+    client.receive().assert_error(READ_TIMEOUT, "the schema was not changed");
+}
+
+/// The statement is not admitted before the end of the test.
+#[test]
+fn timeout_begins_at_the_arrival() {
+    let (executor, _directory) = executor(1, 4);
+    let db = executor.db().clone();
+    let (level, class, workload) = (&Level::default(), Class::Read, Workload::Unspecified);
+    let request = AdmissionRequest { level, class, workload, bytes: 1, deadline: None };
+    let busy = db.admission().unwrap().arrive(request).unwrap();
+    let server = Running::of(CqlBackend::new(executor), Limits::default(), None);
+    let mut client = server.client(4);
+    client.query(1, "SELECT c FROM ks.t WHERE p = 1 AND c = 1 USING TIMEOUT 20ms");
+    client.receive().assert_error(READ_TIMEOUT, "timed out while it waited");
+    drop(busy);
 }
 
 /// The client is not read from, so its disconnect is not read either.
@@ -278,6 +398,34 @@ fn clients_that_read_nothing_give_memory_back() {
     assert!(metrics.contains("\ncarnet_process_resident_bytes "), "{metrics}");
     server
         .eventually("stalled clients are cut off", |metrics| metrics.connections_stalled.get() > 0);
+    server.eventually("there is memory again", |_| {
+        other.query(1, "blob 10");
+        other.receive().opcode == RESULT
+    });
+}
+
+/// Answers hold less than three quarters of their own memory, but requests, answers and connections together hold
+/// nearly all of theirs.
+#[test]
+fn queries_are_refused_below_an_eighth_of_memory() {
+    const MIB: usize = 1 << 20;
+    let limits =
+        Limits { memory_bytes_max: 16 * MIB, answer_bytes_max: 8 * MIB, ..Limits::default() };
+    let server = Running::with(limits, None);
+    let mut slow = server.client(4);
+    // A request whose body arrives slowly holds the memory of what has arrived.
+    let body = vec![0; 15 * MIB];
+    let frame = support::frame(4, 1, QUERY, 0, &body);
+    let mut other = server.client(4);
+    other.query(1, "blob 10");
+    assert_eq!(other.receive().opcode, RESULT);
+    slow.send_bytes(&frame[..frame.len() - 1]);
+    server.eventually("queries are refused", |_| {
+        other.query(1, "blob 10");
+        other.receive().opcode == ERROR
+    });
+    assert_eq!(server.metrics.requests_shed.get(), 0, "it was read");
+    drop(slow);
     server.eventually("there is memory again", |_| {
         other.query(1, "blob 10");
         other.receive().opcode == RESULT

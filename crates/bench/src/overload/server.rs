@@ -47,8 +47,8 @@ pub(crate) fn serve(with_gate: bool, running: Option<usize>) -> carnet::Result<(
     let executor = Executor::new(db.clone(), NodeInfo::local(Uuid::from_bytes([7; 16])));
     executor.set_prepared_bytes_max(PREPARED_BYTES);
     if with_gate {
-        let timeouts =
-            Timeouts { statement: Duration::from_secs(5), scan: Duration::from_secs(60) };
+        let minute = Duration::from_secs(60);
+        let timeouts = Timeouts { statement: Duration::from_secs(5), scan: minute, schema: minute };
         executor.set_timeouts(timeouts);
     }
     let runtime = tokio::runtime::Runtime::new()

@@ -61,6 +61,7 @@ pub(crate) fn serve(acknowledgement: Acknowledgement, directory: &Path) -> carne
     executor.set_timeouts(Timeouts {
         statement: Duration::from_secs(5),
         scan: Duration::from_secs(60),
+        schema: Duration::from_secs(60),
     });
     let runtime = tokio::runtime::Runtime::new()
         .map_err(|error| carnet::Error::unavailable("no runtime").with_source(error))?;

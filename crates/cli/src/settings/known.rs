@@ -162,7 +162,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         "limits",
         "shed_after",
         "50ms",
-        "Maximum wait of a statement under overload: from a full queue until the queue is empty again.",
+        "Maximum wait of a statement of an interactive level while its queue is overloaded.",
     ),
     setting(
         "limits",
@@ -175,6 +175,12 @@ pub(super) const SETTINGS: &[Setting] = &[
         "scan_timeout",
         "60s",
         "Timeout of statements that scan a table, filter or aggregate.",
+    ),
+    setting(
+        "limits",
+        "schema_timeout",
+        "60s",
+        "Timeout of schema changes and of statements that read system tables.",
     ),
     setting(
         "limits",

@@ -22,6 +22,7 @@ pub(crate) struct Limits {
     pub(crate) shed_after: Option<Duration>,
     pub(crate) statement_timeout: Option<Duration>,
     pub(crate) scan_timeout: Option<Duration>,
+    pub(crate) schema_timeout: Option<Duration>,
     pub(crate) transactions: Option<usize>,
     pub(crate) transactions_per_client: Option<usize>,
     pub(crate) transaction_idle_timeout: Option<Duration>,
@@ -36,6 +37,7 @@ impl Limits {
             "shed_after" => self.shed_after = Some(time(text)?),
             "statement_timeout" => self.statement_timeout = Some(time(text)?),
             "scan_timeout" => self.scan_timeout = Some(time(text)?),
+            "schema_timeout" => self.schema_timeout = Some(time(text)?),
             "transactions" => self.transactions = Some(count(text)?),
             "transactions_per_client" => self.transactions_per_client = Some(count(text)?),
             "transaction_idle_timeout" => self.transaction_idle_timeout = Some(time(text)?),
@@ -76,6 +78,7 @@ impl Limits {
         Timeouts {
             statement: self.statement_timeout.unwrap_or(Duration::from_secs(5)),
             scan: self.scan_timeout.unwrap_or(Duration::from_secs(60)),
+            schema: self.schema_timeout.unwrap_or(Duration::from_secs(60)),
         }
     }
 }

@@ -18,7 +18,7 @@ use crate::ast::{
     AlterKeyspace, AlterTable, ColumnDefinition, CopyTable, CreateKeyspace, CreateTable,
     DropKeyspace, DropTable, Name, OptionValue, Options, Statement, TableChange, TableName,
 };
-use crate::cql_error::CqlError;
+use crate::cql_error::{CqlError, CqlErrorKind};
 use crate::result::{ChangeKind, Response, SchemaChange};
 use crate::system::{self, Replication};
 
@@ -48,7 +48,8 @@ impl Executor {
                     }
                 }
             })
-            .await?;
+            .await
+            .map_err(unfinished)?;
         if is_unbuilt {
             self.shared.db.build_derived();
         }
@@ -80,6 +81,18 @@ impl Executor {
             None => Ok(()),
         }
     }
+}
+
+/// Adds to the error of a schema change that timed out whether the change may still happen.
+fn unfinished(error: CqlError) -> CqlError {
+    let what = match error.kind() {
+        CqlErrorKind::Timeout => "the schema was not changed",
+        CqlErrorKind::Unknown { .. } => {
+            "the schema change may have happened or happen soon: read the schema before you repeat it"
+        }
+        _ => return error,
+    };
+    CqlError::new(error.kind().clone(), format!("{error}; {what}"))
 }
 
 async fn change(

@@ -46,4 +46,6 @@ pub struct Timeouts {
     pub statement: Duration,
     /// Timeout of statements that scan a table, filter or aggregate.
     pub scan: Duration,
+    /// Timeout of schema changes and of statements that read system tables.
+    pub schema: Duration,
 }

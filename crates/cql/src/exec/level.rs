@@ -40,8 +40,12 @@ impl Executor {
     pub fn terms(&self, session: &Session, outline: &Outline<'_>, arrived: Moment) -> Terms {
         let level = self.level_of(session, outline).unwrap_or_else(|_| self.own_level(session));
         let is_batch = outline.is_large && outline.class != Class::System;
-        let usual = if is_batch { Workload::Batch } else { Workload::Interactive };
-        let workload = level.options.workload_type.unwrap_or(usual);
+        let workload =
+            level.options.workload_type.unwrap_or(match (is_batch, session.throws_on_overload()) {
+                (true, _) => Workload::Batch,
+                (false, true) => Workload::Interactive,
+                (false, false) => Workload::Unspecified,
+            });
         let timeout = outline.timeout.or_else(|| self.timeout_of(&level, outline));
         // A statement with a zero timeout is to time out. With a deadline the gate would refuse it,
         // and the driver would try another server.
@@ -121,11 +125,11 @@ impl Executor {
     fn timeout_of(&self, level: &Effective, outline: &Outline<'_>) -> Option<Duration> {
         let timeouts = self.timeouts();
         level.options.timeout.or_else(|| {
-            timeouts.map(
-                |timeouts| {
-                    if outline.is_scan { timeouts.scan } else { timeouts.statement }
-                },
-            )
+            timeouts.map(|timeouts| match outline.class {
+                _ if outline.is_scan => timeouts.scan,
+                Class::System => timeouts.schema,
+                Class::Read | Class::Write => timeouts.statement,
+            })
         })
     }
 }

@@ -94,7 +94,6 @@ impl<'s> Outline<'s> {
             }
             Statement::Open(OpenStatement::Commit(_)) => Self::COMMIT,
             Statement::Open(OpenStatement::Outcome(_)) => Self::of_class(Class::Read),
-            Statement::Truncate(_) => Self { is_scan: true, ..Self::of_class(Class::System) },
             _ => Self::of_class(Class::System),
         }
     }
@@ -104,12 +103,13 @@ impl<'s> Outline<'s> {
         let is_filtered = select.allow_filtering || aggregates(select);
         let is_token = |relation: &Relation| matches!(relation, Relation::Token { .. });
         let is_whole = select.limit.is_none() && select.filter.iter().all(is_token);
+        let class = class_of_query(named.unwrap_or_default());
         Self {
             is_large: is_filtered || is_whole || keys(&select.filter) > KEYS_SMALL_MAX,
-            is_scan: is_filtered || select.filter.is_empty(),
+            is_scan: class != Class::System && (is_filtered || select.filter.is_empty()),
             timeout: select.using.get(Attribute::Timeout).and_then(literal_timeout),
             level: select.using.level.as_ref().map(Name::as_str),
-            ..Self::of_class(class_of_query(named.unwrap_or_default()))
+            ..Self::of_class(class)
         }
     }
 
@@ -215,7 +215,7 @@ impl<'s> Tokens<'s> {
         let is_whole = !rest.is_limited && rest.relations == 0;
         Outline {
             is_large: is_filtered || is_whole || rest.keys() > KEYS_SMALL_MAX,
-            is_scan: is_filtered || !rest.has_filter,
+            is_scan: class != Class::System && (is_filtered || !rest.has_filter),
             timeout: rest.timeout,
             level: rest.level,
             ..Outline::of_class(class)

@@ -13,9 +13,9 @@
 //! overlap with it. A turn that has kept the thread for long ends before the next statement: the
 //! tasks of other connections run first.
 //!
-//! **Backpressure.** The driver does not read while too many statements are in progress, too many
-//! bytes wait to be sent, or a password is being verified: the client's bytes stay in the kernel,
-//! and finally with the client.
+//! **Backpressure.** The driver does not read while too many statements are in progress or wait for
+//! their [admission](super::backlog), too many bytes wait to be sent, or a password is being
+//! verified: the client's bytes stay in the kernel, and finally with the client.
 //!
 //! **Ends.** When a client disconnects, its statements are cancelled. After a protocol violation,
 //! and in a drain, the client first gets the answers to the requests in progress. Then the server
@@ -45,6 +45,7 @@ use tokio::time::{Instant, timeout};
 use tracing::{debug, error, warn};
 
 use super::alarm::Alarm;
+use super::backlog::Backlog;
 use super::inline::Inline;
 use super::pace::{Pace, Turn};
 use super::shared::Shared;
@@ -74,9 +75,6 @@ const READ_LEN_MAX: usize = 64 << 10;
 const IN_PLACE_BYTES_MAX: usize = 256 << 10;
 /// Maximum buffer that an idle connection keeps for its next requests.
 const KEPT_LEN_MAX: usize = 64 << 10;
-/// Maximum number of statements of a connection that wait in a full queue while further requests
-/// are read. Above it the client is throttled.
-const THROTTLED_MAX: usize = 16;
 /// Interval at which a client that is not read from is checked for a disconnect.
 const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 /// Maximum time without reading answers while answers hold half of their memory.
@@ -123,7 +121,7 @@ async fn linger(stream: &mut TcpStream) {
 
 /// Result of a task of the connection.
 enum Done {
-    Answered { answer: Answer, was_throttled: bool },
+    Answered(Answer),
     Verified { stream: i16, user: String, answer: Result<String, Refusal> },
 }
 
@@ -150,8 +148,8 @@ struct Driver<B: Backend> {
     running: JoinSet<Done>,
     /// Statements that run on this task.
     inline: Inline,
-    /// Number of running statements that waited for their admission in a full queue.
-    throttled: usize,
+    /// Statements that wait for their admission.
+    backlog: Arc<Backlog>,
     session: Option<Arc<B::Session>>,
     events: Option<broadcast::Receiver<Event>>,
     /// Event types that the client registered for.
@@ -182,7 +180,7 @@ impl<B: Backend> Driver<B> {
             queued: shared.answers.charge(0).expect("no bytes fit into every budget"),
             running: JoinSet::new(),
             inline: Inline::new(Arc::clone(&shared.lag)),
-            throttled: 0,
+            backlog: Arc::new(Backlog::new(Arc::clone(&shared.backlogs))),
             session: None,
             events: None,
             event_types: Vec::new(),
@@ -238,6 +236,7 @@ impl<B: Backend> Driver<B> {
                 () = &mut drained, if !self.connection.is_closing() => self.connection.close(),
                 sent = writer.write_buf(self.encoder.out()), if writes => self.sent(sent?),
                 Some(done) = self.running.join_next() => self.finished(done),
+                () = self.backlog.changed(), if !reads => {}
                 event = next_event(&mut self.events) => self.tell(event),
                 () = alarm.passed(wakes_at) => check_deadline(deadline)?,
                 read = read(&mut reader, &mut self.inbox), if reads => self.received(read?)?,
@@ -268,7 +267,9 @@ impl<B: Backend> Driver<B> {
         self.connection.takes_frames()
             && self.running.len() < self.shared.limits.requests_per_connection_max
             && self.encoder.len() < self.shared.limits.unsent_bytes_max
-            && self.throttled < THROTTLED_MAX
+            && self.backlog.has_room()
+            // The end of one of its statements gives memory back. Without any, the client is told to retry.
+            && (self.running.is_empty() || self.decoder.has_room())
     }
 
     /// Checks whether the client reads its answers, and whether a client that is not read from has
@@ -454,13 +455,14 @@ impl<B: Backend> Driver<B> {
     fn start(&mut self, job: Job, arrived: Option<Arrived>, started: Moment) {
         // A statement comes after STARTUP, which opened the session.
         let Some(session) = self.session.as_ref().map(Arc::clone) else { return };
-        let was_throttled = matches!(&arrived, Some(Arrived::Waits(place)) if place.is_throttled());
         let statement = Arriving {
             shared: Arc::clone(&self.shared),
             session,
             unsent: Arc::clone(&self.unsent),
             encoding: self.connection.encoding(),
             job,
+            in_queue: self.backlog.count(arrived.as_ref()),
+            backlog: Arc::clone(&self.backlog),
             arrived,
             started,
         };
@@ -475,12 +477,11 @@ impl<B: Backend> Driver<B> {
         } else {
             statement.wait()
         };
-        self.throttled += usize::from(was_throttled);
         let unsent = Arc::clone(&self.unsent);
         self.running.spawn(async move {
             let answer = waiting.finish().await;
             unsent.encode(answer.frame.len());
-            Done::Answered { answer, was_throttled }
+            Done::Answered(answer)
         });
     }
 
@@ -491,8 +492,7 @@ impl<B: Backend> Driver<B> {
 
     fn finished(&mut self, done: Result<Done, tokio::task::JoinError>) {
         match done {
-            Ok(Done::Answered { answer, was_throttled }) => {
-                self.throttled -= usize::from(was_throttled);
+            Ok(Done::Answered(answer)) => {
                 self.unsent.take(answer.frame.len());
                 self.answered(answer);
             }

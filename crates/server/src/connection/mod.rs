@@ -2,6 +2,7 @@
 //! statements.
 
 mod alarm;
+mod backlog;
 mod driver;
 mod inline;
 mod lag;
@@ -11,6 +12,7 @@ mod state;
 mod statement;
 mod unsent;
 
+pub(crate) use backlog::Backlogs;
 pub(crate) use driver::serve;
 pub(crate) use lag::Lag;
 pub(crate) use shared::Shared;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use carnet_base::{AddressLimit, Clock};
 
+use super::backlog::Backlogs;
 use super::lag::Lag;
 use crate::auth::Authenticator;
 use crate::clients::Clients;
@@ -35,6 +36,8 @@ pub(crate) struct Shared<B> {
     pub(crate) events: Events,
     /// Threads for long statements.
     pub(crate) long: LongThreads,
+    /// Statements that wait for their admission.
+    pub(crate) backlogs: Arc<Backlogs>,
     /// Lag of the threads of the connections.
     pub(crate) lag: Arc<Lag>,
     pub(crate) clock: Arc<dyn Clock>,

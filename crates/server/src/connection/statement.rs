@@ -16,6 +16,7 @@ use carnet_cql::result::Response as Outcome;
 use carnet_cql::{AnswerMemory, Grant};
 use tracing::error;
 
+use super::backlog::{Backlog, InQueue};
 use super::shared::Shared;
 use super::state::Job;
 use super::unsent::Unsent;
@@ -49,6 +50,8 @@ pub(super) struct Arriving<B: Backend> {
     pub(super) encoding: Encoding,
     pub(super) job: Job,
     pub(super) arrived: Option<Arrived>,
+    pub(super) backlog: Arc<Backlog>,
+    pub(super) in_queue: Option<InQueue>,
     pub(super) started: Moment,
 }
 
@@ -164,6 +167,7 @@ impl<B: Backend> Arriving<B> {
                 Some(Arrived::Admitted(permit)) => Some(Arc::new(permit)),
                 Some(Arrived::Waits(place)) => Some(Arc::new(place.await?)),
             };
+            self.in_queue = None;
             if self.unsent.has_room() {
                 if let Some(permit) = &permit {
                     begin(permit).await;
@@ -179,6 +183,7 @@ impl<B: Backend> Arriving<B> {
             waited += now.since(since);
             let (statement, bytes) = (Peek::from(&job.statement), job.charge.bytes());
             self.arrived = shared.backend.arrive(session, statement, bytes, now)?;
+            self.in_queue = self.backlog.count(self.arrived.as_ref());
         }
     }
 }

@@ -91,6 +91,12 @@ impl FrameDecoder {
         self.body_max = body_max;
     }
 
+    /// Returns `true` unless less than an eighth of the memory of requests is free.
+    #[must_use]
+    pub fn has_room(&self) -> bool {
+        self.budget.fits(self.budget.max() / 8)
+    }
+
     /// Returns `true` if a request has begun and not ended.
     #[must_use]
     pub fn is_mid_frame(&self, inbox: &BytesMut) -> bool {

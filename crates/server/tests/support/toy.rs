@@ -254,16 +254,14 @@ impl Backend for Toy {
     fn arrive(
         &self,
         _session: &Session,
-        statement: Peek<'_>,
+        _statement: Peek<'_>,
         bytes: usize,
-        now: Moment,
+        _now: Moment,
     ) -> Result<Option<Arrived>, Failure> {
         let Some((db, workload)) = &self.admission else { return Ok(None) };
         let Some(admission) = db.admission() else { return Ok(None) };
         let (level, class, workload) = (&Level::default(), Class::Read, *workload);
-        let is_late = matches!(statement, Peek::Query(text) if text.starts_with("late"));
-        let deadline = is_late.then_some(now);
-        let request = AdmissionRequest { level, class, workload, bytes, deadline };
+        let request = AdmissionRequest { level, class, workload, bytes, deadline: None };
         Ok(Some(admission.arrive(request)?))
     }
 
