@@ -108,6 +108,33 @@ fn begin_joins_no_proof_in_flight() {
     assert_eq!(reads, 2, "one for the first begin, and one shared by the other two");
 }
 
+/// I5. A commit is decided, but its entry may not be in the commit table yet. A later leader has to fence the row of
+/// its start, so the lease may not pass it.
+#[test]
+fn fence_starts_at_the_oldest_commit_that_is_not_final() {
+    let database = Database::new();
+    let leader = database.start("leader");
+    let begun = database.writer(&leader);
+    let start = begun.start.unwrap();
+    let gate = leader.cluster.hold(Op::Put);
+    let context = Context::unbounded();
+    let mut commit = Box::pin(leader.log.commit(&context, put(begun, &cell("x"), "one")));
+    assert!(commit.as_mut().poll(&mut TaskContext::from_waker(Waker::noop())).is_pending());
+    database.world.settle();
+    assert_eq!(gate.arrived(), 1, "it is decided");
+    let renewed = database.lease().renewal + 3;
+    while database.lease().renewal < renewed {
+        database.world.pass(Duration::from_millis(50));
+    }
+    assert!(database.lease().fence_from <= start);
+    gate.open();
+    database.run(commit).unwrap();
+    leader.log.end(begun);
+    while database.lease().fence_from <= start {
+        database.world.pass(Duration::from_millis(50));
+    }
+}
+
 /// A leader that leaves during a renewal releases its lease nevertheless.
 #[test]
 fn leader_leaving_during_a_renewal_releases_the_lease() {

@@ -8,9 +8,9 @@ use carnet_store::cluster::{
 };
 use scylla::response::query_result::QueryRowsResult;
 
-use crate::answer::{Misread, epoch_of};
+use crate::answer::epoch_of;
 use crate::cluster::CqlCluster;
-use crate::fault::{Access, misunderstood};
+use crate::fault::{Access, misunderstood, unclear};
 use crate::request_settings::RequestSettings;
 use crate::session::Bind;
 use crate::statement::{Commits, Statement};
@@ -198,10 +198,6 @@ fn refused(fault: Fault) -> Fault {
 
 const fn statement(row: &CommitRow, commits: Commits) -> Statement {
     Statement::Commits(row.table, commits)
-}
-
-fn unclear(what: Misread) -> Fault {
-    misunderstood(Access::Conditional, what)
 }
 
 fn bind_epoch(Epoch(epoch): Epoch) -> Faulty<Bind<'static>> {

@@ -58,6 +58,11 @@ pub(crate) fn fault_of(access: Access, error: ExecutionError) -> Fault {
     }
 }
 
+/// Creates a fault for the answer of a conditional write that is not understood: it may have been applied.
+pub(crate) fn unclear(what: impl std::fmt::Display) -> Fault {
+    misunderstood(Access::Conditional, what)
+}
+
 /// Creates a fault for an answer that is not understood.
 pub(crate) fn misunderstood(access: Access, what: impl std::fmt::Display) -> Fault {
     let message = format!("the cluster's answer is invalid: {what}");
@@ -179,6 +184,13 @@ mod tests {
         assert_eq!(unknown(&late), [false, true, true]);
         let odd = ExecutionError::LastAttemptError(RequestAttemptError::NonfinishedPagingState);
         assert_eq!(unknown(&odd), [false, true, true]);
+    }
+
+    #[test]
+    fn misread_answers_are_unknown_to_writers() {
+        let unknown = |access| misunderstood(access, "it has no row").is_unknown();
+        assert_eq!([READ, BLIND, CONDITIONAL].map(unknown), [false, true, true]);
+        assert!(unclear("it has no row").is_unknown());
     }
 
     #[test]

@@ -4,7 +4,7 @@ use carnet_base::Bytes;
 use carnet_store::cluster::{Faulty, ReadMode, Register, Registers, SetAnswer};
 
 use crate::cluster::CqlCluster;
-use crate::fault::{Access, misunderstood};
+use crate::fault::{Access, misunderstood, unclear};
 use crate::session::Bind;
 use crate::statement::{Registers as Of, Statement};
 
@@ -38,7 +38,6 @@ impl Registers for CqlCluster {
         let expected = expected.map_or(Bind::Null, |value| Bind::Blob(value));
         let values = [Bind::Blob(new), name(register), expected];
         let answer = self.session.decide(Statement::Registers(Of::CompareAndSet), &values).await?;
-        let unclear = |what| misunderstood(Access::Conditional, what);
         Ok(if answer.is_applied().map_err(unclear)? {
             SetAnswer::Applied
         } else {

@@ -5,7 +5,7 @@ use carnet_store::cluster::{CommitRow, EntryPage, Faulty, Overwrite, RestoredRow
 use scylla::statement::Consistency;
 
 use crate::cluster::CqlCluster;
-use crate::fault::{Access, misunderstood};
+use crate::fault::unclear;
 use crate::request_settings::RequestSettings;
 use crate::session::Bind;
 use crate::statement::{Commits, Statement};
@@ -34,7 +34,7 @@ impl RestoredRows for CqlCluster {
         let batch: Vec<_> = overwrite.collect();
         let answer = self.session.decide_batch(&batch).await?;
         let is_applied = answer.is_applied();
-        Ok(if is_applied.map_err(|what| misunderstood(Access::Conditional, what))? {
+        Ok(if is_applied.map_err(unclear)? {
             RowAnswer::Applied
         } else {
             RowAnswer::Refused { epoch: None, existing: Vec::new() }

@@ -3,15 +3,15 @@
 #![expect(clippy::unwrap_used, reason = "helpers outside of #[test] functions unwrap as well")]
 
 use std::future::Future;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::task::{self, Poll, Waker};
 use std::time::Duration;
 
 use carnet_base::{
-    Bytes, Call, CellKey, Clock, ErrorKind, Moment, PartitionKey, Stepped, TableId, Timestamp,
-    Version, WallTime, block_on,
+    Bytes, Call, CellKey, Clock, ErrorKind, KeyRange, Moment, PageLimit, PartitionKey, Result,
+    Stepped, TableId, Timestamp, Version, WallTime, block_on,
 };
 use carnet_store::{
     At, BeginKind, Begun, CandidatePage, CellStore, CommitLog, CommitRequest, Context, MemoryStore,
@@ -72,7 +72,10 @@ impl CellStore for Gated {
         context: &'a Context,
         request: &'a RangeRequest,
     ) -> Call<'a, CandidatePage> {
-        self.store.range(context, request)
+        Call::boxed(async move {
+            self.opened().await;
+            self.store.range(context, request).await
+        })
     }
 }
 
@@ -138,11 +141,13 @@ impl Bed {
     }
 }
 
+type Reading = Pin<Box<dyn Future<Output = Result<()>>>>;
+
 fn cell(name: &'static str) -> CellKey {
     CellKey::new(TableId(9), &PartitionKey::new("p"), name)
 }
 
-fn poll<F: Future>(future: std::pin::Pin<&mut F>) -> Poll<F::Output> {
+fn poll<F: Future + ?Sized>(future: Pin<&mut F>) -> Poll<F::Output> {
     future.poll(&mut task::Context::from_waker(Waker::noop()))
 }
 
@@ -211,6 +216,30 @@ fn a_call_in_flight_keeps_its_transaction() {
     assert!(poll(pin!(transaction.get(&other))).is_pending());
     bed.pass(200);
     assert_eq!(bed.outcome(&transaction), Outcome::Aborted);
+}
+
+/// Another handle ends the transaction during a read. Its snapshot was not held any more, so the read may have missed
+/// versions.
+#[test]
+fn read_of_ended_transaction_is_not_returned() {
+    let bed = Bed::new();
+    let keys = [cell("a"), cell("b")];
+    let range = KeyRange::partition(TableId(9), &PartitionKey::new("p"));
+    let ended = |read: fn(Transaction, [CellKey; 2], KeyRange) -> Reading| {
+        let transaction = bed.begin(BeginKind::ReadWrite);
+        bed.store.shut.store(true, Ordering::SeqCst);
+        let mut reading = read(transaction.clone(), keys.clone(), range.clone());
+        assert!(poll(reading.as_mut()).is_pending());
+        transaction.rollback();
+        bed.store.shut.store(false, Ordering::SeqCst);
+        let Poll::Ready(result) = poll(reading.as_mut()) else { panic!("the store is open") };
+        assert_eq!(result.unwrap_err().kind(), ErrorKind::Invalid);
+    };
+    ended(|tx, [key, _], _| Box::pin(async move { tx.get(&key).await.map(drop) }));
+    ended(|tx, keys, _| Box::pin(async move { tx.get_many(&keys, 1 << 20).await.map(drop) }));
+    ended(|tx, _, range| {
+        Box::pin(async move { tx.range(&range, false, PageLimit::cells(10)).await.map(drop) })
+    });
 }
 
 #[test]
