@@ -27,7 +27,7 @@ use carnet_storage::compaction::merge::Mark;
 use carnet_storage::compaction::policy::{
     Choice, CompactionState, Config, Leveled, Plan, Policy, Tiered,
 };
-use carnet_storage::manifest::{Edit, LEVELS, Levels, TableMeta, Tally};
+use carnet_storage::manifest::{Edit, LEVELS, Levels, TableMeta, Tally, VersionKind};
 use goldenscript::Command;
 
 const CELL_BYTES: u64 = 1_000;
@@ -77,7 +77,8 @@ impl Script {
         for cell in 0..cells {
             // The first and the last key, and the others between them.
             let key = if cell + 1 == cells { last.to_owned() } else { format!("{first}{cell:04}") };
-            tally.cell(&flat(&key), at(self.commit), None, cell < deleted);
+            let kind = if cell < deleted { VersionKind::Tombstone } else { VersionKind::Value };
+            tally.cell(&flat(&key), at(self.commit), None, kind);
         }
         let table = tally.finish(self.next_table, level, cells * CELL_BYTES).ok_or("no cells")?;
         self.next_table += 1;
@@ -122,7 +123,7 @@ impl Script {
             if cell > 0 {
                 key.extend(format!("{cell:04}").bytes());
             }
-            tally.cell(&key, at(self.commit), None, false);
+            tally.cell(&key, at(self.commit), None, VersionKind::Value);
         }
         let table = tally.finish(self.next_table, plan.output_level, cells * CELL_BYTES);
         self.next_table += 1;

@@ -67,6 +67,11 @@ impl GcHook for Gc {
         commit_table::is_one(table) || table == wall_clock::TABLE
     }
 
+    fn keeps_newest(&self, table: TableId) -> bool {
+        // The newest point below the watermark gives the time of the watermark.
+        table == wall_clock::TABLE
+    }
+
     fn has_passed(&self, mark: Timestamp, key: &[u8], commit: Timestamp) -> bool {
         match manifest::table_of(key) {
             // Every version in the engine has its commit timestamp, so the entry serves only

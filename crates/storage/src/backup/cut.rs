@@ -7,7 +7,7 @@ use carnet_base::{Result, Timestamp};
 
 use crate::cache::Cache;
 use crate::disk::Disk;
-use crate::manifest::{TableMeta, Tally};
+use crate::manifest::{TableMeta, Tally, VersionKind};
 use crate::options::TableOptionsOf;
 use crate::sstable::{Builder, RangeTombstone, RawCursor};
 
@@ -28,7 +28,9 @@ pub(super) fn cut(
     cursor.advance_blocking()?;
     while let Some(entry) = cursor.entry() {
         if entry.commit <= as_of {
-            tally.cell(entry.key, entry.commit, entry.expiry, entry.payload.is_none());
+            // Deltas count like values: the next compaction of the table corrects it.
+            let kind = VersionKind::whole(entry.payload);
+            tally.cell(entry.key, entry.commit, entry.expiry, kind);
             builder.push(&entry)?;
         }
         cursor.advance_blocking()?;

@@ -141,7 +141,7 @@ mod tests {
 
     use super::*;
     use crate::compaction::policy::Reason;
-    use crate::manifest::Tally;
+    use crate::manifest::{Tally, VersionKind};
 
     fn table(level: u8, keys: std::ops::RangeInclusive<u8>, bytes: u64) -> Arc<TableMeta> {
         let mut tally = Tally::default();
@@ -150,7 +150,7 @@ mod tests {
                 &[0, 0, 0, 1, key],
                 Timestamp::new(u64::from(level) + 1).unwrap(),
                 None,
-                false,
+                VersionKind::Value,
             );
         }
         Arc::new(tally.finish(u64::from(*keys.start()), level, bytes).unwrap())

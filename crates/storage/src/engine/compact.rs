@@ -61,6 +61,10 @@ impl GcHook for Hook {
         self.gc.as_ref().is_some_and(|hook| hook.passes(table))
     }
 
+    fn keeps_newest(&self, table: TableId) -> bool {
+        self.gc.as_ref().is_some_and(|hook| hook.keeps_newest(table))
+    }
+
     fn has_passed(&self, mark: Timestamp, key: &[u8], commit: Timestamp) -> bool {
         self.gc.as_ref().is_some_and(|hook| hook.has_passed(mark, key, commit))
     }

@@ -114,8 +114,13 @@ impl Core {
         self.counters.compactions.fetch_add(1, Ordering::Relaxed);
         let bytes = edit.add.iter().map(|table| table.bytes).sum();
         self.counters.compaction_bytes.fetch_add(bytes, Ordering::Relaxed);
-        self.install_compaction(&edit)?;
-        lock(&self.compactions.state).end(&plan);
+        let given_up = self.install_compaction(&edit)?;
+        let mut state = lock(&self.compactions.state);
+        if given_up.is_none() {
+            state.wrote(&plan, &edit.add);
+        }
+        state.end(&plan);
+        drop(state);
         // Compactions that were blocked by this one can start.
         self.ring_compactors();
         Ok(())

@@ -13,6 +13,7 @@ use carnet_base::{
 use super::core::{Core, Engine};
 use super::get::Looked;
 use super::view::View;
+use crate::manifest::VersionKind;
 use crate::merge_operator::{Deltas, MergeOperator};
 use crate::metrics::add;
 use crate::sstable::ReadOptions;
@@ -125,6 +126,14 @@ impl Core {
     #[inline]
     pub(super) fn is_of_delta(&self, key: &[u8], version: &Version) -> bool {
         version.payload.as_ref().is_some_and(|payload| self.is_delta(key, payload))
+    }
+
+    /// Returns the kind of a version. Before the merge operator is set, deltas count as values.
+    pub(super) fn kind_of(&self, key: &[u8], payload: Option<&[u8]>) -> VersionKind {
+        match payload {
+            Some(payload) if self.is_delta(key, payload) => VersionKind::Delta,
+            payload => VersionKind::whole(payload),
+        }
     }
 
     #[inline]

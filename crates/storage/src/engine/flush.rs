@@ -256,9 +256,14 @@ impl Core {
                 self.flushes.throttle.refill(std::mem::take(&mut moved));
                 self.divide_memory();
             }
-            tally.cell(entry.key, entry.commit, entry.expiry, entry.payload.is_none());
+            tally.cell(
+                entry.key,
+                entry.commit,
+                entry.expiry,
+                self.kind_of(entry.key, entry.payload),
+            );
             if passes {
-                tally.will_pass();
+                tally.will_pass(false);
             }
             builder.push(entry)
         };

@@ -304,7 +304,7 @@ impl<'a> RunWriter<'a> {
 
     fn push(&mut self, key: &[u8], payload: Option<&[u8]>) -> Result<()> {
         let commit = self.start;
-        self.tally.cell(key, commit, None, payload.is_none());
+        self.tally.cell(key, commit, None, self.core.kind_of(key, payload));
         self.builder.push(&EntryRef { key, commit, start: self.start, expiry: None, payload })
     }
 

@@ -98,6 +98,10 @@ impl GcHook for DurableHook {
         self.hook.passes(table)
     }
 
+    fn keeps_newest(&self, table: TableId) -> bool {
+        self.hook.keeps_newest(table)
+    }
+
     fn has_passed(&self, mark: Timestamp, key: &[u8], commit: Timestamp) -> bool {
         self.hook.has_passed(mark, key, commit)
     }

@@ -12,11 +12,14 @@ use super::table::{Contents, TableMeta};
 use crate::codec::Decoder;
 
 pub(super) const MAGIC: &[u8; 8] = b"CARNTMAN";
-const VERSION: u32 = 7;
-/// Version with the same fields, of programs that do not know elements of collections in rows.
+const VERSION: u32 = 8;
+/// Version without `bottom_garbage`.
+const VERSION_7: u32 = 7;
+/// Version with the fields of version 7, of programs that do not know elements of collections in
+/// rows.
 const VERSION_6: u32 = 6;
-/// Version with the same fields, of programs that know no deltas: their compaction would drop the
-/// versions below a delta.
+/// Version with the fields of version 7, of programs that know no deltas: their compaction would drop
+/// the versions below a delta.
 const VERSION_5: u32 = 5;
 /// Version without `forgotten`.
 const VERSION_4: u32 = 4;
@@ -58,6 +61,7 @@ fn put_table(out: &mut Vec<u8>, table: &TableMeta) {
         table.bytes,
         contents.cells,
         contents.overwritten,
+        contents.bottom_garbage,
         contents.tombstones,
         contents.range_tombstones,
         contents.expiring,
@@ -95,7 +99,7 @@ pub(super) fn decode(bytes: &Bytes, path: &str) -> Result<Manifest> {
     let place = |decoder: &Decoder| sealed.len() - decoder.len();
     let version = decoder.u32().map_err(|error| damaged(place(&decoder), error))?;
     let advice = match version {
-        VERSION | VERSION_6 | VERSION_5 | VERSION_4 | VERSION_3 | VERSION_2 => {
+        VERSION | VERSION_7 | VERSION_6 | VERSION_5 | VERSION_4 | VERSION_3 | VERSION_2 => {
             return fields(&mut decoder, version).map_err(|error| damaged(place(&decoder), error));
         }
         0..VERSION_2 => "it was never released, make the database anew",
@@ -129,7 +133,7 @@ fn fields(decoder: &mut Decoder, version: u32) -> Result<Manifest> {
     let count = decoder.u32()?;
     let mut add = Vec::new();
     for _ in 0..count {
-        let table = table(decoder)?;
+        let table = table(decoder, version)?;
         if table.number >= next_file {
             return Err(Error::corrupted("a table's number is not below the next file's"));
         }
@@ -175,23 +179,33 @@ fn flag(decoder: &mut Decoder) -> Result<bool> {
     }
 }
 
-fn table(decoder: &mut Decoder) -> Result<TableMeta> {
+fn table(decoder: &mut Decoder, version: u32) -> Result<TableMeta> {
     Ok(TableMeta {
         number: decoder.u64()?,
         level: decoder.u8()?,
         bytes: decoder.u64()?,
-        contents: Contents {
-            cells: decoder.u64()?,
-            overwritten: decoder.u64()?,
-            tombstones: decoder.u64()?,
-            range_tombstones: decoder.u64()?,
-            expiring: decoder.u64()?,
-            expiry_min: decoder.u64()?,
-            expiry_max: decoder.u64()?,
-            commit_min: timestamp(decoder)?,
-            commit_max: timestamp(decoder)?,
-        },
+        contents: contents(decoder, version)?,
         range: FlatRange { lower: key(decoder)?, upper: key(decoder)? },
+    })
+}
+
+fn contents(decoder: &mut Decoder, version: u32) -> Result<Contents> {
+    let (cells, overwritten) = (decoder.u64()?, decoder.u64()?);
+    let has_bottom = version > VERSION_7;
+    let bottom_garbage = if has_bottom { Some(decoder.u64()?) } else { None };
+    let tombstones = decoder.u64()?;
+    Ok(Contents {
+        cells,
+        overwritten,
+        // Earlier versions count deltas as overwritten; the next rewrite of the table corrects it.
+        bottom_garbage: bottom_garbage.unwrap_or(tombstones),
+        tombstones,
+        range_tombstones: decoder.u64()?,
+        expiring: decoder.u64()?,
+        expiry_min: decoder.u64()?,
+        expiry_max: decoder.u64()?,
+        commit_min: timestamp(decoder)?,
+        commit_max: timestamp(decoder)?,
     })
 }
 

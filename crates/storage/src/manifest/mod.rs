@@ -34,6 +34,7 @@ mod levels;
 mod range;
 mod root;
 mod table;
+mod tally;
 #[cfg(test)]
 mod tests;
 
@@ -43,6 +44,7 @@ pub use level::LEVELS;
 pub use levels::Levels;
 pub use range::{FlatRange, after, table_of};
 pub use root::{Manifest, NOTES_BYTES_MAX};
-pub use table::{Contents, TableMeta, Tally};
+pub use table::{Contents, TableMeta};
+pub use tally::{Tally, VersionKind};
 
 pub(crate) use file::{FILE_NAME, MAGIC};

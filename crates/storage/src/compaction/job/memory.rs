@@ -5,11 +5,11 @@ use std::sync::{Mutex, MutexGuard};
 
 use bytes::Bytes;
 use carnet_base::sync::lock;
-use carnet_base::{Error, Result, TableId, Timestamp};
+use carnet_base::{Error, Result, Rng, SeededRng, TableId, Timestamp};
 
 use super::*;
 use crate::compaction::merge::{Fragment, Mark, RangeVersion};
-use crate::manifest::{LEVELS, TableMeta, Tally};
+use crate::manifest::{LEVELS, TableMeta, Tally, VersionKind, table_of};
 
 /// First byte of deltas.
 pub(super) const DELTA_MARK: u8 = b'+';
@@ -54,7 +54,8 @@ impl Contents {
     pub(super) fn describe(&self, number: u64, level: u8) -> Option<TableMeta> {
         let mut tally = Tally::default();
         for cell in &self.cells {
-            tally.cell(&cell.key, at(cell.commit), cell.expiry, cell.payload.is_none());
+            let kind = VersionKind::of(cell.payload.as_deref(), Some(DELTA_MARK));
+            tally.cell(&cell.key, at(cell.commit), cell.expiry, kind);
         }
         for fragment in &self.fragments {
             for version in &fragment.versions {
@@ -239,11 +240,35 @@ impl Output for Building {
     }
 }
 
-/// GC watermark and dropped tables (of the catalog).
+/// Table whose cells pass with the GC watermark, as commit-table entries do.
+pub(super) const ENTRIES: TableId = TableId(8);
+/// Table of which the newest cell below the GC watermark does not pass, as in the wall-clock map.
+/// The last two bytes of a key are its timestamp.
+pub(super) const POINTS: TableId = TableId(9);
+
+/// GC watermark, dropped tables (of the catalog), and merges that fail.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Hook {
     pub(super) mark: Mark,
     pub(super) dropped: BTreeSet<TableId>,
+    /// Timestamps of all cells of [`POINTS`].
+    pub(super) points: BTreeSet<u16>,
+    /// Thousandths of all merges that fail, always the same ones.
+    pub(super) failing: u64,
+}
+
+impl Hook {
+    /// Returns an error for some merges.
+    fn may_fail(&self, deltas: &[(Timestamp, Bytes)]) -> Result<()> {
+        let seed = deltas
+            .iter()
+            .map(|(start, _)| start.get())
+            .fold(7_u64, |all, at| all.wrapping_mul(31).wrapping_add(at));
+        match SeededRng::new(seed).chance(self.failing) {
+            true => Err(Error::corrupted("a delta is damaged")),
+            false => Ok(()),
+        }
+    }
 }
 
 impl GcHook for Hook {
@@ -255,6 +280,23 @@ impl GcHook for Hook {
         self.dropped.contains(&table)
     }
 
+    fn passes(&self, table: TableId) -> bool {
+        table == ENTRIES || table == POINTS
+    }
+
+    fn keeps_newest(&self, table: TableId) -> bool {
+        table == POINTS
+    }
+
+    fn has_passed(&self, mark: Timestamp, key: &[u8], commit: Timestamp) -> bool {
+        if table_of(key) == Some(ENTRIES) {
+            return commit <= mark;
+        }
+        let (_, point) = key.split_last_chunk().unwrap();
+        let later = u16::from_be_bytes(*point).saturating_add(1)..;
+        self.points.range(later).any(|later| at((*later).into()) < mark)
+    }
+
     fn delta_mark(&self, _: TableId) -> Option<u8> {
         Some(DELTA_MARK)
     }
@@ -264,6 +306,7 @@ impl GcHook for Hook {
         value: Option<(Timestamp, &Bytes)>,
         deltas: &[(Timestamp, Bytes)],
     ) -> Result<Option<Bytes>> {
+        self.may_fail(deltas)?;
         // The delta `+-` deletes.
         let last_delete = deltas.iter().position(|(_, delta)| delta == "+-");
         if last_delete == Some(0) {

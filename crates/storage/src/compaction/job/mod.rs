@@ -21,6 +21,8 @@
 mod memory;
 #[cfg(test)]
 mod model;
+#[cfg(test)]
+mod simulation;
 mod tables;
 #[cfg(test)]
 mod tests;

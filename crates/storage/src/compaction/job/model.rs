@@ -1,5 +1,5 @@
-//! Compacts random databases: all reads return the same before and after, and every unneeded
-//! version is dropped.
+//! Compacts random databases: all reads return the same before and after, also if some merges of
+//! deltas fail, and every unneeded version is dropped.
 
 use std::collections::BTreeSet;
 
@@ -138,7 +138,8 @@ fn hook(rng: &mut SeededRng) -> Hook {
     let wall = rng.chance(500).then(|| 95 + rng.below(30));
     let dropped = rng.chance(200).then_some(TableId(2));
     let mark = Mark { read: at(read), snapshots, wall };
-    Hook { mark, dropped: dropped.into_iter().collect() }
+    let failing = if rng.chance(500) { 700 } else { 0 };
+    Hook { mark, dropped: dropped.into_iter().collect(), failing, ..Hook::default() }
 }
 
 /// Returns the results of all reads of a key that the GC watermark permits.
@@ -209,9 +210,11 @@ fn reads_return_the_same_before_and_after() {
         assert!(after == before, "seed {seed}: {hook:?} {plan:?}");
         for table in &edit.add {
             let contents = memory.tables()[&table.number].clone();
-            assert_eq!(Some(table), contents.describe(table.number, table.level).as_ref());
+            if hook.failing == 0 {
+                assert_eq!(Some(table), contents.describe(table.number, table.level).as_ref());
+            }
         }
-        if plan.output_level == 6 && plan.inputs.len() == 3 {
+        if plan.output_level == 6 && plan.inputs.len() == 3 && hook.failing == 0 {
             nothing_is_left_over(seed, &memory, &levels, &hook);
         }
     }

@@ -9,7 +9,7 @@ use carnet_base::Result;
 use super::super::cut::Cutter;
 use super::super::merge::{Cell, Fragment, Sink};
 use super::tables::{Output, Outputs, Written};
-use crate::manifest::{TableMeta, Tally};
+use crate::manifest::{TableMeta, Tally, VersionKind};
 
 /// Writes the output of a merge.
 ///
@@ -108,16 +108,16 @@ impl<O: Outputs> Sink for Writer<O> {
         if self.ends_before(key) { self.cut(key) } else { Ok(()) }
     }
 
-    fn push(&mut self, key: &[u8], cell: Cell<'_>) -> Result<()> {
+    fn push(&mut self, key: &[u8], cell: Cell<'_>, kind: VersionKind) -> Result<()> {
         let (output, tally) = self.file()?;
         output.push(key, cell)?;
-        tally.cell(key, cell.commit, cell.expiry, cell.payload.is_none());
+        tally.cell(key, cell.commit, cell.expiry, kind);
         Ok(())
     }
 
-    fn will_pass(&mut self) {
+    fn will_pass(&mut self, keeps_newest: bool) {
         if let Some((_, tally)) = &mut self.file {
-            tally.will_pass();
+            tally.will_pass(keeps_newest);
         }
     }
 }

@@ -4,6 +4,7 @@ use carnet_base::Timestamp;
 
 use super::mark::{Mark, Stripes};
 use super::source::{Cell, RangeVersion};
+use crate::manifest::VersionKind;
 
 /// Decision about a version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,13 +46,12 @@ impl Collector {
         (self.previous, self.met) = (None, None);
     }
 
-    /// Decides about the key's next version; `covering` are the range tombstones over the key, and
-    /// `delta_mark` is the first byte of deltas.
+    /// Decides about the key's next version; `covering` are the range tombstones over the key.
     pub(crate) fn decide(
         &mut self,
         cell: Cell<'_>,
+        kind: VersionKind,
         covering: &[RangeVersion],
-        delta_mark: Option<u8>,
     ) -> Decision {
         if self.previous.replace(cell.commit) == Some(cell.commit) {
             return Decision::Drop;
@@ -61,9 +61,7 @@ impl Collector {
         if self.met == Some(stripe) {
             return Decision::Drop;
         }
-        let first = cell.payload.and_then(|payload| payload.first().copied());
-        let is_delta = delta_mark.is_some() && delta_mark == first;
-        if is_delta && !self.is_covered(cell.commit, covering) {
+        if kind == VersionKind::Delta && !self.is_covered(cell.commit, covering) {
             return Decision::Delta;
         }
         self.met = Some(stripe);
@@ -99,7 +97,7 @@ mod tests {
         let decide = |commit: &u64| {
             let payload = Some(&b"x"[..]);
             let cell = Cell { commit: at(*commit), start: Timestamp::ZERO, expiry: None, payload };
-            match collector.decide(cell, &covering, Some(b'+')) {
+            match collector.decide(cell, VersionKind::Value, &covering) {
                 Decision::Keep => 'k',
                 Decision::Tombstone => 's',
                 Decision::Drop => '-',
@@ -149,7 +147,11 @@ mod tests {
         let cell = Cell { commit: at(53), start: at(1), expiry: None, payload: None };
         for _ in 0..2 {
             collector.begin_key();
-            assert_eq!(collector.decide(cell, &[], None), Decision::Keep, "another key's version");
+            assert_eq!(
+                collector.decide(cell, VersionKind::Tombstone, &[]),
+                Decision::Keep,
+                "another key's version"
+            );
         }
     }
 
@@ -159,7 +161,8 @@ mod tests {
         let decision = |commit, expiry, payload| {
             let mut collector = Collector::new(&mark);
             collector.begin_key();
-            collector.decide(Cell { commit: at(commit), start: at(1), expiry, payload }, &[], None)
+            let cell = Cell { commit: at(commit), start: at(1), expiry, payload };
+            collector.decide(cell, VersionKind::whole(payload), &[])
         };
         let payload = Some(&b"x"[..]);
         assert_eq!(decision(50, None, None), Decision::Tombstone);

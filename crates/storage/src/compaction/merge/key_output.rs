@@ -2,11 +2,12 @@
 
 use carnet_base::Result;
 
-use super::chain::Chain;
+use super::chain::{Chain, ChainEnd};
 use super::collect::Decision;
 use super::mark::GcHook;
 use super::source::{Cell, RangeVersion, Sink};
 use crate::compaction::below::Below;
+use crate::manifest::VersionKind;
 
 /// The current key of a merge, and its versions that are not written yet.
 #[derive(Debug, Default)]
@@ -26,6 +27,7 @@ impl KeyOutput {
         &mut self,
         decision: Decision,
         cell: Cell<'_>,
+        kind: VersionKind,
         stripe: Option<usize>,
         hook: &impl GcHook,
         sink: &mut impl Sink,
@@ -37,14 +39,20 @@ impl KeyOutput {
         // The value would not expire with the version that it was merged with.
         let expires = decision == Decision::Keep && cell.expiry.is_some();
         if is_below_chain && decision != Decision::Delta && !expires {
-            let below = (decision == Decision::Keep).then_some(cell);
+            let below = match decision {
+                Decision::Keep => ChainEnd::Value(cell),
+                Decision::Tombstone => {
+                    ChainEnd::Tombstone(RangeVersion { commit: cell.commit, start: cell.start })
+                }
+                Decision::Covered | Decision::Drop | Decision::Delta => ChainEnd::Nothing,
+            };
             self.begin(sink)?;
             self.tombstone = self.chain.write_merged(below, &self.key, hook, sink)?;
             return Ok(());
         }
         if !self.chain.is_empty() && (!is_below_chain || expires) {
             self.begin(sink)?;
-            self.chain.write(&self.key, sink)?;
+            self.chain.write(&self.key, VersionKind::Delta, sink)?;
         }
         match decision {
             Decision::Delta => self.chain.push(cell, stripe),
@@ -54,7 +62,7 @@ impl KeyOutput {
             }
             Decision::Keep => {
                 self.begin(sink)?;
-                sink.push(&self.key, cell)?;
+                sink.push(&self.key, cell, kind)?;
             }
             Decision::Covered | Decision::Drop => {}
         }
@@ -74,10 +82,10 @@ impl KeyOutput {
             if !self.chain.is_empty() {
                 self.begin(sink)?;
                 if has_older {
-                    self.chain.write(&self.key, sink)?;
+                    self.chain.write(&self.key, VersionKind::Delta, sink)?;
                 } else {
                     // Nothing older exists, so a tombstone is not needed.
-                    let _ = self.chain.write_merged(None, &self.key, hook, sink)?;
+                    let _ = self.chain.write_merged(ChainEnd::Nothing, &self.key, hook, sink)?;
                 }
             } else if has_older {
                 self.begin(sink)?;
@@ -96,7 +104,8 @@ impl KeyOutput {
         }
         match self.tombstone.take() {
             Some(RangeVersion { commit, start }) => {
-                sink.push(&self.key, Cell { commit, start, expiry: None, payload: None })
+                let cell = Cell { commit, start, expiry: None, payload: None };
+                sink.push(&self.key, cell, VersionKind::Tombstone)
             }
             None => Ok(()),
         }

@@ -38,6 +38,13 @@ pub trait GcHook {
         false
     }
 
+    /// Returns `true` if the newest cell below the GC watermark, of a table whose cells pass, does not
+    /// pass before a later one is below the watermark.
+    fn keeps_newest(&self, table: TableId) -> bool {
+        let _ = table;
+        false
+    }
+
     /// Returns the first byte of a table's deltas; `None` if it has none.
     fn delta_mark(&self, table: TableId) -> Option<u8> {
         let _ = table;

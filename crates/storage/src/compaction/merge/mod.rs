@@ -25,7 +25,8 @@
 //!    has passed.
 //! 10. A delta does not hide older versions of its stripe. It is merged with them, up to the first
 //!     that is no delta, into a value in the place of the newest delta. Deltas above the watermark,
-//!     or above a version of an older stripe or a deeper level, are written as they are.
+//!     or above a version of an older stripe or a deeper level, are written as they are. So are those
+//!     that cannot be merged, and then the version that ends their chain survives as well.
 //!
 //! Selecting the next input dominates the cost. The merge caches eight bytes of each source's key,
 //! so that most comparisons do not access keys. These bytes follow the prefix that all keys of the
@@ -56,7 +57,7 @@ use self::collect::{Collector, Decision};
 use self::key_output::KeyOutput;
 use self::tournament::Tournament;
 use super::below::Below;
-use crate::manifest::{FlatRange, table_of};
+use crate::manifest::{FlatRange, VersionKind, table_of};
 
 /// Merges sources, one version per step.
 #[derive(Debug)]
@@ -161,11 +162,13 @@ impl<S: Source, H: GcHook> Merge<S, H> {
                 Some(fragment) if fragment.lower <= self.output.key[..] => &fragment.versions[..],
                 _ => &[],
             };
-            let decision = self.collector.decide(cell, covering, self.delta_mark);
+            let kind = VersionKind::of(cell.payload, self.delta_mark);
+            let decision = self.collector.decide(cell, kind, covering);
             let stripe = self.collector.stripes().of(cell.commit);
-            self.output.take(decision, cell, stripe, &self.hook, sink)?;
+            self.output.take(decision, cell, kind, stripe, &self.hook, sink)?;
             if self.treatment == Treatment::Passing && decision == Decision::Keep {
-                sink.will_pass();
+                let table = table_of(&self.output.key);
+                sink.will_pass(table.is_some_and(|table| self.hook.keeps_newest(table)));
             }
         }
         self.inputs.advance(winner)?;

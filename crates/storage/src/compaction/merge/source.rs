@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use carnet_base::{Result, Timestamp};
 
-use crate::manifest::FlatRange;
+use crate::manifest::{FlatRange, VersionKind};
 
 /// A borrowed version of a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,15 +60,19 @@ pub trait Sink {
     /// Errors of the output; the merge fails with it.
     fn begin_key(&mut self, key: &[u8]) -> Result<()>;
 
-    /// Receives a version of the current key; versions come newest first.
+    /// Receives a version of the current key; versions come newest first. The kind tells what later
+    /// merges of the output can drop.
     ///
     /// # Errors
     ///
     /// Errors of the output; the merge fails with it.
-    fn push(&mut self, key: &[u8], cell: Cell<'_>) -> Result<()>;
+    fn push(&mut self, key: &[u8], cell: Cell<'_>, kind: VersionKind) -> Result<()>;
 
-    /// Records that the last version will [pass](super::GcHook::passes).
-    fn will_pass(&mut self) {}
+    /// Records that the last version will [pass](super::GcHook::passes); with `keeps_newest` once a
+    /// later cell of its table has been passed as well.
+    fn will_pass(&mut self, keeps_newest: bool) {
+        let _ = keeps_newest;
+    }
 }
 
 /// Version of a range tombstone.

@@ -53,7 +53,7 @@ impl Sink for Notes {
         Ok(())
     }
 
-    fn push(&mut self, key: &[u8], cell: Cell<'_>) -> Result<()> {
+    fn push(&mut self, key: &[u8], cell: Cell<'_>, _: VersionKind) -> Result<()> {
         assert_eq!(self.key.as_deref(), Some(key), "a version comes after its key was begun");
         assert_eq!(cell.start, cell.commit.previous().unwrap());
         let key = String::from_utf8_lossy(&key[4..]);
@@ -66,12 +66,14 @@ impl Sink for Notes {
     }
 }
 
-/// GC watermark, dropped tables (of the catalog), and whether the cells of all tables pass.
+/// GC watermark, dropped tables (of the catalog), whether the cells of all tables pass, and whether
+/// merges of deltas fail.
 #[derive(Clone, Debug, Default)]
 struct Hook {
     mark: Mark,
     dropped: BTreeSet<TableId>,
     passes: bool,
+    fails: bool,
 }
 
 impl GcHook for Hook {
@@ -100,6 +102,9 @@ impl GcHook for Hook {
         value: Option<(Timestamp, &Bytes)>,
         deltas: &[(Timestamp, Bytes)],
     ) -> Result<Option<Bytes>> {
+        if self.fails {
+            return Err(Error::corrupted("a delta is damaged"));
+        }
         // The delta `+-` deletes.
         let last_delete = deltas.iter().position(|(_, delta)| delta == "+-");
         if last_delete == Some(0) {
@@ -347,6 +352,29 @@ fn deltas_of_a_value_that_is_too_long_are_kept() {
     let inputs = [format!("a@9=+{half} a@8=+b"), format!("a@7={half} b@7=x")];
     let inputs = [&inputs[0][..], &inputs[1]];
     assert!(bottom(read(9), &inputs) == [inputs[0], inputs[1]].join(" "));
+}
+
+/// Without the version that ends their chain, the deltas would be merged with older data in a deeper
+/// level: a deleted row would return.
+#[test]
+fn deltas_that_cannot_be_merged_keep_what_hides_older_data() {
+    let failing = |wall| {
+        let mut hook = Hook { fails: true, ..read(9) };
+        hook.mark.wall = wall;
+        hook
+    };
+    let inputs = ["a@9=+c a@8=+b", "a@7! a@6=x b@9=+c b@8=x b@7=y"];
+    assert_eq!(above("a", "c", failing(None), &inputs), "a@9=+c a@8=+b a@7! b@9=+c b@8=x");
+    assert_eq!(bottom(failing(None), &inputs), "a@9=+c a@8=+b b@9=+c b@8=x", "nothing to hide");
+    let expired = ["a@9=+c a@8=x~100 a@7=y"];
+    assert_eq!(above("a", "b", failing(Some(100)), &expired), "a@9=+c a@8!");
+    let covered = ["[a,b)@8 a@9=+c a@7=x"];
+    assert_eq!(above("a", "b", failing(None), &covered), "a@9=+c [a,b)@8");
+    let mut hook = failing(None);
+    hook.mark.snapshots = vec![at(6)];
+    let inputs = ["a@9=+c a@8! a@7=y a@6=+b a@5! a@4=x"];
+    assert_eq!(above("a", "b", hook.clone(), &inputs), "a@9=+c a@8! a@6=+b a@5!");
+    assert_eq!(bottom(hook, &inputs), "a@9=+c a@8! a@6=+b");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{Choice, CompactionState, Config, Plan, Reason};
-use crate::manifest::{FlatRange, LEVELS, Levels, TableMeta};
+use crate::manifest::{Contents, FlatRange, LEVELS, Levels, TableMeta};
 
 /// Finds tables that can be dropped without reading them.
 ///
@@ -46,13 +46,14 @@ fn older<'a>(levels: &'a Levels, table: &'a TableMeta) -> impl Iterator<Item = &
 /// last, as a whole.
 ///
 /// A table without older data in deeper levels is rewritten in its level and has no garbage
-/// afterwards, because the estimate counts only garbage below the GC watermark. Otherwise it is
-/// merged into the next level that it overlaps, so that its tombstones take effect. In both cases
-/// it is not chosen again for the same garbage.
+/// afterwards, because the estimate counts only what this merge drops. Otherwise it is merged into
+/// the next level that it overlaps, so that its tombstones and deltas take effect. In both cases it is
+/// not chosen again for the same garbage, and neither is a table whose rewrite
+/// [dropped nothing](CompactionState::is_settled).
 pub(super) fn plan(levels: &Levels, config: &Config, state: &CompactionState) -> Option<Plan> {
     let mut candidates: Vec<_> = (1..LEVELS)
         .flat_map(|level| levels.level(level))
-        .filter(|table| !state.is_busy(table))
+        .filter(|table| !state.is_busy(table) && !state.is_settled(table))
         .map(|table| (state.garbage_percent(table), table))
         .filter(|(percent, _)| *percent >= config.garbage_percent.max(1))
         .collect();
@@ -68,16 +69,24 @@ pub(super) fn plan(levels: &Levels, config: &Config, state: &CompactionState) ->
 }
 
 /// Plans to merge all tables of level 0 into one for the garbage in them. Without this, they would
-/// keep their garbage when no more tables are flushed. Tombstones do not count, because they stay
-/// while older data exists in deeper levels.
+/// keep their garbage when no more tables are flushed. Tombstones and deltas that stay above older
+/// data count only if no deeper level has such data. They do not count either if values expire: such
+/// a value, in another table of level 0, may be the one below the deltas.
 fn within_level0(levels: &Levels, config: &Config, state: &CompactionState) -> Option<Plan> {
     let tables = levels.level(0);
     let cells: u64 = tables.iter().map(|table| table.contents.cells).sum();
     let passed = tables.iter().filter(|table| table.contents.commit_max <= state.oldest);
-    let garbage: u64 = passed.map(|table| table.contents.overwritten).sum();
+    let hull = FlatRange::hull(tables.iter().map(|table| &table.range))?;
+    let is_last = (1..LEVELS).all(|level| levels.overlapping(level, &hull).next().is_none());
+    let counts_bottom = is_last && tables.iter().all(|table| table.contents.expiring == 0);
+    let dropped = |Contents { overwritten, bottom_garbage, .. }: Contents| {
+        overwritten + if counts_bottom { bottom_garbage } else { 0 }
+    };
+    let garbage: u64 = passed.map(|table| dropped(table.contents)).sum();
     let enough =
         u128::from(garbage) * 100 >= u128::from(cells) * u128::from(config.garbage_percent.max(1));
-    if garbage == 0 || !enough || tables.iter().any(|table| state.is_busy(table)) {
+    let is_free = |table: &Arc<TableMeta>| !state.is_busy(table) && !state.is_settled(table);
+    if garbage == 0 || !enough || !tables.iter().all(is_free) {
         return None;
     }
     Some(Plan {
@@ -85,7 +94,7 @@ fn within_level0(levels: &Levels, config: &Config, state: &CompactionState) -> O
         output_level: 0,
         cut_bytes: u64::MAX,
         grandparent_bytes: u64::MAX,
-        hull: FlatRange::hull(tables.iter().map(|table| &table.range))?,
+        hull,
         reason: Reason::Garbage,
     })
 }

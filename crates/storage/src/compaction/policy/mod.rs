@@ -14,7 +14,9 @@
 //!    deeper levels while a compaction runs, and the statements that [`Below`](super::Below) makes
 //!    at its start remain true.
 //! 2. A policy terminates: tables that were compacted for a reason are not chosen again for it.
-//! 3. A table is dropped or moved unread only if the manifest alone proves that it is safe.
+//! 3. A rewrite that dropped nothing is not repeated before the GC watermark, the level or the table
+//!    has changed. So an idle database writes nothing.
+//! 4. A table is dropped or moved unread only if the manifest alone proves that it is safe.
 
 mod config;
 mod decision;

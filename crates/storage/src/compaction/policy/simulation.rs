@@ -1,4 +1,5 @@
-//! Simulates policies without a disk, and counts every byte.
+//! Simulates policies without a disk, and counts every byte. The simulation of
+//! [`job`](crate::compaction::job) has real merges, with deltas and versions that expire or pass.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +8,7 @@ use carnet_base::{Rng, SeededRng, Timestamp};
 use super::*;
 use crate::compaction::merge::Mark;
 use crate::compaction::{Below, Cutter};
-use crate::manifest::{Edit, LEVELS, Levels, TableMeta, Tally};
+use crate::manifest::{Edit, LEVELS, Levels, TableMeta, Tally, VersionKind};
 
 const CELL_BYTES: u64 = 100;
 /// Number of cells in a memtable.
@@ -84,7 +85,8 @@ impl<'a> Simulation<'a> {
         let mut tally = Tally::default();
         for (key, newest) in &cells {
             let commit = Timestamp::new(newest.commit).unwrap();
-            tally.cell(&key.to_be_bytes(), commit, None, newest.tombstone);
+            let kind = if newest.tombstone { VersionKind::Tombstone } else { VersionKind::Value };
+            tally.cell(&key.to_be_bytes(), commit, None, kind);
         }
         let bytes = cells.len() as u64 * CELL_BYTES;
         self.tables.insert(number, cells);

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use carnet_base::{TableId, Timestamp};
 
 use super::super::merge::Mark;
-use super::plan::Plan;
+use super::plan::{Plan, Reason};
 use crate::manifest::{FlatRange, LEVELS, TableMeta};
 
 /// CompactionState of compaction besides the tables.
@@ -18,13 +18,23 @@ pub struct CompactionState {
     pub wall: Option<u64>,
     /// Dropped tables (of the catalog), which no reader reads again.
     pub dropped: BTreeSet<TableId>,
-    running: Vec<Plan>,
+    running: Vec<Running>,
     busy: HashSet<u64>,
     /// Numbers of tables that no compaction can read.
     set_aside: HashSet<u64>,
+    /// Numbers of tables whose rewrite dropped nothing at this GC watermark.
+    settled: HashSet<u64>,
     /// For each level, the upper bound of the table that was compacted last.
     cursors: [Bytes; LEVELS],
     taken: Taken,
+}
+
+/// A running compaction.
+#[derive(Clone, Debug)]
+struct Running {
+    plan: Plan,
+    /// GC watermark at its start, see [`CompactionState::observe`].
+    mark: (Timestamp, Option<u64>),
 }
 
 /// Input bytes of recent compactions.
@@ -56,6 +66,9 @@ impl Taken {
 impl CompactionState {
     /// Sets the GC watermark.
     pub fn observe(&mut self, mark: &Mark) {
+        if (self.oldest, self.wall) != (mark.oldest(), mark.wall) {
+            self.settled.clear();
+        }
         (self.oldest, self.wall) = (mark.oldest(), mark.wall);
     }
 
@@ -68,7 +81,7 @@ impl CompactionState {
             self.cursors[usize::from(*level)] = last.range.upper.clone();
         }
         self.taken.add(plan);
-        self.running.push(plan.clone());
+        self.running.push(Running { plan: plan.clone(), mark: (self.oldest, self.wall) });
     }
 
     /// Estimates the thousandths of compaction's input by which it reduces level 0: the rate at
@@ -81,12 +94,33 @@ impl CompactionState {
 
     /// Records the end of a compaction, successful or not.
     pub fn end(&mut self, plan: &Plan) {
-        if let Some(at) = self.running.iter().position(|running| running == plan) {
+        if let Some(at) = self.running.iter().position(|running| running.plan == *plan) {
             self.running.swap_remove(at);
             for number in plan.numbers() {
                 self.busy.remove(&number);
             }
         }
+    }
+
+    /// Records the tables that a running compaction wrote.
+    pub fn wrote(&mut self, plan: &Plan, add: &[TableMeta]) {
+        let read: u64 = plan.tables().map(|table| table.contents.cells).sum();
+        let written: u64 = add.iter().map(|table| table.contents.cells).sum();
+        let (first, last) = plan.levels();
+        let in_place = plan.reason == Reason::Garbage && first == last;
+        let running = self.running.iter().find(|running| running.plan == *plan);
+        // At a later watermark the same rewrite may drop something.
+        let is_current = running.is_some_and(|it| it.mark == (self.oldest, self.wall));
+        if in_place && written >= read && is_current {
+            self.settled.extend(add.iter().map(|table| table.number));
+        }
+    }
+
+    /// Returns `true` if a table was rewritten in its level at this GC watermark, and the rewrite
+    /// dropped nothing.
+    #[must_use]
+    pub fn is_settled(&self, table: &TableMeta) -> bool {
+        self.settled.contains(&table.number)
     }
 
     /// Returns the number of running compactions.
@@ -118,10 +152,10 @@ impl CompactionState {
     /// themselves conflict.
     #[must_use]
     pub fn is_blocked(&self, (first, last): (usize, usize), hull: &FlatRange) -> bool {
-        self.running.iter().any(|running| {
-            let (running_first, running_last) = running.levels();
+        self.running.iter().any(|Running { plan, .. }| {
+            let (running_first, running_last) = plan.levels();
             let shared = first.max(running_first).max(1) <= last.min(running_last);
-            shared && running.hull.overlaps(hull)
+            shared && plan.hull.overlaps(hull)
         })
     }
 

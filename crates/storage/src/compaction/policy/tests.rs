@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use carnet_base::{TableId, Timestamp};
 
 use super::*;
+use crate::compaction::merge::Mark;
 use crate::manifest::{Contents, Edit, FlatRange, Levels, TableMeta};
 
 fn at(number: u64) -> Timestamp {
@@ -185,7 +186,7 @@ fn conflicting_compactions_wait() {
 fn table_with_most_garbage_is_rewritten_first() {
     let mut tables = full();
     let garbage = tables.iter_mut().find(|table| table.number == 25).unwrap();
-    garbage.contents.tombstones = 5;
+    garbage.contents.bottom_garbage = 5;
     assert_eq!(inputs(leveled(&levels(tables.clone()), &state(249))), (vec![20, 1], 6));
     assert_eq!(inputs(leveled(&levels(tables.clone()), &state(250))), (vec![25, 6], 6));
     tables.retain(|table| table.number != 6);
@@ -215,7 +216,7 @@ fn idle_level0_is_cleared_of_garbage() {
     let mut tables = bottom();
     for number in [20, 21] {
         let mut young = table(number, 0, "a", "z", 10);
-        (young.contents.overwritten, young.contents.tombstones) = (4, 6);
+        (young.contents.overwritten, young.contents.bottom_garbage) = (4, 6);
         tables.push(young);
     }
     for policy in [&Leveled as &dyn Policy, &Tiered] {
@@ -231,14 +232,45 @@ fn idle_level0_is_cleared_of_garbage() {
     for table in &mut tables {
         table.contents.overwritten = 0;
     }
-    assert_eq!(leveled(&levels(tables), &state(210)), Choice::Nothing, "tombstones stay");
+    assert_eq!(leveled(&levels(tables.clone()), &state(210)), Choice::Nothing, "tombstones stay");
+    tables.retain(|table| table.level == 0);
+    assert_eq!(inputs(leveled(&levels(tables.clone()), &state(210))), (vec![20, 21], 0));
+    tables[0].contents.expiring = 1;
+    assert_eq!(leveled(&levels(tables), &state(210)), Choice::Nothing, "deltas may stay");
+}
+
+/// A count of garbage that no merge drops must not have a database rewrite itself for ever.
+#[test]
+fn rewrite_that_dropped_nothing_is_not_repeated() {
+    let mut tables = bottom();
+    tables[2].contents.overwritten = 4;
+    let levels = levels(tables);
+    let mark = |oldest, wall| Mark { read: at(oldest), wall, ..Mark::default() };
+    let mut state = state(0);
+    state.observe(&mark(30, None));
+    for again in [mark(31, None), mark(31, Some(5))] {
+        let rewrite = plan(leveled(&levels, &state));
+        assert_eq!(rewrite.numbers().collect::<Vec<_>>(), [3]);
+        state.begin(&rewrite);
+        let same: Vec<_> = rewrite.tables().map(|table| TableMeta::clone(table)).collect();
+        state.wrote(&rewrite, &same);
+        state.end(&rewrite);
+        assert_eq!(leveled(&levels, &state), Choice::Nothing);
+        state.observe(&again);
+    }
+    let late = plan(leveled(&levels, &state));
+    state.begin(&late);
+    state.observe(&mark(32, Some(5)));
+    state.wrote(&late, &late.tables().map(|table| TableMeta::clone(table)).collect::<Vec<_>>());
+    state.end(&late);
+    assert_eq!(plan(leveled(&levels, &state)), late, "the watermark rose meanwhile");
 }
 
 #[test]
 fn tombstones_are_compacted_into_older_data() {
     let mut tables = bottom();
     tables.push(table(20, 4, "c", "d", 10));
-    tables[10].contents.tombstones = 9;
+    tables[10].contents.bottom_garbage = 9;
     let levels = levels(tables);
     let config = Config { base_bytes: 40, ..config() };
     assert_eq!(inputs(Leveled.choose(&levels, &config, &state(200))), (vec![20, 3], 6));
