@@ -64,6 +64,24 @@ fn keys_and_rows() {
     refused(client.insert(1, 1, VALUE_BYTES_MAX), &["value of 335544", "at most 33554432"]);
 }
 
+/// No single change exceeds the limit of a row, and none of them sets all columns.
+#[test]
+fn row_of_several_changes() {
+    let client = Client::new(TransactionLimits::default());
+    client.run("CREATE TABLE u (k int PRIMARY KEY, a blob, b blob, c blob, d int)", &[]).unwrap();
+    let update =
+        |column, len| client.run(&format!("UPDATE u SET {column} = ? WHERE k = 1"), &[len]);
+    update("a", 12 << 20).unwrap();
+    update("b", 12 << 20).unwrap();
+    refused(update("c", 12 << 20), &["value of 377487", "at most 33554432"]);
+    // The same in one transaction, where the changes are merged before they are written.
+    let set = |column| format!("UPDATE u SET {column} = ? WHERE k = 2;");
+    let batch = format!("BEGIN BATCH {} {} {} APPLY BATCH", set("a"), set("b"), set("c"));
+    refused(client.run(&batch, &[12 << 20; 3]), &["value of 377487", "at most 33554432"]);
+    update("a", 1).unwrap();
+    update("c", 12 << 20).unwrap();
+}
+
 #[test]
 fn cells_of_a_statement() {
     let limits = TransactionLimits { write_cells: 20, ..TransactionLimits::default() };

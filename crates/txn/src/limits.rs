@@ -81,6 +81,10 @@ impl Limits {
     }
 }
 
+/// Maximum length of a delta. It bounds how far concurrent changes, none of which reads the row, can
+/// exceed the limit of a row. Reading the row costs little beside writing a longer change.
+pub(crate) const DELTA_BYTES_MAX: usize = 64 << 10;
+
 /// Bytes of a read or write set that are not charged, unless small sets count.
 pub(crate) const FREE_BYTES: usize = 64 << 10;
 

@@ -1,6 +1,9 @@
 //! Changes of rows that are not read: deltas.
 //!
 //! A change becomes a delta in the write set, unless the transaction has written the row before.
+//! A delta does not know how long the row becomes. So only short ones are written blindly; for longer
+//! ones the caller reads the row, and the limit of rows applies to the image that it writes.
+//!
 //! Changing a row is not reading it: a transaction that only changes rows has an empty read set. If
 //! the transaction reads the row later, the delta becomes an image, and the row is in its read set.
 
@@ -8,11 +11,12 @@ use carnet_base::{Bytes, CellKey, KeyRange, Result, RowDelta, RowImage, Version}
 
 use super::handle::Transaction;
 use crate::entry::Entry;
+use crate::limits::DELTA_BYTES_MAX;
 
 impl Transaction {
     /// Changes a part of a row without reading it. Returns `false` without effect if the row has to
     /// be read and [written](Transaction::put): the [store](carnet_store::CommitLog::takes_delta) takes no delta of
-    /// it, or the transaction has spilled writes or dropped a table.
+    /// it, the delta would exceed 64 KiB, or the transaction has spilled writes or dropped a table.
     ///
     /// # Errors
     ///
@@ -38,6 +42,10 @@ impl Transaction {
                 }
                 Some(earlier) => changed(earlier.as_ref(), delta)?,
             };
+            let stays_delta = own.is_none() || is_delta;
+            if stays_delta && payload.as_ref().is_some_and(|it| it.len() > DELTA_BYTES_MAX) {
+                return Ok(false);
+            }
             let mut state = self.with_room_for(key.as_key_ref(), payload.as_deref())?;
             if state.spilled.is_none() && state.writes.get(key) != own {
                 continue; // Another handle has written the cell meanwhile.
