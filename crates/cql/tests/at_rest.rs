@@ -4,13 +4,15 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::thread;
 use std::time::Duration;
 
-use carnet::base::{Clock, Moment, Stepped, WallTime};
+use carnet::base::{Clock, Moment, Rng, SeededRng, Stepped, WallTime};
+use carnet::storage::disk::Disk;
 use carnet::storage::disk::sim::{Kind, SimDisk};
-use carnet::{Db, Durability, Uuid, block_on};
+use carnet::{Bytes, Db, Durability, Uuid, block_on};
 use carnet_cql::system::NodeInfo;
-use carnet_cql::{Executor, Parameters, Session};
+use carnet_cql::{Bound, Executor, Parameters, Session, Values};
 
 /// Wall time at which a clock begins.
 const BEGIN_SECONDS: i64 = 1_700_000_000;
@@ -74,8 +76,34 @@ impl Bed {
     }
 
     fn run(&self, statement: &str) {
-        block_on(self.executor.query(&self.session, statement, &Parameters::default()))
+        self.run_with(statement, &[]);
+    }
+
+    fn run_with(&self, statement: &str, values: &[Bytes]) {
+        let values = values.iter().cloned().map(Bound::Bytes).collect();
+        let parameters = Parameters { values: Values::Positional(values), ..Parameters::default() };
+        block_on(self.executor.query(&self.session, statement, &parameters))
             .unwrap_or_else(|error| panic!("{statement}: {error}"));
+    }
+
+    /// Runs a statement whose commit waits for the workers.
+    fn run_beside_workers(&self, statement: &str, values: &[Bytes]) {
+        thread::scope(|scope| {
+            let statement = scope.spawn(|| self.run_with(statement, values));
+            for step in 0.. {
+                if statement.is_finished() {
+                    break;
+                }
+                self.workers.step(step % WORKERS);
+            }
+        });
+    }
+
+    /// Returns the size of all tables.
+    fn table_bytes(&self) -> usize {
+        let names = self.disk.list().unwrap().into_iter();
+        let tables = names.filter(|name| name.starts_with("sst-"));
+        tables.map(|name| self.disk.contents(&name).unwrap().len()).sum()
     }
 
     /// Lets time pass while nobody is connected; returns the number of compactions.
@@ -166,4 +194,27 @@ fn deleted_rows_rest_behind_a_snapshot_and_after_it() {
     assert!(compactions <= 1, "{compactions} compactions behind the snapshot");
     drop(snapshot);
     bed.rests(3);
+}
+
+/// The rows are in a table that the commit adopted.
+#[test]
+fn expired_rows_of_a_large_transaction_are_reclaimed() {
+    let bed = Bed::with_table();
+    let mut text = Bytes::from(vec![b'a'; 1 << 20]).to_vec();
+    let mut rng = SeededRng::new(1);
+    text.iter_mut().for_each(|byte| *byte = b' ' + u8::try_from(rng.below(90)).unwrap());
+    let insert = |k| format!("INSERT INTO ks.t (k, a) VALUES ({k}, ?) USING TTL 5;");
+    let inserts: String = (0..12).map(insert).collect();
+    let texts = vec![Bytes::from(text); 12];
+    bed.run_beside_workers(&format!("BEGIN BATCH {inserts} APPLY BATCH"), &texts);
+    bed.db.flush().unwrap();
+    bed.pass(10, 1);
+    assert!(bed.table_bytes() > 10 << 20, "{} bytes", bed.table_bytes());
+    for k in 100..103 {
+        bed.run(&format!("INSERT INTO ks.t (k, a) VALUES ({k}, 'a')"));
+        bed.pass(10, 1);
+    }
+    bed.db.flush().unwrap();
+    bed.rests(4);
+    assert!(bed.table_bytes() < 1 << 20, "{} bytes", bed.table_bytes());
 }

@@ -39,7 +39,8 @@ pub trait MergeOperator: Send + Sync {
     ) -> Result<Option<Bytes>>;
 
     /// Returns the second since 1970-01-01 UTC from which on a value counts as deleted; `None` if it
-    /// does not expire. Compaction stores it with a value that results from a merge.
+    /// does not expire. It is stored with a value that results from a merge, and with those of a large
+    /// transaction.
     fn expiry(&self, value: &[u8]) -> Option<u64> {
         let _ = value;
         None
@@ -69,6 +70,13 @@ impl Deltas {
     pub(crate) fn is_delta(&self, key: &[u8], payload: &[u8]) -> bool {
         payload.first() == Some(&self.mark)
             && table_of(key).is_some_and(|table| self.operator.has_deltas(table))
+    }
+
+    /// Returns the expiry of a cell's value; values of tables without deltas do not expire. The table
+    /// is looked up last, because few values expire.
+    pub(crate) fn expiry_of(&self, key: &[u8], value: &[u8]) -> Option<u64> {
+        let has_deltas = |table| self.operator.has_deltas(table);
+        self.expiry(value).filter(|_| table_of(key).is_some_and(has_deltas))
     }
 
     /// See [`MergeOperator::merge`].

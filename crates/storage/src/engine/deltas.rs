@@ -136,6 +136,11 @@ impl Core {
         }
     }
 
+    /// Returns the expiry of a value as the merge operator knows it.
+    pub(super) fn expiry_of(&self, key: &[u8], payload: &[u8]) -> Option<u64> {
+        self.deltas.get()?.expiry_of(key, payload)
+    }
+
     #[inline]
     pub(super) fn is_delta(&self, key: &[u8], payload: &[u8]) -> bool {
         self.deltas.get().is_some_and(|deltas| deltas.is_delta(key, payload))

@@ -286,6 +286,7 @@ impl Replayed {
                 if segment > manifest.first_segment {
                     insert(&memtable, start, commit, Changes::default().of(&[]));
                     let table = Table::open(Arc::clone(disk), number, bytes, Arc::clone(cache))?;
+                    let table = Arc::new(table);
                     let place = (segment, Lsn(lsn.0 - HEADER_BYTES as u64));
                     let next = Memtable::new(segment, chunks.clone());
                     let sealed = Arc::new(std::mem::replace(&mut memtable, next));

@@ -304,8 +304,9 @@ impl<'a> RunWriter<'a> {
 
     fn push(&mut self, key: &[u8], payload: Option<&[u8]>) -> Result<()> {
         let commit = self.start;
-        self.tally.cell(key, commit, None, self.core.kind_of(key, payload));
-        self.builder.push(&EntryRef { key, commit, start: self.start, expiry: None, payload })
+        let expiry = payload.and_then(|payload| self.core.expiry_of(key, payload));
+        self.tally.cell(key, commit, expiry, self.core.kind_of(key, payload));
+        self.builder.push(&EntryRef { key, commit, start: self.start, expiry, payload })
     }
 
     fn finish(self) -> Result<Option<Arc<Run>>> {

@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use carnet_base::{Error, Result, Timestamp};
 
 use super::level::LEVELS;
 use super::range::{FlatRange, after};
+use super::tally::{Tally, VersionKind};
 use crate::cache::Cache;
 use crate::disk::Disk;
-use crate::sstable::{Statistics, Table};
+use crate::sstable::{RawCursor, Statistics, Table};
 
 /// Description of a table's file: number, level, and the statistics that compaction uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,12 +71,22 @@ impl TableMeta {
         Self { contents, ..self.clone() }
     }
 
-    /// Describes an adopted table of level 0, whose versions have one commit, from the file alone.
+    /// Describes an adopted table of level 0, whose versions have one commit, from the file alone. Reads
+    /// all versions if some of them expire, because the file does not count these.
     #[must_use]
-    pub fn adopted(table: &Table, commit: Timestamp) -> Self {
-        let Statistics { versions, tombstones, first, last, .. } = table.statistics();
+    pub fn adopted(table: &Arc<Table>, commit: Timestamp) -> Self {
+        let Statistics { versions, tombstones, expiry, first, last, .. } = table.statistics();
+        if expiry.is_some() {
+            match Self::counted(table, commit) {
+                Ok(Some(counted)) => return counted,
+                Ok(None) => {}
+                // Readers and compactions report it; without the counts, expired versions stay longer.
+                Err(error) => tracing::warn!(%error, "expiring versions could not be counted"),
+            }
+        }
         let contents = Contents {
             cells: *versions,
+            bottom_garbage: *tombstones,
             tombstones: *tombstones,
             commit_min: commit,
             commit_max: commit,
@@ -82,6 +94,18 @@ impl TableMeta {
         };
         let range = FlatRange { lower: first.clone(), upper: after(last) };
         Self { number: table.number(), level: 0, bytes: table.bytes(), range, contents }
+    }
+
+    fn counted(table: &Arc<Table>, commit: Timestamp) -> Result<Option<Self>> {
+        let mut tally = Tally::default();
+        let mut cursor = RawCursor::new(Arc::clone(table), Bytes::new(), None);
+        cursor.advance_blocking()?;
+        while let Some(entry) = cursor.entry() {
+            // Each key has one version, so that it does not matter whether it is a delta.
+            tally.cell(entry.key, commit, entry.expiry, VersionKind::whole(entry.payload));
+            cursor.advance_blocking()?;
+        }
+        Ok(tally.finish(table.number(), 0, table.bytes()))
     }
 
     /// Opens the table's file.
@@ -123,25 +147,34 @@ impl TableMeta {
     /// Estimates the number of versions that compaction drops at the GC watermark `mark` if no older
     /// data exists, and versions that expired by the second `wall` count as deleted. If it is not
     /// zero, compaction drops at least one.
-    ///
-    /// Assumes that expiries are uniformly distributed between the first and the last one.
     #[must_use]
     pub fn garbage(&self, mark: Timestamp, wall: Option<u64>) -> u64 {
-        let contents = &self.contents;
-        if contents.commit_max > mark {
+        if self.contents.commit_max > mark {
             return 0;
         }
-        let expired = match wall {
-            Some(wall) if contents.expiring > 0 && wall >= contents.expiry_min => {
-                let passed = u128::from(wall.min(contents.expiry_max) - contents.expiry_min) + 1;
-                let span = u128::from(contents.expiry_max - contents.expiry_min) + 1;
-                let expired = u128::from(contents.expiring) * passed / span;
-                u64::try_from(expired).unwrap_or(contents.expiring)
-            }
-            _ => 0,
-        };
-        let sum =
-            contents.overwritten.saturating_add(contents.bottom_garbage).saturating_add(expired);
-        sum.min(contents.cells)
+        let sum = self.garbage_anywhere(mark, wall).saturating_add(self.contents.bottom_garbage);
+        sum.min(self.contents.cells)
+    }
+
+    /// Like [`TableMeta::garbage`], but without what compaction drops only if no older data exists.
+    /// Expired versions count, although a tombstone takes their place above older data.
+    #[must_use]
+    pub fn garbage_anywhere(&self, mark: Timestamp, wall: Option<u64>) -> u64 {
+        if self.contents.commit_max > mark {
+            return 0;
+        }
+        self.contents.overwritten.saturating_add(self.expired(wall)).min(self.contents.cells)
+    }
+
+    /// Estimates the number of versions that expired by a second.
+    ///
+    /// Assumes that expiries are uniformly distributed between the first and the last one.
+    fn expired(&self, wall: Option<u64>) -> u64 {
+        let Contents { expiring, expiry_min, expiry_max, .. } = self.contents;
+        let Some(wall) = wall.filter(|wall| expiring > 0 && *wall >= expiry_min) else { return 0 };
+        let passed = u128::from(wall.min(expiry_max) - expiry_min) + 1;
+        let span = u128::from(expiry_max - expiry_min) + 1;
+        let expired = u128::from(expiring) * passed / span;
+        u64::try_from(expired).unwrap_or(expiring)
     }
 }

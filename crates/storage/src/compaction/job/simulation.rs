@@ -166,8 +166,9 @@ impl<'a> Simulation<'a> {
         self.rewrites += 1;
         let is_repeated = plan.numbers().all(|number| self.fruitless.contains(&number));
         assert!(!is_repeated, "seed {}: the same rewrite again: {plan:?}", self.seed);
-        let read: u64 = plan.tables().map(|table| table.contents.cells).sum();
-        let written: u64 = add.iter().map(|table| table.contents.cells).sum();
+        let count = |table: &TableMeta| table.contents.cells + table.contents.expiring;
+        let read: u64 = plan.tables().map(|table| count(table)).sum();
+        let written: u64 = add.iter().map(count).sum();
         if read == written {
             let seed = self.seed;
             assert!(self.hook.failing > 0, "seed {seed}: a rewrite that drops nothing: {plan:?}");

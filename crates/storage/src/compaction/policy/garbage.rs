@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{Choice, CompactionState, Config, Plan, Reason};
-use crate::manifest::{Contents, FlatRange, LEVELS, Levels, TableMeta};
+use crate::manifest::{FlatRange, LEVELS, Levels, TableMeta};
 
 /// Finds tables that can be dropped without reading them.
 ///
@@ -75,14 +75,11 @@ pub(super) fn plan(levels: &Levels, config: &Config, state: &CompactionState) ->
 fn within_level0(levels: &Levels, config: &Config, state: &CompactionState) -> Option<Plan> {
     let tables = levels.level(0);
     let cells: u64 = tables.iter().map(|table| table.contents.cells).sum();
-    let passed = tables.iter().filter(|table| table.contents.commit_max <= state.oldest);
     let hull = FlatRange::hull(tables.iter().map(|table| &table.range))?;
     let is_last = (1..LEVELS).all(|level| levels.overlapping(level, &hull).next().is_none());
     let counts_bottom = is_last && tables.iter().all(|table| table.contents.expiring == 0);
-    let dropped = |Contents { overwritten, bottom_garbage, .. }: Contents| {
-        overwritten + if counts_bottom { bottom_garbage } else { 0 }
-    };
-    let garbage: u64 = passed.map(|table| dropped(table.contents)).sum();
+    let count = if counts_bottom { TableMeta::garbage } else { TableMeta::garbage_anywhere };
+    let garbage: u64 = tables.iter().map(|table| count(table, state.oldest, state.wall)).sum();
     let enough =
         u128::from(garbage) * 100 >= u128::from(cells) * u128::from(config.garbage_percent.max(1));
     let is_free = |table: &Arc<TableMeta>| !state.is_busy(table) && !state.is_settled(table);

@@ -104,8 +104,10 @@ impl CompactionState {
 
     /// Records the tables that a running compaction wrote.
     pub fn wrote(&mut self, plan: &Plan, add: &[TableMeta]) {
-        let read: u64 = plan.tables().map(|table| table.contents.cells).sum();
-        let written: u64 = add.iter().map(|table| table.contents.cells).sum();
+        // A tombstone may take the place of an expired version.
+        let count = |table: &TableMeta| table.contents.cells + table.contents.expiring;
+        let read: u64 = plan.tables().map(|table| count(table)).sum();
+        let written: u64 = add.iter().map(count).sum();
         let (first, last) = plan.levels();
         let in_place = plan.reason == Reason::Garbage && first == last;
         let running = self.running.iter().find(|running| running.plan == *plan);

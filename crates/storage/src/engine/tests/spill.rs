@@ -1,6 +1,8 @@
 //! Tests of large transactions, step by step.
 
 use super::*;
+use crate::manifest::Contents;
+use crate::merge_operator::MergeOperator;
 
 fn spilled(engine: &Engine, commit: u64, keys: std::ops::Range<u64>) -> Merged {
     let spill = engine.spill(time(commit - 1));
@@ -61,4 +63,61 @@ fn unadopted_files_are_removed() {
     assert!(matches!(refused, Err(AppendError::Refused("no"))));
     drop(merged);
     assert_eq!((files(&disk), engine.published()), (0, Timestamp::ZERO));
+}
+
+/// Operator of tables whose values expire at the second that they state.
+struct Expiring;
+
+impl MergeOperator for Expiring {
+    fn mark(&self) -> u8 {
+        b'+'
+    }
+
+    fn has_deltas(&self, _: TableId) -> bool {
+        true
+    }
+
+    fn merge(
+        &self,
+        _: Option<(Timestamp, &Bytes)>,
+        _: &[(Timestamp, Bytes)],
+    ) -> Result<Option<Bytes>> {
+        Err(Error::unsupported("deltas"))
+    }
+
+    fn expiry(&self, value: &[u8]) -> Option<u64> {
+        let second = u64::from_be_bytes(value.try_into().unwrap());
+        (second > 0).then_some(second)
+    }
+}
+
+/// The counts of expiring versions, before a flush adopts the table and after a crash before it.
+#[test]
+fn adopted_table_counts_expiring_versions() {
+    let (disk, workers) = (SimDisk::new(1), Stepped::default());
+    let engine = open(&disk, &workers, Options::default());
+    assert!(engine.set_merge_operator(Arc::new(Expiring)));
+    let spill = engine.spill(time(19));
+    let mut cells: Vec<_> = (0..60).map(|number| (key(number), number.to_be_bytes())).collect();
+    cells.sort();
+    for half in cells.chunks(30) {
+        spill.add(half.iter().map(|(key, second)| (key, Some(&second[..])))).unwrap();
+    }
+    let merged = spill.merge(|_| ()).unwrap();
+    let appended = engine.adopt(&merged, || Ok::<_, Error>(time(20))).unwrap();
+    workers.step(0);
+    let (crashed, spare) = (disk.kill(), Stepped::default());
+    drop(appended);
+    let contents = |engine: &Engine| {
+        let levels = lock(&engine.core.manifest).levels.clone();
+        let tables = levels.level(0).iter().map(|table| table.contents);
+        let contents = tables.max_by_key(|contents| contents.expiring).unwrap();
+        let Contents { cells, expiring, expiry_min, expiry_max, .. } = contents;
+        (cells, expiring, expiry_min, expiry_max)
+    };
+    engine.flush().unwrap();
+    assert_eq!(contents(&engine), (60, 59, 1, 59));
+    let engine = open(&crashed, &spare, Options::default());
+    engine.adopt_recovered().unwrap();
+    assert_eq!(contents(&engine), (60, 59, 1, 59), "recovered");
 }
