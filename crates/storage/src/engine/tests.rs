@@ -1,11 +1,13 @@
 //! Tests of the order of reservation, insertion and publication, step by step.
 
+mod checkpoint;
 mod compactors;
 mod io;
 mod newest;
 mod power;
 mod pressure;
 mod spill;
+mod watermark;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};

@@ -477,6 +477,33 @@ mod tests {
         assert_eq!(recovered(&disk).unwrap(), (expected, 5));
     }
 
+    /// The sync of these records failed before the process was killed: the kernel marks their pages
+    /// clean, and another sync alone does not write them.
+    #[test]
+    fn doubtful_records_are_written_again() {
+        for torn in [false, true] {
+            let disk = SimDisk::new(1);
+            let (first, mut second, _) = two_segments(false);
+            if torn {
+                second.truncate(second.len() - 10);
+            }
+            for (name, bytes) in [("wal-00000001.log", first), ("wal-00000002.log", second)] {
+                let file = disk.create(name).unwrap();
+                file.write_at(&bytes, 0).unwrap();
+                disk.fail_at(disk.operations() + 1, std::io::ErrorKind::Other);
+                file.sync_data().unwrap_err();
+            }
+            disk.sync_dir().unwrap();
+            let disk = disk.kill();
+            let records = if torn { 4 } else { 5 };
+            assert_eq!(recovered(&disk).unwrap().1, records);
+            for seed in 0..20 {
+                let crashed = disk.crash(&mut SeededRng::new(seed));
+                assert_eq!(recovered(&crashed).unwrap().1, records, "seed {seed}");
+            }
+        }
+    }
+
     /// The second record is bad. Only the headers after it decide between truncation and an error.
     #[test]
     fn bad_record_is_cut_unless_it_was_durable() {
