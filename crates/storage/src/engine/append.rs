@@ -11,6 +11,7 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use carnet_base::{Error, ErrorKind, Result, Timestamp, WaitNote, note_wait};
 
+use super::close::closed;
 use super::core::{Core, Engine, Order};
 use super::publication::Publication;
 use super::stop_on_panic::StopOnPanic;
@@ -232,17 +233,18 @@ impl Engine {
 }
 
 impl Core {
-    /// Waits for `poll` or until the disk is full.
+    /// Waits for `poll`, or until the disk is full or the engine is closed.
     pub(super) async fn while_space<T>(
         &self,
         mut poll: impl FnMut(&Context<'_>) -> Poll<T>,
     ) -> Result<T> {
         std::future::poll_fn(|context| {
-            // Checked again after the waker is registered: a disk that becomes full now wakes it.
-            self.space.check()?;
+            let check = || self.space.check().and_then(|()| self.check_open());
+            check()?;
             let polled = poll(context).map(Ok);
+            // Checked again after the waker is registered: a disk that becomes full now wakes it.
             if polled.is_pending() {
-                self.space.check()?;
+                check()?;
             }
             polled
         })
@@ -275,7 +277,7 @@ impl Core {
     /// Ensures that the active memtable can accept a record.
     pub(super) fn make_room(&self, order: &mut Order, len: usize) -> Result<()> {
         if order.closed {
-            return Err(Error::unavailable("the database was closed; open it again"));
+            return Err(closed());
         }
         self.check_takes_writes()?;
         self.publication.check()?;

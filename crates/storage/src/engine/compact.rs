@@ -229,6 +229,8 @@ impl Engine {
             }
             drop(state);
             core.publication.check()?;
+            // The compactions of a closed engine do not end.
+            core.check_open()?;
             Signal::new().wait(Some(LOOK_AGAIN));
         };
         let levels = lock(&core.manifest).levels.clone();

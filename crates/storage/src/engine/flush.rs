@@ -12,7 +12,7 @@ use carnet_base::{CellKey, Result, Signal, Step, Timestamp, Worker};
 
 use super::compact::{Installs, LOOK_AGAIN};
 use super::core::{Core, Engine, Order};
-use super::sealed::{Adopted, RECOVERED, Sealed, SealedQueue};
+use super::sealed::{Adopted, Sealed, SealedQueue};
 use super::space::Work;
 use crate::disk::{During, found_no_space};
 use crate::io::Class;
@@ -193,7 +193,7 @@ impl Core {
     }
 
     fn is_ready(&self, sealed: &Sealed) -> bool {
-        let is_recovered = sealed.adopted.as_ref().is_some_and(|adopted| adopted.slot == RECOVERED);
+        let is_recovered = sealed.adopted.as_ref().is_some_and(|adopted| !adopted.is_unpublished());
         (!is_recovered || self.adopts_recovered.load(Ordering::Acquire))
             && self.publication.resolved() >= sealed.slots_below
             && self.log.has_segment(sealed.next_segment)
@@ -216,7 +216,7 @@ impl Core {
             }
             return Err(error);
         }
-        if let Some(adopted) = adopted.filter(|adopted| adopted.slot != RECOVERED) {
+        if let Some(adopted) = adopted.filter(|adopted| adopted.is_unpublished()) {
             self.publication.inserted(adopted.slot);
         }
         let mut queue = lock(&self.flushes.sealed);

@@ -210,7 +210,7 @@ impl Core {
     }
 
     /// Writes all pending records; on a full disk it stops the store, because there is no retry.
-    fn write_or_stop(&self) -> Result<()> {
+    pub(super) fn write_or_stop(&self) -> Result<()> {
         self.space.retry_now(Work::Log);
         self.write(lock(&self.log.writer))?;
         if !self.space.is_blocked(Work::Log) {

@@ -44,6 +44,7 @@
 //!    a create or a write that found no space is retried (see `space`).
 //! 7. A failed read stops nothing. Compaction no longer uses a table that it could not read (see
 //!    `quarantine`).
+//! 8. Closing publishes every decided commit, or stops the store: no waiter is left behind.
 //!
 //! # Order of locks
 //!

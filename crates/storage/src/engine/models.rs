@@ -325,6 +325,28 @@ fn memtables_are_flushed_during_writes() {
     });
 }
 
+/// Writers race with the closing of the engine: each commit is published or gets an error, so no
+/// writer waits for ever.
+#[test]
+fn close_resolves_every_decided_commit() {
+    for durability in [Durability::Always, Durability::None] {
+        explore(move || {
+            let options = Options { flush_bytes: 2000, ..rotating(durability) };
+            let model = Model::new(options);
+            let writers = [model.writer(3), model.writer(3), model.writer(2)];
+            let engine = Arc::clone(&model.engine);
+            let closed = thread::spawn(move || engine.shut_down());
+            for writer in writers {
+                if let Err(error) = writer.join().unwrap() {
+                    assert!(error.to_string().contains("the database was closed"), "{error}");
+                }
+            }
+            closed.join().unwrap().unwrap();
+            model.end().unwrap();
+        });
+    }
+}
+
 /// The disk fails at some point: every waiter is notified, the store stays stopped, and the next
 /// process recovers the acknowledged records.
 #[test]

@@ -38,7 +38,7 @@ impl Core {
     }
 
     /// Wakes all waiting writers to check again.
-    fn wake_writers(&self) {
+    pub(super) fn wake_writers(&self) {
         Self::wake_waiting(lock(&self.flushes.sealed));
         self.publication.wake_waiters();
         self.flushes.throttle.wake();

@@ -33,6 +33,13 @@ pub(super) struct Adopted {
     pub(super) slot: u64,
 }
 
+impl Adopted {
+    /// Returns `true` if the commit waits for its table; a recovered one is published already.
+    pub(super) const fn is_unpublished(&self) -> bool {
+        self.slot != RECOVERED
+    }
+}
+
 /// Sealed memtables, oldest first, and the wakers of writers that wait for a flush.
 #[derive(Default)]
 pub(super) struct SealedQueue {
@@ -49,6 +56,12 @@ impl SealedQueue {
         if !self.waiting.iter().any(|waker| waker.will_wake(context.waker())) {
             self.waiting.push(context.waker().clone());
         }
+    }
+
+    /// Returns `true` if a commit waits for the flush of a memtable.
+    pub(super) fn has_adopted(&self) -> bool {
+        let waits = |sealed: &Sealed| sealed.adopted.as_ref().is_some_and(Adopted::is_unpublished);
+        self.queue.iter().any(waits)
     }
 
     /// Returns the segment after the youngest memtable.

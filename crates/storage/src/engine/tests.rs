@@ -1,6 +1,7 @@
 //! Tests of the order of reservation, insertion and publication, step by step.
 
 mod checkpoint;
+mod close;
 mod compactors;
 mod io;
 mod newest;

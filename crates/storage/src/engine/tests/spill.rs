@@ -4,7 +4,7 @@ use super::*;
 use crate::manifest::Contents;
 use crate::merge_operator::MergeOperator;
 
-fn spilled(engine: &Engine, commit: u64, keys: std::ops::Range<u64>) -> Merged {
+pub(super) fn spilled(engine: &Engine, commit: u64, keys: std::ops::Range<u64>) -> Merged {
     let spill = engine.spill(time(commit - 1));
     let mut keys: Vec<_> = keys.map(key).collect();
     keys.sort();
