@@ -60,6 +60,17 @@ counters! {
     stopped,
     /// Gauge: 1 while writes are refused because the disk is full, 0 otherwise.
     disk_full,
+    /// Gauge: 1 while writes are refused because the process or the system has no free file
+    /// descriptors or memory, 0 otherwise.
+    writes_starved,
+    /// Writes, flushes and compactions that found no space on the disk, and were retried.
+    retries_space,
+    /// Writes, flushes and compactions that found no free file descriptors, and were retried.
+    retries_descriptors,
+    /// Writes, flushes and compactions that found no memory in the system, and were retried.
+    retries_memory,
+    /// Writes, flushes and compactions that were interrupted, and were retried.
+    retries_interrupted,
     /// Records appended to the log.
     appends,
     /// Cells in those records, tombstones included.

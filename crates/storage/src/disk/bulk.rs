@@ -127,13 +127,8 @@ impl BulkWriter {
         if self.written > len {
             self.file.truncate(len)?;
         }
-        self.sync()?;
+        self.file.sync_data()?;
         Ok(len)
-    }
-
-    /// Syncs. No failure counts as a full disk, because it is unknown which writes are lost.
-    fn sync(&self) -> io::Result<()> {
-        self.file.sync_data().map_err(io::Error::other)
     }
 
     fn write_piece(&mut self) -> io::Result<()> {
@@ -143,7 +138,7 @@ impl BulkWriter {
         self.unsynced += bytes.len();
         self.piece.len = 0;
         if self.unsynced >= UNSYNCED_BYTES_MAX {
-            self.sync()?;
+            self.file.sync_data()?;
             self.unsynced = 0;
         }
         Ok(())

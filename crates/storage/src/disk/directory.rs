@@ -64,6 +64,18 @@ pub trait Disk: Send + Sync + 'static {
         self.open(name)
     }
 
+    /// Returns `true` if a file exists.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the operating system.
+    fn exists(&self, name: &str) -> io::Result<bool> {
+        match self.open(name) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            opened => opened.map(|_| true),
+        }
+    }
+
     /// Renames a file; an existing file of the new name is replaced atomically.
     ///
     /// # Errors

@@ -6,17 +6,29 @@ use std::io;
 
 use carnet_base::{Error, Result};
 
-use super::directory::Disk;
+use rustix::io::Errno;
 
-pub(super) fn is_full(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
-}
+use super::directory::Disk;
+use super::shortage::Shortage;
 
 /// Returns `true` if a write failed because the file system is read-only, or the file is open for
 /// reading only.
 fn only_reads(error: &io::Error) -> bool {
-    let is_bad_file = error.raw_os_error() == Some(rustix::io::Errno::BADF.raw_os_error());
-    is_bad_file || error.kind() == io::ErrorKind::ReadOnlyFilesystem
+    is(error, Errno::BADF) || error.kind() == io::ErrorKind::ReadOnlyFilesystem
+}
+
+fn is(error: &io::Error, errno: Errno) -> bool {
+    error.raw_os_error() == Some(errno.raw_os_error())
+}
+
+/// Returns what to do about an error, as the end of a sentence.
+fn advice(error: &io::Error) -> &'static str {
+    match Shortage::of(error) {
+        Some(shortage) => shortage.advice(),
+        None if only_reads(error) => "; open the database for reading only",
+        None if is(error, Errno::IO) => "; look for errors of the device in the system's log",
+        None => "",
+    }
 }
 
 /// Adds the operation and the file to an error.
@@ -27,45 +39,39 @@ pub(crate) trait During<T> {
 impl<T> During<T> for io::Result<T> {
     fn during(self, verb: &str, disk: &dyn Disk, name: &str) -> Result<T> {
         self.map_err(|error| {
-            let path = disk.path(name);
-            let is_full = is_full(&error);
-            let advice = match error.kind() {
-                _ if is_full => "; free some space",
-                _ if only_reads(&error) => "; open the database for reading only",
-                _ => "",
-            };
+            let (path, advice) = (disk.path(name), advice(&error));
             let failed = Error::unavailable(format!("cannot {verb} {path}{advice}"));
-            // After other operations the state of the file is unknown.
-            if is_full && matches!(verb, "create" | "write") {
-                failed.with_source(NoSpace(error))
-            } else {
-                failed.with_source(error)
+            match Shortage::of(&error) {
+                Some(shortage) => failed.with_source(Passing { error, shortage }),
+                None => failed.with_source(error),
             }
         })
     }
 }
 
-/// Error of a create or a write on a full disk, which can be retried.
+/// Error that passes: the operation can be retried.
 #[derive(Debug)]
-struct NoSpace(io::Error);
+struct Passing {
+    error: io::Error,
+    shortage: Shortage,
+}
 
-impl fmt::Display for NoSpace {
+impl fmt::Display for Passing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
+        self.error.fmt(f)
     }
 }
 
-impl error::Error for NoSpace {}
+impl error::Error for Passing {}
 
-/// Returns `true` if a create or a write failed because the disk is full, so that it can be
-/// retried.
-pub(crate) fn found_no_space(error: &Error) -> bool {
+/// Returns the shortage that made an operation fail; `None` if the error does not pass.
+pub(crate) fn shortage(error: &Error) -> Option<Shortage> {
     let mut cause = error::Error::source(error);
     while let Some(error) = cause {
-        if error.is::<NoSpace>() {
-            return true;
+        if let Some(passing) = error.downcast_ref::<Passing>() {
+            return Some(passing.shortage);
         }
         cause = error.source();
     }
-    false
+    None
 }

@@ -61,6 +61,7 @@ mod paced;
 mod promise;
 mod read_only;
 mod real;
+mod shortage;
 pub mod sim;
 #[cfg(test)]
 mod tests;
@@ -69,11 +70,12 @@ mod whole_file;
 
 pub use bulk::{BulkReader, BulkWriter};
 pub use directory::{DirectoryLock, Disk};
-pub(crate) use failure::{During, found_no_space};
+pub(crate) use failure::{During, shortage};
 pub use file::{File, Place, ReadFuture};
 pub(crate) use paced::PacedDisk;
 pub(crate) use read_only::ReadOnlyDisk;
 pub(crate) use real::LOCK;
 pub use real::{Backend, RealDisk};
+pub(crate) use shortage::{Shortage, rename};
 pub use watch::Watch;
 pub(crate) use whole_file::{read_all, replace};

@@ -55,6 +55,10 @@ impl Disk for PacedDisk {
         self.below.create_bulk(name).map(|file| self.paced(file))
     }
 
+    fn exists(&self, name: &str) -> io::Result<bool> {
+        self.below.exists(name)
+    }
+
     fn open(&self, name: &str) -> io::Result<Arc<dyn File>> {
         self.below.open(name).map(|file| self.paced_if_all(file))
     }

@@ -221,28 +221,29 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// `Unavailable` if the store has stopped or the disk is full.
+    /// `Unavailable` if the store has stopped or lacks space, file descriptors or memory.
     pub async fn ready(&self, bytes: usize) -> Result<()> {
         let core = &*self.core;
-        core.while_space(|context| noted(core.poll_room(context))).await??;
-        core.while_space(|context| core.publication.poll_room(context)).await?;
-        core.while_space(|context| noted(core.flushes.throttle.poll(bytes, context))).await?;
-        core.while_space(|context| noted(core.compactions.throttle.poll(bytes, context))).await?;
+        core.while_supplied(|context| noted(core.poll_room(context))).await??;
+        core.while_supplied(|context| core.publication.poll_room(context)).await?;
+        core.while_supplied(|context| noted(core.flushes.throttle.poll(bytes, context))).await?;
+        core.while_supplied(|context| noted(core.compactions.throttle.poll(bytes, context)))
+            .await?;
         core.publication.check()
     }
 }
 
 impl Core {
-    /// Waits for `poll`, or until the disk is full or the engine is closed.
-    pub(super) async fn while_space<T>(
+    /// Waits for `poll`, or until writes are refused or the engine is closed.
+    pub(super) async fn while_supplied<T>(
         &self,
         mut poll: impl FnMut(&Context<'_>) -> Poll<T>,
     ) -> Result<T> {
         std::future::poll_fn(|context| {
-            let check = || self.space.check().and_then(|()| self.check_open());
+            let check = || self.shortages.check().and_then(|()| self.check_open());
             check()?;
             let polled = poll(context).map(Ok);
-            // Checked again after the waker is registered: a disk that becomes full now wakes it.
+            // Checked again after the waker is registered: a shortage that begins now wakes it.
             if polled.is_pending() {
                 check()?;
             }
@@ -281,7 +282,7 @@ impl Core {
         }
         self.check_takes_writes()?;
         self.publication.check()?;
-        self.space.check()?;
+        self.shortages.check()?;
         if !self.publication.has_room() {
             return Err(self.overloaded("too many commits are under way"));
         }

@@ -4,6 +4,7 @@ use carnet_base::{Error, Result, Signal, WorkerHandle};
 
 use super::compact::LOOK_AGAIN;
 use super::core::{Core, Engine};
+use super::shortages::Work;
 use crate::sync::atomic::Ordering;
 use crate::sync::lock;
 
@@ -57,7 +58,6 @@ impl Core {
         self.publication.mark(opened, resolved.clone());
         while self.publication.resolved() < opened {
             self.write_or_stop()?;
-            self.settle()?;
             self.flush_adopted()?;
             if self.publication.resolved() < opened {
                 resolved.wait(Some(LOOK_AGAIN));
@@ -72,8 +72,7 @@ impl Core {
     fn flush_adopted(&self) -> Result<()> {
         let has_adopted = || lock(&self.flushes.sealed).has_adopted();
         while has_adopted() {
-            let flushed = self.flush_oldest();
-            if !flushed.inspect_err(|error| self.publication.stop(&error.to_string()))? {
+            if !self.or_stop(self.with_grace(Work::Flush, || self.flush_oldest()))? {
                 break;
             }
         }

@@ -20,13 +20,13 @@ use carnet_base::{Error, Result, Signal, TableId, Timestamp};
 
 use super::core::{Core, Engine};
 use super::quarantine::Quarantine;
-use super::space::Work;
+use super::shortages::Work;
 use super::stop_on_panic::StopOnPanic;
 use super::watermark::DurableHook;
 use crate::compaction::job::{Job, Output, Outputs, Progress, Tables, Written};
 use crate::compaction::merge::{Cell, Fragment, GcHook, Mark, RangeVersion, Source};
 use crate::compaction::policy::{Plan, everything};
-use crate::disk::{During, found_no_space};
+use crate::disk::{During, shortage};
 use crate::io::Class;
 use crate::manifest::{Edit, FlatRange, LEVELS, Levels, Manifest};
 use crate::merge_operator::Deltas;
@@ -287,11 +287,10 @@ impl Core {
         }
     }
 
-    /// Applies the edit of a compaction; returns the error if it was abandoned because the disk is
-    /// full.
+    /// Applies the edit of a compaction; returns the error if it was abandoned and is retried.
     pub(super) fn install_compaction(&self, edit: &Edit) -> Result<Option<Error>> {
         let installed = self.install(edit, Installs::Compaction);
-        let given_up = self.spaced(Work::Compaction, installed)?.err();
+        let given_up = self.unless_passing(Work::Compaction, installed)?.err();
         if given_up.is_some() {
             let removed = |number: &u64| edit.remove.contains(number);
             let new = edit.add.iter().map(|table| table.number);
@@ -309,7 +308,7 @@ impl Core {
         if plan.numbers().any(|number| self.compactions.quarantine.contains(number)) {
             return Ok(error);
         }
-        match self.spaced(Work::Compaction, Err::<(), _>(error))? {
+        match self.unless_passing(Work::Compaction, Err::<(), _>(error))? {
             Ok(()) => Err(Error::unavailable("an error became none")),
             Err(error) => Ok(error),
         }
@@ -357,8 +356,8 @@ impl Core {
         self.publication.check()?;
         let outcome = manifest.apply(&*self.disk, edit);
         outcome.inspect_err(|error| {
-            // If there was no space for the new manifest, the old one remains valid.
-            if !found_no_space(error) {
+            // After an error that passes, the old manifest is still there.
+            if shortage(error).is_none() {
                 self.publication.stop(&error.to_string());
             }
         })
@@ -400,7 +399,7 @@ impl Core {
         let policy = self.options.compaction_style.policy();
         let wants_help = policy.wants_help(levels, &self.options.compaction);
         self.compactions.wants_help.store(wants_help, Ordering::Release);
-        if !self.compactions.quarantine.is_empty() || self.space.is_blocked(Work::Compaction) {
+        if !self.compactions.quarantine.is_empty() || self.shortages.is_blocked(Work::Compaction) {
             // Compaction may be unable to reduce the backlog.
             self.io.compaction_is_behind(None);
             return self.compactions.throttle.deactivate();

@@ -17,7 +17,7 @@ use carnet_base::{Error, Result, Step, Worker};
 
 use super::compact::{Hook, Inputs, LOOK_AGAIN, NewTables, STEP_BYTES};
 use super::core::Core;
-use super::space::Work;
+use super::shortages::Work;
 use crate::compaction::job::{Job, Progress};
 use crate::compaction::merge::GcHook;
 use crate::compaction::policy::{Choice, CompactionState, Plan};
@@ -153,7 +153,7 @@ impl Core {
         if self.compactions.manual.load(Ordering::SeqCst) > 0 {
             return Ok(Step::Idle(None));
         }
-        if let Some(pause) = self.space.pause(Work::Compaction, self.clock.now()) {
+        if let Some(pause) = self.shortages.pause(Work::Compaction, self.clock.now()) {
             return Ok(Step::Idle(Some(pause)));
         }
         let mut state = match self.compactions.state.try_lock() {

@@ -14,7 +14,7 @@ use super::open_log::Log;
 use super::permits::Permits;
 use super::publication::{Publication, Publish};
 use super::removals::Removals;
-use super::space::Space;
+use super::shortages::Shortages;
 use super::view::View;
 use crate::cache::Cache;
 use crate::compaction::merge::GcHook;
@@ -70,7 +70,7 @@ pub(super) struct Core {
     pub(super) changing_view: Mutex<()>,
     pub(super) flushes: Flushes,
     pub(super) compactions: Compactions,
-    pub(super) space: Space,
+    pub(super) shortages: Shortages,
     /// Whether recovered commits of large transactions may be completed.
     pub(super) adopts_recovered: AtomicBool,
     /// Watermark up to which compaction may have dropped versions.

@@ -13,8 +13,8 @@ use carnet_base::{CellKey, Result, Signal, Step, Timestamp, Worker};
 use super::compact::{Installs, LOOK_AGAIN};
 use super::core::{Core, Engine, Order};
 use super::sealed::{Adopted, Sealed, SealedQueue};
-use super::space::Work;
-use crate::disk::{During, found_no_space};
+use super::shortages::Work;
+use crate::disk::{During, shortage};
 use crate::io::Class;
 use crate::manifest::{Edit, TableMeta, Tally};
 use crate::memtable::{Fragment, Memtable, VersionRef};
@@ -47,7 +47,8 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// `Unavailable` if the disk is full; if it fails otherwise, the store has stopped writing.
+    /// `Unavailable` if the disk is full, or there are no file descriptors or memory for longer; if
+    /// the disk fails otherwise, the store has stopped writing.
     /// `Invalid` if the database was opened read-only.
     pub fn flush(&self) -> Result<()> {
         let core = &self.core;
@@ -62,16 +63,15 @@ impl Engine {
             let Some(oldest) = oldest.filter(|oldest| Some(oldest.next_segment) <= last) else {
                 return Ok(());
             };
-            core.settle()?;
-            core.space.check_log()?;
+            core.write_log()?;
             let published = Signal::new();
             core.publication.mark(oldest.slots_below, published.clone());
             while core.publication.resolved() < oldest.slots_below {
                 core.publication.check()?;
-                core.space.check_log()?;
                 published.wait(Some(LOOK_AGAIN));
+                core.write_log()?;
             }
-            core.flush_oldest()?;
+            core.with_grace(Work::Flush, || core.flush_oldest())?;
         }
     }
 }
@@ -179,7 +179,7 @@ impl Core {
             return Ok(false);
         };
         self.divide_memory();
-        let outcome = self.guarded(|| self.spaced(Work::Flush, self.flush_sealed(&oldest)));
+        let outcome = self.guarded(|| self.unless_passing(Work::Flush, self.flush_sealed(&oldest)));
         self.divide_memory();
         if outcome.is_err() {
             Self::wake_waiting(lock(&self.flushes.sealed));
@@ -211,7 +211,7 @@ impl Core {
             ..Edit::default()
         };
         if let Err(error) = self.install(&edit, Installs::Flush) {
-            if found_no_space(&error) {
+            if shortage(&error).is_some() {
                 self.discard(number);
             }
             return Err(error);
@@ -332,7 +332,7 @@ impl Worker for MemtableFlusher {
             return Step::Done;
         }
         let pause = |core: &Core| {
-            core.space.pause(Work::Flush, core.clock.now()).or_else(|| core.io.pause())
+            core.shortages.pause(Work::Flush, core.clock.now()).or_else(|| core.io.pause())
         };
         if let Some(pause) = pause(&self.0) {
             return Step::Idle(Some(pause));

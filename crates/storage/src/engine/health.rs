@@ -12,7 +12,7 @@ impl Engine {
     /// `Unavailable` with the cause, if it does not.
     pub fn check_writable(&self) -> Result<()> {
         self.core.publication.check()?;
-        self.core.space.check()
+        self.core.shortages.check()
     }
 
     /// Returns a sentence for each problem that does not prevent reads and writes.

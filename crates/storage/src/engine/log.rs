@@ -3,16 +3,17 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use carnet_base::{Moment, Result, Step, Worker};
+use carnet_base::{Error, Moment, Result, Step, Worker};
 
 use super::core::Core;
 use super::open_log::LogWriter;
-use super::space::Work;
+use super::shortages::Work;
 use super::stop_on_panic::StopOnPanic;
+use crate::disk::shortage;
 use crate::options::Durability;
 use crate::sync::atomic::{Ordering, fence};
 use crate::sync::{MutexGuard, lock};
-use crate::wal::{Rotation, Segment};
+use crate::wal::{Rotation, Unsynced};
 
 /// Maximum number of writes for other writers before a writer leaves the rest to the flusher.
 const ROUNDS_MAX: usize = 4;
@@ -25,7 +26,7 @@ impl Core {
         // A thread that found the writer locked has filled its record before: it is visible now.
         fence(Ordering::SeqCst);
         // The flusher retries after the pause.
-        if self.space.is_blocked(Work::Log) {
+        if self.shortages.is_blocked(Work::Log) {
             return false;
         }
         self.log.rotating.load(Ordering::SeqCst)
@@ -48,21 +49,19 @@ impl Core {
     /// Writes all pending records; returns `true` if there were any.
     fn write(&self, mut writer: MutexGuard<'_, LogWriter>) -> Result<bool> {
         self.publication.check()?;
-        if self.space.pause(Work::Log, self.clock.now()).is_some() {
+        if self.shortages.pause(Work::Log, self.clock.now()).is_some() {
             return Ok(false);
         }
+        let before = writer.writer.written();
         let stop = StopOnPanic(&self.publication, "the log's writer panicked");
-        let written = self.write_pending(&mut writer);
-        let outcome = self.spaced(Work::Log, written).map(|spaced| spaced.unwrap_or(false));
+        let outcome = self.write_pending(&mut writer);
+        let outcome = self.or_stop(self.unless_passing(Work::Log, outcome));
         std::mem::forget(stop);
-        let busy = match outcome {
-            Ok(busy) => busy,
-            Err(error) => {
-                self.publication.stop(&error.to_string());
-                return Err(error);
-            }
-        };
+        // An attempt may have written the records of an earlier one, or some before an error that
+        // passes.
+        let _passing = outcome?;
         let (written, segment) = (writer.writer.written(), writer.writer.segment());
+        let busy = written != before;
         drop(writer);
         if self.log.segment.fetch_max(segment, Ordering::AcqRel) < segment {
             self.flushes.signal.ring();
@@ -77,8 +76,7 @@ impl Core {
     }
 
     /// Writes filled records up to the first unfilled one, one part of a segment at a time.
-    fn write_pending(&self, writer: &mut LogWriter) -> Result<bool> {
-        let mut busy = false;
+    fn write_pending(&self, writer: &mut LogWriter) -> Result<()> {
         loop {
             let taken = self.take_filled(&mut writer.records);
             let bytes = writer.records.iter().map(Bytes::len).sum();
@@ -96,10 +94,9 @@ impl Core {
                     )?;
                     self.finish_rotation();
                 }
-                _ if !taken => return Ok(busy),
+                _ if !taken => return Ok(()),
                 _ => {}
             }
-            busy = true;
         }
     }
 
@@ -157,30 +154,72 @@ impl Core {
     fn sync(&self) -> Result<bool> {
         let _one = lock(&self.log.syncing);
         self.publication.check()?;
+        if self.shortages.pause(Work::Sync, self.clock.now()).is_some() {
+            return Ok(false);
+        }
+        let outcome = self.sync_unsynced();
+        let synced = self.unless_passing(Work::Sync, outcome);
+        let synced = synced.inspect_err(|error| self.publication.stop(&error.to_string()))?;
+        Ok(synced.unwrap_or(false))
+    }
+
+    /// Syncs everything written. The caller holds `syncing`. After an error that passes, everything
+    /// is still unsynced.
+    fn sync_unsynced(&self) -> Result<bool> {
         let mut writer = lock(&self.log.writer);
-        let (segments, written) = (writer.writer.take_unsynced(), writer.writer.written());
+        let rewritten = writer.writer.rewrite_lost();
+        if rewritten.is_err() {
+            self.release(writer);
+            return rewritten.map(|()| false);
+        }
+        let (unsynced, written) = (writer.writer.take_unsynced(), writer.writer.written());
         self.release(writer);
-        if let Err(error) = self.sync_segments(&segments) {
-            self.publication.stop(&error.to_string());
-            return Err(error);
+        if unsynced.is_empty() {
+            return Ok(false);
         }
-        if !segments.is_empty() {
-            self.log.durable.fetch_max(written.0, Ordering::AcqRel);
-            self.publication.settled(written);
+        if let Err(error) = self.sync_segments(&unsynced) {
+            return Err(self.keep_unsynced(unsynced, error));
         }
-        Ok(!segments.is_empty())
+        self.reuse(unsynced);
+        self.log.durable.fetch_max(written.0, Ordering::AcqRel);
+        self.publication.settled(written);
+        Ok(true)
+    }
+
+    /// Returns segments to the writer after a failed sync, if it can be repeated. Returns the error,
+    /// as one that does not pass if writes may be lost for good.
+    fn keep_unsynced(&self, unsynced: Unsynced, error: Error) -> Error {
+        let Some(shortage) = shortage(&error) else { return error };
+        let mut writer = lock(&self.log.writer);
+        let kept = writer.writer.put_back(unsynced, shortage.loses_writes());
+        self.release(writer);
+        if kept {
+            return error;
+        }
+        Error::unavailable(format!(
+            "{error}; the sync may have lost writes of this file, and they are kept in memory only \
+             with the durability `always`"
+        ))
+    }
+
+    /// Gives the memory of synced writes back to the writer, unless it is busy.
+    fn reuse(&self, unsynced: Unsynced) {
+        if let Some(mut writer) = self.log.try_writer() {
+            writer.writer.reuse(unsynced);
+            self.release(writer);
+        }
     }
 
     /// Syncs segments, and checks that the directory still exists at its path, because the next
     /// process finds acknowledged records by that path.
-    fn sync_segments(&self, segments: &[Segment]) -> Result<()> {
-        for segment in segments {
+    fn sync_segments(&self, unsynced: &Unsynced) -> Result<()> {
+        for segment in unsynced.segments() {
             self.counters.log_syncs.fetch_add(1, Ordering::Relaxed);
             let begun = self.io.log_begins();
             segment.sync(&*self.disk)?;
             self.io.log_wrote(0, begun);
         }
-        if segments.is_empty() { Ok(()) } else { self.disk.check_directory() }
+        self.disk.check_directory()
     }
 
     /// Writes all pending records, and syncs them if the durability setting requires it for
@@ -196,7 +235,7 @@ impl Core {
     /// durable, so that any later damage of the closed database is detected.
     pub(super) fn settle_for_good(&self) -> Result<()> {
         self.write_or_stop()?;
-        self.sync()?;
+        self.sync_or_stop()?;
         let opened = self.publication.opened();
         if opened == 0 {
             // No record was written since the segment was started: its header states it already.
@@ -205,19 +244,43 @@ impl Core {
         let rotation = lock(&self.order).tail.rotate(opened);
         self.log.rotate(rotation);
         self.write_or_stop()?;
-        self.sync()?;
-        Ok(())
+        self.sync_or_stop()
     }
 
-    /// Writes all pending records; on a full disk it stops the store, because there is no retry.
+    /// Writes all pending records, and syncs them if the durability setting requires it. Repeats it
+    /// as long as a shortage does not refuse writes.
+    ///
+    /// # Errors
+    ///
+    /// `Unavailable` if the store has stopped, or for the shortage.
+    pub(super) fn write_log(&self) -> Result<()> {
+        self.with_grace(Work::Log, || {
+            self.write(lock(&self.log.writer))?;
+            self.look_again();
+            self.shortages.check_work(Work::Log)
+        })?;
+        if self.settles_when_synced() { self.sync_log() } else { Ok(()) }
+    }
+
+    fn sync_log(&self) -> Result<()> {
+        self.with_grace(Work::Sync, || {
+            self.sync()?;
+            self.shortages.check_work(Work::Sync)
+        })
+    }
+
+    /// Like [`Core::write_log`], but stops the store at a shortage, because there is no later retry.
     pub(super) fn write_or_stop(&self) -> Result<()> {
-        self.space.retry_now(Work::Log);
-        self.write(lock(&self.log.writer))?;
-        if !self.space.is_blocked(Work::Log) {
-            return Ok(());
-        }
-        let spaced = self.space.check();
-        spaced.inspect_err(|error| self.publication.stop(&error.to_string()))
+        self.or_stop(self.write_log())
+    }
+
+    fn sync_or_stop(&self) -> Result<()> {
+        self.or_stop(self.sync_log())
+    }
+
+    /// Stops the store after an error.
+    pub(super) fn or_stop<T>(&self, outcome: Result<T>) -> Result<T> {
+        outcome.inspect_err(|error| self.publication.stop(&error.to_string()))
     }
 }
 
@@ -247,7 +310,8 @@ impl Flusher {
     }
 
     fn idle(&self) -> Step {
-        if let Some(pause) = self.core.space.pause(Work::Log, self.core.clock.now()) {
+        let pause = |work| self.core.shortages.pause(work, self.core.clock.now());
+        if let Some(pause) = [Work::Log, Work::Sync].into_iter().filter_map(pause).min() {
             return Step::Idle(Some(pause));
         }
         let Durability::Interval(interval) = self.core.options.durability else {

@@ -41,7 +41,8 @@
 //!    does the same for the workers.
 //! 6. When a write or a sync fails, the store stops: no later commit is acknowledged, no later
 //!    record is written, and reads continue. The next recovery determines what the disk holds. Only
-//!    a create or a write that found no space is retried (see `space`).
+//!    errors that pass are retried: no space, descriptors or memory, and interruptions (see
+//!    `shortages`).
 //! 7. A failed read stops nothing. Compaction no longer uses a table that it could not read (see
 //!    `quarantine`).
 //! 8. Closing publishes every decided commit, or stops the store: no waiter is left behind.
@@ -82,7 +83,7 @@ mod removals;
 mod report;
 mod retry;
 mod sealed;
-mod space;
+mod shortages;
 mod spill;
 mod stop_on_panic;
 #[cfg(test)]

@@ -25,7 +25,7 @@ use super::log::Flusher;
 use super::open_log::Log;
 use super::permits::Permits;
 use super::publication::Publication;
-use super::space::Space;
+use super::shortages::Shortages;
 use super::view::View;
 use crate::backup;
 use crate::batch::{Adoption, Changes};
@@ -83,7 +83,7 @@ impl Engine {
         counters.recovered_records.store(replayed.records, std::sync::atomic::Ordering::Relaxed);
         counters.recovered_cut_bytes.store(cut_bytes, std::sync::atomic::Ordering::Relaxed);
         let spare = spares.take();
-        let writer = Writer::begin(
+        let mut writer = Writer::begin(
             Arc::clone(&disk),
             Arc::clone(&counters),
             segment,
@@ -91,6 +91,9 @@ impl Engine {
             options.log_zeros_bytes(),
             spare,
         )?;
+        if options.durability == Durability::Always {
+            writer.keep_writes();
+        }
         let last_commit = replayed.last_commit.max(manifest.flushed);
         let unadopted = replayed.unadopted;
         let next_file = unadopted.iter().map(|(_, _, meta)| meta.number + 1);
@@ -121,7 +124,7 @@ impl Engine {
             log,
             flushes,
             compactions,
-            space: Space::default(),
+            shortages: Shortages::default(),
             adopts_recovered: AtomicBool::new(false),
             forgotten: AtomicU64::new(manifest.forgotten.get()),
             gc: OnceLock::new(),

@@ -20,6 +20,7 @@ use std::collections::BTreeMap;
 
 use carnet_base::{Error, ErrorKind, Result};
 
+use crate::disk::shortage;
 use crate::manifest::Levels;
 use crate::sync::{Mutex, lock};
 
@@ -28,9 +29,14 @@ use crate::sync::{Mutex, lock};
 pub(super) struct Quarantine(Mutex<BTreeMap<u64, (ErrorKind, String)>>);
 
 impl Quarantine {
-    /// Passes on the result of a read of a table, and quarantines the table if it failed.
+    /// Passes on the result of a read of a table, and quarantines the table if it failed with an
+    /// error that does not pass.
     pub(super) fn watch<T>(&self, table: u64, read: Result<T>) -> Result<T> {
         read.inspect_err(|error| {
+            // The compaction is retried.
+            if shortage(error).is_some() {
+                return;
+            }
             tracing::error!(%error, table, "a table cannot be compacted");
             lock(&self.0).entry(table).or_insert_with(|| (error.kind(), error.to_string()));
         })

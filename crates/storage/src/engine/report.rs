@@ -1,6 +1,7 @@
 //! Metrics of an engine.
 
 use super::core::Engine;
+use crate::disk::Shortage;
 use crate::io::{Class, ClassTotals};
 use crate::metrics::Metrics;
 
@@ -12,7 +13,8 @@ impl Engine {
         let (reads, bytes, waiting) = self.core.permits.in_use();
         Metrics {
             tables_quarantined: self.core.compactions.quarantine.tables().len() as u64,
-            disk_full: u64::from(self.core.space.check().is_err()),
+            disk_full: u64::from(self.refuses_for(|shortage| shortage == Shortage::Space)),
+            writes_starved: u64::from(self.refuses_for(|shortage| shortage != Shortage::Space)),
             stopped: u64::from(self.core.publication.has_stopped()),
             memory_budget_bytes: self.core.options.memory_bytes as u64,
             reads_on_disk: reads as u64,
@@ -29,6 +31,10 @@ impl Engine {
             cache_bytes: self.core.cache.bytes(),
             ..self.core.counters.snapshot()
         }
+    }
+
+    fn refuses_for(&self, is_meant: impl Fn(Shortage) -> bool) -> bool {
+        self.core.shortages.refuses_for(is_meant)
     }
 
     /// Returns the totals of each I/O class since the engine was opened, in the order of

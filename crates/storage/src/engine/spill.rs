@@ -114,7 +114,7 @@ impl Engine {
     /// `Unavailable` if the store has stopped.
     pub async fn drained(&self) -> Result<()> {
         let core = &self.core;
-        core.while_space(|context| core.poll_room(context)).await??;
+        core.while_supplied(|context| core.poll_room(context)).await??;
         let last = {
             let mut order = lock(&core.order);
             if !order.active.is_empty() && lock(&core.flushes.sealed).len() < core.waiting_max() {
@@ -123,7 +123,7 @@ impl Engine {
             lock(&core.flushes.sealed).last_segment()
         };
         let Some(last) = last else { return Ok(()) };
-        core.while_space(|context| core.poll_flushed(last, context)).await?
+        core.while_supplied(|context| core.poll_flushed(last, context)).await?
     }
 }
 

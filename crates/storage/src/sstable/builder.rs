@@ -28,7 +28,7 @@ use super::section::{self, Place};
 use super::statistics::{Counting, Statistics};
 use super::tombstones::{Fragmenter, RangeTombstone};
 use crate::codec::PAYLOAD_BYTES_MAX;
-use crate::disk::{BulkWriter, Disk, During};
+use crate::disk::{BulkWriter, Disk, During, rename};
 
 /// Maximum ratio of a decoded block's size to that of its run, unless it has one entry.
 const DECODED_FACTOR: usize = 16;
@@ -336,16 +336,16 @@ fn check_sizes(entry: &EntryRef<'_>) -> Result<()> {
     Ok(())
 }
 
-/// A temporary file, removed on drop unless it was renamed.
+/// A temporary file, removed on drop unless it was finished: durable under its final name.
 struct Temporary {
     disk: Arc<dyn Disk>,
     name: String,
-    is_renamed: bool,
+    is_finished: bool,
 }
 
 impl Drop for Temporary {
     fn drop(&mut self) {
-        if !self.is_renamed {
+        if !self.is_finished {
             // A file that cannot be removed now is removed by the next opening.
             let _ = self.disk.remove(&self.name);
         }
@@ -365,7 +365,7 @@ impl Output {
     fn begin(disk: Arc<dyn Disk>, number: u64) -> Result<Self> {
         let name = format!("{}.tmp", file_name(number));
         let writer = BulkWriter::create(&*disk, &name).during("create", &*disk, &name)?;
-        let temporary = Temporary { disk, name, is_renamed: false };
+        let temporary = Temporary { disk, name, is_finished: false };
         Ok(Self { writer, number, temporary, section: Vec::new() })
     }
 
@@ -393,7 +393,7 @@ impl Output {
     }
 
     fn abandon(mut self) -> Result<()> {
-        self.temporary.is_renamed = true;
+        self.temporary.is_finished = true;
         let Temporary { disk, name, .. } = &self.temporary;
         disk.remove(name).during("remove", &**disk, name)
     }
@@ -408,9 +408,10 @@ impl Output {
         let disk = Arc::clone(&temporary.disk);
         let bytes = writer.finish().during("write", &*disk, &temporary.name)?;
         let name = file_name(number);
-        disk.rename(&temporary.name, &name).during("make", &*disk, &name)?;
-        temporary.is_renamed = true;
+        rename(&*disk, &temporary.name, &name).during("make", &*disk, &name)?;
+        temporary.name.clone_from(&name);
         disk.sync_dir().during("sync the directory of", &*disk, &name)?;
+        temporary.is_finished = true;
         Ok((number, bytes))
     }
 }

@@ -49,4 +49,4 @@ pub(crate) use lsn::Lsn;
 pub(crate) use record::{HEADER_BYTES as RECORD_HEADER_BYTES, Header, Record};
 pub(crate) use spares::{Spare, Spares};
 pub(crate) use tail::{Rotation, Rotations, Tail};
-pub(crate) use writer::{Segment, Writer, ZEROS_BYTES};
+pub(crate) use writer::{Unsynced, Writer, ZEROS_BYTES};

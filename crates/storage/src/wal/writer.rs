@@ -43,9 +43,40 @@ pub(crate) struct Writer {
     /// Length of the recycled file; leftovers may reach up to here.
     room: u64,
     written: Lsn,
-    /// Segments with bytes for which no sync was requested.
-    unsynced: Vec<Segment>,
+    unsynced: Unsynced,
+    /// Whether unsynced writes are kept in memory.
+    keeps_writes: bool,
+    /// Set after a sync that may have lost the unsynced writes.
+    lost: bool,
     buffer: Vec<u8>,
+    /// Memory of a synced write.
+    spare: Vec<u8>,
+}
+
+/// Segments with bytes for which no sync was requested or succeeded.
+#[derive(Default)]
+pub(crate) struct Unsynced {
+    segments: Vec<Segment>,
+    /// The bytes, in the order in which they were written, if they are kept.
+    writes: Vec<Written>,
+}
+
+/// A write that is kept until it is synced.
+struct Written {
+    file: Arc<dyn File>,
+    segment: u64,
+    offset: u64,
+    bytes: Vec<u8>,
+}
+
+impl Unsynced {
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.segments.is_empty()
+    }
+
+    pub(crate) fn segments(&self) -> &[Segment] {
+        &self.segments
+    }
 }
 
 /// Maximum capacity kept for the next write.
@@ -85,8 +116,11 @@ impl Writer {
             filled,
             room,
             written: base.after(HEADER_BYTES as u64),
-            unsynced: Vec::new(),
+            unsynced: Unsynced::default(),
+            keeps_writes: false,
+            lost: false,
             buffer: Vec::new(),
+            spare: Vec::new(),
         })
     }
 
@@ -100,13 +134,13 @@ impl Writer {
         self.written
     }
 
-    /// Writes records that follow the last write, after records that a full disk rejected the last
+    /// Writes records that follow the last write, after records whose write failed the last
     /// time.
     ///
     /// # Errors
     ///
-    /// `Unavailable`; then any part may have been written. Unless the disk was full, the writer
-    /// must not be used again.
+    /// `Unavailable`; then any part may have been written. Unless the error
+    /// passes, the writer must not be used again.
     pub(crate) fn write(&mut self, records: &mut Vec<Bytes>) -> Result<()> {
         for record in records.drain(..) {
             self.buffer.extend_from_slice(&record);
@@ -122,24 +156,83 @@ impl Writer {
         let first = zeros.min(RECORD_HEADER_BYTES + to_piece(end + END_BYTES));
         self.buffer.resize(len + first, 0);
         let Segment { number, name, file } = &self.segment;
-        let written = file.write_at(&self.buffer, self.offset);
+        let offset = self.offset;
+        let written = file.write_at(&self.buffer, offset);
         let ahead = written.and_then(|()| write_zeros(&**file, end + first as u64, zeros - first));
         if let Err(error) = ahead.during("write", &*self.disk, name) {
-            // The records stay in the buffer: on a full disk the write is retried.
+            // The records stay in the buffer: if the error passes, the write is retried.
             self.buffer.truncate(len);
             return Err(error);
         }
         self.filled = self.filled.max(end + zeros as u64);
         self.offset = end;
         self.written = self.written.after(len as u64);
-        if self.unsynced.last().is_none_or(|last| last.number != *number) {
-            self.unsynced.push(self.segment.clone());
+        if self.unsynced.segments.last().is_none_or(|last| last.number != *number) {
+            self.unsynced.segments.push(self.segment.clone());
         }
         add(&self.counters.log_bytes, len);
         self.counters.log_writes.fetch_add(1, Ordering::Relaxed);
+        if self.keeps_writes {
+            let bytes = std::mem::replace(&mut self.buffer, std::mem::take(&mut self.spare));
+            let file = Arc::clone(&self.segment.file);
+            self.unsynced.writes.push(Written { file, segment: *number, offset, bytes });
+        }
         self.buffer.clear();
         self.buffer.shrink_to(BUFFER_KEPT_BYTES);
         Ok(())
+    }
+
+    /// Keeps writes in memory until they are synced, so that a sync that fails for want of space or
+    /// memory can be repeated. For callers that sync after each write.
+    pub(crate) const fn keep_writes(&mut self) {
+        self.keeps_writes = true;
+    }
+
+    /// Writes the unsynced bytes again, if a sync may have lost them: the kernel considers their
+    /// pages clean.
+    ///
+    /// # Errors
+    ///
+    /// Like [`Writer::write`].
+    pub(crate) fn rewrite_lost(&mut self) -> Result<()> {
+        if !self.lost {
+            return Ok(());
+        }
+        // In order: the zeros behind a write are overwritten by the next one.
+        for Written { file, segment, offset, bytes } in &self.unsynced.writes {
+            let name = file_name(*segment);
+            file.write_at(bytes, *offset).during("write", &*self.disk, &name)?;
+        }
+        self.lost = false;
+        Ok(())
+    }
+
+    /// Takes back segments whose sync failed. Returns `false` if it may have lost writes that were
+    /// not kept.
+    pub(crate) fn put_back(&mut self, mut unsynced: Unsynced, has_lost: bool) -> bool {
+        let later = std::mem::take(&mut self.unsynced);
+        for segment in later.segments {
+            if unsynced.segments.iter().all(|earlier| earlier.number != segment.number) {
+                unsynced.segments.push(segment);
+            }
+        }
+        unsynced.writes.extend(later.writes);
+        self.unsynced = unsynced;
+        if has_lost {
+            self.lost = true;
+            // Zeros ahead of the records may be lost too.
+            self.filled = self.offset;
+        }
+        self.keeps_writes || !has_lost
+    }
+
+    /// Takes back the memory of synced writes.
+    pub(crate) fn reuse(&mut self, unsynced: Unsynced) {
+        if let Some(written) = unsynced.writes.into_iter().next() {
+            self.spare = written.bytes;
+            self.spare.clear();
+            self.spare.shrink_to(BUFFER_KEPT_BYTES);
+        }
     }
 
     /// Switches to a new segment; everything below `durable` is synced.
@@ -174,7 +267,7 @@ impl Writer {
     }
 
     /// Takes the segments to sync; afterwards everything below [`Writer::written`] is durable.
-    pub(crate) fn take_unsynced(&mut self) -> Vec<Segment> {
+    pub(crate) fn take_unsynced(&mut self) -> Unsynced {
         std::mem::take(&mut self.unsynced)
     }
 
@@ -182,12 +275,13 @@ impl Writer {
     /// Without this, a log that is never synced would keep all its files open, and their space
     /// allocated.
     pub(crate) fn forget_below(&mut self, number: u64) {
-        self.unsynced.retain(|segment| segment.number >= number);
+        self.unsynced.segments.retain(|segment| segment.number >= number);
+        self.unsynced.writes.retain(|written| written.segment >= number);
     }
 
     #[cfg(test)]
     pub(crate) const fn unsynced_segments(&self) -> usize {
-        self.unsynced.len()
+        self.unsynced.segments.len()
     }
 
     /// Returns `true` if bytes were written for which no sync was requested.

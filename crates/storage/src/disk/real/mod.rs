@@ -26,15 +26,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use carnet_base::{Error, Result, Spawn, ThreadSpawn};
-use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, linkat, open, openat, renameat, unlinkat};
-use rustix::io::retry_on_intr;
+use rustix::fs::{
+    AtFlags, CWD, Dir, Mode, OFlags, linkat, open, openat, renameat, statat, unlinkat,
+};
+use rustix::io::{Errno, retry_on_intr};
 
 use self::file::RealFile;
 pub use self::reader::Backend;
 use self::reader::DiskReader;
 use super::copy::copy;
-use super::failure::is_full;
-use super::{DirectoryLock, Disk, File, Watch};
+use super::{DirectoryLock, Disk, During, File, Shortage, Watch};
 
 /// Name of the file that contains the id of the process that holds the lock.
 pub(crate) const LOCK: &str = "LOCK";
@@ -111,7 +112,8 @@ impl RealDisk {
     /// process id to it; `None` if the file cannot be created or opened for writing.
     fn lock_file(&self) -> io::Result<Option<fs::File>> {
         let mut file = match self.open_plain(LOCK, OFlags::RDWR | OFlags::CREATE) {
-            Err(error) if only_reads(&error) || is_full(&error) => return Ok(None),
+            Err(error) if only_reads(&error) => return Ok(None),
+            Err(error) if Shortage::of(&error) == Some(Shortage::Space) => return Ok(None),
             opened => opened?,
         };
         file.try_lock()?;
@@ -191,6 +193,9 @@ impl Disk for RealDisk {
                 Ok(())
             }
             (Ok(_), Ok(_)) => Err(displaced(&self.directory.display().to_string())),
+            (Err(error), _) | (_, Err(error)) if Shortage::of(&error).is_some() => {
+                Err(error).during("find", self, "")
+            }
             (Err(error), _) | (_, Err(error)) => {
                 Err(displaced(&self.directory.display().to_string()).with_source(error))
             }
@@ -224,6 +229,14 @@ impl Disk for RealDisk {
             // A backup may be on a read-only medium.
             Err(error) if only_reads(&error) => self.open_file(name, OFlags::RDONLY),
             opened => opened,
+        }
+    }
+
+    fn exists(&self, name: &str) -> io::Result<bool> {
+        match statat(&self.handle, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(_) => Ok(true),
+            Err(Errno::NOENT) => Ok(false),
+            Err(error) => Err(error.into()),
         }
     }
 

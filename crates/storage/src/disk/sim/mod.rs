@@ -7,7 +7,7 @@
 //! * the length may have grown without the bytes, which are zeros then;
 //! * of unsynced creations, renames and removals any subset survives;
 //! * a failed sync loses its writes, and a later sync that succeeds does not restore them, like on
-//!   Linux.
+//!   Linux; only a sync that the system refuses (no descriptors, interrupted) loses nothing.
 //!
 //! With [`SimDisk::set_device`] operations take the time of a device, including stalls and a
 //! reduced rate.
@@ -44,11 +44,12 @@ use carnet_base::{Bytes, Result, Rng, SeededRng, for_many, waits_for_one};
 use self::content::{Change, Content, NameChange};
 pub use self::device::{Device, DeviceOptions};
 pub use self::kind::Kind;
+pub use self::state::SimError;
 use self::state::{Faults, Outcome, SimDiskState, place};
 use self::timed_device::Timed;
 use super::copy::copy;
 use super::promise::{Promise, promise};
-use super::{DirectoryLock, Disk, File, Place, ReadFuture, Watch, real};
+use super::{DirectoryLock, Disk, File, Place, ReadFuture, Shortage, Watch, real};
 use crate::io::Direction;
 use crate::lock::lock;
 
@@ -111,14 +112,19 @@ impl SimDisk {
     }
 
     /// Makes one operation fail: the `operation`-th since the disk was made, from 1.
-    pub fn fail_at(&self, operation: u64, error: io::ErrorKind) {
-        lock(&self.0.state).faults.fail_at = Some((operation, error));
+    pub fn fail_at(&self, operation: u64, error: impl Into<SimError>) {
+        lock(&self.0.state).faults.fail_at = Some((operation, error.into()));
     }
 
     /// Makes one operation of a kind fail: the `nth` since the disk was made, from 1. May be called
     /// several times.
-    pub fn fail_nth(&self, kind: Kind, nth: u64, error: io::ErrorKind) {
-        lock(&self.0.state).faults.fail_nth.push((kind, nth, error));
+    pub fn fail_nth(&self, kind: Kind, nth: u64, error: impl Into<SimError>) {
+        lock(&self.0.state).faults.fail_nth.push((kind, nth, error.into()));
+    }
+
+    /// Makes all operations of a kind fail from now on, until the next call; `None` ends it.
+    pub fn fail_all(&self, failing: Option<(Kind, SimError)>) {
+        lock(&self.0.state).faults.fail_all = failing;
     }
 
     /// Limits the total size of all named files: a write beyond the limit writes only the part that
@@ -489,6 +495,8 @@ impl File for SimFile {
             }
             // Writes in flight when the power failed stay undecided until the crash.
             Outcome::Fails(error) | Outcome::Dead(error) if halted => Err(error),
+            // The system refused the call before it began.
+            Outcome::Fails(error) if is_refusal(&error) => Err(error),
             Outcome::Fails(error) | Outcome::Dead(error) => {
                 content.unsynced.clear();
                 Err(error)
@@ -517,6 +525,11 @@ impl File for SimFile {
     fn len(&self) -> io::Result<u64> {
         Ok(lock(&self.disk.0.state).files[self.file].len() as u64)
     }
+}
+
+/// Returns `true` for the error of a sync that loses no writes.
+fn is_refusal(error: &io::Error) -> bool {
+    Shortage::of(error).is_some_and(|shortage| !shortage.loses_writes())
 }
 
 /// A read that completes after some polls.

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
 use carnet_base::{Bytes, Rng, SeededRng};
+use rustix::io::Errno;
 
 use super::content::{Content, NameChange};
 use super::kind::Kind;
@@ -28,8 +29,9 @@ pub(super) struct SimDiskState {
 /// Faults and when they happen; operations are counted from 1.
 #[derive(Clone, Default)]
 pub(super) struct Faults {
-    pub(super) fail_at: Option<(u64, io::ErrorKind)>,
-    pub(super) fail_nth: Vec<(Kind, u64, io::ErrorKind)>,
+    pub(super) fail_at: Option<(u64, SimError)>,
+    pub(super) fail_nth: Vec<(Kind, u64, SimError)>,
+    pub(super) fail_all: Option<(Kind, SimError)>,
     pub(super) full_from: Option<u64>,
     pub(super) full_at_bytes: Option<u64>,
     pub(super) stall_reads: Option<(u64, u64)>,
@@ -38,6 +40,36 @@ pub(super) struct Faults {
     pub(super) halted: bool,
     pub(super) unsynced_prefix: Option<String>,
     pub(super) replaced: bool,
+}
+
+/// Error of an operation that fails.
+#[derive(Clone, Copy, Debug)]
+pub enum SimError {
+    /// Error without a number of the operating system.
+    Kind(io::ErrorKind),
+    /// Error of the operating system.
+    System(Errno),
+}
+
+impl From<io::ErrorKind> for SimError {
+    fn from(kind: io::ErrorKind) -> Self {
+        Self::Kind(kind)
+    }
+}
+
+impl From<Errno> for SimError {
+    fn from(errno: Errno) -> Self {
+        Self::System(errno)
+    }
+}
+
+impl From<SimError> for io::Error {
+    fn from(error: SimError) -> Self {
+        match error {
+            SimError::Kind(kind) => kind.into(),
+            SimError::System(errno) => errno.into(),
+        }
+    }
 }
 
 /// Outcome of an operation.
@@ -72,7 +104,10 @@ impl SimDiskState {
         match (faults.fail_at, fails.next()) {
             (Some((at, error)), _) if at == now => Outcome::Fails(error.into()),
             (_, Some((.., error))) => Outcome::Fails((*error).into()),
-            _ => Outcome::Succeeds,
+            _ => match faults.fail_all {
+                Some((of, error)) if of == kind => Outcome::Fails(error.into()),
+                _ => Outcome::Succeeds,
+            },
         }
     }
 
