@@ -41,7 +41,7 @@ impl Transaction {
         let has_written_nothing = inner.open()?.has_written_nothing();
         if !has_written_nothing {
             // In memory of its own: most transactions read before they write.
-            page = Box::pin(inner.overlaid(page, &request)).await?;
+            page = Box::pin(self.overlaid(page, &request)).await?;
         }
         let mut state = call.end()?;
         if inner.remembers_reads() {
@@ -52,29 +52,35 @@ impl Transaction {
     }
 }
 
-impl Inner {
+impl Transaction {
     /// Overlays own writes on a stored page.
     async fn overlaid(&self, page: CellPage, request: &RangeRequest) -> Result<CellPage> {
+        let inner = &*self.inner;
         let RangeRequest { range, reverse, limit, .. } = request;
         let looked_at = covered(range, page.resume.as_ref(), *reverse);
         // Later own writes are overlaid on later pages: scanning all of them for each page would
         // take quadratic time.
         let own_max = limit.cells.max(1).saturating_mul(2);
         loop {
-            let runs = self.open()?.runs();
-            let spilled = self.spilled_writes(&looked_at, *reverse, own_max).await?;
-            let state = self.open()?;
-            // If the number of runs has changed, a write of another handle has spilled: read again.
-            if state.runs() == runs {
-                let own = state.writes.range(&looked_at, *reverse);
-                let own = OwnPage::new(own, spilled, own_max, *reverse);
-                let start = self.begun.start.unwrap_or(self.begun.read);
-                let overlay = Overlay { own, start, range, reverse: *reverse, limit: *limit };
-                return Ok(overlay.on(page));
+            let runs = inner.open()?.runs();
+            let spilled = inner.spilled_writes(&looked_at, *reverse, own_max).await?;
+            {
+                let state = inner.open()?;
+                // Another handle may have spilled a write, or changed a cell, meanwhile.
+                if state.runs() == runs && !state.has_delta_in(&looked_at) {
+                    let own = state.writes.range(&looked_at, *reverse);
+                    let own = OwnPage::new(own, spilled, own_max, *reverse);
+                    let start = inner.begun.start.unwrap_or(inner.begun.read);
+                    let overlay = Overlay { own, start, range, reverse: *reverse, limit: *limit };
+                    return Ok(overlay.on(page));
+                }
             }
+            self.settle_range(&looked_at).await?;
         }
     }
+}
 
+impl Inner {
     /// Returns the first spilled writes in a range.
     async fn spilled_writes(
         &self,

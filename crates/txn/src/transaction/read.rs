@@ -61,13 +61,19 @@ impl Transaction {
         if let [key] = keys {
             return Ok(vec![self.get(key).await?]);
         }
-        self.settle_cells(keys).await?;
         let inner = &*self.inner;
         let mut entries = vec![None; keys.len()];
         // Indices of the cells that must be read from the store.
         let mut missing = Vec::new();
         let (call, spilled) = {
-            let mut state = inner.open()?;
+            let mut state = loop {
+                self.settle_cells(keys).await?;
+                let state = inner.open()?;
+                // Another handle may have changed a cell meanwhile.
+                if state.deltas.is_empty() || !keys.iter().any(|key| state.deltas.contains(key)) {
+                    break state;
+                }
+            };
             state.has_read = true;
             for (place, key) in keys.iter().enumerate() {
                 if let Some(payload) = state.writes.get(key) {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use carnet_base::{CellKey, CellKeyRef, Error, ErrorKind, TableId};
+use carnet_base::{CellKey, CellKeyRef, Error, ErrorKind, KeyRange, TableId};
 use carnet_store::{Spill, Writes};
 
 use crate::limits::Written;
@@ -52,6 +52,11 @@ pub(super) enum Ended {
 impl TransactionState {
     pub(super) fn spill(&self) -> Option<Arc<dyn Spill>> {
         self.spilled.as_ref().map(|spilled| Arc::clone(&spilled.spill))
+    }
+
+    /// Returns `true` if the own write of a cell in a range is a delta.
+    pub(super) fn has_delta_in(&self, range: &KeyRange) -> bool {
+        self.deltas.iter().any(|key| range.contains(key))
     }
 
     pub(super) fn runs(&self) -> usize {
