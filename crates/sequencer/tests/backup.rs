@@ -382,6 +382,21 @@ fn reapplied_hold_does_not_count() {
     assert_eq!(finish(&database, backup).unwrap_err().kind(), ErrorKind::Conflict);
 }
 
+/// A backup that begins after the check draws its timestamp above all that the round stamps.
+#[test]
+fn round_stamps_only_commits_before_its_check() {
+    let database = Database::new();
+    let leader = database.start("leader");
+    database.put(&leader, &cell("x"), "value");
+    let gate = leader.cluster.hold(Op::Read(Register::SweepMark));
+    let mut sweeping: Pin<Box<dyn Future<Output = _>>> = Box::pin(leader.log.sweep());
+    assert!(poll_until(&database, &gate, &mut sweeping));
+    database.put(&leader, &cell("y"), "later");
+    gate.open();
+    let swept = database.run(sweeping).unwrap();
+    assert_eq!(swept.stamped, 1, "{swept:?}");
+}
+
 /// Not even if the marks need not move.
 #[test]
 fn no_round_begins_under_a_hold() {

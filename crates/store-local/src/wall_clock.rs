@@ -42,6 +42,9 @@ const RETENTION_PART: u32 = 64;
 /// A commit within this fraction of the spacing after a point makes none.
 const NEAR_PART: u32 = 16;
 
+/// Number of attempts to read P and the wall time together.
+const POINT_ATTEMPTS: u32 = 8;
+
 /// Number of points read at a time when the store is opened.
 const PAGE: PageLimit = PageLimit { cells: 1024, bytes: usize::MAX };
 
@@ -104,10 +107,9 @@ impl WallClockMap {
         }
         // Set before P is read: a commit published afterwards sees it set, and wakes the worker.
         self.sleeps.store(true, Ordering::SeqCst);
-        let published = published();
-        if state.known.last().is_none_or(|last| last.timestamp < published) {
-            let wall = state.steady.read(&*self.clock);
-            state.note(WallPoint { timestamp: published, wall });
+        let point = state.point_now(&*self.clock, published);
+        if state.known.last().is_none_or(|last| last.timestamp < point.timestamp) {
+            state.note(point);
             state.ticked = self.clock.now();
             self.asks.store(true, Ordering::Release);
         }
@@ -127,10 +129,11 @@ impl WallClockMap {
             return None;
         }
         let mut state = self.lock();
-        let now = state.steady.read(&*self.clock);
+        let point = state.point_now(&*self.clock, published);
         // Directly after the worker's point, another one would be redundant.
-        if state.known.last().is_none_or(|last| now >= after(last.wall, self.spacing / NEAR_PART)) {
-            state.note(WallPoint { timestamp: published(), wall: now });
+        let near = self.spacing / NEAR_PART;
+        if state.known.last().is_none_or(|last| point.wall >= after(last.wall, near)) {
+            state.note(point);
             state.ticked = self.clock.now();
         }
         let points = state.unwritten.clone();
@@ -197,6 +200,22 @@ impl WallClockMap {
 }
 
 impl WallClockState {
+    /// Reads P and the wall time as of one moment: P is the same before and after the time was read.
+    /// Otherwise a commit between the two reads would contradict the point.
+    fn point_now(&mut self, clock: &dyn Clock, published: impl Fn() -> Timestamp) -> WallPoint {
+        let mut timestamp = published();
+        for _ in 0..POINT_ATTEMPTS {
+            let wall = self.steady.read(clock);
+            let after = published();
+            if after == timestamp {
+                return WallPoint { timestamp, wall };
+            }
+            timestamp = after;
+        }
+        // Commits follow each other faster than the clock can be read.
+        WallPoint { timestamp, wall: self.steady.read(clock) }
+    }
+
     fn note(&mut self, point: WallPoint) {
         if self.known.note(point) {
             self.unwritten.push(point);
@@ -273,9 +292,99 @@ fn read_points(engine: &Engine) -> Result<WallTimes> {
 
 #[cfg(test)]
 mod tests {
-    use carnet_base::{Rng, SeededRng};
+    use carnet_base::{Rng, SeededRng, Stepped};
+    use carnet_storage::disk::sim::SimDisk;
+    use carnet_storage::{EntryCell, Options};
 
     use super::*;
+
+    /// A clock that the test moves, and that advances by a microsecond at each reading.
+    #[derive(Default)]
+    struct Moved(Mutex<Duration>);
+
+    impl Moved {
+        fn pass(&self, time: Duration) {
+            *lock(&self.0) += time;
+        }
+    }
+
+    impl Clock for Moved {
+        fn now(&self) -> Moment {
+            Moment(*lock(&self.0))
+        }
+
+        fn wall(&self) -> WallTime {
+            let mut now = lock(&self.0);
+            *now += Duration::from_micros(1);
+            WallTime(i64::try_from(now.as_micros()).unwrap())
+        }
+    }
+
+    fn at(number: u64) -> Timestamp {
+        Timestamp::new(number).unwrap()
+    }
+
+    fn open() -> (WallClockMap, Arc<Moved>, Signal) {
+        let clock = Arc::new(Moved::default());
+        let entry_cell: EntryCell = Arc::new(|_, _| Err(Error::unsupported("entries")));
+        let (disk, options) = (Arc::new(SimDisk::new(1)), Options::default());
+        let shared = Arc::clone(&clock) as Arc<dyn Clock>;
+        let workers = Stepped::default();
+        let engine =
+            Engine::open(disk, Arc::clone(&shared), &workers, options, entry_cell).unwrap();
+        let (retention, signal) = (Duration::from_secs(3600), Signal::new());
+        let map = WallClockMap::open(&engine, shared, retention, signal.clone(), at(1)).unwrap();
+        clock.pass(SPACING_MAX);
+        (map, clock, signal)
+    }
+
+    #[test]
+    fn points_of_failed_commits_are_asked_again() {
+        let (map, clock, _) = open();
+        let asked = map.asked(|| at(1)).unwrap();
+        let points = asked.points.clone();
+        assert!(map.asked(|| at(1)).is_none(), "one commit writes them");
+        drop(asked);
+        let again = map.asked(|| at(2)).expect("the commit has failed");
+        assert!(points.iter().all(|point| again.points.contains(point)), "{:?}", again.points);
+        again.written();
+        assert!(map.asked(|| at(2)).is_none());
+        clock.pass(SPACING_MAX);
+        assert_eq!(map.tick(|| at(3)), None);
+        assert!(map.asked(|| at(3)).is_some_and(|asked| asked.points.len() == 1));
+    }
+
+    /// The commit is published directly after the worker has read P.
+    #[test]
+    fn commit_published_during_a_tick_wakes_the_worker() {
+        let (map, clock, signal) = open();
+        map.published();
+        assert!(signal.take(), "an open map sleeps until the first commit");
+        clock.pass(SPACING_MAX);
+        let is_published = AtomicBool::new(false);
+        let published = || {
+            if !is_published.swap(true, Ordering::SeqCst) {
+                map.published();
+                return at(1);
+            }
+            at(2)
+        };
+        assert_eq!(map.tick(published), None);
+        assert!(signal.take(), "the worker would sleep although P has advanced");
+    }
+
+    /// Commits are published between the readings of P and of the time.
+    #[test]
+    fn point_has_the_time_of_its_commit() {
+        let (map, _, _) = open();
+        let reads = Mutex::new(vec![4, 4, 3, 2]);
+        let published = || at(lock(&reads).pop().unwrap());
+        let before = map.wall_time();
+        let asked = map.asked(published).unwrap();
+        let point = *asked.points.last().unwrap();
+        assert_eq!((point.timestamp, lock(&reads).len()), (at(4), 0));
+        assert_eq!(point.wall.0 - before.0, 3, "two readings were repeated");
+    }
 
     #[test]
     fn points_round_trip_in_key_order() {
