@@ -1,6 +1,7 @@
 //! Ports, limits and drain of a server.
 
 use std::net::SocketAddr;
+use std::os::fd::AsRawFd;
 use std::sync::Arc;
 
 use carnet_base::{AddressLimit, AddressPlace, Charge, Clock, Error, MemoryBudget, Result};
@@ -15,6 +16,7 @@ use crate::auth::Authenticator;
 use crate::backend::Backend;
 use crate::clients::Clients;
 use crate::connection::{self, Backlogs, Lag, Shared};
+use crate::descriptors::Descriptors;
 use crate::events::Events;
 use crate::forwarded::ForwardedStatements;
 use crate::http::Monitors;
@@ -53,6 +55,7 @@ pub struct Server<B: Backend> {
     shared: Arc<Shared<B>>,
     listener: TcpListener,
     http: Option<TcpListener>,
+    descriptors: Descriptors,
 }
 
 impl<B: Backend> Server<B> {
@@ -82,24 +85,27 @@ impl<B: Backend> Server<B> {
             Some(address) => Some(bind(address, "HTTP").await?),
             None => None,
         };
+        let descriptors = Descriptors::of_process();
+        let mut limits = config.limits;
+        fit(&mut limits, descriptors, &listener);
         let metrics = Arc::new(Metrics::default());
         let long =
             LongThreads::start(Arc::clone(&clock), Arc::clone(&metrics)).map_err(|error| {
                 Error::unavailable("threads for long statements cannot be had").with_source(error)
             })?;
-        let memory = MemoryBudget::new(config.limits.memory_bytes_max);
+        let memory = MemoryBudget::new(limits.memory_bytes_max);
         let queue_max =
             backend.admission().map_or(usize::MAX, |gates| gates.limits().statements.queue_max);
         let shared = Arc::new(Shared {
             backend,
             authenticator: authenticator.map(Arc::new),
-            budget: memory.child(config.limits.request_bytes_max),
-            answers: memory.child(config.limits.answer_bytes()),
+            budget: memory.child(limits.request_bytes_max),
+            answers: memory.child(limits.answer_bytes()),
             connections: memory.child(usize::MAX),
             memory,
-            places: AddressLimit::new(config.limits.connections_per_address()),
+            places: AddressLimit::new(limits.connections_per_address()),
             refusals: Refusals::new(Arc::clone(&clock)),
-            limits: config.limits,
+            limits,
             clients: config.clients,
             metrics,
             events: Events::new(),
@@ -108,7 +114,7 @@ impl<B: Backend> Server<B> {
             lag: Lag::new(Arc::clone(&clock)),
             clock,
         });
-        Ok(Self { shared, listener, http })
+        Ok(Self { shared, listener, http, descriptors })
     }
 
     /// Returns the address for CQL, with the picked port.
@@ -144,7 +150,7 @@ impl<B: Backend> Server<B> {
     /// Serves until `shutdown` is ready, then drains: takes no more connections and requests,
     /// answers the requests in progress, and returns.
     pub async fn run(self, shutdown: impl Future<Output = ()>) {
-        let Self { shared, listener, http } = self;
+        let Self { shared, listener, http, descriptors } = self;
         let (drain, draining) = watch::channel(false);
         // These tasks end with this function.
         let mut beside = JoinSet::new();
@@ -162,7 +168,7 @@ impl<B: Backend> Server<B> {
                 () = &mut shutdown => break,
                 accepted = listener.accept() => match accepted {
                     Ok((stream, peer)) => {
-                        admit(&shared, &mut connections, stream, peer, &draining);
+                        admit(&shared, &mut connections, stream, peer, descriptors, &draining);
                     }
                     Err(e) => pause_after(&e).await,
                 },
@@ -203,9 +209,15 @@ fn admit<B: Backend>(
     connections: &mut JoinSet<()>,
     stream: TcpStream,
     peer: SocketAddr,
+    descriptors: Descriptors,
     draining: &watch::Receiver<bool>,
 ) {
-    let (place, charge) = match place(shared, connections.len(), peer) {
+    let placed = if descriptors.leaves_reserve(stream.as_raw_fd()) {
+        place(shared, connections.len(), peer)
+    } else {
+        Err("the process has too few file descriptors; raise its limit of open files (`ulimit -n`)")
+    };
+    let (place, charge) = match placed {
         Ok(placed) => placed,
         Err(why) => {
             shared.metrics.connections_refused.add(1);
@@ -223,6 +235,21 @@ fn admit<B: Backend>(
         let (_open, _charge) = (metrics.connections.enter(), charge);
         connection::serve(shared, stream, peer, place, draining).await;
     });
+}
+
+/// Lowers the limit of connections to the file descriptors of the process. The listener is one of
+/// the newest.
+fn fit(limits: &mut Limits, descriptors: Descriptors, listener: &TcpListener) {
+    let room = descriptors.room(listener.as_raw_fd()).max(1);
+    if room < limits.connections_max {
+        warn!(
+            open_files_max = descriptors.limit(),
+            connections_max = limits.connections_max,
+            "the limit of open files permits {room} connections beside the files of the database; \
+             raise it (`ulimit -n`, LimitNOFILE) or lower server.connections"
+        );
+        limits.connections_max = room;
+    }
 }
 
 /// Takes a slot for a connection, or returns the reason why there is none.

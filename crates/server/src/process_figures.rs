@@ -1,10 +1,25 @@
-//! Metrics of the process's memory, on `/metrics`.
+//! Metrics of the process's memory and file descriptors, on `/metrics`.
 
 use std::fmt::Write as _;
 use std::fs;
 
-/// Appends the resident memory of the process, if the system reports it (Linux).
+use crate::descriptors::Descriptors;
+
+/// Appends the limit of open files, and the resident memory and open files of the process, if the
+/// system reports them (Linux).
 pub(crate) fn append(out: &mut String) {
+    let mut gauge = |name: &str, help: &str, value: u64| {
+        let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} gauge\n{name} {value}");
+    };
+    let limit = Descriptors::of_process().limit();
+    gauge("carnet_process_open_files_max", "Limit of open files, connections included.", limit);
+    if let Ok(open) = fs::read_dir("/proc/self/fd") {
+        gauge(
+            "carnet_process_open_files",
+            "Open files, connections included.",
+            open.count() as u64,
+        );
+    }
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     if let Some(bytes) = resident_bytes(&status) {
         let name = "carnet_process_resident_bytes";

@@ -138,9 +138,20 @@ impl Server {
         Self::start_on(&["--store", url], listen, &[])
     }
 
+    /// Serves a directory in a process with at most this number of open files.
+    pub(crate) fn start_with_files_max(directory: &Path, files_max: u32) -> Self {
+        let mut limited = Command::new("sh");
+        let script = format!("ulimit -n {files_max}; exec \"$0\" \"$@\"");
+        limited.args(["-c", &script, env!("CARGO_BIN_EXE_carnet")]).stdin(Stdio::null());
+        Self::run(limited, &[directory.to_str().unwrap()], "127.0.0.1:0", &[])
+    }
+
     fn start_on(place: &[&str], listen: &str, arguments: &[&str]) -> Self {
+        Self::run(carnet(), place, listen, arguments)
+    }
+
+    fn run(mut command: Command, place: &[&str], listen: &str, arguments: &[&str]) -> Self {
         let log = tempfile::NamedTempFile::new().unwrap();
-        let mut command = carnet();
         command
             .arg("serve")
             .args(place)
