@@ -65,6 +65,12 @@ impl MemoryBudget {
         self.0.used.load(Ordering::Relaxed)
     }
 
+    /// Returns the outermost budget that this one is within, or this one.
+    #[must_use]
+    pub fn root(&self) -> &Self {
+        self.0.parent.as_ref().map_or(self, Self::root)
+    }
+
     fn take(&self, bytes: usize) -> bool {
         // Relaxed: the counter guards no other memory.
         let taken = self.0.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |used| {
@@ -183,6 +189,7 @@ mod tests {
         let mut charge = part.charge(40).unwrap();
         charge.set(120);
         assert_eq!((part.used(), all.used()), (120, 120));
+        assert_eq!((part.root().max(), all.root().max()), (100, 100));
         assert!(all.charge(1).is_none() && !charge.grow_to(121));
         charge.set(10);
         assert_eq!((part.used(), all.used(), charge.bytes()), (10, 10, 10));

@@ -170,8 +170,8 @@ fn write_sets_beyond_their_memory_are_spilled() {
         (0..cells).try_for_each(|cell| table.put(tx, cell.to_be_bytes(), vec![7; 1_000]))
     };
     let tx = db.begin().unwrap();
-    write(&tx, 400).unwrap();
-    assert!(db.transaction_memory_bytes() > 400_000, "{}", db.transaction_memory_bytes());
+    write(&tx, 200).unwrap();
+    assert!(db.transaction_memory_bytes() > 200_000, "{}", db.transaction_memory_bytes());
     db.transact(|tx| write(tx, 3_000)).unwrap();
     assert!(db.transaction_memory_bytes() < SHARED_BYTES / 2);
     tx.rollback();
@@ -189,6 +189,38 @@ fn write_sets_beyond_their_memory_are_spilled() {
     let refused = db.begin().unwrap();
     let error = (0..300).try_for_each(|cell| put(&refused, cell)).unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::Overloaded { .. }), "{error}");
+}
+
+/// Transactions that hold all memory must not turn each write of another one into a file.
+#[test]
+fn writes_without_memory_make_few_files() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("db");
+    let builder = Db::builder().transaction_memory_bytes(SHARED_BYTES);
+    let db = builder.durability(Durability::None).open(&path).unwrap();
+    let table = db.raw("t").unwrap();
+    let put = |tx: &carnet::SyncTx, cell: u32| table.put(tx, cell.to_be_bytes(), vec![7; 100]);
+    // The spilled writes of these are in files as well, of which each has one at least.
+    let others: Vec<_> = (0..6).map(|_| db.begin().unwrap()).collect();
+    for other in &others {
+        (0..1_000).try_for_each(|cell| put(other, cell)).unwrap();
+    }
+    let files = || {
+        let names = std::fs::read_dir(&path).unwrap().map(|file| file.unwrap().file_name());
+        names.filter(|name| name.to_str().unwrap().starts_with("sst-")).count()
+    };
+    let before = files();
+    let tx = db.begin().unwrap();
+    let mut most = 0;
+    for cell in 0..3_000 {
+        put(&tx, 10_000 + cell).unwrap();
+        most = most.max(files());
+    }
+    assert!(most - before <= 9, "{before} files before, {most} during the transaction");
+    tx.commit().unwrap();
+    assert!(files() <= before + 3, "{before} files before, {} after", files());
+    let snapshot = db.snapshot().unwrap();
+    assert_eq!(table.range::<_, &[u8]>(&snapshot, ..).count(), 3_000);
 }
 
 #[test]

@@ -88,6 +88,10 @@ pub(crate) const DELTA_BYTES_MAX: usize = 64 << 10;
 /// Bytes of a read or write set that are not charged, unless small sets count.
 pub(crate) const FREE_BYTES: usize = 64 << 10;
 
+/// Minimum bytes of memory of a write set that is spilled for want of shared memory: the minimum
+/// size of a file.
+pub(crate) const RUN_BYTES_MIN: usize = 64 << 10;
+
 /// Limits of a transaction, and the memory that all transactions share.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Bounds {

@@ -1,9 +1,14 @@
 //! Memory of a transaction's read set or write set.
 //!
 //! ```text
-//!   all transactions ── MemoryBudget ─┬─ write set of one: charged in steps; spilled where nothing is left
+//!   all transactions ── MemoryBudget ─┬─ write set of one: charged in steps; spilled beyond its share
 //!                                     └─ read set of one:  charged in steps; refused where nothing is left
 //! ```
+//!
+//! **Fair shares.** A write set that can be spilled grows only as long as it is no larger than what
+//! it leaves free. So of N large transactions each gets 1/(N + 1) of the memory, and one more finds
+//! some. A write set below [`RUN_BYTES_MIN`](crate::limits::RUN_BYTES_MIN) is never spilled, because
+//! each spill makes a file: it counts beyond the budget.
 //!
 //! The first [`FREE_BYTES`](crate::limits::FREE_BYTES) of a set are not charged: most transactions are small and short, and must not contend for
 //! the counter that all share. A transaction that waits for its client between calls charges all bytes.
@@ -12,7 +17,7 @@ use std::time::Duration;
 
 use carnet_base::{Charge, Error, ErrorKind, MemoryBudget, Result};
 
-use crate::limits::Bounds;
+use crate::limits::{Bounds, RUN_BYTES_MIN};
 
 /// Time after which a refused transaction is to be run again: large transactions take about as long.
 const RETRY_AFTER: Duration = Duration::from_millis(500);
@@ -52,6 +57,28 @@ impl SetMemory {
         Ok(())
     }
 
+    /// Like [`SetMemory::grow_to`], for a set that is spilled if it is refused: leaves at least as
+    /// much free as the set takes, unless the set is small.
+    ///
+    /// # Errors
+    ///
+    /// Like [`SetMemory::grow_to`].
+    pub(crate) fn grow_fairly_to(&mut self, bytes: usize, bounds: &Bounds) -> Result<()> {
+        let Some(budget) = bounds.memory.as_ref().filter(|_| !self.holds(bytes, bounds)) else {
+            return Ok(());
+        };
+        let all = budget.root();
+        let others = all.used().saturating_sub(self.bytes);
+        let free = all.max().saturating_sub(others).saturating_sub(bytes);
+        let grown =
+            if bytes <= free { self.grow_to(bytes, bounds) } else { Err(refusal(budget, bytes)) };
+        if grown.is_err() && bytes <= RUN_BYTES_MIN {
+            self.force(bytes.next_multiple_of(SMALL_STEP_BYTES), bounds);
+            return Ok(());
+        }
+        grown
+    }
+
     /// Like [`SetMemory::grow_to`], also beyond the budget.
     pub(crate) fn force(&mut self, bytes: usize, bounds: &Bounds) {
         if let Some(budget) = &bounds.memory {
@@ -66,7 +93,9 @@ impl SetMemory {
 }
 
 fn refusal(budget: &MemoryBudget, bytes: usize) -> Error {
-    let (max, used) = (budget.max(), budget.used());
+    // Threads count in budgets of their own, within that of all transactions.
+    let all = budget.root();
+    let (max, used) = (all.max(), all.used());
     if bytes > max {
         return Error::invalid(format!(
             "the transaction's reads or writes take {bytes} bytes of memory; all transactions together have {max}: \
@@ -113,6 +142,47 @@ mod tests {
         memory.grow_to(5 << 10, &bounds).unwrap();
         assert_eq!(budget.used(), 2 * SMALL_STEP_BYTES);
         assert!(SetMemory::default().grow_to(5 << 10, &bounds).is_err());
+    }
+
+    #[test]
+    fn write_sets_get_fair_shares() {
+        let bounds = within(4 << 20);
+        let budget = bounds.memory.clone().unwrap();
+        let mut sets: Vec<SetMemory> = Vec::new();
+        for others in 1..=3 {
+            let mut set = SetMemory::default();
+            let mut bytes = 0;
+            while set.grow_fairly_to(bytes + STEP_BYTES, &bounds).is_ok() {
+                bytes += STEP_BYTES;
+            }
+            assert_eq!(bytes, (4 << 20) >> others, "it leaves as much as it takes");
+            assert!(budget.max() - budget.used() >= bytes);
+            sets.push(set);
+        }
+    }
+
+    #[test]
+    fn small_write_set_counts_beyond_the_budget() {
+        let bounds = Bounds { counts_small_sets: true, ..within(100 << 10) };
+        let budget = bounds.memory.clone().unwrap();
+        let mut all = SetMemory::default();
+        all.force(100 << 10, &bounds);
+        let mut set = SetMemory::default();
+        set.grow_fairly_to(RUN_BYTES_MIN, &bounds).unwrap();
+        assert!(set.grow_fairly_to(RUN_BYTES_MIN + 1, &bounds).is_err());
+        assert!(SetMemory::default().grow_to(1, &bounds).is_err());
+        drop(set);
+        drop(all);
+        assert_eq!(budget.used(), 0);
+    }
+
+    #[test]
+    fn refusal_names_the_memory_of_all_transactions() {
+        let all = MemoryBudget::new(100 << 10);
+        let _others = all.charge(90 << 10).unwrap();
+        let bounds = Bounds { memory: Some(all.child(100 << 10)), ..within(0) };
+        let error = SetMemory::default().grow_to(80 << 10, &bounds).unwrap_err().to_string();
+        assert!(error.contains("hold 92160 of 102400"), "{error}");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!  add, add, …    sorted runs, private files        not visible to others; a crash leaves orphans
+//!                 small ones are merged             so that a transaction has few open files
 //!  merge          one table, durable                its versions hold S in place of C
 //!  ── order lock ────────────────────────────────────────────────────────────────────────────────
 //!  decide → C     the active memtable is sealed     the table's position is directly after it
@@ -40,9 +41,14 @@ use crate::io::Class;
 use crate::manifest::{TableMeta, Tally};
 use crate::memtable::Memtable;
 use crate::sstable::{self, Built, EntryRef, RawCursor, ReadOptions, Table, TableCursor, Walk};
-use crate::sync::atomic::Ordering;
+use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::{Mutex, lock};
 use crate::wal::{Header, RECORD_HEADER_BYTES};
+
+/// Number of small runs at which some are merged.
+const SMALL_RUNS_MAX: usize = 8;
+/// Size of a run that is not merged before the commit, because the caller waits.
+const MERGED_BYTES_MAX: u64 = 32 << 20;
 
 /// Writes of one transaction that exceed memory.
 ///
@@ -52,6 +58,8 @@ pub struct Spill {
     start: Timestamp,
     /// Runs, oldest first.
     runs: Mutex<Vec<Arc<Run>>>,
+    /// Number of additions.
+    additions: AtomicUsize,
 }
 
 /// A file that is removed with its last reader, unless it was adopted.
@@ -75,7 +83,8 @@ impl Engine {
     /// Creates an empty spill for a large transaction.
     #[must_use]
     pub fn spill(&self, start: Timestamp) -> Spill {
-        Spill { core: Arc::clone(&self.core), start, runs: Mutex::default() }
+        let core = Arc::clone(&self.core);
+        Spill { core, start, runs: Mutex::default(), additions: AtomicUsize::new(0) }
     }
 
     /// Runs `decide` in the critical section. If it returns a commit timestamp, the table's
@@ -183,13 +192,36 @@ impl Spill {
         }
         let run = writer.finish()?;
         lock(&self.runs).extend(run);
+        self.additions.fetch_add(1, Ordering::AcqRel);
+        if let Err(error) = self.merge_small_runs() {
+            // The runs stay as they are; the next addition merges them.
+            tracing::warn!(%error, "files of a large transaction could not be merged");
+        }
         Ok(())
     }
 
-    /// Returns the number of runs; it changes whenever the result of [`Spill::get`] may change.
+    /// Returns the number of additions; it changes whenever the result of [`Spill::get`] may change.
     #[must_use]
     pub fn runs(&self) -> usize {
-        lock(&self.runs).len()
+        self.additions.load(Ordering::Acquire)
+    }
+
+    /// Merges small runs, so that a transaction has few open files. The caller adds from one thread
+    /// at a time.
+    fn merge_small_runs(&self) -> Result<()> {
+        let runs = lock(&self.runs).clone();
+        let bytes: Vec<u64> = runs.iter().map(|run| run.meta.bytes).collect();
+        let Some(from) = merged_from(&bytes) else { return Ok(()) };
+        let mut walk = MergedRuns::of(&runs[from..])?;
+        let mut writer = RunWriter::begin(&self.core, self.start)?;
+        while let Some((key, payload)) = walk.next()? {
+            writer.push(&key, payload.as_deref())?;
+        }
+        let merged = writer.finish()?;
+        let mut runs = lock(&self.runs);
+        runs.truncate(from);
+        runs.extend(merged);
+        Ok(())
     }
 
     /// Returns the last write to a cell, if any.
@@ -287,6 +319,23 @@ impl Spill {
         };
         Ok(Merged { run, start: self.start })
     }
+}
+
+/// Returns the index from which on the youngest runs are merged; `None` while there are few small
+/// ones. Each byte is merged about once for each doubling of its run, and rarely read again beyond
+/// [`MERGED_BYTES_MAX`].
+fn merged_from(bytes: &[u64]) -> Option<usize> {
+    let large = bytes.iter().rposition(|bytes| *bytes >= MERGED_BYTES_MAX);
+    let first = large.map_or(0, |large| large + 1);
+    let count = bytes.len() - first;
+    if count < SMALL_RUNS_MAX {
+        return None;
+    }
+    // A run is merged with all younger ones if these have as many bytes.
+    let younger = |at: usize| bytes[at + 1..].iter().sum::<u64>();
+    let fits = |at: &usize| younger(*at) + bytes[*at] <= 2 * MERGED_BYTES_MAX;
+    let last = bytes.len() - 2;
+    Some((first..last).filter(fits).find(|at| bytes[*at] <= younger(*at)).unwrap_or(last))
 }
 
 /// Writer of a run.

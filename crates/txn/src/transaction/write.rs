@@ -85,7 +85,13 @@ impl Transaction {
             grown = state.grown_by(key, bytes);
         }
         limits.check_memory(&grown)?;
-        if let Err(refused) = state.write_memory.grow_to(grown.memory_len(), bounds) {
+        let len = grown.memory_len();
+        let charged = if inner.can_spill(&state) {
+            state.write_memory.grow_fairly_to(len, bounds)
+        } else {
+            state.write_memory.grow_to(len, bounds)
+        };
+        if let Err(refused) = charged {
             if inner.spill(&mut state)? {
                 grown = state.grown_by(key, bytes);
             }
@@ -154,6 +160,12 @@ impl Transaction {
 }
 
 impl Inner {
+    /// Returns `true` if writes in memory can be spilled.
+    fn can_spill(&self, state: &TransactionState) -> bool {
+        let makes_one = || self.begun.start.is_some_and(|start| self.store.spill(start).is_some());
+        state.drops.is_empty() && (state.spilled.is_some() || makes_one())
+    }
+
     /// Spills the writes in memory to a file, if the store supports it; returns whether it did.
     fn spill(&self, state: &mut TransactionState) -> Result<bool> {
         let Some(start) = self.begun.start.filter(|_| state.drops.is_empty()) else {

@@ -53,6 +53,52 @@ fn adopted_commit_is_published_with_its_table() {
     }
 }
 
+/// Each addition is a run; the runs are merged, and a cell's last write is kept.
+#[test]
+fn many_additions_keep_few_files() {
+    let (disk, workers) = (SimDisk::new(1), Stepped::default());
+    let engine = open(&disk, &workers, Options::default());
+    let spill = engine.spill(time(19));
+    let mut most = 0;
+    for round in 0..300_u64 {
+        let mut keys: Vec<_> = (round..round + 10).map(key).collect();
+        keys.sort();
+        let payload = round.to_be_bytes();
+        spill.add(keys.iter().map(|key| (key, Some(&payload[..])))).unwrap();
+        most = most.max(files(&disk));
+        assert_eq!(spill.runs() as u64, round + 1);
+    }
+    // A merge writes one more beside its inputs.
+    assert!((7..=9).contains(&most), "{most} files");
+    for number in [0, 9, 150, 299, 305] {
+        let found = block_on(spill.get(&key(number))).unwrap().flatten().unwrap();
+        assert_eq!(found, number.min(299).to_be_bytes()[..], "{number}");
+    }
+    let merged = spill.merge(|_| ()).unwrap();
+    drop(spill);
+    assert_eq!(files(&disk), 1);
+    drop(engine.adopt(&merged, || Ok::<_, Error>(time(20))).unwrap());
+}
+
+/// Runs that cannot be merged stay readable.
+#[test]
+fn failed_merge_of_runs_loses_nothing() {
+    let (disk, workers) = (SimDisk::new(1), Stepped::default());
+    let engine = open(&disk, &workers, Options::default());
+    let spill = engine.spill(time(19));
+    for round in 0..30_u64 {
+        if round == 7 {
+            // The addition creates a file, and the merge another one.
+            disk.fail_nth(Kind::Create, disk.count(Kind::Create) + 2, std::io::ErrorKind::Other);
+        }
+        spill.add(std::iter::once((&key(round), Some(&b"value"[..])))).unwrap();
+    }
+    for round in 0..30 {
+        assert!(block_on(spill.get(&key(round))).unwrap().is_some(), "{round}");
+    }
+    assert!(engine.check_writable().is_ok() && files(&disk) < 10);
+}
+
 #[test]
 fn unadopted_files_are_removed() {
     let (disk, workers) = (SimDisk::new(1), Stepped::default());
