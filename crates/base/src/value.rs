@@ -83,6 +83,18 @@ pub struct UserType {
     pub name: String,
     /// Names and types of the fields.
     pub fields: Vec<(String, DataType)>,
+    /// Reference by which the catalog names this version of the type.
+    pub reference: TypeReference,
+}
+
+/// Reference to a version of a user-defined type in the catalog of its keyspace; zeros for a type that
+/// is not of a catalog.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct TypeReference {
+    /// Number of the type, never reused within its keyspace.
+    pub id: u32,
+    /// Version of the type, incremented by each change of it or of a type that it uses.
+    pub version: u32,
 }
 
 /// Maximum [depth](DataType::depth) of a type that a catalog stores.

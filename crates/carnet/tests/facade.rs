@@ -275,7 +275,7 @@ fn schema_change_conflicts_with_write_under_old_schema() {
             let mut schema = (*schema).clone();
             schema.version += 1;
             schema.add_column("owner", DataType::Text, ColumnKind::Regular)?;
-            catalog::alter_table(&tx, &schema)
+            catalog::alter_table(&tx, &schema).await
         }))
         .unwrap();
         assert_eq!(writer.commit().unwrap_err().kind(), ErrorKind::Conflict);
@@ -455,7 +455,7 @@ fn transaction_sees_its_second_schema_change() {
             let mut schema = catalog::create_table(&tx, schema).await?;
             assert_eq!(catalog::table(&tx, "ks", "t").await?.unwrap().columns.len(), 1);
             schema.add_column("v", DataType::Int, ColumnKind::Regular)?;
-            catalog::alter_table(&tx, &schema)?;
+            catalog::alter_table(&tx, &schema).await?;
             assert_eq!(catalog::table(&tx, "ks", "t").await?.unwrap().columns.len(), 2);
             Ok(())
         }))

@@ -33,6 +33,7 @@ fn key_types() -> Vec<DataType> {
             keyspace: "ks".to_owned(),
             name: "point".to_owned(),
             fields: vec![("x".to_owned(), DataType::Int), ("y".to_owned(), DataType::Text)],
+            reference: crate::value::TypeReference::default(),
         })),
     ];
     let scalars = DataType::SCALARS.into_iter().filter(DataType::is_key_type);

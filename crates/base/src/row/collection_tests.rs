@@ -44,6 +44,7 @@ fn fields_are_elements_by_place() {
             keyspace: "ks".into(),
             name: "point".into(),
             fields,
+            reference: crate::TypeReference::default(),
         }))
     };
     let bytes = value(&fields(2), "{x: null, y: 2}");

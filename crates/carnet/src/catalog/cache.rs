@@ -21,9 +21,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use carnet_base::{CellHash, Result, Timestamp, lock};
-use carnet_txn::Entry;
 
+use super::limits::KEYSPACES_MAX;
 use super::schema::TableSchema;
+use super::user_types::UserTypes;
 
 /// Maximum number of cached schemas. The cache is cleared when it is full.
 const TABLES_MAX: usize = 4096;
@@ -35,6 +36,8 @@ static CACHES: AtomicU64 = AtomicU64::new(0);
 pub(crate) struct SchemaCache {
     id: u64,
     parsed: Mutex<HashMap<String, Tables>>,
+    /// User-defined types by keyspace, with the start timestamp of the version of its cell.
+    types: Mutex<HashMap<String, (Timestamp, Arc<UserTypes>)>>,
 }
 
 /// Tables of a keyspace by name.
@@ -88,7 +91,8 @@ pub(crate) struct Pin {
 
 impl SchemaCache {
     pub(crate) fn new() -> Self {
-        Self { id: CACHES.fetch_add(1, Ordering::Relaxed), parsed: Mutex::default() }
+        let id = CACHES.fetch_add(1, Ordering::Relaxed);
+        Self { id, parsed: Mutex::default(), types: Mutex::default() }
     }
 
     /// Returns the newest schema at a snapshot, if the cache knows it.
@@ -108,30 +112,58 @@ impl SchemaCache {
         pin.cache == self.id && pin.newest.is_at(snapshot)
     }
 
-    /// Parses the newest version at a snapshot and caches it.
-    pub(crate) fn parse(
+    /// Returns a version of a schema that is the newest at a snapshot, if it was parsed before.
+    pub(crate) fn parsed(
         &self,
-        (keyspace, name): (&str, &str),
-        cell: CellHash,
-        entry: &Entry,
+        keyspace: &str,
+        name: &str,
+        start: Timestamp,
         read: Timestamp,
-    ) -> Result<Arc<TableSchema>> {
+    ) -> Option<Arc<TableSchema>> {
         let mut parsed = lock(&self.parsed);
-        let found = parsed.get_mut(keyspace).and_then(|tables| tables.get_mut(name));
-        if let Some(found) = found
-            && found.start == entry.start
-        {
-            found.newest.add(read);
-            return Ok(Arc::clone(&found.schema));
+        let found = parsed.get_mut(keyspace)?.get_mut(name)?;
+        if found.start != start {
+            return None;
         }
-        let schema = Arc::new(TableSchema::decode(keyspace, name, &entry.payload)?);
+        found.newest.add(read);
+        Some(Arc::clone(&found.schema))
+    }
+
+    /// Caches the parsed newest version at a snapshot.
+    pub(crate) fn insert(
+        &self,
+        schema: &Arc<TableSchema>,
+        cell: CellHash,
+        start: Timestamp,
+        read: Timestamp,
+    ) {
+        let mut parsed = lock(&self.parsed);
         if parsed.values().map(HashMap::len).sum::<usize>() >= TABLES_MAX {
             parsed.clear();
         }
         let newest = Newest { from: read, through: read };
-        let entry = Parsed { start: entry.start, schema: Arc::clone(&schema), cell, newest };
-        parsed.entry(keyspace.to_owned()).or_default().insert(name.to_owned(), entry);
-        Ok(schema)
+        let entry = Parsed { start, schema: Arc::clone(schema), cell, newest };
+        parsed.entry(schema.keyspace.clone()).or_default().insert(schema.name.clone(), entry);
+    }
+
+    /// Returns the user-defined types of a version of a keyspace, which all its tables share. Makes
+    /// them if another version is cached.
+    pub(super) fn types(
+        &self,
+        keyspace: &str,
+        start: Timestamp,
+        make: impl FnOnce() -> Result<UserTypes>,
+    ) -> Result<Arc<UserTypes>> {
+        if let Some((_, types)) = lock(&self.types).get(keyspace).filter(|(at, _)| *at == start) {
+            return Ok(Arc::clone(types));
+        }
+        let types = Arc::new(make()?);
+        let mut cached = lock(&self.types);
+        if cached.len() >= KEYSPACES_MAX {
+            cached.clear();
+        }
+        cached.insert(keyspace.to_owned(), (start, Arc::clone(&types)));
+        Ok(types)
     }
 }
 
@@ -149,9 +181,10 @@ mod tests {
     /// Reads a version of the table's cell at a snapshot.
     fn read(cache: &SchemaCache, start: u64, snapshot: u64) {
         let cell = CellKey::new(TableId(3), &PartitionKey::first_at(Token(0)), "t").hash();
-        let payload = TableSchema::new("ks", "t", TableKind::Raw, Uuid::nil()).encode();
-        let entry = Entry { start: at(start), payload };
-        cache.parse(("ks", "t"), cell, &entry, at(snapshot)).unwrap();
+        if cache.parsed("ks", "t", at(start), at(snapshot)).is_none() {
+            let schema = TableSchema::new("ks", "t", TableKind::Raw, Uuid::nil());
+            cache.insert(&Arc::new(schema), cell, at(start), at(snapshot));
+        }
     }
 
     fn knows(cache: &SchemaCache, snapshot: u64, changed: u64) -> bool {

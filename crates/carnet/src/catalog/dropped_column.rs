@@ -5,6 +5,22 @@ use serde::{Deserialize, Serialize};
 
 /// Maximum number of dropped columns that a table lists; the latest remain.
 pub(super) const DROPPED_MAX: usize = 1_000;
+/// Maximum length of the names and types of the dropped columns that a table lists. The type of a
+/// column of user-defined types is long: it has their fields.
+const DROPPED_BYTES_MAX: usize = 2 << 20;
+
+/// Removes the earliest dropped columns beyond the limits.
+pub(super) fn limit_dropped(dropped: &mut Vec<DroppedColumn>) {
+    let (mut kept, mut bytes) = (0, 0);
+    for column in dropped.iter().rev().take(DROPPED_MAX) {
+        bytes += column.name.len() + column.type_name.len();
+        if bytes > DROPPED_BYTES_MAX {
+            break;
+        }
+        kept += 1;
+    }
+    dropped.drain(..dropped.len() - kept);
+}
 
 /// Column that was dropped from a table.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

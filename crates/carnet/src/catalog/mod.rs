@@ -23,8 +23,13 @@ mod cache;
 mod dropped_column;
 mod index_schema;
 mod kept_columns;
+mod limits;
+mod record;
 mod schema;
 mod stored_type;
+mod type_changes;
+mod type_size;
+mod user_types;
 mod view_schema;
 mod view_table;
 
@@ -40,9 +45,14 @@ pub(crate) use cache::{Pin, SchemaAt, SchemaCache};
 pub use dropped_column::DroppedColumn;
 pub use index_schema::{INDEX_BITS_MAX, IndexSchema, IndexedPart};
 pub use kept_columns::KeptColumns;
-pub(crate) use schema::check_name;
+pub(crate) use limits::check_name;
+pub use limits::check_type;
 pub use schema::{ColumnKind, ColumnSchema, KeyspaceSchema, Order, TableKind, TableSchema};
+pub use type_changes::{Fields, alter_type, create_type, drop_type};
 pub use view_schema::{ViewBase, ViewOperator, ViewRelation, ViewSchema, ViewTest};
+
+use record::StoredTable;
+use user_types::UserTypes;
 
 use crate::tx::Tx;
 
@@ -98,17 +108,40 @@ pub async fn create_keyspace(tx: &Tx, schema: &KeyspaceSchema) -> Result<()> {
             format!("keyspace {} exists already", schema.name),
         ));
     }
-    alter_keyspace(tx, schema)
+    let count = all_cells(tx, KEYSPACES, "").await?.len();
+    limits::check_count("keyspaces", count, limits::KEYSPACES_MAX)?;
+    touch(tx)?;
+    put_keyspace(tx, schema, None)
 }
 
 /// Replaces the options of a keyspace.
 ///
 /// # Errors
 ///
-/// Same as [`Tx::put_cell`].
-pub fn alter_keyspace(tx: &Tx, schema: &KeyspaceSchema) -> Result<()> {
+/// `Invalid` beyond a limit; otherwise the same as [`Tx::put_cell`].
+pub async fn alter_keyspace(tx: &Tx, schema: &KeyspaceSchema) -> Result<()> {
+    let before = keyspace(tx, &schema.name).await?;
     touch(tx)?;
-    tx.put_cell(system_cell(KEYSPACES, "", &schema.name), schema.encode())
+    put_keyspace(tx, schema, before.as_ref())
+}
+
+/// Puts the record of a keyspace beside the one that it replaces. The record is read again before, so
+/// that no record is stored that cannot be read.
+fn put_keyspace(tx: &Tx, schema: &KeyspaceSchema, before: Option<&KeyspaceSchema>) -> Result<()> {
+    limits::check_types(schema, before)?;
+    let record = schema.encode();
+    let what = format!("the schema of keyspace {}", schema.name);
+    let length = before.map(|before| before.encode().len());
+    limits::check_record(&what, record.len(), length)?;
+    if KeyspaceSchema::decode(&schema.name, &record)? != *schema {
+        return Err(misread(&what));
+    }
+    tx.put_cell(system_cell(KEYSPACES, "", &schema.name), record)
+}
+
+/// Makes the error for a record that would be read as another one.
+fn misread(what: &str) -> Error {
+    Error::unsupported(format!("{what} cannot be stored: it would be read as another one"))
 }
 
 /// Drops a keyspace and its tables.
@@ -149,15 +182,42 @@ pub async fn table(tx: &Tx, keyspace: &str, name: &str) -> Result<Option<Arc<Tab
     let key = system_cell(TABLES, keyspace, name);
     tx.guard_cell(&key)?;
     let Some(entry) = Box::pin(tx.get_cell(&key)).await? else { return Ok(None) };
-    // The transaction may change its own version again under the same start timestamp.
-    if Some(entry.start) == tx.start_timestamp() {
-        return TableSchema::decode(keyspace, name, &entry.payload)
-            .map(|table| Some(Arc::new(table)));
+    let (start, read) = (entry.start, tx.read_timestamp());
+    if let Some(schema) = tx.schemas().parsed(keyspace, name, start, read) {
+        tx.note_kind(&schema);
+        return Ok(Some(schema));
     }
-    let read = tx.read_timestamp();
-    let schema = tx.schemas().parse((keyspace, name), key.hash(), &entry, read)?;
-    tx.note_kind(&schema);
+    let schema = Arc::new(Box::pin(read_table(tx, keyspace, name, &entry.payload)).await?);
+    // The transaction may change its own version again under the same start timestamp.
+    if Some(start) != tx.start_timestamp() {
+        tx.schemas().insert(&schema, key.hash(), start, read);
+        tx.note_kind(&schema);
+    }
     Ok(Some(schema))
+}
+
+/// Reads the record of a table with the user-defined types that it refers to.
+async fn read_table(tx: &Tx, keyspace: &str, name: &str, record: &[u8]) -> Result<TableSchema> {
+    let stored = StoredTable::read(keyspace, name, record)?;
+    let types = match stored.needs_user_types() {
+        true => user_types(tx, keyspace).await?,
+        false => Arc::default(),
+    };
+    stored.resolve(keyspace, name, &types)
+}
+
+/// Returns the user-defined types of a keyspace; none if it does not exist.
+async fn user_types(tx: &Tx, keyspace: &str) -> Result<Arc<UserTypes>> {
+    let key = system_cell(KEYSPACES, "", keyspace);
+    let Some(entry) = tx.get_cell(&key).await? else { return Ok(Arc::default()) };
+    let make = || {
+        let schema = KeyspaceSchema::decode(keyspace, &entry.payload)?;
+        Ok(UserTypes::new(&schema.types))
+    };
+    if Some(entry.start) == tx.start_timestamp() {
+        return make().map(Arc::new);
+    }
+    tx.schemas().types(keyspace, entry.start, make)
 }
 
 /// Lists the tables of a keyspace in ascending order of name.
@@ -167,7 +227,16 @@ pub async fn table(tx: &Tx, keyspace: &str, name: &str) -> Result<Option<Arc<Tab
 /// Same as [`Tx::get_cell`].
 pub async fn tables(tx: &Tx, keyspace: &str) -> Result<Vec<TableSchema>> {
     let cells = all_cells(tx, TABLES, keyspace).await?;
-    cells.iter().map(|(name, payload)| TableSchema::decode(keyspace, name, payload)).collect()
+    let read = |(name, record): (String, Bytes)| {
+        let stored = StoredTable::read(keyspace, &name, &record)?;
+        Ok((name, stored))
+    };
+    let stored = cells.into_iter().map(read).collect::<Result<Vec<_>>>()?;
+    let types = match stored.iter().any(|(_, table)| table.needs_user_types()) {
+        true => user_types(tx, keyspace).await?,
+        false => Arc::default(),
+    };
+    stored.into_iter().map(|(name, table)| table.resolve(keyspace, &name, &types)).collect()
 }
 
 /// Creates a table with a new id, and returns the stored schema.
@@ -187,11 +256,19 @@ pub async fn create_table(tx: &Tx, mut schema: TableSchema) -> Result<TableSchem
             format!("table {}.{} exists already", schema.keyspace, schema.name),
         ));
     }
+    check_table_count(tx, &schema.keyspace).await?;
     schema.id = next_table_id(tx).await?;
     tx.creates_table(&schema);
     record_raw(tx, &schema)?;
-    alter_table(tx, &schema)?;
+    alter_table(tx, &schema).await?;
     Ok(schema)
+}
+
+/// Refuses another table or view of a keyspace that has the maximum number.
+pub(crate) async fn check_table_count(tx: &Tx, keyspace: &str) -> Result<()> {
+    let count = all_cells(tx, TABLES, keyspace).await?.len();
+    let what = format!("tables and views of keyspace {keyspace}");
+    limits::check_count(&what, count, limits::TABLES_MAX)
 }
 
 /// Replaces a table's schema, and the schemas of its views. The caller has incremented its version
@@ -199,23 +276,59 @@ pub async fn create_table(tx: &Tx, mut schema: TableSchema) -> Result<TableSchem
 ///
 /// # Errors
 ///
-/// `Invalid` if the columns do not form a valid table, and for the table of a view; otherwise the
-/// same as [`Tx::put_cell`].
-pub fn alter_table(tx: &Tx, schema: &TableSchema) -> Result<()> {
+/// `Invalid` if the columns do not form a valid table, beyond a limit, and for the table of a view;
+/// otherwise the same as [`Tx::put_cell`].
+pub async fn alter_table(tx: &Tx, schema: &TableSchema) -> Result<()> {
+    let (keyspace, name) = (&schema.keyspace, &schema.name);
+    let before = match tx.get_cell(&system_cell(TABLES, keyspace, name)).await? {
+        Some(entry) => Some(read_table(tx, keyspace, name, &entry.payload).await?),
+        None => None,
+    };
+    let types = user_types(tx, keyspace).await?;
+    touch(tx)?;
+    replace_table(tx, schema, before.as_ref(), &types)
+}
+
+/// Puts the records of a table and of its views beside that of the table that it replaces.
+fn replace_table(
+    tx: &Tx,
+    schema: &TableSchema,
+    before: Option<&TableSchema>,
+    types: &UserTypes,
+) -> Result<()> {
     schema.check()?;
     if schema.base.is_some() {
         return Err(Error::invalid(
             "Cannot use ALTER TABLE on a materialized view; use ALTER MATERIALIZED VIEW instead",
         ));
     }
-    touch(tx)?;
-    tx.put_cell(system_cell(TABLES, &schema.keyspace, &schema.name), schema.encode())?;
+    limits::check_table(schema, before)?;
+    put_table(tx, schema, before, types)?;
     for view in &schema.views {
         let table = view.table(schema)?;
         table.check()?;
-        tx.put_cell(system_cell(TABLES, &table.keyspace, &table.name), table.encode())?;
+        put_table(tx, &table, None, types)?;
     }
     Ok(())
+}
+
+/// Puts the record of a table. It is read again before, so that no record is stored that cannot be
+/// read.
+fn put_table(
+    tx: &Tx,
+    schema: &TableSchema,
+    before: Option<&TableSchema>,
+    types: &UserTypes,
+) -> Result<()> {
+    let (keyspace, name) = (&schema.keyspace, &schema.name);
+    let record = schema.encode();
+    let what = format!("the schema of table {keyspace}.{name}");
+    let length = before.map(|before| before.encode().len());
+    limits::check_record(&what, record.len(), length)?;
+    if StoredTable::read(keyspace, name, &record)?.resolve(keyspace, name, types)? != *schema {
+        return Err(misread(&what));
+    }
+    tx.put_cell(system_cell(TABLES, keyspace, name), record)
 }
 
 /// Deletes the schema of a view's table. The caller removes the view from its base table.
@@ -287,7 +400,7 @@ pub async fn truncate_table(tx: &Tx, keyspace: &str, name: &str) -> Result<()> {
     tx.creates_table(&schema);
     record_raw(tx, &schema)?;
     schema.version += 1;
-    alter_table(tx, &schema)
+    alter_table(tx, &schema).await
 }
 
 /// Records a raw table for good: its cells outlive it, and snapshots may still read them.

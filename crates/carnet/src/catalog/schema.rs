@@ -1,32 +1,17 @@
-//! Schemas of keyspaces and tables, and their stored form.
+//! Schemas of keyspaces and tables.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-use carnet_base::{
-    Bytes, ColumnId, DataType, Error, Result, TYPE_DEPTH_MAX, TableId, UserType, Uuid, WallTime,
-};
+use carnet_base::{ColumnId, DataType, Error, Result, TableId, UserType, Uuid, WallTime};
 use serde::{Deserialize, Serialize};
 
-use super::dropped_column::{DROPPED_MAX, DroppedColumn, without_user_types};
-use super::index_schema::{IndexSchema, IndexedPart, StoredIndex};
+use super::dropped_column::{DroppedColumn, limit_dropped, without_user_types};
+use super::index_schema::{IndexSchema, IndexedPart};
 use super::kept_columns::KeptColumns;
-use super::stored_type::{StoredType, StoredUserType, has_user_types};
-use super::view_schema::{StoredView, ViewBase, ViewSchema};
+use super::view_schema::{ViewBase, ViewSchema};
 
 pub use carnet_base::key::Order;
-
-/// Format version of the JSON in the catalog's cells.
-const FORMAT: u32 = 1;
-/// Format version of a table with composite types, which earlier versions of Carnet do not know.
-const FORMAT_OF_COMPOSITES: u32 = 2;
-/// Format version of a table with indexes, whose entries earlier versions of Carnet would not write.
-const FORMAT_OF_INDEXES: u32 = 3;
-/// Format version of a view or of a table with views, which earlier versions of Carnet would not
-/// maintain.
-const FORMAT_OF_VIEWS: u32 = 4;
-/// Maximum length of a keyspace or table name, as in Cassandra.
-const NAME_BYTES_MAX: usize = 48;
 
 /// Schema of a keyspace.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,6 +24,8 @@ pub struct KeyspaceSchema {
     pub durable_writes: bool,
     /// User-defined types, by name.
     pub types: BTreeMap<String, Arc<UserType>>,
+    /// Smallest number that no type has had.
+    pub next_type: u32,
 }
 
 /// Schema of a table.
@@ -279,7 +266,7 @@ impl TableSchema {
         let column = self.columns.remove(place);
         self.dropped.retain(|dropped| dropped.name != name);
         self.dropped.push(column.dropped(at));
-        self.dropped.drain(..self.dropped.len().saturating_sub(DROPPED_MAX));
+        limit_dropped(&mut self.dropped);
         Ok(())
     }
 
@@ -347,22 +334,12 @@ impl TableSchema {
         Ok(())
     }
 
+    /// Checks that the columns form a table. The limits of their number and size are in `limits`.
     pub(super) fn check(&self) -> Result<()> {
-        check_name("table", &self.name)?;
         let mut names = HashSet::new();
         for column in &self.columns {
-            if column.name.is_empty() {
-                return Err(Error::invalid("a column's name is empty"));
-            }
             if !names.insert(&column.name) {
                 return Err(Error::invalid(format!("column {} is defined twice", column.name)));
-            }
-            if column.data_type.depth() > TYPE_DEPTH_MAX {
-                return Err(Error::invalid(format!(
-                    "column {}: its type is {} types deep; at most {TYPE_DEPTH_MAX} are allowed",
-                    column.name,
-                    column.data_type.depth()
-                )));
             }
             if column.is_key() && column.is_multi_cell {
                 return Err(Error::invalid(format!(
@@ -411,57 +388,6 @@ impl TableSchema {
         }
         Ok(())
     }
-
-    pub(super) fn encode(&self) -> Bytes {
-        let columns = self.columns.iter().map(StoredColumn::from).collect();
-        let has_composites = self.columns.iter().any(|column| column.data_type.is_composite());
-        encode(&StoredTable {
-            format: match (self.indexes.is_empty(), has_composites) {
-                _ if self.base.is_some() || !self.views.is_empty() => FORMAT_OF_VIEWS,
-                (false, _) => FORMAT_OF_INDEXES,
-                (true, true) => FORMAT_OF_COMPOSITES,
-                (true, false) => FORMAT,
-            },
-            id: self.id.0,
-            version: self.version,
-            kind: self.kind,
-            next_column: self.next_column,
-            uuid: self.uuid.to_string(),
-            columns,
-            options: self.options.clone(),
-            indexes: self.indexes.iter().map(StoredIndex::from).collect(),
-            dropped: self.dropped.clone(),
-            views: self.views.iter().map(StoredView::from).collect(),
-            base: self.base.clone(),
-        })
-    }
-
-    pub(super) fn decode(keyspace: &str, name: &str, bytes: &[u8]) -> Result<Self> {
-        let what = format!("the schema of table {keyspace}.{name}");
-        let stored: StoredTable = decode(&what, bytes)?;
-        let columns = stored.columns.into_iter().map(StoredColumn::parse).collect::<Option<_>>();
-        let views = stored.views.into_iter().map(StoredView::parse).collect::<Option<_>>();
-        let (Some(columns), Some(views), Ok(uuid)) = (columns, views, stored.uuid.parse()) else {
-            return Err(Error::corrupted(format!(
-                "{what} has an unknown type or a malformed UUID"
-            )));
-        };
-        Ok(Self {
-            id: TableId(stored.id),
-            keyspace: keyspace.to_owned(),
-            name: name.to_owned(),
-            version: stored.version,
-            kind: stored.kind,
-            columns,
-            next_column: stored.next_column,
-            uuid,
-            options: stored.options,
-            indexes: stored.indexes.into_iter().map(IndexSchema::from).collect(),
-            dropped: stored.dropped,
-            views,
-            base: stored.base,
-        })
-    }
 }
 
 impl KeyspaceSchema {
@@ -474,151 +400,9 @@ impl KeyspaceSchema {
             replication: replication.map(|(key, value)| (key.into(), value.into())).into(),
             durable_writes: true,
             types: BTreeMap::new(),
+            next_type: 1,
         }
     }
-
-    pub(super) fn encode(&self) -> Bytes {
-        let types = self.types.values().map(|user_type| (&**user_type).into());
-        encode(&StoredKeyspace {
-            format: if self.types.is_empty() { FORMAT } else { FORMAT_OF_COMPOSITES },
-            replication: self.replication.clone(),
-            durable_writes: self.durable_writes,
-            types: types.collect(),
-        })
-    }
-
-    pub(super) fn decode(name: &str, bytes: &[u8]) -> Result<Self> {
-        let what = format!("the schema of keyspace {name}");
-        let stored: StoredKeyspace = decode(&what, bytes)?;
-        let types = stored.types.iter().map(StoredUserType::parse).collect::<Option<Vec<_>>>();
-        let types = types.ok_or_else(|| Error::corrupted(format!("{what} has an unknown type")))?;
-        Ok(Self {
-            types: types.into_iter().map(|found| (found.name.clone(), Arc::new(found))).collect(),
-            name: name.to_owned(),
-            replication: stored.replication,
-            durable_writes: stored.durable_writes,
-        })
-    }
-}
-
-pub(crate) fn check_name(what: &str, name: &str) -> Result<()> {
-    let is_word = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
-    if name.is_empty() || name.len() > NAME_BYTES_MAX || !is_word {
-        return Err(Error::invalid(format!(
-            "{what} name {name:?}: letters, digits and underscores, 1 to {NAME_BYTES_MAX} of them"
-        )));
-    }
-    Ok(())
-}
-
-#[derive(Serialize, Deserialize)]
-struct StoredKeyspace {
-    format: u32,
-    replication: BTreeMap<String, String>,
-    durable_writes: bool,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    types: Vec<StoredUserType>,
-}
-
-#[derive(Serialize, Deserialize)]
-struct StoredTable {
-    format: u32,
-    id: u32,
-    version: u32,
-    kind: TableKind,
-    next_column: u16,
-    uuid: String,
-    columns: Vec<StoredColumn>,
-    options: BTreeMap<String, String>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    indexes: Vec<StoredIndex>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    dropped: Vec<DroppedColumn>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    views: Vec<StoredView>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    base: Option<ViewBase>,
-}
-
-#[derive(Serialize, Deserialize)]
-struct StoredColumn {
-    id: u16,
-    name: String,
-    r#type: StoredType,
-    kind: StoredKind,
-    /// Whether a type that is a tree is not frozen; the text of another type says so.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    multi_cell: bool,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum StoredKind {
-    Partition,
-    ClusteringAsc,
-    ClusteringDesc,
-    Static,
-    Regular,
-}
-
-impl From<&ColumnSchema> for StoredColumn {
-    fn from(column: &ColumnSchema) -> Self {
-        let kind = match column.kind {
-            ColumnKind::Partition => StoredKind::Partition,
-            ColumnKind::Clustering(Order::Asc) => StoredKind::ClusteringAsc,
-            ColumnKind::Clustering(Order::Desc) => StoredKind::ClusteringDesc,
-            ColumnKind::Static => StoredKind::Static,
-            ColumnKind::Regular => StoredKind::Regular,
-        };
-        let is_tree = has_user_types(&column.data_type);
-        let r#type = match &column.data_type {
-            composite if column.is_multi_cell && !is_tree => {
-                StoredType::Text(composite.to_string())
-            }
-            other => other.into(),
-        };
-        let multi_cell = is_tree && column.is_multi_cell;
-        Self { id: column.id.0, name: column.name.clone(), r#type, kind, multi_cell }
-    }
-}
-
-impl StoredColumn {
-    fn parse(self) -> Option<ColumnSchema> {
-        let kind = match self.kind {
-            StoredKind::Partition => ColumnKind::Partition,
-            StoredKind::ClusteringAsc => ColumnKind::Clustering(Order::Asc),
-            StoredKind::ClusteringDesc => ColumnKind::Clustering(Order::Desc),
-            StoredKind::Static => ColumnKind::Static,
-            StoredKind::Regular => ColumnKind::Regular,
-        };
-        let data_type = self.r#type.parse()?;
-        let is_multi_cell = match &self.r#type {
-            StoredType::Number(_) => false,
-            StoredType::Text(text) => !text.starts_with("frozen<"),
-            StoredType::Tree(_) => self.multi_cell,
-        };
-        let id = ColumnId(self.id);
-        Some(ColumnSchema { id, name: self.name, data_type, is_multi_cell, kind })
-    }
-}
-
-fn encode(stored: &impl Serialize) -> Bytes {
-    serde_json::to_vec(stored).expect("maps with text keys are JSON").into()
-}
-
-fn decode<T: for<'de> Deserialize<'de>>(what: &str, bytes: &[u8]) -> Result<T> {
-    #[derive(Deserialize)]
-    struct Format {
-        format: u32,
-    }
-    let unreadable = |error| Error::corrupted(format!("{what} cannot be read")).with_source(error);
-    let Format { format } = serde_json::from_slice(bytes).map_err(unreadable)?;
-    if !(FORMAT..=FORMAT_OF_VIEWS).contains(&format) {
-        return Err(Error::unsupported(format!(
-            "{what} has format {format}, written by a later version of Carnet"
-        )));
-    }
-    serde_json::from_slice(bytes).map_err(unreadable)
 }
 
 /// Refuses a clustering column of a type that has no order-preserving codec.
@@ -627,115 +411,4 @@ fn check_key_type(name: &str, data_type: &DataType) -> Result<()> {
         return Ok(());
     }
     Err(Error::unsupported(format!("column {name}: type {data_type} in a clustering key")))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn table(columns: &[(&str, DataType, bool)]) -> TableSchema {
-        let mut table = TableSchema::new("ks", "t", TableKind::Rows, Uuid::from_u128(7));
-        table.add_column("k", DataType::Int, ColumnKind::Partition).unwrap();
-        for (name, data_type, is_multi_cell) in columns {
-            let add = match is_multi_cell {
-                true => TableSchema::add_collection,
-                false => TableSchema::add_column,
-            };
-            add(&mut table, name, data_type.clone(), ColumnKind::Regular).unwrap();
-        }
-        table
-    }
-
-    #[test]
-    fn stored_types_round_trip() {
-        let nested = DataType::map(DataType::Text, DataType::list(DataType::Duration));
-        let schema = table(&[
-            ("a", DataType::Duration, false),
-            ("b", nested.clone(), true),
-            ("c", nested, false),
-            ("d", DataType::tuple([DataType::Int, DataType::Text]), false),
-            ("e", DataType::vector(DataType::Float, 3), false),
-        ]);
-        assert_eq!(TableSchema::decode("ks", "t", &schema.encode()).unwrap(), schema);
-    }
-
-    #[test]
-    fn dropped_columns_are_listed_once() {
-        let mut schema = table(&[("a", DataType::Int, false), ("b", DataType::Text, false)]);
-        for (micros, name) in [(1, "a"), (2, "b")] {
-            schema.drop_column(name, WallTime(micros)).unwrap();
-        }
-        schema.add_collection("a", DataType::list(DataType::Text), ColumnKind::Regular).unwrap();
-        schema.drop_column("a", WallTime(3)).unwrap();
-        let listed = |schema: &TableSchema| {
-            let columns = schema.dropped.iter();
-            let shown =
-                columns.map(|it| (it.name.clone(), it.type_name.clone(), it.dropped_micros));
-            shown.collect::<Vec<_>>()
-        };
-        let expected = [("b".into(), "text".into(), 2), ("a".into(), "list<text>".into(), 3)];
-        assert_eq!(listed(&schema), expected);
-        assert_eq!(TableSchema::decode("ks", "t", &schema.encode()).unwrap(), schema);
-        for n in 0..=DROPPED_MAX {
-            let name = format!("c{n}");
-            schema.add_column(&name, DataType::Int, ColumnKind::Regular).unwrap();
-            schema.drop_column(&name, WallTime(4)).unwrap();
-        }
-        assert_eq!((schema.dropped.len(), &*schema.dropped[0].name), (DROPPED_MAX, "c1"));
-    }
-
-    #[test]
-    fn user_defined_types_are_stored_whole() {
-        let point = Arc::new(UserType {
-            keyspace: "ks".to_owned(),
-            name: "point".to_owned(),
-            fields: vec![
-                ("x".to_owned(), DataType::Int),
-                ("tags".to_owned(), DataType::set(DataType::Text)),
-            ],
-        });
-        let udt = DataType::Udt(Arc::clone(&point));
-        let nested = DataType::map(DataType::tuple([udt.clone()]), DataType::list(udt.clone()));
-        let schema = table(&[
-            ("a", udt.clone(), true),
-            ("b", udt.clone(), false),
-            ("c", nested.clone(), true),
-            ("d", DataType::set(nested), false),
-            ("e", DataType::vector(udt.clone(), 2), false),
-        ]);
-        assert_eq!(TableSchema::decode("ks", "t", &schema.encode()).unwrap(), schema);
-        let mut keyspace = KeyspaceSchema::local("ks");
-        let plain = keyspace.encode();
-        assert!(plain.starts_with(br#"{"format":1,"#));
-        assert_eq!(KeyspaceSchema::decode("ks", &plain).unwrap(), keyspace);
-        keyspace.types.insert("point".to_owned(), point);
-        let typed = keyspace.encode();
-        assert!(typed.starts_with(br#"{"format":2,"#));
-        assert_eq!(KeyspaceSchema::decode("ks", &typed).unwrap(), keyspace);
-    }
-
-    #[test]
-    fn tables_of_scalars_are_stored_as_before() {
-        let scalars = table(&[("v", DataType::Varint, false)]).encode();
-        let text = std::str::from_utf8(&scalars).unwrap();
-        assert!(text.starts_with(r#"{"format":1,"#), "{text}");
-        assert!(text.contains(r#""type":9,"kind":"partition""#), "{text}");
-        let composite = table(&[("v", DataType::set(DataType::Int), true)]).encode();
-        let text = std::str::from_utf8(&composite).unwrap();
-        assert!(text.starts_with(r#"{"format":2,"#), "{text}");
-        assert!(text.contains(r#""type":"set<int>""#), "{text}");
-        let later = text.replace(r#""format":2"#, r#""format":5"#);
-        let error = TableSchema::decode("ks", "t", later.as_bytes()).unwrap_err();
-        assert!(error.message().contains("later version"), "{error}");
-    }
-
-    #[test]
-    fn deep_types_are_refused() {
-        let deep = |depth| (1..depth).fold(DataType::Int, |inner, _| DataType::list(inner));
-        let at_most = table(&[("v", deep(TYPE_DEPTH_MAX), false)]);
-        assert!(at_most.check().is_ok());
-        assert_eq!(TableSchema::decode("ks", "t", &at_most.encode()).unwrap(), at_most);
-        let error = table(&[("v", deep(TYPE_DEPTH_MAX + 1), false)]).check().unwrap_err();
-        assert!(error.message().contains("33 types deep"), "{error}");
-    }
 }

@@ -3,13 +3,21 @@
 //! ```text
 //! 9                                        a scalar: the number of its option in the native protocol
 //! "frozen<list<int>>"                      a type without user-defined types: its CQL text
-//! {"set": {"udt": {"keyspace": "ks", …}}}  a type with user-defined types: a tree
+//! {"type": [3, 1]}                         version 1 of the user-defined type 3 of the keyspace
+//! {"set": {"type": [3, 1]}}                a type that uses it: a tree
+//! {"udt": {"keyspace": "ks", …}}           the copy of a user-defined type in an old record
 //! ```
+//!
+//! The fields of a user-defined type are stored once, in the record of its keyspace. Every other record
+//! names it by its reference, so that no record grows with what its types contain, and no tree is
+//! deeper than the type that a statement has named.
 
 use std::sync::Arc;
 
-use carnet_base::{DataType, UserType};
+use carnet_base::{DataType, TypeReference};
 use serde::{Deserialize, Serialize};
+
+use super::user_types::UserTypes;
 
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
@@ -26,17 +34,20 @@ pub(super) enum StoredTree {
     Set(Box<StoredType>),
     Map(Box<(StoredType, StoredType)>),
     Tuple(Vec<StoredType>),
-    Udt(StoredUserType),
+    /// Number and version of a user-defined type.
+    Type(u32, u32),
+    /// Copy of a user-defined type. Only read: earlier versions stored types so.
+    Udt(StoredCopy),
     /// Type of the elements, and their number.
     Vector(Box<(StoredType, u16)>),
 }
 
-/// A user-defined type.
+/// A user-defined type in the form of earlier versions, with copies of the types that it uses.
 #[derive(Serialize, Deserialize)]
-pub(super) struct StoredUserType {
-    keyspace: String,
-    name: String,
-    fields: Vec<(String, StoredType)>,
+pub(super) struct StoredCopy {
+    pub(super) keyspace: String,
+    pub(super) name: String,
+    pub(super) fields: Vec<(String, StoredType)>,
 }
 
 /// Returns `true` if a type is a user-defined type or has one as a part.
@@ -62,53 +73,68 @@ impl From<&DataType> for StoredType {
             DataType::Vector(vector) => {
                 StoredTree::Vector(Box::new((Self::from(&vector.0), vector.1)))
             }
-            DataType::Udt(user_type) => StoredTree::Udt(StoredUserType::from(&**user_type)),
+            DataType::Udt(user_type) => {
+                let TypeReference { id, version } = user_type.reference;
+                StoredTree::Type(id, version)
+            }
             record => StoredTree::Tuple(record.parts().into_iter().map(Self::from).collect()),
         })
     }
 }
 
 impl StoredType {
+    /// Returns `true` if user-defined types are needed to read it.
+    pub(super) fn needs_user_types(&self) -> bool {
+        // Each tree has a user-defined type.
+        matches!(self, Self::Tree(_))
+    }
+
     /// Returns the type; `None` if it is unknown.
-    pub(super) fn parse(&self) -> Option<DataType> {
-        match self {
-            Self::Number(number) => DataType::from_id(*number),
-            Self::Text(text) => text.parse().ok(),
-            Self::Tree(tree) => Some(match tree {
-                StoredTree::List(element) => DataType::list(element.parse()?),
-                StoredTree::Set(element) => DataType::set(element.parse()?),
-                StoredTree::Map(pair) => DataType::map(pair.0.parse()?, pair.1.parse()?),
-                StoredTree::Tuple(fields) => {
-                    DataType::tuple(fields.iter().map(Self::parse).collect::<Option<Vec<_>>>()?)
-                }
-                StoredTree::Udt(user_type) => DataType::Udt(Arc::new(user_type.parse()?)),
-                StoredTree::Vector(vector) if vector.1 > 0 => {
-                    DataType::vector(vector.0.parse()?, vector.1)
-                }
-                StoredTree::Vector(_) => return None,
-            }),
-        }
-    }
-}
-
-impl From<&UserType> for StoredUserType {
-    fn from(user_type: &UserType) -> Self {
-        let field = |(name, data_type): &(String, DataType)| (name.clone(), data_type.into());
-        Self {
-            keyspace: user_type.keyspace.clone(),
-            name: user_type.name.clone(),
-            fields: user_type.fields.iter().map(field).collect(),
-        }
-    }
-}
-
-impl StoredUserType {
-    pub(super) fn parse(&self) -> Option<UserType> {
-        let field = |(name, stored): &(String, StoredType)| Some((name.clone(), stored.parse()?));
-        Some(UserType {
-            keyspace: self.keyspace.clone(),
-            name: self.name.clone(),
-            fields: self.fields.iter().map(field).collect::<Option<_>>()?,
+    pub(super) fn resolve(&self, types: &UserTypes) -> Option<DataType> {
+        self.resolve_with(&mut |part| match part {
+            UserTypePart::Reference(reference) => {
+                types.find(reference).map(|found| DataType::Udt(Arc::clone(found)))
+            }
+            UserTypePart::Copy(copy) => types.replace_copy(copy),
         })
     }
+
+    /// Returns the type, with user-defined types from a function.
+    pub(super) fn resolve_with(
+        &self,
+        find: &mut dyn FnMut(UserTypePart<'_>) -> Option<DataType>,
+    ) -> Option<DataType> {
+        let tree = match self {
+            Self::Number(number) => return DataType::from_id(*number),
+            Self::Text(text) => return text.parse().ok(),
+            Self::Tree(tree) => tree,
+        };
+        Some(match tree {
+            StoredTree::List(element) => DataType::list(element.resolve_with(find)?),
+            StoredTree::Set(element) => DataType::set(element.resolve_with(find)?),
+            StoredTree::Map(pair) => {
+                let key = pair.0.resolve_with(find)?;
+                DataType::map(key, pair.1.resolve_with(find)?)
+            }
+            StoredTree::Tuple(fields) => {
+                let fields = fields.iter().map(|field| field.resolve_with(find));
+                DataType::tuple(fields.collect::<Option<Vec<_>>>()?)
+            }
+            StoredTree::Type(id, version) => {
+                find(UserTypePart::Reference(TypeReference { id: *id, version: *version }))?
+            }
+            StoredTree::Udt(copy) => find(UserTypePart::Copy(copy))?,
+            StoredTree::Vector(vector) if vector.1 > 0 => {
+                DataType::vector(vector.0.resolve_with(find)?, vector.1)
+            }
+            StoredTree::Vector(_) => return None,
+        })
+    }
+}
+
+/// User-defined type within a stored type.
+#[derive(Clone, Copy)]
+pub(super) enum UserTypePart<'a> {
+    Reference(TypeReference),
+    Copy(&'a StoredCopy),
 }

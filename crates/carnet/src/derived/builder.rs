@@ -91,7 +91,7 @@ pub async fn build_step(
         if progress.next.is_some() {
             tx.delete_cell(derived.progress_cell())?;
         }
-        derived.built(tx)?;
+        derived.built(tx).await?;
         return Ok(true);
     };
     progress.next = match rest.lower {

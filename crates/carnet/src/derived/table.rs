@@ -80,10 +80,10 @@ impl<'a> Derived<'a> {
     }
 
     /// Records that all rows of the base table have their derived cells.
-    pub(super) fn built(&self, tx: &Tx) -> Result<()> {
+    pub(super) async fn built(&self, tx: &Tx) -> Result<()> {
         match self {
-            Self::Index(layout) => index_built(tx, layout.base(), &layout.index().name),
-            Self::View(layout) => view_built(tx, layout.base(), &layout.view().name),
+            Self::Index(layout) => index_built(tx, layout.base(), &layout.index().name).await,
+            Self::View(layout) => view_built(tx, layout.base(), &layout.view().name).await,
         }
     }
 

@@ -31,7 +31,7 @@ pub async fn add_index(
     let mut schema = table.clone();
     schema.indexes.push(index);
     schema.version += 1;
-    alter_table(tx, &schema)?;
+    alter_table(tx, &schema).await?;
     Ok(schema)
 }
 
@@ -50,12 +50,12 @@ pub async fn index_table(tx: &Tx, keyspace: &str, index: &str) -> Result<Option<
 /// # Errors
 ///
 /// `Invalid` if the table has no such index; otherwise the same as [`alter_table`].
-pub fn drop_index(tx: &Tx, table: &TableSchema, name: &str) -> Result<()> {
+pub async fn drop_index(tx: &Tx, table: &TableSchema, name: &str) -> Result<()> {
     let place = place(table, name)?;
     let mut schema = table.clone();
     let dropped = schema.indexes.remove(place);
     schema.version += 1;
-    alter_table(tx, &schema)?;
+    alter_table(tx, &schema).await?;
     tx.drop_cells(dropped.id)
 }
 
@@ -64,12 +64,12 @@ pub fn drop_index(tx: &Tx, table: &TableSchema, name: &str) -> Result<()> {
 /// # Errors
 ///
 /// Same as [`drop_index`].
-pub fn index_built(tx: &Tx, table: &TableSchema, name: &str) -> Result<()> {
+pub async fn index_built(tx: &Tx, table: &TableSchema, name: &str) -> Result<()> {
     let place = place(table, name)?;
     let mut schema = table.clone();
     schema.indexes[place].is_built = true;
     schema.version += 1;
-    alter_table(tx, &schema)
+    alter_table(tx, &schema).await
 }
 
 fn place(table: &TableSchema, name: &str) -> Result<usize> {

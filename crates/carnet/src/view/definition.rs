@@ -6,7 +6,8 @@
 use carnet_base::{Error, ErrorKind, Result};
 
 use crate::catalog::{
-    TableSchema, ViewSchema, alter_table, check_name, delete_view_table, next_table_id, table,
+    TableSchema, ViewSchema, alter_table, check_name, check_table_count, delete_view_table,
+    next_table_id, table,
 };
 use crate::tx::Tx;
 
@@ -24,12 +25,13 @@ pub async fn add_view(tx: &Tx, base: &TableSchema, mut view: ViewSchema) -> Resu
             format!("table {}.{} exists already", base.keyspace, view.name),
         ));
     }
+    check_table_count(tx, &base.keyspace).await?;
     view.id = next_table_id(tx).await?;
     tx.creates_cells(view.id);
     let mut schema = base.clone();
     schema.views.push(view);
     schema.version += 1;
-    alter_table(tx, &schema)?;
+    alter_table(tx, &schema).await?;
     Ok(schema)
 }
 
@@ -38,12 +40,12 @@ pub async fn add_view(tx: &Tx, base: &TableSchema, mut view: ViewSchema) -> Resu
 /// # Errors
 ///
 /// `Invalid` if the table has no such view; otherwise the same as [`alter_table`].
-pub fn replace_view(tx: &Tx, base: &TableSchema, view: ViewSchema) -> Result<()> {
+pub async fn replace_view(tx: &Tx, base: &TableSchema, view: ViewSchema) -> Result<()> {
     let mut schema = base.clone();
     let place = place(&schema, &view.name)?;
     schema.views[place] = view;
     schema.version += 1;
-    alter_table(tx, &schema)
+    alter_table(tx, &schema).await
 }
 
 /// Drops a view with its rows. Snapshots taken before still see them.
@@ -51,12 +53,12 @@ pub fn replace_view(tx: &Tx, base: &TableSchema, view: ViewSchema) -> Result<()>
 /// # Errors
 ///
 /// Same as [`replace_view`].
-pub fn drop_view(tx: &Tx, base: &TableSchema, name: &str) -> Result<()> {
+pub async fn drop_view(tx: &Tx, base: &TableSchema, name: &str) -> Result<()> {
     let mut schema = base.clone();
     let place = place(&schema, name)?;
     let dropped = schema.views.remove(place);
     schema.version += 1;
-    alter_table(tx, &schema)?;
+    alter_table(tx, &schema).await?;
     delete_view_table(tx, &schema.keyspace, &dropped)
 }
 
@@ -65,10 +67,10 @@ pub fn drop_view(tx: &Tx, base: &TableSchema, name: &str) -> Result<()> {
 /// # Errors
 ///
 /// Same as [`replace_view`].
-pub fn view_built(tx: &Tx, base: &TableSchema, name: &str) -> Result<()> {
+pub async fn view_built(tx: &Tx, base: &TableSchema, name: &str) -> Result<()> {
     let mut view = base.views[place(base, name)?].clone();
     view.is_built = true;
-    replace_view(tx, base, view)
+    replace_view(tx, base, view).await
 }
 
 fn place(table: &TableSchema, name: &str) -> Result<usize> {

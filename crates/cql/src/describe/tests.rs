@@ -398,7 +398,8 @@ fn assert_same(db: &Db, create: &crate::ast::CreateTable) {
         again.options.insert(name.text.clone(), check_option(name.as_str(), value).unwrap());
     }
     let fresh = sample();
-    fresh.transact(|tx| carnet::catalog::alter_table(tx.as_async(), &again)).unwrap();
+    let alter = |tx: &carnet::SyncTx| block_on(carnet::catalog::alter_table(tx.as_async(), &again));
+    fresh.transact(alter).unwrap();
     let text = |db: &Db| {
         let statement = format!("DESCRIBE TABLE {}", create.table);
         try_describe(db, &statement, None).unwrap().rows

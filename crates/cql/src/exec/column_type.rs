@@ -21,7 +21,7 @@ pub(super) fn column_type(
     let (name, type_name) = (&column.name.text, &column.type_name);
     check(type_name)?;
     let data_type = types
-        .resolve(type_name)?
+        .resolve(&format!("the type of column {name}"), type_name)?
         .ok_or_else(|| CqlError::unsupported(format!("column {name}: type {type_name}")))?;
     let is_key = matches!(kind, ColumnKind::Partition | ColumnKind::Clustering(_));
     if is_key && data_type.contains(&DataType::Duration) {
@@ -57,7 +57,7 @@ pub(super) fn field_type(
             Err(CqlError::invalid("A user type cannot contain non-frozen UDTs"))
         }
         _ => types
-            .resolve(type_name)?
+            .resolve(&format!("the type of field {name}"), type_name)?
             .ok_or_else(|| CqlError::unsupported(format!("field {name}: type {type_name}"))),
     }
 }

@@ -22,9 +22,6 @@ use crate::cql_error::{CqlError, CqlErrorKind};
 use crate::result::{ChangeKind, Response, SchemaChange};
 use crate::system::{self, Replication};
 
-/// Maximum number of columns of a table: each row image names all its columns.
-const COLUMNS_MAX: usize = 1_000;
-
 impl Executor {
     pub(super) async fn ddl(
         &self,
@@ -173,7 +170,7 @@ async fn alter_keyspace(
         None => previous,
     };
     schema.durable_writes = options.durable_writes.unwrap_or(schema.durable_writes);
-    catalog::alter_keyspace(tx, &schema)?;
+    catalog::alter_keyspace(tx, &schema).await?;
     Ok(changed(ChangeKind::Updated, name, None))
 }
 
@@ -293,12 +290,6 @@ fn add_columns(
     create: &CreateTable,
     types: &Types,
 ) -> Result<(), CqlError> {
-    if create.columns.len() > COLUMNS_MAX {
-        return Err(CqlError::invalid(format!(
-            "a table of {} columns; at most {COLUMNS_MAX} are allowed",
-            create.columns.len()
-        )));
-    }
     let mut names = HashSet::new();
     for column in &create.columns {
         let name = &column.name.text;
@@ -450,7 +441,7 @@ async fn alter_table(
         }
     }
     schema.version += 1;
-    catalog::alter_table(tx, &schema)?;
+    catalog::alter_table(tx, &schema).await?;
     Ok(changed(ChangeKind::Updated, keyspace, Some(name)))
 }
 

@@ -23,6 +23,10 @@ use crate::system;
 /// Maximum number of rows of a table whose index is built by the creating statement.
 const ROWS_BUILT_AT_ONCE: usize = 256;
 
+/// Maximum length of the names of table and column in the name of an index that was given none. With
+/// what follows, the name stays within the limit of the catalog.
+const AUTOMATIC_NAME_BYTES: usize = 38;
+
 /// Option with the number of partitions that the entries of an index are divided into.
 const PARTITIONS: &str = "partitions";
 
@@ -185,12 +189,13 @@ async fn free_name(
     let letters = |text: &str| -> String {
         text.chars().filter(|letter| letter.is_ascii_alphanumeric() || *letter == '_').collect()
     };
-    let base = format!("{}_{}_idx", letters(&table.name), letters(&column.name));
-    let mut name = base.clone();
+    let mut base = format!("{}_{}", letters(&table.name), letters(&column.name));
+    base.truncate(AUTOMATIC_NAME_BYTES);
+    let mut name = format!("{base}_idx");
     let mut number = 0;
     while index::index_table(tx, &table.keyspace, &name).await?.is_some() {
         number += 1;
-        name = format!("{base}_{number}");
+        name = format!("{base}_idx_{number}");
     }
     Ok(name)
 }
@@ -268,6 +273,6 @@ pub(super) async fn drop(
         }
         return Err(CqlError::invalid(format!("Index '{keyspace}.{name}' doesn't exist")));
     };
-    index::drop_index(tx, &table, name)?;
+    index::drop_index(tx, &table, name).await?;
     Ok(changed(ChangeKind::Updated, keyspace, Some(&table.name)))
 }

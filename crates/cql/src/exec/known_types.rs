@@ -22,14 +22,24 @@ impl Types {
     ///
     /// # Errors
     ///
-    /// `Invalid` if it names a user-defined type that does not exist, or one of another keyspace.
-    pub(super) fn resolve(&self, type_name: &TypeName) -> Result<Option<DataType>, CqlError> {
+    /// `Invalid` if it names a user-defined type that does not exist, or one of another keyspace, and
+    /// if the type, which `what` names, is larger than any column or field may be.
+    pub(super) fn resolve(
+        &self,
+        what: &str,
+        type_name: &TypeName,
+    ) -> Result<Option<DataType>, CqlError> {
         self.check(type_name)?;
         let find = |name: &TableName| {
             let found = self.0.types.get(&name.table.text)?;
             Some(DataType::Udt(Arc::clone(found)))
         };
-        Ok(type_name.resolve(&find))
+        let data_type = type_name.resolve(&find);
+        // Before anything walks through it: a short text may name a type of billions of parts.
+        if let Some(data_type) = &data_type {
+            catalog::check_type(what, data_type)?;
+        }
+        Ok(data_type)
     }
 
     fn check(&self, type_name: &TypeName) -> Result<(), CqlError> {

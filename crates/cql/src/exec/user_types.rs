@@ -1,15 +1,14 @@
 //! User-defined types: `CREATE TYPE`, `ALTER TYPE` and `DROP TYPE`.
 //!
-//! A keyspace lists its types, and each column and type that uses one has a copy of it. A change
-//! replaces all copies in the same transaction. Values of an altered type are not rewritten: fields
-//! that were added later are null in them.
+//! The record of a keyspace has its types, and columns and types refer to them, see
+//! [`carnet::catalog`]. Values of an altered type are not rewritten: fields that were added later are
+//! null in them.
 
 use std::collections::HashSet;
-use std::sync::Arc;
 
+use carnet::Tx;
 use carnet::base::UserType;
-use carnet::catalog::{self, KeyspaceSchema, TableSchema};
-use carnet::{DataType, Tx};
+use carnet::catalog::{self, Fields, KeyspaceSchema};
 
 use super::column_type::field_type;
 use super::known_types::{Types, unknown};
@@ -18,9 +17,9 @@ use crate::cql_error::{CqlError, CqlErrorKind};
 use crate::result::{ChangeKind, ChangeTarget, SchemaChange};
 use crate::system;
 
-fn changed(kind: ChangeKind, user_type: &UserType) -> Option<SchemaChange> {
-    let target = ChangeTarget::Type(user_type.name.clone());
-    Some(SchemaChange { kind, keyspace: user_type.keyspace.clone(), target })
+fn changed(kind: ChangeKind, keyspace: &KeyspaceSchema, name: &str) -> Option<SchemaChange> {
+    let target = ChangeTarget::Type(name.to_owned());
+    Some(SchemaChange { kind, keyspace: keyspace.name.clone(), target })
 }
 
 /// Reads the keyspace of a type.
@@ -48,7 +47,6 @@ pub(super) async fn create(
 ) -> Result<Option<SchemaChange>, CqlError> {
     let types = Types(keyspace_of(tx, &create.name, current).await?);
     let name = create.name.table.text.clone();
-    let keyspace = types.0.name.clone();
     if types.0.types.contains_key(&name) {
         if create.if_not_exists {
             return Ok(None);
@@ -68,12 +66,8 @@ pub(super) async fn create(
         }
         fields.push((field.clone(), field_type(field, type_name, &types)?));
     }
-    let user_type = UserType { keyspace, name: name.clone(), fields };
-    let change = changed(ChangeKind::Created, &user_type);
-    let mut schema = types.0;
-    schema.types.insert(name, Arc::new(user_type));
-    catalog::alter_keyspace(tx, &schema)?;
-    Ok(change)
+    catalog::create_type(tx, &types.0, &name, fields)?;
+    Ok(changed(ChangeKind::Created, &types.0, &name))
 }
 
 pub(super) async fn alter(
@@ -86,11 +80,11 @@ pub(super) async fn alter(
     let Some(before) = types.0.types.get(name) else {
         return if alter.if_exists { Ok(None) } else { Err(unknown(&types.0.name, name)) };
     };
-    let mut after = (**before).clone();
+    let mut fields = before.fields.clone();
     match &alter.change {
         TypeChange::Add { if_not_exists, name: field, type_name } => {
             let field = &field.text;
-            if after.fields.iter().any(|(known, _)| known == field) {
+            if fields.iter().any(|(known, _)| known == field) {
                 if *if_not_exists {
                     return Ok(None);
                 }
@@ -98,24 +92,28 @@ pub(super) async fn alter(
                     "Cannot add field {field} to type {name}: a field with that name already exists"
                 )));
             }
-            after.fields.push((field.clone(), field_type(field, type_name, &types)?));
+            fields.push((field.clone(), field_type(field, type_name, &types)?));
         }
-        TypeChange::Rename { if_exists, fields } => {
-            for (from, to) in fields {
-                rename(&mut after, &from.text, &to.text, *if_exists)?;
+        TypeChange::Rename { if_exists, fields: renamed } => {
+            for (from, to) in renamed {
+                rename(before, &mut fields, (&from.text, &to.text), *if_exists)?;
             }
         }
     }
-    if after == **before {
+    if fields == before.fields {
         return Ok(None);
     }
-    let adds_field = after.fields.len() > before.fields.len();
-    replace(tx, types.0, Arc::new(after.clone()), adds_field).await?;
-    Ok(changed(ChangeKind::Updated, &after))
+    catalog::alter_type(tx, &types.0, name, fields).await?;
+    Ok(changed(ChangeKind::Updated, &types.0, name))
 }
 
-fn rename(user_type: &mut UserType, from: &str, to: &str, if_exists: bool) -> Result<(), CqlError> {
-    let place = |name: &str| user_type.fields.iter().position(|(known, _)| known == name);
+fn rename(
+    user_type: &UserType,
+    fields: &mut Fields,
+    (from, to): (&str, &str),
+    if_exists: bool,
+) -> Result<(), CqlError> {
+    let place = |name: &str| fields.iter().position(|(known, _)| known == name);
     match (place(from), place(to)) {
         (None, _) if if_exists => Ok(()),
         (None, _) => Err(CqlError::invalid(format!(
@@ -127,73 +125,10 @@ fn rename(user_type: &mut UserType, from: &str, to: &str, if_exists: bool) -> Re
             user_type.keyspace, user_type.name
         ))),
         (Some(at), None) => {
-            to.clone_into(&mut user_type.fields[at].0);
+            to.clone_into(&mut fields[at].0);
             Ok(())
         }
     }
-}
-
-/// Replaces a type in its keyspace, and in all types and columns that use it.
-async fn replace(
-    tx: &Tx,
-    mut schema: KeyspaceSchema,
-    user_type: Arc<UserType>,
-    adds_field: bool,
-) -> Result<(), CqlError> {
-    for table in catalog::tables(tx, &schema.name).await? {
-        // The schema of a view is made from that of its base table.
-        if table.base.is_some() {
-            continue;
-        }
-        let mut changed = TableSchema { version: table.version + 1, ..table.clone() };
-        for column in &mut changed.columns {
-            if adds_field && column.is_key() && uses(&column.data_type, &user_type.name) {
-                return Err(CqlError::invalid(format!(
-                    "Cannot add a field to type {}: column {} of the primary key of table {} uses it",
-                    user_type.name, column.name, table.name
-                )));
-            }
-            column.data_type = with(&column.data_type, &user_type);
-        }
-        if changed.columns != table.columns {
-            catalog::alter_table(tx, &changed)?;
-        }
-    }
-    for (name, known) in &mut schema.types {
-        let fields = if *name == user_type.name { &user_type.fields } else { &known.fields };
-        let field = |(name, field): &(String, DataType)| (name.clone(), with(field, &user_type));
-        let fields = fields.iter().map(field).collect();
-        *known = Arc::new(UserType { fields, ..(**known).clone() });
-    }
-    Ok(catalog::alter_keyspace(tx, &schema)?)
-}
-
-/// Returns a type with the new form of a user-defined type of its keyspace.
-fn with(data_type: &DataType, user_type: &Arc<UserType>) -> DataType {
-    match data_type {
-        DataType::List(element) => DataType::list(with(element, user_type)),
-        DataType::Set(element) => DataType::set(with(element, user_type)),
-        DataType::Vector(vector) => DataType::vector(with(&vector.0, user_type), vector.1),
-        DataType::Map(pair) => DataType::map(with(&pair.0, user_type), with(&pair.1, user_type)),
-        DataType::Tuple(fields) => {
-            DataType::tuple(fields.iter().map(|field| with(field, user_type)))
-        }
-        DataType::Udt(known) if known.name == user_type.name => {
-            DataType::Udt(Arc::clone(user_type))
-        }
-        DataType::Udt(known) => {
-            let field = |(name, field): &(String, DataType)| (name.clone(), with(field, user_type));
-            let fields = known.fields.iter().map(field).collect();
-            DataType::Udt(Arc::new(UserType { fields, ..(**known).clone() }))
-        }
-        scalar => scalar.clone(),
-    }
-}
-
-/// Returns `true` if a type is a user-defined type of this name or has it as a part.
-fn uses(data_type: &DataType, name: &str) -> bool {
-    let is_it = matches!(data_type, DataType::Udt(known) if known.name == name);
-    is_it || data_type.parts().into_iter().any(|part| uses(part, name))
 }
 
 pub(super) async fn drop(
@@ -201,36 +136,11 @@ pub(super) async fn drop(
     drop: &DropType,
     current: Option<&str>,
 ) -> Result<Option<SchemaChange>, CqlError> {
-    let mut schema = keyspace_of(tx, &drop.name, current).await?;
+    let schema = keyspace_of(tx, &drop.name, current).await?;
     let name = &drop.name.table.text;
-    let Some(dropped) = schema.types.remove(name) else {
-        let keyspace = &schema.name;
-        return match drop.if_exists {
-            true => Ok(None),
-            false => Err(CqlError::invalid(format!("Type '{keyspace}.{name}' doesn't exist"))),
-        };
-    };
-    let refuse = |what: &str, users: Vec<String>| {
-        Err(CqlError::invalid(format!(
-            "Cannot drop user type '{}.{name}' as it is still used by {what} {}",
-            dropped.keyspace,
-            users.join(", ")
-        )))
-    };
-    let in_type = |user: &&Arc<UserType>| user.fields.iter().any(|(_, field)| uses(field, name));
-    let types: Vec<String> =
-        schema.types.values().filter(in_type).map(|user| user.name.clone()).collect();
-    if !types.is_empty() {
-        return refuse("user types", types);
+    if drop.if_exists && !schema.types.contains_key(name) {
+        return Ok(None);
     }
-    let tables = catalog::tables(tx, &schema.name).await?;
-    let in_table =
-        |table: &&TableSchema| table.columns.iter().any(|column| uses(&column.data_type, name));
-    let tables: Vec<String> =
-        tables.iter().filter(in_table).map(|table| table.name.clone()).collect();
-    if !tables.is_empty() {
-        return refuse("tables", tables);
-    }
-    catalog::alter_keyspace(tx, &schema)?;
-    Ok(changed(ChangeKind::Dropped, &dropped))
+    catalog::drop_type(tx, &schema, name).await?;
+    Ok(changed(ChangeKind::Dropped, &schema, name))
 }

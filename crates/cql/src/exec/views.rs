@@ -113,7 +113,7 @@ pub(super) async fn alter(
     };
     let mut schema = schema.clone();
     schema.options = table.options;
-    view::replace_view(tx, &base, schema)?;
+    view::replace_view(tx, &base, schema).await?;
     Ok(changed(ChangeKind::Updated, keyspace, Some(name)))
 }
 
@@ -127,7 +127,7 @@ pub(super) async fn drop(
     let Some((_, base)) = find(tx, keyspace, name).await? else {
         return missing(drop.if_exists, keyspace, name);
     };
-    view::drop_view(tx, &base, name)?;
+    view::drop_view(tx, &base, name).await?;
     Ok(changed(ChangeKind::Dropped, keyspace, Some(name)))
 }
 

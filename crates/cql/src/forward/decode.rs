@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use carnet::base::UserType;
+use carnet::base::{TypeReference, UserType};
 use carnet::{Bytes, DataType, Timestamp, Uuid, WallTime};
 
 use super::fields::{Malformed, Reader};
@@ -194,7 +194,12 @@ fn take_type(fields: &mut Reader, depth: usize) -> Result<DataType> {
             let (keyspace, name) = (fields.text()?, fields.text()?);
             let field = |fields: &mut Reader| Ok((fields.text()?, take_type(fields, depth)?));
             let fields = fields.list(6, field)?;
-            DataType::Udt(Arc::new(UserType { keyspace, name, fields }))
+            DataType::Udt(Arc::new(UserType {
+                keyspace,
+                name,
+                fields,
+                reference: TypeReference::default(),
+            }))
         }
         scalar => DataType::from_id(scalar).ok_or(Malformed::Bytes("a type is unknown"))?,
     })

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use carnet::base::UserType;
+use carnet::base::{TypeReference, UserType};
 use carnet::{Bytes, DataType, Timestamp, Uuid, WallTime};
 use proptest::collection::vec;
 use proptest::option;
@@ -85,7 +85,12 @@ fn data_type() -> impl Strategy<Value = DataType> {
             (part.clone(), 1_u16..).prop_map(|(element, length)| DataType::vector(element, length)),
             vec(part.clone(), 1..3).prop_map(DataType::tuple),
             (text(), text(), vec((text(), part), 1..3)).prop_map(|(keyspace, name, fields)| {
-                DataType::Udt(Arc::new(UserType { keyspace, name, fields }))
+                DataType::Udt(Arc::new(UserType {
+                    keyspace,
+                    name,
+                    fields,
+                    reference: TypeReference::default(),
+                }))
             }),
         ]
     })

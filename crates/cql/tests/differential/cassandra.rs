@@ -111,6 +111,7 @@ fn data_type(column: &ColumnType<'_>) -> DataType {
                     fields: fields
                         .map(|(name, of)| (name.clone().into_owned(), data_type(of)))
                         .collect(),
+                    reference: carnet_base::TypeReference::default(),
                 }
                 .into(),
             )

@@ -75,6 +75,7 @@ pub(crate) fn statements(rng: &mut SeededRng) -> Vec<String> {
         keyspace: "ks".into(),
         name: "u".into(),
         fields: fields.map(|(name, of)| (name.to_owned(), of)).into(),
+        reference: carnet_base::TypeReference::default(),
     }));
     let mut generator = Generator { rng, user_type, columns: Vec::new() };
     let mut statements = vec![

@@ -89,6 +89,7 @@ mod tests {
             keyspace: "ks".to_owned(),
             name: "p".to_owned(),
             fields: vec![("x".to_owned(), DataType::Blob)],
+            reference: carnet_base::TypeReference::default(),
         };
         let of_users = DataType::vector(DataType::Udt(std::sync::Arc::new(user_type)), 1);
         assert_eq!(

@@ -46,8 +46,8 @@ pub(super) async fn create_or_drop(
         return create(tx, table, definition, random.count(1, 4)).await;
     }
     match &definition {
-        Definition::Index(_) => drop_index(tx, table, name),
-        Definition::View(_) => drop_view(tx, table, name),
+        Definition::Index(_) => drop_index(tx, table, name).await,
+        Definition::View(_) => drop_view(tx, table, name).await,
     }
 }
 
