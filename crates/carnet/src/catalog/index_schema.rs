@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use carnet_base::{ColumnId, DataType, TableId};
 use serde::{Deserialize, Serialize};
 
+use super::build_failure::BuildFailure;
+
 /// Schema of a secondary index. See [`crate::index`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IndexSchema {
@@ -24,6 +26,16 @@ pub struct IndexSchema {
     pub bits: u8,
     /// Whether the rows that existed before the index have their entries.
     pub is_built: bool,
+    /// Why it cannot be built, if a build has failed.
+    pub failure: Option<BuildFailure>,
+}
+
+impl IndexSchema {
+    /// Returns `true` if a builder has to go on: it is neither built, nor has failed.
+    #[must_use]
+    pub const fn is_building(&self) -> bool {
+        !self.is_built && self.failure.is_none()
+    }
 }
 
 /// Maximum number of token bits that divide the entries of an index into partitions.
@@ -74,6 +86,8 @@ pub(super) struct StoredIndex {
     #[serde(default, skip_serializing_if = "is_zero")]
     bits: u8,
     is_built: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    failure: Option<BuildFailure>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde calls")]
@@ -92,6 +106,7 @@ impl From<&IndexSchema> for StoredIndex {
             options: index.options.clone(),
             bits: index.bits,
             is_built: index.is_built,
+            failure: index.failure.clone(),
         }
     }
 }
@@ -107,6 +122,7 @@ impl From<StoredIndex> for IndexSchema {
             options: stored.options,
             bits: stored.bits.min(INDEX_BITS_MAX),
             is_built: stored.is_built,
+            failure: stored.failure,
         }
     }
 }

@@ -208,6 +208,7 @@ mod tests {
             options: BTreeMap::new(),
             bits: 0,
             is_built: true,
+            failure: None,
         };
         let view = ViewSchema {
             name: "v".to_owned(),
@@ -219,6 +220,7 @@ mod tests {
             filter: Vec::new(),
             options: BTreeMap::new(),
             is_built: true,
+            failure: None,
         };
         table.indexes = vec![index; indexes];
         table.views = vec![view; views];

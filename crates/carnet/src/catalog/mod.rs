@@ -19,6 +19,7 @@
 //! * Table ids and column ids are never reused. Dropping a table deletes its cells, which snapshots
 //!   taken before can still read.
 
+mod build_failure;
 mod cache;
 mod dropped_column;
 mod index_schema;
@@ -41,6 +42,7 @@ use carnet_base::{
 };
 use carnet_store::PageLimit;
 
+pub use build_failure::BuildFailure;
 pub(crate) use cache::{Pin, SchemaAt, SchemaCache};
 pub use dropped_column::DroppedColumn;
 pub use index_schema::{INDEX_BITS_MAX, IndexSchema, IndexedPart};
@@ -389,12 +391,12 @@ pub async fn truncate_table(tx: &Tx, keyspace: &str, name: &str) -> Result<()> {
     schema.id = next_table_id(tx).await?;
     for index in &mut schema.indexes {
         index.id = next_table_id(tx).await?;
-        index.is_built = true;
+        (index.is_built, index.failure) = (true, None);
         tx.creates_cells(index.id);
     }
     for view in &mut schema.views {
         view.id = next_table_id(tx).await?;
-        view.is_built = true;
+        (view.is_built, view.failure) = (true, None);
         tx.creates_cells(view.id);
     }
     tx.creates_table(&schema);

@@ -202,6 +202,14 @@ impl TableSchema {
     /// Makes the error for a read of a view that is not built.
     #[must_use]
     pub fn not_built(&self) -> Error {
+        if let Some(failure) = self.base.as_ref().and_then(|base| base.failure.as_ref()) {
+            return Error::invalid(format!(
+                "The materialized view '{}' is not available, as its build has failed: {}. Change the \
+                 row, drop it and create it again",
+                self.name,
+                failure.text()
+            ));
+        }
         Error::invalid(format!(
             "The materialized view '{}' is not yet available as it is building; wait for it, see \
              system_views.materialized_views",

@@ -6,6 +6,8 @@ use carnet_base::key::Order;
 use carnet_base::{Bytes, ColumnId, TableId, Uuid};
 use serde::{Deserialize, Serialize};
 
+use super::build_failure::BuildFailure;
+
 /// Schema of a materialized view, as a part of the schema of its base table. See [`crate::view`].
 ///
 /// Columns of a view have the ids that they have in the base table.
@@ -29,6 +31,8 @@ pub struct ViewSchema {
     pub options: BTreeMap<String, String>,
     /// Whether the rows that existed before the view are in it.
     pub is_built: bool,
+    /// Why it cannot be built, if a build has failed.
+    pub failure: Option<BuildFailure>,
 }
 
 /// Relation of the `WHERE` of a view.
@@ -96,9 +100,18 @@ pub struct ViewBase {
     pub table: String,
     /// Whether the rows that existed before the view are in it.
     pub is_built: bool,
+    /// Why it cannot be built, if a build has failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<BuildFailure>,
 }
 
 impl ViewSchema {
+    /// Returns `true` if a builder has to go on: it is neither built, nor has failed.
+    #[must_use]
+    pub const fn is_building(&self) -> bool {
+        !self.is_built && self.failure.is_none()
+    }
+
     /// Returns `true` if a column is part of the view's key.
     #[must_use]
     pub fn is_key(&self, column: ColumnId) -> bool {
@@ -120,6 +133,8 @@ pub(super) struct StoredView {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     options: BTreeMap<String, String>,
     is_built: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    failure: Option<BuildFailure>,
 }
 
 /// Stored form of a [`ViewRelation`]; without an operator it is `IS NOT NULL`.
@@ -179,6 +194,7 @@ impl From<&ViewSchema> for StoredView {
             filter: view.filter.iter().map(StoredRelation::from).collect(),
             options: view.options.clone(),
             is_built: view.is_built,
+            failure: view.failure.clone(),
         }
     }
 }
@@ -199,6 +215,7 @@ impl StoredView {
             filter: self.filter.into_iter().map(ViewRelation::from).collect(),
             options: self.options,
             is_built: self.is_built,
+            failure: self.failure,
         })
     }
 }

@@ -37,7 +37,11 @@ impl ViewSchema {
                 table.columns.push(ColumnSchema { kind: ColumnKind::Regular, ..column.clone() });
             }
         }
-        table.base = Some(ViewBase { table: base.name.clone(), is_built: self.is_built });
+        table.base = Some(ViewBase {
+            table: base.name.clone(),
+            is_built: self.is_built,
+            failure: self.failure.clone(),
+        });
         Ok(table)
     }
 

@@ -9,14 +9,15 @@ use std::ops::Bound;
 
 use carnet_base::row::Column;
 use carnet_base::{
-    Bytes, CellKey, ColumnId, ErrorKind, KeyRange, Result, RowImage, TableId, Value,
+    Bytes, CellKey, ColumnId, Error, ErrorKind, KeyRange, Result, RowImage, TableId, Value,
 };
 use carnet_store::PageLimit;
 use carnet_txn::{Isolation, Label};
 
+use super::row_name::row_name;
 use super::table::Derived;
 use super::write::RowStore;
-use crate::catalog::{self, TableSchema};
+use crate::catalog::{self, BuildFailure, TableSchema};
 use crate::db::{Building, Db, WeakDb};
 use crate::tx::Tx;
 
@@ -67,13 +68,35 @@ impl BuildProgress {
 ///
 /// # Errors
 ///
-/// Same as [`Tx::range_cells`] and [`RowStore::change`].
+/// `Invalid` if a row can have no derived cells; same as [`Tx::range_cells`] and [`Tx::put_cell`].
 pub async fn build_step(
     tx: &Tx,
     table: &TableSchema,
     derived: &Derived<'_>,
     rows_max: usize,
 ) -> Result<bool> {
+    match build_rows(tx, table, derived, rows_max).await? {
+        Built::Goes => Ok(false),
+        Built::Whole => Ok(true),
+        Built::Failed(failure) => Err(Error::invalid(failure.text())),
+    }
+}
+
+/// Outcome of a step of a build.
+enum Built {
+    Goes,
+    Whole,
+    /// A row can have no derived cells.
+    Failed(BuildFailure),
+}
+
+/// Like [`build_step`], but tells the failures that are to be recorded from others.
+async fn build_rows(
+    tx: &Tx,
+    table: &TableSchema,
+    derived: &Derived<'_>,
+    rows_max: usize,
+) -> Result<Built> {
     let mut progress = BuildProgress::read(tx, derived).await?;
     let mut range = KeyRange::table(table.id);
     if let Some(next) = &progress.next {
@@ -84,15 +107,22 @@ pub async fn build_step(
     tx.guard_range(part_before(range, page.resume.as_ref()))?;
     let rows = RowStore::new(tx, table);
     for (cell, payload) in page.cells.share_all() {
-        rows.add_cells(derived, &cell, &payload)?;
+        match rows.cells_of(derived, &cell, &payload) {
+            Ok(cells) => {
+                cells.into_iter().try_for_each(|(key, image)| tx.put_cell(key, image.encode()))?;
+            }
+            Err(error) => {
+                return Ok(Built::Failed(BuildFailure::new(&error, &row_name(table, &cell))));
+            }
+        }
     }
     progress.rows += page.cells.len() as u64;
     let Some(rest) = page.resume else {
         if progress.next.is_some() {
             tx.delete_cell(derived.progress_cell())?;
         }
-        derived.built(tx).await?;
-        return Ok(true);
+        derived.built(tx, None).await?;
+        return Ok(Built::Whole);
     };
     progress.next = match rest.lower {
         Bound::Included(next) => Some(next),
@@ -100,7 +130,7 @@ pub async fn build_step(
         Bound::Unbounded => progress.next,
     };
     tx.put_cell(derived.progress_cell(), progress.payload())?;
-    Ok(false)
+    Ok(Built::Goes)
 }
 
 /// Returns the part of a range before its rest.
@@ -129,7 +159,7 @@ struct Target {
 /// Outcome of a step.
 enum Stepped {
     Goes,
-    /// The derived table is built, or was dropped.
+    /// The derived table is built, cannot be built, or was dropped.
     Ended,
 }
 
@@ -137,6 +167,9 @@ enum Stepped {
 pub(super) struct Builder {
     db: WeakDb,
     target: Option<Target>,
+    /// Derived table whose last step failed for a reason that may pass. The builder goes on with the
+    /// next one.
+    failed: Option<TableId>,
     rows_max: usize,
     /// `None` while the builder looks for the next index or view.
     building: Option<Building>,
@@ -145,7 +178,7 @@ pub(super) struct Builder {
 impl Builder {
     pub(super) fn new(db: &Db, building: Building) -> Self {
         let db = db.downgrade();
-        Self { db, target: None, rows_max: ROWS_MAX, building: Some(building) }
+        Self { db, target: None, failed: None, rows_max: ROWS_MAX, building: Some(building) }
     }
 
     /// Runs a step; returns `false` if all indexes and views are built, or the database is closed.
@@ -159,7 +192,13 @@ impl Builder {
                 self.rows_max = (self.rows_max / 2).max(1);
                 return Ok(true);
             }
+            // Several rows may be too much for one transaction.
+            if error.kind() == ErrorKind::Invalid && self.rows_max > 1 {
+                self.rows_max = 1;
+                return Ok(true);
+            }
             tracing::warn!(%error, target = ?self.target, "a step of the build of an index or view failed");
+            self.failed = self.target.take().map(|target| target.derived).or(self.failed);
         }
         stepped
     }
@@ -168,7 +207,7 @@ impl Builder {
         if self.target.is_none() {
             // Cleared before the search, so that a table created after it starts a new builder.
             self.building = None;
-            let target = next_target(&db.snapshot_async().await?).await?;
+            let target = next_target(&db.snapshot_async().await?, self.failed).await?;
             if target.is_some() {
                 self.building = db.begin_building();
             }
@@ -196,29 +235,42 @@ async fn step_of(tx: Tx, target: &Target, rows_max: usize) -> Result<Stepped> {
         return Ok(Stepped::Ended);
     };
     let derived = Derived::all(&table)?.into_iter().find(|found| found.id() == target.derived);
-    let Some(derived) = derived.filter(|derived| !derived.is_built()) else {
-        return Ok(Stepped::Ended);
-    };
-    let is_built = build_step(&tx, &table, &derived, rows_max).await?;
-    Ok(if is_built { Stepped::Ended } else { Stepped::Goes })
+    let Some(derived) = derived.filter(Derived::is_building) else { return Ok(Stepped::Ended) };
+    match build_rows(&tx, &table, &derived, rows_max).await? {
+        Built::Goes => Ok(Stepped::Goes),
+        Built::Whole => Ok(Stepped::Ended),
+        Built::Failed(failure) => {
+            tracing::warn!(?target, failure = failure.text(), "an index or view cannot be built");
+            tx.delete_cell(derived.progress_cell())?;
+            derived.built(&tx, Some(failure)).await?;
+            Ok(Stepped::Ended)
+        }
+    }
 }
 
 /// Returns `true` if the catalog has an index or view that is not built.
 pub(crate) async fn is_needed(tx: &Tx) -> Result<bool> {
-    next_target(tx).await.map(|target| target.is_some())
+    next_target(tx, None).await.map(|target| target.is_some())
 }
 
-/// Returns an index or view that is not built.
-async fn next_target(tx: &Tx) -> Result<Option<Target>> {
+/// Returns an index or view to build: the one that comes after another in the order of their tables' ids, or
+/// the first one.
+async fn next_target(tx: &Tx, after: Option<TableId>) -> Result<Option<Target>> {
+    let mut targets = Vec::new();
     for keyspace in catalog::keyspaces(tx).await? {
         for table in catalog::tables(tx, &keyspace.name).await? {
-            let unbuilt = Derived::all(&table)?.into_iter().find(|derived| !derived.is_built());
-            if let Some(derived) = unbuilt.map(|derived| derived.id()) {
-                return Ok(Some(Target { keyspace: keyspace.name, table: table.name, derived }));
-            }
+            let indexes = table.indexes.iter().filter(|index| index.is_building());
+            let views = table.views.iter().filter(|view| view.is_building());
+            let ids = indexes.map(|index| index.id).chain(views.map(|view| view.id));
+            targets.extend(ids.map(|derived| Target {
+                keyspace: table.keyspace.clone(),
+                table: table.name.clone(),
+                derived,
+            }));
         }
     }
-    Ok(None)
+    let is_before = |target: &Target| after.is_some_and(|after| target.derived <= after);
+    Ok(targets.into_iter().min_by_key(|target| (is_before(target), target.derived)))
 }
 
 #[cfg(test)]

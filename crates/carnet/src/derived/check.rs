@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-use carnet_base::{CellKey, KeyRange, Result};
+use carnet_base::{CellKey, KeyRange, Result, RowImage};
 use carnet_store::PageLimit;
 
-use super::table::{Cells, Derived, is_same};
+use super::cells::is_same;
+use super::table::Derived;
 use super::write::RowStore;
 use crate::catalog::{IndexSchema, TableSchema, ViewSchema};
 use crate::tx::Tx;
@@ -45,12 +46,12 @@ pub async fn check_view(tx: &Tx, table: &TableSchema, view: &ViewSchema) -> Resu
 
 async fn check(tx: &Tx, table: &TableSchema, derived: &Derived<'_>) -> Result<Differences> {
     let rows = RowStore::new(tx, table);
-    let mut wanted = Cells::new();
+    let mut wanted = BTreeMap::new();
     for (cell, payload) in cells(tx, KeyRange::table(table.id)).await? {
         let image = rows.kept(tx.row_image(&payload)?);
-        wanted.extend(derived.cells(&cell, image.as_ref())?);
+        wanted.extend(derived.cells(&cell, image.as_ref())?.found);
     }
-    let mut found = Cells::new();
+    let mut found = BTreeMap::new();
     for range in ranges(derived) {
         for (cell, payload) in cells(tx, range).await? {
             if let Some(image) = tx.row_image(&payload)? {
@@ -58,6 +59,7 @@ async fn check(tx: &Tx, table: &TableSchema, derived: &Derived<'_>) -> Result<Di
             }
         }
     }
+    type Cells = BTreeMap<CellKey, RowImage>;
     let without = |these: &Cells, others: &Cells| {
         let differ = these
             .iter()

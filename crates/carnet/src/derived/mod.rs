@@ -16,12 +16,15 @@
 //! * `check` compares a derived table with its base.
 
 pub(crate) mod builder;
+mod cells;
 mod check;
+mod row_name;
 mod table;
 mod worker;
 mod write;
 
 pub use builder::{BuildProgress, build_step};
+pub(crate) use cells::Cells;
 pub use check::{Differences, check_index, check_view};
 pub use table::Derived;
 pub use write::RowStore;

@@ -1,19 +1,15 @@
 //! The cells that a base row has in a derived table, and their changes.
 
-use std::collections::BTreeMap;
-
 use carnet_base::{Bytes, CellKey, Marker, PartitionKey, Result, RowDelta, RowImage, TableId};
 
-use crate::catalog::{ColumnKind, IndexSchema, TableSchema, ViewSchema};
+use super::cells::Cells;
+use crate::catalog::{BuildFailure, ColumnKind, IndexSchema, TableSchema, ViewSchema};
 use crate::index::{IndexLayout, index_built};
 use crate::tx::Tx;
 use crate::view::{ViewLayout, view_built};
 
 /// Partition of the progress of a build.
 const PROGRESS: &[u8] = b"progress";
-
-/// Cells of a derived table, with their contents.
-pub(super) type Cells = BTreeMap<CellKey, RowImage>;
 
 /// A table whose cells are derived from the rows of another one.
 #[derive(Clone, Debug)]
@@ -22,13 +18,6 @@ pub enum Derived<'a> {
     Index(IndexLayout<'a>),
     /// The rows of a view.
     View(ViewLayout<'a>),
-}
-
-/// Change of a cell of a derived table.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Change {
-    Delete(CellKey),
-    Put(CellKey, Bytes),
 }
 
 impl<'a> Derived<'a> {
@@ -79,11 +68,22 @@ impl<'a> Derived<'a> {
         }
     }
 
-    /// Records that all rows of the base table have their derived cells.
-    pub(super) async fn built(&self, tx: &Tx) -> Result<()> {
+    /// Returns `true` if a builder has to go on: it is neither built, nor has failed.
+    #[must_use]
+    pub const fn is_building(&self) -> bool {
         match self {
-            Self::Index(layout) => index_built(tx, layout.base(), &layout.index().name).await,
-            Self::View(layout) => view_built(tx, layout.base(), &layout.view().name).await,
+            Self::Index(layout) => layout.index().is_building(),
+            Self::View(layout) => layout.view().is_building(),
+        }
+    }
+
+    /// Records that all rows of the base table have their derived cells, or why some have not.
+    pub(super) async fn built(&self, tx: &Tx, failure: Option<BuildFailure>) -> Result<()> {
+        match self {
+            Self::Index(layout) => {
+                index_built(tx, layout.base(), &layout.index().name, failure).await
+            }
+            Self::View(layout) => view_built(tx, layout.base(), &layout.view().name, failure).await,
         }
     }
 
@@ -104,15 +104,17 @@ impl<'a> Derived<'a> {
     ///
     /// # Errors
     ///
-    /// `Invalid` for a value that is too long for a key; `Corrupted`.
+    /// `Corrupted`.
     pub(super) fn cells(&self, cell: &CellKey, image: Option<&RowImage>) -> Result<Cells> {
         match self {
             Self::Index(layout) => {
                 let entries = layout.entries(cell, image)?;
-                Ok(entries.into_iter().map(|(key, expiry)| (key, entry(expiry))).collect())
+                let found = entries.found.into_iter();
+                let found = found.map(|(key, expiry)| (key, entry(expiry))).collect();
+                Ok(Cells { found, refused: entries.refused })
             }
-            Self::View(_) if is_static(layout_base(self), cell) => Ok(Cells::new()),
-            Self::View(layout) => Ok(layout.row(cell, image)?.into_iter().collect()),
+            Self::View(_) if is_static(layout_base(self), cell) => Ok(Cells::default()),
+            Self::View(layout) => layout.row(cell, image),
         }
     }
 
@@ -165,28 +167,4 @@ fn entry(expiry: Option<i64>) -> RowImage {
     let mut image = RowImage::new(0);
     image.marker = Some(Marker { expiry });
     image
-}
-
-/// Returns the changes between the derived cells of two images of a base row. Before the table is
-/// built, an unchanged cell may be missing, and is written.
-pub(super) fn changes(before: &Cells, after: &Cells, is_built: bool) -> Vec<Change> {
-    let gone = before.keys().filter(|key| !after.contains_key(*key));
-    let is_new = |(key, image): &(&CellKey, &RowImage)| {
-        !is_built || before.get(*key).is_none_or(|older| !is_same(older, image))
-    };
-    let put = after.iter().filter(is_new);
-    gone.map(|key| Change::Delete(key.clone()))
-        .chain(put.map(|(key, image)| Change::Put(key.clone(), image.encode())))
-        .collect()
-}
-
-/// Returns `true` if two images have the same contents, whichever version wrote them.
-pub(super) fn is_same(one: &RowImage, other: &RowImage) -> bool {
-    let plain = |image: &RowImage| {
-        let mut image = image.clone();
-        image.schema_version = 0;
-        image.begin_version(None);
-        image
-    };
-    one == other || plain(one) == plain(other)
 }

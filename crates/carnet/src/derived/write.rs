@@ -1,9 +1,12 @@
 //! Writes of rows, with the cells of the table's indexes and views.
 
+use std::collections::BTreeMap;
+
 use carnet_base::{Bytes, CellKey, Error, Result, RowDelta, RowImage};
 use carnet_txn::Entry;
 
-use super::table::{Change, Derived, changes};
+use super::cells::{Cells, Change, changes};
+use super::table::Derived;
 use crate::catalog::TableSchema;
 use crate::tx::Tx;
 
@@ -108,25 +111,32 @@ impl<'a> RowStore<'a> {
         self.tx.get_cell(cell).await
     }
 
+    /// Returns the image of a row with its columns that have expired or were dropped: they may have
+    /// derived cells.
     fn image(self, payload: Option<&Bytes>) -> Result<Option<RowImage>> {
-        let Some(payload) = payload else { return Ok(None) };
-        Ok(self.kept(self.tx.row_image(payload)?))
+        payload.map(RowImage::decode).transpose()
     }
 
     pub(super) fn kept(self, image: Option<RowImage>) -> Option<RowImage> {
         image.and_then(|image| self.table.kept_columns().retain(image))
     }
 
-    /// Replaces the derived cells of a row by those of its next image.
+    /// Replaces the derived cells of a row by those of its next image. `before` is the whole stored
+    /// image.
     fn move_cells(
         self,
         cell: &CellKey,
         before: Option<&RowImage>,
         after: Option<&RowImage>,
     ) -> Result<()> {
+        let are_all_kept = self.table.kept_columns().are_all();
         for derived in Derived::all(self.table)? {
-            let (before, after) = (derived.cells(cell, before)?, derived.cells(cell, after)?);
-            for change in changes(&before, &after, derived.is_built()) {
+            let before = derived.cells(cell, before)?;
+            let after = derived.cells(cell, after)?.check_new(&before)?;
+            // Before the table is built, cells may be missing. After a column was dropped, those that
+            // the row has may depend on it.
+            let are_there = derived.is_built() && are_all_kept;
+            for change in changes(&before.found, &after, are_there) {
                 match change {
                     Change::Delete(key) => self.tx.delete_cell(key)?,
                     Change::Put(key, payload) => self.tx.put_cell(key, payload)?,
@@ -136,17 +146,19 @@ impl<'a> RowStore<'a> {
         Ok(())
     }
 
-    /// Writes the derived cells of an existing row in one derived table.
-    pub(super) fn add_cells(
+    /// Returns the derived cells of an existing row in one derived table. Cells that have expired by the
+    /// clock of this process are among them: others may have another time.
+    ///
+    /// # Errors
+    ///
+    /// `Invalid` if a value can have no cell; `Corrupted`.
+    pub(super) fn cells_of(
         self,
         derived: &Derived<'_>,
         cell: &CellKey,
         payload_of_row: &Bytes,
-    ) -> Result<()> {
-        let image = self.kept(self.tx.row_image(payload_of_row)?);
-        for (key, image) in derived.cells(cell, image.as_ref())? {
-            self.tx.put_cell(key, image.encode())?;
-        }
-        Ok(())
+    ) -> Result<BTreeMap<CellKey, RowImage>> {
+        let image = self.kept(Some(RowImage::decode(payload_of_row)?));
+        derived.cells(cell, image.as_ref())?.check_new(&Cells::default())
     }
 }

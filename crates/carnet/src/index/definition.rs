@@ -5,7 +5,9 @@
 
 use carnet_base::{Error, ErrorKind, Result};
 
-use crate::catalog::{IndexSchema, TableSchema, alter_table, check_name, next_table_id, tables};
+use crate::catalog::{
+    BuildFailure, IndexSchema, TableSchema, alter_table, check_name, next_table_id, tables,
+};
 use crate::tx::Tx;
 
 /// Adds an index to a table, under a new id. The index is not built yet.
@@ -59,15 +61,21 @@ pub async fn drop_index(tx: &Tx, table: &TableSchema, name: &str) -> Result<()> 
     tx.drop_cells(dropped.id)
 }
 
-/// Records that every row of a table has its entries in an index.
+/// Records that every row of a table has its entries in an index, or why some have not.
 ///
 /// # Errors
 ///
 /// Same as [`drop_index`].
-pub async fn index_built(tx: &Tx, table: &TableSchema, name: &str) -> Result<()> {
+pub async fn index_built(
+    tx: &Tx,
+    table: &TableSchema,
+    name: &str,
+    failure: Option<BuildFailure>,
+) -> Result<()> {
     let place = place(table, name)?;
     let mut schema = table.clone();
-    schema.indexes[place].is_built = true;
+    let index = &mut schema.indexes[place];
+    (index.is_built, index.failure) = (failure.is_none(), failure);
     schema.version += 1;
     alter_table(tx, &schema).await
 }

@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use carnet_base::key::{self, Order};
+use carnet_base::limits::CLUSTERING_KEY_BYTES_MAX;
 use carnet_base::row::{Collection, CollectionKind, Element};
 use carnet_base::{
     Bytes, CellKey, DataType, Error, PartitionKey, Result, RowImage, TableId, Token, Value,
@@ -26,8 +27,14 @@ use crate::row_changes::{later, row_expiry};
 /// Maximum length in bytes of the indexed value of an entry, as encoded in its key.
 pub const INDEX_VALUE_BYTES_MAX: usize = 8 << 10;
 
-/// Entries of a row: their keys and expiries.
-pub(crate) type Entries = BTreeMap<CellKey, Option<i64>>;
+/// Entries of a row.
+#[derive(Debug, Default)]
+pub(crate) struct Entries {
+    /// Keys and expiries.
+    pub(crate) found: BTreeMap<CellKey, Option<i64>>,
+    /// Errors for the values that no write may add, by their bytes.
+    pub(crate) refused: BTreeMap<Bytes, Error>,
+}
 
 /// Layout of the entries of an index.
 #[derive(Clone, Debug)]
@@ -148,21 +155,33 @@ impl<'a> IndexLayout<'a> {
         key::encode(&all, &[Order::Asc; 3])
     }
 
-    fn entry(&self, values: &[Value], cell: &CellKey) -> Result<CellKey> {
+    /// Returns the key of an entry, `None` if it is longer than keys are, and the error for a write that
+    /// adds the entry.
+    fn entry(&self, values: &[Value], cell: &CellKey) -> Result<(Option<CellKey>, Option<Error>)> {
         let row = cell.partition();
         let encoded = key::encode(values, &[Order::Asc; 2])?;
-        if encoded.len() > INDEX_VALUE_BYTES_MAX {
-            return Err(Error::invalid(format!(
-                "Term's column '{}' exceeds the byte size limit for index. Term size is {} bytes, \
-                 max allowed size is {INDEX_VALUE_BYTES_MAX} bytes (index {})",
-                self.column.name,
-                encoded.len(),
-                self.index.name
-            )));
-        }
         let mut clustering = self.prefix(values, Some(&row))?.to_vec();
         clustering.extend_from_slice(cell.clustering());
-        Ok(CellKey::new(self.index.id, &self.partition_of(row.token()), clustering))
+        let (length, name) = (clustering.len(), &self.index.name);
+        let key = CellKey::new(self.index.id, &self.partition_of(row.token()), clustering);
+        let is_key = length <= CLUSTERING_KEY_BYTES_MAX;
+        let error = if encoded.len() > INDEX_VALUE_BYTES_MAX {
+            Some(Error::invalid(format!(
+                "Term's column '{}' exceeds the byte size limit for index. Term size is {} bytes, \
+                 max allowed size is {INDEX_VALUE_BYTES_MAX} bytes (index {name})",
+                self.column.name,
+                encoded.len(),
+            )))
+        } else {
+            (!is_key).then(|| {
+                Error::invalid(format!(
+                    "the row would have an entry of {length} bytes in index {name}, with the value of \
+                     column {} and the key of the row; at most {CLUSTERING_KEY_BYTES_MAX} are allowed",
+                    self.column.name
+                ))
+            })
+        };
+        Ok((is_key.then_some(key), error))
     }
 
     /// Returns the cell of the row that an entry names: the static cell of its partition for an
@@ -188,18 +207,22 @@ impl<'a> IndexLayout<'a> {
     ///
     /// # Errors
     ///
-    /// `Invalid` for a value that is too long for an entry; `Corrupted`.
+    /// `Corrupted`.
     pub(crate) fn entries(&self, cell: &CellKey, image: Option<&RowImage>) -> Result<Entries> {
-        let mut entries = Entries::new();
+        let mut entries = Entries::default();
         let has_entries = has_entries(self.column) && self.concerns(cell);
         let Some(image) = image.filter(|image| image.is_live() && has_entries) else {
             return Ok(entries);
         };
         for (values, expiry) in self.values(cell, image)? {
-            let entry = self.entry(&values, cell)?;
+            let (entry, error) = self.entry(&values, cell)?;
+            if let Some(error) = error {
+                entries.refused.insert(key::encode(&values, &[Order::Asc; 2])?, error);
+            }
+            let Some(entry) = entry else { continue };
             // Two elements of a map may have one value: the entry lives as long as either.
-            let known = entries.get(&entry).copied();
-            entries.insert(entry, known.map_or(expiry, |known| later(known, expiry)));
+            let known = entries.found.get(&entry).copied();
+            entries.found.insert(entry, known.map_or(expiry, |known| later(known, expiry)));
         }
         Ok(entries)
     }
@@ -295,6 +318,7 @@ mod tests {
             options: BTreeMap::new(),
             bits,
             is_built: true,
+            failure: None,
         });
         schema
     }
@@ -321,7 +345,7 @@ mod tests {
             let layout = IndexLayout::new(&schema, &schema.indexes[0]).unwrap();
             for k in 0..50 {
                 let cell = cell(k, "with \0 zero");
-                let entries = layout.entries(&cell, Some(&row(k % 3, "{}"))).unwrap();
+                let entries = layout.entries(&cell, Some(&row(k % 3, "{}"))).unwrap().found;
                 let (entry, expiry) = entries.first_key_value().unwrap();
                 assert_eq!((entries.len(), *expiry), (1, None));
                 assert_eq!(layout.row_of(entry).unwrap(), cell);
@@ -344,7 +368,8 @@ mod tests {
         let cells = (0..40).flat_map(|k| ["a", "b", ""].map(|c| cell(k, c)));
         let mut cells: Vec<CellKey> = cells.collect();
         cells.sort();
-        let entry = |cell| layout.entries(cell, Some(&row(5, "{}"))).unwrap().pop_first().unwrap();
+        let entry =
+            |cell| layout.entries(cell, Some(&row(5, "{}"))).unwrap().found.pop_first().unwrap();
         assert!(cells.iter().map(entry).is_sorted());
     }
 
@@ -357,9 +382,9 @@ mod tests {
             let schema = schema(0, 3, part);
             let layout = IndexLayout::new(&schema, &schema.indexes[0]).unwrap();
             let entries = layout.entries(&cell(1, "x"), Some(&image)).unwrap();
-            assert_eq!(entries.len(), count, "{part:?}");
-            assert!(entries.values().all(|expiry| *expiry == Some(9)));
-            assert!(layout.entries(&cell(1, "x"), None).unwrap().is_empty());
+            assert_eq!(entries.found.len(), count, "{part:?}");
+            assert!(entries.found.values().all(|expiry| *expiry == Some(9)));
+            assert!(layout.entries(&cell(1, "x"), None).unwrap().found.is_empty());
         }
     }
 
@@ -369,7 +394,7 @@ mod tests {
         let layout = IndexLayout::new(&schema, &schema.indexes[0]).unwrap();
         let mut image = RowImage::new(1);
         let expiry = |image: &RowImage| {
-            layout.entries(&cell(1, "x"), Some(image)).unwrap().into_values().next()
+            layout.entries(&cell(1, "x"), Some(image)).unwrap().found.into_values().next()
         };
         assert_eq!(expiry(&image), None, "the row does not exist");
         image.set(ColumnId(2), Column::new("1").expiring(Some(5)));

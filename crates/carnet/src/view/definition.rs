@@ -6,8 +6,8 @@
 use carnet_base::{Error, ErrorKind, Result};
 
 use crate::catalog::{
-    TableSchema, ViewSchema, alter_table, check_name, check_table_count, delete_view_table,
-    next_table_id, table,
+    BuildFailure, TableSchema, ViewSchema, alter_table, check_name, check_table_count,
+    delete_view_table, next_table_id, table,
 };
 use crate::tx::Tx;
 
@@ -62,14 +62,19 @@ pub async fn drop_view(tx: &Tx, base: &TableSchema, name: &str) -> Result<()> {
     delete_view_table(tx, &schema.keyspace, &dropped)
 }
 
-/// Records that every base row has its view row.
+/// Records that every base row has its view row, or why some have not.
 ///
 /// # Errors
 ///
 /// Same as [`replace_view`].
-pub async fn view_built(tx: &Tx, base: &TableSchema, name: &str) -> Result<()> {
+pub async fn view_built(
+    tx: &Tx,
+    base: &TableSchema,
+    name: &str,
+    failure: Option<BuildFailure>,
+) -> Result<()> {
     let mut view = base.views[place(base, name)?].clone();
-    view.is_built = true;
+    (view.is_built, view.failure) = (failure.is_none(), failure);
     replace_view(tx, base, view).await
 }
 

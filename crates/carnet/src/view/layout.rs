@@ -3,14 +3,17 @@
 use std::cmp::Ordering;
 
 use carnet_base::key;
+use carnet_base::limits::CLUSTERING_KEY_BYTES_MAX;
 use carnet_base::row::{Collection, CollectionKind};
 use carnet_base::{
-    CellKey, ColumnId, DataType, Marker, Result, RowDelta, RowImage, TableId, Value, partition,
+    Bytes, CellKey, ColumnId, DataType, Error, Marker, Result, RowDelta, RowImage, TableId, Value,
+    partition,
 };
 
 use crate::catalog::{
     ColumnKind, ColumnSchema, Order, TableSchema, ViewOperator, ViewSchema, ViewTest,
 };
+use crate::derived::Cells;
 use crate::row_changes::{earlier, later, row_expiry};
 
 /// Layout of the rows of a view.
@@ -94,23 +97,27 @@ impl<'a> ViewLayout<'a> {
             })
     }
 
-    /// Returns the view row of a base row; `None` if it has none.
+    /// Returns the view row of a base row, if it has one.
     ///
     /// # Errors
     ///
-    /// `Invalid` if the values are too long for a key; `Corrupted`.
-    pub(crate) fn row(
-        &self,
-        cell: &CellKey,
-        image: Option<&RowImage>,
-    ) -> Result<Option<(CellKey, RowImage)>> {
-        let Some(image) = image.filter(|image| image.is_live()) else { return Ok(None) };
-        let Some(expiry) = self.expiry(image)? else { return Ok(None) };
+    /// `Corrupted`.
+    pub(crate) fn row(&self, cell: &CellKey, image: Option<&RowImage>) -> Result<Cells> {
+        let mut cells = Cells::default();
+        let Some(image) = image.filter(|image| image.is_live()) else { return Ok(cells) };
+        let Some(expiry) = self.expiry(image)? else { return Ok(cells) };
         let keys = self.base_key(cell)?;
         if !self.compared.iter().all(|compared| compared.holds(&keys)) {
-            return Ok(None);
+            return Ok(cells);
         }
-        let Some(key) = self.key(&keys, image)? else { return Ok(None) };
+        let Some(values) = self.key(&keys, image)? else { return Ok(cells) };
+        let key = match self.cell(&values) {
+            Ok(key) => key,
+            Err(error) => {
+                cells.refused.insert(values.bytes(), error);
+                return Ok(cells);
+            }
+        };
         let mut row = image.clone();
         row.retain(|id| {
             let column = self.base.column_by_id(id);
@@ -120,7 +127,8 @@ impl<'a> ViewLayout<'a> {
         if let (false, Some(limit)) = (self.required.is_empty(), expiry) {
             row.limit_expiry(limit);
         }
-        Ok(Some((key, row)))
+        cells.found.insert(key, row);
+        Ok(cells)
     }
 
     /// Returns the expiry of the view row of a base row; `None` if a required column has no value.
@@ -150,8 +158,8 @@ impl<'a> ViewLayout<'a> {
         Ok(ids.into_iter().zip(values).collect())
     }
 
-    /// Returns the key of the view row; `None` if the values can be no key.
-    fn key(&self, keys: &[(ColumnId, Value)], image: &RowImage) -> Result<Option<CellKey>> {
+    /// Returns the values of the key of the view row; `None` if there is none.
+    fn key(&self, keys: &[(ColumnId, Value)], image: &RowImage) -> Result<Option<KeyValues>> {
         let values = |columns: &[&ColumnSchema]| -> Result<Option<Vec<Value>>> {
             columns.iter().map(|column| value(column, keys, image)).collect()
         };
@@ -162,8 +170,51 @@ impl<'a> ViewLayout<'a> {
         {
             return Ok(None);
         }
-        let clustering = key::encode(&clustering, &self.orders)?;
-        Ok(Some(CellKey::new(self.view.id, &partition::encode(&partition)?, clustering)))
+        Ok(Some(KeyValues { partition, clustering }))
+    }
+
+    /// Makes the key of the view row.
+    ///
+    /// # Errors
+    ///
+    /// `Invalid` if the values are too long for a key.
+    fn cell(&self, values: &KeyValues) -> Result<CellKey> {
+        let refuse = |why: &str| {
+            Error::invalid(format!(
+                "the row would have no valid key in view {}: {why}",
+                self.view.name
+            ))
+        };
+        let partition = partition::encode(&values.partition);
+        let partition = partition.map_err(|error| refuse(error.message()))?;
+        let clustering = key::encode(&values.clustering, &self.orders);
+        let clustering = clustering.map_err(|error| refuse(error.message()))?;
+        if clustering.len() > CLUSTERING_KEY_BYTES_MAX {
+            return Err(refuse(&format!(
+                "a clustering key of {} bytes; at most {CLUSTERING_KEY_BYTES_MAX} are allowed",
+                clustering.len()
+            )));
+        }
+        Ok(CellKey::new(self.view.id, &partition, clustering))
+    }
+}
+
+/// Values of the key of a view row.
+struct KeyValues {
+    partition: Vec<Value>,
+    clustering: Vec<Value>,
+}
+
+impl KeyValues {
+    /// Returns the serialized values, as one text of bytes.
+    fn bytes(&self) -> Bytes {
+        let mut bytes = Vec::new();
+        for value in self.partition.iter().chain(&self.clustering) {
+            let value = value.serialize();
+            bytes.extend_from_slice(&value.len().to_be_bytes());
+            bytes.extend_from_slice(&value);
+        }
+        bytes.into()
     }
 }
 

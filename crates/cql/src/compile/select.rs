@@ -337,6 +337,14 @@ fn group(
 }
 
 fn index_is_building(index: &IndexSchema) -> CqlError {
+    if let Some(failure) = &index.failure {
+        return CqlError::invalid(format!(
+            "The secondary index '{}' is not available, as its build has failed: {}. Change the row, \
+             drop it and create it again, or use ALLOW FILTERING to read all rows",
+            index.name,
+            failure.text()
+        ));
+    }
     CqlError::invalid(format!(
         "The secondary index '{}' is not yet available as it is building; wait for it, see \
          system_views.indexes, or use ALLOW FILTERING to read all rows",

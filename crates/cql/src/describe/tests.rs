@@ -231,10 +231,12 @@ Structure, for reference:
 VIRTUAL TABLE system_views.indexes (
     keyspace_name text,
     index_name text,
+    failure text,
     is_building boolean,
     is_queryable boolean,
     partitions int,
     rows_read bigint,
+    state text,
     table_name text,
     target text,
     PRIMARY KEY (keyspace_name, index_name)
@@ -248,9 +250,11 @@ VIRTUAL TABLE system_views.materialized_views (
     keyspace_name text,
     view_name text,
     base_table_name text,
+    failure text,
     is_building boolean,
     is_queryable boolean,
     rows_read bigint,
+    state text,
     PRIMARY KEY (keyspace_name, view_name)
 ) WITH CLUSTERING ORDER BY (view_name ASC)
     AND comment = 'state of materialized views';

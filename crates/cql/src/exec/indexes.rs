@@ -102,6 +102,7 @@ pub(super) async fn create(
         options,
         bits,
         is_built: false,
+        failure: None,
     };
     IndexLayout::new(&table, &index)?;
     let table = index::add_index(tx, &table, index).await?;

@@ -44,6 +44,7 @@ pub(super) fn view_schema(
         filter,
         options: BTreeMap::new(),
         is_built: false,
+        failure: None,
     })
 }
 

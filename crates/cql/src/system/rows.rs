@@ -5,7 +5,9 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use carnet::base::Order;
-use carnet::catalog::{self, ColumnKind, DroppedColumn, IndexSchema, TableSchema, ViewSchema};
+use carnet::catalog::{
+    self, BuildFailure, ColumnKind, DroppedColumn, IndexSchema, TableSchema, ViewSchema,
+};
 use carnet::derived::{BuildProgress, Derived};
 use carnet::diagnosis::Report;
 use carnet::{Result, Timestamp, Tx, Uuid};
@@ -358,18 +360,20 @@ async fn index_states(table: &SystemTable, tx: &Tx) -> Result<Vec<Row>> {
         }
         indexes.sort_by_key(|(_, index)| &index.name);
         for (schema, index) in indexes {
-            let progress = match index.is_built {
-                true => None,
-                false => Some(BuildProgress::read(tx, &Derived::index(schema, index)?).await?),
+            let progress = match index.is_building() {
+                true => Some(BuildProgress::read(tx, &Derived::index(schema, index)?).await?),
+                false => None,
             };
             let read = progress.map(|progress| i64::try_from(progress.rows).unwrap_or(i64::MAX));
             rows.push(table.row([
                 ("keyspace_name", encode::text(&schema.keyspace)),
                 ("index_name", encode::text(&index.name)),
-                ("is_building", encode::boolean(!index.is_built)),
+                ("failure", failure_text(index.failure.as_ref())),
+                ("is_building", encode::boolean(index.is_building())),
                 ("is_queryable", encode::boolean(index.is_built)),
                 ("partitions", encode::int(1 << index.bits)),
                 ("rows_read", read.and_then(encode::bigint)),
+                ("state", build_state(index.is_built, index.failure.as_ref())),
                 ("table_name", encode::text(&schema.name)),
                 ("target", encode::text(&IndexView::new(schema, index).target)),
             ]));
@@ -388,22 +392,37 @@ async fn view_states(table: &SystemTable, tx: &Tx) -> Result<Vec<Row>> {
         }
         views.sort_by_key(|(_, view)| &view.name);
         for (schema, view) in views {
-            let progress = match view.is_built {
-                true => None,
-                false => Some(BuildProgress::read(tx, &Derived::view(schema, view)?).await?),
+            let progress = match view.is_building() {
+                true => Some(BuildProgress::read(tx, &Derived::view(schema, view)?).await?),
+                false => None,
             };
             let read = progress.map(|progress| i64::try_from(progress.rows).unwrap_or(i64::MAX));
             rows.push(table.row([
                 ("keyspace_name", encode::text(&schema.keyspace)),
                 ("view_name", encode::text(&view.name)),
                 ("base_table_name", encode::text(&schema.name)),
-                ("is_building", encode::boolean(!view.is_built)),
+                ("failure", failure_text(view.failure.as_ref())),
+                ("is_building", encode::boolean(view.is_building())),
                 ("is_queryable", encode::boolean(view.is_built)),
                 ("rows_read", read.and_then(encode::bigint)),
+                ("state", build_state(view.is_built, view.failure.as_ref())),
             ]));
         }
     }
     Ok(rows)
+}
+
+/// Returns the state of an index or view.
+fn build_state(is_built: bool, failure: Option<&BuildFailure>) -> Cell {
+    encode::text(match (is_built, failure) {
+        (true, _) => "built",
+        (false, None) => "building",
+        (false, Some(_)) => "failed",
+    })
+}
+
+fn failure_text(failure: Option<&BuildFailure>) -> Cell {
+    failure.and_then(|failure| encode::text(&failure.text()))
 }
 
 fn user_type(table: &SystemTable, view: &TypeView) -> Row {

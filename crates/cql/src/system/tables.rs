@@ -426,10 +426,12 @@ fn index_states() -> SystemTable {
         columns: vec![
             partition("keyspace_name", DataType::Text),
             clustering("index_name", DataType::Text),
+            regular("failure", DataType::Text),
             regular("is_building", DataType::Boolean),
             regular("is_queryable", DataType::Boolean),
             regular("partitions", DataType::Int),
             regular("rows_read", DataType::Bigint),
+            regular("state", DataType::Text),
             regular("table_name", DataType::Text),
             regular("target", DataType::Text),
         ],
@@ -531,9 +533,11 @@ fn view_states() -> SystemTable {
             partition("keyspace_name", DataType::Text),
             clustering("view_name", DataType::Text),
             regular("base_table_name", DataType::Text),
+            regular("failure", DataType::Text),
             regular("is_building", DataType::Boolean),
             regular("is_queryable", DataType::Boolean),
             regular("rows_read", DataType::Bigint),
+            regular("state", DataType::Text),
         ],
     }
 }

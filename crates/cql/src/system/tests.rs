@@ -332,7 +332,7 @@ fn virtual_tables_have_a_schema_of_their_own() {
         ]
     );
     let columns = dump_of("system_virtual_schema", "columns");
-    assert_eq!(columns.len(), 9 + 13 + 8 + 6 + 2 + 10 + 8 + 1 + 3);
+    assert_eq!(columns.len(), 9 + 13 + 10 + 8 + 2 + 10 + 8 + 1 + 3);
     assert_eq!(
         columns[10],
         "keyspace_name 'system_views'; table_name 'clients'; column_name 'client_options'; \

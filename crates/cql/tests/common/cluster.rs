@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use carnet::Db;
-use carnet::base::{Tasks, ThreadSpawn, WorkerTasks};
+use carnet::base::{Clock, Tasks, ThreadSpawn, WorkerTasks};
 use carnet::cluster::{Address, LocalNetwork, MemoryCluster, SequencerOptions};
+use carnet::{Builder, Db};
 
 /// Cluster in memory, and the network of its processes.
 pub(crate) struct TestCluster {
@@ -29,12 +29,22 @@ impl TestCluster {
         self.open_with(name, SequencerOptions::default())
     }
 
+    /// Opens the database in another process, with a clock.
+    #[allow(dead_code, reason = "not all tests have clocks")]
+    pub(crate) fn open_at(&self, name: &str, clock: Arc<dyn Clock>) -> Db {
+        self.open_by(name, SequencerOptions::default(), Db::builder().clock(clock))
+    }
+
     /// Opens the database in another process, with options.
     pub(crate) fn open_with(&self, name: &str, options: SequencerOptions) -> Db {
+        self.open_by(name, options, Db::builder())
+    }
+
+    fn open_by(&self, name: &str, options: SequencerOptions, builder: Builder) -> Db {
         let address = Address::new(name).unwrap();
         let (at, network) = (address.clone(), self.network.clone());
         let listen = |handler: &_| self.network.listen(at, handler);
         let cluster = Arc::clone(&self.cluster);
-        Db::builder().open_cluster(cluster, network, address, options, listen).unwrap()
+        builder.open_cluster(cluster, network, address, options, listen).unwrap()
     }
 }

@@ -80,6 +80,7 @@ fn index(name: &str, column: ColumnId, bits: u8) -> IndexSchema {
         options: BTreeMap::new(),
         bits,
         is_built: false,
+        failure: None,
     }
 }
 
@@ -102,5 +103,6 @@ fn view(
             .to_vec(),
         options: BTreeMap::new(),
         is_built: false,
+        failure: None,
     }
 }
