@@ -6,10 +6,12 @@
 
 use std::sync::Arc;
 
-use carnet_base::Timestamp;
+use carnet_base::{CellKey, PartitionKey, TableId, Timestamp, Token};
+use carnet_store::{BeginKind, CommitOrder, CommitRequest, LogStart, ReadSet, Write};
 use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use shuttle::{Config, Runner, thread};
 
+use crate::commit_checker::CommitChecker;
 use crate::snapshots::Snapshots;
 use crate::sync::atomic::{AtomicU64, Ordering};
 
@@ -167,5 +169,35 @@ fn drawn_start_counts_as_running() {
             })
         };
         join([writer(Arc::clone(&ended)), writer(Arc::clone(&ended)), asker(ended)]);
+    });
+}
+
+/// A snapshot that includes a schema change has a schema version that is not older.
+#[test]
+fn snapshot_never_misses_a_schema_change() {
+    explore(|| {
+        let checker = CommitChecker::resuming(LogStart { first: at(100), swept: at(100) });
+        checker.extend(at(1000));
+        let checker = Arc::new(checker);
+        let readers = [BeginKind::ReadOnly, BeginKind::ReadWrite].map(|kind| {
+            let checker = Arc::clone(&checker);
+            thread::spawn(move || {
+                let begun = checker.begin(kind).unwrap();
+                checker.end(begun);
+                (begun.read, begun.schema)
+            })
+        });
+        let begun = checker.begin(BeginKind::ReadWrite).unwrap();
+        let key = CellKey::new(TableId(3), &PartitionKey::first_at(Token(0)), "t");
+        let writes = vec![Write { key, payload: None }];
+        let start = begun.start.unwrap();
+        let request = CommitRequest::new(begun, start, ReadSet::default(), writes);
+        let changed = checker.decide(&mut request.into_claim()).unwrap();
+        checker.publish(changed);
+        checker.end(begun);
+        for reader in readers {
+            let (read, schema) = reader.join().unwrap();
+            assert!(read < changed || schema >= changed, "{read} has schema {schema}");
+        }
     });
 }
