@@ -1,5 +1,7 @@
 //! Values of bind markers.
 
+use std::collections::HashMap;
+
 use carnet::Bytes;
 
 use crate::cql_error::CqlError;
@@ -50,19 +52,24 @@ impl Values {
                     values.len()
                 )))
             }
-            Self::Named(values) => markers.iter().map(|marker| named(values, marker)).collect(),
+            Self::Named(values) => {
+                let mut by_name: HashMap<&str, &Bound> = HashMap::with_capacity(values.len());
+                for (name, bound) in values {
+                    // The first of several values of a name counts.
+                    by_name.entry(name).or_insert(bound);
+                }
+                markers.iter().map(|marker| named(&by_name, marker)).collect()
+            }
         }
     }
 }
 
-fn named(values: &[(String, Bound)], marker: &Marker) -> Result<Bound, CqlError> {
+fn named(values: &HashMap<&str, &Bound>, marker: &Marker) -> Result<Bound, CqlError> {
     let Some(name) = &marker.name else {
         return Err(CqlError::invalid(
             "values were sent by name, and a bind marker of the statement has none",
         ));
     };
-    let found = values.iter().find(|(known, _)| known == name);
-    found
-        .map(|(_, bound)| bound.clone())
-        .ok_or_else(|| CqlError::invalid(format!("no value was sent for bind marker :{name}")))
+    let found = values.get(name.as_str()).map(|bound| (*bound).clone());
+    found.ok_or_else(|| CqlError::invalid(format!("no value was sent for bind marker :{name}")))
 }

@@ -62,7 +62,9 @@ mod lexer;
 mod parser;
 mod position;
 pub mod result;
+mod shown;
 mod split;
+mod steps;
 pub mod system;
 mod timestamps;
 mod trace;
@@ -82,5 +84,6 @@ pub use parser::{
 };
 pub use position::{Location, Position};
 pub use split::{Piece, PieceEnd, split};
+pub use steps::SECTION_STEPS_MAX;
 pub use timestamps::Timestamps;
 pub use trace::Trace;

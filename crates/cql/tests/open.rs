@@ -7,6 +7,8 @@ use std::future::{Future, pending, poll_fn};
 use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -476,23 +478,38 @@ fn long_batch(id: Uuid) -> String {
 /// A statement that made some of its changes and was cut off is not committed in part.
 #[test]
 fn statement_that_writes_ends_its_transaction_when_cut_off() {
+    /// Number of yields before the one at which the statement is cut off.
+    static YIELDS: AtomicUsize = AtomicUsize::new(0);
+    async fn yield_or_stay() {
+        let left = YIELDS.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1));
+        if left.is_err() {
+            pending::<()>().await;
+        }
+    }
     let executor = executor();
     let session = Session::new();
-    let id = start(&executor, &session);
-    let batch = long_batch(id);
-    let grant = Grant { yield_now: Some(|| Box::pin(pending())), ..Grant::default() };
-    let parameters = Parameters { grant, ..Parameters::default() };
-    {
-        let mut statement = pin!(executor.query(&session, &batch, &parameters));
-        let mut context = Context::from_waker(Waker::noop());
-        assert!(statement.as_mut().poll(&mut context).is_pending(), "it ends its time slice");
-        let busy = message(query(&executor, &session, &format!("COMMIT TRANSACTION {id}")));
-        assert!(busy.contains("a statement of transaction"), "{busy}");
+    // The first yields come before the first change, of a statement that is then without effect.
+    for yields in (0..).step_by(16) {
+        let id = start(&executor, &session);
+        let batch = long_batch(id);
+        YIELDS.store(yields, Relaxed);
+        let grant = Grant { yield_now: Some(|| Box::pin(yield_or_stay())), ..Grant::default() };
+        let parameters = Parameters { grant, ..Parameters::default() };
+        {
+            let mut statement = pin!(executor.query(&session, &batch, &parameters));
+            let mut context = Context::from_waker(Waker::noop());
+            assert!(statement.as_mut().poll(&mut context).is_pending(), "it ends its time slice");
+            let busy = message(query(&executor, &session, &format!("COMMIT TRANSACTION {id}")));
+            assert!(busy.contains("a statement of transaction"), "{busy}");
+        }
+        let committed = query(&executor, &session, &format!("COMMIT TRANSACTION {id}"));
+        assert_eq!(value(&executor, 1), [1]);
+        if let Err(refused) = committed {
+            assert_eq!(*refused.kind(), CqlErrorKind::Aborted);
+            assert!(refused.message().contains("was cut off with its connection"), "{refused}");
+            return;
+        }
     }
-    let refused = query(&executor, &session, &format!("COMMIT TRANSACTION {id}")).unwrap_err();
-    assert_eq!(*refused.kind(), CqlErrorKind::Aborted);
-    assert!(refused.message().contains("was cut off with its connection"), "{refused}");
-    assert_eq!(value(&executor, 1), [1]);
 }
 
 /// The client need not wait for a statement that it gives up.

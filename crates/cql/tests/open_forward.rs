@@ -9,7 +9,8 @@ use std::collections::BTreeSet;
 use std::future::{Future as _, pending};
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::{self, Relaxed};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
@@ -404,13 +405,23 @@ fn commit_that_does_not_arrive_has_an_unknown_outcome() {
 
 #[test]
 fn statement_of_a_lost_client_is_cancelled() {
+    /// Number of yields before the one at which the statement stays: it has changed rows by then.
+    static YIELDS: AtomicUsize = AtomicUsize::new(0);
+    async fn yield_or_stay() {
+        let left = YIELDS.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1));
+        if left.is_err() {
+            pending::<()>().await;
+        }
+    }
     let servers = Servers::new();
     let [one, other] = servers.start::<2>();
     let id = one.start();
     *lock(&one.holder.grant) =
-        Grant { yield_now: Some(|| Box::pin(pending())), ..Grant::default() };
+        Grant { yield_now: Some(|| Box::pin(yield_or_stay())), ..Grant::default() };
+    // Statements that depend on a row are made one by one, each after the changes before it.
     let writes: String =
-        (0..5_000).map(|k| format!("INSERT INTO ks.t (k, v) VALUES ({k}, 9);")).collect();
+        (0..5_000).map(|k| format!("UPDATE ks.t SET v = v + 1 WHERE k = {};", k % 2 + 1)).collect();
+    YIELDS.store(40, Relaxed);
     let batch = format!("BEGIN BATCH USING TRANSACTION {id} {writes} APPLY BATCH");
     let parameters = Parameters::default();
     let commit = format!("COMMIT TRANSACTION {id}");

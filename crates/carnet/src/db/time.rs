@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use carnet_base::{Error, ErrorKind, Moment, Result, Timer, Timestamp, Wait, WallTime, block_on};
+use carnet_base::{
+    Error, ErrorKind, Moment, Result, TimeSlice, Timer, Timestamp, Wait, WallTime, YieldNow,
+    block_on,
+};
 use carnet_store::{BeginKind, Context};
 
 use super::database::Db;
@@ -35,6 +38,13 @@ impl Db {
     #[must_use]
     pub fn now(&self) -> Moment {
         self.inner.clock.now()
+    }
+
+    /// Begins a time slice for work that may never wait and belongs to no transaction; see
+    /// [`Tx::time_slice`].
+    #[must_use]
+    pub fn time_slice(&self, yield_now: YieldNow) -> TimeSlice<'_> {
+        TimeSlice::begin(&*self.inner.clock, yield_now)
     }
 
     /// Returns a future that completes after a time.

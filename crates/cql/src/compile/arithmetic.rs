@@ -7,7 +7,7 @@
 use carnet::DataType;
 
 use super::compiler::Compiler;
-use super::names::column_name;
+use super::names::shown_name;
 use super::number;
 use super::operand::{ArithmeticStep, Operand, fits};
 use super::temporal::is_temporal;
@@ -70,39 +70,74 @@ impl Compiler<'_> {
         data_type: &DataType,
         what: &str,
     ) -> Result<Operand, CqlError> {
-        if !number::is_number(data_type) {
-            return Err(CqlError::invalid(format!(
-                "{what} is of type {data_type}, which has no negative"
-            )));
-        }
+        check_negative(data_type, what)?;
+        let operand = self.arithmetic_operand(term, data_type, what)?;
+        self.minus(operand, data_type, what)
+    }
+
+    /// Returns the negative of a compiled term.
+    pub(super) fn negative(&mut self, operand: Operand, what: &str) -> Result<Operand, CqlError> {
+        let data_type = operand.data_type.clone();
+        check_negative(&data_type, what)?;
+        self.minus(operand, &data_type, what)
+    }
+
+    fn minus(
+        &mut self,
+        operand: Operand,
+        data_type: &DataType,
+        what: &str,
+    ) -> Result<Operand, CqlError> {
         // A product keeps the scale of a decimal, and makes -0.0 of 0.0.
         let minus_one = Term::Literal(Literal::Integer("-1".to_owned()));
         let first = self.operand(&minus_one, data_type, what)?;
-        let operand = self.arithmetic_operand(term, data_type, what)?;
         let step =
             ArithmeticStep { op: ArithmeticOp::Multiply, operand, data_type: data_type.clone() };
         Ok(Operand::arithmetic(first, vec![step], data_type.clone(), what))
     }
 
-    /// Compiles arithmetic whose operands determine its type.
+    /// Compiles arithmetic whose operands determine its type. A marker, and null, have the type of
+    /// their neighbour.
     pub(super) fn untyped_arithmetic(
         &mut self,
         first: &Term,
         rest: &[(ArithmeticOp, Term)],
         what: &str,
     ) -> Result<Operand, CqlError> {
-        let types = self.arithmetic_types(first, rest)?;
-        let first = self.operand_of(first, &types[0].0, what)?;
+        let mut left = Left::First(self.inferred(first, what)?);
         let mut steps = Vec::with_capacity(rest.len());
-        for ((op, term), (right, result)) in rest.iter().zip(&types[1..]) {
-            let operand = self.operand_of(term, right, what)?;
-            steps.push(ArithmeticStep { op: *op, operand, data_type: result.clone() });
+        for (place, (op, term)) in rest.iter().enumerate() {
+            let right = self.inferred(term, what)?;
+            let known = left.data_type().or(right.as_ref().map(|right| &right.data_type));
+            let Some(known) = known.cloned() else {
+                return Err(ambiguous(*op, first, term));
+            };
+            let (before, head) = match left {
+                Left::First(Some(operand)) => (operand.data_type.clone(), operand),
+                Left::First(None) => (known.clone(), self.operand_of(first, &known, what)?),
+                Left::Result(data_type, operand) => (data_type, operand),
+            };
+            let right = match right {
+                Some(operand) => operand,
+                None => {
+                    let neighbour = if is_temporal(&known) { DataType::Duration } else { known };
+                    self.operand_of(term, &neighbour, what)?
+                }
+            };
+            let result = number::result_type(&before, *op, &right.data_type);
+            let result = result.ok_or_else(|| unsupported(*op, first, &rest[..place], term))?;
+            steps.push(ArithmeticStep { op: *op, operand: right, data_type: result.clone() });
+            left = Left::Result(result, head);
         }
-        let data_type = types.last().map_or(DataType::Int, |(_, result)| result.clone());
-        Ok(Operand::arithmetic(first, steps, data_type, what))
+        match left {
+            Left::Result(data_type, first) => {
+                Ok(Operand::arithmetic(first, steps, data_type, what))
+            }
+            Left::First(_) => self.untyped_operand(first, what),
+        }
     }
 
-    /// Compiles an operand of a type that was inferred from it, or from its neighbour.
+    /// Compiles an operand that has the type of its neighbour.
     fn operand_of(
         &mut self,
         term: &Term,
@@ -114,59 +149,58 @@ impl Compiler<'_> {
             term => self.untyped_operand(term, what),
         }
     }
+}
 
-    pub(super) fn arithmetic_type(
-        &mut self,
-        first: &Term,
-        rest: &[(ArithmeticOp, Term)],
-    ) -> Result<Option<DataType>, CqlError> {
-        let types = self.arithmetic_types(first, rest)?;
-        Ok(types.last().map(|(_, result)| result.clone()))
-    }
+/// Operands to the left of an operator.
+enum Left {
+    /// The first operand; `None` if it has no type of its own.
+    First(Option<Operand>),
+    /// Type of the result so far, and the first operand.
+    Result(DataType, Operand),
+}
 
-    /// Returns for each operand its type, and the type of the result up to it. A marker, and null, have
-    /// the type of their neighbour.
-    fn arithmetic_types(
-        &mut self,
-        first: &Term,
-        rest: &[(ArithmeticOp, Term)],
-    ) -> Result<Vec<(DataType, DataType)>, CqlError> {
-        let mut left = self.type_of(first)?;
-        let mut types: Vec<(DataType, DataType)> = Vec::with_capacity(rest.len() + 1);
-        for (place, (op, term)) in rest.iter().enumerate() {
-            let right = self.type_of(term)?;
-            let Some(known) = left.clone().or_else(|| right.clone()) else {
-                return Err(CqlError::invalid(format!(
-                    "Ambiguous '{}' operation with args {} and {}: use type hint to disambiguate, \
-                     example '(int) ?'",
-                    op.symbol(),
-                    column_name(first),
-                    column_name(term)
-                )));
-            };
-            let before = left.unwrap_or_else(|| known.clone());
-            let neighbour = if is_temporal(&known) { DataType::Duration } else { known };
-            let right = right.unwrap_or(neighbour);
-            let Some(result) = number::result_type(&before, *op, &right) else {
-                let shown = match rest.get(..place) {
-                    Some([]) | None => column_name(first),
-                    Some(some) => column_name(&Term::Arithmetic {
-                        first: Box::new(first.clone()),
-                        rest: some.to_vec(),
-                    }),
-                };
-                return Err(CqlError::invalid(format!(
-                    "the '{}' operation is not supported between {shown} and {}",
-                    op.symbol(),
-                    column_name(term)
-                )));
-            };
-            if types.is_empty() {
-                types.push((before.clone(), before));
-            }
-            types.push((right, result.clone()));
-            left = Some(result);
+impl Left {
+    const fn data_type(&self) -> Option<&DataType> {
+        match self {
+            Self::First(Some(operand)) => Some(&operand.data_type),
+            Self::First(None) => None,
+            Self::Result(data_type, _) => Some(data_type),
         }
-        Ok(types)
     }
+}
+
+fn check_negative(data_type: &DataType, what: &str) -> Result<(), CqlError> {
+    if number::is_number(data_type) {
+        return Ok(());
+    }
+    Err(CqlError::invalid(format!("{what} is of type {data_type}, which has no negative")))
+}
+
+fn ambiguous(op: ArithmeticOp, first: &Term, term: &Term) -> CqlError {
+    CqlError::invalid(format!(
+        "Ambiguous '{}' operation with args {} and {}: use type hint to disambiguate, example \
+         '(int) ?'",
+        op.symbol(),
+        shown_name(first),
+        shown_name(term)
+    ))
+}
+
+/// Returns the error of an operator that the types before and after it do not have.
+fn unsupported(
+    op: ArithmeticOp,
+    first: &Term,
+    before: &[(ArithmeticOp, Term)],
+    term: &Term,
+) -> CqlError {
+    let left = if before.is_empty() {
+        shown_name(first)
+    } else {
+        shown_name(&Term::Arithmetic { first: Box::new(first.clone()), rest: before.to_vec() })
+    };
+    CqlError::invalid(format!(
+        "the '{}' operation is not supported between {left} and {}",
+        op.symbol(),
+        shown_name(term)
+    ))
 }

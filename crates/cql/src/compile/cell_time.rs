@@ -9,6 +9,7 @@ use super::operand::{Operand, SliceOf};
 use super::relation::find;
 use crate::ast::{Arguments, FunctionCall, Reference, Term};
 use crate::cql_error::CqlError;
+use crate::shown::shown;
 
 /// Time of a column or element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,7 +79,10 @@ impl Compiler<'_> {
         let (Term::Reference(reference) | Term::Element(reference, _) | Term::Slice(reference, _)) =
             term
         else {
-            return Err(CqlError::invalid(format!("{function}() takes a column, not {term}")));
+            return Err(CqlError::invalid(format!(
+                "{function}() takes a column, not {}",
+                shown(term)
+            )));
         };
         let (position, column) = find(table, &reference.name)?;
         if matches!(column.kind, ColumnKind::Partition | ColumnKind::Clustering(_)) {

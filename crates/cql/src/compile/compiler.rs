@@ -6,13 +6,13 @@ use carnet::catalog::TableSchema;
 use crate::ast::BindMarker;
 use crate::cql_error::CqlError;
 use crate::result::ColumnSpec;
+use crate::steps::Steps;
 use crate::timestamps::Timestamps;
 
 /// A `LET`: its name, and the names and types of its columns.
 type LetColumns = (String, Vec<(String, DataType)>);
 
 /// Compiler of one statement.
-#[derive(Default)]
 pub(crate) struct Compiler<'a> {
     /// Markers found so far, by index.
     pub(super) markers: Vec<Option<ColumnSpec>>,
@@ -24,11 +24,20 @@ pub(crate) struct Compiler<'a> {
     pub(super) in_selection: bool,
     pub(super) lets: Vec<LetColumns>,
     pub(super) timestamps: Timestamps,
+    pub(super) steps: &'a Steps<'a>,
 }
 
 impl<'a> Compiler<'a> {
-    pub(crate) fn new(timestamps: Timestamps) -> Self {
-        Self { timestamps, ..Self::default() }
+    pub(crate) const fn new(timestamps: Timestamps, steps: &'a Steps<'a>) -> Self {
+        Self {
+            markers: Vec::new(),
+            table: None,
+            in_row: false,
+            in_selection: false,
+            lets: Vec::new(),
+            timestamps,
+            steps,
+        }
     }
 
     /// Enters a table; names are not columns of it until [`Compiler::within_row`].

@@ -7,6 +7,7 @@ use super::compiler::Compiler;
 use super::operand::Operand;
 use crate::ast::{Literal, Name, Term};
 use crate::cql_error::CqlError;
+use crate::shown::shown;
 
 impl Compiler<'_> {
     /// Compiles the fields of a value of a user-defined type, in the order of the type. Fields that
@@ -99,6 +100,7 @@ impl Compiler<'_> {
                 Err(CqlError::invalid(message))
             }
             _ => {
+                let term = shown(term);
                 Err(CqlError::invalid(format!("{what}: {term} is not a value of type {data_type}")))
             }
         }

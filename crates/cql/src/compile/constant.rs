@@ -6,6 +6,7 @@ use super::compiler::Compiler;
 use super::environment::Environment;
 use crate::ast::Term;
 use crate::cql_error::CqlError;
+use crate::shown::shown;
 use crate::timestamps::Timestamps;
 
 /// Evaluates a term that must be a constant of a type.
@@ -20,9 +21,11 @@ pub(crate) fn constant(
     environment: &Environment<'_>,
 ) -> Result<Value, CqlError> {
     if !is_constant(term) {
+        let term = shown(term);
         return Err(CqlError::unsupported(format!("{term} in a schema; write a constant")));
     }
-    let operand = Compiler::new(Timestamps::Refuse).operand(term, data_type, what)?;
+    let operand =
+        Compiler::new(Timestamps::Refuse, environment.steps).operand(term, data_type, what)?;
     operand.required(environment)
 }
 

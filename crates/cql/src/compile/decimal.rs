@@ -14,6 +14,7 @@
 use carnet::Value;
 use carnet::base::BigInt;
 
+use super::number::NUMBER_BITS_MAX;
 use crate::ast::ArithmeticOp;
 
 /// Maximum number of digits of a sum, difference or product.
@@ -70,6 +71,9 @@ impl Decimal {
 
     /// Returns the exact sum.
     pub(crate) fn plus(&self, other: &Self) -> Result<Self, NoResult> {
+        if self.0.bits() + other.0.bits() > NUMBER_BITS_MAX {
+            return Err(NoResult::OutOfRange);
+        }
         let scale = self.1.max(other.1);
         let aligned = |number: &Self| shifted(&number.0, i64::from(scale) - i64::from(number.1));
         Ok(Self(aligned(self)? + aligned(other)?, scale))

@@ -13,12 +13,9 @@
 //! to a list. All others of a list depend on its elements. The elements that a statement writes have
 //! its time to live, and the others keep theirs.
 
-use carnet::base::Bytes;
-use carnet::base::row::{
-    Change as ColumnChange, Collection, CollectionChange, CollectionKind, Element,
-};
+use carnet::DataType;
+use carnet::base::row::{Change as ColumnChange, Collection, CollectionChange, CollectionKind};
 use carnet::catalog::ColumnSchema;
-use carnet::{DataType, Value};
 
 use super::compiler::Compiler;
 use super::environment::Environment;
@@ -26,6 +23,7 @@ use super::evaluated::Evaluated;
 use super::operand::Operand;
 use crate::ast::{ArithmeticOp, Name, Term};
 use crate::cql_error::CqlError;
+use crate::shown::shown;
 
 /// Change of a collection's elements.
 #[derive(Clone, Debug)]
@@ -56,6 +54,18 @@ impl ElementChange {
             Self::Set(element, value) => is_list || element.reads_row() || value.reads_row(),
         }
     }
+
+    /// Returns `true` if a term of it depends on a column of the row.
+    fn reads_columns(&self) -> bool {
+        match self {
+            Self::Add(operand)
+            | Self::Prepend(operand)
+            | Self::Remove(operand)
+            | Self::RemoveOne(operand)
+            | Self::SetField(_, operand) => operand.reads_row(),
+            Self::Set(element, value) => element.reads_row() || value.reads_row(),
+        }
+    }
 }
 
 /// New value of a column.
@@ -74,150 +84,37 @@ impl Assigned {
         }
     }
 
-    /// Evaluates to the change of the column; `None` if it is left unset. An empty collection that is
-    /// not frozen is null.
-    ///
-    /// `current` are the elements of the column, if the change depends on the row.
-    pub(crate) fn change(
-        &self,
-        column: &ColumnSchema,
-        current: Option<Collection>,
-        expiry: Option<i64>,
-        environment: &Environment<'_>,
-    ) -> Result<Option<ColumnChange>, CqlError> {
-        let operand = match self {
-            Self::Value(operand) => operand,
-            Self::Elements(kind, changes) => {
-                let change = CollectionChange::new(*kind);
-                let mut edit = Edit { column, kind: *kind, current, expiry, change, environment };
-                for change in changes {
-                    edit.make(change)?;
-                }
-                let change = Some(edit.change).filter(|change| !change.is_empty());
-                return Ok(change.map(ColumnChange::Elements));
-            }
-        };
-        let value = match operand.evaluate(environment)? {
-            Evaluated::Bytes(value) => value,
-            Evaluated::Null => return Ok(Some(ColumnChange::Deleted)),
-            Evaluated::Unset => return Ok(None),
-        };
-        let kind = CollectionKind::of_type(&column.data_type).filter(|_| column.is_multi_cell);
-        let Some(kind) = kind else { return Ok(Some(ColumnChange::Set { value, expiry })) };
-        let elements = Collection::from_serialized(kind, &value, expiry)?;
-        Ok(Some(match elements.elements() {
-            [] => ColumnChange::Deleted,
-            _ => ColumnChange::Elements(CollectionChange::replace(elements)),
-        }))
+    /// Returns `true` if a term of it depends on a column of the row, and not only the change on the
+    /// elements that it changes.
+    pub(crate) fn reads_columns(&self) -> bool {
+        match self {
+            Self::Value(operand) => operand.reads_row(),
+            Self::Elements(_, changes) => changes.iter().any(ElementChange::reads_columns),
+        }
     }
 }
 
-/// Evaluation of the changes of a column's elements.
-struct Edit<'a> {
-    column: &'a ColumnSchema,
-    kind: CollectionKind,
-    current: Option<Collection>,
-    /// Expiry of the elements that are written.
+/// Evaluates the new value of a column to its change; `None` if it is left unset. An empty
+/// collection that is not frozen is null.
+pub(crate) fn value_change(
+    operand: &Operand,
+    column: &ColumnSchema,
     expiry: Option<i64>,
-    change: CollectionChange,
-    environment: &'a Environment<'a>,
-}
-
-impl Edit<'_> {
-    fn make(&mut self, change: &ElementChange) -> Result<(), CqlError> {
-        let is_list = self.kind == CollectionKind::List;
-        match change {
-            ElementChange::Add(operand) => {
-                let added = self.elements(operand, self.kind)?;
-                self.change.add(added);
-            }
-            ElementChange::Prepend(operand) => {
-                let added = self.elements(operand, self.kind)?;
-                self.change.prepend(added);
-            }
-            ElementChange::Remove(operand) if is_list => {
-                let removed = self.elements(operand, CollectionKind::List)?;
-                let mut removed: Vec<Bytes> = removed.into_iter().map(|it| it.value).collect();
-                // Both sides may have thousands of elements.
-                removed.sort_unstable();
-                let mut list = self.list()?;
-                list.retain(|element| removed.binary_search(&element.value).is_err());
-                self.replace(list);
-            }
-            ElementChange::Remove(operand) => {
-                let removed = self.elements(operand, CollectionKind::Set)?;
-                self.change.remove(removed.into_iter().map(|element| element.key).collect());
-            }
-            ElementChange::Set(element, value) if is_list => {
-                let mut list = self.list()?;
-                let index = self.index(&list, element, "set an element on")?;
-                match value.evaluate(self.environment)? {
-                    Evaluated::Bytes(value) => list[index] = self.element(Bytes::new(), value),
-                    Evaluated::Null => drop(list.remove(index)),
-                    Evaluated::Unset => {}
-                }
-                self.replace(list);
-            }
-            ElementChange::Set(key, value) => {
-                let key = key.required(self.environment)?.serialize();
-                self.set(key, value)?;
-            }
-            ElementChange::SetField(place, value) => self.set(Element::place_of(*place), value)?,
-            ElementChange::RemoveOne(element) if is_list => {
-                let mut list = self.list()?;
-                list.remove(self.index(&list, element, "delete an element from")?);
-                self.replace(list);
-            }
-            ElementChange::RemoveOne(key) => {
-                let key = key.required(self.environment)?.serialize();
-                self.change.remove(vec![key]);
-            }
-        }
-        Ok(())
-    }
-
-    fn set(&mut self, key: Bytes, value: &Operand) -> Result<(), CqlError> {
-        match value.evaluate(self.environment)? {
-            Evaluated::Bytes(value) => self.change.add(vec![self.element(key, value)]),
-            Evaluated::Null => self.change.remove(vec![key]),
-            Evaluated::Unset => {}
-        }
-        Ok(())
-    }
-
-    const fn element(&self, key: Bytes, value: Bytes) -> Element {
-        Element { key, value, expiry: self.expiry, written: None }
-    }
-
-    /// Evaluates an operand to elements; null and unset have none.
-    fn elements(&self, operand: &Operand, kind: CollectionKind) -> Result<Vec<Element>, CqlError> {
-        let Evaluated::Bytes(value) = operand.evaluate(self.environment)? else {
-            return Ok(Vec::new());
-        };
-        Ok(Collection::from_serialized(kind, &value, self.expiry)?.into_elements())
-    }
-
-    /// Returns the elements of a list after the changes so far.
-    fn list(&self) -> Result<Vec<Element>, CqlError> {
-        Ok(self.change.apply(self.current.clone())?.into_elements())
-    }
-
-    fn replace(&mut self, list: Vec<Element>) {
-        self.change = CollectionChange::replace(Collection::new(self.kind, list));
-    }
-
-    fn index(&self, list: &[Element], element: &Operand, verb: &str) -> Result<usize, CqlError> {
-        let Value::Int(index) = element.required(self.environment)? else {
-            return Err(CqlError::invalid(format!("{}: an index is an int", self.column.name)));
-        };
-        if list.is_empty() {
-            return Err(CqlError::invalid(format!("Attempted to {verb} a list which is null")));
-        }
-        let size = list.len();
-        usize::try_from(index).ok().filter(|index| *index < size).ok_or_else(|| {
-            CqlError::invalid(format!("List index {index} out of bound, list has size {size}"))
-        })
-    }
+    environment: &Environment<'_>,
+) -> Result<Option<ColumnChange>, CqlError> {
+    let value = match operand.evaluate(environment)? {
+        Evaluated::Bytes(value) => value,
+        Evaluated::Null => return Ok(Some(ColumnChange::Deleted)),
+        Evaluated::Unset => return Ok(None),
+    };
+    let kind = CollectionKind::of_type(&column.data_type).filter(|_| column.is_multi_cell);
+    let Some(kind) = kind else { return Ok(Some(ColumnChange::Set { value, expiry })) };
+    let elements = Collection::from_serialized(kind, &value, expiry)?;
+    environment.steps.take(elements.elements().len() as u64)?;
+    Ok(Some(match elements.elements() {
+        [] => ColumnChange::Deleted,
+        _ => ColumnChange::Elements(CollectionChange::replace(elements)),
+    }))
 }
 
 impl Compiler<'_> {
@@ -252,7 +149,8 @@ impl Compiler<'_> {
                 }
                 _ => {
                     return Err(CqlError::invalid(format!(
-                        "Invalid operation ({name} = {term}) for {} column {name}",
+                        "Invalid operation ({name} = {}) for {} column {name}",
+                        shown(term),
                         data_type.name()
                     )));
                 }
@@ -279,8 +177,10 @@ impl Compiler<'_> {
             DataType::Map(pair) => (&pair.0, &pair.1),
             _ => {
                 return Err(CqlError::invalid(format!(
-                    "Invalid operation ({0}[{element}] = {value}) for set column {0}",
-                    column.name
+                    "Invalid operation ({0}[{1}] = {2}) for set column {0}",
+                    column.name,
+                    shown(element),
+                    shown(value)
                 )));
             }
         };

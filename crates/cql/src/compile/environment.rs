@@ -4,6 +4,7 @@ use carnet::base::{Bytes, WallTime};
 
 use super::evaluated::Evaluated;
 use crate::bound::Bound;
+use crate::steps::Steps;
 use crate::uuids::Uuids;
 
 /// Inputs of the evaluation.
@@ -19,6 +20,8 @@ pub(crate) struct Environment<'a> {
     pub(crate) json: Option<&'a [Evaluated]>,
     /// Row that each `LET` read; `None` for no row.
     pub(crate) lets: &'a [Option<Vec<Option<Bytes>>>],
+    /// Counter of the statement's steps.
+    pub(crate) steps: &'a Steps<'a>,
 }
 
 impl<'a> Environment<'a> {

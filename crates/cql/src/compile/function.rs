@@ -20,6 +20,8 @@ use super::times::{DAY_MILLIS, date, millis_of};
 use crate::ast::FunctionCall;
 use crate::cql_error::CqlError;
 use crate::json;
+use crate::shown::shown_value;
+use crate::steps::Steps;
 use crate::uuids::Uuids;
 
 /// A scalar function.
@@ -201,13 +203,13 @@ impl Function {
             }
             function => {
                 let Some(Some(argument)) = arguments.first() else { return Ok(None) };
-                return function.of(argument);
+                return function.of(argument, environment.steps);
             }
         }))
     }
 
     /// Calculates a function of one argument.
-    fn of(&self, argument: &Value) -> Result<Option<Value>, CqlError> {
+    fn of(&self, argument: &Value, steps: &Steps<'_>) -> Result<Option<Value>, CqlError> {
         Ok(Some(match self {
             Self::ToTimestamp => Value::Timestamp(millis_of(argument)?),
             Self::ToDate => date(millis_of(argument)?)?,
@@ -218,12 +220,13 @@ impl Function {
                 let Value::Blob(bytes) = argument else { return Ok(None) };
                 data_type.deserialize(bytes).map_err(|_| {
                     CqlError::invalid(format!(
-                        "{argument} is not a valid binary representation for type {data_type}"
+                        "{} is not a valid binary representation for type {data_type}",
+                        shown_value(argument)
                     ))
                 })?
             }
             Self::Math(function) => function.of(argument)?,
-            Self::Collection(function) => return function.of(argument),
+            Self::Collection(function) => return function.of(argument, steps),
             _ => Value::Bigint(millis_of(argument)?),
         }))
     }

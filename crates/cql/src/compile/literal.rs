@@ -6,6 +6,7 @@ use carnet::{DataType, Value};
 use crate::ast::Literal;
 use crate::cql_error::CqlError;
 use crate::lexer::shorten;
+use crate::shown::shown;
 
 /// Serializes a constant as a type; `None` is null.
 pub(crate) fn serialize(
@@ -35,7 +36,7 @@ pub(crate) fn serialize(
         other => {
             return Err(CqlError::invalid(format!(
                 "{what}: {} is not a value of type {data_type}",
-                shorten(&other.to_string())
+                shown(other)
             )));
         }
     };

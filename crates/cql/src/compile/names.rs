@@ -4,52 +4,92 @@
 //! `system.totimestamp(system.now())`, `(int)n`, `cast(n as text)`, `n + 1`. Columns are not quoted
 //! in them.
 
-use crate::ast::{Arguments, ArithmeticOp, FunctionCall, Literal, Term};
+use std::fmt::{self, Write};
+
+use crate::ast::{Arguments, FunctionCall, Literal, Term};
+use crate::shown::Beginning;
 
 /// Returns the name of the result column of a selected term.
 pub(super) fn column_name(term: &Term) -> String {
+    let mut name = String::new();
+    write_name(term, &mut name).expect("a string takes every text");
+    name
+}
+
+/// Returns the beginning of the name of a term, for messages.
+pub(super) fn shown_name(term: &Term) -> String {
+    let mut name = Beginning::default();
+    // An error ends the name where it is long enough.
+    let _ = write_name(term, &mut name);
+    name.finish()
+}
+
+fn write_name(term: &Term, out: &mut impl Write) -> fmt::Result {
     match term {
         Term::Reference(reference) => {
-            let name = reference.name.as_str();
+            out.write_str(reference.name.as_str())?;
             match &reference.field {
-                Some(field) => format!("{name}.{}", field.as_str()),
-                None => name.to_owned(),
+                Some(field) => write!(out, ".{}", field.as_str()),
+                None => Ok(()),
             }
         }
-        Term::Call(call) => call_name(call),
-        Term::Literal(Literal::Null) => "NULL".to_owned(),
-        Term::Cast(term, type_name) => format!("cast({} as {type_name})", column_name(term)),
-        Term::Hint(type_name, term) => format!("({type_name}){}", column_name(term)),
-        Term::Negate(term) => match &**term {
-            Term::Arithmetic { .. } => format!("-({})", column_name(term)),
-            term => format!("-{}", column_name(term)),
-        },
+        Term::Call(call) => write_call(call, out),
+        Term::Literal(Literal::Null) => out.write_str("NULL"),
+        Term::Cast(term, type_name) => {
+            out.write_str("cast(")?;
+            write_name(term, out)?;
+            write!(out, " as {type_name})")
+        }
+        Term::Hint(type_name, term) => {
+            write!(out, "({type_name})")?;
+            write_name(term, out)
+        }
+        Term::Negate(term) => {
+            out.write_char('-')?;
+            write_enclosed(term, matches!(**term, Term::Arithmetic { .. }), out)
+        }
         Term::Arithmetic { first, rest } => {
             let in_product = rest.iter().any(|(op, _)| !op.is_sum());
-            let operand = |(op, term): &(ArithmeticOp, Term)| {
-                format!(" {} {}", op.symbol(), operand_name(term, in_product))
-            };
-            operand_name(first, in_product) + &rest.iter().map(operand).collect::<String>()
+            write_operand(first, in_product, out)?;
+            rest.iter().try_for_each(|(op, term)| {
+                write!(out, " {} ", op.symbol())?;
+                write_operand(term, in_product, out)
+            })
         }
-        term => term.to_string(),
+        term => write!(out, "{term}"),
     }
 }
 
 /// Encloses an operand in parentheses if the surrounding operators would split it.
-fn operand_name(term: &Term, in_product: bool) -> String {
-    let name = column_name(term);
-    match term {
-        Term::Arithmetic { rest, .. } if in_product || rest.iter().any(|(op, _)| op.is_sum()) => {
-            format!("({name})")
-        }
-        _ => name,
-    }
+fn write_operand(term: &Term, in_product: bool, out: &mut impl Write) -> fmt::Result {
+    let is_split = match term {
+        Term::Arithmetic { rest, .. } => in_product || rest.iter().any(|(op, _)| op.is_sum()),
+        _ => false,
+    };
+    write_enclosed(term, is_split, out)
 }
 
-fn call_name(call: &FunctionCall) -> String {
-    let arguments = match &call.arguments {
-        Arguments::Star => "*".to_owned(),
-        Arguments::Terms(terms) => terms.iter().map(column_name).collect::<Vec<_>>().join(", "),
-    };
-    format!("system.{}({arguments})", call.function.name.as_str())
+fn write_enclosed(term: &Term, in_parentheses: bool, out: &mut impl Write) -> fmt::Result {
+    if !in_parentheses {
+        return write_name(term, out);
+    }
+    out.write_char('(')?;
+    write_name(term, out)?;
+    out.write_char(')')
+}
+
+fn write_call(call: &FunctionCall, out: &mut impl Write) -> fmt::Result {
+    write!(out, "system.{}(", call.function.name.as_str())?;
+    match &call.arguments {
+        Arguments::Star => out.write_char('*')?,
+        Arguments::Terms(terms) => {
+            for (place, term) in terms.iter().enumerate() {
+                if place > 0 {
+                    out.write_str(", ")?;
+                }
+                write_name(term, out)?;
+            }
+        }
+    }
+    out.write_char(')')
 }

@@ -1,6 +1,7 @@
 //! Arithmetic on values, and their order.
 
 use carnet::base::BigInt;
+use carnet::base::limits::VALUE_BYTES_MAX;
 use carnet::{DataType, Value};
 
 use super::decimal::{Decimal, NoResult};
@@ -8,23 +9,29 @@ use super::temporal::{is_temporal, shift};
 use crate::ast::ArithmeticOp;
 use crate::cql_error::{CqlError, CqlErrorKind};
 use crate::json;
+use crate::shown::{shown, shown_value};
 
-/// Maximum bits of a varint in arithmetic; larger ones are stored and compared, but calculations
-/// would take too long.
-const VARINT_BITS_MAX: u64 = 1 << 18;
+/// Maximum number of bits of both numbers of an operation: longer ones are stored and compared, but
+/// calculations would take too long.
+pub(crate) const NUMBER_BITS_MAX: u64 = 1 << 18;
 
 /// Calculates `a op b`; both operands and the result have one type.
 pub(crate) fn calculate(a: &Value, op: ArithmeticOp, b: &Value) -> Result<Value, CqlError> {
-    calculate_of([&a.data_type(), &b.data_type()], a, op, b)
+    calculate_of([&a.data_type(), &b.data_type()], a.clone(), op, b)
 }
 
 /// Like [`calculate`], with the types that the operands had before they were converted.
 pub(super) fn calculate_of(
     types: [&DataType; 2],
-    a: &Value,
+    a: Value,
     op: ArithmeticOp,
     b: &Value,
 ) -> Result<Value, CqlError> {
+    if let Value::Text(_) | Value::Ascii(_) = a {
+        return join(a, op, b);
+    }
+    let a = &a;
+    check_bits(op, a, b)?;
     if matches!(op, ArithmeticOp::Divide | ArithmeticOp::Remainder) && is_integer_zero(b) {
         // Java's messages: one for fixed-size integers, one for integers of any size.
         let is_large = matches!(b, Value::Varint(_));
@@ -62,9 +69,6 @@ pub(super) fn calculate_of(
         (Value::Counter(x), Value::Counter(y)) => integers!(Counter, x, y),
         (Value::Float(x), Value::Float(y)) => floats!(Float, x, y),
         (Value::Double(x), Value::Double(y)) => floats!(Double, x, y),
-        (Value::Varint(x), Value::Varint(y)) if x.bits() + y.bits() > VARINT_BITS_MAX => {
-            return Err(too_long(op, "varints"));
-        }
         (Value::Varint(x), Value::Varint(y)) => Value::Varint(match op {
             ArithmeticOp::Add => x + y,
             ArithmeticOp::Subtract => x - y,
@@ -72,11 +76,6 @@ pub(super) fn calculate_of(
             ArithmeticOp::Divide => x / y,
             ArithmeticOp::Remainder => x % y,
         }),
-        (Value::Decimal { unscaled: x, .. }, Value::Decimal { unscaled: y, .. })
-            if x.bits() + y.bits() > VARINT_BITS_MAX =>
-        {
-            return Err(too_long(op, "decimals"));
-        }
         (Value::Decimal { .. }, Value::Decimal { .. }) => {
             let (Some(x), Some(y)) = (Decimal::of(a), Decimal::of(b)) else {
                 return Err(failed(a, op, b));
@@ -87,23 +86,55 @@ pub(super) fn calculate_of(
                 Err(NoResult::OutOfRange) => return Err(failed(a, op, b)),
             }
         }
-        (Value::Text(x) | Value::Ascii(x), Value::Text(y) | Value::Ascii(y))
-            if op == ArithmeticOp::Add =>
-        {
-            let joined = format!("{x}{y}");
-            if matches!(a, Value::Ascii(_)) { Value::Ascii(joined) } else { Value::Text(joined) }
-        }
         (time, Value::Duration(duration)) if is_temporal(&time.data_type()) => {
             shift(time, op, *duration).map_err(|why| failure(types, op, &why))?
         }
-        _ => {
+        _ => return Err(no_arithmetic(op, a)),
+    })
+}
+
+/// Appends a text to another one. The memory of the first one is used again, so that a chain of
+/// operators copies each text once.
+fn join(a: Value, op: ArithmeticOp, b: &Value) -> Result<Value, CqlError> {
+    let (Value::Text(more) | Value::Ascii(more), ArithmeticOp::Add) = (b, op) else {
+        return Err(no_arithmetic(op, &a));
+    };
+    let append = |mut text: String| {
+        if text.len() + more.len() > VALUE_BYTES_MAX {
             return Err(CqlError::invalid(format!(
-                "{} is no arithmetic on values of type {}",
-                op.symbol(),
-                a.data_type()
+                "the text is longer than the {VALUE_BYTES_MAX} bytes that a calculated text may have"
             )));
         }
-    })
+        text.push_str(more);
+        Ok(text)
+    };
+    match a {
+        Value::Text(text) => append(text).map(Value::Text),
+        Value::Ascii(text) => append(text).map(Value::Ascii),
+        other => Err(no_arithmetic(op, &other)),
+    }
+}
+
+fn no_arithmetic(op: ArithmeticOp, a: &Value) -> CqlError {
+    CqlError::invalid(format!(
+        "{} is no arithmetic on values of type {}",
+        op.symbol(),
+        a.data_type()
+    ))
+}
+
+/// Returns the steps of an operation: for long numbers the product of their words, which limits the
+/// time of a multiplication, a division and a conversion to digits.
+pub(crate) fn steps(a: &Value, b: &Value) -> u64 {
+    let words = bits(a).saturating_add(bits(b)) / 64;
+    1 + words.saturating_mul(words) / 64
+}
+
+fn bits(number: &Value) -> u64 {
+    match number {
+        Value::Varint(number) | Value::Decimal { unscaled: number, .. } => number.bits(),
+        _ => 0,
+    }
 }
 
 fn is_integer_zero(value: &Value) -> bool {
@@ -137,15 +168,26 @@ fn failure(types: [&DataType; 2], op: ArithmeticOp, why: &str) -> CqlError {
     CqlError::new(kind, message)
 }
 
-fn too_long(op: ArithmeticOp, what: &str) -> CqlError {
-    let symbol = op.symbol();
-    CqlError::invalid(format!("{symbol} of {what} of more than {VARINT_BITS_MAX} bits"))
+/// Fails for numbers that are too long for an operation.
+pub(super) fn check_bits(op: ArithmeticOp, a: &Value, b: &Value) -> Result<(), CqlError> {
+    if bits(a) + bits(b) <= NUMBER_BITS_MAX {
+        return Ok(());
+    }
+    Err(CqlError::invalid(format!(
+        "{} of values of types {} and {} with more than {NUMBER_BITS_MAX} bits together is not \
+         calculated",
+        op.symbol(),
+        a.data_type(),
+        b.data_type()
+    )))
 }
 
 fn failed(a: &Value, op: ArithmeticOp, b: &Value) -> CqlError {
     CqlError::invalid(format!(
-        "{a} {} {b} is outside of the range of type {}",
+        "{} {} {} is outside of the range of type {}",
+        shown_value(a),
         op.symbol(),
+        shown_value(b),
         a.data_type()
     ))
 }
@@ -216,17 +258,24 @@ pub(crate) fn convert(value: Value, data_type: &DataType) -> Result<Value, CqlEr
     if value.data_type() == *data_type {
         return Ok(value);
     }
-    let text = match (&value, data_type) {
+    if bits(&value) > NUMBER_BITS_MAX {
+        return Err(CqlError::invalid(format!(
+            "a number of type {} with more than {NUMBER_BITS_MAX} bits is not converted to {data_type}",
+            value.data_type()
+        )));
+    }
+    let text = match (value, data_type) {
+        (Value::Varint(unscaled), DataType::Decimal) => {
+            return Ok(Value::Decimal { unscaled, scale: 0 });
+        }
+        (Value::Ascii(text), DataType::Text) => return Ok(Value::Text(text)),
         // Like Cassandra, which makes decimals of floats; 2 becomes 2.0.
-        (Value::Float(_) | Value::Double(_), DataType::Decimal) => java_double(&value)?,
-        (number, DataType::Decimal) if is_exact_double(number) => java_double(number)?,
-        _ => value.to_string(),
+        (value @ (Value::Float(_) | Value::Double(_)), DataType::Decimal) => java_double(&value)?,
+        (number, DataType::Decimal) if is_exact_double(&number) => java_double(&number)?,
+        (value, _) => value.to_string(),
     };
     data_type.parse_text(&text).map_err(|_| {
-        CqlError::invalid(format!(
-            "{text}, of type {}, is not a value of type {data_type}",
-            value.data_type()
-        ))
+        CqlError::invalid(format!("{} is not a value of type {data_type}", shown(&text)))
     })
 }
 

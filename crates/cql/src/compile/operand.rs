@@ -14,7 +14,7 @@ use super::evaluated::Evaluated;
 use super::function::{Function, MaskFunction};
 use super::items::parts;
 use super::literal;
-use super::names::column_name;
+use super::names::shown_name;
 use super::number;
 use crate::ast::{
     Arguments, ArithmeticOp, FunctionCall, Literal, Name, Reference, Slice, Term, TypeName,
@@ -22,6 +22,7 @@ use crate::ast::{
 use crate::bound::Bound;
 use crate::cql_error::CqlError;
 use crate::json;
+use crate::shown::shown;
 
 /// A term with its type.
 #[derive(Clone, Debug)]
@@ -164,6 +165,7 @@ impl Operand {
 
     /// Evaluates the operand to the bytes of its type.
     pub(crate) fn evaluate(&self, environment: &Environment<'_>) -> Result<Evaluated, CqlError> {
+        environment.steps.take(1)?;
         let found = match &self.source {
             Source::Constant(bytes) => bytes.clone(),
             Source::Marker(index) => return self.evaluate_marker(*index, environment),
@@ -236,6 +238,7 @@ impl Operand {
                 calculate(first, rest, environment)?.map(|value| value.serialize())
             }
         };
+        environment.steps.take_bytes(found.as_ref().map_or(0, Bytes::len))?;
         Ok(found.map_or(Evaluated::Null, Evaluated::Bytes))
     }
 
@@ -243,6 +246,7 @@ impl Operand {
     pub(crate) fn value(&self, environment: &Environment<'_>) -> Result<Option<Value>, CqlError> {
         match self.evaluate(environment)? {
             Evaluated::Bytes(bytes) => {
+                environment.steps.take_bytes(bytes.len())?;
                 let value = self.data_type.deserialize(&bytes);
                 value.map(Some).map_err(|error| self.wrong(error.message()))
             }
@@ -266,6 +270,7 @@ impl Operand {
             Some(Bound::Null) => Ok(Evaluated::Null),
             Some(Bound::Unset) => Ok(Evaluated::Unset),
             Some(Bound::Bytes(bytes)) => {
+                environment.steps.take_bytes(bytes.len())?;
                 let value = self.data_type.deserialize(bytes);
                 let value = value.map_err(|error| self.wrong(error.message()))?;
                 // A composite value is stored in its one form.
@@ -308,12 +313,14 @@ fn calculate(
     let mut left_type = &first.data_type;
     for ArithmeticStep { op, operand, data_type } in rest {
         let Some(next) = operand.value(environment)? else { return Ok(None) };
+        number::check_bits(*op, &result, &next)?;
+        environment.steps.take(number::steps(&result, &next))?;
         let next = match next {
             Value::Duration(_) => next,
             next => number::convert(next, data_type)?,
         };
         result = number::convert(result, data_type)?;
-        result = number::calculate_of([left_type, &operand.data_type], &result, *op, &next)?;
+        result = number::calculate_of([left_type, &operand.data_type], result, *op, &next)?;
         left_type = data_type;
     }
     Ok(Some(result))
@@ -335,6 +342,7 @@ impl Compiler<'_> {
         data_type: &DataType,
         what: &str,
     ) -> Result<Operand, CqlError> {
+        self.steps.take(1)?;
         let source = match term {
             Term::Literal(constant)
                 if matches!(data_type, DataType::Tuple(_)) && *constant != Literal::Null =>
@@ -390,36 +398,54 @@ impl Compiler<'_> {
 
     /// Compiles a term whose context implies no type.
     pub(crate) fn untyped_operand(&mut self, term: &Term, what: &str) -> Result<Operand, CqlError> {
-        match term {
-            Term::Reference(reference) => self.reference(reference),
-            Term::Element(reference, element) => self.element_of(reference, element),
-            Term::Slice(reference, slice) => self.slice(reference, slice),
-            Term::Call(call) => self.call(call),
-            Term::Cast(inner, type_name) => self.cast(inner, type_name),
-            Term::Arithmetic { first, rest } => self.untyped_arithmetic(first, rest, what),
-            term => match self.type_of(term)? {
-                Some(data_type) => self.operand(term, &data_type, what),
-                None => Err(CqlError::invalid(format!(
-                    "cannot infer the type of {term}; write a type hint: (type) {term}"
-                ))),
-            },
-        }
+        self.inferred(term, what)?.ok_or_else(|| {
+            let term = shown(term);
+            CqlError::invalid(format!(
+                "cannot infer the type of {term}; write a type hint: (type) {term}"
+            ))
+        })
     }
 
-    /// Returns a term's type without compiling it; a marker and null have none.
+    /// Compiles a term whose type follows from the term itself; `None` if it does not, as for a
+    /// marker, null, and a collection.
+    ///
+    /// It compiles each part once: the type of a term is that of its compiled form.
+    pub(super) fn inferred(
+        &mut self,
+        term: &Term,
+        what: &str,
+    ) -> Result<Option<Operand>, CqlError> {
+        self.steps.take(1)?;
+        Ok(Some(match term {
+            Term::Reference(reference) => self.reference(reference)?,
+            Term::Element(reference, element) => self.element_of(reference, element)?,
+            Term::Slice(reference, slice) => self.slice(reference, slice)?,
+            Term::Call(call) => self.call(call)?,
+            Term::Cast(inner, type_name) => self.cast(inner, type_name)?,
+            Term::Arithmetic { first, rest } => self.untyped_arithmetic(first, rest, what)?,
+            Term::Negate(inner) => match self.inferred(inner, what)? {
+                Some(operand) => self.negative(operand, what)?,
+                None => return Ok(None),
+            },
+            term => match self.type_of(term)? {
+                Some(data_type) => self.operand(term, &data_type, what)?,
+                None => return Ok(None),
+            },
+        }))
+    }
+
+    /// Returns a term's type; a marker, null and a collection have none.
     pub(crate) fn type_of(&mut self, term: &Term) -> Result<Option<DataType>, CqlError> {
         Ok(match term {
             Term::Literal(constant) => literal::natural_type(constant),
-            Term::Reference(reference) => Some(self.reference(reference)?.data_type),
-            Term::Element(reference, element) => {
-                Some(self.element_of(reference, element)?.data_type)
-            }
-            Term::Slice(reference, _) => Some(self.reference(reference)?.data_type),
-            Term::Call(call) => Some(self.call(call)?.data_type),
             Term::Hint(type_name, _) | Term::Cast(_, type_name) => type_name.data_type(),
-            Term::Negate(inner) => self.type_of(inner)?,
-            Term::Arithmetic { first, rest } => self.arithmetic_type(first, rest)?,
-            _ => None,
+            Term::Marker(_)
+            | Term::List(_)
+            | Term::Set(_)
+            | Term::Map(_)
+            | Term::Tuple(_)
+            | Term::Fields(_) => None,
+            term => self.inferred(term, &shown_name(term))?.map(|operand| operand.data_type),
         })
     }
 
@@ -490,7 +516,7 @@ impl Compiler<'_> {
             DataType::Map(pair) => pair.1.clone(),
             other => other.parts()[0].clone(),
         };
-        let what = format!("{}[{element}]", found.what);
+        let what = format!("{}[{}]", found.what, shown(element));
         let source = Source::Element(Box::new(found), Box::new(at));
         Ok(Operand { data_type, what, source })
     }
@@ -528,7 +554,7 @@ impl Compiler<'_> {
         let Some(data_type) = type_name.data_type() else {
             return Err(CqlError::unsupported(format!("CAST to {type_name}")));
         };
-        let what = column_name(term);
+        let what = shown_name(term);
         let operand = self.untyped_operand(term, &what)?;
         cast::check(&operand.data_type, &data_type, &what)?;
         Ok(Operand { data_type, what, source: Source::Cast(Box::new(operand)) })
@@ -569,16 +595,8 @@ impl Compiler<'_> {
         let Arguments::Terms(terms) = &call.arguments else {
             return Err(CqlError::invalid("* is an argument of count only"));
         };
+        let arguments = self.arguments(&function, call.function.name.as_str(), terms)?;
         let name = call.function.name.as_str();
-        let mut arguments = Vec::with_capacity(terms.len());
-        let shared = if function.has_alike_arguments() { self.vector_type(terms)? } else { None };
-        for (place, term) in terms.iter().enumerate() {
-            let what = format!("arg{place}(system.{name})");
-            arguments.push(match function.argument_type().or_else(|| shared.clone()) {
-                Some(data_type) if !is_typed(term) => self.operand(term, &data_type, &what)?,
-                _ => self.untyped_operand(term, &what)?,
-            });
-        }
         let types: Vec<DataType> =
             arguments.iter().map(|argument| argument.data_type.clone()).collect();
         function.check(name, &types)?;
@@ -591,22 +609,67 @@ impl Compiler<'_> {
 }
 
 impl Compiler<'_> {
-    /// Returns the type of a vector among some terms, or of a list of numbers if none has a type.
-    fn vector_type(&mut self, terms: &[Term]) -> Result<Option<DataType>, CqlError> {
-        for term in terms {
-            if let Some(found) = self.type_of(term)? {
-                return Ok(Some(found));
-            }
+    /// Compiles the arguments of a function. One without a type of its own has that of the
+    /// function's parameter, or of the other arguments.
+    fn arguments(
+        &mut self,
+        function: &Function,
+        name: &str,
+        terms: &[Term],
+    ) -> Result<Vec<Operand>, CqlError> {
+        let what = |place: usize| format!("arg{place}(system.{name})");
+        if function.has_alike_arguments() {
+            return self.alike_arguments(terms, what);
         }
-        let literal = terms.iter().find_map(|term| match term {
-            Term::List(elements) => u16::try_from(elements.len()).ok().filter(|count| *count > 0),
-            _ => None,
-        });
-        Ok(literal.map(|dimensions| DataType::vector(DataType::Float, dimensions)))
+        let mut arguments = Vec::with_capacity(terms.len());
+        for (place, term) in terms.iter().enumerate() {
+            arguments.push(match function.argument_type() {
+                Some(data_type) if !is_typed(term) => {
+                    self.operand(term, &data_type, &what(place))?
+                }
+                _ => self.untyped_operand(term, &what(place))?,
+            });
+        }
+        Ok(arguments)
+    }
+
+    /// Compiles the arguments of a function of vectors of one type: that of the first argument with
+    /// a type, or of a list of numbers if none has one.
+    fn alike_arguments(
+        &mut self,
+        terms: &[Term],
+        what: impl Fn(usize) -> String,
+    ) -> Result<Vec<Operand>, CqlError> {
+        let mut found: Vec<Option<Operand>> = Vec::with_capacity(terms.len());
+        for (place, term) in terms.iter().enumerate() {
+            found.push(self.inferred(term, &what(place))?);
+        }
+        let shared = found.iter().flatten().map(|operand| operand.data_type.clone()).next();
+        let shared = shared.or_else(|| vector_type(terms));
+        let mut arguments = Vec::with_capacity(terms.len());
+        for (place, (term, found)) in terms.iter().zip(found).enumerate() {
+            arguments.push(match (found, &shared) {
+                (Some(operand), Some(data_type)) if !is_typed(term) => {
+                    fits(operand, data_type, &what(place))?
+                }
+                (Some(operand), _) => operand,
+                (None, Some(data_type)) => self.operand(term, data_type, &what(place))?,
+                (None, None) => self.untyped_operand(term, &what(place))?,
+            });
+        }
+        Ok(arguments)
     }
 }
 
-/// Returns the value of a column in the JSON object that a text has.
+/// Returns the type of a vector with as many numbers as the first list.
+fn vector_type(terms: &[Term]) -> Option<DataType> {
+    let literal = terms.iter().find_map(|term| match term {
+        Term::List(elements) => u16::try_from(elements.len()).ok().filter(|count| *count > 0),
+        _ => None,
+    });
+    literal.map(|dimensions| DataType::vector(DataType::Float, dimensions))
+}
+
 /// Returns `true` for a term whose type does not follow from its use.
 const fn is_typed(term: &Term) -> bool {
     matches!(term, Term::Reference(_) | Term::Element(..) | Term::Slice(..) | Term::Call(_))

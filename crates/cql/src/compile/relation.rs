@@ -12,6 +12,7 @@ use super::list::{List, Tuples};
 use super::operand::Operand;
 use crate::ast::{Arguments, BindMarker, CompareOp, InValues, Name, Relation, Term};
 use crate::cql_error::CqlError;
+use crate::steps::Steps;
 
 /// A relation whose names are resolved to positions among the table's columns.
 #[derive(Clone, Debug)]
@@ -362,6 +363,13 @@ impl Filter {
             }
             _ => Err(CqlError::unsupported("tuples in IF")),
         }
+    }
+
+    /// Counts the steps of evaluating it for a row.
+    pub(crate) fn count(&self, row: &[Option<Bytes>], steps: &Steps<'_>) -> Result<(), CqlError> {
+        let bytes = |position: &usize| row[*position].as_ref().map_or(0, Bytes::len);
+        steps.take(1)?;
+        steps.take_bytes(self.positions().iter().map(bytes).sum())
     }
 
     /// Returns the columns that it evaluates.

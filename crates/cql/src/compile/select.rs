@@ -21,6 +21,7 @@ use super::where_clause::{LIMIT_TYPE, Where};
 use crate::ast::{Arguments, FunctionCall, Select, SelectItem, Selection, Term};
 use crate::cql_error::CqlError;
 use crate::result::{ColumnSpec, Columns};
+use crate::shown::shown;
 
 /// A compiled `SELECT` on a user table.
 #[derive(Clone, Debug)]
@@ -311,7 +312,7 @@ fn group(
     let mut next = 0;
     for term in terms {
         let Term::Reference(reference) = term else {
-            return Err(CqlError::unsupported(format!("GROUP BY {term}")));
+            return Err(CqlError::unsupported(format!("GROUP BY {}", shown(term))));
         };
         let (position, column) = find(table, &reference.name)?;
         let Some(place) = positions.iter().position(|found| *found == position) else {

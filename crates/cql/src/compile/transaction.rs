@@ -19,6 +19,7 @@ use crate::ast::{
 };
 use crate::cql_error::CqlError;
 use crate::result::{ColumnSpec, Columns};
+use crate::shown::shown;
 
 /// A compiled transaction.
 #[derive(Clone, Debug)]
@@ -314,24 +315,26 @@ impl<'a> Compiler<'a> {
                 let data_type = self.type_of(if of_right { right } else { left })?;
                 let Some(data_type) = data_type else {
                     return Err(CqlError::invalid(format!(
-                        "cannot infer the type of {left} {} {right}; write a type hint: (type) value",
-                        op.symbol()
+                        "cannot infer the type of {} {} {}; write a type hint: (type) value",
+                        shown(left),
+                        op.symbol(),
+                        shown(right)
                     )));
                 };
                 // A marker is named after the term that it is compared with.
-                let compiled = self.operand(left, &data_type, &right.to_string())?;
-                let right = self.operand(right, &data_type, &left.to_string())?;
+                let compiled = self.operand(left, &data_type, &shown(right))?;
+                let right = self.operand(right, &data_type, &shown(left))?;
                 ConditionPlan::Compare(compiled, *op, right)
             }
             Condition::In(term, values) => {
-                let operand = self.untyped_operand(term, &term.to_string())?;
-                let list = self.list(values, &operand.data_type, &term.to_string())?;
+                let operand = self.untyped_operand(term, &shown(term))?;
+                let list = self.list(values, &operand.data_type, &shown(term))?;
                 ConditionPlan::In(operand, list)
             }
             Condition::IsNull { term, negated } => match self.whole_row(term) {
                 Some((read, _)) => ConditionPlan::NoRow { read, negated: *negated },
                 None => ConditionPlan::Null {
-                    operand: self.untyped_operand(term, &term.to_string())?,
+                    operand: self.untyped_operand(term, &shown(term))?,
                     negated: *negated,
                 },
             },

@@ -127,19 +127,26 @@ impl Compiler<'_> {
 
 /// Refuses a column that is restricted twice, like Cassandra.
 fn check_once(table: &TableSchema, resolved: &[Resolved]) -> Result<(), CqlError> {
-    for (position, column) in table.columns.iter().enumerate() {
-        let (mut equal, mut lower, mut upper) = (0, 0, 0);
-        for relation in resolved {
-            match relation {
-                Resolved::Compare(found, op, _) if *found == position => match op {
-                    CompareOp::Less | CompareOp::LessOrEqual => upper += 1,
-                    CompareOp::Greater | CompareOp::GreaterOrEqual => lower += 1,
-                    _ => equal += 1,
-                },
-                Resolved::In(found, _) if *found == position => equal += 1,
-                _ => {}
-            }
+    /// Numbers of restrictions of a column.
+    #[derive(Clone, Copy, Default)]
+    struct Restricted {
+        equal: usize,
+        lower: usize,
+        upper: usize,
+    }
+    let mut restricted = vec![Restricted::default(); table.columns.len()];
+    for relation in resolved {
+        match relation {
+            Resolved::Compare(position, op, _) => match op {
+                CompareOp::Less | CompareOp::LessOrEqual => restricted[*position].upper += 1,
+                CompareOp::Greater | CompareOp::GreaterOrEqual => restricted[*position].lower += 1,
+                _ => restricted[*position].equal += 1,
+            },
+            Resolved::In(position, _) => restricted[*position].equal += 1,
+            _ => {}
         }
+    }
+    for (column, Restricted { equal, lower, upper }) in table.columns.iter().zip(restricted) {
         if equal > 1 || lower > 1 || upper > 1 || (equal == 1 && lower + upper > 0) {
             return Err(CqlError::invalid(format!("column {} is restricted twice", column.name)));
         }

@@ -4,8 +4,9 @@ use carnet::base::{BigInt, Bytes};
 use carnet::{DataType, Value};
 
 use crate::ast::ArithmeticOp;
-use crate::compile::{self, Aggregate, Decimal, Output, SelectPlan};
+use crate::compile::{self, Aggregate, Decimal, NUMBER_BITS_MAX, Output, SelectPlan};
 use crate::cql_error::CqlError;
+use crate::steps::Steps;
 
 /// Aggregates of the rows so far, one for each output; outputs that are no aggregates have none.
 pub(super) struct Aggregates {
@@ -31,10 +32,17 @@ impl Aggregates {
         &mut self,
         plan: &SelectPlan,
         columns: &[Option<Bytes>],
+        steps: &Steps<'_>,
     ) -> Result<(), CqlError> {
         for (output, slot) in plan.outputs.iter().zip(&mut self.slots) {
             if let Output::Aggregate(aggregate) = output {
+                let column = aggregate.column().and_then(|position| columns[position].as_ref());
+                steps.take(1)?;
+                steps.take_bytes(column.map_or(0, Bytes::len))?;
                 gather(aggregate, slot, plan, columns, self.is_first)?;
+                if let Some(value) = &slot.value {
+                    steps.take(compile::number_steps(value, value))?;
+                }
             }
         }
         self.is_first = false;
@@ -106,8 +114,12 @@ fn decimal(
         Aggregate::Avg(..) => before.average_with(&value, count),
         _ => before.plus(&value),
     };
-    let out_of_range = "the decimals of an aggregate differ too much in their scales";
-    result.map(Value::from).map_err(|_| CqlError::invalid(out_of_range))
+    result.map(Value::from).map_err(|_| {
+        CqlError::invalid(format!(
+            "the decimals of an aggregate differ too much in their scales, or have more than \
+             {NUMBER_BITS_MAX} bits together"
+        ))
+    })
 }
 
 /// Converts an integer to a `varint`, so that no sum overflows.

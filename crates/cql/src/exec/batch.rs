@@ -11,6 +11,7 @@ use crate::ast::{Attribute, Statement};
 use crate::bound::Bound;
 use crate::cql_error::CqlError;
 use crate::parser::TERMS_MAX;
+use crate::steps::Steps;
 
 /// A statement of a batch, with its keyspace and the values of its markers.
 pub(super) struct BatchPart {
@@ -19,21 +20,34 @@ pub(super) struct BatchPart {
     pub(super) bound: Vec<Bound>,
 }
 
-/// Parses the statements of a batch, and checks that each changes rows.
-pub(super) fn batch_parts(
-    session: &Session,
-    items: Vec<BatchItem>,
-    parameters: &Parameters,
-) -> Result<Vec<BatchPart>, CqlError> {
-    let mut parts = Vec::with_capacity(items.len());
-    let mut terms = 0;
-    for item in items {
+/// Collects the statements of a batch, each of which changes rows.
+pub(super) struct BatchParts<'a> {
+    session: &'a Session,
+    parameters: &'a Parameters,
+    parts: Vec<BatchPart>,
+    /// Number of terms of the texts so far.
+    terms: usize,
+}
+
+impl<'a> BatchParts<'a> {
+    pub(super) fn new(session: &'a Session, parameters: &'a Parameters, count: usize) -> Self {
+        Self { session, parameters, parts: Vec::with_capacity(count), terms: 0 }
+    }
+
+    pub(super) fn into_parts(self) -> Vec<BatchPart> {
+        self.parts
+    }
+
+    /// Parses a statement, and checks that it changes rows.
+    pub(super) fn push(&mut self, item: BatchItem, steps: &Steps<'_>) -> Result<(), CqlError> {
         let (statements, keyspace, values) = match item {
             BatchItem::Text { text, values } => {
-                let keyspace = parameters.keyspace.clone().or_else(|| session.keyspace());
+                let keyspace = &self.parameters.keyspace;
+                let keyspace = keyspace.clone().or_else(|| self.session.keyspace());
                 let statements = Statements::parse(&text)?;
-                terms += statements.parsed.terms;
-                check_batch_terms(terms)?;
+                steps.take(statements.parsed.steps)?;
+                self.terms += statements.parsed.terms;
+                check_batch_terms(self.terms)?;
                 (Arc::new(statements), keyspace, values)
             }
             BatchItem::Prepared { prepared, values } => {
@@ -52,9 +66,10 @@ pub(super) fn batch_parts(
             ));
         }
         let bound = values.resolve(&statements.parsed.markers)?;
-        parts.push(BatchPart { statements, keyspace, bound });
+        steps.take(1 + bound.len() as u64)?;
+        self.parts.push(BatchPart { statements, keyspace, bound });
+        Ok(())
     }
-    Ok(parts)
 }
 
 /// Returns the transaction that the statements of a batch name, all of them or none.

@@ -32,6 +32,7 @@ pub(super) fn cell_time(
         return Ok(found.and_then(|found| times.of(found.expiry, found.written)));
     };
     let Some(elements) = image.elements(column.id, kind)? else { return Ok(None) };
+    environment.steps.take(elements.elements().len() as u64)?;
     let part = match &selected.part {
         None => return times.of_all(column, &elements),
         Some(Part::Slice(slice)) => {

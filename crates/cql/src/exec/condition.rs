@@ -104,7 +104,10 @@ async fn judge(
         GuardPlan::Columns(filters) => {
             let statics = judged.statics.clone();
             let columns = row::columns(table, &StoredRow { key, image, statics })?;
+            let mut slice = tx.time_slice();
             for filter in filters {
+                filter.count(&columns, environment.steps)?;
+                environment.steps.pace(&mut slice).await?;
                 if !filter.condition_holds(table, &columns, environment)? {
                     return Ok(false);
                 }

@@ -31,7 +31,7 @@ impl Executor {
         let transaction = run.transaction(&self.shared.db);
         let data_center = &self.shared.node.data_center;
         let keyspace = run.keyspace.as_deref();
-        let environment = &self.environment(&[]);
+        let environment = &self.environment(&[], &run.steps);
         let (change, is_unbuilt) = transaction
             .try_run(|tx| async move {
                 match statement {

@@ -1,18 +1,20 @@
 //! Executor of statements: its state and settings.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use carnet::Db;
-use carnet::base::{SeededRng, lock};
+use carnet::base::{Moment, SeededRng, TimeSlice, lock};
 
 use super::forward::ForwardState;
-use super::grant::Timeouts;
+use super::grant::{Grant, Timeouts};
 use super::large_answers::LargeAnswers;
 use super::level_state::LevelState;
 use super::open::OpenTransactions;
 use super::prepared::{Cache, Prepared};
 use crate::bound::Bound;
 use crate::compile::Environment;
+use crate::steps::Steps;
 use crate::system::{NodeInfo, Peer};
 use crate::timestamps::Timestamps;
 use crate::trace::Traces;
@@ -38,6 +40,8 @@ pub(super) struct Shared {
     pub(super) open: Arc<OpenTransactions>,
     pub(super) traces: Traces,
     pub(super) forward: ForwardState,
+    /// Steps of all statements that have ended.
+    pub(super) steps: AtomicU64,
 }
 
 impl Executor {
@@ -68,6 +72,7 @@ impl Executor {
             open,
             traces,
             forward: ForwardState::default(),
+            steps: AtomicU64::new(0),
         };
         Self { shared: Arc::new(shared) }
     }
@@ -140,8 +145,29 @@ impl Executor {
         self.shared.prepared.find(id)
     }
 
+    /// Returns the number of steps of all statements that have ended: tokens, terms, elements of
+    /// collections, and values in units of 64 bytes.
+    #[must_use]
+    pub fn steps_total(&self) -> u64 {
+        self.shared.steps.load(Ordering::Relaxed)
+    }
+
+    /// Begins to count the steps of a statement.
+    pub(super) fn count_steps(&self, deadline: Option<Moment>) -> Steps<'_> {
+        Steps::until(&self.shared.db, deadline, &self.shared.steps)
+    }
+
+    /// Begins a time slice for work outside of a transaction; `None` if the statement does not yield.
+    pub(super) fn time_slice(&self, grant: &Grant) -> Option<TimeSlice<'_>> {
+        grant.yield_now.map(|yield_now| self.shared.db.time_slice(yield_now))
+    }
+
     /// Returns the inputs of the evaluation of terms.
-    pub(super) fn environment<'a>(&'a self, bound: &'a [Bound]) -> Environment<'a> {
+    pub(super) fn environment<'a>(
+        &'a self,
+        bound: &'a [Bound],
+        steps: &'a Steps<'a>,
+    ) -> Environment<'a> {
         Environment {
             bound,
             now: self.shared.db.wall_time(),
@@ -149,6 +175,7 @@ impl Executor {
             row: None,
             json: None,
             lets: &[],
+            steps,
         }
     }
 }

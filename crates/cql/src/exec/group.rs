@@ -15,6 +15,7 @@ use super::stored_row::StoredRow;
 use crate::compile::{self, Environment, SelectPlan};
 use crate::cql_error::CqlError;
 use crate::result::{RowSet, Rows};
+use crate::steps::Steps;
 
 /// A group of rows.
 struct Group {
@@ -108,8 +109,15 @@ pub(super) async fn run(
         }
         let (Some((stored, columns)), Some(values)) = (next, values) else { break };
         match &mut group {
-            Some(group) => group.add(plan, stored, &columns)?,
-            None => group = Some(Group::new(tx, plan, environment, stored, values, &columns)?),
+            Some(group) => group.add(plan, stored, &columns, environment.steps)?,
+            None => {
+                let of_row = (&stored, columns.as_slice());
+                let given = (&mut reader, rows.encoded().len());
+                let row = project(tx, plan, of_row, environment, given).await?;
+                let mut aggregates = Aggregates::new(plan);
+                aggregates.add(plan, &columns, environment.steps)?;
+                group = Some(Group { values, row, aggregates, last: stored });
+            }
         }
     }
     Ok(Rows { columns: plan.columns.clone(), rows, paging_state })
@@ -122,28 +130,15 @@ fn grouped(plan: &SelectPlan, columns: &[Option<Bytes>]) -> Vec<Option<Bytes>> {
 }
 
 impl Group {
-    fn new(
-        tx: &Tx,
-        plan: &SelectPlan,
-        environment: &Environment<'_>,
-        first: StoredRow,
-        values: Vec<Option<Bytes>>,
-        columns: &[Option<Bytes>],
-    ) -> Result<Self, CqlError> {
-        let row = project(tx, plan, &first, columns, environment)?;
-        let mut aggregates = Aggregates::new(plan);
-        aggregates.add(plan, columns)?;
-        Ok(Self { values, row, aggregates, last: first })
-    }
-
     fn add(
         &mut self,
         plan: &SelectPlan,
         stored: StoredRow,
         columns: &[Option<Bytes>],
+        steps: &Steps<'_>,
     ) -> Result<(), CqlError> {
         self.last = stored;
-        self.aggregates.add(plan, columns)
+        self.aggregates.add(plan, columns, steps)
     }
 
     /// Returns the group's row of the result, and its last row.

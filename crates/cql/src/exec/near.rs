@@ -13,7 +13,7 @@ use super::select_reader::{SelectReader, held_bytes, of_table};
 use super::stored_row::StoredRow;
 use crate::compile::{self, Environment, NearPlan, SelectPlan};
 use crate::cql_error::CqlError;
-use crate::result::Rows;
+use crate::result::{RowSet, Rows};
 
 /// A row with its similarity. The least similar row, and of equal ones the last read, is the greatest.
 struct Candidate {
@@ -52,9 +52,13 @@ pub(super) async fn run(
         }
         reader.charge(bytes).map_err(|error| of_table(plan, &error))?;
     }
-    let nearest = nearest.into_sorted_vec().into_iter();
-    let rows = nearest.map(|row| project(tx, plan, &row.stored, &row.columns, environment));
-    let rows = rows.collect::<Result<_, _>>()?;
+    let mut rows = RowSet::default();
+    for row in nearest.into_sorted_vec() {
+        let of_row = (&row.stored, row.columns.as_slice());
+        let given = (&mut reader, bytes + rows.encoded().len());
+        let row = project(tx, plan, of_row, environment, given).await?;
+        rows.push(row.iter().map(Option::as_deref));
+    }
     Ok(Rows { columns: plan.columns.clone(), rows, paging_state: None })
 }
 

@@ -1,5 +1,6 @@
 //! Plans of statements: compiling, caching, and the description for `PREPARE`.
 
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use carnet::Tx;
@@ -12,6 +13,7 @@ use super::{open, system, transaction};
 use crate::ast::{Statement, TableName, Write};
 use crate::compile::{Compiler, Plan, Tables, WritePlan, check_batch, set_batch_time, table_key};
 use crate::cql_error::CqlError;
+use crate::steps::Steps;
 
 impl Executor {
     /// Parses a statement once, and determines the types of its markers and result.
@@ -27,10 +29,12 @@ impl Executor {
         keyspace: Option<&str>,
     ) -> Result<Arc<Prepared>, CqlError> {
         self.shared.prepared.check_text(text)?;
+        let steps = self.count_steps(None);
         let statements = Statements::parse(text)?;
+        steps.take(statements.parsed.steps)?;
         let keyspace = keyspace.map(str::to_owned).or_else(|| session.keyspace());
         let tx = self.shared.db.snapshot_async().await?;
-        let described = self.describe_plan(&tx, &statements, keyspace.as_deref()).await?;
+        let described = self.describe_plan(&tx, &statements, keyspace.as_deref(), &steps).await?;
         let prepared = Prepared::new(text, keyspace, statements, described);
         self.shared.prepared.keep(text, prepared)
     }
@@ -41,15 +45,17 @@ impl Executor {
         tx: &Tx,
         statements: &Statements,
         keyspace: Option<&str>,
+        steps: &Steps<'_>,
     ) -> Result<Arc<Plan>, CqlError> {
         let tables = self.tables(tx, &statements.parsed.statement, keyspace).await?;
         statements.check_promised(&tables)?;
         if let Some(plan) = statements.cached_plan(&tables) {
             return Ok(plan);
         }
-        let mut compiler = Compiler::new(self.shared.timestamps);
+        let mut compiler = Compiler::new(self.shared.timestamps, steps);
         let plan = compile(&mut compiler, &statements.parsed.statement, &tables)?;
         compiler.finish(statements.parsed.markers.len())?;
+        steps.pace(&mut tx.time_slice()).await?;
         Ok(statements.keep_plan(tables, plan))
     }
 
@@ -59,16 +65,17 @@ impl Executor {
         tx: &Tx,
         statements: &Statements,
         keyspace: Option<&str>,
+        steps: &Steps<'_>,
     ) -> Result<Described, CqlError> {
         let statement = &statements.parsed.statement;
         let count = statements.parsed.markers.len();
         if let Statement::Select(select) = statement
             && let Some(table) = self.find_system(&select.from, keyspace)
         {
-            return system::describe(select, table, count);
+            return system::describe(select, table, count, steps);
         }
         if let Statement::Open(open) = statement {
-            return open::describe(open, count);
+            return open::describe(open, count, steps);
         }
         if *statement == Statement::ShowBottleneck {
             let result = crate::system::bottleneck_columns();
@@ -84,7 +91,7 @@ impl Executor {
             return Ok(Described::default());
         }
         let tables = self.tables(tx, statement, keyspace).await?;
-        let mut compiler = Compiler::new(self.shared.timestamps);
+        let mut compiler = Compiler::new(self.shared.timestamps, steps);
         let plan = compile(&mut compiler, statement, &tables)?;
         let markers = compiler.finish(count)?;
         let result = match &plan {
@@ -105,8 +112,9 @@ impl Executor {
     ) -> Result<Tables, CqlError> {
         let mut tables = Tables::new();
         for name in table_names(statement) {
-            let schema = find_table(tx, name, keyspace).await?;
-            tables.insert(table_key(name), schema);
+            if let Entry::Vacant(table) = tables.entry(table_key(name)) {
+                table.insert(find_table(tx, name, keyspace).await?);
+            }
         }
         Ok(tables)
     }

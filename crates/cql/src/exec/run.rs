@@ -5,6 +5,7 @@ use carnet::{Db, Label, TransactionOptions};
 
 use super::parameters::Parameters;
 use crate::bound::Bound;
+use crate::steps::Steps;
 
 /// Parameters of a statement's run, beside the transaction.
 pub(super) struct Run<'a> {
@@ -13,6 +14,7 @@ pub(super) struct Run<'a> {
     pub(super) bound: Vec<Bound>,
     pub(super) keyspace: Option<String>,
     pub(super) deadline: Option<Moment>,
+    pub(super) steps: Steps<'a>,
 }
 
 impl Run<'_> {

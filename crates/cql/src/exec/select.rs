@@ -13,7 +13,8 @@ use super::select_reader::{PageBounds, SelectReader, of_table, too_large};
 use crate::compile::{Environment, SelectPlan};
 use crate::cql_error::CqlError;
 use crate::json;
-use crate::result::{RowSet, Rows};
+use crate::result::{ColumnSpec, RowSet, Rows};
+use crate::steps::Steps;
 
 /// Bytes of a result between two charges of memory for rows that are lent.
 const LENT_BYTES: usize = 4 << 10;
@@ -32,11 +33,27 @@ pub(crate) async fn run(
 ) -> Result<Rows, CqlError> {
     let mut rows = select(tx, plan, environment, parameters, state).await?;
     if let Some(columns) = &plan.json {
-        let values = rows.values();
-        let texts = values.iter().map(|row| Ok(vec![Some(json::of_row(columns, row)?.into())]));
-        rows.rows = texts.collect::<Result<_, CqlError>>()?;
+        rows.rows = Box::pin(json_rows(tx, columns, &rows, environment.steps)).await?;
     }
     Ok(rows)
+}
+
+/// Returns the rows of a `SELECT JSON`.
+async fn json_rows(
+    tx: &Tx,
+    columns: &[ColumnSpec],
+    rows: &Rows,
+    steps: &Steps<'_>,
+) -> Result<RowSet, CqlError> {
+    let mut slice = tx.time_slice();
+    let mut texts = RowSet::default();
+    for row in rows.values() {
+        let text = json::of_row(columns, &row)?;
+        texts.push([Some(text.as_bytes())]);
+        steps.take_bytes(text.len())?;
+        steps.pace(&mut slice).await?;
+    }
+    Ok(texts)
 }
 
 async fn select(
@@ -57,7 +74,7 @@ async fn select(
         return Box::pin(near::run(tx, plan, found, environment, reader)).await;
     }
     if plan.aggregates {
-        let row = Box::pin(aggregate(&mut reader, plan)).await?;
+        let row = Box::pin(aggregate(&mut reader, plan, environment.steps)).await?;
         return Ok(Rows { columns, rows: vec![row].into(), paging_state: None });
     }
     let mut bounds = PageBounds::new(parameters);
@@ -92,7 +109,9 @@ async fn select(
             }
             None => {
                 let Some((stored, found)) = reader.next(wanted).await? else { break };
-                let row = project(tx, plan, &stored, &found, environment)?;
+                let row = (&stored, found.as_slice());
+                let given = (&mut reader, rows.encoded().len());
+                let row = Box::pin(project(tx, plan, row, environment, given)).await?;
                 rows.push(row.iter().map(Option::as_deref));
                 stored.key
             }
@@ -123,11 +142,12 @@ async fn select(
 async fn aggregate(
     reader: &mut SelectReader<'_>,
     plan: &SelectPlan,
+    steps: &Steps<'_>,
 ) -> Result<Vec<Option<carnet::Bytes>>, CqlError> {
     let mut aggregates = Aggregates::new(plan);
     while let Some((_, columns)) = reader.next(usize::MAX).await? {
         reader.charge(0).map_err(|error| of_table(plan, &error))?;
-        aggregates.add(plan, &columns)?;
+        aggregates.add(plan, &columns, steps)?;
     }
     let mut row = vec![None; plan.outputs.len()];
     aggregates.conclude(plan, &mut row)?;

@@ -1,6 +1,6 @@
 //! Rows that satisfy a `SELECT`, and the limits of its result.
 
-use carnet::base::Bytes;
+use carnet::base::{Bytes, TimeSlice};
 use carnet::{CellKey, Tx};
 
 use super::answer_memory::AnswerMemory;
@@ -13,6 +13,7 @@ use super::stored_row::{LentRow, PlainImage, StoredRow};
 use crate::access::Partitions;
 use crate::compile::{self, Environment, RowFilter, SelectPlan};
 use crate::cql_error::CqlError;
+use crate::steps::Steps;
 
 /// Maximum bytes of a page, whatever its number of rows.
 const PAGE_BYTES_MAX: usize = 1 << 20;
@@ -72,13 +73,15 @@ pub(super) struct SelectReader<'a> {
     last: Option<CellKey>,
     in_partition: u32,
     memory: Option<&'a AnswerMemory>,
+    steps: &'a Steps<'a>,
+    slice: Option<TimeSlice<'a>>,
 }
 
 impl<'a> SelectReader<'a> {
     pub(super) async fn new(
         tx: &'a Tx,
         plan: &'a SelectPlan,
-        environment: &Environment<'_>,
+        environment: &Environment<'a>,
         state: Option<&PagingState>,
         memory: Option<&'a AnswerMemory>,
     ) -> Result<Self, CqlError> {
@@ -126,6 +129,8 @@ impl<'a> SelectReader<'a> {
             last,
             in_partition: state.map_or(0, |state| state.in_partition),
             memory,
+            steps: environment.steps,
+            slice: tx.time_slice(),
         })
     }
 
@@ -143,7 +148,8 @@ impl<'a> SelectReader<'a> {
         let Some(wanted) = self.begin_row(wanted) else { return Ok(None) };
         while let Some(stored) = self.source.next(wanted).await? {
             let columns = row::columns(&self.plan.table, &stored)?;
-            if self.satisfies(&columns)? {
+            self.pace().await?;
+            if self.satisfies(&columns).await? {
                 self.end_row(&stored)?;
                 return Ok(Some((stored, columns)));
             }
@@ -243,8 +249,20 @@ impl<'a> SelectReader<'a> {
         self.per_partition.is_some_and(|limit| self.in_partition >= limit)
     }
 
-    fn satisfies(&self, columns: &[Option<Bytes>]) -> Result<bool, CqlError> {
-        for filter in &self.filters {
+    /// Yields where the statement has taken enough steps.
+    ///
+    /// # Errors
+    ///
+    /// `Timeout` past the deadline.
+    pub(super) async fn pace(&mut self) -> Result<(), CqlError> {
+        self.steps.take(1)?;
+        self.steps.pace(&mut self.slice).await
+    }
+
+    async fn satisfies(&mut self, columns: &[Option<Bytes>]) -> Result<bool, CqlError> {
+        for (filter, relation) in self.filters.iter().zip(&self.plan.filter.filters) {
+            relation.count(columns, self.steps)?;
+            self.steps.pace(&mut self.slice).await?;
             if !filter.holds(&self.plan.table, columns)? {
                 return Ok(false);
             }

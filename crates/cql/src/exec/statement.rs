@@ -4,7 +4,7 @@ use carnet::admission::Class;
 use carnet::{AsOf, Tx, Uuid};
 
 use super::applied::Form;
-use super::batch::{BatchPart, batch_parts, batch_transaction};
+use super::batch::{BatchPart, BatchParts, batch_transaction};
 use super::executor::Executor;
 use super::moment::as_of;
 use super::naming::Naming;
@@ -20,6 +20,7 @@ use crate::ast::{BatchKind, Select, Statement};
 use crate::compile::{Environment, Plan, SelectPlan, WritePlan, check_batch};
 use crate::cql_error::{CqlError, CqlErrorKind};
 use crate::result::Response;
+use crate::steps::Steps;
 
 impl Executor {
     /// Runs a statement given as text, with values for its markers.
@@ -77,8 +78,18 @@ impl Executor {
         items: Vec<BatchItem>,
         parameters: &Parameters,
     ) -> Result<Response, CqlError> {
-        let parts = batch_parts(session, items, parameters)?;
-        self.run_parts(session, kind, &parts, parameters).await
+        let outline = Outline::of_class(Class::Write);
+        let level = self.level_of(session, &outline)?;
+        let steps =
+            self.count_steps(self.deadline(session, &level, &outline, None, &parameters.grant));
+        let mut slice = self.time_slice(&parameters.grant);
+        let mut parts = BatchParts::new(session, parameters, items.len());
+        for item in items {
+            parts.push(item, &steps)?;
+            steps.pace(&mut slice).await?;
+        }
+        drop(steps);
+        self.run_parts(session, kind, &parts.into_parts(), parameters).await
     }
 
     pub(super) async fn run_parts(
@@ -100,6 +111,7 @@ impl Executor {
         let run = self.shared.db.transaction().label(session.label("BATCH"));
         let run = run.wall_time(parameters.now);
         let run = grant.apply(run, deadline);
+        let steps = &self.count_steps(deadline);
         let transaction = batch_transaction(parts)?;
         let holders = transaction.and_then(|id| Some((id, self.holders(session, id)?)));
         if let Some((id, holders)) = holders {
@@ -110,14 +122,14 @@ impl Executor {
         let result = match (transaction, parts.first()) {
             (Some(id), Some(first)) => {
                 let named = first.statements.named(first.keyspace.as_deref());
-                let body = async |tx: Tx| self.run_batch(&tx, kind, parts).await;
+                let body = async |tx: Tx| self.run_batch(&tx, kind, parts, steps).await;
                 Box::pin(self.inside(session, id, named, run, body)).await
             }
             _ if session.transaction().is_some() => Err(not_as_text()),
             _ => {
                 let committed = run.try_run(|tx| async move {
                     self.note_begin(grant, &tx);
-                    let response = self.run_batch(&tx, kind, parts).await;
+                    let response = self.run_batch(&tx, kind, parts, steps).await;
                     self.note(grant, || format!("Made {} changes, committing", parts.len()));
                     response
                 });
@@ -135,11 +147,17 @@ impl Executor {
         tx: &Tx,
         kind: BatchKind,
         parts: &[BatchPart],
+        steps: &Steps<'_>,
     ) -> Result<Response, CqlError> {
         let mut plans = Vec::with_capacity(parts.len());
+        let mut slice = tx.time_slice();
+        // A batch is made at one time.
+        let now = self.shared.db.wall_time();
         for BatchPart { statements, keyspace, bound } in parts {
-            let plan = self.plan(tx, statements, keyspace.as_deref()).await?;
-            plans.push((plan, self.environment(bound)));
+            steps.take(1)?;
+            let plan = self.plan(tx, statements, keyspace.as_deref(), steps).await?;
+            plans.push((plan, Environment { now, ..self.environment(bound, steps) }));
+            steps.pace(&mut slice).await?;
         }
         let mut writes: Vec<(&WritePlan, Environment<'_>)> = Vec::with_capacity(parts.len());
         for (plan, environment) in &plans {
@@ -169,7 +187,12 @@ impl Executor {
         if let Some(memory) = &grant.memory {
             memory.apply(&level);
         }
-        let run = Run { label, parameters, bound, keyspace: keyspace.clone(), deadline };
+        let steps = self.count_steps(deadline);
+        if !statements.is_prepared() {
+            steps.take(parsed.steps)?;
+        }
+        steps.take(bound.len() as u64)?;
+        let run = Run { label, parameters, bound, keyspace: keyspace.clone(), deadline, steps };
         let _naming =
             Naming { statements, keyspace: keyspace.as_deref(), permit: grant.permit.as_deref() };
         let result = self.run_by(session, statements, &run).await;
@@ -223,7 +246,7 @@ impl Executor {
     ) -> Result<Response, CqlError> {
         let state = run.parameters.paging_state.as_ref();
         let state = state.map(PagingState::decode).transpose()?;
-        let environment = self.environment(&run.bound);
+        let environment = self.environment(&run.bound, &run.steps);
         let options = run.transaction(&self.shared.db);
         let options = options.bypass_cache(select.bypass_cache);
         let now = run.parameters.now.filter(|_| select.as_of.is_none());
@@ -240,7 +263,7 @@ impl Executor {
         self.note(grant, || {
             format!("Reading the snapshot at timestamp {}", snapshot.read_timestamp())
         });
-        let plan = self.plan(&snapshot, statements, run.keyspace.as_deref()).await;
+        let plan = self.plan(&snapshot, statements, run.keyspace.as_deref(), &run.steps).await;
         // "Unprepared" would repeat for ever: the snapshot has the earlier schema of the table.
         let plan = plan.map_err(|error| match (&state, at, error.kind()) {
             (Some(_), _, CqlErrorKind::Unprepared { .. }) => CqlError::invalid(
@@ -337,10 +360,10 @@ impl Executor {
         statements: &Statements,
         run: &Run<'_>,
     ) -> Result<Response, CqlError> {
-        let environment = self.environment(&run.bound);
+        let environment = self.environment(&run.bound, &run.steps);
         let state = run.parameters.paging_state.as_ref();
         let state = state.map(PagingState::decode).transpose()?;
-        match &*self.plan(tx, statements, run.keyspace.as_deref()).await? {
+        match &*self.plan(tx, statements, run.keyspace.as_deref(), &run.steps).await? {
             Plan::Select(plan) => {
                 check_state(state.as_ref(), plan)?;
                 let of_tx = (tx.read_timestamp(), tx.start_timestamp());
@@ -366,9 +389,9 @@ impl Executor {
         let result = transaction
             .try_run(|tx| async move {
                 self.note_begin(grant, &tx);
-                let plan = self.plan(&tx, statements, run.keyspace.as_deref()).await?;
+                let plan = self.plan(&tx, statements, run.keyspace.as_deref(), &run.steps).await?;
                 let Plan::Writes(plans) = &*plan else { return Ok(Response::Void) };
-                let environment = self.environment(&run.bound);
+                let environment = self.environment(&run.bound, &run.steps);
                 let writes: Vec<_> = plans.iter().map(|plan| (plan, environment)).collect();
                 let response = write::run(&tx, &writes, form).await;
                 self.note(grant, || format!("Made {} changes, committing", writes.len()));
@@ -389,9 +412,9 @@ impl Executor {
         let result = transaction
             .try_run(|tx| async move {
                 self.note_begin(grant, &tx);
-                let plan = self.plan(&tx, statements, run.keyspace.as_deref()).await?;
+                let plan = self.plan(&tx, statements, run.keyspace.as_deref(), &run.steps).await?;
                 let Plan::Transaction(plan) = &*plan else { return Ok(Response::Void) };
-                let environment = self.environment(&run.bound);
+                let environment = self.environment(&run.bound, &run.steps);
                 let response = transaction::run(&tx, plan, &environment, run.parameters).await;
                 self.note(grant, || "Ran the transaction, committing".to_owned());
                 response

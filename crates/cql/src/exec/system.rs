@@ -12,7 +12,9 @@ use crate::compile::{Compiler, SystemOutput, limit_value};
 use crate::cql_error::CqlError;
 use crate::json;
 use crate::result::{Response, Rows};
+use crate::steps::Steps;
 use crate::system::{self, SystemTable};
+use crate::timestamps::Timestamps;
 
 impl Executor {
     pub(super) fn is_system(&self, table: &TableName, run: &Run<'_>) -> bool {
@@ -40,9 +42,9 @@ impl Executor {
         if run.parameters.paging_state.is_some() {
             return Err(paging::invalid("system tables are returned in one page"));
         }
-        let mut compiler = Compiler::default();
+        let mut compiler = Compiler::new(self.shared.timestamps, &run.steps);
         let plan = compiler.system_select(select, table)?;
-        let environment = self.environment(&run.bound);
+        let environment = self.environment(&run.bound, &run.steps);
         let mut wanted = Vec::with_capacity(plan.filters.len());
         for (position, list) in &plan.filters {
             let values = list.values(&environment)?;
@@ -128,8 +130,9 @@ pub(super) fn describe(
     select: &Select,
     table: &'static SystemTable,
     markers: usize,
+    steps: &Steps<'_>,
 ) -> Result<Described, CqlError> {
-    let mut compiler = Compiler::default();
+    let mut compiler = Compiler::new(Timestamps::default(), steps);
     let plan = compiler.system_select(select, table)?;
     let markers = compiler.finish(markers)?;
     Ok(Described { markers, result: plan.columns, ..Described::default() })

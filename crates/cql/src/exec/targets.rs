@@ -1,6 +1,6 @@
 //! Target rows of statements that change rows.
 
-use carnet::PartitionKey;
+use carnet::{PartitionKey, Tx};
 
 use crate::access::{Clustering, Partitions};
 use crate::compile::{Environment, WritePlan, WriteTarget, required};
@@ -17,18 +17,21 @@ pub(super) struct Targeted<'a> {
 }
 
 /// Evaluates the target rows of each statement.
-pub(super) fn targeted<'a>(
+pub(super) async fn targeted<'a>(
+    tx: &Tx,
     writes: &[(&'a WritePlan, Environment<'a>)],
 ) -> Result<Vec<Targeted<'a>>, CqlError> {
     let mut found = Vec::with_capacity(writes.len());
     let mut keys = 0;
+    let mut slice = tx.time_slice();
     for (plan, environment) in writes {
+        environment.steps.pace(&mut slice).await?;
         let targets = targets(plan, environment)?;
         keys += targets.count();
         if keys > BATCH_KEYS_MAX {
             return Err(CqlError::invalid(format!(
-                "the statements of the batch name more than {BATCH_KEYS_MAX} keys together; send \
-                 them in several batches"
+                "the statements of the batch or transaction name more than {BATCH_KEYS_MAX} keys \
+                 together; send them in several ones"
             )));
         }
         found.push(Targeted { plan, environment: *environment, targets });
@@ -55,10 +58,7 @@ impl Targets {
 }
 
 /// Evaluates the target rows of a statement.
-pub(super) fn targets(
-    plan: &WritePlan,
-    environment: &Environment<'_>,
-) -> Result<Targets, CqlError> {
+fn targets(plan: &WritePlan, environment: &Environment<'_>) -> Result<Targets, CqlError> {
     match &plan.target {
         WriteTarget::Key { partition, clustering } => {
             let values = required(partition, environment)?;

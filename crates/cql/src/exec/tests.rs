@@ -12,6 +12,7 @@ use crate::ast::Statement;
 use crate::compile::Plan;
 use crate::cql_error::{CqlError, CqlErrorKind};
 use crate::result::{Response, Rows};
+use crate::steps::Steps;
 use crate::system::{NodeInfo, Peer};
 
 /// Table `t` of one partition, k = 1, with the static column `s` at 1 and the rows c = v = 1, …,
@@ -44,8 +45,9 @@ impl Fixture {
     /// Runs a statement in a transaction of the caller.
     async fn run_in(&self, tx: &Tx, text: &str) {
         let statements = Statements::parse(text).unwrap();
-        let plan = self.executor.plan(tx, &statements, Some("ks")).await.unwrap();
-        let environment = self.executor.environment(&[]);
+        let steps = Steps::new();
+        let plan = self.executor.plan(tx, &statements, Some("ks"), &steps).await.unwrap();
+        let environment = self.executor.environment(&[], &steps);
         match &*plan {
             Plan::Select(plan) => {
                 let parameters = Parameters::default();
@@ -89,7 +91,8 @@ fn creation_depends_on_rows_at_every_level() {
         for create in creates {
             let fixture = Fixture::new();
             let parsed = crate::parse(create, &crate::Limits::default()).unwrap();
-            let environment = &fixture.executor.environment(&[]);
+            let steps = Steps::new();
+            let environment = &fixture.executor.environment(&[], &steps);
             let committed = block_on(async {
                 let options = fixture.executor.db().transaction().isolation(isolation);
                 let tx = options.begin_async().await.unwrap();

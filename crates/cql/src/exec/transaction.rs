@@ -49,9 +49,8 @@ pub(crate) async fn run(
     if let Some(text) = &branch.raise {
         return Err(raised(text, &environment)?);
     }
-    for plan in &branch.writes {
-        write::apply(tx, plan, &environment).await?;
-    }
+    let writes: Vec<_> = branch.writes.iter().map(|plan| (plan, environment)).collect();
+    write::apply(tx, &writes).await?;
     Ok(Response::Rows(match result {
         Some(rows) if plan.shows_applied => with_applied(rows, holds),
         Some(rows) => rows,

@@ -5,6 +5,8 @@
 //! the same transaction, and keeps the other columns. A statement that deletes a range depends on
 //! the range, and deletes the rows in it one by one.
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -17,12 +19,16 @@ use carnet::{CellKey, KeyRange, PageLimit, PartitionKey, Tx};
 use super::applied::{Form, applied};
 use super::condition;
 use super::row;
+use super::row_groups::{RowGroup, RowGroups};
 use super::stored_row::StoredRow;
-use super::targets::{Targeted, targeted, targets};
+use super::targets::{Targeted, targeted};
 use crate::access::Clustering;
-use crate::compile::{Change, Environment, Evaluated, GuardPlan, WritePlan};
+use crate::compile::{
+    Assigned, Change, ElementEdit, Environment, Evaluated, GuardPlan, WritePlan, value_change,
+};
 use crate::cql_error::CqlError;
 use crate::result::Response;
+use crate::steps::Steps;
 
 /// Maximum number of rows in one read of a range delete.
 const PAGE_CELLS: usize = 500;
@@ -33,41 +39,61 @@ pub(crate) async fn run(
     writes: &[(&WritePlan, Environment<'_>)],
     form: Form,
 ) -> Result<Response, CqlError> {
-    let json = writes.iter().map(|(plan, environment)| json_row(plan, environment));
-    let json: Vec<_> = json.collect::<Result<_, _>>()?;
-    let writes = targeted(&with_json(writes, &json))?;
+    let json = json_rows(tx, writes).await?;
+    let writes = targeted(tx, &with_json(writes, &json)).await?;
     let is_conditional = writes.iter().any(|write| !matches!(write.plan.guard, GuardPlan::Always));
     if is_conditional && let Some(refused) = Box::pin(condition::refuse(tx, &writes, form)).await? {
         return Ok(refused);
     }
-    let mut slice = tx.time_slice();
-    for write in &writes {
-        if let Some(slice) = &mut slice {
-            slice.check().await;
-        }
-        apply_to(tx, write).await?;
-    }
+    apply_all(tx, &writes).await?;
     Ok(if is_conditional { applied() } else { Response::Void })
 }
 
-/// Applies one statement without evaluating its `IF`.
+/// Applies statements without evaluating their `IF`.
 pub(super) async fn apply(
     tx: &Tx,
-    plan: &WritePlan,
-    environment: &Environment<'_>,
+    writes: &[(&WritePlan, Environment<'_>)],
 ) -> Result<(), CqlError> {
-    let json = json_row(plan, environment)?;
-    let environment = Environment { json: json.as_deref(), ..*environment };
-    let targets = targets(plan, &environment)?;
-    apply_to(tx, &Targeted { plan, environment, targets }).await
+    let json = json_rows(tx, writes).await?;
+    let writes = targeted(tx, &with_json(writes, &json)).await?;
+    apply_all(tx, &writes).await
 }
 
-/// Parses the row of an `INSERT JSON`, once for all its columns.
-fn json_row(
-    plan: &WritePlan,
-    environment: &Environment<'_>,
-) -> Result<Option<Vec<Evaluated>>, CqlError> {
-    plan.json.as_ref().map(|json| json.columns(&plan.table, environment)).transpose()
+async fn apply_all(tx: &Tx, writes: &[Targeted<'_>]) -> Result<(), CqlError> {
+    let mut slice = tx.time_slice();
+    let mut groups = RowGroups::new(writes.len());
+    for write in writes {
+        if let Some(slice) = &mut slice {
+            slice.check().await;
+        }
+        let Targeted { plan, targets, environment } = write;
+        environment.steps.take(1)?;
+        let written = plan.written(environment)?;
+        if matches!(plan.change, Change::Delete) {
+            groups.make(tx).await?;
+            for partition in &targets.partitions {
+                Box::pin(delete(tx, plan, partition, &targets.clustering)).await?;
+            }
+            continue;
+        }
+        groups.add(tx, write, written).await?;
+    }
+    groups.make(tx).await
+}
+
+/// Parses the row of each `INSERT JSON`, once for all its columns.
+async fn json_rows(
+    tx: &Tx,
+    writes: &[(&WritePlan, Environment<'_>)],
+) -> Result<Vec<Option<Vec<Evaluated>>>, CqlError> {
+    let mut slice = tx.time_slice();
+    let mut rows = Vec::with_capacity(writes.len());
+    for (plan, environment) in writes {
+        let json = plan.json.as_ref();
+        rows.push(json.map(|json| json.columns(&plan.table, environment)).transpose()?);
+        environment.steps.pace(&mut slice).await?;
+    }
+    Ok(rows)
 }
 
 fn with_json<'a>(
@@ -79,30 +105,6 @@ fn with_json<'a>(
         (*plan, Environment { json: json.as_deref(), ..*environment })
     })
     .collect()
-}
-
-async fn apply_to(tx: &Tx, write: &Targeted<'_>) -> Result<(), CqlError> {
-    let Targeted { plan, targets, environment } = write;
-    let written = plan.written(environment)?;
-    if matches!(plan.change, Change::Delete) {
-        for partition in &targets.partitions {
-            Box::pin(delete(tx, plan, partition, &targets.clustering)).await?;
-        }
-        return Ok(());
-    }
-    for partition in &targets.partitions {
-        if plan.is_static_only() {
-            change_row(tx, write, written, partition, None).await?;
-            continue;
-        }
-        let Clustering::Cells(rows) = &targets.clustering else {
-            return Err(CqlError::invalid("the statement names no rows"));
-        };
-        for clustering in rows {
-            change_row(tx, write, written, partition, Some(clustering)).await?;
-        }
-    }
-    Ok(())
 }
 
 /// Changes of columns, by position. Columns whose values were left unset do not change.
@@ -118,80 +120,106 @@ struct Changes {
 /// columns.
 ///
 /// Every value is calculated from the row before either cell changes.
-async fn change_row(
-    tx: &Tx,
-    write: &Targeted<'_>,
-    written: WallTime,
-    partition: &PartitionKey,
-    clustering: Option<&Bytes>,
-) -> Result<(), CqlError> {
-    let table = &write.plan.table;
-    let static_cell = CellKey::new(table.id, partition, "");
-    let row_cell = clustering.map(|clustering| CellKey::new(table.id, partition, clustering));
-    let current = if write.plan.reads_row() {
-        Box::pin(CurrentRow::read(tx, write, written, &static_cell, row_cell.as_ref())).await?
+pub(super) async fn change_row(tx: &Tx, group: &RowGroup<'_>) -> Result<(), CqlError> {
+    let Some(first) = group.writes.first() else { return Ok(()) };
+    let table = &first.plan.table;
+    let static_cell = CellKey::new(table.id, group.partition, "");
+    let row_cell =
+        group.clustering.map(|clustering| CellKey::new(table.id, group.partition, clustering));
+    let current = if group.writes.iter().any(|write| write.plan.reads_row()) {
+        let written = group.written;
+        Box::pin(CurrentRow::read(tx, first, written, &static_cell, row_cell.as_ref())).await?
     } else {
         CurrentRow::default()
     };
-    let expiry = write.plan.time_to_live(&write.environment)?;
-    let expiry = expiry.map(|seconds| tx.wall_seconds().saturating_add(seconds));
-    let changes = Changes { written, columns: changes(write, &current, expiry)? };
-    if write.plan.changes_statics() {
-        change_cell(tx, write, static_cell, ColumnKind::Static, &changes, None).await?;
+    let columns = Box::pin(changes(tx, group, &current)).await?;
+    let changes = Changes { written: group.written, columns };
+    if group.writes.iter().any(|write| write.plan.changes_statics()) {
+        change_cell(tx, group, static_cell, ColumnKind::Static, &changes).await?;
     }
     if let Some(cell) = row_cell {
-        let is_marked = matches!(write.plan.change, Change::Set { marker: true, .. });
-        let marker = is_marked.then_some(Marker { expiry });
-        change_cell(tx, write, cell, ColumnKind::Regular, &changes, marker).await?;
+        change_cell(tx, group, cell, ColumnKind::Regular, &changes).await?;
     }
     Ok(())
 }
 
+/// Returns when the values expire that a statement writes.
+fn expiry(tx: &Tx, write: &Targeted<'_>) -> Result<Option<i64>, CqlError> {
+    let expiry = write.plan.time_to_live(&write.environment)?;
+    Ok(expiry.map(|seconds| tx.wall_seconds().saturating_add(seconds)))
+}
+
 /// Returns the changes of columns; values that are set get an expiry.
-fn changes(
-    write: &Targeted<'_>,
+async fn changes(
+    tx: &Tx,
+    group: &RowGroup<'_>,
     current: &CurrentRow,
-    expiry: Option<i64>,
 ) -> Result<ColumnChanges, CqlError> {
-    let plan = write.plan;
-    let environment = &write.environment.with_row(&current.columns);
+    let mut slice = tx.time_slice();
     let mut changes = Vec::new();
-    match &plan.change {
-        Change::Set { columns, .. } => {
-            for (position, assigned) in columns {
-                let column = &plan.table.columns[*position];
-                let elements = current.elements(column)?;
-                let change = assigned.change(column, elements, expiry, environment)?;
-                changes.extend(change.map(|change| (*position, change)));
-            }
-        }
-        Change::Add(additions) => {
-            for (position, addition) in additions {
-                if let Some(amount) = addition.amount(environment)? {
-                    changes.push((*position, ColumnChange::Added(amount)));
+    let mut edits: BTreeMap<usize, ElementEdit<'_>> = BTreeMap::new();
+    for write in &group.writes {
+        let (plan, expiry) = (write.plan, expiry(tx, write)?);
+        let environment = &write.environment.with_row(&current.columns);
+        match &plan.change {
+            Change::Set { columns, .. } => {
+                for (position, assigned) in columns {
+                    let column = &plan.table.columns[*position];
+                    let (kind, elements) = match assigned {
+                        Assigned::Value(operand) => {
+                            let change = value_change(operand, column, expiry, environment)?;
+                            changes.extend(change.map(|change| (*position, change)));
+                            environment.steps.pace(&mut slice).await?;
+                            continue;
+                        }
+                        Assigned::Elements(kind, elements) => (*kind, elements),
+                    };
+                    let edit = match edits.entry(*position) {
+                        Entry::Occupied(known) => known.into_mut(),
+                        Entry::Vacant(free) => {
+                            let elements = current.elements(column)?;
+                            free.insert(ElementEdit::new(column, kind, elements))
+                        }
+                    };
+                    for change in elements {
+                        edit.make(change, expiry, environment)?;
+                        environment.steps.pace(&mut slice).await?;
+                    }
                 }
             }
+            Change::Add(additions) => {
+                for (position, addition) in additions {
+                    if let Some(amount) = addition.amount(environment)? {
+                        changes.push((*position, ColumnChange::Added(amount)));
+                    }
+                }
+            }
+            Change::Clear(columns) => {
+                changes.extend(columns.iter().map(|position| (*position, ColumnChange::Deleted)));
+            }
+            Change::Delete => {}
         }
-        Change::Clear(columns) => {
-            changes.extend(columns.iter().map(|position| (*position, ColumnChange::Deleted)));
-        }
-        Change::Delete => {}
+        environment.steps.pace(&mut slice).await?;
     }
+    let edits = edits.into_iter().map(|(position, edit)| (position, edit.finish()));
+    changes.extend(edits.filter_map(|(position, change)| Some((position, change?))));
     Ok(changes)
 }
 
 /// Writes a new version of a cell: the columns of one kind, static or regular, of a row.
 async fn change_cell(
     tx: &Tx,
-    write: &Targeted<'_>,
+    group: &RowGroup<'_>,
     cell: CellKey,
     kind: ColumnKind,
     changes: &Changes,
-    marker: Option<Marker>,
 ) -> Result<(), CqlError> {
-    let (plan, table) = (write.plan, &write.plan.table);
+    let Some(first) = group.writes.first() else { return Ok(()) };
+    let table = &first.plan.table;
     let mut delta = RowDelta::new(table.version);
-    delta.marker = marker;
+    if kind == ColumnKind::Regular {
+        delta.marker = marker(tx, group)?;
+    }
     delta.written = Some(changes.written);
     for (position, change) in &changes.columns {
         let column = &table.columns[*position];
@@ -201,21 +229,36 @@ async fn change_cell(
     }
     // If the statement sets every column, no read is needed.
     let all = table.columns.iter().filter(|column| column.kind == kind).count();
-    let is_insert = matches!(plan.change, Change::Set { marker: true, .. });
+    let is_insert = group.writes.len() == 1 && is_insert(first.plan);
     let blind = is_insert && delta.changes().len() == all;
     let rows = RowStore::new(tx, table);
     if blind {
         let mut image = RowImage::default();
         delta.apply(&mut image)?;
         rows.put(cell, image).await?;
-    } else if plan.reads_row() || plan.has_write_time() || !matches!(plan.guard, GuardPlan::Always)
-    {
-        // A delta has one write time for all changes of its transaction.
+    } else if group.writes.iter().any(|write| needs_rewrite(write.plan)) {
         rows.rewrite(cell, &delta).await?;
     } else {
         rows.change(cell, &delta).await?;
     }
     Ok(())
+}
+
+/// Returns `true` if a statement makes its row exist.
+const fn is_insert(plan: &WritePlan) -> bool {
+    matches!(plan.change, Change::Set { marker: true, .. })
+}
+
+/// Returns `true` if a statement writes the whole row: because it has read it, or because a delta has
+/// one write time for all changes of its transaction.
+fn needs_rewrite(plan: &WritePlan) -> bool {
+    plan.reads_row() || plan.has_write_time() || !matches!(plan.guard, GuardPlan::Always)
+}
+
+/// Returns the row marker that the last insertion sets.
+fn marker(tx: &Tx, group: &RowGroup<'_>) -> Result<Option<Marker>, CqlError> {
+    let last = group.writes.iter().rev().find(|write| is_insert(write.plan));
+    last.map(|write| Ok(Marker { expiry: expiry(tx, write)? })).transpose()
 }
 
 /// A row before the change, for terms that use it; empty if none does.
@@ -240,12 +283,13 @@ impl CurrentRow {
             image.begin_version(Some(written));
             image
         };
+        let steps = write.environment.steps;
         let image = match row_cell {
-            Some(cell) => read_image(tx, cell).await?.map(begin_version),
+            Some(cell) => read_image(tx, cell, steps).await?.map(begin_version),
             None => None,
         };
         let has_statics = table.statics().next().is_some();
-        let statics = if has_statics { read_image(tx, static_cell).await? } else { None };
+        let statics = if has_statics { read_image(tx, static_cell, steps).await? } else { None };
         let statics = statics.map(begin_version).map(Arc::new);
         let key = row_cell.unwrap_or(static_cell).clone();
         let row = StoredRow { key, image, statics };
@@ -265,8 +309,13 @@ impl CurrentRow {
     }
 }
 
-async fn read_image(tx: &Tx, cell: &CellKey) -> Result<Option<RowImage>, CqlError> {
+async fn read_image(
+    tx: &Tx,
+    cell: &CellKey,
+    steps: &Steps<'_>,
+) -> Result<Option<RowImage>, CqlError> {
     let Some(entry) = tx.get_cell(cell).await? else { return Ok(None) };
+    steps.take_bytes(entry.payload.len())?;
     Ok(tx.row_image(&entry.payload)?)
 }
 

@@ -27,10 +27,13 @@ mod unsupported;
 mod view;
 mod write;
 
+use std::cell::Cell;
+
 use crate::ast::{BindMarker, Statement};
 use crate::error::{Failure, ParseError};
 use crate::lexer::{Lexer, Token, TokenKind, shorten};
 use crate::position::Position;
+use crate::steps::SECTION_STEPS_MAX;
 
 /// Maximum nesting depth of terms, types and conditions. With it the parser, `Display` and `Drop`
 /// need at most 1 MiB of stack in a debug build (a thread usually has 2 MiB).
@@ -76,6 +79,8 @@ pub struct Parsed {
     pub markers: Vec<Marker>,
     /// Number of its terms, at most [`TERMS_MAX`].
     pub terms: usize,
+    /// Number of tokens that the parser looked at.
+    pub steps: u64,
 }
 
 /// A bind marker in its written form.
@@ -96,7 +101,8 @@ pub fn parse(text: &str, limits: &Limits) -> Result<Parsed, ParseError> {
     Parser::new(text, limits)
         .and_then(|mut parser| {
             let statement = parser.whole_statement()?;
-            Ok(Parsed { statement, markers: parser.markers, terms: parser.terms })
+            let steps = parser.steps.get();
+            Ok(Parsed { statement, markers: parser.markers, terms: parser.terms, steps })
         })
         .map_err(|failure| failure.locate(text))
 }
@@ -126,6 +132,8 @@ struct Parser<'t> {
     terms: usize,
     depth: usize,
     names: Names,
+    /// Number of tokens that were looked at.
+    steps: Cell<u64>,
 }
 
 impl<'t> Parser<'t> {
@@ -146,6 +154,7 @@ impl<'t> Parser<'t> {
             terms: 0,
             depth: 0,
             names: Names::Refused,
+            steps: Cell::new(0),
         };
         parser.read_tokens();
         Ok(parser)
@@ -170,6 +179,7 @@ impl<'t> Parser<'t> {
 
     /// Returns the token at `ahead` from the next one; after the end, the end token.
     fn peek_at(&self, ahead: usize) -> Token {
+        self.steps.set(self.steps.get() + 1);
         let last = self.tokens.len() - 1;
         self.tokens[(self.next + ahead).min(last)]
     }
@@ -353,6 +363,13 @@ impl<'t> Parser<'t> {
         if self.terms > TERMS_MAX {
             let message = format!(
                 "the statement has more than {TERMS_MAX} terms; split it into several statements"
+            );
+            return Err(Failure::invalid(self.at(), message));
+        }
+        if self.steps.get() > SECTION_STEPS_MAX {
+            let message = format!(
+                "parsing the statement takes more than {SECTION_STEPS_MAX} steps; split it into \
+                 several statements"
             );
             return Err(Failure::invalid(self.at(), message));
         }

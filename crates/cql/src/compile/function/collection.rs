@@ -4,9 +4,10 @@ use carnet::base::Composite;
 use carnet::{DataType, Value};
 
 use super::super::decimal::Decimal;
-use super::super::number;
+use super::super::number::{self, NUMBER_BITS_MAX};
 use crate::ast::ArithmeticOp;
 use crate::cql_error::CqlError;
+use crate::steps::Steps;
 
 /// A function of a collection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,7 +67,11 @@ impl CollectionFunction {
     }
 
     /// Calculates the function; `None` is null.
-    pub(super) fn of(self, collection: &Value) -> Result<Option<Value>, CqlError> {
+    pub(super) fn of(
+        self,
+        collection: &Value,
+        steps: &Steps<'_>,
+    ) -> Result<Option<Value>, CqlError> {
         let Value::Composite(collection) = collection else { return Ok(None) };
         let parts = collection.parts();
         let of_map = |place: usize| {
@@ -74,6 +79,7 @@ impl CollectionFunction {
             Composite::new(self.returns(collection.data_type()), parts).map(Value::Composite)
         };
         let values = || parts.iter().flatten();
+        steps.take(parts.len() as u64)?;
         Ok(match self {
             Self::MapKeys => Some(of_map(0)?),
             Self::MapValues => Some(of_map(1)?),
@@ -83,19 +89,25 @@ impl CollectionFunction {
             }
             Self::Min => values().min_by(|a, b| a.compare(b)).cloned(),
             Self::Max => values().max_by(|a, b| a.compare(b)).cloned(),
-            Self::Sum => Some(sum(collection)?),
-            Self::Avg if parts.is_empty() => Some(sum(collection)?),
+            Self::Sum => Some(sum(collection, steps)?),
+            Self::Avg if parts.is_empty() => Some(sum(collection, steps)?),
             Self::Avg if matches!(parts[0], Some(Value::Decimal { .. })) => {
                 let numbers = values().filter_map(Decimal::of).zip(1..);
                 let average =
                     numbers.into_iter().try_fold(Decimal::ZERO, |average, (next, count)| {
                         average.average_with(&next, count)
                     });
-                let far = "the decimals of a collection differ too much in their scales";
-                Some(average.map_err(|_| CqlError::invalid(far))?.into())
+                let average = average.map_err(|_| {
+                    CqlError::invalid(format!(
+                        "the decimals of a collection differ too much in their scales, or have more \
+                         than {NUMBER_BITS_MAX} bits together"
+                    ))
+                });
+                Some(average?.into())
             }
             Self::Avg => {
-                let (sum, data_type) = (sum(collection)?, self.returns(collection.data_type()));
+                let (sum, data_type) =
+                    (sum(collection, steps)?, self.returns(collection.data_type()));
                 let count = data_type.parse_text(&parts.len().to_string())?;
                 Some(number::calculate(&sum, ArithmeticOp::Divide, &count)?)
             }
@@ -110,9 +122,12 @@ fn element_of(data_type: &DataType) -> Option<&DataType> {
     }
 }
 
-fn sum(collection: &Composite) -> Result<Value, CqlError> {
+fn sum(collection: &Composite, steps: &Steps<'_>) -> Result<Value, CqlError> {
     let element = element_of(collection.data_type()).unwrap_or(&DataType::Int);
     let zero = element.parse_text("0")?;
     let mut parts = collection.parts().iter().flatten();
-    parts.try_fold(zero, |sum, part| number::calculate(&sum, ArithmeticOp::Add, part))
+    parts.try_fold(zero, |sum, part| {
+        steps.take(number::steps(&sum, part))?;
+        number::calculate(&sum, ArithmeticOp::Add, part)
+    })
 }

@@ -8,6 +8,7 @@ use sha1::Sha1;
 use sha2::{Digest, Sha224, Sha256, Sha384, Sha512};
 
 use crate::cql_error::CqlError;
+use crate::shown::shown;
 
 /// A masking function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -135,8 +136,9 @@ impl MaskFunction {
             Some(given) => one_character(&given).ok_or_else(|| {
                 CqlError::invalid(format!(
                     "The padding argument for function {} should be single-character, but \
-                     '{given}' has {} characters.",
+                     '{}' has {} characters.",
                     self.name(),
+                    shown(&given),
                     given.chars().count()
                 ))
             })?,

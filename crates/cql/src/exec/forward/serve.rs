@@ -108,7 +108,15 @@ impl Executor {
                 let outline = Outline::of_class(carnet::admission::Class::Write);
                 let grant = self.admit(session, &outline, bytes, grant).await?;
                 let permit = grant.permit.clone();
-                let parts = statements.into_iter().map(part).collect::<Result<Vec<_>, _>>()?;
+                let steps = self.count_steps(session.deadline());
+                let mut slice = self.time_slice(&grant);
+                let mut parts = Vec::with_capacity(statements.len());
+                for statement in statements {
+                    let part = part(statement)?;
+                    steps.take(part.statements.parsed.steps)?;
+                    parts.push(part);
+                    steps.pace(&mut slice).await?;
+                }
                 let parameters = Parameters { now, grant, ..Parameters::default() };
                 let result = self.run_parts(session, kind, &parts, &parameters).await;
                 note_end(permit.as_deref(), &result);

@@ -23,7 +23,9 @@ use crate::ast::{IsolationLevel, OpenStatement, StartTransaction};
 use crate::compile::{Compiler, NamedTransaction};
 use crate::cql_error::{CqlError, CqlErrorKind};
 use crate::result::{ColumnSpec, Response, Rows};
+use crate::steps::Steps;
 use crate::system::{OpenTransaction, Peer};
+use crate::timestamps::Timestamps;
 
 /// Label of open transactions in the list of transactions that block garbage collection.
 const LABEL: &str = "START TRANSACTION";
@@ -58,9 +60,9 @@ impl Executor {
         statement: &OpenStatement,
         (statements, run): (&Statements, &Run<'_>),
     ) -> Result<Response, CqlError> {
-        let mut compiler = Compiler::default();
+        let mut compiler = Compiler::new(self.shared.timestamps, &run.steps);
         let plan = compiler.open_statement(statement)?;
-        let environment = self.environment(&run.bound);
+        let environment = self.environment(&run.bound, &run.steps);
         let named = plan.named(&environment)?;
         let step = Step::of(&statements.parsed.statement);
         let id = match (step, &named) {
@@ -320,7 +322,7 @@ impl Executor {
             return error;
         }
         let Ok(newest) = self.shared.db.snapshot_async().await else { return error };
-        match self.plan(&newest, statements, keyspace).await {
+        match self.plan(&newest, statements, keyspace, &self.count_steps(None)).await {
             Ok(_) => CqlError::new(
                 CqlErrorKind::Aborted,
                 "a table of the statement has changed since the transaction began",
@@ -430,8 +432,9 @@ fn outcome_rows(outcome: &'static str, committed_at: Option<Timestamp>) -> Respo
 pub(in crate::exec) fn describe(
     statement: &OpenStatement,
     markers: usize,
+    steps: &Steps<'_>,
 ) -> Result<Described, CqlError> {
-    let mut compiler = Compiler::default();
+    let mut compiler = Compiler::new(Timestamps::default(), steps);
     compiler.open_statement(statement)?;
     let markers = compiler.finish(markers)?;
     let result = match statement {

@@ -1,0 +1,240 @@
+//! Changes of one column's elements in progress.
+//!
+//! Each change takes time in proportion to its own elements, whatever the changes before it:
+//!
+//! | collection | form until the end |
+//! | --- | --- |
+//! | a list that no change depends on | elements before and behind it |
+//! | another list | its elements in chunks ([`ChunkedList`]) |
+//! | a set, a map, fields | the last change of each key |
+
+use std::collections::{BTreeMap, HashSet, VecDeque};
+
+use carnet::Value;
+use carnet::base::Bytes;
+use carnet::base::row::{
+    Change as ColumnChange, Collection, CollectionChange, CollectionKind, Element,
+};
+use carnet::catalog::ColumnSchema;
+
+use super::chunked_list::ChunkedList;
+use super::elements::ElementChange;
+use super::environment::Environment;
+use super::evaluated::Evaluated;
+use super::operand::Operand;
+use crate::cql_error::CqlError;
+
+/// Changes of a column's elements in progress.
+pub(crate) struct ElementEdit<'a> {
+    column: &'a ColumnSchema,
+    kind: CollectionKind,
+    /// Elements before the changes; `None` if no change depends on them.
+    current: Option<Collection>,
+    state: State,
+}
+
+enum State {
+    /// Elements before and behind those of a list.
+    Ends {
+        front: VecDeque<Element>,
+        back: Vec<Element>,
+    },
+    List(ChunkedList),
+    /// The element that a key gets; `None` if it is removed.
+    Keys(BTreeMap<Bytes, Option<Element>>),
+}
+
+impl<'a> ElementEdit<'a> {
+    /// Begins the changes of a column. `current` are its elements, if a change depends on them.
+    pub(crate) fn new(
+        column: &'a ColumnSchema,
+        kind: CollectionKind,
+        current: Option<Collection>,
+    ) -> Self {
+        let state = match kind {
+            CollectionKind::List => State::Ends { front: VecDeque::new(), back: Vec::new() },
+            _ => State::Keys(BTreeMap::new()),
+        };
+        Self { column, kind, current, state }
+    }
+
+    /// Makes a change, after the earlier ones. The elements that it writes get `expiry`.
+    ///
+    /// # Errors
+    ///
+    /// `Invalid` for an index that the list does not have, and for invalid values.
+    pub(crate) fn make(
+        &mut self,
+        change: &ElementChange,
+        expiry: Option<i64>,
+        environment: &Environment<'_>,
+    ) -> Result<(), CqlError> {
+        environment.steps.take(1)?;
+        let is_list = self.kind == CollectionKind::List;
+        let element = |key, value| Element { key, value, expiry, written: None };
+        match change {
+            ElementChange::Add(operand) => {
+                self.add(elements(operand, self.kind, expiry, environment)?);
+            }
+            ElementChange::Prepend(operand) => {
+                self.prepend(elements(operand, self.kind, expiry, environment)?);
+            }
+            ElementChange::Remove(operand) if is_list => {
+                let removed = elements(operand, CollectionKind::List, None, environment)?;
+                let removed: HashSet<Bytes> = removed.into_iter().map(|it| it.value).collect();
+                self.list(environment)?.remove_values(removed);
+            }
+            ElementChange::Remove(operand) => {
+                let removed = elements(operand, CollectionKind::Set, None, environment)?;
+                removed.into_iter().for_each(|removed| self.set(removed.key, None));
+            }
+            ElementChange::Set(at, value) if is_list => {
+                let index = self.index(at, "set an element on", environment)?;
+                let list = self.list(environment)?;
+                match value.evaluate(environment)? {
+                    Evaluated::Bytes(value) => list.set(index, element(Bytes::new(), value)),
+                    Evaluated::Null => list.remove(index),
+                    Evaluated::Unset => {}
+                }
+            }
+            ElementChange::Set(key, value) => {
+                let key = key.required(environment)?.serialize();
+                self.set_value(key, value, expiry, environment)?;
+            }
+            ElementChange::SetField(place, value) => {
+                self.set_value(Element::place_of(*place), value, expiry, environment)?;
+            }
+            ElementChange::RemoveOne(at) if is_list => {
+                let index = self.index(at, "delete an element from", environment)?;
+                self.list(environment)?.remove(index);
+            }
+            ElementChange::RemoveOne(key) => {
+                self.set(key.required(environment)?.serialize(), None);
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the change of the column; `None` if nothing changes.
+    pub(crate) fn finish(self) -> Option<ColumnChange> {
+        let mut change = CollectionChange::new(self.kind);
+        match self.state {
+            State::Ends { front, back } => {
+                change.add(back);
+                change.prepend(front.into());
+            }
+            State::List(list) => {
+                let list = Collection::new(self.kind, list.into_elements());
+                change = CollectionChange::replace(list);
+            }
+            State::Keys(keys) => {
+                let (mut set, mut removed) = (Vec::new(), Vec::new());
+                for (key, element) in keys {
+                    match element {
+                        Some(element) => set.push(element),
+                        None => removed.push(key),
+                    }
+                }
+                change.add(set);
+                change.remove(removed);
+            }
+        }
+        Some(change).filter(|change| !change.is_empty()).map(ColumnChange::Elements)
+    }
+
+    fn add(&mut self, added: Vec<Element>) {
+        match &mut self.state {
+            State::Ends { back, .. } => back.extend(added),
+            State::List(list) => list.extend(added),
+            State::Keys(keys) => {
+                keys.extend(added.into_iter().map(|added| (added.key.clone(), Some(added))));
+            }
+        }
+    }
+
+    fn prepend(&mut self, added: Vec<Element>) {
+        match &mut self.state {
+            State::Ends { front, .. } => {
+                added.into_iter().rev().for_each(|added| front.push_front(added));
+            }
+            State::List(list) => list.prepend(added),
+            State::Keys(_) => self.add(added),
+        }
+    }
+
+    fn set(&mut self, key: Bytes, element: Option<Element>) {
+        if let State::Keys(keys) = &mut self.state {
+            keys.insert(key, element);
+        }
+    }
+
+    fn set_value(
+        &mut self,
+        key: Bytes,
+        value: &Operand,
+        expiry: Option<i64>,
+        environment: &Environment<'_>,
+    ) -> Result<(), CqlError> {
+        match value.evaluate(environment)? {
+            Evaluated::Bytes(value) => {
+                let element = Element { key: key.clone(), value, expiry, written: None };
+                self.set(key, Some(element));
+            }
+            Evaluated::Null => self.set(key, None),
+            Evaluated::Unset => {}
+        }
+        Ok(())
+    }
+
+    /// Returns the elements of the list after the changes so far.
+    fn list(&mut self, environment: &Environment<'_>) -> Result<&mut ChunkedList, CqlError> {
+        if let State::Ends { front, back } = &mut self.state {
+            let current = self.current.take().map_or_else(Vec::new, Collection::into_elements);
+            environment.steps.take(current.len() as u64)?;
+            let (front, back) = (std::mem::take(front), std::mem::take(back));
+            let elements = front.into_iter().chain(current).chain(back);
+            self.state = State::List(elements.collect());
+        }
+        match &mut self.state {
+            State::List(list) => Ok(list),
+            State::Ends { .. } | State::Keys(_) => {
+                Err(CqlError::invalid(format!("column {} is no list", self.column.name)))
+            }
+        }
+    }
+
+    fn index(
+        &mut self,
+        at: &Operand,
+        verb: &str,
+        environment: &Environment<'_>,
+    ) -> Result<usize, CqlError> {
+        let Value::Int(index) = at.required(environment)? else {
+            return Err(CqlError::invalid(format!("{}: an index is an int", self.column.name)));
+        };
+        let list = self.list(environment)?;
+        environment.steps.take(list.steps())?;
+        let size = list.len();
+        if size == 0 {
+            return Err(CqlError::invalid(format!("Attempted to {verb} a list which is null")));
+        }
+        usize::try_from(index).ok().filter(|index| *index < size).ok_or_else(|| {
+            CqlError::invalid(format!("List index {index} out of bound, list has size {size}"))
+        })
+    }
+}
+
+/// Evaluates an operand to elements; null and unset have none.
+fn elements(
+    operand: &Operand,
+    kind: CollectionKind,
+    expiry: Option<i64>,
+    environment: &Environment<'_>,
+) -> Result<Vec<Element>, CqlError> {
+    let Evaluated::Bytes(value) = operand.evaluate(environment)? else {
+        return Ok(Vec::new());
+    };
+    let elements = Collection::from_serialized(kind, &value, expiry)?.into_elements();
+    environment.steps.take(elements.len() as u64)?;
+    Ok(elements)
+}
