@@ -7,6 +7,9 @@ use carnet::{Error, ErrorKind, Timestamp};
 
 use crate::error::{ParseError, ParseErrorKind};
 
+/// Id of a prepared statement.
+pub type StatementId = [u8; 32];
+
 /// Kind of an error, as distinguished by the native protocol's error codes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -31,7 +34,7 @@ pub enum CqlErrorKind {
     /// A table of the prepared statement has changed since: it must be prepared again.
     Unprepared {
         /// Id of the statement.
-        id: [u8; 16],
+        id: StatementId,
     },
     /// The object to create exists already.
     AlreadyExists {

@@ -3,16 +3,17 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use carnet::base::{TableId, murmur3};
+use carnet::base::TableId;
 use carnet::catalog::TableSchema;
 use carnet::diagnosis::Named;
+use sha2::{Digest, Sha256};
 
 use super::lru::Lru;
 use super::named;
 use super::open::names_transaction;
 use crate::ast::{AlterTable, Statement, TableChange};
 use crate::compile::{Plan, Tables};
-use crate::cql_error::{CqlError, CqlErrorKind};
+use crate::cql_error::{CqlError, CqlErrorKind, StatementId};
 use crate::error::Failure;
 use crate::forward::Preparation;
 use crate::lexer;
@@ -57,13 +58,13 @@ pub(crate) struct Statements {
 /// Description that a client got when it prepared a statement. The client encodes its values and
 /// decodes its rows by it.
 struct Promised {
-    id: [u8; 16],
+    id: StatementId,
     /// Ids and versions of the tables.
     tables: HashMap<(Option<String>, String), (TableId, u32)>,
 }
 
 impl Promised {
-    fn new(id: [u8; 16], tables: Tables) -> Self {
+    fn new(id: StatementId, tables: Tables) -> Self {
         let version = |(name, schema): (_, Arc<TableSchema>)| (name, (schema.id, schema.version));
         Self { id, tables: tables.into_iter().map(version).collect() }
     }
@@ -191,8 +192,8 @@ pub(crate) struct Described {
 
 /// A statement that is parsed once, and run many times.
 pub struct Prepared {
-    /// Id of the statement: the hash of its text and keyspace.
-    pub id: [u8; 16],
+    /// Id of the statement: the hash of its keyspace, text and markers.
+    pub id: StatementId,
     /// Bind markers of the statement.
     pub markers: Vec<ColumnSpec>,
     /// Indexes of the partition key's markers, in column order; empty if a column has no marker.
@@ -225,7 +226,7 @@ impl Prepared {
         statements: Statements,
         described: Described,
     ) -> Self {
-        let id = id(text, keyspace.as_deref());
+        let id = id(text, keyspace.as_deref(), &described.markers);
         // The statement is new, so no description is set yet.
         let _ = statements.promised.set(Promised::new(id, described.tables));
         Self {
@@ -239,22 +240,27 @@ impl Prepared {
     }
 }
 
-/// Two 64-bit hashes over text and keyspace, each with a salt of its own.
-fn id(text: &str, keyspace: Option<&str>) -> [u8; 16] {
-    let hash = |salt: &str| {
-        let keyspace = keyspace.unwrap_or("");
-        murmur3::token(format!("{salt}\0{keyspace}\0{text}").as_bytes()).0.to_be_bytes()
+/// Returns the id of a statement: SHA-256 over its keyspace, its text and the types of its markers.
+///
+/// The types are those by which the client encodes values: after a change of one, an earlier id does
+/// not name the statement any more. Versions of the tables are not part of it, because drivers give a
+/// statement up whose id changes when they prepare it again (see docs/design/0030).
+fn id(text: &str, keyspace: Option<&str>, markers: &[ColumnSpec]) -> StatementId {
+    let mut hash = Sha256::new();
+    let mut add = |part: &str| {
+        hash.update((part.len() as u64).to_be_bytes());
+        hash.update(part);
     };
-    let mut id = [0; 16];
-    id[..8].copy_from_slice(&hash("carnet"));
-    id[8..].copy_from_slice(&hash("ticket"));
-    id
+    add(keyspace.unwrap_or(""));
+    add(text);
+    markers.iter().for_each(|marker| add(&marker.data_type.to_string()));
+    hash.finalize().into()
 }
 
 /// Prepared statements, limited by their estimated bytes.
 ///
 /// A client that executes an evicted one is told to prepare it again.
-pub(super) struct Cache(Mutex<Lru<[u8; 16], Arc<Prepared>>>);
+pub(super) struct Cache(Mutex<Lru<StatementId, Arc<Prepared>>>);
 
 impl Default for Cache {
     fn default() -> Self {
@@ -291,13 +297,13 @@ impl Cache {
         Ok(prepared)
     }
 
-    pub(super) fn forget(&self, id: &[u8; 16]) {
+    pub(super) fn forget(&self, id: &StatementId) {
         let forgotten = self.lock().remove(id);
         drop(forgotten);
     }
 
     pub(super) fn find(&self, id: &[u8]) -> Option<Arc<Prepared>> {
-        let id: [u8; 16] = id.try_into().ok()?;
+        let id: StatementId = id.try_into().ok()?;
         self.lock().get(&id)
     }
 
@@ -312,7 +318,7 @@ impl Cache {
         (lru.len(), lru.bytes())
     }
 
-    fn lock(&self) -> MutexGuard<'_, Lru<[u8; 16], Arc<Prepared>>> {
+    fn lock(&self) -> MutexGuard<'_, Lru<StatementId, Arc<Prepared>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

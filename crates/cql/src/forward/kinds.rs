@@ -1,7 +1,7 @@
 //! Version of the messages, and numbers of their kinds.
 
 /// Version of the messages.
-pub(super) const VERSION: u8 = 1;
+pub(super) const VERSION: u8 = 2;
 
 // Tasks of a request.
 pub(super) const STATEMENT: u8 = 0;

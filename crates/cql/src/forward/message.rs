@@ -7,7 +7,7 @@ use carnet::{Bytes, Uuid, WallTime};
 
 use crate::ast::BatchKind;
 use crate::bound::Bound;
-use crate::cql_error::CqlError;
+use crate::cql_error::{CqlError, StatementId};
 use crate::result::Response;
 
 /// A statement of an open transaction, for the server that holds the transaction.
@@ -82,7 +82,7 @@ pub struct Statement {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Preparation {
     /// Id of the prepared statement.
-    pub id: [u8; 16],
+    pub id: StatementId,
     /// Keyspace and name of each table as the statement names it, its id and version, in the order
     /// of the names.
     pub tables: Vec<(Option<String>, String, u32, u32)>,

@@ -32,7 +32,7 @@ fn statement() -> impl Strategy<Value = Statement> {
     let value = prop_oneof![Just(Bound::Null), Just(Bound::Unset), bytes().prop_map(Bound::Bytes)];
     let table = (option::of(text()), text(), any::<u32>(), any::<u32>());
     let preparation =
-        (any::<[u8; 16]>(), vec(table, 0..3)).prop_map(|(id, tables)| Preparation { id, tables });
+        (any::<[u8; 32]>(), vec(table, 0..3)).prop_map(|(id, tables)| Preparation { id, tables });
     (text(), option::of(text()), vec(value, 0..4), option::of(preparation)).prop_map(
         |(text, keyspace, values, preparation)| Statement { text, keyspace, values, preparation },
     )
@@ -130,7 +130,7 @@ fn kind() -> impl Strategy<Value = CqlErrorKind> {
         proptest::sample::select(plain.to_vec()),
         (any::<usize>(), any::<usize>())
             .prop_map(|(line, column)| CqlErrorKind::Syntax { line, column }),
-        any::<[u8; 16]>().prop_map(|id| CqlErrorKind::Unprepared { id }),
+        any::<[u8; 32]>().prop_map(|id| CqlErrorKind::Unprepared { id }),
         (text(), option::of(text()))
             .prop_map(|(keyspace, table)| CqlErrorKind::AlreadyExists { keyspace, table }),
         (text(), text(), vec(text(), 0..3)).prop_map(|(keyspace, function, argument_types)| {

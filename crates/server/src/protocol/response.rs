@@ -75,13 +75,14 @@ impl MetadataForm {
     /// Returns the form for a page.
     ///
     /// `known` is the id of the columns that the client knows, which v5 sends with EXECUTE. v4 has
-    /// no such id: a client that skips relies on the server to drop a statement whose columns
-    /// change.
+    /// no such id: the columns may have changed since this client prepared the statement, and
+    /// another client may have prepared it again. So a client of v4 always gets the descriptions,
+    /// by which drivers decode where a response has them.
     #[must_use]
     pub fn choose(skip: bool, known: Option<&[u8]>, columns: &Columns) -> Self {
         match (known, encoded(columns)) {
-            (Some(known), Ok(encoded)) if known != encoded.id => Self::Changed,
-            _ if skip => Self::Skipped,
+            (Some(known), Ok(encoded)) if known != encoded.id() => Self::Changed,
+            (Some(_), Ok(_)) if skip => Self::Skipped,
             _ => Self::Full,
         }
     }
@@ -230,7 +231,7 @@ fn put_result_metadata(
         out.bytes(Some(state));
     }
     if form == MetadataForm::Changed {
-        out.short_bytes(&encoded.id);
+        out.short_bytes(encoded.id());
     }
     if form != MetadataForm::Skipped {
         out.raw(&encoded.bytes);
@@ -242,7 +243,7 @@ fn put_prepared(out: &mut Writer, version: Version, prepared: &Prepared) -> Resu
     let markers = encoded(&prepared.markers)?;
     out.short_bytes(&prepared.id);
     if version >= Version::V5 {
-        out.short_bytes(&encoded(&prepared.result)?.id);
+        out.short_bytes(encoded(&prepared.result)?.id());
     }
     out.int(if markers.one_table { metadata::ONE_TABLE } else { 0 });
     out.int_len(prepared.markers.len(), "the markers");

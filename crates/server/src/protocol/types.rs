@@ -1,10 +1,11 @@
 //! Types that requests and responses consist of.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
-use carnet_base::{DataType, murmur3};
+use carnet_base::DataType;
 use carnet_cql::result::{ChangeKind, ChangeTarget, ColumnSpec, Columns, SchemaChange};
+use sha2::{Digest, Sha256};
 
 use super::ProtocolError;
 use super::class_name::class_name;
@@ -199,8 +200,17 @@ pub(super) struct EncodedColumns {
     pub(super) one_table: bool,
     /// Encoded `[global_table_spec] col_spec…`.
     pub(super) bytes: Bytes,
-    /// Id of the columns: different columns have different ids.
-    pub(super) id: [u8; 8],
+    /// Id of the columns, made when it is first needed.
+    id: OnceLock<[u8; 32]>,
+}
+
+impl EncodedColumns {
+    /// Returns the id of the columns: different columns have different ids.
+    pub(super) fn id(&self) -> &[u8; 32] {
+        // The number of columns is not in the bytes, but different lists have different bytes: each
+        // name and type has its length.
+        self.id.get_or_init(|| Sha256::digest(&self.bytes).into())
+    }
 }
 
 /// Returns the encoded columns. They are encoded once: they are kept with the prepared statement, so
@@ -228,10 +238,7 @@ fn encode(specs: &[ColumnSpec]) -> Result<EncodedColumns, Oversize> {
         ColumnType::from(&spec.data_type).put(&mut out);
     }
     let bytes = out.finish()?;
-    // The number of columns is not in the bytes, but different lists have different bytes: each
-    // name and type has its length.
-    let id = murmur3::token(&bytes).0.to_be_bytes();
-    Ok(EncodedColumns { one_table, bytes, id })
+    Ok(EncodedColumns { one_table, bytes, id: OnceLock::new() })
 }
 
 /// Writes a schema change in the notation `<change_type><target><options>`.
@@ -312,7 +319,7 @@ mod tests {
 
     #[test]
     fn different_columns_have_different_ids() {
-        let id = |specs: Vec<ColumnSpec>| encoded(&Columns::from(specs)).unwrap().id;
+        let id = |specs: Vec<ColumnSpec>| *encoded(&Columns::from(specs)).unwrap().id();
         let a = id(vec![spec("t", "a")]);
         assert_eq!(a, id(vec![spec("t", "a")]));
         assert_ne!(a, id(vec![spec("t", "b")]));
