@@ -26,7 +26,14 @@ impl Addition {
             return Ok(None);
         }
         match self.operand.value(environment)? {
-            Some(Value::Counter(amount)) if self.subtracts => Ok(Some(amount.wrapping_neg())),
+            Some(Value::Counter(amount)) if self.subtracts => {
+                amount.checked_neg().map(Some).ok_or_else(|| {
+                    CqlError::invalid(format!(
+                        "The negation of {amount} overflows supported counter precision (signed 8 \
+                         bytes integer)"
+                    ))
+                })
+            }
             Some(Value::Counter(amount)) => Ok(Some(amount)),
             _ => Err(CqlError::invalid("Invalid null value for counter increment")),
         }
