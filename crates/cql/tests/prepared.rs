@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use carnet::admission::AdmissionLimits;
 use carnet::{Bytes, DataType, Db, Uuid, Value, block_on};
-use carnet_base::{Rng, SeededRng};
+use carnet_base::{Rng, SeededRng, murmur3};
 use carnet_cql::result::{Response, Rows};
 use carnet_cql::system::NodeInfo;
 use carnet_cql::{
@@ -494,6 +494,84 @@ fn foreign_paging_state_is_refused() {
     ] {
         let error = client.query(query, &second).unwrap_err();
         assert_eq!(error.kind(), &CqlErrorKind::Protocol, "{query}: {error}");
+    }
+}
+
+/// Each page of a sequence but the last has a state, and no sequence ends with an empty page.
+#[test]
+fn page_with_the_last_row_has_no_state() {
+    let client = Client::new(&[
+        "CREATE TABLE p (k int, c int, v int, s int STATIC, PRIMARY KEY (k, c))",
+        "CREATE INDEX ON p (v)",
+    ]);
+    for (k, c) in (0..3).flat_map(|k| (0..4).map(move |c| (k, c))) {
+        client.run(&format!("INSERT INTO p (k, c, v, s) VALUES ({k}, {c}, {}, {k})", c % 2));
+    }
+    for (query, total) in [
+        ("SELECT * FROM p", 12),
+        ("SELECT k, c + 1 FROM p", 12),
+        ("SELECT * FROM p WHERE k = 1", 4),
+        ("SELECT * FROM p WHERE k = 1 ORDER BY c DESC", 4),
+        ("SELECT * FROM p WHERE k IN (0, 2)", 8),
+        ("SELECT * FROM p WHERE k = 1 AND c IN (0, 1, 3)", 3),
+        ("SELECT * FROM p WHERE v = 1", 6),
+        ("SELECT * FROM p WHERE v > 0 ALLOW FILTERING", 6),
+        ("SELECT * FROM p LIMIT 6", 6),
+        ("SELECT * FROM p PER PARTITION LIMIT 2", 6),
+        ("SELECT DISTINCT k, s FROM p", 3),
+        ("SELECT k, count(*) FROM p GROUP BY k", 3),
+        ("SELECT JSON * FROM p WHERE k = 1", 4),
+    ] {
+        for size in 1..=total + 1 {
+            let pages = client.pages(query, size, || {});
+            let counts: Vec<usize> = pages.iter().map(|page| page.rows.len()).collect();
+            assert_eq!(counts.iter().sum::<usize>(), total, "{query}: pages of {size}: {counts:?}");
+            assert_eq!(counts.len(), total.div_ceil(size), "{query}: pages of {size}: {counts:?}");
+        }
+    }
+}
+
+/// A client can give a state any content, with its checksum.
+#[test]
+fn forged_paging_states_are_refused_or_positions() {
+    let client = Client::new(&[
+        "CREATE TABLE p (k int, c int, v int, s int STATIC, PRIMARY KEY (k, c))",
+        "CREATE INDEX ON p (v)",
+        "CREATE INDEX ON p (s)",
+    ]);
+    for c in 0..6 {
+        client.run(&format!("INSERT INTO p (k, c, v, s) VALUES (1, {c}, 7, 8)"));
+    }
+    let first = Parameters { page_rows: Some(2), ..Parameters::default() };
+    let mut rng = SeededRng::new(51);
+    for query in [
+        "SELECT * FROM p",
+        "SELECT * FROM p WHERE k = 1 ORDER BY c DESC",
+        "SELECT * FROM p WHERE v = 7",
+        "SELECT * FROM p WHERE s = 8",
+        "SELECT k, count(*) FROM p GROUP BY k, c",
+    ] {
+        let state = rows(client.query(query, &first).unwrap()).paging_state.unwrap();
+        let good = &state[..state.len() - 4];
+        for round in 0..400 {
+            let mut bytes = good.to_vec();
+            if round < good.len() {
+                bytes.truncate(round);
+            } else {
+                for _ in 0..=rng.below(3) {
+                    let at = usize::try_from(rng.below(bytes.len() as u64)).unwrap();
+                    bytes[at] = rng.next_u64().to_le_bytes()[0];
+                }
+            }
+            let checksum = murmur3::token(&bytes).0.to_be_bytes();
+            bytes.extend_from_slice(&checksum[..4]);
+            let parameters = Parameters { paging_state: Some(bytes.into()), ..first.clone() };
+            if let Err(error) = client.query(query, &parameters) {
+                let is_clear =
+                    matches!(error.kind(), CqlErrorKind::Protocol | CqlErrorKind::Invalid);
+                assert!(is_clear, "{query}, round {round}: {:?} {error}", error.kind());
+            }
+        }
     }
 }
 

@@ -105,7 +105,10 @@ impl PagingState {
             return Err(mangled());
         }
         let entry = bytes.slice(clustering_end..end);
-        let entry = if entry.is_empty() { None } else { Some(CellKey::from_bytes(entry)?) };
+        let entry = match entry.is_empty() {
+            true => None,
+            false => Some(CellKey::from_bytes(entry).map_err(|_| mangled())?),
+        };
         let partition = PartitionKey::with_token(
             Token(long(37).cast_signed()),
             bytes.slice(HEAD_BYTES..partition_end),
@@ -164,6 +167,37 @@ mod tests {
             PagingState { start: None, ..state() },
         ] {
             assert_eq!(PagingState::decode(&state.encode()).unwrap(), state);
+        }
+    }
+
+    /// Returns a state with the checksum of its bytes.
+    fn forged(bytes: &[u8]) -> Bytes {
+        [bytes, &checksum(bytes)].concat().into()
+    }
+
+    #[test]
+    fn forged_states_are_decoded_or_refused() {
+        let whole = state().encode();
+        let good = &whole[..whole.len() - CHECKSUM_BYTES];
+        let refused = |bytes: Bytes| {
+            let decoded = PagingState::decode(&bytes);
+            let Err(error) = decoded else { return false };
+            assert_eq!(error.kind(), &CqlErrorKind::Protocol, "{error}");
+            assert!(error.message().starts_with("Invalid value for the paging state"), "{error}");
+            true
+        };
+        let before_entry = good.len() - state().entry.unwrap().as_bytes().len();
+        for end in 0..good.len() {
+            let is_refused = refused(forged(&good[..end]));
+            assert!(is_refused || end >= before_entry, "cut to {end} bytes");
+        }
+        assert!(refused(forged(&good[..=before_entry])), "an entry of one byte");
+        for at in 0..good.len() {
+            for value in [0, 1, 0x7f, 0x80, 0xff] {
+                let mut bytes = good.to_vec();
+                bytes[at] = value;
+                refused(forged(&bytes));
+            }
         }
     }
 
