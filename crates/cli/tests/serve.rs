@@ -53,6 +53,65 @@ fn idle_server_ends_at_sigterm() {
     assert_eq!(said, "stopped\n");
 }
 
+/// Sends a request of version 4, and returns the opcode and the body of its answer.
+fn ask(stream: &mut TcpStream, opcode: u8, body: &[u8]) -> (u8, Vec<u8>) {
+    send(stream, opcode, body);
+    let mut head = [0; 9];
+    stream.read_exact(&mut head).unwrap();
+    let length = u32::from_be_bytes(head[5..].try_into().unwrap());
+    let mut body = vec![0; usize::try_from(length).unwrap()];
+    stream.read_exact(&mut body).unwrap();
+    (head[4], body)
+}
+
+fn send(stream: &mut TcpStream, opcode: u8, body: &[u8]) {
+    let length = u32::try_from(body.len()).unwrap().to_be_bytes();
+    stream.write_all(&[&[4, 0, 0, 1, opcode], &length[..], body].concat()).unwrap();
+}
+
+/// Returns the body of a QUERY.
+fn query(text: &str) -> Vec<u8> {
+    let length = u32::try_from(text.len()).unwrap().to_be_bytes();
+    [&length[..], text.as_bytes(), &[0, 1, 0]].concat()
+}
+
+/// A statement that calculates for a minute ends at its deadline, and SIGTERM ends the server while it
+/// runs.
+#[test]
+fn statement_ends_at_its_deadline_and_at_sigterm() {
+    const ERROR: u8 = 0;
+    const STARTUP: u8 = 1;
+    const QUERY: u8 = 7;
+    const RESULT: u8 = 8;
+    const READ_TIMEOUT: [u8; 4] = [0, 0, 0x12, 0];
+    let directory = tempfile::tempdir().unwrap();
+    let server = Server::start(directory.path(), &[]);
+    let mut stream = TcpStream::connect(server.cql).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    ask(&mut stream, STARTUP, b"\0\x01\0\x0bCQL_VERSION\0\x053.0.0");
+    let run = |stream: &mut TcpStream, text: &str| {
+        let (opcode, body) = ask(stream, QUERY, &query(text));
+        assert_eq!(opcode, RESULT, "{}", String::from_utf8_lossy(&body));
+    };
+    run(&mut stream, "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy'}");
+    run(&mut stream, "CREATE TABLE ks.t (k int, c int, a int, PRIMARY KEY (k, c))");
+    for k in 0..100 {
+        let inserts: Vec<String> =
+            (0..100).map(|c| format!("INSERT INTO ks.t (k, c, a) VALUES ({k}, {c}, 3);")).collect();
+        run(&mut stream, &format!("BEGIN UNLOGGED BATCH {} APPLY BATCH", inserts.concat()));
+    }
+    let nested = format!("SELECT {}k{} FROM ks.t LIMIT 1", "abs(k+".repeat(60), ")".repeat(60));
+    run(&mut stream, &nested);
+    let long = format!("SELECT {} FROM ks.t", vec!["a * a % 7"; 30_000].join(" + "));
+    let (opcode, body) = ask(&mut stream, QUERY, &query(&format!("{long} USING TIMEOUT 300ms")));
+    assert_eq!((opcode, &body[..4]), (ERROR, &READ_TIMEOUT[..]), "{}", text(&body[6..]));
+    send(&mut stream, QUERY, &query(&long));
+    server.terminate();
+    let (status, said) = server.wait();
+    assert!(status.success(), "{status}");
+    assert_eq!(said, "stopped\n");
+}
+
 #[test]
 fn drain_answers_all_requests() {
     let Some(python) = clients::python() else { return };
