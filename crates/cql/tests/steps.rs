@@ -304,7 +304,7 @@ fn statement_ends_at_its_deadline() {
     let client = Client::on(Db::builder().clock(Arc::new(SlowClock::default())).in_memory());
     client.run("INSERT INTO t (id, v) VALUES (1, 1)");
     let statement = Duration::from_millis(20);
-    client.executor.set_timeouts(Timeouts { statement, scan: statement });
+    client.executor.set_timeouts(Timeouts { statement, scan: statement, schema: statement });
     let sets: Vec<String> = (0..40_000).map(|at| format!("m['{at}'] = {at}")).collect();
     let long = vec!["id"; 90_000].join(" + ");
     for text in [

@@ -186,7 +186,7 @@ fn statement_past_its_deadline_ends_with_a_timeout() {
     let executor = executor();
     fill(&executor);
     let timeout = Duration::from_millis(50);
-    executor.set_timeouts(Timeouts { statement: timeout, scan: timeout });
+    executor.set_timeouts(Timeouts { statement: timeout, scan: timeout, schema: timeout });
     let server = server(executor);
     let mut client = server.client(4);
     let sets: Vec<String> = (0..40_000).map(|at| format!("m['{at}'] = {at}")).collect();

@@ -12,7 +12,7 @@ use carnet_storage::compaction::Below;
 use carnet_storage::compaction::merge::{
     Cell, Fragment, GcHook, Mark, Merge, RangeVersion, Sink, Source,
 };
-use carnet_storage::manifest::FlatRange;
+use carnet_storage::manifest::{FlatRange, VersionKind};
 
 const ENTRIES: usize = 1_000_000;
 const KEY_BYTES: usize = 30;
@@ -56,7 +56,7 @@ impl Sink for Copy {
         Ok(())
     }
 
-    fn push(&mut self, _: &[u8], cell: Cell<'_>) -> Result<()> {
+    fn push(&mut self, _: &[u8], cell: Cell<'_>, _: VersionKind) -> Result<()> {
         self.buffer.extend_from_slice(cell.payload.unwrap_or_default());
         self.entries += 1;
         if self.buffer.len() > 256 << 10 {

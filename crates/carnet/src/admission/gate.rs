@@ -138,13 +138,12 @@ impl Gate {
         }
         let has_room = queue.len() < self.queue_max(level) && self.has_room(level, bytes);
         let shed_after = self.shed_after(level);
-        if workload.is_refused() {
-            if !has_room || self.is_overloaded(id, now) && age >= shed_after / 2 {
-                self.queue_mut(id).refuse(now);
-                let shed = self.shed(id, Reason::Overloaded, now);
-                self.refuse_old(id, now, decisions);
-                return Arrival::Shed(shed);
-            }
+        let is_late = self.is_overloaded(id, now) && age >= shed_after / 2;
+        if workload.is_refused() && (!has_room || is_late) {
+            self.queue_mut(id).refuse(now);
+            let shed = self.shed(id, Reason::Overloaded, now);
+            self.refuse_old(id, now, decisions);
+            return Arrival::Shed(shed);
         }
         let ticket = Ticket { number: self.tickets, queue: id };
         self.tickets += 1;
