@@ -310,7 +310,7 @@ impl Random {
             match decision {
                 Decision::Admit(_, pass) => self.running.push(pass),
                 Decision::Shed(ticket, shed) => {
-                    assert!(ticket.queue.workload.is_refused() || shed.reason == Reason::Deadline)
+                    assert!(ticket.queue.workload.is_refused() || shed.reason == Reason::Deadline);
                 }
             }
         }
