@@ -16,7 +16,7 @@ use carnet_cql::{Bound, Executor, Parameters, Session, Values};
 
 /// Wall time at which a clock begins.
 const BEGIN_SECONDS: i64 = 1_700_000_000;
-const WORKERS: usize = 12;
+const WORKERS: usize = 16;
 
 /// Clock that stands still until it is moved, in seconds.
 struct Manual(AtomicI64);
@@ -63,6 +63,8 @@ impl Bed {
             .open_on(Arc::new(disk.clone()))
             .unwrap();
         let executor = Executor::new(db.clone(), NodeInfo::local(Uuid::from_u64_pair(1, 2)));
+        let spawned = format!("{workers:?}");
+        assert!((1..=WORKERS).any(|count| spawned.contains(&format!("({count} "))), "{spawned}");
         let (disk, clock) = (disk.clone(), Arc::clone(clock));
         Self { executor, db, session: Session::new(), disk, clock, workers }
     }
