@@ -57,7 +57,7 @@ impl Clock for Moved {
     }
 }
 
-/// A client that repeats what was refused.
+/// A client that repeats refused calls.
 struct Client {
     disk: SimDisk,
     options: Options,

@@ -5,8 +5,8 @@
 //!                                     └─ read set of one:  charged in steps; refused where nothing is left
 //! ```
 //!
-//! **Fair shares.** A write set that can be spilled grows only as long as it is no larger than what
-//! it leaves free. So of N large transactions each gets 1/(N + 1) of the memory, and one more finds
+//! **Fair shares.** A write set that can be spilled grows only as long as at least its own size
+//! remains free. So of N large transactions each gets 1/(N + 1) of the memory, and one more finds
 //! some. A write set below [`RUN_BYTES_MIN`](crate::limits::RUN_BYTES_MIN) is never spilled, because
 //! each spill makes a file: it counts beyond the budget.
 //!

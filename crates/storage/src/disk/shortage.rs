@@ -77,7 +77,7 @@ impl Shortage {
 }
 
 /// Repeats an operation that must not be left undone while its error passes. The error of the last
-/// attempt does not count as passing, because the caller does not know what is on the disk.
+/// attempt does not count as passing, because the caller does not know the state of the disk.
 pub(crate) fn retried<T>(mut operation: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     let mut pause = PAUSE_MIN;
     for _ in 1..ATTEMPTS {
