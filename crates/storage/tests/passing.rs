@@ -229,6 +229,29 @@ fn passing_errors_are_survived_with_all_options() {
     }
 }
 
+/// The kernel considers the pages of a failed sync clean: only bytes that are written again are
+/// synced the next time.
+#[test]
+fn lossy_sync_is_repeated_with_its_bytes() {
+    for errno in [Errno::NOSPC, Errno::DQUOT, Errno::NOMEM] {
+        let mut client = Client::new(&options(Durability::Always, CompactionStyle::Leveled));
+        client.options.segment_bytes = 1 << 20;
+        let (engine, workers) = client.open().unwrap();
+        let mut append = || append(&engine, &mut client.model, &MIX, &mut client.rng).unwrap();
+        let mut appended = append();
+        client.disk.fail_nth(Kind::Sync, client.disk.count(Kind::Sync) + 1, errno);
+        workers.step(0);
+        assert!(poll(&mut appended).is_pending());
+        // A full disk refuses new writes at once.
+        let mut later = (errno == Errno::NOMEM).then(&mut append);
+        client.pass(&workers);
+        for appended in [Some(&mut appended), later.as_mut()].into_iter().flatten() {
+            assert!(matches!(poll(appended), Poll::Ready(Ok(_))), "{errno:?}");
+        }
+        assert_eq!(client.check_successors(), Ok(()), "{errno:?}");
+    }
+}
+
 /// Without the bytes in memory, a sync that may have lost writes stops the store.
 #[test]
 fn lossy_sync_without_kept_writes_stops_the_store() {
