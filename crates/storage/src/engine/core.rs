@@ -104,8 +104,8 @@ impl Core {
         let old = self.view.load();
         let mut changed = change(&old);
         changed.number = old.number + 1;
-        // Before the view: a thread that knows of a commit in the new view's memtable must see the
-        // new number.
+        // A thread that knows of a commit in the new view's memtable must see the new number. It does:
+        // such a commit is reserved under the order lock, which the sealing thread holds meanwhile.
         self.view_number.store(changed.number, Ordering::Release);
         self.view.store(Arc::new(changed));
     }

@@ -14,12 +14,13 @@ use carnet_base::{
     CellKey, Error, ErrorKind, PartitionKey, Result, Signal, Spawn, Step, Stepped, SystemClock,
     TableId, Timestamp, Worker, WorkerHandle, block_on,
 };
-use shuttle::scheduler::RandomScheduler;
+use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
 use shuttle::sync::Mutex as ModelMutex;
-use shuttle::{Config, Runner, thread};
+use shuttle::{Config, MaxSteps, Runner, thread};
 
 use super::publication::Publication;
 use super::*;
+use crate::ReadOptions;
 use crate::batch::Mutation;
 use crate::disk::sim::{Kind, SimDisk};
 use crate::options::{Durability, Options};
@@ -28,6 +29,22 @@ use crate::wal::Lsn;
 /// Runs `CARNET_SCHEDULES` schedules, drawn from `CARNET_SEED`; both have defaults. A failure
 /// prints its schedule; seed and count replay it too.
 fn explore(model: impl Fn() + Send + Sync + 'static) {
+    explore_by(RandomScheduler::new_from_seed, MaxSteps::FailAfter(1_000_000), model);
+}
+
+/// Like [`explore`], with few thread switches at few places: one thread can complete all its work
+/// between two steps of another, which random scheduling of each step makes very unlikely. The
+/// scheduler is unfair: schedules in which a thread waits for another one in a loop are cut.
+fn explore_few_switches(model: impl Fn() + Send + Sync + 'static) {
+    let scheduler = |seed, schedules| PctScheduler::new_from_seed(seed, 3, schedules);
+    explore_by(scheduler, MaxSteps::ContinueAfter(20_000), model);
+}
+
+fn explore_by<S: Scheduler + 'static>(
+    scheduler: impl Fn(u64, usize) -> S,
+    max_steps: MaxSteps,
+    model: impl Fn() + Send + Sync + 'static,
+) {
     let number = |name, or| match std::env::var(name) {
         Ok(number) => number.parse().unwrap(),
         Err(_) => or,
@@ -36,8 +53,9 @@ fn explore(model: impl Fn() + Send + Sync + 'static) {
     println!("replay: CARNET_SEED={seed} CARNET_SCHEDULES={schedules}");
     let mut config = Config::new();
     config.stack_size = 1 << 20;
+    config.max_steps = max_steps;
     config.silence_warnings = true;
-    let scheduler = RandomScheduler::new_from_seed(seed, usize::try_from(schedules).unwrap());
+    let scheduler = scheduler(seed, usize::try_from(schedules).unwrap());
     Runner::new(scheduler, config).run(model);
 }
 
@@ -345,6 +363,39 @@ fn close_resolves_every_decided_commit() {
             model.end().unwrap();
         });
     }
+}
+
+/// Each commit writes the cell. A read at the last published commit finds this commit's version, also
+/// while memtables are sealed and flushed.
+#[test]
+fn newest_read_finds_the_published_commit() {
+    explore_few_switches(|| {
+        let options = Options {
+            durability: Durability::None,
+            flush_bytes: 1,
+            memtables_waiting_max: 2,
+            log_ahead_bytes: 0,
+            ..Options::default()
+        };
+        let model = Model::new(options);
+        model.writer(1).join().unwrap().unwrap();
+        let writers = [model.writer(2), model.writer(1)];
+        let engine = Arc::clone(&model.engine);
+        let reader = thread::spawn(move || {
+            for _ in 0..2 {
+                let cell = key(1);
+                let (cell, reads) = (cell.as_key_ref(), ReadOptions::default());
+                let newest = engine.get_newest(cell, reads, || engine.published());
+                let (read, version) = block_on(newest).unwrap();
+                assert_eq!(version.unwrap().commit, Some(read));
+            }
+        });
+        reader.join().unwrap();
+        for writer in writers {
+            writer.join().unwrap().unwrap();
+        }
+        model.end().unwrap();
+    });
 }
 
 /// The disk fails at some point: every waiter is notified, the store stays stopped, and the next
