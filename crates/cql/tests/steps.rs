@@ -341,3 +341,28 @@ fn value_of_a_marker_is_counted_by_its_bytes() {
     assert!(insert(1 << 20) - insert(1) >= (1 << 20) / 64);
     assert_eq!(DataType::Text.deserialize(&Bytes::from("x")).unwrap(), Value::Text("x".into()));
 }
+
+/// Statements at the limits of the parser take fewer steps than a section may have.
+#[test]
+fn longest_statements_are_run() {
+    let client = Client::new();
+    let many = |count: usize, one: fn(usize) -> String, between: &str| {
+        (0..count).map(one).collect::<Vec<_>>().join(between)
+    };
+    let list = many(99_990, |at| (at % 10).to_string(), ",");
+    let map = many(49_990, |at| format!("'{at}':1"), ",");
+    let conditions = many(20_000, |_| "v=1".to_owned(), " AND ");
+    let inserts = many(30_000, |at| format!("INSERT INTO t(id,v)VALUES({at},1)"), ";");
+    for text in [
+        format!("INSERT INTO t (id, l) VALUES (1, [{list}])"),
+        format!("INSERT INTO t (id, m) VALUES (1, {{{map}}})"),
+        "INSERT INTO t (id, v) VALUES (1, 1)".to_owned(),
+        format!("UPDATE t SET v = 1 WHERE id = 1 IF {conditions}"),
+        format!("BEGIN UNLOGGED BATCH {}; APPLY BATCH", &inserts[..inserts.len().min(1 << 20)]),
+    ] {
+        if text.len() <= 1 << 20 {
+            let steps = client.steps(|client| drop(client.run(&text)));
+            eprintln!("{steps} steps for {} bytes", text.len());
+        }
+    }
+}

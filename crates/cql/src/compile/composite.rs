@@ -1,5 +1,7 @@
 //! Literals of lists, sets, maps, tuples and vectors.
 
+use std::collections::{HashMap, HashSet};
+
 use carnet::DataType;
 use carnet::base::UserType;
 
@@ -18,8 +20,13 @@ impl Compiler<'_> {
         user_type: &UserType,
         what: &str,
     ) -> Result<Vec<Operand>, CqlError> {
-        let is_known = |name: &Name| user_type.fields.iter().any(|(known, _)| *known == name.text);
-        if let Some((name, _)) = fields.iter().find(|(name, _)| !is_known(name)) {
+        let known: HashSet<&str> = user_type.fields.iter().map(|(name, _)| name.as_str()).collect();
+        let mut given: HashMap<&str, &Term> = HashMap::with_capacity(fields.len());
+        for (name, term) in fields {
+            // The first of several values of a field counts.
+            given.entry(name.text.as_str()).or_insert(term);
+        }
+        if let Some((name, _)) = fields.iter().find(|(name, _)| !known.contains(name.as_str())) {
             return Err(CqlError::invalid(format!(
                 "Unknown field '{}' in value of user defined type {}",
                 name.text, user_type.name
@@ -28,8 +35,7 @@ impl Compiler<'_> {
         let null = Term::Literal(Literal::Null);
         let mut parts = Vec::with_capacity(user_type.fields.len());
         for (name, data_type) in &user_type.fields {
-            let given = fields.iter().find(|(given, _)| given.text == *name);
-            let term = given.map_or(&null, |(_, term)| term);
+            let term = given.get(name.as_str()).copied().unwrap_or(&null);
             parts.push(self.operand(term, data_type, &format!("{what}.{name}"))?);
         }
         Ok(parts)

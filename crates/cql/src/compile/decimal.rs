@@ -14,8 +14,11 @@
 use carnet::Value;
 use carnet::base::BigInt;
 
-use super::number::NUMBER_BITS_MAX;
 use crate::ast::ArithmeticOp;
+
+/// Maximum number of bits of both numbers of an operation: longer ones are stored and compared, but
+/// calculations would take too long.
+pub(crate) const NUMBER_BITS_MAX: u64 = 1 << 18;
 
 /// Maximum number of digits of a sum, difference or product.
 const PRECISION: usize = 10_000;

@@ -4,16 +4,12 @@ use carnet::base::BigInt;
 use carnet::base::limits::VALUE_BYTES_MAX;
 use carnet::{DataType, Value};
 
-use super::decimal::{Decimal, NoResult};
+use super::decimal::{Decimal, NUMBER_BITS_MAX, NoResult};
 use super::temporal::{is_temporal, shift};
 use crate::ast::ArithmeticOp;
 use crate::cql_error::{CqlError, CqlErrorKind};
 use crate::json;
 use crate::shown::{shown, shown_value};
-
-/// Maximum number of bits of both numbers of an operation: longer ones are stored and compared, but
-/// calculations would take too long.
-pub(crate) const NUMBER_BITS_MAX: u64 = 1 << 18;
 
 /// Calculates `a op b`; both operands and the result have one type.
 pub(crate) fn calculate(a: &Value, op: ArithmeticOp, b: &Value) -> Result<Value, CqlError> {

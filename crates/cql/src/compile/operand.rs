@@ -482,6 +482,7 @@ impl Compiler<'_> {
                 "{name} stands where a value is expected; strings are written in single quotes"
             )));
         };
+        self.steps.take((table.columns.len() / 16) as u64)?;
         let position = table.columns.iter().position(|column| column.name == name);
         let Some(position) = position else {
             return Err(CqlError::invalid(format!("table {} has no column {name}", table.name)));

@@ -50,6 +50,7 @@ mod plan;
 mod prepared;
 mod project;
 mod row;
+mod row_change;
 mod row_groups;
 mod run;
 mod scan;

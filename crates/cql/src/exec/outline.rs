@@ -23,6 +23,8 @@ use crate::system::is_system_keyspace;
 pub(super) const KEYS_SMALL_MAX: usize = 12;
 /// Maximum number of tokens of a text that are scanned.
 const TOKENS_MAX: usize = 512;
+/// Maximum number of bytes that are scanned: one string may have megabytes.
+const BYTES_MAX: usize = 64 << 10;
 
 /// Properties of a statement that are known before it runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,7 +61,9 @@ impl<'s> Outline<'s> {
     /// class.
     #[must_use]
     pub fn of_text(text: &'s str) -> Self {
-        let mut tokens = Tokens { lexer: Lexer::new(text), text, left: TOKENS_MAX, is_cut: false };
+        let (whole, text) = (text.len(), &text[..text.floor_char_boundary(BYTES_MAX)]);
+        let is_cut = text.len() < whole;
+        let mut tokens = Tokens { lexer: Lexer::new(text), text, left: TOKENS_MAX, is_cut };
         let first = tokens.next().map_or("", |token| tokens.text_of(token));
         let is = |word: &str| first.eq_ignore_ascii_case(word);
         let mut outline = if is("SELECT") {

@@ -9,49 +9,11 @@ use std::collections::HashMap;
 use carnet::base::{Bytes, TableId, WallTime};
 use carnet::{PartitionKey, Tx};
 
+use super::row_change::{RowGroup, change_row};
 use super::targets::Targeted;
-use super::write::change_row;
 use crate::access::Clustering;
 use crate::compile::{Assigned, Change, WritePlan};
 use crate::cql_error::CqlError;
-
-/// Changes of one row, or of the static columns of a partition, by statements in their order.
-pub(super) struct RowGroup<'w> {
-    pub(super) writes: Vec<&'w Targeted<'w>>,
-    pub(super) written: WallTime,
-    pub(super) partition: &'w PartitionKey,
-    /// `None` for static columns only.
-    pub(super) clustering: Option<&'w Bytes>,
-    /// Columns that are changed, by position, and whether elements of them are.
-    columns: HashMap<usize, bool>,
-}
-
-impl<'w> RowGroup<'w> {
-    pub(super) fn new(
-        write: &'w Targeted<'w>,
-        written: WallTime,
-        partition: &'w PartitionKey,
-        clustering: Option<&'w Bytes>,
-    ) -> Self {
-        let (writes, columns) = (vec![write], HashMap::new());
-        Self { writes, written, partition, clustering, columns }
-    }
-
-    /// Adds the statement of another group of the same row. Returns it if it has to be made after
-    /// this one.
-    fn add(&mut self, later: Self) -> Option<Self> {
-        let fits = self.written == later.written
-            && later.columns.iter().all(|(position, elements)| {
-                self.columns.get(position).is_none_or(|known| known == elements)
-            });
-        if !fits {
-            return Some(later);
-        }
-        self.columns.extend(later.columns);
-        self.writes.extend(later.writes);
-        None
-    }
-}
 
 /// Groups that are not made yet.
 pub(super) struct RowGroups<'w> {

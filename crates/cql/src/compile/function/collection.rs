@@ -3,8 +3,8 @@
 use carnet::base::Composite;
 use carnet::{DataType, Value};
 
-use super::super::decimal::Decimal;
-use super::super::number::{self, NUMBER_BITS_MAX};
+use super::super::decimal::{Decimal, NUMBER_BITS_MAX};
+use super::super::number;
 use crate::ast::ArithmeticOp;
 use crate::cql_error::CqlError;
 use crate::steps::Steps;

@@ -117,3 +117,14 @@ fn only_the_first_tokens_are_scanned() {
     let text = format!("INSERT INTO t (k) VALUES ([{values}])");
     assert!(!Outline::of_text(&text).is_large);
 }
+
+#[test]
+fn only_the_first_bytes_are_scanned() {
+    let text =
+        format!("INSERT INTO t (k) VALUES ('{}é') USING TIMEOUT 50ms", "x".repeat(BYTES_MAX));
+    let outline = Outline::of_text(&text);
+    assert!(outline.is_cut && !outline.is_large);
+    assert_eq!(outline.timeout, None);
+    let short = text.replace(&"x".repeat(BYTES_MAX), "");
+    assert_eq!(Outline::of_text(&short).timeout, Some(Duration::from_millis(50)));
+}

@@ -1,0 +1,272 @@
+//! Change of one row by the statements of a group.
+//!
+//! A version is a whole row image, or a delta of statements that do not set every column. A
+//! statement that needs the row, or whose delta the store does not take, reads the row first, in
+//! the same transaction, and keeps the other columns.
+
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use carnet::base::row::{Change as ColumnChange, Collection, CollectionKind};
+use carnet::base::{Bytes, Marker, RowDelta, RowImage, WallTime};
+use carnet::catalog::{ColumnKind, ColumnSchema};
+use carnet::derived::RowStore;
+use carnet::{CellKey, PartitionKey, Tx};
+
+use super::row;
+use super::stored_row::StoredRow;
+use super::targets::Targeted;
+use crate::compile::{Assigned, Change, ElementEdit, GuardPlan, WritePlan, value_change};
+use crate::cql_error::CqlError;
+use crate::steps::Steps;
+
+/// Changes of one row, or of the static columns of a partition, by statements in their order.
+pub(super) struct RowGroup<'w> {
+    pub(super) writes: Vec<&'w Targeted<'w>>,
+    pub(super) written: WallTime,
+    pub(super) partition: &'w PartitionKey,
+    /// `None` for static columns only.
+    pub(super) clustering: Option<&'w Bytes>,
+    /// Columns that are changed, by position, and whether elements of them are.
+    pub(super) columns: HashMap<usize, bool>,
+}
+
+impl<'w> RowGroup<'w> {
+    pub(super) fn new(
+        write: &'w Targeted<'w>,
+        written: WallTime,
+        partition: &'w PartitionKey,
+        clustering: Option<&'w Bytes>,
+    ) -> Self {
+        let (writes, columns) = (vec![write], HashMap::new());
+        Self { writes, written, partition, clustering, columns }
+    }
+
+    /// Adds the statement of another group of the same row. Returns it if it has to be made after
+    /// this one.
+    pub(super) fn add(&mut self, later: Self) -> Option<Self> {
+        let fits = self.written == later.written
+            && later.columns.iter().all(|(position, elements)| {
+                self.columns.get(position).is_none_or(|known| known == elements)
+            });
+        if !fits {
+            return Some(later);
+        }
+        self.columns.extend(later.columns);
+        self.writes.extend(later.writes);
+        None
+    }
+}
+
+/// Changes of columns, by position. Columns whose values were left unset do not change.
+type ColumnChanges = Vec<(usize, ColumnChange)>;
+
+/// Changes of a row, with their write time.
+struct Changes {
+    written: WallTime,
+    columns: ColumnChanges,
+}
+
+/// Changes a row and the static columns of its partition; without a clustering key, only the static
+/// columns.
+///
+/// Every value is calculated from the row before either cell changes.
+pub(super) async fn change_row(tx: &Tx, group: &RowGroup<'_>) -> Result<(), CqlError> {
+    let Some(first) = group.writes.first() else { return Ok(()) };
+    let table = &first.plan.table;
+    let static_cell = CellKey::new(table.id, group.partition, "");
+    let row_cell =
+        group.clustering.map(|clustering| CellKey::new(table.id, group.partition, clustering));
+    let current = if group.writes.iter().any(|write| write.plan.reads_row()) {
+        let written = group.written;
+        Box::pin(CurrentRow::read(tx, first, written, &static_cell, row_cell.as_ref())).await?
+    } else {
+        CurrentRow::default()
+    };
+    let columns = Box::pin(changes(tx, group, &current)).await?;
+    let changes = Changes { written: group.written, columns };
+    if group.writes.iter().any(|write| write.plan.changes_statics()) {
+        change_cell(tx, group, static_cell, ColumnKind::Static, &changes).await?;
+    }
+    if let Some(cell) = row_cell {
+        change_cell(tx, group, cell, ColumnKind::Regular, &changes).await?;
+    }
+    Ok(())
+}
+
+/// Returns when the values expire that a statement writes.
+fn expiry(tx: &Tx, write: &Targeted<'_>) -> Result<Option<i64>, CqlError> {
+    let expiry = write.plan.time_to_live(&write.environment)?;
+    Ok(expiry.map(|seconds| tx.wall_seconds().saturating_add(seconds)))
+}
+
+/// Returns the changes of columns; values that are set get an expiry.
+async fn changes(
+    tx: &Tx,
+    group: &RowGroup<'_>,
+    current: &CurrentRow,
+) -> Result<ColumnChanges, CqlError> {
+    let mut slice = tx.time_slice();
+    let mut changes = Vec::new();
+    let mut edits: BTreeMap<usize, ElementEdit<'_>> = BTreeMap::new();
+    for write in &group.writes {
+        let (plan, expiry) = (write.plan, expiry(tx, write)?);
+        let environment = &write.environment.with_row(&current.columns);
+        match &plan.change {
+            Change::Set { columns, .. } => {
+                for (position, assigned) in columns {
+                    let column = &plan.table.columns[*position];
+                    let (kind, elements) = match assigned {
+                        Assigned::Value(operand) => {
+                            let change = value_change(operand, column, expiry, environment)?;
+                            changes.extend(change.map(|change| (*position, change)));
+                            environment.steps.pace(&mut slice).await?;
+                            continue;
+                        }
+                        Assigned::Elements(kind, elements) => (*kind, elements),
+                    };
+                    let edit = match edits.entry(*position) {
+                        Entry::Occupied(known) => known.into_mut(),
+                        Entry::Vacant(free) => {
+                            let elements = current.elements(column)?;
+                            free.insert(ElementEdit::new(column, kind, elements))
+                        }
+                    };
+                    for change in elements {
+                        edit.make(change, expiry, environment)?;
+                        environment.steps.pace(&mut slice).await?;
+                    }
+                }
+            }
+            Change::Add(additions) => {
+                for (position, addition) in additions {
+                    if let Some(amount) = addition.amount(environment)? {
+                        changes.push((*position, ColumnChange::Added(amount)));
+                    }
+                }
+            }
+            Change::Clear(columns) => {
+                changes.extend(columns.iter().map(|position| (*position, ColumnChange::Deleted)));
+            }
+            Change::Delete => {}
+        }
+        environment.steps.pace(&mut slice).await?;
+    }
+    let edits = edits.into_iter().map(|(position, edit)| (position, edit.finish()));
+    changes.extend(edits.filter_map(|(position, change)| Some((position, change?))));
+    Ok(changes)
+}
+
+/// Writes a new version of a cell: the columns of one kind, static or regular, of a row.
+async fn change_cell(
+    tx: &Tx,
+    group: &RowGroup<'_>,
+    cell: CellKey,
+    kind: ColumnKind,
+    changes: &Changes,
+) -> Result<(), CqlError> {
+    let Some(first) = group.writes.first() else { return Ok(()) };
+    let table = &first.plan.table;
+    let mut delta = RowDelta::new(table.version);
+    if kind == ColumnKind::Regular {
+        delta.marker = marker(tx, group)?;
+    }
+    delta.written = Some(changes.written);
+    for (position, change) in &changes.columns {
+        let column = &table.columns[*position];
+        if column.kind == kind {
+            delta.change(column.id, change.clone());
+        }
+    }
+    // If the statement sets every column, no read is needed.
+    let all = table.columns.iter().filter(|column| column.kind == kind).count();
+    let is_insert = group.writes.len() == 1 && is_insert(first.plan);
+    let blind = is_insert && delta.changes().len() == all;
+    let rows = RowStore::new(tx, table);
+    if blind {
+        let mut image = RowImage::default();
+        delta.apply(&mut image)?;
+        rows.put(cell, image).await?;
+    } else if group.writes.iter().any(|write| needs_rewrite(write.plan)) {
+        rows.rewrite(cell, &delta).await?;
+    } else {
+        rows.change(cell, &delta).await?;
+    }
+    Ok(())
+}
+
+/// Returns `true` if a statement makes its row exist.
+const fn is_insert(plan: &WritePlan) -> bool {
+    matches!(plan.change, Change::Set { marker: true, .. })
+}
+
+/// Returns `true` if a statement writes the whole row: because it has read it, or because a delta has
+/// one write time for all changes of its transaction.
+fn needs_rewrite(plan: &WritePlan) -> bool {
+    plan.reads_row() || plan.has_write_time() || !matches!(plan.guard, GuardPlan::Always)
+}
+
+/// Returns the row marker that the last insertion sets.
+fn marker(tx: &Tx, group: &RowGroup<'_>) -> Result<Option<Marker>, CqlError> {
+    let last = group.writes.iter().rev().find(|write| is_insert(write.plan));
+    last.map(|write| Ok(Marker { expiry: expiry(tx, write)? })).transpose()
+}
+
+/// A row before the change, for terms that use it; empty if none does.
+#[derive(Default)]
+struct CurrentRow {
+    columns: Vec<Option<Bytes>>,
+    image: Option<RowImage>,
+    statics: Option<Arc<RowImage>>,
+}
+
+impl CurrentRow {
+    async fn read(
+        tx: &Tx,
+        write: &Targeted<'_>,
+        written: WallTime,
+        static_cell: &CellKey,
+        row_cell: Option<&CellKey>,
+    ) -> Result<Self, CqlError> {
+        let table = &write.plan.table;
+        // The elements become part of the next version.
+        let begin_version = |mut image: RowImage| {
+            image.begin_version(Some(written));
+            image
+        };
+        let steps = write.environment.steps;
+        let image = match row_cell {
+            Some(cell) => read_image(tx, cell, steps).await?.map(begin_version),
+            None => None,
+        };
+        let has_statics = table.statics().next().is_some();
+        let statics = if has_statics { read_image(tx, static_cell, steps).await? } else { None };
+        let statics = statics.map(begin_version).map(Arc::new);
+        let key = row_cell.unwrap_or(static_cell).clone();
+        let row = StoredRow { key, image, statics };
+        let columns = row::columns(table, &row)?;
+        Ok(Self { columns, image: row.image, statics: row.statics })
+    }
+
+    /// Returns the elements of a collection that is not frozen.
+    fn elements(&self, column: &ColumnSchema) -> Result<Option<Collection>, CqlError> {
+        let image = match column.kind {
+            ColumnKind::Static => self.statics.as_deref(),
+            _ => self.image.as_ref(),
+        };
+        let kind = CollectionKind::of_type(&column.data_type).filter(|_| column.is_multi_cell);
+        let (Some(image), Some(kind)) = (image, kind) else { return Ok(None) };
+        Ok(image.elements(column.id, kind)?)
+    }
+}
+
+async fn read_image(
+    tx: &Tx,
+    cell: &CellKey,
+    steps: &Steps<'_>,
+) -> Result<Option<RowImage>, CqlError> {
+    let Some(entry) = tx.get_cell(cell).await? else { return Ok(None) };
+    steps.take_bytes(entry.payload.len())?;
+    Ok(tx.row_image(&entry.payload)?)
+}
