@@ -108,7 +108,7 @@ impl Bed {
         tables.map(|name| self.disk.contents(&name).unwrap().len()).sum()
     }
 
-    /// Lets time pass while nobody is connected; returns the number of compactions.
+    /// Lets time pass without a client; returns the number of compactions.
     fn pass(&self, rounds: usize, seconds: i64) -> u64 {
         let before = self.db.metrics().unwrap().compactions;
         for _ in 0..rounds {

@@ -25,6 +25,7 @@
 //! cost of an edit; a log would save one of them. Flushes are seconds apart, and bounds are raised
 //! in advance. `carnet-bench manifest` measures it.
 
+mod adopted;
 mod edit;
 mod file;
 mod format;

@@ -2,15 +2,13 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use carnet_base::{Error, Result, Timestamp};
 
 use super::level::LEVELS;
-use super::range::{FlatRange, after};
-use super::tally::{Tally, VersionKind};
+use super::range::FlatRange;
 use crate::cache::Cache;
 use crate::disk::Disk;
-use crate::sstable::{RawCursor, Statistics, Table};
+use crate::sstable::Table;
 
 /// Description of a table's file: number, level, and the statistics that compaction uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,7 +31,7 @@ pub struct Contents {
     /// Number of versions, including tombstones.
     pub cells: u64,
     /// Number of versions that compaction drops in any level once the GC watermark has passed them:
-    /// those that a newer version in this file hides or is merged with, and versions that
+    /// versions that a newer version in this file hides or is merged with, and versions that
     /// [pass](crate::compaction::merge::GcHook::passes).
     pub overwritten: u64,
     /// Number of further versions that compaction drops where no older data of their keys exists:
@@ -69,43 +67,6 @@ impl TableMeta {
     pub fn stamped(&self, commit: Timestamp) -> Self {
         let contents = Contents { commit_min: commit, commit_max: commit, ..self.contents };
         Self { contents, ..self.clone() }
-    }
-
-    /// Describes an adopted table of level 0, whose versions have one commit, from the file alone. Reads
-    /// all versions if some of them expire, because the file does not count these.
-    #[must_use]
-    pub fn adopted(table: &Arc<Table>, commit: Timestamp) -> Self {
-        let Statistics { versions, tombstones, expiry, first, last, .. } = table.statistics();
-        if expiry.is_some() {
-            match Self::counted(table, commit) {
-                Ok(Some(counted)) => return counted,
-                Ok(None) => {}
-                // Readers and compactions report it; without the counts, expired versions stay longer.
-                Err(error) => tracing::warn!(%error, "expiring versions could not be counted"),
-            }
-        }
-        let contents = Contents {
-            cells: *versions,
-            bottom_garbage: *tombstones,
-            tombstones: *tombstones,
-            commit_min: commit,
-            commit_max: commit,
-            ..Contents::default()
-        };
-        let range = FlatRange { lower: first.clone(), upper: after(last) };
-        Self { number: table.number(), level: 0, bytes: table.bytes(), range, contents }
-    }
-
-    fn counted(table: &Arc<Table>, commit: Timestamp) -> Result<Option<Self>> {
-        let mut tally = Tally::default();
-        let mut cursor = RawCursor::new(Arc::clone(table), Bytes::new(), None);
-        cursor.advance_blocking()?;
-        while let Some(entry) = cursor.entry() {
-            // Each key has one version, so that it does not matter whether it is a delta.
-            tally.cell(entry.key, commit, entry.expiry, VersionKind::whole(entry.payload));
-            cursor.advance_blocking()?;
-        }
-        Ok(tally.finish(table.number(), 0, table.bytes()))
     }
 
     /// Opens the table's file.

@@ -189,8 +189,8 @@ mod tests {
     }
 
     /// Counts versions of one key, newest first: `v`alue, value that `e`xpires, `t`ombstone,
-    /// `d`elta, or delta that is `s`tuck. Returns what a merge drops anywhere, and what it drops
-    /// only above nothing.
+    /// `d`elta, or delta that is `s`tuck. Returns the numbers of versions that a merge drops
+    /// anywhere, and only above nothing.
     fn garbage(versions: &str) -> (u64, u64) {
         let mut tally = Tally::default();
         for (commit, version) in (1..100).rev().zip(versions.chars()) {

@@ -25,7 +25,7 @@
 //!    has passed.
 //! 10. A delta does not hide older versions of its stripe. It is merged with them, up to the first
 //!     that is no delta, into a value in the place of the newest delta. Deltas above the watermark,
-//!     or above a version of an older stripe or a deeper level, are written as they are. So are those
+//!     or above a version of an older stripe or a deeper level, are written as they are. So are deltas
 //!     that cannot be merged, and then the version that ends their chain survives as well.
 //!
 //! Selecting the next input dominates the cost. The merge caches eight bytes of each source's key,
