@@ -201,7 +201,8 @@ fn writes_without_memory_make_few_files() {
     let table = db.raw("t").unwrap();
     let put = |tx: &carnet::SyncTx, cell: u32| table.put(tx, cell.to_be_bytes(), vec![7; 100]);
     // The spilled writes of these are in files as well, of which each has one at least.
-    let others: Vec<_> = (0..6).map(|_| db.begin().unwrap()).collect();
+    let begin = || db.transaction().interactive(true).begin().unwrap();
+    let others: Vec<_> = (0..6).map(|_| begin()).collect();
     for other in &others {
         (0..1_000).try_for_each(|cell| put(other, cell)).unwrap();
     }
@@ -210,7 +211,7 @@ fn writes_without_memory_make_few_files() {
         names.filter(|name| name.to_str().unwrap().starts_with("sst-")).count()
     };
     let before = files();
-    let tx = db.begin().unwrap();
+    let tx = begin();
     let mut most = 0;
     for cell in 0..3_000 {
         put(&tx, 10_000 + cell).unwrap();

@@ -8,7 +8,7 @@
 //! **Fair shares.** A write set that can be spilled grows only as long as at least its own size
 //! remains free. So of N large transactions each gets 1/(N + 1) of the memory, and one more finds
 //! some. A write set below [`RUN_BYTES_MIN`](crate::limits::RUN_BYTES_MIN) is never spilled, because
-//! each spill makes a file: it counts beyond the budget.
+//! each spill makes a file: it is not charged where nothing is left.
 //!
 //! The first [`FREE_BYTES`](crate::limits::FREE_BYTES) of a set are not charged: most transactions are small and short, and must not contend for
 //! the counter that all share. A transaction that waits for its client between calls charges all bytes.
@@ -24,6 +24,9 @@ const RETRY_AFTER: Duration = Duration::from_millis(500);
 /// Bytes that a charge grows by, and the same for a small set.
 const STEP_BYTES: usize = 64 << 10;
 const SMALL_STEP_BYTES: usize = 4 << 10;
+
+/// Part of the memory that write sets leave to read sets, which cannot be spilled.
+const READS_PART: usize = 8;
 
 /// Charged memory of a set.
 #[derive(Debug, Default)]
@@ -48,8 +51,7 @@ impl SetMemory {
             return Ok(());
         }
         let Some(budget) = &bounds.memory else { return Ok(()) };
-        let step = if bytes < STEP_BYTES { SMALL_STEP_BYTES } else { STEP_BYTES };
-        let wanted = bytes.next_multiple_of(step);
+        let wanted = stepped(bytes);
         if !self.charge(budget).grow_to(wanted) {
             return Err(refusal(budget, bytes));
         }
@@ -68,12 +70,15 @@ impl SetMemory {
             return Ok(());
         };
         let all = budget.root();
-        let others = all.used().saturating_sub(self.bytes);
-        let free = all.max().saturating_sub(others).saturating_sub(bytes);
-        let grown =
-            if bytes <= free { self.grow_to(bytes, bounds) } else { Err(refusal(budget, bytes)) };
+        let charged = self.charge.as_ref().map_or(0, Charge::bytes);
+        let others = all.used().saturating_sub(charged);
+        let wanted = stepped(bytes);
+        let free = all.max().saturating_sub(others).saturating_sub(wanted);
+        let is_fair = free >= wanted.max(all.max() / READS_PART);
+        let grown = if is_fair { self.grow_to(bytes, bounds) } else { Err(refusal(budget, bytes)) };
         if grown.is_err() && bytes <= RUN_BYTES_MIN {
-            self.force(bytes.next_multiple_of(SMALL_STEP_BYTES), bounds);
+            // Not charged: sets beyond the budget would refuse all reads of other transactions.
+            self.bytes = bytes.next_multiple_of(SMALL_STEP_BYTES);
             return Ok(());
         }
         grown
@@ -90,6 +95,11 @@ impl SetMemory {
     fn charge(&mut self, budget: &MemoryBudget) -> &mut Charge {
         self.charge.get_or_insert_with(|| budget.charge(0).expect("no bytes fit into every budget"))
     }
+}
+
+/// Rounds up the bytes of a set to its step.
+const fn stepped(bytes: usize) -> usize {
+    bytes.next_multiple_of(if bytes < STEP_BYTES { SMALL_STEP_BYTES } else { STEP_BYTES })
 }
 
 fn refusal(budget: &MemoryBudget, bytes: usize) -> Error {
@@ -162,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn small_write_set_counts_beyond_the_budget() {
+    fn small_write_set_needs_no_budget() {
         let bounds = Bounds { counts_small_sets: true, ..within(100 << 10) };
         let budget = bounds.memory.clone().unwrap();
         let mut all = SetMemory::default();
