@@ -2,7 +2,7 @@
 //! table for users is in `docs/limits.md`.
 //!
 //! `CREATE` and `ALTER` check them at the same place: each record is checked as it is put, beside the
-//! record that it replaces. Only what is new or has grown is refused, so that a schema of an earlier
+//! record that it replaces. Only new or grown things are refused, so that a schema of an earlier
 //! version with more than the limits can be read, dropped and made smaller.
 
 use std::collections::HashSet;

@@ -21,6 +21,7 @@
 
 mod build_failure;
 mod cache;
+mod cells;
 mod dropped_column;
 mod index_schema;
 mod kept_columns;
@@ -34,16 +35,14 @@ mod user_types;
 mod view_schema;
 mod view_table;
 
-use std::ops::Bound;
 use std::sync::Arc;
 
-use carnet_base::{
-    Bytes, CellKey, Error, ErrorKind, KeyRange, PartitionKey, Result, TableId, Timestamp,
-};
-use carnet_store::PageLimit;
+use carnet_base::{Bytes, Error, ErrorKind, Result, TableId, Timestamp};
 
 pub use build_failure::BuildFailure;
 pub(crate) use cache::{Pin, SchemaAt, SchemaCache};
+pub use cells::tables;
+pub(crate) use cells::{LEVELS, all_cells, system_cell};
 pub use dropped_column::DroppedColumn;
 pub use index_schema::{INDEX_BITS_MAX, IndexSchema, IndexedPart};
 pub use kept_columns::KeptColumns;
@@ -53,28 +52,18 @@ pub use schema::{ColumnKind, ColumnSchema, KeyspaceSchema, Order, TableKind, Tab
 pub use type_changes::{Fields, alter_type, create_type, drop_type};
 pub use view_schema::{ViewBase, ViewOperator, ViewRelation, ViewSchema, ViewTest};
 
-use record::StoredTable;
-use user_types::UserTypes;
+use cells::{
+    KEYSPACES, TABLES, VERSIONS, put_keyspace, read_table, replace_table, touch,
+    user_types as types_of,
+};
 
 use crate::tx::Tx;
 
-// Ids 1, 6 and 7 are the commit tables of the embedded store; id 5 is its wall-clock map.
-const KEYSPACES: TableId = TableId(2);
-const TABLES: TableId = TableId(3);
-const VERSIONS: TableId = TableId(4);
-pub(crate) const LEVELS: TableId = TableId(8);
 /// System tables that every database has.
 pub(crate) const TABLES_OF_THE_SYSTEM: [TableId; 4] = [KEYSPACES, TABLES, VERSIONS, LEVELS];
 
-const PAGE: PageLimit = PageLimit::cells(1000);
-
 /// Partition of the versions table that names all raw tables that were ever created.
 const RAW_TABLES: &str = "raw";
-
-pub(crate) fn system_cell(table: TableId, partition: &str, clustering: &str) -> CellKey {
-    let partition = PartitionKey::new(Bytes::copy_from_slice(partition.as_bytes()));
-    CellKey::new(table, &partition, clustering)
-}
 
 /// Returns a keyspace, or `None` if it does not exist.
 ///
@@ -125,25 +114,6 @@ pub async fn alter_keyspace(tx: &Tx, schema: &KeyspaceSchema) -> Result<()> {
     let before = keyspace(tx, &schema.name).await?;
     touch(tx)?;
     put_keyspace(tx, schema, before.as_ref())
-}
-
-/// Puts the record of a keyspace beside the one that it replaces. The record is read again before, so
-/// that no record is stored that cannot be read.
-fn put_keyspace(tx: &Tx, schema: &KeyspaceSchema, before: Option<&KeyspaceSchema>) -> Result<()> {
-    limits::check_types(schema, before)?;
-    let record = schema.encode();
-    let what = format!("the schema of keyspace {}", schema.name);
-    let length = before.map(|before| before.encode().len());
-    limits::check_record(&what, record.len(), length)?;
-    if KeyspaceSchema::decode(&schema.name, &record)? != *schema {
-        return Err(misread(&what));
-    }
-    tx.put_cell(system_cell(KEYSPACES, "", &schema.name), record)
-}
-
-/// Makes the error for a record that would be read as another one.
-fn misread(what: &str) -> Error {
-    Error::unsupported(format!("{what} cannot be stored: it would be read as another one"))
 }
 
 /// Drops a keyspace and its tables.
@@ -198,49 +168,6 @@ pub async fn table(tx: &Tx, keyspace: &str, name: &str) -> Result<Option<Arc<Tab
     Ok(Some(schema))
 }
 
-/// Reads the record of a table with the user-defined types that it refers to.
-async fn read_table(tx: &Tx, keyspace: &str, name: &str, record: &[u8]) -> Result<TableSchema> {
-    let stored = StoredTable::read(keyspace, name, record)?;
-    let types = match stored.needs_user_types() {
-        true => user_types(tx, keyspace).await?,
-        false => Arc::default(),
-    };
-    stored.resolve(keyspace, name, &types)
-}
-
-/// Returns the user-defined types of a keyspace; none if it does not exist.
-async fn user_types(tx: &Tx, keyspace: &str) -> Result<Arc<UserTypes>> {
-    let key = system_cell(KEYSPACES, "", keyspace);
-    let Some(entry) = tx.get_cell(&key).await? else { return Ok(Arc::default()) };
-    let make = || {
-        let schema = KeyspaceSchema::decode(keyspace, &entry.payload)?;
-        Ok(UserTypes::new(&schema.types))
-    };
-    if Some(entry.start) == tx.start_timestamp() {
-        return make().map(Arc::new);
-    }
-    tx.schemas().types(keyspace, entry.start, make)
-}
-
-/// Lists the tables of a keyspace in ascending order of name.
-///
-/// # Errors
-///
-/// Same as [`Tx::get_cell`].
-pub async fn tables(tx: &Tx, keyspace: &str) -> Result<Vec<TableSchema>> {
-    let cells = all_cells(tx, TABLES, keyspace).await?;
-    let read = |(name, record): (String, Bytes)| {
-        let stored = StoredTable::read(keyspace, &name, &record)?;
-        Ok((name, stored))
-    };
-    let stored = cells.into_iter().map(read).collect::<Result<Vec<_>>>()?;
-    let types = match stored.iter().any(|(_, table)| table.needs_user_types()) {
-        true => user_types(tx, keyspace).await?,
-        false => Arc::default(),
-    };
-    stored.into_iter().map(|(name, table)| table.resolve(keyspace, &name, &types)).collect()
-}
-
 /// Creates a table with a new id, and returns the stored schema.
 ///
 /// # Errors
@@ -286,51 +213,9 @@ pub async fn alter_table(tx: &Tx, schema: &TableSchema) -> Result<()> {
         Some(entry) => Some(read_table(tx, keyspace, name, &entry.payload).await?),
         None => None,
     };
-    let types = user_types(tx, keyspace).await?;
+    let types = types_of(tx, keyspace).await?;
     touch(tx)?;
     replace_table(tx, schema, before.as_ref(), &types)
-}
-
-/// Puts the records of a table and of its views beside that of the table that it replaces.
-fn replace_table(
-    tx: &Tx,
-    schema: &TableSchema,
-    before: Option<&TableSchema>,
-    types: &UserTypes,
-) -> Result<()> {
-    schema.check()?;
-    if schema.base.is_some() {
-        return Err(Error::invalid(
-            "Cannot use ALTER TABLE on a materialized view; use ALTER MATERIALIZED VIEW instead",
-        ));
-    }
-    limits::check_table(schema, before)?;
-    put_table(tx, schema, before, types)?;
-    for view in &schema.views {
-        let table = view.table(schema)?;
-        table.check()?;
-        put_table(tx, &table, None, types)?;
-    }
-    Ok(())
-}
-
-/// Puts the record of a table. It is read again before, so that no record is stored that cannot be
-/// read.
-fn put_table(
-    tx: &Tx,
-    schema: &TableSchema,
-    before: Option<&TableSchema>,
-    types: &UserTypes,
-) -> Result<()> {
-    let (keyspace, name) = (&schema.keyspace, &schema.name);
-    let record = schema.encode();
-    let what = format!("the schema of table {keyspace}.{name}");
-    let length = before.map(|before| before.encode().len());
-    limits::check_record(&what, record.len(), length)?;
-    if StoredTable::read(keyspace, name, &record)?.resolve(keyspace, name, types)? != *schema {
-        return Err(misread(&what));
-    }
-    tx.put_cell(system_cell(TABLES, keyspace, name), record)
 }
 
 /// Deletes the schema of a view's table. The caller removes the view from its base table.
@@ -452,11 +337,6 @@ pub fn no_table(keyspace: &str, name: &str) -> Error {
     Error::invalid(format!("table {keyspace}.{name} does not exist"))
 }
 
-/// Writes the `schema` cell, so that concurrent schema changes conflict.
-fn touch(tx: &Tx) -> Result<()> {
-    tx.put_cell(system_cell(VERSIONS, "", "schema"), Bytes::new())
-}
-
 pub(crate) async fn next_table_id(tx: &Tx) -> Result<TableId> {
     let key = system_cell(VERSIONS, "", "next_table");
     let id = match tx.get_cell(&key).await? {
@@ -472,27 +352,4 @@ pub(crate) async fn next_table_id(tx: &Tx) -> Result<TableId> {
         id.checked_add(1).ok_or_else(|| Error::unsupported("all 4 billion table ids are used"))?;
     tx.put_cell(key, Bytes::copy_from_slice(&next.to_be_bytes()))?;
     Ok(TableId(id))
-}
-
-/// Reads all cells of a catalog partition, in ascending order of name.
-pub(crate) async fn all_cells(
-    tx: &Tx,
-    table: TableId,
-    partition: &str,
-) -> Result<Vec<(String, Bytes)>> {
-    let partition = system_cell(table, partition, "").partition();
-    let range =
-        KeyRange::clustering(table, &partition, Bound::Excluded(Bytes::new()), Bound::Unbounded);
-    let mut found = Vec::new();
-    let mut rest = Some(range);
-    while let Some(range) = rest {
-        let page = tx.range_cells(&range, false, PAGE).await?;
-        for (key, payload) in page.cells.share_all() {
-            let name = String::from_utf8(key.clustering().to_vec())
-                .map_err(|_| Error::corrupted("a name in the catalog is not UTF-8"))?;
-            found.push((name, payload));
-        }
-        rest = page.resume;
-    }
-    Ok(found)
 }

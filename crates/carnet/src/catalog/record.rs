@@ -9,8 +9,8 @@
 //! 5        references to user-defined types, and the types of a keyspace
 //! ```
 //!
-//! A record has the lowest format that describes it, so that earlier versions of Carnet read what
-//! they understand. Records of all formats are read. One is written in the present form with the next
+//! A record has the lowest format that describes it, so that earlier versions of Carnet read
+//! the records that they understand. Records of all formats are read. One is written in the present form with the next
 //! change of its keyspace or table.
 
 use std::collections::BTreeMap;
@@ -237,7 +237,7 @@ impl StoredColumn {
             StoredKind::Static => ColumnKind::Static,
             StoredKind::Regular => ColumnKind::Regular,
         };
-        let data_type = self.r#type.resolve(types)?;
+        let data_type = types.resolve(&self.r#type)?;
         let is_multi_cell = match &self.r#type {
             StoredType::Number(_) => false,
             StoredType::Text(text) => !text.starts_with("frozen<"),

@@ -12,12 +12,8 @@
 //! names it by its reference, so that no record grows with what its types contain, and no tree is
 //! deeper than the type that a statement has named.
 
-use std::sync::Arc;
-
 use carnet_base::{DataType, TypeReference};
 use serde::{Deserialize, Serialize};
-
-use super::user_types::UserTypes;
 
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
@@ -89,17 +85,7 @@ impl StoredType {
         matches!(self, Self::Tree(_))
     }
 
-    /// Returns the type; `None` if it is unknown.
-    pub(super) fn resolve(&self, types: &UserTypes) -> Option<DataType> {
-        self.resolve_with(&mut |part| match part {
-            UserTypePart::Reference(reference) => {
-                types.find(reference).map(|found| DataType::Udt(Arc::clone(found)))
-            }
-            UserTypePart::Copy(copy) => types.replace_copy(copy),
-        })
-    }
-
-    /// Returns the type, with user-defined types from a function.
+    /// Returns the type, with user-defined types from a function; `None` if it is unknown.
     pub(super) fn resolve_with(
         &self,
         find: &mut dyn FnMut(UserTypePart<'_>) -> Option<DataType>,

@@ -9,9 +9,9 @@ use std::sync::Arc;
 
 use carnet_base::{DataType, Error, Result, TypeReference, UserType};
 
+use super::cells::{put_keyspace, replace_table, tables, touch};
 use super::schema::{KeyspaceSchema, TableSchema};
 use super::user_types::UserTypes;
-use super::{put_keyspace, replace_table, tables, touch};
 use crate::tx::Tx;
 
 /// Names and types of the fields of a user-defined type.

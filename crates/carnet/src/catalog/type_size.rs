@@ -28,7 +28,7 @@ pub(super) struct TypeSize {
     class: usize,
 }
 
-/// Measures types.
+/// Measures types, each user-defined type once.
 #[derive(Default)]
 pub(super) struct Measure<'a> {
     /// Sizes by the address of a type, which is borrowed and does not move meanwhile.

@@ -26,6 +26,16 @@ impl UserTypes {
         Self { by_id, by_name: types.clone() }
     }
 
+    /// Returns the type that a record has; `None` if it is unknown.
+    pub(super) fn resolve(&self, stored: &StoredType) -> Option<DataType> {
+        stored.resolve_with(&mut |part| match part {
+            UserTypePart::Reference(reference) => {
+                self.find(reference).map(|found| DataType::Udt(Arc::clone(found)))
+            }
+            UserTypePart::Copy(copy) => self.replace_copy(copy),
+        })
+    }
+
     /// Returns the type with a reference; `None` if there is none, or only another version.
     pub(super) fn find(&self, reference: TypeReference) -> Option<&Arc<UserType>> {
         self.by_id.get(&reference.id).filter(|found| found.reference == reference)

@@ -133,8 +133,8 @@ impl<'a> RowStore<'a> {
         for derived in Derived::all(self.table)? {
             let before = derived.cells(cell, before)?;
             let after = derived.cells(cell, after)?.check_new(&before)?;
-            // Before the table is built, cells may be missing. After a column was dropped, those that
-            // the row has may depend on it.
+            // Before the table is built, cells may be missing. After a column was dropped, the cells
+            // of the row may still depend on it.
             let are_there = derived.is_built() && are_all_kept;
             for change in changes(&before.found, &after, are_there) {
                 match change {
