@@ -102,16 +102,22 @@ impl<'e> Steps<'e> {
         }
     }
 
+    /// Returns `true` if enough steps were taken since the last place where the statement could yield
+    /// that it should [pace](Steps::pace) itself.
+    pub(crate) fn are_many(&self) -> bool {
+        self.taken() - self.section.load(Ordering::Relaxed) >= CHECK_STEPS
+    }
+
     /// Yields if the time slice is used up, where enough steps were taken for that.
     ///
     /// # Errors
     ///
     /// `Timeout` past the deadline.
     pub(crate) async fn pace(&self, slice: &mut Option<TimeSlice<'_>>) -> Result<(), CqlError> {
-        let taken = self.taken();
-        if taken - self.section.load(Ordering::Relaxed) < CHECK_STEPS {
+        if !self.are_many() {
             return Ok(());
         }
+        let taken = self.taken();
         self.section.store(taken, Ordering::Relaxed);
         if let Some(slice) = slice {
             slice.check().await;

@@ -1,6 +1,5 @@
 //! Plans of statements: compiling, caching, and the description for `PREPARE`.
 
-use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use carnet::Tx;
@@ -55,8 +54,12 @@ impl Executor {
         let mut compiler = Compiler::new(self.shared.timestamps, steps);
         let plan = compile(&mut compiler, &statements.parsed.statement, &tables)?;
         compiler.finish(statements.parsed.markers.len())?;
-        steps.pace(&mut tx.time_slice()).await?;
-        Ok(statements.keep_plan(tables, plan))
+        let plan = statements.keep_plan(tables, plan);
+        if steps.are_many() {
+            // In memory of its own, which short statements do not need.
+            Box::pin(pace(tx, steps)).await?;
+        }
+        Ok(plan)
     }
 
     /// Returns a statement's markers and, if it returns rows, their columns.
@@ -112,12 +115,18 @@ impl Executor {
     ) -> Result<Tables, CqlError> {
         let mut tables = Tables::new();
         for name in table_names(statement) {
-            if let Entry::Vacant(table) = tables.entry(table_key(name)) {
-                table.insert(find_table(tx, name, keyspace).await?);
+            if tables.contains_key(&table_key(name)) {
+                continue;
             }
+            let schema = find_table(tx, name, keyspace).await?;
+            tables.insert(table_key(name), schema);
         }
         Ok(tables)
     }
+}
+
+async fn pace(tx: &Tx, steps: &Steps<'_>) -> Result<(), CqlError> {
+    steps.pace(&mut tx.time_slice()).await
 }
 
 /// Refuses a timeout, level or transaction of a part: a batch or transaction runs as a whole.

@@ -149,7 +149,7 @@ impl<'a> SelectReader<'a> {
         while let Some(stored) = self.source.next(wanted).await? {
             let columns = row::columns(&self.plan.table, &stored)?;
             self.pace().await?;
-            if self.satisfies(&columns).await? {
+            if self.filters.is_empty() || Box::pin(self.satisfies(&columns)).await? {
                 self.end_row(&stored)?;
                 return Ok(Some((stored, columns)));
             }
@@ -256,7 +256,11 @@ impl<'a> SelectReader<'a> {
     /// `Timeout` past the deadline.
     pub(super) async fn pace(&mut self) -> Result<(), CqlError> {
         self.steps.take(1)?;
-        self.steps.pace(&mut self.slice).await
+        if self.steps.are_many() {
+            // In memory of its own, which short statements do not need.
+            Box::pin(self.steps.pace(&mut self.slice)).await?;
+        }
+        Ok(())
     }
 
     async fn satisfies(&mut self, columns: &[Option<Bytes>]) -> Result<bool, CqlError> {

@@ -187,12 +187,13 @@ impl Executor {
         if let Some(memory) = &grant.memory {
             memory.apply(&level);
         }
+        let values = bound.len() as u64;
         let steps = self.count_steps(deadline);
-        if !statements.is_prepared() {
-            steps.take(parsed.steps)?;
-        }
-        steps.take(bound.len() as u64)?;
         let run = Run { label, parameters, bound, keyspace: keyspace.clone(), deadline, steps };
+        // In memory of its own: the futures of the server around it would move it each.
+        let run = Box::new(run);
+        let text_steps = if statements.is_prepared() { 0 } else { parsed.steps };
+        run.steps.take(text_steps + values)?;
         let _naming =
             Naming { statements, keyspace: keyspace.as_deref(), permit: grant.permit.as_deref() };
         let result = self.run_by(session, statements, &run).await;
