@@ -145,14 +145,13 @@ fn overload_is_refused_with_a_time() {
     let db = db(1, 2);
     let admission = db.admission().unwrap();
     let permit = admitted(admission);
-    let mut places: Vec<_> = (0..2).map(|_| waits(admission)).collect();
-    let newest = waits(admission);
-    let Poll::Ready(Err(error)) = poll(&mut places[0]) else { panic!("it is the oldest") };
+    let [waiting, _other] = [waits(admission), waits(admission)];
+    let Err(error) = arrive(admission) else { panic!("the queue is full") };
     let ErrorKind::Overloaded { retry_after } = error.kind() else { panic!("{error}") };
     assert!(retry_after >= Duration::from_millis(10), "{error}");
     assert!(error.to_string().contains("try again after"), "{error}");
     // Without arrivals and completions, the ticker refuses waiting statements.
-    let error = block_on(newest).unwrap_err();
+    let error = block_on(waiting).unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::Overloaded { .. }));
     drop(permit);
     assert_eq!(admission.figures(Class::Write).shed_overloaded, 3);
