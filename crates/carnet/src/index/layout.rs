@@ -417,6 +417,6 @@ mod tests {
         let Entries { found, refused } = layout.entries(&long, Some(&image)).unwrap();
         assert_eq!((found.len(), refused.len()), (1, 1));
         let error = refused.into_values().next().unwrap();
-        assert!(error.message().contains("column title"), "{error}");
+        assert!(error.message().contains("column 'title'"), "{error}");
     }
 }
