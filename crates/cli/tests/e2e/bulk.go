@@ -27,9 +27,9 @@ func main() {
 	value := strings.Repeat("x", 100)
 	errors := make(chan error, rows)
 	for k := 0; k < rows; k++ {
-		go func() {
+		go func(k int) {
 			errors <- session.Query("INSERT INTO bulk.t (k, v) VALUES (?, ?)", k, value).Exec()
-		}()
+		}(k)
 	}
 	for k := 0; k < rows; k++ {
 		check(<-errors)
