@@ -108,6 +108,22 @@ fn begin_joins_no_proof_in_flight() {
     assert_eq!(reads, 2, "one for the first begin, and one shared by the other two");
 }
 
+/// A statement with a short timeout is no reason to suspect the leader.
+#[test]
+fn begin_ends_at_its_deadline_as_a_timeout() {
+    let database = Database::new();
+    let leader = database.start("leader");
+    let _held = leader.cluster.hold(Op::Read(Register::Lease));
+    let deadline = database.world.time.now().after(Duration::from_millis(1));
+    for (context, kind) in [
+        (Context::until(deadline), ErrorKind::Timeout),
+        (Context::unbounded(), ErrorKind::Unavailable),
+    ] {
+        let begun = database.run(leader.log.begin(&context, BeginKind::ReadOnly));
+        assert_eq!(begun.unwrap_err().kind(), kind);
+    }
+}
+
 /// I5. A commit is decided, but its entry may not be in the commit table yet. A later leader has to fence the row of
 /// its start, so the lease may not pass it.
 #[test]

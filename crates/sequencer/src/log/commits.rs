@@ -35,7 +35,7 @@ impl<C: Cluster, T: Transport> CommitLog for ClusterLog<C, T> {
                 }
                 Ok(Response::Refused(error)) => Err(error),
                 Ok(other) => Err(unexpected(&other)),
-                Err(GaveUp) => Err(inner.no_leader()),
+                Err(GaveUp) => Err(inner.unanswered(context)),
             }
         })
     }
@@ -97,7 +97,7 @@ impl<C: Cluster, T: Transport> CommitLog for ClusterLog<C, T> {
                     _ => error,
                 }),
                 Ok(other) => Err(unknown(unexpected(&other))),
-                Err(GaveUp) => Err(unknown(inner.no_leader())),
+                Err(GaveUp) => Err(unknown(inner.unanswered(context))),
             }
         })
     }
@@ -109,7 +109,7 @@ impl<C: Cluster, T: Transport> CommitLog for ClusterLog<C, T> {
                 Ok(Response::Outcome(outcome)) => Ok(outcome),
                 Ok(Response::Refused(error)) => Err(error),
                 Ok(other) => Err(unexpected(&other)),
-                Err(GaveUp) => Err(self.inner.no_leader()),
+                Err(GaveUp) => Err(self.inner.unanswered(context)),
             }
         })
     }

@@ -81,6 +81,17 @@ impl<C: Cluster, T: Transport> Inner<C, T> {
         }
     }
 
+    /// Returns the error of a request that no leader answered within the leader's timeout, or before the deadline of
+    /// its statement, which says nothing about the cluster.
+    pub(super) fn unanswered(&self, context: &Context) -> Error {
+        match context.deadline() {
+            Some(deadline) if self.now() >= deadline => {
+                Error::new(ErrorKind::Timeout, "the deadline passed before a leader answered")
+            }
+            _ => self.no_leader(),
+        }
+    }
+
     pub(super) fn no_leader(&self) -> Error {
         let why = match self.node.role() {
             Role::Following(address, _) => format!("{address} leads and cannot be reached"),
