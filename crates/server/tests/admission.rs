@@ -413,7 +413,7 @@ fn queries_are_refused_below_an_eighth_of_memory() {
         Limits { memory_bytes_max: 16 * MIB, answer_bytes_max: 8 * MIB, ..Limits::default() };
     let server = Running::with(limits, None);
     let mut slow = server.client(4);
-    // A request whose body arrives slowly holds the memory of what has arrived.
+    // A request whose body arrives slowly holds the memory of its bytes so far.
     let body = vec![0; 15 * MIB];
     let frame = support::frame(4, 1, QUERY, 0, &body);
     let mut other = server.client(4);

@@ -594,8 +594,8 @@ fn goodput_stays_at_its_peak_under_overload() {
     }
 }
 
-/// A thread reads requests for 1.2 ms, then runs 60 of 40 µs. Requests that are refused at the head of the queue cost
-/// more than those that are refused on arrival.
+/// A thread reads requests for 1.2 ms, then runs 60 of 40 µs. A refusal at the head of the queue costs more than
+/// one on arrival.
 #[test]
 fn most_refusals_happen_on_arrival() {
     let at = |micros| Moment(Duration::from_micros(micros));
