@@ -321,7 +321,7 @@ fn append_admission(out: &mut String, admission: &Admission) {
         (
             "throttled_total",
             "counter",
-            "Batch statements that waited in a full queue, where interactive ones would have been refused.",
+            "Statements that joined a full or slow queue, so that their connection was not read from.",
             |of| of.throttled as f64,
         ),
         (

@@ -13,11 +13,11 @@ pub struct Figures {
     pub admitted: u64,
     /// Number of statements refused because of overload.
     pub shed_overloaded: u64,
-    /// Number of statements refused because of their deadline.
+    /// Number of statements whose deadline passed while they waited.
     pub shed_deadline: u64,
     /// Number of statements refused after admission, because no memory was left for their answers.
     pub shed_memory: u64,
-    /// Number of batch statements that waited where interactive ones would have been refused.
+    /// Number of statements that joined a full or slow queue, so that their client was slowed down.
     pub throttled: u64,
     /// Total wait of admitted and refused statements.
     pub waited: Duration,

@@ -150,13 +150,13 @@ pub(super) const SETTINGS: &[Setting] = &[
         "limits",
         "queue",
         "1000",
-        "Maximum waiting statements of a kind. Further ones, and ones that would be late, are refused on arrival.",
+        "Waiting statements of a kind beyond which clients are not read from, and interactive statements are refused.",
     ),
     setting(
         "limits",
         "queue_memory",
         "16MiB",
-        "Maximum memory of the waiting statements of a kind.",
+        "Memory of the waiting statements of a kind beyond which the same happens.",
     ),
     setting(
         "limits",

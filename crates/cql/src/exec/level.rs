@@ -47,8 +47,7 @@ impl Executor {
                 (false, false) => Workload::Unspecified,
             });
         let timeout = outline.timeout.or_else(|| self.timeout_of(&level, outline));
-        // A statement with a zero timeout is to time out. With a deadline the gate would refuse it,
-        // and the driver would try another server.
+        // A statement with a zero timeout times out when it runs.
         let timeout = timeout.filter(|timeout| !timeout.is_zero());
         Terms { level, workload, deadline: timeout.map(|timeout| arrived.after(timeout)) }
     }
