@@ -29,6 +29,7 @@
 pub mod backup;
 mod batch;
 pub mod cache;
+pub mod clock_file;
 mod codec;
 pub mod compaction;
 pub mod disk;

@@ -115,7 +115,8 @@ impl LocalStore {
         let of_engine = Arc::clone(&encodings);
         let entry_cell =
             move |start, commit| commit_table::entry_cell(of_engine.get(start)?, start, commit);
-        let engine = Engine::open(disk, Arc::clone(&clock), spawn, options, Arc::new(entry_cell))?;
+        let (of_wall_clock, entry_cell) = (Arc::clone(&disk), Arc::new(entry_cell));
+        let engine = Engine::open(disk, Arc::clone(&clock), spawn, options, entry_cell)?;
         let engine = Arc::new(engine);
         encodings.read(&engine, encoding)?;
         // Encodes commit-table entries, and completes commits that later steps may read.
@@ -126,6 +127,7 @@ impl LocalStore {
         let signal = Signal::new();
         let wall_clock = WallClockMap::open(
             &engine,
+            of_wall_clock,
             Arc::clone(&clock),
             retention,
             signal.clone(),
@@ -191,6 +193,7 @@ impl LocalStore {
     /// `Unavailable` if the store had stopped or stops now.
     pub fn close(&self) -> Result<()> {
         self.maintenance.end();
+        self.wall_clock.store_last();
         self.engine.shut_down()
     }
 

@@ -1,5 +1,5 @@
-//! Maintenance worker: keeps the bound of timestamps ahead, records wall times, and starts garbage
-//! collection.
+//! Maintenance worker: keeps the bound of timestamps ahead, records wall times of commits and of
+//! readers, and starts garbage collection.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -117,6 +117,7 @@ impl Worker for MaintenanceWorker {
             // engine reports why it cannot write its manifest.
             tracing::error!(%error, "cannot raise the bound of timestamps");
         }
+        self.wall_clock.store_due();
         let tick = self.wall_clock.tick(|| self.order.published());
         let sweep = self.sweep();
         Step::Idle(tick.into_iter().chain(sweep).min())

@@ -14,6 +14,14 @@
 //! those after. Without commits the worker sleeps: the next commit writes a point and wakes it, and
 //! so does a commit that was in flight at the last tick and is published now. Commits only check
 //! one flag.
+//!
+//! # Time that readers have seen
+//!
+//! Values expire by the same clock. Readers without commits leave no point, and the machine's clock
+//! may be set back before the next opening. So the last time that a reader has seen is in a file of
+//! its own ([`clock_file`]). The worker writes it while readers ask, at most once in [`SEEN_SPACING`];
+//! `close` writes it; and a reader does at once when the machine's clock was set, since the file then
+//! may be far behind.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -24,7 +32,8 @@ use carnet_base::{
     CellKey, Clock, Error, KeyRange, Moment, PartitionKey, Result, Signal, TableId, Timestamp,
     WallTime, block_on,
 };
-use carnet_storage::{Engine, Mutation, PageLimit};
+use carnet_storage::disk::Disk;
+use carnet_storage::{Engine, Mutation, PageLimit, clock_file};
 use carnet_store::{SteadyWall, WallPoint, WallTimes};
 
 /// Id of the table, reserved in the catalog.
@@ -42,6 +51,9 @@ const RETENTION_PART: u32 = 64;
 /// A commit within this fraction of the spacing after a point makes none.
 const NEAR_PART: u32 = 16;
 
+/// Time that readers may see beyond the one in the file.
+const SEEN_SPACING: Duration = Duration::from_secs(10);
+
 /// Number of attempts to read P and the wall time together.
 const POINT_ATTEMPTS: u32 = 8;
 
@@ -50,6 +62,7 @@ const PAGE: PageLimit = PageLimit { cells: 1024, bytes: usize::MAX };
 
 /// Map of timestamps to wall-clock times.
 pub(crate) struct WallClockMap {
+    disk: Arc<dyn Disk>,
     clock: Arc<dyn Clock>,
     spacing: Duration,
     /// Set if the next commit has to write points.
@@ -67,12 +80,21 @@ struct WallClockState {
     /// Points that no commit has written yet.
     unwritten: Vec<WallPoint>,
     ticked: Moment,
+    seen: SeenTime,
+}
+
+/// Wall times that readers have seen.
+struct SeenTime {
+    last: WallTime,
+    /// Time in the file, or that was tried last.
+    stored: WallTime,
 }
 
 impl WallClockMap {
     /// Loads the points of earlier runs. `first` is above all of their commits.
     pub(crate) fn open(
         engine: &Engine,
+        disk: Arc<dyn Disk>,
         clock: Arc<dyn Clock>,
         retention: Duration,
         signal: Signal,
@@ -80,7 +102,12 @@ impl WallClockMap {
     ) -> Result<Self> {
         let spacing = (retention / RETENTION_PART).clamp(SPACING_MIN, SPACING_MAX);
         let mut known = read_points(engine)?;
-        let mut steady = SteadyWall::resuming(&*clock, known.last().map(|last| last.wall));
+        let seen = clock_file::load(&*disk).unwrap_or_else(|error| {
+            tracing::warn!(%error, "the last wall time that readers have seen is not known");
+            None
+        });
+        let last = known.last().map(|last| last.wall).max(seen);
+        let mut steady = SteadyWall::resuming(&*clock, last);
         let now = steady.read(&*clock);
         let mut unwritten = Vec::new();
         // A commit later than a spacing after the last point would have written another point.
@@ -91,9 +118,12 @@ impl WallClockMap {
                 unwritten.push(point);
             }
         }
-        let state = Mutex::new(WallClockState { steady, known, unwritten, ticked: clock.now() });
+        let ticked = clock.now();
+        let least = WallTime(i64::MIN);
+        let seen = SeenTime { last: least, stored: seen.unwrap_or(least) };
+        let state = Mutex::new(WallClockState { steady, known, unwritten, ticked, seen });
         let (asks, sleeps) = (AtomicBool::new(true), AtomicBool::new(true));
-        Ok(Self { clock, spacing, asks, sleeps, signal, state })
+        Ok(Self { disk, clock, spacing, asks, sleeps, signal, state })
     }
 
     /// Makes the worker's point if one is due. Returns the time until the next one; `None` if a
@@ -149,9 +179,41 @@ impl WallClockMap {
         state.known.find(wall, now, published)
     }
 
-    /// Returns the current wall time, which never decreases.
+    /// Returns the current wall time for a reader. It never decreases.
     pub(crate) fn wall_time(&self) -> WallTime {
-        self.lock().steady.read(&*self.clock)
+        let mut state = self.lock();
+        let wall = state.steady.read(&*self.clock);
+        state.seen.last = wall;
+        if state.steady.take_leap() {
+            self.store_seen(&mut state);
+        } else if state.seen.is_due() {
+            self.signal.ring();
+        }
+        wall
+    }
+
+    /// Stores the last time that a reader has seen, if it is due.
+    pub(crate) fn store_due(&self) {
+        let mut state = self.lock();
+        if state.seen.is_due() {
+            self.store_seen(&mut state);
+        }
+    }
+
+    /// Stores the last time that a reader has seen.
+    pub(crate) fn store_last(&self) {
+        let mut state = self.lock();
+        if state.seen.last > state.seen.stored {
+            self.store_seen(&mut state);
+        }
+    }
+
+    /// If the disk fails, the next time that is due is tried.
+    fn store_seen(&self, state: &mut WallClockState) {
+        state.seen.stored = state.seen.last;
+        if let Err(error) = clock_file::store(&*self.disk, state.seen.last) {
+            tracing::warn!(%error, "cannot store the wall time that readers have seen");
+        }
     }
 
     /// Returns the second that has passed for all readers at a timestamp or later; `None` if unknown.
@@ -196,6 +258,12 @@ impl WallClockMap {
 
     fn lock(&self) -> MutexGuard<'_, WallClockState> {
         lock(&self.state)
+    }
+}
+
+impl SeenTime {
+    fn is_due(&self) -> bool {
+        self.last >= after(self.stored, SEEN_SPACING)
     }
 }
 
@@ -292,6 +360,8 @@ fn read_points(engine: &Engine) -> Result<WallTimes> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicI64;
+
     use carnet_base::{Rng, SeededRng, Stepped};
     use carnet_storage::disk::sim::SimDisk;
     use carnet_storage::{EntryCell, Options};
@@ -300,23 +370,32 @@ mod tests {
 
     /// A clock that the test moves, and that advances by a microsecond at each reading.
     #[derive(Default)]
-    struct Moved(Mutex<Duration>);
+    struct Moved {
+        now: Mutex<Duration>,
+        /// Microseconds by which the wall clock is set ahead.
+        set: AtomicI64,
+    }
 
     impl Moved {
         fn pass(&self, time: Duration) {
-            *lock(&self.0) += time;
+            *lock(&self.now) += time;
+        }
+
+        fn set(&self, ahead: Duration) {
+            self.set.store(i64::try_from(ahead.as_micros()).unwrap(), Ordering::SeqCst);
         }
     }
 
     impl Clock for Moved {
         fn now(&self) -> Moment {
-            Moment(*lock(&self.0))
+            Moment(*lock(&self.now))
         }
 
         fn wall(&self) -> WallTime {
-            let mut now = lock(&self.0);
+            let mut now = lock(&self.now);
             *now += Duration::from_micros(1);
-            WallTime(i64::try_from(now.as_micros()).unwrap())
+            let machine = i64::try_from(now.as_micros()).unwrap();
+            WallTime(machine + self.set.load(Ordering::SeqCst))
         }
     }
 
@@ -326,16 +405,61 @@ mod tests {
 
     fn open() -> (WallClockMap, Arc<Moved>, Signal) {
         let clock = Arc::new(Moved::default());
-        let entry_cell: EntryCell = Arc::new(|_, _| Err(Error::unsupported("entries")));
-        let (disk, options) = (Arc::new(SimDisk::new(1)), Options::default());
-        let shared = Arc::clone(&clock) as Arc<dyn Clock>;
-        let workers = Stepped::default();
-        let engine =
-            Engine::open(disk, Arc::clone(&shared), &workers, options, entry_cell).unwrap();
-        let (retention, signal) = (Duration::from_secs(3600), Signal::new());
-        let map = WallClockMap::open(&engine, shared, retention, signal.clone(), at(1)).unwrap();
+        let (map, signal) = open_with(&SimDisk::new(1), &clock);
         clock.pass(SPACING_MAX);
         (map, clock, signal)
+    }
+
+    fn open_with(disk: &SimDisk, clock: &Arc<Moved>) -> (WallClockMap, Signal) {
+        let entry_cell: EntryCell = Arc::new(|_, _| Err(Error::unsupported("entries")));
+        let (disk, options) = (Arc::new(disk.clone()) as Arc<dyn Disk>, Options::default());
+        let shared = Arc::clone(clock) as Arc<dyn Clock>;
+        let workers = Stepped::default();
+        let engine =
+            Engine::open(Arc::clone(&disk), Arc::clone(&shared), &workers, options, entry_cell)
+                .unwrap();
+        let (retention, signal) = (Duration::from_secs(3600), Signal::new());
+        let map =
+            WallClockMap::open(&engine, disk, shared, retention, signal.clone(), at(1)).unwrap();
+        (map, signal)
+    }
+
+    /// The machine's clock is set ahead, and corrected while the database is not open.
+    #[test]
+    fn seen_time_stays_over_a_restart() {
+        const HOUR: Duration = Duration::from_secs(3600);
+        let (disk, clock) = (SimDisk::new(1), Arc::new(Moved::default()));
+        let (map, _) = open_with(&disk, &clock);
+        let before = map.wall_time();
+        clock.set(HOUR);
+        let seen = map.wall_time();
+        assert!(seen >= after(before, HOUR));
+        drop(map);
+        clock.set(Duration::ZERO);
+        let (map, signal) = open_with(&disk, &clock);
+        let resumed = map.wall_time();
+        assert!(resumed >= seen, "a reader had seen {seen}, now it is {resumed}");
+        assert!(resumed < after(seen, SPACING_MAX));
+
+        // Without a leap the worker stores the time, at most once in a while.
+        clock.pass(SEEN_SPACING);
+        let early = map.wall_time();
+        assert!(!signal.take(), "nine tenths of the spacing have passed");
+        clock.pass(SEEN_SPACING);
+        let due = map.wall_time();
+        assert!(signal.take());
+        map.store_due();
+        clock.pass(SPACING_MAX);
+        let last = map.wall_time();
+        drop(map);
+        let resumed = open_with(&disk, &clock).0.wall_time();
+        assert!(early < resumed && due <= resumed && resumed < last, "the rest is in no file");
+
+        let map = open_with(&disk, &clock).0;
+        let last = map.wall_time();
+        map.store_last();
+        drop(map);
+        assert!(open_with(&disk, &clock).0.wall_time() >= last);
     }
 
     #[test]

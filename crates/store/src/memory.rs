@@ -21,7 +21,8 @@ use crate::commit_log::{CommitLog, CommitOrder, Outcome, check_handed_out};
 use crate::commit_request::CommitRequest;
 use crate::context::Context;
 use crate::row_tables::RowTables;
-use crate::wall_times::{SteadyWall, WallPoint, WallTimes};
+use crate::steady_wall::SteadyWall;
+use crate::wall_times::{WallPoint, WallTimes};
 
 /// A store in memory. Nothing survives it.
 pub struct MemoryStore {

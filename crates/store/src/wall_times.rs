@@ -25,7 +25,7 @@
 use std::collections::VecDeque;
 use std::fmt;
 
-use carnet_base::{Clock, Error, ErrorKind, Moment, Result, Timestamp, WallTime};
+use carnet_base::{Error, ErrorKind, Result, Timestamp, WallTime};
 
 /// Old points are removed as long as their neighbours are no further apart than their age divided
 /// by this: times an hour ago are known to two seconds, yesterday's to a minute.
@@ -179,42 +179,8 @@ impl WallTimes {
     }
 }
 
-/// A wall clock that never goes back.
-///
-/// If the machine's clock jumps back, this one goes on at half the speed until the other has caught
-/// up: with a stopped clock no retention would ever end.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct SteadyWall {
-    last: Option<(Moment, WallTime)>,
-}
-
-impl SteadyWall {
-    /// Resumes from the last wall time of an earlier incarnation.
-    #[must_use]
-    pub fn resuming(clock: &dyn Clock, last: Option<WallTime>) -> Self {
-        Self { last: last.map(|wall| (clock.now(), wall)) }
-    }
-
-    /// Reads the clock.
-    pub fn read(&mut self, clock: &dyn Clock) -> WallTime {
-        let (now, wall) = (clock.now(), clock.wall());
-        let steady = match self.last {
-            None => wall,
-            Some((then, last)) => {
-                let passed = i64::try_from(now.since(then).as_micros() / 2).unwrap_or(i64::MAX);
-                wall.max(WallTime(last.0.saturating_add(passed)))
-            }
-        };
-        self.last = Some((now, steady));
-        steady
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use std::sync::Mutex;
-    use std::time::Duration;
-
     use carnet_base::{Rng, SeededRng};
 
     use super::*;
@@ -312,36 +278,5 @@ mod tests {
         assert_eq!(times.find_wall(at(8), at(7)).unwrap_err().kind(), ErrorKind::Invalid);
         assert_eq!(times.find_wall(at(7), at(7)).unwrap(), WallTime(1_000_000));
         assert_eq!(times.find_wall(at(5), at(7)).unwrap_err().kind(), ErrorKind::TooOld);
-    }
-
-    #[derive(Default)]
-    struct Manual(Mutex<(u64, i64)>);
-
-    impl Clock for Manual {
-        fn now(&self) -> Moment {
-            Moment(Duration::from_micros(self.0.lock().unwrap().0))
-        }
-
-        fn wall(&self) -> WallTime {
-            WallTime(self.0.lock().unwrap().1)
-        }
-    }
-
-    #[test]
-    fn clock_jumping_back_slows_down_until_caught_up() {
-        let clock = Manual::default();
-        let mut steady = SteadyWall::default();
-        let mut read = |now, wall| {
-            *clock.0.lock().unwrap() = (now, wall);
-            steady.read(&clock).0
-        };
-        assert_eq!(read(0, 1000), 1000);
-        assert_eq!(read(10, 1010), 1010);
-        assert_eq!(read(30, 30), 1020, "it jumped back by a thousand");
-        assert_eq!(read(1030, 1030), 1520);
-        assert_eq!(read(2030, 2030), 2030, "caught up");
-        assert_eq!(read(2031, 900_000), 900_000, "a jump ahead cannot be told from time");
-        let mut later = SteadyWall::resuming(&clock, Some(WallTime(950_000)));
-        assert_eq!(later.read(&clock), WallTime(950_000), "an earlier life had come further");
     }
 }
