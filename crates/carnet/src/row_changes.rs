@@ -36,11 +36,28 @@ impl Tx {
     ///
     /// `Corrupted` or `Unsupported`, see [`RowImage::decode`].
     pub fn row_image(&self, payload: &Bytes) -> Result<Option<RowImage>> {
-        let mut image = RowImage::decode(payload)?;
+        Ok(self.live_image(RowImage::decode(payload)?))
+    }
+
+    /// Removes the columns of an image that have expired by the transaction's
+    /// [wall time](Tx::wall_time); `None` if the row does not exist any more.
+    #[must_use]
+    pub fn live_image(&self, mut image: RowImage) -> Option<RowImage> {
         if image.expires() {
             image.expire(self.wall_seconds());
         }
-        Ok(image.is_live().then_some(image))
+        image.is_live().then_some(image)
+    }
+
+    /// Decodes the image of a row for its next version. What a write stores depends neither on a
+    /// client's clock nor on the moment that the transaction reads at, so parts stay until they have
+    /// expired for every reader.
+    fn next_image(&self, payload: &Bytes) -> Result<RowImage> {
+        let mut image = RowImage::decode(payload)?;
+        if image.expires() {
+            image.expire(self.expired_second());
+        }
+        Ok(image)
     }
 
     /// Returns `true` if the row of an image exists at the transaction's [wall time](Tx::wall_time).
@@ -77,16 +94,18 @@ impl Tx {
         self.write_next(key, existing.as_ref(), delta).map(|_| ())
     }
 
-    /// Writes the next version of a row that the transaction has read, and returns its image; `None`
-    /// if the row does not exist any more.
+    /// Writes the next version of a row that the transaction has read, and returns its image, in which
+    /// parts may have expired; `None` if nothing of the row remains.
     pub(crate) fn write_next(
         &self,
         key: CellKey,
         existing: Option<&Entry>,
         delta: &RowDelta,
     ) -> Result<Option<RowImage>> {
-        let older = existing.map(|entry| self.row_image(&entry.payload)).transpose()?;
-        let mut image = older.flatten().unwrap_or_default();
+        let mut image = match existing {
+            Some(entry) => self.next_image(&entry.payload)?,
+            None => RowImage::default(),
+        };
         delta.apply(&mut image)?;
         if image.is_live() {
             self.put_cell(key, image.encode())?;

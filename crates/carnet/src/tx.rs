@@ -5,6 +5,7 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock};
+use std::time::Duration;
 
 use carnet_base::{
     Bytes, CellBuilder, CellHash, CellKey, CellPage, ErrorKind, KeyRange, Result, RowDelta,
@@ -17,6 +18,12 @@ use crate::admission::Permit;
 use crate::catalog::{SchemaAt, SchemaCache, TableKind, TableSchema};
 use crate::diagnosis::Why;
 use crate::thread_handles::ThreadHandles;
+
+/// Error of the wall time of a moment in the past, see [`crate::Db::timestamp_at`].
+const MOMENT_ERROR: Duration = Duration::from_secs(2);
+
+/// Difference between the clocks of two servers of a cluster.
+const CLOCK_ERROR: Duration = Duration::from_secs(60);
 
 /// Transaction for asynchronous code. Cloning is cheap: all clones share one transaction.
 ///
@@ -109,9 +116,30 @@ impl Tx {
     /// reads: the time of the first call, or of the snapshot's moment in the past.
     #[must_use]
     pub fn wall_time(&self) -> WallTime {
+        *self.shared.wall.get_or_init(|| self.database_time())
+    }
+
+    /// Returns the current wall time of the database, by which the values that are written now
+    /// expire, whatever moment the transaction reads at.
+    #[must_use]
+    pub fn database_time(&self) -> WallTime {
         let handles = &self.shared.handles;
-        let now = || handles.store.wall_time().unwrap_or_else(|| handles.clock.wall());
-        *self.shared.wall.get_or_init(now)
+        handles.store.wall_time().unwrap_or_else(|| handles.clock.wall())
+    }
+
+    /// Returns the second of the latest expiry that has passed for every reader of a version written
+    /// now.
+    ///
+    /// Parts of rows that expired later stay: a client may read with a clock of its own, and servers
+    /// over a cluster each have one.
+    pub(crate) fn expired_second(&self) -> i64 {
+        let handles = &self.shared.handles;
+        let (now, margin) = match handles.store.wall_time() {
+            Some(steady) => (steady, MOMENT_ERROR),
+            None => (handles.clock.wall(), CLOCK_ERROR),
+        };
+        let margin = i64::try_from(margin.as_micros()).unwrap_or(i64::MAX);
+        now.0.saturating_sub(margin).div_euclid(1_000_000)
     }
 
     /// Returns [`Tx::wall_time`] in seconds since 1970-01-01 UTC, the unit of expiries.

@@ -18,21 +18,35 @@ use carnet_cql::{BatchItem, Bound, CqlError, Executor, Parameters, Session, Valu
 const BEGIN_SECONDS: i64 = 1_700_000_000;
 
 /// Clock that stands still until it is moved, in seconds.
-struct Manual(AtomicI64);
+#[derive(Default)]
+struct Manual {
+    now: AtomicI64,
+    /// Seconds by which the wall clock is set ahead.
+    ahead: AtomicI64,
+}
 
 impl Manual {
     fn pass(&self, seconds: i64) {
-        self.0.fetch_add(seconds, Ordering::SeqCst);
+        self.now.fetch_add(seconds, Ordering::SeqCst);
+    }
+
+    fn set_ahead(&self, seconds: i64) {
+        self.ahead.store(seconds, Ordering::SeqCst);
+    }
+
+    fn seconds(&self) -> i64 {
+        self.now.load(Ordering::SeqCst)
     }
 }
 
 impl Clock for Manual {
     fn now(&self) -> Moment {
-        Moment(Duration::from_secs(self.0.load(Ordering::SeqCst).unsigned_abs()))
+        Moment(Duration::from_secs(self.seconds().unsigned_abs()))
     }
 
     fn wall(&self) -> WallTime {
-        WallTime((BEGIN_SECONDS + self.0.load(Ordering::SeqCst)) * 1_000_000)
+        let ahead = self.ahead.load(Ordering::SeqCst);
+        WallTime((BEGIN_SECONDS + self.seconds() + ahead) * 1_000_000)
     }
 }
 
@@ -63,12 +77,12 @@ impl Client {
     }
 
     fn in_memory() -> Self {
-        let clock = Arc::new(Manual(AtomicI64::new(0)));
+        let clock = Arc::new(Manual::default());
         Self::new(None, &clock, Duration::from_secs(600)).create_tables()
     }
 
     fn on_disk(disk: &SimDisk) -> Self {
-        let clock = Arc::new(Manual(AtomicI64::new(0)));
+        let clock = Arc::new(Manual::default());
         Self::new(Some(disk), &clock, Duration::from_secs(600)).create_tables()
     }
 
@@ -109,7 +123,7 @@ fn numbers(rows: &Rows) -> Vec<Vec<Option<i32>>> {
 }
 
 #[test]
-fn clients_time_replaces_the_clock() {
+fn clients_time_decides_what_its_statement_reads() {
     let client = Client::in_memory();
     let run = |statement: &str, seconds: i64| {
         let now = Some(WallTime((BEGIN_SECONDS + seconds) * 1_000_000));
@@ -122,17 +136,53 @@ fn clients_time_replaces_the_clock() {
         other => panic!("{other:?}"),
     };
     let seconds = |left: i32| Some(Some(Bytes::copy_from_slice(&left.to_be_bytes())));
-    assert_eq!(left(110), seconds(10));
-    assert_eq!(left(90), seconds(30));
-    assert_eq!(left(120), None);
+    assert_eq!(left(0), seconds(20), "values expire by the database's clock");
+    assert_eq!(left(10), seconds(10));
+    assert_eq!(left(-10), seconds(30));
+    assert_eq!(left(20), None);
 
+    client.clock.pass(50);
     let now = Some(WallTime((BEGIN_SECONDS + 200) * 1_000_000));
     let text = "INSERT INTO ks.t (k, c, a) VALUES (1, 1, 1) USING TTL 20".to_owned();
     let items = vec![BatchItem::Text { text, values: Values::default() }];
     let parameters = Parameters { now, ..Parameters::default() };
     block_on(client.executor.batch(&client.session, BatchKind::Logged, items, &parameters))
         .unwrap();
-    assert_eq!(left(210), seconds(10));
+    assert_eq!(left(60), seconds(10));
+}
+
+/// The transaction reads at the moment of its first read.
+#[test]
+fn time_to_live_in_a_transaction_begins_with_its_statement() {
+    let client = Client::on_disk(&SimDisk::new(1));
+    client.run("START TRANSACTION");
+    client.run("SELECT a FROM ks.t WHERE k = 1 AND c = 1");
+    client.run("INSERT INTO ks.t (k, c, a) VALUES (1, 2, 2) USING TTL 100");
+    client.run("SELECT TTL(a) FROM ks.t WHERE k = 1");
+    client.clock.pass(4);
+    client.run("INSERT INTO ks.t (k, c, a) VALUES (1, 1, 1) USING TTL 3");
+    client.run("COMMIT");
+    assert_eq!(client.numbers("SELECT TTL(a) FROM ks.t WHERE k = 1 AND c = 1"), [[Some(3)]]);
+}
+
+/// The machine's clock is set ahead, and corrected while the database is not open.
+#[test]
+fn time_to_live_never_goes_back_over_a_restart() {
+    let disk = SimDisk::new(1);
+    let client = Client::on_disk(&disk);
+    client.run("INSERT INTO ks.t (k, c, a) VALUES (1, 1, 1) USING TTL 60");
+    assert_eq!(client.numbers("SELECT TTL(a) FROM ks.t WHERE k = 1"), [[Some(60)]]);
+    let clock = Arc::clone(&client.clock);
+    clock.set_ahead(3_600);
+    assert_eq!(client.numbers("SELECT a FROM ks.t WHERE k = 1"), [] as [[_; 1]; 0]);
+    drop(client);
+    clock.set_ahead(0);
+    let client = Client::new(Some(&disk), &clock, Duration::from_secs(600));
+    assert_eq!(client.numbers("SELECT a FROM ks.t WHERE k = 1"), [] as [[_; 1]; 0]);
+    client.run("INSERT INTO ks.t (k, c, a) VALUES (1, 1, 2) USING TTL 60");
+    clock.pass(60);
+    let left = client.numbers("SELECT TTL(a) FROM ks.t WHERE k = 1");
+    assert_eq!(left, [[Some(6)]], "until the machine's clock has caught up, time is slower");
 }
 
 #[test]

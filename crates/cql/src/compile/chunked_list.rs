@@ -10,26 +10,54 @@ const CHUNK_LEN: usize = 256;
 
 /// Elements of a list.
 ///
+/// Elements that have expired for the statement keep their places, but have no index, and no change
+/// concerns them: another client may still see them.
+///
 /// Values to remove are collected, and removed in one pass before the next change of another kind.
-#[derive(Default)]
 pub(super) struct ChunkedList {
     /// None is empty.
-    chunks: VecDeque<VecDeque<Element>>,
+    chunks: VecDeque<Chunk>,
+    /// Number of elements that have not expired.
     len: usize,
+    /// Second by which elements have expired.
+    now: i64,
     removed: HashSet<Bytes>,
     /// Number of elements that passes have compared since [`ChunkedList::steps`].
     passed: usize,
 }
 
-impl FromIterator<Element> for ChunkedList {
-    fn from_iter<I: IntoIterator<Item = Element>>(elements: I) -> Self {
-        let mut list = Self::default();
-        list.append(elements.into_iter());
-        list
+#[derive(Default)]
+struct Chunk {
+    elements: VecDeque<Element>,
+    /// Number of elements that have not expired.
+    live: usize,
+}
+
+impl Chunk {
+    /// Returns the place of an element, given its index in the list of live elements.
+    fn place(&self, index: usize, now: i64) -> Option<usize> {
+        if self.live == self.elements.len() {
+            return Some(index);
+        }
+        let places = self.elements.iter().enumerate();
+        let mut live = places.filter(|(_, element)| !has_expired(element, now));
+        live.nth(index).map(|(place, _)| place)
     }
 }
 
+fn has_expired(element: &Element, now: i64) -> bool {
+    element.expiry.is_some_and(|expiry| expiry <= now)
+}
+
 impl ChunkedList {
+    /// Makes the list of elements, some of which may have expired at the second `now`.
+    pub(super) fn new(elements: impl Iterator<Item = Element>, now: i64) -> Self {
+        let (chunks, removed) = (VecDeque::new(), HashSet::new());
+        let mut list = Self { chunks, len: 0, now, removed, passed: 0 };
+        list.append(elements);
+        list
+    }
+
     /// Returns the number of elements.
     pub(super) fn len(&mut self) -> usize {
         self.remove_collected();
@@ -44,21 +72,26 @@ impl ChunkedList {
 
     /// Replaces an element.
     pub(super) fn set(&mut self, index: usize, element: Element) {
-        if let Some((chunk, at)) = self.find(index)
-            && let Some(found) = self.chunks[chunk].get_mut(at)
-        {
+        let Some((chunk, place)) = self.find(index) else { return };
+        let live = usize::from(!has_expired(&element, self.now));
+        let chunk = &mut self.chunks[chunk];
+        if let Some(found) = chunk.elements.get_mut(place) {
             *found = element;
+            chunk.live = chunk.live - 1 + live;
+            self.len = self.len - 1 + live;
         }
     }
 
     /// Removes an element.
     pub(super) fn remove(&mut self, index: usize) {
-        let Some((chunk, at)) = self.find(index) else { return };
-        if self.chunks[chunk].remove(at).is_some() {
+        let Some((at, place)) = self.find(index) else { return };
+        let chunk = &mut self.chunks[at];
+        if chunk.elements.remove(place).is_some() {
+            chunk.live -= 1;
             self.len -= 1;
         }
-        if self.chunks[chunk].is_empty() {
-            self.chunks.remove(chunk);
+        if self.chunks[at].elements.is_empty() {
+            self.chunks.remove(at);
         }
     }
 
@@ -80,26 +113,33 @@ impl ChunkedList {
     pub(super) fn prepend(&mut self, added: Vec<Element>) {
         self.remove_collected();
         for element in added.into_iter().rev() {
-            self.len += 1;
-            match self.chunks.front_mut().filter(|chunk| chunk.len() < CHUNK_LEN) {
-                Some(chunk) => chunk.push_front(element),
-                None => self.chunks.push_front(VecDeque::from([element])),
+            let live = usize::from(!has_expired(&element, self.now));
+            if self.chunks.front().is_none_or(|chunk| chunk.elements.len() >= CHUNK_LEN) {
+                self.chunks.push_front(Chunk::default());
             }
+            let chunk = &mut self.chunks[0];
+            chunk.elements.push_front(element);
+            chunk.live += live;
+            self.len += live;
         }
     }
 
     pub(super) fn into_elements(mut self) -> Vec<Element> {
         self.remove_collected();
-        self.chunks.into_iter().flatten().collect()
+        self.chunks.into_iter().flat_map(|chunk| chunk.elements).collect()
     }
 
     fn append(&mut self, added: impl Iterator<Item = Element>) {
         for element in added {
-            self.len += 1;
-            match self.chunks.back_mut().filter(|chunk| chunk.len() < CHUNK_LEN) {
-                Some(chunk) => chunk.push_back(element),
-                None => self.chunks.push_back(VecDeque::from([element])),
+            let live = usize::from(!has_expired(&element, self.now));
+            if self.chunks.back().is_none_or(|chunk| chunk.elements.len() >= CHUNK_LEN) {
+                self.chunks.push_back(Chunk::default());
             }
+            let last = self.chunks.len() - 1;
+            let chunk = &mut self.chunks[last];
+            chunk.elements.push_back(element);
+            chunk.live += live;
+            self.len += live;
         }
     }
 
@@ -107,24 +147,28 @@ impl ChunkedList {
         if self.removed.is_empty() {
             return;
         }
-        let removed = std::mem::take(&mut self.removed);
+        let (removed, now) = (std::mem::take(&mut self.removed), self.now);
         self.passed += self.len;
         for chunk in &mut self.chunks {
-            chunk.retain(|element| !removed.contains(&element.value));
+            let before = chunk.elements.len();
+            chunk
+                .elements
+                .retain(|element| has_expired(element, now) || !removed.contains(&element.value));
+            chunk.live -= before - chunk.elements.len();
         }
-        self.chunks.retain(|chunk| !chunk.is_empty());
-        self.len = self.chunks.iter().map(VecDeque::len).sum();
+        self.chunks.retain(|chunk| !chunk.elements.is_empty());
+        self.len = self.chunks.iter().map(|chunk| chunk.live).sum();
     }
 
     /// Returns the chunk of an element, and its place there.
     fn find(&mut self, index: usize) -> Option<(usize, usize)> {
         self.remove_collected();
-        let mut at = index;
-        for (place, chunk) in self.chunks.iter().enumerate() {
-            if at < chunk.len() {
-                return Some((place, at));
+        let mut index = index;
+        for (at, chunk) in self.chunks.iter().enumerate() {
+            if index < chunk.live {
+                return Some((at, chunk.place(index, self.now)?));
             }
-            at -= chunk.len();
+            index -= chunk.live;
         }
         None
     }
@@ -140,40 +184,46 @@ mod tests {
         Element { value: Bytes::copy_from_slice(&number.to_be_bytes()), ..Element::default() }
     }
 
-    /// Compares random changes with those of a vector.
+    /// Compares random changes with those of a vector; every seventh element has expired.
     #[test]
     fn changes_are_those_of_a_vector() {
+        const NOW: i64 = 10;
+        let aged =
+            |number: u64| Element { expiry: (number % 7 == 0).then_some(NOW), ..element(number) };
         let mut rng = SeededRng::new(7);
-        let mut vector: Vec<Element> = (0..1_000).map(element).collect();
-        let mut list: ChunkedList = vector.iter().cloned().collect();
+        let mut vector: Vec<Element> = (0..1_000).map(aged).collect();
+        let mut list = ChunkedList::new(vector.iter().cloned(), NOW);
         for number in 1_000..5_000 {
-            let index = usize::try_from(rng.below(vector.len() as u64 + 1)).unwrap();
+            let live: Vec<usize> =
+                (0..vector.len()).filter(|at| !has_expired(&vector[*at], NOW)).collect();
+            let index = usize::try_from(rng.below(live.len() as u64 + 1)).unwrap();
             match rng.below(5) {
-                0 | 1 if index < vector.len() => {
-                    drop(vector.remove(index));
+                0 | 1 if index < live.len() => {
+                    drop(vector.remove(live[index]));
                     list.remove(index);
                 }
-                2 if index < vector.len() => {
-                    vector[index] = element(number);
-                    list.set(index, element(number));
+                2 if index < live.len() => {
+                    vector[live[index]] = aged(number);
+                    list.set(index, aged(number));
                 }
                 3 => {
-                    let added = vec![element(number), element(number % 50)];
+                    let added = vec![aged(number), aged(number % 50)];
                     vector.splice(0..0, added.clone());
                     list.prepend(added);
                 }
                 4 if number % 20 == 0 => {
                     let gone = [number % 50, 1_000 + number % 500].map(|it| element(it).value);
-                    vector.retain(|element| !gone.contains(&element.value));
+                    vector.retain(|it| has_expired(it, NOW) || !gone.contains(&it.value));
                     list.remove_values(gone.into());
                 }
                 _ => {
-                    vector.push(element(number));
-                    list.extend(vec![element(number)]);
+                    vector.push(aged(number));
+                    list.extend(vec![aged(number)]);
                 }
             }
             if number % 7 == 0 {
-                assert_eq!(list.len(), vector.len());
+                let live = vector.iter().filter(|element| !has_expired(element, NOW)).count();
+                assert_eq!(list.len(), live);
             }
         }
         assert!(vector.len() > 100);

@@ -30,6 +30,8 @@ pub(crate) struct ElementEdit<'a> {
     kind: CollectionKind,
     /// Elements before the changes; `None` if no change depends on them.
     current: Option<Collection>,
+    /// Second by which elements have expired for the statement.
+    now: i64,
     state: State,
 }
 
@@ -45,17 +47,19 @@ enum State {
 }
 
 impl<'a> ElementEdit<'a> {
-    /// Begins the changes of a column. `current` are its elements, if a change depends on them.
+    /// Begins the changes of a column. `current` are its stored elements, if a change depends on them. Elements
+    /// that have expired at the second `now` are not counted, and stay.
     pub(crate) fn new(
         column: &'a ColumnSchema,
         kind: CollectionKind,
         current: Option<Collection>,
+        now: i64,
     ) -> Self {
         let state = match kind {
             CollectionKind::List => State::Ends { front: VecDeque::new(), back: Vec::new() },
             _ => State::Keys(BTreeMap::new()),
         };
-        Self { column, kind, current, state }
+        Self { column, kind, current, now, state }
     }
 
     /// Makes a change, after the earlier ones. The elements that it writes get `expiry`.
@@ -193,7 +197,7 @@ impl<'a> ElementEdit<'a> {
             environment.steps.take(current.len() as u64)?;
             let (front, back) = (std::mem::take(front), std::mem::take(back));
             let elements = front.into_iter().chain(current).chain(back);
-            self.state = State::List(elements.collect());
+            self.state = State::List(ChunkedList::new(elements, self.now));
         }
         match &mut self.state {
             State::List(list) => Ok(list),

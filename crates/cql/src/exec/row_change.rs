@@ -95,12 +95,6 @@ pub(super) async fn change_row(tx: &Tx, group: &RowGroup<'_>) -> Result<(), CqlE
     Ok(())
 }
 
-/// Returns when the values expire that a statement writes.
-fn expiry(tx: &Tx, write: &Targeted<'_>) -> Result<Option<i64>, CqlError> {
-    let expiry = write.plan.time_to_live(&write.environment)?;
-    Ok(expiry.map(|seconds| tx.wall_seconds().saturating_add(seconds)))
-}
-
 /// Returns the changes of columns; values that are set get an expiry.
 async fn changes(
     tx: &Tx,
@@ -111,7 +105,7 @@ async fn changes(
     let mut changes = Vec::new();
     let mut edits: BTreeMap<usize, ElementEdit<'_>> = BTreeMap::new();
     for write in &group.writes {
-        let (plan, expiry) = (write.plan, expiry(tx, write)?);
+        let (plan, expiry) = (write.plan, write.expiry);
         let environment = &write.environment.with_row(&current.columns);
         match &plan.change {
             Change::Set { columns, .. } => {
@@ -130,7 +124,8 @@ async fn changes(
                         Entry::Occupied(known) => known.into_mut(),
                         Entry::Vacant(free) => {
                             let elements = current.elements(column)?;
-                            free.insert(ElementEdit::new(column, kind, elements))
+                            let now = tx.wall_seconds();
+                            free.insert(ElementEdit::new(column, kind, elements, now))
                         }
                     };
                     for change in elements {
@@ -170,7 +165,7 @@ async fn change_cell(
     let table = &first.plan.table;
     let mut delta = RowDelta::new(table.version);
     if kind == ColumnKind::Regular {
-        delta.marker = marker(tx, group)?;
+        delta.marker = marker(group);
     }
     delta.written = Some(changes.written);
     for (position, change) in &changes.columns {
@@ -208,17 +203,19 @@ fn needs_rewrite(plan: &WritePlan) -> bool {
 }
 
 /// Returns the row marker that the last insertion sets.
-fn marker(tx: &Tx, group: &RowGroup<'_>) -> Result<Option<Marker>, CqlError> {
+fn marker(group: &RowGroup<'_>) -> Option<Marker> {
     let last = group.writes.iter().rev().find(|write| is_insert(write.plan));
-    last.map(|write| Ok(Marker { expiry: expiry(tx, write)? })).transpose()
+    last.map(|write| Marker { expiry: write.expiry })
 }
 
 /// A row before the change, for terms that use it; empty if none does.
 #[derive(Default)]
 struct CurrentRow {
+    /// Columns that have not expired.
     columns: Vec<Option<Bytes>>,
+    /// The row as it is stored.
     image: Option<RowImage>,
-    statics: Option<Arc<RowImage>>,
+    statics: Option<RowImage>,
 }
 
 impl CurrentRow {
@@ -242,17 +239,18 @@ impl CurrentRow {
         };
         let has_statics = table.statics().next().is_some();
         let statics = if has_statics { read_image(tx, static_cell, steps).await? } else { None };
-        let statics = statics.map(begin_version).map(Arc::new);
+        let statics = statics.map(begin_version);
+        let live = |image: &Option<RowImage>| image.clone().and_then(|image| tx.live_image(image));
         let key = row_cell.unwrap_or(static_cell).clone();
-        let row = StoredRow { key, image, statics };
+        let row = StoredRow { key, image: live(&image), statics: live(&statics).map(Arc::new) };
         let columns = row::columns(table, &row)?;
-        Ok(Self { columns, image: row.image, statics: row.statics })
+        Ok(Self { columns, image, statics })
     }
 
-    /// Returns the elements of a collection that is not frozen.
+    /// Returns the stored elements of a collection that is not frozen.
     fn elements(&self, column: &ColumnSchema) -> Result<Option<Collection>, CqlError> {
         let image = match column.kind {
-            ColumnKind::Static => self.statics.as_deref(),
+            ColumnKind::Static => self.statics.as_ref(),
             _ => self.image.as_ref(),
         };
         let kind = CollectionKind::of_type(&column.data_type).filter(|_| column.is_multi_cell);
@@ -268,5 +266,5 @@ async fn read_image(
 ) -> Result<Option<RowImage>, CqlError> {
     let Some(entry) = tx.get_cell(cell).await? else { return Ok(None) };
     steps.take_bytes(entry.payload.len())?;
-    Ok(tx.row_image(&entry.payload)?)
+    Ok(Some(RowImage::decode(&entry.payload)?))
 }

@@ -1,5 +1,7 @@
 //! Target rows of statements that change rows.
 
+use std::cell::OnceCell;
+
 use carnet::{PartitionKey, Tx};
 
 use crate::access::{Clustering, Partitions};
@@ -14,6 +16,8 @@ pub(super) struct Targeted<'a> {
     pub(super) plan: &'a WritePlan,
     pub(super) environment: Environment<'a>,
     pub(super) targets: Targets,
+    /// Expiry of the values that the statement writes, in seconds since 1970-01-01 UTC.
+    pub(super) expiry: Option<i64>,
 }
 
 /// Evaluates the target rows of each statement.
@@ -24,8 +28,12 @@ pub(super) async fn targeted<'a>(
     let mut found = Vec::with_capacity(writes.len());
     let mut keys = 0;
     let mut slice = tx.time_slice();
+    // The values of a batch expire together. A client's own time does not count: others read them.
+    let now = OnceCell::new();
     for (plan, environment) in writes {
         environment.steps.pace(&mut slice).await?;
+        let now = || *now.get_or_init(|| tx.database_time().0.div_euclid(1_000_000));
+        let expiry = plan.time_to_live(environment)?.map(|seconds| now().saturating_add(seconds));
         let targets = targets(plan, environment)?;
         keys += targets.count();
         if keys > BATCH_KEYS_MAX {
@@ -34,7 +42,7 @@ pub(super) async fn targeted<'a>(
                  together; send them in several ones"
             )));
         }
-        found.push(Targeted { plan, environment: *environment, targets });
+        found.push(Targeted { plan, environment: *environment, targets, expiry });
     }
     Ok(found)
 }

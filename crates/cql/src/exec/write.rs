@@ -55,7 +55,7 @@ async fn apply_all(tx: &Tx, writes: &[Targeted<'_>]) -> Result<(), CqlError> {
         if let Some(slice) = &mut slice {
             slice.check().await;
         }
-        let Targeted { plan, targets, environment } = write;
+        let Targeted { plan, targets, environment, .. } = write;
         environment.steps.take(1)?;
         let written = plan.written(environment)?;
         if matches!(plan.change, Change::Delete) {
