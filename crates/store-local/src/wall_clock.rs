@@ -110,10 +110,12 @@ impl WallClockMap {
         let mut steady = SteadyWall::resuming(&*clock, last);
         let now = steady.read(&*clock);
         let mut unwritten = Vec::new();
-        // A commit later than a spacing after the last point would have written another point.
-        let ended = known.last().map(|last| now.min(after(last.wall, spacing)));
-        for wall in ended.into_iter().chain([now]) {
-            let point = WallPoint { timestamp: first, wall };
+        // A commit later than a spacing after the last point would have written another point. This
+        // holds for commits only: starts up to `first` may be as young as the opening.
+        let newest = engine.published();
+        let ended = known.last().map(|last| (newest, now.min(after(last.wall, spacing))));
+        for (timestamp, wall) in ended.into_iter().chain([(first, now)]) {
+            let point = WallPoint { timestamp, wall };
             if known.note(point) {
                 unwritten.push(point);
             }
