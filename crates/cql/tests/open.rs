@@ -229,7 +229,10 @@ fn connection_says_rollback_after_its_transaction_has_ended() {
     let id = started(query(&executor, &session, "START TRANSACTION"));
     query(&executor, &Session::new(), &format!("KILL TRANSACTION {id}")).unwrap();
     let write = "UPDATE ks.t SET v = 7 WHERE k = 1";
-    let refused = message(query(&executor, &session, write));
+    let refused = query(&executor, &session, write).unwrap_err();
+    assert_eq!(*refused.kind(), CqlErrorKind::Aborted, "{refused}");
+    let refused = refused.message().to_owned();
+    assert!(refused.starts_with("aborted, run the transaction again: "), "{refused}");
     assert!(refused.contains("was rolled back by KILL TRANSACTION; send ROLLBACK"), "{refused}");
     assert_eq!(value(&executor, 1), [1]);
     assert!(!session.is_in_transaction());
@@ -401,6 +404,51 @@ fn outcome_tells_what_became_of_a_transaction() {
     assert_eq!(outcome(&executor, &left.to_string()).0, "aborted");
     assert_eq!(outcome(&other, &left.to_string()).0, "aborted");
     assert!(message(query(&other, &session, "SELECT outcome(1000000)")).contains("not handed out"));
+}
+
+/// A server that was restarted remembers no transaction; the commit table tells what became of them.
+#[test]
+fn transaction_of_an_earlier_process_is_run_again() {
+    let executor = executor();
+    let session = Session::new();
+    let [open, committed] = [(); 2].map(|()| start(&executor, &session));
+    for (k, id) in [(1, open), (2, committed)] {
+        let write = format!("UPDATE ks.t USING TRANSACTION {id} SET v = 7 WHERE k = {k}");
+        query(&executor, &session, &write).unwrap();
+    }
+    query(&executor, &session, &format!("COMMIT TRANSACTION {committed}")).unwrap();
+    executor.end_transactions();
+    let executor = Executor::new(executor.db().clone(), NodeInfo::local(HOST));
+    let commit = |id| query(&executor, &session, &format!("COMMIT TRANSACTION {id}"));
+    let inside =
+        |id| query(&executor, &session, &format!("SELECT v FROM ks.t USING TRANSACTION {id}"));
+    for error in [inside(open).unwrap_err(), commit(open).unwrap_err()] {
+        assert_eq!(*error.kind(), CqlErrorKind::Aborted, "{error}");
+        assert!(error.message().starts_with("aborted, run the transaction again: "), "{error}");
+    }
+    commit(committed).unwrap();
+    assert!(message(inside(committed)).contains("was committed at"));
+    query(&executor, &session, &format!("ROLLBACK TRANSACTION {open}")).unwrap();
+}
+
+#[test]
+fn outcome_of_a_transaction_that_only_read_is_read_only() {
+    let executor = executor();
+    let session = Session::new();
+    let outcome = |id: Uuid| {
+        let rows = rows(query(&executor, &session, &format!("SELECT outcome({id})")));
+        text(rows.values()[0][0].as_ref())
+    };
+    let writer = start(&executor, &session);
+    query(&executor, &session, &format!("SELECT v FROM ks.t USING TRANSACTION {writer}")).unwrap();
+    let reader = started(query(&executor, &session, "START DETACHED TRANSACTION READ ONLY"));
+    for id in [writer, reader] {
+        assert_eq!(outcome(id), "open");
+        for _ in 0..2 {
+            query(&executor, &session, &format!("COMMIT TRANSACTION {id}")).unwrap();
+        }
+        assert_eq!(outcome(id), "read only");
+    }
 }
 
 /// Polls a statement once, and drops it as the end of its connection does.

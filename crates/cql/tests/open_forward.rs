@@ -286,13 +286,13 @@ fn holder_knows_the_outcome_of_a_transaction_that_wrote_nothing() {
     assert_eq!(other.outcome(id), "open");
     other.query(&format!("SELECT v FROM ks.t USING TRANSACTION {id}")).unwrap();
     other.query(&format!("COMMIT TRANSACTION {id}")).unwrap();
-    assert_eq!((one.outcome(id), other.outcome(id)), ("committed".into(), "committed".into()));
+    assert_eq!((one.outcome(id), other.outcome(id)), ("read only".into(), "read only".into()));
     let id = rows(one.query("START DETACHED TRANSACTION READ ONLY"));
     let id = Uuid::from_slice(id.values()[0][0].as_ref().unwrap()).unwrap();
     assert_eq!(other.outcome(id), "open");
     assert_eq!(other.ints(&format!("SELECT v FROM ks.t USING TRANSACTION {id}")), [1]);
     drop(one);
-    assert_eq!(other.outcome(id), "unknown");
+    assert_eq!(other.outcome(id), "read only");
     other.query(&format!("COMMIT TRANSACTION {id}")).unwrap();
 }
 

@@ -40,7 +40,7 @@ impl Step {
 impl Executor {
     /// Answers a statement of a transaction that no server holds. `silent` is the server that holds
     /// it and has not answered.
-    pub(super) async fn lost(
+    pub(in crate::exec) async fn lost(
         &self,
         id: Uuid,
         silent: Option<SocketAddr>,

@@ -69,10 +69,10 @@ pub(in crate::exec) fn ended(id: Uuid, end: End) -> CqlError {
         | End::Expired(_)
         | End::Disconnected
         | End::CutOff
+        | End::Failed
+        | End::Killed
         | End::Shutdown => aborted(&message),
-        End::Committed(_) | End::RolledBack | End::Failed | End::Killed => {
-            CqlError::invalid(message)
-        }
+        End::Committed(_) | End::OnlyRead(_) | End::RolledBack => CqlError::invalid(message),
         End::Unknown => CqlError::invalid(format!("{message}; SELECT outcome({id}) finds it out")),
     }
 }
@@ -81,6 +81,7 @@ pub(in crate::exec) fn ended(id: Uuid, end: End) -> CqlError {
 pub(super) fn describe(end: End) -> String {
     match end {
         End::Committed(at) => format!("was committed at {at}"),
+        End::OnlyRead(_) => "was committed, and had only read".to_owned(),
         End::RolledBack => "was rolled back".to_owned(),
         End::Conflict => "lost a conflict, and nothing was written".to_owned(),
         End::NotCommitted => "was not committed, and nothing was written".to_owned(),
@@ -115,9 +116,10 @@ pub(super) fn after(error: CqlError, id: Uuid, end: Option<End>) -> CqlError {
     };
     let message = format!("{}; transaction {id} {}", error.message(), describe(end));
     match (end, error.kind()) {
-        (End::Killed, _) => CqlError::invalid(message),
-        (End::TooOld | End::Expired(_), _)
-        | (_, CqlErrorKind::Conflict | CqlErrorKind::Overloaded { .. }) => aborted(&message),
+        (End::TooOld | End::Expired(_) | End::Killed, _)
+        | (_, CqlErrorKind::Conflict | CqlErrorKind::Overloaded { .. } | CqlErrorKind::Timeout) => {
+            aborted(&message)
+        }
         (_, CqlErrorKind::Unprepared { .. }) => CqlError::invalid(message),
         (_, kind) => CqlError::new(kind.clone(), message),
     }

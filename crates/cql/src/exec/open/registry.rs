@@ -72,6 +72,9 @@ pub struct OpenTotals {
 pub(in crate::exec) enum End {
     /// Its commit is at this timestamp.
     Committed(Timestamp),
+    /// Its client sent `COMMIT`, and it had written nothing: no commit table knows it. All of it
+    /// happened at this timestamp.
+    OnlyRead(Timestamp),
     /// Its client sent `ROLLBACK`.
     RolledBack,
     /// Another transaction committed first; nothing was written.
@@ -353,7 +356,7 @@ impl<T: Clone> Registry<T> {
     fn count_end(&mut self, end: End) {
         let totals = &mut self.totals;
         *match end {
-            End::Committed(_) => &mut totals.committed,
+            End::Committed(_) | End::OnlyRead(_) => &mut totals.committed,
             End::RolledBack => &mut totals.rolled_back,
             End::Conflict | End::NotCommitted | End::TooOld => &mut totals.aborted,
             End::Unknown => &mut totals.unknown,

@@ -74,6 +74,13 @@ impl Executor {
         {
             return self.forward(session, id, &holders, statements, run).await;
         }
+        if let Some(id) = id
+            && step != Step::Outcome
+            && self.is_of_earlier_process(id)
+        {
+            session.unbind(id);
+            return self.lost(id, None, step).await;
+        }
         match statement {
             OpenStatement::Start(start) => {
                 let as_of =
@@ -154,7 +161,7 @@ impl Executor {
         let committing = match self.shared.open.commit(id, session.user()) {
             Ok(committing) => committing,
             // A driver may send a commit again whose answer it did not receive.
-            Err(Refusal::NotOpen(Some(End::Committed(_)))) => {
+            Err(Refusal::NotOpen(Some(End::Committed(_) | End::OnlyRead(_)))) => {
                 session.unbind(id);
                 return Ok(Response::Void);
             }
@@ -166,8 +173,10 @@ impl Executor {
             }
         };
         let tx = run.transaction(&self.shared.db).join(&committing.tx);
+        let has_written = tx.changes() > 0;
         let result = tx.commit().await;
         let (end, answer) = match result {
+            Ok(at) if !has_written => (End::OnlyRead(at), Ok(Response::Void)),
             Ok(at) => (End::Committed(at), Ok(Response::Void)),
             Err(error) => {
                 let (end, error) = not_committed(id, error);
@@ -186,7 +195,9 @@ impl Executor {
             Err(refusal @ (Refusal::OtherUser | Refusal::Committing)) => {
                 return Err(self.refused(id, refusal));
             }
-            Err(Refusal::NotOpen(Some(end @ (End::Committed(_) | End::Unknown)))) => {
+            Err(Refusal::NotOpen(Some(
+                end @ (End::Committed(_) | End::OnlyRead(_) | End::Unknown),
+            ))) => {
                 session.unbind(id);
                 return Err(ended(id, end));
             }
@@ -222,6 +233,9 @@ impl Executor {
                     Err(Refusal::NotOpen(Some(End::Committed(at)))) => {
                         return Ok(outcome_rows("committed", Some(at)));
                     }
+                    Err(Refusal::NotOpen(Some(End::OnlyRead(at)))) => {
+                        return Ok(outcome_rows("read only", Some(at)));
+                    }
                     Err(Refusal::NotOpen(Some(end))) if end != End::Unknown => {
                         return Ok(outcome_rows("aborted", None));
                     }
@@ -239,8 +253,8 @@ impl Executor {
         &self,
         start: Option<Timestamp>,
     ) -> Result<Response, CqlError> {
-        // A transaction that only reads leaves no trace.
-        let Some(start) = start else { return Ok(outcome_rows("unknown", None)) };
+        // A read-only transaction has no start, and leaves no trace.
+        let Some(start) = start else { return Ok(outcome_rows("read only", None)) };
         match self.shared.db.outcome_async(start).await {
             Ok(Outcome::Committed(at)) => Ok(outcome_rows("committed", Some(at))),
             Ok(Outcome::Aborted) => Ok(outcome_rows("aborted", None)),
@@ -277,6 +291,9 @@ impl Executor {
         F: Future<Output = Result<Response, CqlError>>,
     {
         let user = session.user();
+        if self.is_of_earlier_process(id) {
+            return self.lost(id, None, Step::Inside).await;
+        }
         let joined = self.shared.open.enter(id, user, statement).map_err(|refusal| {
             let error = self.refused(id, refusal);
             match (refusal, session.transaction()) {
@@ -358,6 +375,13 @@ impl Executor {
         Some(peers.into_iter().filter(|peer| id::tag(peer.host_id) == tag).collect())
     }
 
+    /// Returns `true` if this server started a transaction and does not know it: before a restart, or
+    /// so long ago that its end is forgotten.
+    fn is_of_earlier_process(&self, id: Uuid) -> bool {
+        let open = &self.shared.open;
+        !open.is_known(id) && id::parts(id).is_some_and(|parts| open.has_tag(parts.tag))
+    }
+
     fn refused(&self, id: Uuid, refusal: Refusal) -> CqlError {
         refused(id, refusal, || self.elsewhere(id))
     }
@@ -367,12 +391,6 @@ impl Executor {
         let Some(Parts { tag, .. }) = id::parts(id) else {
             return format!("{id} is no id that START TRANSACTION has returned");
         };
-        if self.shared.open.has_tag(tag) {
-            return format!(
-                "transaction {id} is not open: it ended long ago, or with a restart of the server; \
-                 SELECT outcome({id}) tells whether it was committed"
-            );
-        }
         let peers = self.peers();
         let holder = peers.iter().find(|peer| id::tag(peer.host_id) == tag);
         match holder {
