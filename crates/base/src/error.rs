@@ -60,6 +60,8 @@ pub struct Error {
     message: String,
     /// Hash of the lost cell, or 0.
     lost_cell: u64,
+    /// Bytes of the lost cell's key.
+    lost_key: Option<Box<[u8]>>,
     source: Option<Box<dyn error::Error + Send + Sync>>,
 }
 
@@ -67,13 +69,20 @@ impl Error {
     /// Creates an error with a message for people.
     #[must_use]
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), lost_cell: 0, source: None }
+        Self { kind, message: message.into(), lost_cell: 0, lost_key: None, source: None }
     }
 
     /// Sets the cell of a conflict, which another transaction wrote first.
     #[must_use]
     pub const fn with_lost_cell(mut self, cell: CellHash) -> Self {
         self.lost_cell = cell.0;
+        self
+    }
+
+    /// Sets the bytes of the key of a conflict's cell.
+    #[must_use]
+    pub fn with_lost_key(mut self, key: Option<&[u8]>) -> Self {
+        self.lost_key = key.map(Box::from);
         self
     }
 
@@ -134,6 +143,13 @@ impl Error {
             0 => None,
             hash => Some(CellHash(hash)),
         }
+    }
+
+    /// Returns the bytes of the key of a conflict's cell, if the transaction wrote it, and its commit was
+    /// decided in this process.
+    #[must_use]
+    pub fn lost_key(&self) -> Option<&[u8]> {
+        self.lost_key.as_deref()
     }
 
     /// Returns the message without its causes.

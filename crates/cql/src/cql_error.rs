@@ -80,14 +80,32 @@ pub enum CqlErrorKind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CqlError {
     kind: CqlErrorKind,
-    message: String,
+    message: Box<str>,
+    lost: Option<Box<Lost>>,
+}
+
+/// Row of a conflict.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Lost {
+    /// Bytes of the key of its cell.
+    Cell(Box<[u8]>),
+    Row(LostRow),
+}
+
+/// Row that another transaction wrote first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LostRow {
+    /// Table, with its keyspace.
+    pub table: String,
+    /// Key of the row, as a condition in CQL. Long values are cut.
+    pub key: String,
 }
 
 impl CqlError {
     /// Creates an error from its kind and message.
     #[must_use]
     pub fn new(kind: CqlErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into() }
+        Self { kind, message: message.into().into(), lost: None }
     }
 
     pub(crate) fn invalid(message: impl Into<String>) -> Self {
@@ -106,6 +124,51 @@ impl CqlError {
         Self::new(CqlErrorKind::Unsupported, format!("not supported yet: {what}"))
     }
 
+    /// Sets the row of a conflict.
+    pub(crate) fn set_lost_row(&mut self, row: LostRow) {
+        self.message = format!("{}; lost row: {} {}", self.message, row.table, row.key).into();
+        self.lost = Some(Box::new(Lost::Row(row)));
+    }
+
+    /// Adds words to the message.
+    pub(crate) fn followed_by(mut self, words: &str) -> Self {
+        self.message = format!("{}{words}", self.message).into();
+        self
+    }
+
+    /// Sets the cell of a conflict from another error.
+    pub(crate) fn losing_like(mut self, error: &Error) -> Self {
+        self.lost = Lost::of(error);
+        self
+    }
+
+    /// Returns the row of a conflict, if it is known.
+    #[must_use]
+    pub fn lost_row(&self) -> Option<&LostRow> {
+        match self.lost.as_deref()? {
+            Lost::Row(row) => Some(row),
+            Lost::Cell(_) => None,
+        }
+    }
+
+    /// Returns the bytes of the key of a conflict's cell whose row is not named yet.
+    pub(crate) fn lost_cell(&self) -> Option<&[u8]> {
+        match self.lost.as_deref()? {
+            Lost::Cell(key) => Some(key),
+            Lost::Row(_) => None,
+        }
+    }
+
+    /// Converts the error of a statement that names the moment that it reads: a moment that is swept
+    /// stays so, and a retry cannot succeed.
+    pub(crate) fn of_moment(error: impl Into<Self>) -> Self {
+        let error = error.into();
+        match error.kind {
+            CqlErrorKind::Conflict => Self { kind: CqlErrorKind::Invalid, ..error },
+            _ => error,
+        }
+    }
+
     /// Returns the kind of the error.
     #[must_use]
     pub const fn kind(&self) -> &CqlErrorKind {
@@ -116,6 +179,12 @@ impl CqlError {
     #[must_use]
     pub fn message(&self) -> &str {
         &self.message
+    }
+}
+
+impl Lost {
+    fn of(error: &Error) -> Option<Box<Self>> {
+        error.lost_key().map(|key| Box::new(Self::Cell(key.into())))
     }
 }
 
@@ -139,7 +208,7 @@ impl From<Error> for CqlError {
             ErrorKind::Corrupted => CqlErrorKind::Corrupted,
             _ => CqlErrorKind::Invalid,
         };
-        Self { kind, message: error.to_string() }
+        Self { kind, message: error.to_string().into(), lost: Lost::of(&error) }
     }
 }
 
@@ -153,6 +222,6 @@ impl From<ParseError> for CqlError {
             ParseErrorKind::Invalid => CqlErrorKind::Invalid,
             ParseErrorKind::Unsupported => CqlErrorKind::Unsupported,
         };
-        Self { kind, message: error.to_string() }
+        Self::new(kind, error.to_string())
     }
 }

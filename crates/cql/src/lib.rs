@@ -71,7 +71,7 @@ mod trace;
 mod uuids;
 
 pub use bound::{Bound, Values};
-pub use cql_error::{CqlError, CqlErrorKind, StatementId};
+pub use cql_error::{CqlError, CqlErrorKind, LostRow, StatementId};
 pub use error::{ParseError, ParseErrorKind};
 pub use exec::{
     AnswerMemory, BatchItem, Executor, Grant, OpenLimits, OpenTotals, Outline, Parameters,

@@ -174,6 +174,20 @@ fn conflict_says_to_run_the_transaction_again() {
 }
 
 #[test]
+fn conflict_names_the_lost_row() {
+    let executor = executor();
+    let session = Session::new();
+    let id = start(&executor, &session);
+    let write = format!("UPDATE ks.t USING TRANSACTION {id} SET v = v + 1 WHERE k = 2");
+    query(&executor, &session, &write).unwrap();
+    query(&executor, &session, "UPDATE ks.t SET v = 9 WHERE k = 2").unwrap();
+    let error = query(&executor, &session, &format!("COMMIT TRANSACTION {id}")).unwrap_err();
+    let row = error.lost_row().unwrap();
+    assert_eq!((&row.table[..], &row.key[..]), ("ks.t", "k = 2"));
+    assert!(error.message().ends_with("lost row: ks.t k = 2"), "{error}");
+}
+
+#[test]
 fn snapshot_isolation_does_not_check_reads() {
     let executor = executor();
     let session = Session::new();

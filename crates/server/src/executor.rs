@@ -383,6 +383,8 @@ fn failure(error: &CqlError) -> Failure {
             }
         }
         CqlErrorKind::Conflict => FailureKind::Conflict,
+        CqlErrorKind::Aborted => FailureKind::Aborted,
+        CqlErrorKind::Raised => FailureKind::Raised,
         CqlErrorKind::Overloaded { retry_after } => {
             FailureKind::Overloaded { retry_after: *retry_after }
         }
@@ -392,7 +394,8 @@ fn failure(error: &CqlError) -> Failure {
         CqlErrorKind::Corrupted => FailureKind::Server,
         _ => FailureKind::Invalid,
     };
-    Failure::new(kind, error.message())
+    let lost_row = error.lost_row().map(|row| Box::new((row.table.clone(), row.key.clone())));
+    Failure { lost_row, ..Failure::new(kind, error.message()) }
 }
 
 #[cfg(test)]

@@ -9,12 +9,17 @@
 //! | unknown whether it was committed ([`Unknown`]) | 0x1700, in v4 0x1100 of a CAS write | never retry |
 //! | no effect, no time left ([`Timeout`]) | 0x1200, none of one answered | do not retry |
 //! | the statement is wrong | 0x2000 and above | never retry |
-//! | a transaction of several statements has ended without effect | 0x2200 | never retry: its client runs all of it again |
+//! | a transaction of several statements has ended without effect ([`Aborted`]) | 0x2200 | never retry: its client runs all of it again |
+//!
+//! Several outcomes have one code. A program tells them apart by the custom payload of the response, in
+//! which each outcome that calls for a decision has a [name](FailureKind::name). [`KINDS`] describes
+//! all kinds; the table of errors in `docs/cql.md` is made of it.
 //!
 //! [`Conflict`]: FailureKind::Conflict
 //! [`Overloaded`]: FailureKind::Overloaded
 //! [`Unknown`]: FailureKind::Unknown
 //! [`Timeout`]: FailureKind::Timeout
+//! [`Aborted`]: FailureKind::Aborted
 
 use std::fmt;
 use std::time::Duration;
@@ -24,6 +29,24 @@ use carnet_base::{Error, ErrorKind};
 
 use crate::protocol::error::{ErrorCode, ErrorDetail, ErrorResponse, Replies};
 use crate::protocol::types::Consistency;
+
+/// Name of the outcome in the custom payload of an ERROR response.
+pub const ERROR: &str = "carnet.error";
+
+/// Name of the time after which a retry makes sense, as a decimal number of milliseconds.
+pub const RETRY_AFTER: &str = "retry_after_ms";
+
+/// Name of the table of a row that was lost to another transaction.
+pub const TABLE: &str = "carnet.table";
+
+/// Name of the key of a row that was lost to another transaction.
+pub const KEY: &str = "carnet.key";
+
+/// Time after which a statement or transaction that lost a conflict is run again.
+const CONFLICT_RETRY: Duration = Duration::from_millis(10);
+
+/// Time after which a store that could not be reached is tried again.
+const UNAVAILABLE_RETRY: Duration = Duration::from_secs(1);
 
 /// Kind of a failure.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,6 +84,10 @@ pub enum FailureKind {
     },
     /// Another transaction committed first; nothing was written. The statement may be retried.
     Conflict,
+    /// A transaction of several statements has ended without effect: all of it may be run again.
+    Aborted,
+    /// The transaction raised this error, and has no effect.
+    Raised,
     /// The server has no capacity; nothing was done.
     Overloaded {
         /// Time after which a retry makes sense.
@@ -83,12 +110,52 @@ pub struct Failure {
     pub kind: FailureKind,
     /// Message: the failure, its object, and the remedy.
     pub message: String,
+    /// Table and key of a conflict, if they are known.
+    pub lost_row: Option<Box<(String, String)>>,
+}
+
+impl FailureKind {
+    /// Returns the name under [`ERROR`] in the custom payload, by which programs tell outcomes apart
+    /// that call for a decision.
+    #[must_use]
+    pub const fn name(&self) -> Option<&'static str> {
+        Some(match self {
+            Self::Conflict => "conflict",
+            Self::Aborted => "aborted",
+            Self::Raised => "raised",
+            Self::Overloaded { .. } => "overloaded",
+            Self::Timeout => "timeout",
+            Self::Unknown => "unknown",
+            Self::Unavailable => "unavailable",
+            _ => return None,
+        })
+    }
+
+    /// Returns the time after which a retry makes sense.
+    const fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Overloaded { retry_after } => Some(*retry_after),
+            Self::Conflict | Self::Aborted => Some(CONFLICT_RETRY),
+            Self::Unavailable => Some(UNAVAILABLE_RETRY),
+            _ => None,
+        }
+    }
 }
 
 impl Failure {
     /// Creates a failure from its kind and message.
     pub fn new(kind: FailureKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into() }
+        Self { kind, message: message.into(), lost_row: None }
+    }
+
+    fn payload(&self) -> Vec<(&'static str, String)> {
+        let name = self.kind.name().map(|name| (ERROR, name.to_owned()));
+        let retry_after = self.kind.retry_after();
+        let retry_after =
+            retry_after.map(|time| (RETRY_AFTER, time.as_millis().max(1).to_string()));
+        let row = self.lost_row.as_deref().into_iter();
+        let row = row.flat_map(|(table, key)| [(TABLE, table.clone()), (KEY, key.clone())]);
+        name.into_iter().chain(retry_after).chain(row).collect()
     }
 
     /// Creates a [`FailureKind::Syntax`] failure.
@@ -111,12 +178,19 @@ impl Failure {
     /// Returns the error response to a client that requested this consistency level.
     #[must_use]
     pub(crate) fn into_response(self, consistency: Consistency) -> ErrorResponse {
+        let payload = self.payload();
         // Carnet has one store, which did not answer.
         let replies = Replies { consistency, received: 0, required: 1 };
+        let message = match self.kind {
+            FailureKind::Conflict => format!("aborted, safe to retry: {}", self.message),
+            _ => self.message,
+        };
         let detail = match self.kind {
             FailureKind::Protocol => ErrorDetail::Plain(ErrorCode::Protocol),
             FailureKind::Syntax => ErrorDetail::Plain(ErrorCode::Syntax),
-            FailureKind::Invalid => ErrorDetail::Plain(ErrorCode::Invalid),
+            FailureKind::Invalid | FailureKind::Aborted | FailureKind::Raised => {
+                ErrorDetail::Plain(ErrorCode::Invalid)
+            }
             FailureKind::Config => ErrorDetail::Plain(ErrorCode::Config),
             FailureKind::Unauthorized => ErrorDetail::Plain(ErrorCode::Unauthorized),
             FailureKind::AlreadyExists { keyspace, table } => {
@@ -126,21 +200,15 @@ impl Failure {
             FailureKind::FunctionFailure { keyspace, function, argument_types } => {
                 ErrorDetail::FunctionFailure { keyspace, function, argument_types }
             }
-            FailureKind::Conflict => {
-                return ErrorResponse::plain(
-                    ErrorCode::Overloaded,
-                    format!("aborted, safe to retry: {}", self.message),
-                );
-            }
-            FailureKind::Overloaded { retry_after } => {
-                return ErrorResponse::overloaded(retry_after, self.message);
+            FailureKind::Conflict | FailureKind::Overloaded { .. } => {
+                ErrorDetail::Plain(ErrorCode::Overloaded)
             }
             FailureKind::Timeout => ErrorDetail::ReadTimeout { replies, data_present: false },
             FailureKind::Unknown => ErrorDetail::CasWriteUnknown(replies),
             FailureKind::Unavailable => ErrorDetail::Unavailable(replies),
             FailureKind::Server => ErrorDetail::Plain(ErrorCode::Server),
         };
-        ErrorResponse { detail, message: self.message, retry_after: None }
+        ErrorResponse { detail, message, payload }
     }
 }
 
@@ -208,8 +276,11 @@ mod tests {
 
     #[test]
     fn conflict_says_that_it_may_be_retried() {
-        let failure = Failure::from(Error::conflict("row 7 was written at 12"));
+        let mut failure = Failure::from(Error::conflict("row 7 was written at 12"));
+        failure.lost_row = Some(Box::new(("ks.t".to_owned(), "k = 7".to_owned())));
         let response = failure.into_response(Consistency::One);
         assert_eq!(response.message, "aborted, safe to retry: row 7 was written at 12");
+        let payload = [(ERROR, "conflict"), (RETRY_AFTER, "10"), (TABLE, "ks.t"), (KEY, "k = 7")];
+        assert_eq!(response.payload, payload.map(|(name, value)| (name, value.to_owned())));
     }
 }

@@ -56,6 +56,8 @@ mod disk_figures;
 pub mod events;
 mod executor;
 pub mod failure;
+#[cfg(test)]
+mod failure_docs;
 mod forwarded;
 mod hashing;
 pub mod http;

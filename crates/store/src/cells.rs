@@ -88,6 +88,13 @@ impl Cells {
         self.cells.iter().map(|(_, hash)| *hash)
     }
 
+    /// Returns the bytes of the key of a cell.
+    #[must_use]
+    pub fn key_of(&self, cell: CellHash) -> Option<&[u8]> {
+        let at = self.cells.iter().position(|(_, hash)| *hash == cell)?;
+        Some(self.key(at))
+    }
+
     /// Returns the first cell in `[lower, upper)` of a sorted part of the cells.
     ///
     /// # Panics

@@ -112,6 +112,7 @@ fn refused(refusal: &Refusal, claim: &Claim) -> Error {
             claim.read
         ))
         .with_lost_cell(*cell)
+        .with_lost_key(claim.cells.key_of(*cell))
     };
     match refusal {
         Refusal::Written(lost) => beaten("wrote", lost),

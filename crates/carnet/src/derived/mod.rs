@@ -26,5 +26,6 @@ mod write;
 pub use builder::{BuildProgress, build_step};
 pub(crate) use cells::Cells;
 pub use check::{Differences, check_index, check_view};
+pub use row_name::row_name;
 pub use table::Derived;
 pub use write::RowStore;

@@ -8,7 +8,8 @@ use crate::catalog::{ColumnSchema, TableSchema};
 const VALUE_BYTES_MAX: usize = 60;
 
 /// Returns the key of a row of a table as a condition in CQL. Long values are cut.
-pub(super) fn row_name(table: &TableSchema, cell: &CellKey) -> String {
+#[must_use]
+pub fn row_name(table: &TableSchema, cell: &CellKey) -> String {
     let partition: Vec<&ColumnSchema> = table.partition_key().collect();
     let clustering: Vec<&ColumnSchema> = match cell.clustering().is_empty() {
         true => Vec::new(),

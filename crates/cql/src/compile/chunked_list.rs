@@ -188,8 +188,10 @@ mod tests {
     #[test]
     fn changes_are_those_of_a_vector() {
         const NOW: i64 = 10;
-        let aged =
-            |number: u64| Element { expiry: (number % 7 == 0).then_some(NOW), ..element(number) };
+        let aged = |number: u64| Element {
+            expiry: number.is_multiple_of(7).then_some(NOW),
+            ..element(number)
+        };
         let mut rng = SeededRng::new(7);
         let mut vector: Vec<Element> = (0..1_000).map(aged).collect();
         let mut list = ChunkedList::new(vector.iter().cloned(), NOW);

@@ -35,6 +35,7 @@ mod known_types;
 mod large_answers;
 mod level;
 mod level_state;
+mod lost_row;
 mod lru;
 mod merge;
 mod moment;

@@ -139,7 +139,7 @@ impl Executor {
             }
         };
         self.count_timeout(&level, &result);
-        self.forget_stale(result)
+        self.forget_stale(self.name_lost_row(result).await)
     }
 
     async fn run_batch(
@@ -257,7 +257,13 @@ impl Executor {
             None => select.as_of.as_ref().map(|term| as_of(term, &environment)).transpose()?,
         };
         let snapshot = match at {
-            Some(at) => Box::pin(options.snapshot_as_of_async(at)).await?,
+            Some(at) => Box::pin(options.snapshot_as_of_async(at)).await.map_err(|error| {
+                let error = CqlError::of_moment(error);
+                match state {
+                    Some(_) => error.followed_by("; begin the query anew"),
+                    None => error,
+                }
+            })?,
             None => options.snapshot_async(None).await?,
         };
         let grant = &run.parameters.grant;
@@ -289,7 +295,9 @@ impl Executor {
         });
         // In memory of its own: the futures of the server around it would move it each.
         let (parameters, state) = (run.parameters, state.as_ref());
-        let rows = Box::pin(select::run(&snapshot, plan, &environment, parameters, state)).await?;
+        let rows = Box::pin(select::run(&snapshot, plan, &environment, parameters, state)).await;
+        let rows =
+            rows.map_err(|error| if at.is_some() { CqlError::of_moment(error) } else { error })?;
         self.note(grant, || {
             let more = if rows.paging_state.is_some() { ", and more on the next page" } else { "" };
             format!("Found {} rows{more}", rows.rows.len())
@@ -400,7 +408,7 @@ impl Executor {
             })
             .await;
         self.note_end(grant, &result);
-        result
+        self.name_lost_row(result).await
     }
 
     async fn transaction(
@@ -422,7 +430,7 @@ impl Executor {
             })
             .await;
         self.note_end(grant, &result);
-        result
+        self.name_lost_row(result).await
     }
 }
 

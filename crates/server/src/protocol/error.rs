@@ -1,9 +1,7 @@
 //! The ERROR response: a code, a message, and details that depend on the code.
 
-use std::net::IpAddr;
-use std::time::Duration;
-
 use bytes::Bytes;
+use std::net::IpAddr;
 
 use super::Version;
 use super::types::Consistency;
@@ -201,31 +199,25 @@ pub struct ErrorResponse {
     pub detail: ErrorDetail,
     /// Message for people.
     pub message: String,
-    /// Time after which a retry makes sense; drivers read it from the custom payload.
-    pub retry_after: Option<Duration>,
+    /// Custom payload: texts for programs, by their names.
+    pub payload: Vec<(&'static str, String)>,
 }
-
-/// Key of [`ErrorResponse::retry_after`] in the custom payload. Its value is a decimal number.
-pub const RETRY_AFTER: &str = "retry_after_ms";
 
 impl ErrorResponse {
     /// Creates an error whose code has no details.
     pub fn plain(code: ErrorCode, message: impl Into<String>) -> Self {
-        Self { detail: ErrorDetail::Plain(code), message: message.into(), retry_after: None }
-    }
-
-    /// Creates an [`ErrorCode::Overloaded`] error with a retry delay.
-    pub fn overloaded(retry_after: Duration, message: impl Into<String>) -> Self {
-        let retry_after = Some(retry_after);
-        Self { retry_after, ..Self::plain(ErrorCode::Overloaded, message) }
+        Self { detail: ErrorDetail::Plain(code), message: message.into(), payload: Vec::new() }
     }
 
     /// Writes the custom payload, a `[bytes map]`, if there is one.
     pub(super) fn put_payload(&self, out: &mut Writer) {
-        if let Some(retry_after) = self.retry_after {
-            out.short(1);
-            out.string(RETRY_AFTER);
-            out.bytes(Some(retry_after.as_millis().max(1).to_string().as_bytes()));
+        if self.payload.is_empty() {
+            return;
+        }
+        out.short_len(self.payload.len(), "the custom payload");
+        for (name, value) in &self.payload {
+            out.string(name);
+            out.bytes(Some(value.as_bytes()));
         }
     }
 

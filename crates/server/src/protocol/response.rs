@@ -127,7 +127,7 @@ impl Response {
     /// Returns `true` for a response whose body has a custom payload.
     #[must_use]
     pub const fn has_payload(&self) -> bool {
-        matches!(self, Self::Error(ErrorResponse { retry_after: Some(_), .. }))
+        matches!(self, Self::Error(error) if !error.payload.is_empty())
     }
 
     /// Writes the body, after the id of a trace, the warnings and the custom payload if there are any.

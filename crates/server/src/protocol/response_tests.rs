@@ -1,9 +1,7 @@
-use std::fmt::Write as _;
-use std::net::SocketAddr;
-use std::time::Duration;
-
 use carnet_base::DataType;
 use carnet_cql::result::{ChangeKind, ChangeTarget, ColumnSpec};
+use std::fmt::Write as _;
+use std::net::SocketAddr;
 
 use super::*;
 use crate::protocol::encoder::Encoding;
@@ -38,7 +36,7 @@ fn rows(paging_state: Option<&'static [u8]>) -> Rows {
 }
 
 fn error(detail: ErrorDetail) -> Response {
-    Response::Error(ErrorResponse { detail, message: "why".into(), retry_after: None })
+    Response::Error(ErrorResponse { detail, message: "why".into(), payload: Vec::new() })
 }
 
 fn change(kind: ChangeKind, target: ChangeTarget) -> SchemaChange {
@@ -202,8 +200,9 @@ fn warnings_come_before_the_body() {
 }
 
 #[test]
-fn overloaded_error_carries_retry_after() {
-    let error = ErrorResponse::overloaded(Duration::from_millis(12), "later");
+fn payload_of_an_error_follows_the_warnings() {
+    let payload = vec![("retry_after_ms", "12".to_owned())];
+    let error = ErrorResponse { payload, ..ErrorResponse::plain(ErrorCode::Overloaded, "later") };
     let response = Response::Error(error);
     let notes = Notes { warnings: &["slow".into()], ..Notes::default() };
     let body = response.clone().encode(Version::V4, notes).unwrap();

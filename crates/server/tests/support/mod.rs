@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test file uses a part of it")]
 #![expect(clippy::unwrap_used, reason = "these are the tests' own hands")]
 
+use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
@@ -173,24 +174,30 @@ impl Response {
         self.flags & 4 != 0
     }
 
-    /// Removes the only entry of the custom payload and returns it.
-    fn split_payload(&self, body: &mut Bytes) -> (String, String) {
-        assert_eq!(body.get_u16(), 1, "{self:?}");
-        let name_len = usize::from(body.get_u16());
-        let name = body.split_to(name_len);
-        let value_len = usize::try_from(body.get_i32()).unwrap();
-        let value = body.split_to(value_len);
-        let text = |bytes: Bytes| String::from_utf8(bytes.to_vec()).unwrap();
-        (text(name), text(value))
+    /// Removes the custom payload and returns it.
+    fn split_payload(&self, body: &mut Bytes) -> BTreeMap<String, String> {
+        let entry = |body: &mut Bytes| {
+            let name_len = usize::from(body.get_u16());
+            let name = body.split_to(name_len);
+            let value_len = usize::try_from(body.get_i32()).unwrap();
+            let value = body.split_to(value_len);
+            let text = |bytes: Bytes| String::from_utf8(bytes.to_vec()).unwrap();
+            (text(name), text(value))
+        };
+        (0..body.get_u16()).map(|_| entry(body)).collect()
+    }
+
+    /// Returns an entry of the custom payload.
+    pub(crate) fn payload(&self, name: &str) -> Option<String> {
+        if !self.has_payload() {
+            return None;
+        }
+        self.split_payload(&mut self.body.clone()).remove(name)
     }
 
     /// Returns the retry delay of the custom payload, in milliseconds.
     pub(crate) fn retry_after_ms(&self) -> Option<u64> {
-        self.has_payload().then(|| {
-            let (name, value) = self.split_payload(&mut self.body.clone());
-            assert_eq!(name, "retry_after_ms");
-            value.parse().unwrap()
-        })
+        self.payload("retry_after_ms").map(|value| value.parse().unwrap())
     }
 
     pub(crate) fn assert_error(&self, code: i32, words: &str) {

@@ -128,7 +128,7 @@ impl Executor {
             None => options,
         };
         let tx = match as_of {
-            Some(at) => options.snapshot_as_of_async(at).await?,
+            Some(at) => options.snapshot_as_of_async(at).await.map_err(CqlError::of_moment)?,
             None if start.read_only == Some(true) => options.snapshot_async(None).await?,
             None => options.begin_async().await?,
         };
@@ -185,7 +185,7 @@ impl Executor {
         };
         committing.end(end);
         session.unbind(id);
-        answer
+        self.name_lost_row(answer).await
     }
 
     fn roll_back(&self, session: &Session, id: Uuid) -> Result<Response, CqlError> {
@@ -375,8 +375,7 @@ impl Executor {
         Some(peers.into_iter().filter(|peer| id::tag(peer.host_id) == tag).collect())
     }
 
-    /// Returns `true` if this server started a transaction and does not know it: before a restart, or
-    /// so long ago that its end is forgotten.
+    /// Returns `true` if this server started a transaction before a restart, or has forgotten its end.
     fn is_of_earlier_process(&self, id: Uuid) -> bool {
         let open = &self.shared.open;
         !open.is_known(id) && id::parts(id).is_some_and(|parts| open.has_tag(parts.tag))
@@ -411,7 +410,9 @@ fn not_committed(id: Uuid, error: carnet::Error) -> (End, CqlError) {
     let kind = error.kind();
     let message = error.to_string();
     match kind {
-        ErrorKind::Conflict | ErrorKind::TooOld => (End::Conflict, aborted(&message)),
+        ErrorKind::Conflict | ErrorKind::TooOld => {
+            (End::Conflict, aborted(&message).losing_like(&error))
+        }
         ErrorKind::Overloaded { .. } | ErrorKind::Timeout => (End::NotCommitted, aborted(&message)),
         ErrorKind::Unknown { .. } => {
             let message = format!("{message}; SELECT outcome({id}) finds it out");
