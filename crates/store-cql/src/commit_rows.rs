@@ -18,6 +18,9 @@ use crate::statement::{Commits, Statement};
 /// Maximum number of columns in one read.
 const COLUMNS_MAX: usize = 256;
 
+/// Column of an entry, with the write times of its values.
+type WrittenRow = (Vec<u8>, Option<i64>, Option<i64>);
+
 /// Maximum number of entries in a blind batch.
 const BATCH_MAX: usize = 256;
 
@@ -95,10 +98,14 @@ impl CommitRows for CqlCluster {
         self.scan_row(self.session.read(), row, after, limit).await
     }
 
+    /// A conditional write has the time of its Paxos ballot, which the clock of this process may not
+    /// have reached. So an entry is deleted at the time of its own values.
     async fn delete_entries(&self, row: &CommitRow, columns: &[Bytes]) -> Faulty<()> {
         for columns in columns.chunks(BATCH_MAX) {
-            let delete = columns.iter().map(|column| {
-                (statement(row, Commits::Delete), vec![Bind::Blob(&row.row), Bind::Blob(column)])
+            let times = self.write_times(row, columns).await?;
+            let delete = times.iter().map(|(column, written)| {
+                let values = vec![Bind::Long(*written), Bind::Blob(&row.row), Bind::Blob(column)];
+                (statement(row, Commits::Delete), values)
             });
             let batch: Vec<_> = delete.collect();
             self.session.batch(self.session.blind(), &batch).await?;
@@ -120,6 +127,21 @@ impl CommitRows for CqlCluster {
 }
 
 impl CqlCluster {
+    /// Reads the latest write times of the entries that exist.
+    async fn write_times(&self, row: &CommitRow, columns: &[Bytes]) -> Faulty<Vec<(Bytes, i64)>> {
+        let values = [Bind::Blob(&row.row), Bind::Blobs(columns)];
+        let statement = statement(row, Commits::WriteTimes);
+        let rows = self.session.rows(self.session.read(), statement, &values).await?;
+        let unclear = |error: &dyn std::fmt::Display| misunderstood(Access::Read, error);
+        let mut times = Vec::with_capacity(rows.rows_num());
+        for row in rows.rows::<WrittenRow>().map_err(|error| unclear(&error))? {
+            let (column, staged, confirmed) = row.map_err(|error| unclear(&error))?;
+            // An entry without values is not visible, and has no row to delete.
+            times.extend(staged.max(confirmed).map(|written| (column.into(), written)));
+        }
+        Ok(times)
+    }
+
     /// Reads a page of a row's entries.
     pub(crate) async fn scan_row(
         &self,

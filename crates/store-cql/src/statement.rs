@@ -74,6 +74,8 @@ pub(crate) enum Commits {
     /// An overwrite of an entry, as part of a batch.
     Overwrite,
     Confirm,
+    /// Timestamps of the values of entries.
+    WriteTimes,
     Delete,
     /// Entries with the given columns.
     Named,
@@ -232,7 +234,12 @@ impl Commits {
                 format!("UPDATE {table} SET s = ?, c = ? WHERE row = ? AND col = ? IF s = ?")
             }
             Self::Confirm => format!("UPDATE {table} SET c = ? WHERE row = ? AND col = ?"),
-            Self::Delete => format!("DELETE FROM {table} WHERE row = ? AND col = ?"),
+            Self::WriteTimes => format!(
+                "SELECT col, writetime(s), writetime(c) FROM {table} WHERE row = ? AND col IN ?"
+            ),
+            Self::Delete => {
+                format!("DELETE FROM {table} USING TIMESTAMP ? WHERE row = ? AND col = ?")
+            }
             Self::Named => format!("SELECT col, s, c FROM {table} WHERE row = ? AND col IN ?"),
             Self::From => {
                 format!("SELECT col, s, c FROM {table} WHERE row = ? AND col >= ? LIMIT ?")
@@ -276,6 +283,7 @@ mod tests {
         for of in [Cells::Write, Cells::Stamp, Cells::Delete, Cells::DeleteOlder] {
             assert!(cells(of).contains("USING TIMESTAMP ?"), "{}", cells(of));
         }
+        assert!(commits(Commits::Delete).contains("USING TIMESTAMP ?"));
     }
 
     #[test]

@@ -2,10 +2,11 @@
 
 use std::thread;
 
-use carnet_base::{Bytes, Epoch, Rng, SeededRng, block_on};
+use carnet_base::{Bytes, Clock, Epoch, Rng, SeededRng, SystemClock, block_on};
 use carnet_store::cluster::{
     CommitRow, CommitRows, CommitTable, MemoryCluster, NewEntry, RowAnswer, StoredEntry,
 };
+use scylla::client::session_builder::SessionBuilder;
 
 use crate::keyspace::keyspace;
 
@@ -200,6 +201,44 @@ fn one_of_concurrent_puts_wins_visibly() {
             assert_eq!((epoch, existing), (Some(Epoch(1)), vec![stored]), "round {round}");
         }
     }
+}
+
+/// A conditional write has the time of a node whose clock is ahead.
+#[test]
+fn entry_from_a_clock_ahead_is_deleted() {
+    const HOUR_MICROS: i64 = 3_600_000_000;
+    let Some(keyspace) = keyspace() else { return };
+    let cluster = keyspace.connect();
+    let (row, entries) = (row("ahead"), [entry(1, 1), entry(2, 2)]);
+    block_on(cluster.move_epoch(&row, None, Epoch(1))).unwrap();
+    let answer = block_on(cluster.put_unless_exists(&row, Some(Epoch(1)), &entries)).unwrap();
+    assert_eq!(answer, RowAnswer::Applied);
+    let ahead = SystemClock.wall().0 + HOUR_MICROS;
+    let name = &keyspace.options.keyspace;
+    let confirm = format!(
+        "UPDATE {name}.commits3 USING TIMESTAMP {ahead} SET c = 0x31 WHERE row = 0x{} AND col = 0x{}",
+        hex(b"ahead"),
+        hex(&entries[0].column),
+    );
+    run_cql(&keyspace.options.contact_points[0], &confirm);
+    let columns = entries.map(|entry| entry.column);
+    block_on(cluster.delete_entries(&row, &columns)).unwrap();
+    assert_eq!(block_on(cluster.read_entries(&row, &columns)).unwrap(), []);
+    // There is no entry.
+    block_on(cluster.delete_entries(&row, &columns)).unwrap();
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Runs a statement by a driver of its own.
+fn run_cql(point: &str, text: &str) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let session = SessionBuilder::new().known_node(point).build().await.unwrap();
+        session.query_unpaged(text, ()).await.unwrap();
+    });
 }
 
 #[test]
