@@ -10,12 +10,10 @@ use carnet::{CellKey, Tx};
 use super::aggregates::Aggregates;
 use super::paging::PagingState;
 use super::project::project;
-use super::select_reader::{PageBounds, SelectReader, of_table, too_large};
-use super::stored_row::StoredRow;
+use super::select_reader::{PageBounds, Position, SelectReader, of_table, too_large};
 use crate::compile::{self, Environment, SelectPlan};
 use crate::cql_error::CqlError;
 use crate::result::{RowSet, Rows};
-use crate::steps::Steps;
 
 /// A group of rows.
 struct Group {
@@ -24,7 +22,8 @@ struct Group {
     /// Outputs of the first row.
     row: Vec<Option<Bytes>>,
     aggregates: Aggregates,
-    last: StoredRow,
+    /// Position of the last row. The row that ends the group is read before the group is returned.
+    last: Position,
 }
 
 /// Limits of the groups that are returned.
@@ -80,7 +79,7 @@ pub(super) async fn run(
             let row = done.conclude(plan)?;
             rows.push(row.0.iter().map(Option::as_deref));
             let last = row.1;
-            limits.count(&last.key);
+            limits.count(&last.row);
             let has_memory = match reader.charge(rows.encoded().len()) {
                 Err(error) if !bounds.is_paged => return Err(of_table(plan, &error)),
                 grown => grown.is_ok(),
@@ -91,32 +90,42 @@ pub(super) async fn run(
                 }
                 break;
             }
+            let is_skipped = limits.is_partition_full()
+                && next.as_ref().is_some_and(|(stored, _)| stored.key.same_partition(&last.row));
+            if is_skipped {
+                reader.skip_partition();
+            }
             if rows.len() >= bounds.rows || rows.encoded().len() >= bounds.bytes || !has_memory {
                 if !bounds.is_paged {
                     return Err(too_large());
                 }
-                if next.is_some() {
+                let has_more = match is_skipped {
+                    true => reader.next(1).await?.is_some(),
+                    false => next.is_some(),
+                };
+                if has_more {
                     paging_state = Some(limits.state(&reader, &last, tx).encode());
                 }
                 break;
             }
-            if limits.is_partition_full()
-                && next.as_ref().is_some_and(|(stored, _)| stored.key.same_partition(&last.key))
-            {
-                reader.skip_partition();
+            if is_skipped {
                 continue;
             }
         }
         let (Some((stored, columns)), Some(values)) = (next, values) else { break };
+        let last = reader.position(stored.key.clone());
         match &mut group {
-            Some(group) => group.add(plan, stored, &columns, environment.steps)?,
+            Some(group) => {
+                group.last = last;
+                group.aggregates.add(plan, &columns, environment.steps)?;
+            }
             None => {
                 let of_row = (&stored, columns.as_slice());
                 let given = (&mut reader, rows.encoded().len());
                 let row = project(tx, plan, of_row, environment, given).await?;
                 let mut aggregates = Aggregates::new(plan);
                 aggregates.add(plan, &columns, environment.steps)?;
-                group = Some(Group { values, row, aggregates, last: stored });
+                group = Some(Group { values, row, aggregates, last });
             }
         }
     }
@@ -130,19 +139,8 @@ fn grouped(plan: &SelectPlan, columns: &[Option<Bytes>]) -> Vec<Option<Bytes>> {
 }
 
 impl Group {
-    fn add(
-        &mut self,
-        plan: &SelectPlan,
-        stored: StoredRow,
-        columns: &[Option<Bytes>],
-        steps: &Steps<'_>,
-    ) -> Result<(), CqlError> {
-        self.last = stored;
-        self.aggregates.add(plan, columns, steps)
-    }
-
-    /// Returns the group's row of the result, and its last row.
-    fn conclude(self, plan: &SelectPlan) -> Result<(Vec<Option<Bytes>>, StoredRow), CqlError> {
+    /// Returns the group's row of the result, and the position of its last row.
+    fn conclude(self, plan: &SelectPlan) -> Result<(Vec<Option<Bytes>>, Position), CqlError> {
         let mut row = self.row;
         self.aggregates.conclude(plan, &mut row)?;
         Ok((row, self.last))
@@ -150,11 +148,12 @@ impl Group {
 }
 
 impl Limits {
-    fn state(&self, reader: &SelectReader<'_>, last: &StoredRow, tx: &Tx) -> PagingState {
+    /// Returns the state of a page that ends with a group: its numbers count groups.
+    fn state(&self, reader: &SelectReader<'_>, last: &Position, tx: &Tx) -> PagingState {
         PagingState {
             remaining: self.remaining,
             in_partition: self.in_partition,
-            ..reader.state(&last.key, tx)
+            ..reader.state(last, tx)
         }
     }
 }

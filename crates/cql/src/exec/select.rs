@@ -127,10 +127,10 @@ async fn select(
             return Err(too_large());
         }
         if is_full {
-            let state = reader.state(&last, tx);
+            let last = reader.position(last);
             // A page that ends with the last row has no paging state.
             if reader.next(1).await?.is_some() {
-                paging_state = Some(state.encode());
+                paging_state = Some(reader.state(&last, tx).encode());
             }
             break;
         }

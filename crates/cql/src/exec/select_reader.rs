@@ -61,6 +61,21 @@ pub(super) fn held_bytes(row: &[Option<Bytes>]) -> usize {
     size_of::<Vec<Option<Bytes>>>() + size_of_val(row) + values
 }
 
+/// Place of a row among those of a `SELECT`: all that a page needs to resume after it.
+///
+/// It is taken when the row is returned. The reader may be at a later row by then: the state of a page
+/// must not mix the two.
+#[derive(Clone, Debug)]
+pub(super) struct Position {
+    pub(super) row: CellKey,
+    /// Index entry that led to the row.
+    entry: Option<CellKey>,
+    /// Number of rows that the `LIMIT` still allows after it.
+    remaining: Option<u32>,
+    /// Number of rows returned from its partition, with it.
+    in_partition: u32,
+}
+
 /// Reads the rows that satisfy a `SELECT`, within its limits.
 pub(super) struct SelectReader<'a> {
     source: Source<'a>,
@@ -274,20 +289,28 @@ impl<'a> SelectReader<'a> {
         Ok(true)
     }
 
-    pub(super) fn state(&self, last: &CellKey, tx: &Tx) -> PagingState {
+    /// Returns the position of the last returned row, whose key is `row`.
+    pub(super) fn position(&self, row: CellKey) -> Position {
+        debug_assert!(self.last.as_ref() == Some(&row), "the row is the last one");
+        let entry = match &self.source {
+            Source::Index(scan) => scan.last_entry(),
+            Source::Scan(_) | Source::Merge(_) => None,
+        };
+        Position { row, entry, remaining: self.remaining, in_partition: self.in_partition }
+    }
+
+    /// Returns the state of a page that ends with the row of a position.
+    pub(super) fn state(&self, last: &Position, tx: &Tx) -> PagingState {
         PagingState {
             table: self.plan.table.id,
             snapshot: self.snapshot,
             wall: tx.wall_time(),
             start: tx.start_timestamp(),
-            remaining: self.remaining,
-            in_partition: self.in_partition,
-            partition: last.partition(),
-            clustering: last.clustering_bytes(),
-            entry: match &self.source {
-                Source::Index(scan) => scan.last_entry(),
-                Source::Scan(_) | Source::Merge(_) => None,
-            },
+            remaining: last.remaining,
+            in_partition: last.in_partition,
+            partition: last.row.partition(),
+            clustering: last.row.clustering_bytes(),
+            entry: last.entry.clone(),
         }
     }
 }
