@@ -24,6 +24,9 @@ pub struct IndexSchema {
     pub options: BTreeMap<String, String>,
     /// Number of token bits that divide the entries into partitions, 0 to [`INDEX_BITS_MAX`].
     pub bits: u8,
+    /// Whether static parts of partitions have entries as well, in an index on a column of the
+    /// partition key. Indexes of earlier versions lack them.
+    pub has_static_entries: bool,
     /// Whether the rows that existed before the index have their entries.
     pub is_built: bool,
     /// Why it cannot be built, if a build has failed.
@@ -85,6 +88,8 @@ pub(super) struct StoredIndex {
     options: BTreeMap<String, String>,
     #[serde(default, skip_serializing_if = "is_zero")]
     bits: u8,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    has_static_entries: bool,
     is_built: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     failure: Option<BuildFailure>,
@@ -105,6 +110,7 @@ impl From<&IndexSchema> for StoredIndex {
             class: index.class.clone(),
             options: index.options.clone(),
             bits: index.bits,
+            has_static_entries: index.has_static_entries,
             is_built: index.is_built,
             failure: index.failure.clone(),
         }
@@ -121,6 +127,7 @@ impl From<StoredIndex> for IndexSchema {
             class: stored.class,
             options: stored.options,
             bits: stored.bits.min(INDEX_BITS_MAX),
+            has_static_entries: stored.has_static_entries,
             is_built: stored.is_built,
             failure: stored.failure,
         }

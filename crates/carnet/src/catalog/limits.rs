@@ -207,6 +207,7 @@ mod tests {
             class: None,
             options: BTreeMap::new(),
             bits: 0,
+            has_static_entries: false,
             is_built: true,
             failure: None,
         };

@@ -7,6 +7,7 @@
 //! 3        tables with indexes
 //! 4        views, and tables with views
 //! 5        references to user-defined types, and the types of a keyspace
+//! 6        tables with an index on a column of the partition key that names static parts
 //! ```
 //!
 //! A record has the lowest format that describes it, so that earlier versions of Carnet read
@@ -36,6 +37,9 @@ const FORMAT_OF_INDEXES: u32 = 3;
 const FORMAT_OF_VIEWS: u32 = 4;
 /// Format version of a record with references to user-defined types.
 const FORMAT_OF_REFERENCES: u32 = 5;
+/// Format version of a table with an index whose entries of static parts earlier versions of Carnet
+/// would not write.
+const FORMAT_OF_STATIC_ENTRIES: u32 = 6;
 
 /// Maximum depth of JSON within JSON. A type of the maximum depth takes half of it, and records with
 /// copies of types, which no reader of their time could read, three quarters.
@@ -114,8 +118,10 @@ impl TableSchema {
     pub(super) fn encode(&self) -> Bytes {
         let has_composites = self.columns.iter().any(|column| column.data_type.is_composite());
         let has_references = self.columns.iter().any(|column| has_user_types(&column.data_type));
+        let has_static_entries = self.indexes.iter().any(|index| index.has_static_entries);
         encode(&StoredTable {
             format: match (self.indexes.is_empty(), has_composites) {
+                _ if has_static_entries => FORMAT_OF_STATIC_ENTRIES,
                 _ if has_references => FORMAT_OF_REFERENCES,
                 _ if self.base.is_some() || !self.views.is_empty() => FORMAT_OF_VIEWS,
                 (false, _) => FORMAT_OF_INDEXES,
@@ -265,7 +271,7 @@ fn decode<T: for<'de> Deserialize<'de>>(what: &str, bytes: &[u8]) -> Result<T> {
     }
     let unreadable = |error| Error::corrupted(format!("{what} cannot be read")).with_source(error);
     let Format { format } = from_json(bytes).map_err(unreadable)?;
-    if !(FORMAT..=FORMAT_OF_REFERENCES).contains(&format) {
+    if !(FORMAT..=FORMAT_OF_STATIC_ENTRIES).contains(&format) {
         return Err(Error::unsupported(format!(
             "{what} has format {format}, written by a later version of Carnet"
         )));

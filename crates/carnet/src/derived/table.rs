@@ -158,7 +158,9 @@ fn index_concerns(
             delta.changes().iter().any(|(id, _)| *id == index.column)
         }
         // Any change may create a row, or remove its last column.
-        _ => !is_static_cell || column.kind == ColumnKind::Static,
+        (ColumnKind::Static, None) => true,
+        (ColumnKind::Partition, _) => !is_static_cell || index.has_static_entries,
+        _ => !is_static_cell,
     }
 }
 

@@ -7,6 +7,9 @@
 //!              partition key of the row                     blob
 //!              clustering key of the row                    as it is; empty for static columns
 //! ```
+//!
+//! An index on a static column has entries of static cells, an index on a column of the partition key
+//! those of static cells and of rows: a partition that has static columns only is a row of the table.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -102,8 +105,18 @@ impl<'a> IndexLayout<'a> {
 
     /// Returns `true` if a row in this cell may have entries.
     fn concerns(&self, cell: &CellKey) -> bool {
-        let has_clustering = self.table.clustering_key().next().is_some();
-        (has_clustering && cell.clustering().is_empty()) == self.is_static()
+        match self.column.kind {
+            ColumnKind::Static => self.is_static_cell(cell),
+            ColumnKind::Partition if self.index.has_static_entries => true,
+            _ => !self.is_static_cell(cell),
+        }
+    }
+
+    /// Returns `true` for the cell of the static columns of a partition. The entry of such a cell in an
+    /// index on a column of the partition key comes before those of the rows of its partition.
+    #[must_use]
+    pub fn is_static_cell(&self, cell: &CellKey) -> bool {
+        cell.clustering().is_empty() && self.table.clustering_key().next().is_some()
     }
 
     /// Returns the partition with the entries of the rows of a token.
@@ -317,6 +330,7 @@ mod tests {
             class: None,
             options: BTreeMap::new(),
             bits,
+            has_static_entries: false,
             is_built: true,
             failure: None,
         });

@@ -17,7 +17,7 @@ use std::ops::Bound;
 
 use carnet::base::Bytes;
 use carnet::base::key::{self, ByteBounds, Order};
-use carnet::catalog::{IndexSchema, IndexedPart, TableSchema};
+use carnet::catalog::{ColumnKind, IndexSchema, IndexedPart, TableSchema};
 use carnet::index::{IndexLayout, has_entries};
 use carnet::{KeyRange, PartitionKey, Value};
 
@@ -100,6 +100,14 @@ fn served(table: &TableSchema, filter: &Filter) -> Option<(usize, Wanted)> {
     })
 }
 
+/// Returns `true` if all rows of a relation have entries: an index on a column of the partition key
+/// that an earlier version has created lacks those of partitions with static columns only.
+fn is_complete(table: &TableSchema, index: &IndexSchema) -> bool {
+    let column = table.column_by_id(index.column);
+    let is_of_partition = column.is_some_and(|column| column.kind == ColumnKind::Partition);
+    index.has_static_entries || !is_of_partition || table.statics().next().is_none()
+}
+
 /// Returns `true` if an index serves each filter of a `WHERE`.
 pub(super) fn serves_all(table: &TableSchema, filter: &Where) -> bool {
     filter.filters.iter().all(|filter| served(table, filter).is_some())
@@ -115,6 +123,9 @@ pub(super) fn choose(table: &TableSchema, filter: &Where, is_grouped: bool) -> O
     let mut best: Option<IndexPlan> = None;
     for relation in &filter.filters {
         let Some((index, wanted)) = served(table, relation) else { continue };
+        if !is_complete(table, &table.indexes[index]) {
+            continue;
+        }
         let needs_one_value = names_partitions || is_grouped;
         if needs_one_value && !matches!(wanted, Wanted::One(_)) {
             continue;

@@ -486,7 +486,28 @@ fn check_distinct(table: &TableSchema, outputs: &[Output], filter: &Where) -> Re
             "SELECT DISTINCT can be restricted by the partition key only",
         ));
     }
-    Ok(())
+    // Partitions that are named by their whole keys give no two equal rows that the client cannot
+    // expect; an aggregate is one row.
+    let is_aggregated = outputs.iter().any(|output| matches!(output, Output::Aggregate(_)));
+    if filter.names_partitions() || is_aggregated {
+        return Ok(());
+    }
+    let is_requested = |position: usize| {
+        outputs.iter().any(|output| match output {
+            Output::Column(requested) => *requested == position,
+            Output::Token => true,
+            _ => false,
+        })
+    };
+    let columns = table.columns.iter().enumerate();
+    let mut key = columns.filter(|(_, column)| column.kind == ColumnKind::Partition);
+    match key.find(|(position, _)| !is_requested(*position)) {
+        Some((_, missing)) => Err(CqlError::invalid(format!(
+            "SELECT DISTINCT queries must request all the partition key columns (missing {})",
+            missing.name
+        ))),
+        None => Ok(()),
+    }
 }
 
 /// Evaluates a limit.

@@ -1,7 +1,9 @@
 //! Scan of the rows that the entries of an index name.
 //!
 //! The scan reads a page of entries, then the rows of all of them in one multi-get. An entry of an
-//! index on a static column names a partition, whose rows are read by a [`Scan`] of their own.
+//! index on a static column names a partition, whose rows are read by a [`Scan`] of their own. An index
+//! on a column of the partition key also has an entry for the static columns of a partition, before
+//! those of its rows: it is a row if no entry of the partition follows.
 //!
 //! The entries of a value may lie in several partitions of the index, and on a cluster each read is a
 //! round trip. So a read-only transaction reads the next partitions ahead, concurrently: four, then
@@ -158,7 +160,7 @@ impl<'a> IndexScan<'a> {
                     self.skipped = None;
                     return Ok(Some(row));
                 }
-            } else if !self.entries.is_empty() {
+            } else if !self.entries.is_empty() && !self.needs_next_entry()? {
                 self.fetch_rows().await?;
             } else if let Some(range) = self.ranges.pop_front() {
                 self.fetch_entries(range, wanted).await?;
@@ -205,6 +207,40 @@ impl<'a> IndexScan<'a> {
         Ok(page)
     }
 
+    /// Returns `true` if the next entry is that of a partition's static cell, and the one after it, which
+    /// tells whether the partition has rows, is not read yet.
+    fn needs_next_entry(&self) -> Result<bool> {
+        Ok(self.entries.len() == 1 && !self.ranges.is_empty() && self.begins_partition()?)
+    }
+
+    /// Returns `true` if the next entry is that of a partition's static cell, in an index whose other
+    /// entries name rows.
+    fn begins_partition(&self) -> Result<bool> {
+        let layout = self.layout()?;
+        match self.entries.front() {
+            Some(entry) if !layout.is_static() => Ok(layout.is_static_cell(&layout.row_of(entry)?)),
+            _ => Ok(false),
+        }
+    }
+
+    /// Takes the entry of a partition's static cell. Without rows the partition is one row.
+    async fn take_static_cell(&mut self) -> Result<()> {
+        let layout = self.layout()?;
+        let Some(entry) = self.entries.pop_front() else { return Ok(()) };
+        let key = layout.row_of(&entry)?;
+        if let Some(next) = self.entries.front()
+            && layout.row_of(next)?.same_partition(&key)
+        {
+            return Ok(());
+        }
+        if self.tokens.contains(&key.token())
+            && let Some(statics) = self.statics_of(&key).await?
+        {
+            self.found.push_back((entry, StoredRow { key, image: None, statics: Some(statics) }));
+        }
+        Ok(())
+    }
+
     /// Reads the rows of the next entries.
     async fn fetch_rows(&mut self) -> Result<()> {
         let layout = self.layout()?;
@@ -217,10 +253,17 @@ impl<'a> IndexScan<'a> {
             }
             return Ok(());
         }
+        if self.begins_partition()? {
+            return self.take_static_cell().await;
+        }
         let mut keys = Vec::with_capacity(self.entries.len());
         let mut entries = Vec::with_capacity(self.entries.len());
-        for entry in self.entries.drain(..) {
+        while let Some(entry) = self.entries.pop_front() {
             let key = layout.row_of(&entry)?;
+            if layout.is_static_cell(&key) {
+                self.entries.push_front(entry);
+                break;
+            }
             if self.tokens.contains(&key.token()) {
                 keys.push(key);
                 entries.push(entry);
@@ -230,7 +273,9 @@ impl<'a> IndexScan<'a> {
             return Ok(());
         }
         let versions = self.tx.get_first_cells(&keys, FETCH_BYTES).await?;
-        self.entries.extend(entries.drain(versions.len()..));
+        for entry in entries.drain(versions.len()..).rev() {
+            self.entries.push_front(entry);
+        }
         self.held_bytes = 0;
         for ((entry, key), version) in entries.into_iter().zip(keys).zip(versions) {
             let Some(version) = version else { continue };
@@ -289,7 +334,9 @@ impl<'a> IndexScan<'a> {
         self.entries.clear();
         self.ranges.clear();
         self.ahead.clear();
-        match (self.fetched.take(), &self.last_entry) {
+        // A row of static columns only depends on the absence of rows after its entry.
+        let depends_on_rest = last.image.is_none() && !self.layout()?.is_static();
+        match (self.fetched.take().filter(|_| !depends_on_rest), &self.last_entry) {
             (Some(Fetched { range, resume }), Some(entry)) => {
                 self.tx.narrow_range(&range, resume.as_ref(), self.access.reverse, entry)
             }

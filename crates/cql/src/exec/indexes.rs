@@ -101,6 +101,7 @@ pub(super) async fn create(
         class: class(create)?,
         options,
         bits,
+        has_static_entries: column.kind == ColumnKind::Partition,
         is_built: false,
         failure: None,
     };

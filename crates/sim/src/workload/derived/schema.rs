@@ -79,6 +79,7 @@ fn index(name: &str, column: ColumnId, bits: u8) -> IndexSchema {
         class: None,
         options: BTreeMap::new(),
         bits,
+        has_static_entries: false,
         is_built: false,
         failure: None,
     }
