@@ -3,6 +3,7 @@ use std::sync::Arc;
 use carnet_base::{DataType, TYPE_DEPTH_MAX, TypeReference, UserType, Uuid, WallTime};
 
 use super::*;
+use crate::catalog::IndexedPart;
 use crate::catalog::dropped_column::DROPPED_MAX;
 use crate::catalog::limits::check_table;
 
@@ -156,10 +157,33 @@ fn tables_of_scalars_are_stored_as_before() {
     let text = std::str::from_utf8(&composite).unwrap();
     assert!(text.starts_with(r#"{"format":2,"#), "{text}");
     assert!(text.contains(r#""type":"set<int>""#), "{text}");
-    let later = text.replace(r#""format":2"#, r#""format":6"#);
+    let later = text.replace(r#""format":2"#, r#""format":7"#);
     let error = read(later.as_bytes(), &KeyspaceSchema::local("ks")).unwrap_err();
     assert!(error.message().contains("later version"), "{error}");
     assert!(KeyspaceSchema::local("ks").encode().starts_with(br#"{"format":1,"#));
+}
+
+#[test]
+fn index_with_static_entries_has_a_format() {
+    let mut indexed = table(&[("v", DataType::Int, false)]);
+    indexed.indexes.push(IndexSchema {
+        name: "i".to_owned(),
+        id: TableId(1),
+        column: ColumnId(0),
+        part: IndexedPart::Value,
+        class: None,
+        options: BTreeMap::new(),
+        bits: 0,
+        has_static_entries: false,
+        is_built: true,
+        failure: None,
+    });
+    for (has_static_entries, format) in [(false, 3), (true, 6)] {
+        indexed.indexes[0].has_static_entries = has_static_entries;
+        let text = indexed.encode();
+        assert!(text.starts_with(format!(r#"{{"format":{format},"#).as_bytes()));
+        assert_eq!(round_trip(&indexed), indexed);
+    }
 }
 
 #[test]
