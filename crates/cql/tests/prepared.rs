@@ -158,7 +158,7 @@ fn markers_have_the_names_and_types_of_their_roles() {
     assert_eq!(described(transaction).2, ["[applied] boolean"]);
     assert_eq!(
         described("SELECT key FROM system.local WHERE key = ?"),
-        (vec!["key text".into()], vec![], vec!["key text".into()])
+        (vec!["key text".into()], vec![0], vec!["key text".into()])
     );
 }
 

@@ -22,11 +22,14 @@ use crate::ast::{Arguments, FunctionCall, Select, SelectItem, Selection, Term};
 use crate::cql_error::CqlError;
 use crate::result::{ColumnSpec, Columns};
 use crate::shown::shown;
+use crate::system::{self, SystemTable};
 
-/// A compiled `SELECT` on a user table.
+/// A compiled `SELECT`.
 #[derive(Clone, Debug)]
 pub(crate) struct SelectPlan {
     pub(crate) table: Arc<TableSchema>,
+    /// The system table, whose rows are made for each read.
+    pub(crate) system: Option<&'static SystemTable>,
     pub(crate) filter: Where,
     /// Index whose entries find the rows.
     pub(crate) index: Option<Box<IndexPlan>>,
@@ -123,6 +126,10 @@ impl<'a> Compiler<'a> {
         if table.base.as_ref().is_some_and(|base| !base.is_built) {
             return Err(table.not_built().into());
         }
+        let system = system::find_by_id(table.id);
+        if system.is_some() && select.as_of.is_some() {
+            return Err(CqlError::invalid("AS OF on a system table: it has no past"));
+        }
         self.using_markers(&select.using);
         self.enter(table);
         let (columns, outputs) = match &select.selection {
@@ -154,8 +161,10 @@ impl<'a> Compiler<'a> {
             return Err(index_is_building(index.schema(table)));
         }
         let index = index.filter(|index| index.schema(table).is_built);
+        // All rows of a system table are made anyway: like Cassandra's virtual tables.
         if filter.needs_filtering()
             && !select.allow_filtering
+            && system.is_none()
             && !index_choice::serves_all(table, &filter)
         {
             return Err(CqlError::invalid(
@@ -203,6 +212,7 @@ impl<'a> Compiler<'a> {
         };
         let is_plain =
             json.is_none() && filter.filters.is_empty() && near.is_none() && group.is_none();
+        let is_plain = is_plain && system.is_none();
         let positions = positions(&outputs).filter(|_| is_plain);
         Ok(SelectPlan {
             plain: positions.and_then(|positions| PlainColumns::of(table, &positions)),
@@ -210,6 +220,7 @@ impl<'a> Compiler<'a> {
             per_partition_limit,
             limit,
             table: Arc::clone(table),
+            system,
             filter,
             index: index.map(Box::new),
             columns: columns.into(),

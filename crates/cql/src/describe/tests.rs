@@ -119,6 +119,7 @@ fn lists_name_all_objects() {
             "bank",
             "\"Shop\"",
             "system",
+            "system_distributed",
             "system_schema",
             "system_traces",
             "system_views",
@@ -266,6 +267,19 @@ VIRTUAL TABLE system_views.settings (
     name text PRIMARY KEY,
     value text
 ) WITH comment = 'current settings';
+*/",
+            "/*
+Warning: Table system_views.thread_pools is a virtual table and cannot be recreated with CQL.
+Structure, for reference:
+VIRTUAL TABLE system_views.thread_pools (
+    name text PRIMARY KEY,
+    active_tasks int,
+    active_tasks_limit int,
+    blocked_tasks bigint,
+    blocked_tasks_all_time bigint,
+    completed_tasks bigint,
+    pending_tasks int
+) WITH comment = 'statements that run and wait, by their class';
 */",
             "/*
 Warning: Table system_views.transactions is a virtual table and cannot be recreated with CQL.

@@ -207,8 +207,8 @@ impl<'a> IndexScan<'a> {
         Ok(page)
     }
 
-    /// Returns `true` if the next entry is that of a partition's static cell, and the one after it, which
-    /// tells whether the partition has rows, is not read yet.
+    /// Returns `true` if the next entry is that of a partition's static cell and no other entry is
+    /// fetched: the entry after it shows if the partition has rows.
     fn needs_next_entry(&self) -> Result<bool> {
         Ok(self.entries.len() == 1 && !self.ranges.is_empty() && self.begins_partition()?)
     }

@@ -19,13 +19,14 @@ use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
 use carnet::base::Bytes;
-use carnet::base::key::{self, Order};
 use carnet::catalog::TableSchema;
-use carnet::{CellKey, DataType, PartitionKey, Result, Tx};
+use carnet::{CellKey, PartitionKey, Result, Tx};
 
+use super::comparison::Comparison;
 use super::index_scan::IndexScan;
 use super::scan::Scan;
 use super::stored_row::{CellImage, StoredRow};
+use super::system_rows::SystemRows;
 use crate::access::{Access, Partitions};
 use crate::compile::RowOrder;
 
@@ -35,6 +36,7 @@ pub(super) enum Source<'a> {
     Scan(Scan<'a>),
     Merge(Box<Merge<'a>>),
     Index(Box<IndexScan<'a>>),
+    System(Box<SystemRows>),
 }
 
 impl<'a> Source<'a> {
@@ -66,6 +68,7 @@ impl<'a> Source<'a> {
             Self::Scan(scan) => return scan.next(wanted).await,
             Self::Index(scan) => Box::pin(scan.next(wanted)).await?,
             Self::Merge(merge) => Box::pin(merge.next()).await?,
+            Self::System(rows) => rows.next(),
         };
         Ok(row.map(StoredRow::into_form))
     }
@@ -76,6 +79,7 @@ impl<'a> Source<'a> {
             Self::Scan(scan) => scan.held_bytes(),
             Self::Index(scan) => scan.held_bytes(),
             Self::Merge(merge) => merge.held_bytes,
+            Self::System(rows) => rows.held_bytes(),
         }
     }
 
@@ -85,6 +89,10 @@ impl<'a> Source<'a> {
             Self::Scan(scan) => scan.stop(last),
             Self::Index(scan) => scan.stop(last),
             Self::Merge(merge) => merge.stop(last),
+            Self::System(rows) => {
+                rows.stop();
+                Ok(())
+            }
         }
     }
 
@@ -94,6 +102,7 @@ impl<'a> Source<'a> {
             Self::Scan(scan) => scan.skip_partition(last),
             Self::Index(scan) => scan.skip_partition(last),
             Self::Merge(merge) => merge.last = None,
+            Self::System(rows) => rows.skip_partition(last),
         }
     }
 }
@@ -163,7 +172,7 @@ impl<'a> Merge<'a> {
         let row = scan.next(1).await?;
         self.held_bytes += scan.held_bytes();
         if let Some(row) = row {
-            let sort_key = self.comparison.sort_key(&row)?;
+            let sort_key = self.comparison.sort_key(&row.key)?;
             self.heads.push(Head { sort_key, reverse: self.comparison.reverse, place, row });
         }
         Ok(())
@@ -178,33 +187,6 @@ impl<'a> Merge<'a> {
         }
         self.held_bytes = 0;
         Ok(())
-    }
-}
-
-/// Comparison of rows.
-struct Comparison {
-    /// Number of clustering columns compared, from the first on.
-    columns: usize,
-    types: Vec<DataType>,
-    orders: Vec<Order>,
-    reverse: bool,
-}
-
-impl Comparison {
-    fn new(table: &TableSchema, columns: usize, reverse: bool) -> Self {
-        let types = table.clustering_key().map(|column| column.data_type.clone()).collect();
-        Self { columns, types, orders: table.clustering_orders(), reverse }
-    }
-
-    /// Returns the sort key of a row. A row of static columns only has an empty one, and comes
-    /// first.
-    fn sort_key(&self, row: &StoredRow) -> Result<Bytes> {
-        let clustering = row.key.clustering_bytes();
-        if clustering.is_empty() || self.columns == self.types.len() {
-            return Ok(clustering);
-        }
-        let values = key::decode(&clustering, &self.types, &self.orders)?;
-        key::encode(&values[..self.columns], &self.orders)
     }
 }
 

@@ -9,7 +9,8 @@ use carnet::base::Bytes;
 use carnet::base::vector::floats;
 
 use super::project::project;
-use super::select_reader::{SelectReader, held_bytes, of_table};
+use super::row::held_bytes;
+use super::select_reader::{SelectReader, of_table};
 use super::stored_row::StoredRow;
 use crate::compile::{self, Environment, NearPlan, SelectPlan};
 use crate::cql_error::CqlError;

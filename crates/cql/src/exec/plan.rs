@@ -8,7 +8,7 @@ use carnet::catalog::{self, TableSchema};
 use super::executor::Executor;
 use super::parameters::Session;
 use super::prepared::{Described, Prepared, Statements};
-use super::{open, system, transaction};
+use super::{open, transaction};
 use crate::ast::{Statement, TableName, Write};
 use crate::compile::{Compiler, Plan, Tables, WritePlan, check_batch, set_batch_time, table_key};
 use crate::cql_error::CqlError;
@@ -72,11 +72,6 @@ impl Executor {
     ) -> Result<Described, CqlError> {
         let statement = &statements.parsed.statement;
         let count = statements.parsed.markers.len();
-        if let Statement::Select(select) = statement
-            && let Some(table) = self.find_system(&select.from, keyspace)
-        {
-            return system::describe(select, table, count, steps);
-        }
         if let Statement::Open(open) = statement {
             return open::describe(open, count, steps);
         }
@@ -118,7 +113,10 @@ impl Executor {
             if tables.contains_key(&table_key(name)) {
                 continue;
             }
-            let schema = find_table(tx, name, keyspace).await?;
+            let schema = match (statement, find_system(name, keyspace)) {
+                (Statement::Select(_), Some(schema)) => Arc::clone(schema),
+                _ => find_table(tx, name, keyspace).await?,
+            };
             tables.insert(table_key(name), schema);
         }
         Ok(tables)
@@ -193,6 +191,15 @@ fn table_names(statement: &Statement) -> Vec<&TableName> {
     }
 }
 
+/// Returns the schema of a system table.
+fn find_system<'n>(
+    name: &'n TableName,
+    keyspace: Option<&'n str>,
+) -> Option<&'static Arc<TableSchema>> {
+    let keyspace = name.keyspace.as_ref().map(|keyspace| keyspace.text.as_str()).or(keyspace)?;
+    crate::system::find_schema(keyspace, &name.table.text)
+}
+
 async fn find_table(
     tx: &Tx,
     name: &TableName,
@@ -208,6 +215,9 @@ async fn find_table(
     };
     let table = &name.table.text;
     if crate::system::is_system_keyspace(keyspace) {
+        if crate::system::find(keyspace, table).is_none() {
+            return Err(CqlError::invalid(format!("table {keyspace}.{table} does not exist")));
+        }
         return Err(CqlError::unsupported(format!(
             "system table {keyspace}.{table} in a statement other than SELECT"
         )));

@@ -19,6 +19,12 @@ pub(crate) fn columns(table: &TableSchema, row: &StoredRow) -> Result<Vec<Option
     Ok(columns)
 }
 
+/// Returns the memory of a result row.
+pub(super) fn held_bytes(row: &[Option<Bytes>]) -> usize {
+    let values = row.iter().map(|value| value.as_ref().map_or(0, Bytes::len)).sum::<usize>();
+    size_of::<Vec<Option<Bytes>>>() + size_of_val(row) + values
+}
+
 /// Returns a column in Cassandra's serialization; `None` is null.
 fn value(image: Option<&RowImage>, column: &ColumnSchema) -> Result<Option<Bytes>> {
     let Some(image) = image else { return Ok(None) };

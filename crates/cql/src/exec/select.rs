@@ -10,6 +10,7 @@ use super::parameters::Parameters;
 use super::plain_rows::PlainRows;
 use super::project::project;
 use super::select_reader::{PageBounds, SelectReader, of_table, too_large};
+use super::system_rows::Columns;
 use crate::compile::{Environment, SelectPlan};
 use crate::cql_error::CqlError;
 use crate::json;
@@ -31,7 +32,19 @@ pub(crate) async fn run(
     parameters: &Parameters,
     state: Option<&PagingState>,
 ) -> Result<Rows, CqlError> {
-    let mut rows = select(tx, plan, environment, parameters, state).await?;
+    run_over(tx, plan, environment, parameters, state, None).await
+}
+
+/// Like [`run`], over the rows of a system table if they are given.
+pub(super) async fn run_over(
+    tx: &Tx,
+    plan: &SelectPlan,
+    environment: &Environment<'_>,
+    parameters: &Parameters,
+    state: Option<&PagingState>,
+    system: Option<Vec<Columns>>,
+) -> Result<Rows, CqlError> {
+    let mut rows = select(tx, plan, environment, parameters, state, system).await?;
     if let Some(columns) = &plan.json {
         rows.rows = Box::pin(json_rows(tx, columns, &rows, environment.steps)).await?;
     }
@@ -62,9 +75,10 @@ async fn select(
     environment: &Environment<'_>,
     parameters: &Parameters,
     state: Option<&PagingState>,
+    system: Option<Vec<Columns>>,
 ) -> Result<Rows, CqlError> {
     let memory = parameters.grant.memory.as_deref();
-    let mut reader = SelectReader::new(tx, plan, environment, state, memory).await?;
+    let mut reader = SelectReader::new(tx, plan, environment, state, memory, system).await?;
     let columns = plan.columns.clone();
     if plan.group.is_some() {
         let bounds = PageBounds::new(parameters);

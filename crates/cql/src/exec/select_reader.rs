@@ -10,6 +10,7 @@ use super::paging::{self, PagingState};
 use super::parameters::Parameters;
 use super::row;
 use super::stored_row::{LentRow, PlainImage, StoredRow};
+use super::system_rows::{Columns, SystemRows};
 use crate::access::Partitions;
 use crate::compile::{self, Environment, RowFilter, SelectPlan};
 use crate::cql_error::CqlError;
@@ -55,12 +56,6 @@ pub(super) fn of_table(plan: &SelectPlan, error: &CqlError) -> CqlError {
     CqlError::new(error.kind().clone(), message)
 }
 
-/// Returns the memory of a result row.
-pub(super) fn held_bytes(row: &[Option<Bytes>]) -> usize {
-    let values = row.iter().map(|value| value.as_ref().map_or(0, Bytes::len)).sum::<usize>();
-    size_of::<Vec<Option<Bytes>>>() + size_of_val(row) + values
-}
-
 /// Place of a row among those of a `SELECT`: all that a page needs to resume after it.
 ///
 /// It is taken when the row is returned. The reader may be at a later row by then: the state of a page
@@ -99,6 +94,7 @@ impl<'a> SelectReader<'a> {
         environment: &Environment<'a>,
         state: Option<&PagingState>,
         memory: Option<&'a AnswerMemory>,
+        system: Option<Vec<Columns>>,
     ) -> Result<Self, CqlError> {
         let access = plan.filter.access(&plan.table, plan.order.reverse, environment)?;
         let limit = compile::limit_value(plan.limit.as_ref(), environment)?;
@@ -121,15 +117,21 @@ impl<'a> SelectReader<'a> {
         let filters = filters.collect::<Result<Vec<_>, _>>()?;
         let is_filtered = !filters.is_empty();
         let behind = last.as_ref();
-        let source = match &plan.index {
-            Some(index) => {
+        let source = match (&plan.index, system) {
+            (_, Some(rows)) => {
+                let rows = SystemRows::new(&plan.table, rows, &access, plan.order, behind)?;
+                Source::System(Box::new(rows))
+            }
+            (Some(index), None) => {
                 let entries = index.access(&plan.table, &access, environment)?;
                 let entry = state.and_then(|state| state.entry.clone());
                 let behind = behind.zip(entry.as_ref());
                 let scan = IndexScan::new(tx, &plan.table, access, entries, is_filtered, behind);
                 Source::Index(Box::new(Box::pin(scan).await?))
             }
-            None => Source::new(tx, &plan.table, access, plan.order, is_filtered, behind).await?,
+            (None, None) => {
+                Source::new(tx, &plan.table, access, plan.order, is_filtered, behind).await?
+            }
         };
         Ok(Self {
             source,
@@ -162,7 +164,10 @@ impl<'a> SelectReader<'a> {
     ) -> Result<Option<(StoredRow, Vec<Option<Bytes>>)>, CqlError> {
         let Some(wanted) = self.begin_row(wanted) else { return Ok(None) };
         while let Some(stored) = self.source.next(wanted).await? {
-            let columns = row::columns(&self.plan.table, &stored)?;
+            let columns = match &mut self.source {
+                Source::System(rows) => rows.take_columns(),
+                _ => row::columns(&self.plan.table, &stored)?,
+            };
             self.pace().await?;
             if self.filters.is_empty() || Box::pin(self.satisfies(&columns)).await? {
                 self.end_row(&stored)?;
@@ -245,18 +250,24 @@ impl<'a> SelectReader<'a> {
 
     /// Returns `true` if the rows of several partitions are merged in one order.
     pub(super) const fn is_merged(&self) -> bool {
-        matches!(self.source, Source::Merge(_))
+        match &self.source {
+            Source::Merge(_) => true,
+            Source::System(rows) => rows.is_merged(),
+            Source::Scan(_) | Source::Index(_) => false,
+        }
     }
 
     /// Returns the number of rows returned from the partition of `row`, including `row`.
     fn count_in_partition(&mut self, row: &CellKey) -> u32 {
-        match &mut self.source {
-            Source::Merge(merge) => merge.count_row(),
-            Source::Scan(_) | Source::Index(_) => {
-                let same = self.last.as_ref().is_some_and(|last| last.same_partition(row));
-                if same { self.in_partition.saturating_add(1) } else { 1 }
-            }
-        }
+        let merged = match &mut self.source {
+            Source::Merge(merge) => Some(merge.count_row()),
+            Source::System(rows) => rows.count_row(row),
+            Source::Scan(_) | Source::Index(_) => None,
+        };
+        merged.unwrap_or_else(|| {
+            let same = self.last.as_ref().is_some_and(|last| last.same_partition(row));
+            if same { self.in_partition.saturating_add(1) } else { 1 }
+        })
     }
 
     /// Returns `true` if the partition of the last row has returned its maximum number of rows.
@@ -294,7 +305,7 @@ impl<'a> SelectReader<'a> {
         debug_assert!(self.last.as_ref() == Some(&row), "the row is the last one");
         let entry = match &self.source {
             Source::Index(scan) => scan.last_entry(),
-            Source::Scan(_) | Source::Merge(_) => None,
+            Source::Scan(_) | Source::Merge(_) | Source::System(_) => None,
         };
         Position { row, entry, remaining: self.remaining, in_partition: self.in_partition }
     }

@@ -220,9 +220,6 @@ impl Executor {
             Statement::Open(open) => {
                 Box::pin(self.open_statement(session, open, (statements, run))).await
             }
-            Statement::Select(select) if self.is_system(&select.from, run) => {
-                Box::pin(self.system_select(select, run)).await
-            }
             Statement::Select(select) => self.select(select, statements, run).await,
             Statement::Write(write) => {
                 self.refuse_system(write.table(), run)?;
@@ -295,7 +292,16 @@ impl Executor {
         });
         // In memory of its own: the futures of the server around it would move it each.
         let (parameters, state) = (run.parameters, state.as_ref());
-        let rows = Box::pin(select::run(&snapshot, plan, &environment, parameters, state)).await;
+        let system = match plan.system {
+            Some(table) => {
+                let given = (state, run.deadline);
+                let rows = self.system_rows(&snapshot, table, plan, &environment, given);
+                Some(Box::pin(rows).await?)
+            }
+            None => None,
+        };
+        let rows = select::run_over(&snapshot, plan, &environment, parameters, state, system);
+        let rows = Box::pin(rows).await;
         let rows =
             rows.map_err(|error| if at.is_some() { CqlError::of_moment(error) } else { error })?;
         self.note(grant, || {

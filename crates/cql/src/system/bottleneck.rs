@@ -3,7 +3,8 @@
 use carnet::diagnosis::{Cause, Named, Report, Why};
 
 use super::encode::{self, Cell};
-use super::tables::{SystemTable, find};
+use super::table::SystemTable;
+use super::tables::find;
 use crate::result::{ColumnSpec, Rows};
 
 /// Columns of `SHOW BOTTLENECK`, in its order.

@@ -23,7 +23,8 @@ use carnet::{PageLimit, Result, Tx, Value};
 use super::encode::{self, Cell};
 use super::node::NodeInfo;
 use super::peers::Peer;
-use super::tables::{SystemTable, is_system_keyspace};
+use super::table::SystemTable;
+use super::tables::is_system_keyspace;
 
 /// Number of places in the whole token ring at which a table is sampled.
 const PLACES: i128 = 16;

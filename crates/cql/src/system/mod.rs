@@ -7,15 +7,18 @@
 //! keyspace                listed in               made from
 //! system                  system_schema           NodeInfo, what other servers announce, the
 //!                                                 version of the catalog, and samples of tables
+//! system_distributed      system_schema           the views of the catalog
 //! system_schema           system_schema           the catalog, and these tables themselves
 //! system_virtual_schema   system_virtual_schema   these tables themselves
 //! system_traces           system_schema           the traces that this server keeps
 //! system_views            system_virtual_schema   the server's list of connections, open
-//!                                                 transactions, settings, and the diagnosis
+//!                                                 transactions, settings, statements that run, and
+//!                                                 the diagnosis
 //! ```
 //!
-//! [`find`] returns a table's definition, `rows` all its rows at a transaction's snapshot. The
-//! rows are few, so a `SELECT` filters, counts and pages them in memory.
+//! [`find`] returns a table's definition, `find_schema` the schema by which statements on it are
+//! compiled, `rows` its rows at a transaction's snapshot. A `SELECT` reads them as those of any table
+//! (`docs/design/0031-system-tables.md`).
 //!
 //! Invariants, each with a test that fails without it:
 //!
@@ -26,10 +29,12 @@
 //! * [`schema_version`] changes with every change of the schema, and only then.
 //! * Raw tables are hidden: CQL cannot read them.
 //!
-//! Deliberately absent: Cassandra's `system_auth` and `system_distributed`, whose data Carnet stores
-//! elsewhere or does not have.
+//! Deliberately absent: Cassandra's `system_auth` and most tables of `system_distributed`, whose data
+//! Carnet stores elsewhere or does not have.
 
+mod activity;
 mod bottleneck;
+mod builds;
 mod change;
 mod encode;
 mod estimates;
@@ -40,8 +45,10 @@ mod options;
 mod peers;
 mod replication;
 mod rows;
+mod schemas;
 mod setting;
 mod settings;
+mod table;
 mod tables;
 mod traces;
 mod view;
@@ -61,9 +68,9 @@ pub use options::{OptionError, check_option};
 pub use peers::Peer;
 pub use rows::schema_version;
 pub(crate) use rows::{Sources, rows};
-pub use tables::{
-    KEYSPACES, SystemColumn, SystemTable, find, is_system_keyspace, is_virtual_keyspace, tables,
-};
+pub(crate) use schemas::{find_by_id, find_schema};
+pub use table::{SystemColumn, SystemTable, is_virtual_keyspace};
+pub use tables::{KEYSPACES, find, is_system_keyspace, tables};
 
 pub(crate) use encode::{Cell, collection, text, texts};
 pub(crate) use option_values::TTL_MAX;

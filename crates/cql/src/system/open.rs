@@ -6,7 +6,8 @@ use std::time::Duration;
 use carnet::{Holder, Timestamp, Uuid, Value, WallTime};
 
 use super::encode::{self, Cell};
-use super::tables::{SystemColumn, SystemTable, tables};
+use super::table::{SystemColumn, SystemTable};
+use super::tables::tables;
 use crate::result::{ColumnSpec, Rows};
 
 /// An open transaction: one that stays open between statements, or that of a running statement.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
+use carnet::admission::{Class, Figures};
 use carnet::base::Order;
 use carnet::catalog::{
     self, BuildFailure, ColumnKind, DroppedColumn, IndexSchema, TableSchema, ViewSchema,
@@ -12,7 +13,9 @@ use carnet::derived::{BuildProgress, Derived};
 use carnet::diagnosis::Report;
 use carnet::{Result, Timestamp, Tx, Uuid};
 
+use super::activity;
 use super::bottleneck;
+use super::builds;
 use super::encode::{self, Cell};
 use super::estimates;
 use super::node::{
@@ -21,7 +24,7 @@ use super::node::{
 use super::open::{self, OpenTransaction};
 use super::peers::Peer;
 use super::settings::{self, SettingTimeouts};
-use super::tables::{Content, SystemTable};
+use super::table::{Content, SystemTable};
 use super::traces;
 use super::view::{self, ColumnView, IndexView, KeyspaceView, TableView, TypeView};
 use crate::trace::Trace;
@@ -39,6 +42,11 @@ pub(crate) struct Sources<'a> {
     pub(crate) open_elsewhere: &'a [Row],
     /// Returns the waits of statements, if they are measured.
     pub(crate) report: &'a (dyn Fn() -> Option<Report> + Sync),
+    /// Returns the numbers of statements of a class, if this process admits statements.
+    pub(crate) figures: &'a (dyn Fn(Class) -> Option<Figures> + Sync),
+    /// Returns `true` for a keyspace whose rows are wanted, in the tables that list keyspaces, tables and
+    /// columns. Rows of other keyspaces may be missing.
+    pub(crate) wants_keyspace: &'a (dyn Fn(&str) -> bool + Sync),
     /// Returns `true` for a table whose estimates are wanted, by its keyspace and name.
     pub(crate) wants: &'a (dyn Fn(&str, &str) -> bool + Sync),
     pub(crate) timeouts: SettingTimeouts,
@@ -77,51 +85,56 @@ pub(crate) async fn rows(table: &SystemTable, tx: &Tx, sources: &Sources<'_>) ->
         Content::Bottleneck => {
             (sources.report)().map_or_else(Vec::new, |report| bottleneck::rows(table, &report))
         }
+        Content::BuiltIndexes => builds::built_indexes(table, tx).await?,
+        Content::BuiltViews => builds::built_views(table, tx).await?,
+        Content::ViewBuilds => builds::views_in_progress(table, tx).await?,
+        Content::ViewBuildStatus => builds::status(table, tx, node.host_id).await?,
+        Content::ThreadPools => activity::thread_pools(table, sources.figures),
         Content::Estimates => estimates::rows(table, tx, node, peers, sources.wants).await?,
         Content::Settings => settings::rows(table, node, sources.timeouts),
         Content::TraceSessions => traces::sessions(table, node, &(sources.traces)()),
         Content::TraceEvents => traces::events(table, node, &(sources.traces)()),
         Content::Keyspaces => {
-            let views = views(tx, node, false).await?;
+            let views = views(tx, sources, false).await?;
             views.iter().map(|view| keyspace(table, view)).collect()
         }
         Content::Tables => {
-            let views = views(tx, node, false).await?;
+            let views = views(tx, sources, false).await?;
             let tables = tables_of(&views).filter(|view| view.definition.is_none());
             tables.map(|view| schema_table(table, view)).collect()
         }
         Content::DroppedColumns => {
-            let views = views(tx, node, false).await?;
+            let views = views(tx, sources, false).await?;
             let of_table = |view| dropped_columns(table, view);
             tables_of(&views).flat_map(of_table).collect()
         }
-        Content::Columns => columns(table, &views(tx, node, false).await?),
+        Content::Columns => columns(table, &views(tx, sources, false).await?),
         Content::Indexes => {
-            let views = views(tx, node, false).await?;
+            let views = views(tx, sources, false).await?;
             let of_table = |view| indexes(table, view);
             tables_of(&views).flat_map(of_table).collect()
         }
         Content::IndexStates => index_states(table, tx).await?,
         Content::Views => {
-            let views = views(tx, node, false).await?;
+            let views = views(tx, sources, false).await?;
             tables_of(&views).filter_map(|view| schema_view(table, view)).collect()
         }
         Content::ViewStates => view_states(table, tx).await?,
         Content::Types => {
-            let views = views(tx, node, false).await?;
+            let views = views(tx, sources, false).await?;
             views.iter().flat_map(|view| &view.types).map(|view| user_type(table, view)).collect()
         }
         Content::VirtualKeyspaces => {
-            let views = views(tx, node, true).await?;
+            let views = views(tx, sources, true).await?;
             let row =
                 |view: &KeyspaceView| table.row([("keyspace_name", encode::text(&view.name))]);
             views.iter().map(row).collect()
         }
         Content::VirtualTables => {
-            let views = views(tx, node, true).await?;
+            let views = views(tx, sources, true).await?;
             tables_of(&views).map(|view| virtual_table(table, view)).collect()
         }
-        Content::VirtualColumns => columns(table, &views(tx, node, true).await?),
+        Content::VirtualColumns => columns(table, &views(tx, sources, true).await?),
     })
 }
 
@@ -143,8 +156,8 @@ fn version_uuid(version: Timestamp) -> Uuid {
     Uuid::from_u128(PREFIX | VARIANT | u128::from(version.get()))
 }
 
-async fn views(tx: &Tx, node: &NodeInfo, is_virtual: bool) -> Result<Vec<KeyspaceView>> {
-    let mut views = view::all(tx, &node.data_center).await?;
+async fn views(tx: &Tx, sources: &Sources<'_>, is_virtual: bool) -> Result<Vec<KeyspaceView>> {
+    let mut views = view::wanted(tx, &sources.node.data_center, sources.wants_keyspace).await?;
     views.retain(|view| view.is_virtual == is_virtual);
     Ok(views)
 }

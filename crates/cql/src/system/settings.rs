@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::encode::{self, Cell};
 use super::node::{NodeInfo, PARTITIONER};
-use super::tables::SystemTable;
+use super::table::SystemTable;
 
 /// Timeouts that are settings.
 #[derive(Clone, Copy, Debug, Default)]

@@ -4,152 +4,22 @@
 
 use std::sync::LazyLock;
 
-use carnet::base::Order;
 use carnet::catalog::ColumnKind;
 use carnet::{DataType, Uuid};
 
-use super::encode::Cell;
-use crate::result::ColumnSpec;
-
-/// A table that is not stored: its rows are generated on each read.
-#[derive(Debug)]
-pub struct SystemTable {
-    /// Keyspace of the table.
-    pub keyspace: &'static str,
-    /// Name of the table.
-    pub name: &'static str,
-    /// Purpose of the table.
-    pub comment: &'static str,
-    /// Id of the table for drivers: Cassandra's, if Cassandra stores the table.
-    pub uuid: Uuid,
-    /// Columns: partition key, clustering key, then the others by name.
-    pub columns: Vec<SystemColumn>,
-    pub(super) content: Content,
-}
-
-/// Source of a table's rows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Content {
-    Local,
-    Peers,
-    PeersV2,
-    Keyspaces,
-    Tables,
-    Columns,
-    Types,
-    Indexes,
-    IndexStates,
-    Views,
-    ViewStates,
-    VirtualKeyspaces,
-    VirtualTables,
-    VirtualColumns,
-    Clients,
-    Transactions,
-    Bottleneck,
-    TraceSessions,
-    TraceEvents,
-    Estimates,
-    Settings,
-    DroppedColumns,
-    /// No rows, because Carnet lacks the feature.
-    Nothing,
-}
-
-/// Column of a system table.
-#[derive(Debug)]
-pub struct SystemColumn {
-    /// Name of the column.
-    pub name: &'static str,
-    /// Type of the column.
-    pub data_type: DataType,
-    /// Whether its type is written as `frozen<…>`.
-    pub is_frozen: bool,
-    /// Kind of the column.
-    pub kind: ColumnKind,
-}
-
-impl SystemTable {
-    /// Returns `true` if the table lists the open transactions.
-    pub(crate) fn lists_open_transactions(&self) -> bool {
-        self.content == Content::Transactions
-    }
-
-    /// Returns a column and its position in the rows.
-    #[must_use]
-    pub fn column(&self, name: &str) -> Option<(usize, &SystemColumn)> {
-        self.columns.iter().enumerate().find(|(_, column)| column.name == name)
-    }
-
-    /// Returns a column's description for clients.
-    #[must_use]
-    pub fn spec(&self, column: &SystemColumn) -> ColumnSpec {
-        ColumnSpec {
-            keyspace: self.keyspace.to_owned(),
-            table: self.name.to_owned(),
-            name: column.name.to_owned(),
-            data_type: column.data_type.clone(),
-        }
-    }
-
-    /// Returns all columns' descriptions for clients.
-    #[must_use]
-    pub fn specs(&self) -> Vec<ColumnSpec> {
-        self.columns.iter().map(|column| self.spec(column)).collect()
-    }
-
-    /// Returns `true` if the table is one of Cassandra's virtual tables, which have a schema of
-    /// their own.
-    #[must_use]
-    pub fn is_virtual(&self) -> bool {
-        is_virtual_keyspace(self.keyspace)
-    }
-
-    /// Puts values given by name into the order of the columns; missing ones are null.
-    pub(super) fn row<const N: usize>(&self, values: [(&'static str, Cell); N]) -> Vec<Cell> {
-        self.row_of(values.into_iter())
-    }
-
-    /// Like [`SystemTable::row`], for any number of values.
-    pub(super) fn row_of(&self, values: impl Iterator<Item = (&'static str, Cell)>) -> Vec<Cell> {
-        let mut values: Vec<_> = values.collect();
-        debug_assert!(values.iter().all(|(name, _)| self.column(name).is_some()));
-        let mut take = |column: &SystemColumn| {
-            values.iter_mut().find(|(name, _)| *name == column.name)?.1.take()
-        };
-        self.columns.iter().map(&mut take).collect()
-    }
-}
-
-impl SystemColumn {
-    /// Returns the type's name in CQL.
-    #[must_use]
-    pub fn type_name(&self) -> String {
-        let name = &self.data_type;
-        if self.is_frozen { format!("frozen<{name}>") } else { name.to_string() }
-    }
-}
-
-const SYSTEM: &str = "system";
-const SCHEMA: &str = "system_schema";
-const VIRTUAL_SCHEMA: &str = "system_virtual_schema";
-const TRACES: &str = "system_traces";
-const VIEWS: &str = "system_views";
+use super::table::{
+    Content, DISTRIBUTED, SCHEMA, SYSTEM, SystemColumn, SystemTable, TRACES, VIEWS, VIRTUAL_SCHEMA,
+    clustering, partition, regular,
+};
+use super::{activity, builds};
 
 /// Sorted names of the system keyspaces.
-pub const KEYSPACES: [&str; 5] = [SYSTEM, SCHEMA, TRACES, VIEWS, VIRTUAL_SCHEMA];
+pub const KEYSPACES: [&str; 6] = [SYSTEM, DISTRIBUTED, SCHEMA, TRACES, VIEWS, VIRTUAL_SCHEMA];
 
 /// Returns `true` for a system keyspace: users may not create, change or drop it or its tables.
 #[must_use]
 pub fn is_system_keyspace(name: &str) -> bool {
     KEYSPACES.contains(&name)
-}
-
-/// Returns `true` for one of Cassandra's virtual keyspaces, which are listed in
-/// `system_virtual_schema`; the others are listed in `system_schema`.
-#[must_use]
-pub fn is_virtual_keyspace(name: &str) -> bool {
-    matches!(name, VIEWS | VIRTUAL_SCHEMA)
 }
 
 /// Returns a system table.
@@ -166,11 +36,17 @@ pub fn tables() -> &'static [SystemTable] {
 
 static TABLES: LazyLock<Vec<SystemTable>> = LazyLock::new(|| {
     vec![
+        builds::index_info(),
+        builds::built_views_table(),
+        activity::compaction_history(),
         local(),
         peers(),
         peers_v2(),
         size_estimates(),
+        activity::sstable_activity(),
         table_estimates(),
+        builds::view_builds_in_progress(),
+        builds::view_build_status(),
         aggregates(),
         column_masks(),
         columns(),
@@ -189,6 +65,7 @@ static TABLES: LazyLock<Vec<SystemTable>> = LazyLock::new(|| {
         index_states(),
         view_states(),
         settings(),
+        activity::thread_pools_table(),
         transactions(),
         virtual_columns(),
         virtual_keyspaces(),
@@ -745,26 +622,4 @@ fn by_name(mut columns: Vec<SystemColumn>) -> Vec<SystemColumn> {
     let is_regular = |column: &SystemColumn| column.kind == ColumnKind::Regular;
     columns.sort_by_key(|column| (is_regular(column), is_regular(column).then_some(column.name)));
     columns
-}
-
-fn partition(name: &'static str, data_type: DataType) -> SystemColumn {
-    column(name, data_type, ColumnKind::Partition)
-}
-
-fn clustering(name: &'static str, data_type: DataType) -> SystemColumn {
-    column(name, data_type, ColumnKind::Clustering(Order::Asc))
-}
-
-fn regular(name: &'static str, data_type: DataType) -> SystemColumn {
-    column(name, data_type, ColumnKind::Regular)
-}
-
-fn column(name: &'static str, data_type: DataType, kind: ColumnKind) -> SystemColumn {
-    SystemColumn { name, data_type, is_frozen: false, kind }
-}
-
-impl SystemColumn {
-    fn frozen(self) -> Self {
-        Self { is_frozen: true, ..self }
-    }
 }

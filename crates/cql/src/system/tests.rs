@@ -76,6 +76,8 @@ fn rows_of(table: &SystemTable, snapshot: &carnet::Snapshot, node: &NodeInfo) ->
         open_elsewhere: &[],
         report: &report,
         wants: &|_, _| true,
+        wants_keyspace: &|_| true,
+        figures: &|_| None,
         timeouts: SettingTimeouts::default(),
         traces: &Vec::new,
     };
@@ -211,6 +213,8 @@ fn user_and_stored_system_keyspaces_are_listed() {
              'datacenter1': '3'}",
             "keyspace_name 'system'; durable_writes True; \
              replication {'class': 'org.apache.cassandra.locator.LocalStrategy'}",
+            "keyspace_name 'system_distributed'; durable_writes True; \
+             replication {'class': 'org.apache.cassandra.locator.LocalStrategy'}",
             "keyspace_name 'system_schema'; durable_writes True; \
              replication {'class': 'org.apache.cassandra.locator.LocalStrategy'}",
             "keyspace_name 'system_traces'; durable_writes True; \
@@ -253,9 +257,9 @@ fn tables_have_their_options_or_the_defaults() {
     );
     let names = |line: &String| line.split("; additional").next().unwrap().to_owned();
     let systems: Vec<_> = lines.iter().filter(|line| line.contains("'system")).map(names).collect();
-    assert_eq!(systems.len(), 5 + 11 + 2);
-    assert_eq!(systems[0], "keyspace_name 'system'; table_name 'local'");
-    assert_eq!(systems[15], "keyspace_name 'system_schema'; table_name 'views'");
+    assert_eq!(systems.len(), 10 + 1 + 11 + 2);
+    assert_eq!(systems[0], "keyspace_name 'system'; table_name 'IndexInfo'");
+    assert_eq!(systems[21], "keyspace_name 'system_schema'; table_name 'views'");
 }
 
 #[test]
@@ -321,6 +325,8 @@ fn virtual_tables_have_a_schema_of_their_own() {
             "keyspace_name 'system_views'; table_name 'materialized_views'; \
              comment 'state of materialized views'",
             "keyspace_name 'system_views'; table_name 'settings'; comment 'current settings'",
+            "keyspace_name 'system_views'; table_name 'thread_pools'; \
+             comment 'statements that run and wait, by their class'",
             "keyspace_name 'system_views'; table_name 'transactions'; \
              comment 'open transactions, oldest snapshot first'",
             "keyspace_name 'system_virtual_schema'; table_name 'columns'; \
@@ -332,7 +338,7 @@ fn virtual_tables_have_a_schema_of_their_own() {
         ]
     );
     let columns = dump_of("system_virtual_schema", "columns");
-    assert_eq!(columns.len(), 9 + 13 + 10 + 8 + 2 + 10 + 8 + 1 + 3);
+    assert_eq!(columns.len(), 9 + 13 + 10 + 8 + 2 + 7 + 10 + 8 + 1 + 3);
     assert_eq!(
         columns[10],
         "keyspace_name 'system_views'; table_name 'clients'; column_name 'client_options'; \
@@ -471,7 +477,7 @@ fn clients_are_listed_by_address_and_port() {
 
 #[test]
 fn tables_of_missing_features_are_empty() {
-    for table in tables().iter().filter(|table| table.content == tables::Content::Nothing) {
+    for table in tables().iter().filter(|table| table.content == table::Content::Nothing) {
         assert!(dump(table, &sample(), &node()).is_empty(), "{}", table.name);
     }
 }

@@ -7,7 +7,7 @@ use carnet::Value;
 
 use super::encode::{self, Cell};
 use super::node::NodeInfo;
-use super::tables::SystemTable;
+use super::table::SystemTable;
 use crate::trace::{Trace, TraceEvent};
 use crate::uuids::Uuids;
 

@@ -12,7 +12,8 @@ use carnet::{DataType, Result, Tx, Uuid};
 
 use super::options::TableOptions;
 use super::replication::{LOCATOR, Replication, repaired};
-use super::tables::{self, SystemTable, is_system_keyspace, is_virtual_keyspace};
+use super::table::{SystemTable, is_virtual_keyspace};
+use super::tables::{self, is_system_keyspace};
 use crate::ast::Name;
 
 /// A keyspace with its tables.
@@ -180,11 +181,21 @@ impl TableView {
 
 /// Lists all keyspaces by name, at a node of this data centre.
 pub(crate) async fn all(tx: &Tx, data_center: &str) -> Result<Vec<KeyspaceView>> {
-    let mut views: Vec<_> = tables::KEYSPACES.into_iter().map(of_system).collect();
+    wanted(tx, data_center, &|_| true).await
+}
+
+/// Like [`all`], for the keyspaces whose names are wanted.
+pub(super) async fn wanted(
+    tx: &Tx,
+    data_center: &str,
+    wants: &(dyn Fn(&str) -> bool + Sync),
+) -> Result<Vec<KeyspaceView>> {
+    let system = tables::KEYSPACES.into_iter().filter(|name| wants(name));
+    let mut views: Vec<_> = system.map(of_system).collect();
     for schema in catalog::keyspaces(tx).await? {
         // A user keyspace may have the name of a later version's system keyspace; it is
         // inaccessible.
-        if !is_system_keyspace(&schema.name) {
+        if wants(&schema.name) && !is_system_keyspace(&schema.name) {
             views.push(of_user(tx, schema, data_center).await?);
         }
     }

@@ -1,0 +1,33 @@
+//! Comparison of the rows of several partitions.
+
+use carnet::base::Bytes;
+use carnet::base::key::{self, Order};
+use carnet::catalog::TableSchema;
+use carnet::{CellKey, DataType, Result};
+
+/// Comparison of rows.
+pub(super) struct Comparison {
+    /// Number of clustering columns compared, from the first on.
+    columns: usize,
+    types: Vec<DataType>,
+    orders: Vec<Order>,
+    pub(super) reverse: bool,
+}
+
+impl Comparison {
+    pub(super) fn new(table: &TableSchema, columns: usize, reverse: bool) -> Self {
+        let types = table.clustering_key().map(|column| column.data_type.clone()).collect();
+        Self { columns, types, orders: table.clustering_orders(), reverse }
+    }
+
+    /// Returns the sort key of a row. A row of static columns only has an empty one, and comes
+    /// first.
+    pub(super) fn sort_key(&self, row: &CellKey) -> Result<Bytes> {
+        let clustering = row.clustering_bytes();
+        if clustering.is_empty() || self.columns == self.types.len() {
+            return Ok(clustering);
+        }
+        let values = key::decode(&clustering, &self.types, &self.orders)?;
+        key::encode(&values[..self.columns], &self.orders)
+    }
+}
