@@ -263,17 +263,18 @@ impl Executor {
             })?,
             None => options.snapshot_async(None).await?,
         };
+        let is_past = at.is_some();
         let grant = &run.parameters.grant;
         self.note(grant, || {
             format!("Reading the snapshot at timestamp {}", snapshot.read_timestamp())
         });
         let plan = self.plan(&snapshot, statements, run.keyspace.as_deref(), &run.steps).await;
         // "Unprepared" would repeat for ever: the snapshot has the earlier schema of the table.
-        let plan = plan.map_err(|error| match (&state, at, error.kind()) {
+        let plan = plan.map_err(|error| match (&state, is_past, error.kind()) {
             (Some(_), _, CqlErrorKind::Unprepared { .. }) => CqlError::invalid(
                 "the table has changed since the first page of this result; begin the query anew",
             ),
-            (None, Some(_), CqlErrorKind::Unprepared { .. }) => CqlError::invalid(
+            (None, true, CqlErrorKind::Unprepared { .. }) => CqlError::invalid(
                 "the table had another definition at that time than when the statement was \
                  prepared; send the statement unprepared",
             ),
@@ -292,18 +293,19 @@ impl Executor {
         });
         // In memory of its own: the futures of the server around it would move it each.
         let (parameters, state) = (run.parameters, state.as_ref());
-        let system = match plan.system {
-            Some(table) => {
-                let given = (state, run.deadline);
-                let rows = self.system_rows(&snapshot, table, plan, &environment, given);
-                Some(Box::pin(rows).await?)
-            }
-            None => None,
-        };
-        let rows = select::run_over(&snapshot, plan, &environment, parameters, state, system);
-        let rows = Box::pin(rows).await;
+        let rows = Box::pin(async {
+            let system = match plan.system {
+                Some(table) => {
+                    let given = (state, run.deadline);
+                    Some(self.system_rows(&snapshot, table, plan, &environment, given).await?)
+                }
+                None => None,
+            };
+            select::run_over(&snapshot, plan, &environment, parameters, state, system).await
+        });
+        let rows = rows.await;
         let rows =
-            rows.map_err(|error| if at.is_some() { CqlError::of_moment(error) } else { error })?;
+            rows.map_err(|error| if is_past { CqlError::of_moment(error) } else { error })?;
         self.note(grant, || {
             let more = if rows.paging_state.is_some() { ", and more on the next page" } else { "" };
             format!("Found {} rows{more}", rows.rows.len())
