@@ -497,8 +497,8 @@ fn check_distinct(table: &TableSchema, outputs: &[Output], filter: &Where) -> Re
             "SELECT DISTINCT can be restricted by the partition key only",
         ));
     }
-    // Partitions that are named by their whole keys give no two equal rows that the client cannot
-    // expect; an aggregate is one row.
+    // Without the whole key, different partitions would give equal rows. Like Cassandra, this permits
+    // them for partitions that the statement names. An aggregate is one row.
     let is_aggregated = outputs.iter().any(|output| matches!(output, Output::Aggregate(_)));
     if filter.names_partitions() || is_aggregated {
         return Ok(());

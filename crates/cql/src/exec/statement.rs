@@ -293,17 +293,13 @@ impl Executor {
         });
         // In memory of its own: the futures of the server around it would move it each.
         let (parameters, state) = (run.parameters, state.as_ref());
-        let rows = Box::pin(async {
-            let system = match plan.system {
-                Some(table) => {
-                    let given = (state, run.deadline);
-                    Some(self.system_rows(&snapshot, table, plan, &environment, given).await?)
-                }
-                None => None,
-            };
-            select::run_over(&snapshot, plan, &environment, parameters, state, system).await
-        });
-        let rows = rows.await;
+        let rows = match plan.system {
+            None => Box::pin(select::run(&snapshot, plan, &environment, parameters, state)).await,
+            Some(table) => {
+                let select = (plan, table);
+                Box::pin(self.system_select(&snapshot, select, &environment, (run, state))).await
+            }
+        };
         let rows =
             rows.map_err(|error| if is_past { CqlError::of_moment(error) } else { error })?;
         self.note(grant, || {

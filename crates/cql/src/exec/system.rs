@@ -6,11 +6,12 @@ use carnet::base::Moment;
 use super::executor::Executor;
 use super::paging::PagingState;
 use super::run::Run;
+use super::select;
 use super::system_rows::{Columns, Wanted};
 use crate::ast::{Name, TableName};
 use crate::compile::{Environment, SelectPlan};
 use crate::cql_error::CqlError;
-use crate::result::Response;
+use crate::result::{Response, Rows};
 use crate::system::{self, SystemTable};
 
 impl Executor {
@@ -19,12 +20,24 @@ impl Executor {
         keyspace.is_some_and(system::is_system_keyspace)
     }
 
-    /// Makes the rows of the system table that a statement reads.
-    pub(super) async fn system_rows(
+    /// Runs a `SELECT` on a system table, from the row after `state` on.
+    pub(super) async fn system_select(
         &self,
         tx: &Tx,
-        table: &'static SystemTable,
-        plan: &SelectPlan,
+        (plan, table): (&SelectPlan, &'static SystemTable),
+        environment: &Environment<'_>,
+        (run, state): (&Run<'_>, Option<&PagingState>),
+    ) -> Result<Rows, CqlError> {
+        let given = (state, run.deadline);
+        let rows = self.system_rows(tx, (plan, table), environment, given).await?;
+        select::run_over(tx, plan, environment, run.parameters, state, Some(rows)).await
+    }
+
+    /// Makes the rows of the system table that a statement reads.
+    async fn system_rows(
+        &self,
+        tx: &Tx,
+        (plan, table): (&SelectPlan, &'static SystemTable),
         environment: &Environment<'_>,
         (state, deadline): (Option<&PagingState>, Option<Moment>),
     ) -> Result<Vec<Columns>, CqlError> {
