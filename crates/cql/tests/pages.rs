@@ -70,6 +70,7 @@ impl Client {
             );
             all.extend(page.values());
             pages += 1;
+            assert!(pages < 2_000, "{statement}: endless pages");
             parameters.paging_state = page.paging_state;
             if parameters.paging_state.is_none() {
                 return Ok((all, pages));
