@@ -11,7 +11,8 @@
 //!
 //! [`parse`](crate::parse) accepts a `create_statement`, unless its keyspace is virtual: then it is
 //! a comment, because virtual keyspaces cannot be created. Names are quoted if CQL requires it, in
-//! every column. Lists are sorted without regard to case.
+//! every column. Lists are sorted without regard to case. The types of a keyspace follow the types that
+//! they use, so that the statements can be run in turn.
 //!
 //! The indexes and materialized views of a table follow it. Functions and aggregates are not
 //! supported yet; describing one reports that it does not exist.
@@ -21,7 +22,7 @@ mod create;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::net::SocketAddr;
 
 use carnet::base::Bytes;
@@ -220,7 +221,8 @@ impl Scope<'_> {
     fn elements(&self, keyspace: &KeyspaceView, only: bool) -> Vec<[String; 4]> {
         let [name, kind, own_name] = keyspace_entry(keyspace);
         let own = [name, kind, own_name, create::keyspace(keyspace)];
-        let types = keyspace.types.iter().filter(|_| !only).map(type_element);
+        let types = by_dependency(&keyspace.types).into_iter();
+        let types = types.filter(|_| !only).map(type_element);
         let is_shown = |table: &&TableView| !only && table.definition.is_none();
         let tables = keyspace.tables.iter().filter(is_shown);
         let tables = tables.flat_map(|table| self.table_elements(keyspace, table));
@@ -258,6 +260,24 @@ async fn all(tx: &Tx, data_center: &str) -> Result<Vec<KeyspaceView>> {
 
 fn sort<T>(items: &mut [T], name: impl Fn(&T) -> &String) {
     items.sort_by_cached_key(|item| (name(item).to_lowercase(), name(item).clone()));
+}
+
+/// Orders types so that each follows the types that it uses, otherwise by name.
+fn by_dependency(types: &[TypeView]) -> Vec<&TypeView> {
+    let mut ordered: Vec<&TypeView> = Vec::with_capacity(types.len());
+    let mut seen = HashSet::new();
+    // A type stands on the stack until the types that it uses are ordered. No type contains itself.
+    let mut stack: Vec<(&TypeView, bool)> = types.iter().rev().map(|it| (it, false)).collect();
+    while let Some((user_type, is_ready)) = stack.pop() {
+        if is_ready {
+            ordered.push(user_type);
+        } else if seen.insert(&user_type.name) {
+            stack.push((user_type, true));
+            let used = types.iter().rev().filter(|it| user_type.uses.contains(&it.name));
+            stack.extend(used.map(|used| (used, false)));
+        }
+    }
+    ordered
 }
 
 fn keyspace_entry(keyspace: &KeyspaceView) -> [String; 3] {

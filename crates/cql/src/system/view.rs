@@ -1,7 +1,7 @@
 //! Keyspaces and tables, both stored and system ones, in the common form that the schema tables and
 //! `DESCRIBE` show.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use carnet::base::{Order, UserType};
 use carnet::catalog::{
@@ -37,6 +37,8 @@ pub(crate) struct TypeView {
     pub(crate) name: String,
     /// Names and types.
     pub(crate) fields: Vec<(String, String)>,
+    /// Names of the types that fields use, but not those within other user-defined types.
+    pub(crate) uses: BTreeSet<String>,
 }
 
 impl TypeView {
@@ -46,11 +48,24 @@ impl TypeView {
             let text = data_type.to_string();
             (name.clone(), if is_frozen { format!("frozen<{text}>") } else { text })
         };
+        let mut uses = BTreeSet::new();
+        user_type.fields.iter().for_each(|(_, data_type)| add_used(data_type, &mut uses));
         Self {
             keyspace: user_type.keyspace.clone(),
             name: user_type.name.clone(),
             fields: user_type.fields.iter().map(field).collect(),
+            uses,
         }
+    }
+}
+
+/// Adds the names of the user-defined types in a type, but not those within them.
+fn add_used(data_type: &DataType, uses: &mut BTreeSet<String>) {
+    match data_type {
+        DataType::Udt(used) => {
+            uses.insert(used.name.clone());
+        }
+        other => other.parts().into_iter().for_each(|part| add_used(part, uses)),
     }
 }
 

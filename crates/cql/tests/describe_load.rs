@@ -1,0 +1,183 @@
+//! `DESCRIBE KEYSPACE` of random schemas: its statements create the same keyspace again.
+
+#![expect(clippy::unwrap_used, reason = "helpers outside of #[test] functions unwrap as well")]
+
+mod common;
+
+use carnet::base::{Bytes, Rng, SeededRng};
+use carnet::{Db, Uuid, block_on};
+use carnet_cql::ast::Name;
+use carnet_cql::result::Response;
+use carnet_cql::system::NodeInfo;
+use carnet_cql::{Executor, Parameters, Session};
+use common::with_seeds;
+
+/// Names that CQL quotes, beside plain ones.
+const NAMES: [&str; 12] = [
+    "zz",
+    "aa",
+    "Mixed",
+    "select",
+    "with space",
+    "quo\"te",
+    "1st",
+    "ünï",
+    "a.b",
+    "m",
+    "frozen",
+    "int",
+];
+/// Names of keyspaces, tables and types, which have letters, digits and underscores only.
+const OBJECTS: [&str; 8] = ["zz", "aa", "Mixed", "select", "m", "T_1", "1st", "table"];
+const SCALARS: [&str; 8] =
+    ["int", "text", "decimal", "timeuuid", "inet", "varint", "date", "duration"];
+const KEYS: [&str; 5] = ["int", "text", "decimal", "timeuuid", "inet"];
+
+struct Client {
+    executor: Executor,
+    session: Session,
+}
+
+impl Client {
+    fn new() -> Self {
+        let db = Db::builder().in_memory();
+        let executor = Executor::new(db, NodeInfo::local(Uuid::from_u64_pair(1, 2)));
+        Self { executor, session: Session::new() }
+    }
+
+    fn run(&self, statement: &str) -> Response {
+        let done = block_on(self.executor.query(&self.session, statement, &Parameters::default()));
+        done.unwrap_or_else(|error| panic!("{statement}: {error}"))
+    }
+
+    /// Returns the statements of a keyspace.
+    fn describe(&self, keyspace: &str) -> Vec<String> {
+        let Response::Rows(rows) = self.run(&format!("DESCRIBE KEYSPACE {keyspace}")) else {
+            panic!("DESCRIBE returns rows")
+        };
+        let text = |cell: &Option<Bytes>| -> String {
+            String::from_utf8(cell.as_ref().unwrap().to_vec()).unwrap()
+        };
+        rows.values().iter().map(|row| text(&row[3])).collect()
+    }
+}
+
+fn pick<'a>(rng: &mut SeededRng, from: &[&'a str]) -> &'a str {
+    from[usize::try_from(rng.below(from.len() as u64)).unwrap()]
+}
+
+/// Returns some names in random order, quoted where needed.
+fn names(rng: &mut SeededRng, from: &[&str], count: u64) -> Vec<String> {
+    let mut left = from.to_vec();
+    let take = |_| {
+        let place = usize::try_from(rng.below(left.len() as u64)).unwrap();
+        Name::new(left.swap_remove(place)).to_string()
+    };
+    (0..count).map(take).collect()
+}
+
+/// Returns the type of a column or field, which may use user-defined types.
+fn data_type(rng: &mut SeededRng, types: &[String], depth: u32) -> String {
+    if depth == 0 || rng.chance(300) {
+        return pick(rng, &SCALARS).to_owned();
+    }
+    let inner = |rng: &mut SeededRng| data_type(rng, types, depth - 1);
+    match rng.below(5) {
+        0 => format!("frozen<list<{}>>", inner(rng)),
+        1 => format!("frozen<map<{}, {}>>", pick(rng, &KEYS), inner(rng)),
+        2 => format!("frozen<tuple<{}, {}>>", inner(rng), inner(rng)),
+        _ if types.is_empty() => inner(rng),
+        _ => {
+            let names: Vec<&str> = types.iter().map(String::as_str).collect();
+            format!("frozen<{}>", pick(rng, &names))
+        }
+    }
+}
+
+/// Creates a random table, with indexes and a view.
+fn create_table(rng: &mut SeededRng, client: &Client, name: &str, types: &[String], number: usize) {
+    let columns = names(rng, &NAMES, 7);
+    let [p, c, s, v, w, x, l] = &columns[..] else { panic!("seven names") };
+    let (first, second) = (data_type(rng, types, 3), data_type(rng, types, 3));
+    let order = pick(rng, &["ASC", "DESC"]);
+    let option = pick(
+        rng,
+        &[
+            "comment = 'it''s; -- a comment'",
+            "default_time_to_live = 77 AND gc_grace_seconds = 5",
+            "compaction = {'class': 'LeveledCompactionStrategy'}",
+            "compression = {'enabled': 'false'}",
+            "caching = {'keys': 'NONE', 'rows_per_partition': '7'}",
+            "speculative_retry = '50p' AND min_index_interval = 64",
+        ],
+    );
+    client.run(&format!(
+        "CREATE TABLE {name} ({p} {}, {c} {}, {s} int static, {v} {first}, {w} {second}, {x} int, \
+         {l} map<text, int>, PRIMARY KEY ({p}, {c})) WITH CLUSTERING ORDER BY ({c} {order}) \
+         AND {option}",
+        pick(rng, &KEYS),
+        pick(rng, &KEYS)
+    ));
+    for target in [x.clone(), format!("KEYS({l})"), format!("ENTRIES({l})")] {
+        if rng.chance(400) {
+            client.run(&format!("CREATE INDEX ON {name} ({target})"));
+        }
+    }
+    if rng.chance(500) && !option.contains("default_time_to_live") {
+        let view = Name::new(format!("View_{number}")).to_string();
+        let value = if rng.chance(500) { v } else { l };
+        let selected = format!("{p}, {c}, {x}, {value}");
+        client.run(&format!(
+            "CREATE MATERIALIZED VIEW {view} AS SELECT {selected} FROM {name} \
+             WHERE {x} IS NOT NULL AND {p} IS NOT NULL AND {c} IS NOT NULL \
+             PRIMARY KEY ({x}, {c}, {p}) WITH CLUSTERING ORDER BY ({c} DESC, {p} ASC)"
+        ));
+    }
+}
+
+#[test]
+fn described_keyspace_loads_again() {
+    with_seeds(60, |rng| {
+        let client = Client::new();
+        let keyspace = Name::new(pick(rng, &["ks", "Odd", "table", "1k"])).to_string();
+        let class = "{'class': 'NetworkTopologyStrategy', 'datacenter1': '1'}";
+        client.run(&format!("CREATE KEYSPACE {keyspace} WITH replication = {class}"));
+        client.run(&format!("USE {keyspace}"));
+        let count = 1 + rng.below(5);
+        let types = names(rng, &OBJECTS, count);
+        for (place, name) in types.iter().enumerate() {
+            let fields = names(rng, &NAMES, 2);
+            let of_fields = [0, 1].map(|_| data_type(rng, &types[..place], 3));
+            client.run(&format!(
+                "CREATE TYPE {name} ({} {}, {} {})",
+                fields[0], of_fields[0], fields[1], of_fields[1]
+            ));
+        }
+        let tables = 1 + rng.below(3);
+        for (number, name) in names(rng, &OBJECTS, tables).iter().enumerate() {
+            create_table(rng, &client, name, &types, number);
+        }
+        let described = client.describe(&keyspace);
+        let loaded = Client::new();
+        for statement in &described {
+            loaded.run(statement);
+        }
+        assert_eq!(loaded.describe(&keyspace), described);
+    });
+}
+
+#[test]
+fn types_follow_the_types_they_use() {
+    let client = Client::new();
+    client.run("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy'}");
+    client.run("USE ks");
+    client.run("CREATE TYPE zz (c int)");
+    client.run("CREATE TYPE mm (c int)");
+    client.run("CREATE TYPE aa (c frozen<map<int, frozen<zz>>>)");
+    client.run("CREATE TYPE a0 (a frozen<aa>, z frozen<zz>)");
+    let order: Vec<String> = client.describe("ks")[1..]
+        .iter()
+        .map(|text| text["CREATE TYPE ks.".len()..][..2].to_owned())
+        .collect();
+    assert_eq!(order, ["zz", "aa", "a0", "mm"]);
+}
