@@ -13,6 +13,7 @@ use num_bigint::BigInt;
 use uuid::Uuid;
 
 use crate::duration::CqlDuration;
+use crate::keyword::is_plain;
 
 /// Type of a column, or of a part of a composite type.
 ///
@@ -309,9 +310,7 @@ impl fmt::Display for DataType {
 
 /// Writes a name as CQL reads it, in quotes if it needs them.
 pub(crate) fn quote_name(f: &mut fmt::Formatter<'_>, name: &str) -> fmt::Result {
-    let is_plain = name.starts_with(|first: char| first.is_ascii_lowercase())
-        && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_');
-    if is_plain { f.write_str(name) } else { write!(f, "\"{}\"", name.replace('"', "\"\"")) }
+    if is_plain(name) { f.write_str(name) } else { write!(f, "\"{}\"", name.replace('"', "\"\"")) }
 }
 
 /// A value of one of the [types](DataType).

@@ -57,7 +57,6 @@ mod error;
 mod exec;
 pub mod forward;
 mod json;
-mod keyword;
 mod lexer;
 mod parser;
 mod position;
@@ -71,13 +70,13 @@ mod trace;
 mod uuids;
 
 pub use bound::{Bound, Values};
+pub use carnet::base::keyword::is_reserved;
 pub use cql_error::{CqlError, CqlErrorKind, LostRow, StatementId};
 pub use error::{ParseError, ParseErrorKind};
 pub use exec::{
     AnswerMemory, BatchItem, Executor, Grant, OpenLimits, OpenTotals, Outline, Parameters,
     Prepared, Session, Terms, Timeouts,
 };
-pub use keyword::is_reserved;
 pub use parser::{
     IN_VALUES_MAX, Limits, MARKERS_MAX, Marker, NESTING_MAX, NUMBER_DIGITS_MAX, Parsed,
     STATEMENT_BYTES_MAX, TERMS_MAX, parse,

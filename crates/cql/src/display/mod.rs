@@ -15,10 +15,11 @@ mod view;
 
 use std::fmt::{self, Display, Formatter};
 
+use carnet::base::keyword::is_plain;
+
 use crate::ast::Statement;
 use crate::ast::{Name, TableName, TypeName};
 use crate::base::DataType;
-use crate::keyword::is_plain;
 
 /// Writes items with a separator between them.
 fn join<T: Display>(

@@ -1,9 +1,10 @@
 //! Parser of names.
 
+use carnet::base::keyword::is_reserved;
+
 use super::{Parse, Parser};
 use crate::ast::{Name, TableName};
 use crate::error::Failure;
-use crate::keyword::is_reserved;
 use crate::lexer::{TokenKind, shorten};
 use crate::position::Position;
 

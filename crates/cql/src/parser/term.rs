@@ -1,5 +1,7 @@
 //! Parser of terms.
 
+use carnet::base::keyword::is_reserved;
+
 use super::{NUMBER_DIGITS_MAX, Names, Parse, Parser};
 use crate::ast::{
     Arguments, ArithmeticOp, BindMarker, FunctionCall, FunctionName, Literal, Name, Reference,
@@ -7,7 +9,6 @@ use crate::ast::{
 };
 use crate::base::Uuid;
 use crate::error::Failure;
-use crate::keyword::is_reserved;
 use crate::lexer::{Token, TokenKind, shorten};
 
 const SUMS: [ArithmeticOp; 2] = [ArithmeticOp::Add, ArithmeticOp::Subtract];

@@ -1,4 +1,4 @@
-//! Keywords of the grammar.
+//! Keywords of CQL, and names that are written without quotes.
 //!
 //! Most keywords of CQL are names wherever a name is allowed; the parser distinguishes them by
 //! their position. Only reserved words need double quotes as names. Source of the list: Cassandra
@@ -25,7 +25,8 @@ pub fn is_reserved(word: &str) -> bool {
 }
 
 /// Returns `true` if a name is written without quotes.
-pub(crate) fn is_plain(name: &str) -> bool {
+#[must_use]
+pub fn is_plain(name: &str) -> bool {
     name.starts_with(|first: char| first.is_ascii_lowercase())
         && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
         && !is_reserved(name)
