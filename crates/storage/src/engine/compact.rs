@@ -214,23 +214,24 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// `Unavailable` if the disk fails; then the store has stopped writing. `Corrupted` if a table
-    /// is damaged; then the tables stay unchanged and the store continues. `Invalid` if the
-    /// database was opened read-only.
+    /// `Unavailable` if the disk fails; then the store has stopped writing. `Unavailable` if the
+    /// engine is closed meanwhile, and `Corrupted` if a table is damaged: the tables stay unchanged.
+    /// `Invalid` if the database was opened read-only.
     pub fn compact(&self) -> Result<()> {
+        self.core.check_open()?;
         self.flush()?;
         let core = &self.core;
         core.compactions.quarantine.try_again()?;
         let _manual = ManualCompaction::new(core);
         let mut state = loop {
             let state = lock(&core.compactions.state);
+            // The compactions of a closed engine do not end, and no other one may start.
+            core.check_open()?;
             if state.running() == 0 {
                 break state;
             }
             drop(state);
             core.publication.check()?;
-            // The compactions of a closed engine do not end.
-            core.check_open()?;
             Signal::new().wait(Some(LOOK_AGAIN));
         };
         let levels = lock(&core.manifest).levels.clone();
@@ -275,6 +276,10 @@ impl Core {
         };
         loop {
             self.publication.check()?;
+            if let Err(error) = self.check_open() {
+                self.discard(job.abandon());
+                return Ok(Some(error));
+            }
             match job.step(STEP_BYTES) {
                 Ok(Progress::More) => self.compactions.throttle.refill(STEP_BYTES),
                 Ok(Progress::Done(edit)) => return self.install_compaction(&edit),

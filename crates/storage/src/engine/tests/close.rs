@@ -1,7 +1,10 @@
 //! Tests of closing while commits and writers wait.
 
+use std::sync::Weak;
+
 use super::*;
 use crate::batch;
+use crate::compaction::merge::Mark;
 use crate::wal::{Header, RECORD_HEADER_BYTES, record};
 
 /// Closes the engine on another thread, and calls `meanwhile` when the engine takes no new commits.
@@ -126,4 +129,53 @@ impl std::task::Wake for Woken {
     fn wake(self: Arc<Self>) {
         self.0.fetch_add(1, Ordering::SeqCst);
     }
+}
+
+/// Closes the engine when a compaction asks about its first cell.
+struct Closes(Mutex<Weak<Engine>>);
+
+impl GcHook for Closes {
+    fn mark(&self) -> Mark {
+        Mark::default()
+    }
+
+    fn is_dropped(&self, _: TableId) -> bool {
+        // The lock is free during the shutdown, which may ask the hook itself.
+        let engine = std::mem::take(&mut *lock(&self.0)).upgrade();
+        if let Some(engine) = engine {
+            engine.shut_down().unwrap();
+        }
+        false
+    }
+}
+
+#[test]
+fn close_ends_manual_compaction() {
+    let (disk, workers) = (SimDisk::new(1), Stepped::default());
+    let engine = Arc::new(open(&disk, &workers, Options::default()));
+    for _ in 0..2 {
+        for commit in 1..=20 {
+            let commit = engine.published().get() + 10 * commit;
+            let wide: Vec<_> = (0..50).map(wide).collect();
+            let payload = vec![7; 1024];
+            let puts = wide.iter().map(|key| Mutation::put_or_delete(key, Some(&payload)));
+            let prepared = engine.prepare(time(commit - 1), puts).unwrap();
+            let reserved = engine.reserve(prepared, || Ok::<_, Error>(time(commit))).unwrap();
+            drop(reserved.insert());
+        }
+        engine.flush().unwrap();
+    }
+    assert!(engine.set_gc(Arc::new(Closes(Mutex::new(Arc::downgrade(&engine))))));
+    let files = disk.list().unwrap();
+    for _ in 0..2 {
+        let error = engine.compact().unwrap_err();
+        assert!(error.to_string().contains("the database was closed"), "{error}");
+    }
+    let tables = |files: Vec<String>| {
+        files.into_iter().filter(|name| name.starts_with("sst-")).collect::<Vec<_>>()
+    };
+    assert_eq!(tables(disk.list().unwrap()), tables(files), "no table is left behind or replaced");
+    drop(engine);
+    let engine = open(&disk.kill(), &workers, Options::default());
+    assert_eq!(engine.metrics().tables, 2);
 }
