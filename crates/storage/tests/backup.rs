@@ -513,3 +513,73 @@ fn backup_errors_are_clear() {
     assert!(error.to_string().contains("is a backup"), "{error}");
     assert!(backup::verify(&dyn_disk(&disk.kill()), |_| {}).is_err(), "a database is no backup");
 }
+
+/// A restored database may have the name of a backup.
+#[test]
+fn foreign_directory_is_not_cleared() {
+    let mut rng = SeededRng::new(1);
+    let (disk, vault) = (SimDisk::new(1), SimVault::new(1));
+    let (mut model, mut of_other) = (Model::default(), Model::default());
+    let (engine, _workers) = open(&disk, options()).unwrap();
+    append_some(&engine, &mut model, 40, &mut rng);
+    let names = [time(777), model.last_commit()].map(name_of);
+    for name in &names {
+        vault.open(name).unwrap();
+        let other = vault.disk(name).unwrap();
+        let (served, _workers) = open(&other, options()).unwrap();
+        append_some(&served, &mut of_other, 40, &mut rng);
+        served.flush().unwrap();
+        drop(served);
+    }
+    let files = |name: &String| vault.disk(name).unwrap().list().unwrap();
+    let before = names.each_ref().map(files);
+    let error = take(&engine, &vault).unwrap_err();
+    assert!(error.kind() == ErrorKind::Invalid && error.to_string().contains("is no backup"));
+    append_some(&engine, &mut model, 1, &mut rng);
+    take(&engine, &vault).unwrap();
+    assert_eq!(names.each_ref().map(files), before);
+}
+
+#[test]
+fn broken_backup_is_taken_anew() {
+    let mut rng = SeededRng::new(1);
+    let (disk, vault) = (SimDisk::new(1), SimVault::new(1));
+    let mut model = Model::default();
+    let (engine, _workers) = open(&disk, options()).unwrap();
+    append_some(&engine, &mut model, 40, &mut rng);
+    let first = take(&engine, &vault).unwrap();
+    let there = vault.disk(&first.name).unwrap();
+    let breaks: [&dyn Fn(); 5] = [
+        &|| there.remove(table_of(&first)).unwrap(),
+        &|| flip_bit(&there, table_of(&first)),
+        &|| there.remove("MANIFEST").unwrap(),
+        &|| flip_bit(&there, "MANIFEST"),
+        &|| flip_bit(&there, "BACKUP"),
+    ];
+    for (nth, break_it) in breaks.iter().enumerate() {
+        break_it();
+        assert!(backup::verify(&dyn_disk(&there), |_| {}).is_err());
+        assert_eq!(take(&engine, &vault).unwrap().name, first.name);
+        let label = backup::verify(&dyn_disk(&there), |_| {}).unwrap();
+        assert_eq!(label.files, list(&vault).unwrap()[0].files, "break {nth}");
+        let to = SimDisk::new(2);
+        bring_back(&there, &to, None).unwrap();
+        compare(&to, &model, model.last_commit());
+    }
+}
+
+#[test]
+fn unfinished_backup_is_not_opened() {
+    let mut rng = SeededRng::new(1);
+    let (disk, vault) = (SimDisk::new(1), SimVault::new(1));
+    let mut model = Model::default();
+    let (engine, _workers) = open(&disk, options()).unwrap();
+    append_some(&engine, &mut model, 40, &mut rng);
+    engine.flush().unwrap();
+    let mut job = engine.begin_backup(&vault, about()).unwrap();
+    assert!(job.step().unwrap().is_none());
+    drop(job);
+    let left = vault.disk(&name_of(model.last_commit())).unwrap();
+    let error = open(&left, options()).err().unwrap();
+    assert!(error.to_string().contains("a backup that was not finished"), "{error}");
+}

@@ -1,14 +1,11 @@
 //! Finished backups of a vault: lists them, and removes the oldest ones.
 
-use std::io;
-
 use carnet_base::Result;
 
-use super::clear::clear;
-use super::label::{FILE_NAME as LABEL, Label};
+use super::label::Label;
+use super::marker;
 use super::name::{commit_in, name_of};
 use super::vault::Vault;
-use crate::disk::During;
 
 /// Returns the labels of the finished backups of a vault, oldest first. Backups with a damaged
 /// label are omitted and logged.
@@ -55,14 +52,9 @@ fn surplus(labels: &[Label], keep: usize) -> &[Label] {
     &labels[..oldest_kept.unwrap_or(0)]
 }
 
-/// Removes a backup: the label first, so that a partial backup is not taken for a finished one.
 fn remove(vault: &dyn Vault, name: &str) -> Result<()> {
     let disk = vault.open(name)?;
-    match disk.remove(LABEL) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        removed => removed.during("remove", &*disk, LABEL)?,
-    }
-    disk.sync_dir().during("sync", &*disk, "")?;
-    clear(&*disk)?;
+    let _lock = disk.lock()?;
+    marker::void(&*disk)?;
     vault.remove(name)
 }

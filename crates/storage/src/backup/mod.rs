@@ -17,7 +17,8 @@
 //! # Invariants
 //!
 //! 1. A directory without a label is no backup: the label is written last, when all its files are
-//!    durable. The next backup removes such a directory.
+//!    durable. The first file is a [marker], which is removed after the label was written. The next
+//!    backup removes a directory that has a marker and no label; no other directory is changed.
 //! 2. Checksums in a label were computed from the files in the backup, not from their sources, and
 //!    every block of each table was verified there before the label was written. A file that an
 //!    earlier backup verified keeps its checksum; [`verify`] and [`restore()`] detect later damage.
@@ -33,10 +34,13 @@
 //! versions, so readers need no changes (`docs/design/0008-restore.md`). Below the GC watermark of
 //! the backup, versions that T saw may be dropped; then the restore fails with `TooOld`.
 
+mod begin;
 mod clear;
 mod cut;
+mod earlier;
 mod inventory;
 mod label;
+mod marker;
 mod name;
 mod peek;
 mod progress;

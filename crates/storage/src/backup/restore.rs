@@ -9,7 +9,7 @@ use carnet_base::{Error, ErrorKind, Result, Timestamp};
 use super::clear::clear;
 use super::label::{Label, LabelledFile};
 use super::progress::Progress;
-use super::{cut, verify};
+use super::{cut, marker, verify};
 use crate::disk::{Disk, During, LOCK};
 use crate::engine::checkpoint;
 use crate::inspect;
@@ -180,6 +180,12 @@ pub(crate) fn refuse(disk: &dyn Disk) -> Result<()> {
     if holds(super::LABEL)? {
         return Err(Error::invalid(format!(
             "{} is a backup, which opening would change: restore it to an empty directory",
+            disk.path("")
+        )));
+    }
+    if holds(marker::MARKER)? {
+        return Err(Error::invalid(format!(
+            "{} is a backup that was not finished: open the database, or restore another backup",
             disk.path("")
         )));
     }

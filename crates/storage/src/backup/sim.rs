@@ -6,6 +6,7 @@ use std::sync::Arc;
 use carnet_base::{Error, Result, Rng};
 
 use super::Vault;
+use super::marker::MARKER;
 use crate::disk::sim::SimDisk;
 use crate::disk::{DirectoryLock, Disk};
 use crate::sync::{Mutex, lock};
@@ -73,7 +74,7 @@ impl Vault for SimVault {
         let mut disks = lock(&self.0.disks);
         let left = disks.get(name).map(Disk::list).transpose();
         match left {
-            Ok(left) if left.as_deref().unwrap_or_default().is_empty() => {
+            Ok(left) if left.iter().flatten().all(|name| name == MARKER) => {
                 disks.remove(name);
                 Ok(())
             }

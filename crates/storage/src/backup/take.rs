@@ -1,22 +1,17 @@
 //! Takes a backup, file by file.
 
-use std::io;
 use std::sync::Arc;
 
 use carnet_base::{Error, ErrorKind, Result, WallTime};
 
-use super::clear::clear;
-use super::inventory::list;
+use super::earlier::Earlier;
 use super::label::{Label, LabelledFile};
-use super::name::{commit_in, name_of};
 use super::progress::Progress;
-use super::vault::Vault;
-use super::verify;
+use super::{marker, verify};
 use crate::disk::{DirectoryLock, Disk, During};
-use crate::engine::Engine;
-use crate::engine::checkpoint::{Frozen, same_table};
+use crate::engine::checkpoint::Frozen;
 use crate::inspect;
-use crate::manifest::{self, Manifest, TableMeta};
+use crate::manifest::{self, TableMeta};
 use crate::sstable;
 
 /// Fields of a label that the caller provides.
@@ -46,131 +41,24 @@ pub struct Backup {
 /// A backup in progress. Dropping it leaves a directory without a label, which the next backup
 /// removes.
 pub struct BackupJob {
-    frozen: Frozen,
-    _vault: DirectoryLock,
-    to: Arc<dyn Disk>,
-    earlier: Option<Earlier>,
-    pending: Vec<Arc<TableMeta>>,
-    backup: Backup,
-    progress: Progress,
-    done: bool,
-}
-
-/// The newest earlier backup.
-struct Earlier {
-    disk: Arc<dyn Disk>,
-    label: Label,
-    manifest: Manifest,
-}
-
-impl Engine {
-    /// Starts a backup of the tables, up to [`Engine::flushed`]; flush before to include later
-    /// commits. The tables are kept until the job is dropped. If the vault has a backup of this
-    /// commit already, the job is done with that one.
-    ///
-    /// # Errors
-    ///
-    /// `Invalid` if the vault has backups of another database; `Unavailable` if it is in use or a
-    /// disk fails.
-    pub fn begin_backup(&self, vault: &dyn Vault, about: About) -> Result<BackupJob> {
-        let lock = vault.lock()?;
-        let frozen = self.freeze();
-        let labels = list(vault)?;
-        let (identity, commit) = (frozen.manifest.identity, frozen.manifest.flushed);
-        if let Some(other) = labels.iter().find(|label| label.identity != identity) {
-            return Err(Error::invalid(format!(
-                "backup {} in this directory is of another database: choose another directory for the backups \
-                 of this one",
-                name_of(other.commit)
-            )));
-        }
-        let name = name_of(commit);
-        let there = labels.iter().find(|label| label.commit == commit).cloned();
-        remove_unfinished(vault, &labels, &name)?;
-        let to = self.paced_for_maintenance(vault.open(&name)?);
-        let About { wall, program, notes } = about;
-        let swept = frozen.manifest.swept;
-        let (verified, files) = (true, Vec::new());
-        let new = Label { identity, commit, swept, wall, program, notes, verified, files };
-        let mut job = BackupJob {
-            _vault: lock,
-            to,
-            earlier: None,
-            pending: frozen.manifest.levels.iter().cloned().collect(),
-            progress: Progress {
-                bytes: 0,
-                bytes_total: frozen.manifest.levels.iter().map(|table| table.bytes).sum(),
-            },
-            frozen,
-            done: there.is_some(),
-            backup: Backup { name, label: there.unwrap_or(new), shared_files: 0, shared_bytes: 0 },
-        };
-        if !job.done {
-            clear(&*job.to)?;
-            job.earlier = labels.last().and_then(|label| Earlier::open(vault, label));
-        }
-        Ok(job)
-    }
-}
-
-/// Removes directories of unfinished backups.
-fn remove_unfinished(vault: &dyn Vault, labels: &[Label], but: &str) -> Result<()> {
-    for name in vault.list()? {
-        let Some(commit) = commit_in(&name).filter(|_| name != but) else { continue };
-        if labels.iter().any(|label| label.commit == commit) {
-            continue;
-        }
-        let disk = vault.open(&name)?;
-        // A directory with an unreadable label is kept: its other files may be intact.
-        if disk.open(super::LABEL).is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
-            clear(&*disk)?;
-            if let Err(error) = vault.remove(&name) {
-                tracing::warn!(%error, "an unfinished backup could not be removed");
-            }
-        }
-    }
-    Ok(())
-}
-
-impl Earlier {
-    /// Opens it; `None` if it is damaged, and then all files are copied.
-    fn open(vault: &dyn Vault, label: &Label) -> Option<Self> {
-        let opened = vault.open(&name_of(label.commit)).and_then(|disk| {
-            let manifest = inspect::load(&*disk)?;
-            Ok(Self { disk, label: label.clone(), manifest })
-        });
-        opened.inspect_err(|error| tracing::warn!(%error, "an earlier backup is damaged")).ok()
-    }
-
-    /// Links a table from the earlier backup, if it has the same table.
-    fn give(
-        &self,
-        table: &TableMeta,
-        from: &dyn Disk,
-        to: &dyn Disk,
-    ) -> Result<Option<LabelledFile>> {
-        let name = sstable::file_name(table.number);
-        let (Some(known), Some(file)) =
-            (self.manifest.levels.find(table.number), self.label.file(&name))
-        else {
-            return Ok(None);
-        };
-        // A damaged table is copied again.
-        let is_same = same_table(from, table, &*self.disk, known).unwrap_or_else(|error| {
-            tracing::warn!(%error, "an earlier backup is damaged");
-            false
-        });
-        if !is_same {
-            return Ok(None);
-        }
-        self.disk.link(&name, to).during("link or copy", to, &name)?;
-        Ok(Some(file.clone()))
-    }
+    pub(super) frozen: Frozen,
+    pub(super) _vault: DirectoryLock,
+    pub(super) _directory: DirectoryLock,
+    pub(super) to: Arc<dyn Disk>,
+    pub(super) earlier: Option<Earlier>,
+    /// Label of a backup of this commit that exists already.
+    pub(super) there: Option<Label>,
+    /// Files of that backup which are still to be checked.
+    pub(super) unchecked: Vec<LabelledFile>,
+    pub(super) pending: Vec<Arc<TableMeta>>,
+    pub(super) backup: Backup,
+    pub(super) progress: Progress,
+    pub(super) done: bool,
 }
 
 impl BackupJob {
-    /// Copies one more file to the backup and verifies its blocks; returns the backup when it is
-    /// finished.
+    /// Copies one more file to the backup and verifies its blocks, or checks one more file of the
+    /// backup that exists already; returns the backup when it is finished.
     ///
     /// # Errors
     ///
@@ -179,6 +67,9 @@ impl BackupJob {
     pub fn step(&mut self) -> Result<Option<Backup>> {
         if self.done {
             return Ok(Some(self.backup.clone()));
+        }
+        if let Some(there) = self.there.take() {
+            return self.check(there);
         }
         match self.pending.last().cloned() {
             Some(table) => {
@@ -210,6 +101,45 @@ impl BackupJob {
             }
             tell(&self.progress);
         }
+    }
+
+    /// Checks the next file of the backup that exists; takes the backup anew if it is damaged.
+    fn check(&mut self, there: Label) -> Result<Option<Backup>> {
+        let Some(file) = self.unchecked.pop() else {
+            marker::unmark(&*self.to)?;
+            self.backup.label = there;
+            self.done = true;
+            return Ok(Some(self.backup.clone()));
+        };
+        let checked = self.check_file(&there, &file);
+        match checked {
+            Ok(()) => {
+                self.progress.bytes += file.bytes;
+                self.there = Some(there);
+            }
+            Err(error) if is_damage(&error) => {
+                tracing::warn!(%error, "a backup is damaged, and is taken anew");
+                marker::void(&*self.to)?;
+                let bytes_total = self.pending.iter().map(|table| table.bytes).sum();
+                self.progress = Progress { bytes: 0, bytes_total };
+            }
+            Err(error) => {
+                self.unchecked.push(file);
+                self.there = Some(there);
+                return Err(error);
+            }
+        }
+        Ok(None)
+    }
+
+    fn check_file(&self, there: &Label, file: &LabelledFile) -> Result<()> {
+        if !self.to.exists(&file.name).during("open", &*self.to, &file.name)? {
+            return Err(Error::corrupted(format!("{} is missing", self.to.path(&file.name))));
+        }
+        if !there.verified {
+            return Err(Error::corrupted("its blocks were never verified"));
+        }
+        verify::check(&*self.to, file)
     }
 
     fn bring(&mut self, table: &TableMeta) -> Result<()> {
@@ -269,12 +199,17 @@ impl BackupJob {
         Ok(())
     }
 
-    /// Makes the files durable, then writes the label.
+    /// Makes the files durable, then writes the label, and then removes the marker.
     fn finish(&mut self) -> Result<Backup> {
         self.to.sync_dir().during("sync", &*self.to, "")?;
         self.write_manifest()?;
         self.backup.label.store(&*self.to)?;
+        marker::unmark(&*self.to)?;
         self.done = true;
         Ok(self.backup.clone())
     }
+}
+
+fn is_damage(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Corrupted)
 }

@@ -6,6 +6,7 @@ use std::{fs, io};
 
 use carnet_base::{Error, Result, ThreadSpawn};
 
+use super::marker::MARKER;
 use crate::disk::{Backend, DirectoryLock, Disk, LOCK, RealDisk};
 
 /// A directory with one subdirectory per backup.
@@ -31,7 +32,7 @@ pub trait Vault: Send + Sync + 'static {
     /// `Unavailable`.
     fn open(&self, name: &str) -> Result<Arc<dyn Disk>>;
 
-    /// Removes an empty subdirectory; its lock file does not count.
+    /// Removes an empty subdirectory; its lock file and its marker do not count.
     ///
     /// # Errors
     ///
@@ -97,11 +98,13 @@ impl Vault for RealVault {
 
     fn remove(&self, name: &str) -> Result<()> {
         let disk = directory(self.root.join(name))?;
-        match disk.remove(LOCK) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(self.failed("empty", name, error));
+        for own in [LOCK, MARKER] {
+            match disk.remove(own) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    return Err(self.failed("empty", name, error));
+                }
+                _ => {}
             }
-            _ => {}
         }
         fs::remove_dir(self.root.join(name)).map_err(|error| self.failed("remove", name, error))
     }
