@@ -365,11 +365,12 @@ fn flip_bit(disk: &SimDisk, name: &str) {
     disk.plant(name, bytes);
 }
 
-/// Writes a label that matches the current files, in the format of `first_line`.
+/// Writes a label that matches the current files, in the format of `first_line`, 1 or 2.
 fn relabel(backup: &SimDisk, first_line: &str) {
     let text = String::from_utf8(backup.contents("BACKUP").unwrap()).unwrap();
     let mut out = format!("{first_line}\n");
-    for line in text.lines().skip(1).filter(|line| !line.starts_with("end ")) {
+    let dropped = |line: &&str| line.starts_with("end ") || line.starts_with("incarnation ");
+    for line in text.lines().skip(1).filter(|line| !dropped(line)) {
         match line.split(' ').collect::<Vec<_>>()[..] {
             ["file", name, ..] => {
                 let bytes = backup.contents(name).unwrap();
@@ -582,4 +583,56 @@ fn unfinished_backup_is_not_opened() {
     let left = vault.disk(&name_of(model.last_commit())).unwrap();
     let error = open(&left, options()).err().unwrap();
     assert!(error.to_string().contains("a backup that was not finished"), "{error}");
+}
+
+fn append_one(disk: &SimDisk, model: &mut Model, vault: &SimVault) -> Result<Backup> {
+    let (engine, _workers) = open(disk, options()).unwrap();
+    append_some(&engine, model, 1, &mut SeededRng::new(model.records.len() as u64));
+    take(&engine, vault)
+}
+
+#[test]
+fn restarts_go_on_with_a_series_of_backups() {
+    let (disk, vault, mut model) = (SimDisk::new(1), SimVault::new(1), Model::default());
+    for restart in 1..=10 {
+        append_one(&disk, &mut model, &vault).unwrap();
+        // An opening without a backup, and one without a commit.
+        let (engine, _workers) = open(&disk, options()).unwrap();
+        append_some(&engine, &mut model, 3, &mut SeededRng::new(1));
+        drop(engine);
+        let (engine, _workers) = open(&disk, options()).unwrap();
+        let taken = take(&engine, &vault).unwrap().label;
+        assert_eq!(take(&engine, &vault).unwrap().label, taken);
+        assert_eq!(list(&vault).unwrap().len(), 2 * restart);
+    }
+}
+
+/// The copy assigns the timestamps again that the original has assigned.
+#[test]
+fn database_put_back_gets_no_backup_beside_later_ones() {
+    let (disk, vault, mut model) = (SimDisk::new(1), SimVault::new(1), Model::default());
+    append_one(&disk, &mut model, &vault).unwrap();
+    let before = disk.kill();
+    for further in [0, 5] {
+        let (disk, vault) = (before.kill(), vault.kill());
+        let mut of_this = model.clone();
+        let original = before.kill();
+        let mut of_original = model.clone();
+        let later = append_one(&original, &mut of_original, &vault).unwrap();
+        for _ in 0..further {
+            append_one(&original, &mut of_original, &vault).unwrap();
+        }
+        for _ in 0..3 {
+            let error = append_one(&disk, &mut of_this, &vault).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Invalid);
+            let said = error.to_string();
+            assert!(said.contains(&later.name) && said.contains("put back"), "{said}");
+        }
+        assert_eq!(list(&vault).unwrap().len(), 2 + further);
+        let own = SimVault::new(2);
+        let taken = append_one(&disk, &mut of_this, &own).unwrap();
+        let to = SimDisk::new(3);
+        bring_back(&own.disk(&taken.name).unwrap(), &to, None).unwrap();
+        compare(&to, &of_this, of_this.last_commit());
+    }
 }

@@ -137,6 +137,7 @@ fn manifest(out: &mut impl Write, file: &Path) -> Result<()> {
         manifest.first_segment,
         manifest.first_lsn
     )?;
+    writeln!(out, "incarnation {}", manifest.line.current)?;
     writeln!(out, "level\ttable\tbytes\tversions\ttombstones\tcommits")?;
     for table in manifest.levels.iter() {
         let contents = &table.contents;

@@ -11,7 +11,7 @@ use super::progress::Progress;
 use super::take::{About, Backup, BackupJob};
 use super::vault::Vault;
 use crate::engine::Engine;
-use crate::manifest::Identity;
+use crate::manifest::{Identity, Manifest};
 
 impl Engine {
     /// Starts a backup of the tables, up to [`Engine::flushed`]; flush before to include later
@@ -20,14 +20,16 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// `Invalid` if the vault has backups of another database, or another directory by the name of
-    /// this backup; `Unavailable` if it is in use or a disk fails.
+    /// `Invalid` if the vault has backups of another database, or of commits that this one does not
+    /// have because it was put back to an earlier state, or another directory by the name of this
+    /// backup; `Unavailable` if it is in use or a disk fails.
     pub fn begin_backup(&self, vault: &dyn Vault, about: About) -> Result<BackupJob> {
         let lock = vault.lock()?;
-        let frozen = self.freeze();
+        let frozen = self.freeze_for_backup()?;
         let mut labels = list(vault)?;
         let (identity, commit) = (frozen.manifest.identity, frozen.manifest.flushed);
         check_identity(&labels, identity)?;
+        check_line(&labels, &frozen.manifest)?;
         let name = name_of(commit);
         remove_unfinished(vault, &labels, &name)?;
         let there = labels.iter().position(|label| label.commit == commit);
@@ -41,7 +43,9 @@ impl Engine {
         let About { wall, program, notes } = about;
         let swept = frozen.manifest.swept;
         let (verified, files) = (true, Vec::new());
-        let new = Label { identity, commit, swept, wall, program, notes, verified, files };
+        let incarnation = Some(frozen.manifest.line.current);
+        let new =
+            Label { identity, commit, swept, incarnation, wall, program, notes, verified, files };
         let bytes_total = match &there {
             Some(there) => there.bytes(),
             None => tables.iter().map(|table| table.bytes).sum(),
@@ -67,6 +71,22 @@ fn check_identity(labels: &[Label], identity: Identity) -> Result<()> {
     Err(Error::invalid(format!(
         "backup {} in this directory is of another database: choose another directory for the backups \
          of this one",
+        name_of(other.commit)
+    )))
+}
+
+/// Returns an error if a backup has commits that the database does not have. Both have assigned the
+/// same timestamps, so the backups of one cannot be told from those of the other.
+fn check_line(labels: &[Label], manifest: &Manifest) -> Result<()> {
+    let is_ours = |label: &&Label| {
+        let holds = |incarnation| manifest.line.holds(incarnation, label.commit);
+        label.commit <= manifest.flushed && label.incarnation.is_none_or(holds)
+    };
+    let Some(other) = labels.iter().find(|label| !is_ours(label)) else { return Ok(()) };
+    Err(Error::invalid(format!(
+        "backup {} in this directory has commits that the database does not have, because the database was put \
+         back to an earlier state: choose another directory for its backups, or move this backup and the later \
+         ones away",
         name_of(other.commit)
     )))
 }

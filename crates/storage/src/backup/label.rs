@@ -3,15 +3,16 @@
 //! The label is text, so that users can read it and `crc32c` tools can check it:
 //!
 //! ```text
-//! carnet backup 2                      the format; 1: blocks were not verified
+//! carnet backup 3                      the format; 1: blocks were not verified
 //! database 5f0c…                       the identity, 32 hexadecimal digits
 //! commit 12345                         B
 //! swept 11000                          GC watermark
+//! incarnation 9d20…                    opening of the database; not in formats 1 and 2
 //! wall-micros 1790000000000000         time of the backup, since 1970
 //! program 0.1.0
 //! note encodings v2 from 0             informative, any number of lines
-//! file MANIFEST 412 0c5d1e2f           length, CRC32C
-//! file sst-00000001.sst 52344 99ab01cd
+//! file MANIFEST 412 0c5d1e2f 1790…     length, CRC32C, time of its last check
+//! file sst-00000001.sst 52344 99ab01cd 1790…
 //! end 7d0e2a11                         CRC32C of every byte before this line
 //! ```
 
@@ -27,7 +28,9 @@ use crate::sstable;
 pub(crate) const FILE_NAME: &str = "BACKUP";
 
 const KIND: &str = "carnet backup";
-const VERSION: &str = "2";
+const VERSION: &str = "3";
+/// Version without the incarnation and without times of checks.
+const VERSION_2: &str = "2";
 /// Version of labels of backups whose blocks were not verified.
 const VERSION_1: &str = "1";
 
@@ -40,6 +43,8 @@ pub struct LabelledFile {
     pub bytes: u64,
     /// CRC32C of the whole file.
     pub crc: u32,
+    /// When all its bytes were last read for a backup; 1970 in formats without that time.
+    pub checked: WallTime,
 }
 
 /// Label of a backup.
@@ -51,6 +56,8 @@ pub struct Label {
     pub commit: Timestamp,
     /// GC watermark: snapshots below it may have lost versions.
     pub swept: Timestamp,
+    /// Incarnation of the database in which the backup was taken; `None` in earlier formats.
+    pub incarnation: Option<Identity>,
     /// Time of the backup.
     pub wall: WallTime,
     /// Version of the program that took it.
@@ -96,40 +103,55 @@ impl Label {
     }
 
     fn encode(&self) -> String {
-        let Self { identity, commit, swept, wall, program, notes, verified, files } = self;
-        let mut label = LabelWriter::new(KIND, if *verified { VERSION } else { VERSION_1 });
+        let Self { identity, commit, swept, incarnation, wall, program, notes, verified, files } =
+            self;
+        let version = match (verified, incarnation) {
+            (false, _) => VERSION_1,
+            (true, None) => VERSION_2,
+            (true, Some(_)) => VERSION,
+        };
+        let mut label = LabelWriter::new(KIND, version);
         label.field("database", identity);
         label.field("commit", commit);
         label.field("swept", swept);
+        if let (VERSION, Some(incarnation)) = (version, incarnation) {
+            label.field("incarnation", incarnation);
+        }
         label.field("wall-micros", wall.0);
         label.field("program", program);
         for note in notes {
             label.field("note", note);
         }
-        for LabelledFile { name, bytes, crc } in files {
-            label.field("file", format_args!("{name} {bytes} {crc:08x}"));
+        for LabelledFile { name, bytes, crc, checked } in files {
+            if version == VERSION {
+                label.field("file", format_args!("{name} {bytes} {crc:08x} {}", checked.0));
+            } else {
+                label.field("file", format_args!("{name} {bytes} {crc:08x}"));
+            }
         }
         label.finish()
     }
 
     fn decode(bytes: &[u8]) -> Result<Self> {
-        let mut fields = LabelFields::open(bytes, KIND, &[VERSION_1, VERSION])?;
-        let identity = fields.field("database")?;
-        let identity = u128::from_str_radix(identity, 16).map_err(|_| damaged())?;
+        let mut fields = LabelFields::open(bytes, KIND, &[VERSION_1, VERSION_2, VERSION])?;
+        let is_new = fields.version() == VERSION;
         let mut label = Self {
-            identity: Identity(identity.to_be_bytes()),
+            identity: identity(fields.field("database")?)?,
             commit: fields.timestamp("commit")?,
             swept: fields.timestamp("swept")?,
+            incarnation: is_new.then(|| identity(fields.field("incarnation")?)).transpose()?,
             wall: WallTime(fields.parsed("wall-micros")?),
             program: fields.field("program")?.to_owned(),
             notes: Vec::new(),
-            verified: fields.version() == VERSION,
+            verified: fields.version() != VERSION_1,
             files: Vec::new(),
         };
         for field in fields {
             match field {
                 ("note", note) => label.notes.push(note.to_owned()),
-                ("file", file) => label.files.push(Self::file_of(file).ok_or_else(damaged)?),
+                ("file", file) => {
+                    label.files.push(Self::file_of(file, is_new).ok_or_else(damaged)?);
+                }
                 _ => return Err(damaged()),
             }
         }
@@ -138,7 +160,7 @@ impl Label {
 
     /// Parses a file's line. Names of other files are refused, because they could refer to any
     /// path.
-    fn file_of(line: &str) -> Option<LabelledFile> {
+    fn file_of(line: &str, has_checked: bool) -> Option<LabelledFile> {
         let mut words = line.split(' ');
         let (name, bytes, crc) = (words.next()?, words.next()?, words.next()?);
         let is_ours = name == manifest::FILE_NAME
@@ -147,9 +169,15 @@ impl Label {
             name: name.to_owned(),
             bytes: bytes.parse().ok()?,
             crc: u32::from_str_radix(crc, 16).ok()?,
+            checked: WallTime(if has_checked { words.next()?.parse().ok()? } else { 0 }),
         };
         (is_ours && words.next().is_none()).then_some(file)
     }
+}
+
+fn identity(text: &str) -> Result<Identity> {
+    let identity = u128::from_str_radix(text, 16).map_err(|_| damaged())?;
+    Ok(Identity(identity.to_be_bytes()))
 }
 
 #[cfg(test)]
@@ -160,11 +188,14 @@ mod tests {
 
     fn label() -> Label {
         let at = |number| Timestamp::new(number).unwrap();
-        let file = |name: &str, bytes, crc| LabelledFile { name: name.to_owned(), bytes, crc };
+        let checked = WallTime(1_790_000_000_000_001);
+        let file =
+            |name: &str, bytes, crc| LabelledFile { name: name.to_owned(), bytes, crc, checked };
         Label {
             identity: Identity(*b"sixteen of bytes"),
             commit: at(12_345),
             swept: at(11_000),
+            incarnation: Some(Identity(*b"the last opening")),
             wall: WallTime(1_790_000_000_000_000),
             program: "0.1.0".to_owned(),
             notes: vec!["encodings v2 from 0".to_owned()],
@@ -177,11 +208,15 @@ mod tests {
     fn label_round_trips() {
         let text = label().encode();
         assert_eq!(Label::decode(text.as_bytes()).unwrap(), label());
-        assert!(text.starts_with("carnet backup 2\ndatabase 7369"), "{text}");
-        let old = Label { verified: false, ..label() };
-        assert!(old.encode().starts_with("carnet backup 1\n"));
-        assert_eq!(Label::decode(old.encode().as_bytes()).unwrap(), old);
-        let newer = text.replacen("backup 2", "backup 3", 1);
+        assert!(text.starts_with("carnet backup 3\ndatabase 7369"), "{text}");
+        let mut old = Label { incarnation: None, ..label() };
+        old.files.iter_mut().for_each(|file| file.checked = WallTime(0));
+        for (verified, first) in [(true, "carnet backup 2\n"), (false, "carnet backup 1\n")] {
+            let old = Label { verified, ..old.clone() };
+            assert!(old.encode().starts_with(first));
+            assert_eq!(Label::decode(old.encode().as_bytes()).unwrap(), old);
+        }
+        let newer = text.replacen("backup 3", "backup 4", 1);
         assert_eq!(Label::decode(newer.as_bytes()).unwrap_err().kind(), ErrorKind::Unsupported);
     }
 

@@ -136,8 +136,8 @@ impl BackupJob {
         if !self.to.exists(&file.name).during("open", &*self.to, &file.name)? {
             return Err(Error::corrupted(format!("{} is missing", self.to.path(&file.name))));
         }
-        if !there.verified {
-            return Err(Error::corrupted("its blocks were never verified"));
+        if !there.verified || there.incarnation.is_none() {
+            return Err(Error::corrupted("an earlier version took it: it may be of another line"));
         }
         verify::check(&*self.to, file)
     }
@@ -152,7 +152,8 @@ impl BackupJob {
         let name = sstable::file_name(table.number);
         let from = self.frozen.disk();
         from.link(&name, &*self.to).during("link or copy", &*self.to, &name)?;
-        let file = verify::table(&self.to, table).map_err(|error| self.blame(table, error))?;
+        let now = self.backup.label.wall;
+        let file = verify::table(&self.to, table, now).map_err(|error| self.blame(table, error))?;
         self.backup.label.files.push(file);
         Ok(())
     }
@@ -166,7 +167,7 @@ impl BackupJob {
         if earlier.label.verified {
             return Ok(Some(file));
         }
-        match verify::table(&self.to, table) {
+        match verify::table(&self.to, table, file.checked) {
             Ok(found) if found == file => return Ok(Some(file)),
             Err(error) if error.kind() != ErrorKind::Corrupted => return Err(error),
             Ok(_) => tracing::warn!(file.name, "an earlier backup is damaged"),
@@ -195,7 +196,8 @@ impl BackupJob {
             let path = self.to.path(&name);
             return Err(Error::corrupted(format!("{path} differs from what was written to it")));
         }
-        self.backup.label.files.insert(0, LabelledFile { name, bytes, crc });
+        let checked = self.backup.label.wall;
+        self.backup.label.files.insert(0, LabelledFile { name, bytes, crc, checked });
         Ok(())
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use carnet_base::{Error, Result};
+use carnet_base::{Error, Result, WallTime};
 
 use super::label::{Label, LabelledFile};
 use super::progress::Progress;
@@ -57,14 +57,19 @@ pub(super) fn check(disk: &dyn Disk, file: &LabelledFile) -> Result<()> {
     )))
 }
 
-/// Verifies every block of a table in a backup, and returns the table's line of the label.
+/// Verifies every block of a table in a backup, and returns the table's line of the label, with
+/// `now` as the time of its check.
 ///
 /// A checksum of the file alone would also match a table that was damaged before.
-pub(super) fn table(disk: &Arc<dyn Disk>, table: &TableMeta) -> Result<LabelledFile> {
+pub(super) fn table(
+    disk: &Arc<dyn Disk>,
+    table: &TableMeta,
+    now: WallTime,
+) -> Result<LabelledFile> {
     let name = sstable::file_name(table.number);
     let (bytes, crc) = sum(&**disk, &name)?;
     inspect::verify_table(disk, table, |_| {})?;
-    Ok(LabelledFile { name, bytes, crc })
+    Ok(LabelledFile { name, bytes, crc, checked: now })
 }
 
 /// Returns the length and the CRC32C of a file.

@@ -28,7 +28,7 @@ use carnet_base::{Error, Result, Timestamp};
 
 use super::core::{Core, Engine};
 use crate::disk::{Disk, During};
-use crate::manifest::{self, Identity, Manifest, TableMeta};
+use crate::manifest::{self, Edit, Identity, Line, Manifest, TableMeta};
 use crate::metrics::Counters;
 use crate::sstable;
 use crate::sync::lock;
@@ -81,6 +81,21 @@ impl Engine {
         Frozen { core, manifest }
     }
 
+    /// Like [`Engine::freeze`], but first records that a backup is taken in this incarnation.
+    ///
+    /// # Errors
+    ///
+    /// `Unavailable` if the disk fails.
+    pub(crate) fn freeze_for_backup(&self) -> Result<Frozen> {
+        let mut manifest = lock(&self.core.manifest);
+        if !manifest.line.is_backed_up {
+            let edit = Edit { begins_backup: true, ..Edit::default() };
+            self.core.edit(&mut manifest, &edit)?;
+        }
+        drop(manifest);
+        Ok(self.freeze())
+    }
+
     /// Makes a directory an independent copy of the database with everything that was appended
     /// before this call, and returns its last commit. Blocks the calling thread; writers continue.
     ///
@@ -128,7 +143,7 @@ pub(super) fn take_over(disk: &Arc<dyn Disk>, counters: &Arc<Counters>) -> Resul
     refuse_log(&**disk, MARKER, &manifest)?;
     let base = Lsn(manifest.first_lsn);
     Writer::begin(Arc::clone(disk), Arc::clone(counters), manifest.first_segment, base, 0, None)?;
-    manifest.identity = Identity::random();
+    (manifest.identity, manifest.line) = (Identity::random(), Line::default());
     // Snapshots of the original database may have seen later commits, and a backup does not record
     // `forgotten`.
     (manifest.swept, manifest.lossy) = (manifest.bound, false);

@@ -78,7 +78,8 @@ impl Engine {
         let replayed = Replayed::read(&disk, &manifest, &cache, &chunks)?;
         remove_orphans(&*disk, &manifest, &replayed.unadopted, &mut spares)?;
         let tables = open_tables(&disk, &manifest, &cache)?;
-        record_opening(&*disk, &mut manifest, &options)?;
+        let last_commit = replayed.last_commit.max(manifest.flushed);
+        record_opening(&*disk, &mut manifest, &options, last_commit)?;
         let Recovered { segment, base, cut_bytes } = replayed.recovered;
         counters.recovered_records.store(replayed.records, std::sync::atomic::Ordering::Relaxed);
         counters.recovered_cut_bytes.store(cut_bytes, std::sync::atomic::Ordering::Relaxed);
@@ -94,7 +95,6 @@ impl Engine {
         if options.durability == Durability::Always {
             writer.keep_writes();
         }
-        let last_commit = replayed.last_commit.max(manifest.flushed);
         let unadopted = replayed.unadopted;
         let next_file = unadopted.iter().map(|(_, _, meta)| meta.number + 1);
         let next_file = next_file.fold(manifest.next_file, u64::max);
@@ -187,7 +187,12 @@ fn load_or_create(disk: &Arc<dyn Disk>, counters: &Arc<Counters>) -> Result<Mani
 }
 
 /// Updates the manifest for this opening: `lossy`, and the consequences of the last close or crash.
-fn record_opening(disk: &dyn Disk, manifest: &mut Manifest, options: &Options) -> Result<()> {
+fn record_opening(
+    disk: &dyn Disk,
+    manifest: &mut Manifest,
+    options: &Options,
+    last_commit: Timestamp,
+) -> Result<()> {
     let mut begun = manifest.clone();
     if begun.identity == Identity::UNKNOWN {
         begun.identity = Identity::random();
@@ -198,10 +203,12 @@ fn record_opening(disk: &dyn Disk, manifest: &mut Manifest, options: &Options) -
     // Compaction has dropped nothing above the last flushed commit.
     begun.forgotten = begun.forgotten.min(begun.flushed);
     begun.lossy = options.durability != Durability::Always;
-    if begun != *manifest {
+    let has_changed = begun != *manifest;
+    // The next edit stores the new incarnation otherwise.
+    if begun.line.open(last_commit) || has_changed {
         begun.store(disk)?;
-        *manifest = begun;
     }
+    *manifest = begun;
     Ok(())
 }
 

@@ -23,6 +23,8 @@ pub struct Edit {
     pub flushed: Option<Timestamp>,
     /// Opaque notes of the layer above, which replace the previous ones.
     pub notes: Option<Bytes>,
+    /// Whether a backup begins in the current incarnation.
+    pub begins_backup: bool,
     /// Whether a crash loses visible commits.
     pub lossy: Option<bool>,
 }

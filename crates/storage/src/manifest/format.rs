@@ -6,13 +6,16 @@ use carnet_base::{Error, Result, Timestamp};
 use super::edit::Edit;
 use super::identity::Identity;
 use super::levels::Levels;
+use super::line::{Line, PAST_MAX, Past};
 use super::range::FlatRange;
 use super::root::{Manifest, NOTES_BYTES_MAX};
 use super::table::{Contents, TableMeta};
 use crate::codec::Decoder;
 
 pub(super) const MAGIC: &[u8; 8] = b"CARNTMAN";
-const VERSION: u32 = 8;
+const VERSION: u32 = 9;
+/// Version without the line.
+const VERSION_8: u32 = 8;
 /// Version without `bottom_garbage`.
 const VERSION_7: u32 = 7;
 /// Version with the fields of version 7, of programs that do not know elements of collections in
@@ -48,9 +51,20 @@ pub(super) fn encode(manifest: &Manifest) -> Vec<u8> {
     for table in manifest.levels.iter() {
         put_table(&mut out, table);
     }
+    put_line(&mut out, &manifest.line);
     let crc = crc32c::crc32c(&out);
     out.put_u32_le(crc);
     out
+}
+
+fn put_line(out: &mut Vec<u8>, line: &Line) {
+    out.put_slice(&line.current.0);
+    out.put_u8(u8::from(line.is_backed_up));
+    out.put_u32_le(u32::try_from(line.past.len()).expect("there are at most PAST_MAX"));
+    for Past { id, last } in &line.past {
+        out.put_slice(&id.0);
+        out.put_u64_le(last.get());
+    }
 }
 
 fn put_table(out: &mut Vec<u8>, table: &TableMeta) {
@@ -99,7 +113,8 @@ pub(super) fn decode(bytes: &Bytes, path: &str) -> Result<Manifest> {
     let place = |decoder: &Decoder| sealed.len() - decoder.len();
     let version = decoder.u32().map_err(|error| damaged(place(&decoder), error))?;
     let advice = match version {
-        VERSION | VERSION_7 | VERSION_6 | VERSION_5 | VERSION_4 | VERSION_3 | VERSION_2 => {
+        VERSION | VERSION_8 | VERSION_7 | VERSION_6 | VERSION_5 | VERSION_4 | VERSION_3
+        | VERSION_2 => {
             return fields(&mut decoder, version).map_err(|error| damaged(place(&decoder), error));
         }
         0..VERSION_2 => "it was never released, make the database anew",
@@ -139,8 +154,9 @@ fn fields(decoder: &mut Decoder, version: u32) -> Result<Manifest> {
         }
         add.push(table);
     }
+    let line = if version > VERSION_8 { line(decoder)? } else { Line::default() };
     if !decoder.is_empty() {
-        return Err(Error::corrupted("there are bytes after the last table"));
+        return Err(Error::corrupted("there are bytes after the last field"));
     }
     let mut levels = Levels::default();
     levels.edit(&Edit { add, ..Edit::default() })?;
@@ -159,8 +175,23 @@ fn fields(decoder: &mut Decoder, version: u32) -> Result<Manifest> {
         next_file,
         first_segment,
         first_lsn,
+        line,
         levels,
     })
+}
+
+fn line(decoder: &mut Decoder) -> Result<Line> {
+    let current = Identity(decoder.array()?);
+    let is_backed_up = flag(decoder)?;
+    let count = decoder.u32()?;
+    if count as usize > PAST_MAX {
+        return Err(Error::corrupted("there are too many incarnations"));
+    }
+    let mut past = Vec::new();
+    for _ in 0..count {
+        past.push(Past { id: Identity(decoder.array()?), last: timestamp(decoder)? });
+    }
+    Ok(Line { current, is_backed_up, past })
 }
 
 fn notes(decoder: &mut Decoder) -> Result<Bytes> {

@@ -5,6 +5,7 @@ use carnet_base::{Bytes, Error, Result, Timestamp};
 use super::edit::Edit;
 use super::identity::Identity;
 use super::levels::Levels;
+use super::line::Line;
 
 /// Maximum length of the notes of the layer above, which each edit writes again.
 pub const NOTES_BYTES_MAX: usize = 64 << 10;
@@ -35,6 +36,8 @@ pub struct Manifest {
     pub first_segment: u64,
     /// Base LSN of that segment.
     pub first_lsn: u64,
+    /// The incarnations that wrote it.
+    pub line: Line,
     /// Tables by level.
     pub levels: Levels,
 }
@@ -54,6 +57,7 @@ impl Manifest {
             next_file: 1,
             first_segment: 1,
             first_lsn: 0,
+            line: Line::default(),
             levels: Levels::default(),
         }
     }
@@ -109,6 +113,7 @@ impl Manifest {
             }
             edited.notes = notes.clone();
         }
+        edited.line.is_backed_up |= edit.begins_backup;
         edited.lossy = edit.lossy.unwrap_or(self.lossy);
         Ok(edited)
     }
