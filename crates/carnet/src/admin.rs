@@ -2,6 +2,7 @@
 //! [`control`](crate::control) socket.
 
 use std::path::Path;
+use std::time::Duration;
 
 use carnet_base::{Encoding, Error, Result, Timestamp, block_on};
 use carnet_store_local::LocalStore;
@@ -20,7 +21,9 @@ impl Owner for AnyStore {
         tell: &mut dyn FnMut(&Progress) -> Result<()>,
     ) -> Result<Done> {
         match request {
-            ControlRequest::Backup { dest, keep } => back_up(self, dest, *keep, tell),
+            ControlRequest::Backup { dest, keep, reread_after_days } => {
+                back_up(self, dest, *keep, reread_after(*keep, *reread_after_days), tell)
+            }
             ControlRequest::Compact {} => compact(self),
             ControlRequest::Migrate { to } => {
                 Ok(Done::migrated(migrate(self, ControlRequest::encoding(*to)?)?))
@@ -33,6 +36,7 @@ fn back_up(
     store: &AnyStore,
     dest: &Path,
     keep: Option<usize>,
+    reread_after: Duration,
     tell: &mut dyn FnMut(&Progress) -> Result<()>,
 ) -> Result<Done> {
     if !dest.is_absolute() {
@@ -41,8 +45,12 @@ fn back_up(
             dest.display()
         )));
     }
-    let Backup { name, label, shared_files, shared_bytes } = take(store, dest, tell)?;
-    let removed = keep.map_or(Ok(0), |keep| backup::keep_newest(dest, keep))?;
+    let taken = take(store, dest, reread_after, tell)?;
+    let Backup { name, label, shared_files, shared_bytes } = taken;
+    let removed = match keep {
+        Some(keep) => backup::keep_newest_beside(dest, keep, &label)?,
+        None => 0,
+    };
     Ok(Done::Backup {
         name,
         commit: label.commit.get(),
@@ -54,17 +62,25 @@ fn back_up(
     })
 }
 
+/// Returns for how long shared files are trusted: with `keep` not at all, because older backups are
+/// removed.
+fn reread_after(keep: Option<usize>, days: Option<u32>) -> Duration {
+    let days = days.filter(|_| keep.is_none()).unwrap_or(0);
+    Duration::from_hours(24 * u64::from(days))
+}
+
 /// Takes a backup; an error of `tell` aborts it.
 pub(crate) fn take(
     store: &AnyStore,
     dest: &Path,
+    reread_after: Duration,
     mut tell: impl FnMut(&Progress) -> Result<()>,
 ) -> Result<Backup> {
     let store = store.local_for("a backup")?;
     refuse_inside_database(dest)?;
     let vault = RealVault::open(dest)?;
     store.flush()?;
-    let mut job = store.begin_backup(&vault, PROGRAM)?;
+    let mut job = store.begin_backup(&vault, PROGRAM, reread_after)?;
     loop {
         if let Some(backup) = job.step()? {
             return Ok(backup);

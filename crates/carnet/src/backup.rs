@@ -35,13 +35,20 @@ pub fn list(dest: impl AsRef<Path>) -> Result<Vec<Label>> {
     stored::list(&vault(dest.as_ref())?)
 }
 
-/// Removes all but the newest `keep` backups; returns how many it removed.
+/// Like [`keep_newest`], after this process has taken and read a backup.
+pub(crate) fn keep_newest_beside(dest: &Path, keep: usize, taken: &Label) -> Result<usize> {
+    stored::keep_newest(&vault(dest)?, keep, Some(taken))
+}
+
+/// Removes all but the newest `keep` backups; returns how many it removed. Reads the backups that
+/// stay until one is whole, so the newest whole one is never removed.
 ///
 /// # Errors
 ///
-/// Same as [`list`]; `Unavailable` if a backup into the directory is in progress.
+/// Same as [`list`]; `Corrupted` if none that would stay is whole; `Unavailable` if a backup into the
+/// directory is in progress.
 pub fn keep_newest(dest: impl AsRef<Path>, keep: usize) -> Result<usize> {
-    stored::keep_newest(&vault(dest.as_ref())?, keep)
+    stored::keep_newest(&vault(dest.as_ref())?, keep, None)
 }
 
 /// Restores a backup into an empty directory, and checks every byte of it.

@@ -5,6 +5,7 @@
 mod common;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use carnet_base::{Bytes, ErrorKind, Result, Rng, SeededRng, Timestamp, WallTime};
 use carnet_storage::backup::sim::SimVault;
@@ -36,7 +37,8 @@ fn append_some(engine: &Engine, model: &mut Model, records: usize, rng: &mut See
 }
 
 fn about() -> About {
-    About { wall: WallTime(7), program: "test".to_owned(), notes: vec!["a note".to_owned()] }
+    let (program, notes) = ("test".to_owned(), vec!["a note".to_owned()]);
+    About { wall: WallTime(7), program, notes, reread_after: Duration::ZERO }
 }
 
 fn take(engine: &Engine, vault: &dyn Vault) -> Result<Backup> {
@@ -159,7 +161,7 @@ fn unchanged_tables_are_shared_between_backups() {
     assert!(second.label.files.len() as u64 > tables + 1);
     append_some(&engine, &mut model, 10, &mut rng);
     take(&engine, &vault).unwrap();
-    assert_eq!(keep_newest(&vault, 2).unwrap(), 1);
+    assert_eq!(keep_newest(&vault, 2, None).unwrap(), 1);
     let names: Vec<_> = list(&vault).unwrap().iter().map(|label| name_of(label.commit)).collect();
     assert_eq!(names[0], second.name);
     assert_eq!((vault.list().unwrap(), names.len()), (names, 2));
@@ -453,14 +455,14 @@ fn unverified_backups_are_not_trusted() {
     let earlier = vault.disk(&first.name).unwrap();
     flip_bit(&earlier, table_of(&first));
     relabel(&earlier, "carnet backup 1");
-    assert_eq!(keep_newest(&vault, 1).unwrap(), 0);
+    assert_eq!(keep_newest(&vault, 1, None).unwrap(), 0);
     append_some(&engine, &mut model, 10, &mut rng);
     let second = take(&engine, &vault).unwrap();
     assert_eq!(second.shared_files, 0, "the damaged table is brought anew");
     let to = SimDisk::new(2);
     bring_back(&vault.disk(&second.name).unwrap(), &to, None).unwrap();
     compare(&to, &model, model.last_commit());
-    assert_eq!(keep_newest(&vault, 1).unwrap(), 1);
+    assert_eq!(keep_newest(&vault, 1, None).unwrap(), 1);
     assert_eq!(list(&vault).unwrap(), [second.label]);
 }
 
@@ -476,7 +478,7 @@ fn backups_without_verified_successor_stay() {
         names.push(take(&engine, &vault).unwrap().name);
     }
     relabel(&vault.disk(&names[2]).unwrap(), "carnet backup 1");
-    assert_eq!(keep_newest(&vault, 1).unwrap(), 1);
+    assert_eq!(keep_newest(&vault, 1, None).unwrap(), 1);
     let left: Vec<_> = list(&vault).unwrap().iter().map(|label| name_of(label.commit)).collect();
     assert_eq!(left, names[1..]);
 }
@@ -635,4 +637,72 @@ fn database_put_back_gets_no_backup_beside_later_ones() {
         bring_back(&own.disk(&taken.name).unwrap(), &to, None).unwrap();
         compare(&to, &of_this, of_this.last_commit());
     }
+}
+
+fn copy_damage(disk: &SimDisk, to: &SimDisk, name: &str) {
+    to.plant(name, disk.contents(name).unwrap());
+}
+
+/// A table and its links in backups have the same bytes: damage of one is damage of all.
+#[test]
+fn damage_of_a_shared_table_fails_the_backup() {
+    let mut rng = SeededRng::new(1);
+    let (disk, vault) = (SimDisk::new(1), SimVault::new(1));
+    let mut model = Model::default();
+    let (engine, _workers) = open(&disk, options()).unwrap();
+    append_some(&engine, &mut model, 40, &mut rng);
+    let first = take(&engine, &vault).unwrap();
+    flip_bit(&disk, table_of(&first));
+    copy_damage(&disk, &vault.disk(&first.name).unwrap(), table_of(&first));
+    append_some(&engine, &mut model, 10, &mut rng);
+    let error = take(&engine, &vault).unwrap_err();
+    assert!(error.kind() == ErrorKind::Corrupted, "{error}");
+    assert!(error.to_string().contains(table_of(&first)), "{error}");
+    assert_eq!(list(&vault).unwrap(), [first.label]);
+}
+
+#[test]
+fn quarantined_tables_are_always_read_again() {
+    let mut rng = SeededRng::new(1);
+    let (disk, vault) = (SimDisk::new(1), SimVault::new(1));
+    let mut model = Model::default();
+    let (engine, _workers) = open(&disk, options()).unwrap();
+    let day = Duration::from_hours(24);
+    let take_at = |hours: u64| {
+        engine.flush()?;
+        let wall = WallTime(i64::try_from(hours * 3_600_000_000).unwrap());
+        engine.begin_backup(&vault, About { wall, reread_after: day, ..about() })?.run(|_| {})
+    };
+    append_some(&engine, &mut model, 40, &mut rng);
+    let first = take_at(100).unwrap();
+    flip_bit(&disk, table_of(&first));
+    copy_damage(&disk, &vault.disk(&first.name).unwrap(), table_of(&first));
+    append_some(&engine, &mut model, 1, &mut rng);
+    let second = take_at(110).unwrap();
+    assert!(second.shared_files > 0, "what was read ten hours ago is not read again");
+    append_some(&engine, &mut model, 1, &mut rng);
+    assert_eq!(take_at(124).unwrap_err().kind(), ErrorKind::Corrupted, "a day is over");
+    assert!(engine.compact().is_err() && engine.metrics().tables_quarantined > 0);
+    assert_eq!(take_at(111).unwrap_err().kind(), ErrorKind::Corrupted, "it is quarantined");
+}
+
+#[test]
+fn newest_whole_backup_is_not_removed() {
+    let mut rng = SeededRng::new(1);
+    let (disk, vault) = (SimDisk::new(1), SimVault::new(1));
+    let mut model = Model::default();
+    let (engine, _workers) = open(&disk, options()).unwrap();
+    let mut taken = Vec::new();
+    for _ in 0..4 {
+        append_some(&engine, &mut model, 10, &mut rng);
+        taken.push(take(&engine, &vault).unwrap());
+    }
+    for broken in [&taken[2], &taken[3]] {
+        flip_bit(&vault.disk(&broken.name).unwrap(), table_of(broken));
+    }
+    let error = keep_newest(&vault, 2, None).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corrupted, "{error}");
+    assert_eq!(list(&vault).unwrap().len(), 4);
+    assert_eq!(keep_newest(&vault, 3, None).unwrap(), 1);
+    assert_eq!(list(&vault).unwrap()[0], taken[1].label);
 }

@@ -1,6 +1,7 @@
 //! Backup and restore of the store.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use carnet_base::{Encoding, KeyRange, Result, Rng, Timestamp, WallTime};
 use carnet_storage::TableOptionsOf;
@@ -18,15 +19,22 @@ const GAP: u64 = 1 << 44;
 impl LocalStore {
     /// Starts a backup of the flushed commits, up to [`LocalStore::flushed`]; call
     /// [`LocalStore::flush`] first to include all acknowledged commits. Transactions continue.
+    /// Tables shared with an earlier backup are read again if they were not read for `reread_after`.
     ///
     /// # Errors
     ///
     /// Like [`Engine::begin_backup`](carnet_storage::Engine::begin_backup).
-    pub fn begin_backup(&self, vault: &dyn Vault, program: &str) -> Result<BackupJob> {
+    pub fn begin_backup(
+        &self,
+        vault: &dyn Vault,
+        program: &str,
+        reread_after: Duration,
+    ) -> Result<BackupJob> {
         let about = About {
             wall: self.clock.wall(),
             program: program.to_owned(),
             notes: vec![encodings::describe(&self.encodings.map())],
+            reread_after,
         };
         self.engine.begin_backup(vault, about)
     }

@@ -37,7 +37,7 @@ fn first_start(store: &LocalStore) -> Timestamp {
 fn restored_stores_share_no_timestamp() {
     let vault = SimVault::new(1);
     let old = open(&SimDisk::new(1));
-    let backup = old.begin_backup(&vault, "test").unwrap().run(|_| {}).unwrap();
+    let backup = old.begin_backup(&vault, "test", Duration::ZERO).unwrap().run(|_| {}).unwrap();
     let from: Arc<dyn Disk> = Arc::new(vault.disk(&backup.name).unwrap());
     let starts = [1, 2].map(|seed| {
         let disk = SimDisk::new(seed);

@@ -24,6 +24,10 @@ pub enum ControlRequest {
         /// Number of newest backups to keep; older ones are removed afterwards.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         keep: Option<usize>,
+        /// Trust files shared with an earlier backup that were read within this number of days;
+        /// with `keep`, all are read.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reread_after_days: Option<u32>,
     },
     /// Run a full compaction.
     Compact {},

@@ -19,8 +19,16 @@ use crate::Db;
 
 fn requests() -> [ControlRequest; 4] {
     [
-        ControlRequest::Backup { dest: PathBuf::from("/backups"), keep: Some(3) },
-        ControlRequest::Backup { dest: PathBuf::from("/b \"ü\n"), keep: None },
+        ControlRequest::Backup {
+            dest: PathBuf::from("/backups"),
+            keep: Some(3),
+            reread_after_days: None,
+        },
+        ControlRequest::Backup {
+            dest: PathBuf::from("/b \"ü\n"),
+            keep: None,
+            reread_after_days: Some(7),
+        },
         ControlRequest::Compact {},
         ControlRequest::Migrate { to: 3 },
     ]
@@ -269,7 +277,11 @@ fn closing_aborts_running_requests() {
     let (path, (send, receive)) = (dir.path().to_path_buf(), mpsc::channel());
     thread::scope(|scope| {
         scope.spawn(move || {
-            let request = ControlRequest::Backup { dest: PathBuf::from("/b"), keep: None };
+            let request = ControlRequest::Backup {
+                dest: PathBuf::from("/b"),
+                keep: None,
+                reread_after_days: None,
+            };
             send.send(ask(&path, &request, |_| {})).unwrap();
         });
         begun.wait();
@@ -283,7 +295,8 @@ fn closing_aborts_running_requests() {
 fn only_the_database_owner_is_asked() {
     let dir = tempfile::tempdir().unwrap();
     let (data, backups) = (dir.path().join("data"), dir.path().join("backups"));
-    let request = ControlRequest::Backup { dest: backups.clone(), keep: None };
+    let request =
+        ControlRequest::Backup { dest: backups.clone(), keep: None, reread_after_days: None };
     let asked = || super::carry_out(Db::builder(), &data, &request, |_| {});
     let silent = Db::open(&data).unwrap();
     let error = asked().unwrap_err();
@@ -296,7 +309,8 @@ fn only_the_database_owner_is_asked() {
     db.transact(|tx| table.put(tx, "a", "1")).unwrap();
     let Done::Backup { commit, .. } = asked().unwrap() else { panic!("it was a backup") };
     assert_eq!(commit, db.published().get());
-    let relative = ControlRequest::Backup { dest: PathBuf::from("b"), keep: None };
+    let relative =
+        ControlRequest::Backup { dest: PathBuf::from("b"), keep: None, reread_after_days: None };
     let error = ask(&data, &relative, |_| {}).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Invalid);
     drop((db, table));

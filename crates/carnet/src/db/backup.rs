@@ -1,6 +1,7 @@
 //! Backups, migrations of the commit table, and requests of the control socket.
 
 use std::path::Path;
+use std::time::Duration;
 
 use carnet_base::{Encoding, Result, Timestamp};
 
@@ -57,7 +58,7 @@ impl Db {
         dest: impl AsRef<Path>,
         mut tell: impl FnMut(&Progress),
     ) -> Result<Backup> {
-        admin::take(&self.inner.store, dest.as_ref(), |progress| {
+        admin::take(&self.inner.store, dest.as_ref(), Duration::ZERO, |progress| {
             tell(progress);
             Ok(())
         })

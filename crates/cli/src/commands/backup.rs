@@ -32,6 +32,10 @@ pub(crate) struct Backup {
     /// Keep only the N newest backups; remove older ones afterwards.
     #[arg(long, value_name = "N", conflicts_with = "store")]
     keep: Option<NonZero<usize>>,
+    /// Trust files shared with an earlier backup that were read within DAYS days. By default, and
+    /// with --keep, all are read again.
+    #[arg(long, value_name = "DAYS", conflicts_with_all = ["store", "keep"])]
+    reread_after: Option<u32>,
     /// A database on a cluster: cassandra://host1,host2/keyspace.
     #[arg(long, value_name = "URL", requires = "label")]
     store: Option<String>,
@@ -63,8 +67,11 @@ impl Backup {
 
     fn run_on(&self, dir: &Path, dest: &Path) -> Result<()> {
         let dest = absolute(dest).with_context(|| dest.display().to_string())?;
-        let request =
-            ControlRequest::Backup { dest: dest.clone(), keep: self.keep.map(NonZero::get) };
+        let request = ControlRequest::Backup {
+            dest: dest.clone(),
+            keep: self.keep.map(NonZero::get),
+            reread_after_days: self.reread_after,
+        };
         // The database's owner knows its retention; this process does not.
         let builder = Db::builder().retention(Duration::MAX);
         let done = carry_out(builder, dir, &request)?;

@@ -174,7 +174,7 @@ impl<D: Administered> Administrator<D> {
             }
             world.executor.sleep(Duration::from_micros(100)).await;
         }
-        let begun = self.db.local().begin_backup(&self.vault, "sim");
+        let begun = self.db.local().begin_backup(&self.vault, "sim", Duration::ZERO);
         let mut job = self.hear(begun)?;
         let backup = loop {
             if let Some(backup) = self.hear(job.step())? {

@@ -1,5 +1,7 @@
 //! Begins a backup: finds what the vault has, and claims the backup's directory.
 
+use std::sync::Arc;
+
 use carnet_base::{Error, Result};
 
 use super::earlier::Earlier;
@@ -40,7 +42,7 @@ impl Engine {
             None => marker::claim(&*to)?,
         };
         let tables: Vec<_> = frozen.manifest.levels.iter().cloned().collect();
-        let About { wall, program, notes } = about;
+        let About { wall, program, notes, reread_after } = about;
         let swept = frozen.manifest.swept;
         let (verified, files) = (true, Vec::new());
         let incarnation = Some(frozen.manifest.line.current);
@@ -51,7 +53,11 @@ impl Engine {
             None => tables.iter().map(|table| table.bytes).sum(),
         };
         Ok(BackupJob {
-            frozen,
+            from: Arc::clone(frozen.disk()),
+            manifest: frozen.manifest.clone(),
+            quarantined: frozen.quarantined(),
+            frozen: Some(frozen),
+            reread_after,
             _vault: lock,
             _directory: directory,
             to,
@@ -59,6 +65,7 @@ impl Engine {
             unchecked: there.as_ref().map_or_else(Vec::new, |there| there.files.clone()),
             there,
             pending: tables,
+            linked: Vec::new(),
             progress: Progress { bytes: 0, bytes_total },
             done: false,
             backup: Backup { name, label: new, shared_files: 0, shared_bytes: 0 },

@@ -53,6 +53,11 @@ impl Frozen {
     pub(crate) fn disk(&self) -> &Arc<dyn Disk> {
         &self.core.disk
     }
+
+    /// Returns the numbers of the tables that compaction cannot read.
+    pub(crate) fn quarantined(&self) -> Vec<u64> {
+        self.core.compactions.quarantine.tables()
+    }
 }
 
 impl Core {
