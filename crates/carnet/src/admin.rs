@@ -2,9 +2,11 @@
 //! [`control`](crate::control) socket.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use carnet_base::{Encoding, Error, Result, Timestamp, block_on};
+use carnet_storage::backup::BackupJob;
 use carnet_store_local::LocalStore;
 
 use crate::backup::{self, Backup, Progress, RealVault, refuse_inside_database};
@@ -39,13 +41,45 @@ fn back_up(
     reread_after: Duration,
     tell: &mut dyn FnMut(&Progress) -> Result<()>,
 ) -> Result<Done> {
-    if !dest.is_absolute() {
-        return Err(Error::invalid(format!(
-            "{} is a relative path; give an absolute one, which means the same in every process",
-            dest.display()
-        )));
-    }
+    check_absolute(dest)?;
     let taken = take(store, dest, reread_after, tell)?;
+    finish(dest, keep, taken)
+}
+
+/// Takes a backup of a store that this process has opened for it, and calls `close` when all tables
+/// are linked; the store is dropped before.
+pub(crate) fn back_up_and_release(
+    store: Arc<AnyStore>,
+    request: &ControlRequest,
+    tell: &mut dyn FnMut(&Progress) -> Result<()>,
+    close: impl FnOnce() -> Result<()>,
+) -> Result<Done> {
+    let ControlRequest::Backup { dest, keep, reread_after_days } = request else {
+        return store.carry_out(request, tell);
+    };
+    check_absolute(dest)?;
+    let job = begin(&store, dest, reread_after(*keep, *reread_after_days))?;
+    let release = |job: &mut BackupJob| {
+        job.release();
+        drop(store);
+        close()
+    };
+    let taken = run(job, tell, release)?;
+    finish(dest, *keep, taken)
+}
+
+fn check_absolute(dest: &Path) -> Result<()> {
+    if dest.is_absolute() {
+        return Ok(());
+    }
+    Err(Error::invalid(format!(
+        "{} is a relative path; give an absolute one, which means the same in every process",
+        dest.display()
+    )))
+}
+
+/// Removes older backups, and describes the new one.
+fn finish(dest: &Path, keep: Option<usize>, taken: Backup) -> Result<Done> {
     let Backup { name, label, shared_files, shared_bytes } = taken;
     let removed = match keep {
         Some(keep) => backup::keep_newest_beside(dest, keep, &label)?,
@@ -74,18 +108,37 @@ pub(crate) fn take(
     store: &AnyStore,
     dest: &Path,
     reread_after: Duration,
-    mut tell: impl FnMut(&Progress) -> Result<()>,
+    tell: impl FnMut(&Progress) -> Result<()>,
 ) -> Result<Backup> {
+    run(begin(store, dest, reread_after)?, tell, |_| Ok(()))
+}
+
+fn begin(store: &AnyStore, dest: &Path, reread_after: Duration) -> Result<BackupJob> {
     let store = store.local_for("a backup")?;
     refuse_inside_database(dest)?;
     let vault = RealVault::open(dest)?;
     store.flush()?;
-    let mut job = store.begin_backup(&vault, PROGRAM, reread_after)?;
+    store.begin_backup(&vault, PROGRAM, reread_after)
+}
+
+/// Runs a backup; calls `linked` when it needs the database no more.
+fn run(
+    mut job: BackupJob,
+    mut tell: impl FnMut(&Progress) -> Result<()>,
+    linked: impl FnOnce(&mut BackupJob) -> Result<()>,
+) -> Result<Backup> {
+    let mut linked = Some(linked);
     loop {
-        if let Some(backup) = job.step()? {
-            return Ok(backup);
+        let done = job.step()?;
+        if (done.is_some() || job.is_linked())
+            && let Some(linked) = linked.take()
+        {
+            linked(&mut job)?;
         }
-        tell(&job.progress())?;
+        match done {
+            Some(backup) => return Ok(backup),
+            None => tell(&job.progress())?,
+        }
     }
 }
 

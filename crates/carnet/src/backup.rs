@@ -24,6 +24,9 @@ pub struct Which {
     /// Excludes commits after this point; none if `None`. Wall times have a precision of about a
     /// second, old ones less.
     pub as_of: Option<AsOf>,
+    /// Copies all files. By default, files are hard links if both directories are on one file system:
+    /// a change of owner or permissions then changes those of the backup and of its database too.
+    pub copies: bool,
 }
 
 /// Lists the finished backups in a directory of backups, in ascending order of their commits.
@@ -97,13 +100,16 @@ pub fn restore_with(
     refuse_among_backups(directory, dest)?;
     let from = disk(&dest.join(name_of(chosen.commit)))?;
     let to = disk(directory)?;
+    // First of all: a directory whose restore failed must not be opened as an empty database.
+    stored::prepare(&*to)?;
     let as_of = match which.as_of {
         None => None,
         Some(AsOf::Timestamp(commit)) => Some(commit),
         Some(AsOf::Wall(wall)) => Some(LocalStore::commit_at(&from, chosen, wall)?),
     };
     let mut rng = SeededRng::from_entropy();
-    LocalStore::restore(&from, &to, as_of, TableOptionsOf::all(LAYOUT), &mut rng, tell)
+    let layout = TableOptionsOf::all(LAYOUT);
+    LocalStore::restore(&from, &to, as_of, which.copies, layout, &mut rng, tell)
 }
 
 /// Refuses a backup directory that is, or lies in, the directory of a database or of a backup.

@@ -56,7 +56,8 @@ fn begin(bound: Timestamp, notes: &Bytes) -> Result<(Timestamp, Bytes)> {
 }
 
 fn bring_back(from: &SimDisk, to: &SimDisk, as_of: Option<Timestamp>) -> Result<Restored> {
-    let order = Restore { as_of, table_options: options().table_options, begin: &begin };
+    let order =
+        Restore { as_of, copies: false, table_options: options().table_options, begin: &begin };
     restore(&dyn_disk(from), &dyn_disk(to), &order, |_| {})
 }
 
@@ -637,6 +638,27 @@ fn database_put_back_gets_no_backup_beside_later_ones() {
         bring_back(&own.disk(&taken.name).unwrap(), &to, None).unwrap();
         compare(&to, &of_this, of_this.last_commit());
     }
+}
+
+#[test]
+fn failed_restore_is_not_opened_as_an_empty_database() {
+    let mut rng = SeededRng::new(1);
+    let (disk, vault, to) = (SimDisk::new(1), SimVault::new(1), SimDisk::new(2));
+    let mut model = Model::default();
+    let (engine, _workers) = open(&disk, options()).unwrap();
+    append_some(&engine, &mut model, 40, &mut rng);
+    let taken = take(&engine, &vault).unwrap();
+    let from = vault.disk(&taken.name).unwrap();
+    let whole = vault.kill().disk(&taken.name).unwrap();
+    for damaged in ["BACKUP", "MANIFEST"] {
+        flip_bit(&from, damaged);
+        assert!(bring_back(&from, &to, None).is_err());
+        let error = open(&to, options()).err().unwrap();
+        assert!(error.to_string().contains("a restore that was not finished"), "{error}");
+        from.plant(damaged, whole.contents(damaged).unwrap());
+    }
+    bring_back(&from, &to, None).unwrap();
+    compare(&to, &model, model.last_commit());
 }
 
 fn copy_damage(disk: &SimDisk, to: &SimDisk, name: &str) {

@@ -50,8 +50,8 @@ impl LocalStore {
         self.engine.flushed()
     }
 
-    /// Restores a store from a backup to an empty directory, without commits after `as_of`. `rng`
-    /// determines its first timestamp.
+    /// Restores a store from a backup to an empty directory, without commits after `as_of`. `copies`
+    /// copies tables instead of linking them. `rng` determines the first timestamp.
     ///
     /// # Errors
     ///
@@ -60,6 +60,7 @@ impl LocalStore {
         from: &Arc<dyn Disk>,
         to: &Arc<dyn Disk>,
         as_of: Option<Timestamp>,
+        copies: bool,
         table_options: TableOptionsOf,
         rng: &mut dyn Rng,
         tell: impl FnMut(&Progress),
@@ -70,8 +71,8 @@ impl LocalStore {
             let bound = bound::above(bound, gap)?;
             Ok((bound, map.extended(encodings::below(bound)).encode()))
         };
-        let order =
-            backup::Restore { as_of, table_options: laid_out(table_options), begin: &begin };
+        let table_options = laid_out(table_options);
+        let order = backup::Restore { as_of, copies, table_options, begin: &begin };
         backup::restore(from, to, &order, tell)
     }
 

@@ -44,7 +44,7 @@ fn restored_stores_share_no_timestamp() {
         let to: Arc<dyn Disk> = Arc::new(disk.clone());
         let layout = Options::default().table_options;
         let mut rng = SeededRng::new(seed);
-        LocalStore::restore(&from, &to, None, layout, &mut rng, |_| {}).unwrap();
+        LocalStore::restore(&from, &to, None, false, layout, &mut rng, |_| {}).unwrap();
         first_start(&open(&disk)).get()
     });
     let least = first_start(&old).get() + (1 << 43);

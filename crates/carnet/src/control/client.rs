@@ -56,7 +56,8 @@ pub fn ask(
 ///
 /// # Errors
 ///
-/// Same as [`Builder::open`] and [`ask`]. If a process has the directory open without a control
+/// Same as [`Builder::open`] and [`ask`]. `Invalid` if the directory belongs to another user and no
+/// process has it open. If a process has the directory open without a control
 /// socket, the error says what to do.
 pub fn carry_out(
     builder: Builder,
@@ -64,14 +65,15 @@ pub fn carry_out(
     request: &ControlRequest,
     mut tell: impl FnMut(&Progress),
 ) -> Result<Done> {
+    if let Some(refusal) = refusal_of_owner(directory) {
+        return ask(directory, request, tell)?.ok_or(refusal);
+    }
     let in_use = match builder.open(directory) {
         Ok(db) => {
-            let done = db.carry_out(request, &mut |progress| {
+            return db.carry_out_and_close(request, &mut |progress| {
                 tell(progress);
                 Ok(())
-            })?;
-            db.close()?;
-            return Ok(done);
+            });
         }
         Err(error) if error.kind() == ErrorKind::Unavailable => error,
         Err(error) => return Err(error),
@@ -81,6 +83,20 @@ pub fn carry_out(
             "{in_use}; that process cannot be asked because it has no control socket: `carnet serve` \
              and `carnet stress` have one, and so has a program that opens the database with \
              Builder::control"
+        ))
+    })
+}
+
+/// Returns an error if the directory has another owner than this process, because its files would
+/// get this process's owner, and the server could not open them any more.
+fn refusal_of_owner(directory: &Path) -> Option<Error> {
+    let (owner, ours) = (socket::owner(directory)?, rustix::process::geteuid().as_raw());
+    (owner != ours).then(|| {
+        Error::invalid(format!(
+            "{} belongs to the user with id {owner} and this process runs as {ours}; its owner could not open \
+             files that this process writes: run the command as that user, for example with `sudo -u '#{owner}'`, \
+             or while the server of the database runs",
+            directory.display()
         ))
     })
 }

@@ -47,6 +47,11 @@ impl Short {
     }
 }
 
+/// Returns the user id of a directory's owner, if it can be read.
+pub(super) fn owner(directory: &Path) -> Option<u32> {
+    fs::metadata(directory).ok().map(|metadata| metadata.uid())
+}
+
 /// Device and inode of the socket file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Identity(u64, u64);

@@ -320,3 +320,63 @@ fn only_the_database_owner_is_asked() {
     let refused = Db::builder().control(true).open_on(Arc::new(on_a_simulated_disk));
     assert_eq!(refused.err().unwrap().kind(), ErrorKind::Unsupported);
 }
+
+/// A server of the database can start while the bytes of the tables are read.
+#[test]
+fn backup_of_a_stopped_database_unlocks_it_once_linked() {
+    let dir = tempfile::tempdir().unwrap();
+    let (data, backups) = (dir.path().join("data"), dir.path().join("backups"));
+    let db = Db::open(&data).unwrap();
+    let table = db.raw("t").unwrap();
+    for value in ["1", "2"] {
+        db.transact(|tx| table.put(tx, "k", value)).unwrap();
+        db.flush().unwrap();
+    }
+    db.close().unwrap();
+    drop((table, db));
+    let request =
+        ControlRequest::Backup { dest: backups.clone(), keep: None, reread_after_days: None };
+    let mut opened = 0;
+    super::carry_out(Db::builder(), &data, &request, |progress| {
+        if progress.bytes > 0 && opened == 0 {
+            drop(Db::open(&data).unwrap());
+            opened += 1;
+        }
+    })
+    .unwrap();
+    assert_eq!(opened, 1);
+    let copies = [false, true].map(|copies| {
+        let to = dir.path().join(format!("copied-{copies}"));
+        let which = crate::backup::Which { copies, ..Default::default() };
+        crate::backup::restore(&backups, &to, &which).unwrap();
+        let names = std::fs::read_dir(&to).unwrap().map(|entry| entry.unwrap());
+        let tables = names.filter(|entry| entry.path().extension().is_some_and(|it| it == "sst"));
+        let links =
+            tables.map(|entry| std::os::unix::fs::MetadataExt::nlink(&entry.metadata().unwrap()));
+        links.collect::<Vec<_>>()
+    });
+    assert!(!copies[0].is_empty() && copies[0].iter().all(|links| *links > 1), "{copies:?}");
+    assert!(!copies[1].is_empty() && copies[1].iter().all(|links| *links == 1), "{copies:?}");
+}
+
+/// Only the superuser can give a directory to another user.
+#[test]
+fn stopped_database_of_another_user_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    drop(Db::open(&data).unwrap());
+    if std::os::unix::fs::chown(&data, Some(65_534), None).is_err() {
+        return;
+    }
+    let before = std::fs::read(data.join("MANIFEST")).unwrap();
+    for request in requests() {
+        let error = super::carry_out(Db::builder(), &data, &request, |_| {}).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Invalid);
+        assert!(error.to_string().contains("belongs to the user with id 65534"), "{error}");
+    }
+    assert_eq!(std::fs::read(data.join("MANIFEST")).unwrap(), before);
+    // The process that has it open carries the request out.
+    let db = Db::builder().control(true).open(&data).unwrap();
+    super::carry_out(Db::builder(), &data, &ControlRequest::Compact {}, |_| {}).unwrap();
+    drop(db);
+}

@@ -1,6 +1,7 @@
 //! Backups, migrations of the commit table, and requests of the control socket.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use carnet_base::{Encoding, Result, Timestamp};
@@ -77,12 +78,25 @@ impl Db {
         admin::migrate(&self.inner.store, to)
     }
 
-    pub(crate) fn carry_out(
-        &self,
+    /// Carries out a request and closes the database. A backup closes it as soon as it has linked
+    /// the tables, so that a server can start while their bytes are read.
+    pub(crate) fn carry_out_and_close(
+        self,
         request: &ControlRequest,
         tell: &mut dyn FnMut(&Progress) -> Result<()>,
     ) -> Result<Done> {
-        self.inner.store.carry_out(request, tell)
+        if let ControlRequest::Backup { .. } = request {
+            let store = Arc::clone(&self.inner.store);
+            let close = move || {
+                self.close()?;
+                drop(self);
+                Ok(())
+            };
+            return admin::back_up_and_release(store, request, tell, close);
+        }
+        let done = self.inner.store.carry_out(request, tell)?;
+        self.close()?;
+        Ok(done)
     }
 
     /// Returns where each encoding of the commit table begins, in ascending order; empty for a

@@ -129,15 +129,15 @@ fn manifest(out: &mut impl Write, file: &Path) -> Result<()> {
     let manifest = inspect::load(&*disk)?;
     writeln!(
         out,
-        "database {}, timestamps below {}, garbage-collected below {}, next file {}, log from segment {} at {}",
+        "database {}, incarnation {}, timestamps below {}, garbage-collected below {}, next file {}, log from segment {} at {}",
         manifest.identity,
+        manifest.line.current,
         manifest.bound,
         manifest.swept,
         manifest.next_file,
         manifest.first_segment,
         manifest.first_lsn
     )?;
-    writeln!(out, "incarnation {}", manifest.line.current)?;
     writeln!(out, "level\ttable\tbytes\tversions\ttombstones\tcommits")?;
     for table in manifest.levels.iter() {
         let contents = &table.contents;

@@ -39,6 +39,10 @@ pub(crate) struct Restore {
     /// Leave out transactions that committed after this timestamp or wall-clock time.
     #[arg(long, value_name = "TIMESTAMP|TIME", value_parser = as_of, conflicts_with = "store")]
     as_of: Option<AsOf>,
+    /// Copy all files. By default they are hard links on one file system, and share their owner and
+    /// permissions with the backup and the database that it was taken of.
+    #[arg(long, conflicts_with = "store")]
+    copy: bool,
 }
 
 const EXAMPLES: &str = "\
@@ -77,7 +81,7 @@ impl Restore {
     }
 
     fn run_on(&self, dest: &Path, dir: &Path) -> Result<()> {
-        let which = Which { backup: self.backup, as_of: self.as_of };
+        let which = Which { backup: self.backup, as_of: self.as_of, copies: self.copy };
         let bar = Bar::new()?;
         let tell = |progress: &backup::Progress| bar.tell(progress);
         let restored = backup::restore_with(dest, dir, &which, tell);

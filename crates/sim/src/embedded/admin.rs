@@ -242,7 +242,7 @@ impl<D: Administered> Administrator<D> {
             }
             let to: Arc<dyn Disk> = Arc::new(disk.clone());
             let layout = TableOptionsOf::clone(&self.world.setup.options.table_options);
-            match LocalStore::restore(from, &to, asked, layout, self.random.rng(), |_| {}) {
+            match LocalStore::restore(from, &to, asked, false, layout, self.random.rng(), |_| {}) {
                 Ok(_) if fails => {
                     // Acknowledged: it is durable, even without power.
                     return Some(disk.crash(self.random.rng()));

@@ -55,7 +55,7 @@ pub use label::{Label, LabelledFile};
 pub use name::{commit_in, name_of};
 pub use peek::for_each_key;
 pub use progress::Progress;
-pub use restore::{Restore, Restored, restore};
+pub use restore::{Restore, Restored, prepare, restore};
 pub use take::{About, Backup, BackupJob};
 pub use vault::{RealVault, Vault};
 pub use verify::verify;

@@ -10,7 +10,7 @@ use super::clear::clear;
 use super::label::{Label, LabelledFile};
 use super::progress::Progress;
 use super::{cut, marker, verify};
-use crate::disk::{Disk, During, LOCK};
+use crate::disk::{Disk, During, LOCK, copy};
 use crate::engine::checkpoint;
 use crate::inspect;
 use crate::manifest::{self, Edit, Identity, Manifest, TableMeta};
@@ -24,6 +24,8 @@ pub(crate) const MARKER: &str = "RESTORE";
 pub struct Restore<'a> {
     /// Omits commits after this timestamp; `None` restores the whole backup.
     pub as_of: Option<Timestamp>,
+    /// Copies tables, where hard links would share their bytes and their owner with the backup.
+    pub copies: bool,
     /// Layout of the tables that are rewritten.
     pub table_options: TableOptionsOf,
     /// Returns the bound and the notes of the new database, given those of the backup. Timestamps
@@ -59,6 +61,9 @@ pub fn restore(
     order: &Restore<'_>,
     mut tell: impl FnMut(&Progress),
 ) -> Result<Restored> {
+    let _directory = to.lock()?;
+    // First of all: a directory whose restore failed must not be opened as an empty database.
+    begin(&**to)?;
     let label = verify::load(&**from)?;
     let as_of = order.as_of.unwrap_or(label.commit);
     check_as_of(&label, as_of)?;
@@ -67,8 +72,6 @@ pub fn restore(
     })?;
     verify::check(&**from, of_manifest)?;
     let source = inspect::load(&**from)?;
-    let _directory = to.lock()?;
-    begin(&**to)?;
     let mut progress = Progress { bytes: of_manifest.bytes, bytes_total: label.bytes() };
     let (mut add, mut cut_tables) = (Vec::new(), 0);
     for table in source.levels.iter() {
@@ -77,7 +80,7 @@ pub fn restore(
             Error::corrupted(format!("the label in {} does not name {name}", from.path("")))
         })?;
         if table.contents.commit_max <= as_of {
-            bring(&**from, file, &**to)?;
+            bring(&**from, file, &**to, order.copies)?;
             let verified = inspect::verify_table(to, table, |_| {});
             verified.map_err(|error| damaged(&**from, error))?;
             add.push(TableMeta::clone(table));
@@ -129,6 +132,16 @@ fn check_as_of(label: &Label, as_of: Timestamp) -> Result<()> {
     Ok(())
 }
 
+/// Marks an empty directory for a restore, so that it cannot be opened before it is restored.
+///
+/// # Errors
+///
+/// `Invalid` if it is not empty; `Unavailable` if it is in use or the disk fails.
+pub fn prepare(to: &dyn Disk) -> Result<()> {
+    let _directory = to.lock()?;
+    begin(to)
+}
+
 /// Marks an empty directory; clears a marked one.
 fn begin(to: &dyn Disk) -> Result<()> {
     let names = to.list().during("list", to, "")?;
@@ -156,8 +169,9 @@ fn damaged(from: &dyn Disk, error: Error) -> Error {
 }
 
 /// Links or copies a file of the backup, and checks it.
-fn bring(from: &dyn Disk, file: &LabelledFile, to: &dyn Disk) -> Result<()> {
-    from.link(&file.name, to).during("link or copy", to, &file.name)?;
+fn bring(from: &dyn Disk, file: &LabelledFile, to: &dyn Disk, copies: bool) -> Result<()> {
+    let brought = if copies { copy(from, &file.name, to) } else { from.link(&file.name, to) };
+    brought.during("link or copy", to, &file.name)?;
     verify::check(to, file)
 }
 

@@ -8,7 +8,7 @@ use super::Disk;
 const PIECE_BYTES: usize = 256 << 10;
 
 /// Copies a file to another disk under the same name, and syncs the copy.
-pub(super) fn copy(from: &dyn Disk, name: &str, to: &dyn Disk) -> io::Result<()> {
+pub(crate) fn copy(from: &dyn Disk, name: &str, to: &dyn Disk) -> io::Result<()> {
     match to.open(name) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => return Err(error),

@@ -69,6 +69,7 @@ mod watch;
 mod whole_file;
 
 pub use bulk::{BulkReader, BulkWriter};
+pub(crate) use copy::copy;
 pub use directory::{DirectoryLock, Disk};
 pub(crate) use failure::{During, shortage};
 pub use file::{File, Place, ReadFuture};
