@@ -93,7 +93,8 @@ fn count(text: &str) -> Result<usize, String> {
     count.ok_or_else(|| "expected a number from 1 on".into())
 }
 
-fn retention(text: &str) -> Result<Duration, String> {
+/// Parses a retention with its unit.
+pub(crate) fn retention(text: &str) -> Result<Duration, String> {
     let units = [("s", 1), ("m", 60), ("h", 3_600), ("d", 86_400)];
     match scaled(text, &units) {
         Some(seconds) if seconds <= RETENTION_DAYS_MAX * 86_400 => Ok(Duration::from_secs(seconds)),
