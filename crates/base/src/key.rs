@@ -52,6 +52,7 @@ mod comparators;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use number::least_scale;
 pub use order::Order;
 pub use slice::{ByteBounds, prefix_range, prefix_successor, slice};
 pub use tuple::{decode, decode_each, decode_first, encode, encode_into};

@@ -17,6 +17,7 @@ mod duration;
 pub mod error;
 pub mod ids;
 pub mod key;
+mod key_form;
 pub mod keyword;
 pub mod label;
 pub mod limits;

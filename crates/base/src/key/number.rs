@@ -174,6 +174,21 @@ impl KeyReader<'_, '_> {
     }
 }
 
+/// Returns an equal decimal with the scale that a clustering key reads back; `None` if the number is too
+/// long for one.
+pub(crate) fn least_scale(unscaled: &BigInt, scale: i32) -> Option<(BigInt, i32)> {
+    if unscaled.sign() == Sign::NoSign {
+        return Some((BigInt::ZERO, 0));
+    }
+    let bytes = usize::try_from(unscaled.magnitude().bits().div_ceil(8)).ok()?;
+    check_length(&DataType::Decimal, bytes).ok()?;
+    let mut digits = unscaled.magnitude().to_string().into_bytes();
+    let exponent = i64::try_from(digits.len()).ok()? - i64::from(scale);
+    let length = digits.iter().rposition(|digit| *digit != b'0').map_or(0, |last| last + 1);
+    digits.truncate(length);
+    from_digits(unscaled.sign(), digits, exponent)
+}
+
 /// Makes the decimal `0.d₁d₂… × 10^exponent`; `None` if its scale is no 32-bit integer.
 fn from_digits(sign: Sign, mut digits: Vec<u8>, exponent: i64) -> Option<(BigInt, i32)> {
     let scale = i64::try_from(digits.len()).ok()?.checked_sub(exponent)?;

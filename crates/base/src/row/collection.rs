@@ -264,6 +264,62 @@ impl Collection {
         }
     }
 
+    /// Makes the elements of a value of a type. Keys get the [form](Value::key_form) of all equal ones.
+    ///
+    /// # Errors
+    ///
+    /// `Corrupted` if the bytes are no value of the type; `Invalid` for a wrong key.
+    pub fn of_value(data_type: &DataType, bytes: &Bytes, expiry: Option<i64>) -> Result<Self> {
+        let kind = CollectionKind::of_type(data_type)
+            .ok_or_else(|| no_collection(&format!("a value of type {data_type}")))?;
+        let mut collection = Self::from_serialized(kind, bytes, expiry)?;
+        if let Some(key_type) = key_type(data_type) {
+            for element in &mut collection.elements {
+                element.key = key_type.key_form(&element.key)?;
+            }
+            sort(&mut collection.elements);
+        }
+        Ok(collection)
+    }
+
+    /// Returns the element with a key, whatever form it was stored in.
+    ///
+    /// # Errors
+    ///
+    /// `Corrupted` if the elements are no value of the type.
+    pub fn find(&self, data_type: &DataType, key: &Value) -> Result<Option<&Element>> {
+        if !key_type(data_type).is_some_and(DataType::has_many_forms) {
+            return Ok(self.get(&key.key_form()));
+        }
+        let wanted = key.key_form();
+        let found = self.keyed(data_type)?.into_iter().find(|(key, _)| key.key_form() == wanted);
+        Ok(found.map(|(_, element)| element))
+    }
+
+    /// Returns the keys of elements that are equal to some keys and were stored in another form. The
+    /// wanted keys have the [form](Value::key_form) of all equal ones.
+    ///
+    /// # Errors
+    ///
+    /// `Invalid` if a key is no value of the type.
+    pub fn other_forms(
+        &self,
+        data_type: &DataType,
+        is_wanted: impl Fn(&Bytes) -> bool,
+    ) -> Result<Vec<Bytes>> {
+        let mut found = Vec::new();
+        let Some(key_type) = key_type(data_type).filter(|it| it.has_many_forms()) else {
+            return Ok(found);
+        };
+        for element in &self.elements {
+            let form = key_type.key_form(&element.key)?;
+            if form != element.key && is_wanted(&form) {
+                found.push(element.key.clone());
+            }
+        }
+        Ok(found)
+    }
+
     /// Serializes the elements as Cassandra does, in the order of their type.
     ///
     /// # Errors
@@ -283,7 +339,19 @@ impl Collection {
             }
             return Ok(out.freeze());
         }
-        out.put_i32(i32::try_from(self.elements.len()).map_err(|_| no_collection("too long"))?);
+        if key_type(data_type).is_some_and(DataType::has_many_forms) {
+            // Keys are written with all their fields.
+            let keyed = self.keyed(data_type)?;
+            put_count(&mut out, keyed.len())?;
+            for (key, element) in keyed {
+                put_part(&mut out, &key.serialize());
+                if self.kind.has_values() {
+                    put_part(&mut out, &element.value);
+                }
+            }
+            return Ok(out.freeze());
+        }
+        put_count(&mut out, self.elements.len())?;
         for element in self.in_order(data_type)? {
             if self.kind.has_keys() {
                 put_part(&mut out, &element.key);
@@ -295,27 +363,38 @@ impl Collection {
         Ok(out.freeze())
     }
 
-    /// Returns the elements in the order of their type.
+    /// Returns the elements in the order of their type. Of elements with equal keys in several forms, only
+    /// the one that was written last is returned.
     ///
     /// # Errors
     ///
     /// `Corrupted` if they are no value of the type.
     pub fn in_order(&self, data_type: &DataType) -> Result<Vec<&Element>> {
-        let elements = self.elements.iter();
-        let key_type = match data_type {
-            DataType::Set(element) => element,
-            DataType::Map(pair) => &pair.0,
-            _ => return Ok(elements.collect()),
-        };
-        if is_ordered_as_bytes(key_type) {
-            return Ok(elements.collect());
+        match key_type(data_type) {
+            Some(key_type) if !is_ordered_as_bytes(key_type) => {
+                Ok(self.keyed(data_type)?.into_iter().map(|(_, element)| element).collect())
+            }
+            _ => Ok(self.elements.iter().collect()),
         }
+    }
+
+    /// Returns the elements with their keys, like [`Collection::in_order`].
+    fn keyed(&self, data_type: &DataType) -> Result<Vec<(Value, &Element)>> {
+        let Some(key_type) = key_type(data_type) else { return Ok(Vec::new()) };
+        let elements = self.elements.iter();
         let keyed = elements.map(|element| Ok((key_type.deserialize(&element.key)?, element)));
         let mut keyed = keyed
             .collect::<Result<Vec<_>>>()
             .map_err(|error| no_collection(&format!("a key: {}", error.message())))?;
-        keyed.sort_by(|(a, _), (b, _)| Value::compare(a, b));
-        Ok(keyed.into_iter().map(|(_, element)| element).collect())
+        // An element without a write time has that of the version, which is the last.
+        let written = |element: &Element| element.written.map_or(i64::MAX, |written| written.0);
+        keyed.sort_by(|(a, one), (b, other)| {
+            Value::compare(a, b).then_with(|| written(other).cmp(&written(one)))
+        });
+        if key_type.has_many_forms() {
+            keyed.dedup_by(|(a, _), (b, _)| Value::compare(a, b).is_eq());
+        }
+        Ok(keyed)
     }
 
     pub(super) fn put(&self, out: &mut BytesMut) {
@@ -332,6 +411,15 @@ impl Collection {
             0 => Ok(Self { kind, elements }),
             len => Err(no_collection(&format!("{len} bytes behind the last element"))),
         }
+    }
+}
+
+/// Returns the type of the elements of a set, or of the keys of a map; `None` for other types.
+fn key_type(data_type: &DataType) -> Option<&DataType> {
+    match data_type {
+        DataType::Set(element) => Some(element),
+        DataType::Map(pair) => Some(&pair.0),
+        _ => None,
     }
 }
 
@@ -397,6 +485,11 @@ pub(super) fn last_expiry(mut bytes: &[u8]) -> Result<Option<i64>> {
         last = last.max(expiry);
     }
     Ok(Some(last))
+}
+
+fn put_count(out: &mut BytesMut, count: usize) -> Result<()> {
+    out.put_i32(i32::try_from(count).map_err(|_| no_collection("too long"))?);
+    Ok(())
 }
 
 fn put_part(out: &mut BytesMut, part: &[u8]) {

@@ -2,7 +2,7 @@ use super::*;
 use crate::testing;
 use crate::value::UserType;
 
-fn value(data_type: &DataType, text: &str) -> Bytes {
+fn value_of(data_type: &DataType, text: &str) -> Bytes {
     data_type.parse_text(text).unwrap().serialize()
 }
 
@@ -14,7 +14,7 @@ fn values_become_elements_and_values_again() {
     for (data_type, text) in types.iter().zip(texts) {
         let data_type = data_type.parse::<DataType>().unwrap();
         let kind = CollectionKind::of_type(&data_type).unwrap();
-        let bytes = value(&data_type, text);
+        let bytes = value_of(&data_type, text);
         let collection = Collection::from_serialized(kind, &bytes, Some(9)).unwrap();
         assert!(collection.elements().iter().all(|element| element.expiry == Some(9)));
         assert_eq!(collection.serialize(&data_type).unwrap(), bytes, "{data_type}");
@@ -28,7 +28,7 @@ fn values_become_elements_and_values_again() {
 #[test]
 fn elements_are_stored_by_bytes_and_read_by_type() {
     let set = DataType::set(DataType::Int);
-    let bytes = value(&set, "{-1, 1}");
+    let bytes = value_of(&set, "{-1, 1}");
     let collection = Collection::from_serialized(CollectionKind::Set, &bytes, None).unwrap();
     let keys = collection.elements().iter().map(|element| element.key[0]).collect::<Vec<_>>();
     assert_eq!(keys, [0, 0xff], "the negative number is stored last");
@@ -47,14 +47,41 @@ fn fields_are_elements_by_place() {
             reference: crate::TypeReference::default(),
         }))
     };
-    let bytes = value(&fields(2), "{x: null, y: 2}");
+    let bytes = value_of(&fields(2), "{x: null, y: 2}");
     let collection = Collection::from_serialized(CollectionKind::Record, &bytes, None).unwrap();
     assert_eq!(collection.elements().len(), 1);
     assert_eq!(collection.get(&Element::place_of(1)).unwrap().value[..], 2_i32.to_be_bytes());
     assert_eq!(collection.serialize(&fields(2)).unwrap(), bytes);
     // A field that was added later is null.
-    let added = value(&fields(3), "{x: null, y: 2, z: null}");
+    let added = value_of(&fields(3), "{x: null, y: 2, z: null}");
     assert_eq!(collection.serialize(&fields(3)).unwrap(), added);
+}
+
+#[test]
+fn equal_keys_in_several_forms_are_one_element() {
+    let map = DataType::map(DataType::Decimal, DataType::Int);
+    let stored = |key: &str, value: i32, written: Option<i64>| Element {
+        key: value_of(&DataType::Decimal, key),
+        value: Bytes::copy_from_slice(&value.to_be_bytes()),
+        expiry: None,
+        written: written.map(WallTime),
+    };
+    let elements =
+        vec![stored("1.5", 2, Some(7)), stored("1.50", 3, Some(9)), stored("2", 4, None)];
+    let old = Collection::new(CollectionKind::Map, elements);
+    let shown = |collection: &Collection| {
+        map.deserialize(&collection.serialize(&map).unwrap()).unwrap().to_literal()
+    };
+    assert_eq!(shown(&old), "{1.50: 3, 2: 4}");
+    let key = DataType::Decimal.parse_text("1.500").unwrap();
+    assert_eq!(old.find(&map, &key).unwrap().unwrap().value[..], 3_i32.to_be_bytes());
+    let other = old.other_forms(&map, |form| *form == key.key_form()).unwrap();
+    assert_eq!(other, [value_of(&DataType::Decimal, "1.50")]);
+    // New values have one form.
+    let sent = value_of(&map, "{1.50: 3, 2.0: 4}");
+    let new = Collection::of_value(&map, &sent, None).unwrap();
+    assert_eq!(shown(&new), "{1.5: 3, 2: 4}");
+    assert!(new.other_forms(&map, |_| true).unwrap().is_empty());
 }
 
 #[test]
@@ -77,7 +104,7 @@ fn wrong_values_are_refused() {
 #[test]
 fn hostile_values_do_not_panic() {
     let map = DataType::map(DataType::Text, DataType::Int);
-    testing::fuzz(&[value(&map, "{'a': 1, 'b': 2}")], |bytes| {
+    testing::fuzz(&[value_of(&map, "{'a': 1, 'b': 2}")], |bytes| {
         let bytes = Bytes::copy_from_slice(bytes);
         for kind in [0, 1, 2, 3].map(|byte| CollectionKind::from_byte(byte).unwrap()) {
             if let Ok(collection) = Collection::from_serialized(kind, &bytes, None) {

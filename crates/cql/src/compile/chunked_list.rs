@@ -2,6 +2,7 @@
 
 use std::collections::{HashSet, VecDeque};
 
+use carnet::DataType;
 use carnet::base::Bytes;
 use carnet::base::row::Element;
 
@@ -21,6 +22,9 @@ pub(super) struct ChunkedList {
     len: usize,
     /// Second by which elements have expired.
     now: i64,
+    /// Type of the values.
+    value_type: DataType,
+    /// Values to remove, in the form of all equal ones.
     removed: HashSet<Bytes>,
     /// Number of elements that passes have compared since [`ChunkedList::steps`].
     passed: usize,
@@ -51,9 +55,13 @@ fn has_expired(element: &Element, now: i64) -> bool {
 
 impl ChunkedList {
     /// Makes the list of elements, some of which may have expired at the second `now`.
-    pub(super) fn new(elements: impl Iterator<Item = Element>, now: i64) -> Self {
+    pub(super) fn new(
+        elements: impl Iterator<Item = Element>,
+        now: i64,
+        value_type: DataType,
+    ) -> Self {
         let (chunks, removed) = (VecDeque::new(), HashSet::new());
-        let mut list = Self { chunks, len: 0, now, removed, passed: 0 };
+        let mut list = Self { chunks, len: 0, now, value_type, removed, passed: 0 };
         list.append(elements);
         list
     }
@@ -95,7 +103,7 @@ impl ChunkedList {
         }
     }
 
-    /// Removes all elements with some values.
+    /// Removes all elements with some values, given in the [form](DataType::key_form) of all equal ones.
     pub(super) fn remove_values(&mut self, values: HashSet<Bytes>) {
         match self.removed.is_empty() {
             true => self.removed = values,
@@ -149,11 +157,15 @@ impl ChunkedList {
         }
         let (removed, now) = (std::mem::take(&mut self.removed), self.now);
         self.passed += self.len;
+        let value_type = &self.value_type;
+        // A value that cannot be read equals none.
+        let is_removed =
+            |value: &Bytes| value_type.key_form(value).is_ok_and(|form| removed.contains(&form));
         for chunk in &mut self.chunks {
             let before = chunk.elements.len();
             chunk
                 .elements
-                .retain(|element| has_expired(element, now) || !removed.contains(&element.value));
+                .retain(|element| has_expired(element, now) || !is_removed(&element.value));
             chunk.live -= before - chunk.elements.len();
         }
         self.chunks.retain(|chunk| !chunk.elements.is_empty());
@@ -194,7 +206,7 @@ mod tests {
         };
         let mut rng = SeededRng::new(7);
         let mut vector: Vec<Element> = (0..1_000).map(aged).collect();
-        let mut list = ChunkedList::new(vector.iter().cloned(), NOW);
+        let mut list = ChunkedList::new(vector.iter().cloned(), NOW, DataType::Blob);
         for number in 1_000..5_000 {
             let live: Vec<usize> =
                 (0..vector.len()).filter(|at| !has_expired(&vector[*at], NOW)).collect();

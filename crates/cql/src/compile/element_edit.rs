@@ -7,15 +7,18 @@
 //! | a list that no change depends on | elements before and behind it |
 //! | another list | its elements in chunks ([`ChunkedList`]) |
 //! | a set, a map, fields | the last change of each key |
+//!
+//! Equal keys have [one form](Value::key_form). Elements that are stored in another one are removed by a
+//! change of their key.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 
-use carnet::Value;
 use carnet::base::Bytes;
 use carnet::base::row::{
     Change as ColumnChange, Collection, CollectionChange, CollectionKind, Element,
 };
 use carnet::catalog::ColumnSchema;
+use carnet::{DataType, Value};
 
 use super::chunked_list::ChunkedList;
 use super::elements::ElementChange;
@@ -78,18 +81,20 @@ impl<'a> ElementEdit<'a> {
         let element = |key, value| Element { key, value, expiry, written: None };
         match change {
             ElementChange::Add(operand) => {
-                self.add(elements(operand, self.kind, expiry, environment)?);
+                self.add(self.elements(operand, expiry, environment)?);
             }
             ElementChange::Prepend(operand) => {
-                self.prepend(elements(operand, self.kind, expiry, environment)?);
+                self.prepend(self.elements(operand, expiry, environment)?);
             }
             ElementChange::Remove(operand) if is_list => {
-                let removed = elements(operand, CollectionKind::List, None, environment)?;
-                let removed: HashSet<Bytes> = removed.into_iter().map(|it| it.value).collect();
+                let removed = self.elements(operand, None, environment)?;
+                let form = |removed: Element| value_type(self.column).key_form(&removed.value);
+                let removed =
+                    removed.into_iter().map(form).collect::<carnet::Result<HashSet<_>>>()?;
                 self.list(environment)?.remove_values(removed);
             }
             ElementChange::Remove(operand) => {
-                let removed = elements(operand, CollectionKind::Set, None, environment)?;
+                let removed = self.elements(operand, None, environment)?;
                 removed.into_iter().for_each(|removed| self.set(removed.key, None));
             }
             ElementChange::Set(at, value) if is_list => {
@@ -102,7 +107,7 @@ impl<'a> ElementEdit<'a> {
                 }
             }
             ElementChange::Set(key, value) => {
-                let key = key.required(environment)?.serialize();
+                let key = key.required(environment)?.key_form();
                 self.set_value(key, value, expiry, environment)?;
             }
             ElementChange::SetField(place, value) => {
@@ -113,14 +118,18 @@ impl<'a> ElementEdit<'a> {
                 self.list(environment)?.remove(index);
             }
             ElementChange::RemoveOne(key) => {
-                self.set(key.required(environment)?.serialize(), None);
+                self.set(key.required(environment)?.key_form(), None);
             }
         }
         Ok(())
     }
 
     /// Returns the change of the column; `None` if nothing changes.
-    pub(crate) fn finish(self) -> Option<ColumnChange> {
+    ///
+    /// # Errors
+    ///
+    /// `Invalid` if a stored key is no value of the column's type.
+    pub(crate) fn finish(self) -> Result<Option<ColumnChange>, CqlError> {
         let mut change = CollectionChange::new(self.kind);
         match self.state {
             State::Ends { front, back } => {
@@ -132,7 +141,11 @@ impl<'a> ElementEdit<'a> {
                 change = CollectionChange::replace(list);
             }
             State::Keys(keys) => {
-                let (mut set, mut removed) = (Vec::new(), Vec::new());
+                let data_type = &self.column.data_type;
+                let is_changed = |form: &Bytes| keys.contains_key(form);
+                let stored = self.current.as_ref();
+                let other = stored.map(|stored| stored.other_forms(data_type, is_changed));
+                let (mut set, mut removed) = (Vec::new(), other.transpose()?.unwrap_or_default());
                 for (key, element) in keys {
                     match element {
                         Some(element) => set.push(element),
@@ -143,7 +156,7 @@ impl<'a> ElementEdit<'a> {
                 change.remove(removed);
             }
         }
-        Some(change).filter(|change| !change.is_empty()).map(ColumnChange::Elements)
+        Ok(Some(change).filter(|change| !change.is_empty()).map(ColumnChange::Elements))
     }
 
     fn add(&mut self, added: Vec<Element>) {
@@ -197,7 +210,8 @@ impl<'a> ElementEdit<'a> {
             environment.steps.take(current.len() as u64)?;
             let (front, back) = (std::mem::take(front), std::mem::take(back));
             let elements = front.into_iter().chain(current).chain(back);
-            self.state = State::List(ChunkedList::new(elements, self.now));
+            let value_type = value_type(self.column).clone();
+            self.state = State::List(ChunkedList::new(elements, self.now, value_type));
         }
         match &mut self.state {
             State::List(list) => Ok(list),
@@ -226,19 +240,28 @@ impl<'a> ElementEdit<'a> {
             CqlError::invalid(format!("List index {index} out of bound, list has size {size}"))
         })
     }
+
+    /// Evaluates an operand to elements; null and unset have none.
+    fn elements(
+        &self,
+        operand: &Operand,
+        expiry: Option<i64>,
+        environment: &Environment<'_>,
+    ) -> Result<Vec<Element>, CqlError> {
+        let Evaluated::Bytes(value) = operand.evaluate(environment)? else {
+            return Ok(Vec::new());
+        };
+        // The keys to remove from a map are a set.
+        let elements = Collection::of_value(&operand.data_type, &value, expiry)?.into_elements();
+        environment.steps.take(elements.len() as u64)?;
+        Ok(elements)
+    }
 }
 
-/// Evaluates an operand to elements; null and unset have none.
-fn elements(
-    operand: &Operand,
-    kind: CollectionKind,
-    expiry: Option<i64>,
-    environment: &Environment<'_>,
-) -> Result<Vec<Element>, CqlError> {
-    let Evaluated::Bytes(value) = operand.evaluate(environment)? else {
-        return Ok(Vec::new());
-    };
-    let elements = Collection::from_serialized(kind, &value, expiry)?.into_elements();
-    environment.steps.take(elements.len() as u64)?;
-    Ok(elements)
+/// Returns the type of the values of a list.
+fn value_type(column: &ColumnSchema) -> &DataType {
+    match &column.data_type {
+        DataType::List(value) => value,
+        other => other,
+    }
 }

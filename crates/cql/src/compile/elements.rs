@@ -10,7 +10,8 @@
 //! | `u.f = v`, `DELETE u.f` | one field of a user-defined type set, or set to null |
 //!
 //! Changes of sets, maps and fields do not depend on the row, and neither do elements that are added
-//! to a list. All others of a list depend on its elements. The elements that a statement writes have
+//! to a list. All others of a list depend on its elements, and so do changes by keys that may be stored
+//! in [another form](DataType::has_many_forms), which they remove. The elements that a statement writes have
 //! its time to live, and the others keep theirs.
 
 use carnet::DataType;
@@ -43,16 +44,10 @@ pub(crate) enum ElementChange {
 }
 
 impl ElementChange {
-    /// Returns `true` if it depends on the row.
-    fn reads_row(&self, kind: CollectionKind) -> bool {
-        let is_list = kind == CollectionKind::List;
-        match self {
-            Self::Add(operand) | Self::Prepend(operand) | Self::SetField(_, operand) => {
-                operand.reads_row()
-            }
-            Self::Remove(operand) | Self::RemoveOne(operand) => is_list || operand.reads_row(),
-            Self::Set(element, value) => is_list || element.reads_row() || value.reads_row(),
-        }
+    /// Returns `true` if it depends on the elements of the row.
+    const fn reads_elements(&self, kind: CollectionKind) -> bool {
+        let is_list = matches!(kind, CollectionKind::List);
+        is_list && matches!(self, Self::Remove(_) | Self::RemoveOne(_) | Self::Set(..))
     }
 
     /// Returns `true` if a term of it depends on a column of the row.
@@ -72,7 +67,16 @@ impl ElementChange {
 #[derive(Clone, Debug)]
 pub(crate) enum Assigned {
     Value(Operand),
-    Elements(CollectionKind, Vec<ElementChange>),
+    Elements(CollectionKind, KeyForms, Vec<ElementChange>),
+}
+
+/// Forms in which a key of an element may be stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum KeyForms {
+    /// The one that changes name, or there are no keys.
+    One,
+    /// Others, too: a change reads the elements to find them.
+    Many,
 }
 
 impl Assigned {
@@ -80,7 +84,10 @@ impl Assigned {
     pub(crate) fn reads_row(&self) -> bool {
         match self {
             Self::Value(operand) => operand.reads_row(),
-            Self::Elements(kind, changes) => changes.iter().any(|it| it.reads_row(*kind)),
+            Self::Elements(kind, forms, changes) => {
+                *forms == KeyForms::Many
+                    || changes.iter().any(|it| it.reads_elements(*kind) || it.reads_columns())
+            }
         }
     }
 
@@ -89,7 +96,7 @@ impl Assigned {
     pub(crate) fn reads_columns(&self) -> bool {
         match self {
             Self::Value(operand) => operand.reads_row(),
-            Self::Elements(_, changes) => changes.iter().any(ElementChange::reads_columns),
+            Self::Elements(_, _, changes) => changes.iter().any(ElementChange::reads_columns),
         }
     }
 }
@@ -108,8 +115,10 @@ pub(crate) fn value_change(
         Evaluated::Unset => return Ok(None),
     };
     let kind = CollectionKind::of_type(&column.data_type).filter(|_| column.is_multi_cell);
-    let Some(kind) = kind else { return Ok(Some(ColumnChange::Set { value, expiry })) };
-    let elements = Collection::from_serialized(kind, &value, expiry)?;
+    if kind.is_none() {
+        return Ok(Some(ColumnChange::Set { value, expiry }));
+    }
+    let elements = Collection::of_value(&column.data_type, &value, expiry)?;
     environment.steps.take(elements.elements().len() as u64)?;
     Ok(Some(match elements.elements() {
         [] => ColumnChange::Deleted,
@@ -240,7 +249,13 @@ impl Compiler<'_> {
 
 fn changed(column: &ColumnSchema, change: ElementChange) -> Assigned {
     let kind = CollectionKind::of_type(&column.data_type);
-    Assigned::Elements(kind.expect("the column is a collection"), vec![change])
+    let has_many_forms = match &column.data_type {
+        DataType::Set(element) => element.has_many_forms(),
+        DataType::Map(pair) => pair.0.has_many_forms(),
+        _ => false,
+    };
+    let forms = if has_many_forms { KeyForms::Many } else { KeyForms::One };
+    Assigned::Elements(kind.expect("the column is a collection"), forms, vec![change])
 }
 
 /// Returns the place of a field of a user-defined type.

@@ -465,7 +465,7 @@ fn assign(
     let known = columns.iter_mut().find(|(known, _)| *known == position);
     match (known, assigned) {
         (None, assigned) => columns.push((position, assigned)),
-        (Some((_, Assigned::Elements(_, changes))), Assigned::Elements(_, more)) => {
+        (Some((_, Assigned::Elements(.., changes))), Assigned::Elements(.., more)) => {
             changes.extend(more);
         }
         (Some(_), _) => {

@@ -51,7 +51,7 @@ pub(super) fn cell_time(
             Some(Value::Int(index)) if kind == CollectionKind::List => {
                 usize::try_from(index).ok().and_then(|index| elements.elements().get(index))
             }
-            Some(key) => elements.get(&key.serialize()),
+            Some(key) => elements.find(&column.data_type, &key)?,
             None => None,
         },
     };

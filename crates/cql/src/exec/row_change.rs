@@ -118,7 +118,7 @@ async fn changes(
                             environment.steps.pace(&mut slice).await?;
                             continue;
                         }
-                        Assigned::Elements(kind, elements) => (*kind, elements),
+                        Assigned::Elements(kind, _, elements) => (*kind, elements),
                     };
                     let edit = match edits.entry(*position) {
                         Entry::Occupied(known) => known.into_mut(),
@@ -148,8 +148,9 @@ async fn changes(
         }
         environment.steps.pace(&mut slice).await?;
     }
-    let edits = edits.into_iter().map(|(position, edit)| (position, edit.finish()));
-    changes.extend(edits.filter_map(|(position, change)| Some((position, change?))));
+    for (position, edit) in edits {
+        changes.extend(edit.finish()?.map(|change| (position, change)));
+    }
     Ok(changes)
 }
 
