@@ -14,7 +14,8 @@
 //! | `inet` | 4 bytes, then `00`, or `01` and the other 12; an IPv4-mapped IPv6 address is the IPv4 address | unsigned bytes, a prefix first |
 //! | `list`, `set`, `map` | for each item `01`, then its encoding (of a map its key's, then its value's); then `00` | part by part, a prefix first |
 //! | `vector` | its elements | element by element |
-//! | `tuple`, user-defined type | for each field `00` for null, or `01` and its encoding | null first |
+//! | `tuple`, user-defined type with [all fields](crate::FieldKeys::All) | for each field `00` for null, or `01` and its encoding | null first |
+//! | user-defined type with [open](crate::FieldKeys::Open) keys | for each field up to the last with a value `01` for null, or `02` and its encoding; then `00` | null first, and so are fields that were added later |
 //! | `varint`, `decimal` | length or exponent, then bytes or digits, in `key/number.rs` | by number: 1.0 and 1.00 are the same key |
 //! | `uuid` | 16: version, then the time where that is 1, else the first half; then the second half | as `UUIDType` |
 //! | `timeuuid` | 16: the time, then the second half with each byte's sign bit flipped | as `TimeUUIDType`, which compares *signed* bytes |

@@ -16,7 +16,7 @@ use bytes::Bytes;
 
 use crate::error::Result;
 use crate::key::least_scale;
-use crate::value::{Composite, DataType, Value};
+use crate::value::{Composite, DataType, FieldKeys, UserType, Value};
 
 impl DataType {
     /// Returns `true` if two stored elements of the type may be equal, although their bytes differ.
@@ -50,25 +50,45 @@ impl Value {
     /// Returns the bytes of the value as an element of a set or a key of a map: the same for equal values.
     #[must_use]
     pub fn key_form(&self) -> Bytes {
-        in_key_form(self.clone()).serialize()
+        in_form(self.clone(), Form::Element).serialize()
+    }
+
+    /// Returns the bytes of the value as a part of a partition key: its serialization, without the fields that
+    /// [open](FieldKeys::Open) keys leave out.
+    pub(crate) fn partition_form(&self) -> Bytes {
+        match self {
+            Self::Composite(composite) if composite.data_type().has_many_forms() => {
+                in_form(self.clone(), Form::Partition).serialize()
+            }
+            scalar => scalar.serialize(),
+        }
     }
 }
 
+#[derive(Clone, Copy, PartialEq)]
+enum Form {
+    Element,
+    Partition,
+}
+
 /// Changes a value so that its serialization is that of all equal ones.
-fn in_key_form(value: Value) -> Value {
+fn in_form(value: Value, form: Form) -> Value {
+    let is_element = form == Form::Element;
     match value {
-        Value::Decimal { unscaled, scale } => {
+        Value::Decimal { unscaled, scale } if is_element => {
             let (unscaled, scale) = least_scale(&unscaled, scale).unwrap_or((unscaled, scale));
             Value::Decimal { unscaled, scale }
         }
-        Value::Float(number) if number.is_nan() => Value::Float(f32::NAN),
-        Value::Double(number) if number.is_nan() => Value::Double(f64::NAN),
+        Value::Float(number) if is_element && number.is_nan() => Value::Float(f32::NAN),
+        Value::Double(number) if is_element && number.is_nan() => Value::Double(f64::NAN),
         Value::Composite(Composite { data_type, parts }) => {
-            let parts = parts.into_iter().map(|part| part.map(in_key_form));
+            let parts = parts.into_iter().map(|part| part.map(|part| in_form(part, form)));
             let mut parts: Vec<Option<Value>> = parts.collect();
-            if matches!(data_type, DataType::Udt(_)) {
+            let is_open = |user_type: &UserType| is_element || user_type.keys == FieldKeys::Open;
+            if matches!(&data_type, DataType::Udt(user_type) if is_open(user_type)) {
                 let fields = parts.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
-                parts.truncate(fields);
+                // A partition key has no empty value.
+                parts.truncate(if is_element { fields } else { fields.max(1) });
             }
             Value::Composite(Composite { data_type, parts })
         }
@@ -81,7 +101,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::value::{TypeReference, UserType};
+    use crate::value::TypeReference;
 
     fn udt(fields: usize) -> DataType {
         let names = ["x", "y", "z"].into_iter().take(fields);
@@ -90,6 +110,7 @@ mod tests {
             name: "u".to_owned(),
             fields: names.map(|name| (name.to_owned(), DataType::Int)).collect(),
             reference: TypeReference::default(),
+            keys: FieldKeys::Open,
         }))
     }
 

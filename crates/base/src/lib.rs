@@ -81,6 +81,6 @@ pub use task::{Task, Tasks, WorkerTasks};
 pub use time_slice::{TIME_SLICE, TimeSlice, YieldNow};
 pub use timer::{ThreadTimer, Timer, Wait};
 pub use uuid::Uuid;
-pub use value::{Composite, DataType, TYPE_DEPTH_MAX, TypeReference, UserType, Value};
+pub use value::{Composite, DataType, FieldKeys, TYPE_DEPTH_MAX, TypeReference, UserType, Value};
 pub use virtual_timer::VirtualTimer;
 pub use wait_note::{WaitNote, note_wait, take_wait_note};

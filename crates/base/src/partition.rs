@@ -8,6 +8,9 @@
 //! For example `(1, 'ab')` of `(int, text)` is `0004 00000001 00 0002 6162 00`. The drivers build
 //! the same bytes to compute a token, so nothing here may be "improved".
 //!
+//! A user-defined type is written without nulls behind its last field that has a value, so that its key
+//! stays the same when fields are added; types of earlier versions have [all fields](crate::FieldKeys::All).
+//!
 //! A key is 1 to 65 535 bytes long. The empty key is rejected, as in Cassandra: its token is the
 //! lower end of the ring.
 
@@ -28,8 +31,8 @@ pub const LEN_MAX: usize = crate::limits::PARTITION_KEY_BYTES_MAX;
 pub fn encode(values: &[Value]) -> Result<PartitionKey> {
     match values {
         [] => Err(Error::invalid("a partition key has at least one column")),
-        [value] => join(&[value.serialize()]),
-        _ => join(&values.iter().map(Value::serialize).collect::<Vec<_>>()),
+        [value] => join(&[value.partition_form()]),
+        _ => join(&values.iter().map(Value::partition_form).collect::<Vec<_>>()),
     }
 }
 

@@ -86,6 +86,17 @@ pub struct UserType {
     pub fields: Vec<(String, DataType)>,
     /// Reference by which the catalog names this version of the type.
     pub reference: TypeReference,
+    /// Fields that keys of rows, views and index entries have.
+    pub keys: FieldKeys,
+}
+
+/// Fields of a user-defined type in keys of rows, views and index entries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FieldKeys {
+    /// All fields. A field that is added changes the keys. Types of earlier versions have such keys.
+    All,
+    /// No null behind the last field that has a value, so that fields can be added.
+    Open,
 }
 
 /// Reference to a version of a user-defined type in the catalog of its keyspace; zeros for a type that

@@ -2,8 +2,12 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers outside of #[test] functions unwrap as well")]
 
+use std::sync::Arc;
+
 use carnet::base::row::{Change, Collection, CollectionChange, CollectionKind, Element};
-use carnet::base::{Bytes, Marker, RowDelta, RowImage, WallTime};
+use carnet::base::{Bytes, Marker, RowDelta, RowImage, TableId, WallTime};
+use carnet::derived::{Differences, check_index, check_view};
+use carnet::storage::disk::sim::SimDisk;
 use carnet::{CellKey, DataType, Db, PartitionKey, Uuid, block_on, catalog};
 use carnet_cql::result::Response;
 use carnet_cql::system::NodeInfo;
@@ -16,10 +20,14 @@ struct Client {
 
 impl Client {
     fn new() -> Self {
-        let db = Db::builder().in_memory();
+        Self::on(Db::builder().in_memory())
+    }
+
+    fn on(db: Db) -> Self {
         let executor = Executor::new(db, NodeInfo::local(Uuid::from_u64_pair(1, 2)));
         let client = Self { executor, session: Session::new() };
-        client.run("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy'}");
+        client
+            .run("CREATE KEYSPACE IF NOT EXISTS ks WITH replication = {'class': 'SimpleStrategy'}");
         client.run("USE ks");
         client
     }
@@ -160,4 +168,164 @@ fn equal_decimals_of_a_list_name_one_row() {
         let shown = client.show(&format!("SELECT c, d FROM r WHERE k = 1 AND {relation}"));
         assert_eq!(shown, "1.5 1", "{relation}");
     }
+}
+
+/// A table that has the user-defined type `a` in each kind of key.
+const KEYED: [&str; 6] = [
+    "CREATE TABLE t (k int PRIMARY KEY, m map<frozen<a>, int>, s set<frozen<a>>, l list<frozen<a>>, \
+     n map<frozen<tuple<frozen<list<frozen<a>>>, int>>, int>, u frozen<a>, o frozen<b>)",
+    "CREATE INDEX by_u ON t (u)",
+    "CREATE INDEX by_keys ON t (KEYS(m))",
+    "CREATE INDEX by_s ON t (s)",
+    "CREATE MATERIALIZED VIEW v AS SELECT k, u FROM t WHERE u IS NOT NULL AND k IS NOT NULL \
+     PRIMARY KEY (u, k)",
+    "CREATE MATERIALIZED VIEW w AS SELECT k, o FROM t WHERE o IS NOT NULL AND k IS NOT NULL \
+     PRIMARY KEY (k, o)",
+];
+
+const FIRST_ROW: &str = "UPDATE t SET m[{x: 1}] = 1, s = {{x: 1}, {x: 2}}, l = [{x: 1}, {x: 2}], \
+                         n = {([{x: 1}], 1): 1}, u = {x: 1}, o = {i: {x: 1}, y: 1} WHERE k = 1";
+
+impl Client {
+    /// Compares the views and indexes of `t` with its rows.
+    fn check(&self) {
+        block_on(async {
+            let tx = self.executor.db().snapshot_async().await.unwrap();
+            let schema = catalog::table(&tx, "ks", "t").await.unwrap().unwrap();
+            for index in &schema.indexes {
+                let differences = check_index(&tx, &schema, index).await.unwrap();
+                assert_eq!(differences, Differences::default(), "{}", index.name);
+            }
+            for view in &schema.views {
+                let differences = check_view(&tx, &schema, view).await.unwrap();
+                assert_eq!(differences, Differences::default(), "{}", view.name);
+            }
+        });
+    }
+}
+
+#[test]
+fn added_fields_leave_keys_unchanged() {
+    let client = Client::new();
+    client.run("CREATE TYPE a (x int)");
+    client.run("CREATE TYPE b (i frozen<a>, y int)");
+    KEYED.iter().for_each(|statement| drop(client.run(statement)));
+    client.run(FIRST_ROW);
+    client.run("INSERT INTO t (k, u) VALUES (3, {x: 3})");
+    client.run("ALTER TYPE a ADD z int");
+    client.run("ALTER TYPE b ADD z int");
+    client.check();
+    for (select, expected) in [
+        ("k FROM t WHERE u = {x: 1}", "1"),
+        ("k FROM t WHERE u IN ({x: 1, z: null}, {x: 2})", "1"),
+        ("k FROM t WHERE u > {x: 1}", "3"),
+        ("k FROM t WHERE u < {x: 1, z: 0}", "1"),
+        ("k FROM t WHERE m CONTAINS KEY {x: 1}", "1"),
+        ("k FROM t WHERE s CONTAINS {x: 2, z: null}", "1"),
+        ("u, k FROM v WHERE u = {x: 1}", "{x: 1, z: null} 1"),
+        ("o FROM w WHERE k = 1 AND o = {i: {x: 1}, y: 1}", "{i: {x: 1, z: null}, y: 1, z: null}"),
+        ("m[{x: 1}], collection_count(s) FROM t WHERE k = 1", "1 2"),
+        ("map_keys(n) FROM t WHERE k = 1", "{([{x: 1, z: null}], 1)}"),
+    ] {
+        assert_eq!(client.show(&format!("SELECT {select}")), expected, "{select}");
+    }
+    // Equal keys are replaced, and no second element is added.
+    client.run(
+        "UPDATE t SET m[{x: 1}] = 2, s = s + {{x: 1, z: null}}, n = n + {([{x: 1}], 1): 2}, \
+         l = l - [{x: 1}] WHERE k = 1",
+    );
+    let shown = client.show("SELECT m, s, l, n FROM t WHERE k = 1");
+    let expected = "{{x: 1, z: null}: 2} {{x: 1, z: null}, {x: 2, z: null}} [{x: 2, z: null}] \
+                    {([{x: 1, z: null}], 1): 2}";
+    assert_eq!(shown, expected);
+    client.run("UPDATE t SET u = {x: 1, z: 5}, o = {i: {x: 1, z: 5}} WHERE k = 1");
+    client.check();
+    assert_eq!(client.show("SELECT k FROM v WHERE u = {x: 1}"), "");
+    assert_eq!(client.show("SELECT k FROM v WHERE u = {x: 1, z: 5}"), "1");
+    assert_eq!(client.show("SELECT o FROM w WHERE k = 1"), "{i: {x: 1, z: 5}, y: null, z: null}");
+    client.run("UPDATE t SET s = s - {{x: 1}}, m = m - {{x: 1}}, n = {} WHERE k = 1");
+    client.run("DELETE u, o FROM t WHERE k = 1");
+    client.run("DELETE FROM t WHERE k = 3");
+    assert_eq!(client.show("SELECT m, s, n FROM t WHERE k = 1"), "null {{x: 2, z: null}} null");
+    assert_eq!(client.show("SELECT k FROM v"), "");
+    assert_eq!(client.show("SELECT k FROM w"), "");
+    client.check();
+}
+
+#[test]
+fn stored_elements_with_other_fields_are_found() {
+    let client = Client::new();
+    client.run("CREATE TYPE a (x int, y int)");
+    client.run("CREATE TABLE t (k int PRIMARY KEY, m map<frozen<a>, int>)");
+    // As versions wrote them that stored all fields of their time: {x: 1} with one field, then with two.
+    let element = |fields: &[i32], value: i32| {
+        let lengths = fields.iter().flat_map(|field| match field {
+            0 => [vec![0xff; 4], Vec::new()],
+            field => [4_i32.to_be_bytes().to_vec(), field.to_be_bytes().to_vec()],
+        });
+        let key = Bytes::from(lengths.flatten().collect::<Vec<u8>>());
+        Element { key, value: Bytes::copy_from_slice(&value.to_be_bytes()), ..Element::default() }
+    };
+    for (stored, shown) in [
+        (vec![element(&[1, 0], 2)], "{{x: 1, y: null}: 2}"),
+        (vec![element(&[1], 2), element(&[1, 0], 2)], "{{x: 1, y: null}: 2}"),
+        (vec![element(&[1], 2), element(&[1, 3], 4)], "{{x: 1, y: null}: 2, {x: 1, y: 3}: 4}"),
+    ] {
+        for (change, changed) in [("m[{x: 1}] = 7", "7"), ("m[{x: 1}] = null", "null")] {
+            client.store("m", CollectionKind::Map, stored.clone());
+            assert_eq!(client.show("SELECT m FROM t WHERE k = 1"), shown);
+            assert_eq!(client.show("SELECT m[{x: 1}] FROM t WHERE k = 1"), "2");
+            client.run(&format!("UPDATE t SET {change} WHERE k = 1"));
+            assert_eq!(client.show("SELECT m[{x: 1, y: null}] FROM t WHERE k = 1"), changed);
+            let rest = client.show("SELECT m[{x: 1, y: 3}] FROM t WHERE k = 1");
+            assert_eq!(rest, if shown.contains("y: 3") { "4" } else { "null" });
+        }
+    }
+}
+
+#[test]
+fn keys_of_earlier_types_refuse_added_fields() {
+    let disk = SimDisk::new(7);
+    let client = Client::on(Db::builder().open_on(Arc::new(disk.clone())).unwrap());
+    client.run("CREATE TYPE a (x int)");
+    client.run("CREATE TYPE b (i frozen<a>, y int)");
+    let db = client.executor.db();
+    let record = CellKey::new(TableId(2), &PartitionKey::new(Bytes::new()), "ks");
+    let forget_keys = db.run(|tx| {
+        let record = record.clone();
+        async move {
+            let stored = tx.get_cell(&record).await?.unwrap();
+            let stored = String::from_utf8(stored.payload.to_vec()).unwrap();
+            let old = stored.replace(",\"open_keys\":true", "");
+            assert_ne!(old, stored);
+            tx.put_cell(record, old.into())
+        }
+    });
+    block_on(forget_keys).unwrap();
+    drop(client);
+    let client = Client::on(Db::builder().open_on(Arc::new(disk)).unwrap());
+    KEYED.iter().for_each(|statement| drop(client.run(statement)));
+    client.run(FIRST_ROW);
+    client.check();
+    assert_eq!(client.show("SELECT k FROM t WHERE u = {x: 1}"), "1");
+    client.run("ALTER TYPE a RENAME x TO z");
+    client.run("ALTER TYPE a RENAME z TO x");
+    for derived in ["view v", "view w", "index by_u", "index by_keys", "index by_s"] {
+        let error = client.try_run("ALTER TYPE a ADD z int").unwrap_err().to_string();
+        assert!(error.contains(&format!("keys of {derived} of table t")), "{error}");
+        let kind = if derived.starts_with("view") { "MATERIALIZED VIEW" } else { "INDEX" };
+        let name = derived.split_once(' ').unwrap().1;
+        client.run(&format!("DROP {kind} {name}"));
+    }
+    client.run("ALTER TYPE a ADD z int");
+    // The element was stored with one field.
+    client.run("UPDATE t SET m[{x: 1}] = 2, s = s - {{x: 1}} WHERE k = 1");
+    assert_eq!(
+        client.show("SELECT m, s FROM t WHERE k = 1"),
+        "{{x: 1, z: null}: 2} {{x: 2, z: null}}"
+    );
+    // Keys may have the type again.
+    client.run(KEYED[1]);
+    client.run("ALTER TYPE a ADD q int");
+    assert_eq!(client.show("SELECT k FROM t WHERE u = {x: 1}"), "1");
 }

@@ -9,13 +9,19 @@ use uuid::Uuid;
 use super::number::{put_decimal, put_varint};
 use super::reader::{END, ESCAPED, KeyReader, wrong};
 use crate::error::{Error, Result};
-use crate::value::{Composite, DataType, Value};
+use crate::value::{Composite, DataType, FieldKeys, Value};
 
 /// Before the items of a list, set or map, and before the fields of a tuple. It sorts after the
 /// others: null is the first value of a field, and a list sorts after its beginnings.
 const FOLLOWS: u8 = 0x01;
 const NO_MORE: u8 = 0x00;
 const IS_NULL: u8 = 0x00;
+
+/// After the last field of a user-defined type with [open](FieldKeys::Open) keys. It sorts before the others:
+/// fields that are left out are null, and no null is behind the last field that has a value.
+const OPEN_END: u8 = 0x00;
+const OPEN_NULL: u8 = 0x01;
+const OPEN_FOLLOWS: u8 = 0x02;
 
 const SIGNS: u64 = 0x8080_8080_8080_8080;
 
@@ -95,6 +101,9 @@ pub(super) fn take(rest: &mut &[u8], data_type: &DataType, mask: u8) -> Result<V
             Value::Timeuuid(Uuid::from_u64_pair(high, from.u64()? ^ SIGNS))
         }
         DataType::List(_) | DataType::Set(_) | DataType::Map(_) => from.items(data_type)?,
+        DataType::Udt(user_type) if user_type.keys == FieldKeys::Open => {
+            from.open_fields(data_type)?
+        }
         DataType::Tuple(_) | DataType::Udt(_) => from.fields(data_type)?,
         DataType::Vector(vector) => from.elements(data_type, &vector.0, vector.1)?,
         DataType::Varint => Value::Varint(from.varint()?),
@@ -115,6 +124,11 @@ fn put_composite(out: &mut BytesMut, composite: &Composite) -> Result<()> {
     if matches!(composite.data_type(), DataType::Vector(_)) {
         return composite.parts().iter().flatten().try_for_each(|part| put(out, part));
     }
+    if let DataType::Udt(user_type) = composite.data_type()
+        && user_type.keys == FieldKeys::Open
+    {
+        return put_open(out, composite.parts());
+    }
     for item in composite.parts().chunks(composite.parts_per_item()) {
         let is_null = item.iter().all(Option::is_none);
         out.put_u8(if is_null { IS_NULL } else { FOLLOWS });
@@ -123,6 +137,17 @@ fn put_composite(out: &mut BytesMut, composite: &Composite) -> Result<()> {
     if !composite.data_type().is_record() {
         out.put_u8(NO_MORE);
     }
+    Ok(())
+}
+
+/// Writes the fields of a user-defined type up to the last one that has a value.
+fn put_open(out: &mut BytesMut, fields: &[Option<Value>]) -> Result<()> {
+    let length = fields.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
+    for field in &fields[..length] {
+        out.put_u8(if field.is_none() { OPEN_NULL } else { OPEN_FOLLOWS });
+        field.iter().try_for_each(|value| put(out, value))?;
+    }
+    out.put_u8(OPEN_END);
     Ok(())
 }
 
@@ -221,6 +246,25 @@ impl KeyReader<'_, '_> {
     ) -> Result<Value> {
         let take = |_| take(self.rest, element, self.mask).map(Some);
         composite(data_type, &(0..dimensions).map(take).collect::<Result<Vec<_>>>()?)
+    }
+
+    fn open_fields(&mut self, data_type: &DataType) -> Result<Value> {
+        let types = data_type.parts();
+        let mut parts = Vec::new();
+        loop {
+            let field = types.get(parts.len());
+            parts.push(match (self.array()?, field) {
+                ([OPEN_END], _) => break,
+                ([OPEN_NULL], Some(_)) => None,
+                ([OPEN_FOLLOWS], Some(field)) => Some(take(self.rest, field, self.mask)?),
+                _ => return Err(wrong(data_type)),
+            });
+        }
+        if parts.last().is_some_and(Option::is_none) {
+            return Err(wrong(data_type));
+        }
+        parts.resize(types.len(), None);
+        composite(data_type, &parts)
     }
 
     fn fields(&mut self, data_type: &DataType) -> Result<Value> {

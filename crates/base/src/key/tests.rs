@@ -16,7 +16,7 @@ use super::comparators::{compare, compare_tuples};
 use super::*;
 use crate::error::ErrorKind;
 use crate::testing;
-use crate::value::{Composite, DataType, Value};
+use crate::value::{Composite, DataType, FieldKeys, Value};
 
 fn key_types() -> Vec<DataType> {
     let composite = [
@@ -29,15 +29,52 @@ fn key_types() -> Vec<DataType> {
         DataType::vector(DataType::Text, 3),
         DataType::set(DataType::Decimal),
         DataType::tuple([DataType::Varint, DataType::Decimal]),
-        DataType::Udt(std::sync::Arc::new(crate::value::UserType {
-            keyspace: "ks".to_owned(),
-            name: "point".to_owned(),
-            fields: vec![("x".to_owned(), DataType::Int), ("y".to_owned(), DataType::Text)],
-            reference: crate::value::TypeReference::default(),
-        })),
+        point(FieldKeys::All, 2),
+        point(FieldKeys::Open, 3),
+        DataType::list(point(FieldKeys::Open, 2)),
     ];
     let scalars = DataType::SCALARS.into_iter().filter(DataType::is_key_type);
     scalars.chain(composite).collect()
+}
+
+fn point(keys: FieldKeys, fields: usize) -> DataType {
+    let fields = [("x", DataType::Int), ("y", DataType::Text), ("z", DataType::Boolean)]
+        .into_iter()
+        .take(fields);
+    DataType::Udt(std::sync::Arc::new(crate::value::UserType {
+        keyspace: "ks".to_owned(),
+        name: "point".to_owned(),
+        fields: fields.map(|(name, field)| (name.to_owned(), field)).collect(),
+        reference: crate::value::TypeReference::default(),
+        keys,
+    }))
+}
+
+#[test]
+fn open_keys_stay_when_fields_are_added() {
+    let [before, after] = [1, 3].map(|fields| point(FieldKeys::Open, fields));
+    for of in [DataType::list as fn(DataType) -> DataType, DataType::set, |it| it] {
+        let is_whole = matches!(of(before.clone()), DataType::Udt(_));
+        for (old, new) in [("{x: 7}", "{x: 7, y: null, z: null}"), ("{x: null}", "{}")] {
+            let text = |text: &str| if is_whole { text.to_owned() } else { format!("[{text}]") };
+            let value = |data_type: &DataType, shown: &str| {
+                let whole = of(data_type.clone());
+                let shown = match &whole {
+                    DataType::Set(_) => text(shown).replace('[', "{").replace(']', "}"),
+                    _ => text(shown),
+                };
+                whole.parse_text(&shown).unwrap()
+            };
+            let (old, new) = (value(&before, old), value(&after, new));
+            let orders = [Order::Desc, Order::Asc];
+            let key = |value: &Value| encode(&[value.clone(), Value::Int(1)], &orders).unwrap();
+            assert_eq!(key(&old), key(&new), "{old}");
+            let types = [of(after.clone()), DataType::Int];
+            assert_eq!(decode(&key(&old), &types, &orders).unwrap()[0], new);
+            let partition = |value: &Value| crate::partition::encode(std::slice::from_ref(value));
+            assert_eq!(partition(&old).unwrap(), partition(&new).unwrap(), "{old}");
+        }
+    }
 }
 
 /// Bytes that are often equal, and include values that codecs treat specially.

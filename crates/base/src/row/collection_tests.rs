@@ -45,6 +45,7 @@ fn fields_are_elements_by_place() {
             name: "point".into(),
             fields,
             reference: crate::TypeReference::default(),
+            keys: crate::value::FieldKeys::Open,
         }))
     };
     let bytes = value_of(&fields(2), "{x: null, y: 2}");

@@ -165,6 +165,7 @@ mod tests {
             name: "box".to_owned(),
             fields: fields.map(|(name, field)| (name.to_owned(), field)).to_vec(),
             reference: crate::value::TypeReference::default(),
+            keys: crate::value::FieldKeys::Open,
         }));
         let shown = "{name: 'a, b: c', \"Size\": [1, 2]}";
         assert_eq!(round_trip(&user_type, "{\"Size\":[1,2], NAME: 'a, b: c'}"), shown);

@@ -7,7 +7,8 @@
 //! 3        tables with indexes
 //! 4        views, and tables with views
 //! 5        references to user-defined types, and the types of a keyspace
-//! 6        tables with an index on a column of the partition key that names static parts
+//! 6        tables with an index on a column of the partition key that names static parts, and keyspaces
+//!          with types whose keys are open
 //! ```
 //!
 //! A record has the lowest format that describes it, so that earlier versions of Carnet read
@@ -15,8 +16,9 @@
 //! change of its keyspace or table.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use carnet_base::{Bytes, ColumnId, Error, Result, TableId};
+use carnet_base::{Bytes, ColumnId, Error, FieldKeys, Result, TableId, UserType};
 use serde::{Deserialize, Serialize};
 
 use super::dropped_column::DroppedColumn;
@@ -40,6 +42,10 @@ const FORMAT_OF_REFERENCES: u32 = 5;
 /// Format version of a table with an index whose entries of static parts earlier versions of Carnet
 /// would not write.
 const FORMAT_OF_STATIC_ENTRIES: u32 = 6;
+/// Format version of a keyspace with [open](FieldKeys::Open) keys, of which earlier versions would write others.
+const FORMAT_OF_OPEN_KEYS: u32 = 6;
+/// Latest format version.
+const FORMAT_MAX: u32 = 6;
 
 /// Maximum depth of JSON within JSON. A type of the maximum depth takes half of it, and records with
 /// copies of types, which no reader of their time could read, three quarters.
@@ -63,8 +69,13 @@ impl KeyspaceSchema {
     pub(super) fn encode(&self) -> Bytes {
         // A keyspace that lost all its types keeps the next number.
         let had_types = self.next_type > 1;
+        let is_open = |user_type: &Arc<UserType>| user_type.keys == FieldKeys::Open;
         encode(&StoredKeyspace {
-            format: if had_types { FORMAT_OF_REFERENCES } else { FORMAT },
+            format: match had_types {
+                _ if self.types.values().any(is_open) => FORMAT_OF_OPEN_KEYS,
+                true => FORMAT_OF_REFERENCES,
+                false => FORMAT,
+            },
             replication: self.replication.clone(),
             durable_writes: self.durable_writes,
             types: Vec::new(),
@@ -271,7 +282,7 @@ fn decode<T: for<'de> Deserialize<'de>>(what: &str, bytes: &[u8]) -> Result<T> {
     }
     let unreadable = |error| Error::corrupted(format!("{what} cannot be read")).with_source(error);
     let Format { format } = from_json(bytes).map_err(unreadable)?;
-    if !(FORMAT..=FORMAT_OF_STATIC_ENTRIES).contains(&format) {
+    if !(FORMAT..=FORMAT_MAX).contains(&format) {
         return Err(Error::unsupported(format!(
             "{what} has format {format}, written by a later version of Carnet"
         )));

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use carnet_base::{DataType, TYPE_DEPTH_MAX, TypeReference, UserType, Uuid, WallTime};
+use carnet_base::{DataType, FieldKeys, TYPE_DEPTH_MAX, TypeReference, UserType, Uuid, WallTime};
 
 use super::*;
 use crate::catalog::IndexedPart;
@@ -37,6 +37,7 @@ fn user_type(id: u32, name: &str, fields: &[(&str, DataType)]) -> Arc<UserType> 
         name: name.to_owned(),
         fields: fields.collect(),
         reference: TypeReference { id, version: 1 },
+        keys: FieldKeys::Open,
     })
 }
 
@@ -127,6 +128,19 @@ fn user_defined_types_are_stored_once() {
     assert!(Arc::ptr_eq(shared, &decoded.types["point"]));
     let error = read(&record, &KeyspaceSchema::local("ks")).unwrap_err();
     assert!(error.message().contains("unknown type"), "{error}");
+}
+
+#[test]
+fn types_without_open_keys_keep_their_format() {
+    let open = user_type(1, "point", &[("x", DataType::Int)]);
+    let all = Arc::new(UserType { keys: FieldKeys::All, ..(*open).clone() });
+    for (user_type, format) in [(open, 6), (all, 5)] {
+        let keyspace = keyspace(&[&user_type]);
+        let stored = keyspace.encode();
+        let text = std::str::from_utf8(&stored).unwrap();
+        assert!(text.starts_with(&format!("{{\"format\":{format},")), "{text}");
+        assert_eq!(KeyspaceSchema::decode("ks", &stored).unwrap(), keyspace);
+    }
 }
 
 #[test]

@@ -7,11 +7,13 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use carnet_base::{DataType, Error, Result, TypeReference, UserType};
+use carnet_base::{DataType, Error, FieldKeys, Result, TypeReference, UserType};
 
 use super::cells::{put_keyspace, replace_table, tables, touch};
+use super::index_schema::IndexSchema;
 use super::schema::{KeyspaceSchema, TableSchema};
 use super::user_types::UserTypes;
+use super::view_schema::ViewSchema;
 use crate::tx::Tx;
 
 /// Names and types of the fields of a user-defined type.
@@ -38,6 +40,7 @@ pub fn create_type(
         name: name.to_owned(),
         fields,
         reference: TypeReference { id, version: 1 },
+        keys: FieldKeys::Open,
     });
     schema.types.insert(name.to_owned(), Arc::clone(&user_type));
     touch(tx)?;
@@ -50,7 +53,7 @@ pub fn create_type(
 /// # Errors
 ///
 /// `Invalid` if there is no such type, if it would contain itself, if a field is added and a column of
-/// a primary key uses the type, or beyond a limit of the catalog; otherwise the same as
+/// a primary key uses the type, or keys of a view or index have it with [all fields](FieldKeys::All), or beyond a limit of the catalog; otherwise the same as
 /// [`Tx::put_cell`].
 pub async fn alter_type(
     tx: &Tx,
@@ -67,7 +70,10 @@ pub async fn alter_type(
         )));
     }
     let adds_field = fields.len() > before.fields.len();
-    let mut replacement = Replacement::new(before, fields);
+    let changes_keys = adds_field && before.keys == FieldKeys::All;
+    // No key has the type, or the change is refused below.
+    let keys = if adds_field { FieldKeys::Open } else { before.keys };
+    let mut replacement = Replacement::new(before, fields, keys);
     let mut schema = keyspace.clone();
     for user_type in schema.types.values_mut() {
         *user_type = replacement.user_type(user_type);
@@ -82,6 +88,14 @@ pub async fn alter_type(
             return Err(Error::invalid(format!(
                 "Cannot add a field to type {name}: column {column} of the primary key of table \
                  {} uses it",
+                table.name
+            )));
+        }
+        if changes_keys && let Some((what, user)) = derived_with(table, name) {
+            return Err(Error::invalid(format!(
+                "Cannot add a field to type {name}: an earlier version of Carnet created the type, and \
+                 keys of {what} {user} of table {} have it with all its fields; drop {user}, add the \
+                 field, and create {user} again",
                 table.name
             )));
         }
@@ -155,12 +169,31 @@ fn key_with<'a>(table: &'a TableSchema, name: &str) -> Option<&'a str> {
     keys.find(|column| uses(&column.data_type, name)).map(|column| column.name.as_str())
 }
 
+/// Returns the kind and name of a view or index of a table whose keys have a type.
+fn derived_with<'a>(table: &'a TableSchema, name: &str) -> Option<(&'static str, &'a str)> {
+    let has_type = |id| {
+        let column = table.column_by_id(id);
+        column.is_some_and(|column| uses(&column.data_type, name))
+    };
+    let is_keyed = |view: &&ViewSchema| {
+        let clustering = view.clustering.iter().map(|(id, _)| *id);
+        view.partition.iter().copied().chain(clustering).any(has_type)
+    };
+    let is_indexed = |index: &&IndexSchema| {
+        let types = table.column_by_id(index.column);
+        let types = types.and_then(|column| index.part.types(&column.data_type));
+        types.is_some_and(|types| types.iter().any(|part| uses(part, name)))
+    };
+    let view = table.views.iter().find(is_keyed).map(|view| ("view", &*view.name));
+    view.or_else(|| table.indexes.iter().find(is_indexed).map(|index| ("index", &*index.name)))
+}
+
 /// The next versions of a changed type and of the types that use it, by name.
 struct Replacement(HashMap<String, Arc<UserType>>);
 
 impl Replacement {
-    fn new(before: &UserType, fields: Fields) -> Self {
-        let changed = Arc::new(next_version(before, fields));
+    fn new(before: &UserType, fields: Fields, keys: FieldKeys) -> Self {
+        let changed = Arc::new(UserType { keys, ..next_version(before, fields) });
         Self([(before.name.clone(), changed)].into())
     }
 
@@ -201,5 +234,5 @@ fn next_version(user_type: &UserType, fields: Fields) -> UserType {
     let TypeReference { id, version } = user_type.reference;
     let reference = TypeReference { id, version: version.wrapping_add(1) };
     let (keyspace, name) = (user_type.keyspace.clone(), user_type.name.clone());
-    UserType { keyspace, name, fields, reference }
+    UserType { keyspace, name, fields, reference, keys: user_type.keys }
 }

@@ -103,6 +103,7 @@ mod tests {
             name: name.to_owned(),
             fields: (0..fields).map(|n| (format!("f{n}"), field.clone())).collect(),
             reference: carnet_base::TypeReference::default(),
+            keys: carnet_base::FieldKeys::Open,
         }))
     }
 

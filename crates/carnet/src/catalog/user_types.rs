@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use carnet_base::{DataType, TypeReference, UserType};
+use carnet_base::{DataType, FieldKeys, TypeReference, UserType};
 use serde::{Deserialize, Serialize};
 
 use super::stored_type::{StoredCopy, StoredType, UserTypePart};
@@ -69,6 +69,9 @@ pub(super) struct StoredUserType {
     version: u32,
     name: String,
     fields: Vec<(String, StoredType)>,
+    /// Whether keys leave out nulls at the end. Earlier versions wrote all fields.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    open_keys: bool,
 }
 
 impl From<&UserType> for StoredUserType {
@@ -79,6 +82,7 @@ impl From<&UserType> for StoredUserType {
             version: user_type.reference.version,
             name: user_type.name.clone(),
             fields: user_type.fields.iter().map(field).collect(),
+            open_keys: user_type.keys == FieldKeys::Open,
         }
     }
 }
@@ -92,6 +96,7 @@ pub(super) fn numbered(mut copies: Vec<StoredCopy>) -> Vec<StoredUserType> {
         version: 1,
         name: copy.name,
         fields: copy.fields,
+        open_keys: false,
     };
     (1..).zip(copies).map(number).collect()
 }
@@ -148,6 +153,7 @@ impl Resolver<'_> {
             name: stored.name.clone(),
             fields,
             reference: TypeReference { id: stored.id, version: stored.version },
+            keys: if stored.open_keys { FieldKeys::Open } else { FieldKeys::All },
         });
         self.states[place] = State::Resolved(Arc::clone(&found));
         Some(found)

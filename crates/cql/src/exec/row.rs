@@ -43,7 +43,7 @@ fn key_columns(table: &TableSchema, cell: &CellKey) -> Result<Vec<Option<Bytes>>
     let types: Vec<_> = table.partition_key().map(|column| column.data_type.clone()).collect();
     let mut partition = match types.as_slice() {
         // A partition key of one column is that column's bytes.
-        [_] => vec![cell.partition().bytes().clone()],
+        [only] if !only.has_many_forms() => vec![cell.partition().bytes().clone()],
         types => {
             let values = partition::decode(types, cell.partition().bytes())?;
             values.iter().map(carnet::Value::serialize).collect()

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use carnet::base::{TypeReference, UserType};
+use carnet::base::{FieldKeys, TypeReference, UserType};
 use carnet::{Bytes, DataType, Timestamp, Uuid, WallTime};
 
 use super::fields::{Malformed, Reader};
@@ -199,6 +199,7 @@ fn take_type(fields: &mut Reader, depth: usize) -> Result<DataType> {
                 name,
                 fields,
                 reference: TypeReference::default(),
+                keys: FieldKeys::Open,
             }))
         }
         scalar => DataType::from_id(scalar).ok_or(Malformed::Bytes("a type is unknown"))?,

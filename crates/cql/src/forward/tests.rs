@@ -90,6 +90,7 @@ fn data_type() -> impl Strategy<Value = DataType> {
                     name,
                     fields,
                     reference: TypeReference::default(),
+                    keys: carnet::base::FieldKeys::Open,
                 }))
             }),
         ]

@@ -112,6 +112,7 @@ fn data_type(column: &ColumnType<'_>) -> DataType {
                         .map(|(name, of)| (name.clone().into_owned(), data_type(of)))
                         .collect(),
                     reference: carnet_base::TypeReference::default(),
+                    keys: carnet_base::FieldKeys::Open,
                 }
                 .into(),
             )

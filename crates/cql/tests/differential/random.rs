@@ -77,6 +77,7 @@ pub(crate) fn statements(rng: &mut SeededRng) -> Vec<String> {
         name: "u".into(),
         fields: fields.map(|(name, of)| (name.to_owned(), of)).into(),
         reference: carnet_base::TypeReference::default(),
+        keys: carnet_base::FieldKeys::Open,
     }));
     let mut generator = Generator { rng, user_type, columns: Vec::new() };
     let mut statements = vec![

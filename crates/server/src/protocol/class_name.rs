@@ -90,6 +90,7 @@ mod tests {
             name: "p".to_owned(),
             fields: vec![("x".to_owned(), DataType::Blob)],
             reference: carnet_base::TypeReference::default(),
+            keys: carnet_base::FieldKeys::Open,
         };
         let of_users = DataType::vector(DataType::Udt(std::sync::Arc::new(user_type)), 1);
         assert_eq!(
