@@ -15,7 +15,7 @@ use crate::inspect;
 use crate::manifest::{self, Manifest, TableMeta};
 use crate::sstable;
 
-/// What the caller of a backup decides: fields of the label, and what is read again.
+/// Choices of the caller: fields of the label, and the age from which tables are read again.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct About {
     /// Time of the backup.
