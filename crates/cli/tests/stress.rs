@@ -2,7 +2,7 @@
 
 mod support;
 
-use support::{Server, carnet, fail, succeed, text};
+use support::{Server, carnet, fail, rows, shell, succeed, text};
 
 const VERDICT: &str = "strictly serializable, nothing acknowledged is missing";
 
@@ -67,6 +67,38 @@ fn killed_server_loses_nothing() {
     stress.args(["--workload", "list-append,bank"]);
     let said = succeed(stress.args(["--kill-every", "1", "--seconds", "6", "--clients", "8"]));
     assert!(said.contains(VERDICT), "{said}");
+}
+
+#[test]
+fn keyspaces_of_users_are_kept() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path().join("data");
+    let make = |keyspace: &str| {
+        let class = "{'class': 'SimpleStrategy', 'replication_factor': 1}";
+        let text = format!(
+            "CREATE KEYSPACE {keyspace} WITH replication = {class}; \
+             CREATE TABLE {keyspace}.lists (k int PRIMARY KEY); \
+             INSERT INTO {keyspace}.lists (k) VALUES (7);"
+        );
+        succeed(&mut shell(&data, &text));
+    };
+    let killing = || {
+        let mut stress = carnet();
+        stress.arg("stress").arg("--dir").arg(&data);
+        stress.args(["--kill-every", "1", "--seconds", "1", "--clients", "2"]);
+        stress
+    };
+    make("stress");
+    // The second run replaces the tables of the first.
+    for _ in 0..2 {
+        succeed(&mut killing());
+        assert_eq!(rows(&data, "SELECT k FROM stress.lists"), "{\"k\":7}\n");
+    }
+    succeed(&mut shell(&data, "DROP KEYSPACE carnet_stress"));
+    make("carnet_stress");
+    let error = fail(&mut killing());
+    assert!(error.contains("carnet stress did not make") && error.contains("lists"), "{error}");
+    assert_eq!(rows(&data, "SELECT k FROM carnet_stress.lists"), "{\"k\":7}\n");
 }
 
 #[test]

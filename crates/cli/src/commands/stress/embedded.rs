@@ -21,10 +21,10 @@ pub(super) struct Embedded {
 impl Embedded {
     pub(super) fn open(place: &Place) -> Result<Self> {
         let db = place.open(Db::builder().control(true))?;
-        let lists = db.raw("stress.raw_lists")?;
-        let registers = db.raw("stress.raw_registers")?;
-        let seats = db.raw("stress.raw_seats")?;
-        let accounts = db.raw("stress.raw_accounts")?;
+        let lists = db.raw("carnet_stress_raw.lists")?;
+        let registers = db.raw("carnet_stress_raw.registers")?;
+        let seats = db.raw("carnet_stress_raw.seats")?;
+        let accounts = db.raw("carnet_stress_raw.accounts")?;
         // Rows of an earlier run are not part of this one's history.
         for table in [&lists, &registers, &seats, &accounts] {
             db.transact(|tx| {

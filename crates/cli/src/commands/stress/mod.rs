@@ -62,7 +62,8 @@ pub(crate) struct Stress {
     /// or --pause-every, through servers that this program starts.
     #[arg(long, value_name = "URL", group = "place")]
     store: Option<String>,
-    /// Use a running server. Its keyspace "stress" is dropped and created anew.
+    /// Use a running server. The keyspace "carnet_stress" of an earlier run is dropped and created
+    /// anew; one that `carnet stress` did not make is refused.
     #[arg(long, value_name = "HOST:PORT", group = "place")]
     server: Option<String>,
     /// Number of servers over one cluster. Clients are divided among them.

@@ -3,7 +3,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use carnet::base::{Signal, lock};
 use carnet_checker::{Key, Op};
 use scylla::client::execution_profile::ExecutionProfile;
@@ -15,7 +15,7 @@ use scylla::response::query_result::QueryResult;
 use tokio::runtime::Handle;
 
 use super::bank::{ACCOUNTS, BALANCE};
-use super::statement::{SCHEMA, answered, opening, statement};
+use super::statement::{KEYSPACE, MARKER, SCHEMA, answered, opening, statement};
 use super::target::{Target, TransactionOutcome};
 use super::transaction::Transaction;
 
@@ -51,14 +51,37 @@ impl Remote {
     fn prepare(&self) -> Result<()> {
         let Self { address, runtime, .. } = self;
         let session = Arc::clone(&*lock(&self.session));
+        self.refuse_tables_of_others(&session)?;
         for statement in SCHEMA {
             let made = runtime.block_on(session.query_unpaged(*statement, &[]));
             made.with_context(|| format!("{address} refuses {statement}"))?;
         }
         for account in 0..ACCOUNTS {
-            let text = format!("INSERT INTO stress.accounts (k, v) VALUES ({account}, {BALANCE})");
+            let text =
+                format!("INSERT INTO carnet_stress.accounts (k, v) VALUES ({account}, {BALANCE})");
             let opened = runtime.block_on(session.query_unpaged(text.as_str(), &[]));
             opened.with_context(|| format!("{address} refuses {text}"))?;
+        }
+        Ok(())
+    }
+
+    /// Refuses a keyspace of this name that a run did not make: it would be dropped.
+    fn refuse_tables_of_others(&self, session: &Session) -> Result<()> {
+        let text = format!(
+            "SELECT table_name FROM system_schema.tables WHERE keyspace_name = '{KEYSPACE}'"
+        );
+        let found = self.runtime.block_on(session.query_unpaged(text.as_str(), &[]));
+        let found = found.with_context(|| format!("{} refuses {text}", self.address))?;
+        let found = found.into_rows_result()?;
+        let tables = found.rows::<(String,)>()?.map(|row| row.map(|(name,)| name));
+        let tables = tables.collect::<Result<Vec<String>, _>>()?;
+        if !tables.is_empty() && !tables.iter().any(|table| table == MARKER) {
+            bail!(
+                "the database has a keyspace {KEYSPACE} that carnet stress did not make, with the \
+                 tables {}; nothing was changed: rename or drop that keyspace, or use another \
+                 database",
+                tables.join(", ")
+            );
         }
         Ok(())
     }
@@ -172,10 +195,10 @@ impl Target for Remote {
         let session = Arc::clone(&*lock(&self.session));
         let text = format!(
             "BEGIN TRANSACTION \
-             LET payer = (SELECT v FROM stress.accounts WHERE k = {from}); \
+             LET payer = (SELECT v FROM carnet_stress.accounts WHERE k = {from}); \
              IF payer.v >= {amount} THEN \
-             UPDATE stress.accounts SET v = v - {amount} WHERE k = {from}; \
-             UPDATE stress.accounts SET v = v + {amount} WHERE k = {to}; \
+             UPDATE carnet_stress.accounts SET v = v - {amount} WHERE k = {from}; \
+             UPDATE carnet_stress.accounts SET v = v + {amount} WHERE k = {to}; \
              END IF COMMIT TRANSACTION"
         );
         Ok(match self.query(&session, &text)? {
@@ -187,7 +210,7 @@ impl Target for Remote {
 
     fn balances(&self) -> Result<TransactionOutcome<Vec<i64>>> {
         let session = Arc::clone(&*lock(&self.session));
-        let result = match self.query(&session, "SELECT v FROM stress.accounts")? {
+        let result = match self.query(&session, "SELECT v FROM carnet_stress.accounts")? {
             TransactionOutcome::Committed(result) => result.into_rows_result()?,
             TransactionOutcome::Aborted => return Ok(TransactionOutcome::Aborted),
             TransactionOutcome::Unknown => return Ok(TransactionOutcome::Unknown),

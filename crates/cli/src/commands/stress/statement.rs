@@ -13,16 +13,23 @@ use carnet_checker::{Key, Op};
 use super::transaction::{Condition, Transaction};
 use super::workload::Workload;
 
-/// Statements that create the tables.
+/// Keyspace of the tables.
+pub(super) const KEYSPACE: &str = "carnet_stress";
+/// Table by which a later run recognizes the keyspace as one that it may drop.
+pub(super) const MARKER: &str = "made_by_carnet_stress";
+
+/// Statements that create the tables anew; the marker is the first.
 pub(super) const SCHEMA: &[&str] = &[
-    "DROP KEYSPACE IF EXISTS stress",
-    "CREATE KEYSPACE stress WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
-    "CREATE TABLE stress.lists \
+    "DROP KEYSPACE IF EXISTS carnet_stress",
+    "CREATE KEYSPACE carnet_stress \
+     WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+    "CREATE TABLE carnet_stress.made_by_carnet_stress (k bigint PRIMARY KEY)",
+    "CREATE TABLE carnet_stress.lists \
      (k bigint, seq bigint, n bigint static, v bigint, PRIMARY KEY (k, seq))",
-    "CREATE TABLE stress.registers (k bigint PRIMARY KEY, v bigint)",
-    "CREATE TABLE stress.seats (k bigint, n bigint, v bigint, PRIMARY KEY (k, n, v)) \
+    "CREATE TABLE carnet_stress.registers (k bigint PRIMARY KEY, v bigint)",
+    "CREATE TABLE carnet_stress.seats (k bigint, n bigint, v bigint, PRIMARY KEY (k, n, v)) \
      WITH CLUSTERING ORDER BY (n DESC, v DESC)",
-    "CREATE TABLE stress.accounts (k bigint PRIMARY KEY, v bigint)",
+    "CREATE TABLE carnet_stress.accounts (k bigint PRIMARY KEY, v bigint)",
 ];
 
 /// Returns the statement that inserts a list's count, or a flight's first row, which has no
@@ -30,9 +37,9 @@ pub(super) const SCHEMA: &[&str] = &[
 pub(super) fn opening(workload: Workload, key: &Key) -> String {
     match workload {
         Workload::Phantom => {
-            format!("INSERT INTO stress.seats (k, n, v) VALUES ({key}, 0, 0) IF NOT EXISTS")
+            format!("INSERT INTO carnet_stress.seats (k, n, v) VALUES ({key}, 0, 0) IF NOT EXISTS")
         }
-        _ => format!("INSERT INTO stress.lists (k, n) VALUES ({key}, 0) IF NOT EXISTS"),
+        _ => format!("INSERT INTO carnet_stress.lists (k, n) VALUES ({key}, 0) IF NOT EXISTS"),
     }
 }
 
@@ -48,7 +55,8 @@ pub(super) fn statement(transaction: &Transaction) -> String {
             }
             Op::Append { key, element } => lists.entry(key).or_default().push(*element),
             Op::Write { key, value } => {
-                let set = format_args!("UPDATE stress.registers SET v = {value} WHERE k = {key};");
+                let set =
+                    format_args!("UPDATE carnet_stress.registers SET v = {value} WHERE k = {key};");
                 put(&mut writes, set);
             }
         }
@@ -76,10 +84,10 @@ pub(super) fn statement(transaction: &Transaction) -> String {
 
 const fn table_of(workload: Workload) -> &'static str {
     match workload {
-        Workload::ListAppend => "stress.lists",
-        Workload::Register | Workload::WriteSkew => "stress.registers",
-        Workload::Phantom => "stress.seats",
-        Workload::Bank => "stress.accounts",
+        Workload::ListAppend => "carnet_stress.lists",
+        Workload::Register | Workload::WriteSkew => "carnet_stress.registers",
+        Workload::Phantom => "carnet_stress.seats",
+        Workload::Bank => "carnet_stress.accounts",
     }
 }
 
@@ -88,7 +96,10 @@ const fn table_of(workload: Workload) -> &'static str {
 fn condition_text(condition: &Condition, lets: &mut String) -> String {
     match condition {
         Condition::IsPositive(key) => {
-            put(lets, format_args!("LET r = (SELECT v FROM stress.registers WHERE k = {key});"));
+            put(
+                lets,
+                format_args!("LET r = (SELECT v FROM carnet_stress.registers WHERE k = {key});"),
+            );
             "r.v > 0".to_owned()
         }
         Condition::IsShorter(_, limit) => format!("l0.n < {limit}"),
@@ -101,10 +112,10 @@ fn append(text: &mut String, workload: Workload, at: usize, key: &Key, elements:
         let n = format!("l{at}.n + {place}");
         let insert = match workload {
             Workload::Phantom => {
-                format!("INSERT INTO stress.seats (k, n, v) VALUES ({key}, {n}, {element});")
+                format!("INSERT INTO carnet_stress.seats (k, n, v) VALUES ({key}, {n}, {element});")
             }
             _ => format!(
-                "INSERT INTO stress.lists (k, seq, v, n) VALUES ({key}, {n}, {element}, {n});"
+                "INSERT INTO carnet_stress.lists (k, seq, v, n) VALUES ({key}, {n}, {element}, {n});"
             ),
         };
         put(text, format_args!("{insert}"));
