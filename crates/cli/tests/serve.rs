@@ -233,6 +233,36 @@ fn command_line_overrides_the_settings_file() {
     }
 }
 
+/// `config check` refuses a file exactly if `serve` does, with the same reason.
+#[test]
+fn config_check_refuses_what_serve_refuses() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("carnet.toml");
+    let name = file.to_str().unwrap();
+    std::fs::write(directory.path().join("short"), "12345\n").unwrap();
+    let cluster = "[cluster]\nurl = \"cassandra://127.0.0.1:1/k\"\nlisten = \"127.0.0.1:0\"\n";
+    for (settings, reason) in [
+        ("[server]\nlisten = \"0.0.0.0:0\"\n".to_owned(), "without passwords"),
+        ("[server]\nusers = \"missing\"\n".to_owned(), "cannot read the users in"),
+        (format!("{cluster}secret_file = \"missing\"\n"), "cannot read the secret in"),
+        (format!("{cluster}secret_file = \"short\"\n"), "secret"),
+        (format!("{cluster}secret = \"12345\"\n"), "secret"),
+        (format!("{cluster}peer_cert = \"c\"\npeer_key = \"k\"\npeer_ca = \"a\"\n"), "cannot read"),
+        (
+            "[server]\nmemory = \"256MiB\"\nrequest_memory = \"1GiB\"\n".to_owned(),
+            "server.request_memory of 1024 MiB is too much",
+        ),
+        ("[server]\nmemory = \"256MiB\"\n[database]\nmemory = \"1GiB\"\n".to_owned(), "too little"),
+    ] {
+        std::fs::write(&file, &settings).unwrap();
+        let checked = fail(carnet().args(["config", "check", name]));
+        assert!(checked.contains(reason), "{settings}: {checked}");
+        let served = fail(carnet().args(["serve", "--config", name]));
+        assert!(served.contains(checked.trim_end()), "{settings}: {served} and {checked}");
+        assert!(!directory.path().join("carnet-data").exists(), "{settings}");
+    }
+}
+
 #[test]
 fn invalid_users_file_is_named() {
     let directory = tempfile::tempdir().unwrap();

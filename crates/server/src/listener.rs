@@ -58,6 +58,22 @@ pub struct Server<B: Backend> {
     descriptors: Descriptors,
 }
 
+/// Checks that clients may be served on an address: all of them log in, or none is on another machine.
+///
+/// # Errors
+///
+/// Invalid, if the address is reachable from other machines and clients do not log in.
+pub fn check_address(listen: SocketAddr, has_users: bool) -> Result<()> {
+    // An IPv4 address may have the form of an IPv6 one.
+    if has_users || listen.ip().to_canonical().is_loopback() {
+        return Ok(());
+    }
+    Err(Error::invalid(format!(
+        "refusing to listen on {listen} without passwords: any client that reaches this machine \
+         could read and write the database; name a password file, or listen on 127.0.0.1"
+    )))
+}
+
 impl<B: Backend> Server<B> {
     /// Opens the server's ports.
     ///
@@ -71,15 +87,7 @@ impl<B: Backend> Server<B> {
         authenticator: Option<Authenticator>,
         clock: Arc<dyn Clock>,
     ) -> Result<Self> {
-        // An IPv4 address may have the form of an IPv6 one.
-        let is_loopback = config.listen.ip().to_canonical().is_loopback();
-        if !is_loopback && authenticator.is_none() {
-            return Err(Error::invalid(format!(
-                "refusing to listen on {} without passwords: any client that reaches this machine \
-                 could read and write the database; name a password file, or listen on 127.0.0.1",
-                config.listen
-            )));
-        }
+        check_address(config.listen, authenticator.is_some())?;
         let listener = bind(config.listen, "CQL").await?;
         let http = match config.http {
             Some(address) => Some(bind(address, "HTTP").await?),

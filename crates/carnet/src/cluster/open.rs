@@ -66,6 +66,19 @@ pub(super) fn cql_options(url: &ClusterUrl) -> Result<CqlOptions> {
     Ok(options)
 }
 
+impl ClusterUrl {
+    /// Reads the files that the URL names, and checks its secrets, without connecting.
+    ///
+    /// # Errors
+    ///
+    /// Those of opening the database: a file that cannot be read, or a secret that is too short.
+    pub fn check(&self) -> Result<()> {
+        cql_options(self)?;
+        self.peers.as_ref().map(security).transpose()?;
+        Ok(())
+    }
+}
+
 /// Opens a database over a cluster, as a process at `address`; `listen` connects its handler.
 pub(crate) async fn open<C: Cluster, T: Transport>(
     cluster: Arc<C>,

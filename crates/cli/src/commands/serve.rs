@@ -11,7 +11,7 @@ use carnet::base::{Clock, SystemClock};
 use carnet::{Builder, Db, Durability, block_on};
 use carnet_cql::Executor;
 use carnet_cql::system::NodeInfo;
-use carnet_server::{Authenticator, Clients, Config, CqlBackend, Limits, Server};
+use carnet_server::{Authenticator, Clients, Config, CqlBackend, Limits, Server, check_address};
 use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::filter::{LevelFilter, Targets};
@@ -97,16 +97,14 @@ impl Serve {
             .with_target(false);
         tracing_subscriber::registry().with(lines.with_filter(events)).init();
         let settings = self.settings()?;
-        let authenticator = settings.users.as_deref().map(users::read).transpose()?;
+        let Checked { place, listen, authenticator, memory } = Checked::new(&settings)?;
         let runtime = tokio::runtime::Runtime::new().context("cannot start the runtime")?;
-        let place = place(&settings)?;
-        let memory = Memory::divide(&settings, system_memory_bytes())?;
         let builder = builder(&settings, memory).control(true);
         let builder = builder.admission(settings.limits.admission());
         let db = place.open(builder)?;
         // Over a cluster, the process that was building an index may have ended.
         db.build_derived();
-        let listen = with_port(settings.listen.unwrap_or(LISTEN))?;
+        let listen = with_port(listen)?;
         let clients = Clients::default();
         let mut node = node_info(&place, advertised_address(&place, listen, settings.advertise));
         node.clients = Some(Arc::new(clients.clone()));
@@ -146,11 +144,32 @@ impl Serve {
     }
 
     /// Returns the place of the database that settings name, and the address that it is served on.
-    /// Checks everything that can be read without serving.
     pub(crate) fn described(settings: &Settings) -> Result<(Place, SocketAddr)> {
-        settings.users.as_deref().map(users::read).transpose()?;
-        Memory::divide(settings, system_memory_bytes())?;
-        Ok((place(settings)?, settings.listen.unwrap_or(LISTEN)))
+        let Checked { place, listen, .. } = Checked::new(settings)?;
+        Ok((place, listen))
+    }
+}
+
+/// Settings that passed every check which needs neither the database nor a port. `carnet serve`
+/// and `carnet config check` both begin with it.
+struct Checked {
+    place: Place,
+    listen: SocketAddr,
+    authenticator: Option<Authenticator>,
+    memory: Memory,
+}
+
+impl Checked {
+    fn new(settings: &Settings) -> Result<Self> {
+        let authenticator = settings.users.as_deref().map(users::read).transpose()?;
+        let listen = settings.listen.unwrap_or(LISTEN);
+        check_address(listen, authenticator.is_some())?;
+        let place = place(settings)?;
+        if let Place::Cluster(url) = &place {
+            url.check()?;
+        }
+        let memory = Memory::divide(settings, system_memory_bytes())?;
+        Ok(Self { place, listen, authenticator, memory })
     }
 }
 

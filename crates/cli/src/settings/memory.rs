@@ -67,6 +67,7 @@ impl Memory {
             REST_BYTES_MIN >> 20,
         );
         let rest = server - engine;
+        check_parts(settings, rest)?;
         let prepared = settings.prepared_bytes.unwrap_or((rest / 8).min(PREPARED_BYTES_MAX));
         let transactions =
             settings.transaction_bytes.unwrap_or((rest / 4).min(TRANSACTION_BYTES_MAX));
@@ -98,6 +99,28 @@ impl Memory {
             "memory is divided, in MiB"
         );
     }
+}
+
+/// Refuses parts that are set to more than what the storage engine leaves.
+fn check_parts(settings: &Settings, rest: usize) -> Result<()> {
+    let (prepared, transactions) = (settings.prepared_bytes, settings.transaction_bytes);
+    let both = prepared.unwrap_or(0).saturating_add(transactions.unwrap_or(0));
+    for (name, bytes) in [
+        ("server.prepared_memory", prepared.unwrap_or(0)),
+        ("database.transaction_memory", transactions.unwrap_or(0)),
+        ("server.prepared_memory and database.transaction_memory together", both),
+        ("server.request_memory", settings.request_bytes.unwrap_or(0)),
+        ("server.answer_memory", settings.answer_bytes.unwrap_or(0)),
+    ] {
+        ensure!(
+            bytes <= rest,
+            "{name} of {} MiB is too much: the storage engine leaves {} MiB of server.memory; set a smaller size, or \
+             a larger server.memory",
+            bytes >> 20,
+            rest >> 20,
+        );
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -155,6 +178,26 @@ mod tests {
         };
         let error = Memory::divide(&settings, None).unwrap_err().to_string();
         assert!(error.contains("server.memory of 128 MiB is too little"), "{error}");
+    }
+
+    #[test]
+    fn parts_beyond_the_whole_are_refused() {
+        let whole = Settings { server_bytes: Some(256 * MIB), ..Settings::default() };
+        let refused = |settings: Settings, name: &str| {
+            let error = Memory::divide(&settings, None).unwrap_err().to_string();
+            assert!(error.starts_with(name) && error.contains("128 MiB of server"), "{error}");
+        };
+        let large = Some(129 * MIB);
+        refused(Settings { prepared_bytes: large, ..whole.clone() }, "server.prepared_memory of");
+        refused(
+            Settings { transaction_bytes: large, ..whole.clone() },
+            "database.transaction_memory of 129",
+        );
+        refused(Settings { request_bytes: large, ..whole.clone() }, "server.request_memory of");
+        refused(Settings { answer_bytes: large, ..whole.clone() }, "server.answer_memory of");
+        let (prepared_bytes, transaction_bytes) = (Some(65 * MIB), Some(65 * MIB));
+        let both = Settings { prepared_bytes, transaction_bytes, ..whole };
+        refused(both, "server.prepared_memory and database.transaction_memory together");
     }
 
     /// A request of maximum length fits into the smallest server.
