@@ -12,8 +12,8 @@
 //! | a transaction of several statements has ended without effect ([`Aborted`]) | 0x2200 | never retry: its client runs all of it again |
 //!
 //! Several outcomes have one code. A program tells them apart by the custom payload of the response, in
-//! which each outcome that calls for a decision has a [name](FailureKind::name). [`KINDS`] describes
-//! all kinds; the table of errors in `docs/cql.md` is made of it.
+//! which each outcome that calls for a decision has a [name](FailureKind::name). The table of errors in
+//! `docs/cql.md` is made by file `failure_docs`.
 //!
 //! [`Conflict`]: FailureKind::Conflict
 //! [`Overloaded`]: FailureKind::Overloaded
