@@ -17,7 +17,7 @@
 //! # Invariants
 //!
 //! 1. A directory without a label is no backup: the label is written last, when all its files are
-//!    durable. The first file is a [marker], which is removed after the label was written. The next
+//!    durable. The first file is a `marker`, which is removed after the label was written. The next
 //!    backup removes a directory that has a marker and no label; no other directory is changed.
 //! 2. Checksums in a label were computed from the files in the backup, not from their sources, and
 //!    every block of each table was verified there before the label was written. A file that an
