@@ -48,6 +48,8 @@ struct Shared {
     committed: OnceLock<Timestamp>,
     /// Wall time by which columns expire, once it is needed.
     wall: OnceLock<WallTime>,
+    /// Wall time that was set.
+    given_wall: OnceLock<WallTime>,
 }
 
 impl Tx {
@@ -64,6 +66,7 @@ impl Tx {
             retryable: Mutex::default(),
             committed: OnceLock::new(),
             wall: OnceLock::new(),
+            given_wall: OnceLock::new(),
         });
         Self { transaction, shared, yield_now, permit }
     }
@@ -119,10 +122,17 @@ impl Tx {
         *self.shared.wall.get_or_init(|| self.database_time())
     }
 
-    /// Returns the current wall time of the database, by which the values that are written now
-    /// expire, whatever moment the transaction reads at.
+    /// Returns the second from which the time to live of values counts that are written now: that of the
+    /// client's clock if it was given, and otherwise the current one, whatever moment the transaction
+    /// reads at.
     #[must_use]
-    pub fn database_time(&self) -> WallTime {
+    pub fn write_seconds(&self) -> i64 {
+        let given = self.shared.given_wall.get().copied();
+        given.unwrap_or_else(|| self.database_time()).0.div_euclid(1_000_000)
+    }
+
+    /// Returns the current wall time of the database.
+    fn database_time(&self) -> WallTime {
         let handles = &self.shared.handles;
         handles.store.wall_time().unwrap_or_else(|| handles.clock.wall())
     }
@@ -150,8 +160,9 @@ impl Tx {
 
     /// Sets the wall time of a new transaction.
     pub(crate) fn set_wall_time(&self, wall: WallTime) {
-        // Once set, it stays.
+        // Once set, they stay.
         let _ = self.shared.wall.set(wall);
+        let _ = self.shared.given_wall.set(wall);
     }
 
     /// Returns the isolation level.

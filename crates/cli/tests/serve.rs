@@ -61,7 +61,20 @@ fn ask(stream: &mut TcpStream, opcode: u8, body: &[u8]) -> (u8, Vec<u8>) {
     let length = u32::from_be_bytes(head[5..].try_into().unwrap());
     let mut body = vec![0; usize::try_from(length).unwrap()];
     stream.read_exact(&mut body).unwrap();
-    (head[4], body)
+    let payload = if head[1] & 4 == 0 { 0 } else { payload_len(&body) };
+    (head[4], body.split_off(payload))
+}
+
+/// Returns the length of the custom payload at the begin of a body: a `[bytes map]`.
+fn payload_len(body: &[u8]) -> usize {
+    let short = |at: usize| usize::from(u16::from_be_bytes([body[at], body[at + 1]]));
+    let mut end = 2;
+    for _ in 0..short(0) {
+        end += 2 + short(end);
+        let value = u32::from_be_bytes(body[end..end + 4].try_into().unwrap());
+        end += 4 + usize::try_from(value).unwrap();
+    }
+    end
 }
 
 fn send(stream: &mut TcpStream, opcode: u8, body: &[u8]) {

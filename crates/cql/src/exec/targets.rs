@@ -28,11 +28,11 @@ pub(super) async fn targeted<'a>(
     let mut found = Vec::with_capacity(writes.len());
     let mut keys = 0;
     let mut slice = tx.time_slice();
-    // The values of a batch expire together. A client's own time does not count: others read them.
+    // The values of a batch expire together.
     let now = OnceCell::new();
     for (plan, environment) in writes {
         environment.steps.pace(&mut slice).await?;
-        let now = || *now.get_or_init(|| tx.database_time().0.div_euclid(1_000_000));
+        let now = || *now.get_or_init(|| tx.write_seconds());
         let expiry = plan.time_to_live(environment)?.map(|seconds| now().saturating_add(seconds));
         let targets = targets(plan, environment)?;
         keys += targets.count();
