@@ -46,10 +46,10 @@ struct Shared {
     retryable: Mutex<Option<ErrorKind>>,
     /// Commit timestamp, once committed.
     committed: OnceLock<Timestamp>,
-    /// Wall time by which columns expire, once it is needed.
-    wall: OnceLock<WallTime>,
-    /// Wall time that was set.
+    /// Wall time by which columns expire: of a client, or of a moment in the past.
     given_wall: OnceLock<WallTime>,
+    /// The same of other transactions, once it is needed.
+    read_wall: OnceLock<WallTime>,
 }
 
 impl Tx {
@@ -65,8 +65,8 @@ impl Tx {
             created: Mutex::default(),
             retryable: Mutex::default(),
             committed: OnceLock::new(),
-            wall: OnceLock::new(),
             given_wall: OnceLock::new(),
+            read_wall: OnceLock::new(),
         });
         Self { transaction, shared, yield_now, permit }
     }
@@ -119,7 +119,11 @@ impl Tx {
     /// reads: the time of the first call, or of the snapshot's moment in the past.
     #[must_use]
     pub fn wall_time(&self) -> WallTime {
-        *self.shared.wall.get_or_init(|| self.database_time())
+        let Shared { given_wall, read_wall, .. } = &*self.shared;
+        match given_wall.get() {
+            Some(given) => *given,
+            None => *read_wall.get_or_init(|| self.database_time()),
+        }
     }
 
     /// Returns the second from which the time to live of values counts that are written now: that of the
@@ -160,8 +164,7 @@ impl Tx {
 
     /// Sets the wall time of a new transaction.
     pub(crate) fn set_wall_time(&self, wall: WallTime) {
-        // Once set, they stay.
-        let _ = self.shared.wall.set(wall);
+        // Once set, it stays.
         let _ = self.shared.given_wall.set(wall);
     }
 

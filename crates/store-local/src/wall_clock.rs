@@ -72,6 +72,8 @@ pub(crate) struct WallClockMap {
     /// Wakes the worker.
     signal: Signal,
     state: Mutex<WallClockState>,
+    /// Held while the file is written; taken before `state`.
+    storing: Mutex<()>,
 }
 
 struct WallClockState {
@@ -125,7 +127,8 @@ impl WallClockMap {
         let seen = SeenTime { last: least, stored: seen.unwrap_or(least) };
         let state = Mutex::new(WallClockState { steady, known, unwritten, ticked, seen });
         let (asks, sleeps) = (AtomicBool::new(true), AtomicBool::new(true));
-        Ok(Self { disk, clock, spacing, asks, sleeps, signal, state })
+        let storing = Mutex::default();
+        Ok(Self { disk, clock, spacing, asks, sleeps, signal, state, storing })
     }
 
     /// Makes the worker's point if one is due. Returns the time until the next one; `None` if a
@@ -186,9 +189,12 @@ impl WallClockMap {
         let mut state = self.lock();
         let wall = state.steady.read(&*self.clock);
         state.seen.last = wall;
-        if state.steady.take_leap() {
-            self.store_seen(&mut state);
-        } else if state.seen.is_due() {
+        let has_leapt = state.steady.take_leap();
+        let is_due = state.seen.is_due();
+        drop(state);
+        if has_leapt {
+            self.store_seen(|_| true);
+        } else if is_due {
             self.signal.ring();
         }
         wall
@@ -196,24 +202,27 @@ impl WallClockMap {
 
     /// Stores the last time that a reader has seen, if it is due.
     pub(crate) fn store_due(&self) {
-        let mut state = self.lock();
-        if state.seen.is_due() {
-            self.store_seen(&mut state);
-        }
+        self.store_seen(SeenTime::is_due);
     }
 
     /// Stores the last time that a reader has seen.
     pub(crate) fn store_last(&self) {
-        let mut state = self.lock();
-        if state.seen.last > state.seen.stored {
-            self.store_seen(&mut state);
-        }
+        self.store_seen(|seen| seen.last > seen.stored);
     }
 
-    /// If the disk fails, the next time that is due is tried.
-    fn store_seen(&self, state: &mut WallClockState) {
+    /// Stores the last time that a reader has seen, if `needs` says so. Readers go on meanwhile. If the
+    /// disk fails, the next time that is due is tried.
+    fn store_seen(&self, needs: impl FnOnce(&SeenTime) -> bool) {
+        // One writer at a time, so that the latest time stays in the file.
+        let _storing = lock(&self.storing);
+        let mut state = self.lock();
+        if !needs(&state.seen) {
+            return;
+        }
         state.seen.stored = state.seen.last;
-        if let Err(error) = clock_file::store(&*self.disk, state.seen.last) {
+        let last = state.seen.last;
+        drop(state);
+        if let Err(error) = clock_file::store(&*self.disk, last) {
             tracing::warn!(%error, "cannot store the wall time that readers have seen");
         }
     }

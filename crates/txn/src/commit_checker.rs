@@ -168,7 +168,9 @@ impl CommitOrder for CommitChecker {
     }
 
     fn check(&self, claim: &Claim) -> Result<()> {
-        self.conflicts().check(claim).map_err(|refusal| refused(&refusal, claim))
+        // The message is made when the lock is free.
+        let checked = self.conflicts().check(claim);
+        checked.map_err(|refusal| refused(&refusal, claim))
     }
 
     fn decide(&self, claim: &mut Claim) -> Result<Timestamp> {
@@ -179,7 +181,10 @@ impl CommitOrder for CommitChecker {
             )));
         }
         let mut conflicts = self.conflicts();
-        conflicts.check(claim).map_err(|refusal| refused(&refusal, claim))?;
+        if let Err(refusal) = conflicts.check(claim) {
+            drop(conflicts);
+            return Err(refused(&refusal, claim));
+        }
         let commit = self.next()?;
         self.snapshots.decided(claim.slot, claim.start);
         if claim.changes_schema() {

@@ -20,7 +20,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use carnet_base::{CellHash, Result, Timestamp, lock};
+use carnet_base::{CellHash, Result, TableId, Timestamp, lock};
 
 use super::limits::KEYSPACES_MAX;
 use super::schema::TableSchema;
@@ -110,6 +110,13 @@ impl SchemaCache {
     /// Returns `true` if a pinned schema is the newest at a snapshot.
     pub(crate) fn is_current(&self, pin: &Pin, snapshot: SchemaAt) -> bool {
         pin.cache == self.id && pin.newest.is_at(snapshot)
+    }
+
+    /// Returns the cached schema of a table.
+    pub(crate) fn by_id(&self, id: TableId) -> Option<Arc<TableSchema>> {
+        let parsed = lock(&self.parsed);
+        let mut tables = parsed.values().flat_map(HashMap::values);
+        tables.find(|found| found.schema.id == id).map(|found| Arc::clone(&found.schema))
     }
 
     /// Returns a version of a schema that is the newest at a snapshot, if it was parsed before.

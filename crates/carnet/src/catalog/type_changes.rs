@@ -53,7 +53,8 @@ pub fn create_type(
 /// # Errors
 ///
 /// `Invalid` if there is no such type, if it would contain itself, if a field is added and a column of
-/// a primary key uses the type, or keys of a view or index have it with [all fields](FieldKeys::All), or beyond a limit of the catalog; otherwise the same as
+/// a primary key uses the type, or keys of a view or index have it with [all fields](FieldKeys::All),
+/// or beyond a limit of the catalog; otherwise the same as
 /// [`Tx::put_cell`].
 pub async fn alter_type(
     tx: &Tx,

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use carnet_base::{
-    CellKeyRef, Clock, ErrorKind, MemoryBudget, Result, SeededRng, Spawn, ThreadTimer, Timestamp,
-    block_on, block_on_one, lock,
+    CellKeyRef, Clock, ErrorKind, MemoryBudget, Result, SeededRng, Spawn, TableId, ThreadTimer,
+    Timestamp, block_on, block_on_one, lock,
 };
 use carnet_storage::Metrics;
 use carnet_storage::io::{Class as IoClass, ClassTotals as IoTotals};
@@ -15,7 +15,7 @@ use carnet_store_local::{LocalStore, Newest};
 use carnet_txn::{Backoff, Contention, IdleWatch, Isolation, Limits};
 
 use crate::admission::Admission;
-use crate::catalog::SchemaCache;
+use crate::catalog::{SchemaCache, TableSchema};
 use crate::control::ControlServer;
 use crate::levels::LevelCache;
 use crate::stores::AnyStore;
@@ -132,6 +132,12 @@ impl Db {
     pub(crate) fn newest(&self, key: CellKeyRef<'_>) -> Option<Result<Newest>> {
         let store = ThreadHandles::current(&self.inner.thread_handles).any.local()?;
         Some(block_on_one(store.get_newest(&Context::unbounded(), key)))
+    }
+
+    /// Returns the schema of a table that a recent transaction of this process used, for messages.
+    #[must_use]
+    pub fn known_table(&self, id: TableId) -> Option<Arc<TableSchema>> {
+        self.schemas().by_id(id)
     }
 
     pub(crate) fn schemas(&self) -> &SchemaCache {

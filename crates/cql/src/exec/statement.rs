@@ -139,7 +139,7 @@ impl Executor {
             }
         };
         self.count_timeout(&level, &result);
-        self.forget_stale(self.name_lost_row(result).await)
+        self.forget_stale(self.name_lost_row(result))
     }
 
     async fn run_batch(
@@ -412,7 +412,7 @@ impl Executor {
             })
             .await;
         self.note_end(grant, &result);
-        self.name_lost_row(result).await
+        self.name_lost_row(result)
     }
 
     async fn transaction(
@@ -434,7 +434,7 @@ impl Executor {
             })
             .await;
         self.note_end(grant, &result);
-        self.name_lost_row(result).await
+        self.name_lost_row(result)
     }
 }
 

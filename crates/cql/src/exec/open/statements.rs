@@ -185,7 +185,7 @@ impl Executor {
         };
         committing.end(end);
         session.unbind(id);
-        self.name_lost_row(answer).await
+        self.name_lost_row(answer)
     }
 
     fn roll_back(&self, session: &Session, id: Uuid) -> Result<Response, CqlError> {
