@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers outside of #[test] functions unwrap as well")]
 
+#[path = "common/cluster.rs"]
+mod cluster;
 mod common;
 #[path = "common/derived.rs"]
 #[allow(dead_code, reason = "each test takes what it needs")]
@@ -10,12 +12,13 @@ mod derived;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use carnet::base::{Clock, SeededRng, WallTime};
+use carnet::base::{Clock, Moment, SeededRng, SystemClock, WallTime};
 use carnet::derived::{Differences, check_index, check_view};
 use carnet::storage::disk::sim::SimDisk;
 use carnet::{Db, Durability, block_on, catalog};
 use carnet_cql::result::Response;
 use carnet_cql::{CqlError, Parameters};
+use cluster::TestCluster;
 use common::with_seeds;
 use derived::{COLUMNS, Client, Manual, below, change};
 
@@ -117,4 +120,33 @@ fn elements_of_lists_that_a_client_does_not_see_stay() {
     ahead("UPDATE t SET l = l - [5] WHERE k = 1");
     let rows = client.rows("SELECT to_json(l) FROM t WHERE k = 1", None);
     assert_eq!(rows[0][0].as_deref(), Some(&b"[1, 2, 30, 5]"[..]));
+}
+
+/// A server's clock that is ahead, in seconds.
+struct Ahead(i64);
+
+impl Clock for Ahead {
+    fn now(&self) -> Moment {
+        SystemClock.now()
+    }
+
+    fn wall(&self) -> WallTime {
+        WallTime(SystemClock.wall().0 + self.0 * 1_000_000)
+    }
+}
+
+/// An element has expired by the clock of one of two servers only.
+#[test]
+fn server_whose_clock_is_ahead_removes_no_elements_of_others() {
+    let cluster = TestCluster::new();
+    let one = Client::new(cluster.open("one"));
+    one.run("CREATE TABLE t (k int PRIMARY KEY, v int, e set<int>)");
+    // A write of an indexed column reads its row, and writes all of it.
+    one.run("CREATE INDEX ON t (v)");
+    let ahead = Client::new(cluster.open_at("ahead", Arc::new(Ahead(50))));
+    one.run("UPDATE t USING TTL 40 SET e = e + {1} WHERE k = 1");
+    let elements = |client: &Client| client.rows("SELECT to_json(e) FROM t WHERE k = 1", None);
+    ahead.run("UPDATE t SET v = 7, e = e + {2} WHERE k = 1");
+    assert_eq!(elements(&ahead)[0][0].as_deref(), Some(&b"[2]"[..]));
+    assert_eq!(elements(&one)[0][0].as_deref(), Some(&b"[1, 2]"[..]));
 }
