@@ -11,9 +11,21 @@ use super::quote::quoted;
 use crate::error::{Error, Result};
 use crate::value::{Composite, DataType, UserType, Value, quote_name};
 
+impl DataType {
+    /// Returns the brackets around the parts of a composite value.
+    #[must_use]
+    pub const fn brackets(&self) -> (char, char) {
+        match self {
+            Self::List(_) | Self::Vector(_) => ('[', ']'),
+            Self::Tuple(_) => ('(', ')'),
+            _ => ('{', '}'),
+        }
+    }
+}
+
 /// Writes a composite value as its literal.
 pub(super) fn write(f: &mut Formatter<'_>, composite: &Composite) -> fmt::Result {
-    let (open, close) = brackets(composite.data_type());
+    let (open, close) = composite.data_type().brackets();
     write!(f, "{open}")?;
     let names = field_names(composite.data_type());
     for (n, item) in composite.parts().chunks(composite.parts_per_item()).enumerate() {
@@ -40,17 +52,9 @@ fn field_names(data_type: &DataType) -> Vec<&str> {
     user_type.fields.iter().map(|(name, _)| name.as_str()).collect()
 }
 
-const fn brackets(data_type: &DataType) -> (char, char) {
-    match data_type {
-        DataType::List(_) | DataType::Vector(_) => ('[', ']'),
-        DataType::Tuple(_) => ('(', ')'),
-        _ => ('{', '}'),
-    }
-}
-
-/// Parses a literal of a composite type.
-pub(super) fn parse(data_type: &DataType, text: &str) -> Result<Value> {
-    let (open, close) = brackets(data_type);
+/// Parses a literal of a composite type, in which also the text `null` stands for null.
+pub(super) fn parse(data_type: &DataType, text: &str, null: &str) -> Result<Value> {
+    let (open, close) = data_type.brackets();
     let inside = text.strip_prefix(open).and_then(|rest| rest.strip_suffix(close));
     let wrong = || {
         let expected = format!("{open}value, …{close}");
@@ -58,7 +62,7 @@ pub(super) fn parse(data_type: &DataType, text: &str) -> Result<Value> {
     };
     let inside = inside.ok_or_else(wrong)?.trim_ascii();
     if let DataType::Udt(user_type) = data_type {
-        return parse_fields(data_type, user_type, inside);
+        return parse_fields(data_type, user_type, inside, null);
     }
     let types = data_type.parts();
     let mut types = types.iter().cycle();
@@ -70,14 +74,19 @@ pub(super) fn parse(data_type: &DataType, text: &str) -> Result<Value> {
         };
         for part in texts.ok_or_else(wrong)? {
             let part_type = types.next().ok_or_else(wrong)?;
-            parts.push(parse_part(part_type, part.trim_ascii())?);
+            parts.push(parse_part(part_type, part.trim_ascii(), null)?);
         }
     }
     Composite::new(data_type.clone(), parts).map(Value::Composite)
 }
 
 /// Parses `name: value, …`; fields that are left out are null.
-fn parse_fields(data_type: &DataType, user_type: &UserType, text: &str) -> Result<Value> {
+fn parse_fields(
+    data_type: &DataType,
+    user_type: &UserType,
+    text: &str,
+    null: &str,
+) -> Result<Value> {
     let wrong = || {
         Error::invalid(format!("{} is no {data_type}: expected {{field: value, …}}", quoted(text)))
     };
@@ -86,21 +95,26 @@ fn parse_fields(data_type: &DataType, user_type: &UserType, text: &str) -> Resul
         let (name, value) = item.split_once(':').ok_or_else(wrong)?;
         let name = name.trim_ascii();
         let quoted = name.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
-        let name = quoted.map_or_else(|| name.to_lowercase(), |name| name.replace("\"\"", "\""));
-        let place = user_type.fields.iter().position(|(field, _)| *field == name);
+        let place_of = |name: &str| user_type.fields.iter().position(|(field, _)| *field == name);
+        let place = match quoted {
+            Some(name) => place_of(&name.replace("\"\"", "\"")),
+            // cqlsh prints all names without quotes.
+            None => place_of(name).or_else(|| place_of(&name.to_lowercase())),
+        };
         let place = place.ok_or_else(wrong)?;
-        parts[place] = parse_part(&user_type.fields[place].1, value.trim_ascii())?;
+        parts[place] = parse_part(&user_type.fields[place].1, value.trim_ascii(), null)?;
     }
     Composite::new(data_type.clone(), parts).map(Value::Composite)
 }
 
-fn parse_part(data_type: &DataType, text: &str) -> Result<Option<Value>> {
-    if text.eq_ignore_ascii_case("null") {
+fn parse_part(data_type: &DataType, text: &str, null: &str) -> Result<Option<Value>> {
+    // cqlsh prints nothing for null, or the text that its user chose.
+    if text.is_empty() || text.eq_ignore_ascii_case("null") || text == null {
         return Ok(None);
     }
     let unquoted = text.strip_prefix('\'').and_then(|rest| rest.strip_suffix('\''));
     let unquoted = unquoted.map(|text| text.replace("''", "'"));
-    data_type.parse_text(unquoted.as_deref().unwrap_or(text)).map(Some)
+    data_type.parse_field(unquoted.as_deref().unwrap_or(text), null).map(Some)
 }
 
 /// Splits a text at a separator that is in no quotes and no brackets. `None` if quotes or brackets
@@ -155,6 +169,7 @@ mod tests {
         let tuple = DataType::tuple([DataType::Int, DataType::Text, DataType::Blob]);
         assert_eq!(round_trip(&tuple, "(1, NULL, 0x00ff)"), "(1, null, 0x00ff)");
         assert_eq!(round_trip(&tuple, "(1)"), "(1, null, null)");
+        assert_eq!(round_trip(&tuple, "(1, , 0x)"), "(1, null, 0x)");
     }
 
     #[test]
@@ -170,6 +185,9 @@ mod tests {
         let shown = "{name: 'a, b: c', \"Size\": [1, 2]}";
         assert_eq!(round_trip(&user_type, "{\"Size\":[1,2], NAME: 'a, b: c'}"), shown);
         assert_eq!(round_trip(&user_type, "{}"), "{name: null, \"Size\": null}");
+        assert_eq!(round_trip(&user_type, "{Size: [1], name: }"), "{name: null, \"Size\": [1]}");
+        let marked = user_type.parse_field("{name: N/A, Size: [2]}", "N/A").unwrap();
+        assert_eq!(marked.to_string(), "{name: null, \"Size\": [2]}");
         for text in ["{size: [1]}", "{name}", "{'name': 'a'}", "[]", "{name: 'a}"] {
             assert!(user_type.parse_text(text).is_err(), "{text}");
         }

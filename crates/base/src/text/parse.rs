@@ -24,6 +24,15 @@ impl DataType {
     ///
     /// `Invalid`, with the text and the expected form.
     pub fn parse_text(&self, text: &str) -> Result<Value> {
+        self.parse_field(text, "")
+    }
+
+    /// Parses a value of this type, within which also the text `null` stands for null.
+    ///
+    /// # Errors
+    ///
+    /// As [`parse_text`](Self::parse_text).
+    pub fn parse_field(&self, text: &str, null: &str) -> Result<Value> {
         let trimmed = text.trim_ascii();
         let value = match self {
             Self::Text => Some(Value::Text(text.to_owned())),
@@ -54,7 +63,7 @@ impl DataType {
             | Self::Tuple(_)
             | Self::Udt(_)
             | Self::Vector(_) => {
-                return super::composite::parse(self, trimmed);
+                return super::composite::parse(self, trimmed, null);
             }
         };
         let value = value.ok_or_else(|| wrong(self, text))?;
