@@ -10,11 +10,14 @@ use carnet::{Bytes, block_on};
 use carnet_cql::result::{Response, Rows};
 use carnet_cql::{Executor, Parameters, Prepared, Session};
 
+use super::columns::{self, spelled};
+use super::dialect::Field;
+use super::field;
 use super::progress::Progress;
 use super::rows;
 use super::statement::{Copy, End};
+use super::writer::Writer;
 use crate::origin::Origin;
-use crate::shell::value;
 
 /// Writes a table's rows.
 pub(super) fn run(
@@ -23,8 +26,14 @@ pub(super) fn run(
     copy: &Copy,
     origin: &Origin,
 ) -> Result<String> {
-    let columns = copy.columns.as_ref().map_or("*".into(), |columns| columns.join(", "));
-    let select = format!("SELECT {columns} FROM {}", copy.table);
+    let columns = match &copy.columns {
+        Some(columns) => columns.clone(),
+        None => {
+            let table = columns::of_table(executor, session, &copy.table)?;
+            table.iter().map(|column| spelled(&column.name)).collect()
+        }
+    };
+    let select = format!("SELECT {} FROM {}", columns.join(", "), copy.table);
     // Prepare before creating the file, which may replace one.
     let prepared = block_on(executor.prepare(session, &select, None))?;
     let export = Export { executor, session, copy, prepared: &prepared };
@@ -74,12 +83,12 @@ struct Export<'a> {
 impl Export<'_> {
     fn write(&self, out: impl Write) -> Result<u64> {
         let options = &self.copy.options;
-        let mut csv = csv::WriterBuilder::new()
-            .delimiter(options.delimiter)
-            .quote(options.quote)
-            .from_writer(BufWriter::new(out));
+        let mut csv = Writer::new(BufWriter::new(out), options.dialect.clone());
         if options.header {
-            csv.write_record(self.prepared.result.iter().map(|column| &column.name))?;
+            for column in &self.prepared.result {
+                csv.field(&Field { text: column.name.clone(), is_quoted: false })?;
+            }
+            csv.end_record()?;
         }
         let progress = Progress::new(None);
         let mut count = 0;
@@ -90,12 +99,13 @@ impl Export<'_> {
                 for (column, bytes) in page.columns.iter().zip(row) {
                     match bytes {
                         Some(bytes) => {
-                            csv.write_field(value::text(&column.data_type, bytes)?)?;
+                            let timestamps = options.timestamps.as_ref();
+                            csv.field(&field::write(&column.data_type, bytes, timestamps)?)?;
                         }
-                        None => csv.write_field(&options.null)?,
+                        None => csv.null()?,
                     }
                 }
-                csv.write_record(None::<&[u8]>)?;
+                csv.end_record()?;
             }
             count += page.rows.len() as u64;
             progress.set(count, 0);
@@ -111,7 +121,7 @@ impl Export<'_> {
     /// Reads a page; pages after the first read the first page's snapshot.
     fn page(&self, paging_state: Option<Bytes>) -> Result<Rows> {
         let parameters = Parameters {
-            page_rows: Some(self.copy.options.chunk_rows),
+            page_rows: Some(self.copy.options.page_rows),
             paging_state,
             ..Parameters::default()
         };

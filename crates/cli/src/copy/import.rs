@@ -1,27 +1,30 @@
 //! `COPY … FROM`.
 
 use std::fs::File;
-use std::io::{self, IsTerminal, Read};
-use std::path::Path;
+use std::io::{self, BufReader, IsTerminal, Read};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow, bail};
-use carnet::block_on;
+use carnet::{DataType, block_on};
 use carnet_cql::ast::BatchKind;
 use carnet_cql::{
     BatchItem, Bound, CqlError, CqlErrorKind, Executor, Parameters, Prepared, Session, Values,
 };
-use csv::StringRecord;
 
-use super::meter::{Meter, Metered};
+use super::columns::{self, Column, spelled};
+use super::dialect::Field;
+use super::field::FieldReader;
+use super::options::Options;
 use super::progress::Progress;
+use super::reader::{Reader, Record};
+use super::rejects::{Rejects, Step};
 use super::rows;
-use super::statement::{Copy, End, Options};
-use super::target::{Column, column_names, spelled};
+use super::statement::{Copy, End};
 use crate::origin::Origin;
 use crate::sentence;
 
-/// Maximum bytes of a chunk's values; at this size the chunk is written early.
+/// Maximum bytes of a chunk's records; at this size the chunk is written early.
 const CHUNK_BYTES_MAX: usize = 1 << 20;
 
 /// Reads rows into a table.
@@ -31,8 +34,44 @@ pub(super) fn run(
     copy: &Copy,
     origin: &Origin,
 ) -> Result<String> {
-    let meter = Meter::default();
-    let (source, input, total_bytes): (String, Box<dyn Read>, _) = match &copy.end {
+    let table = columns::of_table(executor, session, &copy.table)?;
+    let rejects = Rejects::new(&copy.options, error_file(copy, origin))?;
+    let (source, input, total_bytes) = open_input(&copy.end, origin)?;
+    let mut lines = Lines::new(input, &copy.options, source);
+    let columns = columns_to_set(copy, &table, &mut lines)?;
+    let mut import = Import::new(executor, session, copy, columns, rejects)?;
+    let progress = Progress::new(total_bytes);
+    let result = import.take_all(&mut lines, &progress);
+    drop(progress);
+    let refused = import.rejects.finish()?;
+    let count = rows(import.rows);
+    match result {
+        Ok(()) => Ok(format!("{count} imported from {}{refused}", lines.source)),
+        Err(error) => {
+            bail!(
+                "{}; COPY stopped there, with {count} imported before it{refused}",
+                sentence(&error)
+            )
+        }
+    }
+}
+
+/// Returns the path of the file for refused records, by default named like cqlsh's.
+fn error_file(copy: &Copy, origin: &Origin) -> PathBuf {
+    match &copy.options.error_file {
+        Some(path) => origin.resolve(path),
+        None => {
+            let table = copy.table.replace(['"', '/'], "").replace('.', "_");
+            PathBuf::from(format!("import_{table}.err"))
+        }
+    }
+}
+
+type Input = (String, Box<dyn Read>, Option<u64>);
+
+/// Opens the file; returns its name for messages, and its length if it has one.
+fn open_input(end: &End, origin: &Origin) -> Result<Input> {
+    match end {
         End::Standard if *origin == Origin::StandardInput => {
             bail!("COPY … FROM STDIN needs a script from elsewhere: standard input is the script")
         }
@@ -40,29 +79,15 @@ pub(super) fn run(
             if io::stdin().is_terminal() {
                 eprintln!("Type the rows; Ctrl-D on a line of its own ends them.");
             }
-            ("standard input".into(), Box::new(io::stdin()), None)
+            Ok(("standard input".into(), Box::new(io::stdin()), None))
         }
         End::File(path) => {
             let path = origin.resolve(path);
             let shown = path.display().to_string();
             let file = open(&path).with_context(|| format!("cannot read the file {shown}"))?;
-            let total_bytes = file.metadata().ok().filter(std::fs::Metadata::is_file);
-            (shown, Box::new(file), total_bytes.map(|data| data.len()))
+            let data = file.metadata().ok().filter(std::fs::Metadata::is_file);
+            Ok((shown, Box::new(file), data.map(|data| data.len())))
         }
-    };
-    let mut lines = Lines::new(meter.measure(input), meter, &copy.options, source);
-    let columns = columns_to_set(executor, session, copy, &mut lines)?;
-    let mut import = Import::new(executor, session, copy, &columns)?;
-    let progress = Progress::new(total_bytes);
-    let result = import.take_all(&mut lines, &progress);
-    drop(progress);
-    match result {
-        Ok(()) => Ok(format!("{} imported from {}", rows(import.rows), lines.source)),
-        Err(error) => bail!(
-            "{}; COPY stopped there, with {} imported before it",
-            sentence(&error),
-            rows(import.rows)
-        ),
     }
 }
 
@@ -71,75 +96,147 @@ fn open(path: &Path) -> io::Result<File> {
     File::open(path)
 }
 
-/// Returns the columns of the file in their order, as CQL identifiers.
-fn columns_to_set(
-    executor: &Executor,
-    session: &Session,
-    copy: &Copy,
-    lines: &mut Lines,
-) -> Result<Vec<String>> {
-    let header = if copy.options.header { lines.read()?.cloned() } else { None };
+/// Returns the columns of the file in their order: those of the statement, of the header, or all.
+fn columns_to_set(copy: &Copy, table: &[Column], lines: &mut Lines) -> Result<Vec<Column>> {
+    let header = if copy.options.header { lines.read()? } else { None };
+    let header =
+        header.map(|record| record.fields.map_err(|reason| lines.mistake(record.line, &reason)));
     if let Some(columns) = &copy.columns {
-        return Ok(columns.clone());
+        return columns.iter().map(|name| find(copy, table, &stored_name(name))).collect();
     }
-    let known = column_names(executor, session, &copy.table)?;
-    let Some(header) = header else {
-        return Ok(known.iter().map(|name| spelled(name)).collect());
+    let Some(header) = header else { return Ok(table.to_vec()) };
+    let column = |field: &Field| {
+        let name = field.text.trim();
+        find(copy, table, name)
+            .or_else(|_| find(copy, table, &name.to_lowercase()))
+            .with_context(|| format!("{}: the header names a column {name:?}", lines.source))
     };
-    header
-        .iter()
-        .map(|name| {
-            let name = name.trim().trim_start_matches('\u{feff}');
-            let lower = name.to_lowercase();
-            let found = known.iter().find(|column| *column == name || **column == lower);
-            found.map(|column| spelled(column)).ok_or_else(|| {
-                anyhow!(
-                    "{}: the header names a column {name:?}, and table {} has {}",
-                    lines.source,
-                    copy.table,
-                    known.join(", ")
-                )
-            })
-        })
-        .collect()
+    header?.iter().map(column).collect()
+}
+
+/// Returns the stored name of an identifier of CQL.
+fn stored_name(identifier: &str) -> String {
+    match identifier.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
+        Some(quoted) => quoted.replace("\"\"", "\""),
+        None => identifier.to_lowercase(),
+    }
+}
+
+fn find(copy: &Copy, table: &[Column], name: &str) -> Result<Column> {
+    let found = table.iter().find(|column| column.name == name).cloned();
+    found.ok_or_else(|| {
+        let names: Vec<&str> = table.iter().map(|column| column.name.as_str()).collect();
+        anyhow!("table {} has no column {name:?}; it has {}", copy.table, names.join(", "))
+    })
 }
 
 /// Records of the file.
 struct Lines {
     source: String,
-    reader: csv::Reader<Metered<Box<dyn Read>>>,
-    record: StringRecord,
-    meter: Meter,
+    reader: Reader<BufReader<Box<dyn Read>>>,
+    /// Whether texts have the form of an export of cqlsh, once that is known.
+    is_cqlsh_export: Option<bool>,
+    has_escapes: bool,
 }
 
 impl Lines {
-    fn new(input: Metered<Box<dyn Read>>, meter: Meter, options: &Options, source: String) -> Self {
-        let reader = csv::ReaderBuilder::new()
-            .has_headers(false)
-            .flexible(true)
-            .delimiter(options.delimiter)
-            .quote(options.quote)
-            .from_reader(input);
-        Self { source, reader, record: StringRecord::new(), meter }
+    fn new(input: Box<dyn Read>, options: &Options, source: String) -> Self {
+        let reader = Reader::new(BufReader::with_capacity(1 << 16, input), options.dialect.clone());
+        let has_escapes = options.dialect.escape.is_some();
+        Self { source, reader, is_cqlsh_export: options.cqlsh_export, has_escapes }
     }
 
-    fn read(&mut self) -> Result<Option<&StringRecord>> {
-        self.meter.begin_record();
-        let line = self.reader.position().line();
-        match self.reader.read_record(&mut self.record) {
-            Ok(true) => Ok(Some(&self.record)),
-            Ok(false) => Ok(None),
-            Err(error) => {
-                let reason = match error.kind() {
-                    csv::ErrorKind::Utf8 { .. } => "it is not UTF-8".to_owned(),
-                    csv::ErrorKind::Io(error) => error.to_string(),
-                    _ => error.to_string(),
-                };
-                let line = error.position().map_or(line, csv::Position::line);
-                Err(anyhow!("{}, line {line}: {reason}", self.source))
+    fn read(&mut self) -> Result<Option<Record>> {
+        let line = self.reader.line();
+        let record = self.reader.read().map_err(|error| self.mistake(line, &error.to_string()))?;
+        if let (Some(record), None) = (&record, self.is_cqlsh_export) {
+            let is_export = self.has_escapes && record.ends_like_cqlsh();
+            if is_export {
+                eprintln!(
+                    "The lines of {} end like those of an export of cqlsh: \\\\, \\n, \\r, \\t and \
+                     \\x.. in texts are read as cqlsh writes them. CQLSHEXPORT = false reads them \
+                     as they are.",
+                    self.source
+                );
             }
+            self.is_cqlsh_export = Some(is_export);
         }
+        Ok(record)
     }
+
+    fn mistake(&self, line: u64, reason: &str) -> anyhow::Error {
+        anyhow!("{}, line {line}: {reason}", self.source)
+    }
+}
+
+/// The statement that writes a row.
+struct RowWriter {
+    prepared: Arc<Prepared>,
+    kind: BatchKind,
+    /// The field of each marker.
+    fields: Vec<usize>,
+    /// What a field that is null is to the statement.
+    null: Bound,
+}
+
+impl RowWriter {
+    fn new(
+        executor: &Executor,
+        session: &Session,
+        table: &str,
+        columns: &[Column],
+    ) -> Result<Self> {
+        let is_counter = |column: &Column| column.data_type == DataType::Counter;
+        let adds = columns.iter().any(is_counter);
+        let (text, fields) =
+            if adds { addition(table, columns) } else { insertion(table, columns) };
+        let prepared = block_on(executor.prepare(session, &text, None))?;
+        // A counter that is null keeps what it has.
+        let (kind, null) = match adds {
+            true => (BatchKind::Counter, Bound::Unset),
+            false => (BatchKind::Unlogged, Bound::Null),
+        };
+        Ok(Self { prepared, kind, fields, null })
+    }
+
+    /// Returns the statement for a row's values, which stand in the order of the fields.
+    fn statement(&self, row: &[Bound]) -> BatchItem {
+        let value = |field: &usize| match &row[*field] {
+            Bound::Null => self.null.clone(),
+            value => value.clone(),
+        };
+        let values = Values::Positional(self.fields.iter().map(value).collect());
+        BatchItem::Prepared { prepared: Arc::clone(&self.prepared), values }
+    }
+}
+
+fn insertion(table: &str, columns: &[Column]) -> (String, Vec<usize>) {
+    let names: Vec<String> = columns.iter().map(|column| spelled(&column.name)).collect();
+    let markers = vec!["?"; columns.len()].join(", ");
+    let text = format!("INSERT INTO {table} ({}) VALUES ({markers})", names.join(", "));
+    (text, (0..columns.len()).collect())
+}
+
+/// Returns an UPDATE that adds to counters: these cannot be inserted.
+fn addition(table: &str, columns: &[Column]) -> (String, Vec<usize>) {
+    let (keys, counters): (Vec<usize>, Vec<usize>) =
+        (0..columns.len()).partition(|place| columns[*place].is_key);
+    let name = |place: &usize| spelled(&columns[*place].name);
+    let add = |place: &usize| format!("{0} = {0} + ?", name(place));
+    let equal = |place: &usize| format!("{} = ?", name(place));
+    let text = format!(
+        "UPDATE {table} SET {} WHERE {}",
+        counters.iter().map(add).collect::<Vec<_>>().join(", "),
+        keys.iter().map(equal).collect::<Vec<_>>().join(" AND "),
+    );
+    (text, counters.into_iter().chain(keys).collect())
+}
+
+/// Row that is not written yet, with its record.
+struct Pending {
+    line: u64,
+    raw: Vec<u8>,
+    item: BatchItem,
 }
 
 /// Rows that are being written to the table.
@@ -147,10 +244,10 @@ struct Import<'a> {
     executor: &'a Executor,
     session: &'a Session,
     options: &'a Options,
-    insert: Arc<Prepared>,
+    writer: RowWriter,
     columns: Vec<Column>,
-    /// The rows to write next, with their lines.
-    chunk: Vec<(u64, BatchItem)>,
+    rejects: Rejects,
+    chunk: Vec<Pending>,
     chunk_bytes: usize,
     /// Number of rows in the table.
     rows: u64,
@@ -161,19 +258,17 @@ impl<'a> Import<'a> {
         executor: &'a Executor,
         session: &'a Session,
         copy: &'a Copy,
-        columns: &[String],
+        columns: Vec<Column>,
+        rejects: Rejects,
     ) -> Result<Self> {
-        let markers = vec!["?"; columns.len()].join(", ");
-        let insert =
-            format!("INSERT INTO {} ({}) VALUES ({markers})", copy.table, columns.join(", "));
-        let insert = block_on(executor.prepare(session, &insert, None))?;
-        let columns = Column::all(&insert.markers);
+        let writer = RowWriter::new(executor, session, &copy.table, &columns)?;
         Ok(Self {
             executor,
             session,
             options: &copy.options,
-            insert,
+            writer,
             columns,
+            rejects,
             chunk: Vec::new(),
             chunk_bytes: 0,
             rows: 0,
@@ -182,43 +277,85 @@ impl<'a> Import<'a> {
 
     fn take_all(&mut self, lines: &mut Lines, progress: &Progress) -> Result<()> {
         loop {
-            let (line, values) = match self.next(lines) {
-                Ok(Some(next)) => next,
+            let record = match lines.read() {
+                Ok(Some(record)) => record,
                 Ok(None) => return self.write(&lines.source),
                 Err(error) => {
                     self.write(&lines.source)?;
                     return Err(error);
                 }
             };
-            self.chunk_bytes += values.iter().map(size_bytes).sum::<usize>();
-            let (prepared, values) = (Arc::clone(&self.insert), Values::Positional(values));
-            self.chunk.push((line, BatchItem::Prepared { prepared, values }));
+            self.take(record, lines)?;
             let is_full = self.chunk.len() >= self.options.chunk_rows;
             if is_full || self.chunk_bytes >= CHUNK_BYTES_MAX {
                 self.write(&lines.source)?;
-                progress.set(self.rows, lines.meter.read_bytes());
+                progress.set(self.rows, lines.reader.read_bytes());
             }
         }
     }
 
-    /// Writes the chunk as one transaction. If one of its rows is refused, the rows before it are
-    /// written, and the error names its line.
+    fn take(&mut self, record: Record, lines: &Lines) -> Result<()> {
+        let Record { line, fields, raw } = record;
+        let reader = FieldReader::new(self.options, lines.is_cqlsh_export.unwrap_or_default());
+        let values = fields
+            .map_err(|reason| format!(": {reason}"))
+            .and_then(|fields| self.values(&reader, &fields));
+        match values {
+            Ok(values) => {
+                self.chunk_bytes += raw.len();
+                self.chunk.push(Pending { line, raw, item: self.writer.statement(&values) });
+                Ok(())
+            }
+            Err(reason) => {
+                let error = anyhow!("{}, line {line}{reason}", lines.source);
+                let Err(error) = self.rejects.take(Step::Parse, &raw, error) else { return Ok(()) };
+                self.write(&lines.source)?;
+                Err(error)
+            }
+        }
+    }
+
+    fn values(&self, reader: &FieldReader<'_>, fields: &[Field]) -> Result<Vec<Bound>, String> {
+        if fields.len() != self.columns.len() {
+            let names: Vec<_> = self.columns.iter().map(|column| column.name.as_str()).collect();
+            return Err(format!(
+                ": it has {} fields, and there are {} columns ({})",
+                fields.len(),
+                names.len(),
+                names.join(", ")
+            ));
+        }
+        let value = |(column, field): (&Column, &Field)| {
+            let value = reader.read(column, field);
+            value.map_err(|reason| format!(", column {}: {reason}", column.name))
+        };
+        self.columns.iter().zip(fields).map(value).collect()
+    }
+
+    /// Writes the chunk as one transaction. If one of its rows is refused, each is written alone,
+    /// until one is refused that may not be passed over.
     fn write(&mut self, source: &str) -> Result<()> {
         let chunk = std::mem::take(&mut self.chunk);
         self.chunk_bytes = 0;
-        let (Some((first, _)), Some((last, _))) = (chunk.first(), chunk.last()) else {
+        let (Some(first), Some(last)) = (chunk.first(), chunk.last()) else {
             return Ok(());
         };
-        let lines = format!("{source}, lines {first} to {last}");
-        match self.insert(chunk.iter().map(|(_, item)| item.clone()).collect()) {
+        let lines = format!("{source}, lines {} to {}", first.line, last.line);
+        match self.insert(chunk.iter().map(|row| row.item.clone()).collect()) {
             Ok(()) => return Ok(()),
             Err(error) if *error.kind() != CqlErrorKind::Invalid => {
                 return Err(error).context(lines);
             }
             Err(_) => {}
         }
-        for (line, item) in chunk {
-            self.insert(vec![item]).with_context(|| format!("{source}, line {line}"))?;
+        for Pending { line, raw, item } in chunk {
+            let Err(error) = self.insert(vec![item]) else { continue };
+            let is_of_row = *error.kind() == CqlErrorKind::Invalid;
+            let error = anyhow::Error::new(error).context(format!("{source}, line {line}"));
+            if !is_of_row {
+                return Err(error);
+            }
+            self.rejects.take(Step::Insert, &raw, error)?;
         }
         Ok(())
     }
@@ -226,54 +363,8 @@ impl<'a> Import<'a> {
     fn insert(&mut self, items: Vec<BatchItem>) -> Result<(), CqlError> {
         let rows = items.len() as u64;
         let parameters = Parameters::default();
-        block_on(self.executor.batch(self.session, BatchKind::Unlogged, items, &parameters))?;
+        block_on(self.executor.batch(self.session, self.writer.kind, items, &parameters))?;
         self.rows += rows;
         Ok(())
-    }
-
-    fn next(&self, lines: &mut Lines) -> Result<Option<(u64, Vec<Bound>)>> {
-        let Some(record) = lines.read()? else { return Ok(None) };
-        let line = record.position().map_or(0, csv::Position::line);
-        match self.values(record) {
-            Ok(values) => Ok(Some((line, values))),
-            Err(reason) => Err(anyhow!("{}, line {line}{reason}", lines.source)),
-        }
-    }
-
-    fn values(&self, record: &StringRecord) -> Result<Vec<Bound>, String> {
-        if record.len() != self.columns.len() {
-            let names: Vec<_> = self.columns.iter().map(|column| column.name.as_str()).collect();
-            return Err(format!(
-                ": it has {} fields, and there are {} columns ({})",
-                record.len(),
-                names.len(),
-                names.join(", ")
-            ));
-        }
-        self.columns
-            .iter()
-            .zip(record)
-            .map(|(column, field)| {
-                self.value(column, field)
-                    .map_err(|reason| format!(", column {}: {reason}", column.name))
-            })
-            .collect()
-    }
-
-    fn value(&self, column: &Column, field: &str) -> Result<Bound, String> {
-        if field == self.options.null {
-            return Ok(Bound::Null);
-        }
-        match column.data_type.parse_text(field) {
-            Ok(value) => Ok(Bound::Bytes(value.serialize())),
-            Err(error) => Err(error.to_string()),
-        }
-    }
-}
-
-fn size_bytes(bound: &Bound) -> usize {
-    match bound {
-        Bound::Bytes(bytes) => bytes.len(),
-        Bound::Null | Bound::Unset => 0,
     }
 }

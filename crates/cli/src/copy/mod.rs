@@ -1,33 +1,42 @@
 //! `COPY`: moves rows between a table and a CSV file.
 //!
 //! ```text
-//!   file ─ csv ─▶ fields ─ parse_text ─▶ bytes ─▶ INSERT, CHUNKSIZE rows a transaction ─▶ table
-//!   file ◀─ csv ─ fields ◀─── Display ── bytes ◀─ SELECT, CHUNKSIZE rows a page ◀──────── table
+//!   file ─ Reader ─▶ fields ─ field ─▶ values ─▶ INSERT or UPDATE, CHUNKSIZE rows a transaction ─▶ table
+//!   file ◀─ Writer ─ fields ◀─ field ─ values ◀─ SELECT, PAGESIZE rows a page ◀─────────────────── table
 //! ```
 //!
-//! Types come from the prepared INSERT or SELECT, text forms from `carnet::base::text`, so that
-//! `FROM` reads back the output of `TO`.
+//! The options, the order of the columns and the dialect are those of cqlsh's `COPY`, so that each
+//! reads what the other wrote, with the exceptions named in `docs/from-cassandra.md`.
 //!
 //! # Invariants
 //!
 //! * Memory is bounded by a chunk, a record and the buffers, independent of the file's length.
 //! * `TO` reads one snapshot, whatever its duration.
-//! * `FROM` stops at the first row that it refuses; every row before it is in the table, and none
-//!   after it. The error gives the number of rows written, so that the rest can follow after a
-//!   repair.
+//! * `FROM` stops at the first row that it refuses, unless options let it pass over some; every row
+//!   before it is in the table, and none after it. The error gives the number of rows written, so
+//!   that the rest can follow after a repair.
+//! * `FROM` reads back the output of `TO` as the same values, and never guesses: a field that could
+//!   mean two things is refused, or a line on standard error says how it is read.
 
+mod columns;
+mod cqlsh_text;
+mod datetime;
+mod dialect;
 mod export;
+mod field;
 mod import;
-mod meter;
+mod options;
 mod progress;
+mod reader;
+mod rejects;
 mod statement;
-mod target;
+mod writer;
 
 use anyhow::Result;
 use carnet_cql::{Executor, Session};
 
+pub(crate) use columns::spelled;
 pub(crate) use statement::{Copy, parse};
-pub(crate) use target::spelled;
 
 use crate::origin::Origin;
 use statement::Direction;
@@ -45,6 +54,10 @@ pub(crate) fn run(
     copy: &Copy,
     origin: &Origin,
 ) -> Result<String> {
+    if !copy.options.without_effect.is_empty() {
+        let names = copy.options.without_effect.join(", ");
+        eprintln!("Without effect here: {names}. This COPY has one process and needs no tuning.");
+    }
     match copy.direction {
         Direction::From => import::run(executor, session, copy, origin),
         Direction::To => export::run(executor, session, copy, origin),

@@ -1,5 +1,6 @@
 //! Parser of `COPY` statements.
 
+use super::options::Options;
 use crate::shell::lexer::{Mistake, Token, TokenKind, tokens};
 
 /// Direction of the copy.
@@ -20,25 +21,6 @@ pub(crate) enum End {
     Standard,
 }
 
-/// Options of the CSV format.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Options {
-    /// Whether the first line names the columns.
-    pub(crate) header: bool,
-    pub(crate) delimiter: u8,
-    pub(crate) quote: u8,
-    /// Text for null.
-    pub(crate) null: String,
-    /// Rows per transaction or page.
-    pub(crate) chunk_rows: usize,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self { header: false, delimiter: b',', quote: b'"', null: String::new(), chunk_rows: 500 }
-    }
-}
-
 /// `COPY` statement. Names are as written, quotes included.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Copy {
@@ -55,38 +37,6 @@ impl Copy {
         self.direction == Direction::To && self.end == End::Standard
     }
 }
-
-/// Maximum number of rows per chunk.
-const CHUNK_ROWS_MAX: usize = 10_000;
-
-/// Options of cqlsh's `COPY` that this one does not support.
-const OF_CQLSH: [&str; 25] = [
-    "BEGINTOKEN",
-    "BOOLSTYLE",
-    "CONFIGFILE",
-    "DATETIMEFORMAT",
-    "DECIMALSEP",
-    "ENCODING",
-    "ENDTOKEN",
-    "ERRFILE",
-    "ESCAPE",
-    "FLOATPRECISION",
-    "DOUBLEPRECISION",
-    "INGESTRATE",
-    "MAXATTEMPTS",
-    "MAXBATCHSIZE",
-    "MAXINSERTERRORS",
-    "MAXOUTPUTSIZE",
-    "MAXPARSEERRORS",
-    "MAXREQUESTS",
-    "MAXROWS",
-    "MINBATCHSIZE",
-    "NUMPROCESSES",
-    "PAGESIZE",
-    "PAGETIMEOUT",
-    "SKIPCOLS",
-    "SKIPROWS",
-];
 
 /// Parses a `COPY` statement.
 ///
@@ -137,8 +87,11 @@ impl TokenReader {
     }
 
     fn expected(&self, what: &str) -> Mistake {
-        let found = self.peek().map_or("the end".into(), ToString::to_string);
-        Mistake::new(self.at(), format!("expected {what}, found {found}"))
+        Mistake::new(self.at(), format!("expected {what}, found {}", self.found()))
+    }
+
+    fn found(&self) -> String {
+        self.peek().map_or("the end".into(), ToString::to_string)
     }
 
     fn keyword(&mut self, keyword: &str) -> Result<(), Mistake> {
@@ -191,78 +144,42 @@ impl TokenReader {
         if self.word().as_deref() != Some("WITH") {
             return Ok(options);
         }
+        let with_at = self.at();
         self.next += 1;
         loop {
             self.option(&mut options)?;
             if self.word().as_deref() != Some("AND") {
-                return Ok(options);
+                break;
             }
             self.next += 1;
         }
+        options.check().map_err(|message| Mistake::new(with_at, message))?;
+        Ok(options)
     }
 
     fn option(&mut self, options: &mut Options) -> Result<(), Mistake> {
-        const KNOWN: &str = "HEADER, DELIMITER, QUOTE, NULL or CHUNKSIZE";
-        let name = self.word().ok_or_else(|| self.expected(KNOWN))?;
+        let name = self.word().ok_or_else(|| self.expected("an option of COPY"))?;
         let at = self.at();
-        if OF_CQLSH.contains(&name.as_str()) {
-            return Err(Mistake::new(at, format!("not supported yet: COPY's option {name}")));
-        }
+        Options::check_name(&name).map_err(|message| Mistake::new(at, message))?;
         self.next += 1;
         if !self.takes_symbol('=') {
             return Err(self.expected("="));
         }
-        match name.as_str() {
-            "HEADER" => options.header = self.boolean()?,
-            "DELIMITER" => options.delimiter = self.byte()?,
-            "QUOTE" => options.quote = self.byte()?,
-            "NULL" => options.null = self.text()?,
-            "CHUNKSIZE" => options.chunk_rows = self.rows()?,
-            _ => return Err(Mistake::new(at, format!("expected {KNOWN}, found {name}"))),
-        }
-        if options.delimiter == options.quote {
-            return Err(Mistake::new(at, "DELIMITER and QUOTE have to differ"));
-        }
-        Ok(())
+        let (value_at, found) = (self.at(), self.found());
+        let value = self.value().ok_or_else(|| self.expected("a value in quotes or a number"))?;
+        let refused = |expected| format!("expected {expected}, found {found}");
+        options.set(&name, &value).map_err(|expected| Mistake::new(value_at, refused(expected)))
     }
 
     /// Consumes a value, quoted or not.
     fn value(&mut self) -> Option<String> {
+        let is_negative = self.takes_symbol('-');
         let value = match self.peek()? {
             TokenKind::Word(value) | TokenKind::Text(value) => value.clone(),
             _ => return None,
         };
         self.next += 1;
-        Some(value)
-    }
-
-    fn boolean(&mut self) -> Result<bool, Mistake> {
-        let mistake = self.expected("true or false");
-        match self.value().map(|value| value.to_ascii_lowercase()).as_deref() {
-            Some("true") => Ok(true),
-            Some("false") => Ok(false),
-            _ => Err(mistake),
-        }
-    }
-
-    fn byte(&mut self) -> Result<u8, Mistake> {
-        let mistake = self.expected("one ASCII character in quotes");
-        match self.value().as_deref() {
-            Some("\\t") => Ok(b'\t'),
-            Some(text) if text.len() == 1 && !"\r\n".contains(text) => Ok(text.as_bytes()[0]),
-            _ => Err(mistake),
-        }
-    }
-
-    fn text(&mut self) -> Result<String, Mistake> {
-        let mistake = self.expected("a text in quotes");
-        self.value().ok_or(mistake)
-    }
-
-    fn rows(&mut self) -> Result<usize, Mistake> {
-        let mistake = self.expected(&format!("a number from 1 to {CHUNK_ROWS_MAX}"));
-        let rows = self.value().and_then(|value| value.parse().ok());
-        rows.filter(|rows| (1..=CHUNK_ROWS_MAX).contains(rows)).ok_or(mistake)
+        Some(if is_negative { format!("-{value}") } else { value })
     }
 
     fn finish(&self) -> Result<(), Mistake> {
@@ -272,6 +189,7 @@ impl TokenReader {
 
 #[cfg(test)]
 mod tests {
+    use super::super::dialect::Dialect;
     use super::*;
 
     fn mistake(text: &str) -> (usize, String) {
@@ -283,14 +201,21 @@ mod tests {
     fn complete_statement_is_parsed() {
         let copy = parse(
             "copy ks.\"T\" (id, \"a b\") from 'x.csv' with header = true AND delimiter='\\t' \
-             and null='-' AND quote='|' AND CHUNKSIZE = 7",
+             and null='-' AND quote='|' AND CHUNKSIZE = 7 AND MAXERRORS = -1 AND numprocesses = 4",
         );
         let options = Options {
             header: true,
-            delimiter: b'\t',
-            quote: b'|',
-            null: "-".into(),
+            dialect: Dialect {
+                delimiter: b'\t',
+                quote: b'|',
+                null: "-".into(),
+                ..Dialect::default()
+            },
             chunk_rows: 7,
+            parse_errors_max: None,
+            insert_errors_max: None,
+            without_effect: vec!["NUMPROCESSES"],
+            ..Options::default()
         };
         let expected = Copy {
             table: "ks.\"T\"".into(),
@@ -317,7 +242,9 @@ mod tests {
         assert_eq!(mistake("COPY t TO 'x' WITH CHUNKSIZE = 0").0, 31);
         assert_eq!(mistake("COPY t TO 'x' WITH DELIMITER = 'ab'").0, 31);
         assert_eq!(mistake("COPY t TO 'x' HEADER = true").0, 14);
+        assert_eq!(mistake("COPY t TO 'x' WITH NULL = 'a,b' AND HEADER = true").0, 14);
         let unsupported = mistake("COPY t TO 'x' WITH MAXROWS = 1").1;
         assert_eq!(unsupported, "not supported yet: COPY's option MAXROWS");
+        assert!(mistake("COPY t TO 'x' WITH HEADERS = 1").1.contains("HEADER, DELIMITER"));
     }
 }

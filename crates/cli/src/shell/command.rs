@@ -95,8 +95,17 @@ The shell's own commands:
        HEADER = false        the first line names the columns
        DELIMITER = ','       one character
        QUOTE = '\"'           one character
-       NULL = ''             how null is written; an empty text needs another, such as 'null'
-       CHUNKSIZE = 500       FROM: rows in a transaction; TO: rows read at a time
+       ESCAPE = '\\'          before a quote in quotes and before itself, as in cqlsh;
+                             '\"' doubles quotes instead, as in RFC 4180
+       NULL = ''             how null is written; an empty text stands in quotes
+       DATETIMEFORMAT = …    form of timestamps, as '%Y-%m-%d %H:%M:%S'
+       PAGESIZE = 1000       TO: rows read at a time
+       CHUNKSIZE = 500       FROM: rows in a transaction
+       MAXERRORS = 0         FROM: refused rows that are passed over; -1: all.
+                             MAXPARSEERRORS and MAXINSERTERRORS count separately
+       ERRFILE = …           FROM: file for these rows, by default import_<table>.err
+       CQLSHEXPORT = …       FROM: whether texts are as cqlsh exports them; by default
+                             if lines end with CR LF, as cqlsh's do
   DESCRIBE KEYSPACES | TABLES | SCHEMA | KEYSPACE name | TABLE name
   SHOW BOTTLENECK            what statements wait for; of a server only
   SOURCE 'script.cql'        run a script

@@ -1,0 +1,86 @@
+//! A table's columns, as the schema describes them.
+
+use anyhow::Result;
+use carnet::{Bytes, DataType, block_on};
+use carnet_cql::result::{ColumnSpec, Response};
+use carnet_cql::{Bound, Executor, Parameters, Session, Values, is_reserved};
+
+/// Column of a table, with its type.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Column {
+    /// Name as stored.
+    pub(super) name: String,
+    pub(super) data_type: DataType,
+    /// Whether the column is part of the primary key.
+    pub(super) is_key: bool,
+}
+
+/// Returns a table's columns in the order of cqlsh: the primary key, and the others by name.
+pub(super) fn of_table(executor: &Executor, session: &Session, table: &str) -> Result<Vec<Column>> {
+    let select = format!("SELECT * FROM {table}");
+    let prepared = block_on(executor.prepare(session, &select, None))?;
+    let Some(first) = prepared.result.first() else { return Ok(Vec::new()) };
+    let key = key_names(executor, session, first)?;
+    let mut columns: Vec<Column> = prepared
+        .result
+        .iter()
+        .map(|spec| Column {
+            name: spec.name.clone(),
+            data_type: spec.data_type.clone(),
+            is_key: key.contains(&spec.name),
+        })
+        .collect();
+    columns.sort_by_key(|column| {
+        let place = key.iter().position(|name| *name == column.name);
+        (place.unwrap_or(usize::MAX), column.name.clone())
+    });
+    Ok(columns)
+}
+
+/// Returns the names of the primary key's columns in their order.
+fn key_names(executor: &Executor, session: &Session, of: &ColumnSpec) -> Result<Vec<String>> {
+    let select = "SELECT column_name, kind, position FROM system_schema.columns \
+                  WHERE keyspace_name = ? AND table_name = ?";
+    let prepared = block_on(executor.prepare(session, select, None))?;
+    let bound = |name: &str| Bound::Bytes(Bytes::copy_from_slice(name.as_bytes()));
+    let values = Values::Positional(vec![bound(&of.keyspace), bound(&of.table)]);
+    let parameters = Parameters { values, ..Parameters::default() };
+    let Response::Rows(rows) = block_on(executor.execute(session, &prepared, &parameters))? else {
+        return Ok(Vec::new());
+    };
+    let mut key: Vec<(bool, Bytes, String)> = Vec::new();
+    for mut row in rows.values() {
+        let mut take = |place: usize| row.get_mut(place).and_then(Option::take).unwrap_or_default();
+        let (name, kind, position) = (take(0), take(1), take(2));
+        let is_clustering = &*kind == b"clustering";
+        if is_clustering || &*kind == b"partition_key" {
+            let name = String::from_utf8_lossy(&name).into_owned();
+            // Positions are not negative, so that their bytes have their order.
+            key.push((is_clustering, position, name));
+        }
+    }
+    key.sort();
+    Ok(key.into_iter().map(|(_, _, name)| name).collect())
+}
+
+/// Returns a stored name as a CQL identifier.
+pub(crate) fn spelled(name: &str) -> String {
+    let is_plain = name.starts_with(|c: char| c.is_ascii_lowercase())
+        && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
+        && !is_reserved(name);
+    if is_plain { name.to_owned() } else { format!("\"{}\"", name.replace('"', "\"\"")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_quoted_if_needed() {
+        assert_eq!(spelled("id_2"), "id_2");
+        assert_eq!(spelled("select"), "\"select\"");
+        assert_eq!(spelled("Id"), "\"Id\"");
+        assert_eq!(spelled("a\"b"), "\"a\"\"b\"");
+        assert_eq!(spelled(""), "\"\"");
+    }
+}
