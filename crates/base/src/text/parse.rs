@@ -31,7 +31,7 @@ impl DataType {
     ///
     /// # Errors
     ///
-    /// As [`parse_text`](Self::parse_text).
+    /// `Invalid`, with the text and the expected form.
     pub fn parse_field(&self, text: &str, null: &str) -> Result<Value> {
         let trimmed = text.trim_ascii();
         let value = match self {

@@ -16,7 +16,7 @@ impl TimestampFormat {
     ///
     /// # Errors
     ///
-    /// What is expected instead of them.
+    /// The form that was expected.
     pub(super) fn new(directives: &str) -> Result<Self, String> {
         // chrono's %f has nanoseconds and Python's microseconds.
         let directives = directives.replace("%f", "%6f");

@@ -7,7 +7,7 @@
 use std::fmt::Write as _;
 
 use carnet::base::Composite;
-use carnet::{Bytes, DataType, Value};
+use carnet::{DataType, Value};
 use carnet_cql::Bound;
 
 use super::columns::Column;
@@ -115,8 +115,8 @@ impl<'a> FieldReader<'a> {
         };
         let null = &self.options.dialect.null;
         let value = in_format.map_or_else(|| data_type.parse_field(text, null), Ok);
-        let bytes: Bytes = value.map_err(|error| error.to_string())?.serialize().into();
-        Ok(Bound::Bytes(bytes))
+        let value = value.map_err(|error| error.to_string())?;
+        Ok(Bound::Bytes(value.serialize()))
     }
 
     /// Returns `true` if a field is null: equal to the text for null, and not in quotes. Quotes

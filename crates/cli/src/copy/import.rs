@@ -191,7 +191,7 @@ impl RowWriter {
         let (text, fields) =
             if adds { addition(table, columns) } else { insertion(table, columns) };
         let prepared = block_on(executor.prepare(session, &text, None))?;
-        // A counter that is null keeps what it has.
+        // A counter that is null keeps its value.
         let (kind, null) = match adds {
             true => (BatchKind::Counter, Bound::Unset),
             false => (BatchKind::Unlogged, Bound::Null),

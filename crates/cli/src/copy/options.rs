@@ -104,7 +104,7 @@ impl Options {
     ///
     /// # Errors
     ///
-    /// What is expected instead of the value.
+    /// The form that was expected.
     pub(super) fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
         match name {
             "HEADER" => self.header = boolean(value)?,

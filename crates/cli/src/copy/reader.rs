@@ -12,7 +12,7 @@ pub(super) const RECORD_BYTES_MAX: usize = 64 << 20;
 pub(super) struct Record {
     /// Number of its first line, from 1.
     pub(super) line: u64,
-    /// Its fields, or what is wrong with it.
+    /// Its fields, or the reason why they cannot be read.
     pub(super) fields: Result<Vec<Field>, String>,
     /// Its bytes, with the line break.
     pub(super) raw: Vec<u8>,

@@ -75,7 +75,6 @@ impl Rejects {
         Ok(())
     }
 
-    #[expect(clippy::disallowed_methods, reason = "a file of the user's, not of the database")]
     fn write(&mut self, raw: &[u8]) -> io::Result<()> {
         let file = match &mut self.file {
             Some(file) => file,

@@ -13,7 +13,7 @@ pub(crate) enum Command {
     /// Runs a script.
     Source(String),
     /// Moves rows between a table and CSV.
-    Copy(Copy),
+    Copy(Box<Copy>),
 }
 
 /// Commands of cqlsh that this shell does not support.
@@ -43,7 +43,7 @@ impl Command {
             "HELP" => Some(alone(text).map(|()| Self::Help)),
             "EXIT" | "QUIT" => Some(alone(text).map(|()| Self::Exit)),
             "SOURCE" => Some(source(text).map(Self::Source)),
-            "COPY" => Some(copy::parse(text).map(Self::Copy)),
+            "COPY" => Some(copy::parse(text).map(|copy| Self::Copy(Box::new(copy)))),
             "SHOW" if second_word(text).eq_ignore_ascii_case("BOTTLENECK") => None,
             word if OF_CQLSH.contains(&word) => {
                 let message = format!("not supported yet: {word}, a command of cqlsh");
