@@ -107,6 +107,8 @@ counters! {
     tables,
     /// Gauge: SSTables that compaction does not use because it could not read them.
     tables_quarantined,
+    /// Gauge: SSTables of which a read or a compaction found a damaged part.
+    tables_damaged,
     /// Gauge: bytes of all SSTables.
     table_bytes,
     /// Gauge: SSTables of level 0; reads search all of them.

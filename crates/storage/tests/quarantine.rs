@@ -86,6 +86,21 @@ impl Database {
     }
 }
 
+/// The first read that meets damage makes it known, before any compaction does.
+#[test]
+fn damage_that_a_read_finds_is_a_warning() {
+    let mut database = Database::new(CompactionStyle::Leveled);
+    database.write(1).unwrap();
+    let damaged = database.damage();
+    assert_eq!(database.engine.warnings(), [""; 0]);
+    assert!(database.reads(1).iter().any(Result::is_err));
+    let warnings = database.engine.warnings();
+    assert!(warnings.len() == 1 && warnings[0].contains(&damaged), "{warnings:?}");
+    let metrics = database.engine.metrics();
+    assert_eq!((metrics.tables_damaged, metrics.tables_quarantined), (1, 0));
+    database.engine.check_writable().unwrap();
+}
+
 #[test]
 fn damaged_table_stops_only_its_compactions() {
     for style in [CompactionStyle::Leveled, CompactionStyle::Tiered] {

@@ -15,9 +15,16 @@ impl Engine {
         self.core.shortages.check()
     }
 
-    /// Returns a sentence for each problem that does not prevent reads and writes.
+    /// Returns a sentence for each problem that does not prevent other reads and writes: each table
+    /// that a compaction or a read found damaged.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
-        self.core.compactions.quarantine.warnings()
+        let quarantine = &self.core.compactions.quarantine;
+        let mut warnings = quarantine.warnings();
+        let view = self.core.view();
+        let read = view.tables().filter(|open| !quarantine.contains(open.meta.number));
+        let damage = read.filter_map(|open| open.table.damage());
+        warnings.extend(damage.map(|damage| format!("a table cannot be read: {damage}")));
+        warnings
     }
 }

@@ -13,6 +13,8 @@ impl Engine {
         let (reads, bytes, waiting) = self.core.permits.in_use();
         Metrics {
             tables_quarantined: self.core.compactions.quarantine.tables().len() as u64,
+            tables_damaged: view.tables().filter(|open| open.table.damage().is_some()).count()
+                as u64,
             disk_full: u64::from(self.refuses_for(|shortage| shortage == Shortage::Space)),
             writes_starved: u64::from(self.refuses_for(|shortage| shortage != Shortage::Space)),
             stopped: u64::from(self.core.publication.has_stopped()),

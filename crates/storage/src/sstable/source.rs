@@ -1,6 +1,6 @@
 //! File of a table: reads, verifies and decodes sections; errors name the file and the offset.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use carnet_base::{Error, ErrorKind, Result};
@@ -17,6 +17,8 @@ pub(super) struct Source {
     name: String,
     number: u64,
     len: u64,
+    /// The first damage that a read found.
+    damage: OnceLock<String>,
 }
 
 impl Source {
@@ -43,7 +45,7 @@ impl Source {
                 disk.path(&name)
             )));
         }
-        Ok(Self { disk, file, name, number, len })
+        Ok(Self { disk, file, name, number, len, damage: OnceLock::new() })
     }
 
     pub(super) const fn number(&self) -> u64 {
@@ -136,16 +138,25 @@ impl Source {
         self.decode(what, place.offset, &bytes, decode)
     }
 
-    /// Adds the section, the offset and the file to an error of damage; the file only to other
-    /// errors.
+    /// Returns the first damage that a read of the file found.
+    pub(super) fn damage(&self) -> Option<&str> {
+        self.damage.get().map(String::as_str)
+    }
+
+    /// Adds the section, the offset and the file to an error of damage, which is noted; the file
+    /// only to other errors.
     pub(super) fn damaged(&self, what: &str, offset: u64, error: Error) -> Error {
         let path = self.disk.path(&self.name);
         match error.kind() {
-            ErrorKind::Corrupted => Error::corrupted(format!(
-                "{path}: the {what} at byte {offset} is damaged; keep a copy of the directory and \
-                 restore a backup"
-            ))
-            .with_source(error),
+            ErrorKind::Corrupted => {
+                let error = Error::corrupted(format!(
+                    "{path}: the {what} at byte {offset} is damaged; keep a copy of the directory \
+                     and restore a backup"
+                ))
+                .with_source(error);
+                self.damage.get_or_init(|| error.to_string());
+                error
+            }
             kind => Error::new(kind, format!("{path}: {error}")),
         }
     }

@@ -97,6 +97,12 @@ impl Table {
         Ok(Self { source, footer, top, tombstones, statistics, stamp: None, cache })
     }
 
+    /// Returns the first damage that a read of the table found.
+    #[must_use]
+    pub fn damage(&self) -> Option<&str> {
+        self.source.damage()
+    }
+
     /// Returns the table with the commit of all versions set to `commit`: its file was written
     /// before the commit was assigned, with one version per key and without range tombstones.
     #[must_use]
