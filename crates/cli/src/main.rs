@@ -48,6 +48,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use crate::commands::cluster_backup::CommandFailed;
+use crate::commands::serve::RequestsCutOff;
 use crate::commands::{Cli, Command};
 
 fn main() -> ExitCode {
@@ -76,11 +77,19 @@ fn main() -> ExitCode {
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             print_error(&error);
-            error
-                .downcast_ref::<CommandFailed>()
-                .map_or(ExitCode::FAILURE, |failed| ExitCode::from(failed.code()))
+            exit_code(&error)
         }
     }
+}
+
+fn exit_code(error: &anyhow::Error) -> ExitCode {
+    if let Some(failed) = error.downcast_ref::<CommandFailed>() {
+        return ExitCode::from(failed.code());
+    }
+    if error.is::<RequestsCutOff>() {
+        return ExitCode::from(RequestsCutOff::CODE);
+    }
+    ExitCode::FAILURE
 }
 
 /// Prints an error to standard error.

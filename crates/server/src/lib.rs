@@ -80,7 +80,7 @@ pub use events::{Event, Events};
 pub use executor::CqlBackend;
 pub use failure::{Failure, FailureKind};
 pub use limits::Limits;
-pub use listener::{Config, Server, check_address};
+pub use listener::{Config, Drain, Server, check_address};
 pub use metrics::Metrics;
 pub use protocol::request::{
     Batch, BatchItem, BatchStatement, ProtocolRequest, QueryParams, Statement,

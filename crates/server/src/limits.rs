@@ -44,7 +44,8 @@ pub struct Limits {
     /// Maximum idle time of a client between requests; zero for no limit. Drivers send a heartbeat
     /// every 30 s. Default: 10 min.
     pub idle_timeout: Duration,
-    /// Maximum wait of a drain for requests in progress, before it cuts them off. Default: 10 s.
+    /// Maximum wait of a drain for requests in progress, before it cuts them off; zero for no wait.
+    /// Default: 10 s.
     pub drain_timeout: Duration,
 }
 

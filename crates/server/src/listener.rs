@@ -8,7 +8,7 @@ use carnet_base::{AddressLimit, AddressPlace, Charge, Clock, Error, MemoryBudget
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 use tracing::{error, info, warn};
 
 use crate::accept::pause_after;
@@ -156,8 +156,8 @@ impl<B: Backend> Server<B> {
     }
 
     /// Serves until `shutdown` is ready, then drains: takes no more connections and requests,
-    /// answers the requests in progress, and returns.
-    pub async fn run(self, shutdown: impl Future<Output = ()>) {
+    /// answers the requests in progress for [`Limits::drain_timeout`], and returns how that ended.
+    pub async fn run(self, shutdown: impl Future<Output = ()>) -> Drain {
         let Self { shared, listener, http, descriptors } = self;
         let (drain, draining) = watch::channel(false);
         // These tasks end with this function.
@@ -188,19 +188,41 @@ impl<B: Backend> Server<B> {
         info!(connections = connections.len(), "draining");
         // All receivers are in this function's own tasks: their absence is no error.
         let _ = drain.send(true);
+        let drain_timeout = shared.limits.drain_timeout;
+        let until = Instant::now() + drain_timeout;
         let all = async { while connections.join_next().await.is_some() {} };
-        if timeout(shared.limits.drain_timeout, all).await.is_err() {
-            warn!(connections = connections.len(), "cut off: they did not end in time");
+        let mut ended = Drain::Answered;
+        let in_time = timeout_at(until, all).await.is_ok();
+        let requests = shared.metrics.requests_in_flight.get();
+        // Clients that only have to close their connections lose nothing.
+        if !in_time && (requests > 0 || shared.answers.used() > 0) {
+            let connections = connections.len();
+            warn!(connections, requests, ?drain_timeout, "cut off: they did not end in time");
+            ended = Drain::CutOff;
         }
         drop(connections);
-        if timeout(shared.limits.drain_timeout, forwarded.drain()).await.is_err() {
-            warn!("statements of other servers are cut off: they did not end in time");
+        if timeout_at(until, forwarded.drain()).await.is_err() {
+            warn!(
+                ?drain_timeout,
+                "statements of other servers are cut off: they did not end in time"
+            );
+            ended = Drain::CutOff;
         }
         shared.backend.drained();
         if let Some(monitors) = monitors {
             monitors.end().await;
         }
+        ended
     }
+}
+
+/// How a drain ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Drain {
+    /// All requests in progress were answered.
+    Answered,
+    /// Requests were cut off: their clients do not know the effect.
+    CutOff,
 }
 
 /// Publishes the events of the backend.

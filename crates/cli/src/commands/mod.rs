@@ -13,7 +13,7 @@ mod iotune;
 mod maelstrom;
 mod migrate;
 mod restore;
-mod serve;
+pub(crate) mod serve;
 mod shell;
 mod stress;
 mod verify;

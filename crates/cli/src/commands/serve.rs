@@ -1,5 +1,6 @@
 //! `carnet serve`: serves a database on network ports.
 
+use std::fmt;
 use std::io::{self, IsTerminal, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::path::PathBuf;
@@ -11,7 +12,9 @@ use carnet::base::{Clock, SystemClock};
 use carnet::{Builder, Db, Durability, block_on};
 use carnet_cql::Executor;
 use carnet_cql::system::NodeInfo;
-use carnet_server::{Authenticator, Clients, Config, CqlBackend, Limits, Server, check_address};
+use carnet_server::{
+    Authenticator, Clients, Config, CqlBackend, Drain, Limits, Server, check_address,
+};
 use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::filter::{LevelFilter, Targets};
@@ -32,7 +35,8 @@ const HTTP: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9180);
 
 /// Serve a database to cqlsh and drivers over the native protocol v4 and v5.
 ///
-/// SIGTERM and Ctrl-C drain: the server answers the requests in progress, then ends.
+/// SIGTERM and Ctrl-C drain: the server answers the requests in progress, then ends. Requests that
+/// take longer than server.shutdown_timeout are cut off, and the exit code is 3.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Serve {
@@ -113,14 +117,17 @@ impl Serve {
         let backend = backend(db.clone(), &place, node, &settings, prepared_bytes, authenticated)?;
         let http = settings.http.unwrap_or(Http(Some(HTTP))).0;
         let config = Config { listen, http, limits: limits(&settings, memory), clients };
-        runtime.block_on(async {
+        let ended = runtime.block_on(async {
             let served = Box::pin(serve(&db, config, backend, authenticator, &place, memory)).await;
             db.leave().await;
             served
         })?;
         db.close().context("the database could not be closed cleanly")?;
         say("stopped");
-        Ok(())
+        match ended {
+            Drain::Answered => Ok(()),
+            Drain::CutOff => Err(RequestsCutOff.into()),
+        }
     }
 }
 
@@ -188,6 +195,7 @@ fn limits(settings: &Settings, memory: Memory) -> Limits {
         request_bytes_per_address_max: settings.request_bytes_per_address,
         answer_bytes_max: memory.answers,
         idle_timeout: settings.idle_timeout.unwrap_or(default.idle_timeout),
+        drain_timeout: settings.shutdown_timeout.unwrap_or(default.drain_timeout),
         ..default
     }
 }
@@ -215,6 +223,26 @@ fn builder(settings: &Settings, memory: Memory) -> Builder {
     builder
 }
 
+/// Failure of a server that ended before it had answered all requests.
+#[derive(Debug)]
+pub(crate) struct RequestsCutOff;
+
+impl RequestsCutOff {
+    /// Exit code that tells this from other failures.
+    pub(crate) const CODE: u8 = 3;
+}
+
+impl fmt::Display for RequestsCutOff {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(
+            "requests were cut off: they did not end within server.shutdown_timeout; acknowledged \
+             commits are stored",
+        )
+    }
+}
+
+impl std::error::Error for RequestsCutOff {}
+
 async fn serve(
     db: &Db,
     config: Config,
@@ -222,7 +250,7 @@ async fn serve(
     authenticator: Option<Authenticator>,
     place: &Place,
     memory: Memory,
-) -> Result<()> {
+) -> Result<Drain> {
     // Before the ports are open, so that no early signal is missed.
     let mut terminate = signal(SignalKind::terminate()).context("cannot watch for SIGTERM")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot watch for Ctrl-C")?;
@@ -241,8 +269,7 @@ async fn serve(
         // While this server drains, its clients go to the others.
         db.withdraw();
     };
-    server.run(shutdown).await;
-    Ok(())
+    Ok(server.run(shutdown).await)
 }
 
 /// Prints a line for the process that started the server. A closed output is no reason to end.

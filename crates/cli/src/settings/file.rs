@@ -72,6 +72,7 @@ impl Settings {
                 self.request_bytes_per_address = Some(bytes(text)?);
             }
             ("server", "idle_timeout") => self.idle_timeout = Some(retention(text)?),
+            ("server", "shutdown_timeout") => self.shutdown_timeout = Some(retention(text)?),
             ("server", "memory") => self.server_bytes = Some(bytes(text)?),
             ("server", "answer_memory") => self.answer_bytes = Some(bytes(text)?),
             ("server", "prepared_memory") => self.prepared_bytes = Some(bytes(text)?),
@@ -188,7 +189,7 @@ mod tests {
              users = \"users\"\ntimestamps = \"ignore\"\n\
              connections = 100\nconnections_per_address = \"10\"\n\
              request_memory = \"64MiB\"\nrequest_memory_per_address = \"32MiB\"\n\
-             idle_timeout = \"1m\"\nmemory = \"96MiB\"\nanswer_memory = \"32MiB\"\nprepared_memory = \"8MiB\"\n\
+             idle_timeout = \"1m\"\nshutdown_timeout = \"30s\"\nmemory = \"96MiB\"\nanswer_memory = \"32MiB\"\nprepared_memory = \"8MiB\"\n\
              [database]\ndirectory = \"/srv/data\"\ndurability = \"interval:50\"\n\
              memory = \"1GiB\"\ntransaction_memory = \"48MiB\"\nretention = \"2h\"\nisolation = \"snapshot\"\n\
              [limits]\nrunning = 4\nshed_after = \"20ms\"\nscan_timeout = \"2m\"\n\
@@ -206,6 +207,7 @@ mod tests {
             request_bytes: Some(64 << 20),
             request_bytes_per_address: Some(32 << 20),
             idle_timeout: Some(Duration::from_secs(60)),
+            shutdown_timeout: Some(Duration::from_secs(30)),
             answer_bytes: Some(32 << 20),
             server_bytes: Some(96 << 20),
             prepared_bytes: Some(8 << 20),

@@ -23,6 +23,7 @@ pub(crate) struct Settings {
     pub(crate) request_bytes: Option<usize>,
     pub(crate) request_bytes_per_address: Option<usize>,
     pub(crate) idle_timeout: Option<Duration>,
+    pub(crate) shutdown_timeout: Option<Duration>,
     /// Memory of the server as a whole.
     pub(crate) server_bytes: Option<usize>,
     pub(crate) answer_bytes: Option<usize>,

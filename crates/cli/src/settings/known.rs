@@ -88,6 +88,12 @@ pub(super) const SETTINGS: &[Setting] = &[
     ),
     setting(
         "server",
+        "shutdown_timeout",
+        "10s",
+        "Time for which SIGTERM waits for requests in progress; then they are cut off, and the exit code is 3.",
+    ),
+    setting(
+        "server",
         "timestamps",
         "refuse",
         "USING TIMESTAMP: refuse fails the statement, ignore runs it without the timestamp.",

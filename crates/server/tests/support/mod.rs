@@ -13,7 +13,9 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 use carnet_base::SystemClock;
 use carnet_server::protocol::compression;
 use carnet_server::protocol::segment::{self, PAYLOAD_LEN_MAX};
-use carnet_server::{Authenticator, Backend, Clients, Config, Events, Limits, Metrics, Server};
+use carnet_server::{
+    Authenticator, Backend, Clients, Config, Drain, Events, Limits, Metrics, Server,
+};
 use tokio::net::TcpSocket;
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
@@ -49,7 +51,7 @@ pub(crate) struct Running {
     pub(crate) events: Events,
     pub(crate) clients: Clients,
     shutdown: Option<oneshot::Sender<()>>,
-    served: Option<JoinHandle<()>>,
+    served: Option<JoinHandle<Drain>>,
 }
 
 impl Running {
