@@ -39,6 +39,8 @@ pub(super) struct Copier<'a, S, T> {
     work: Mutex<Work>,
     /// Set when all readers have ended, or one has failed and the others are to end.
     stop: AtomicBool,
+    /// Failure beside the readers.
+    failure: Mutex<Option<anyhow::Error>>,
 }
 
 /// State that readers share.
@@ -63,7 +65,8 @@ impl<'a, S: Source, T: Target> Copier<'a, S, T> {
         let left = ranges.iter().filter(|range| !range.is_done()).copied().collect();
         let tokens = ranges.iter().map(tokens).sum();
         let work = Mutex::new(Work { left, pace, copied: Tally::default(), tokens });
-        Self { source, target, writer, job, work, stop: AtomicBool::new(false) }
+        let stop = AtomicBool::new(false);
+        Self { source, target, writer, job, work, stop, failure: Mutex::default() }
     }
 
     /// Copies the remaining ranges with a number of concurrent readers. `watch` runs beside them
@@ -78,8 +81,17 @@ impl<'a, S: Source, T: Target> Copier<'a, S, T> {
                 .collect();
             self.stop.store(true, Ordering::Relaxed);
             watching.join().expect("watching does not panic");
-            ended.into_iter().collect()
+            match lock(&self.failure).take() {
+                Some(error) => Err(error),
+                None => ended.into_iter().collect(),
+            }
         })
+    }
+
+    /// Ends the copy with an error.
+    pub(super) fn fail(&self, error: anyhow::Error) {
+        lock(&self.failure).get_or_insert(error);
+        self.stop.store(true, Ordering::Relaxed);
     }
 
     /// Waits; returns `true` if readers are still running.

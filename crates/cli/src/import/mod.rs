@@ -14,6 +14,7 @@
 //! | `plan` | token ranges and their progress | row by row |
 //! | `pace` | size and time of the next read | answer by answer |
 //! | `progress` | the progress that the database stores | with a database |
+//! | `hold` | which import may copy into a table | with a database |
 //! | `copier` | – does I/O | against a source that fails at every call |
 //! | `source`, `target`, `remote` | – do I/O | on a real Cassandra |
 //!
@@ -24,7 +25,8 @@
 //! * A reader holds one page and one transaction, whatever the table's size. A page's size in bytes
 //!   is known only on arrival: its row limit is a megabyte divided by the heaviest row of the last
 //!   page.
-//! * Each plan has an id of its own. A copy ends when another plan has replaced its plan.
+//! * One import copies into a table at a time. Each plan has an id of its own, and a copy ends when
+//!   another plan has replaced its plan.
 //! * Nothing is written before the whole schema is checked.
 //!
 //! # Deliberately absent
@@ -33,6 +35,7 @@
 
 mod collection;
 mod copier;
+mod hold;
 mod pace;
 mod plan;
 mod progress;
@@ -47,16 +50,19 @@ mod times;
 mod user_types;
 mod writes;
 
+use std::time::Duration;
+
 use anyhow::{Context, Result, bail};
 use carnet::base::{Clock, Rng, SeededRng, SystemClock};
 use carnet::cluster::TableUrl;
-use carnet::{Bytes, Db, block_on};
+use carnet::{Bytes, Db, Uuid, block_on};
 
 pub(crate) use remote::Server;
 pub(crate) use report::Summary;
 pub(crate) use table_name::TableName;
 
 use self::copier::Copier;
+use self::hold::Hold;
 use self::pace::Pace;
 use self::plan::{Range, Tally, plan};
 use self::progress::Job;
@@ -110,13 +116,12 @@ impl Import {
         let table = self.into.clone().unwrap_or_else(|| source.name().clone());
         ensure_table(target, &source.shape, &source.types, &source.identity, &table)?;
         let (writer, records_times) = prepare(target, &source.shape, &source.timed, &table)?;
-        let job = begin(target, &source.identity, &table, self.restarts)?;
-        let before = total(&job.ranges);
-        let began = SystemClock.now();
-        let pace = Pace::new(self.rows_per_second);
-        let copier = Copier::new(source, target, &writer, &job, pace);
-        copier.run(self.readers, report::watch)?;
-        let (copied, took) = (copier.copied().0, SystemClock.now().since(began));
+        target.query(progress::CREATE_KEYSPACE)?;
+        target.query(hold::CREATE)?;
+        let hold = Hold::take(target, &table, random_id(), self.restarts)?;
+        let done = self.copy_held(source, target, &writer, &hold);
+        hold.release(target);
+        let (before, copied, took) = done?;
         let mut notes: Vec<String> = source.note.iter().cloned().collect();
         if !records_times {
             notes.push(format!(
@@ -125,6 +130,31 @@ impl Import {
             ));
         }
         Ok(Summary { table, before, copied, took, notes })
+    }
+}
+
+impl Import {
+    /// Copies the remaining rows while this import has the right to. Returns the amounts of earlier
+    /// runs and of this one, and the time that it took.
+    fn copy_held<T: Target>(
+        &self,
+        source: &Foreign,
+        target: &mut T,
+        writer: &Writer,
+        hold: &Hold,
+    ) -> Result<(Tally, Tally, Duration)> {
+        let job = begin(target, &source.identity, &writer.table, self.restarts)?;
+        let before = total(&job.ranges);
+        let began = SystemClock.now();
+        let target: &T = target;
+        let copier = Copier::new(source, target, writer, &job, Pace::new(self.rows_per_second));
+        copier.run(self.readers, |copier| {
+            std::thread::scope(|scope| {
+                scope.spawn(|| hold.keep(target, copier));
+                report::watch(copier);
+            });
+        })?;
+        Ok((before, copier.copied().0, SystemClock.now().since(began)))
     }
 }
 
@@ -184,9 +214,8 @@ fn prepare(
 
 /// Returns the plan: an earlier one with its progress, or a new one, which is stored.
 fn begin(target: &mut impl Target, source: &str, table: &TableName, restarts: bool) -> Result<Job> {
-    for statement in progress::CREATE {
-        target.query(statement)?;
-    }
+    target.query(progress::CREATE_KEYSPACE)?;
+    target.query(progress::CREATE)?;
     target.prepare(Statement::Range, progress::INSERT_RANGE)?;
     target.prepare(Statement::Job, progress::INSERT_JOB)?;
 
@@ -219,12 +248,8 @@ fn begin_anew(
     table: &TableName,
     target_id: Bytes,
 ) -> Result<Job> {
-    let mut rng = SeededRng::from_entropy();
-    let mut id = [rng.next_u64().to_be_bytes(), rng.next_u64().to_be_bytes()].concat();
-    // Version 4 of RFC 9562: the rest is random.
-    id[6] = id[6] & 0x0f | 0x40;
-    id[8] = id[8] & 0x3f | 0x80;
-    let job = Job { id: id.into(), source: source.to_owned(), target_id, ranges: plan() };
+    let id = Bytes::copy_from_slice(random_id().as_bytes());
+    let job = Job { id, source: source.to_owned(), target_id, ranges: plan() };
     let values = progress::job_values(table, &job.id, source, &job.target_id);
     let mut writes = vec![Write::whole(Statement::Job, values)];
     writes.extend(job.ranges.iter().map(|range| {
@@ -240,6 +265,13 @@ fn begin_anew(
         target.query(&statement)?;
     }
     Ok(job)
+}
+
+/// Returns a random UUID of version 4 (RFC 9562).
+fn random_id() -> Uuid {
+    let mut rng = SeededRng::from_entropy();
+    let random = u128::from(rng.next_u64()) << 64 | u128::from(rng.next_u64());
+    Uuid::from_u128(random & !(0xf << 76 | 3 << 62) | 4 << 76 | 2 << 62)
 }
 
 fn table_id(target: &impl Target, table: &TableName) -> Result<Bytes> {

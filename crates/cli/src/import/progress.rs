@@ -25,15 +25,13 @@ use super::plan::{Range, Tally, is_whole};
 use super::row::{Row, literal, text};
 use super::table_name::TableName;
 
-/// Statements that create the table if missing.
-pub(super) const CREATE: [&str; 2] = [
-    "CREATE KEYSPACE IF NOT EXISTS carnet_import \
-     WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
-    "CREATE TABLE IF NOT EXISTS carnet_import.ranges (target text, job uuid, through bigint, \
+/// Statements that create the keyspace and the table if missing.
+pub(super) const CREATE_KEYSPACE: &str = "CREATE KEYSPACE IF NOT EXISTS carnet_import \
+     WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}";
+pub(super) const CREATE: &str = "CREATE TABLE IF NOT EXISTS carnet_import.ranges (target text, job uuid, through bigint, \
      current uuid static, source text static, target_id uuid static, after bigint, \
      copied bigint, rows bigint, partitions bigint, bytes bigint, \
-     PRIMARY KEY (target, job, through))",
-];
+     PRIMARY KEY (target, job, through))";
 
 pub(super) const INSERT_RANGE: &str = "INSERT INTO carnet_import.ranges \
      (target, job, through, after, copied, rows, partitions, bytes) \

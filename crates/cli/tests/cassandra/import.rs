@@ -187,6 +187,9 @@ fn count(directory: &Path, table: &str) -> u64 {
     digits.parse().unwrap_or(0)
 }
 
+/// Time after which a killed import no longer keeps others out, and a little more.
+const HOLD: Duration = Duration::from_millis(5_500);
+
 #[test]
 fn killed_import_resumes_and_completes() {
     let Some(point) = node::node().map(|node| &node.contact_point) else { return };
@@ -212,7 +215,8 @@ fn killed_import_resumes_and_completes() {
     let dir = directory.to_str().unwrap();
     let url = format!("cassandra://{point}/{keyspace}.Things");
     let mut found = 0;
-    for wait in [1_500, 3_000, 4_500] {
+    // A later one begins when the right of the one before has run out.
+    for wait in [1_500, 8_000, 9_500] {
         let mut slowly = import(&url, &["--dir", dir, "--rows-per-second", "400"]);
         let mut process = Guard::new(slowly.stderr(Stdio::null()).spawn().unwrap());
         pause(Duration::from_millis(wait));
@@ -228,6 +232,7 @@ fn killed_import_resumes_and_completes() {
     // server's death.
     let mut server = Server::start(&directory, &[]);
     let address = server.cql.to_string();
+    pause(HOLD);
     let mut slowly = import(&url, &["--server", &address, "--rows-per-second", "700"]);
     let mut process = Guard::new(slowly.stdout(Stdio::piped()).spawn().unwrap());
     pause(Duration::from_millis(1_200));
