@@ -20,15 +20,20 @@ pub(crate) enum Kind {
     /// Carnet's storage engine without the transaction layer.
     CarnetEngine,
     /// RocksDB, batches, default settings.
+    #[cfg(feature = "rocksdb")]
     Rocksdb,
     /// RocksDB with unordered writes: batches are atomic, snapshots are not.
+    #[cfg(feature = "rocksdb")]
     RocksdbUnordered,
     /// RocksDB's fastest transactional setting: WritePrepared, two write queues, unordered
     /// writes, no concurrency control.
+    #[cfg(feature = "rocksdb")]
     RocksdbPreparedUnordered,
     /// RocksDB's pessimistic transactions with row locks, default settings.
+    #[cfg(feature = "rocksdb")]
     RocksdbCommitted,
     /// RocksDB's optimistic transactions.
+    #[cfg(feature = "rocksdb")]
     RocksdbOptimistic,
     /// fjall, with batches.
     Fjall,
@@ -57,22 +62,35 @@ impl Kind {
     /// writes like a listed one.
     pub(crate) fn all() -> Vec<Self> {
         let all = Self::value_variants().iter().copied();
-        all.filter(|kind| !matches!(kind, Self::CarnetSnapshot | Self::RocksdbOptimistic)).collect()
+        all.filter(|kind| !kind.is_like_another()).collect()
+    }
+
+    const fn is_like_another(self) -> bool {
+        match self {
+            Self::CarnetSnapshot => true,
+            #[cfg(feature = "rocksdb")]
+            Self::RocksdbOptimistic => true,
+            _ => false,
+        }
     }
 
     /// Lists the engines whose transactions detect conflicts with concurrent writes.
     pub(crate) fn transactional() -> Vec<Self> {
-        vec![
+        [
             Self::Carnet,
             Self::CarnetSnapshot,
+            #[cfg(feature = "rocksdb")]
             Self::RocksdbOptimistic,
+            #[cfg(feature = "rocksdb")]
             Self::RocksdbCommitted,
+            #[cfg(feature = "rocksdb")]
             Self::RocksdbPreparedUnordered,
             Self::FjallOptimistic,
             Self::Surrealkv,
             Self::Redb,
             Self::Lmdb,
         ]
+        .to_vec()
     }
 }
 

@@ -1,5 +1,5 @@
 //! Settings of all engines, side by side, so that readers can judge whether the comparison is fair.
-//! No other file contains settings.
+//! No other file but `settings/rocksdb.rs` contains settings.
 //!
 //! The rules:
 //!
@@ -13,12 +13,14 @@
 //! 4. **Otherwise the engine's defaults**, except settings that its documentation recommends for
 //!    such workloads. Each deviation states its reason.
 
+#[cfg(feature = "rocksdb")]
+mod rocksdb;
+
 use std::path::Path;
 
+#[cfg(feature = "rocksdb")]
+pub(crate) use self::rocksdb::{rocksdb, rocksdb_locks};
 use crate::engine::{Compression, Durability, Setup};
-use crate::engines::rocksdb::{
-    Cache, LockOptions, Mode, Options, TableOptions, TransactionOptions, WriteOptions,
-};
 
 /// Size of a data block in bytes, before compression: RocksDB's and fjall's default.
 const BLOCK_BYTES: usize = 4 << 10;
@@ -26,10 +28,6 @@ const BLOCK_BYTES: usize = 4 << 10;
 /// SurrealKV's default is 64 KiB. With 4 KiB its cached reads were a fifth slower than with 16 KiB
 /// (333 and 413 thousand a second) and its scans a quarter; sizes above 16 KiB were no faster.
 const SURREALKV_BLOCK_BYTES: usize = 16 << 10;
-
-/// Bits of Bloom filter per key: fjall's and SurrealKV's default; RocksDB's default is no filter.
-/// Carnet's default, a false-positive chance of 0.01, comes to 9.6.
-const BLOOM_BITS_PER_KEY: f64 = 10.0;
 
 /// Maximum number of memtables, the active one included, before a write stall. fjall's is fixed at
 /// four immutable ones and one active; the others are set to the same.
@@ -41,74 +39,6 @@ const MEMTABLES_MAX: usize = 5;
 /// 398 (RocksDB), 369 and 365 instead of 449 and 436 (fjall). SurrealKV runs its tasks on a runtime
 /// with the same number of threads.
 const BACKGROUND_THREADS: usize = 4;
-
-/// Settings of RocksDB.
-pub(crate) struct RocksDb {
-    pub(crate) options: Options,
-    pub(crate) transactions: Option<TransactionOptions>,
-    pub(crate) write_options: WriteOptions,
-}
-
-/// RocksDB 11.8 (`include/rocksdb/{options,table}.h`, `utilities/transaction_db.h`).
-pub(crate) fn rocksdb(setup: &Setup, mode: Mode) -> RocksDb {
-    let mut tables = TableOptions::new();
-    // Rule 3.
-    tables.block_size(BLOCK_BYTES);
-    tables.bloom_filter(BLOOM_BITS_PER_KEY);
-    // Rule 1. RocksDB's documentation recommends the clock cache for reads by many threads.
-    tables.block_cache(&Cache::hyper_clock(setup.cache_bytes));
-    // By default index and filters are not counted towards the cache, which is faster. This is kept
-    // unless the cache is to bind; then they count as in the other engines.
-    tables.cache_index_and_filter_blocks(setup.cache_binds);
-    // 1 is `kDataBlockBinaryAndHash`, recommended for point lookups; it costs about a byte per key.
-    tables.data_block_index_type(1);
-
-    let mut options = Options::new();
-    options.create_if_missing(true);
-    options.tables(&tables);
-    // Rule 1. With the default of 2 memtables RocksDB would stall before the others.
-    options.write_buffer_size(setup.memtable_bytes);
-    options.max_write_buffer_number(int(MEMTABLES_MAX));
-    options.max_background_jobs(int(BACKGROUND_THREADS));
-    // Rule 3: 0 is none, 4 is LZ4 (`enum CompressionType`).
-    options.compression(if setup.compression == Compression::Lz4 { 4 } else { 0 });
-    // Closing is not measured, and the directory is removed afterwards.
-    options.avoid_flush_during_shutdown(true);
-    // The experiment: whether a write group waits for its inserts.
-    options.unordered_write(matches!(mode, Mode::Unordered | Mode::PreparedUnordered));
-    options.two_write_queues(mode == Mode::PreparedUnordered);
-
-    let transactions = match mode {
-        Mode::Vanilla | Mode::Unordered | Mode::Optimistic => None,
-        // Its defaults: WriteCommitted, row locks.
-        Mode::Committed => Some(TransactionOptions::new()),
-        Mode::PreparedUnordered => {
-            let mut transactions = TransactionOptions::new();
-            // 1 is WRITE_PREPARED, the policy under which snapshots are consistent with unordered
-            // writes.
-            transactions.write_policy(1);
-            // No row locks, as in MySQL-style replication and in RocksDB's own benchmark of this
-            // mode, and its best figure. It detects no conflicts, which Carnet does; if
-            // transactions read the rows that they write, it locks as WriteCommitted does.
-            transactions.skip_concurrency_control(!setup.checks_conflicts);
-            Some(transactions)
-        }
-    };
-
-    let mut write_options = WriteOptions::new();
-    // Rule 2: without it one `write` call per group; with it an `fdatasync` per group in addition.
-    write_options.sync(setup.durability == Durability::Always);
-    RocksDb { options, transactions, write_options }
-}
-
-/// Options of RocksDB's transactions with locks.
-pub(crate) fn rocksdb_locks() -> LockOptions {
-    let mut locks = LockOptions::new();
-    // Otherwise two deadlocked transactions would wait for a second. Detection has a cost only when
-    // a transaction waits.
-    locks.deadlock_detect(true);
-    locks
-}
 
 /// Settings of fjall.
 pub(crate) struct Fjall {
@@ -281,6 +211,7 @@ const fn carnet_durability(setup: &Setup) -> carnet_storage::Durability {
     }
 }
 
+#[cfg(feature = "rocksdb")]
 fn int(number: usize) -> i32 {
     i32::try_from(number).expect("a small number")
 }

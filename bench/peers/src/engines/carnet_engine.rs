@@ -168,7 +168,8 @@ impl Snapshot for CarnetEngineSnapshot<'_> {
         let limit = PageLimit { cells: rows, bytes: PAGE_BYTES };
         let reverse = direction == Direction::Reversed;
         let reads = ReadOptions::default();
-        let page = block_on(self.store.engine.range_with(&range, self.read, reverse, limit, reads))?;
+        let page =
+            block_on(self.store.engine.range_with(&range, self.read, reverse, limit, reads))?;
         for cell in page.cells.iter() {
             seen.row(self.store.user_key(cell.key), cell.payload);
         }

@@ -5,6 +5,7 @@ mod carnet_engine;
 mod fjall;
 mod lmdb;
 mod redb;
+#[cfg(feature = "rocksdb")]
 pub(crate) mod rocksdb;
 mod surrealkv;
 
@@ -18,10 +19,15 @@ pub(crate) fn open(kind: Kind, setup: &Setup) -> Result<Box<dyn Store>> {
         Kind::Carnet => carnet::open(setup, ::carnet::Isolation::StrictSerializable),
         Kind::CarnetSnapshot => carnet::open(setup, ::carnet::Isolation::Snapshot),
         Kind::CarnetEngine => carnet_engine::open(setup),
+        #[cfg(feature = "rocksdb")]
         Kind::Rocksdb => rocksdb::open(setup, rocksdb::Mode::Vanilla),
+        #[cfg(feature = "rocksdb")]
         Kind::RocksdbUnordered => rocksdb::open(setup, rocksdb::Mode::Unordered),
+        #[cfg(feature = "rocksdb")]
         Kind::RocksdbPreparedUnordered => rocksdb::open(setup, rocksdb::Mode::PreparedUnordered),
+        #[cfg(feature = "rocksdb")]
         Kind::RocksdbCommitted => rocksdb::open(setup, rocksdb::Mode::Committed),
+        #[cfg(feature = "rocksdb")]
         Kind::RocksdbOptimistic => rocksdb::open(setup, rocksdb::Mode::Optimistic),
         Kind::Fjall => fjall::open(setup, fjall::Writer::Batches),
         Kind::FjallOptimistic => fjall::open(setup, fjall::Writer::Optimistic),

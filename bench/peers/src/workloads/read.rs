@@ -92,7 +92,11 @@ pub(crate) fn sample(store: &dyn Store, request: &Request<'_>) -> Result<Sample>
     }
     let (sample, seen) = taken?;
     let wrong = if request.place == Place::Miss { seen.rows } else { seen.absent };
-    ensure!(wrong == 0, "{wrong} of {} reads found a missing row or missed an existing one", sample.keys);
+    ensure!(
+        wrong == 0,
+        "{wrong} of {} reads found a missing row or missed an existing one",
+        sample.keys
+    );
     Ok(sample)
 }
 
