@@ -35,15 +35,22 @@ class Transfers {
         return result;
       } catch (RuntimeException error) {
         rollBack(session, transaction);
-        boolean again =
-            error instanceof InvalidQueryException && error.getMessage().contains(RUN_AGAIN);
-        if (!again || attempt + 1 == attempts) {
+        if (!endedWithoutEffect(error) || attempt + 1 == attempts) {
           throw error;
         }
       }
       // Two transactions that conflict wait for different times.
       Thread.sleep(ThreadLocalRandom.current().nextLong(1 + (5L << Math.min(attempt, 6))));
     }
+  }
+
+  /**
+   * Whether the transaction had no effect and may succeed if it is run again. The driver drops the
+   * payload of errors (carnet.error = aborted); the begin of the message says the same, and does not
+   * change.
+   */
+  static boolean endedWithoutEffect(RuntimeException error) {
+    return error instanceof InvalidQueryException && error.getMessage().contains(RUN_AGAIN);
   }
 
   /** Without effect after a commit; if it cannot be sent, the transaction expires. */

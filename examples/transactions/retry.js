@@ -8,6 +8,8 @@ const { types } = require('cassandra-driver');
 
 const RUN_AGAIN = 'aborted, run the transaction again: ';
 
+// Whether the transaction had no effect and may succeed if it is run again. The driver drops the payload of
+// errors (carnet.error = aborted); the begin of the message says the same, and does not change.
 function endedWithoutEffect(error) {
   return error.code === types.responseErrorCodes.invalid && error.message.includes(RUN_AGAIN);
 }
@@ -34,4 +36,4 @@ async function runTransaction(client, body, attempts = 20) {
   }
 }
 
-module.exports = { runTransaction };
+module.exports = { runTransaction, endedWithoutEffect };

@@ -13,6 +13,9 @@ use uuid::Uuid;
 const RUN_AGAIN: &str = "aborted, run the transaction again: ";
 
 /// Returns `true` if the transaction has ended without effect, and may succeed if it is run again.
+///
+/// The driver drops the payload of errors (`carnet.error = aborted`); the begin of the message says
+/// the same, and does not change.
 fn ended_without_effect(error: &ExecutionError) -> bool {
     match error {
         ExecutionError::LastAttemptError(RequestAttemptError::DbError(DbError::Invalid, text)) => {

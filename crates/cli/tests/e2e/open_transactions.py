@@ -15,7 +15,7 @@ from cassandra.policies import RoundRobinPolicy
 from cassandra.query import BatchStatement, SimpleStatement
 
 sys.path.insert(0, sys.argv[2])
-from retry import run_transaction  # noqa: E402 - the example, in the folder that is named
+from retry import ended_without_effect, run_transaction  # noqa: E402 - the example, in the folder that is named
 
 PORT = int(sys.argv[1])
 CHECKS = []
@@ -92,8 +92,17 @@ def conflict_is_not_retried_by_the_driver(session, other):
     session.execute(
         f"UPDATE accounts USING TRANSACTION {transaction} SET balance = 5 WHERE id = 2"
     )
-    error = raises(InvalidRequest, session.execute, f"COMMIT TRANSACTION {transaction}")
-    assert RUN_AGAIN in error, error
+    commit = session.execute_async(f"COMMIT TRANSACTION {transaction}")
+    try:
+        commit.result()
+        raise AssertionError("a transaction that lost a race committed")
+    except InvalidRequest as error:
+        assert ended_without_effect(error), error
+    assert commit.custom_payload["carnet.error"] == b"aborted", commit.custom_payload
+    try:
+        session.execute("SELECT nothing FROM accounts")
+    except InvalidRequest as error:
+        assert not ended_without_effect(error), error
     assert balance(session, 2) == 100
 
 
