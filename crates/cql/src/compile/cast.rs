@@ -45,9 +45,9 @@ pub(super) fn cast(value: Value, to: &DataType) -> Result<Value, CqlError> {
         DataType::Ascii => Value::Ascii(json::java_text(&value)?),
         DataType::Timestamp => Value::Timestamp(millis_of(&value)?),
         DataType::Date => date(millis_of(&value)?)?,
-        DataType::Float => Value::Float(parsed(&value)?),
-        DataType::Double => Value::Double(parsed(&value)?),
-        DataType::Decimal => decimal(&value)?,
+        DataType::Float => float(&value)?,
+        DataType::Double => double(&value)?,
+        DataType::Decimal => DataType::Decimal.parse_text(&json::java_text(&value)?)?,
         DataType::Varint => Value::Varint(whole(&value)?),
         DataType::Bigint => Value::Bigint(integer(&value, to)?),
         DataType::Int => Value::Int(integer(&value, to)?),
@@ -57,18 +57,27 @@ pub(super) fn cast(value: Value, to: &DataType) -> Result<Value, CqlError> {
     })
 }
 
-/// Returns the nearest float to a number.
+/// Returns the float nearest to a number.
+fn float(value: &Value) -> Result<Value, CqlError> {
+    Ok(Value::Float(match value {
+        #[expect(clippy::cast_possible_truncation, reason = "rounds")]
+        Value::Double(number) => *number as f32,
+        value => parsed(value)?,
+    }))
+}
+
+/// Returns the double nearest to a number; a float is one.
+fn double(value: &Value) -> Result<Value, CqlError> {
+    Ok(Value::Double(match value {
+        Value::Float(number) => f64::from(*number),
+        value => parsed(value)?,
+    }))
+}
+
+/// Returns the nearest number of a floating-point type.
 fn parsed<T: std::str::FromStr>(value: &Value) -> Result<T, CqlError> {
     let text = json::java_text(value)?;
     text.parse().map_err(|_| CqlError::invalid(format!("{text} cannot be cast to a float")))
-}
-
-fn decimal(value: &Value) -> Result<Value, CqlError> {
-    let text = match value {
-        Value::Float(number) => json::java_text(&Value::Double(f64::from(*number)))?,
-        value => json::java_text(value)?,
-    };
-    Ok(DataType::Decimal.parse_text(&text)?)
 }
 
 /// Returns the integer part of a number as an integer of a type.
@@ -149,6 +158,11 @@ mod tests {
             (Float, "1e10", Bigint, "10000000000"),
             (Float, "1e10", Decimal, "1.0E+10"),
             (Float, "1e10", Text, "1.0E10"),
+            (Float, "0.1", Double, "0.10000000149011612"),
+            (Float, "0.1", Decimal, "0.1"),
+            (Double, "0.1", Float, "0.1"),
+            // The double below the midpoint of two floats; its shortest text is above it.
+            (Double, "1.00000005960464477", Float, "1"),
             (Double, "1e300", Float, "Infinity"),
             (Double, "Infinity", Ascii, "Infinity"),
             (Double, "2.5", Decimal, "2.5"),

@@ -265,6 +265,8 @@ pub(crate) fn convert(value: Value, data_type: &DataType) -> Result<Value, CqlEr
             return Ok(Value::Decimal { unscaled, scale: 0 });
         }
         (Value::Ascii(text), DataType::Text) => return Ok(Value::Text(text)),
+        // The same number: its decimal text, 0.1, is another double.
+        (Value::Float(number), DataType::Double) => return Ok(Value::Double(number.into())),
         // Like Cassandra, which makes decimals of floats; 2 becomes 2.0.
         (value @ (Value::Float(_) | Value::Double(_)), DataType::Decimal) => java_double(&value)?,
         (number, DataType::Decimal) if is_exact_double(&number) => java_double(&number)?,
@@ -314,6 +316,24 @@ mod tests {
         assert_eq!(error.kind(), &kind);
         let infinite = calculate(&Value::Double(1.0), ArithmeticOp::Divide, &Value::Double(0.0));
         assert_eq!(infinite, Ok(Value::Double(f64::INFINITY)));
+    }
+
+    /// A float beside a double, an integer of eight bytes or a decimal is the same number.
+    #[test]
+    fn floats_are_widened_exactly() {
+        let tenth = || Value::Float(0.1);
+        assert_eq!(
+            convert(tenth(), &DataType::Double),
+            Ok(Value::Double(0.100_000_001_490_116_12))
+        );
+        let decimal = convert(tenth(), &DataType::Decimal).unwrap();
+        assert_eq!(decimal.to_string(), "0.10000000149011612");
+        for n in 0..10_000_u32 {
+            let float = f32::from_bits(n * 400_009);
+            let widened = convert(Value::Float(float), &DataType::Double).unwrap();
+            let Value::Double(double) = widened else { panic!("{widened:?}") };
+            assert_eq!(double.to_bits(), f64::from(float).to_bits(), "{float}");
+        }
     }
 
     #[test]
