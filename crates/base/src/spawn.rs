@@ -9,6 +9,8 @@ use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 use std::{fmt, thread};
 
+use crate::end_on_panic::EndOnPanic;
+
 #[cfg(shuttle)]
 use shuttle::sync::{Condvar, Mutex, MutexGuard};
 
@@ -27,6 +29,12 @@ pub enum Step {
 pub trait Worker: Send + 'static {
     /// Does a bounded piece of the work.
     fn step(&mut self) -> Step;
+
+    /// Returns `true` if a panic of the worker stops its store, which then refuses writes and says
+    /// why. A panic of any other worker ends the process: see [`EndOnPanic`].
+    fn stops_store_on_panic(&self) -> bool {
+        false
+    }
 }
 
 /// Wakes an idle worker. Cheap to clone; two rings before it wakes count once.
@@ -130,9 +138,11 @@ impl Spawn for ThreadSpawn {
     }
 
     fn spawn(&self, name: &str, signal: Signal, mut worker: Box<dyn Worker>) -> WorkerHandle {
+        let guard = (!worker.stops_store_on_panic()).then(|| EndOnPanic::new(name));
         let thread = thread::Builder::new()
             .name(name.to_owned())
             .spawn(move || {
+                let _guard = guard;
                 loop {
                     match worker.step() {
                         Step::Again => {}

@@ -209,6 +209,7 @@ impl Credentials {
 }
 
 #[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "tests on a runtime")]
 mod tests {
     use std::net::Ipv4Addr;
     use std::sync::Mutex;

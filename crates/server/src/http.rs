@@ -12,6 +12,8 @@
 //! The head of a request is limited in bytes and time, and so is the number of connections, of
 //! which one address may have half; further ones are closed at once.
 
+#![expect(clippy::disallowed_methods, reason = "its tasks run on the runtime")]
+
 use std::io;
 use std::sync::Arc;
 use std::thread;

@@ -1,10 +1,14 @@
 //! Ports, limits and drain of a server.
 
+#![expect(clippy::disallowed_methods, reason = "its tasks run on the runtime")]
+
 use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 
-use carnet_base::{AddressLimit, AddressPlace, Charge, Clock, Error, MemoryBudget, Result};
+use carnet_base::{
+    AddressLimit, AddressPlace, Charge, Clock, EndOnPanic, Error, MemoryBudget, Result,
+};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -181,7 +185,6 @@ impl<B: Backend> Server<B> {
                     Err(e) => pause_after(&e).await,
                 },
                 Some(_) = connections.join_next() => {}
-                Some(ended) = beside.join_next() => error!(?ended, "a task beside the connections ended"),
             }
         }
         drop(listener);
@@ -227,6 +230,7 @@ pub enum Drain {
 
 /// Publishes the events of the backend.
 async fn tell_news<B: Backend>(shared: Arc<Shared<B>>) {
+    let _guard = EndOnPanic::new("events for clients");
     loop {
         let news = shared.backend.news().await;
         news.into_iter().for_each(|event| shared.events.publish(event));

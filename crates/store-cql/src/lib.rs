@@ -56,6 +56,7 @@ mod schema;
 mod session;
 mod span;
 mod statement;
+mod timing;
 mod tls;
 
 pub use cluster::CqlCluster;

@@ -31,7 +31,6 @@ use scylla::statement::prepared::PreparedStatement;
 use scylla::statement::{Consistency, SerialConsistency};
 use scylla::value::Row;
 use tokio::runtime::{Builder, Runtime};
-use tokio::time::{sleep, timeout};
 
 use crate::answer::ResultSet;
 use crate::fault::{Access, fault_of, misunderstood};
@@ -39,6 +38,7 @@ use crate::options::{CqlOptions, Credentials, Quorum};
 use crate::request_settings::RequestSettings;
 use crate::requests::RequestCounters;
 use crate::statement::Statement;
+use crate::timing::{in_time, pause};
 use crate::tls;
 
 /// Timeout for the nodes to agree on a schema.
@@ -189,21 +189,20 @@ impl Session {
     ///
     /// A node stores a table that another node created before it uses the table, and announces the
     /// schema's new version last: until then nodes agree on the old version.
-    #[expect(clippy::disallowed_methods, reason = "on the runtime that the session owns")]
     pub(crate) async fn await_table(&self, name: &str) -> Result<()> {
         let text = format!("SELECT * FROM {}.{name} LIMIT 1", self.keyspace);
         let asked = self.within(async {
             let mut tries = SCHEMA_TIMEOUT.as_millis() / SCHEMA_INTERVAL.as_millis();
             loop {
-                let preparing = timeout(self.request_timeout, self.driver.prepare(text.as_str()));
+                let preparing = in_time(self.request_timeout, self.driver.prepare(text.as_str()));
                 let error = match preparing.await {
-                    Ok(Ok(_)) => return Ok(()),
-                    Ok(Err(error)) if tries > 0 && is_answer(&error) => error,
-                    Ok(Err(error)) => return Err(unusable(name).with_source(error)),
-                    Err(_) => return Err(unusable(name)),
+                    Some(Ok(_)) => return Ok(()),
+                    Some(Err(error)) if tries > 0 && is_answer(&error) => error,
+                    Some(Err(error)) => return Err(unusable(name).with_source(error)),
+                    None => return Err(unusable(name)),
                 };
                 tracing::debug!(name, %error, "a table cannot be used yet");
-                sleep(SCHEMA_INTERVAL).await;
+                pause(SCHEMA_INTERVAL).await;
                 tries -= 1;
             }
         });
@@ -221,7 +220,6 @@ impl Session {
 
     /// Retries a call that may be repeated: the node that was asked may just have died, and the
     /// driver picks another the next time.
-    #[expect(clippy::disallowed_methods, reason = "on the runtime that the session owns")]
     pub(crate) async fn retry<T, F>(&self, ask: impl Fn() -> F) -> Result<T>
     where
         F: Future<Output = Result<T>>,
@@ -234,7 +232,7 @@ impl Session {
                 }
                 answer => return answer,
             }
-            self.within(sleep(wait)).await;
+            self.within(pause(wait)).await;
             wait *= 2;
         }
         ask().await
@@ -331,12 +329,11 @@ impl Session {
         how: RequestSettings,
         text: String,
     ) -> Faulty<PreparedStatement> {
-        let preparing = async { timeout(how.timeout, self.driver.prepare(text)).await };
-        match self.within(preparing).await {
-            Ok(Ok(prepared)) => Ok(prepared),
-            Ok(Err(error)) => Err(fault_of(how.access, ExecutionError::PrepareError(error))),
+        match self.within(in_time(how.timeout, self.driver.prepare(text))).await {
+            Some(Ok(prepared)) => Ok(prepared),
+            Some(Err(error)) => Err(fault_of(how.access, ExecutionError::PrepareError(error))),
             // The statement itself was not sent.
-            Err(_) => Err(Fault::failed("no node prepared a statement in time")),
+            None => Err(Fault::failed("no node prepared a statement in time")),
         }
     }
 

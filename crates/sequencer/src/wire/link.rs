@@ -1,5 +1,7 @@
 //! The client's side of a connection: calls in flight, answers in any order.
 
+#![expect(clippy::disallowed_methods, reason = "its tasks run on the runtime")]
+
 use std::collections::HashMap;
 use std::future::Future;
 use std::pin::{Pin, pin};

@@ -1,5 +1,7 @@
 //! The server's side of the network: serves the requests of other processes.
 
+#![expect(clippy::disallowed_methods, reason = "its tasks run on the runtime")]
+
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};

@@ -62,7 +62,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use carnet_base::{Error, Result};
+use carnet_base::{EndOnPanic, Error, Result};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
@@ -141,7 +141,11 @@ impl TcpNetwork {
 
         let served = Served::new(security.clone(), limits, incarnation);
         let (open, closed) = watch::channel(());
-        runtime.spawn(until_closed(closed, listener::listen(Arc::clone(&served), listener)));
+        let listening = until_closed(closed, listener::listen(Arc::clone(&served), listener));
+        runtime.spawn(async move {
+            let _guard = EndOnPanic::new("listener of other processes");
+            listening.await;
+        });
         let peers = Arc::new(Peers::new(security.clone(), limits));
         let forwards = Arc::new(Peers::new(security, limits));
         let open = Arc::new(open);
@@ -170,7 +174,11 @@ impl TcpNetwork {
 impl Transport for TcpNetwork {
     async fn call(&self, to: &Address, request: LeaderRequest) -> Result<Response, Unanswered> {
         let connect = |kept, link| {
-            self.runtime.spawn(until_closed(self.open.subscribe(), keep(kept, link)));
+            let keeping = until_closed(self.open.subscribe(), keep(kept, link));
+            self.runtime.spawn(async move {
+                let _guard = EndOnPanic::new("connection to another process");
+                keeping.await;
+            });
         };
         let peers = match &request {
             LeaderRequest::Forward { .. } => &self.forwards,

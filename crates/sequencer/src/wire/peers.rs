@@ -10,6 +10,8 @@
 //! Calls to a lost process fail at once until it is connected again, so that their callers look for
 //! the next leader instead of waiting.
 
+#![expect(clippy::disallowed_methods, reason = "its tasks run on the runtime")]
+
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 

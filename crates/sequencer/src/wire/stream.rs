@@ -1,5 +1,7 @@
 //! The two directions of a connection: incoming frames, and frames that wait to be sent.
 
+#![expect(clippy::disallowed_methods, reason = "its tasks run on the runtime")]
+
 use std::fmt;
 use std::future::Future;
 use std::io;

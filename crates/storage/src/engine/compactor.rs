@@ -213,6 +213,10 @@ fn numbers(edit: &Edit) -> Vec<u64> {
 }
 
 impl Worker for Compactor {
+    fn stops_store_on_panic(&self) -> bool {
+        true
+    }
+
     fn step(&mut self) -> Step {
         if self.core.closing.load(Ordering::Acquire) {
             return Step::Done;

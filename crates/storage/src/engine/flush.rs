@@ -327,6 +327,10 @@ impl Recorded {
 pub(super) struct MemtableFlusher(pub(super) Arc<Core>);
 
 impl Worker for MemtableFlusher {
+    fn stops_store_on_panic(&self) -> bool {
+        true
+    }
+
     fn step(&mut self) -> Step {
         if self.0.closing.load(Ordering::Acquire) {
             return Step::Done;

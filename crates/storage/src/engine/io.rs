@@ -201,6 +201,10 @@ impl<W: Worker> Worker for Niced<W> {
         }
         self.worker.step()
     }
+
+    fn stops_store_on_panic(&self) -> bool {
+        self.worker.stops_store_on_panic()
+    }
 }
 
 /// Sets the nice value of this thread; Linux has one per thread.

@@ -331,6 +331,10 @@ impl Flusher {
 }
 
 impl Worker for Flusher {
+    fn stops_store_on_panic(&self) -> bool {
+        true
+    }
+
     fn step(&mut self) -> Step {
         let worked = self.core.settle().and_then(|wrote| Ok(self.sync_when_due()? || wrote));
         match worked {
