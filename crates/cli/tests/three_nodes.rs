@@ -47,6 +47,16 @@ impl Nodes {
         Self { contact_points, processes, script, again: Vec::new() }
     }
 
+    /// Stops a node without closing its connections, and continues it after a while.
+    fn hang(&self, number: usize, away: Duration) {
+        let id = &self.processes[number];
+        succeed(Command::new("kill").args(["-STOP", id]));
+        println!("node {} hangs", number + 1);
+        pause(away);
+        succeed(Command::new("kill").args(["-CONT", id]));
+        println!("node {} goes on", number + 1);
+    }
+
     /// Kills a node, and restarts it with its data after a while.
     #[expect(clippy::disallowed_methods, reason = "it goes on with the log that it had")]
     fn bounce(&mut self, number: usize, away: Duration) {
@@ -96,6 +106,14 @@ impl Drop for Nodes {
     }
 }
 
+/// What happens to a node during a phase.
+#[derive(Clone, Copy)]
+enum Node {
+    Lives,
+    Dies,
+    Hangs,
+}
+
 #[test]
 fn three_nodes_lose_one_and_nothing_else() {
     let Ok(seconds) = env::var("CARNET_THREE_NODES") else {
@@ -104,14 +122,15 @@ fn three_nodes_lose_one_and_nothing_else() {
     };
     let time = Duration::from_secs(seconds.parse().unwrap());
     let mut nodes = Nodes::start();
-    let phases: [(&str, &[&str], bool); 5] = [
-        ("nothing happens", &[], false),
-        ("servers are killed", &["--kill-every", "6"], false),
-        ("servers stand still", &["--pause-every", "6"], false),
-        ("a node dies and comes back", &[], true),
-        ("all of it", &["--kill-every", "8", "--pause-every", "8"], true),
+    let phases: [(&str, &[&str], Node); 6] = [
+        ("nothing happens", &[], Node::Lives),
+        ("servers are killed", &["--kill-every", "6"], Node::Lives),
+        ("servers stand still", &["--pause-every", "6"], Node::Lives),
+        ("a node dies and comes back", &[], Node::Dies),
+        ("a node hangs and goes on", &[], Node::Hangs),
+        ("all of it", &["--kill-every", "8", "--pause-every", "8"], Node::Dies),
     ];
-    for (number, (name, trouble, bounces)) in phases.into_iter().enumerate() {
+    for (number, (name, trouble, node)) in phases.into_iter().enumerate() {
         let url = format!(
             "cassandra://{}/phase{number}?replication=3&lease=1s&listen=127.0.0.1:0&\
              secret=sixteen-letters-or-more",
@@ -141,9 +160,16 @@ fn three_nodes_lose_one_and_nothing_else() {
         assert!(begun.is_some(), "{name}: carnet stress ended");
         let said = thread::scope(|scope| {
             let heard = scope.spawn(|| heard.collect::<Vec<_>>().join("\n"));
-            if bounces {
-                pause(time / 3);
-                nodes.bounce(1 + number % 2, time / 4);
+            match node {
+                Node::Lives => {}
+                Node::Dies => {
+                    pause(time / 3);
+                    nodes.bounce(1 + number % 2, time / 4);
+                }
+                Node::Hangs => {
+                    pause(time / 3);
+                    nodes.hang(number % 3, time / 4);
+                }
             }
             let mut said = String::new();
             stress.stdout().read_to_string(&mut said).unwrap();

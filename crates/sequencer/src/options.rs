@@ -40,7 +40,7 @@ impl Default for Options {
             encoding: Encoding::V3,
             coordination_step: 5_000_000,
             call_timeout: Duration::from_secs(2),
-            leader_timeout: Duration::from_secs(10),
+            leader_timeout: Duration::from_millis(4_500),
             client_timeout: Duration::from_secs(30),
             sweep: SweepOptions::default(),
             row_starts: 4096,

@@ -11,10 +11,23 @@ use crate::events::Event;
 /// Timeout for a check of the schema; meanwhile news of servers wait.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(1);
 
+/// Number of checks, one a second, between two looks for indexes and views that nobody builds.
+const BUILD_CHECKS: u32 = 10;
+/// The same after a change of the schema. The process that made it usually builds by itself; it may
+/// have been a shell, which has ended.
+const BUILD_CHECKS_AFTER_CHANGE: u32 = 2;
+
 /// State of the other servers at the last check.
-#[derive(Default)]
 pub(crate) struct Others {
     schema: Option<(Uuid, SchemaDigest)>,
+    /// Number of checks until the next look for what nobody builds.
+    build_in: u32,
+}
+
+impl Default for Others {
+    fn default() -> Self {
+        Self { schema: None, build_in: BUILD_CHECKS }
+    }
 }
 
 impl Others {
@@ -34,10 +47,20 @@ impl Others {
             return servers;
         }
         // The cluster may be unavailable; changes are noticed when it is back.
-        self.check_schema(executor).await.unwrap_or_else(|error| {
+        let changes = self.check_schema(executor).await.unwrap_or_else(|error| {
             tracing::debug!(%error, "cannot check the schema");
             Vec::new()
-        })
+        });
+        if !changes.is_empty() {
+            self.build_in = self.build_in.min(BUILD_CHECKS_AFTER_CHANGE);
+        }
+        self.build_in -= 1;
+        if self.build_in == 0 {
+            self.build_in = BUILD_CHECKS;
+            // Two servers that build the same take turns.
+            executor.db().build_derived();
+        }
+        changes
     }
 
     async fn check_schema(&mut self, executor: &Executor) -> carnet::Result<Vec<Event>> {
@@ -78,8 +101,9 @@ mod tests {
     use carnet::Db;
     use carnet::base::{Signal, Spawn, ThreadSpawn, Worker, WorkerHandle, WorkerTasks, block_on};
     use carnet::cluster::{Address, LocalNetwork, MemoryCluster, SequencerOptions};
+    use carnet_cql::result::Response;
     use carnet_cql::system::NodeInfo;
-    use carnet_cql::{Parameters, Session};
+    use carnet_cql::{CqlError, Parameters, Session};
 
     use super::*;
 
@@ -125,42 +149,83 @@ mod tests {
         }
     }
 
-    #[test]
-    fn other_servers_go_on_with_the_build_of_one_that_leaves() {
-        let cluster = Arc::new(MemoryCluster::new());
-        let network = LocalNetwork::new(Arc::new(WorkerTasks::new("network", &ThreadSpawn)));
-        let server = |number: u8, spawn: Arc<dyn Spawn>| {
+    /// A cluster in memory and a network, for several servers.
+    struct Servers {
+        cluster: Arc<MemoryCluster>,
+        network: LocalNetwork,
+    }
+
+    impl Servers {
+        fn new() -> Self {
+            let network = LocalNetwork::new(Arc::new(WorkerTasks::new("network", &ThreadSpawn)));
+            Self { cluster: Arc::new(MemoryCluster::new()), network }
+        }
+
+        fn start(&self, number: u8, spawn: Arc<dyn Spawn>) -> Executor {
             let address = Address::new(format!("process {number}")).unwrap();
-            let (at, of_listen) = (address.clone(), network.clone());
+            let (at, of_listen) = (address.clone(), self.network.clone());
             let listen = |handler: &_| of_listen.listen(at, handler);
-            let (cluster, network) = (Arc::clone(&cluster), network.clone());
+            let (cluster, network) = (Arc::clone(&self.cluster), self.network.clone());
             let (builder, options) = (Db::builder().spawn(spawn), SequencerOptions::default());
             let db = builder.open_cluster(cluster, network, address, options, listen).unwrap();
             let mut node = NodeInfo::local(Uuid::from_u64_pair(number.into(), 7)).among_others();
             node.address = [10, 0, 0, number].into();
-            let executor = Executor::new(db, node);
-            executor.announce().unwrap();
-            executor
-        };
-        let (one, other) = (server(1, Arc::new(WithoutBuilder)), server(2, Arc::new(ThreadSpawn)));
-        let query = |executor: &Executor, text: &str| {
-            block_on(executor.query(&Session::new(), text, &Parameters::default()))
-        };
-        query(&one, "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy'}").unwrap();
-        query(&one, "CREATE TABLE ks.t (k int PRIMARY KEY, v int)").unwrap();
+            Executor::new(db, node)
+        }
+    }
+
+    fn query(executor: &Executor, text: &str) -> Result<Response, CqlError> {
+        block_on(executor.query(&Session::new(), text, &Parameters::default()))
+    }
+
+    /// Creates a table with rows for more than one step of a build.
+    fn create_table(executor: &Executor) {
+        query(executor, "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy'}")
+            .unwrap();
+        query(executor, "CREATE TABLE ks.t (k int PRIMARY KEY, v int)").unwrap();
         let inserts: String =
             (0..600).map(|k| format!("INSERT INTO ks.t (k, v) VALUES ({k}, {k}); ")).collect();
-        query(&one, &format!("BEGIN BATCH {inserts} APPLY BATCH")).unwrap();
-        let mut others = Others::default();
-        let eventually = |is_so: &mut dyn FnMut() -> bool| {
-            for _ in 0..10_000 {
-                if is_so() {
-                    return;
-                }
-                pause();
+        query(executor, &format!("BEGIN BATCH {inserts} APPLY BATCH")).unwrap();
+    }
+
+    fn eventually(is_so: &mut dyn FnMut() -> bool) {
+        for _ in 0..10_000 {
+            if is_so() {
+                return;
             }
-            panic!("it never happened");
-        };
+            pause();
+        }
+        panic!("it never happened");
+    }
+
+    /// A shell that creates an index and ends is on no list of servers.
+    #[test]
+    fn servers_build_what_a_process_left_that_never_joined() {
+        let servers = Servers::new();
+        let other = servers.start(2, Arc::new(ThreadSpawn));
+        other.announce().unwrap();
+        let mut others = Others::default();
+        block_on(others.check(&other));
+        let shell = servers.start(1, Arc::new(WithoutBuilder));
+        create_table(&shell);
+        query(&shell, "CREATE INDEX ON ks.t (v)").unwrap();
+        block_on(shell.db().leave());
+        drop(shell);
+        eventually(&mut || {
+            block_on(others.check(&other));
+            query(&other, "SELECT k FROM ks.t WHERE v = 7").is_ok()
+        });
+    }
+
+    #[test]
+    fn other_servers_go_on_with_the_build_of_one_that_leaves() {
+        let servers = Servers::new();
+        let one = servers.start(1, Arc::new(WithoutBuilder));
+        let other = servers.start(2, Arc::new(ThreadSpawn));
+        one.announce().unwrap();
+        other.announce().unwrap();
+        create_table(&one);
+        let mut others = Others::default();
         eventually(&mut || {
             block_on(others.check(&other));
             !other.look_at_peers().1.is_empty()

@@ -46,6 +46,7 @@ impl CqlCluster {
             cluster.need(&table, &known).await?;
         }
         cluster.session.learn_replicas().await?;
+        cluster.session.prepare_ahead().await;
         Ok(cluster)
     }
 
@@ -68,6 +69,7 @@ impl CqlCluster {
             cluster.session.await_table(&table.name).await?;
         }
         cluster.session.learn_replicas().await?;
+        cluster.session.prepare_ahead().await;
         Ok(cluster)
     }
 

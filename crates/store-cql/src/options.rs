@@ -26,6 +26,9 @@ pub struct CqlOptions {
     pub credentials: Option<Credentials>,
     /// Files for encrypted connections; `None` disables encryption.
     pub tls: Option<TlsFiles>,
+    /// Time after which a node that does not answer is left: its connections are closed, and the
+    /// requests on them end. A node that hangs, unlike one that died, keeps its connections open.
+    pub keepalive: Duration,
     /// Time after which the outcome of a request is unknown. It should exceed the cluster's own
     /// timeouts (2 s for a write), so that the cluster answers first.
     pub request_timeout: Duration,
@@ -81,7 +84,8 @@ impl std::fmt::Debug for Credentials {
 }
 
 impl CqlOptions {
-    /// Creates options with three replicas, a request timeout of 12 s and one thread.
+    /// Creates options with three replicas, a keepalive of 1 s, a request timeout of 4 s and one
+    /// thread.
     #[must_use]
     pub fn new(contact_points: Vec<String>, keyspace: impl Into<String>) -> Self {
         Self {
@@ -92,7 +96,8 @@ impl CqlOptions {
             quorum: Quorum::OfAll,
             credentials: None,
             tls: None,
-            request_timeout: Duration::from_secs(12),
+            keepalive: Duration::from_secs(1),
+            request_timeout: Duration::from_secs(4),
             threads: 1,
         }
     }
@@ -122,8 +127,8 @@ impl CqlOptions {
         if self.contact_points.is_empty() {
             return Err(Error::invalid("a cluster needs at least one contact point"));
         }
-        if self.threads == 0 || self.request_timeout.is_zero() {
-            return Err(Error::invalid("threads and request timeout must not be 0"));
+        if self.threads == 0 || self.request_timeout.is_zero() || self.keepalive.is_zero() {
+            return Err(Error::invalid("threads, keepalive and request timeout must not be 0"));
         }
         if self.quorum == Quorum::OfLocalDatacenter && self.local_datacenter.is_none() {
             return Err(Error::invalid("a local quorum needs the name of the local_dc"));

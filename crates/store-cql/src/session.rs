@@ -3,7 +3,11 @@
 //! The driver has its own runtime, so callers need none: a call enters that runtime while it is
 //! polled, so that the driver finds its timers. The driver's retries are disabled. If a retry
 //! failed for certain the driver would report only that, although the first try may have taken
-//! effect.
+//! effect. Reads have no effect: one that is not answered soon is also sent to another node.
+//!
+//! A node may hang, and keep its connections open. The driver asks each connection for a sign of
+//! life twice in a keepalive time, and closes it after a keepalive time without one. So a request
+//! waits for a node that hangs for one and a half keepalive times at most.
 
 use std::collections::HashMap;
 use std::future::{Future, poll_fn};
@@ -21,6 +25,7 @@ use scylla::cluster::metadata::ColumnType;
 use scylla::errors::{ExecutionError, PrepareError, RequestAttemptError};
 use scylla::policies::load_balancing::DefaultPolicy;
 use scylla::policies::retry::FallthroughRetryPolicy;
+use scylla::policies::speculative_execution::SimpleSpeculativeExecutionPolicy;
 use scylla::response::query_result::{QueryResult, QueryRowsResult};
 use scylla::response::{PagingState, PagingStateResponse};
 use scylla::serialize::SerializationError;
@@ -50,6 +55,12 @@ const SCHEMA_INTERVAL: Duration = Duration::from_millis(50);
 /// Number of tries of a request that no node answered; the waits between them double.
 const TRIES: u32 = 5;
 const FIRST_WAIT: Duration = Duration::from_millis(100);
+
+/// Time after which a read is also sent to another node.
+const SPECULATE_AFTER: Duration = Duration::from_millis(500);
+
+/// Minimum time for a new connection, which may need several round trips and a password's hash.
+const CONNECT_TIMEOUT_MIN: Duration = Duration::from_secs(2);
 
 /// A value to bind.
 #[derive(Clone, Copy, Debug)]
@@ -273,8 +284,7 @@ impl Session {
         values: &[Bind<'_>],
     ) -> Faulty<QueryResult> {
         let mut prepared = self.prepare(how, statement).await?;
-        prepared.set_consistency(how.consistency);
-        prepared.set_request_timeout(Some(how.timeout));
+        how.apply(&mut prepared);
         self.requests.count(how);
         let ran = self.within(self.driver.execute_unpaged(&prepared, values)).await;
         ran.map_err(|error| fault_of(how.access, error))
@@ -306,6 +316,16 @@ impl Session {
         statements: &[(Statement, Vec<Bind<'_>>)],
     ) -> Faulty<ResultSet> {
         answer_of(self.batch(self.conditional(), statements).await?)
+    }
+
+    /// Prepares the statements that a process needs to lead. Preparing takes as long as the slowest
+    /// node; a process that takes over because a node hangs should not have to.
+    pub(crate) async fn prepare_ahead(&self) {
+        for statement in Statement::of_a_leader() {
+            if let Err(fault) = self.prepare(self.read(), statement).await {
+                tracing::debug!(%fault, "a statement is prepared when it is needed");
+            }
+        }
     }
 
     async fn prepare(
@@ -346,8 +366,7 @@ impl Session {
         page_rows: i32,
         state: PagingState,
     ) -> Result<(QueryResult, PagingStateResponse), ExecutionError> {
-        prepared.set_consistency(how.consistency);
-        prepared.set_request_timeout(Some(how.timeout));
+        how.apply(&mut prepared);
         prepared.set_page_size(page_rows);
         self.requests.count(how);
         self.within(self.driver.execute_single_page(&prepared, values, state)).await
@@ -397,7 +416,10 @@ fn builder(options: &CqlOptions) -> SessionBuilder {
         .consistency(Consistency::Quorum)
         .serial_consistency(Some(serial))
         .retry_policy(Arc::new(FallthroughRetryPolicy::new()))
-        .speculative_execution_policy(None)
+        .speculative_execution_policy(Some(Arc::new(SimpleSpeculativeExecutionPolicy {
+            max_retry_count: 1,
+            retry_interval: SPECULATE_AFTER,
+        })))
         .load_balancing_policy(nodes.build())
         .request_timeout(Some(SCHEMA_TIMEOUT))
         .build();
@@ -405,6 +427,9 @@ fn builder(options: &CqlOptions) -> SessionBuilder {
         .known_nodes(&options.contact_points)
         .default_execution_profile_handle(profile.into_handle())
         .keyspaces_to_fetch([&options.keyspace])
+        .keepalive_interval(options.keepalive / 2)
+        .keepalive_timeout(options.keepalive)
+        .connection_timeout(CONNECT_TIMEOUT_MIN.max(2 * options.keepalive))
         .schema_agreement_interval(SCHEMA_INTERVAL)
         .schema_agreement_timeout(SCHEMA_TIMEOUT)
         .auto_await_schema_agreement(false);

@@ -114,6 +114,17 @@ pub(crate) const fn commits_table(table: CommitTable) -> &'static str {
 pub(crate) const REGISTERS_TABLE: &str = "registers";
 
 impl Statement {
+    /// Returns the statements that the next leader needs before its first commit.
+    pub(crate) fn of_a_leader() -> impl Iterator<Item = Self> {
+        use Commits::{Confirm, Epoch, Fence, From, MoveEpoch, Named, Overwrite, Put, Touch};
+        let tables = [CommitTable::V2, CommitTable::V3].into_iter();
+        let commits = tables.flat_map(|table| {
+            [Fence, Put, Touch, Overwrite, Confirm, Named, From, MoveEpoch, Epoch]
+                .map(|of| Self::Commits(table, of))
+        });
+        [Registers::Read, Registers::CompareAndSet].map(Self::Registers).into_iter().chain(commits)
+    }
+
     /// Returns the statement's text.
     pub(crate) fn text(self, keyspace: &str) -> String {
         match self {

@@ -38,6 +38,7 @@ pub(crate) async fn connect(
     spawn: &dyn Spawn,
 ) -> Result<(Arc<dyn ClusterStore>, Arc<RequestCounters>)> {
     let options = cql_options(url)?;
+    url.misordered_timeouts(None).iter().for_each(|why| tracing::warn!("{why}"));
     let cluster = Arc::new(Box::pin(CqlCluster::connect(&options, Arc::clone(clock))).await?);
     let (environment, requests) = (environment(clock, spawn), cluster.requests());
     let mut settings = Settings { options: url.sequencer, conflict_bytes };

@@ -108,6 +108,9 @@ fn cql_options(cql: &mut CqlOptions, given: &mut Given) -> Result<()> {
         }
         None => None,
     };
+    if let Some(keepalive) = given.duration("keepalive")? {
+        cql.keepalive = keepalive;
+    }
     if let Some(timeout) = given.duration("request_timeout")? {
         cql.request_timeout = timeout;
     }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use carnet_base::Result;
 use carnet_store_cql::{CqlOptions, ForeignCluster};
@@ -11,7 +12,7 @@ use super::reach::Reach;
 use super::url_options::wrong;
 
 /// Those of a database's [options](super::OPTIONS) that concern the connection to the cluster.
-const OPTIONS_OF_REACH: [&str; 9] = [
+const OPTIONS_OF_REACH: [&str; 10] = [
     "local_dc",
     "consistency",
     "password_file",
@@ -19,9 +20,14 @@ const OPTIONS_OF_REACH: [&str; 9] = [
     "cert",
     "key",
     "check_names",
+    "keepalive",
     "request_timeout",
     "threads",
 ];
+
+/// Default timeout of a request: a page of a large table may take longer than any request of a
+/// database, and nobody waits for it.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(12);
 
 /// A table of a cluster, named by a URL. Its `Debug` and `Display` forms omit secrets.
 #[derive(Clone, Debug)]
@@ -48,6 +54,9 @@ impl TableUrl {
             _ => return Err(wrong("a table is missing: cassandra://host/keyspace.table")),
         };
         cql.keyspace.clone_from(&keyspace);
+        if !text.contains("request_timeout=") {
+            cql.request_timeout = REQUEST_TIMEOUT;
+        }
         Ok(Self { cql, password_file, keyspace, table })
     }
 

@@ -5,6 +5,7 @@
 
 use std::fmt;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use carnet_base::{Encoding, Result};
 use carnet_sequencer::{LeaseOptions, Options};
@@ -61,6 +62,28 @@ impl ClusterUrl {
     }
 }
 
+impl ClusterUrl {
+    /// Returns a sentence for each timeout that is not shorter than the next one outward: the wait
+    /// for a node, a request, the leader, and a statement if it has one.
+    #[must_use]
+    pub fn misordered_timeouts(&self, statement: Option<Duration>) -> Vec<String> {
+        let mut timeouts = vec![
+            ("keepalive", self.cql.keepalive),
+            ("request_timeout", self.cql.request_timeout),
+            ("leader_timeout", self.sequencer.leader_timeout),
+        ];
+        timeouts.extend(statement.map(|timeout| ("limits.statement_timeout", timeout)));
+        let misordered = |pair: &[(&str, Duration)]| match pair {
+            [(inner, short), (outer, long)] if short >= long => Some(format!(
+                "{inner} of {short:?} is not shorter than {outer} of {long:?}: {outer} ends before a \
+                 failure within it is known"
+            )),
+            _ => None,
+        };
+        timeouts.windows(2).filter_map(misordered).collect()
+    }
+}
+
 fn sequencer(given: &mut Given) -> Result<Options> {
     let mut options = Options::default();
     if let Some(timeout) = given.duration("lease")? {
@@ -107,7 +130,7 @@ mod tests {
         let url = ClusterUrl::parse(
             "cassandra://ann:a%2Fb%40c@h1:9043,h2,[::1]:1/bank?local_dc=dc1&consistency=local_quorum\
              &replication=dc1:3,dc2:2&ca=/tls/ca.pem&cert=/tls/c.pem&key=/tls/k.pem&check_names=false\
-             &request_timeout=9s&threads=2&listen=0.0.0.0:7000&advertise=here:7000\
+             &keepalive=700ms&request_timeout=9s&threads=2&listen=0.0.0.0:7000&advertise=here:7000\
              &secret_file=/etc/s&peer_ca=/p/ca&peer_cert=/p/c&peer_key=/p/k&lease=4s&leader_timeout=250ms&sweep=90s\
              &cell_cache=3MiB&encoding=v2",
         )
@@ -125,6 +148,7 @@ mod tests {
         assert_eq!((tls.ca.as_path(), tls.checks_names), (Path::new("/tls/ca.pem"), false));
         assert_eq!(tls.identity, Some(("/tls/c.pem".into(), "/tls/k.pem".into())));
         assert_eq!((url.cql.request_timeout, url.cql.threads), (Duration::from_secs(9), 2));
+        assert_eq!(url.cql.keepalive, Duration::from_millis(700));
         let peers = url.peers.as_ref().unwrap();
         assert_eq!(peers.listen, "0.0.0.0:7000".parse().unwrap());
         assert_eq!(peers.advertise.as_deref(), Some("here:7000"));
@@ -142,6 +166,18 @@ mod tests {
         assert_eq!(never.sequencer.sweep.every, Duration::ZERO);
         assert_eq!(url.sequencer.encoding, Encoding::V2);
         assert_eq!(url.to_string(), "cassandra://h1:9043,h2,[::1]:1/bank");
+    }
+
+    #[test]
+    fn timeouts_have_an_order() {
+        let misordered = |url: &str, statement| {
+            ClusterUrl::parse(url).unwrap().misordered_timeouts(statement).len()
+        };
+        let statement = Some(Duration::from_secs(5));
+        assert_eq!(misordered("cassandra://h/ks", statement), 0);
+        assert_eq!(misordered("cassandra://h/ks?request_timeout=6s", statement), 1);
+        assert_eq!(misordered("cassandra://h/ks?keepalive=1m&leader_timeout=1h", statement), 2);
+        assert_eq!(misordered("cassandra://h/ks?keepalive=1m&leader_timeout=1h", None), 1);
     }
 
     #[test]

@@ -18,7 +18,8 @@ pub const OPTIONS: &[(&str, &str)] = &[
     ("cert", "TLS to the cluster: PEM file with this client's certificate; needs key"),
     ("key", "TLS to the cluster: PEM file with this client's private key; needs cert"),
     ("check_names", "false: certificates of nodes need not contain their IP addresses"),
-    ("request_timeout", "timeout of a request to the cluster (12s)"),
+    ("keepalive", "silence after which a node of the cluster is left (1s)"),
+    ("request_timeout", "timeout of a request to the cluster (4s)"),
     ("threads", "number of threads for requests to the cluster (1)"),
     (
         "listen",
@@ -35,7 +36,7 @@ pub const OPTIONS: &[(&str, &str)] = &[
     ),
     ("insecure", "true: other processes need no secret; only on a loopback address"),
     ("lease", "silence after which a leader is replaced (1s)"),
-    ("leader_timeout", "timeout of a call that finds no leader (10s)"),
+    ("leader_timeout", "timeout of a call that finds no leader (4500ms)"),
     ("sweep", "pause between garbage collections (1m), or never"),
     (
         "cell_cache",

@@ -102,6 +102,13 @@ impl Serve {
         tracing_subscriber::registry().with(lines.with_filter(events)).init();
         let settings = self.settings()?;
         let Checked { place, listen, authenticator, memory } = Checked::new(&settings)?;
+        if let Place::Cluster(url) = &place {
+            // Opening the database warns of the timeouts within it.
+            let within = url.misordered_timeouts(None).len();
+            let statement = settings.limits.timeouts().statement;
+            let all = url.misordered_timeouts(Some(statement));
+            all.iter().skip(within).for_each(|why| tracing::warn!("{why}"));
+        }
         let runtime = tokio::runtime::Runtime::new().context("cannot start the runtime")?;
         let builder = builder(&settings, memory).control(true);
         let builder = builder.admission(settings.limits.admission());
