@@ -286,6 +286,27 @@ fn cells_that_no_majority_takes_are_not_committed() {
     assert_eq!(database.read(&leader, &cell("x"), now).as_deref(), Some(&b"one"[..]));
 }
 
+/// A process was silent until its transaction was given up and aborted. When it continues, the
+/// transaction does not become open again.
+#[test]
+fn aborted_transaction_of_a_paused_process_stays_aborted() {
+    let database = Database::new();
+    let leader = database.start("leader");
+    let paused = database.start("paused");
+    let start = database.writer(&paused).start.unwrap();
+    assert_eq!(outcome(&database, &leader, start), Outcome::Pending);
+    paused.process.pause();
+    for _ in 0..40 {
+        database.world.pass(Duration::from_secs(1));
+    }
+    assert_eq!(outcome(&database, &leader, start), Outcome::Aborted);
+    paused.process.resume();
+    for _ in 0..20 {
+        database.world.pass(Duration::from_secs(1));
+        assert_eq!(outcome(&database, &leader, start), Outcome::Aborted);
+    }
+}
+
 /// I6. A repeated request, concurrent or later, gets the first answer.
 #[test]
 fn a_commit_asked_for_twice_is_decided_once() {

@@ -92,9 +92,12 @@ Examples:
 
 impl Serve {
     pub(crate) fn run(self) -> Result<()> {
-        // The cluster's driver logs each connection at INFO.
-        let events =
-            Targets::new().with_default(LevelFilter::INFO).with_target("scylla", LevelFilter::WARN);
+        // The cluster's driver logs each connection at INFO, and each warning of the cluster at WARN:
+        // Cassandra warns of reads of several partitions, which Carnet does on purpose.
+        let events = Targets::new()
+            .with_default(LevelFilter::INFO)
+            .with_target("scylla", LevelFilter::WARN)
+            .with_target("scylla::network::connection", LevelFilter::ERROR);
         let lines = tracing_subscriber::fmt::layer()
             .with_writer(io::stderr)
             .with_ansi(io::stderr().is_terminal())
