@@ -48,7 +48,7 @@ fn open(cluster: &Arc<MemoryCluster>, runtime: &Handle, seed: u64) -> Arc<Log> {
         environment,
         &mut SeededRng::new(seed),
         Options::default(),
-        Arc::new(|first| Box::new(CommitChecker::starting_at(first))),
+        Arc::new(|start| Box::new(CommitChecker::resuming(start))),
     );
     network.serve(&log.handler());
     Arc::new(log)

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use carnet_base::{Clock, Tasks, Timer, Timestamp};
-use carnet_store::{CommitOrder, RowTables};
+use carnet_base::{Clock, Tasks, Timer};
+use carnet_store::{CommitOrder, LogStart, RowTables};
 
 /// The environment of a process: timer, clock and tasks.
 #[derive(Clone)]
@@ -26,5 +26,6 @@ impl fmt::Debug for Environment {
     }
 }
 
-/// Creates the commit order of a term from its first timestamp, which is consumed.
-pub type MakeOrder = Arc<dyn Fn(Timestamp) -> Box<dyn CommitOrder> + Send + Sync>;
+/// Creates the commit order of a term, from its first timestamp, which is consumed, and the mark of
+/// the sweep: snapshots of earlier terms are taken up again from there on.
+pub type MakeOrder = Arc<dyn Fn(LogStart) -> Box<dyn CommitOrder> + Send + Sync>;

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use carnet_base::sync::lock;
-use carnet_base::{Epoch, Error, Moment, Result};
+use carnet_base::{Epoch, Error, Moment, Result, Timestamp};
+use carnet_store::LogStart;
 use carnet_store::cluster::{Cluster, Fault, ReadMode, Register, SetAnswer};
 
 use crate::candidate::{Action, Candidate, Input, Standing};
@@ -23,6 +24,8 @@ use crate::transport::{Answering, FORWARD_BYTES_MAX, ForwardHandler, Handler};
 /// Minimum interval between reads of the lease, however many callers look for a leader: a SERIAL
 /// read contends with a candidate that is about to take the lease.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// Maximum wait of a new leader for the mark of the sweep.
+const MARK_WAIT: Duration = Duration::from_millis(200);
 
 /// State of one process in the protocol.
 pub(crate) struct Node<C> {
@@ -214,7 +217,8 @@ impl<C: Cluster> Node<C> {
             },
             Action::Serve(term) => {
                 tracing::info!(epoch = term.epoch.0, first = %term.first, "this process leads");
-                let order = (self.make_order)(term.first);
+                let swept = self.swept_below(term.first).await;
+                let order = (self.make_order)(LogStart { first: term.first, swept });
                 let leader = Leader::new(
                     term,
                     Arc::clone(&self.table),
@@ -248,6 +252,21 @@ impl<C: Cluster> Node<C> {
             }
             Action::Wait(wait) => self.wait(wait).await,
             Action::Stop => Input::Next(None),
+        }
+    }
+
+    /// Returns the timestamp from which on snapshots of earlier terms can be read: the mark of the
+    /// sweep, or `begin` if the mark cannot be read at once. A mark that is too low does no harm: a
+    /// reader checks the mark again after it has read.
+    async fn swept_below(&self, begin: Timestamp) -> Timestamp {
+        let marks = Box::pin(self.table.sweep_marks());
+        match first(marks, self.environment.timer.wait(MARK_WAIT)).await {
+            First::Left(Ok(marks)) => marks.versions.min(begin),
+            First::Left(Err(error)) => {
+                tracing::warn!(%error, "pages and moments of earlier terms cannot be read");
+                begin
+            }
+            First::Right(()) => begin,
         }
     }
 

@@ -16,8 +16,8 @@ use carnet_sequencer::{
 use carnet_store::cluster::MemoryCluster;
 use carnet_store::conformance::{PlainOrder, run};
 use carnet_store::{
-    At, BeginKind, Begun, CandidatePage, CellStore, CommitLog, CommitRequest, Context, Outcome,
-    RangeRequest,
+    At, BeginKind, Begun, CandidatePage, CellStore, CommitLog, CommitRequest, Context, LogStart,
+    Outcome, RangeRequest,
 };
 use tokio::runtime::Runtime;
 
@@ -40,8 +40,8 @@ fn open<T: Transport>(
     // Long enough that no process takes over on a busy machine: that would abort transactions in
     // flight.
     let lease = LeaseOptions { timeout: Duration::from_secs(600), ..LeaseOptions::default() };
-    let make_order = Arc::new(|first: Timestamp| -> Box<dyn carnet_store::CommitOrder> {
-        Box::new(PlainOrder::starting_above(first))
+    let make_order = Arc::new(|start: LogStart| -> Box<dyn carnet_store::CommitOrder> {
+        Box::new(PlainOrder::starting_above(start.first))
     });
     // With one encoding reads use the cell cache, with the other they go to the cluster.
     let cell_cache_bytes = if encoding == Encoding::V3 { 1 << 20 } else { 0 };

@@ -7,9 +7,10 @@ use std::collections::BTreeSet;
 use std::task::{Context as TaskContext, Waker};
 use std::time::Duration;
 
-use carnet_base::{Clock as _, Epoch, ErrorKind, Timestamp};
+use carnet_base::{Clock as _, Epoch, ErrorKind, Timestamp, block_on};
 use carnet_sequencer::Options;
-use carnet_store::cluster::Register;
+use carnet_sequencer::sweep::Marks;
+use carnet_store::cluster::{Register, Registers as _, SetAnswer};
 use carnet_store::{BeginKind, CommitLog, Context, Outcome};
 use carnet_txn::Isolation;
 
@@ -400,4 +401,34 @@ fn cancelled_begin_gives_its_snapshot_back() {
     let commit = database.put(&leader, &cell("x"), "one");
     database.world.pass(Duration::from_secs(5));
     assert!(database.lease().fence_from >= commit);
+}
+
+/// A page read from a leader that died is followed by the next page of the same moment.
+#[test]
+fn snapshots_of_an_earlier_term_are_taken_up_again() {
+    let database = Database::new();
+    let old = database.start("old");
+    database.put(&old, &cell("x"), "one");
+    let page = database.snapshot(&old);
+    let other = database.start("other");
+    database.put(&old, &cell("x"), "two");
+    old.process.kill();
+    database.let_lease_run_out();
+    database.put(&other, &cell("x"), "three");
+    let begun = database.begin(&other, BeginKind::ReadOnlyAt(page));
+    assert_eq!(begun.read, page);
+    assert_eq!(database.read(&other, &cell("x"), page).as_deref(), Some(&b"one"[..]));
+    let third = database.start("third");
+    database.begin(&third, BeginKind::ReadOnlyAt(page));
+    assert_eq!(database.read(&third, &cell("x"), page).as_deref(), Some(&b"one"[..]));
+    // What the sweep has passed stays out of reach of the next leader, too.
+    let mark = Marks { versions: page.checked_add(1).unwrap(), ..Marks::default() };
+    let (memory, mark) = (&database.replicas.memory, mark.encode());
+    let set = memory.compare_and_set(Register::SweepMark, None, &mark);
+    assert!(matches!(block_on(set), Ok(SetAnswer::Applied)));
+    other.process.kill();
+    database.let_lease_run_out();
+    let context = Context::unbounded();
+    let late = third.log.begin(&context, BeginKind::ReadOnlyAt(page));
+    assert_eq!(database.run(late).unwrap_err().kind(), ErrorKind::TooOld);
 }

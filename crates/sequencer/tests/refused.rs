@@ -165,7 +165,7 @@ fn oversized_commit_tried_locally_is_unknown() {
         environment,
         &mut SeededRng::new(1),
         database.options,
-        Arc::new(|first| Box::new(CommitChecker::starting_at(first))),
+        Arc::new(|start| Box::new(CommitChecker::resuming(start))),
     );
     let context = Context::unbounded();
     let begun = database.run(log.begin(&context, BeginKind::ReadWrite)).unwrap();

@@ -4,15 +4,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use carnet_base::{
-    Clock, Error, Result, SeededRng, Spawn, Tasks, ThreadTimer, Timestamp, WorkerTasks,
-};
+use carnet_base::{Clock, Error, Result, SeededRng, Spawn, Tasks, ThreadTimer, WorkerTasks};
 use carnet_sequencer::{
     Address, ClusterLog, Environment, Handler, LocalNetwork, MakeOrder, Options,
     Secret as PeerSecret, Security, TcpNetwork, Tls, Transport,
 };
 use carnet_store::cluster::Cluster;
-use carnet_store::{BeginKind, CommitLog as _, Context, LogStart};
+use carnet_store::{BeginKind, CommitLog as _, Context};
 use carnet_store_cql::{CqlCluster, CqlOptions, RequestCounters};
 use carnet_txn::CommitChecker;
 
@@ -112,12 +110,9 @@ pub(crate) fn environment(clock: &Arc<dyn Clock>, spawn: &dyn Spawn) -> Environm
 }
 
 fn make_order(conflict_bytes: usize) -> MakeOrder {
-    Arc::new(move |first: Timestamp| {
-        // The new leader reads outcomes of earlier leaders from the commit table instead of
-        // restoring them.
-        let life = LogStart { first, swept: first };
-        Box::new(CommitChecker::with_conflict_bytes(life, conflict_bytes))
-    })
+    // The new leader reads outcomes of earlier leaders from the commit table instead of restoring
+    // them.
+    Arc::new(move |life| Box::new(CommitChecker::with_conflict_bytes(life, conflict_bytes)))
 }
 
 fn security(peers: &Peers) -> Result<Security> {

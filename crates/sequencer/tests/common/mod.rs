@@ -88,7 +88,7 @@ impl Database {
             environment,
             &mut SeededRng::new(seed),
             self.options,
-            Arc::new(|first| Box::new(CommitChecker::starting_at(first))),
+            Arc::new(|start| Box::new(CommitChecker::resuming(start))),
         );
         self.network.listen(address.clone(), &log.handler());
         let member = Member { log: Arc::new(log), cluster, process, address };

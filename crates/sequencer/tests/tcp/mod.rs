@@ -93,7 +93,7 @@ impl Database {
             self.environment.clone(),
             &mut SeededRng::new(self.started.fetch_add(1, Ordering::SeqCst)),
             options,
-            Arc::new(|first| Box::new(CommitChecker::starting_at(first))),
+            Arc::new(|start| Box::new(CommitChecker::resuming(start))),
         );
         network.serve(&log.handler());
         Member { log: Arc::new(log), network }

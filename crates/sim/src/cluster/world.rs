@@ -73,7 +73,7 @@ impl World {
         let conflict_bytes = self.setup.conflict_bytes;
         let term = Term::default();
         let led = term.clone();
-        let make_order: MakeOrder = Arc::new(move |first: Timestamp| {
+        let make_order: MakeOrder = Arc::new(move |LogStart { first, swept }| {
             led.begin(first);
             let first = match mutant {
                 Some(Mutant::StartsHandedOutTwice) => {
@@ -81,10 +81,8 @@ impl World {
                 }
                 _ => first,
             };
-            let inner = CommitChecker::with_conflict_bytes(
-                LogStart { first, swept: first },
-                conflict_bytes,
-            );
+            let life = LogStart { first, swept };
+            let inner = CommitChecker::with_conflict_bytes(life, conflict_bytes);
             Box::new(Rules { inner: Box::new(inner), known: Arc::new(Known::default()), mutant })
         });
         let network = self.network.seen_by(process);

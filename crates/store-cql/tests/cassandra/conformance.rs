@@ -78,9 +78,10 @@ fn open(cluster: CqlCluster, encoding: Encoding) -> Decided {
     // Long enough that no process takes over on a busy machine: that would abort transactions in
     // flight.
     let lease = LeaseOptions { timeout: Duration::from_secs(600), ..LeaseOptions::default() };
-    let make_order = Arc::new(|first: Timestamp| -> Box<dyn carnet_store::CommitOrder> {
-        Box::new(PlainOrder::starting_above(first))
-    });
+    let make_order =
+        Arc::new(|start: carnet_store::LogStart| -> Box<dyn carnet_store::CommitOrder> {
+            Box::new(PlainOrder::starting_above(start.first))
+        });
     let log = ClusterLog::open(
         Arc::new(cluster),
         network.clone(),
