@@ -286,6 +286,19 @@ fn cells_that_no_majority_takes_are_not_committed() {
     assert_eq!(database.read(&leader, &cell("x"), now).as_deref(), Some(&b"one"[..]));
 }
 
+/// A row that the cluster will never take is not tried again, and is not called a failure of the
+/// cluster.
+#[test]
+fn cells_that_are_refused_are_invalid() {
+    let database = Database::new();
+    let leader = database.start("leader");
+    let begun = database.writer(&leader);
+    leader.cluster.script(Op::Write, usize::MAX, Effect::Refuse);
+    let failed = database.commit(&leader, begun, &cell("x"), "one").unwrap_err();
+    assert_eq!(failed.kind(), ErrorKind::Invalid, "{failed}");
+    assert_eq!(leader.cluster.calls(Op::Write), 1);
+}
+
 /// A process was silent until its transaction was given up and aborted. When it continues, the
 /// transaction does not become open again.
 #[test]

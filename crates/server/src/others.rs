@@ -44,7 +44,10 @@ impl Others {
                 // A server that has left may have been building an index or a view.
                 executor.db().build_derived();
             }
-            return servers;
+            // Changes of the schema are found by comparison: the first look must not be put off.
+            if self.schema.is_some() {
+                return servers;
+            }
         }
         // The cluster may be unavailable; changes are noticed when it is back.
         let changes = self.check_schema(executor).await.unwrap_or_else(|error| {
@@ -60,7 +63,7 @@ impl Others {
             // Two servers that build the same take turns.
             executor.db().build_derived();
         }
-        changes
+        servers.into_iter().chain(changes).collect()
     }
 
     async fn check_schema(&mut self, executor: &Executor) -> carnet::Result<Vec<Event>> {

@@ -47,6 +47,7 @@ impl CqlCluster {
         }
         cluster.session.learn_replicas().await?;
         cluster.session.prepare_ahead().await;
+        cluster.warn_of_settings().await;
         Ok(cluster)
     }
 
@@ -70,12 +71,27 @@ impl CqlCluster {
         }
         cluster.session.learn_replicas().await?;
         cluster.session.prepare_ahead().await;
+        cluster.warn_of_settings().await;
         Ok(cluster)
+    }
+
+    /// Logs what the node that answers does not promise. A node of ScyllaDB tells no settings.
+    async fn warn_of_settings(&self) {
+        let sync = self.session.setting("commitlog_sync").await;
+        if sync.as_deref() == Some("periodic") {
+            let period = self.session.setting("commitlog_sync_period").await.unwrap_or_default();
+            tracing::warn!(
+                period,
+                "a node acknowledges writes before they are on its disk (commitlog_sync: periodic): a \
+                 kill or a power cut of a majority of replicas within this period loses acknowledged \
+                 commits; set commitlog_sync to batch or group"
+            );
+        }
     }
 
     async fn reach(options: &CqlOptions, clock: Arc<dyn Clock>) -> Result<Self> {
         options.check()?;
-        let session = Session::connect(options).await?;
+        let session = Session::connect(options, Arc::clone(&clock)).await?;
         let creating = tokio::sync::Mutex::new(());
         let (tables, loads) = (RwLock::default(), Loads::default());
         Ok(Self { session, clock, tables, creating, loads })

@@ -72,6 +72,11 @@ pub(crate) fn misunderstood(access: Access, what: impl std::fmt::Display) -> Fau
     }
 }
 
+/// Returns `true` unless a node answered the request, or refused it as wrong.
+pub(crate) fn is_failure(error: &ExecutionError) -> bool {
+    kind_of(error) != ErrorKind::Invalid
+}
+
 fn certainty(error: &ExecutionError) -> Certainty {
     match error {
         // No request was sent to the last node that was tried. The driver stops at the first node

@@ -15,7 +15,9 @@
 //! * A page is the state of a quorum of the replicas. Two pages are two different moments: there is
 //!   no snapshot of a table that other programs write.
 
-use carnet_base::{Bytes, Error, Result, Token};
+use std::sync::Arc;
+
+use carnet_base::{Bytes, Error, Result, SystemClock, Token};
 use carnet_store::cluster::Fault;
 use scylla::deserialize::row::ColumnIterator;
 use scylla::errors::{DbError, ExecutionError, RequestAttemptError};
@@ -75,7 +77,7 @@ impl ForeignCluster {
     /// `Invalid` for invalid options; `Unavailable` if no node answers.
     pub async fn connect(options: &CqlOptions) -> Result<Self> {
         options.check_reach()?;
-        Ok(Self { session: Session::connect(options).await? })
+        Ok(Self { session: Session::connect(options, Arc::new(SystemClock)).await? })
     }
 
     /// Runs a SELECT without values and returns all its rows, which should be few.

@@ -43,6 +43,7 @@ mod cluster;
 mod commit_rows;
 mod fault;
 mod foreign;
+mod health;
 mod load;
 mod loads;
 mod options;

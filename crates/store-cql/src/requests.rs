@@ -1,10 +1,14 @@
 //! Counters of requests to a cluster.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use carnet_base::{Error, Moment, Result, lock};
+use scylla::errors::ExecutionError;
 use scylla::statement::Consistency;
 
-use crate::fault::Access;
+use crate::fault::{Access, is_failure};
+use crate::health::{Away, Health};
 use crate::request_settings::RequestSettings;
 
 /// Numbers of requests sent to a cluster, whatever their results. Each page of a scan counts.
@@ -21,16 +25,49 @@ pub struct Requests {
     pub conditional_writes: u64,
 }
 
-/// Counters of requests.
+/// Counters of requests, and whether the cluster answers them.
 #[derive(Debug, Default)]
 pub struct RequestCounters {
     reads: AtomicU64,
     serial_reads: AtomicU64,
     blind_writes: AtomicU64,
     conditional_writes: AtomicU64,
+    health: Mutex<Health>,
+    /// Whether the last request failed; read without the lock after each success.
+    is_failing: AtomicBool,
 }
 
 impl RequestCounters {
+    /// Checks that the cluster answers requests, at the moment `now`.
+    ///
+    /// # Errors
+    ///
+    /// `Unavailable` with the last failure, if none has succeeded for 5 s although some were sent.
+    pub fn check(&self, now: Moment) -> Result<()> {
+        let Some(Away { time, failures, why }) = lock(&self.health).away(now) else {
+            return Ok(());
+        };
+        Err(Error::unavailable(format!(
+            "the cluster has answered none of {failures} requests for {} s: {why}",
+            time.as_secs()
+        )))
+    }
+
+    /// Records the end of a request.
+    pub(crate) fn ended<T>(&self, now: impl Fn() -> Moment, result: &Result<T, ExecutionError>) {
+        match result {
+            Err(error) if is_failure(error) => {
+                lock(&self.health).failed(now(), error);
+                self.is_failing.store(true, Ordering::Relaxed);
+            }
+            _ if self.is_failing.load(Ordering::Relaxed) => {
+                lock(&self.health).answered();
+                self.is_failing.store(false, Ordering::Relaxed);
+            }
+            _ => {}
+        }
+    }
+
     /// Returns the current counts.
     #[must_use]
     pub fn read(&self) -> Requests {

@@ -16,7 +16,7 @@ use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
 use carnet_base::sync::{read, write};
-use carnet_base::{Bytes, Error, ErrorKind, Result};
+use carnet_base::{Bytes, Clock, Error, ErrorKind, Result};
 use carnet_store::cluster::{Fault, Faulty};
 use scylla::client::execution_profile::ExecutionProfile;
 use scylla::client::session::Session as Driver;
@@ -102,12 +102,13 @@ pub(crate) struct Session {
     request_timeout: Duration,
     quorum: Quorum,
     pub(crate) requests: Arc<RequestCounters>,
+    clock: Arc<dyn Clock>,
     /// Taken when the session ends.
     runtime: Option<Runtime>,
 }
 
 impl Session {
-    pub(crate) async fn connect(options: &CqlOptions) -> Result<Self> {
+    pub(crate) async fn connect(options: &CqlOptions, clock: Arc<dyn Clock>) -> Result<Self> {
         let tls = options.tls.as_ref().map(tls::client_config).transpose()?;
         let runtime = Builder::new_multi_thread()
             .worker_threads(options.threads)
@@ -136,6 +137,7 @@ impl Session {
             request_timeout: options.request_timeout,
             quorum: options.quorum,
             requests: Arc::default(),
+            clock,
             runtime: Some(runtime),
         })
     }
@@ -268,6 +270,15 @@ impl Session {
         result.into_rows_result().map_err(|error| misunderstood(how.access, error))
     }
 
+    /// Returns a setting of the node that answers, if it tells it.
+    pub(crate) async fn setting(&self, name: &str) -> Option<String> {
+        let how = self.read_any();
+        let rows = self.rows(how, Statement::Setting, &[Bind::Text(name)]).await;
+        let rows = rows.inspect_err(|fault| tracing::debug!(%fault, "a node tells no settings"));
+        let (value,) = rows.ok()?.maybe_first_row::<(Option<String>,)>().ok()??;
+        value
+    }
+
     /// Runs a conditional statement.
     pub(crate) async fn decide(
         &self,
@@ -287,6 +298,7 @@ impl Session {
         how.apply(&mut prepared);
         self.requests.count(how);
         let ran = self.within(self.driver.execute_unpaged(&prepared, values)).await;
+        self.requests.ended(|| self.clock.now(), &ran);
         ran.map_err(|error| fault_of(how.access, error))
     }
 
@@ -307,6 +319,7 @@ impl Session {
         self.requests.count(how);
         let values: Vec<&[Bind<'_>]> = statements.iter().map(|(_, values)| &values[..]).collect();
         let ran = self.within(self.driver.batch(&batch, values)).await;
+        self.requests.ended(|| self.clock.now(), &ran);
         ran.map_err(|error| fault_of(how.access, error))
     }
 
@@ -351,7 +364,11 @@ impl Session {
     ) -> Faulty<PreparedStatement> {
         match self.within(in_time(how.timeout, self.driver.prepare(text))).await {
             Some(Ok(prepared)) => Ok(prepared),
-            Some(Err(error)) => Err(fault_of(how.access, ExecutionError::PrepareError(error))),
+            Some(Err(error)) => {
+                let failed = Err(ExecutionError::PrepareError(error));
+                self.requests.ended(|| self.clock.now(), &failed);
+                failed.map_err(|error| fault_of(how.access, error))
+            }
             // The statement itself was not sent.
             None => Err(Fault::failed("no node prepared a statement in time")),
         }
@@ -369,7 +386,9 @@ impl Session {
         how.apply(&mut prepared);
         prepared.set_page_size(page_rows);
         self.requests.count(how);
-        self.within(self.driver.execute_single_page(&prepared, values, state)).await
+        let read = self.within(self.driver.execute_single_page(&prepared, values, state)).await;
+        self.requests.ended(|| self.clock.now(), &read);
+        read
     }
 
     pub(crate) fn runtime(&self) -> tokio::runtime::Handle {

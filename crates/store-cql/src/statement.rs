@@ -16,6 +16,8 @@ pub(crate) enum Statement {
     KeyspaceName,
     /// Selects the names of the tables of a keyspace.
     TableNames,
+    /// Selects a setting of the node that answers.
+    Setting,
 }
 
 /// Statements about a table of cells. "Newest" means the newest version of each cell up to a start.
@@ -134,6 +136,7 @@ impl Statement {
             Self::KeyspaceName => {
                 "SELECT keyspace_name FROM system_schema.keyspaces WHERE keyspace_name = ?".into()
             }
+            Self::Setting => "SELECT value FROM system_views.settings WHERE name = ?".into(),
             Self::TableNames => {
                 "SELECT table_name FROM system_schema.tables WHERE keyspace_name = ?".into()
             }

@@ -198,13 +198,19 @@ impl Db {
         self.inner.store.local().map_or(Ok(()), LocalStore::close)
     }
 
-    /// Checks that the embedded store accepts writes. A cluster is not checked.
+    /// Checks that the store accepts writes. A cluster is not asked: it counts as away if it has
+    /// answered none of this process's requests for 5 s.
     ///
     /// # Errors
     ///
-    /// `Unavailable` with the cause, if it refuses them.
+    /// `Unavailable` with the cause, if the store refuses them or is away.
     pub fn check_writable(&self) -> Result<()> {
-        self.inner.store.local().map_or(Ok(()), LocalStore::check_writable)
+        match &*self.inner.store {
+            AnyStore::Cluster { requests: Some(requests), .. } => {
+                requests.check(self.inner.clock.now())
+            }
+            store => store.local().map_or(Ok(()), LocalStore::check_writable),
+        }
     }
 
     /// Returns problems that do not stop reads and writes, one sentence each: for example a

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use carnet_base::{CellKey, Error, KeyRange, Result, TableId, Timestamp, Version};
-use carnet_store::cluster::{CellVersions, Cluster, VersionWrite};
+use carnet_base::{CellKey, Error, ErrorKind, KeyRange, Result, TableId, Timestamp, Version};
+use carnet_store::cluster::{CellVersions, Cluster, Fault, VersionWrite};
 use carnet_store::{Context, PageLimit, RangeRequest};
 
 use super::inner::Inner;
@@ -24,6 +24,12 @@ impl<C: Cluster, T: Transport> Inner<C, T> {
             let Err(fault) = self.cluster.write_versions(context, writes).await else {
                 return Ok(());
             };
+            // Nothing is committed yet, so that a part which was written has no effect.
+            if let Fault::Failed(error) = &fault
+                && error.kind() == ErrorKind::Invalid
+            {
+                return Err(fault.into_error());
+            }
             tries += 1;
             self.check(context)?;
             if tries == WRITE_TRIES {

@@ -47,6 +47,8 @@ pub enum Effect {
     LoseAnswer,
     /// The call is not applied, and its outcome is unknown.
     LoseRequest,
+    /// The call is refused as wrong: no retry would succeed.
+    Refuse,
     /// A node is overloaded and does not apply the call.
     Overload,
     /// The call waits at a gate, and is applied then.
@@ -197,6 +199,7 @@ impl Scripted {
                 Err(Fault::timed_out("a scripted call"))
             }
             Some(Effect::LoseRequest | Effect::Ghost) => Err(Fault::timed_out("a scripted call")),
+            Some(Effect::Refuse) => Err(Fault::Failed(Error::invalid("the row is too large"))),
             Some(Effect::Overload) => {
                 let kind = ErrorKind::Overloaded { retry_after: Duration::from_millis(1) };
                 Err(Fault::Failed(Error::new(kind, "a scripted call")))

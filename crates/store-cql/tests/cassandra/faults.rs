@@ -9,8 +9,8 @@ use carnet_base::{
 };
 use carnet_store::Context;
 use carnet_store::cluster::{
-    ClusterCells, CommitRow, CommitRows, CommitTable, Fault, NewEntry, RowAnswer, Statement,
-    VersionWrite,
+    ClusterCells, CommitRow, CommitRows, CommitTable, Fault, NewEntry, ReadMode, Register,
+    Registers as _, RowAnswer, Statement, VersionWrite,
 };
 use carnet_store_cql::{CqlCluster, CqlOptions, Replication};
 use rustix::process::{Pid, Signal, kill_process};
@@ -89,7 +89,10 @@ fn stop(node: Pid) {
 fn hung_node_leaves_writes_unknown_until_settled() {
     keyspace_alone(|keyspace, node| {
         let timeout = Duration::from_secs(2);
-        let options = CqlOptions { request_timeout: timeout, ..keyspace.options.clone() };
+        // The node is not left before the requests have timed out.
+        let keepalive = Duration::from_secs(60);
+        let options =
+            CqlOptions { request_timeout: timeout, keepalive, ..keyspace.options.clone() };
         let cluster = connect(&options);
         block_on(cluster.move_epoch(&row(), None, Epoch(1))).unwrap();
         block_on(cluster.create_table(TableId(1))).unwrap();
@@ -129,5 +132,43 @@ fn hung_node_leaves_writes_unknown_until_settled() {
             }
         }
         assert_eq!(block_on(cluster.touch(&row(), &entries())).unwrap(), RowAnswer::Applied);
+    });
+}
+
+/// A node that hangs keeps its connections open. Its requests end when it is left, long before
+/// their timeout.
+#[test]
+fn hung_node_is_left_after_the_keepalive() {
+    keyspace_alone(|keyspace, node| {
+        let (timeout, keepalive) = (Duration::from_secs(30), Duration::from_millis(500));
+        let options =
+            CqlOptions { request_timeout: timeout, keepalive, ..keyspace.options.clone() };
+        let cluster = connect(&options);
+        block_on(cluster.move_epoch(&row(), None, Epoch(1))).unwrap();
+        let other = NewEntry { column: "z".into(), value: "0".into() };
+        block_on(cluster.put_unless_exists(&row(), Some(Epoch(1)), &[other])).unwrap();
+        cluster.requests().check(SystemClock.now()).unwrap();
+
+        stop(node);
+        let begun = SystemClock.now();
+        let put = block_on(cluster.put_unless_exists(&row(), Some(Epoch(1)), &entries()));
+        let took = SystemClock.now().since(begun);
+        assert!(put.unwrap_err().is_unknown());
+        assert!(took < timeout / 3, "the request waited for {took:?}");
+        // Requests fail at once, and after a while the cluster counts as away.
+        let away = loop {
+            let _ = block_on(cluster.read_register(Register::Lease, ReadMode::Quorum));
+            thread::yield_now();
+            if let Err(away) = cluster.requests().check(SystemClock.now()) {
+                break away.to_string();
+            }
+            assert!(SystemClock.now().since(begun) < timeout, "the cluster never counts as away");
+        };
+        kill_process(node, Signal::CONT).unwrap();
+        assert!(away.contains("has answered none of"), "{away}");
+        while block_on(cluster.read_register(Register::Lease, ReadMode::Quorum)).is_err() {
+            assert!(SystemClock.now().since(begun) < 2 * timeout, "it is not used again");
+        }
+        cluster.requests().check(SystemClock.now()).unwrap();
     });
 }
