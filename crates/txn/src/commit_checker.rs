@@ -275,6 +275,25 @@ mod tests {
     }
 
     #[test]
+    fn snapshots_are_taken_up_from_the_mark_to_the_last_commit() {
+        let checker = checker();
+        assert_eq!((checker.mark(), checker.headroom()), (at(100), 900));
+        let writer = checker.begin(BeginKind::ReadWrite).unwrap();
+        let commit = checker.decide(&mut write(writer, "a")).unwrap();
+        checker.publish(commit);
+        checker.end(writer);
+        let begin_at = |read| checker.begin(BeginKind::ReadOnlyAt(read));
+        let last = begin_at(commit).unwrap();
+        assert_eq!((last.read, last.start), (commit, None));
+        let early = begin_at(commit.checked_add(1).unwrap()).unwrap_err();
+        assert_eq!(early.kind(), ErrorKind::Invalid);
+        checker.end(last);
+        assert_eq!(checker.raise_mark(commit), commit);
+        assert_eq!(checker.mark(), commit);
+        assert_eq!(begin_at(at(100)).unwrap_err().kind(), ErrorKind::TooOld);
+    }
+
+    #[test]
     fn check_reports_a_refusal_before_the_commit() {
         let checker = checker();
         let begin = || checker.begin(BeginKind::ReadWrite).unwrap();

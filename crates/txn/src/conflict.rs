@@ -326,6 +326,23 @@ mod tests {
         state
     }
 
+    /// The writes of a large transaction, of which only hashes are left, are looked up if they are
+    /// few, and otherwise the later commits are looked up among them.
+    #[test]
+    fn large_write_sets_conflict_with_later_commits_only() {
+        let state = state();
+        let check = |read, names: &[&'static str]| {
+            let mut beyond: Vec<CellHash> = names.iter().map(|name| cell(name).hash()).collect();
+            beyond.sort_unstable();
+            state.check(&Claim { beyond, ..request(read, ReadSet::default(), &[]) })
+        };
+        assert_eq!(check(3, &["b"]), Err(Refusal::Written(lost(4, "b"))));
+        assert_eq!(check(4, &["b"]), Ok(()));
+        let many = ["d", "e", "f", "g", "h", "i"];
+        assert_eq!(check(6, &many), Err(Refusal::Written(lost(7, "d"))));
+        assert_eq!(check(7, &many), Ok(()));
+    }
+
     #[test]
     fn blind_writes_conflict_with_later_commits_only() {
         let state = state();

@@ -155,6 +155,36 @@ mod tests {
     }
 
     #[test]
+    fn cells_and_ranges_are_handed_over() {
+        let bounds = Bounds::default();
+        let mut reads = Reads::default();
+        let hashes: Vec<CellHash> = (0..5).map(|n| cell(&n.to_string()).hash()).collect();
+        hashes.iter().for_each(|hash| reads.point(*hash, &bounds).unwrap());
+        let scan = range(Bound::Included("a"), Bound::Excluded("c"));
+        reads.range(scan.clone(), &bounds).unwrap();
+        // Others have been added since: nothing is forgotten.
+        reads.forget_points(&hashes[2..4]);
+        assert_eq!(reads.points(), &hashes);
+        reads.forget_points(&hashes[3..]);
+        assert_eq!(reads.points(), &hashes[..3]);
+        let (set, _memory) = reads.into_set();
+        assert_eq!((set.points, set.ranges), (hashes[..3].to_vec(), vec![scan]));
+    }
+
+    /// Another handle of the transaction has added a shorter range with the same end.
+    #[test]
+    fn range_without_the_last_cell_is_kept() {
+        use Bound::{Excluded, Included};
+        let bounds = Bounds::default();
+        let mut reads = Reads::default();
+        let (page, other) =
+            (range(Included("a"), Excluded("z")), range(Included("m"), Excluded("z")));
+        reads.range(other.clone(), &bounds).unwrap();
+        reads.narrow(&page, false, &cell("c"));
+        assert_eq!(reads.set.ranges, [other]);
+    }
+
+    #[test]
     fn unseen_end_of_a_page_is_forgotten() {
         use Bound::{Excluded, Included};
         let bounds = Bounds::default();
