@@ -1,7 +1,7 @@
 //! Ends the process when a background task panics.
 //!
 //! A thread that ended unnoticed would leave a process that looks alive: it accepts connections,
-//! and every call waits for work that nobody does. A process that ends is started again by its
+//! and every call waits for work that is never done. A process that ends is started again by its
 //! supervisor, and another one takes over its lease.
 
 /// Guard that ends the process if it is dropped by a panic. Held by a thread or a task for its life.

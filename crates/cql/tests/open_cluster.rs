@@ -97,6 +97,29 @@ fn another_server_joins_and_knows_the_outcome() {
     assert_eq!((outcome(one, id), outcome(other, id)), ("aborted".into(), "aborted".into()));
 }
 
+/// The next leader knows no open transaction of the last one, so that it is aborted for anyone who asks.
+/// The server that holds it does not say that it is open.
+#[test]
+#[expect(clippy::disallowed_methods, reason = "another process leads after a while")]
+fn aborted_transaction_is_not_open_for_its_holder() {
+    let Servers { one, other, _handlers } = Servers::new();
+    let id = start(&other);
+    query(&other, &format!("INSERT INTO ks.t (k, v) VALUES (2, 2) USING TRANSACTION {id}"))
+        .unwrap();
+    assert_eq!(outcome(&other, id), "open");
+    block_on(one.db().leave());
+    let mut tries = 0;
+    while outcome(&other, id) == "open" {
+        tries += 1;
+        assert!(tries < 1_000, "it stays open");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert_eq!(outcome(&other, id), "aborted");
+    let error = query(&other, &format!("COMMIT TRANSACTION {id}")).unwrap_err();
+    assert_eq!(*error.kind(), CqlErrorKind::Aborted, "{error}");
+    assert_eq!(outcome(&other, id), "aborted");
+}
+
 #[test]
 fn statement_of_another_server_conflicts() {
     let Servers { one, other, .. } = Servers::new();

@@ -208,8 +208,8 @@ impl Credentials {
     }
 }
 
-#[cfg(test)]
 #[expect(clippy::disallowed_methods, reason = "tests on a runtime")]
+#[cfg(test)]
 mod tests {
     use std::net::Ipv4Addr;
     use std::sync::Mutex;

@@ -11,7 +11,7 @@ use crate::events::Event;
 /// Timeout for a check of the schema; meanwhile news of servers wait.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Number of checks, one a second, between two looks for indexes and views that nobody builds.
+/// Number of checks, one a second, between two looks for indexes and views whose build has stopped.
 const BUILD_CHECKS: u32 = 10;
 /// The same after a change of the schema. The process that made it usually builds by itself; it may
 /// have been a shell, which has ended.
@@ -20,7 +20,7 @@ const BUILD_CHECKS_AFTER_CHANGE: u32 = 2;
 /// State of the other servers at the last check.
 pub(crate) struct Others {
     schema: Option<(Uuid, SchemaDigest)>,
-    /// Number of checks until the next look for what nobody builds.
+    /// Number of checks until the next look for builds that have stopped.
     build_in: u32,
 }
 

@@ -79,7 +79,7 @@ mod tests {
         health.failed(at(16), &"two");
         let away = health.away(at(17)).unwrap();
         assert_eq!((away.time, away.failures, &*away.why), (Duration::from_secs(7), 2, "two"));
-        // Nobody has asked since: it may be back.
+        // No request was sent since: it may be back.
         assert_eq!(health.away(at(40)), None);
         health.failed(at(41), &"three");
         assert!(health.away(at(42)).is_some());

@@ -21,6 +21,7 @@
 //! | `statement`, `schema` | every text that is sent | as text |
 //! | `answer` | the meaning of a conditional batch's rows, Cassandra's and ScyllaDB's | rows of each, random rows |
 //! | `fault` | the certainty after an error of the driver | error by error |
+//! | `health` | whether the cluster counts as away | request by request |
 //! | `partition` | the stored key of a partition | key by key |
 //! | `span` | the tokens and partitions of a range | against the range itself |
 //! | `cells`, `load`, `commit_rows`, `restored`, `registers`, `scan`, `foreign` | – they act | on a real Cassandra |
@@ -28,14 +29,16 @@
 //! # Invariants
 //!
 //! * The stored data of a cell follows from statement numbers, never from a clock.
-//! * Nothing is retried here: each call is one attempt, and reports how certain its outcome is.
+//! * A write is one attempt, and reports how certain its outcome is. A read, which has no effect, may
+//!   be sent to two nodes.
+//! * No request waits for a node that hangs longer than one and a half keepalive times.
 //! * A conditional write is *failed* only if no phase of it can have begun.
 //! * The tables belong to the database. No other program writes to them, and the database itself
 //!   never writes without the fence.
 //!
 //! # Deliberately absent
 //!
-//! Retries and caches. Writing to existing tables: `foreign` only reads them, to copy them.
+//! Retries of writes, and caches. Writing to existing tables: `foreign` only reads them, to copy them.
 
 mod answer;
 mod cells;

@@ -26,7 +26,7 @@ const OPTIONS_OF_REACH: [&str; 10] = [
 ];
 
 /// Default timeout of a request: a page of a large table may take longer than any request of a
-/// database, and nobody waits for it.
+/// database, and no client waits for it.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(12);
 
 /// A table of a cluster, named by a URL. Its `Debug` and `Display` forms omit secrets.

@@ -190,7 +190,7 @@ mod tests {
         let first = take(&target, &table, 1, false).unwrap();
         let second = take(&target, &table, 2, true).unwrap();
         assert!(!first.renew(&target).unwrap() && second.renew(&target).unwrap());
-        // The first one gives back only what it has.
+        // The first one gives back only its own right.
         first.release(&target);
         assert!(second.renew(&target).unwrap());
     }

@@ -228,7 +228,10 @@ impl Executor {
             Some(NamedTransaction::Id(id)) => {
                 let Parts { start, .. } = self.parts(id)?;
                 match self.shared.open.check(id, session.user()) {
-                    Ok(()) => return Ok(outcome_rows("open", None)),
+                    // The commit table is asked also for one that is open here: it was aborted if
+                    // this server was silent for long, or if the leader has changed.
+                    Ok(()) if start.is_none() => return Ok(outcome_rows("open", None)),
+                    Ok(()) => start,
                     Err(refusal @ Refusal::OtherUser) => return Err(self.refused(id, refusal)),
                     Err(Refusal::NotOpen(Some(End::Committed(at)))) => {
                         return Ok(outcome_rows("committed", Some(at)));
