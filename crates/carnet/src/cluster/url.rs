@@ -176,8 +176,8 @@ mod tests {
         let statement = Some(Duration::from_secs(5));
         assert_eq!(misordered("cassandra://h/ks", statement), 0);
         assert_eq!(misordered("cassandra://h/ks?request_timeout=6s", statement), 1);
-        assert_eq!(misordered("cassandra://h/ks?keepalive=1m&leader_timeout=1h", statement), 2);
-        assert_eq!(misordered("cassandra://h/ks?keepalive=1m&leader_timeout=1h", None), 1);
+        assert_eq!(misordered("cassandra://h/ks?keepalive=1m&leader_timeout=60m", statement), 2);
+        assert_eq!(misordered("cassandra://h/ks?keepalive=1m&leader_timeout=60m", None), 1);
     }
 
     #[test]

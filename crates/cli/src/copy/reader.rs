@@ -43,11 +43,12 @@ pub(super) struct Reader<R> {
     line: u64,
     read_bytes: u64,
     raw: Vec<u8>,
+    has_ended: bool,
 }
 
 impl<R: BufRead> Reader<R> {
     pub(super) fn new(input: R, dialect: Dialect) -> Self {
-        Self { input, dialect, line: 1, read_bytes: 0, raw: Vec::new() }
+        Self { input, dialect, line: 1, read_bytes: 0, raw: Vec::new(), has_ended: false }
     }
 
     /// Returns the number of bytes that were read as records.
@@ -94,7 +95,13 @@ impl<R: BufRead> Reader<R> {
     }
 
     fn peek(&mut self) -> io::Result<Option<u8>> {
-        Ok(self.input.fill_buf()?.first().copied())
+        // A terminal goes on after the end that its user has typed.
+        if self.has_ended {
+            return Ok(None);
+        }
+        let next = self.input.fill_buf()?.first().copied();
+        self.has_ended = next.is_none();
+        Ok(next)
     }
 
     /// Consumes the byte that was peeked.
@@ -260,6 +267,24 @@ mod tests {
         let rfc = read(b"1,\"C:\\new \"\"x\"\"\"\r2,\n", &rfc4180());
         assert_eq!(rfc, [texts("1", "C:\\new \"x\""), texts("2", "")]);
         assert_eq!(read(b"\xef\xbb\xbf\"k\",v", &rfc4180()), [texts("k", "v")]);
+    }
+
+    /// Ctrl-D ends the rows typed at a terminal, which would go on.
+    #[test]
+    fn end_of_the_input_is_final() {
+        struct Terminal(Vec<&'static [u8]>);
+        impl io::Read for Terminal {
+            fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+                let typed = self.0.remove(0);
+                buffer[..typed.len()].copy_from_slice(typed);
+                Ok(typed.len())
+            }
+        }
+        let typed = Terminal(vec![b"1,a\n", b"", b"2,b\n", b""]);
+        let mut reader = Reader::new(io::BufReader::new(typed), Dialect::default());
+        assert!(reader.read().unwrap().is_some());
+        assert!(reader.read().unwrap().is_none());
+        assert!(reader.read().unwrap().is_none());
     }
 
     #[test]
