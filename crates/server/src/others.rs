@@ -220,6 +220,22 @@ mod tests {
         });
     }
 
+    /// Without a first look at the schema the next change would be taken for the state before it.
+    #[test]
+    fn first_check_knows_the_schema_beside_new_servers() {
+        let servers = Servers::new();
+        let one = servers.start(1, Arc::new(ThreadSpawn));
+        let other = servers.start(2, Arc::new(ThreadSpawn));
+        one.announce().unwrap();
+        other.announce().unwrap();
+        eventually(&mut || {
+            let mut others = Others::default();
+            let events = block_on(others.check(&other));
+            assert!(others.schema.is_some(), "{events:?}");
+            !events.is_empty()
+        });
+    }
+
     #[test]
     fn other_servers_go_on_with_the_build_of_one_that_leaves() {
         let servers = Servers::new();
