@@ -115,7 +115,34 @@ pub(crate) const fn commits_table(table: CommitTable) -> &'static str {
 
 pub(crate) const REGISTERS_TABLE: &str = "registers";
 
+/// Returns the name and the text of each statement that a database on a cluster prepares, with the
+/// table 0 for the tables of cells: for audits, and for tests that disturb each request.
+#[must_use]
+pub fn statements(keyspace: &str) -> Vec<(String, String)> {
+    let all = Statement::of_table(TableId(0), CommitTable::V3);
+    all.map(|statement| (statement.name(), statement.text(keyspace))).collect()
+}
+
 impl Statement {
+    /// Returns all statements about one table of cells and one commit table, and all others.
+    fn of_table(table: TableId, commits: CommitTable) -> impl Iterator<Item = Self> {
+        let cells = Cells::ALL.into_iter().map(move |of| Self::Cells(table, of));
+        let commits = Commits::ALL.into_iter().map(move |of| Self::Commits(commits, of));
+        let registers = Registers::ALL.into_iter().map(Self::Registers);
+        let others = [Self::KeyspaceName, Self::TableNames, Self::Setting];
+        cells.chain(commits).chain(registers).chain(others)
+    }
+
+    /// Returns a name that leaves out the tables.
+    fn name(self) -> String {
+        match self {
+            Self::Cells(_, of) => format!("cells {of:?}"),
+            Self::Commits(_, of) => format!("commits {of:?}"),
+            Self::Registers(of) => format!("register {of:?}"),
+            Self::KeyspaceName | Self::TableNames | Self::Setting => format!("schema {self:?}"),
+        }
+    }
+
     /// Returns the statements that the next leader needs before its first commit.
     pub(crate) fn of_a_leader() -> impl Iterator<Item = Self> {
         use Commits::{Confirm, Epoch, Fence, From, MoveEpoch, Named, Overwrite, Put, Touch};
@@ -142,6 +169,48 @@ impl Statement {
             }
         }
     }
+}
+
+impl Cells {
+    const ALL: [Self; 17] = [
+        Self::Write,
+        Self::Stamp,
+        Self::Delete,
+        Self::DeleteOlder,
+        Self::Newest,
+        Self::Chain,
+        Self::Named(Partitions::One),
+        Self::Named(Partitions::Several),
+        Self::Slice(Versions::Newest, Upper::Open),
+        Self::Slice(Versions::Newest, Upper::Before),
+        Self::Slice(Versions::All, Upper::Open),
+        Self::Slice(Versions::All, Upper::Before),
+        Self::LastKeys(Upper::Open),
+        Self::LastKeys(Upper::Before),
+        Self::Tokens(Versions::Newest),
+        Self::Tokens(Versions::All),
+        Self::Partitions,
+    ];
+}
+
+impl Commits {
+    const ALL: [Self; 11] = [
+        Self::Fence,
+        Self::Put,
+        Self::Touch,
+        Self::Overwrite,
+        Self::Confirm,
+        Self::WriteTimes,
+        Self::Delete,
+        Self::Named,
+        Self::From,
+        Self::MoveEpoch,
+        Self::Epoch,
+    ];
+}
+
+impl Registers {
+    const ALL: [Self; 2] = [Self::Read, Self::CompareAndSet];
 }
 
 impl Versions {

@@ -28,6 +28,7 @@ pub use carnet_sequencer::{
 pub use carnet_store::cluster::{Cluster, MemoryCluster};
 pub use carnet_store_cql::{
     ForeignCluster, ForeignPage, ForeignPosition, ForeignRow, ForeignScan, ForeignTable, Requests,
+    statements,
 };
 pub(crate) use open::{Settings, connect, environment, open};
 pub use peers::{PeerTls, Peers, Secret};
