@@ -62,10 +62,11 @@ pub(crate) struct Stress {
     /// or --pause-every, through servers that this program starts.
     #[arg(long, value_name = "URL", group = "place")]
     store: Option<String>,
-    /// Use a running server. The keyspace "carnet_stress" of an earlier run is dropped and created
-    /// anew; one that `carnet stress` did not make is refused.
-    #[arg(long, value_name = "HOST:PORT", group = "place")]
-    server: Option<String>,
+    /// Use running servers of one database; clients are divided among them. The keyspace
+    /// "carnet_stress" of an earlier run is dropped and created anew; one that `carnet stress` did
+    /// not make is refused.
+    #[arg(long, value_name = "HOST:PORT[,HOST:PORT]…", value_delimiter = ',', group = "place")]
+    server: Vec<String>,
     /// Number of servers over one cluster. Clients are divided among them.
     #[arg(long, requires = "store", value_parser = clap::value_parser!(u16).range(1..))]
     servers: Option<u16>,
@@ -138,8 +139,8 @@ impl Stress {
             bail!("the bank's transactions make no history: add another workload, or leave it out");
         }
         let stop = AtomicBool::new(false);
-        if let Some(server) = &self.server {
-            let targets = Remote::connect_all(std::slice::from_ref(server), runtime.handle())?;
+        if !self.server.is_empty() {
+            let targets = Remote::connect_all(&self.server, runtime.handle())?;
             return self.drive(plan, &targets, &stop, |_| Ok(()));
         }
         let place = Place::from_options(self.dir.clone(), self.store.as_deref())?;

@@ -118,7 +118,7 @@ fn verdict(workload: Workload, mistake: Mistake, every: u64) -> Result<()> {
     let stress = Stress {
         dir: None,
         store: None,
-        server: None,
+        server: Vec::new(),
         servers: None,
         workload: vec![workload],
         clients: 3,
