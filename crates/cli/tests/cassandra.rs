@@ -13,6 +13,8 @@ mod backup;
 mod guide;
 #[path = "cassandra/import.rs"]
 mod import;
+#[path = "cassandra/matrix/mod.rs"]
+mod matrix;
 #[path = "../../store-cql/tests/cassandra/node.rs"]
 mod node;
 mod support;

@@ -9,6 +9,7 @@ use std::io::{BufRead, BufReader, Read, Seek, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Output, Stdio};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use carnet::base::{Clock, SystemClock};
@@ -93,6 +94,11 @@ impl Guard {
         panic!("process {} did not end within {PATIENCE:?}", self.id());
     }
 
+    /// Returns the status of a process that has ended.
+    pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
+        self.0.try_wait().unwrap()
+    }
+
     /// Kills the process with SIGKILL, without a clean shutdown.
     pub(crate) fn kill(&mut self) {
         self.0.kill().unwrap();
@@ -111,6 +117,12 @@ impl Drop for Guard {
 #[expect(clippy::disallowed_methods, reason = "tests of processes wait for them")]
 pub(crate) fn pause(time: Duration) {
     std::thread::sleep(time);
+}
+
+/// Starts a thread beside the test.
+#[expect(clippy::disallowed_methods, reason = "tests of processes are not simulated")]
+pub(crate) fn spawn<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
+    std::thread::spawn(run)
 }
 
 /// A running `carnet serve`.
@@ -150,7 +162,22 @@ impl Server {
         Self::run(carnet(), place, listen, arguments)
     }
 
-    fn run(mut command: Command, place: &[&str], listen: &str, arguments: &[&str]) -> Self {
+    fn run(command: Command, place: &[&str], listen: &str, arguments: &[&str]) -> Self {
+        Self::try_run(command, place, listen, arguments)
+            .unwrap_or_else(|log| panic!("the server did not start:\n{log}"))
+    }
+
+    /// Starts a server of a database on a cluster; returns the log of one that ends instead.
+    pub(crate) fn try_store(url: &str, listen: &str, arguments: &[&str]) -> Result<Self, String> {
+        Self::try_run(carnet(), &["--store", url], listen, arguments)
+    }
+
+    fn try_run(
+        mut command: Command,
+        place: &[&str],
+        listen: &str,
+        arguments: &[&str],
+    ) -> Result<Self, String> {
         let log = tempfile::NamedTempFile::new().unwrap();
         command
             .arg("serve")
@@ -168,9 +195,10 @@ impl Server {
             rest.split([',', '\n']).next()?.parse().ok()
         };
         let (Some(cql), Some(http)) = (address("CQL on "), address("HTTP on ")) else {
-            panic!("the server said {line:?}, and:\n{}", read(&log));
+            let status = process.wait();
+            return Err(format!("{line}{status}\n{}", read(&log)));
         };
-        Self { process, cql, http, stdout, log }
+        Ok(Self { process, cql, http, stdout, log })
     }
 
     pub(crate) fn port(&self) -> String {
