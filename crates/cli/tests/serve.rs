@@ -3,11 +3,13 @@
 
 mod support;
 
+use std::fmt::Write as _;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::process::{Output, Stdio};
 use std::time::Duration;
 
+use scylla::client::session_builder::SessionBuilder;
 use support::{Server, carnet, clients, e2e, fail, pause, succeed, text};
 
 #[test]
@@ -41,6 +43,48 @@ fn stopped_store_is_not_ready_and_fails_at_exit() {
     server.terminate();
     let (status, said) = server.wait();
     assert_eq!((status.code(), said.as_str()), (Some(1), ""));
+}
+
+/// The rest of the database is served, and the file is named from the first read that fails.
+#[test]
+fn damaged_table_is_named_and_the_rest_is_served() {
+    let root = tempfile::tempdir().unwrap();
+    let path = root.path().join("data");
+    let mut script = "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', \
+                      'replication_factor': 1}; CREATE TABLE k.t (a int PRIMARY KEY, b text);\n"
+        .to_owned();
+    for row in 0..500 {
+        let text = format!("{row:04}").repeat(100);
+        writeln!(script, "INSERT INTO k.t (a, b) VALUES ({row}, '{text}');").unwrap();
+    }
+    let file = root.path().join("rows.cql");
+    std::fs::write(&file, script).unwrap();
+    succeed(carnet().arg("shell").arg(&path).arg("-f").arg(&file));
+    succeed(carnet().arg("compact").arg(&path));
+    let tables = std::fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path());
+    let mut tables = tables.filter(|path| path.extension().is_some_and(|sst| sst == "sst"));
+    let (table, None) = (tables.next().unwrap(), tables.next()) else { panic!("one table") };
+    let mut bytes = std::fs::read(&table).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    std::fs::write(&table, bytes).unwrap();
+
+    let server = Server::start(&path, &[]);
+    assert_eq!(server.get("/readyz"), ("HTTP/1.1 200 OK".into(), "ok\n".into()));
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let session = SessionBuilder::new().known_node(server.cql.to_string());
+    let session = runtime.block_on(session.build()).unwrap();
+    let read = |row: i32| {
+        let text = format!("SELECT b FROM k.t WHERE a = {row}");
+        runtime.block_on(session.query_unpaged(text, ())).is_ok()
+    };
+    let served = (0..500).filter(|row| read(*row)).count();
+    assert!((1..500).contains(&served), "{served}");
+    let (status, what) = server.get("/readyz");
+    let name = table.file_name().unwrap().to_str().unwrap();
+    assert!(status == "HTTP/1.1 200 OK" && what.contains(name), "{status}: {what}");
+    let (_, metrics) = server.get("/metrics");
+    assert!(metrics.contains("\ncarnet_storage_tables_damaged 1\n"), "{metrics}");
 }
 
 #[test]
