@@ -259,6 +259,33 @@ fn the_commit_table_is_migrated() {
     assert_eq!(shell("INSERT INTO k.t (a) VALUES (2); SELECT a FROM k.t").lines().count(), 2);
 }
 
+/// What makes a cluster weaker than its operator may think is in the log and in the metrics.
+#[test]
+fn weak_settings_are_named() {
+    let Some(node) = node::start_that_syncs_later() else { return };
+    let url = format!("cassandra://{}/weak?replication=1&request_timeout=6s", node.contact_point);
+    let server = Server::of_store(&url, "127.0.0.1:0");
+    let (_, metrics) = server.get("/metrics");
+    for line in
+        ["carnet_cluster_syncs_later 1", "carnet_cluster_leader 1", "carnet_cluster_failing 0"]
+    {
+        assert!(metrics.lines().any(|have| have == line), "{line} in {metrics}");
+    }
+    let log = server.log();
+    assert!(log.contains("commitlog_sync: periodic"), "{log}");
+    assert!(log.contains("request_timeout of 6s is not shorter than leader_timeout"), "{log}");
+
+    let Some(url) = store(LONG_LEASE) else { return };
+    let server = Server::of_store(&url, "127.0.0.1:0");
+    let (_, metrics) = server.get("/metrics");
+    assert!(metrics.contains("\ncarnet_cluster_syncs_later 0\n"), "{metrics}");
+    assert!(
+        metrics.contains("\ncarnet_cluster_requests_total{kind=\"conditional_write\"} "),
+        "{metrics}"
+    );
+    assert!(!server.log().contains("commitlog_sync"), "{}", server.log());
+}
+
 #[test]
 fn errors_about_urls_show_no_password() {
     let url = "cassandra://ann:s3cret@127.0.0.1/ks?colour=red";

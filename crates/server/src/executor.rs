@@ -17,6 +17,7 @@ use tokio::sync::Mutex;
 use tracing::info;
 
 use crate::backend::{Backend, Client, StatementResult};
+use crate::cluster_figures;
 use crate::disk_figures;
 use crate::events::Event;
 use crate::failure::{Failure, FailureKind};
@@ -285,6 +286,9 @@ impl Backend for CqlBackend {
         }
         if let Some(totals) = db.io_totals() {
             disk_figures::append(out, &totals);
+        }
+        if let Some(figures) = db.cluster_figures() {
+            cluster_figures::append(out, &figures);
         }
         if let Some(metrics) = db.metrics() {
             metrics.each(|name, help, kind, value| {

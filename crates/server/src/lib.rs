@@ -50,6 +50,7 @@ mod accept;
 pub mod auth;
 pub mod backend;
 pub mod clients;
+mod cluster_figures;
 mod connection;
 pub mod descriptors;
 mod disk_figures;

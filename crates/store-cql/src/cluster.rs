@@ -79,6 +79,7 @@ impl CqlCluster {
     async fn warn_of_settings(&self) {
         let sync = self.session.setting("commitlog_sync").await;
         if sync.as_deref() == Some("periodic") {
+            self.session.requests.note_syncs_later();
             let period = self.session.setting("commitlog_sync_period").await.unwrap_or_default();
             tracing::warn!(
                 period,

@@ -35,6 +35,8 @@ pub struct RequestCounters {
     health: Mutex<Health>,
     /// Whether the last request failed; read without the lock after each success.
     is_failing: AtomicBool,
+    /// Whether a node acknowledges writes before its commit log is synced.
+    syncs_later: AtomicBool,
 }
 
 impl RequestCounters {
@@ -51,6 +53,24 @@ impl RequestCounters {
             "the cluster has answered none of {failures} requests for {} s: {why}",
             time.as_secs()
         )))
+    }
+
+    /// Returns `true` if the last request failed.
+    #[must_use]
+    pub fn is_failing(&self) -> bool {
+        self.is_failing.load(Ordering::Relaxed)
+    }
+
+    /// Returns `true` if the node that answered at the start acknowledges writes before they are on
+    /// its disk (`commitlog_sync: periodic`); `false` also if it did not tell.
+    #[must_use]
+    pub fn syncs_later(&self) -> bool {
+        self.syncs_later.load(Ordering::Relaxed)
+    }
+
+    /// Records that a node acknowledges writes before they are on its disk.
+    pub(crate) fn note_syncs_later(&self) {
+        self.syncs_later.store(true, Ordering::Relaxed);
     }
 
     /// Records the end of a request.

@@ -185,9 +185,10 @@ impl Transfers {
     fn turn(&self, engine: &mut Engine<'_>, clients: usize, seed: u64) -> Result<Turn> {
         match engine {
             Engine::Carnet(db, accounts, isolation) => {
-                let before = db.cluster_requests().unwrap_or_default();
+                let requests = || db.cluster_figures().map(|figures| figures.requests);
+                let before = requests().unwrap_or_default();
                 let mut turn = self.transfer(db, accounts, *isolation, clients, seed)?;
-                let after = db.cluster_requests().unwrap_or_default();
+                let after = requests().unwrap_or_default();
                 turn.requests = Some(PerTransaction::between(&before, &after, turn.committed));
                 Ok(turn)
             }

@@ -4,6 +4,7 @@
 //!   Db::open("cassandra://…") ──▶ url    parses it         pure (with reach, peers, url_options)
 //!                             ──▶ open   connects, listens
 //!                             ──▶ store  ClusterLog, as a trait object
+//!                             ──▶ figures counts of requests, and health
 //!                             ──▶ backup begins and ends backups by the cluster's tools
 //!   carnet import             ──▶ table  an existing table of the cluster, read-only
 //! ```
@@ -13,6 +14,7 @@
 
 mod any_backup;
 pub mod backup;
+mod figures;
 mod open;
 mod peers;
 mod reach;
@@ -30,6 +32,7 @@ pub use carnet_store_cql::{
     ForeignCluster, ForeignPage, ForeignPosition, ForeignRow, ForeignScan, ForeignTable, Requests,
     statements,
 };
+pub use figures::ClusterFigures;
 pub(crate) use open::{Settings, connect, environment, open};
 pub use peers::{PeerTls, Peers, Secret};
 pub(crate) use store::ClusterStore;

@@ -12,7 +12,7 @@ use super::database::{Db, Inner};
 use crate::catalog;
 use crate::cluster::backup::ClusterBackup;
 use crate::cluster::{
-    self, Address, Cluster, ClusterStore, ClusterUrl, Handler, Requests, SequencerOptions,
+    self, Address, Cluster, ClusterFigures, ClusterStore, ClusterUrl, Handler, SequencerOptions,
     Transport,
 };
 use crate::stores::AnyStore;
@@ -199,14 +199,18 @@ impl Db {
         block_on(store.begin_backup(id)).map(ClusterBackup)
     }
 
-    /// Returns the number of requests that this process has sent to its cluster; `None` for other
-    /// stores.
+    /// Returns figures of this process's use of its cluster; `None` for other stores.
     #[must_use]
-    pub fn cluster_requests(&self) -> Option<Requests> {
-        match &*self.inner.store {
-            AnyStore::Cluster { requests, .. } => requests.as_deref().map(RequestCounters::read),
-            AnyStore::Local(_) | AnyStore::Memory(_) => None,
-        }
+    pub fn cluster_figures(&self) -> Option<ClusterFigures> {
+        let AnyStore::Cluster { store, requests: Some(requests) } = &*self.inner.store else {
+            return None;
+        };
+        Some(ClusterFigures {
+            requests: requests.read(),
+            is_leading: store.is_leading(),
+            is_failing: requests.is_failing(),
+            syncs_later: requests.syncs_later(),
+        })
     }
 
     /// Returns `true` if this process leads the database; always `true` for an embedded one.

@@ -43,6 +43,12 @@ pub(crate) fn start_with(yaml: &str) -> Option<Node> {
     run(script().env("CARNET_CASSANDRA_YAML", yaml))
 }
 
+/// Starts a node for a single test that acknowledges writes before they are on its disk.
+#[allow(dead_code, reason = "used by the tests of one crate")]
+pub(crate) fn start_that_syncs_later() -> Option<Node> {
+    run(script().env("CARNET_CASSANDRA_SYNC", "periodic"))
+}
+
 fn script() -> Command {
     Command::new(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/cassandra"))
 }
