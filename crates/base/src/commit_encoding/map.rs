@@ -100,6 +100,13 @@ impl EncodingMap {
         self.gaps.last().copied()
     }
 
+    /// Returns `true` if this map of a database covers fewer starts than another one, or lacks a gap
+    /// of it, so that it is an earlier one.
+    #[must_use]
+    pub fn precedes(&self, other: &Self) -> bool {
+        (self.last_gap(), self.valid_through) < (other.last_gap(), other.valid_through)
+    }
+
     /// Returns the map extended to further starts, with the last encoding.
     #[must_use]
     pub fn extended(&self, valid_through: Timestamp) -> Self {
@@ -249,6 +256,16 @@ mod tests {
         assert_eq!(between(0, 102), [Encoding::V2, Encoding::V3]);
         assert_eq!(between(101, 150), [Encoding::V3]);
         assert_eq!(map.extended(at(50)), map, "decided starts stay decided");
+    }
+
+    #[test]
+    fn maps_follow_each_other() {
+        let map = migrated();
+        let further = map.extended(at(300));
+        assert!(map.precedes(&further) && !further.precedes(&map) && !map.precedes(&map));
+        // A restored database may begin with a map that covers less than the one it replaces.
+        let restored = map.with_gap(at(201), at(1_000)).unwrap();
+        assert!(further.precedes(&restored) && !restored.precedes(&further));
     }
 
     #[test]

@@ -105,9 +105,14 @@ impl<C: Cluster> CommitTable<C> {
         Ok(self.keep_map(EncodingMap::decode(&bytes)?))
     }
 
+    /// Keeps a map that was read or written, and returns the latest one. Answers may come late: an
+    /// earlier map must not replace a later one, by which timestamps have been handed out.
     pub(super) fn keep_map(&self, map: EncodingMap) -> Arc<EncodingMap> {
         let map = Arc::new(map);
         let mut known = lock(&self.known);
+        if let Some(later) = known.map.as_ref().filter(|kept| map.precedes(kept)) {
+            return Arc::clone(later);
+        }
         let before = known.map.replace(Arc::clone(&map));
         if before.is_some_and(|before| before.last_gap() != map.last_gap()) {
             tracing::warn!("the database was restored: cached outcomes of its commits are dropped");
@@ -141,5 +146,28 @@ impl<C: Cluster> CommitTable<C> {
     pub(crate) async fn sweep_marks(&self) -> Result<Marks> {
         let bytes = self.cluster.read_register(Register::SweepMark, ReadMode::Quorum).await?;
         bytes.as_deref().map_or(Ok(Marks::default()), Marks::decode)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use carnet_base::{ErrorKind, SystemClock, ThreadSpawn, ThreadTimer};
+    use carnet_store::cluster::MemoryCluster;
+
+    use super::*;
+
+    #[test]
+    fn late_map_replaces_no_later_one() {
+        let at = |number| Timestamp::new(number).unwrap();
+        let timer = ThreadTimer::lazy(Arc::new(SystemClock), Arc::new(ThreadSpawn));
+        let table =
+            CommitTable::new(Arc::new(MemoryCluster::new()), Arc::new(timer), &Options::default());
+        let first = EncodingMap::starting_with(Encoding::V3, at(100));
+        table.keep_map(first.extended(at(200)));
+        assert_eq!(table.keep_map(first.clone()).valid_through(), at(200));
+        table.known_place(at(150)).unwrap();
+        // A restored database begins anew.
+        table.keep_map(first.with_gap(at(150), at(1_000)).unwrap());
+        assert_eq!(table.known_place(at(150)).unwrap_err().kind(), ErrorKind::Corrupted);
     }
 }
