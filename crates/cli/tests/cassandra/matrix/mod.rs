@@ -38,14 +38,14 @@ use super::support::{Guard, Server, carnet, pause, spawn};
 use super::{node, variable};
 
 /// Timeout of a request, and a time after which every request has ended.
-const REQUEST_TIMEOUT: &str = "800ms";
-const LATE: Duration = Duration::from_millis(1_200);
+const REQUEST_TIMEOUT: &str = "1500ms";
+const LATE: Duration = Duration::from_secs(2);
 
 /// Times in which requests are disturbed; longer than a lease of these servers.
 const DURING: [Duration; 2] = [Duration::ZERO, Duration::from_secs(2)];
 
 /// Maximum time until a request was seen.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Parts of the names of requests that only a sweep sends.
 const OF_THE_SWEEP: [&str; 5] = ["Delete", "Stamp", "WriteTimes", "From", "sweep_mark"];
@@ -118,8 +118,8 @@ impl Servers {
     fn start(contact_point: &str) -> Self {
         let proxy = Proxy::start(contact_point, statements("any"), LATE);
         let url = format!(
-            "cassandra://{}/matrix{}?replication=1&request_timeout={REQUEST_TIMEOUT}&keepalive=300ms\
-             &leader_timeout=1s&lease=1s&sweep=500ms&cell_cache=none&listen=127.0.0.1:0\
+            "cassandra://{}/matrix{}?replication=1&request_timeout={REQUEST_TIMEOUT}&keepalive=1s\
+             &leader_timeout=2s&lease=1s&sweep=500ms&cell_cache=none&listen=127.0.0.1:0\
              &secret=sixteen-letters-or-more",
             proxy.address,
             std::process::id(),
