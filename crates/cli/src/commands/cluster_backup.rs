@@ -161,16 +161,40 @@ fn directory_of(file: &Path) -> &Path {
     }
 }
 
-/// Writes a file completely or not at all, also across a power cut.
+/// Writes a new file completely or not at all, also across a power cut.
 #[expect(clippy::disallowed_methods, reason = "a file that is no database's")]
 fn write_whole(file: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut name = file.as_os_str().to_owned();
-    name.push(".part");
+    // Another backup may be writing a label of the same name.
+    name.push(format!(".{}.part", std::process::id()));
     let part = Path::new(&name);
     match fs::remove_file(part) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => write_private(part, bytes)?,
     }
-    fs::rename(part, file)?;
+    // Unlike a rename, a link replaces no label that was written meanwhile.
+    match fs::hard_link(part, file) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => fs::rename(part, file)?,
+        linked => {
+            fs::remove_file(part)?;
+            linked?;
+        }
+    }
     File::open(directory_of(file))?.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn label_of_another_backup_is_not_replaced() {
+        let directory = tempfile::tempdir().unwrap();
+        let label = directory.path().join("label");
+        write_whole(&label, b"first").unwrap();
+        let error = write_whole(&label, b"second").unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(read_label(&label).unwrap(), b"first");
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
+    }
 }
