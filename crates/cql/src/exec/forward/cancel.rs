@@ -1,6 +1,6 @@
 //! Calls in progress, each of which can be cancelled by its name.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
@@ -8,9 +8,20 @@ use std::task::{Context, Poll, Waker};
 
 use carnet::base::lock;
 
+/// Maximum number of cancelled calls that are known before they begin.
+const EARLY_MAX: usize = 256;
+
 /// Calls in progress.
 #[derive(Default)]
-pub(super) struct Calls(Mutex<HashMap<u64, Arc<Mutex<Call>>>>);
+pub(super) struct Calls(Mutex<Known>);
+
+#[derive(Default)]
+struct Known {
+    running: HashMap<u64, Arc<Mutex<Call>>>,
+    /// Names that were cancelled while no such call was in progress, the oldest first. A long
+    /// request is decoded aside, and its cancellation may overtake it.
+    early: VecDeque<u64>,
+}
 
 #[derive(Default)]
 struct Call {
@@ -22,7 +33,13 @@ impl Calls {
     /// Runs a call; returns `None` if it is cancelled, which drops the future.
     pub(super) async fn run<F: Future>(&self, name: u64, future: F) -> Option<F::Output> {
         let call = Arc::new(Mutex::new(Call::default()));
-        lock(&self.0).insert(name, Arc::clone(&call));
+        {
+            let mut known = lock(&self.0);
+            if known.early.contains(&name) {
+                return None;
+            }
+            known.running.insert(name, Arc::clone(&call));
+        }
         let _entry = Entry { calls: self, name };
         let mut future = pin!(future);
         poll_fn(|context| {
@@ -34,9 +51,9 @@ impl Calls {
         .await
     }
 
-    /// Cancels a call; has no effect if it is not in progress.
+    /// Cancels a call, also one that has not begun yet.
     pub(super) fn cancel(&self, name: u64) {
-        let call = lock(&self.0).get(&name).cloned();
+        let call = lock(&self.0).find_or_note(name);
         let Some(call) = call else { return };
         let waker = {
             let mut call = lock(&call);
@@ -50,7 +67,21 @@ impl Calls {
 
     #[cfg(test)]
     fn len(&self) -> usize {
-        lock(&self.0).len()
+        lock(&self.0).running.len()
+    }
+}
+
+impl Known {
+    /// Returns a call in progress, or notes that it is cancelled.
+    fn find_or_note(&mut self, name: u64) -> Option<Arc<Mutex<Call>>> {
+        let call = self.running.get(&name).cloned();
+        if call.is_none() {
+            if self.early.len() == EARLY_MAX {
+                self.early.pop_front();
+            }
+            self.early.push_back(name);
+        }
+        call
     }
 }
 
@@ -68,7 +99,7 @@ struct Entry<'c> {
 
 impl Drop for Entry<'_> {
     fn drop(&mut self) {
-        lock(&self.calls.0).remove(&self.name);
+        lock(&self.calls.0).running.remove(&self.name);
     }
 }
 
@@ -92,5 +123,18 @@ mod tests {
         assert_eq!(running.as_mut().poll(&mut context), Poll::Ready(None));
         assert_eq!(block_on(calls.run(9, ready(1))), Some(1));
         assert_eq!(calls.len(), 0);
+    }
+
+    #[test]
+    fn cancellation_may_come_before_its_call() {
+        let calls = Calls::default();
+        calls.cancel(7);
+        assert_eq!(block_on(calls.run(7, ready(1))), None);
+        assert_eq!(block_on(calls.run(8, ready(1))), Some(1));
+        for name in 100..100 + EARLY_MAX as u64 {
+            calls.cancel(name);
+        }
+        assert_eq!(lock(&calls.0).early.len(), EARLY_MAX);
+        assert_eq!(block_on(calls.run(100, ready(1))), None);
     }
 }
