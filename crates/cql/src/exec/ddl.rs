@@ -9,6 +9,7 @@ use carnet::{DataType, Tx};
 use super::column_type::column_type;
 use super::ddl_target::{already_exists, changed, new_uuid, place, refuse_system};
 use super::executor::Executor;
+use super::first_build::FirstBuild;
 use super::known_types::Types;
 use super::parameters::Session;
 use super::run::Run;
@@ -32,12 +33,15 @@ impl Executor {
         let data_center = &self.shared.node.data_center;
         let keyspace = run.keyspace.as_deref();
         let environment = &self.environment(&[], &run.steps);
+        let build = &FirstBuild::default();
         let (change, is_unbuilt) = transaction
             .try_run(|tx| async move {
                 match statement {
-                    Statement::CreateIndex(create) => indexes::create(&tx, create, keyspace).await,
+                    Statement::CreateIndex(create) => {
+                        indexes::create(&tx, create, keyspace, build).await
+                    }
                     Statement::CreateView(create) => {
-                        views::create(&tx, create, keyspace, environment).await
+                        views::create(&tx, create, keyspace, environment, build).await
                     }
                     statement => {
                         let change = change(&tx, statement, keyspace, data_center).await?;

@@ -9,19 +9,17 @@ use carnet::base::TableId;
 use carnet::catalog::{
     self, ColumnKind, ColumnSchema, INDEX_BITS_MAX, IndexSchema, IndexedPart, TableSchema,
 };
-use carnet::derived::{Derived, build_step};
+use carnet::derived::Derived;
 use carnet::index::{self, IndexLayout, default_bits};
 use carnet::{DataType, Tx};
 
 use super::ddl_target::{changed, place};
+use super::first_build::FirstBuild;
 use crate::ast::{CreateIndex, DropIndex, IndexTarget, TargetPart};
 use crate::compile::{SIMILARITY, Similarity};
 use crate::cql_error::CqlError;
 use crate::result::{ChangeKind, SchemaChange};
 use crate::system;
-
-/// Maximum number of rows of a table whose index is built by the creating statement.
-const ROWS_BUILT_AT_ONCE: usize = 256;
 
 /// Maximum length of the names of table and column in the name of an index that was given none. With
 /// what follows, the name stays within the limit of the catalog.
@@ -56,6 +54,7 @@ pub(super) async fn create(
     tx: &Tx,
     create: &CreateIndex,
     current: Option<&str>,
+    build: &FirstBuild,
 ) -> Result<(Option<SchemaChange>, bool), CqlError> {
     let (keyspace, name) = place(&create.table, current)?;
     let table = catalog::table(tx, keyspace, name)
@@ -110,7 +109,7 @@ pub(super) async fn create(
     let built = match table.index(&index_name) {
         Some(index) => {
             let derived = Derived::index(&table, index)?;
-            build_step(tx, &table, &derived, ROWS_BUILT_AT_ONCE).await?
+            build.run(tx, &table, &derived).await?
         }
         None => true,
     };

@@ -27,6 +27,7 @@ mod ddl;
 mod ddl_target;
 mod describe;
 mod executor;
+mod first_build;
 mod forward;
 mod grant;
 mod group;

@@ -6,10 +6,11 @@
 use std::sync::Arc;
 
 use carnet::catalog::{self, TableKind, TableSchema};
-use carnet::derived::{Derived, build_step};
+use carnet::derived::Derived;
 use carnet::{Tx, view};
 
 use super::ddl_target::{already_exists, changed, new_uuid, place};
+use super::first_build::FirstBuild;
 use super::table_options::set_table_options;
 use super::view_schema::view_schema;
 use crate::ast::{AlterView, CreateView, DropView, Name, Options};
@@ -17,15 +18,13 @@ use crate::compile::Environment;
 use crate::cql_error::CqlError;
 use crate::result::{ChangeKind, SchemaChange};
 
-/// Maximum number of rows of a base table whose view is built by the creating statement.
-const ROWS_BUILT_AT_ONCE: usize = 256;
-
 /// Runs a `CREATE MATERIALIZED VIEW`. Returns whether the view has yet to be built.
 pub(super) async fn create(
     tx: &Tx,
     create: &CreateView,
     current: Option<&str>,
     environment: &Environment<'_>,
+    build: &FirstBuild,
 ) -> Result<(Option<SchemaChange>, bool), CqlError> {
     let (keyspace, name) = place(&create.name, current)?;
     let base = base_table(tx, create, keyspace).await?;
@@ -52,7 +51,7 @@ pub(super) async fn create(
         return Err(CqlError::invalid(format!("view {name} was not added")));
     };
     let derived = Derived::view(&base, schema)?;
-    let is_built = build_step(tx, &base, &derived, ROWS_BUILT_AT_ONCE).await?;
+    let is_built = build.run(tx, &base, &derived).await?;
     Ok((changed(ChangeKind::Created, keyspace, Some(name)), !is_built))
 }
 
