@@ -1,4 +1,4 @@
-//! Carnet on a Cassandra of three nodes, one of which is killed: the long edition.
+//! Carnet on a Cassandra of three nodes, one of which is killed, hangs or is slow: the long edition.
 //!
 //! ```sh
 //! CARNET_THREE_NODES=60 cargo test --release -p carnet-cli --test three_nodes -- --nocapture
@@ -17,6 +17,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use std::{env, fs, thread};
 
+use carnet::base::{Clock, SystemClock};
 use support::{Guard, carnet, pause, succeed};
 
 /// Line in a node's log when it accepts CQL connections.
@@ -55,6 +56,19 @@ impl Nodes {
         pause(away);
         succeed(Command::new("kill").args(["-CONT", id]));
         println!("node {} goes on", number + 1);
+    }
+
+    /// Lets a node run for a tenth of the time only, so that each of its answers takes some 200 ms.
+    fn slow_down(&self, number: usize, during: Duration) {
+        let id = &self.processes[number];
+        println!("node {} is slow", number + 1);
+        for _ in 0..during.as_millis() / 220 {
+            succeed(Command::new("kill").args(["-STOP", id]));
+            pause(Duration::from_millis(200));
+            succeed(Command::new("kill").args(["-CONT", id]));
+            pause(Duration::from_millis(20));
+        }
+        println!("node {} is fast again", number + 1);
     }
 
     /// Kills a node, and restarts it with its data after a while.
@@ -106,12 +120,28 @@ impl Drop for Nodes {
     }
 }
 
+/// Opens the database in new processes, one after the other; returns their number and the longest
+/// time of one.
+fn open_again(url: &str, during: Duration) -> (u32, Duration) {
+    let begun = SystemClock.now();
+    let (mut count, mut longest) = (0, Duration::ZERO);
+    while SystemClock.now().since(begun) < during {
+        let started = SystemClock.now();
+        let select = "SELECT keyspace_name FROM system_schema.keyspaces";
+        succeed(carnet().args(["shell", "--store", url, "-e", select]));
+        longest = longest.max(SystemClock.now().since(started));
+        count += 1;
+    }
+    (count, longest)
+}
+
 /// What happens to a node during a phase.
 #[derive(Clone, Copy)]
 enum Node {
     Lives,
     Dies,
     Hangs,
+    IsSlow,
 }
 
 #[test]
@@ -122,12 +152,13 @@ fn three_nodes_lose_one_and_nothing_else() {
     };
     let time = Duration::from_secs(seconds.parse().unwrap());
     let mut nodes = Nodes::start();
-    let phases: [(&str, &[&str], Node); 6] = [
+    let phases: [(&str, &[&str], Node); 7] = [
         ("nothing happens", &[], Node::Lives),
         ("servers are killed", &["--kill-every", "6"], Node::Lives),
         ("servers stand still", &["--pause-every", "6"], Node::Lives),
         ("a node dies and comes back", &[], Node::Dies),
         ("a node hangs and goes on", &[], Node::Hangs),
+        ("a node is slow", &[], Node::IsSlow),
         ("all of it", &["--kill-every", "8", "--pause-every", "8"], Node::Dies),
     ];
     for (number, (name, trouble, node)) in phases.into_iter().enumerate() {
@@ -136,16 +167,11 @@ fn three_nodes_lose_one_and_nothing_else() {
              secret=sixteen-letters-or-more",
             nodes.contact_points
         );
+        // With an even number the leader's death leaves one server, with an odd one two.
+        let servers = if number % 2 == 0 { "2" } else { "3" };
         let mut stress = carnet();
-        stress.args([
-            "stress",
-            "--store",
-            &url,
-            "--workload",
-            "list-append,bank",
-            "--servers",
-            "2",
-        ]);
+        stress.args(["stress", "--store", &url, "--workload", "list-append,bank"]);
+        stress.args(["--servers", servers]);
         stress.args(["--clients", "8", "--seconds", &seconds, "--seed", &number.to_string()]);
         let mut stress = stress
             .args(trouble)
@@ -166,9 +192,15 @@ fn three_nodes_lose_one_and_nothing_else() {
                     pause(time / 3);
                     nodes.bounce(1 + number % 2, time / 4);
                 }
-                Node::Hangs => {
+                Node::Hangs | Node::IsSlow => {
                     pause(time / 3);
-                    nodes.hang(number % 3, time / 4);
+                    let opened = scope.spawn(|| open_again(&url, time / 4));
+                    match node {
+                        Node::Hangs => nodes.hang(number % 3, time / 4),
+                        _ => nodes.slow_down(number % 3, time / 4),
+                    }
+                    let (count, longest) = opened.join().unwrap();
+                    println!("{count} new processes, the slowest {} ms", longest.as_millis());
                 }
             }
             let mut said = String::new();
