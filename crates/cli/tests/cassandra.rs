@@ -271,6 +271,14 @@ fn weak_settings_are_named() {
     {
         assert!(metrics.lines().any(|have| have == line), "{line} in {metrics}");
     }
+    let page = include_str!("../../../docs/metrics.md");
+    for help in metrics.lines().filter_map(|line| line.strip_prefix("# HELP carnet_cluster_")) {
+        let (name, help) = help.split_once(' ').unwrap();
+        let name = format!("| `carnet_cluster_{name}` | ");
+        let is_listed =
+            |line: &str| line.starts_with(&name) && line.ends_with(&format!(" {help} |"));
+        assert!(page.lines().any(is_listed), "{name}: {help}");
+    }
     let log = server.log();
     assert!(log.contains("commitlog_sync: periodic"), "{log}");
     assert!(log.contains("request_timeout of 6s is not shorter than leader_timeout"), "{log}");

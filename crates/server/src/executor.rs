@@ -27,6 +27,7 @@ use crate::others::Others;
 use crate::protocol::peek::Peek;
 use crate::protocol::request::{Batch, BatchStatement, QueryParams, Statement};
 use crate::protocol::response::Prepared;
+use crate::storage_figures;
 use crate::wait_figures;
 
 /// Interval at which idle transactions are ended and the other servers are checked.
@@ -291,13 +292,7 @@ impl Backend for CqlBackend {
             cluster_figures::append(out, &figures);
         }
         if let Some(metrics) = db.metrics() {
-            metrics.each(|name, help, kind, value| {
-                let _ = writeln!(
-                    out,
-                    "# HELP carnet_storage_{name} {help}\n# TYPE carnet_storage_{name} {kind}\n\
-                     carnet_storage_{name} {value}"
-                );
-            });
+            storage_figures::append(out, &metrics);
         }
     }
 }

@@ -72,6 +72,7 @@ mod process_figures;
 pub mod protocol;
 mod refusals;
 mod shed_figures;
+mod storage_figures;
 mod wait_figures;
 
 pub use auth::{Authenticator, hash_password};

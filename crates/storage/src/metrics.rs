@@ -79,7 +79,7 @@ counters! {
     appends_overloaded,
     /// Bytes written to the log, headers included.
     log_bytes,
-    /// Writes to the log; `appends / log_writes` is the mean size of a group.
+    /// Writes to the log; the number of records divided by it is the mean size of a group.
     log_writes,
     /// Syncs of the log.
     log_syncs,
