@@ -77,7 +77,12 @@ fn described() -> Vec<Described> {
             "a function of values failed: an integer was divided by zero",
             "change the values",
         ),
-        (FailureKind::Syntax, "the text is not CQL, or sets an unknown option", "change the text"),
+        (
+            FailureKind::Syntax,
+            "the text is not CQL, or sets an unknown option of a keyspace or table, or one to a value of \
+             another type",
+            "change the text",
+        ),
         (
             FailureKind::Unauthorized,
             "the statement would change a system keyspace; another user started the transaction",
@@ -90,7 +95,8 @@ fn described() -> Vec<Described> {
         ),
         (
             FailureKind::Invalid,
-            "the statement does not match the existing tables",
+            "the statement does not match the existing tables; the type, index or service level to \
+             create exists already",
             "change the statement",
         ),
         (FailureKind::Invalid, "the statement is not supported yet", "change the statement"),
@@ -112,12 +118,12 @@ fn described() -> Vec<Described> {
         ),
         (
             FailureKind::Config,
-            "an option of a keyspace or table has a bad value",
+            "an option of a keyspace or table has a value that it cannot have",
             "change the value",
         ),
         (
             FailureKind::AlreadyExists { keyspace: String::new(), table: String::new() },
-            "the object to create exists already",
+            "the keyspace, table or view to create exists already",
             "",
         ),
         (

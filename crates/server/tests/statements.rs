@@ -212,3 +212,54 @@ fn drain_cuts_a_statement_off_that_does_not_end() {
         assert_eq!(response.opcode, ERROR, "it had not ended");
     }
 }
+
+/// The codes of errors that `docs/cql.md` describes by their causes.
+#[test]
+fn schema_errors_have_the_documented_codes() {
+    let mut running = server(executor());
+    let mut client = running.client(4);
+    for text in [
+        "CREATE TYPE ks.ty (a int)",
+        "CREATE INDEX i ON ks.t (a)",
+        "CREATE SERVICE LEVEL l",
+        "CREATE MATERIALIZED VIEW ks.v AS SELECT * FROM ks.t WHERE k IS NOT NULL AND a IS NOT NULL \
+         PRIMARY KEY (a, k)",
+    ] {
+        let response = ask(&mut client, text);
+        assert_eq!(response.opcode, RESULT, "{text}: {response:?}");
+    }
+    let keyspace = |name: &str, replication: &str| {
+        format!("CREATE KEYSPACE {name} WITH replication = {{'class': {replication}}}")
+    };
+    let table = |option: &str| format!("CREATE TABLE ks.u (k int PRIMARY KEY) WITH {option}");
+    for (text, code) in [
+        (keyspace("ks", "'SimpleStrategy'"), 0x2400),
+        ("CREATE TABLE ks.t (k int PRIMARY KEY)".into(), 0x2400),
+        (
+            "CREATE MATERIALIZED VIEW ks.v AS SELECT * FROM ks.t WHERE k IS NOT NULL AND a IS NOT \
+             NULL PRIMARY KEY (a, k)"
+                .into(),
+            0x2400,
+        ),
+        ("CREATE TYPE ks.ty (a int)".into(), 0x2200),
+        ("CREATE INDEX i ON ks.t (a)".into(), 0x2200),
+        ("CREATE SERVICE LEVEL l".into(), 0x2200),
+        ("CREATE SERVICE LEVEL m WITH colour = 1".into(), 0x2200),
+        (keyspace("n", "'LocalStrategy'"), 0x2200),
+        (keyspace("n", "'OtherStrategy'"), 0x2300),
+        (keyspace("n", "'SimpleStrategy', 'replication_factor': 0"), 0x2300),
+        (table("gc_grace_seconds = -1"), 0x2300),
+        (table("gc_grace_seconds = 'x'"), 0x2000),
+        (table("colour = 1"), 0x2000),
+        ("CREATE KEYSPACE n WITH colour = 1".into(), 0x2000),
+        ("SELECT * FROM ks.t WHERE NOT k = 1".into(), 0x2000),
+        ("SELECT * FROM ks.none".into(), 0x2200),
+        ("TRUNCATE system.local".into(), 0x2100),
+    ] {
+        let response = ask(&mut client, &text);
+        assert_eq!(response.opcode, ERROR, "{text}: {response:?}");
+        assert_eq!(response.error().0, code, "{text}: {}", response.error().1);
+    }
+    drop(client);
+    running.shut_down();
+}
