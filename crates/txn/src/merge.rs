@@ -24,8 +24,9 @@ use carnet_store::{At, Context, DeltaChain, Store};
 
 use crate::settle::{Settled, settle};
 
-/// Number of versions in the first read below a delta; a store writes rows of longer chains.
-const CHAIN_FIRST: usize = 8;
+/// Number of versions in the first read below a delta. Over a cluster the leader writes a row after
+/// eight deltas, while some more may arrive.
+const CHAIN_FIRST: usize = 12;
 /// Maximum number of versions in one read.
 const CHAIN_MAX: usize = 256;
 
@@ -84,6 +85,7 @@ impl Reading<'_> {
         loop {
             let candidates = self.store.get_chain(self.context, self.key, at, max).await?;
             let is_last = candidates.len() < max;
+            self.look_up(&candidates).await?;
             for candidate in candidates {
                 let through = at;
                 at = at.below(candidate.start);
@@ -106,6 +108,20 @@ impl Reading<'_> {
                 return Ok(false);
             }
             max = (max * 4).min(CHAIN_MAX);
+        }
+    }
+
+    /// Looks up the outcomes of the versions down to the first image together: each on its own would
+    /// be a request, one after the other.
+    async fn look_up(&self, candidates: &[Version]) -> Result<()> {
+        let is_delta = |version: &&Version| self.store.is_delta(self.key.table(), version);
+        let deltas = candidates.iter().take_while(is_delta).count();
+        let through_image = candidates.iter().take(deltas + 1);
+        let unstamped = through_image.filter(|version| version.commit.is_none());
+        let starts: Vec<Timestamp> = unstamped.map(|version| version.start).collect();
+        match starts.len() {
+            0 | 1 => Ok(()),
+            _ => self.store.look_up_outcomes(self.context, &starts, self.read).await,
         }
     }
 

@@ -1,12 +1,18 @@
 //! Reads entries, and decides the outcomes that readers see.
 
+use std::collections::BTreeMap;
+
 use super::unresolved::Unresolved;
+use carnet_base::concurrent::all;
 use carnet_base::{Bytes, CommitEntry, Result, Timestamp};
 use carnet_store::Outcome;
-use carnet_store::cluster::{Cluster, StoredEntry};
+use carnet_store::cluster::{Cluster, CommitRow, StoredEntry};
 
 use super::place::{Place, confirms};
 use super::table::{CommitTable, Outcomes};
+
+/// Number of rows of the commit table that one look-up reads concurrently.
+const ROWS_AT_ONCE: usize = 16;
 
 impl<C: Cluster> CommitTable<C> {
     /// Returns the outcome of a transaction for a reader at `read`, a snapshot of the epoch that
@@ -55,6 +61,43 @@ impl<C: Cluster> CommitTable<C> {
             None => Some(self.settle_for_reader(start).await?),
         };
         Ok(entry.map_or(Outcome::Pending, outcome))
+    }
+
+    /// Caches the final entries of transactions, with one request for each row of the commit table.
+    /// Entries that are not final, or absent, are left to [`CommitTable::outcome_for_reader`].
+    pub(crate) async fn look_up_many(&self, starts: &[Timestamp], read: Timestamp) -> Result<()> {
+        self.know_map_through(read).await?;
+        let outcomes = self.outcomes();
+        let mut rows: BTreeMap<CommitRow, Vec<(Timestamp, Place)>> = BTreeMap::new();
+        for start in starts {
+            if outcomes.peek(start).is_none() {
+                let place = self.place(*start).await?;
+                rows.entry(place.row.clone()).or_default().push((*start, place));
+            }
+        }
+        let mut lookups = Vec::with_capacity(rows.len());
+        for (row, places) in &rows {
+            lookups.push(self.look_up_row(row, places, &outcomes));
+        }
+        all(lookups, ROWS_AT_ONCE).await
+    }
+
+    async fn look_up_row(
+        &self,
+        row: &CommitRow,
+        places: &[(Timestamp, Place)],
+        outcomes: &Outcomes,
+    ) -> Result<()> {
+        let columns: Vec<Bytes> = places.iter().map(|(_, place)| place.column.clone()).collect();
+        for StoredEntry { column, confirmed, .. } in
+            self.cluster.read_entries(row, &columns).await?
+        {
+            let of_column = places.iter().find(|(_, place)| place.column == column);
+            if let (Some((start, place)), Some(value)) = (of_column, confirmed) {
+                outcomes.insert(*start, place.encoding.decode(*start, &value)?);
+            }
+        }
+        Ok(())
     }
 
     pub(super) async fn read_entry(&self, place: &Place) -> Result<Option<Found>> {

@@ -128,6 +128,20 @@ impl<C: Cluster, T: Transport> CommitLog for ClusterLog<C, T> {
         })
     }
 
+    fn look_up_outcomes<'a>(
+        &'a self,
+        context: &'a Context,
+        starts: &'a [Timestamp],
+        read: Timestamp,
+    ) -> Call<'a, ()> {
+        // A leader that released the snapshot knows most outcomes, and other snapshots are rare.
+        let Some(_) = self.inner.epoch_of(read) else { return Call::ready(Ok(())) };
+        Call::boxed(async move {
+            self.inner.check(context)?;
+            self.inner.node.table().look_up_many(starts, read).await
+        })
+    }
+
     fn published(&self) -> Timestamp {
         let seen = self.inner.published.load(Ordering::Acquire);
         let seen = Timestamp::new(seen).expect("only timestamps are seen");
