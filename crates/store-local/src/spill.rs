@@ -42,8 +42,11 @@ impl LocalSpill {
             }
         })?;
         beyond.sort_unstable();
-        let checks_writes = true;
-        Ok((merged, Claim { read, start, slot, reads, cells, checks_writes, drops, beyond }))
+        // Only a log over a cluster asks for deltas.
+        let (checks_writes, has_deltas) = (true, false);
+        let claim =
+            Claim { read, start, slot, reads, cells, checks_writes, drops, beyond, has_deltas };
+        Ok((merged, claim))
     }
 
     async fn commit(&self, context: &Context, request: CommitRequest) -> Result<Timestamp> {

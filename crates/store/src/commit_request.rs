@@ -1,6 +1,6 @@
 //! Requests for commits, and the claims that are decided.
 
-use carnet_base::{CellHash, KeyRange, TableId, Timestamp};
+use carnet_base::{CellHash, KeyRange, RowDelta, TableId, Timestamp};
 
 use crate::begun::{Begun, Slot};
 use crate::cells::Cells;
@@ -69,7 +69,11 @@ impl CommitRequest {
         let Self { read, start, slot, reads, writes, checks_writes, drops } = self;
         let cells = Cells::from_sorted(writes.iter().map(|(key, _)| key));
         let beyond = Vec::new();
-        (Claim { read, start, slot, reads, cells, checks_writes, drops, beyond }, writes)
+        let may_be_delta = |payload: &[u8]| payload.first() == Some(&RowDelta::MARK);
+        let has_deltas = writes.iter().any(|(_, payload)| payload.is_some_and(may_be_delta));
+        let claim =
+            Claim { read, start, slot, reads, cells, checks_writes, drops, beyond, has_deltas };
+        (claim, writes)
     }
 }
 
@@ -93,6 +97,8 @@ pub struct Claim {
     /// Sorted hashes of further written cells, which are too many to be listed with keys.
     /// Transactions that began before such a commit cannot be checked against it.
     pub beyond: Vec<CellHash>,
+    /// `true` if a written version may be a delta.
+    pub has_deltas: bool,
 }
 
 impl Claim {

@@ -536,6 +536,7 @@ fn large_claim_passes_and_too_large_is_refused() {
             checks_writes: true,
             drops: Vec::new(),
             beyond: Vec::new(),
+            has_deltas: false,
         };
         LeaderRequest::Commit { client: ClientId(1), token: Token(1), claim }
     };

@@ -35,7 +35,7 @@ pub(super) fn check(claim: &Claim) -> Result<()> {
 pub(super) fn put(claim: &Claim, out: &mut BytesMut) {
     // Spilled cells do not exist on a cluster, and the leader checks the writes of every claim, so
     // neither is sent.
-    let Claim { read, start, slot: _, reads, cells, checks_writes: _, drops, beyond: _ } = claim;
+    let Claim { read, start, slot: _, reads, cells, checks_writes: _, drops, .. } = claim;
     out.reserve(
         32 + reads.points.len() * POINT_BYTES + cells.len() * LENGTH_BYTES + cells.key_bytes(),
     );
@@ -59,6 +59,7 @@ pub(super) fn put(claim: &Claim, out: &mut BytesMut) {
     for table in drops {
         out.put_u32(table.0);
     }
+    out.put_u8(claim.has_deltas.into());
 }
 
 /// A list or a key of 2³² never fits a frame: the limit on the frame's length refuses it, whatever
@@ -106,8 +107,9 @@ pub(super) fn take(fields: &mut Fields) -> Result<Claim, Malformed> {
     for _ in 0..fields.count(TABLE_BYTES)? {
         drops.push(TableId(fields.u32()?));
     }
-    let (slot, beyond) = (Slot::default(), Vec::new());
-    Ok(Claim { read, start, slot, reads, cells, checks_writes: true, drops, beyond })
+    let has_deltas = fields.truth()?;
+    let (slot, checks_writes, beyond) = (Slot::default(), true, Vec::new());
+    Ok(Claim { read, start, slot, reads, cells, checks_writes, drops, beyond, has_deltas })
 }
 
 fn take_range(fields: &mut Fields) -> Result<KeyRange, Malformed> {

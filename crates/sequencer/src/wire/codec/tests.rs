@@ -50,6 +50,7 @@ fn claim(cells: &[CellKey], points: &[u64], ranges: Vec<KeyRange>) -> Claim {
         checks_writes: true,
         drops: vec![TableId(9)],
         beyond: Vec::new(),
+        has_deltas: true,
     }
 }
 
