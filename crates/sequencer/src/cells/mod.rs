@@ -56,7 +56,7 @@ use carnet_base::{Bytes, CellHash, CellKey, Timestamp, Version};
 use quick_cache::Weighter;
 use quick_cache::unsync::{Cache, DefaultLifecycle};
 
-use by_hash::ByHash;
+pub(crate) use by_hash::ByHash;
 pub use changes::Changes;
 pub(crate) use changes::{CHANGES_MAX, ChangeLog};
 use recent::Recent;

@@ -7,6 +7,7 @@ use carnet_base::{CommitEntry, Result};
 use carnet_store::Claim;
 use carnet_store::cluster::Cluster;
 
+use super::fold::has_deltas;
 use super::outcome::answer_of;
 use super::state::{Decided, Entry};
 use super::term::Leader;
@@ -70,7 +71,11 @@ impl<C: Cluster> Leader<C> {
         // transaction again before a repetition of the same request arrives.
         state.clients.decided(start);
         let cells = ChangeLog::takes(&claim).then(|| claim.cells.hashes().collect::<Vec<_>>());
+        let deltas = has_deltas(&claim).then(|| claim.cells.clone());
         let commit = self.order.decide(&mut claim)?;
+        if let Some(cells) = deltas {
+            self.count_deltas(&mut state, commit, &cells);
+        }
         match cells {
             Some(cells) => state.changes.wrote(commit, cells.into_iter()),
             None => state.changes.wrote_any(commit),

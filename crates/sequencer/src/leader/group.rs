@@ -31,7 +31,7 @@ impl<C: Cluster> Leader<C> {
     }
 
     /// Writes a group's entries, however long it takes. Returns `false` if the term is over.
-    async fn put(&self, row: &CommitRow, group: &[Entry]) -> bool {
+    async fn put(self: &Arc<Self>, row: &CommitRow, group: &[Entry]) -> bool {
         let encoding = group[0].place.encoding;
         let mut entries = Vec::with_capacity(group.len());
         for entry in group {

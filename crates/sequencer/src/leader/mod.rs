@@ -24,6 +24,8 @@
 //!   next leader answers for the requests in flight.
 
 mod commit;
+mod fold;
+mod folds;
 mod group;
 mod outcome;
 mod requests;

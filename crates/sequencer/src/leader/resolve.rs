@@ -1,7 +1,9 @@
 //! Moves P over final entries.
 
-use carnet_base::CommitEntry;
+use std::sync::Arc;
+
 use carnet_base::sync::lock;
+use carnet_base::{CellKey, CommitEntry, Timestamp};
 use carnet_store::cluster::Cluster;
 
 use super::outcome::answer_of;
@@ -16,7 +18,7 @@ const REMEMBERED_MAX: usize = 1 << 16;
 
 impl<C: Cluster> Leader<C> {
     /// Moves P over the entries that are final now, and answers their waiters.
-    pub(super) fn resolve(&self, group: &[Entry], settled: Vec<Settled>) {
+    pub(super) fn resolve(self: &Arc<Self>, group: &[Entry], settled: Vec<Settled>) {
         let mut resolved = Vec::with_capacity(settled.len());
         for Settled { column, value } in settled {
             let Some(entry) = group.iter().find(|entry| entry.place.column == column) else {
@@ -45,7 +47,9 @@ impl<C: Cluster> Leader<C> {
             state.prefix.resolved(*commit, Resolved { start: *start, entry });
         }
         let answers = self.advance(&mut state);
+        let folds = due_folds(&mut state, self.published());
         drop(state);
+        self.fold_later(folds);
         for (waiter, response) in answers {
             waiter.send(response);
         }
@@ -75,4 +79,15 @@ impl<C: Cluster> Leader<C> {
         }
         answers
     }
+}
+
+/// Takes the cells to fold whose commits P has passed.
+fn due_folds(state: &mut LeaderState, published: Timestamp) -> Vec<CellKey> {
+    let mut due = Vec::new();
+    while let Some(first) = state.due_folds.first_entry()
+        && *first.key() <= published
+    {
+        due.extend(first.remove());
+    }
+    due
 }

@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use carnet_base::{CommitEntry, Moment, Timestamp};
+use carnet_base::{CellKey, CommitEntry, Moment, Timestamp};
 
+use super::folds::Folds;
 use crate::candidate::Term;
 use crate::cells::ChangeLog;
 use crate::clients::Clients;
@@ -26,6 +27,9 @@ pub(super) struct LeaderState {
     pub(super) row_allocator: RowAllocator,
     /// Cells that the commits of this term wrote, for processes with a cell cache.
     pub(super) changes: ChangeLog,
+    pub(super) folds: Folds,
+    /// Cells to fold once P has passed the commits.
+    pub(super) due_folds: BTreeMap<Timestamp, Vec<CellKey>>,
     pub(super) announcements: Announcements,
     /// The reason why the term ended, if it has.
     pub(super) ended: Option<Ended>,
@@ -41,6 +45,8 @@ impl LeaderState {
             groups: Groups::default(),
             row_allocator: RowAllocator::default(),
             changes: ChangeLog::starting_at(term.first),
+            folds: Folds::default(),
+            due_folds: BTreeMap::new(),
             announcements: Announcements::new(now),
             ended: None,
         }

@@ -54,6 +54,6 @@ pub(crate) use driver::{drive, sweep_now, sweep_past_retention};
 pub use holder::Holder;
 pub use marks::{Hold, Marks};
 pub use options::SweepOptions;
-pub(crate) use plan::VersionOutcome;
+pub(crate) use plan::{VersionOutcome, newest_row};
 pub use report::SweepReport;
 pub(crate) use term::{HOLD_TIMEOUT, Sweep};

@@ -131,6 +131,30 @@ pub(crate) fn plan(
     Ok(plan)
 }
 
+/// Returns the row of the newest version of a table of rows that committed up to a timestamp; `None` if it has
+/// no older version to be merged with, or is no delta.
+///
+/// # Errors
+///
+/// `Corrupted` if a delta or an image cannot be read.
+pub(crate) fn newest_row(
+    versions: &[(Version, VersionOutcome)],
+    through: Timestamp,
+) -> Result<Option<BaseRow>> {
+    let is_seen = |(_, outcome): &(Version, VersionOutcome)| matches!(outcome, VersionOutcome::Committed(commit) if *commit <= through);
+    let Some(newest) = versions.iter().position(is_seen) else { return Ok(None) };
+    let start = versions[newest].0.start;
+    if !looks_like_delta(&versions[newest].0) {
+        return Ok(None);
+    }
+    let chain = chain_of(&versions[newest..]);
+    if chain.len() < 2 {
+        return Ok(None);
+    }
+    let (payload, chain) = (chain.row()?, Some(chain));
+    Ok(Some(BaseRow { start, payload, chain }))
+}
+
 /// Returns the committed versions of a cell, newest first, up to the first that is no delta.
 fn chain_of(versions: &[(Version, VersionOutcome)]) -> DeltaChain {
     let mut chain = DeltaChain::default();

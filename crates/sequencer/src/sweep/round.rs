@@ -27,8 +27,6 @@ const PAGE_BYTES: usize = 1 << 20;
 /// Number of entries deleted at a time.
 const ENTRIES_PAGE: usize = 1000;
 const PERSIST_TRIES: u32 = 8;
-/// Number of a cell's versions in one read.
-const VERSIONS_PAGE: usize = 64;
 
 /// A lookup in flight.
 type Lookup<'a> = Pin<Box<dyn Future<Output = Result<()>> + Send + 'a>>;
@@ -222,7 +220,7 @@ impl<C: Cluster> Round<'_, C> {
             checks.push(Box::pin(async move {
                 let Plan { row: Some(row), base: Some(base), .. } = plan else { return Ok(()) };
                 let Some(chain) = &mut row.chain else { return Ok(()) };
-                let again = self.versions_of(key, chain.starts()).await?;
+                let again = self.leader.versions_of(key, chain.starts()).await?;
                 if chain.confirm(&again) {
                     row.payload = chain.row()?;
                     base.is_tombstone = row.payload.is_none();
@@ -234,24 +232,6 @@ impl<C: Cluster> Round<'_, C> {
             }));
         }
         all(checks, LOOKUPS_AT_ONCE).await
-    }
-
-    /// Reads a cell's versions from one start down to another.
-    async fn versions_of(
-        &self,
-        key: &CellKey,
-        starts: Option<(Timestamp, Timestamp)>,
-    ) -> Result<Vec<Version>> {
-        let (context, mut versions) = (Context::unbounded(), Vec::new());
-        let (mut next, oldest) =
-            starts.map_or((None, Timestamp::ZERO), |(newest, oldest)| (Some(newest), oldest));
-        while let Some(through) = next.filter(|through| *through >= oldest) {
-            let found = self.cluster().read_chain(&context, key, through, VERSIONS_PAGE).await?;
-            let last = found.last().filter(|_| found.len() >= VERSIONS_PAGE);
-            next = last.and_then(|version| version.start.previous());
-            versions.extend(found);
-        }
-        Ok(versions)
     }
 
     async fn carry_out(&mut self, work: Work) -> Result<()> {
@@ -293,7 +273,7 @@ impl<C: Cluster> Round<'_, C> {
             for version in versions.iter().filter(|version| version.commit.is_none()) {
                 let (start, found) = (version.start, &found);
                 lookups.push(Box::pin(async move {
-                    let outcome = self.version_outcome(key, start).await?;
+                    let outcome = self.leader.outcome_of(key, version).await?;
                     lock(found).insert((key, start), outcome);
                     Ok(())
                 }));
@@ -301,17 +281,6 @@ impl<C: Cluster> Round<'_, C> {
         }
         all(lookups, LOOKUPS_AT_ONCE).await?;
         Ok(found.into_inner().unwrap_or_default())
-    }
-
-    async fn version_outcome(&self, key: &CellKey, start: Timestamp) -> Result<VersionOutcome> {
-        let outcome = self.leader.version_outcome(start).await?;
-        if outcome != VersionOutcome::Aborted {
-            return Ok(outcome);
-        }
-        // Another process may have stamped the version and swept its entry since the scan.
-        let again = self.cluster().read_version(&Context::unbounded(), key, start).await?;
-        let stamp = again.filter(|version| version.start == start).and_then(|again| again.commit);
-        Ok(stamp.map_or(VersionOutcome::Aborted, VersionOutcome::Committed))
     }
 
     /// Deletes the entries of commits up to the mark; returns the lowest start that may still have
