@@ -157,10 +157,16 @@ impl RowImage {
     /// Returns `true` if the marker, a column or an element expires.
     #[must_use]
     pub fn expires(&self) -> bool {
-        let mut elements = self.collections.iter().flat_map(|(_, it)| it.elements());
-        self.marker.is_some_and(|marker| marker.expiry.is_some())
-            || self.columns.iter().any(|(_, column)| column.expiry.is_some())
-            || elements.any(|element| element.expiry.is_some())
+        self.first_expiry().is_some()
+    }
+
+    /// Returns the first expiry of the marker, a column or an element; `None` if nothing expires.
+    #[must_use]
+    pub fn first_expiry(&self) -> Option<i64> {
+        let elements = self.collections.iter().flat_map(|(_, it)| it.elements());
+        let marker = self.marker.and_then(|marker| marker.expiry);
+        let columns = self.columns.iter().filter_map(|(_, column)| column.expiry);
+        marker.into_iter().chain(columns).chain(elements.filter_map(|it| it.expiry)).min()
     }
 
     /// Removes the expired marker, columns and elements.

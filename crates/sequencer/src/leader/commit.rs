@@ -81,6 +81,7 @@ impl<C: Cluster> Leader<C> {
             None => state.changes.wrote_any(commit),
         }
         state.prefix.decided(start, commit);
+        state.last_commit = commit;
         state.decided.insert(start, Decided::Pending(vec![sender]));
         let row = place.row.clone();
         let group = state.groups.push(&row, Entry { start, commit, place });

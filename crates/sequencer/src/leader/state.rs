@@ -23,6 +23,8 @@ pub(super) struct LeaderState {
     /// Starts whose decisions are remembered, oldest first.
     pub(super) remembered: VecDeque<Timestamp>,
     pub(super) prefix: Prefix<Resolved>,
+    /// The last commit that was decided; at first, the beginning of the term.
+    pub(super) last_commit: Timestamp,
     pub(super) groups: Groups<Entry>,
     pub(super) row_allocator: RowAllocator,
     /// Cells that the commits of this term wrote, for processes with a cell cache.
@@ -42,6 +44,7 @@ impl LeaderState {
             decided: BTreeMap::new(),
             remembered: VecDeque::new(),
             prefix: Prefix::default(),
+            last_commit: term.first,
             groups: Groups::default(),
             row_allocator: RowAllocator::default(),
             changes: ChangeLog::starting_at(term.first),

@@ -16,7 +16,7 @@ use crate::message::Response;
 use crate::options::Options;
 use crate::proof::{self, Proof};
 use crate::shared_read::SharedRead;
-use crate::sweep::{Holder, Sweep};
+use crate::sweep::{Holder, Sample, Sweep};
 
 /// A leader, for one term.
 pub(crate) struct Leader<C> {
@@ -44,7 +44,14 @@ impl<C: Cluster> Leader<C> {
         order.extend(term.bound);
         let proof = proof::new_shared_read(table.cluster(), Arc::clone(&environment.tasks), &term);
         let state = Mutex::new(LeaderState::new(&term, environment.timer.now()));
-        let sweep = Sweep::paced_by(options.sweep);
+        let began = Sample {
+            at: environment.timer.now(),
+            wall: environment.clock.wall(),
+            // All snapshots of this term are released later, from its first timestamp on.
+            published: term.first.previous().unwrap_or(Timestamp::ZERO),
+            last_commit: term.first,
+        };
+        let sweep = Sweep::new(options.sweep, began);
         Arc::new(Self { term, table, order, environment, options, proof, state, sweep, notify })
     }
 
@@ -54,6 +61,32 @@ impl<C: Cluster> Leader<C> {
 
     pub(crate) fn published(&self) -> Timestamp {
         self.order.published()
+    }
+
+    /// Moves P beyond the last commit, if no commit is in flight: later snapshots differ from all
+    /// that were released up to now. All commits up to the latest timestamp are resolved.
+    pub(crate) fn publish_idle(&self) {
+        const TIMESTAMPS: u64 = 4;
+        let state = lock(&self.state);
+        let is_busy = state.ended.is_some() || state.prefix.starts().next().is_some();
+        if is_busy || self.order.headroom() < TIMESTAMPS {
+            return;
+        }
+        let latest = self.order.latest();
+        if latest == self.order.published() {
+            self.order.skip_to(Timestamp::new(latest.get() + 2).unwrap_or(Timestamp::MAX));
+        }
+        let latest = self.order.latest();
+        if latest > self.order.published() {
+            self.order.publish(latest);
+        }
+    }
+
+    /// Returns the current sample of P.
+    pub(crate) fn sample(&self) -> Sample {
+        let (at, wall) = (self.environment.timer.now(), self.environment.clock.wall());
+        let last_commit = lock(&self.state).last_commit;
+        Sample { at, wall, published: self.published(), last_commit }
     }
 
     /// Returns `true` if the leader has found out that its term is over.

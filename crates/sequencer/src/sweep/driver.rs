@@ -41,14 +41,24 @@ async fn step<C: Cluster>(leader: &Arc<Leader<C>>) {
 pub(crate) async fn sweep_past_retention<C: Cluster>(
     leader: &Arc<Leader<C>>,
 ) -> Result<SweepReport> {
-    let wanted = leader.sweep().retained(leader.timer().now(), leader.published());
+    note_time(leader);
+    let wanted = leader.sweep().retained(leader.timer().now());
     run_round(leader, wanted).await
 }
 
 /// Runs a round now, of all versions that no snapshot of this term sees, without regard to the
 /// retention.
 pub(crate) async fn sweep_now<C: Cluster>(leader: &Arc<Leader<C>>) -> Result<SweepReport> {
+    note_time(leader);
     run_round(leader, leader.published()).await
+}
+
+/// Notes P and the time. Without commits P moves on, because snapshots at one P would all be as old
+/// as the first of them, and nothing would expire.
+fn note_time<C: Cluster>(leader: &Leader<C>) {
+    if leader.sweep().note(leader.sample()) {
+        leader.publish_idle();
+    }
 }
 
 async fn run_round<C: Cluster>(leader: &Arc<Leader<C>>, wanted: Timestamp) -> Result<SweepReport> {

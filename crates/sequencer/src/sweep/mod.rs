@@ -42,6 +42,7 @@
 //! later. All versions of one cell are held in memory together.
 
 mod driver;
+mod history;
 mod holder;
 mod marks;
 mod options;
@@ -51,6 +52,7 @@ mod round;
 mod term;
 
 pub(crate) use driver::{drive, sweep_now, sweep_past_retention};
+pub(crate) use history::Sample;
 pub use holder::Holder;
 pub use marks::{Hold, Marks};
 pub use options::SweepOptions;

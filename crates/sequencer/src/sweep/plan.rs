@@ -24,11 +24,17 @@
 //! like an image that a transaction wrote, so any base of a table with deltas is written again before the versions below
 //! are deleted.
 //!
+//! Parts of a base's row that have expired for every reader from the mark on (`history`) are left out:
+//! the row is written again without them. If nothing is left, the base counts as a tombstone.
+//!
 //! A base that is a tombstone is deleted too, last of all: until every replica has deleted the
 //! older versions, a replica that was down could bring them back.
 
-use carnet_base::{Bytes, Result, Timestamp, Version};
+use carnet_base::{Bytes, Result, RowImage, Timestamp, Version};
+use carnet_store::cluster::Statement;
 use carnet_store::{DeltaChain, looks_like_delta};
+
+use crate::statements::MERGED;
 
 /// Outcome of the transaction that wrote a version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +58,10 @@ pub(crate) struct Plan {
     pub(crate) row: Option<BaseRow>,
     /// All versions older than this base are deleted, visible or not.
     pub(crate) base: Option<Base>,
+    /// Parts of the base's row have expired.
+    pub(crate) is_trimmed: bool,
+    /// The first expiry of the base's row that has not passed.
+    pub(crate) next_expiry: Option<i64>,
 }
 
 /// The row of a base.
@@ -62,6 +72,8 @@ pub(crate) struct BaseRow {
     pub(crate) payload: Option<Bytes>,
     /// The deltas of which the row was made; `None` if the base is no delta.
     pub(crate) chain: Option<DeltaChain>,
+    /// Number of the write: of two rows without their expired parts the later one wins.
+    pub(crate) statement: Statement,
 }
 
 /// The newest version at or below the mark: every snapshot from the mark on sees it, or a newer
@@ -82,6 +94,8 @@ pub(crate) struct Extent {
     pub(crate) settled: Timestamp,
     /// P when the round began: later commits are not stamped.
     pub(crate) through: Timestamp,
+    /// The last second that has passed for every reader from the mark on.
+    pub(crate) passed: i64,
 }
 
 /// Plans the work on a cell whose versions are given newest first, each with its outcome.
@@ -97,7 +111,7 @@ pub(crate) struct Extent {
 /// `Corrupted` if a delta or an image cannot be read.
 pub(crate) fn plan(
     versions: &[(Version, VersionOutcome)],
-    Extent { mark, settled, through }: Extent,
+    Extent { mark, settled, through, passed }: Extent,
     has_deltas: bool,
 ) -> Result<Plan> {
     let mut plan = Plan::default();
@@ -117,11 +131,15 @@ pub(crate) fn plan(
                         Some(chain) => chain.row()?,
                         None => version.payload.clone(),
                     };
-                    let is_tombstone = payload.is_none();
+                    let trimmed = if has_deltas { trim(payload, passed) } else { payload.into() };
+                    (plan.is_trimmed, plan.next_expiry) = (trimmed.is_trimmed, trimmed.next_expiry);
+                    let (is_tombstone, payload) = (trimmed.row.is_none(), trimmed.row);
                     let is_base = is_tombstone || hides_some || is_delta;
                     plan.base = is_base.then_some(Base { start, is_tombstone });
-                    if is_delta || (has_deltas && hides_some) {
-                        plan.row = Some(BaseRow { start, payload, chain });
+                    let is_rewritten = plan.is_trimmed && !is_tombstone;
+                    if is_delta || is_rewritten || (has_deltas && hides_some) {
+                        let statement = trimmed_at(passed);
+                        plan.row = Some(BaseRow { start, payload, chain, statement });
                     }
                     break;
                 }
@@ -129,6 +147,40 @@ pub(crate) fn plan(
         }
     }
     Ok(plan)
+}
+
+/// A row without its expired parts.
+#[derive(Default)]
+pub(super) struct Trimmed {
+    /// `None` if nothing is left.
+    pub(super) row: Option<Bytes>,
+    pub(super) is_trimmed: bool,
+    pub(super) next_expiry: Option<i64>,
+}
+
+impl From<Option<Bytes>> for Trimmed {
+    fn from(row: Option<Bytes>) -> Self {
+        Self { row, ..Self::default() }
+    }
+}
+
+/// Removes the parts of a row that have expired up to a second. A row that cannot be read stays as it is.
+pub(super) fn trim(row: Option<Bytes>, passed: i64) -> Trimmed {
+    let Some(bytes) = row else { return Trimmed::default() };
+    let Ok(mut image) = RowImage::decode(&bytes) else { return Some(bytes).into() };
+    let first = image.first_expiry();
+    if first.is_none_or(|expiry| expiry > passed) {
+        return Trimmed { row: Some(bytes), is_trimmed: false, next_expiry: first };
+    }
+    image.expire(passed);
+    let row = image.is_live().then(|| image.encode());
+    Trimmed { row, is_trimmed: true, next_expiry: image.first_expiry() }
+}
+
+/// Returns the number of the write of a row without the parts that have expired up to a second. It
+/// takes precedence over the row with them, and over one of an earlier second.
+fn trimmed_at(passed: i64) -> Statement {
+    MERGED.max(Statement(u32::try_from(passed.max(0)).unwrap_or(u32::MAX)))
 }
 
 /// Returns the row of the newest version of a table of rows that committed up to a timestamp; `None` if it has
@@ -152,7 +204,7 @@ pub(crate) fn newest_row(
         return Ok(None);
     }
     let (payload, chain) = (chain.row()?, Some(chain));
-    Ok(Some(BaseRow { start, payload, chain }))
+    Ok(Some(BaseRow { start, payload, chain, statement: MERGED }))
 }
 
 /// Returns the committed versions of a cell, newest first, up to the first that is no delta.
@@ -175,10 +227,13 @@ fn chain_of(versions: &[(Version, VersionOutcome)]) -> DeltaChain {
 
 #[cfg(test)]
 mod tests {
-    use carnet_base::row::{Change, RowImage};
+    use carnet_base::row::{Change, Column};
     use carnet_base::{ColumnId, RowDelta};
 
     use super::*;
+
+    /// The last second that has passed for all readers.
+    const PASSED: i64 = 1_000;
 
     fn at(number: u64) -> Timestamp {
         Timestamp::new(number).unwrap()
@@ -202,7 +257,7 @@ mod tests {
         mark: u64,
         settled: Timestamp,
     ) -> Plan {
-        let extent = Extent { mark: at(mark), settled, through: at(70) };
+        let extent = Extent { mark: at(mark), settled, through: at(70), passed: PASSED };
         plan(versions, extent, true).unwrap()
     }
 
@@ -240,7 +295,8 @@ mod tests {
     #[test]
     fn later_commits_than_the_round_are_not_stamped() {
         let versions = [committed(61, 64), committed(40, 44)];
-        let extent = Extent { mark: at(50), settled: Timestamp::ZERO, through: at(63) };
+        let extent =
+            Extent { mark: at(50), settled: Timestamp::ZERO, through: at(63), passed: PASSED };
         assert_eq!(plan(&versions, extent, false).unwrap().stamps, [(at(40), at(44))]);
     }
 
@@ -276,7 +332,7 @@ mod tests {
     }
 
     fn counter(row: Option<BaseRow>) -> (Timestamp, i64) {
-        let BaseRow { start, payload, chain } = row.unwrap();
+        let BaseRow { start, payload, chain, .. } = row.unwrap();
         assert!(chain.is_some());
         let row = RowImage::decode(&payload.unwrap()).unwrap();
         (start, i64::from_be_bytes(row.value(ColumnId(4)).unwrap()[..].try_into().unwrap()))
@@ -303,8 +359,10 @@ mod tests {
         let versions = [committed(40, 44), committed(12, 20)];
         let planned = planned_until(&versions, 50, Timestamp::ZERO);
         let payload = versions[0].0.payload.clone();
-        assert_eq!(planned.row, Some(BaseRow { start: at(40), payload, chain: None }));
-        let extent = Extent { mark: at(50), settled: Timestamp::ZERO, through: at(70) };
+        let statement = Statement(1_000);
+        assert_eq!(planned.row, Some(BaseRow { start: at(40), payload, chain: None, statement }));
+        let extent =
+            Extent { mark: at(50), settled: Timestamp::ZERO, through: at(70), passed: PASSED };
         let raw = plan(&versions, extent, false).unwrap();
         assert_eq!((raw.row, raw.base), (None, base(40, false)));
     }
@@ -326,5 +384,68 @@ mod tests {
         let planned = planned_until(&[removal, delta(12, 20, 1)], 50, Timestamp::ZERO);
         let row = planned.row.unwrap();
         assert_eq!((row.start, row.payload, planned.base), (at(40), None, base(40, true)));
+    }
+
+    /// Returns a committed version of a row with a column for each expiry.
+    fn expiring(expiries: &[Option<i64>]) -> (Version, VersionOutcome) {
+        let mut row = RowImage::new(1);
+        for (id, expiry) in (1..).zip(expiries) {
+            row.set(ColumnId(id), Column::new("v").expiring(*expiry));
+        }
+        let (version, outcome) = committed(40, 44);
+        (Version { payload: Some(row.encode()), ..version }, outcome)
+    }
+
+    fn columns(row: &BaseRow) -> Vec<ColumnId> {
+        let row = RowImage::decode(row.payload.as_ref().unwrap()).unwrap();
+        row.columns().iter().map(|(id, _)| *id).collect()
+    }
+
+    #[test]
+    fn expired_row_is_deleted_like_a_tombstone() {
+        let planned = planned_until(&[expiring(&[Some(900), Some(PASSED)])], 50, Timestamp::ZERO);
+        assert_eq!((planned.row, planned.base), (None, base(40, true)));
+        assert!(planned.is_trimmed);
+        let early = planned_until(&[expiring(&[Some(900)])], 43, Timestamp::ZERO);
+        assert_eq!((early.base, early.is_trimmed), (None, false), "a snapshot at 43 may be older");
+    }
+
+    #[test]
+    fn expired_parts_of_a_row_are_left_out() {
+        let versions = [expiring(&[Some(PASSED + 1), Some(PASSED), None])];
+        let planned = planned_until(&versions, 50, Timestamp::ZERO);
+        let row = planned.row.unwrap();
+        assert_eq!(columns(&row), [ColumnId(1), ColumnId(3)]);
+        assert_eq!((row.start, row.statement), (at(40), Statement(1_000)));
+        assert_eq!((planned.base, planned.next_expiry), (None, Some(PASSED + 1)));
+        let later = trim(row.payload, PASSED);
+        assert!(!later.is_trimmed, "nothing more has expired");
+    }
+
+    #[test]
+    fn row_of_a_chain_has_no_expired_parts() {
+        let mut change = RowDelta::new(1);
+        change.change(ColumnId(9), Change::Set { value: "v".into(), expiry: Some(PASSED) });
+        let (delta, outcome) = committed(45, 46);
+        let delta = (Version { payload: Some(change.encode()), ..delta }, outcome);
+        let below = expiring(&[None, Some(5)]);
+        let planned = planned_until(&[delta.clone(), below], 50, Timestamp::ZERO);
+        assert_eq!(columns(&planned.row.unwrap()), [ColumnId(1)]);
+        let planned = planned_until(&[delta, expiring(&[Some(5)])], 50, Timestamp::ZERO);
+        assert_eq!(planned.row.unwrap().payload, None);
+        assert_eq!(planned.base, base(45, true));
+    }
+
+    #[test]
+    fn unreadable_row_stays() {
+        let planned = planned_until(&[committed(40, 44)], 50, Timestamp::ZERO);
+        assert_eq!((planned.row, planned.base, planned.is_trimmed), (None, None, false));
+    }
+
+    #[test]
+    fn row_without_expired_parts_takes_precedence() {
+        assert_eq!(trimmed_at(i64::MIN), MERGED, "no second is known to have passed");
+        assert!(trimmed_at(1_700_000_001) > trimmed_at(1_700_000_000));
+        assert_eq!(trimmed_at(i64::MAX), Statement(u32::MAX));
     }
 }

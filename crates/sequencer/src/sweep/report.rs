@@ -17,7 +17,9 @@ pub struct SweepReport {
     pub cleared: u64,
     /// Rows that were written before older versions were deleted, most of them in place of deltas.
     pub merged: u64,
-    /// Deleted cells that were removed entirely.
+    /// Rows of which parts had expired for every reader, and were removed.
+    pub expired: u64,
+    /// Deleted and expired cells that were removed entirely.
     pub tombstones: u64,
     /// Commit entries that were deleted.
     pub entries: u64,

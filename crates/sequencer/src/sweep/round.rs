@@ -16,10 +16,9 @@ use carnet_store::{Context, PageLimit, RowTables};
 
 use super::marks::Marks;
 use super::options::SweepOptions;
-use super::plan::{Base, BaseRow, Extent, Plan, VersionOutcome, plan};
+use super::plan::{Base, BaseRow, Extent, Plan, VersionOutcome, plan, trim};
 use super::report::SweepReport;
 use crate::leader::Leader;
-use crate::statements::MERGED;
 
 /// Number of concurrent lookups of outcomes.
 const LOOKUPS_AT_ONCE: usize = 16;
@@ -47,10 +46,10 @@ impl Work {
         let named = |start| VersionName { key: key.clone(), start };
         self.stamps.extend(plan.stamps.into_iter().map(|(start, commit)| (named(start), commit)));
         self.deletes.extend(plan.deletes.into_iter().map(named));
-        self.rows.extend(plan.row.map(|BaseRow { start, payload, .. }| VersionWrite {
+        self.rows.extend(plan.row.map(|BaseRow { start, payload, statement, .. }| VersionWrite {
             key: key.clone(),
             start,
-            statement: MERGED,
+            statement,
             payload,
         }));
         if let Some(Base { start, is_tombstone }) = plan.base {
@@ -65,6 +64,8 @@ struct Round<'a, C> {
     options: SweepOptions,
     report: SweepReport,
     extent: Extent,
+    /// The first expiry of a row's part that has not passed.
+    next_expiry: Option<i64>,
 }
 
 /// Sweeps the versions that no snapshot at `wanted` or later sees, as far as the snapshots in use
@@ -84,20 +85,23 @@ pub(super) async fn run<C: Cluster>(
         return Err(over());
     }
     let mark = leader.raise_mark(wanted);
+    let now = leader.sample();
+    let passed = leader.sweep().passed(mark, now);
     // A commit decided before the scan begins and not final yet keeps its entry.
     let undecided = leader.oldest_undecided();
     // Every version up to the mark is of a table that the catalog lists by now.
     leader.row_tables().refresh().await?;
     let report = SweepReport { mark, ..SweepReport::default() };
-    let extent = Extent { mark, settled: marks.entries, through };
-    let mut round = Round { leader, options, report, extent };
-    if marks.entries >= mark {
+    let extent = Extent { mark, settled: marks.entries, through, passed };
+    let mut round = Round { leader, options, report, extent, next_expiry: None };
+    if marks.entries >= mark || !leader.sweep().is_due(marks.entries, mark, now) {
         return Ok(round.report);
     }
     round.persist(Marks { versions: mark, ..Marks::default() }).await?;
     for table in leader.table().cluster().tables().await? {
         round.sweep_table(KeyRange::table(table)).await?;
     }
+    leader.sweep().set_next_expiry(round.next_expiry);
     let marks = round.persist(Marks { entries: mark, ..Marks::default() }).await?;
     let left_from = round.sweep_entries(marks.entries_from).await?.min(undecided);
     round.persist(Marks { entries_from: left_from, ..Marks::default() }).await?;
@@ -206,6 +210,9 @@ impl<C: Cluster> Round<'_, C> {
         self.confirm_merged(&mut plans).await?;
         let mut work = Work::default();
         for (key, plan) in plans {
+            self.report.expired += u64::from(plan.is_trimmed);
+            let expiries = self.next_expiry.into_iter().chain(plan.next_expiry);
+            self.next_expiry = expiries.min();
             work.add(key, plan);
         }
         self.report.cells += cells.len() as u64;
@@ -216,13 +223,14 @@ impl<C: Cluster> Round<'_, C> {
     /// this one, see [`DeltaChain`](carnet_store::DeltaChain).
     async fn confirm_merged(&self, plans: &mut [(&CellKey, Plan)]) -> Result<()> {
         let mut checks: Vec<Lookup<'_>> = Vec::new();
+        let passed = self.extent.passed;
         for (key, plan) in plans {
             checks.push(Box::pin(async move {
                 let Plan { row: Some(row), base: Some(base), .. } = plan else { return Ok(()) };
                 let Some(chain) = &mut row.chain else { return Ok(()) };
                 let again = self.leader.versions_of(key, chain.starts()).await?;
                 if chain.confirm(&again) {
-                    row.payload = chain.row()?;
+                    row.payload = trim(chain.row()?, passed).row;
                     base.is_tombstone = row.payload.is_none();
                 } else {
                     // That leader has deleted the versions below a newer base.

@@ -1,6 +1,6 @@
-//! The sweep's part of a term: its options, the history of P, and the hold that was seen last.
+//! The sweep's part of a term: its options, the history of P, the next expiry, and the hold that was
+//! seen last.
 
-use std::collections::VecDeque;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -8,6 +8,7 @@ use std::time::Duration;
 use carnet_base::sync::lock;
 use carnet_base::{Error, Moment, Result, Timestamp};
 
+use super::history::{History, Sample};
 use super::marks::Hold;
 use super::options::SweepOptions;
 
@@ -18,15 +19,23 @@ pub(crate) const HOLD_TIMEOUT: Duration = Duration::from_secs(60);
 pub(crate) struct Sweep {
     options: SweepOptions,
     is_busy: AtomicBool,
-    samples: Mutex<VecDeque<(Moment, Timestamp)>>,
+    history: Mutex<History>,
+    /// The first expiry of a part of a row that the last whole round has left, in seconds; `None` if
+    /// none expires, and in the past before the first round.
+    next_expiry: Mutex<Option<i64>>,
     /// The last hold that was seen, and when this value of it was seen first.
     hold: Mutex<Option<(Hold, Moment)>>,
 }
 
 impl Sweep {
-    pub(crate) fn paced_by(options: SweepOptions) -> Self {
-        let (samples, hold) = (Mutex::default(), Mutex::default());
-        Self { options, is_busy: AtomicBool::new(false), samples, hold }
+    pub(crate) fn new(options: SweepOptions, began: Sample) -> Self {
+        Self {
+            options,
+            is_busy: AtomicBool::new(false),
+            history: Mutex::new(History::beginning_at(began)),
+            next_expiry: Mutex::new(Some(i64::MIN)),
+            hold: Mutex::default(),
+        }
     }
 
     pub(super) const fn options(&self) -> SweepOptions {
@@ -53,15 +62,32 @@ impl Sweep {
         now.since(since) >= HOLD_TIMEOUT
     }
 
+    /// Adds a sample; returns `true` if nothing has been committed since the one before.
+    pub(super) fn note(&self, sample: Sample) -> bool {
+        lock(&self.history).note(sample)
+    }
+
     /// Returns the newest commit at the time when the retention began.
-    pub(super) fn retained(&self, now: Moment, published: Timestamp) -> Timestamp {
-        let mut samples = lock(&self.samples);
-        samples.push_back((now, published));
-        let is_over = |sample: &(Moment, Timestamp)| now.since(sample.0) >= self.options.retention;
-        while samples.get(1).is_some_and(is_over) {
-            samples.pop_front();
-        }
-        samples.front().filter(|sample| is_over(sample)).map_or(Timestamp::ZERO, |sample| sample.1)
+    pub(super) fn retained(&self, now: Moment) -> Timestamp {
+        lock(&self.history).retained(now, self.options.retention)
+    }
+
+    /// Returns the last second that has passed for every reader from a mark on; `i64::MIN` if that is
+    /// not known.
+    pub(super) fn passed(&self, mark: Timestamp, now: Sample) -> i64 {
+        lock(&self.history).passed(mark, now).unwrap_or(i64::MIN)
+    }
+
+    /// Returns `true` if a round up to `mark` may find something that the rounds up to `swept` have
+    /// left: a commit, or a part of a row that has expired since.
+    pub(super) fn is_due(&self, swept: Timestamp, mark: Timestamp, now: Sample) -> bool {
+        let expired = |expiry| expiry <= self.passed(mark, now);
+        lock(&self.history).last_commit(mark, now) > swept
+            || lock(&self.next_expiry).is_some_and(expired)
+    }
+
+    pub(super) fn set_next_expiry(&self, expiry: Option<i64>) {
+        *lock(&self.next_expiry) = expiry;
     }
 }
 
