@@ -7,7 +7,8 @@ use std::pin::Pin;
 use std::task::{Context as TaskContext, Waker};
 use std::time::Duration;
 
-use carnet_base::{ErrorKind, KeyRange, Timestamp, block_on};
+use carnet_base::row::{Column, RowImage};
+use carnet_base::{Clock as _, ColumnId, ErrorKind, KeyRange, Timestamp, block_on};
 use carnet_sequencer::Options;
 use carnet_sequencer::sweep::{Marks, SweepOptions, SweepReport};
 use carnet_store::cluster::{ClusterCells, ReadMode, Register, Registers};
@@ -295,4 +296,109 @@ fn sweep_past_retention_keeps_readable_versions() {
     assert_eq!(database.read(&leader, &cell("x"), third).as_deref(), Some(&b"third"[..]));
     let old = database.run(reader::read(&*leader.log, &Context::unbounded(), &cell("x"), first));
     assert_eq!(old.unwrap_err().kind(), ErrorKind::TooOld);
+}
+
+/// Writes a row with two columns, each with its expiry in seconds from now.
+fn put_expiring(database: &Database, member: &Member, name: &str, seconds: [Option<i64>; 2]) {
+    let now = database.world.time.wall().0 / 1_000_000;
+    let mut row = RowImage::new(1);
+    for (id, after) in (1..).zip(seconds) {
+        row.set(ColumnId(id), Column::new("v").expiring(after.map(|after| now + after)));
+    }
+    let begun = database.writer(member);
+    let mut request = put(begun, &cell(name), "");
+    request.writes.put_owned(cell(name), Some(row.encode()));
+    database.run(member.log.commit(&Context::unbounded(), request)).unwrap();
+    member.log.end(begun);
+}
+
+/// Returns the number of columns of a cell's newest version in the cluster.
+fn columns(database: &Database, name: &str) -> Option<usize> {
+    let range = KeyRange::table(TABLE);
+    let page = block_on(database.replicas.memory.scan_versions(&range, MANY)).unwrap();
+    let found = page.cells.into_iter().find(|found| found.key == cell(name))?;
+    let row = found.versions[0].payload.clone()?;
+    Some(RowImage::decode(&row).unwrap().columns().len())
+}
+
+fn start_with_rows(database: &Database, name: &str) -> Member {
+    let member = database.start(name);
+    member.log.row_tables().set_raw([]);
+    member
+}
+
+#[test]
+fn expired_rows_and_columns_are_removed_from_an_idle_database() {
+    let mut options = common::asking();
+    options.sweep.every = Duration::ZERO;
+    let database = Database::with(options);
+    let leader = start_with_rows(&database, "leader");
+    put_expiring(&database, &leader, "all", [Some(5), Some(30)]);
+    put_expiring(&database, &leader, "one", [Some(5), None]);
+    put_expiring(&database, &leader, "none", [Some(1_000_000), None]);
+    let all = || ["all", "one", "none"].map(|name| columns(&database, name));
+    database.world.settle();
+    assert_eq!(sweep(&database, &leader).cells, 3);
+    database.world.pass(Duration::from_secs(64));
+    assert_eq!(sweep(&database, &leader).cells, 0, "another server's clock may be a minute behind");
+    database.world.pass(Duration::from_secs(2));
+    assert_eq!(sweep(&database, &leader).expired, 2);
+    assert_eq!(all(), [Some(1), Some(1), Some(2)]);
+    database.world.pass(Duration::from_secs(100));
+    let report = sweep(&database, &leader);
+    assert_eq!((report.expired, report.tombstones), (1, 1));
+    assert_eq!(all(), [None, Some(1), Some(2)]);
+    assert_eq!(entries(&database, &leader), 0);
+    database.world.pass(Duration::from_secs(1000));
+    for _ in 0..3 {
+        assert_eq!(sweep(&database, &leader).cells, 0, "nothing more expires soon");
+    }
+}
+
+/// A transaction has one moment for all its reads, which is as old as its snapshot.
+#[test]
+fn row_that_an_open_snapshot_needs_is_kept() {
+    let database = Database::new();
+    let (leader, follower) =
+        (start_with_rows(&database, "leader"), start_with_rows(&database, "follower"));
+    put_expiring(&database, &leader, "x", [Some(5), Some(5)]);
+    let begun = database.begin(&follower, BeginKind::ReadOnly);
+    for _ in 0..5 {
+        database.world.pass(Duration::from_secs(100));
+        sweep(&database, &leader);
+        assert_eq!(columns(&database, "x"), Some(2));
+    }
+    follower.log.end(begun);
+    database.world.settle();
+    sweep(&database, &leader);
+    assert_eq!(columns(&database, "x"), None);
+}
+
+/// A page of a result is read at the snapshot and the moment of the first page, without an open
+/// snapshot in between.
+#[test]
+fn rows_of_pages_are_kept_for_the_retention() {
+    let mut options = common::asking();
+    options.sweep.every = Duration::ZERO;
+    let database = Database::with(options);
+    let leader = start_with_rows(&database, "leader");
+    put_expiring(&database, &leader, "x", [Some(5), Some(5)]);
+    let begun = database.begin(&leader, BeginKind::ReadOnly);
+    let page = begun.read;
+    leader.log.end(begun);
+    let round = || {
+        database.world.pass(Duration::from_secs(60));
+        database.run(leader.log.sweep_past_retention()).unwrap();
+        columns(&database, "x")
+    };
+    let mut rounds = 0;
+    while rounds < 50 && round().is_some() {
+        let again = database.begin(&leader, BeginKind::ReadOnlyAt(page));
+        leader.log.end(again);
+        rounds += 1;
+    }
+    assert_eq!(rounds, 12, "the time to live, the clocks' error, the retention, and a round");
+    let context = Context::unbounded();
+    let again = leader.log.begin(&context, BeginKind::ReadOnlyAt(page));
+    assert_eq!(database.run(again).unwrap_err().kind(), ErrorKind::TooOld);
 }
