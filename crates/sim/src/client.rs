@@ -123,6 +123,12 @@ impl<T: Transact> Observed<T> {
         Ok(entry.map(|entry| entry.payload))
     }
 
+    /// Reads a cell that the replay does not compare.
+    pub(crate) async fn peek(&self, key: &CellKey) -> Result<Option<Bytes>> {
+        self.executor.pause_briefly().await;
+        Ok(self.tx.get(key).await?.map(|entry| entry.payload))
+    }
+
     /// Reads cells, all at once or one after the other.
     pub(crate) async fn get_all(&self, keys: &[CellKey]) -> Result<Vec<Option<Bytes>>> {
         if self.executor.below(2) == 0 {

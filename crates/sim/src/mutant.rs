@@ -92,6 +92,12 @@ pub enum Mutant {
     DeltasSweptWithoutRow,
     /// A reader that misses a version below a delta finds the deltas as it read them before.
     DeltasReadOnce,
+    /// No row is written in place of deltas when there are many.
+    ChainsNotFolded,
+    /// The sweep's clock is far behind, so that nothing expires.
+    ExpiredKept,
+    /// The sweep removes a part that has expired by its own clock, a minute early for others.
+    ExpiredByOneClock,
     /// A commit is not checked against changes of the schema that it used: its writer may not know
     /// a new index or view.
     SchemaNotGuarded,
@@ -121,7 +127,7 @@ pub enum Mutant {
 
 impl Mutant {
     /// All mutants, each with the scenarios that must find it.
-    pub const ALL: [(Self, &[Scenario]); 51] = [
+    pub const ALL: [(Self, &[Scenario]); 54] = [
         (Self::ReadPointsIgnored, BOTH),
         (Self::ReadRangesIgnored, BOTH),
         (Self::BlindWritesUnchecked, CLUSTER),
@@ -161,6 +167,9 @@ impl Mutant {
         (Self::TombstoneBelowDeltaPassed, CLUSTER),
         (Self::DeltasSweptWithoutRow, CLUSTER),
         (Self::DeltasReadOnce, CLUSTER),
+        (Self::ChainsNotFolded, CLUSTER),
+        (Self::ExpiredKept, CLUSTER),
+        (Self::ExpiredByOneClock, CLUSTER),
         (Self::SchemaNotGuarded, CLUSTER),
         (Self::BuildNotGuarded, CLUSTER),
         (Self::DerivedCellNotDeleted, CLUSTER),
@@ -187,6 +196,9 @@ impl Mutant {
     pub const fn workload(self) -> Option<Workload> {
         match self {
             Self::DeltasMergedAboveMark => Some(Workload::Columns),
+            Self::ChainsNotFolded | Self::ExpiredKept | Self::ExpiredByOneClock => {
+                Some(Workload::Expiring)
+            }
             Self::SchemaNotGuarded | Self::BuildNotGuarded | Self::DerivedCellNotDeleted => {
                 Some(Workload::Derived)
             }

@@ -32,4 +32,15 @@ impl Fault {
         Self::ClockJump,
         Self::Migration,
     ];
+
+    /// All faults but jumps of clocks.
+    pub(super) const WITHOUT_CLOCKS: [Self; 7] = [
+        Self::Kill,
+        Self::Pause,
+        Self::CutFromReplicas,
+        Self::CutFromEachOther,
+        Self::ReplicaDown,
+        Self::HighRates,
+        Self::Migration,
+    ];
 }

@@ -4,6 +4,7 @@
 mod agreed;
 mod endpoint;
 mod fault;
+mod growth;
 mod inject;
 mod network;
 mod scenario;

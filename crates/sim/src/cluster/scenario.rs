@@ -1,6 +1,7 @@
 //! Runs the scenario: transactions and faults, and the judgement.
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -8,13 +9,14 @@ use carnet::Db;
 use carnet_base::CommitEntry;
 use carnet_store::Outcome;
 
+use super::growth;
 use super::network::Network;
 use super::setup::Setup;
 use super::weak::WeakCluster;
-use super::world::{Log, OfProcess, World, clients_of, processes};
-use crate::client::Client;
+use super::world::{Log, OfProcess, World, clients_of, processes, without_faults};
 use crate::database::Bare;
-use crate::executor::{Executor, Process};
+use crate::executor::{Executor, Process, SimClock};
+use crate::mutant::Mutant;
 use crate::order::Order;
 use crate::random::Random;
 use crate::run::Run;
@@ -29,13 +31,17 @@ pub(crate) fn run(order: &Order) -> Run {
     let mut random = Random::new(order.seed);
     let executor = Executor::new(random.seed());
     let mut setup = Setup::draw(&mut random);
+    let depends_on_time = order.workload == Some(Workload::Expiring);
+    if depends_on_time {
+        setup.run_with_clocks();
+    }
     order.mutant.or(order.suits).into_iter().for_each(|mutant| setup.suit(mutant));
     let is_alone = order.workload == Some(Workload::Derived);
     setup.facade = is_alone || setup.facade && order.mutant.is_none();
     let world = Rc::new(World {
         cluster: WeakCluster::new(random.fork(), executor.timer(), setup.forgets),
         network: Network::new(random.fork(), executor.timer()),
-        clocks: processes().map(|process| (process, executor.clock())).collect(),
+        clocks: clocks(&executor, &setup, order.mutant),
         executor: executor.clone(),
         run_record: RunRecord::default(),
         numbers: Numbers::default(),
@@ -90,22 +96,29 @@ async fn live<D: OfProcess>(world: Rc<World>) -> Result<(), String> {
         Some(CommitEntry::Aborted) | None => Some(Outcome::Aborted),
     };
     verdict::settle(&world.client::<D>(Process(1)).db, &world.run_record, .., false, swept).await?;
-    without_faults::<D>(&world, async |client| workload::read_all(client).await).await
+    without_faults::<D>(&world, async |client| workload::read_all(client).await).await?;
+    if world.order.workload == Some(Workload::Expiring) {
+        growth::check::<D>(&world).await?;
+    }
+    Ok(())
 }
 
-/// Runs a transaction that must succeed soon.
-async fn without_faults<D: OfProcess>(
-    world: &World,
-    run: impl AsyncFn(&mut Client<D>) -> carnet_base::Result<()>,
-) -> Result<(), String> {
-    let mut last = None;
-    for _ in 0..20 {
-        match run(&mut world.client::<D>(Process(1))).await {
-            Ok(()) => return Ok(()),
-            Err(error) => last = Some(error),
-        }
-        world.executor.sleep(Duration::from_millis(50)).await;
-    }
-    let why = last.map(|error| error.to_string()).unwrap_or_default();
-    Err(format!("no transaction commits after the faults have ended: {why}"))
+/// Returns the clocks of the processes, each with its error.
+fn clocks(
+    executor: &Executor,
+    setup: &Setup,
+    mutant: Option<Mutant>,
+) -> BTreeMap<Process, SimClock> {
+    const MINUTE_MICROS: i64 = 60_000_000;
+    let broken = match mutant {
+        Some(Mutant::ExpiredKept) => -1_000 * MINUTE_MICROS,
+        Some(Mutant::ExpiredByOneClock) => MINUTE_MICROS,
+        _ => 0,
+    };
+    let clock = |(process, error): (Process, i64)| {
+        let clock = executor.clock();
+        clock.jump(error + broken);
+        (process, clock)
+    };
+    processes().zip(setup.clock_micros).map(clock).collect()
 }

@@ -22,6 +22,8 @@ use crate::workload::is_derived;
 
 /// Number of the statement that writes a transaction's versions; rows of deltas have a larger one.
 const WRITTEN: Statement = Statement(1);
+/// Number of the row that readers and the leader write in place of a delta.
+const MERGED: Statement = Statement(2);
 
 /// The cluster, as a process with a broken rule uses it.
 pub(super) struct Seam {
@@ -93,6 +95,11 @@ impl ClusterCells for Seam {
                 let _ = inner.write_versions(&Context::unbounded(), &writes).await;
             }));
             return Ok(());
+        }
+        if self.breaks(Mutant::ChainsNotFolded) {
+            let writes: Vec<VersionWrite> =
+                writes.iter().filter(|write| write.statement != MERGED).cloned().collect();
+            return self.inner.write_versions(context, &writes).await;
         }
         if self.breaks(Mutant::DeltasSweptWithoutRow) {
             let is_row = |write: &VersionWrite| write.statement > WRITTEN;

@@ -11,6 +11,7 @@ use super::fault::Fault;
 use super::weak::FaultRates;
 use crate::mutant::Mutant;
 use crate::random::Random;
+use crate::workload::expiring::CLOCK_ERROR_SECONDS;
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 
@@ -32,6 +33,8 @@ pub(super) struct Setup {
     pub(super) idle: Option<IdleLimits>,
     /// Whether clients use the API of the `carnet` crate.
     pub(super) facade: bool,
+    /// Errors of the clocks of the processes.
+    pub(super) clock_micros: [i64; 3],
     /// Kinds of faults, injected one at a time.
     pub(super) fault_kinds: &'static [Fault],
 }
@@ -76,9 +79,17 @@ impl Setup {
             conflict_bytes: random.pick(&[16 << 10, 64 << 20]),
             forgets: random.percent(30),
             idle: random.idle(),
+            clock_micros: [0; 3],
             fault_kinds: &Fault::ALL,
             facade: random.percent(30),
         }
+    }
+
+    /// Changes the settings for a workload that depends on the time.
+    pub(super) fn run_with_clocks(&mut self) {
+        self.fault_kinds = &Fault::WITHOUT_CLOCKS;
+        let wrong = CLOCK_ERROR_SECONDS * 1_000_000;
+        self.clock_micros = [0, wrong.cast_signed(), -wrong.cast_signed()];
     }
 
     /// Changes the settings to expose a bug that random settings would hide for hundreds of seeds.
@@ -91,6 +102,8 @@ impl Setup {
             | Mutant::DeltasSweptWithoutRow
             | Mutant::DeltasReadOnce => self.sweep_all_the_time(),
             Mutant::TouchLeftOut => self.leave_entries_behind(),
+            Mutant::ChainsNotFolded => self.options.sweep.every = Duration::ZERO,
+            Mutant::ExpiredKept | Mutant::ExpiredByOneClock => self.sweep_all_the_time(),
             _ => {}
         }
     }

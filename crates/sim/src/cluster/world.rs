@@ -205,6 +205,23 @@ impl OfProcess for Db {
     }
 }
 
+/// Runs a transaction that must succeed soon.
+pub(super) async fn without_faults<D: OfProcess>(
+    world: &World,
+    run: impl AsyncFn(&mut Client<D>) -> carnet_base::Result<()>,
+) -> Result<(), String> {
+    let mut last = None;
+    for _ in 0..20 {
+        match run(&mut world.client::<D>(Process(1))).await {
+            Ok(()) => return Ok(()),
+            Err(error) => last = Some(error),
+        }
+        world.executor.sleep(Duration::from_millis(50)).await;
+    }
+    let why = last.map(|error| error.to_string()).unwrap_or_default();
+    Err(format!("no transaction commits after the faults have ended: {why}"))
+}
+
 pub(super) fn processes() -> impl Iterator<Item = Process> {
     (1..=PROCESSES).map(Process)
 }

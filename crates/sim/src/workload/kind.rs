@@ -25,10 +25,13 @@ pub enum Workload {
     Columns,
     /// Changes of rows with indexes and views, where the database maintains these.
     Derived,
+    /// Rows with a time to live, and counters with many additions, alone over a cluster whose clocks
+    /// differ by less than a minute.
+    Expiring,
 }
 
 impl Workload {
-    /// All kinds of workloads.
+    /// The kinds of workloads that run together.
     pub const ALL: [Self; 10] = [
         Self::Lists,
         Self::Rows,
@@ -56,6 +59,7 @@ impl Workload {
             Self::Past => "past",
             Self::Columns => "columns",
             Self::Derived => "derived",
+            Self::Expiring => "expiring",
         }
     }
 }
@@ -64,10 +68,10 @@ impl FromStr for Workload {
     type Err = String;
 
     fn from_str(name: &str) -> Result<Self, String> {
-        let found = Self::ALL.into_iter().find(|workload| workload.name() == name);
-        found.ok_or_else(|| {
+        let mut workloads = Self::ALL.into_iter().chain([Self::Expiring]);
+        workloads.find(|workload| workload.name() == name).ok_or_else(|| {
             let names = Self::ALL.map(Self::name).join(", ");
-            format!("there is no workload {name}; there are {names}")
+            format!("there is no workload {name}; there are {names}, {}", Self::Expiring.name())
         })
     }
 }

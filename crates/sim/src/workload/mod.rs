@@ -4,6 +4,7 @@ mod bank;
 mod columns;
 mod derived;
 mod doctors;
+pub(crate) mod expiring;
 mod kind;
 mod lists;
 mod past;
@@ -60,6 +61,7 @@ async fn run<D: Database>(
         Workload::Past => past::run(client).await,
         Workload::Columns => columns::run(client, numbers).await,
         Workload::Derived => Box::pin(derived::run(client)).await,
+        Workload::Expiring => expiring::run(client, numbers).await,
     }
 }
 
