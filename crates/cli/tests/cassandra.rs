@@ -9,6 +9,8 @@
 
 #[path = "cassandra/backup.rs"]
 mod backup;
+#[path = "cassandra/growth.rs"]
+mod growth;
 #[path = "cassandra/guide.rs"]
 mod guide;
 #[path = "cassandra/import.rs"]
