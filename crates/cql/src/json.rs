@@ -24,12 +24,27 @@ use crate::cql_error::CqlError;
 use crate::parser::NUMBER_DIGITS_MAX;
 use crate::result::ColumnSpec;
 
+/// Maximum bytes of the JSON of a value.
+const TEXT_BYTES_MAX: usize = 64 << 20;
+
 /// Returns a value in Cassandra's serialization as JSON; null is `null`.
+#[cfg(test)]
 pub(crate) fn of_bytes(data_type: &DataType, bytes: Option<&Bytes>) -> Result<String, CqlError> {
+    let mut out = String::new();
+    write_bytes(&mut out, data_type, bytes)?;
+    Ok(out)
+}
+
+fn write_bytes(
+    out: &mut String,
+    data_type: &DataType,
+    bytes: Option<&Bytes>,
+) -> Result<(), CqlError> {
     match bytes {
-        Some(bytes) => of_value(&data_type.deserialize_result(bytes)?),
-        None => Ok("null".to_owned()),
+        Some(bytes) => return write(out, &data_type.deserialize_result(bytes)?),
+        None => out.push_str("null"),
     }
+    Ok(())
 }
 
 /// Returns the name of a field. One with upper-case letters is in quotes of its own, as in Cassandra.
@@ -38,21 +53,53 @@ fn field_name(name: &str) -> String {
     if has_upper { quoted(&format!("\"{name}\"")) } else { quoted(name) }
 }
 
-/// Returns a row as a JSON object.
-pub(crate) fn of_row(columns: &[ColumnSpec], row: &[Option<Bytes>]) -> Result<String, CqlError> {
-    let field = |(column, bytes): (&ColumnSpec, &Option<Bytes>)| {
-        Ok(format!(
-            "{}: {}",
-            field_name(&column.name),
-            of_bytes(&column.data_type, bytes.as_ref())?
-        ))
-    };
-    let fields = columns.iter().zip(row).map(field).collect::<Result<Vec<_>, CqlError>>()?;
-    Ok(format!("{{{}}}", fields.join(", ")))
+/// Returns a row as a JSON object. `charge` gets the bytes of the text so far.
+///
+/// # Errors
+///
+/// Errors of `charge`; `Invalid` for a value whose text is too long.
+pub(crate) fn of_row(
+    columns: &[ColumnSpec],
+    row: &[Option<Bytes>],
+    charge: impl Fn(usize) -> Result<(), CqlError>,
+) -> Result<String, CqlError> {
+    let mut out = String::from("{");
+    for (place, (column, bytes)) in columns.iter().zip(row).enumerate() {
+        if place > 0 {
+            out.push_str(", ");
+        }
+        out.push_str(&field_name(&column.name));
+        out.push_str(": ");
+        charge(out.len() + bytes.as_ref().map_or(0, Bytes::len))?;
+        write_bytes(&mut out, &column.data_type, bytes.as_ref())?;
+        charge(out.len())?;
+    }
+    out.push('}');
+    Ok(out)
 }
 
 /// Returns a value in JSON.
 pub(crate) fn of_value(value: &Value) -> Result<String, CqlError> {
+    let mut out = String::new();
+    write(&mut out, value)?;
+    Ok(out)
+}
+
+/// Appends a value in JSON.
+fn write(out: &mut String, value: &Value) -> Result<(), CqlError> {
+    match value {
+        Value::Composite(composite) => write_composite(out, composite)?,
+        Value::Text(text) | Value::Ascii(text) => write_quoted(out, text)?,
+        value => out.push_str(&of_scalar(value)?),
+    }
+    if out.len() <= TEXT_BYTES_MAX { Ok(()) } else { Err(too_long()) }
+}
+
+fn too_long() -> CqlError {
+    CqlError::invalid(format!("a value of more than {TEXT_BYTES_MAX} bytes as JSON"))
+}
+
+fn of_scalar(value: &Value) -> Result<String, CqlError> {
     Ok(match value {
         Value::Tinyint(_)
         | Value::Smallint(_)
@@ -74,32 +121,45 @@ pub(crate) fn of_value(value: &Value) -> Result<String, CqlError> {
             quoted(&millis.map_or(text.clone(), |millis| format!("{millis}Z")))
         }
         Value::Inet(IpAddr::V6(address)) => quoted(&ipv6(address)),
-        Value::Composite(composite) => of_composite(composite)?,
         value => quoted(&value.to_string()),
     })
 }
 
-fn of_composite(composite: &Composite) -> Result<String, CqlError> {
-    let part = |part: &Option<Value>| match part {
-        Some(value) => of_value(value),
-        None => Ok("null".to_owned()),
-    };
-    let item = |item: &[Option<Value>]| match item {
-        [key, value] => Ok(format!("{}: {}", in_quotes(part(key)?), part(value)?)),
-        item => item.iter().map(part).collect::<Result<String, CqlError>>(),
-    };
-    if let DataType::Udt(user_type) = composite.data_type() {
-        let field = |((name, _), value): (&(String, DataType), &Option<Value>)| {
-            Ok(format!("{}: {}", field_name(name), part(value)?))
-        };
-        let fields = user_type.fields.iter().zip(composite.parts()).map(field);
-        let fields = fields.collect::<Result<Vec<_>, CqlError>>()?;
-        return Ok(format!("{{{}}}", fields.join(", ")));
+fn write_composite(out: &mut String, composite: &Composite) -> Result<(), CqlError> {
+    let data_type = composite.data_type();
+    let is_object = matches!(data_type, DataType::Udt(_) | DataType::Map(_));
+    out.push(if is_object { '{' } else { '[' });
+    for (place, item) in composite.parts().chunks(composite.parts_per_item()).enumerate() {
+        if place > 0 {
+            out.push_str(", ");
+        }
+        let mut item = item.iter();
+        match data_type {
+            DataType::Udt(user_type) => {
+                let name = user_type.fields.get(place).map_or("", |(name, _)| name);
+                out.push_str(&field_name(name));
+                out.push_str(": ");
+            }
+            DataType::Map(_) => {
+                let mut key = String::new();
+                write_part(&mut key, item.next().and_then(Option::as_ref))?;
+                out.push_str(&in_quotes(key));
+                out.push_str(": ");
+            }
+            _ => {}
+        }
+        write_part(out, item.next().and_then(Option::as_ref))?;
     }
-    let items = composite.parts().chunks(composite.parts_per_item()).map(item);
-    let items = items.collect::<Result<Vec<_>, _>>()?.join(", ");
-    let is_map = matches!(composite.data_type(), DataType::Map(_));
-    Ok(if is_map { format!("{{{items}}}") } else { format!("[{items}]") })
+    out.push(if is_object { '}' } else { ']' });
+    Ok(())
+}
+
+fn write_part(out: &mut String, part: Option<&Value>) -> Result<(), CqlError> {
+    match part {
+        Some(value) => return write(out, value),
+        None => out.push_str("null"),
+    }
+    Ok(())
 }
 
 /// Returns a value as text in Java's format.
@@ -155,6 +215,28 @@ pub(crate) fn check_digits(number: &BigInt) -> Result<(), CqlError> {
 
 fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
+}
+
+/// Appends a text in quotes, a part of it at a time: a control character takes six bytes.
+fn write_quoted(out: &mut String, text: &str) -> Result<(), CqlError> {
+    const PART_BYTES: usize = 64 << 10;
+    if text.len() <= PART_BYTES {
+        out.push_str(&quoted(text));
+        return Ok(());
+    }
+    out.push('"');
+    let mut rest = text;
+    while !rest.is_empty() {
+        let (part, behind) = rest.split_at(rest.floor_char_boundary(PART_BYTES));
+        let part = quoted(part);
+        out.push_str(&part[1..part.len() - 1]);
+        if out.len() > TEXT_BYTES_MAX {
+            return Err(too_long());
+        }
+        rest = behind;
+    }
+    out.push('"');
+    Ok(())
 }
 
 fn in_quotes(json: String) -> String {

@@ -33,6 +33,8 @@ pub struct AnswerMemory {
 #[derive(Debug)]
 struct AnswerMemoryState {
     charge: Charge,
+    /// Bytes of earlier results that the statement keeps: the rows of `LET`.
+    kept_bytes: usize,
     /// Size above which the result comes with a warning.
     soft_bytes: usize,
     /// Maximum size of the result.
@@ -54,6 +56,7 @@ impl AnswerMemory {
         let charge = budget.charge(0).expect("no bytes fit into every budget");
         let state = AnswerMemoryState {
             charge,
+            kept_bytes: 0,
             soft_bytes: SOFT_BYTES,
             hard_bytes: bytes_max,
             hard_of: None,
@@ -120,11 +123,37 @@ impl AnswerMemory {
     ///
     /// `Invalid` if the result exceeds its maximum; `Overloaded` if other answers hold the memory.
     pub(super) fn grow_to(&self, rows: usize, fetched: usize) -> Result<(), CqlError> {
+        self.grow(rows, rows.saturating_add(fetched))
+    }
+
+    /// Charges memory for a row of `row` bytes before it is copied to a result of `rows` bytes. The
+    /// maximum holds for the row: a page may exceed it by the rows before.
+    ///
+    /// # Errors
+    ///
+    /// Same as [`AnswerMemory::grow_to`].
+    pub(super) fn grow_by_row(&self, rows: usize, row: usize) -> Result<(), CqlError> {
+        self.grow(row, rows.saturating_add(row))
+    }
+
+    /// Sets the bytes of earlier results that the statement keeps while it makes its answer.
+    ///
+    /// # Errors
+    ///
+    /// Same as [`AnswerMemory::grow_to`].
+    pub(super) fn keep(&self, bytes: usize) -> Result<(), CqlError> {
+        lock(&self.state).kept_bytes = bytes;
+        self.grow(0, 0)
+    }
+
+    /// Charges memory for `bytes` bytes beside the kept ones, of which `limited` have a maximum
+    /// together with the kept ones.
+    fn grow(&self, limited: usize, bytes: usize) -> Result<(), CqlError> {
         let mut state = lock(&self.state);
-        if rows > state.hard_bytes {
+        if state.kept_bytes.saturating_add(limited) > state.hard_bytes {
             return Err(CqlError::invalid(beyond_hard_limit(&state)));
         }
-        let (bytes, held) = (rows.saturating_add(fetched), state.charge.bytes());
+        let (bytes, held) = (state.kept_bytes.saturating_add(bytes), state.charge.bytes());
         if bytes < held.saturating_add(STEP_BYTES) {
             return Ok(());
         }

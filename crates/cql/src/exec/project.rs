@@ -4,13 +4,10 @@ use carnet::base::Bytes;
 use carnet::{Tx, Value};
 
 use super::cell_time::cell_time;
-use super::select_reader::{SelectReader, of_table};
+use super::select_reader::{ROW_BYTES, SelectReader, of_table};
 use super::stored_row::StoredRow;
 use crate::compile::{Environment, Evaluated, Output, SelectPlan};
 use crate::cql_error::CqlError;
-
-/// Bytes of a row above which its memory is charged while its values are produced.
-const ROW_BYTES: usize = 1 << 20;
 
 /// Returns the values of the outputs; those of aggregates are null. `before` are the bytes of the
 /// rows before it.

@@ -3,13 +3,14 @@
 use carnet::Tx;
 
 use super::aggregates::Aggregates;
+use super::answer_memory::AnswerMemory;
 use super::group;
 use super::near;
 use super::paging::PagingState;
 use super::parameters::Parameters;
 use super::plain_rows::PlainRows;
 use super::project::project;
-use super::select_reader::{PageBounds, SelectReader, of_table, too_large};
+use super::select_reader::{PageBounds, ROW_BYTES, SelectReader, of_table, too_large};
 use super::system_rows::Columns;
 use crate::compile::{Environment, SelectPlan};
 use crate::cql_error::CqlError;
@@ -46,7 +47,8 @@ pub(super) async fn run_over(
 ) -> Result<Rows, CqlError> {
     let mut rows = select(tx, plan, environment, parameters, state, system).await?;
     if let Some(columns) = &plan.json {
-        rows.rows = Box::pin(json_rows(tx, columns, &rows, environment.steps)).await?;
+        let memory = parameters.grant.memory.as_deref();
+        rows.rows = Box::pin(json_rows(tx, columns, rows.rows, environment.steps, memory)).await?;
     }
     Ok(rows)
 }
@@ -55,13 +57,21 @@ pub(super) async fn run_over(
 async fn json_rows(
     tx: &Tx,
     columns: &[ColumnSpec],
-    rows: &Rows,
+    rows: RowSet,
     steps: &Steps<'_>,
+    memory: Option<&AnswerMemory>,
 ) -> Result<RowSet, CqlError> {
     let mut slice = tx.time_slice();
     let mut texts = RowSet::default();
-    for row in rows.values() {
-        let text = json::of_row(columns, &row)?;
+    let held = rows.encoded().len();
+    for row in rows.into_vec() {
+        let charge = |row: usize| match memory {
+            Some(memory) if row > ROW_BYTES => {
+                memory.grow_by_row(held + texts.encoded().len(), row)
+            }
+            _ => Ok(()),
+        };
+        let text = json::of_row(columns, &row, charge)?;
         texts.push([Some(text.as_bytes())]);
         steps.take_bytes(text.len())?;
         steps.pace(&mut slice).await?;

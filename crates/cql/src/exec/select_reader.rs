@@ -20,6 +20,8 @@ use crate::steps::Steps;
 const PAGE_BYTES_MAX: usize = 1 << 20;
 /// Maximum bytes of a result without paging.
 const UNPAGED_BYTES_MAX: usize = 64 << 20;
+/// Bytes of a row above which its memory is charged before the row is made.
+pub(super) const ROW_BYTES: usize = 1 << 20;
 
 /// Limits of the result of one request.
 #[derive(Clone, Copy)]

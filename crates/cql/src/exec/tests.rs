@@ -209,6 +209,55 @@ fn fetched_cells_are_charged() {
     memory.grow_to(20_000, 0).unwrap();
 }
 
+/// A page of many rows may exceed the maximum by one row; a row of its own may not.
+#[test]
+fn long_row_is_charged_before_it_is_made() {
+    let budget = MemoryBudget::new(100_000);
+    let memory = AnswerMemory::new(&budget, 30_000);
+    memory.grow_by_row(25_000, 20_000).unwrap();
+    assert_eq!(budget.used(), 45_000);
+    let error = memory.grow_by_row(0, 30_001).unwrap_err();
+    assert_eq!(error.kind(), &CqlErrorKind::Invalid, "{error}");
+}
+
+#[test]
+fn kept_results_are_charged_beside_the_answer() {
+    let budget = MemoryBudget::new(100_000);
+    let memory = AnswerMemory::new(&budget, 60_000);
+    memory.keep(40_000).unwrap();
+    assert_eq!(budget.used(), 40_000);
+    memory.grow_to(20_000, 10_000).unwrap();
+    assert_eq!(budget.used(), 70_000);
+    assert!(memory.grow_to(20_001, 0).is_err());
+    memory.keep(0).unwrap();
+    memory.grow_to(60_000, 0).unwrap();
+}
+
+/// Each `LET` of a transaction is charged until the transaction ends.
+#[test]
+fn rows_of_lets_are_charged_together() {
+    let fixture = Fixture::new();
+    fixture.query("CREATE TABLE large (k int PRIMARY KEY, v text)");
+    let long = "x".repeat(100_000);
+    fixture.query(&format!("INSERT INTO large (k, v) VALUES (1, '{long}')"));
+    let budget = MemoryBudget::new(8 << 20);
+    let run = |lets: usize, result: &str| {
+        let lets: String =
+            (0..lets).map(|at| format!("LET r{at} = (SELECT v FROM large WHERE k = 1);")).collect();
+        let text = format!("BEGIN TRANSACTION {lets} {result} COMMIT TRANSACTION");
+        let memory = Some(Arc::new(AnswerMemory::new(&budget, 1 << 20)));
+        let grant = Grant { memory, ..Grant::default() };
+        let parameters = Parameters { grant, ..Parameters::default() };
+        block_on(fixture.executor.query(&fixture.session, &text, &parameters))
+    };
+    run(9, "SELECT r8.v;").unwrap();
+    for (lets, result) in [(11, "SELECT r0.v;"), (9, "SELECT r0.v, r1.v;")] {
+        let error = run(lets, result).unwrap_err();
+        assert!(error.message().contains("memory that one answer may have"), "{error}");
+    }
+    assert_eq!(budget.used(), 0);
+}
+
 #[test]
 fn answer_waits_for_no_memory_of_others() {
     let budget = MemoryBudget::new(100_000);

@@ -5,12 +5,13 @@ use std::iter;
 use carnet::base::Bytes;
 use carnet::{Tx, Value};
 
+use super::answer_memory::AnswerMemory;
 use super::applied::{applied_column, applied_columns, boolean};
 use super::parameters::Parameters;
 use super::{select, write};
 use crate::compile::{Environment, Evaluated, Operand, ResultPlan, TransactionPlan};
 use crate::cql_error::{CqlError, CqlErrorKind};
-use crate::result::{ColumnSpec, Response, Rows};
+use crate::result::{ColumnSpec, Response, RowSet, Rows};
 
 /// Runs a transaction. Its result is read before its writes.
 pub(crate) async fn run(
@@ -19,12 +20,19 @@ pub(crate) async fn run(
     environment: &Environment<'_>,
     parameters: &Parameters,
 ) -> Result<Response, CqlError> {
+    let memory = parameters.grant.memory.as_deref();
+    let keep = |bytes: usize| memory.map_or(Ok(()), |memory| memory.keep(bytes));
+    // Those of an earlier run of the transaction are dropped.
+    let mut kept = 0;
+    keep(kept)?;
     let mut lets: Vec<Option<Vec<Option<Bytes>>>> = Vec::with_capacity(plan.lets.len());
     let unpaged = Parameters { page_rows: None, paging_state: None, ..parameters.clone() };
     for read in &plan.lets {
         let environment = Environment { lets: &lets, ..*environment };
         let rows = select::run(tx, read, &environment, &unpaged, None).await?;
-        lets.push(rows.values().into_iter().next());
+        kept += rows.rows.encoded().len();
+        lets.push(rows.rows.into_vec().into_iter().next());
+        keep(kept)?;
     }
     let environment = Environment { lets: &lets, ..*environment };
     let result = match &plan.result {
@@ -33,12 +41,8 @@ pub(crate) async fn run(
             Some(select::run(tx, select, &environment, &unpaged, None).await?)
         }
         ResultPlan::Items(columns, operands) => {
-            let values = operands.iter().map(|operand| match operand.evaluate(&environment)? {
-                Evaluated::Bytes(bytes) => Ok(Some(bytes)),
-                Evaluated::Null | Evaluated::Unset => Ok(None),
-            });
-            let row = values.collect::<Result<Vec<_>, CqlError>>()?;
-            Some(Rows { columns: columns.clone(), rows: vec![row].into(), paging_state: None })
+            let rows = Box::pin(items(tx, operands, &environment, memory)).await?;
+            Some(Rows { columns: columns.clone(), rows, paging_state: None })
         }
     };
     let holds = match &plan.body.condition {
@@ -58,6 +62,29 @@ pub(crate) async fn run(
     }))
 }
 
+/// Returns the row of a result that is made of terms.
+async fn items(
+    tx: &Tx,
+    operands: &[Operand],
+    environment: &Environment<'_>,
+    memory: Option<&AnswerMemory>,
+) -> Result<RowSet, CqlError> {
+    let mut slice = tx.time_slice();
+    let mut row = RowSet::default();
+    for operand in operands {
+        let value = match operand.evaluate(environment)? {
+            Evaluated::Bytes(bytes) => Some(bytes),
+            Evaluated::Null | Evaluated::Unset => None,
+        };
+        let bytes = row.encoded().len() + value.as_ref().map_or(0, Bytes::len);
+        memory.map_or(Ok(()), |memory| memory.grow_to(bytes, 0))?;
+        row.push_value(value.as_deref());
+        environment.steps.pace(&mut slice).await?;
+    }
+    row.end_row();
+    Ok(row)
+}
+
 /// Returns the error of a `RAISE`. The writes before it are not made: they would have no effect.
 fn raised(text: &Operand, environment: &Environment<'_>) -> Result<CqlError, CqlError> {
     match text.required(environment)? {
@@ -69,7 +96,7 @@ fn raised(text: &Operand, environment: &Environment<'_>) -> Result<CqlError, Cql
 /// Adds `[applied]` before the columns of a result. Without rows there is one, in which the other
 /// columns are null.
 fn with_applied(mut rows: Rows, holds: bool) -> Rows {
-    let mut values = rows.values();
+    let mut values = rows.rows.into_vec();
     if values.is_empty() {
         values.push(vec![None; rows.columns.len()]);
     }

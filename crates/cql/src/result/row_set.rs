@@ -6,6 +6,8 @@ use carnet::Bytes;
 
 /// Length that stands for null.
 const NULL: i32 = -1;
+/// Size in bytes above which rows grow by a quarter, and not to the double.
+const LARGE_BYTES: usize = 1 << 20;
 
 /// Rows one behind the other, in one allocation.
 ///
@@ -27,6 +29,8 @@ pub struct RowSet {
     count: usize,
     /// Number of values of each row; zero without rows.
     width: usize,
+    /// Number of values of the row that is not ended yet.
+    begun: usize,
     bytes: Vec<u8>,
 }
 
@@ -55,17 +59,34 @@ impl RowSet {
     ///
     /// If the row has another number of values than the rows before it.
     pub fn push<'v>(&mut self, row: impl IntoIterator<Item = Option<&'v [u8]>>) {
-        let mut width = 0;
-        for value in row {
-            width += 1;
-            let Some(value) = value else {
-                self.bytes.extend_from_slice(&NULL.to_be_bytes());
-                continue;
-            };
-            let len = i32::try_from(value.len()).expect("no value is as long as 2 GiB");
-            self.bytes.extend_from_slice(&len.to_be_bytes());
-            self.bytes.extend_from_slice(value);
+        row.into_iter().for_each(|value| self.push_value(value));
+        self.end_row();
+    }
+
+    /// Appends a value to the row that is being made.
+    pub(crate) fn push_value(&mut self, value: Option<&[u8]>) {
+        self.begun += 1;
+        let Some(value) = value else {
+            self.bytes.extend_from_slice(&NULL.to_be_bytes());
+            return;
+        };
+        let len = i32::try_from(value.len()).expect("no value is as long as 2 GiB");
+        let more = size_of_val(&len) + value.len();
+        let room = self.bytes.capacity() - self.bytes.len();
+        if room < more && self.bytes.len() + more > LARGE_BYTES {
+            self.bytes.reserve_exact(more.max(self.bytes.len() / 4));
         }
+        self.bytes.extend_from_slice(&len.to_be_bytes());
+        self.bytes.extend_from_slice(value);
+    }
+
+    /// Ends a row of [pushed values](RowSet::push_value).
+    ///
+    /// # Panics
+    ///
+    /// If the row has another number of values than the rows before it.
+    pub(crate) fn end_row(&mut self) {
+        let width = std::mem::take(&mut self.begun);
         assert!(self.count == 0 || self.width == width, "{width} values of {}", self.width);
         self.width = width;
         self.count += 1;
@@ -80,7 +101,13 @@ impl RowSet {
     /// Returns the values of the rows. They share one copy of the encoded rows.
     #[must_use]
     pub fn to_vec(&self) -> Vec<Vec<Option<Bytes>>> {
-        let bytes = Bytes::copy_from_slice(&self.bytes);
+        self.clone().into_vec()
+    }
+
+    /// Like [`RowSet::to_vec`], without a copy.
+    #[must_use]
+    pub(crate) fn into_vec(self) -> Vec<Vec<Option<Bytes>>> {
+        let bytes = Bytes::from(self.bytes);
         let share = |value: Option<&[u8]>| value.map(|value| bytes.slice_ref(value));
         let mut rest = &bytes[..];
         let row = |_| (0..self.width).map(|_| share(take(&mut rest))).collect();
