@@ -19,8 +19,8 @@ use crate::result::{RowSet, Rows};
 struct Group {
     /// Values of the grouped columns.
     values: Vec<Option<Bytes>>,
-    /// Outputs of the first row.
-    row: Vec<Option<Bytes>>,
+    /// Outputs of the first row; those of aggregates are null.
+    row: RowSet,
     aggregates: Aggregates,
     /// Position of the last row. The row that ends the group is read before the group is returned.
     last: Position,
@@ -76,9 +76,7 @@ pub(super) async fn run(
         let values = next.as_ref().map(|(_, columns)| grouped(plan, columns));
         let is_over = group.as_ref().is_some_and(|group| values.as_ref() != Some(&group.values));
         if let Some(done) = group.take_if(|_| is_over) {
-            let row = done.conclude(plan)?;
-            rows.push(row.0.iter().map(Option::as_deref));
-            let last = row.1;
+            let last = done.conclude(plan, &reader, &mut rows)?;
             limits.count(&last.row);
             let has_memory = match reader.charge(rows.encoded().len()) {
                 Err(error) if !bounds.is_paged => return Err(of_table(plan, &error)),
@@ -117,14 +115,16 @@ pub(super) async fn run(
         match &mut group {
             Some(group) => {
                 group.last = last;
-                group.aggregates.add(plan, &columns, environment.steps)?;
+                let before = rows.encoded().len() + group.row.encoded().len();
+                group.aggregates.add(plan, &columns, (&mut reader, before)).await?;
             }
             None => {
                 let of_row = (&stored, columns.as_slice());
-                let given = (&mut reader, rows.encoded().len());
-                let row = project(tx, plan, of_row, environment, given).await?;
+                let (mut row, before) = (RowSet::default(), rows.encoded().len());
+                project(tx, plan, of_row, environment, (&mut reader, before), &mut row).await?;
                 let mut aggregates = Aggregates::new(plan);
-                aggregates.add(plan, &columns, environment.steps)?;
+                let before = before + row.encoded().len();
+                aggregates.add(plan, &columns, (&mut reader, before)).await?;
                 group = Some(Group { values, row, aggregates, last });
             }
         }
@@ -139,11 +139,23 @@ fn grouped(plan: &SelectPlan, columns: &[Option<Bytes>]) -> Vec<Option<Bytes>> {
 }
 
 impl Group {
-    /// Returns the group's row of the result, and the position of its last row.
-    fn conclude(self, plan: &SelectPlan) -> Result<(Vec<Option<Bytes>>, Position), CqlError> {
-        let mut row = self.row;
-        self.aggregates.conclude(plan, &mut row)?;
-        Ok((row, self.last))
+    /// Appends the group's row to the result, and returns the position of its last row.
+    fn conclude(
+        self,
+        plan: &SelectPlan,
+        reader: &SelectReader<'_>,
+        rows: &mut RowSet,
+    ) -> Result<Position, CqlError> {
+        reader
+            .charge_row(rows.encoded().len(), self.row.encoded().len() + self.aggregates.bytes())?;
+        let aggregates = self.aggregates.conclude(plan)?;
+        let row = self.row.iter().next().unwrap_or_default();
+        rows.push(
+            row.into_iter()
+                .zip(&aggregates)
+                .map(|(value, aggregate)| aggregate.as_deref().or(value)),
+        );
+        Ok(self.last)
     }
 }
 

@@ -56,9 +56,7 @@ pub(super) async fn run(
     let mut rows = RowSet::default();
     for row in nearest.into_sorted_vec() {
         let of_row = (&row.stored, row.columns.as_slice());
-        let given = (&mut reader, bytes + rows.encoded().len());
-        let row = project(tx, plan, of_row, environment, given).await?;
-        rows.push(row.iter().map(Option::as_deref));
+        project(tx, plan, of_row, environment, (&mut reader, bytes), &mut rows).await?;
     }
     Ok(Rows { columns: plan.columns.clone(), rows, paging_state: None })
 }

@@ -14,8 +14,11 @@ use carnet::base::row::RowReader;
 use carnet::base::{Bytes, BytesMut, CellKeyRef, key, partition};
 use carnet::{Result, Tx};
 
+use super::answer_memory::AnswerMemory;
+use super::select_reader::ROW_BYTES;
 use super::stored_row::{LentImage, LentRow};
 use crate::compile::{PlainColumn, PlainColumns};
+use crate::cql_error::CqlError;
 use crate::result::RowSet;
 
 /// Number of values of a row without an allocation.
@@ -25,6 +28,7 @@ const FEW: usize = 16;
 pub(super) struct PlainRows<'a> {
     tx: &'a Tx,
     plan: &'a PlainColumns,
+    memory: Option<&'a AnswerMemory>,
     /// The last row's partition key, with its values.
     partition: Option<(Bytes, Vec<Bytes>)>,
     /// Values of the clustering key of the row, and the end of each.
@@ -33,12 +37,25 @@ pub(super) struct PlainRows<'a> {
 }
 
 impl<'a> PlainRows<'a> {
-    pub(super) fn new(tx: &'a Tx, plan: &'a PlainColumns) -> Self {
-        Self { tx, plan, partition: None, clustering: BytesMut::new(), ends: Vec::new() }
+    pub(super) fn new(
+        tx: &'a Tx,
+        plan: &'a PlainColumns,
+        memory: Option<&'a AnswerMemory>,
+    ) -> Self {
+        let (clustering, ends) = (BytesMut::new(), Vec::new());
+        Self { tx, plan, memory, partition: None, clustering, ends }
     }
 
-    /// Appends a row to a result.
-    pub(super) fn write(&mut self, row: &LentRow<'_>, rows: &mut RowSet) -> Result<()> {
+    /// Appends a row to a result. The memory of a long row is charged before.
+    ///
+    /// # Errors
+    ///
+    /// Errors of a damaged row, and of a row that takes more memory than the answer may have.
+    pub(super) fn write(
+        &mut self,
+        row: &LentRow<'_>,
+        rows: &mut RowSet,
+    ) -> std::result::Result<(), CqlError> {
         self.read_partition(row.key)?;
         self.read_clustering(row.key.clustering())?;
         let mut few = [None; FEW];
@@ -53,12 +70,19 @@ impl<'a> PlainRows<'a> {
         };
         self.read_regular(row.image, regular)?;
         let partition = self.partition.as_ref().map_or(&[][..], |(_, values)| values);
-        rows.push(self.plan.outputs.iter().map(|output| match *output {
+        let values = self.plan.outputs.iter().map(|output| match *output {
             PlainColumn::Partition(position) => partition.get(position).map(|value| &value[..]),
             PlainColumn::Clustering(position) => self.clustering(position),
             PlainColumn::Regular(position) => regular[position],
             PlainColumn::Static(id) => row.statics?.value(id).map(|value| &value[..]),
-        }));
+        });
+        if let Some(memory) = self.memory {
+            let bytes = values.clone().flatten().map(<[u8]>::len).sum::<usize>();
+            if bytes > ROW_BYTES {
+                memory.grow_by_row(rows.encoded().len(), bytes)?;
+            }
+        }
+        rows.push(values);
         Ok(())
     }
 

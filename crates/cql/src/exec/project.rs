@@ -4,13 +4,14 @@ use carnet::base::Bytes;
 use carnet::{Tx, Value};
 
 use super::cell_time::cell_time;
-use super::select_reader::{ROW_BYTES, SelectReader, of_table};
+use super::select_reader::SelectReader;
 use super::stored_row::StoredRow;
 use crate::compile::{Environment, Evaluated, Output, SelectPlan};
 use crate::cql_error::CqlError;
+use crate::result::RowSet;
 
-/// Returns the values of the outputs; those of aggregates are null. `before` are the bytes of the
-/// rows before it.
+/// Appends the values of the outputs to a result; those of aggregates are null. `before` are the bytes
+/// that the statement holds beside the result.
 ///
 /// # Errors
 ///
@@ -21,10 +22,10 @@ pub(super) async fn project(
     (stored, columns): (&StoredRow, &[Option<Bytes>]),
     environment: &Environment<'_>,
     (reader, before): (&mut SelectReader<'_>, usize),
-) -> Result<Vec<Option<Bytes>>, CqlError> {
+    rows: &mut RowSet,
+) -> Result<(), CqlError> {
     let environment = environment.with_row(columns);
-    let mut row = Vec::with_capacity(plan.outputs.len());
-    let mut bytes = 0;
+    let begin = rows.encoded().len();
     for output in &plan.outputs {
         let value = match output {
             Output::Column(position) => columns[*position].clone(),
@@ -36,12 +37,11 @@ pub(super) async fn project(
             Output::Time(time) => cell_time(tx, &plan.table, stored, time, &environment)?,
             Output::Aggregate(_) => None,
         };
-        bytes += value.as_ref().map_or(0, Bytes::len);
-        if bytes > ROW_BYTES {
-            reader.charge(before + bytes).map_err(|error| of_table(plan, &error))?;
-        }
+        let row = rows.encoded().len() - begin + value.as_ref().map_or(0, Bytes::len);
+        reader.charge_row(before + begin, row)?;
+        rows.push_value(value.as_deref());
         reader.pace().await?;
-        row.push(value);
     }
-    Ok(row)
+    rows.end_row();
+    Ok(())
 }

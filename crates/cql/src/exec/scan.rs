@@ -165,7 +165,7 @@ impl<'a> Scan<'a> {
     pub(super) fn lend(
         &mut self,
         rows_max: usize,
-        mut take: impl FnMut(&LentRow<'_>) -> Result<bool>,
+        mut take: impl FnMut(&LentRow<'_>) -> bool,
     ) -> Result<Option<CellKey>> {
         let Self { tx, access, cells, taken, current: Some(current), .. } = self else {
             return Ok(None);
@@ -185,7 +185,7 @@ impl<'a> Scan<'a> {
             }
             if !is_static && tx.is_live_row(payload)? {
                 let (image, statics) = (LentImage::Encoded(payload), current.statics.as_deref());
-                goes_on = take(&LentRow { key, image: Some(image), statics })?;
+                goes_on = take(&LentRow { key, image: Some(image), statics });
                 (rows, last) = (rows + 1, Some(at));
             }
             cells.skip();
@@ -527,7 +527,7 @@ mod tests {
                 let mut lent = 0;
                 let count = |_: &LentRow<'_>| {
                     lent += 1;
-                    Ok(true)
+                    true
                 };
                 assert!(scan.lend(usize::MAX, count).unwrap().is_some());
                 assert!(lent < SLICE_CELLS, "{lent} rows are lent");

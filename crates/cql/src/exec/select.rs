@@ -98,7 +98,7 @@ async fn select(
         return Box::pin(near::run(tx, plan, found, environment, reader)).await;
     }
     if plan.aggregates {
-        let row = Box::pin(aggregate(&mut reader, plan, environment.steps)).await?;
+        let row = Box::pin(aggregate(&mut reader, plan)).await?;
         return Ok(Rows { columns, rows: vec![row].into(), paging_state: None });
     }
     let mut bounds = PageBounds::new(parameters);
@@ -109,7 +109,7 @@ async fn select(
         }
         bounds = PageBounds::UNPAGED;
     }
-    let mut copier = plan.plain.as_ref().map(|plain| PlainRows::new(tx, plain));
+    let mut copier = plan.plain.as_ref().map(|plain| PlainRows::new(tx, plain, memory));
     let mut rows = RowSet::default();
     let mut paging_state = None;
     loop {
@@ -118,15 +118,25 @@ async fn select(
         let last = match &mut copier {
             Some(copier) => {
                 let until_bytes = bounds.bytes.min(rows.encoded().len() + LENT_BYTES);
+                let mut failed = None;
                 let lent = reader.lend(bounds.rows - rows.len(), |row| {
-                    copier.write(row, &mut rows)?;
-                    Ok(rows.encoded().len() < until_bytes)
+                    match copier.write(row, &mut rows) {
+                        Ok(()) => rows.encoded().len() < until_bytes,
+                        Err(error) => {
+                            failed = Some(error);
+                            false
+                        }
+                    }
                 })?;
+                if let Some(error) = failed {
+                    return Err(of_table(plan, &error));
+                }
                 match lent {
                     Some(last) => last,
                     None => {
                         let Some(stored) = reader.next_plain(wanted).await? else { break };
-                        copier.write(&stored.lend(), &mut rows)?;
+                        let written = copier.write(&stored.lend(), &mut rows);
+                        written.map_err(|error| of_table(plan, &error))?;
                         stored.key
                     }
                 }
@@ -134,9 +144,8 @@ async fn select(
             None => {
                 let Some((stored, found)) = reader.next(wanted).await? else { break };
                 let row = (&stored, found.as_slice());
-                let given = (&mut reader, rows.encoded().len());
-                let row = Box::pin(project(tx, plan, row, environment, given)).await?;
-                rows.push(row.iter().map(Option::as_deref));
+                let given = (&mut reader, 0);
+                Box::pin(project(tx, plan, row, environment, given, &mut rows)).await?;
                 stored.key
             }
         };
@@ -166,14 +175,10 @@ async fn select(
 async fn aggregate(
     reader: &mut SelectReader<'_>,
     plan: &SelectPlan,
-    steps: &Steps<'_>,
 ) -> Result<Vec<Option<carnet::Bytes>>, CqlError> {
     let mut aggregates = Aggregates::new(plan);
     while let Some((_, columns)) = reader.next(usize::MAX).await? {
-        reader.charge(0).map_err(|error| of_table(plan, &error))?;
-        aggregates.add(plan, &columns, steps)?;
+        aggregates.add(plan, &columns, (reader, 0)).await?;
     }
-    let mut row = vec![None; plan.outputs.len()];
-    aggregates.conclude(plan, &mut row)?;
-    Ok(row)
+    aggregates.conclude(plan)
 }

@@ -158,6 +158,17 @@ impl<'a> SelectReader<'a> {
         self.memory.map_or(Ok(()), |memory| memory.grow_to(bytes, self.source.held_bytes()))
     }
 
+    /// Charges memory for a row of `row` bytes, if it is long, before it is copied to a result of
+    /// `rows` bytes.
+    pub(super) fn charge_row(&self, rows: usize, row: usize) -> Result<(), CqlError> {
+        match self.memory {
+            Some(memory) if row > ROW_BYTES => {
+                memory.grow_by_row(rows, row).map_err(|error| of_table(self.plan, &error))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Returns the next row that satisfies the statement. The caller can use `wanted` rows,
     /// including this one.
     pub(super) async fn next(
@@ -195,7 +206,7 @@ impl<'a> SelectReader<'a> {
     pub(super) fn lend(
         &mut self,
         wanted: usize,
-        mut take: impl FnMut(&LentRow<'_>) -> carnet::Result<bool>,
+        mut take: impl FnMut(&LentRow<'_>) -> bool,
     ) -> Result<Option<CellKey>, CqlError> {
         let Source::Scan(scan) = &mut self.source else { return Ok(None) };
         if self.per_partition.is_some() {
@@ -275,6 +286,11 @@ impl<'a> SelectReader<'a> {
     /// Returns `true` if the partition of the last row has returned its maximum number of rows.
     fn is_partition_full(&self) -> bool {
         self.per_partition.is_some_and(|limit| self.in_partition >= limit)
+    }
+
+    /// Returns the counter of the statement's steps.
+    pub(super) const fn steps(&self) -> &'a Steps<'a> {
+        self.steps
     }
 
     /// Yields where the statement has taken enough steps.
