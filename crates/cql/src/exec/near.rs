@@ -1,27 +1,43 @@
-//! Execution of `ORDER BY … ANN OF`: one pass over the permitted rows, with a heap of the most
-//! similar ones so far.
+//! Execution of `ORDER BY … ANN OF`: one pass over the permitted rows, with a heap of the keys of the
+//! most similar ones so far, and a read of these rows by their keys.
+//!
+//! The heap has no rows: a row is part of a page, and 1,000 of them would keep as many pages in memory.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
-use carnet::Tx;
-use carnet::base::Bytes;
 use carnet::base::vector::floats;
+use carnet::base::{Bytes, RowImage};
+use carnet::{CellKey, Tx};
 
 use super::project::project;
-use super::row::held_bytes;
+use super::row;
+use super::scan::fetch_statics;
 use super::select_reader::{SelectReader, of_table};
-use super::stored_row::StoredRow;
+use super::stored_row::{CellImage, StoredRow};
+use crate::access::Access;
 use crate::compile::{self, Environment, NearPlan, SelectPlan};
 use crate::cql_error::CqlError;
 use crate::result::{RowSet, Rows};
 
-/// A row with its similarity. The least similar row, and of equal ones the last read, is the greatest.
+/// Maximum number of rows in one read by their keys, and their target size in bytes.
+const FETCH_ROWS: usize = 32;
+const FETCH_BYTES: usize = 1 << 20;
+
+/// Key of a row with its similarity. The least similar row, and of equal ones the last read, is the
+/// greatest.
 struct Candidate {
     similarity: f32,
     place: u64,
-    stored: StoredRow,
-    columns: Vec<Option<Bytes>>,
+    key: CellKey,
+    /// Whether the row has columns beside the static ones of its partition.
+    has_image: bool,
+}
+
+impl Candidate {
+    fn bytes(&self) -> usize {
+        size_of::<Self>() + self.key.as_bytes().len()
+    }
 }
 
 /// Runs a `SELECT` with `ANN OF`. Its result has no pages.
@@ -44,21 +60,67 @@ pub(super) async fn run(
         // A vector of zeros has no direction: it is the least similar one.
         let similarity = if similarity.is_nan() { f32::NEG_INFINITY } else { similarity };
         place += 1;
-        bytes += held_bytes(&columns);
-        nearest.push(Candidate { similarity, place, stored, columns });
+        let is_less = |worst: &Candidate| similarity.total_cmp(&worst.similarity).is_le();
+        if nearest.len() == rows_max && nearest.peek().is_some_and(is_less) {
+            continue;
+        }
+        // A copy: the key is a part of its page.
+        let key = CellKey::from_bytes(Bytes::copy_from_slice(stored.key.as_bytes()))?;
+        let found = Candidate { similarity, place, key, has_image: stored.image.is_some() };
+        bytes += found.bytes();
+        nearest.push(found);
         if nearest.len() > rows_max
             && let Some(dropped) = nearest.pop()
         {
-            bytes -= held_bytes(&dropped.columns);
+            bytes -= dropped.bytes();
         }
         reader.charge(bytes).map_err(|error| of_table(plan, &error))?;
     }
-    let mut rows = RowSet::default();
-    for row in nearest.into_sorted_vec() {
-        let of_row = (&row.stored, row.columns.as_slice());
-        project(tx, plan, of_row, environment, (&mut reader, bytes), &mut rows).await?;
-    }
+    let nearest = nearest.into_sorted_vec();
+    let rows = Box::pin(read(tx, plan, &nearest, environment, (&mut reader, bytes))).await?;
     Ok(Rows { columns: plan.columns.clone(), rows, paging_state: None })
+}
+
+/// Reads rows by their keys, and returns the values of the outputs.
+async fn read(
+    tx: &Tx,
+    plan: &SelectPlan,
+    mut rest: &[Candidate],
+    environment: &Environment<'_>,
+    (reader, before): (&mut SelectReader<'_>, usize),
+) -> Result<RowSet, CqlError> {
+    let access = plan.filter.access(&plan.table, false, environment)?;
+    let mut rows = RowSet::default();
+    while !rest.is_empty() {
+        let next = &rest[..rest.len().min(FETCH_ROWS)];
+        let keys: Vec<CellKey> = next.iter().map(|found| found.key.clone()).collect();
+        let cells = tx.get_first_cells(&keys, FETCH_BYTES).await?;
+        rest = &rest[cells.len()..];
+        for (found, cell) in next.iter().zip(cells) {
+            let payload = cell.map(|cell| cell.payload);
+            let stored = stored_row(tx, &access, found, payload).await?;
+            let columns = row::columns(&plan.table, &stored)?;
+            let of_row = (&stored, columns.as_slice());
+            project(tx, plan, of_row, environment, (&mut *reader, before), &mut rows).await?;
+            reader.charge(before + rows.encoded().len()).map_err(|error| of_table(plan, &error))?;
+        }
+    }
+    Ok(rows)
+}
+
+/// Returns the row of a cell, with the static columns of its partition.
+async fn stored_row(
+    tx: &Tx,
+    access: &Access,
+    found: &Candidate,
+    payload: Option<Bytes>,
+) -> Result<StoredRow, CqlError> {
+    let image = match payload.filter(|_| found.has_image) {
+        Some(payload) => RowImage::of(tx, &access.kept, payload)?,
+        None => None,
+    };
+    let statics = fetch_statics(tx, access, &found.key.partition()).await?;
+    Ok(StoredRow { key: found.key.clone(), image, statics })
 }
 
 impl Ord for Candidate {
