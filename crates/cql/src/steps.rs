@@ -31,8 +31,10 @@ pub(crate) struct Steps<'e> {
     next_check: AtomicU64,
     /// Clock and deadline; `None` for a statement without deadline.
     until: Option<(&'e Db, Moment)>,
-    /// Total of all statements, to which the steps are added at the end.
+    /// Total of all statements, to which the steps are added at each check and at the end.
     total: Option<&'e AtomicU64>,
+    /// Number of steps that are part of the total.
+    added: AtomicU64,
 }
 
 impl<'e> Steps<'e> {
@@ -44,11 +46,12 @@ impl<'e> Steps<'e> {
             next_check: AtomicU64::new(CHECK_STEPS),
             until: None,
             total: None,
+            added: AtomicU64::new(0),
         }
     }
 
-    /// Creates the counter of a statement with a deadline on the clock of a database. At its end the
-    /// steps are added to `total`.
+    /// Creates the counter of a statement with a deadline on the clock of a database. The steps
+    /// are added to `total`.
     pub(crate) fn until(db: &'e Db, deadline: Option<Moment>, total: &'e AtomicU64) -> Self {
         let mut steps = Self::new();
         steps.until = deadline.map(|deadline| (db, deadline));
@@ -86,6 +89,7 @@ impl<'e> Steps<'e> {
     #[cold]
     fn check(&self, taken: u64) -> Result<(), CqlError> {
         self.next_check.store(taken.saturating_add(CHECK_STEPS), Ordering::Relaxed);
+        self.add_to_total();
         if taken - self.section.load(Ordering::Relaxed) > SECTION_STEPS_MAX {
             return Err(CqlError::invalid(format!(
                 "a part of the statement takes more than {SECTION_STEPS_MAX} steps (terms, elements, \
@@ -124,13 +128,17 @@ impl<'e> Steps<'e> {
         }
         self.check(taken)
     }
+
+    fn add_to_total(&self) {
+        let Some(total) = self.total else { return };
+        let taken = self.taken();
+        total.fetch_add(taken - self.added.swap(taken, Ordering::Relaxed), Ordering::Relaxed);
+    }
 }
 
 impl Drop for Steps<'_> {
     fn drop(&mut self) {
-        if let Some(total) = self.total {
-            total.fetch_add(self.taken(), Ordering::Relaxed);
-        }
+        self.add_to_total();
     }
 }
 

@@ -40,7 +40,7 @@ pub(super) struct Shared {
     pub(super) open: Arc<OpenTransactions>,
     pub(super) traces: Traces,
     pub(super) forward: ForwardState,
-    /// Steps of all statements that have ended.
+    /// Steps of all statements.
     pub(super) steps: AtomicU64,
 }
 
@@ -145,8 +145,8 @@ impl Executor {
         self.shared.prepared.find(id)
     }
 
-    /// Returns the number of steps of all statements that have ended: tokens, terms, elements of
-    /// collections, and values in units of 64 bytes.
+    /// Returns the number of steps of all statements: tokens, terms, elements of collections, and
+    /// values in units of 64 bytes. Statements in progress add theirs after some thousand steps.
     #[must_use]
     pub fn steps_total(&self) -> u64 {
         self.shared.steps.load(Ordering::Relaxed)

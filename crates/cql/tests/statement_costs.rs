@@ -1,0 +1,70 @@
+//! Costs of statements on large values, in allocated bytes and in steps: a short statement holds
+//! little memory beyond its answer, and takes few steps between two places where it yields.
+//!
+//! Costs are counted, not timed. The clock advances by a time slice at each reading, so that a
+//! statement yields wherever it can.
+
+#![expect(clippy::unwrap_used, reason = "helpers outside of #[test] functions unwrap as well")]
+
+mod costs;
+
+use carnet_cql::SECTION_STEPS_MAX;
+use costs::client::Client;
+use costs::seeds;
+
+/// Maximum memory that a statement holds beyond its answer, and beyond the rows it writes.
+const HELD_BYTES_MAX: usize = 64 << 20;
+
+/// Maximum number of steps between two places where a statement yields: a section, and the last check.
+const TURN_STEPS_MAX: u64 = SECTION_STEPS_MAX + (1 << 14);
+
+/// Runs a statement and checks its cost. `CARNET_COSTS_SHOWN` prints it.
+fn check(client: &Client, text: &str) {
+    let cost = client.cost(text);
+    let shown: String = text.chars().take(200).collect();
+    if std::env::var_os("CARNET_COSTS_SHOWN").is_some() {
+        println!("{} KiB, {} steps in a turn: {shown}", cost.held_bytes >> 10, cost.turn_steps);
+    }
+    assert!(
+        cost.held_bytes <= HELD_BYTES_MAX,
+        "{} bytes of statement hold {} MiB beyond an answer of {} bytes: {shown}",
+        text.len(),
+        cost.held_bytes >> 20,
+        cost.answer_bytes
+    );
+    assert!(cost.turn_steps <= TURN_STEPS_MAX, "{} steps in a turn: {shown}", cost.turn_steps);
+}
+
+#[test]
+fn known_costly_statements_are_bounded() {
+    let client = costs::client();
+    for text in seeds::all() {
+        check(&client, &text);
+    }
+}
+
+/// A row of 25 MiB, where an answer may have 20 MiB. A page has one row at least.
+#[test]
+fn row_beyond_the_maximum_is_not_made() {
+    let client = costs::client();
+    for selected in ["tx", "tx + ''"] {
+        let items = vec![selected; 25].join(", ");
+        let cost = client.cost(&format!("SELECT {items} FROM t WHERE k = 3 AND c = 0"));
+        let error = cost.error.unwrap().to_string();
+        assert!(error.contains("bytes of memory that one answer may have"), "{error}");
+    }
+    let cost = client.cost(&format!("SELECT {} FROM t WHERE k = 3", vec!["tx"; 19].join(", ")));
+    assert!(cost.error.is_none() && cost.answer_bytes >= 19 << 20, "{:?}", cost.error);
+}
+
+/// The rows of the nearest vectors lie in seven pages of 1 MiB.
+#[test]
+fn nearest_rows_keep_no_pages() {
+    let client = costs::client();
+    let select =
+        "SELECT k, c FROM t WHERE k = 6 ORDER BY v ANN OF [1, 0, 0, 0] LIMIT 7 ALLOW FILTERING";
+    let cost = client.cost(select);
+    assert!(cost.error.is_none(), "{:?}", cost.error);
+    let held = cost.held_bytes + cost.answer_bytes;
+    assert!(held < 4 << 20, "{held} bytes");
+}
