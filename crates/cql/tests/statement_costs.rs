@@ -6,17 +6,29 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers outside of #[test] functions unwrap as well")]
 
+mod common;
 mod costs;
 
+use std::cell::{Cell, RefCell};
+
+use carnet::base::{Rng, SeededRng};
+
 use carnet_cql::SECTION_STEPS_MAX;
+use common::with_seeds;
 use costs::client::Client;
-use costs::seeds;
+use costs::{seeds, statements};
 
 /// Maximum memory that a statement holds beyond its answer, and beyond the rows it writes.
 const HELD_BYTES_MAX: usize = 64 << 20;
 
 /// Maximum number of steps between two places where a statement yields: a section, and the last check.
 const TURN_STEPS_MAX: u64 = SECTION_STEPS_MAX + (1 << 14);
+
+/// Number of statements for each seed of the fuzzer.
+const STATEMENTS: usize = 40;
+
+/// Number of seeds after which the tables are filled again.
+const SEEDS: u32 = 20;
 
 /// Runs a statement and checks its cost. `CARNET_COSTS_SHOWN` prints it.
 fn check(client: &Client, text: &str) {
@@ -67,4 +79,27 @@ fn nearest_rows_keep_no_pages() {
     assert!(cost.error.is_none(), "{:?}", cost.error);
     let held = cost.held_bytes + cost.answer_bytes;
     assert!(held < 4 << 20, "{held} bytes");
+}
+
+/// Statements from the grammar. `CARNET_COSTS_SEEDS` sets the number of seeds.
+#[test]
+fn statements_of_the_grammar_are_bounded() {
+    let count = std::env::var("CARNET_COSTS_SEEDS").map_or(2, |count| count.parse().unwrap());
+    let client = RefCell::new(costs::client());
+    let seeds = Cell::new(0);
+    with_seeds(count, |rng: &mut SeededRng| {
+        // What the statements store stays in memory.
+        if seeds.replace(seeds.get() + 1) % SEEDS == SEEDS - 1 {
+            **client.borrow_mut() = Client::new();
+        }
+        let client = client.borrow();
+        for _ in 0..STATEMENTS {
+            let text = statements::statement(rng);
+            if statements::changes_rows(&text) && rng.chance(700) {
+                client.inside_transaction(|client| check(client, &text));
+            } else {
+                check(&client, &text);
+            }
+        }
+    });
 }

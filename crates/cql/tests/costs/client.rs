@@ -80,6 +80,14 @@ impl Client {
         block_on(self.executor.query(&self.session, text, &parameters)).unwrap();
     }
 
+    /// Calls a function within an open transaction, which is rolled back.
+    pub(crate) fn inside_transaction(&self, call: impl FnOnce(&Self)) {
+        self.run("START TRANSACTION").unwrap();
+        call(self);
+        // A statement of a changed schema may have ended it.
+        drop(self.run("ROLLBACK TRANSACTION"));
+    }
+
     /// Runs a statement, and returns its cost.
     pub(crate) fn cost(&self, text: &str) -> Cost {
         let memory = Arc::new(AnswerMemory::new(&self.answers, ANSWER_BYTES));

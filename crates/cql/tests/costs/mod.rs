@@ -2,6 +2,7 @@
 
 pub(crate) mod client;
 pub(crate) mod seeds;
+pub(crate) mod statements;
 pub(crate) mod tables;
 
 use std::sync::{LazyLock, Mutex, MutexGuard};
