@@ -2,11 +2,15 @@
 
 use std::time::Duration;
 
+/// Estimated bytes of a connection without requests and answers: its buffers and its task.
+pub(crate) const CONNECTION_BYTES: usize = 48 << 10;
+
 /// Limits of a server. The defaults suit a machine with a few GiB.
 #[derive(Clone, Debug)]
 pub struct Limits {
     /// Maximum number of CQL connections; more are closed at once. Each may hold
-    /// [`unsent_bytes_max`](Self::unsent_bytes_max) of answers. Default: 4096.
+    /// [`unsent_bytes_max`](Self::unsent_bytes_max) of answers. At most as many as fit into half of
+    /// [`memory_bytes_max`](Self::memory_bytes_max). Default: 4096.
     pub connections_max: usize,
     /// Maximum number of CQL connections from one address, or one /64 network of IPv6; more are
     /// closed at once. Default: half of [`connections_max`](Self::connections_max).
@@ -90,6 +94,21 @@ impl Limits {
         }
     }
 
+    /// Returns the maximum bytes of connections. Idle ones leave the other half to requests and
+    /// answers.
+    pub(crate) const fn connection_bytes(&self) -> usize {
+        half(self.memory_bytes_max)
+    }
+
+    /// Lowers the number of connections to as many as fit into their memory. Returns `true` if it was
+    /// higher.
+    pub(crate) fn fit_connections(&mut self) -> bool {
+        let room = (self.connection_bytes() / CONNECTION_BYTES).max(1);
+        let is_lower = room < self.connections_max;
+        self.connections_max = self.connections_max.min(room);
+        is_lower
+    }
+
     /// Returns the maximum bytes of answers.
     pub(crate) fn answer_bytes(&self) -> usize {
         self.answer_bytes_max.min(half(self.memory_bytes_max))
@@ -105,4 +124,22 @@ impl Limits {
 
 const fn half(of: usize) -> usize {
     of.div_ceil(2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One address may have half of them, so that it leaves a quarter to the connections of others.
+    #[test]
+    fn connections_leave_half_of_the_memory() {
+        let mut limits = Limits::of_memory(80 << 20);
+        assert!(limits.fit_connections());
+        assert_eq!((limits.connections_max, limits.connections_per_address()), (853, 427));
+        assert!(limits.connections_max * CONNECTION_BYTES <= 40 << 20);
+        assert!(!limits.fit_connections());
+        let mut large = Limits::of_memory(1 << 30);
+        assert!(!large.fit_connections());
+        assert_eq!(large.connections_max, Limits::default().connections_max);
+    }
 }

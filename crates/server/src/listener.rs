@@ -24,13 +24,10 @@ use crate::descriptors::Descriptors;
 use crate::events::Events;
 use crate::forwarded::ForwardedStatements;
 use crate::http::Monitors;
-use crate::limits::Limits;
+use crate::limits::{CONNECTION_BYTES, Limits};
 use crate::long::LongThreads;
 use crate::metrics::Metrics;
 use crate::refusals::Refusals;
-
-/// Estimated bytes of a connection without requests and answers: its buffers and its task.
-const CONNECTION_BYTES: usize = 48 << 10;
 
 /// Addresses and limits of a server.
 #[derive(Clone, Debug)]
@@ -113,7 +110,7 @@ impl<B: Backend> Server<B> {
             authenticator: authenticator.map(Arc::new),
             budget: memory.child(limits.request_bytes_max),
             answers: memory.child(limits.answer_bytes()),
-            connections: memory.child(usize::MAX),
+            connections: memory.child(limits.connection_bytes()),
             memory,
             places: AddressLimit::new(limits.connections_per_address()),
             refusals: Refusals::new(Arc::clone(&clock)),
@@ -271,7 +268,7 @@ fn admit<B: Backend>(
     });
 }
 
-/// Lowers the limit of connections to the file descriptors of the process. The listener is one of
+/// Lowers the limit of connections to the file descriptors of the process, and to the memory. The listener is one of
 /// the newest.
 fn fit(limits: &mut Limits, descriptors: Descriptors, listener: &TcpListener) {
     let room = descriptors.room(listener.as_raw_fd()).max(1);
@@ -283,6 +280,13 @@ fn fit(limits: &mut Limits, descriptors: Descriptors, listener: &TcpListener) {
              raise it (`ulimit -n`, LimitNOFILE) or lower server.connections"
         );
         limits.connections_max = room;
+    }
+    if limits.fit_connections() {
+        info!(
+            connections_max = limits.connections_max,
+            "the server's memory permits fewer connections than server.connections; a larger \
+             server.memory permits more"
+        );
     }
 }
 

@@ -209,8 +209,9 @@ fn request_holds_its_bytes_until_answered() {
 
 #[test]
 fn connections_are_charged_to_the_servers_memory() {
-    // The memory is enough for two connections.
-    let limits = Limits { memory_bytes_max: 120 << 10, ..limits() };
+    // Half of the memory is enough for two connections.
+    let limits =
+        Limits { memory_bytes_max: 240 << 10, connections_per_address_max: Some(3), ..limits() };
     let server = Running::with(limits, None);
     let first = server.client(4);
     let mut second = server.client(4);
@@ -314,6 +315,22 @@ fn one_address_holds_half_of_the_connections() {
     drop(first);
     server.eventually("there is room again", |metrics| metrics.connections.get() == 2);
     server.client(4);
+}
+
+/// Idle connections of one address use neither the memory of statements nor that of all connections.
+#[test]
+fn idle_connections_leave_memory_to_statements() {
+    const CONNECTION_BYTES: usize = 48 << 10;
+    let limits = Limits { memory_bytes_max: 16 * CONNECTION_BYTES, ..limits() };
+    let server = Running::with(limits, None);
+    let mut first = server.client(4);
+    let _idle: Vec<Client> = (1..4).map(|_| server.client(4)).collect();
+    Client::connect(server.address, 4).assert_closed();
+    first.query(1, "warn");
+    assert_eq!(first.receive().opcode, RESULT);
+    let _others: Vec<Client> = (0..4).map(|_| server.client_from("127.0.0.2", 4)).collect();
+    first.query(2, "warn");
+    assert_eq!(first.receive().opcode, RESULT);
 }
 
 #[test]
