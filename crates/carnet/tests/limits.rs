@@ -191,6 +191,33 @@ fn write_sets_beyond_their_memory_are_spilled() {
     assert!(matches!(error.kind(), ErrorKind::Overloaded { .. }), "{error}");
 }
 
+/// A value is longer than its transaction's part of the memory: it goes to a file as well.
+#[test]
+fn open_transactions_with_long_values_leave_memory_to_others() {
+    let dir = tempfile::tempdir().unwrap();
+    let builder = Db::builder().transaction_memory_bytes(32 * SHARED_BYTES);
+    let db = builder.durability(Durability::None).open(dir.path().join("db")).unwrap();
+    let table = db.raw("t").unwrap();
+    let begin = || db.transaction().interactive(true).begin().unwrap();
+    let put = |tx: &carnet::SyncTx, key: u32| table.put(tx, key.to_be_bytes(), vec![7; 1 << 20]);
+    let open: Vec<_> = (0..40).map(|_| begin()).collect();
+    for (key, tx) in (0..).zip(&open) {
+        put(tx, key).unwrap();
+        assert!(db.transaction_memory_bytes() <= 16 * SHARED_BYTES, "{key} of 1 MiB are held");
+    }
+    let other = begin();
+    assert_eq!(table.get(&other, "x").unwrap(), None);
+    table.put(&other, "x", "y").unwrap();
+    other.commit().unwrap();
+    for (key, tx) in (0_u32..).zip(open) {
+        assert!(table.get(&tx, key.to_be_bytes()).unwrap().is_some(), "it reads its own write");
+        tx.commit().unwrap();
+    }
+    let snapshot = db.snapshot().unwrap();
+    assert_eq!(table.range::<_, &[u8]>(&snapshot, ..).count(), 41);
+    assert_eq!(db.transaction_memory_bytes(), 0);
+}
+
 /// Transactions that hold all memory must not turn each write of another one into a file.
 #[test]
 fn writes_without_memory_make_few_files() {

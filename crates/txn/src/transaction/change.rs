@@ -105,6 +105,7 @@ impl Transaction {
         if state.deltas.contains(key) && own.is_none_or(|own| own == Some(delta)) {
             state.writes.put_owned(key.clone(), payload.clone());
             state.deltas.remove(key);
+            self.inner.spill_without_memory(&mut state)?;
         }
         Ok(payload.map(|payload| Entry { start, payload }))
     }

@@ -28,6 +28,8 @@ pub(super) struct TransactionState {
     pub(super) deltas: BTreeSet<CellKey>,
     /// Memory of `writes`.
     pub(super) write_memory: SetMemory,
+    /// Whether `writes` are spilled as soon as the next write is made, for which there was no memory.
+    pub(super) spills_next: bool,
     /// Earlier writes than those in `writes`, spilled because they were too large for memory.
     pub(super) spilled: Option<Spilled>,
     pub(super) drops: Vec<TableId>,

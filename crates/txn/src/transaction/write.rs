@@ -39,7 +39,7 @@ impl Transaction {
         if !state.deltas.is_empty() {
             state.deltas.remove(&key.to_key());
         }
-        Ok(())
+        self.inner.spill_without_memory(&mut state)
     }
 
     /// Deletes a cell, whether it exists or not.
@@ -56,7 +56,7 @@ impl Transaction {
         state.deltas.remove(&key);
         state.changes += 1;
         state.writes.put_owned(key, payload);
-        Ok(())
+        self.inner.spill_without_memory(&mut state)
     }
 
     /// Locks the state with room for a write, spilling earlier writes if necessary.
@@ -100,6 +100,8 @@ impl Transaction {
                 return Err(refused);
             }
             state.write_memory.force(grown.memory_len(), bounds);
+            // A transaction that is about to commit needs the memory for a short time only.
+            state.spills_next = bounds.counts_small_sets;
         }
         Ok(state)
     }
@@ -164,6 +166,14 @@ impl Inner {
     fn can_spill(&self, state: &TransactionState) -> bool {
         let makes_one = || self.begun.start.is_some_and(|start| self.store.spill(start).is_some());
         state.drops.is_empty() && (state.spilled.is_some() || makes_one())
+    }
+
+    /// Spills a write for which there was no memory, once it is made.
+    pub(super) fn spill_without_memory(&self, state: &mut TransactionState) -> Result<()> {
+        if std::mem::take(&mut state.spills_next) {
+            self.spill(state)?;
+        }
+        Ok(())
     }
 
     /// Spills the writes in memory to a file, if the store supports it; returns whether it did.
