@@ -8,6 +8,7 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+use carnet::base::limits::VALUE_BYTES_MAX;
 use carnet::base::row::{Change as ColumnChange, Collection, CollectionKind};
 use carnet::base::{Bytes, Marker, RowDelta, RowImage, WallTime};
 use carnet::catalog::{ColumnKind, ColumnSchema};
@@ -59,14 +60,8 @@ impl<'w> RowGroup<'w> {
     }
 }
 
-/// Changes of columns, by position. Columns whose values were left unset do not change.
-type ColumnChanges = Vec<(usize, ColumnChange)>;
-
-/// Changes of a row, with their write time.
-struct Changes {
-    written: WallTime,
-    columns: ColumnChanges,
-}
+/// Bytes of a value above which the length of the row is checked when the value is made.
+const LONG_BYTES: usize = 64 << 10;
 
 /// Changes a row and the static columns of its partition; without a clustering key, only the static
 /// columns.
@@ -84,8 +79,7 @@ pub(super) async fn change_row(tx: &Tx, group: &RowGroup<'_>) -> Result<(), CqlE
     } else {
         CurrentRow::default()
     };
-    let columns = Box::pin(changes(tx, group, &current)).await?;
-    let changes = Changes { written: group.written, columns };
+    let changes = Box::pin(changes(tx, group, &current)).await?;
     if group.writes.iter().any(|write| write.plan.changes_statics()) {
         change_cell(tx, group, static_cell, ColumnKind::Static, &changes).await?;
     }
@@ -95,14 +89,15 @@ pub(super) async fn change_row(tx: &Tx, group: &RowGroup<'_>) -> Result<(), CqlE
     Ok(())
 }
 
-/// Returns the changes of columns; values that are set get an expiry.
+/// Returns the changes of columns, static or not; values that are set get an expiry. Columns whose values
+/// were left unset do not change. Of the values of a column the last one is kept.
 async fn changes(
     tx: &Tx,
     group: &RowGroup<'_>,
     current: &CurrentRow,
-) -> Result<ColumnChanges, CqlError> {
+) -> Result<RowDelta, CqlError> {
     let mut slice = tx.time_slice();
-    let mut changes = Vec::new();
+    let mut changes = RowDelta::default();
     let mut edits: BTreeMap<usize, ElementEdit<'_>> = BTreeMap::new();
     for write in &group.writes {
         let (plan, expiry) = (write.plan, write.expiry);
@@ -114,7 +109,9 @@ async fn changes(
                     let (kind, elements) = match assigned {
                         Assigned::Value(operand) => {
                             let change = value_change(operand, column, expiry, environment)?;
-                            changes.extend(change.map(|change| (*position, change)));
+                            if let Some(change) = change {
+                                add_value(&mut changes, column, change)?;
+                            }
                             environment.steps.pace(&mut slice).await?;
                             continue;
                         }
@@ -137,21 +134,48 @@ async fn changes(
             Change::Add(additions) => {
                 for (position, addition) in additions {
                     if let Some(amount) = addition.amount(environment)? {
-                        changes.push((*position, ColumnChange::Added(amount)));
+                        let column = &plan.table.columns[*position];
+                        changes.change(column.id, ColumnChange::Added(amount));
                     }
                 }
             }
             Change::Clear(columns) => {
-                changes.extend(columns.iter().map(|position| (*position, ColumnChange::Deleted)));
+                for position in columns {
+                    changes.change(plan.table.columns[*position].id, ColumnChange::Deleted);
+                }
             }
             Change::Delete => {}
         }
         environment.steps.pace(&mut slice).await?;
     }
     for (position, edit) in edits {
-        changes.extend(edit.finish()?.map(|change| (position, change)));
+        if let (Some(change), Some(write)) = (edit.finish()?, group.writes.first()) {
+            changes.change(write.plan.table.columns[position].id, change);
+        }
     }
     Ok(changes)
+}
+
+/// Adds a new value to the changes of a row.
+fn add_value(
+    changes: &mut RowDelta,
+    column: &ColumnSchema,
+    change: ColumnChange,
+) -> Result<(), CqlError> {
+    let value_bytes = |change: &ColumnChange| match change {
+        ColumnChange::Set { value, .. } => value.len(),
+        _ => 0,
+    };
+    let is_long = value_bytes(&change) > LONG_BYTES;
+    changes.change(column.id, change);
+    let row = || changes.changes().iter().map(|(_, change)| value_bytes(change)).sum::<usize>();
+    if is_long && row() > VALUE_BYTES_MAX {
+        return Err(CqlError::invalid(format!(
+            "the values of a row take {} bytes; a row may have {VALUE_BYTES_MAX}",
+            row()
+        )));
+    }
+    Ok(())
 }
 
 /// Writes a new version of a cell: the columns of one kind, static or regular, of a row.
@@ -160,7 +184,7 @@ async fn change_cell(
     group: &RowGroup<'_>,
     cell: CellKey,
     kind: ColumnKind,
-    changes: &Changes,
+    changes: &RowDelta,
 ) -> Result<(), CqlError> {
     let Some(first) = group.writes.first() else { return Ok(()) };
     let table = &first.plan.table;
@@ -168,11 +192,11 @@ async fn change_cell(
     if kind == ColumnKind::Regular {
         delta.marker = marker(group);
     }
-    delta.written = Some(changes.written);
-    for (position, change) in &changes.columns {
-        let column = &table.columns[*position];
-        if column.kind == kind {
-            delta.change(column.id, change.clone());
+    delta.written = Some(group.written);
+    let statics: Vec<_> = table.statics().map(|column| column.id).collect();
+    for (id, change) in changes.changes() {
+        if statics.contains(id) == (kind == ColumnKind::Static) {
+            delta.change(*id, change.clone());
         }
     }
     // If the statement sets every column, no read is needed.

@@ -35,6 +35,12 @@ pub(crate) fn all() -> Vec<String> {
         transaction(50, "SELECT r1.tx, r2.tx;"),
         transaction(1, &format!("SELECT {};", vec!["r0.tx"; 500].join(", "))),
         transaction(1, &format!("SELECT {};", vec!["r0.tx + r0.tx"; 300].join(", "))),
+        // The values of one row are made together.
+        transaction(
+            1,
+            &format!("UPDATE t SET tx = r0.tx{} WHERE k = 9 AND c = 1;", " + r0.tx".repeat(20))
+                .repeat(30),
+        ),
     ];
     for (term, rest) in [
         ("writetime(l)", lists),
