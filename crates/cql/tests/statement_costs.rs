@@ -25,7 +25,7 @@ const HELD_BYTES_MAX: usize = 64 << 20;
 const TURN_STEPS_MAX: u64 = SECTION_STEPS_MAX + (1 << 14);
 
 /// Number of statements for each seed of the fuzzer.
-const STATEMENTS: usize = 40;
+const STATEMENTS: usize = 20;
 
 /// Number of seeds after which the tables are filled again.
 const SEEDS: u32 = 20;

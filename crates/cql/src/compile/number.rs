@@ -120,9 +120,11 @@ fn no_arithmetic(op: ArithmeticOp, a: &Value) -> CqlError {
 }
 
 /// Returns the steps of an operation: for long numbers the product of their words, which limits the
-/// time of a multiplication, a division and a conversion to digits.
+/// time of a multiplication, a division and a conversion to digits. Longer ones than may be calculated
+/// with are refused at once.
 pub(crate) fn steps(a: &Value, b: &Value) -> u64 {
-    let words = bits(a).saturating_add(bits(b)) / 64;
+    let bits = bits(a).saturating_add(bits(b));
+    let words = if bits > NUMBER_BITS_MAX { 0 } else { bits / 64 };
     1 + words.saturating_mul(words) / 64
 }
 

@@ -1,7 +1,7 @@
 //! Statements that once took seconds, or hundreds of megabytes.
 
 /// Number of repetitions of a term: enough for more memory than one answer may have.
-const REPEATED: usize = 60;
+const REPEATED: usize = 40;
 
 /// Returns a `SELECT` of one term many times.
 fn repeated(term: &str, count: usize, rest: &str) -> String {
@@ -35,6 +35,7 @@ pub(crate) fn all() -> Vec<String> {
         transaction(50, "SELECT r1.tx, r2.tx;"),
         transaction(1, &format!("SELECT {};", vec!["r0.tx"; 500].join(", "))),
         transaction(1, &format!("SELECT {};", vec!["r0.tx + r0.tx"; 300].join(", "))),
+        "SELECT avg(n), sum(n) FROM t WHERE k IN (1, 4)".to_owned(),
         // The values of one row are made together.
         transaction(
             1,
