@@ -35,6 +35,7 @@ pub(crate) fn all() -> Vec<String> {
         transaction(50, "SELECT r1.tx, r2.tx;"),
         transaction(1, &format!("SELECT {};", vec!["r0.tx"; 500].join(", "))),
         transaction(1, &format!("SELECT {};", vec!["r0.tx + r0.tx"; 300].join(", "))),
+        "SELECT max(d), min(d) FROM t WHERE k IN (1, 4)".to_owned(),
         "SELECT avg(n), sum(n) FROM t WHERE k IN (1, 4)".to_owned(),
         // The values of one row are made together.
         transaction(
