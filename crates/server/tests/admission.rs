@@ -14,7 +14,7 @@ use carnet::diagnosis::Why;
 use carnet::levels::{DEFAULT, Setting};
 use carnet::{Db, Durability};
 use carnet_cql::system::NodeInfo;
-use carnet_cql::{Executor, Parameters, Session, Timeouts};
+use carnet_cql::{Executor, Grant, Parameters, Session, Timeouts};
 use carnet_server::protocol::Opcode;
 use carnet_server::{CqlBackend, Limits, Metrics};
 use support::toy::Toy;
@@ -258,10 +258,17 @@ fn schema_change_that_timed_out_says_what_happened() {
     let (executor, _directory) = executor(4, 4);
     let (short, minute) = (Duration::from_nanos(1), Duration::from_secs(60));
     executor.set_timeouts(Timeouts { statement: minute, scan: minute, schema: short });
+    let create = "CREATE TABLE ks.other (p int PRIMARY KEY)";
+    let grant = Grant { arrived: Some(SystemClock.now()), ..Grant::default() };
+    let begun = Parameters { grant, ..Parameters::default() };
+    let ended = carnet::block_on(executor.query(&Session::new(), create, &begun));
+    let error = ended.unwrap_err().to_string();
+    assert!(error.contains("the schema was not changed"), "{error}");
+    // The timeout passes before the server has read the request.
     let server = Running::of(CqlBackend::new(executor), Limits::default(), None);
     let mut client = server.client(4);
-    client.query(1, "CREATE TABLE ks.other (p int PRIMARY KEY)");
-    client.receive().assert_error(READ_TIMEOUT, "the schema was not changed");
+    client.query(1, create);
+    client.receive().assert_error(READ_TIMEOUT, "nothing was done");
 }
 
 /// The statement is not admitted before the end of the test.

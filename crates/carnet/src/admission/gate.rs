@@ -24,10 +24,13 @@
 //!   ([`Workload::Interactive`]). Others wait. If the queue is full, or its oldest request has waited for
 //!   [`GateLimits::shed_after`], a new request is *throttled*: its connection is not read from until the request
 //!   leaves the queue.
-//! * **Overload.** A queue of interactive requests that is full is overloaded until twice
-//!   [`GateLimits::shed_after`] after its last refusal. Meanwhile requests that have waited for `shed_after` are
-//!   refused, and new ones are refused on arrival, which costs least, once the oldest has waited for half of that
-//!   time. So the queue stays short, and few requests are refused at its head.
+//! * **Age.** The age of a request counts from its arrival at the machine. A connection that runs its statements itself
+//!   reads nothing meanwhile, so most of the backlog stands in the kernel, and requests are old when they arrive here.
+//! * **Overload** of a queue of interactive requests begins when it is full, or when requests have arrived at an age of
+//!   [`GateLimits::shed_after`] for as long as that (as in CoDel: Nichols and Jacobson, "Controlling Queue Delay"). It
+//!   ends twice `shed_after` after the last refusal. Requests that arrived until then are refused at this age, on arrival
+//!   here and at the head of the queue. All new ones are refused on arrival, which costs least, once the oldest has half of that age. So
+//!   few requests are refused at the head.
 //! * **Batch** requests take at most half of the running slots, so that small ones do not wait for long work.
 //! * **Shares.** Among waiting levels, the one with the least processor time for its shares is next
 //!   ([`Accounts`]). Within a level small requests come first, except that each twentieth
@@ -36,7 +39,7 @@
 //!   therefore lets others arrive before it runs ([`Pass::yields`]).
 //! * **Deadlines.** A request whose deadline passes in the queue is not run.
 //!
-//! Each decision follows from the present state of the queue: its length and the age of its oldest request.
+//! Each decision follows from the present state of the queue: its length and the ages of its requests.
 //! Deliberately absent: predictions from the durations of earlier requests. Only requests that run correct such an
 //! average; once it exceeded their timeout, an idle server refused all requests of a level until a restart.
 //! Also absent: LIFO order under overload. It completes as many requests in time, but each
@@ -49,7 +52,7 @@
 //!
 //! * Each request that arrived is admitted or refused exactly once, unless it is cancelled.
 //! * While a request waits, all slots that it may use are taken.
-//! * While no request runs or waits, any request is admitted, whatever happened before.
+//! * While no request runs or waits, any request that has just arrived is admitted, whatever happened before.
 //! * At most `running_max` requests run, not counting resumed ones after a pause.
 
 use std::collections::BTreeMap;
@@ -127,31 +130,54 @@ impl Gate {
         now: Moment,
         decisions: &mut Vec<Decision>,
     ) -> Arrival {
-        let Arriving { level, workload, bytes, deadline, .. } = request;
+        let Arriving { level, workload, bytes, age, deadline, .. } = request;
         let id = QueueId { level, workload };
         self.begin(request);
         let yields = self.levels_compete(level, now);
-        let queue = self.queue(id);
-        let (age, is_empty) = (queue.age(now), queue.len() == 0);
-        if is_empty && self.may_run(id) && !self.others_wait(id) {
-            return Arrival::Admitted(Pass { yields, ..self.admit(id) });
-        }
-        let has_room = queue.len() < self.queue_max(level) && self.has_room(level, bytes);
-        let shed_after = self.shed_after(level);
-        let is_late = self.is_overloaded(id, now) && age >= shed_after / 2;
-        if workload.is_refused() && (!has_room || is_late) {
-            self.queue_mut(id).refuse(now);
-            let shed = self.shed(id, Reason::Overloaded, now);
+        if let Some(reason) = self.reason_to_refuse(id, request, now) {
+            let shed = Shed { reason, ..self.shed(id, age, now) };
             self.refuse_old(id, now, decisions);
             return Arrival::Shed(shed);
         }
+        let queue = self.queue(id);
+        if queue.len() == 0 && self.may_run(id) && !self.others_wait(id) {
+            return Arrival::Admitted(Pass { yields, ..self.admit(id) });
+        }
+        let has_room = self.has_room(id, bytes);
+        if workload.is_refused() && !has_room {
+            self.queue_mut(id).refuse(now);
+            let shed = self.shed(id, age, now);
+            self.refuse_old(id, now, decisions);
+            return Arrival::Shed(shed);
+        }
+        let is_slow = queue.waited(now) >= self.shed_after(level);
         let ticket = Ticket { number: self.tickets, queue: id };
         self.tickets += 1;
         self.waiting += 1;
-        self.queue_mut(id).push(ticket.number, Waiting { arrived: now, deadline, bytes });
+        let waiting = Waiting { arrived: before(now, age), joined: now, deadline, bytes };
+        self.queue_mut(id).push(ticket.number, waiting);
         self.refuse_old(id, now, decisions);
-        let is_throttled = !workload.is_refused() && (!has_room || age >= shed_after);
+        let is_throttled = !workload.is_refused() && (!has_room || is_slow);
         if is_throttled { Arrival::Throttled(ticket) } else { Arrival::Queued(ticket) }
+    }
+
+    /// Returns the reason to refuse a request for its age, or for that of its queue.
+    fn reason_to_refuse(&mut self, id: QueueId, request: Arriving, now: Moment) -> Option<Reason> {
+        let (age, shed_after) = (request.age, self.shed_after(id.level));
+        if request.deadline.is_some_and(|deadline| deadline <= now) {
+            return Some(Reason::Deadline);
+        }
+        if !id.workload.is_refused() {
+            return None;
+        }
+        let is_old = age >= shed_after;
+        let begins = is_old && self.queue_mut(id).old_arrives(shed_after, now);
+        let is_late = is_old || self.queue(id).age(now) >= shed_after / 2;
+        if begins || (is_late && self.is_overloaded(id, before(now, age))) {
+            self.queue_mut(id).refuse(now);
+            return Some(Reason::Overloaded);
+        }
+        None
     }
 
     /// Ends a running request, given its processor time.
@@ -324,7 +350,7 @@ impl Gate {
             let Some((number, waiting)) = queue.oldest() else { return };
             let oldest = Ticket { number, queue: id };
             let is_old = now.since(waiting.arrived) >= shed_after;
-            if id.workload.is_refused() && is_old && self.is_overloaded(id, now) {
+            if id.workload.is_refused() && is_old && self.is_overloaded(id, waiting.arrived) {
                 self.queue_mut(id).refuse(now);
                 self.refuse(oldest, Reason::Overloaded, now, decisions);
             } else if waiting.deadline.is_some_and(|deadline| deadline <= now) {
@@ -342,7 +368,7 @@ impl Gate {
         now: Moment,
         decisions: &mut Vec<Decision>,
     ) {
-        let shed = self.shed(ticket.queue, reason, now);
+        let shed = Shed { reason, ..self.shed(ticket.queue, Duration::ZERO, now) };
         self.take(ticket);
         decisions.push(Decision::Shed(ticket, shed));
     }
@@ -368,8 +394,13 @@ impl Gate {
                 .any(|(other, queue)| other != id && queue.len() > 0 && self.may_run(other))
     }
 
+    /// Returns `true` if a queue may grow by a request.
+    fn has_room(&self, id: QueueId, bytes: usize) -> bool {
+        self.queue(id).len() < self.queue_max(id.level) && self.has_memory(id.level, bytes)
+    }
+
     /// Returns `true` if the waiting requests of a level may grow by `bytes` bytes.
-    fn has_room(&self, level: LevelId, bytes: usize) -> bool {
+    fn has_memory(&self, level: LevelId, bytes: usize) -> bool {
         let half = self.limits.queue_bytes_max / 2;
         let shares: u64 = self.levels.values().map(|state| u64::from(state.limits.shares)).sum();
         let own = |state: &LevelState| {
@@ -399,13 +430,16 @@ impl Gate {
         of_level.unwrap_or(self.limits.shed_after)
     }
 
-    fn is_overloaded(&self, id: QueueId, now: Moment) -> bool {
-        self.queue(id).is_overloaded(self.shed_after(id.level) * OVERLOAD_INTERVALS, now)
+    /// Returns `true` if a request that arrived at this time arrived before the end of the overload. After a pause of
+    /// the process the requests that waited meanwhile are as late as before it.
+    fn is_overloaded(&self, id: QueueId, arrived: Moment) -> bool {
+        self.queue(id).is_overloaded(self.shed_after(id.level) * OVERLOAD_INTERVALS, arrived)
     }
 
-    fn shed(&self, id: QueueId, reason: Reason, now: Moment) -> Shed {
-        let retry_after = self.queue(id).age(now).clamp(RETRY_MIN, RETRY_MAX);
-        Shed { reason, retry_after }
+    /// Refuses a request of the age `age` because of the load.
+    fn shed(&self, id: QueueId, age: Duration, now: Moment) -> Shed {
+        let retry_after = self.queue(id).age(now).max(age).clamp(RETRY_MIN, RETRY_MAX);
+        Shed { reason: Reason::Overloaded, retry_after }
     }
 
     fn queues(&self) -> impl Iterator<Item = (QueueId, &Queue)> {
@@ -428,6 +462,11 @@ impl Gate {
     fn queue_mut(&mut self, id: QueueId) -> &mut Queue {
         &mut self.level_mut(id.level).queues[id.workload as usize]
     }
+}
+
+/// Returns the moment of an age.
+fn before(now: Moment, age: Duration) -> Moment {
+    Moment(now.0.saturating_sub(age))
 }
 
 /// Returns `true` if the limits of a level and of batch requests permit one more running request.

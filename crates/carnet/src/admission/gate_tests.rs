@@ -23,7 +23,8 @@ const LEVEL: QueueId = QueueId { level: LevelId(0), workload: Workload::Interact
 
 fn request(bytes: usize, deadline: Option<Moment>) -> Arriving {
     let QueueId { level, workload } = LEVEL;
-    Arriving { level, limits: LevelLimits::default(), workload, bytes, deadline }
+    let (limits, age) = (LevelLimits::default(), Duration::ZERO);
+    Arriving { level, limits, workload, bytes, age, deadline }
 }
 
 fn arrive(gate: &mut Gate, millis: u64) -> (Arrival, Vec<Decision>) {
@@ -150,6 +151,29 @@ fn full_queue_refuses_late_requests() {
     assert!(!gate.is_overloaded(LEVEL, at(160)));
 }
 
+/// Requests of 50 ms come one after the other, from a backlog that no gate sees. A place is always free.
+#[test]
+fn old_requests_are_refused_after_an_interval() {
+    let mut gate = Gate::new(LIMITS);
+    let mut arrive = |age, millis| {
+        let request = Arriving { age: Duration::from_millis(age), ..request(1, None) };
+        let arrival = gate.arrive(request, at(millis), &mut Vec::new());
+        if let Arrival::Admitted(pass) = arrival {
+            gate.give_back(pass, at(millis), &mut Vec::new());
+        }
+        matches!(arrival, Arrival::Shed(shed) if shed.reason == Reason::Overloaded)
+    };
+    assert!(!arrive(9_000, 0), "one old request is no overload");
+    assert!(!arrive(9_000, 49));
+    assert!(!arrive(9_000, 99), "nothing old came for 50 ms");
+    assert!(!arrive(50, 130) && !arrive(49, 149));
+    assert!(arrive(50, 149));
+    assert!(arrive(50, 150) && !arrive(49, 150), "overloaded");
+    assert!(arrive(50, 249) && !arrive(50, 399), "for 100 ms after the last refusal");
+    assert!(!arrive(50, 410) && arrive(50, 449));
+    assert!(!arrive(8_451, 9_000) && arrive(8_453, 9_001), "arrived 100 and 99 ms after it");
+}
+
 /// The client of such a request has not asked for refusals.
 #[test]
 fn unspecified_requests_wait_and_are_throttled() {
@@ -172,6 +196,20 @@ fn unspecified_requests_wait_and_are_throttled() {
     assert_eq!(decisions, []);
     (0..3).for_each(|_| end(&mut gate, 1, 9_000, &mut decisions));
     assert_eq!(admitted(&decisions), [queued[2], queued[3], fifth]);
+}
+
+/// The time before a request joined the queue says nothing about the queue.
+#[test]
+fn old_request_does_not_throttle_later_ones() {
+    let mut gate = busy();
+    let age = Duration::from_secs(1);
+    let old = Arriving { workload: Workload::Unspecified, age, ..request(1, None) };
+    for millis in [2_000, 2_049] {
+        let arrival = gate.arrive(old, at(millis), &mut Vec::new());
+        assert!(matches!(arrival, Arrival::Queued(_)), "{arrival:?}");
+    }
+    let arrival = gate.arrive(old, at(2_050), &mut Vec::new());
+    assert!(matches!(arrival, Arrival::Throttled(_)), "{arrival:?}");
 }
 
 #[test]
@@ -197,6 +235,17 @@ fn waiting_bytes_are_bounded() {
         let large = Arriving { workload, ..request(600, None) };
         let arrival = gate.arrive(large, at(1), &mut decisions);
         assert!(matches!(arrival, Arrival::Throttled(_)), "{arrival:?}");
+    }
+}
+
+#[test]
+fn request_is_refused_if_its_deadline_passed_before_its_arrival() {
+    for workload in Workload::ALL {
+        let mut gate = Gate::new(LIMITS);
+        let late = Arriving { workload, ..request(1, Some(at(9))) };
+        let arrival = gate.arrive(late, at(9), &mut Vec::new());
+        assert!(matches!(arrival, Arrival::Shed(shed) if shed.reason == Reason::Deadline));
+        pass(gate.arrive(late, at(8), &mut Vec::new()));
     }
 }
 
@@ -272,6 +321,7 @@ impl Random {
                 let request = Arriving {
                     level: LevelId(rng.below(3)),
                     workload: Workload::ALL[number(rng, 3)],
+                    age: Duration::from_millis(rng.below(5) * rng.below(30)),
                     ..request(number(rng, 300), deadline)
                 };
                 match self.gate.arrive(request, now, &mut decisions) {
@@ -279,7 +329,10 @@ impl Random {
                     Arrival::Queued(ticket) | Arrival::Throttled(ticket) => {
                         assert!(self.waiting.insert(ticket));
                     }
-                    Arrival::Shed(_) => assert!(request.workload.is_refused()),
+                    Arrival::Shed(shed) => {
+                        let is_late = shed.reason == Reason::Deadline;
+                        assert!(is_late || request.workload.is_refused());
+                    }
                 }
             }
             5..8 if !self.running.is_empty() => {
@@ -591,6 +644,36 @@ fn goodput_stays_at_its_peak_under_overload() {
         }
         assert!(load.good[7] >= 5_700, "two seconds after: {:?}", load.good);
         assert!(load.gate.waiting() < 100, "{}", load.gate.waiting());
+    }
+}
+
+/// A thread takes one request after the other from a backlog that no gate sees, and runs it, which takes 40 µs. A refusal
+/// takes 3 µs.
+#[test]
+fn backlog_before_the_gate_is_refused() {
+    for factor in [2, 5, 10] {
+        let (mut gate, mut rng) = (Gate::new(SERVER), SeededRng::new(factor));
+        let (mut now, mut arrived, mut good, mut late) = (0, 0, 0, 0);
+        while now < 2_000_000 {
+            arrived += rng.below(80 / factor + 1);
+            now = now.max(arrived);
+            let at = |micros| Moment(Duration::from_micros(micros));
+            let age = Duration::from_micros(now - arrived);
+            let request = Arriving { age, ..request(100, None) };
+            match gate.arrive(request, at(now), &mut Vec::new()) {
+                Arrival::Admitted(pass) => {
+                    now += 40;
+                    gate.done(pass, Duration::from_micros(40), at(now), &mut Vec::new());
+                    if now - arrived <= 100_000 { good += 1 } else { late += 1 }
+                }
+                Arrival::Shed(_) => now += 3,
+                waiting => panic!("{waiting:?}"),
+            }
+        }
+        // The rest of the time is spent on refusals.
+        let most = 50_000 - 50_000 * 3 * (factor - 1) / 40;
+        assert!(good > most * 8 / 10, "{factor} times: {good} good of {most}, {late} late");
+        assert!(late * 10 < good, "{factor} times: {good} good, {late} late");
     }
 }
 

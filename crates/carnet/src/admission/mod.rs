@@ -46,7 +46,9 @@ pub use class::Class;
 pub use figures::Figures;
 pub use gate::Gate;
 pub use level::{Level, LevelId, LevelLimits, SHARES_DEFAULT, Workload};
-pub use request::{Arrival, Arriving, Decision, GateLimits, Pass, QueueId, Reason, Shed, Ticket};
+pub use request::{
+    AdmissionRequest, Arrival, Arriving, Decision, GateLimits, Pass, QueueId, Reason, Shed, Ticket,
+};
 pub use shared_gate::{Arrived, Paused, Permit, Place};
 
 pub use run_queue::{Asked, Asking, RunQueue, TurnId};
@@ -90,21 +92,6 @@ pub struct Admission {
     limits: AdmissionLimits,
 }
 
-/// A statement that asks for admission.
-#[derive(Clone, Copy, Debug)]
-pub struct AdmissionRequest<'l> {
-    /// Service level of the statement.
-    pub level: &'l Level,
-    /// Class of the statement.
-    pub class: Class,
-    /// Handling of the statement under overload.
-    pub workload: Workload,
-    /// Size of the request in bytes.
-    pub bytes: usize,
-    /// Deadline of the statement.
-    pub deadline: Option<Moment>,
-}
-
 impl Admission {
     pub(crate) fn new(limits: AdmissionLimits, clock: &Arc<dyn Clock>, spawn: &dyn Spawn) -> Self {
         let diagnosis = Arc::new(Diagnosis::new(Arc::clone(clock)));
@@ -130,14 +117,23 @@ impl Admission {
         &self.diagnosis
     }
 
-    /// Admits, queues or refuses a statement.
+    /// Admits, queues or refuses a statement that arrives now.
     ///
     /// # Errors
     ///
     /// `Overloaded` if the statement is refused; nothing was done.
     pub fn arrive(&self, request: AdmissionRequest<'_>) -> Result<Arrived> {
-        let AdmissionRequest { level, class, workload, bytes, deadline } = request;
-        self.gates[class as usize].arrive(level, workload, bytes, deadline)
+        self.gates[request.class as usize].arrive(request, None)
+    }
+
+    /// Like [`Admission::arrive`], for a statement whose request reached the machine at the time `arrived`, and has
+    /// waited since where no gate sees it.
+    ///
+    /// # Errors
+    ///
+    /// `Overloaded` or `Timeout` if the statement is refused; nothing was done.
+    pub fn arrive_from(&self, request: AdmissionRequest<'_>, arrived: Moment) -> Result<Arrived> {
+        self.gates[request.class as usize].arrive(request, Some(arrived))
     }
 
     /// Returns the figures of a class.

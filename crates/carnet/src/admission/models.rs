@@ -12,7 +12,7 @@ use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use shuttle::{Config, Runner, future, thread};
 
 use super::shared_gate::SharedGate;
-use super::{Arrived, Class, GateLimits, Level, Permit, Place, Workload};
+use super::{AdmissionRequest, Arrived, Class, GateLimits, Level, Permit, Place, Workload};
 use crate::diagnosis::Diagnosis;
 
 /// Runs `CARNET_SCHEDULES` schedules of each kind (500 by default), from `CARNET_SEED` (1 by
@@ -66,7 +66,9 @@ fn gate(running_max: usize) -> Arc<SharedGate> {
 }
 
 fn arrive(gate: &Arc<SharedGate>) -> Arrived {
-    gate.arrive(&Level::default(), Workload::Interactive, 1, None).unwrap()
+    let (level, class, workload) = (&Level::default(), Class::Read, Workload::Interactive);
+    let request = AdmissionRequest { level, class, workload, bytes: 1, deadline: None };
+    gate.arrive(request, None).unwrap()
 }
 
 fn admitted(gate: &Arc<SharedGate>) -> Permit {

@@ -26,9 +26,19 @@ impl Average {
 /// A waiting request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Waiting {
+    /// Time at which it reached the machine.
     pub(super) arrived: Moment,
+    /// Time at which it joined the queue.
+    pub(super) joined: Moment,
     pub(super) deadline: Option<Moment>,
     pub(super) bytes: usize,
+}
+
+/// A period, by its first and its last event.
+#[derive(Clone, Copy, Debug)]
+struct Period {
+    begun: Moment,
+    last: Moment,
 }
 
 /// Queue of one level and workload.
@@ -36,8 +46,10 @@ pub(super) struct Waiting {
 pub(super) struct Queue {
     queue: BTreeMap<u64, Waiting>,
     pub(super) bytes: usize,
-    /// Last time at which a request was refused because the queue was full or, after that, too old.
+    /// Last time at which a request was refused because of the load.
     refused: Option<Moment>,
+    /// Period in which old requests have arrived.
+    old: Option<Period>,
     /// Average processor time of a request, which is charged to its level in advance. It never decides
     /// whether a request runs.
     pub(super) cost: Average,
@@ -52,15 +64,29 @@ impl Queue {
         self.queue.first_key_value().map(|(number, waiting)| (*number, *waiting))
     }
 
-    /// Returns the time for which the oldest request has waited; zero for an empty queue.
+    /// Returns the age of the oldest request; zero for an empty queue.
     pub(super) fn age(&self, now: Moment) -> Duration {
         self.oldest().map_or(Duration::ZERO, |(_, oldest)| now.since(oldest.arrived))
     }
 
-    /// Returns `true` if a request was refused within the last `interval`. A queue that is merely empty may be between
-    /// two bursts of the same overload.
-    pub(super) fn is_overloaded(&self, interval: Duration, now: Moment) -> bool {
-        self.refused.is_some_and(|refused| now.since(refused) < interval)
+    /// Returns the time for which the oldest request has been in this queue; zero for an empty queue.
+    pub(super) fn waited(&self, now: Moment) -> Duration {
+        self.oldest().map_or(Duration::ZERO, |(_, oldest)| now.since(oldest.joined))
+    }
+
+    /// Records that a request was old when it arrived. Returns `true` if old requests have arrived for at least
+    /// `interval`, without a pause as long as that.
+    pub(super) fn old_arrives(&mut self, interval: Duration, now: Moment) -> bool {
+        let last = self.old.filter(|old| now.since(old.last) < interval);
+        let begun = last.map_or(now, |old| old.begun);
+        self.old = Some(Period { begun, last: now });
+        now.since(begun) >= interval
+    }
+
+    /// Returns `true` if a request was refused within `interval` before a moment, or later. A queue that is merely
+    /// empty may be between two bursts of the same overload.
+    pub(super) fn is_overloaded(&self, interval: Duration, at: Moment) -> bool {
+        self.refused.is_some_and(|refused| at.since(refused) < interval)
     }
 
     /// Records that a request is refused because of the load.

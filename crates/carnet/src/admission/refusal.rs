@@ -12,7 +12,7 @@ pub(super) fn refusal(class: Class, shed: Shed) -> Error {
         Reason::Deadline => Error::new(
             ErrorKind::Timeout,
             format!(
-                "the {class} statement timed out while it waited for statements that run; nothing was done"
+                "the {class} statement timed out while it waited for other statements; nothing was done"
             ),
         ),
         Reason::Overloaded => Error::new(

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use carnet_base::Moment;
 
-use super::level::{LevelId, LevelLimits, Workload};
+use super::class::Class;
+use super::level::{Level, LevelId, LevelLimits, Workload};
 
 /// Limits of a gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,9 +18,24 @@ pub struct GateLimits {
     /// Bytes of waiting requests above which the same happens. Half of it is divided among the levels by their shares,
     /// the other half is common.
     pub queue_bytes_max: usize,
-    /// Maximum wait of an interactive request while its queue is overloaded. Age of a queue's oldest request from
+    /// Maximum age of an interactive request while its queue is overloaded. Time in a queue of its oldest request from
     /// which clients of the other requests are throttled.
     pub shed_after: Duration,
+}
+
+/// A statement that asks for admission.
+#[derive(Clone, Copy, Debug)]
+pub struct AdmissionRequest<'l> {
+    /// Service level of the statement.
+    pub level: &'l Level,
+    /// Class of the statement.
+    pub class: Class,
+    /// Handling of the statement under overload.
+    pub workload: Workload,
+    /// Size of the request in bytes.
+    pub bytes: usize,
+    /// Deadline of the statement.
+    pub deadline: Option<Moment>,
 }
 
 /// A request on its arrival.
@@ -33,6 +49,8 @@ pub struct Arriving {
     pub workload: Workload,
     /// Size of the request in bytes.
     pub bytes: usize,
+    /// Time since the request reached the machine. It has waited since where the gate does not see it.
+    pub age: Duration,
     /// Deadline of the request.
     pub deadline: Option<Moment>,
 }

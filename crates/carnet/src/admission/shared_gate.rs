@@ -16,7 +16,9 @@ use super::figures::Figures;
 use super::gate::Gate;
 use super::level::{Level, LevelId, Workload};
 use super::refusal::refusal;
-use super::request::{Arrival, Arriving, Decision, GateLimits, Pass, Reason, Shed, Ticket};
+use super::request::{
+    AdmissionRequest, Arrival, Arriving, Decision, GateLimits, Pass, Reason, Shed, Ticket,
+};
 use super::sync::{Mutex, MutexGuard};
 use crate::diagnosis::{Diagnosis, Ended, Waits, Why, nanos};
 
@@ -96,13 +98,15 @@ impl SharedGate {
 
     pub(super) fn arrive(
         self: &Arc<Self>,
-        level: &Level,
-        workload: Workload,
-        bytes: usize,
-        deadline: Option<Moment>,
+        request: AdmissionRequest<'_>,
+        arrived_at: Option<Moment>,
     ) -> Result<Arrived> {
-        let (now, limits) = (self.clock.now(), level.limits);
-        let request = Arriving { level: level.id, limits, workload, bytes, deadline };
+        let now = self.clock.now();
+        let arrived_at = arrived_at.map_or(now, |at| at.min(now));
+        let AdmissionRequest { level, workload, bytes, deadline, .. } = request;
+        let age = now.since(arrived_at);
+        let (of_level, limits) = (level.id, level.limits);
+        let request = Arriving { level: of_level, limits, workload, bytes, age, deadline };
         let mut decisions = Vec::new();
         let mut state = self.lock();
         let arrival = state.gate.arrive(request, now, &mut decisions);
@@ -110,16 +114,20 @@ impl SharedGate {
         let arrived = match arrival {
             Arrival::Admitted(pass) => {
                 figures.admitted += 1;
-                Ok(Arrived::Admitted(self.permit(pass, now)))
+                figures.waited += age;
+                let permit = self.permit(pass, now);
+                permit.waits.add(Why::Gate, age);
+                Ok(Arrived::Admitted(permit))
             }
             Arrival::Queued(ticket) => {
-                Ok(Arrived::Waits(self.place(&mut state, ticket, false, now)))
+                Ok(Arrived::Waits(self.place(&mut state, ticket, false, arrived_at)))
             }
             Arrival::Throttled(ticket) => {
                 figures.throttled += 1;
-                Ok(Arrived::Waits(self.place(&mut state, ticket, true, now)))
+                Ok(Arrived::Waits(self.place(&mut state, ticket, true, arrived_at)))
             }
             Arrival::Shed(shed) => {
+                figures.waited += age;
                 figures.shed(shed.reason);
                 Err(refusal(self.class, shed))
             }
@@ -160,9 +168,10 @@ impl SharedGate {
         state: &mut SharedGateState,
         ticket: Ticket,
         is_throttled: bool,
-        now: Moment,
+        arrived: Moment,
     ) -> Place {
-        state.places.insert(ticket, At { arrived: now, outcome: None, decided: now, waker: None });
+        let at = At { arrived, outcome: None, decided: arrived, waker: None };
+        state.places.insert(ticket, at);
         if std::mem::take(&mut state.ticker_sleeps) {
             self.signal.ring();
         }
