@@ -60,8 +60,8 @@ pub trait Backend: Send + Sync + 'static {
     /// Opens a session, after the client's log-in.
     fn open(&self, client: Client) -> Self::Session;
 
-    /// Requests the admission of a statement whose request has `bytes` bytes and arrived at `now`.
-    /// Returns `None` for a statement that needs none. It is called before the request is decoded,
+    /// Requests the admission of a statement whose request has `bytes` bytes and reached the machine
+    /// at `arrived`. Returns `None` for a statement that needs none. It is called before the request is decoded,
     /// so that a refusal is cheap.
     ///
     /// # Errors
@@ -72,9 +72,9 @@ pub trait Backend: Send + Sync + 'static {
         session: &Self::Session,
         statement: Peek<'_>,
         bytes: usize,
-        now: Moment,
+        arrived: Moment,
     ) -> Result<Option<Arrived>, Failure> {
-        let _ = (session, statement, bytes, now);
+        let _ = (session, statement, bytes, arrived);
         Ok(None)
     }
 

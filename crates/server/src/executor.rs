@@ -86,7 +86,7 @@ impl Backend for CqlBackend {
         session: &Session,
         statement: Peek<'_>,
         bytes: usize,
-        now: Moment,
+        arrived: Moment,
     ) -> Result<Option<Arrived>, Failure> {
         let Some(admission) = self.executor.db().admission() else { return Ok(None) };
         let prepared;
@@ -100,9 +100,10 @@ impl Backend for CqlBackend {
             Peek::Prepare => Outline::of_class(Class::System),
             Peek::Batch => Outline::of_class(Class::Write),
         };
-        let Terms { level, workload, deadline } = self.executor.terms(session, &outline, now);
+        let Terms { level, workload, deadline } = self.executor.terms(session, &outline, arrived);
         let (level, class) = (&level.level, outline.class);
-        Ok(Some(admission.arrive(AdmissionRequest { level, class, workload, bytes, deadline })?))
+        let request = AdmissionRequest { level, class, workload, bytes, deadline };
+        Ok(Some(admission.arrive_from(request, arrived)?))
     }
 
     // Not an async function: its future would hold `params` beside the parameters made of them.

@@ -90,6 +90,9 @@ impl<B: Backend> Server<B> {
     ) -> Result<Self> {
         check_address(config.listen, authenticator.is_some())?;
         let listener = bind(config.listen, "CQL").await?;
+        if let Err(error) = connection::request_stamps(&listener) {
+            warn!(%error, "the kernel does not tell when requests arrive; they count as younger than they are");
+        }
         let http = match config.http {
             Some(address) => Some(bind(address, "HTTP").await?),
             None => None,

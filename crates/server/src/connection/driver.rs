@@ -34,7 +34,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use std::{fmt, future, io};
 
-use bytes::{Buf, BufMut, Bytes, BytesMut};
+use bytes::{Buf, Bytes, BytesMut};
 use carnet::admission::Arrived;
 use carnet_base::{AddressPlace, Charge, Moment};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
@@ -47,9 +47,11 @@ use tokio::time::{Instant, timeout};
 use tracing::{debug, error, warn};
 
 use super::alarm::Alarm;
+use super::arrival::{Arrivals, Reading};
 use super::backlog::Backlog;
 use super::inline::Inline;
 use super::pace::{Pace, Turn};
+use super::receive::{Received, receive};
 use super::shared::Shared;
 use super::state::{Action, Connection, Job};
 use super::statement::{Answer, Arriving, encode};
@@ -71,8 +73,6 @@ use carnet_base::MemoryBudget;
 const GREETING_BODY_MAX: usize = 64 << 10;
 /// Buffer space reserved for a read.
 const READ_LEN: usize = 16 << 10;
-/// Maximum number of bytes of one read, which is charged to the budget afterwards.
-const READ_LEN_MAX: usize = 64 << 10;
 /// Request length in bytes above which decoding moves the thread's other tasks elsewhere.
 const IN_PLACE_BYTES_MAX: usize = 256 << 10;
 /// Maximum buffer that an idle connection keeps for its next requests.
@@ -160,6 +160,10 @@ struct Driver<B: Backend> {
     greeting_deadline: Instant,
     /// Arrival time of the request in progress.
     pace: Pace,
+    /// Arrival times of the received bytes.
+    arrivals: Arrivals,
+    /// Time at which the last received bytes reached the machine.
+    arrived: Moment,
     /// Time of the last received bytes.
     read_at: Instant,
     /// Time of the last check of a client that is not read from.
@@ -188,6 +192,8 @@ impl<B: Backend> Driver<B> {
             event_types: Vec::new(),
             greeting_deadline: now + shared.limits.greeting_timeout,
             pace: Pace::default(),
+            arrivals: Arrivals::default(),
+            arrived: shared.clock.now(),
             read_at: now,
             checked_at: now,
             written_at: now,
@@ -201,7 +207,7 @@ impl<B: Backend> Driver<B> {
         stream: &mut TcpStream,
         mut drain: watch::Receiver<bool>,
     ) -> io::Result<()> {
-        let (mut reader, mut writer) = stream.split();
+        let (reader, mut writer) = stream.split();
         let mut alarm = Alarm::new();
         // An error means that the server is gone, which is a drain too.
         let mut drained = pin!(async move { drop(drain.wait_for(|drains| *drains).await) });
@@ -241,7 +247,7 @@ impl<B: Backend> Driver<B> {
                 () = self.backlog.changed(), if !reads => {}
                 event = next_event(&mut self.events) => self.tell(event),
                 () = alarm.passed(wakes_at) => check_deadline(deadline)?,
-                read = read(&mut reader, &mut self.inbox), if reads => self.received(read?)?,
+                read = receive(reader.as_ref(), &mut self.inbox), if reads => self.received(read?)?,
                 () = future::ready(()), if ended_early => {}
             }
         }
@@ -306,12 +312,16 @@ impl<B: Backend> Driver<B> {
         Err(io::Error::new(io::ErrorKind::TimedOut, why))
     }
 
-    fn received(&mut self, len: usize) -> io::Result<()> {
+    fn received(&mut self, received: Received) -> io::Result<()> {
+        let Received { len, stamp } = received;
         if len == 0 {
             return Err(gone());
         }
         self.shared.metrics.received_bytes.add(len as u64);
         self.read_at = Instant::now();
+        let (clock, is_full) = (&self.shared.clock, received.is_full());
+        let reading = Reading { stamp, wall: clock.wall(), now: clock.now(), is_full };
+        self.arrived = self.arrivals.read(reading);
         Ok(())
     }
 
@@ -383,11 +393,11 @@ impl<B: Backend> Driver<B> {
     fn take(&mut self, frame: Frame) {
         self.shared.metrics.requests.get(frame.header.opcode).add(1);
         self.registration.count_request();
-        let (stream, now) = (frame.header.stream, self.shared.clock.now());
-        match self.arrive(&frame, now) {
+        let stream = frame.header.stream;
+        match self.arrive(&frame) {
             Ok(arrived) => {
                 let actions = in_place(frame.body.len(), || self.connection.step(frame));
-                self.act_on(actions, arrived, now);
+                self.act_on(actions, arrived);
             }
             // Before decoding and before a task exists: a refusal must cost less than it saves.
             Err(failure) => {
@@ -399,20 +409,20 @@ impl<B: Backend> Driver<B> {
 
     /// Requests the admission of a frame's statement. Requests that the connection refuses have
     /// none.
-    fn arrive(&self, frame: &Frame, now: Moment) -> Result<Option<Arrived>, Failure> {
+    fn arrive(&self, frame: &Frame) -> Result<Option<Arrived>, Failure> {
         let Some(session) = self.session.as_ref().filter(|_| self.connection.is_ready()) else {
             return Ok(None);
         };
         let Some(statement) = Peek::from_frame(frame) else { return Ok(None) };
-        self.shared.backend.arrive(session, statement, frame.charge.bytes(), now)
+        self.shared.backend.arrive(session, statement, frame.charge.bytes(), self.arrived)
     }
 
     fn act(&mut self, actions: Vec<Action>) {
-        self.act_on(actions, None, self.shared.clock.now());
+        self.act_on(actions, None);
     }
 
-    /// Acts on a frame that arrived at `now`.
-    fn act_on(&mut self, actions: Vec<Action>, mut arrived: Option<Arrived>, now: Moment) {
+    /// Acts on a frame whose statement, if it has one, has requested its admission.
+    fn act_on(&mut self, actions: Vec<Action>, mut arrived: Option<Arrived>) {
         for action in actions {
             match action {
                 Action::Send { stream, response } => self.send(stream, response),
@@ -441,7 +451,7 @@ impl<B: Backend> Driver<B> {
                     let client = Client { address: self.peer, user, version, options };
                     self.session = Some(Arc::new(self.shared.backend.open(client)));
                 }
-                Action::Run(job) => self.start(job, arrived.take(), now),
+                Action::Run(job) => self.start(job, arrived.take()),
                 Action::Subscribe(types) => {
                     self.event_types.extend(types);
                     self.event_types.sort_unstable();
@@ -454,7 +464,7 @@ impl<B: Backend> Driver<B> {
 
     /// Runs a statement on this task until it ends or waits. If it waits, it becomes a task of its
     /// own.
-    fn start(&mut self, job: Job, arrived: Option<Arrived>, started: Moment) {
+    fn start(&mut self, job: Job, arrived: Option<Arrived>) {
         // A statement comes after STARTUP, which opened the session.
         let Some(session) = self.session.as_ref().map(Arc::clone) else { return };
         let statement = Arriving {
@@ -466,11 +476,12 @@ impl<B: Backend> Driver<B> {
             in_queue: self.backlog.count(arrived.as_ref()),
             backlog: Arc::clone(&self.backlog),
             arrived,
-            started,
+            started: self.arrived,
         };
-        let waiting = if self.inline.runs(started) {
+        let now = self.shared.clock.now();
+        let waiting = if self.inline.runs(now) {
             let polled = panic::catch_unwind(AssertUnwindSafe(|| statement.poll_once()));
-            self.inline.ran(self.shared.clock.now().since(started));
+            self.inline.ran(self.shared.clock.now().since(now));
             match polled {
                 Ok(Ok(answer)) => return self.answered(answer),
                 Ok(Err(waiting)) => waiting,
@@ -563,11 +574,6 @@ fn in_place<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
     } else {
         work()
     }
-}
-
-/// Reads some bytes, few enough to be charged afterwards.
-async fn read(reader: &mut ReadHalf<'_>, inbox: &mut BytesMut) -> io::Result<usize> {
-    reader.read_buf(&mut inbox.limit(READ_LEN_MAX)).await
 }
 
 fn gone() -> io::Error {

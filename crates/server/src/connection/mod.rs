@@ -2,11 +2,13 @@
 //! statements.
 
 mod alarm;
+mod arrival;
 mod backlog;
 mod driver;
 mod inline;
 mod lag;
 mod pace;
+mod receive;
 mod shared;
 mod state;
 mod statement;
@@ -15,4 +17,5 @@ mod unsent;
 pub(crate) use backlog::Backlogs;
 pub(crate) use driver::serve;
 pub(crate) use lag::Lag;
+pub(crate) use receive::request_stamps;
 pub(crate) use shared::Shared;

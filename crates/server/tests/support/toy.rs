@@ -256,13 +256,13 @@ impl Backend for Toy {
         _session: &Session,
         _statement: Peek<'_>,
         bytes: usize,
-        _now: Moment,
+        arrived: Moment,
     ) -> Result<Option<Arrived>, Failure> {
         let Some((db, workload)) = &self.admission else { return Ok(None) };
         let Some(admission) = db.admission() else { return Ok(None) };
         let (level, class, workload) = (&Level::default(), Class::Read, *workload);
         let request = AdmissionRequest { level, class, workload, bytes, deadline: None };
-        Ok(Some(admission.arrive(request)?))
+        Ok(Some(admission.arrive_from(request, arrived)?))
     }
 
     fn admission(&self) -> Option<&Admission> {
