@@ -228,6 +228,12 @@ impl Gate {
         self.running
     }
 
+    /// Returns `true` if as many requests as may run are in progress, including paused ones.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.levels.values().map(|state| state.held).sum::<usize>() >= self.limits.running_max
+    }
+
     /// Returns the number of waiting requests.
     #[must_use]
     pub const fn waiting(&self) -> usize {

@@ -109,6 +109,8 @@ impl SharedGate {
         let request = Arriving { level: of_level, limits, workload, bytes, age, deadline };
         let mut decisions = Vec::new();
         let mut state = self.lock();
+        // It was not read because others were in progress, or because no thread was free.
+        let why = if state.gate.is_full() { Why::Gate } else { Why::Cpu };
         let arrival = state.gate.arrive(request, now, &mut decisions);
         let figures = state.figures_of(level);
         let arrived = match arrival {
@@ -116,7 +118,7 @@ impl SharedGate {
                 figures.admitted += 1;
                 figures.waited += age;
                 let permit = self.permit(pass, now);
-                permit.waits.add(Why::Gate, age);
+                permit.waits.add(why, age);
                 Ok(Arrived::Admitted(permit))
             }
             Arrival::Queued(ticket) => {
