@@ -92,10 +92,12 @@ impl Backend for CqlBackend {
         let prepared;
         let outline = match statement {
             Peek::Query(text) => Outline::of_text(text),
-            Peek::Execute(id) => {
+            Peek::Execute { id, values } => {
                 prepared = self.executor.prepared(id);
                 // A statement that is not prepared is answered at once.
-                prepared.as_ref().map_or(Outline::of_class(Class::System), |one| one.outline())
+                prepared.as_ref().map_or(Outline::of_class(Class::System), |one| {
+                    one.outline(|marker| values.list_len(marker))
+                })
             }
             Peek::Prepare => Outline::of_class(Class::System),
             Peek::Batch => Outline::of_class(Class::Write),

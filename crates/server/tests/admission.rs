@@ -18,7 +18,7 @@ use carnet_cql::{Executor, Grant, Parameters, Session, Timeouts};
 use carnet_server::protocol::Opcode;
 use carnet_server::{CqlBackend, Limits, Metrics};
 use support::toy::Toy;
-use support::{Client, ERROR, QUERY, READY, RESULT, Running, get, pause};
+use support::{Client, ERROR, EXECUTE, PREPARE, QUERY, READY, RESULT, Running, get, pause};
 use tempfile::TempDir;
 
 const OVERLOADED: i32 = 0x1001;
@@ -170,6 +170,45 @@ fn client_that_asks_for_refusals_gets_them() {
     client.receive().assert_error(OVERLOADED, "try again after ");
     drop(busy);
     (0..2).for_each(|_| assert_eq!(client.receive().opcode, RESULT));
+}
+
+/// Many keys make a statement batch work, which waits.
+#[test]
+fn bound_lists_are_classed_by_their_length() {
+    let (executor, _directory) = executor(1, 1);
+    let db = executor.db().clone();
+    let (level, class, workload) = (&Level::default(), Class::Read, Workload::Unspecified);
+    let request = AdmissionRequest { level, class, workload, bytes: 1, deadline: None };
+    let busy = db.admission().unwrap().arrive(request).unwrap();
+    let server = Running::of(CqlBackend::new(executor), Limits::default(), None);
+    let mut client = Client::connect(server.address, 4);
+    client.startup(&[("THROW_ON_OVERLOAD", "1")]);
+    assert_eq!(client.receive().opcode, READY);
+    let text = b"SELECT c FROM ks.t WHERE p IN ? AND c = 1";
+    client.send(
+        1,
+        PREPARE,
+        0,
+        &[&[0, 0, 0, u8::try_from(text.len()).unwrap()], &text[..]].concat(),
+    );
+    let prepared = client.receive().body;
+    let id = &prepared[4..6 + usize::from(prepared[5])];
+    let mut execute = |stream, keys: u8| {
+        let list =
+            [&[0, 0, 0, keys][..], &[0, 0, 0, 4, 0, 0, 0, 1].repeat(usize::from(keys))].concat();
+        let value = [&[0, 0, 0, u8::try_from(list.len()).unwrap()], &list[..]].concat();
+        client.send(stream, EXECUTE, 0, &[id, &[0, 1, 1, 0, 1], &value[..]].concat());
+    };
+    (0..2).for_each(|stream| execute(stream, 12));
+    (2..5).for_each(|stream| execute(stream, 13));
+    let refused = client.receive();
+    refused.assert_error(OVERLOADED, "try again after ");
+    assert_eq!(refused.stream, 1, "the queue is full");
+    drop(busy);
+    for answer in [(); 4].map(|()| client.receive()) {
+        // The first one may be refused as well, once it has waited for long.
+        assert!(answer.opcode == RESULT || answer.stream == 0, "{answer:?}");
+    }
 }
 
 /// A client with one request does not wait behind all requests of another client.

@@ -85,11 +85,18 @@ impl<'s> Outline<'s> {
     }
 
     /// Returns the outline of a statement in a keyspace.
-    pub(super) fn of_statement(statement: &'s Statement, keyspace: Option<&str>) -> Self {
+    ///
+    /// `list_len` returns the number of values that are bound to the marker of this index, if it is
+    /// known.
+    pub(super) fn of_statement(
+        statement: &'s Statement,
+        keyspace: Option<&str>,
+        list_len: impl Fn(usize) -> Option<usize>,
+    ) -> Self {
         match statement {
-            Statement::Select(select) => Self::of_select(select, keyspace),
+            Statement::Select(select) => Self::of_select(select, keyspace, list_len),
             Statement::Write(write) => {
-                let is_large = keys(filter_of(write)) > KEYS_SMALL_MAX;
+                let is_large = keys(filter_of(write), list_len) > KEYS_SMALL_MAX;
                 Self { is_large, ..Self::of_using(write.using()) }
             }
             Statement::Batch(batch) => Self::of_using(&batch.using),
@@ -102,14 +109,18 @@ impl<'s> Outline<'s> {
         }
     }
 
-    fn of_select(select: &'s Select, keyspace: Option<&str>) -> Self {
+    fn of_select(
+        select: &'s Select,
+        keyspace: Option<&str>,
+        list_len: impl Fn(usize) -> Option<usize>,
+    ) -> Self {
         let named = select.from.keyspace.as_ref().map(Name::as_str).or(keyspace);
         let is_filtered = select.allow_filtering || aggregates(select);
         let is_token = |relation: &Relation| matches!(relation, Relation::Token { .. });
         let is_whole = select.limit.is_none() && select.filter.iter().all(is_token);
         let class = class_of_query(named.unwrap_or_default());
         Self {
-            is_large: is_filtered || is_whole || keys(&select.filter) > KEYS_SMALL_MAX,
+            is_large: is_filtered || is_whole || keys(&select.filter, list_len) > KEYS_SMALL_MAX,
             is_scan: class != Class::System && (is_filtered || select.filter.is_empty()),
             timeout: select.using.get(Attribute::Timeout).and_then(literal_timeout),
             level: select.using.level.as_ref().map(Name::as_str),
@@ -127,10 +138,12 @@ impl<'s> Outline<'s> {
 }
 
 impl Prepared {
-    /// Returns the outline of the prepared statement.
+    /// Returns the outline of the prepared statement. `list_len` returns the number of values that
+    /// are bound to the marker of this index, if it is known.
     #[must_use]
-    pub fn outline(&self) -> Outline<'_> {
-        Outline::of_statement(&self.statements.parsed.statement, self.keyspace.as_deref())
+    pub fn outline(&self, list_len: impl Fn(usize) -> Option<usize>) -> Outline<'_> {
+        let statement = &self.statements.parsed.statement;
+        Outline::of_statement(statement, self.keyspace.as_deref(), list_len)
     }
 }
 
@@ -158,15 +171,17 @@ const fn filter_of(write: &Write) -> &[Relation] {
     }
 }
 
-/// Returns the number of keys that the lists of several `IN`s select together. The length of a
-/// bound list is unknown.
-fn keys(filter: &[Relation]) -> usize {
+/// Returns the number of keys that the lists of several `IN`s select together. A bound list of
+/// unknown length counts as one key.
+fn keys(filter: &[Relation], list_len: impl Fn(usize) -> Option<usize>) -> usize {
     let lists = filter.iter().filter_map(|relation| match relation {
-        Relation::In { values: InValues::List(terms), .. }
-        | Relation::InTuple { values: InValues::List(terms), .. } => Some(terms.len().max(1)),
+        Relation::In { values, .. } | Relation::InTuple { values, .. } => match values {
+            InValues::List(terms) => Some(terms.len()),
+            InValues::Marker(marker) => list_len(usize::from(marker.index)),
+        },
         _ => None,
     });
-    lists.fold(1, usize::saturating_mul)
+    lists.fold(1, |keys, len| keys.saturating_mul(len.max(1)))
 }
 
 /// First tokens of a text.

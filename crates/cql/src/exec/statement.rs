@@ -179,7 +179,7 @@ impl Executor {
         let parsed = &statements.parsed;
         let bound = parameters.values.resolve(&parsed.markers)?;
         let label = session.label(parsed.statement.kind());
-        let outline = Outline::of_statement(&parsed.statement, keyspace.as_deref());
+        let outline = Outline::of_statement(&parsed.statement, keyspace.as_deref(), |_| None);
         let using = using_timeout(&parsed.statement, &bound)?;
         let level = self.level_of(session, &outline)?;
         let grant = &parameters.grant;

@@ -36,6 +36,7 @@ pub mod encoder;
 pub mod error;
 pub mod frame;
 pub mod peek;
+pub mod peek_values;
 pub mod reader;
 pub mod request;
 pub mod response;

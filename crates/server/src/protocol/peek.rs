@@ -5,6 +5,7 @@
 
 use super::Opcode;
 use super::frame::{Frame, flags};
+use super::peek_values::{PeekValues, short_bytes, take};
 use super::request::Statement;
 
 /// Maximum bytes of a text that are examined.
@@ -15,8 +16,13 @@ const TEXT_LEN_MAX: usize = 4 << 10;
 pub enum Peek<'f> {
     /// A statement's text, or its first 4 KiB.
     Query(&'f str),
-    /// The id of a prepared statement.
-    Execute(&'f [u8]),
+    /// A prepared statement.
+    Execute {
+        /// Id of the statement.
+        id: &'f [u8],
+        /// Values of its markers.
+        values: PeekValues<'f>,
+    },
     /// A text to prepare.
     Prepare,
     /// A batch of statements.
@@ -40,8 +46,9 @@ impl<'f> Peek<'f> {
             skip_bytes_map(&mut body)?;
         }
         if opcode == Opcode::Execute {
-            let len = u16::from_be_bytes(take(&mut body)?);
-            return body.get(..usize::from(len)).map(Self::Execute);
+            let id = short_bytes(&mut body)?;
+            let values = PeekValues::from_body(frame.header.version, body);
+            return Some(Self::Execute { id, values });
         }
         let len = i32::from_be_bytes(take(&mut body)?);
         let text = body.get(..usize::try_from(len).ok()?)?;
@@ -53,7 +60,9 @@ impl<'s> From<&'s Statement> for Peek<'s> {
     fn from(statement: &'s Statement) -> Self {
         match statement {
             Statement::Query { text, .. } => Self::Query(first_text(text.as_bytes())),
-            Statement::Execute { id, .. } => Self::Execute(id),
+            Statement::Execute { id, params, .. } => {
+                Self::Execute { id, values: PeekValues::from(&params.values) }
+            }
             Statement::Prepare { .. } => Self::Prepare,
             Statement::Batch(_) => Self::Batch,
         }
@@ -64,12 +73,6 @@ impl<'s> From<&'s Statement> for Peek<'s> {
 fn first_text(bytes: &[u8]) -> &str {
     let first = &bytes[..bytes.len().min(TEXT_LEN_MAX)];
     first.utf8_chunks().next().map_or("", |chunk| chunk.valid())
-}
-
-fn take<const N: usize>(body: &mut &[u8]) -> Option<[u8; N]> {
-    let (first, rest) = body.split_first_chunk::<N>()?;
-    *body = rest;
-    Some(*first)
 }
 
 fn skip_bytes_map(body: &mut &[u8]) -> Option<()> {
@@ -118,7 +121,12 @@ mod tests {
             else {
                 panic!("a statement");
             };
-            assert_eq!(Peek::from_frame(&frame), Some(Peek::from(&statement)));
+            match (Peek::from_frame(&frame), Peek::from(&statement)) {
+                (Some(Peek::Execute { id, .. }), Peek::Execute { id: decoded, .. }) => {
+                    assert_eq!(id, decoded);
+                }
+                (peek, decoded) => assert_eq!(peek, Some(decoded)),
+            }
         }
     }
 

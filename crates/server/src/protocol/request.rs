@@ -191,14 +191,14 @@ fn execute(reader: &mut BodyReader, version: Version) -> Result<Statement> {
 }
 
 /// Bits of a statement's flags.
-mod param {
-    pub(super) const VALUES: u32 = 0x01;
+pub(super) mod param {
+    pub(in crate::protocol) const VALUES: u32 = 0x01;
     pub(super) const SKIP_METADATA: u32 = 0x02;
     pub(super) const PAGE_SIZE: u32 = 0x04;
     pub(super) const PAGING_STATE: u32 = 0x08;
     pub(super) const SERIAL_CONSISTENCY: u32 = 0x10;
     pub(super) const TIMESTAMP: u32 = 0x20;
-    pub(super) const NAMES: u32 = 0x40;
+    pub(in crate::protocol) const NAMES: u32 = 0x40;
     pub(super) const KEYSPACE: u32 = 0x80;
     pub(super) const NOW_IN_SECONDS: u32 = 0x100;
 

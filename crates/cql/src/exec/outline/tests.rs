@@ -5,7 +5,7 @@ use crate::parser::{Limits, parse};
 fn outline(text: &str) -> Outline<'_> {
     let outline = Outline::of_text(text);
     let parsed = parse(text, &Limits::default()).unwrap();
-    let of_statement = Outline::of_statement(&parsed.statement, None);
+    let of_statement = Outline::of_statement(&parsed.statement, None, |_| None);
     assert_eq!(outline, Outline { is_cut: outline.is_cut, ..of_statement }, "{text}");
     outline
 }
@@ -127,4 +127,17 @@ fn only_the_first_bytes_are_scanned() {
     assert_eq!(outline.timeout, None);
     let short = text.replace(&"x".repeat(BYTES_MAX), "");
     assert_eq!(Outline::of_text(&short).timeout, Some(Duration::from_millis(50)));
+}
+
+#[test]
+fn bound_lists_count_by_their_length() {
+    let text = "SELECT * FROM t WHERE k IN ? AND c IN ? AND d = ? AND e IN (1, 2)";
+    let parsed = parse(text, &Limits::default()).unwrap();
+    let is_large = |lens: [Option<usize>; 3]| {
+        Outline::of_statement(&parsed.statement, None, |marker| lens[marker]).is_large
+    };
+    assert!(!is_large([None, None, Some(1_000)]));
+    assert!(!is_large([Some(3), Some(2), None]) && is_large([Some(3), Some(3), None]));
+    assert!(!is_large([Some(0), Some(6), None]) && is_large([None, Some(7), None]));
+    assert!(is_large([Some(usize::MAX), Some(usize::MAX), None]));
 }
