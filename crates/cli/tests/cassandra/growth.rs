@@ -43,7 +43,7 @@ impl Client {
 
     /// Returns the number of requests that a query sends to the cluster.
     fn requests(&self, select: &str) -> u64 {
-        let reads = || self.db.cluster_requests().unwrap().reads;
+        let reads = || self.db.cluster_figures().unwrap().requests.reads;
         let before = reads();
         assert_eq!(self.rows(select).len(), 1, "{select}");
         reads() - before
