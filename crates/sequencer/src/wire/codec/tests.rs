@@ -210,8 +210,8 @@ fn false_lengths_are_rejected() {
 fn unsorted_cells_are_rejected() {
     let good = frame(1, &commit(claim(&[cell(1, "p", b"a"), cell(1, "p", b"b")], &[], Vec::new())));
     let mut content = good[8..].to_vec();
-    // Position before the number of dropped tables, and one table.
-    let last = content.len() - 9;
+    // Position before the number of ranges and of dropped tables, and whether there are deltas.
+    let last = content.len() - 10;
     content[last] = b'a';
     let mut unsorted = claim(&[], &[], Vec::new());
     unsorted.cells = Cells::from_sorted([cell(1, "p", b"b"), cell(1, "p", b"a")].iter());
