@@ -1,8 +1,11 @@
 //! Databases over a cluster: opening, leaving, announcements and backups.
 
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
-use carnet_base::{Bytes, Error, Result, Rng as _, SeededRng, block_on};
+use carnet_base::{
+    Bytes, Error, ErrorKind, Result, Rng as _, SeededRng, ThreadTimer, Timer as _, block_on,
+};
 use carnet_sequencer::ClusterLog;
 use carnet_store::{LoadRawTables, Loading};
 use carnet_store_cql::RequestCounters;
@@ -16,6 +19,10 @@ use crate::cluster::{
     Transport,
 };
 use crate::stores::AnyStore;
+
+/// Number of tries to read the catalog at the opening; the waits between them double.
+const CATALOG_TRIES: u32 = 6;
+const CATALOG_FIRST_WAIT: Duration = Duration::from_millis(100);
 
 impl Builder {
     /// Opens the database over the cluster that a URL names; see [`Builder::open`].
@@ -32,7 +39,7 @@ impl Builder {
         let (clock, spawn) = (&self.clock, &*self.spawn);
         let connecting = cluster::connect(url, self.retention, conflict_bytes, clock, spawn);
         let (store, requests) = Box::pin(connecting).await?;
-        Ok(Box::pin(self.finish_cluster(store, Some(requests))).await)
+        Box::pin(self.finish_cluster(store, Some(requests))).await
     }
 
     /// Opens a database over the caller's cluster and network, such as those in memory. `address`
@@ -81,7 +88,7 @@ impl Builder {
         let settings = cluster::Settings { options, conflict_bytes };
         let opening = cluster::open(cluster, network, address, environment, settings, listen);
         let store = block_on(Box::pin(opening))?;
-        Ok(block_on(self.finish_cluster(store, None)))
+        block_on(self.finish_cluster(store, None))
     }
 
     /// Opens a database over a process's share of a cluster, for the simulator, which opens the
@@ -92,22 +99,29 @@ impl Builder {
         self.finish(Arc::new(AnyStore::Cluster { store: log, requests: None }), None)
     }
 
-    /// Completes the opening, and reads the list of raw tables.
+    /// Completes the opening, and reads the list of raw tables. Without it a process would take the
+    /// deltas of a row for the row, so the opening fails if it cannot be read.
     async fn finish_cluster(
         self,
         store: Arc<dyn ClusterStore>,
         requests: Option<Arc<RequestCounters>>,
-    ) -> Db {
+    ) -> Result<Db> {
         let row_tables = store.row_tables();
+        let timer = ThreadTimer::lazy(Arc::clone(&self.clock), Arc::clone(&self.spawn));
         let db = self.finish(Arc::new(AnyStore::Cluster { store, requests }), None);
         row_tables.load_with(Box::new(CatalogLoader(Arc::downgrade(&db.inner))));
-        if let Err(error) = row_tables.refresh().await {
-            tracing::error!(
-                %error,
-                "the catalog cannot be read: no old versions are swept until it can be"
-            );
+        let mut wait = CATALOG_FIRST_WAIT;
+        for _ in 1..CATALOG_TRIES {
+            match row_tables.refresh().await {
+                Err(error) if error.kind() == ErrorKind::Unavailable => {
+                    tracing::warn!(%error, "the catalog cannot be read; trying again");
+                }
+                read => return read.map(|()| db),
+            }
+            timer.wait(wait).await;
+            wait *= 2;
         }
-        db
+        row_tables.refresh().await.map(|()| db)
     }
 }
 

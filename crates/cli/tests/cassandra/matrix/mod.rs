@@ -48,7 +48,7 @@ const DURING: [Duration; 2] = [Duration::ZERO, Duration::from_secs(2)];
 const ROWS_OF_DATABASE: usize = 100;
 
 /// Maximum time until a request was seen.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Parts of the names of requests that only a sweep sends.
 const OF_THE_SWEEP: [&str; 5] = ["Delete", "Stamp", "WriteTimes", "From", "sweep_mark"];
