@@ -102,7 +102,8 @@ impl Backend for CqlBackend {
             Peek::Prepare => Outline::of_class(Class::System),
             Peek::Batch => Outline::of_class(Class::Write),
         };
-        let Terms { level, workload, deadline } = self.executor.terms(session, &outline, arrived);
+        let Terms { level, workload, deadline } =
+            self.executor.terms(session, &outline, (arrived, self.executor.db().now()));
         let (level, class) = (&level.level, outline.class);
         let request = AdmissionRequest { level, class, workload, bytes, deadline };
         Ok(Some(admission.arrive_from(request, arrived)?))

@@ -1,12 +1,14 @@
 //! Tests: commits of other transactions with which a statement's transaction conflicts.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use carnet::base::{MemoryBudget, lock};
+use carnet::base::{MemoryBudget, Moment, lock};
 use carnet::{Db, Isolation, Tx, Uuid, block_on};
 
 use super::applied::Form;
 use super::first_build::FirstBuild;
+use super::outline::Outline;
 use super::prepared::Statements;
 use super::*;
 use crate::ast::Statement;
@@ -131,6 +133,22 @@ impl Fixture {
             (created.unwrap().1, tx.commit().await.map(drop))
         })
     }
+}
+
+#[test]
+fn timeouts_count_from_the_arrival_of_what_may_be_refused() {
+    let fixture = Fixture::new();
+    let [arrived, taken] = [3, 10].map(|seconds| Moment(Duration::from_secs(seconds)));
+    let select = "SELECT v FROM t WHERE k = 1 AND c = 1 USING TIMEOUT 5s";
+    let deadline = |session: &Session| {
+        let parsed = crate::parse(select, &crate::Limits::default()).unwrap();
+        let outline = Outline::of_statement(&parsed.statement, Some("ks"), |_| None);
+        fixture.executor.terms(session, &outline, (arrived, taken)).deadline
+    };
+    let (patient, timeout) = (Session::new(), Duration::from_secs(5));
+    assert_eq!(deadline(&patient), Some(taken.after(timeout)));
+    let refused = Session::new().with_throw_on_overload(true);
+    assert_eq!(deadline(&refused), Some(arrived.after(timeout)));
 }
 
 /// Runs a query with this memory for answers.

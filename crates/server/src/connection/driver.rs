@@ -467,6 +467,7 @@ impl<B: Backend> Driver<B> {
     fn start(&mut self, job: Job, arrived: Option<Arrived>) {
         // A statement comes after STARTUP, which opened the session.
         let Some(session) = self.session.as_ref().map(Arc::clone) else { return };
+        let now = self.shared.clock.now();
         let statement = Arriving {
             shared: Arc::clone(&self.shared),
             session,
@@ -477,8 +478,8 @@ impl<B: Backend> Driver<B> {
             backlog: Arc::clone(&self.backlog),
             arrived,
             started: self.arrived,
+            taken: now,
         };
-        let now = self.shared.clock.now();
         let waiting = if self.inline.runs(now) {
             let polled = panic::catch_unwind(AssertUnwindSafe(|| statement.poll_once()));
             self.inline.ran(self.shared.clock.now().since(now));

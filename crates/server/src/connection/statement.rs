@@ -52,7 +52,10 @@ pub(super) struct Arriving<B: Backend> {
     pub(super) arrived: Option<Arrived>,
     pub(super) backlog: Arc<Backlog>,
     pub(super) in_queue: Option<InQueue>,
+    /// Time at which the request reached the machine.
     pub(super) started: Moment,
+    /// Time at which the server has read the request, from which its timeout counts.
+    pub(super) taken: Moment,
 }
 
 /// Statement that has begun.
@@ -121,7 +124,7 @@ impl<B: Backend> Arriving<B> {
 
     /// Begins the statement. Returns the answer of a statement that is refused.
     fn start(self, permit: Result<Option<Arc<Permit>>, Failure>) -> Result<Running<B>, Answer> {
-        let Self { shared, session, encoding, job, started, .. } = self;
+        let Self { shared, session, encoding, job, started, taken, .. } = self;
         let Job { stream, opcode, statement, tracing, charge } = job;
         let bytes = charge.bytes();
         let memory = AnswerMemory::new(&shared.answers, shared.answers.max() / 2);
@@ -144,7 +147,7 @@ impl<B: Backend> Arriving<B> {
             trace.note(now, format!("Admitted after {waited} µs in the queue of class {class}"));
         }
         let grant = Grant {
-            arrived: Some(started),
+            arrived: Some(taken),
             permit: permit.clone(),
             memory: Some(Arc::clone(&memory)),
             trace: trace.clone(),

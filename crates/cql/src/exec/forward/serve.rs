@@ -138,7 +138,7 @@ impl Executor {
             return Ok(grant);
         };
         let now = self.shared.db.now();
-        let Terms { level, workload, .. } = self.terms(session, outline, now);
+        let Terms { level, workload, .. } = self.terms(session, outline, (now, now));
         let (level, class) = (&level.level, outline.class);
         let deadline = session.deadline();
         let request = AdmissionRequest { level, class, workload, bytes, deadline };
