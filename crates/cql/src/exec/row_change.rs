@@ -171,7 +171,7 @@ fn add_value(
     let row = || changes.changes().iter().map(|(_, change)| value_bytes(change)).sum::<usize>();
     if is_long && row() > VALUE_BYTES_MAX {
         return Err(CqlError::invalid(format!(
-            "the values of a row take {} bytes; a row may have {VALUE_BYTES_MAX}",
+            "a row's value of {} bytes is too long: at most {VALUE_BYTES_MAX} bytes are stored",
             row()
         )));
     }

@@ -56,6 +56,20 @@ impl<'f> Peek<'f> {
     }
 }
 
+impl Peek<'_> {
+    /// Returns `true` if admission sees the same in both: the statement, and the lengths of all lists
+    /// that `decoded` has.
+    #[must_use]
+    pub fn is_of(self, decoded: Peek<'_>) -> bool {
+        match (self, decoded) {
+            (Self::Execute { id, values }, Peek::Execute { id: other, values: decoded }) => {
+                id == other && values.have_lens_of(decoded)
+            }
+            (one, other) => one == other,
+        }
+    }
+}
+
 impl<'s> From<&'s Statement> for Peek<'s> {
     fn from(statement: &'s Statement) -> Self {
         match statement {

@@ -54,6 +54,17 @@ impl<'f> PeekValues<'f> {
     }
 }
 
+impl PeekValues<'_> {
+    /// Returns `true` if the lists of decoded values have the same lengths here.
+    pub(super) fn have_lens_of(self, decoded: PeekValues<'_>) -> bool {
+        let count = match decoded {
+            PeekValues::Decoded(values) => values.len(),
+            _ => 0,
+        };
+        (0..count).all(|index| self.list_len(index) == decoded.list_len(index))
+    }
+}
+
 impl<'f> From<&'f Values> for PeekValues<'f> {
     fn from(values: &'f Values) -> Self {
         match values {
