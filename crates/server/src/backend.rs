@@ -8,7 +8,7 @@ use carnet::admission::{Admission, Arrived, Permit};
 use carnet::cluster::ForwardHandler;
 use carnet_base::Moment;
 use carnet_cql::result::Response;
-use carnet_cql::{Grant, Trace};
+use carnet_cql::{Grant, RequestTimes, Trace};
 
 use crate::events::Event;
 use crate::failure::Failure;
@@ -60,9 +60,9 @@ pub trait Backend: Send + Sync + 'static {
     /// Opens a session, after the client's log-in.
     fn open(&self, client: Client) -> Self::Session;
 
-    /// Requests the admission of a statement whose request has `bytes` bytes and reached the machine
-    /// at `arrived`. Returns `None` for a statement that needs none. It is called before the request is decoded,
-    /// so that a refusal is cheap.
+    /// Requests the admission of a statement whose request has `bytes` bytes. Returns `None` for a
+    /// statement that needs none. It is called before the request is decoded, so that a refusal is
+    /// cheap.
     ///
     /// # Errors
     ///
@@ -72,9 +72,9 @@ pub trait Backend: Send + Sync + 'static {
         session: &Self::Session,
         statement: Peek<'_>,
         bytes: usize,
-        arrived: Moment,
+        times: RequestTimes,
     ) -> Result<Option<Arrived>, Failure> {
-        let _ = (session, statement, bytes, arrived);
+        let _ = (session, statement, bytes, times);
         Ok(None)
     }
 

@@ -9,8 +9,8 @@ use carnet::admission::{Admission, AdmissionRequest, Arrived, Class, Figures, Pe
 use carnet::cluster::ForwardHandler;
 use carnet_base::{Moment, WallTime};
 use carnet_cql::{
-    BatchItem as CqlItem, CqlError, CqlErrorKind, Executor, Grant, Outline, Parameters, Session,
-    Terms, Trace, Values,
+    BatchItem as CqlItem, CqlError, CqlErrorKind, Executor, Grant, Outline, Parameters,
+    RequestTimes, Session, Terms, Trace, Values,
 };
 
 use tokio::sync::Mutex;
@@ -86,7 +86,7 @@ impl Backend for CqlBackend {
         session: &Session,
         statement: Peek<'_>,
         bytes: usize,
-        arrived: Moment,
+        times: RequestTimes,
     ) -> Result<Option<Arrived>, Failure> {
         let Some(admission) = self.executor.db().admission() else { return Ok(None) };
         let prepared;
@@ -102,11 +102,10 @@ impl Backend for CqlBackend {
             Peek::Prepare => Outline::of_class(Class::System),
             Peek::Batch => Outline::of_class(Class::Write),
         };
-        let Terms { level, workload, deadline } =
-            self.executor.terms(session, &outline, (arrived, self.executor.db().now()));
+        let Terms { level, workload, deadline } = self.executor.terms(session, &outline, times);
         let (level, class) = (&level.level, outline.class);
         let request = AdmissionRequest { level, class, workload, bytes, deadline };
-        Ok(Some(admission.arrive_from(request, arrived)?))
+        Ok(Some(admission.arrive_from(request, times.arrived)?))
     }
 
     // Not an async function: its future would hold `params` beside the parameters made of them.

@@ -29,8 +29,8 @@
 //! * **Overload** of a queue of interactive requests begins when it is full, or when requests have arrived at an age of
 //!   [`GateLimits::shed_after`] for as long as that (as in CoDel: Nichols and Jacobson, "Controlling Queue Delay"). It
 //!   ends twice `shed_after` after the last refusal. Requests that arrived until then are refused at this age, on arrival
-//!   here and at the head of the queue. All new ones are refused on arrival, which costs least, once the oldest has half of that age. So
-//!   few requests are refused at the head.
+//!   here and at the head of the queue. Once the oldest has half of that age, all new ones are refused on arrival, which
+//!   costs least. So few requests are refused at the head.
 //! * **Batch** requests take at most half of the running slots, so that small ones do not wait for long work.
 //! * **Shares.** Among waiting levels, the one with the least processor time for its shares is next
 //!   ([`Accounts`]). Within a level small requests come first, except that each twentieth

@@ -39,7 +39,17 @@ impl Grant {
     }
 }
 
-/// Timeouts of statements, from their arrival.
+/// Times of a request on its way to admission.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RequestTimes {
+    /// Time at which the request reached the machine.
+    pub arrived: Moment,
+    /// Time at which the server read it.
+    pub read: Moment,
+}
+
+/// Timeouts of statements, from the reading of their requests, or from the arrival of those that may
+/// be refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeouts {
     /// Timeout of statements that name the keys they read and write.

@@ -8,7 +8,7 @@ use carnet::base::{Moment, lock};
 use carnet::levels::{Effective, no_level};
 
 use super::executor::Executor;
-use super::grant::Grant;
+use super::grant::{Grant, RequestTimes};
 use super::level_state::COUNTED_MAX;
 use super::outline::Outline;
 use super::parameters::Session;
@@ -34,20 +34,14 @@ impl Executor {
         self.shared.levels.users.get_or_init(|| users.into_iter().collect());
     }
 
-    /// Returns the admission terms of a statement of a session that reached the machine at the time
-    /// `arrived` and was read at the time `taken`. A level that does not exist is reported when the
-    /// statement runs.
+    /// Returns the admission terms of a statement of a session. A level that does not exist is
+    /// reported when the statement runs.
     ///
     /// The deadline of a statement that may be refused counts from its arrival. Others wait unread as
     /// long as it takes: a driver that loads data has more in flight than the server does within a
     /// timeout.
     #[must_use]
-    pub fn terms(
-        &self,
-        session: &Session,
-        outline: &Outline<'_>,
-        (arrived, taken): (Moment, Moment),
-    ) -> Terms {
+    pub fn terms(&self, session: &Session, outline: &Outline<'_>, times: RequestTimes) -> Terms {
         let level = self.level_of(session, outline).unwrap_or_else(|_| self.own_level(session));
         let is_batch = outline.is_large && outline.class != Class::System;
         let workload =
@@ -59,7 +53,7 @@ impl Executor {
         let timeout = outline.timeout.or_else(|| self.timeout_of(&level, outline));
         // A statement with a zero timeout times out when it runs.
         let timeout = timeout.filter(|timeout| !timeout.is_zero());
-        let begins = if workload.is_refused() { arrived } else { taken };
+        let begins = if workload.is_refused() { times.arrived } else { times.read };
         Terms { level, workload, deadline: timeout.map(|timeout| begins.after(timeout)) }
     }
 

@@ -76,7 +76,7 @@ mod write;
 
 pub use answer_memory::AnswerMemory;
 pub use executor::Executor;
-pub use grant::{Grant, Timeouts};
+pub use grant::{Grant, RequestTimes, Timeouts};
 pub use level::Terms;
 pub use open::{OpenLimits, OpenTotals};
 pub use outline::Outline;

@@ -37,6 +37,7 @@ use std::{fmt, future, io};
 use bytes::{Buf, Bytes, BytesMut};
 use carnet::admission::Arrived;
 use carnet_base::{AddressPlace, Charge, Moment};
+use carnet_cql::RequestTimes;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{ReadHalf, WriteHalf};
@@ -394,10 +395,11 @@ impl<B: Backend> Driver<B> {
         self.shared.metrics.requests.get(frame.header.opcode).add(1);
         self.registration.count_request();
         let stream = frame.header.stream;
-        match self.arrive(&frame) {
+        let times = RequestTimes { arrived: self.arrived, read: self.shared.clock.now() };
+        match self.arrive(&frame, times) {
             Ok(arrived) => {
                 let actions = in_place(frame.body.len(), || self.connection.step(frame));
-                self.act_on(actions, arrived);
+                self.act_on(actions, arrived, times);
             }
             // Before decoding and before a task exists: a refusal must cost less than it saves.
             Err(failure) => {
@@ -409,20 +411,21 @@ impl<B: Backend> Driver<B> {
 
     /// Requests the admission of a frame's statement. Requests that the connection refuses have
     /// none.
-    fn arrive(&self, frame: &Frame) -> Result<Option<Arrived>, Failure> {
+    fn arrive(&self, frame: &Frame, times: RequestTimes) -> Result<Option<Arrived>, Failure> {
         let Some(session) = self.session.as_ref().filter(|_| self.connection.is_ready()) else {
             return Ok(None);
         };
         let Some(statement) = Peek::from_frame(frame) else { return Ok(None) };
-        self.shared.backend.arrive(session, statement, frame.charge.bytes(), self.arrived)
+        self.shared.backend.arrive(session, statement, frame.charge.bytes(), times)
     }
 
     fn act(&mut self, actions: Vec<Action>) {
-        self.act_on(actions, None);
+        let read = self.shared.clock.now();
+        self.act_on(actions, None, RequestTimes { arrived: read, read });
     }
 
     /// Acts on a frame whose statement, if it has one, has requested its admission.
-    fn act_on(&mut self, actions: Vec<Action>, mut arrived: Option<Arrived>) {
+    fn act_on(&mut self, actions: Vec<Action>, mut arrived: Option<Arrived>, times: RequestTimes) {
         for action in actions {
             match action {
                 Action::Send { stream, response } => self.send(stream, response),
@@ -451,7 +454,7 @@ impl<B: Backend> Driver<B> {
                     let client = Client { address: self.peer, user, version, options };
                     self.session = Some(Arc::new(self.shared.backend.open(client)));
                 }
-                Action::Run(job) => self.start(job, arrived.take()),
+                Action::Run(job) => self.start(job, arrived.take(), times),
                 Action::Subscribe(types) => {
                     self.event_types.extend(types);
                     self.event_types.sort_unstable();
@@ -464,10 +467,9 @@ impl<B: Backend> Driver<B> {
 
     /// Runs a statement on this task until it ends or waits. If it waits, it becomes a task of its
     /// own.
-    fn start(&mut self, job: Job, arrived: Option<Arrived>) {
+    fn start(&mut self, job: Job, arrived: Option<Arrived>, times: RequestTimes) {
         // A statement comes after STARTUP, which opened the session.
         let Some(session) = self.session.as_ref().map(Arc::clone) else { return };
-        let now = self.shared.clock.now();
         let statement = Arriving {
             shared: Arc::clone(&self.shared),
             session,
@@ -477,12 +479,11 @@ impl<B: Backend> Driver<B> {
             in_queue: self.backlog.count(arrived.as_ref()),
             backlog: Arc::clone(&self.backlog),
             arrived,
-            started: self.arrived,
-            taken: now,
+            times,
         };
-        let waiting = if self.inline.runs(now) {
+        let waiting = if self.inline.runs(times.read) {
             let polled = panic::catch_unwind(AssertUnwindSafe(|| statement.poll_once()));
-            self.inline.ran(self.shared.clock.now().since(now));
+            self.inline.ran(self.shared.clock.now().since(times.read));
             match polled {
                 Ok(Ok(answer)) => return self.answered(answer),
                 Ok(Err(waiting)) => waiting,

@@ -13,7 +13,7 @@ use carnet::admission::{Arrived, Class, Permit};
 use carnet::diagnosis::Why;
 use carnet_base::{Charge, Moment};
 use carnet_cql::result::Response as Outcome;
-use carnet_cql::{AnswerMemory, Grant};
+use carnet_cql::{AnswerMemory, Grant, RequestTimes};
 use tracing::error;
 
 use super::backlog::{Backlog, InQueue};
@@ -52,10 +52,7 @@ pub(super) struct Arriving<B: Backend> {
     pub(super) arrived: Option<Arrived>,
     pub(super) backlog: Arc<Backlog>,
     pub(super) in_queue: Option<InQueue>,
-    /// Time at which the request reached the machine.
-    pub(super) started: Moment,
-    /// Time at which the server has read the request, from which its timeout counts.
-    pub(super) taken: Moment,
+    pub(super) times: RequestTimes,
 }
 
 /// Statement that has begun.
@@ -124,7 +121,8 @@ impl<B: Backend> Arriving<B> {
 
     /// Begins the statement. Returns the answer of a statement that is refused.
     fn start(self, permit: Result<Option<Arc<Permit>>, Failure>) -> Result<Running<B>, Answer> {
-        let Self { shared, session, encoding, job, started, taken, .. } = self;
+        let Self { shared, session, encoding, job, times, .. } = self;
+        let started = times.arrived;
         let Job { stream, opcode, statement, tracing, charge } = job;
         let bytes = charge.bytes();
         let memory = AnswerMemory::new(&shared.answers, shared.answers.max() / 2);
@@ -147,7 +145,7 @@ impl<B: Backend> Arriving<B> {
             trace.note(now, format!("Admitted after {waited} µs in the queue of class {class}"));
         }
         let grant = Grant {
-            arrived: Some(taken),
+            arrived: Some(times.read),
             permit: permit.clone(),
             memory: Some(Arc::clone(&memory)),
             trace: trace.clone(),
@@ -185,7 +183,8 @@ impl<B: Backend> Arriving<B> {
             let now = shared.clock.now();
             waited += now.since(since);
             let (statement, bytes) = (Peek::from(&job.statement), job.charge.bytes());
-            self.arrived = shared.backend.arrive(session, statement, bytes, now)?;
+            let times = RequestTimes { arrived: now, read: now };
+            self.arrived = shared.backend.arrive(session, statement, bytes, times)?;
             self.in_queue = self.backlog.count(self.arrived.as_ref());
         }
     }

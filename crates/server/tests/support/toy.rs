@@ -9,11 +9,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use carnet::Db;
 use carnet::admission::{Admission, AdmissionRequest, Arrived, Class, Level, Workload};
-use carnet_base::{Clock, DataType, Moment, SystemClock, TIME_SLICE, YieldNow, lock, murmur3};
+use carnet_base::{Clock, DataType, SystemClock, TIME_SLICE, YieldNow, lock, murmur3};
 use carnet_cql::result::{
     ChangeKind, ChangeTarget, ColumnSpec, Columns, Response as Outcome, Rows, SchemaChange,
 };
-use carnet_cql::{Bound, Grant, Values};
+use carnet_cql::{Bound, Grant, RequestTimes, Values};
 use carnet_server::protocol::peek::Peek;
 use carnet_server::{
     Backend, Batch, BatchStatement, Client, Failure, FailureKind, Prepared, QueryParams,
@@ -256,13 +256,13 @@ impl Backend for Toy {
         _session: &Session,
         _statement: Peek<'_>,
         bytes: usize,
-        arrived: Moment,
+        times: RequestTimes,
     ) -> Result<Option<Arrived>, Failure> {
         let Some((db, workload)) = &self.admission else { return Ok(None) };
         let Some(admission) = db.admission() else { return Ok(None) };
         let (level, class, workload) = (&Level::default(), Class::Read, *workload);
         let request = AdmissionRequest { level, class, workload, bytes, deadline: None };
-        Ok(Some(admission.arrive_from(request, arrived)?))
+        Ok(Some(admission.arrive_from(request, times.arrived)?))
     }
 
     fn admission(&self) -> Option<&Admission> {

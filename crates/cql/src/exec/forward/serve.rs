@@ -9,7 +9,7 @@ use carnet::cluster::{FORWARD_BYTES_MAX, ForwardHandler, Forwarding};
 
 use super::super::batch::BatchPart;
 use super::super::executor::Executor;
-use super::super::grant::Grant;
+use super::super::grant::{Grant, RequestTimes};
 use super::super::level::Terms;
 use super::super::outline::Outline;
 use super::super::parameters::{Parameters, Session};
@@ -138,7 +138,8 @@ impl Executor {
             return Ok(grant);
         };
         let now = self.shared.db.now();
-        let Terms { level, workload, .. } = self.terms(session, outline, (now, now));
+        let Terms { level, workload, .. } =
+            self.terms(session, outline, RequestTimes { arrived: now, read: now });
         let (level, class) = (&level.level, outline.class);
         let deadline = session.deadline();
         let request = AdmissionRequest { level, class, workload, bytes, deadline };
