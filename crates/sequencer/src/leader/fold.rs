@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use carnet_base::sync::lock;
-use carnet_base::{Bytes, CellKey, Error, Result, Timestamp, Version};
+use carnet_base::{CellKey, CellKeyRef, Error, Result, Timestamp, Version};
 use carnet_store::cluster::{Cluster, VersionWrite};
 use carnet_store::{Cells, Claim, Context};
 
@@ -23,10 +23,10 @@ impl<C: Cluster> Leader<C> {
     pub(super) fn count_deltas(&self, state: &mut LeaderState, commit: Timestamp, cells: &Cells) {
         let mut due = Vec::new();
         for (key, hash) in cells.keys().zip(cells.hashes()) {
-            let key = CellKey::from_bytes(Bytes::copy_from_slice(key));
-            let Ok(key) = key else { continue };
+            // Only a key that is due is copied: the leader's state is locked.
+            let Ok(key) = CellKeyRef::new(key) else { continue };
             if self.row_tables().has_deltas(key.table()) && state.folds.wrote(hash) {
-                due.push(key);
+                due.push(key.to_key());
             }
         }
         if !due.is_empty() {
@@ -80,7 +80,7 @@ impl<C: Cluster> Leader<C> {
             next = last.and_then(|version| version.start.previous());
             for version in read {
                 let outcome = self.outcome_of(key, &version).await?;
-                let is_end = matches!(outcome, VersionOutcome::Committed(commit) if commit <= self.published())
+                let is_end = outcome.is_committed_by(self.published())
                     && !self.row_tables().is_delta(key.table(), &version);
                 versions.push((version, outcome));
                 if is_end {

@@ -47,6 +47,13 @@ pub(crate) enum VersionOutcome {
     Open,
 }
 
+impl VersionOutcome {
+    /// Returns `true` for a commit up to a timestamp.
+    pub(crate) fn is_committed_by(self, through: Timestamp) -> bool {
+        matches!(self, Self::Committed(commit) if commit <= through)
+    }
+}
+
 /// Work on a cell's versions, named by their starts, in this order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Plan {
@@ -193,8 +200,8 @@ pub(crate) fn newest_row(
     versions: &[(Version, VersionOutcome)],
     through: Timestamp,
 ) -> Result<Option<BaseRow>> {
-    let is_seen = |(_, outcome): &(Version, VersionOutcome)| matches!(outcome, VersionOutcome::Committed(commit) if *commit <= through);
-    let Some(newest) = versions.iter().position(is_seen) else { return Ok(None) };
+    let newest = versions.iter().position(|(_, outcome)| outcome.is_committed_by(through));
+    let Some(newest) = newest else { return Ok(None) };
     let start = versions[newest].0.start;
     if !looks_like_delta(&versions[newest].0) {
         return Ok(None);
