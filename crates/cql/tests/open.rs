@@ -173,6 +173,25 @@ fn conflict_says_to_run_the_transaction_again() {
     assert_eq!(executor.open_transactions().1.aborted, 1);
 }
 
+/// Neither end of a transaction is lost silently: the first says that it has ended already.
+#[test]
+fn commit_or_rollback_leaves_a_transaction_that_was_killed() {
+    let executor = executor();
+    for (first, is_refused) in [("COMMIT", true), ("ROLLBACK", false)] {
+        let session = Session::new();
+        let id = started(query(&executor, &session, "START TRANSACTION"));
+        query(&executor, &Session::new(), &format!("KILL TRANSACTION {id}")).unwrap();
+        for _ in 0..2 {
+            let refused = message(query(&executor, &session, "SELECT v FROM ks.t WHERE k = 1"));
+            assert!(refused.contains("send ROLLBACK before other statements"), "{refused}");
+        }
+        let ended = query(&executor, &session, first);
+        assert_eq!(ended.is_err(), is_refused, "{first}: {ended:?}");
+        assert_eq!(ints(query(&executor, &session, "SELECT v FROM ks.t WHERE k = 1")), [1]);
+        assert!(query(&executor, &session, "ROLLBACK").is_err(), "none is open any more");
+    }
+}
+
 #[test]
 fn conflict_names_the_lost_row() {
     let executor = executor();
