@@ -148,23 +148,44 @@ fn the_mark_is_persisted_before_anything_is_deleted() {
     assert_eq!(sweep(&database, &leader).entries, 2, "the next round goes on");
 }
 
-/// A replica that is away still has the versions that a tombstone hides.
+/// A replica that is away still has the versions that a tombstone hides. All others are swept beside it.
 #[test]
 fn tombstone_stays_until_all_replicas_have_deleted() {
-    let database = Database::new();
+    let mut options = common::asking();
+    options.sweep.every = Duration::ZERO;
+    options.sweep.page_cells = 1;
+    let database = Database::with(options);
     let leader = database.start("leader");
-    database.put(&leader, &cell("x"), "was here");
-    delete(&database, &leader, "x");
+    for name in ["gone", "lost"] {
+        database.put(&leader, &cell(name), "was here");
+        delete(&database, &leader, name);
+    }
+    database.put(&leader, &cell("x"), "old");
+    database.put(&leader, &cell("x"), "new");
+    let deletes = || leader.cluster.calls(Op::DeleteOlder);
     leader.cluster.script(Op::DeleteOlder, 1, Effect::LoseAnswer);
-    database.run(leader.log.sweep()).unwrap_err();
-    assert_eq!(versions(&database, "x").len(), 1, "only the tombstone is left");
-    let deletes = leader.cluster.calls(Op::DeleteOlder);
+    let report = sweep(&database, &leader);
+    assert_eq!((report.left, report.tombstones, report.cleared), (2, 0, 1));
+    assert_eq!((report.entries, entries(&database, &leader)), (6, 0));
+    assert_eq!(deletes(), 2, "a round waits for a replica once");
+    assert_eq!(versions(&database, "gone").len(), 1, "only the tombstone is left");
+    assert_eq!(versions(&database, "lost").len(), 2);
+
     leader.cluster.script(Op::Delete, 1, Effect::LoseRequest);
-    database.run(leader.log.sweep()).unwrap_err();
-    assert_eq!(versions(&database, "x").len(), 1);
-    sweep(&database, &leader);
-    assert_eq!(versions(&database, "x"), []);
-    assert_eq!(leader.cluster.calls(Op::DeleteOlder), deletes + 2, "each round asks all again");
+    let round = || {
+        for _ in 0..3 {
+            database.world.pass(Duration::from_secs(1));
+            let report = sweep(&database, &leader);
+            if report.cells > 0 {
+                return Some((report.left, report.tombstones));
+            }
+        }
+        None
+    };
+    assert_eq!(round(), Some((2, 0)), "nothing was committed since");
+    assert_eq!(round(), Some((0, 2)));
+    assert_eq!((versions(&database, "gone"), versions(&database, "lost")), (vec![], vec![]));
+    assert_eq!(round(), None, "all is done");
 }
 
 /// Cells of a transaction that never requested its commit are invisible, and are deleted.

@@ -21,6 +21,8 @@ pub struct SweepReport {
     pub expired: u64,
     /// Deleted and expired cells that were removed entirely.
     pub tombstones: u64,
+    /// Deleted and expired cells that stay until the next round, because a replica did not answer.
+    pub left: u64,
     /// Commit entries that were deleted.
     pub entries: u64,
 }

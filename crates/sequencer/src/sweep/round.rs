@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use carnet_base::concurrent::all;
 use carnet_base::sync::lock;
-use carnet_base::{CellKey, CommitEntry, Error, KeyRange, Moment, Result, Timestamp, Version};
+use carnet_base::{
+    CellKey, CommitEntry, Error, ErrorKind, KeyRange, Moment, Result, Timestamp, Version,
+};
 use carnet_store::cluster::{
     Acknowledge, CellVersions, Cluster, CommitRow, ReadMode, Register, SetAnswer, VersionName,
     VersionWrite,
@@ -66,6 +68,8 @@ struct Round<'a, C> {
     extent: Extent,
     /// The first expiry of a row's part that has not passed.
     next_expiry: Option<i64>,
+    /// Whether a replica did not answer a delete that all must acknowledge.
+    lacks_replica: bool,
 }
 
 /// Sweeps the versions that no snapshot at `wanted` or later sees, as far as the snapshots in use
@@ -93,7 +97,8 @@ pub(super) async fn run<C: Cluster>(
     leader.row_tables().refresh().await?;
     let report = SweepReport { mark, ..SweepReport::default() };
     let extent = Extent { mark, settled: marks.entries, through, passed };
-    let mut round = Round { leader, options, report, extent, next_expiry: None };
+    let mut round =
+        Round { leader, options, report, extent, next_expiry: None, lacks_replica: false };
     if marks.entries >= mark || !leader.sweep().is_due(marks.entries, mark, now) {
         return Ok(round.report);
     }
@@ -101,7 +106,7 @@ pub(super) async fn run<C: Cluster>(
     for table in leader.table().cluster().tables().await? {
         round.sweep_table(KeyRange::table(table)).await?;
     }
-    leader.sweep().set_next_expiry(round.next_expiry);
+    leader.sweep().set_next_expiry(round.next_expiry());
     let marks = round.persist(Marks { entries: mark, ..Marks::default() }).await?;
     let left_from = round.sweep_entries(marks.entries_from).await?.min(undecided);
     round.persist(Marks { entries_from: left_from, ..Marks::default() }).await?;
@@ -262,12 +267,43 @@ impl<C: Cluster> Round<'_, C> {
             self.cluster().delete_older(&bases, Acknowledge::Quorum).await?;
             self.report.cleared += bases.len() as u64;
         }
-        if !tombstones.is_empty() {
-            self.cluster().delete_older(&tombstones, Acknowledge::All).await?;
-            self.cluster().delete_versions(&tombstones, Acknowledge::All).await?;
-            self.report.tombstones += tombstones.len() as u64;
+        self.delete_tombstones(&tombstones).await
+    }
+
+    /// Deletes rows that are deleted or expired, with their older versions. Beside a replica that does
+    /// not answer they stay for the next round, and the rest of the round goes on without them.
+    async fn delete_tombstones(&mut self, tombstones: &[VersionName]) -> Result<()> {
+        if tombstones.is_empty() {
+            return Ok(());
         }
+        if !self.lacks_replica {
+            // Not at once: a tombstone must not be gone from a replica that still has the hidden versions.
+            let deleted = match self.cluster().delete_older(tombstones, Acknowledge::All).await {
+                Ok(()) => self.cluster().delete_versions(tombstones, Acknowledge::All).await,
+                failed => failed,
+            };
+            match deleted {
+                Ok(()) => {
+                    self.report.tombstones += tombstones.len() as u64;
+                    return Ok(());
+                }
+                Err(fault) => {
+                    let error = fault.into_error();
+                    if error.kind() == ErrorKind::Invalid || error.kind() == ErrorKind::Corrupted {
+                        return Err(error);
+                    }
+                    tracing::warn!(%error, "deleted rows stay until all replicas answer");
+                    self.lacks_replica = true;
+                }
+            }
+        }
+        self.report.left += tombstones.len() as u64;
         Ok(())
+    }
+
+    /// Returns the time of the next round if nothing is committed until then.
+    fn next_expiry(&self) -> Option<i64> {
+        if self.report.left > 0 { Some(i64::MIN) } else { self.next_expiry }
     }
 
     /// Looks up the outcomes of the versions that are not stamped.
