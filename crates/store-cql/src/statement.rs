@@ -316,7 +316,11 @@ impl Commits {
             Self::Overwrite => {
                 format!("UPDATE {table} SET s = ?, c = ? WHERE row = ? AND col = ? IF s = ?")
             }
-            Self::Confirm => format!("UPDATE {table} SET c = ? WHERE row = ? AND col = ?"),
+            // Older than all else: a confirmation that arrives after the entry was deleted or
+            // overwritten has no effect.
+            Self::Confirm => {
+                format!("UPDATE {table} USING TIMESTAMP 1 SET c = ? WHERE row = ? AND col = ?")
+            }
             Self::WriteTimes => format!(
                 "SELECT col, writetime(s), writetime(c) FROM {table} WHERE row = ? AND col IN ?"
             ),

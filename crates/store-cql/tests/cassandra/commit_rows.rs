@@ -228,6 +228,25 @@ fn entry_from_a_clock_ahead_is_deleted() {
     block_on(cluster.delete_entries(&row, &columns)).unwrap();
 }
 
+/// A reader that was paused may confirm an entry after the sweep has deleted it.
+#[test]
+fn late_confirmation_does_not_bring_an_entry_back() {
+    let Some(keyspace) = keyspace() else { return };
+    let cluster = keyspace.connect();
+    let (row, entries) = (row("late"), [entry(1, 1), entry(2, 2)]);
+    block_on(cluster.move_epoch(&row, None, Epoch(1))).unwrap();
+    let answer = block_on(cluster.put_unless_exists(&row, Some(Epoch(1)), &entries)).unwrap();
+    assert_eq!(answer, RowAnswer::Applied);
+    block_on(cluster.confirm(&row, &entries[..1])).unwrap();
+    let columns = entries.clone().map(|entry| entry.column);
+    let stored = block_on(cluster.read_entries(&row, &columns)).unwrap();
+    let confirmed: Vec<_> = stored.into_iter().map(|entry| entry.confirmed).collect();
+    assert_eq!(confirmed, [Some(entries[0].value.clone()), None]);
+    block_on(cluster.delete_entries(&row, &columns)).unwrap();
+    block_on(cluster.confirm(&row, &entries)).unwrap();
+    assert_eq!(block_on(cluster.read_entries(&row, &columns)).unwrap(), []);
+}
+
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
