@@ -143,10 +143,16 @@ pub trait Backend: Send + Sync + 'static {
         std::future::ready(Bytes::new())
     }
 
-    /// Waits for events from elsewhere that clients are notified of: changes by other servers of
-    /// the same database. It is called again after it has returned.
+    /// Waits for events that clients are notified of: changes by other servers of the same database.
+    /// It is called again after it has returned.
     fn news(&self) -> impl Future<Output = Vec<Event>> + Send {
         std::future::pending()
+    }
+
+    /// Returns `true` if [`Backend::news`] reports the change of the schema that a statement has just
+    /// made. Otherwise the server publishes the statement's answer.
+    fn reports_change(&self) -> bool {
+        false
     }
 
     /// Ends what the backend keeps for its clients, after the last connection has ended in a drain.

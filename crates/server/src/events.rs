@@ -60,9 +60,9 @@ impl Event {
 
 /// Publisher of events. Cheap to clone.
 ///
-/// The server publishes schema changes of its own statements, and events from its backend. Code
-/// that changes the schema in another way (the library in the server's process) must publish the
-/// change here too.
+/// The server publishes events from its backend, and schema changes of its own statements that the
+/// backend does not report. Code that changes the schema of a single server in another way (the
+/// library in the server's process) must publish the change here too.
 #[derive(Clone, Debug)]
 pub struct Events(broadcast::Sender<Event>);
 

@@ -13,7 +13,6 @@ use carnet_cql::{
     RequestTimes, Session, Terms, Trace, Values,
 };
 
-use tokio::sync::Mutex;
 use tracing::info;
 
 use crate::backend::{Backend, Client, StatementResult};
@@ -23,14 +22,14 @@ use crate::events::Event;
 use crate::failure::{Failure, FailureKind};
 use crate::metrics::label_value as label;
 use crate::open_figures;
-use crate::others::Others;
+use crate::others::Watch;
 use crate::protocol::peek::Peek;
 use crate::protocol::request::{Batch, BatchStatement, QueryParams, Statement};
 use crate::protocol::response::Prepared;
 use crate::storage_figures;
 use crate::wait_figures;
 
-/// Interval at which idle transactions are ended and the other servers are checked.
+/// Interval at which idle transactions are ended.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Option of STARTUP by which a client asks for refusals while the server is overloaded.
@@ -39,8 +38,8 @@ const THROW_ON_OVERLOAD: &str = "THROW_ON_OVERLOAD";
 /// Backend that runs CQL for the connections of a server.
 pub struct CqlBackend {
     executor: Executor,
-    /// State of the other servers of the database; `None` for a single server.
-    others: Option<Mutex<Others>>,
+    /// Checks of the database's other servers; `None` for a single server.
+    others: Option<Watch>,
 }
 
 impl CqlBackend {
@@ -54,10 +53,8 @@ impl CqlBackend {
     /// other servers, once this one has [announced](Executor::announce) itself, and of their schema
     /// changes.
     pub async fn among_others(executor: Executor) -> Self {
-        let mut others = Others::default();
-        // The state before the first client is not an event.
-        others.check(&executor).await;
-        Self { executor, others: Some(Mutex::new(others)) }
+        let others = Watch::start(&executor).await;
+        Self { executor, others: Some(others) }
     }
 
     fn find(&self, id: &Bytes) -> Result<Arc<carnet_cql::Prepared>, Failure> {
@@ -218,13 +215,19 @@ impl Backend for CqlBackend {
 
     #[expect(clippy::disallowed_methods, reason = "the server owns a runtime")]
     async fn news(&self) -> Vec<Event> {
-        loop {
-            tokio::time::sleep(CHECK_INTERVAL).await;
-            self.executor.expire_transactions();
-            if let Some(others) = &self.others {
-                return others.lock().await.check(&self.executor).await;
+        let events = match &self.others {
+            Some(others) => others.next(&self.executor).await,
+            None => {
+                tokio::time::sleep(CHECK_INTERVAL).await;
+                Vec::new()
             }
-        }
+        };
+        self.executor.expire_transactions();
+        events
+    }
+
+    fn reports_change(&self) -> bool {
+        self.others.as_ref().is_some_and(Watch::note_change)
     }
 
     fn drained(&self) {

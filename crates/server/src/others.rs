@@ -1,12 +1,24 @@
-//! Changes by the other servers of a database, for this server's clients.
+//! Changes of the database's servers and of its schema, for this server's clients.
+//!
+//! Changes of the schema are found by comparing it with the one of the last check, whether this
+//! server made them or another, so that clients are notified of each once.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use carnet::{Isolation, Uuid};
 use carnet_cql::Executor;
 use carnet_cql::system::{self, Peer, SchemaDigest};
+use tokio::sync::{Mutex, Notify};
 
 use crate::events::Event;
+
+/// Interval of the checks.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Time after a change by this server until the schema is compared, which reads all of it: a series
+/// of changes is compared ten times a second at most.
+const COLLECT_TIME: Duration = Duration::from_millis(100);
 
 /// Timeout for a check of the schema; meanwhile news of servers wait.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(1);
@@ -17,8 +29,47 @@ const BUILD_CHECKS: u32 = 10;
 /// have been a shell, which has ended.
 const BUILD_CHECKS_AFTER_CHANGE: u32 = 2;
 
+/// Checks of the other servers and of the schema.
+pub(crate) struct Watch {
+    others: Mutex<Others>,
+    /// Wakes the next check after a change of the schema by this server.
+    changed: Notify,
+    /// Whether there is a schema to compare with.
+    compares: AtomicBool,
+}
+
+impl Watch {
+    /// Reads the state before the first client, which is not an event.
+    pub(crate) async fn start(executor: &Executor) -> Self {
+        let mut others = Others::default();
+        others.check(executor).await;
+        let compares = AtomicBool::new(others.schema.is_some());
+        Self { others: Mutex::new(others), changed: Notify::new(), compares }
+    }
+
+    /// Waits for the time of the next check; returns the events since the last one.
+    #[expect(clippy::disallowed_methods, reason = "the server owns a runtime")]
+    pub(crate) async fn next(&self, executor: &Executor) -> Vec<Event> {
+        tokio::select! {
+            () = tokio::time::sleep(CHECK_INTERVAL) => {}
+            () = self.changed.notified() => tokio::time::sleep(COLLECT_TIME).await,
+        }
+        let mut others = self.others.lock().await;
+        let events = others.check(executor).await;
+        self.compares.store(others.schema.is_some(), Ordering::Release);
+        events
+    }
+
+    /// Hastens the next check after a change of the schema by this server; returns `true` if the check
+    /// reports it.
+    pub(crate) fn note_change(&self) -> bool {
+        self.changed.notify_one();
+        self.compares.load(Ordering::Acquire)
+    }
+}
+
 /// State of the other servers at the last check.
-pub(crate) struct Others {
+struct Others {
     schema: Option<(Uuid, SchemaDigest)>,
     /// Number of checks until the next look for builds that have stopped.
     build_in: u32,
@@ -32,11 +83,7 @@ impl Default for Others {
 
 impl Others {
     /// Checks again; returns the events since the last check.
-    ///
-    /// The events include schema changes by this server's own statements. Their clients have been
-    /// notified already, and a second event only costs a refresh; leaving them out could lose a
-    /// necessary one.
-    pub(crate) async fn check(&mut self, executor: &Executor) -> Vec<Event> {
+    async fn check(&mut self, executor: &Executor) -> Vec<Event> {
         let (before, now) = executor.look_at_peers();
         let servers = changes_of_servers(&before, &now);
         if !servers.is_empty() {

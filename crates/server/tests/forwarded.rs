@@ -94,3 +94,23 @@ fn server_runs_statements_of_other_servers_until_it_drains() {
     assert_ne!(*commit.kind(), CqlErrorKind::Timeout, "{commit}");
     assert!(!matches!(commit.kind(), CqlErrorKind::Unknown { .. }), "{commit}");
 }
+
+/// A client that registered is notified of each change of the schema once, through whichever server
+/// it was made.
+#[test]
+fn each_change_of_the_schema_is_told_once() {
+    let [one, other] = executors();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let backend = runtime.block_on(CqlBackend::among_others(one));
+    let server = Running::of(backend, Limits::default(), None);
+    let mut registered = server.client(4);
+    registered.register();
+    let mut client = server.client(4);
+    client.query(1, "CREATE TABLE ks.own (k int PRIMARY KEY)");
+    assert_eq!(client.receive().opcode, support::RESULT);
+    assert!(registered.receive().body.ends_with(b"\0\x05TABLE\0\x02ks\0\x03own"));
+    query(&other, "CREATE TABLE ks.others (k int PRIMARY KEY)").unwrap();
+    assert!(registered.receive().body.ends_with(b"\0\x05TABLE\0\x02ks\0\x06others"));
+    pause(std::time::Duration::from_millis(1_500));
+    assert_eq!(server.metrics.events.get(), 2);
+}

@@ -254,7 +254,9 @@ impl<B: Backend> Work<B> {
         if let Some(trace) = trace {
             shared.backend.end_trace(trace, permit.as_deref());
         }
-        if let Response::SchemaChange(change) = &response {
+        if let Response::SchemaChange(change) = &response
+            && !shared.backend.reports_change()
+        {
             shared.events.publish(Event::Schema(change.clone()));
         }
         if let Some(bytes) = memory.beyond_soft_limit() {
