@@ -48,8 +48,8 @@ pub struct RequestTimes {
     pub read: Moment,
 }
 
-/// Timeouts of statements, from the reading of their requests, or from the arrival of those that may
-/// be refused.
+/// Timeouts of statements, from the reading of their requests, or from their arrival if they may be
+/// refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeouts {
     /// Timeout of statements that name the keys they read and write.
