@@ -1,5 +1,6 @@
 //! Rows of commit entries match a model, and one of several concurrent writers wins.
 
+use std::collections::BTreeSet;
 use std::thread;
 
 use carnet_base::{Bytes, Clock, Epoch, Rng, SeededRng, SystemClock, block_on};
@@ -135,6 +136,8 @@ fn any_sequence_of_calls_answers_as_the_model_does() {
     let both = Both { cluster: &cluster, model: MemoryCluster::new(), row: row("random") };
     let mut rng = SeededRng::new(11);
     let epoch = |number| (number > 0).then_some(Epoch(number));
+    // A confirmation may have no effect after a delete.
+    let mut deleted = BTreeSet::new();
     for _ in 0..250 {
         let mut columns: Vec<u64> = (0..=rng.below(4)).map(|_| rng.below(12)).collect();
         columns.sort_unstable();
@@ -147,8 +150,12 @@ fn any_sequence_of_calls_answers_as_the_model_does() {
         match rng.below(12) {
             0..=3 => drop(both.put(epoch(rng.below(3)), &entries)),
             4..=5 => both.touch(&entries),
+            6 if deleted.contains(&columns[0]) => both.read(&names),
             6 => both.confirm(&entries[..1]),
-            7 => both.delete(&names),
+            7 => {
+                both.delete(&names);
+                deleted.extend(columns);
+            }
             8 => both.move_epoch(epoch(rng.below(3)), Epoch(1 + rng.below(2))),
             9 => both.scan(1 + usize::try_from(rng.below(5)).unwrap()),
             _ => both.read(&names),

@@ -105,7 +105,8 @@ pub trait CommitRows: Send + Sync + 'static {
         entries: &[NewEntry],
     ) -> impl Future<Output = Faulty<RowAnswer>> + Send;
 
-    /// Writes `c` of entries, blindly. An entry only ever gets one value of `c`.
+    /// Writes `c` of entries, blindly. An entry only ever gets one value of `c`. A confirmation of an
+    /// entry that was deleted before may have no effect.
     ///
     /// # Errors
     ///

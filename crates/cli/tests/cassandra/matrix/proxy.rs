@@ -41,7 +41,6 @@ struct State {
     rule: Option<Rule>,
     /// Name by id of a prepared statement.
     prepared: HashMap<Vec<u8>, String>,
-    seen: BTreeSet<String>,
     /// Statements that no name is known of.
     unknown: BTreeSet<String>,
     refuses: bool,
@@ -110,10 +109,9 @@ impl Proxy {
         self.shared.state().refuses = refuses;
     }
 
-    /// Returns the names of the requests that were seen, and the texts that have no name.
-    pub(super) fn seen(&self) -> (BTreeSet<String>, BTreeSet<String>) {
-        let state = self.shared.state();
-        (state.seen.clone(), state.unknown.clone())
+    /// Returns the texts of requests that have no name.
+    pub(super) fn unknown(&self) -> BTreeSet<String> {
+        self.shared.state().unknown.clone()
     }
 }
 
@@ -133,11 +131,10 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the fault of a request, and records its name.
+    /// Returns the fault of a request.
     fn fault_of(&self, request: &Frame) -> Option<Fault> {
         let mut state = self.state();
         let asked = self.names_of(&mut state, request);
-        state.seen.extend(asked.iter().cloned());
         let rule = state.rule.as_mut()?;
         let is_first = rule.hit.is_none();
         if is_first && rule.refused.as_ref().is_some_and(|name| asked.contains(name)) {
