@@ -33,8 +33,8 @@ pub struct Limits {
     /// Maximum bytes of requests, answers and connections together. While they are used up,
     /// requests are refused and connections closed at once. Default: 512 MiB.
     pub memory_bytes_max: usize,
-    /// Maximum bytes of all answers that are being made or wait to be sent. Above three quarters of
-    /// it queries are refused as overloaded; one answer may have half of it. At most half of
+    /// Maximum bytes of all answers that are being made or wait to be sent. While
+    /// 64 KiB of it are not free, queries are refused as overloaded; one answer may have half of it. At most half of
     /// [`memory_bytes_max`](Self::memory_bytes_max). Default: 128 MiB.
     pub answer_bytes_max: usize,
     /// Timeout for a client's log-in. Default: 10 s.

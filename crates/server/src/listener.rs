@@ -114,7 +114,6 @@ impl<B: Backend> Server<B> {
             budget: memory.child(limits.request_bytes_max),
             answers: memory.child(limits.answer_bytes()),
             connections: memory.child(limits.connection_bytes()),
-            memory,
             places: AddressLimit::new(limits.connections_per_address()),
             refusals: Refusals::new(Arc::clone(&clock)),
             limits,

@@ -11,8 +11,10 @@ use crate::cql_error::{CqlError, CqlErrorKind};
 
 /// Bytes by which the charge of a result grows at a time: small results cost nothing.
 const STEP_BYTES: usize = 16 << 10;
-/// Size in bytes above which answers leave an eighth of the budget to smaller ones.
-const SMALL_BYTES: usize = 1 << 20;
+/// Sizes in bytes above which answers leave an eighth, and a quarter, of the budget to smaller ones:
+/// whatever large answers are made, those of point reads have memory.
+const SMALL_BYTES: usize = 64 << 10;
+const LARGE_BYTES: usize = 1 << 20;
 /// Default size in bytes above which a result comes with a warning; a service level may set another
 /// one.
 const SOFT_BYTES: usize = 4 << 20;
@@ -22,8 +24,8 @@ const RETRY_AFTER: Duration = Duration::from_millis(100);
 /// Memory that the answer of one statement takes from a budget shared by all statements: rows of
 /// the result, and cells that are fetched but not yet returned.
 ///
-/// A page ends when memory runs out. A result without paging fails. Answers of more than 1 MiB run
-/// out first, so that small ones proceed.
+/// A page ends when memory runs out. A result without paging fails. Large answers run out first, so
+/// that small ones proceed.
 #[derive(Debug)]
 pub struct AnswerMemory {
     budget: MemoryBudget,
@@ -46,6 +48,12 @@ struct AnswerMemoryState {
 }
 
 impl AnswerMemory {
+    /// Returns `true` if a budget has memory for a small answer.
+    #[must_use]
+    pub fn fits_small(budget: &MemoryBudget) -> bool {
+        budget.fits(SMALL_BYTES)
+    }
+
     /// Creates the charge of an answer, of at most `bytes_max` bytes, within a budget.
     ///
     /// # Panics
@@ -157,7 +165,7 @@ impl AnswerMemory {
         if bytes < held.saturating_add(STEP_BYTES) {
             return Ok(());
         }
-        let left = if bytes > SMALL_BYTES { self.budget.max() / 8 } else { 0 };
+        let left = left_to_smaller(bytes, self.budget.max());
         if self.budget.fits(bytes - held + left) && state.charge.grow_to(bytes) {
             return Ok(());
         }
@@ -168,6 +176,15 @@ impl AnswerMemory {
             RETRY_AFTER.as_millis()
         );
         Err(CqlError::new(CqlErrorKind::Overloaded { retry_after: RETRY_AFTER }, why))
+    }
+}
+
+/// Returns the part of a budget that an answer leaves to smaller ones.
+const fn left_to_smaller(bytes: usize, max: usize) -> usize {
+    match bytes {
+        0..=SMALL_BYTES => 0,
+        ..=LARGE_BYTES => max / 8,
+        _ => max / 4,
     }
 }
 

@@ -289,15 +289,27 @@ fn answer_waits_for_no_memory_of_others() {
 
 #[test]
 fn large_answers_leave_memory_to_small_ones() {
+    const KIB: usize = 1 << 10;
     const MIB: usize = 1 << 20;
     let budget = MemoryBudget::new(16 * MIB);
-    let large = AnswerMemory::new(&budget, 16 * MIB);
-    large.grow_to(14 * MIB, 0).unwrap();
-    let error = large.grow_to(14 * MIB + MIB / 2, 0).unwrap_err();
-    assert!(matches!(error.kind(), CqlErrorKind::Overloaded { .. }), "{error}");
-    let small = AnswerMemory::new(&budget, 16 * MIB);
-    small.grow_to(MIB, 0).unwrap();
-    drop((large, small));
+    let answer = || AnswerMemory::new(&budget, 16 * MIB);
+    let (large, medium, small) = (answer(), answer(), answer());
+    let is_full = |answer: &AnswerMemory, bytes| {
+        let error = answer.grow_to(bytes, 0).unwrap_err();
+        matches!(error.kind(), CqlErrorKind::Overloaded { .. })
+    };
+    large.grow_to(12 * MIB, 0).unwrap();
+    assert!(is_full(&large, 12 * MIB + 16 * KIB));
+    let mediums: Vec<AnswerMemory> = (0..2).map(|_| answer()).collect();
+    mediums.iter().for_each(|medium| medium.grow_to(MIB, 0).unwrap());
+    assert!(is_full(&medium, 65 * KIB));
+    let smalls: Vec<AnswerMemory> = (0..32).map(|_| answer()).collect();
+    for other in &smalls {
+        assert!(AnswerMemory::fits_small(&budget));
+        other.grow_to(64 * KIB, 0).unwrap();
+    }
+    assert!(is_full(&small, 16 * KIB) && !AnswerMemory::fits_small(&budget));
+    drop((large, mediums, smalls));
     assert_eq!(budget.used(), 0);
 }
 

@@ -21,8 +21,6 @@ pub(crate) struct Shared<B> {
     pub(crate) authenticator: Option<Arc<Authenticator>>,
     pub(crate) limits: Limits,
     pub(crate) clients: Clients,
-    /// Memory of requests, answers and connections together.
-    pub(crate) memory: MemoryBudget,
     /// Memory of requests that are not answered yet.
     pub(crate) budget: MemoryBudget,
     /// Memory of answers that are being made or wait to be sent.

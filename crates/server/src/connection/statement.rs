@@ -291,23 +291,22 @@ fn note_end(permit: &Permit, response: &Response) {
     }
 }
 
-/// Refuses a query while answers that wait to be sent hold most of their memory. Queries that
-/// drivers need to connect, and writes, whose answers are short, proceed.
+/// Refuses a query while there is no memory for a small answer: answers that are being made or wait
+/// to be sent hold all of it. Queries that drivers need to connect, and writes, whose answers are
+/// short, proceed.
 fn check_answers<B: Backend>(
     shared: &Shared<B>,
     permit: Option<Arc<Permit>>,
 ) -> Result<Option<Arc<Permit>>, Failure> {
     let is_query = permit.as_ref().is_none_or(|permit| permit.class() == Class::Read);
-    let (used, most) = (shared.answers.used(), shared.answers.max());
-    let is_full = used >= most - most / 4 || !shared.memory.fits(shared.memory.max() / 8);
-    if !is_query || !is_full {
+    if !is_query || AnswerMemory::fits_small(&shared.answers) {
         return Ok(permit);
     }
     match &permit {
         Some(permit) => permit.refused_for_memory(),
         None => shared.metrics.requests_shed_by_answers.add(1),
     }
-    let (ms, mib) = (RETRY_AFTER.as_millis(), used >> 20);
+    let (ms, mib) = (RETRY_AFTER.as_millis(), shared.answers.used() >> 20);
     Err(Failure::new(
         FailureKind::Overloaded { retry_after: RETRY_AFTER },
         format!(
