@@ -143,6 +143,13 @@ pub trait Backend: Send + Sync + 'static {
         std::future::ready(Bytes::new())
     }
 
+    /// Returns `true` if a client's requests are refused while the server lacks memory for them;
+    /// otherwise they wait unread for a while first.
+    fn refuses(&self, session: &Self::Session) -> bool {
+        let _ = session;
+        false
+    }
+
     /// Waits for events that clients are notified of: changes by other servers of the same database.
     /// It is called again after it has returned.
     fn news(&self) -> impl Future<Output = Vec<Event>> + Send {

@@ -213,6 +213,10 @@ impl Backend for CqlBackend {
         self.executor.answer_forwarded(request, grant).await
     }
 
+    fn refuses(&self, session: &Session) -> bool {
+        self.executor.refuses(session)
+    }
+
     #[expect(clippy::disallowed_methods, reason = "the server owns a runtime")]
     async fn news(&self) -> Vec<Event> {
         let events = match &self.others {

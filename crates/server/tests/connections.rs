@@ -201,10 +201,14 @@ fn request_holds_its_bytes_until_answered() {
     server.eventually("it runs", |metrics| metrics.requests_in_flight.get() == 1);
     let warn = format!("warn{padding}");
     second.query(1, &warn);
-    second.receive().assert_error(OVERLOADED, "try again later");
     assert_eq!(first.receive().opcode, RESULT);
+    assert_eq!(second.receive().opcode, RESULT, "it waits for memory");
+    assert_eq!(server.metrics.requests_shed.get(), 0);
+    first.query(1, &format!("sleep 3000{padding}"));
+    server.eventually("it runs", |metrics| metrics.requests_in_flight.get() == 1);
     second.query(1, &warn);
-    assert_eq!(second.receive().opcode, RESULT);
+    second.receive().assert_error(OVERLOADED, "try again later");
+    assert_eq!(server.metrics.requests_in_flight.get(), 1, "it has waited for a second");
 }
 
 #[test]
@@ -348,10 +352,11 @@ fn one_address_holds_a_share_of_request_bytes() {
     server.eventually("it runs", |metrics| metrics.requests_in_flight.get() == 1);
     let warn = format!("warn{padding}");
     second.query(1, &warn);
-    second.receive().assert_error(OVERLOADED, "try again later");
     other.query(1, &warn);
     assert_eq!(other.receive().opcode, RESULT);
+    assert_eq!(server.metrics.requests_in_flight.get(), 1, "the second waits for the first");
     assert_eq!(first.receive().opcode, RESULT);
+    assert_eq!(second.receive().opcode, RESULT);
 }
 
 #[test]

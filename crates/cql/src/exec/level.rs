@@ -57,6 +57,13 @@ impl Executor {
         Terms { level, workload, deadline: timeout.map(|timeout| begins.after(timeout)) }
     }
 
+    /// Returns `true` if the statements of a session are refused under overload rather than delayed.
+    #[must_use]
+    pub fn refuses(&self, session: &Session) -> bool {
+        let workload = self.own_level(session).options.workload_type;
+        workload.map_or(session.throws_on_overload(), Workload::is_refused)
+    }
+
     /// Returns the number of statements that timed out, by level.
     #[must_use]
     pub fn timeouts_of_levels(&self) -> Vec<(Arc<str>, u64)> {

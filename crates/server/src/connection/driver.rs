@@ -75,11 +75,16 @@ const GREETING_BODY_MAX: usize = 64 << 10;
 /// Buffer space reserved for a read.
 const READ_LEN: usize = 16 << 10;
 /// Request length in bytes above which decoding moves the thread's other tasks elsewhere.
-const IN_PLACE_BYTES_MAX: usize = 256 << 10;
+const IN_PLACE_BYTES_MAX: usize = 2 << 20;
 /// Maximum buffer that an idle connection keeps for its next requests.
 const KEPT_LEN_MAX: usize = 64 << 10;
 /// Interval at which a client that is not read from is checked for a disconnect.
 const CHECK_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Time for which a request may wait for memory before its client is told to retry, and the interval
+/// of the checks for memory meanwhile.
+const MEMORY_PATIENCE: Duration = Duration::from_secs(1);
+const MEMORY_INTERVAL: Duration = Duration::from_millis(10);
 /// Maximum time without reading answers while answers hold half of their memory.
 const STALL_TIMEOUT: Duration = Duration::from_secs(2);
 /// Maximum time, and number of bytes, that the server reads after its last answer.
@@ -171,6 +176,8 @@ struct Driver<B: Backend> {
     checked_at: Instant,
     /// Time of the last sent bytes, or of queuing the first of the waiting ones.
     written_at: Instant,
+    /// Time since which the request in progress waits for memory.
+    waits_since: Option<Instant>,
 }
 
 impl<B: Backend> Driver<B> {
@@ -198,6 +205,7 @@ impl<B: Backend> Driver<B> {
             read_at: now,
             checked_at: now,
             written_at: now,
+            waits_since: None,
             shared,
         }
     }
@@ -225,13 +233,14 @@ impl<B: Backend> Driver<B> {
                 self.yield_turn(&writer).await?;
             }
             // Buffered bytes come before others.
-            let reads = self.takes_requests() && !ended_early;
+            let waits = self.waits_for_memory();
+            let reads = self.takes_requests() && !ended_early && !waits;
             let writes = !self.encoder.is_empty();
             let mid_frame = self.decoder.is_mid_frame(&self.inbox);
             self.pace.turn(Instant::now(), Turn { completed, mid_frame, reads });
             let deadline = self.deadline(mid_frame, reads);
             if reads {
-                make_room(&mut self.inbox);
+                make_room(&mut self.inbox, self.decoder.expected());
             }
             let checks = !reads || writes;
             if checks {
@@ -239,7 +248,9 @@ impl<B: Backend> Driver<B> {
             }
             // Wakes also to check for the client's disconnect, and whether it reads its answers.
             let next_check = checks.then(|| self.checked_at + CHECK_INTERVAL);
-            let wakes_at = deadline.map(|(at, _)| at).into_iter().chain(next_check).min();
+            let next_try = waits.then(|| Instant::now() + MEMORY_INTERVAL);
+            let deadline_at = deadline.map(|(at, _)| at);
+            let wakes_at = [deadline_at, next_check, next_try].into_iter().flatten().min();
             tokio::select! {
                 biased;
                 () = &mut drained, if !self.connection.is_closing() => self.connection.close(),
@@ -269,6 +280,23 @@ impl<B: Backend> Driver<B> {
         }
         tokio::task::yield_now().await;
         Ok(())
+    }
+
+    /// Returns `true` if the request in progress waits for memory. A request that has waited too long
+    /// is shed, at once if its client asks for refusals.
+    fn waits_for_memory(&mut self) -> bool {
+        if !self.decoder.waits() {
+            self.waits_since = None;
+            return false;
+        }
+        let now = Instant::now();
+        let since = *self.waits_since.get_or_insert(now);
+        let is_refused =
+            self.session.as_ref().is_some_and(|session| self.shared.backend.refuses(session));
+        if is_refused || now.duration_since(since) >= MEMORY_PATIENCE {
+            self.decoder.give_up();
+        }
+        true
     }
 
     /// Returns `true` if there is room for more requests.
@@ -582,10 +610,12 @@ fn gone() -> io::Error {
     io::Error::new(io::ErrorKind::UnexpectedEof, "the client has gone")
 }
 
-/// Makes room for a read. The buffer of a long request is released after its answer.
-fn make_room(inbox: &mut BytesMut) {
-    inbox.reserve(READ_LEN);
-    if inbox.is_empty() && inbox.capacity() > KEPT_LEN_MAX {
+/// Makes room for a read, in one piece for a request whose memory is charged: a buffer that grows
+/// leaves several smaller ones to the allocator. The buffer of a long request is released after its
+/// answer.
+fn make_room(inbox: &mut BytesMut, expected: usize) {
+    inbox.reserve(READ_LEN.max(expected.saturating_sub(inbox.len())));
+    if inbox.is_empty() && inbox.capacity() > KEPT_LEN_MAX.max(expected) {
         *inbox = BytesMut::with_capacity(READ_LEN);
     }
 }
@@ -618,12 +648,12 @@ mod tests {
     fn idle_connection_keeps_little_memory() {
         let mut inbox = BytesMut::zeroed(16 << 20);
         let body = inbox.split().freeze();
-        make_room(&mut inbox);
+        make_room(&mut inbox, 0);
         assert!(inbox.capacity() <= KEPT_LEN_MAX, "while the request runs");
         drop(body);
         let mut inbox = BytesMut::zeroed(16 << 20);
         drop(inbox.split());
-        make_room(&mut inbox);
+        make_room(&mut inbox, 0);
         assert!(inbox.capacity() <= KEPT_LEN_MAX, "the request's memory is not taken back");
         assert!(inbox.capacity() >= READ_LEN);
     }

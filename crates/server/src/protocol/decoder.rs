@@ -14,10 +14,13 @@
 //!
 //! A connection begins with plain frames. v5 switches to segments after STARTUP.
 //!
-//! The [`MemoryBudget`] is charged for the bytes of a body as they arrive, never for announced
-//! ones. A frame whose body does not fit is *shed*: its bytes are discarded on arrival, so it costs
-//! no memory, and the client is told to retry later. In addition to the budget a connection may
-//! hold one incomplete segment (128 KiB), whose frames are unknown before its checksum.
+//! The [`MemoryBudget`] is charged for the bytes of a body as they arrive, and for the whole body as
+//! soon as a sixteenth of it has arrived: clients that send much do not end up with parts of their
+//! requests that no memory is left to complete, and announcements alone take nothing. A frame that
+//! does not fit *waits*: the connection is not read until other requests are answered. A frame that
+//! exceeds the whole budget, or has waited too long, is *shed*: its bytes are discarded on arrival,
+//! and the client is told to retry later. In addition to the budget a connection may hold one
+//! incomplete segment (128 KiB), whose frames are unknown before its checksum, and a waiting one.
 
 use bytes::{Buf, Bytes, BytesMut};
 
@@ -25,6 +28,9 @@ use super::frame::{Frame, HEADER_LEN, RESPONSE_BIT, RequestHeader, flags};
 use super::segment::{self, Segment};
 use super::{ProtocolError, Version, compression};
 use carnet_base::{Charge, MemoryBudget};
+
+/// Part of a body that arrives before all of it is charged: one in this number of bytes.
+const CHARGED_BEFORE: usize = 16;
 
 type Result<T> = std::result::Result<T, ProtocolError>;
 
@@ -51,6 +57,8 @@ pub struct FrameDecoder {
     /// Parts of a frame that is longer than a segment.
     collected: BytesMut,
     segmented: bool,
+    /// Whether the request in progress lacks memory.
+    waits: bool,
 }
 
 /// Progress of the request in progress.
@@ -75,6 +83,7 @@ impl FrameDecoder {
             segment: Bytes::new(),
             collected: BytesMut::new(),
             segmented: false,
+            waits: false,
         }
     }
 
@@ -97,6 +106,21 @@ impl FrameDecoder {
         self.budget.fits(self.budget.max() / 8)
     }
 
+    /// Returns `true` if the request in progress waits for memory: nothing should be read until
+    /// [`FrameDecoder::next`] has returned it.
+    #[must_use]
+    pub const fn waits(&self) -> bool {
+        self.waits
+    }
+
+    /// Sheds the request that waits for memory.
+    pub fn give_up(&mut self) {
+        if let (true, Partial::Body(header, _)) = (self.waits, &self.partial) {
+            let (header, left) = (*header, header.body_len - self.collected.len());
+            self.skip(header, left);
+        }
+    }
+
     /// Returns `true` if a request has begun and not ended.
     #[must_use]
     pub fn is_mid_frame(&self, inbox: &BytesMut) -> bool {
@@ -110,6 +134,20 @@ impl FrameDecoder {
             Partial::Body(header, _) | Partial::Skip { header, .. } => header.body_len,
             Partial::Header if self.segmented => segment::PAYLOAD_LEN_MAX,
             Partial::Header => HEADER_LEN,
+        }
+    }
+
+    /// Returns the bytes of the body that belongs at the front of the inbox and is charged; zero if
+    /// there is none.
+    #[must_use]
+    pub const fn expected(&self) -> usize {
+        match &self.partial {
+            Partial::Body(header, charge)
+                if !self.segmented && charge.bytes() == header.body_len =>
+            {
+                header.body_len
+            }
+            _ => 0,
         }
     }
 
@@ -128,7 +166,7 @@ impl FrameDecoder {
             inbox.advance(HEADER_LEN);
             self.begin(header);
         }
-        self.charge(inbox.len(), 0);
+        self.charge(inbox.len());
         match &mut self.partial {
             Partial::Skip { header, left } => {
                 let skipped = inbox.len().min(*left);
@@ -137,7 +175,7 @@ impl FrameDecoder {
                 let shed = (*left == 0).then_some(*header);
                 Ok(shed.map(|header| self.shed(header)))
             }
-            Partial::Body(header, _) if inbox.len() < header.body_len => Ok(None),
+            Partial::Body(header, _) if self.waits || inbox.len() < header.body_len => Ok(None),
             Partial::Body(header, _) => {
                 let body = inbox.split_to(header.body_len).freeze();
                 self.complete(body)
@@ -149,7 +187,13 @@ impl FrameDecoder {
     fn next_in_segments(&mut self, inbox: &mut BytesMut) -> Result<Option<Decoded>> {
         loop {
             if !self.segment.is_empty() {
-                return self.next_of_whole().map(Some);
+                return self.next_of_whole();
+            }
+            if let Some(decoded) = self.next_of_collected()? {
+                return Ok(Some(decoded));
+            }
+            if self.waits {
+                return Ok(None);
             }
             let Some(Segment { payload, whole }) = segment::take(inbox, self.lz4)? else {
                 return Ok(None);
@@ -161,75 +205,87 @@ impl FrameDecoder {
                     ));
                 }
                 self.segment = payload;
-            } else if let Some(decoded) = self.collect(&payload)? {
-                return Ok(Some(decoded));
+            } else {
+                self.collect(&payload)?;
             }
         }
     }
 
     /// Takes the next frame of a segment of whole frames.
-    fn next_of_whole(&mut self) -> Result<Decoded> {
+    fn next_of_whole(&mut self) -> Result<Option<Decoded>> {
         let cut = || ProtocolError::malformed("a segment of whole frames ends within one");
-        let header = self.parse_header(&self.segment)?.ok_or_else(cut)?;
-        self.segment.advance(HEADER_LEN);
-        if self.segment.len() < header.body_len {
-            return Err(cut());
+        if matches!(self.partial, Partial::Header) {
+            let header = self.parse_header(&self.segment)?.ok_or_else(cut)?;
+            self.segment.advance(HEADER_LEN);
+            if self.segment.len() < header.body_len {
+                return Err(cut());
+            }
+            self.begin(header);
         }
-        let body = self.segment.split_to(header.body_len);
-        self.begin(header);
-        self.charge(body.len(), 0);
+        self.charge(self.segment.len());
         match self.partial {
-            Partial::Skip { header, .. } => Ok(self.shed(header)),
-            _ => self.complete(body)?.ok_or_else(cut),
+            Partial::Body(..) if self.waits => Ok(None),
+            Partial::Body(header, _) => {
+                let body = self.segment.split_to(header.body_len);
+                self.complete(body)
+            }
+            Partial::Skip { header, left } => {
+                self.segment.advance(left);
+                Ok(Some(self.shed(header)))
+            }
+            Partial::Header => Err(cut()),
         }
     }
 
     /// Adds a part to the frame in progress.
-    fn collect(&mut self, mut part: &[u8]) -> Result<Option<Decoded>> {
+    fn collect(&mut self, mut part: &[u8]) -> Result<()> {
         if matches!(self.partial, Partial::Header) {
             let missing = HEADER_LEN - self.collected.len();
             let (head, rest) = part.split_at(missing.min(part.len()));
             self.collected.extend_from_slice(head);
-            let Some(header) = self.parse_header(&self.collected)? else { return Ok(None) };
+            let Some(header) = self.parse_header(&self.collected)? else { return Ok(()) };
             self.collected.clear();
             self.begin(header);
             part = rest;
         }
-        let kept = self.collected.len();
-        self.charge(kept + part.len(), kept);
         let left = match &mut self.partial {
             Partial::Skip { left, .. } => {
                 left.checked_sub(part.len()).inspect(|rest| *left = *rest)
             }
-            Partial::Body(header, _) => {
+            Partial::Body(header, charge) => {
+                if charge.bytes() == header.body_len {
+                    let missing = header.body_len.saturating_sub(self.collected.len());
+                    self.collected.reserve(missing);
+                }
                 self.collected.extend_from_slice(part);
                 header.body_len.checked_sub(self.collected.len())
             }
             Partial::Header => None,
         };
-        match (left, &self.partial) {
-            (None, _) => Err(ProtocolError::malformed("a long frame ends within its last segment")),
-            (Some(0), Partial::Skip { header, .. }) => {
-                let header = *header;
-                Ok(Some(self.shed(header)))
-            }
-            (Some(0), _) => {
+        left.map(drop)
+            .ok_or_else(|| ProtocolError::malformed("a long frame ends within its last segment"))
+    }
+
+    /// Returns the collected frame, if all of it has arrived.
+    fn next_of_collected(&mut self) -> Result<Option<Decoded>> {
+        self.charge(self.collected.len());
+        match self.partial {
+            Partial::Skip { header, left: 0 } => Ok(Some(self.shed(header))),
+            Partial::Body(header, _) if !self.waits && self.collected.len() == header.body_len => {
                 let body = std::mem::take(&mut self.collected).freeze();
                 self.complete(body)
             }
-            (Some(_), _) => Ok(None),
+            _ => Ok(None),
         }
     }
 
-    /// Charges the arrived bytes of the frame in progress, `kept` of which were taken from the
-    /// connection. If they do not fit, these are dropped and the rest is skipped.
-    fn charge(&mut self, arrived: usize, kept: usize) {
+    /// Charges the frame in progress, of which `arrived` bytes or more have arrived. If they do not
+    /// fit, the frame waits.
+    fn charge(&mut self, arrived: usize) {
         let Partial::Body(header, charge) = &mut self.partial else { return };
-        let header = *header;
-        if !charge.grow_to(arrived.min(header.body_len)) {
-            self.collected = BytesMut::new();
-            self.partial = Partial::Skip { header, left: header.body_len - kept };
-        }
+        let whole = header.body_len;
+        let bytes = if arrived >= whole / CHARGED_BEFORE { whole } else { arrived };
+        self.waits = !charge.grow_to(bytes);
     }
 
     fn parse_header(&self, bytes: &[u8]) -> Result<Option<RequestHeader>> {
@@ -244,14 +300,20 @@ impl FrameDecoder {
         RequestHeader::parse(bytes, self.body_max)
     }
 
-    /// Begins a frame. A frame without room is skipped from its first byte on, without using up
+    /// Begins a frame. One that can never fit is skipped from its first byte on, without using up
     /// bytes of the budget; nothing is charged for the announcement.
     fn begin(&mut self, header: RequestHeader) {
-        let charge = self.budget.charge(0).filter(|_| self.budget.fits(header.body_len));
-        self.partial = match charge {
-            Some(charge) => Partial::Body(header, charge),
-            None => Partial::Skip { header, left: header.body_len },
-        };
+        let charge = self.budget.charge(0).filter(|_| header.body_len <= self.budget.max());
+        match charge {
+            Some(charge) => self.partial = Partial::Body(header, charge),
+            None => self.skip(header, header.body_len),
+        }
+    }
+
+    fn skip(&mut self, header: RequestHeader, left: usize) {
+        self.collected = BytesMut::new();
+        self.partial = Partial::Skip { header, left };
+        self.waits = false;
     }
 
     fn shed(&mut self, header: RequestHeader) -> Decoded {
