@@ -4,6 +4,7 @@
 //! alternate within a pass, so that a disturbance of the machine affects all of them alike.
 
 mod gates;
+mod harm;
 mod overload;
 mod processors;
 mod server;

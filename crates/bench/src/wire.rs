@@ -12,7 +12,8 @@ const EXECUTE: u8 = 0x0a;
 const ERROR: u8 = 0x00;
 const RESULT: u8 = 0x08;
 const OVERLOADED: i32 = 0x1001;
-/// Frame flag: the body begins with a map of one entry, the retry delay.
+/// Frame flags: the body begins with warnings, then with a map, which has the retry delay.
+const WARNING: u8 = 0x08;
 const CUSTOM_PAYLOAD: u8 = 0x04;
 /// Consistency level ONE.
 const CONSISTENCY: [u8; 2] = [0, 1];
@@ -35,6 +36,19 @@ pub(super) struct Response {
     pub(super) stream: u16,
     pub(super) answer: ResponseKind,
     body: Vec<u8>,
+    /// Length of the warnings and the custom payload before the error.
+    prefix_len: usize,
+}
+
+impl Response {
+    /// Returns the code and the message of an error.
+    pub(super) fn error(&self) -> String {
+        let error = self.body.get(self.prefix_len..).unwrap_or_default();
+        let code = error.first_chunk().map_or(0, |code| i32::from_be_bytes(*code));
+        let text = String::from_utf8_lossy(error.get(6..).unwrap_or_default());
+        let text: String = text.chars().take(200).collect();
+        format!("{code:#06x} {text}")
+    }
 }
 
 fn frame(stream: u16, opcode: u8, body: &[u8]) -> Vec<u8> {
@@ -55,15 +69,27 @@ fn long_text(text: &str) -> Vec<u8> {
 /// Returns the frame that executes a prepared statement with integer values, with `page_rows` rows
 /// per page if given.
 pub(super) fn execute(stream: u16, id: &[u8], numbers: &[i32], page_rows: Option<i32>) -> Vec<u8> {
+    let numbers: Vec<[u8; 4]> = numbers.iter().map(|number| number.to_be_bytes()).collect();
+    let values: Vec<&[u8]> = numbers.iter().map(|number| &number[..]).collect();
+    execute_values(stream, id, &values, page_rows)
+}
+
+/// Returns the frame that executes a prepared statement with encoded values.
+pub(super) fn execute_values(
+    stream: u16,
+    id: &[u8],
+    values: &[&[u8]],
+    page_rows: Option<i32>,
+) -> Vec<u8> {
     let mut body = Vec::new();
     body.extend(u16::try_from(id.len()).expect("an id is short").to_be_bytes());
     body.extend(id);
     body.extend(CONSISTENCY);
     body.push(VALUES | page_rows.map_or(0, |_| PAGE_SIZE));
-    body.extend(u16::try_from(numbers.len()).expect("there are few markers").to_be_bytes());
-    for number in numbers {
-        body.extend(4_u32.to_be_bytes());
-        body.extend(number.to_be_bytes());
+    body.extend(u16::try_from(values.len()).expect("there are few markers").to_be_bytes());
+    for value in values {
+        body.extend(u32::try_from(value.len()).expect("a value is short").to_be_bytes());
+        body.extend(*value);
     }
     body.extend(page_rows.into_iter().flat_map(i32::to_be_bytes));
     frame(stream, EXECUTE, &body)
@@ -123,12 +149,23 @@ pub(super) fn prepare(tcp: &mut TcpStream, text: &str) -> io::Result<Vec<u8>> {
         .ok_or_else(|| io::Error::other(format!("cannot prepare {}", beginning(text))))
 }
 
-/// Returns the length of a custom payload with one entry.
-fn payload_len(body: &[u8]) -> usize {
-    let byte = |at: usize| body.get(at).copied().map_or(0, usize::from);
-    let name_len = byte(2) << 8 | byte(3);
-    let value_at = 4 + name_len;
-    value_at + 4 + (byte(value_at + 2) << 8 | byte(value_at + 3))
+/// Returns the length of the warnings and the custom payload of a body.
+fn prefix_len(flags: u8, body: &[u8]) -> usize {
+    let number = |at: usize, len: usize| {
+        let bytes = body.get(at..at + len).unwrap_or_default();
+        bytes.iter().fold(0, |number, byte| number << 8 | usize::from(*byte))
+    };
+    let mut end = 0;
+    if flags & WARNING != 0 {
+        end = (0..number(0, 2)).fold(2, |at, _| at + 2 + number(at, 2));
+    }
+    if flags & CUSTOM_PAYLOAD != 0 {
+        end = (0..number(end, 2)).fold(end + 2, |name_at, _| {
+            let value_at = name_at + 2 + number(name_at, 2);
+            value_at + 4 + number(value_at, 4)
+        });
+    }
+    end
 }
 
 /// Receives a response.
@@ -140,8 +177,8 @@ pub(super) fn receive(tcp: &mut impl Read) -> io::Result<Response> {
     let len = usize::try_from(len).ok().filter(|len| *len <= BODY_MAX);
     let mut body = vec![0; len.ok_or_else(|| io::Error::other("a response is too long"))?];
     tcp.read_exact(&mut body)?;
-    let payload_len = if header[1] & CUSTOM_PAYLOAD == 0 { 0 } else { payload_len(&body) };
-    let error = body.get(payload_len..).unwrap_or_default();
+    let prefix_len = prefix_len(header[1], &body);
+    let error = body.get(prefix_len..).unwrap_or_default();
     let code = error.first_chunk().map_or(0, |code| i32::from_be_bytes(*code));
     let answer = match header[4] {
         ERROR if code == OVERLOADED => ResponseKind::Overloaded,
@@ -149,5 +186,5 @@ pub(super) fn receive(tcp: &mut impl Read) -> io::Result<Response> {
         _ => ResponseKind::Good,
     };
     debug_assert!(header[4] != RESULT || answer == ResponseKind::Good);
-    Ok(Response { stream, answer, body })
+    Ok(Response { stream, answer, body, prefix_len })
 }

@@ -33,6 +33,7 @@ use carnet_storage::{AppendError, Engine, EntryCell, Mutation, Options};
 use clap::Subcommand;
 use rustix::time::{ClockId, clock_gettime};
 
+use crate::harm::Harm;
 use crate::overload::{self, Multiget, Overload};
 use crate::server::{self, Acknowledgement, ServerCost};
 
@@ -57,6 +58,8 @@ pub(crate) enum Gate {
     Transfers(transfers::Transfers),
     /// Load a server with multiples of its capacity, with and without admission gate.
     Overload(Overload),
+    /// Measure memory and point reads beside heavy clients.
+    Harm(Harm),
     /// Server process of `overload`.
     #[command(hide = true)]
     OverloadServer {
@@ -107,6 +110,7 @@ impl Gate {
             Self::Large(large) => large.run(dir.path()),
             Self::Transfers(transfers) => transfers.run(),
             Self::Overload(overload) => overload.run(),
+            Self::Harm(harm) => harm.run(),
             Self::OverloadServer { gate, running } => overload::serve(*gate, *running),
             Self::Server(server) => server.run(),
             Self::ServerProcess { durability } => server::serve(*durability, dir.path()),
