@@ -9,7 +9,7 @@ use crate::tx::Tx;
 /// Returns the moment at which the last part of a row expires; `None` is never.
 pub(crate) fn row_expiry(image: &RowImage) -> Option<i64> {
     let columns = image.columns().iter().map(|(_, column)| column.expiry);
-    let elements = image.collections().iter().flat_map(|(_, collection)| collection.elements());
+    let elements = image.collections().iter().flat_map(|(_, collection)| collection.iter());
     let marker = image.marker.map(|marker| marker.expiry).into_iter();
     let parts = marker.chain(columns).chain(elements.map(|element| element.expiry));
     parts.reduce(later).flatten()

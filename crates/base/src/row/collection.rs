@@ -21,140 +21,18 @@
 //! Elements are in the order of the bytes of their keys, so that merging needs no types. Readers
 //! [serialize](Collection::serialize) them in the order of their type.
 
+use std::iter;
+use std::sync::OnceLock;
+
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
-use super::bytes::{ends_early, put_bytes, put_len, take_bytes, take_i64, take_len, take_u8};
-use super::flags::{ELEMENT_EXPIRES, ELEMENT_WRITTEN};
+use super::bytes::{ends_early, put_len, take_u8};
+use super::element::{
+    CollectionKind, Element, ElementRef, no_collection, put_elements, sort, take_count,
+};
 use crate::clock::WallTime;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::value::{DataType, Value};
-
-/// Maximum number of elements for which memory is reserved before they are read.
-const CAPACITY_MAX: usize = 1024;
-
-/// Kind of a collection that is not frozen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CollectionKind {
-    /// A list: its elements have no keys.
-    List,
-    /// A set: its elements have no values.
-    Set,
-    /// Map from keys to values.
-    Map,
-    /// The fields of a user-defined type; a key is the place of a field.
-    Record,
-}
-
-impl CollectionKind {
-    /// Returns the kind of a type's values; `None` for scalars.
-    #[must_use]
-    pub const fn of_type(data_type: &DataType) -> Option<Self> {
-        match data_type {
-            DataType::List(_) => Some(Self::List),
-            DataType::Set(_) => Some(Self::Set),
-            DataType::Map(_) => Some(Self::Map),
-            data_type if data_type.is_record() => Some(Self::Record),
-            _ => None,
-        }
-    }
-
-    const fn has_keys(self) -> bool {
-        !matches!(self, Self::List)
-    }
-
-    const fn has_values(self) -> bool {
-        !matches!(self, Self::Set)
-    }
-
-    pub(super) const fn to_byte(self) -> u8 {
-        match self {
-            Self::List => 0,
-            Self::Set => 1,
-            Self::Map => 2,
-            Self::Record => 3,
-        }
-    }
-
-    pub(super) fn from_byte(byte: u8) -> Result<Self> {
-        Ok(match byte {
-            0 => Self::List,
-            1 => Self::Set,
-            2 => Self::Map,
-            3 => Self::Record,
-            later => return Err(Error::unsupported(format!("collections of kind {later}"))),
-        })
-    }
-}
-
-/// Element of a [`Collection`].
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Element {
-    /// Key of a map, value of a set, or [place](Element::place_of) of a field; empty in a list.
-    pub key: Bytes,
-    /// Value; empty in a set.
-    pub value: Bytes,
-    /// Expiry in seconds since 1970-01-01 UTC; `None` is never.
-    pub expiry: Option<i64>,
-    /// Write time; `None` is that of the version.
-    pub written: Option<WallTime>,
-}
-
-impl Element {
-    /// Returns the key of a field of a user-defined type, by its place.
-    ///
-    /// # Panics
-    ///
-    /// If there are 65,536 fields before it; a type has fewer.
-    #[must_use]
-    pub fn place_of(field: usize) -> Bytes {
-        let place = u16::try_from(field).expect("a type has fewer than 65,536 fields");
-        Bytes::copy_from_slice(&place.to_be_bytes())
-    }
-
-    fn put(&self, kind: CollectionKind, out: &mut BytesMut) {
-        let expires = if self.expiry.is_some() { ELEMENT_EXPIRES } else { 0 };
-        let written = if self.written.is_some() { ELEMENT_WRITTEN } else { 0 };
-        out.put_u8(expires | written);
-        if let Some(expiry) = self.expiry {
-            out.put_i64(expiry);
-        }
-        if let Some(written) = self.written {
-            out.put_i64(written.0);
-        }
-        if kind.has_keys() {
-            put_bytes(out, &self.key);
-        }
-        if kind.has_values() {
-            put_bytes(out, &self.value);
-        }
-    }
-}
-
-/// An element in encoded bytes.
-struct ReadElement<'a> {
-    key: &'a [u8],
-    value: &'a [u8],
-    expiry: Option<i64>,
-    written: Option<WallTime>,
-}
-
-impl<'a> ReadElement<'a> {
-    fn take(kind: CollectionKind, rest: &mut &'a [u8]) -> Result<Self> {
-        let flags = take_u8(rest)?;
-        if flags & !(ELEMENT_EXPIRES | ELEMENT_WRITTEN) != 0 {
-            return Err(no_collection(&format!("flags {flags:#04x} of an element")));
-        }
-        let expiry = if flags & ELEMENT_EXPIRES == 0 { None } else { Some(take_i64(rest)?) };
-        let written =
-            if flags & ELEMENT_WRITTEN == 0 { None } else { Some(WallTime(take_i64(rest)?)) };
-        let key = if kind.has_keys() { take_bytes(rest)? } else { &[] };
-        let value = if kind.has_values() { take_bytes(rest)? } else { &[] };
-        if kind == CollectionKind::Record && key.len() != 2 {
-            return Err(no_collection(&format!("a field's place of {} bytes", key.len())));
-        }
-        Ok(Self { key, value, expiry, written })
-    }
-}
 
 /// Value of a column whose elements can be changed one by one.
 ///
@@ -169,11 +47,87 @@ impl<'a> ReadElement<'a> {
 /// assert_eq!(elements.serialize(&set)?, sorted);
 /// # Ok::<_, carnet_base::Error>(())
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct Collection {
     kind: CollectionKind,
-    elements: Vec<Element>,
+    /// The elements as a row has them, until one changes. Most collections are only read from one
+    /// end to the other; a list of small values takes some ten times as much memory as elements.
+    encoded: Option<Encoded>,
+    /// The elements, made of `encoded` when one of them is needed.
+    elements: OnceLock<Vec<Element>>,
 }
+
+/// Encoded elements, which were checked.
+#[derive(Clone, Debug)]
+struct Encoded {
+    count: usize,
+    bytes: Bytes,
+    /// The write times of the version that the bytes are of, and of the one that they are part of
+    /// now, if they differ.
+    moved: Option<(WallTime, WallTime)>,
+}
+
+impl Encoded {
+    /// Takes elements from the front of `rest`, a slice of `whole`, and checks them.
+    fn take(kind: CollectionKind, rest: &mut &[u8], whole: &Bytes) -> Result<Self> {
+        let count = take_count(rest)?;
+        let (elements, mut last) = (*rest, None::<&[u8]>);
+        for _ in 0..count {
+            let ElementRef { key, .. } = ElementRef::take(kind, rest)?;
+            if kind.has_keys() && last.replace(key).is_some_and(|last| last >= key) {
+                return Err(no_collection("an element is out of order"));
+            }
+        }
+        let bytes = whole.slice_ref(&elements[..elements.len() - rest.len()]);
+        Ok(Self { count, bytes, moved: None })
+    }
+
+    fn iter(&self, kind: CollectionKind) -> impl Iterator<Item = ElementRef<'_>> {
+        let mut rest = &self.bytes[..];
+        iter::from_fn(move || self.next(kind, &mut rest)).take(self.count)
+    }
+
+    fn next<'a>(&self, kind: CollectionKind, rest: &mut &'a [u8]) -> Option<ElementRef<'a>> {
+        // The elements were checked: none is missing.
+        let mut element = ElementRef::take(kind, rest).ok()?;
+        if let Some((older, newer)) = self.moved {
+            move_time(&mut element.written, older, newer);
+        }
+        Some(element)
+    }
+
+    fn elements(&self, kind: CollectionKind) -> Vec<Element> {
+        let mut elements = Vec::with_capacity(self.count);
+        elements.extend(self.iter(kind).map(|element| element.to_element(&self.bytes)));
+        elements
+    }
+}
+
+/// Keeps the write time of a column or an element that becomes part of another version, which has the
+/// time `newer` instead of `older`. `None` is the time of the version.
+pub(super) fn move_time(own: &mut Option<WallTime>, older: WallTime, newer: WallTime) {
+    let known = own.unwrap_or(older);
+    *own = (known != newer).then_some(known);
+}
+
+impl Clone for Collection {
+    fn clone(&self) -> Self {
+        let Self { kind, encoded, elements } = self;
+        match encoded {
+            // Elements that were made of it are made again.
+            Some(encoded) => Self::of(*kind, Some(encoded.clone()), OnceLock::new()),
+            None => Self::of(*kind, None, elements.clone()),
+        }
+    }
+}
+
+impl PartialEq for Collection {
+    fn eq(&self, other: &Self) -> bool {
+        self.kind == other.kind && self.len() == other.len() && self.iter().eq(other.iter())
+    }
+}
+
+impl Eq for Collection {}
 
 impl Collection {
     /// Creates a collection of elements. Of elements with the same key, the last remains.
@@ -182,7 +136,27 @@ impl Collection {
         if kind.has_keys() {
             sort(&mut elements);
         }
-        Self { kind, elements }
+        Self::of(kind, None, OnceLock::from(elements))
+    }
+
+    /// Creates a list, and keeps it encoded.
+    #[must_use]
+    pub fn list(elements: impl IntoIterator<Item = Element>) -> Self {
+        let (mut count, mut out) = (0, BytesMut::new());
+        for element in elements {
+            ElementRef::from(&element).put(CollectionKind::List, &mut out);
+            count += 1;
+        }
+        let encoded = Encoded { count, bytes: out.freeze(), moved: None };
+        Self::of(CollectionKind::List, Some(encoded), OnceLock::new())
+    }
+
+    const fn of(
+        kind: CollectionKind,
+        encoded: Option<Encoded>,
+        elements: OnceLock<Vec<Element>>,
+    ) -> Self {
+        Self { kind, encoded, elements }
     }
 
     /// Returns the kind.
@@ -191,32 +165,94 @@ impl Collection {
         self.kind
     }
 
-    /// Returns the elements of a list in their order, others in the order of the bytes of their keys.
+    /// Returns the number of elements.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.encoded.as_ref().map_or_else(|| self.elements().len(), |encoded| encoded.count)
+    }
+
+    /// Returns `true` if there are no elements.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Returns the elements one after the other: those of a list in its order, others by the bytes
+    /// of their keys. Takes no memory for them.
+    pub fn iter(&self) -> impl Iterator<Item = ElementRef<'_>> {
+        let (encoded, elements) = match &self.encoded {
+            Some(encoded) => (Some(encoded.iter(self.kind)), &[][..]),
+            None => (None, self.elements()),
+        };
+        encoded.into_iter().flatten().chain(elements.iter().map(ElementRef::from))
+    }
+
+    /// Returns the elements, in the order of [`Collection::iter`].
     #[must_use]
     pub fn elements(&self) -> &[Element] {
-        &self.elements
+        self.elements.get_or_init(|| {
+            let encoded = self.encoded.as_ref();
+            encoded.map_or_else(Vec::new, |encoded| encoded.elements(self.kind))
+        })
     }
 
-    pub(super) const fn elements_mut(&mut self) -> &mut Vec<Element> {
-        &mut self.elements
+    /// Lends the elements to a change.
+    pub(super) fn elements_mut(&mut self) -> &mut Vec<Element> {
+        if let Some(encoded) = self.encoded.take() {
+            self.elements.get_or_init(|| encoded.elements(self.kind));
+        }
+        self.elements.get_mut().expect("a collection has elements that are encoded or not")
     }
 
-    /// Returns the elements, like [`Collection::elements`].
-    #[must_use]
-    pub fn into_elements(self) -> Vec<Element> {
-        self.elements
+    /// Makes the elements part of a version with another write time; they keep theirs.
+    pub(super) fn begin_version(&mut self, older: WallTime, newer: WallTime) {
+        match &mut self.encoded {
+            Some(encoded) if encoded.moved.is_none() => {
+                encoded.moved = Some((older, newer));
+                self.elements = OnceLock::new();
+            }
+            _ => {
+                let elements = self.elements_mut().iter_mut();
+                elements.for_each(|element| move_time(&mut element.written, older, newer));
+            }
+        }
+    }
+
+    /// Returns the elements one after the other, without memory for all of them.
+    pub fn into_elements(self) -> impl Iterator<Item = Element> {
+        let Self { kind, encoded, elements } = self;
+        let of_encoded = encoded.map(|encoded| {
+            let (mut at, count) = (0, encoded.count);
+            let next = move || {
+                let mut rest = &encoded.bytes[at..];
+                let element = encoded.next(kind, &mut rest)?.to_element(&encoded.bytes);
+                at = encoded.bytes.len() - rest.len();
+                Some(element)
+            };
+            iter::from_fn(next).take(count)
+        });
+        let elements = if of_encoded.is_none() {
+            elements.into_inner().unwrap_or_default()
+        } else {
+            Vec::new()
+        };
+        of_encoded.into_iter().flatten().chain(elements)
     }
 
     /// Returns the element with a key.
     #[must_use]
     pub fn get(&self, key: &[u8]) -> Option<&Element> {
-        let place = self.elements.binary_search_by(|element| element.key[..].cmp(key)).ok()?;
-        Some(&self.elements[place])
+        let elements = self.elements();
+        let place = elements.binary_search_by(|element| element.key[..].cmp(key)).ok()?;
+        Some(&elements[place])
     }
 
     /// Removes the elements that have expired at the second `now` since 1970-01-01 UTC.
     pub fn expire(&mut self, now: i64) {
-        self.elements.retain(|element| element.expiry.is_none_or(|expiry| expiry > now));
+        let is_gone = |expiry: Option<i64>| expiry.is_some_and(|expiry| expiry <= now);
+        if self.iter().any(|element| is_gone(element.expiry)) {
+            self.elements_mut().retain(|element| !is_gone(element.expiry));
+        }
     }
 
     /// Makes the elements of a value as Cassandra serializes it, all with the same expiry.
@@ -274,10 +310,11 @@ impl Collection {
             .ok_or_else(|| no_collection(&format!("a value of type {data_type}")))?;
         let mut collection = Self::from_serialized(kind, bytes, expiry)?;
         if let Some(key_type) = key_type(data_type) {
-            for element in &mut collection.elements {
+            let elements = collection.elements_mut();
+            for element in &mut *elements {
                 element.key = key_type.key_form(&element.key)?;
             }
-            sort(&mut collection.elements);
+            sort(elements);
         }
         Ok(collection)
     }
@@ -311,7 +348,7 @@ impl Collection {
         let Some(key_type) = key_type(data_type).filter(|it| it.has_many_forms()) else {
             return Ok(found);
         };
-        for element in &self.elements {
+        for element in self.elements() {
             let form = key_type.key_form(&element.key)?;
             if form != element.key && is_wanted(&form) {
                 found.push(element.key.clone());
@@ -351,14 +388,19 @@ impl Collection {
             }
             return Ok(out.freeze());
         }
-        put_count(&mut out, self.elements.len())?;
-        for element in self.in_order(data_type)? {
+        put_count(&mut out, self.len())?;
+        let mut put = |element: ElementRef<'_>| {
             if self.kind.has_keys() {
-                put_part(&mut out, &element.key);
+                put_part(&mut out, element.key);
             }
             if self.kind.has_values() {
-                put_part(&mut out, &element.value);
+                put_part(&mut out, element.value);
             }
+        };
+        if key_type(data_type).is_none_or(is_ordered_as_bytes) {
+            self.iter().for_each(put);
+        } else {
+            self.in_order(data_type)?.into_iter().for_each(|element| put(element.into()));
         }
         Ok(out.freeze())
     }
@@ -374,14 +416,14 @@ impl Collection {
             Some(key_type) if !is_ordered_as_bytes(key_type) => {
                 Ok(self.keyed(data_type)?.into_iter().map(|(_, element)| element).collect())
             }
-            _ => Ok(self.elements.iter().collect()),
+            _ => Ok(self.elements().iter().collect()),
         }
     }
 
     /// Returns the elements with their keys, like [`Collection::in_order`].
     fn keyed(&self, data_type: &DataType) -> Result<Vec<(Value, &Element)>> {
         let Some(key_type) = key_type(data_type) else { return Ok(Vec::new()) };
-        let elements = self.elements.iter();
+        let elements = self.elements().iter();
         let keyed = elements.map(|element| Ok((key_type.deserialize(&element.key)?, element)));
         let mut keyed = keyed
             .collect::<Result<Vec<_>>>()
@@ -399,18 +441,43 @@ impl Collection {
 
     pub(super) fn put(&self, out: &mut BytesMut) {
         out.put_u8(self.kind.to_byte());
-        put_elements(self.kind, &self.elements, out);
+        self.put_elements(out);
     }
 
     /// Decodes a collection that takes all of `bytes`, a slice of `whole`.
-    pub(super) fn decode(bytes: &[u8], whole: &Bytes) -> Result<Self> {
-        let mut rest = bytes;
-        let kind = CollectionKind::from_byte(take_u8(&mut rest)?)?;
-        let elements = take_elements(kind, &mut rest, whole)?;
-        match rest.len() {
-            0 => Ok(Self { kind, elements }),
+    /// Returns the size of the elements if they are kept encoded; zero otherwise.
+    pub(super) fn encoded_bytes(&self) -> usize {
+        self.encoded.as_ref().map_or(0, |encoded| encoded.bytes.len())
+    }
+
+    /// Writes the number of elements, and the elements.
+    pub(super) fn put_elements(&self, out: &mut BytesMut) {
+        match &self.encoded {
+            Some(Encoded { count, bytes, moved: None }) => {
+                put_len(out, *count);
+                out.put_slice(bytes);
+            }
+            Some(encoded) => {
+                put_len(out, encoded.count);
+                encoded.iter(self.kind).for_each(|element| element.put(self.kind, out));
+            }
+            None => put_elements(self.kind, self.elements(), out),
+        }
+    }
+
+    pub(super) fn decode(mut bytes: &[u8], whole: &Bytes) -> Result<Self> {
+        let kind = CollectionKind::from_byte(take_u8(&mut bytes)?)?;
+        let collection = Self::take(kind, &mut bytes, whole)?;
+        match bytes.len() {
+            0 => Ok(collection),
             len => Err(no_collection(&format!("{len} bytes behind the last element"))),
         }
+    }
+
+    /// Takes the elements of a collection from the front of `rest`, a slice of `whole`.
+    pub(super) fn take(kind: CollectionKind, rest: &mut &[u8], whole: &Bytes) -> Result<Self> {
+        let encoded = Encoded::take(kind, rest, whole)?;
+        Ok(Self::of(kind, Some(encoded), OnceLock::new()))
     }
 }
 
@@ -428,59 +495,13 @@ const fn is_ordered_as_bytes(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Ascii | DataType::Text | DataType::Blob | DataType::Boolean)
 }
 
-/// Sorts elements by key. Of elements with the same key, the last remains.
-pub(super) fn sort(elements: &mut Vec<Element>) {
-    elements.sort_by(|a, b| a.key.cmp(&b.key));
-    elements.dedup_by(|later, earlier| {
-        let is_same = later.key == earlier.key;
-        if is_same {
-            std::mem::swap(later, earlier);
-        }
-        is_same
-    });
-}
-
-pub(super) fn put_elements(kind: CollectionKind, elements: &[Element], out: &mut BytesMut) {
-    put_len(out, elements.len());
-    for element in elements {
-        element.put(kind, out);
-    }
-}
-
-pub(super) fn take_elements(
-    kind: CollectionKind,
-    rest: &mut &[u8],
-    whole: &Bytes,
-) -> Result<Vec<Element>> {
-    let count = take_count(rest)?;
-    let mut elements: Vec<Element> = Vec::with_capacity(count.min(CAPACITY_MAX));
-    for _ in 0..count {
-        let ReadElement { key, value, expiry, written } = ReadElement::take(kind, rest)?;
-        if kind.has_keys() && elements.last().is_some_and(|last| last.key[..] >= *key) {
-            return Err(no_collection("an element is out of order"));
-        }
-        let (key, value) = (whole.slice_ref(key), whole.slice_ref(value));
-        elements.push(Element { key, value, expiry, written });
-    }
-    Ok(elements)
-}
-
-fn take_count(rest: &mut &[u8]) -> Result<usize> {
-    // An element has at least its flags and a length.
-    let count = take_len(rest)?;
-    match count <= rest.len() / 2 {
-        true => Ok(count),
-        false => Err(no_collection(&format!("{count} elements cannot follow"))),
-    }
-}
-
 /// Reads the last expiry of the elements of an encoded collection; `None` if an element does not
 /// expire.
 pub(super) fn last_expiry(mut bytes: &[u8]) -> Result<Option<i64>> {
     let kind = CollectionKind::from_byte(take_u8(&mut bytes)?)?;
     let mut last = i64::MIN;
     for _ in 0..take_count(&mut bytes)? {
-        let element = ReadElement::take(kind, &mut bytes)?;
+        let element = ElementRef::take(kind, &mut bytes)?;
         let Some(expiry) = element.expiry else { return Ok(None) };
         last = last.max(expiry);
     }
@@ -495,10 +516,6 @@ fn put_count(out: &mut BytesMut, count: usize) -> Result<()> {
 fn put_part(out: &mut BytesMut, part: &[u8]) {
     out.put_i32(i32::try_from(part.len()).expect("a row is shorter than 2 GiB"));
     out.put_slice(part);
-}
-
-pub(super) fn no_collection(why: &str) -> Error {
-    Error::corrupted(format!("collection: {why}"))
 }
 
 #[cfg(test)]

@@ -3,9 +3,8 @@
 use bytes::{BufMut, Bytes, BytesMut};
 
 use super::bytes::{put_bytes, put_len, take_bytes, take_len, take_u8};
-use super::collection::{
-    Collection, CollectionKind, Element, no_collection, put_elements, sort, take_elements,
-};
+use super::collection::Collection;
+use super::element::{CollectionKind, Element, no_collection, put_elements, sort, take_elements};
 use crate::error::Result;
 
 /// Flag beside the kind: the collection is cleared first.
@@ -25,12 +24,13 @@ const CLEARED: u8 = 0x80;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CollectionChange {
     kind: CollectionKind,
-    is_cleared: bool,
+    /// All elements, if the collection was cleared; then the others are empty.
+    replaced: Option<Collection>,
     /// Elements of a list behind the others; elements of other kinds that are set, by key.
     elements: Vec<Element>,
-    /// Elements of a list before the others; empty if it is cleared.
+    /// Elements of a list before the others.
     front: Vec<Element>,
-    /// Removed keys, in order, none of `elements`; empty if the collection is cleared.
+    /// Removed keys, in order, none of `elements`.
     removed: Vec<Bytes>,
 }
 
@@ -38,22 +38,20 @@ impl CollectionChange {
     /// Creates a change that does nothing.
     #[must_use]
     pub const fn new(kind: CollectionKind) -> Self {
-        Self {
-            kind,
-            is_cleared: false,
-            elements: Vec::new(),
-            front: Vec::new(),
-            removed: Vec::new(),
-        }
+        Self { kind, replaced: None, elements: Vec::new(), front: Vec::new(), removed: Vec::new() }
     }
 
     /// Creates a change that replaces all elements.
     #[must_use]
     pub fn replace(collection: Collection) -> Self {
         let mut change = Self::new(collection.kind());
-        change.is_cleared = true;
-        change.elements = collection.into_elements();
+        change.replaced = Some(collection);
         change
+    }
+
+    /// Returns `true` if the change replaces all elements.
+    pub(super) const fn is_cleared(&self) -> bool {
+        self.replaced.is_some()
     }
 
     /// Returns the kind of the collection.
@@ -65,7 +63,7 @@ impl CollectionChange {
     /// Returns `true` if the change does nothing.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
-        !self.is_cleared
+        self.replaced.is_none()
             && self.elements.is_empty()
             && self.front.is_empty()
             && self.removed.is_empty()
@@ -73,38 +71,46 @@ impl CollectionChange {
 
     /// Adds elements behind the others of a list, or sets elements of other kinds.
     pub fn add(&mut self, added: Vec<Element>) {
+        let elements = match &mut self.replaced {
+            Some(all) => all.elements_mut(),
+            None => &mut self.elements,
+        };
+        elements.extend(added);
         if self.kind == CollectionKind::List {
-            self.elements.extend(added);
             return;
         }
-        self.elements.extend(added);
-        sort(&mut self.elements);
-        let is_set = |key: &Bytes| find(&self.elements, key).is_ok();
+        sort(elements);
+        let is_set = |key: &Bytes| find(elements, key).is_ok();
         self.removed.retain(|key| !is_set(key));
     }
 
     /// Adds elements before the others of a list.
-    pub fn prepend(&mut self, mut added: Vec<Element>) {
-        let front = if self.is_cleared { &mut self.elements } else { &mut self.front };
-        added.append(front);
-        *front = added;
+    pub fn prepend(&mut self, added: Vec<Element>) {
+        let front = match &mut self.replaced {
+            Some(all) => all.elements_mut(),
+            None => &mut self.front,
+        };
+        front.splice(0..0, added);
     }
 
     /// Removes the elements with some keys.
     pub fn remove(&mut self, mut keys: Vec<Bytes>) {
         keys.sort_unstable();
         keys.dedup();
-        self.elements.retain(|element| keys.binary_search(&element.key).is_err());
-        if !self.is_cleared {
-            self.removed.append(&mut keys);
-            self.removed.sort_unstable();
-            self.removed.dedup();
+        let is_kept = |element: &Element| keys.binary_search(&element.key).is_err();
+        if let Some(all) = &mut self.replaced {
+            all.elements_mut().retain(is_kept);
+            return;
         }
+        self.elements.retain(is_kept);
+        self.removed.append(&mut keys);
+        self.removed.sort_unstable();
+        self.removed.dedup();
     }
 
     /// Adds a later change of the same transaction.
     pub(super) fn extend(&mut self, later: Self) {
-        if later.is_cleared {
+        if later.is_cleared() {
             *self = later;
             return;
         }
@@ -121,11 +127,9 @@ impl CollectionChange {
 
     /// Returns the change of a collection that was deleted before.
     pub(super) fn on_nothing(mut self) -> Self {
-        if !self.is_cleared {
-            self.is_cleared = true;
-            self.removed.clear();
+        if !self.is_cleared() {
             self.front.append(&mut self.elements);
-            self.elements = std::mem::take(&mut self.front);
+            return Self::replace(Collection::new(self.kind, self.front));
         }
         self
     }
@@ -136,7 +140,9 @@ impl CollectionChange {
     ///
     /// `Corrupted` if the older collection is of another kind.
     pub fn apply(&self, older: Option<Collection>) -> Result<Collection> {
-        let older = older.filter(|_| !self.is_cleared);
+        if let Some(all) = &self.replaced {
+            return Ok(all.clone());
+        }
         let Some(mut collection) = older else {
             // Nothing is left that the removed keys could hide.
             let elements = self.front.iter().chain(&self.elements).cloned().collect();
@@ -160,11 +166,11 @@ impl CollectionChange {
     }
 
     pub(super) fn put(&self, out: &mut BytesMut) {
-        out.put_u8(self.kind.to_byte() | if self.is_cleared { CLEARED } else { 0 });
-        put_elements(self.kind, &self.elements, out);
-        if self.is_cleared {
-            return;
+        out.put_u8(self.kind.to_byte() | if self.is_cleared() { CLEARED } else { 0 });
+        if let Some(all) = &self.replaced {
+            return all.put_elements(out);
         }
+        put_elements(self.kind, &self.elements, out);
         if self.kind == CollectionKind::List {
             put_elements(self.kind, &self.front, out);
         } else {
@@ -176,11 +182,11 @@ impl CollectionChange {
     pub(super) fn take(rest: &mut &[u8], whole: &Bytes) -> Result<Self> {
         let first = take_u8(rest)?;
         let mut change = Self::new(CollectionKind::from_byte(first & !CLEARED)?);
-        change.is_cleared = first & CLEARED != 0;
-        change.elements = take_elements(change.kind, rest, whole)?;
-        if change.is_cleared {
+        if first & CLEARED != 0 {
+            change.replaced = Some(Collection::take(change.kind, rest, whole)?);
             return Ok(change);
         }
+        change.elements = take_elements(change.kind, rest, whole)?;
         if change.kind == CollectionKind::List {
             change.front = take_elements(change.kind, rest, whole)?;
             return Ok(change);

@@ -1,6 +1,7 @@
 use super::*;
 use crate::testing;
 use crate::value::UserType;
+use crate::{Rng as _, SeededRng};
 
 fn value_of(data_type: &DataType, text: &str) -> Bytes {
     data_type.parse_text(text).unwrap().serialize()
@@ -113,4 +114,66 @@ fn hostile_values_do_not_panic() {
             }
         }
     });
+}
+
+/// A collection that was read from a row stays encoded as long as nothing changes.
+#[test]
+fn encoded_collection_equals_its_elements() {
+    for seed in 0..300 {
+        let mut rng = SeededRng::new(seed);
+        let kind = CollectionKind::from_byte(u8::try_from(rng.below(4)).unwrap()).unwrap();
+        let mut number = |bound: u64| i64::try_from(rng.below(bound)).unwrap();
+        let elements = (0..number(20)).map(|place| Element {
+            key: match kind {
+                CollectionKind::List => Bytes::new(),
+                _ => Element::place_of(usize::try_from(place).unwrap()),
+            },
+            value: match kind {
+                CollectionKind::Set => Bytes::new(),
+                _ => Bytes::from(vec![7; usize::try_from(number(4)).unwrap()]),
+            },
+            expiry: (number(3) == 0).then(|| number(10)),
+            written: (number(3) == 0).then(|| WallTime(number(4))),
+        });
+        let mut decoded = Collection::new(kind, elements.collect());
+        let mut encoded = read(&decoded);
+        for _ in 0..6 {
+            assert_eq!(encoded, decoded, "seed {seed}");
+            assert_eq!(encoded.len(), decoded.elements().len(), "seed {seed}");
+            assert!(encoded.clone().into_elements().eq(decoded.clone().into_elements()));
+            assert_eq!(bytes_of(&encoded), bytes_of(&decoded), "seed {seed}");
+            match number(6) {
+                0 => {
+                    let now = number(10);
+                    encoded.expire(now);
+                    decoded.expire(now);
+                }
+                1 | 2 => {
+                    let (older, newer) = (WallTime(number(4)), WallTime(number(4)));
+                    encoded.begin_version(older, newer);
+                    decoded.begin_version(older, newer);
+                }
+                3 => assert_eq!(encoded.elements(), decoded.elements(), "seed {seed}"),
+                4 => {
+                    encoded.elements_mut().pop();
+                    decoded.elements_mut().pop();
+                }
+                _ => encoded = read(&encoded),
+            }
+        }
+        if kind == CollectionKind::List {
+            assert_eq!(Collection::list(decoded.clone().into_elements()), decoded, "seed {seed}");
+        }
+    }
+}
+
+fn bytes_of(collection: &Collection) -> Bytes {
+    let mut out = BytesMut::new();
+    collection.put(&mut out);
+    out.freeze()
+}
+
+fn read(collection: &Collection) -> Collection {
+    let bytes = bytes_of(collection);
+    Collection::decode(&bytes, &bytes).unwrap()
 }

@@ -162,6 +162,12 @@ impl RowDelta {
     pub fn apply(&self, image: &mut RowImage) -> Result<()> {
         image.schema_version = self.schema_version;
         image.marker = self.marker.or(image.marker);
+        // The write times of elements that are replaced do not matter.
+        for (id, change) in &self.changes {
+            if matches!(change, Change::Elements(change) if change.is_cleared()) {
+                image.remove(*id);
+            }
+        }
         image.begin_version(self.written);
         for (id, change) in &self.changes {
             match change {
@@ -176,7 +182,7 @@ impl RowDelta {
                 }
                 Change::Deleted => image.remove(*id),
                 Change::Elements(change) => {
-                    let older = image.elements(*id, change.kind())?;
+                    let older = image.take_elements(*id, change.kind())?;
                     image.set_collection(*id, change.apply(older)?);
                 }
             }

@@ -3,7 +3,8 @@
 use bytes::{BufMut, Bytes, BytesMut};
 
 use super::bytes::{put_bytes, put_len};
-use super::collection::{Collection, CollectionKind};
+use super::collection::{Collection, move_time};
+use super::element::CollectionKind;
 use super::flags::{COLLECTION, COLUMN_WRITTEN, EXPIRES, FORMAT};
 use super::marker::Marker;
 use super::reader::{ReadColumn, RowReader};
@@ -115,6 +116,22 @@ impl RowImage {
         Ok(Some(collection))
     }
 
+    /// Removes a column, and returns its elements, also of a plain value; `None` is null.
+    ///
+    /// # Errors
+    ///
+    /// Same as [`RowImage::elements`].
+    pub(super) fn take_elements(
+        &mut self,
+        id: ColumnId,
+        kind: CollectionKind,
+    ) -> Result<Option<Collection>> {
+        if self.column(id).is_some() {
+            return self.elements(id, kind);
+        }
+        Ok(take(&mut self.collections, id))
+    }
+
     /// Returns `true` if a column is not null.
     #[must_use]
     pub fn has(&self, id: ColumnId) -> bool {
@@ -136,8 +153,8 @@ impl RowImage {
     /// Sets a column to the elements of a collection. Without elements it is null.
     pub fn set_collection(&mut self, id: ColumnId, collection: Collection) {
         take(&mut self.columns, id);
-        match collection.elements().is_empty() {
-            true => take(&mut self.collections, id),
+        match collection.is_empty() {
+            true => drop(take(&mut self.collections, id)),
             false => put(&mut self.collections, id, collection),
         }
     }
@@ -163,7 +180,7 @@ impl RowImage {
     /// Returns the first expiry of the marker, a column or an element; `None` if nothing expires.
     #[must_use]
     pub fn first_expiry(&self) -> Option<i64> {
-        let elements = self.collections.iter().flat_map(|(_, it)| it.elements());
+        let elements = self.collections.iter().flat_map(|(_, it)| it.iter());
         let marker = self.marker.and_then(|marker| marker.expiry);
         let columns = self.columns.iter().filter_map(|(_, column)| column.expiry);
         marker.into_iter().chain(columns).chain(elements.filter_map(|it| it.expiry)).min()
@@ -178,7 +195,7 @@ impl RowImage {
         self.columns.retain(|(_, column)| !is_gone(column.expiry));
         self.collections.retain_mut(|(_, collection)| {
             collection.expire(now);
-            !collection.elements().is_empty()
+            !collection.is_empty()
         });
     }
 
@@ -204,14 +221,10 @@ impl RowImage {
             return;
         }
         let (older, newer) = (self.written.unwrap_or(UNKNOWN), written.unwrap_or(UNKNOWN));
-        let keep = |own: &mut Option<WallTime>| {
-            let known = own.unwrap_or(older);
-            *own = (known != newer).then_some(known);
-        };
-        self.columns.iter_mut().for_each(|(_, column)| keep(&mut column.written));
-        for (_, collection) in &mut self.collections {
-            collection.elements_mut().iter_mut().for_each(|it| keep(&mut it.written));
+        for (_, column) in &mut self.columns {
+            move_time(&mut column.written, older, newer);
         }
+        self.collections.iter_mut().for_each(|(_, it)| it.begin_version(older, newer));
         self.written = written;
     }
 
@@ -225,7 +238,8 @@ impl RowImage {
     #[must_use]
     pub fn encode(&self) -> Bytes {
         let values: usize = self.columns.iter().map(|(_, column)| column.value.len() + 24).sum();
-        let mut out = BytesMut::with_capacity(24 + values);
+        let elements: usize = self.collections.iter().map(|(_, it)| 24 + it.encoded_bytes()).sum();
+        let mut out = BytesMut::with_capacity(24 + values + elements);
         out.put_u8(FORMAT);
         var_long::put(&mut out, i64::from(self.schema_version));
         Marker::put(self.marker, self.written, &mut out);
@@ -256,7 +270,7 @@ impl RowImage {
         {
             if has_elements {
                 let collection = Collection::decode(value, bytes)?;
-                if !collection.elements().is_empty() {
+                if !collection.is_empty() {
                     collections.push((id, collection));
                 }
                 continue;
@@ -279,10 +293,9 @@ fn put<T>(sorted: &mut Vec<(ColumnId, T)>, id: ColumnId, column: T) {
     }
 }
 
-fn take<T>(sorted: &mut Vec<(ColumnId, T)>, id: ColumnId) {
-    if let Ok(index) = position(sorted, id) {
-        sorted.remove(index);
-    }
+fn take<T>(sorted: &mut Vec<(ColumnId, T)>, id: ColumnId) -> Option<T> {
+    let index = position(sorted, id).ok()?;
+    Some(sorted.remove(index).1)
 }
 
 fn put_column(out: &mut BytesMut, id: ColumnId, column: &Column) {

@@ -51,15 +51,17 @@ mod bytes;
 mod collection;
 mod collection_change;
 mod delta;
+mod element;
 mod flags;
 mod image;
 mod marker;
 mod reader;
 mod writer;
 
-pub use self::collection::{Collection, CollectionKind, Element};
+pub use self::collection::Collection;
 pub use self::collection_change::CollectionChange;
 pub use self::delta::{Change, RowDelta};
+pub use self::element::{CollectionKind, Element, ElementRef};
 pub use self::image::{Column, RowImage};
 pub use self::marker::Marker;
 pub use self::reader::{Lifetime, ReadColumn, RowColumns, RowReader};

@@ -8,6 +8,8 @@ use carnet::base::row::Element;
 
 /// Number of elements of a new chunk.
 const CHUNK_LEN: usize = 256;
+/// Number of elements above which a list takes megabytes.
+const LONG_LEN: usize = 10_000;
 
 /// Elements of a list.
 ///
@@ -64,6 +66,11 @@ impl ChunkedList {
         let mut list = Self { chunks, len: 0, now, value_type, removed, passed: 0 };
         list.append(elements);
         list
+    }
+
+    /// Returns `true` if the list takes megabytes.
+    pub(super) const fn is_long(&self) -> bool {
+        self.len > LONG_LEN
     }
 
     /// Returns the number of elements.
@@ -132,9 +139,9 @@ impl ChunkedList {
         }
     }
 
-    pub(super) fn into_elements(mut self) -> Vec<Element> {
+    pub(super) fn into_elements(mut self) -> impl Iterator<Item = Element> {
         self.remove_collected();
-        self.chunks.into_iter().flat_map(|chunk| chunk.elements).collect()
+        self.chunks.into_iter().flat_map(|chunk| chunk.elements)
     }
 
     fn append(&mut self, added: impl Iterator<Item = Element>) {
@@ -241,6 +248,6 @@ mod tests {
             }
         }
         assert!(vector.len() > 100);
-        assert_eq!(list.into_elements(), vector);
+        assert_eq!(list.into_elements().collect::<Vec<_>>(), vector);
     }
 }

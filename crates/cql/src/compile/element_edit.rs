@@ -124,6 +124,11 @@ impl<'a> ElementEdit<'a> {
         Ok(())
     }
 
+    /// Returns `true` if the edit holds the elements of a long list.
+    pub(crate) fn is_long(&self) -> bool {
+        matches!(&self.state, State::List(list) if list.is_long())
+    }
+
     /// Returns the change of the column; `None` if nothing changes.
     ///
     /// # Errors
@@ -137,8 +142,7 @@ impl<'a> ElementEdit<'a> {
                 change.prepend(front.into());
             }
             State::List(list) => {
-                let list = Collection::new(self.kind, list.into_elements());
-                change = CollectionChange::replace(list);
+                change = CollectionChange::replace(Collection::list(list.into_elements()));
             }
             State::Keys(keys) => {
                 let data_type = &self.column.data_type;
@@ -206,8 +210,9 @@ impl<'a> ElementEdit<'a> {
     /// Returns the elements of the list after the changes so far.
     fn list(&mut self, environment: &Environment<'_>) -> Result<&mut ChunkedList, CqlError> {
         if let State::Ends { front, back } = &mut self.state {
-            let current = self.current.take().map_or_else(Vec::new, Collection::into_elements);
-            environment.steps.take(current.len() as u64)?;
+            let current = self.current.take();
+            environment.steps.take(current.as_ref().map_or(0, Collection::len) as u64)?;
+            let current = current.into_iter().flat_map(Collection::into_elements);
             let (front, back) = (std::mem::take(front), std::mem::take(back));
             let elements = front.into_iter().chain(current).chain(back);
             let value_type = value_type(self.column).clone();
@@ -252,9 +257,9 @@ impl<'a> ElementEdit<'a> {
             return Ok(Vec::new());
         };
         // The keys to remove from a map are a set.
-        let elements = Collection::of_value(&operand.data_type, &value, expiry)?.into_elements();
+        let elements = Collection::of_value(&operand.data_type, &value, expiry)?;
         environment.steps.take(elements.len() as u64)?;
-        Ok(elements)
+        Ok(elements.into_elements().collect())
     }
 }
 

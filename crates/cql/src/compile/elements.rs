@@ -119,10 +119,10 @@ pub(crate) fn value_change(
         return Ok(Some(ColumnChange::Set { value, expiry }));
     }
     let elements = Collection::of_value(&column.data_type, &value, expiry)?;
-    environment.steps.take(elements.elements().len() as u64)?;
-    Ok(Some(match elements.elements() {
-        [] => ColumnChange::Deleted,
-        _ => ColumnChange::Elements(CollectionChange::replace(elements)),
+    environment.steps.take(elements.len() as u64)?;
+    Ok(Some(match elements.is_empty() {
+        true => ColumnChange::Deleted,
+        false => ColumnChange::Elements(CollectionChange::replace(elements)),
     }))
 }
 

@@ -1,6 +1,6 @@
 //! Values of `TTL`, `WRITETIME` and `MAXWRITETIME`.
 
-use carnet::base::row::{Collection, CollectionKind, Element};
+use carnet::base::row::{Collection, CollectionKind, Element, ElementRef};
 use carnet::base::{Bytes, RowImage, WallTime};
 use carnet::catalog::{ColumnKind, ColumnSchema, TableSchema};
 use carnet::{BytesMut, Tx, Value};
@@ -32,7 +32,7 @@ pub(super) fn cell_time(
         return Ok(found.and_then(|found| times.of(found.expiry, found.written)));
     };
     let Some(elements) = image.elements(column.id, kind)? else { return Ok(None) };
-    environment.steps.take(elements.elements().len() as u64)?;
+    environment.steps.take(elements.len() as u64)?;
     let part = match &selected.part {
         None => return times.of_all(column, &elements),
         Some(Part::Slice(slice)) => {
@@ -99,31 +99,37 @@ impl Times<'_> {
         elements: &Collection,
     ) -> Result<Option<Bytes>, CqlError> {
         if self.time == CellTime::MaxWriteTime {
-            let written = |element: &Element| self.image.write_time(element.written);
-            let last = elements.elements().iter().filter_map(written).max();
+            let written = |element: ElementRef<'_>| self.image.write_time(element.written);
+            let last = elements.iter().filter_map(written).max();
             return Ok(last.map(|last| Value::Bigint(last.0).serialize()));
         }
-        let found: Vec<Option<&Element>> = match elements.kind() {
+        let of = |element: ElementRef<'_>| self.of(element.expiry, element.written);
+        let times = match elements.kind() {
             CollectionKind::Record => {
                 let fields = 0..column.data_type.parts().len();
-                fields.map(|place| elements.get(&Element::place_of(place))).collect()
+                let field = |place| elements.get(&Element::place_of(place));
+                list(fields.map(|place| field(place).and_then(|it| of(it.into()))))
             }
-            _ => elements.in_order(&column.data_type)?.into_iter().map(Some).collect(),
+            CollectionKind::List => list(elements.iter().map(of)),
+            _ => {
+                let ordered = elements.in_order(&column.data_type)?;
+                list(ordered.into_iter().map(|it| of(it.into())))
+            }
         };
-        let times = found.into_iter().map(|it| it.and_then(|it| self.of(it.expiry, it.written)));
-        Ok(Some(list(times)))
+        Ok(Some(times))
     }
 }
 
 /// Serializes a list with nulls, which a list that is stored does not have.
-fn list(values: impl ExactSizeIterator<Item = Option<Bytes>>) -> Bytes {
+fn list(values: impl Iterator<Item = Option<Bytes>>) -> Bytes {
     let length = |bytes: usize| i32::try_from(bytes).expect("a row is shorter than 2 GiB");
-    let mut out = BytesMut::new();
-    out.extend_from_slice(&length(values.len()).to_be_bytes());
+    let (mut out, mut count) = (BytesMut::zeroed(4), 0);
     for value in values {
+        count += 1;
         let bytes = value.as_ref().map_or(-1, |value| length(value.len()));
         out.extend_from_slice(&bytes.to_be_bytes());
         out.extend_from_slice(value.as_deref().unwrap_or_default());
     }
+    out[..4].copy_from_slice(&length(count).to_be_bytes());
     out.freeze()
 }
