@@ -34,9 +34,14 @@ impl<'c> TimeSlice<'c> {
     /// Yields if the slice is used up, and begins the next one.
     pub async fn check(&mut self) {
         if self.clock.now() >= self.ends {
-            (self.yield_now)().await;
-            self.ends = self.clock.now().after(TIME_SLICE);
+            self.end().await;
         }
+    }
+
+    /// Yields before work that takes longer than a slice and cannot yield, and begins the next one.
+    pub async fn end(&mut self) {
+        (self.yield_now)().await;
+        self.ends = self.clock.now().after(TIME_SLICE);
     }
 }
 

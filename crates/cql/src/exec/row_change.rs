@@ -10,12 +10,13 @@ use std::sync::Arc;
 
 use carnet::base::limits::VALUE_BYTES_MAX;
 use carnet::base::row::{Change as ColumnChange, Collection, CollectionKind};
-use carnet::base::{Bytes, Marker, RowDelta, RowImage, WallTime};
+use carnet::base::{Bytes, Marker, RowDelta, RowImage, TimeSlice, WallTime};
 use carnet::catalog::{ColumnKind, ColumnSchema};
 use carnet::derived::RowStore;
 use carnet::{CellKey, PartitionKey, Tx};
 
 use super::row;
+use super::scan::has_many_elements;
 use super::stored_row::StoredRow;
 use super::targets::Targeted;
 use crate::compile::{Assigned, Change, ElementEdit, GuardPlan, WritePlan, value_change};
@@ -97,6 +98,7 @@ async fn changes(
     current: &CurrentRow,
 ) -> Result<RowDelta, CqlError> {
     let mut slice = tx.time_slice();
+    let mut yielded_at = 0;
     let mut changes = RowDelta::default();
     let mut edits: BTreeMap<usize, ElementEdit<'_>> = BTreeMap::new();
     for write in &group.writes {
@@ -127,7 +129,8 @@ async fn changes(
                     };
                     for change in elements {
                         edit.make(change, expiry, environment)?;
-                        environment.steps.pace(&mut slice).await?;
+                        let steps = environment.steps;
+                        pace(steps, &mut slice, edit.is_long(), &mut yielded_at).await?;
                     }
                 }
             }
@@ -146,7 +149,8 @@ async fn changes(
             }
             Change::Delete => {}
         }
-        environment.steps.pace(&mut slice).await?;
+        let is_long = edits.values().any(ElementEdit::is_long);
+        pace(environment.steps, &mut slice, is_long, &mut yielded_at).await?;
     }
     for (position, edit) in edits {
         if let (Some(change), Some(write)) = (edit.finish()?, group.writes.first()) {
@@ -154,6 +158,22 @@ async fn changes(
         }
     }
     Ok(changes)
+}
+
+/// Yields if the time slice is used up. The elements of a long list take memory until its changes
+/// are complete: a statement that holds them seldom yields, so that few hold them at a time.
+async fn pace(
+    steps: &Steps<'_>,
+    slice: &mut Option<TimeSlice<'_>>,
+    is_long: bool,
+    yielded_at: &mut u64,
+) -> Result<(), CqlError> {
+    const LONG_STEPS: u64 = 1 << 20;
+    if is_long && steps.taken() - *yielded_at < LONG_STEPS {
+        return steps.pace(&mut None).await;
+    }
+    *yielded_at = steps.taken();
+    steps.pace(slice).await
 }
 
 /// Adds a new value to the changes of a row.
@@ -291,5 +311,10 @@ async fn read_image(
 ) -> Result<Option<RowImage>, CqlError> {
     let Some(entry) = tx.get_cell(cell).await? else { return Ok(None) };
     steps.take_bytes(entry.payload.len())?;
+    if has_many_elements(&entry.payload)?
+        && let Some(mut slice) = tx.time_slice()
+    {
+        slice.end().await;
+    }
     Ok(Some(RowImage::decode(&entry.payload)?))
 }

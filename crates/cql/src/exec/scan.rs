@@ -18,6 +18,7 @@ use std::collections::VecDeque;
 use std::ops::Bound;
 use std::sync::Arc;
 
+use carnet::base::row::RowReader;
 use carnet::base::{Bytes, CellRef, RowImage, TimeSlice};
 use carnet::{CellKey, Error, KeyRange, PageLimit, PartitionKey, Result, Tx};
 
@@ -34,6 +35,23 @@ const UNKNOWN_CELLS: usize = 32;
 /// Target size in bytes of a multi-get, by the sizes of earlier cells.
 const FETCH_BYTES: usize = 1 << 20;
 
+/// Bytes of an encoded row with collections above which a statement yields first: its elements are
+/// decoded and encoded in one go.
+const LONG_ROW_BYTES: usize = 256 << 10;
+
+/// Returns `true` if a row has so many elements that a statement yields before it works on them.
+pub(super) fn has_many_elements(payload: &Bytes) -> Result<bool> {
+    if payload.len() <= LONG_ROW_BYTES {
+        return Ok(false);
+    }
+    let mut columns = RowReader::new(payload)?;
+    while let Some(column) = columns.next_column()? {
+        if column.has_elements && column.value.len() > LONG_ROW_BYTES {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
 /// Number of cells between two checks of the time slice.
 const SLICE_CELLS: usize = 16;
 
@@ -135,7 +153,9 @@ impl<'a> Scan<'a> {
         loop {
             if let Some((key, payload)) = self.cells.pop() {
                 self.taken += 1;
-                if self.taken.is_multiple_of(SLICE_CELLS) {
+                if has_many_elements(&payload)? {
+                    self.yield_now().await;
+                } else if self.taken.is_multiple_of(SLICE_CELLS) {
                     self.end_slice().await;
                 }
                 if let Some(row) = self.take_cell(key, payload)? {
@@ -201,6 +221,12 @@ impl<'a> Scan<'a> {
     /// Returns the number of bytes of the cells that are fetched and not yet returned.
     pub(super) const fn held_bytes(&self) -> usize {
         self.cells.bytes()
+    }
+
+    async fn yield_now(&mut self) {
+        if let Some(slice) = &mut self.slice {
+            slice.end().await;
+        }
     }
 
     async fn end_slice(&mut self) {
