@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
+use carnet::base::{Clock, SystemClock};
 use scylla::client::execution_profile::ExecutionProfile;
 use scylla::client::session::Session;
 use scylla::client::session_builder::SessionBuilder;
@@ -24,6 +26,10 @@ use super::target::{CommitError, Statement, Target, Write};
 
 /// Timeout for a server's answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Time for which a read is repeated while the server does not answer it: a server restarts meanwhile.
+const READ_PATIENCE: Duration = Duration::from_secs(20);
+const READ_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Address of a server, and the credentials for it.
 #[derive(Clone)]
@@ -62,11 +68,20 @@ impl Remote {
 }
 
 impl Target for Remote {
+    #[expect(clippy::disallowed_methods, reason = "the command waits for a server's restart")]
     fn query(&self, text: &str) -> Result<Vec<Row>> {
-        let result = self
-            .runtime
-            .block_on(self.session.query_unpaged(text, ()))
-            .map_err(|error| anyhow!("the server refuses {text}: {error}"))?;
+        let given_up = SystemClock.now().after(READ_PATIENCE);
+        let result = loop {
+            let error = match self.runtime.block_on(self.session.query_unpaged(text, ())) {
+                Ok(result) => break result,
+                Err(error) => error,
+            };
+            let is_passing = matches!(commit_error(&error), CommitError::Passing { .. });
+            if !is_passing || !text.starts_with("SELECT ") || SystemClock.now() >= given_up {
+                return Err(anyhow!("the server refuses {text}: {error}"));
+            }
+            thread::sleep(READ_INTERVAL);
+        };
         if !result.is_rows() {
             return Ok(Vec::new());
         }
