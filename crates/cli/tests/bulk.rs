@@ -1,10 +1,18 @@
 //! Bulk loads of stock drivers with their defaults: many requests in flight, a log that is synced before each
 //! acknowledgement, and another process that syncs files on the same disk. No request may fail.
+//!
+//! The long edition: `CARNET_BULK_ROWS=100000 CARNET_BULK_BUSY=6 cargo test --release -p carnet-cli --test bulk`
+//!
+//! | variable | |
+//! | --- | --- |
+//! | `CARNET_BULK_ROWS` | rows of a load |
+//! | `CARNET_BULK_BUSY` | processes that keep a processor busy meanwhile |
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod support;
 
+use std::env;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,9 +22,17 @@ use support::{Guard, Server, clients, e2e, succeed};
 use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 
-/// Number of rows of a load, the second argument of each program. A server without optimizations takes 0.7 ms of
-/// processor time for a row, and drivers give up after seconds.
+/// Number of rows of a load, the second argument of each program, unless a variable sets it. A server without
+/// optimizations takes 0.7 ms of processor time for a row, and drivers give up after seconds.
 const ROWS: usize = if cfg!(debug_assertions) { 3_000 } else { 20_000 };
+
+fn variable(name: &str) -> Option<usize> {
+    env::var(name).ok().map(|value| value.parse().unwrap_or_else(|_| panic!("{name}={value}")))
+}
+
+fn row_count() -> usize {
+    variable("CARNET_BULK_ROWS").unwrap_or(ROWS)
+}
 
 /// Loads run one after the other: each uses the whole machine.
 static ALONE: Mutex<()> = Mutex::new(());
@@ -25,6 +41,7 @@ static ALONE: Mutex<()> = Mutex::new(());
 struct Bulk {
     server: Server,
     _writer: Guard,
+    _busy: Vec<Guard>,
     _directory: tempfile::TempDir,
     _alone: MutexGuard<'static, ()>,
 }
@@ -35,12 +52,13 @@ impl Bulk {
         let directory = tempfile::tempdir().unwrap();
         let server = Server::start(&directory.path().join("db"), &[]);
         let writer = write_and_sync(&directory.path().join("other"));
-        Self { server, _writer: writer, _directory: directory, _alone: alone }
+        let busy = (0..variable("CARNET_BULK_BUSY").unwrap_or(0)).map(|_| keep_busy()).collect();
+        Self { server, _writer: writer, _busy: busy, _directory: directory, _alone: alone }
     }
 
     /// Runs a program, which loads the rows and exits with an error if a request fails.
     fn load(&self, program: &mut Command) {
-        succeed(program.arg(self.server.port()).arg(ROWS.to_string()));
+        succeed(program.arg(self.server.port()).arg(row_count().to_string()));
         self.check();
     }
 
@@ -57,6 +75,10 @@ fn write_and_sync(file: &Path) -> Guard {
     let mut sh = Command::new("sh");
     sh.args(["-c", script]).arg(file).stdin(Stdio::null());
     Guard::new(sh.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
+}
+
+fn keep_busy() -> Guard {
+    Guard::new(Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap())
 }
 
 #[test]
@@ -107,7 +129,7 @@ async fn load(address: &str) {
         session.query_unpaged(statement, &[]).await.unwrap();
     }
     let insert = session.prepare("INSERT INTO bulk.t (k, v) VALUES (?, ?)").await.unwrap();
-    let rows = 0..i32::try_from(ROWS).unwrap();
+    let rows = 0..i32::try_from(row_count()).unwrap();
     let inserts = rows.map(|row| {
         let (session, insert) = (Arc::clone(&session), insert.clone());
         async move { session.execute_unpaged(&insert, (row, "x".repeat(100))).await.map(|_| ()) }
@@ -116,5 +138,5 @@ async fn load(address: &str) {
     inserts.join_all().await.into_iter().for_each(Result::unwrap);
     let found = session.query_unpaged("SELECT count(*) FROM bulk.t", &[]).await.unwrap();
     let (count,): (i64,) = found.into_rows_result().unwrap().single_row().unwrap();
-    assert_eq!(count, i64::try_from(ROWS).unwrap());
+    assert_eq!(count, i64::try_from(row_count()).unwrap());
 }
