@@ -19,8 +19,7 @@ impl Process {
         let program = program.map_or_else(beside_this_program, |program| Ok(program.to_owned()))?;
         let directory = tempfile::tempdir()?;
         let config = directory.path().join("carnet.toml");
-        let mut file = std::fs::File::create(&config)?;
-        writeln!(file, "[server]\nmemory = \"{memory_mib}MiB\"")?;
+        std::fs::write(&config, format!("[server]\nmemory = \"{memory_mib}MiB\"\n"))?;
         let database = directory.path().join("database");
         let mut child = Command::new(&program)
             .arg("serve")

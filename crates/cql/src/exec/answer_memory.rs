@@ -181,10 +181,12 @@ impl AnswerMemory {
 
 /// Returns the part of a budget that an answer leaves to smaller ones.
 const fn left_to_smaller(bytes: usize, max: usize) -> usize {
+    const MEDIUM: usize = SMALL_BYTES + 1;
+    const LARGE: usize = LARGE_BYTES + 1;
     match bytes {
-        0..=SMALL_BYTES => 0,
-        ..=LARGE_BYTES => max / 8,
-        _ => max / 4,
+        LARGE.. => max / 4,
+        MEDIUM.. => max / 8,
+        _ => 0,
     }
 }
 
