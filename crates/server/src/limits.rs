@@ -19,7 +19,7 @@ pub struct Limits {
     /// ends the connection. Default: 16 MiB, the same as Cassandra's.
     pub body_bytes_max: usize,
     /// Maximum bytes of all requests that have arrived and are not answered yet, on all
-    /// connections. Further requests are refused as overloaded. A higher limit admits more large
+    /// connections. Further requests wait unread for up to 5 s, and are refused then. A higher limit admits more large
     /// requests; a lower one saves memory. Default: 256 MiB.
     pub request_bytes_max: usize,
     /// Maximum bytes of requests from one address. Default: half of
@@ -31,7 +31,7 @@ pub struct Limits {
     /// from the connection. Default: 1 MiB.
     pub unsent_bytes_max: usize,
     /// Maximum bytes of requests, answers and connections together. While they are used up,
-    /// requests are refused and connections closed at once. Default: 512 MiB.
+    /// requests wait, and connections are closed at once. Default: 512 MiB.
     pub memory_bytes_max: usize,
     /// Maximum bytes of all answers that are being made or wait to be sent. While
     /// 64 KiB of it are not free, queries are refused as overloaded; one answer may have half of it. At most half of

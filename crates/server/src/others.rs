@@ -23,7 +23,7 @@ const COLLECT_TIME: Duration = Duration::from_millis(100);
 /// Timeout for a check of the schema; meanwhile news of servers wait.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Number of checks, one a second, between two looks for indexes and views whose build has stopped.
+/// Number of checks, usually one a second, between two looks for indexes and views whose build has stopped.
 const BUILD_CHECKS: u32 = 10;
 /// The same after a change of the schema. The process that made it usually builds by itself; it may
 /// have been a shell, which has ended.
@@ -43,7 +43,7 @@ impl Watch {
     pub(crate) async fn start(executor: &Executor) -> Self {
         let mut others = Others::default();
         others.check(executor).await;
-        let compares = AtomicBool::new(others.schema.is_some());
+        let compares = AtomicBool::new(others.is_checked);
         Self { others: Mutex::new(others), changed: Notify::new(), compares }
     }
 
@@ -55,8 +55,10 @@ impl Watch {
             () = self.changed.notified() => tokio::time::sleep(COLLECT_TIME).await,
         }
         let mut others = self.others.lock().await;
+        let knew_schema = others.schema.is_some();
         let events = others.check(executor).await;
-        self.compares.store(others.schema.is_some(), Ordering::Release);
+        // The first schema is compared with none: it may have a change that no client knows.
+        self.compares.store(knew_schema && others.is_checked, Ordering::Release);
         events
     }
 
@@ -71,13 +73,15 @@ impl Watch {
 /// State of the other servers at the last check.
 struct Others {
     schema: Option<(Uuid, SchemaDigest)>,
+    /// Whether the last check of the schema succeeded.
+    is_checked: bool,
     /// Number of checks until the next look for builds that have stopped.
     build_in: u32,
 }
 
 impl Default for Others {
     fn default() -> Self {
-        Self { schema: None, build_in: BUILD_CHECKS }
+        Self { schema: None, is_checked: false, build_in: BUILD_CHECKS }
     }
 }
 
@@ -97,7 +101,9 @@ impl Others {
             }
         }
         // The cluster may be unavailable; changes are noticed when it is back.
-        let changes = self.check_schema(executor).await.unwrap_or_else(|error| {
+        let checked = self.check_schema(executor).await;
+        self.is_checked = checked.is_ok();
+        let changes = checked.unwrap_or_else(|error| {
             tracing::debug!(%error, "cannot check the schema");
             Vec::new()
         });

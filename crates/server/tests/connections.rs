@@ -204,11 +204,11 @@ fn request_holds_its_bytes_until_answered() {
     assert_eq!(first.receive().opcode, RESULT);
     assert_eq!(second.receive().opcode, RESULT, "it waits for memory");
     assert_eq!(server.metrics.requests_shed.get(), 0);
-    first.query(1, &format!("sleep 3000{padding}"));
+    first.query(1, &format!("sleep 9000{padding}"));
     server.eventually("it runs", |metrics| metrics.requests_in_flight.get() == 1);
     second.query(1, &warn);
     second.receive().assert_error(OVERLOADED, "try again later");
-    assert_eq!(server.metrics.requests_in_flight.get(), 1, "it has waited for a second");
+    assert_eq!(server.metrics.requests_in_flight.get(), 1, "it has waited for seconds");
 }
 
 #[test]

@@ -204,14 +204,16 @@ impl Collection {
         self.elements.get_mut().expect("a collection has elements that are encoded or not")
     }
 
-    /// Makes the elements part of a version with another write time; they keep theirs.
+    /// Makes the elements part of a version with another write time; they keep theirs. `older` is the
+    /// time of the version that they are part of now.
     pub(super) fn begin_version(&mut self, older: WallTime, newer: WallTime) {
         match &mut self.encoded {
-            Some(encoded) if encoded.moved.is_none() => {
-                encoded.moved = Some((older, newer));
+            Some(encoded) => {
+                let first = encoded.moved.map_or(older, |(first, _)| first);
+                encoded.moved = Some((first, newer));
                 self.elements = OnceLock::new();
             }
-            _ => {
+            None => {
                 let elements = self.elements_mut().iter_mut();
                 elements.for_each(|element| move_time(&mut element.written, older, newer));
             }
@@ -444,7 +446,6 @@ impl Collection {
         self.put_elements(out);
     }
 
-    /// Decodes a collection that takes all of `bytes`, a slice of `whole`.
     /// Returns the size of the elements if they are kept encoded; zero otherwise.
     pub(super) fn encoded_bytes(&self) -> usize {
         self.encoded.as_ref().map_or(0, |encoded| encoded.bytes.len())
@@ -465,6 +466,7 @@ impl Collection {
         }
     }
 
+    /// Decodes a collection that takes all of `bytes`, a slice of `whole`.
     pub(super) fn decode(mut bytes: &[u8], whole: &Bytes) -> Result<Self> {
         let kind = CollectionKind::from_byte(take_u8(&mut bytes)?)?;
         let collection = Self::take(kind, &mut bytes, whole)?;

@@ -137,6 +137,7 @@ fn encoded_collection_equals_its_elements() {
         });
         let mut decoded = Collection::new(kind, elements.collect());
         let mut encoded = read(&decoded);
+        let mut written = WallTime(number(4));
         for _ in 0..6 {
             assert_eq!(encoded, decoded, "seed {seed}");
             assert_eq!(encoded.len(), decoded.elements().len(), "seed {seed}");
@@ -149,9 +150,10 @@ fn encoded_collection_equals_its_elements() {
                     decoded.expire(now);
                 }
                 1 | 2 => {
-                    let (older, newer) = (WallTime(number(4)), WallTime(number(4)));
-                    encoded.begin_version(older, newer);
-                    decoded.begin_version(older, newer);
+                    let newer = WallTime(number(4));
+                    encoded.begin_version(written, newer);
+                    decoded.begin_version(written, newer);
+                    written = newer;
                 }
                 3 => assert_eq!(encoded.elements(), decoded.elements(), "seed {seed}"),
                 4 => {

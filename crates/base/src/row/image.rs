@@ -116,7 +116,8 @@ impl RowImage {
         Ok(Some(collection))
     }
 
-    /// Removes a column, and returns its elements, also of a plain value; `None` is null.
+    /// Returns a column's elements, also of a plain value, and removes them if they are no plain value,
+    /// before the column is set; `None` is null.
     ///
     /// # Errors
     ///

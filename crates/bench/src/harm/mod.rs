@@ -115,7 +115,7 @@ impl Harm {
                 pause(LOOK_EVERY);
                 let resident_mib = server.resident_mib();
                 if self.owners && resident_mib > peak_mib + peak_mib / 16 {
-                    owners = server.owners()?;
+                    owners = server.owners().unwrap_or_default();
                 }
                 peak_mib = peak_mib.max(resident_mib);
             }

@@ -71,7 +71,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         "server",
         "request_memory",
         "",
-        "Memory for requests that are not answered yet; requests that do not fit are refused as overloaded. If not \
+        "Memory for requests that are not answered yet; requests that do not fit wait for 5 s, and are refused then. If not \
          set,\n# half of the memory that database.memory, transaction_memory and prepared_memory leave.",
     ),
     setting(

@@ -11,8 +11,8 @@ use crate::cql_error::{CqlError, CqlErrorKind};
 
 /// Bytes by which the charge of a result grows at a time: small results cost nothing.
 const STEP_BYTES: usize = 16 << 10;
-/// Sizes in bytes above which answers leave an eighth, and a quarter, of the budget to smaller ones:
-/// whatever large answers are made, those of point reads have memory.
+/// Sizes in bytes above which answers that are made leave an eighth, and a quarter, of the budget to
+/// smaller ones.
 const SMALL_BYTES: usize = 64 << 10;
 const LARGE_BYTES: usize = 1 << 20;
 /// Default size in bytes above which a result comes with a warning; a service level may set another
@@ -51,7 +51,7 @@ impl AnswerMemory {
     /// Returns `true` if a budget has memory for a small answer.
     #[must_use]
     pub fn fits_small(budget: &MemoryBudget) -> bool {
-        budget.fits(SMALL_BYTES)
+        budget.fits(SMALL_BYTES.min(budget.max() / 8))
     }
 
     /// Creates the charge of an answer, of at most `bytes_max` bytes, within a budget.

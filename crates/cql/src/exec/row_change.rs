@@ -98,7 +98,7 @@ async fn changes(
     current: &CurrentRow,
 ) -> Result<RowDelta, CqlError> {
     let mut slice = tx.time_slice();
-    let mut yielded_at = 0;
+    let mut yielded_at = None;
     let mut changes = RowDelta::default();
     let mut edits: BTreeMap<usize, ElementEdit<'_>> = BTreeMap::new();
     for write in &group.writes {
@@ -166,14 +166,20 @@ async fn pace(
     steps: &Steps<'_>,
     slice: &mut Option<TimeSlice<'_>>,
     is_long: bool,
-    yielded_at: &mut u64,
+    yielded_at: &mut Option<u64>,
 ) -> Result<(), CqlError> {
     const LONG_STEPS: u64 = 1 << 20;
-    if is_long && steps.taken() - *yielded_at < LONG_STEPS {
-        return steps.pace(&mut None).await;
+    match *yielded_at {
+        _ if !is_long => return steps.pace(slice).await,
+        Some(at) if steps.taken() - at < LONG_STEPS => return steps.pace(&mut None).await,
+        _ => {}
     }
-    *yielded_at = steps.taken();
-    steps.pace(slice).await
+    *yielded_at = Some(steps.taken());
+    // The first time it leaves the threads that serve connections.
+    if let Some(slice) = slice {
+        slice.end().await;
+    }
+    steps.pace(&mut None).await
 }
 
 /// Adds a new value to the changes of a row.

@@ -39,19 +39,6 @@ const FETCH_BYTES: usize = 1 << 20;
 /// decoded and encoded in one go.
 const LONG_ROW_BYTES: usize = 256 << 10;
 
-/// Returns `true` if a row has so many elements that a statement yields before it works on them.
-pub(super) fn has_many_elements(payload: &Bytes) -> Result<bool> {
-    if payload.len() <= LONG_ROW_BYTES {
-        return Ok(false);
-    }
-    let mut columns = RowReader::new(payload)?;
-    while let Some(column) = columns.next_column()? {
-        if column.has_elements && column.value.len() > LONG_ROW_BYTES {
-            return Ok(true);
-        }
-    }
-    Ok(false)
-}
 /// Number of cells between two checks of the time slice.
 const SLICE_CELLS: usize = 16;
 
@@ -498,6 +485,20 @@ fn trim(target: Target, last: &CellKey, reverse: bool) -> Option<Target> {
     };
     let rest = if begins_behind { range } else { range.after(last.clone(), reverse) };
     (!rest.is_empty()).then_some(Target::Range(rest))
+}
+
+/// Returns `true` if a statement yields before it works on the elements of a row.
+pub(super) fn has_many_elements(payload: &Bytes) -> Result<bool> {
+    if payload.len() <= LONG_ROW_BYTES {
+        return Ok(false);
+    }
+    let mut columns = RowReader::new(payload)?;
+    while let Some(column) = columns.next_column()? {
+        if column.has_elements && column.value.len() > LONG_ROW_BYTES {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 #[cfg(test)]

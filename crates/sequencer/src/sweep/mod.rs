@@ -23,13 +23,14 @@
 //! * A reader checks the mark after it has read, so a read that missed deleted data fails with
 //!   `TooOld`. This protects snapshots of earlier terms, which this leader does not know.
 //! * An entry is deleted only after a scan that began when P had passed the entry. By I2 that scan
-//!   has seen every version that the entry decides, and a majority has the stamps.
+//!   has seen every version that the entry decides; a majority has the stamps, or has deleted the
+//!   versions below a base.
 //! * An absent entry does not mean that its transaction aborted. The abort marker is written first,
 //!   and then the version is read again: a stamp wins. Two processes may therefore sweep at once,
 //!   one of which leads no more.
 //! * A tombstone is deleted once every replica has acknowledged the deletion of all older versions,
-//!   visible or not. If a replica is away, the round ends there, and the next one tries again. Any
-//!   other version that comes back with such a replica is hidden by the newer version that stays,
+//!   visible or not. If a replica is away, the tombstone stays until a later round, and a majority
+//!   deletes the older versions meanwhile. Any other version that comes back with such a replica is hidden by the newer version that stays,
 //!   or is aborted.
 //! * While a backup holds the sweep no mark is raised. No round begins, none in flight deletes
 //!   entries, and a round stamps only transactions that had committed when it began. So a copy made

@@ -297,6 +297,9 @@ impl<C: Cluster> Round<'_, C> {
                 }
             }
         }
+        // Their commit entries are deleted at the end of the round, so the older versions must not be
+        // found again; one that comes back is hidden by the tombstone.
+        self.cluster().delete_older(tombstones, Acknowledge::Quorum).await?;
         self.report.left += tombstones.len() as u64;
         Ok(())
     }

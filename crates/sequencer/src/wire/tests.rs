@@ -500,7 +500,7 @@ fn version_mismatch_names_both_versions() {
     newer.write_all(b"CARNTSEQ\x00\x09").unwrap();
     let mut told = Vec::new();
     newer.read_to_end(&mut told).unwrap();
-    assert_eq!(told[..10], *b"CARNTSEQ\x00\x01", "it learns which one this process speaks");
+    assert_eq!(told[..10], *b"CARNTSEQ\x00\x02", "it learns which one this process speaks");
 
     let (mut client, mut server) = tokio::io::duplex(1024);
     let refused = runtime.block_on(async {
@@ -508,7 +508,7 @@ fn version_mismatch_names_both_versions() {
         handshake::greet(&mut client, None, [0; 8], None).await.unwrap_err()
     });
     let text = refused.to_string();
-    assert!(text.contains("version 9") && text.contains("version 1"), "{text}");
+    assert!(text.contains("version 9") && text.contains("version 2"), "{text}");
 }
 
 #[test]

@@ -83,7 +83,7 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Time for which a request may wait for memory before its client is told to retry, and the interval
 /// of the checks for memory meanwhile.
-const MEMORY_PATIENCE: Duration = Duration::from_secs(1);
+const MEMORY_PATIENCE: Duration = Duration::from_secs(5);
 const MEMORY_INTERVAL: Duration = Duration::from_millis(10);
 /// Maximum time without reading answers while answers hold half of their memory.
 const STALL_TIMEOUT: Duration = Duration::from_secs(2);
@@ -233,7 +233,7 @@ impl<B: Backend> Driver<B> {
                 self.yield_turn(&writer).await?;
             }
             // Buffered bytes come before others.
-            let waits = self.waits_for_memory();
+            let waits = self.decoder.waits();
             let reads = self.takes_requests() && !ended_early && !waits;
             let writes = !self.encoder.is_empty();
             let mid_frame = self.decoder.is_mid_frame(&self.inbox);
@@ -282,9 +282,9 @@ impl<B: Backend> Driver<B> {
         Ok(())
     }
 
-    /// Returns `true` if the request in progress waits for memory. A request that has waited too long
-    /// is shed, at once if its client asks for refusals.
-    fn waits_for_memory(&mut self) -> bool {
+    /// Sheds the request in progress if it has waited for memory for too long, or at all if its client
+    /// asks for refusals. Requests behind a shed one have waited as long.
+    fn gives_up(&mut self) -> bool {
         if !self.decoder.waits() {
             self.waits_since = None;
             return false;
@@ -293,10 +293,11 @@ impl<B: Backend> Driver<B> {
         let since = *self.waits_since.get_or_insert(now);
         let is_refused =
             self.session.as_ref().is_some_and(|session| self.shared.backend.refuses(session));
-        if is_refused || now.duration_since(since) >= MEMORY_PATIENCE {
+        let is_over = is_refused || now.duration_since(since) >= MEMORY_PATIENCE;
+        if is_over {
             self.decoder.give_up();
         }
-        true
+        is_over
     }
 
     /// Returns `true` if there is room for more requests.
@@ -306,7 +307,7 @@ impl<B: Backend> Driver<B> {
             && self.encoder.len() < self.shared.limits.unsent_bytes_max
             && self.backlog.has_room()
             // The end of one of its statements gives memory back. Without any, the client is told to retry.
-            && (self.running.is_empty() || self.decoder.has_room())
+            && (self.decoder.waits() || self.running.is_empty() || self.decoder.has_room())
     }
 
     /// Checks whether the client reads its answers, and whether a client that is not read from has
@@ -318,7 +319,7 @@ impl<B: Backend> Driver<B> {
         }
         self.checked_at = now;
         self.check_stall(now)?;
-        if self.takes_requests() {
+        if self.takes_requests() && !self.decoder.waits() {
             return Ok(());
         }
         let ready = pin!(reader.ready(Interest::READABLE));
@@ -399,9 +400,15 @@ impl<B: Backend> Driver<B> {
                 return taken;
             }
             let bytes = self.decoder.announced().min(self.inbox.len());
+            // A compressed body may become several times as long.
+            let bytes = if self.decoder.is_compressed() { 8 * bytes } else { bytes };
             match in_place(bytes, || self.decoder.next(&mut self.inbox)) {
+                Ok(None) if self.gives_up() => continue,
                 Ok(None) => return taken,
-                Ok(Some(Decoded::Frame(frame))) => self.take(frame),
+                Ok(Some(Decoded::Frame(frame))) => {
+                    self.waits_since = None;
+                    self.take(frame);
+                }
                 Ok(Some(Decoded::Shed(header))) => {
                     self.shared.metrics.requests_shed.add(1);
                     let actions = self.connection.shed(header);
@@ -614,8 +621,9 @@ fn gone() -> io::Error {
 /// leaves several smaller ones to the allocator. The buffer of a long request is released after its
 /// answer.
 fn make_room(inbox: &mut BytesMut, expected: usize) {
-    inbox.reserve(READ_LEN.max(expected.saturating_sub(inbox.len())));
-    if inbox.is_empty() && inbox.capacity() > KEPT_LEN_MAX.max(expected) {
+    let behind = if expected == 0 { READ_LEN } else { KEPT_LEN_MAX };
+    inbox.reserve(expected.saturating_sub(inbox.len()) + behind);
+    if inbox.is_empty() && inbox.capacity() > KEPT_LEN_MAX && expected == 0 {
         *inbox = BytesMut::with_capacity(READ_LEN);
     }
 }

@@ -19,7 +19,8 @@
 //! requests that no memory is left to complete, and announcements alone take nothing. A frame that
 //! does not fit *waits*: the connection is not read until other requests are answered. A frame that
 //! exceeds the whole budget, or has waited too long, is *shed*: its bytes are discarded on arrival,
-//! and the client is told to retry later. In addition to the budget a connection may hold one
+//! and the client is told to retry later. So is a compressed body of v4 at once, if its uncompressed
+//! form does not fit. In addition to the budget a connection may hold one
 //! incomplete segment (128 KiB), whose frames are unknown before its checksum, and a waiting one.
 
 use bytes::{Buf, Bytes, BytesMut};
@@ -111,6 +112,12 @@ impl FrameDecoder {
     #[must_use]
     pub const fn waits(&self) -> bool {
         self.waits
+    }
+
+    /// Returns `true` if requests may be compressed.
+    #[must_use]
+    pub const fn is_compressed(&self) -> bool {
+        self.lz4
     }
 
     /// Sheds the request that waits for memory.
@@ -279,7 +286,7 @@ impl FrameDecoder {
         }
     }
 
-    /// Charges the frame in progress, of which `arrived` bytes or more have arrived. If they do not
+    /// Charges the frame in progress, of which at most `arrived` bytes have arrived. If they do not
     /// fit, the frame waits.
     fn charge(&mut self, arrived: usize) {
         let Partial::Body(header, charge) = &mut self.partial else { return };
