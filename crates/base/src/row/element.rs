@@ -65,7 +65,7 @@ impl CollectionKind {
     }
 }
 
-/// Element of a [`Collection`].
+/// Element of a [`Collection`](super::Collection).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Element {
     /// Key of a map, value of a set, or [place](Element::place_of) of a field; empty in a list.
