@@ -189,12 +189,23 @@ impl Session {
         RequestSettings { access, consistency, timeout: self.request_timeout }
     }
 
-    /// Runs a statement that changes the schema, and waits until every node knows the change.
+    /// Runs a statement that changes the schema, and waits until every node knows the change. One that
+    /// may run twice is repeated if its connection breaks: a busy node may be silent for longer than
+    /// the keepalive while it changes its schema.
     pub(crate) async fn change_schema(&self, text: &str) -> Result<()> {
-        let changed = self.within(self.driver.query_unpaged(text, ())).await;
-        changed.map_err(|error| {
-            Error::unavailable(format!("cannot change the schema: {text}")).with_source(error)
-        })?;
+        const TRIES: u32 = 3;
+        for tried in 1.. {
+            let changed = self.within(self.driver.query_unpaged(text, ())).await;
+            let Err(error) = changed else { break };
+            let is_broken = matches!(
+                &error,
+                ExecutionError::LastAttemptError(RequestAttemptError::BrokenConnectionError(_))
+            );
+            if !is_broken || tried == TRIES || !text.contains(" IF NOT EXISTS ") {
+                let refused = Error::unavailable(format!("cannot change the schema: {text}"));
+                return Err(refused.with_source(error));
+            }
+        }
         self.await_schema().await
     }
 
