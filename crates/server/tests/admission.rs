@@ -172,6 +172,32 @@ fn client_that_asks_for_refusals_gets_them() {
     (0..2).for_each(|_| assert_eq!(client.receive().opcode, RESULT));
 }
 
+/// Requests without memory wait for seconds, but not those of clients that ask for refusals.
+#[test]
+fn clients_that_ask_for_refusals_do_not_wait_for_memory() {
+    let (executor, _directory) = executor(4, 4);
+    let limits = Limits { request_bytes_max: 10_000, ..Limits::default() };
+    let server = Running::of(CqlBackend::new(executor), limits, None);
+    // A part of a request holds the memory for all of it.
+    let mut slow = server.client(4);
+    let frame = support::frame(4, 1, QUERY, 0, &[0; 9_000]);
+    slow.send_bytes(&frame[..1_000]);
+    server.eventually("it is charged", |_| {
+        get(server.http, "/metrics").1.contains("carnet_memory_bytes{owner=\"requests\"} 9000\n")
+    });
+    let select = format!("SELECT c FROM ks.t WHERE p = 1 AND c = 1{}", " ".repeat(2_000));
+    let mut patient = server.client(4);
+    patient.query(1, &select);
+    let mut hasty = Client::connect(server.address, 4);
+    hasty.startup(&[("THROW_ON_OVERLOAD", "1")]);
+    assert_eq!(hasty.receive().opcode, READY);
+    hasty.query(1, &select);
+    hasty.receive().assert_error(OVERLOADED, "try again later");
+    assert_eq!(server.metrics.requests_shed.get(), 1, "the other one waits");
+    drop(slow);
+    assert_eq!(patient.receive().opcode, RESULT);
+}
+
 /// Many keys make a statement batch work, which waits.
 #[test]
 fn bound_lists_are_classed_by_their_length() {
