@@ -69,6 +69,17 @@ fn row_beyond_the_maximum_is_not_made() {
     assert!(cost.error.is_none() && cost.answer_bytes >= 19 << 20, "{:?}", cost.error);
 }
 
+/// Decoded, the elements of the list take 10 MiB.
+#[test]
+fn list_that_is_only_read_stays_encoded() {
+    let client = costs::client();
+    for selected in ["l", "writetime(l)", "maxwritetime(l)"] {
+        let cost = client.cost(&format!("SELECT {selected} FROM t WHERE k = 2 AND c = 0"));
+        assert!(cost.error.is_none(), "{:?}", cost.error);
+        assert!(cost.held_bytes < 5 << 20, "{selected}: {} KiB", cost.held_bytes >> 10);
+    }
+}
+
 /// The rows of the nearest vectors lie in seven pages of 1 MiB.
 #[test]
 fn nearest_rows_keep_no_pages() {

@@ -1,9 +1,10 @@
 //! Tests: commits of other transactions with which a statement's transaction conflicts.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use carnet::base::{MemoryBudget, Moment, lock};
+use carnet::base::{Clock, MemoryBudget, Moment, WallTime, lock};
 use carnet::{Db, Isolation, Tx, Uuid, block_on};
 
 use super::applied::Form;
@@ -249,6 +250,50 @@ fn kept_results_are_charged_beside_the_answer() {
     assert!(memory.grow_to(20_001, 0).is_err());
     memory.keep(0).unwrap();
     memory.grow_to(60_000, 0).unwrap();
+}
+
+/// Its elements are decoded and encoded in one go, on a thread that others wait for.
+#[test]
+fn statement_yields_before_it_works_on_a_long_collection() {
+    static YIELDS: AtomicU32 = AtomicU32::new(0);
+    let db = Db::builder().clock(Arc::new(StillClock)).in_memory();
+    let executor = Executor::new(db, NodeInfo::local(Uuid::from_u64_pair(1, 2)));
+    let fixture = Fixture { executor, session: Session::new() };
+    fixture.query("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy'}");
+    fixture.query("CREATE TABLE ks.lists (k int PRIMARY KEY, l list<int>)");
+    for (k, len) in [(1, 100), (2, 60_000)] {
+        let list = vec!["7"; len].join(", ");
+        fixture.query(&format!("INSERT INTO ks.lists (k, l) VALUES ({k}, [{list}])"));
+    }
+    let yields = |text: &str| {
+        let yield_now: carnet::base::YieldNow = || {
+            YIELDS.fetch_add(1, Ordering::Relaxed);
+            Box::pin(std::future::ready(()))
+        };
+        let grant = Grant { yield_now: Some(yield_now), ..Grant::default() };
+        let parameters = Parameters { grant, ..Parameters::default() };
+        let before = YIELDS.load(Ordering::Relaxed);
+        block_on(fixture.executor.query(&fixture.session, text, &parameters)).unwrap();
+        YIELDS.load(Ordering::Relaxed) - before
+    };
+    assert_eq!(yields("SELECT l FROM ks.lists WHERE k = 1"), 0);
+    assert_eq!(yields("SELECT l FROM ks.lists WHERE k = 2"), 1);
+    assert_eq!(yields("UPDATE ks.lists SET l[0] = 8 WHERE k = 1"), 0);
+    assert_eq!(yields("UPDATE ks.lists SET l[0] = 8 WHERE k = 2"), 2, "read, and changed");
+}
+
+/// Clock whose time slices never end.
+#[derive(Debug)]
+struct StillClock;
+
+impl Clock for StillClock {
+    fn now(&self) -> Moment {
+        Moment::default()
+    }
+
+    fn wall(&self) -> WallTime {
+        WallTime(1_700_000_000_000_000)
+    }
 }
 
 /// Each `LET` of a transaction is charged until the transaction ends.
