@@ -39,7 +39,7 @@ impl CqlCluster {
         // A role without the right to create keyspaces can use an existing one.
         if cluster.names(Statement::KeyspaceName).await?.is_empty() {
             let text = keyspace_text(&options.keyspace, &options.replication);
-            cluster.session.change_schema(&text).await?;
+            cluster.session.create(&text).await?;
         }
         let known = cluster.names(Statement::TableNames).await?;
         for table in NewTable::of_every_database() {
@@ -139,7 +139,7 @@ impl CqlCluster {
             return self.session.await_table(&table.name).await;
         }
         tracing::info!(table = table.name, "creating a table");
-        self.session.change_schema(&table.text(self.session.keyspace())).await
+        self.session.create(&table.text(self.session.keyspace())).await
     }
 
     /// Like [`create_table`](Self::create_table), but fails with a certain fault, for use before a

@@ -189,10 +189,9 @@ impl Session {
         RequestSettings { access, consistency, timeout: self.request_timeout }
     }
 
-    /// Runs a statement that changes the schema, and waits until every node knows the change. One that
-    /// may run twice is repeated if its connection breaks: a busy node may be silent for longer than
-    /// the keepalive while it changes its schema.
-    pub(crate) async fn change_schema(&self, text: &str) -> Result<()> {
+    /// Runs a `CREATE … IF NOT EXISTS`, and waits until every node knows the change. It is repeated if
+    /// its connection breaks: a busy node may be silent for longer than the keepalive meanwhile.
+    pub(crate) async fn create(&self, text: &str) -> Result<()> {
         const TRIES: u32 = 3;
         for tried in 1.. {
             let changed = self.within(self.driver.query_unpaged(text, ())).await;
@@ -201,7 +200,7 @@ impl Session {
                 &error,
                 ExecutionError::LastAttemptError(RequestAttemptError::BrokenConnectionError(_))
             );
-            if !is_broken || tried == TRIES || !text.contains(" IF NOT EXISTS ") {
+            if !is_broken || tried == TRIES {
                 let refused = Error::unavailable(format!("cannot change the schema: {text}"));
                 return Err(refused.with_source(error));
             }
