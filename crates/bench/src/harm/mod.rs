@@ -96,7 +96,6 @@ impl Harm {
         (load.fill)(&mut client)?;
         let point = client.prepare("SELECT v FROM ks.point WHERE k = ?")?;
         let (before_mib, tally) = (server.resident_mib(), Tally::default());
-        let time = Duration::from_secs(self.seconds);
         let (peak_mib, waits) = thread::scope(|scope| {
             for number in 0..load.clients {
                 let (tally, address) = (&tally, server.address);
@@ -108,20 +107,9 @@ impl Harm {
                     }
                 });
             }
-            let (ends, tally) = (SystemClock.now().after(time), &tally);
+            let tally = &tally;
             let reader = scope.spawn(move || read(&mut client, &point, tally));
-            let (mut peak_mib, mut owners) = (before_mib, Vec::new());
-            while SystemClock.now() < ends {
-                pause(LOOK_EVERY);
-                let resident_mib = server.resident_mib();
-                if self.owners && resident_mib > peak_mib + peak_mib / 16 {
-                    owners = server.owners().unwrap_or_default();
-                }
-                peak_mib = peak_mib.max(resident_mib);
-            }
-            if self.owners {
-                println!("{}", owners.join(", "));
-            }
+            let peak_mib = self.watch(&server, before_mib);
             tally.is_over.store(true, Ordering::Relaxed);
             let waits = reader.join().map_err(|_| io::Error::other("the reader panicked"))?;
             // Statements of minutes end with the server.
@@ -144,6 +132,24 @@ impl Harm {
             closed: count(&tally.closed),
             errors: tally.errors.into_iter().filter_map(OnceLock::into_inner).collect(),
         })
+    }
+
+    /// Returns the greatest resident memory of a server during the load.
+    fn watch(&self, server: &Process, before_mib: u64) -> u64 {
+        let ends = SystemClock.now().after(Duration::from_secs(self.seconds));
+        let (mut peak_mib, mut owners) = (before_mib, Vec::new());
+        while SystemClock.now() < ends {
+            pause(LOOK_EVERY);
+            let resident_mib = server.resident_mib();
+            if self.owners && resident_mib > peak_mib + peak_mib / 16 {
+                owners = server.owners().unwrap_or_default();
+            }
+            peak_mib = peak_mib.max(resident_mib);
+        }
+        if self.owners {
+            println!("{}", owners.join(", "));
+        }
+        peak_mib
     }
 
     fn print(&self, row: &Row) {
