@@ -62,7 +62,7 @@ impl Client {
         let mut delta = RowDelta::new(table.version);
         delta.marker = Some(Marker::default());
         let change = CollectionChange::replace(Collection::new(kind, elements));
-        delta.change(table.column(column).unwrap().id, Change::Elements(change));
+        delta.change(table.column(column).unwrap().id, Change::from(change));
         let mut image = RowImage::new(table.version);
         delta.apply(&mut image).unwrap();
         let key = CellKey::new(table.id, &PartitionKey::new(1_i32.to_be_bytes().to_vec()), "");

@@ -21,15 +21,13 @@
 //! Elements are in the order of the bytes of their keys, so that merging needs no types. Readers
 //! [serialize](Collection::serialize) them in the order of their type.
 
-use std::iter;
 use std::sync::OnceLock;
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
 use super::bytes::{ends_early, put_len, take_u8};
-use super::element::{
-    CollectionKind, Element, ElementRef, no_collection, put_elements, sort, take_count,
-};
+use super::element::{CollectionKind, Element, ElementRef, no_collection, sort, take_count};
+use super::encoded::{Encoded, move_time};
 use crate::clock::WallTime;
 use crate::error::Result;
 use crate::value::{DataType, Value};
@@ -55,59 +53,6 @@ pub struct Collection {
     encoded: Option<Encoded>,
     /// The elements, made of `encoded` when one of them is needed.
     elements: OnceLock<Vec<Element>>,
-}
-
-/// Encoded elements, which were checked.
-#[derive(Clone, Debug)]
-struct Encoded {
-    count: usize,
-    bytes: Bytes,
-    /// The write times of the version that the bytes are of, and of the one that they are part of
-    /// now, if they differ.
-    moved: Option<(WallTime, WallTime)>,
-}
-
-impl Encoded {
-    /// Takes elements from the front of `rest`, a slice of `whole`, and checks them.
-    fn take(kind: CollectionKind, rest: &mut &[u8], whole: &Bytes) -> Result<Self> {
-        let count = take_count(rest)?;
-        let (elements, mut last) = (*rest, None::<&[u8]>);
-        for _ in 0..count {
-            let ElementRef { key, .. } = ElementRef::take(kind, rest)?;
-            if kind.has_keys() && last.replace(key).is_some_and(|last| last >= key) {
-                return Err(no_collection("an element is out of order"));
-            }
-        }
-        let bytes = whole.slice_ref(&elements[..elements.len() - rest.len()]);
-        Ok(Self { count, bytes, moved: None })
-    }
-
-    fn iter(&self, kind: CollectionKind) -> impl Iterator<Item = ElementRef<'_>> {
-        let mut rest = &self.bytes[..];
-        iter::from_fn(move || self.next(kind, &mut rest)).take(self.count)
-    }
-
-    fn next<'a>(&self, kind: CollectionKind, rest: &mut &'a [u8]) -> Option<ElementRef<'a>> {
-        // The elements were checked: none is missing.
-        let mut element = ElementRef::take(kind, rest).ok()?;
-        if let Some((older, newer)) = self.moved {
-            move_time(&mut element.written, older, newer);
-        }
-        Some(element)
-    }
-
-    fn elements(&self, kind: CollectionKind) -> Vec<Element> {
-        let mut elements = Vec::with_capacity(self.count);
-        elements.extend(self.iter(kind).map(|element| element.to_element(&self.bytes)));
-        elements
-    }
-}
-
-/// Keeps the write time of a column or an element that becomes part of another version, which has the
-/// time `newer` instead of `older`. `None` is the time of the version.
-pub(super) fn move_time(own: &mut Option<WallTime>, older: WallTime, newer: WallTime) {
-    let known = own.unwrap_or(older);
-    *own = (known != newer).then_some(known);
 }
 
 impl Clone for Collection {
@@ -147,8 +92,21 @@ impl Collection {
             ElementRef::from(&element).put(CollectionKind::List, &mut out);
             count += 1;
         }
-        let encoded = Encoded { count, bytes: out.freeze(), moved: None };
+        let encoded = Encoded::of_bytes(count, out.freeze());
         Self::of(CollectionKind::List, Some(encoded), OnceLock::new())
+    }
+
+    /// Creates an empty collection.
+    pub(super) const fn empty(kind: CollectionKind) -> Self {
+        Self::of(kind, Some(Encoded::EMPTY), OnceLock::new())
+    }
+
+    /// Creates a collection of encoded elements, whose keys are in order.
+    pub(super) fn of_ordered<'a>(
+        kind: CollectionKind,
+        elements: impl Iterator<Item = ElementRef<'a>>,
+    ) -> Self {
+        Self::of(kind, Some(Encoded::new(kind, elements)), OnceLock::new())
     }
 
     const fn of(
@@ -168,7 +126,7 @@ impl Collection {
     /// Returns the number of elements.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.encoded.as_ref().map_or_else(|| self.elements().len(), |encoded| encoded.count)
+        self.encoded.as_ref().map_or_else(|| self.elements().len(), Encoded::len)
     }
 
     /// Returns `true` if there are no elements.
@@ -196,6 +154,21 @@ impl Collection {
         })
     }
 
+    /// Adds the elements of other lists before and behind those of this one.
+    pub(super) fn join(&mut self, front: &Self, back: &Self) {
+        let kind = CollectionKind::List;
+        let mut encoded = match self.encoded.take() {
+            Some(encoded) => encoded,
+            None => Encoded::new(kind, self.iter()),
+        };
+        let of = |list: &Self| match &list.encoded {
+            Some(encoded) => encoded.clone(),
+            None => Encoded::new(kind, list.iter()),
+        };
+        encoded.join(&of(front), &of(back));
+        *self = Self::of(kind, Some(encoded), OnceLock::new());
+    }
+
     /// Lends the elements to a change.
     pub(super) fn elements_mut(&mut self) -> &mut Vec<Element> {
         if let Some(encoded) = self.encoded.take() {
@@ -209,8 +182,7 @@ impl Collection {
     pub(super) fn begin_version(&mut self, older: WallTime, newer: WallTime) {
         match &mut self.encoded {
             Some(encoded) => {
-                let first = encoded.moved.map_or(older, |(first, _)| first);
-                encoded.moved = Some((first, newer));
+                encoded.begin_version(older, newer);
                 self.elements = OnceLock::new();
             }
             None => {
@@ -223,16 +195,7 @@ impl Collection {
     /// Returns the elements one after the other, without memory for all of them.
     pub fn into_elements(self) -> impl Iterator<Item = Element> {
         let Self { kind, encoded, elements } = self;
-        let of_encoded = encoded.map(|encoded| {
-            let (mut at, count) = (0, encoded.count);
-            let next = move || {
-                let mut rest = &encoded.bytes[at..];
-                let element = encoded.next(kind, &mut rest)?.to_element(&encoded.bytes);
-                at = encoded.bytes.len() - rest.len();
-                Some(element)
-            };
-            iter::from_fn(next).take(count)
-        });
+        let of_encoded = encoded.map(|encoded| encoded.into_elements(kind));
         let elements = if of_encoded.is_none() {
             elements.into_inner().unwrap_or_default()
         } else {
@@ -448,21 +411,15 @@ impl Collection {
 
     /// Returns the size of the elements if they are kept encoded; zero otherwise.
     pub(super) fn encoded_bytes(&self) -> usize {
-        self.encoded.as_ref().map_or(0, |encoded| encoded.bytes.len())
+        self.encoded.as_ref().map_or(0, Encoded::bytes)
     }
 
     /// Writes the number of elements, and the elements.
     pub(super) fn put_elements(&self, out: &mut BytesMut) {
+        put_len(out, self.len());
         match &self.encoded {
-            Some(Encoded { count, bytes, moved: None }) => {
-                put_len(out, *count);
-                out.put_slice(bytes);
-            }
-            Some(encoded) => {
-                put_len(out, encoded.count);
-                encoded.iter(self.kind).for_each(|element| element.put(self.kind, out));
-            }
-            None => put_elements(self.kind, self.elements(), out),
+            Some(encoded) => encoded.put(self.kind, out),
+            None => self.iter().for_each(|element| element.put(self.kind, out)),
         }
     }
 

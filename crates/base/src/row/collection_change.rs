@@ -1,10 +1,13 @@
 //! Changes of a collection's elements by one transaction.
 
+use std::cmp::Ordering;
+use std::iter;
+
 use bytes::{BufMut, Bytes, BytesMut};
 
 use super::bytes::{put_bytes, put_len, take_bytes, take_len, take_u8};
 use super::collection::Collection;
-use super::element::{CollectionKind, Element, no_collection, put_elements, sort, take_elements};
+use super::element::{CollectionKind, Element, ElementRef, no_collection, sort};
 use crate::error::Result;
 
 /// Flag beside the kind: the collection is cleared first.
@@ -27,9 +30,9 @@ pub struct CollectionChange {
     /// All elements, if the collection was cleared; then the others are empty.
     replaced: Option<Collection>,
     /// Elements of a list behind the others; elements of other kinds that are set, by key.
-    elements: Vec<Element>,
+    elements: Collection,
     /// Elements of a list before the others.
-    front: Vec<Element>,
+    front: Collection,
     /// Removed keys, in order, none of `elements`.
     removed: Vec<Bytes>,
 }
@@ -37,8 +40,9 @@ pub struct CollectionChange {
 impl CollectionChange {
     /// Creates a change that does nothing.
     #[must_use]
-    pub const fn new(kind: CollectionKind) -> Self {
-        Self { kind, replaced: None, elements: Vec::new(), front: Vec::new(), removed: Vec::new() }
+    pub fn new(kind: CollectionKind) -> Self {
+        let empty = || Collection::empty(kind);
+        Self { kind, replaced: None, elements: empty(), front: empty(), removed: Vec::new() }
     }
 
     /// Creates a change that replaces all elements.
@@ -62,7 +66,7 @@ impl CollectionChange {
 
     /// Returns `true` if the change does nothing.
     #[must_use]
-    pub const fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.replaced.is_none()
             && self.elements.is_empty()
             && self.front.is_empty()
@@ -73,7 +77,7 @@ impl CollectionChange {
     pub fn add(&mut self, added: Vec<Element>) {
         let elements = match &mut self.replaced {
             Some(all) => all.elements_mut(),
-            None => &mut self.elements,
+            None => self.elements.elements_mut(),
         };
         elements.extend(added);
         if self.kind == CollectionKind::List {
@@ -88,7 +92,7 @@ impl CollectionChange {
     pub fn prepend(&mut self, added: Vec<Element>) {
         let front = match &mut self.replaced {
             Some(all) => all.elements_mut(),
-            None => &mut self.front,
+            None => self.front.elements_mut(),
         };
         front.splice(0..0, added);
     }
@@ -97,12 +101,14 @@ impl CollectionChange {
     pub fn remove(&mut self, mut keys: Vec<Bytes>) {
         keys.sort_unstable();
         keys.dedup();
-        let is_kept = |element: &Element| keys.binary_search(&element.key).is_err();
+        let is_kept = |key: &[u8]| keys.binary_search_by(|other| other[..].cmp(key)).is_err();
         if let Some(all) = &mut self.replaced {
-            all.elements_mut().retain(is_kept);
+            all.elements_mut().retain(|element| is_kept(&element.key));
             return;
         }
-        self.elements.retain(is_kept);
+        if self.elements.iter().any(|element| !is_kept(element.key)) {
+            self.elements.elements_mut().retain(|element| is_kept(&element.key));
+        }
         self.removed.append(&mut keys);
         self.removed.sort_unstable();
         self.removed.dedup();
@@ -115,23 +121,31 @@ impl CollectionChange {
             return;
         }
         if !later.front.is_empty() {
-            self.prepend(later.front);
+            self.prepend(later.front.into_elements().collect());
         }
         if !later.removed.is_empty() {
             self.remove(later.removed);
         }
         if !later.elements.is_empty() {
-            self.add(later.elements);
+            self.add(later.elements.into_elements().collect());
         }
     }
 
     /// Returns the change of a collection that was deleted before.
-    pub(super) fn on_nothing(mut self) -> Self {
-        if !self.is_cleared() {
-            self.front.append(&mut self.elements);
-            return Self::replace(Collection::new(self.kind, self.front));
+    pub(super) fn on_nothing(self) -> Self {
+        if self.is_cleared() {
+            return self;
         }
-        self
+        Self::replace(self.added())
+    }
+
+    /// Returns the added elements.
+    fn added(&self) -> Collection {
+        let mut added = self.elements.clone();
+        if !self.front.is_empty() {
+            added.join(&self.front, &Collection::empty(self.kind));
+        }
+        added
     }
 
     /// Returns the collection that results from an older one; an empty one does not exist.
@@ -143,26 +157,38 @@ impl CollectionChange {
         if let Some(all) = &self.replaced {
             return Ok(all.clone());
         }
-        let Some(mut collection) = older else {
-            // Nothing is left that the removed keys could hide.
-            let elements = self.front.iter().chain(&self.elements).cloned().collect();
-            return Ok(Collection::new(self.kind, elements));
-        };
+        // Nothing is left that the removed keys could hide.
+        let Some(mut collection) = older else { return Ok(self.added()) };
         if collection.kind() != self.kind {
             return Err(no_collection("a change of another kind of collection"));
         }
-        let elements = collection.elements_mut();
         if self.kind == CollectionKind::List {
-            elements.splice(0..0, self.front.iter().cloned());
-            elements.extend(self.elements.iter().cloned());
-        } else {
-            if !self.removed.is_empty() {
-                elements.retain(|element| self.removed.binary_search(&element.key).is_err());
-            }
-            elements.extend(self.elements.iter().cloned());
-            sort(elements);
+            collection.join(&self.front, &self.elements);
+            return Ok(collection);
         }
-        Ok(collection)
+        Ok(Collection::of_ordered(self.kind, self.merge(&collection)))
+    }
+
+    /// Returns the elements that result from an older collection with keys, by key.
+    fn merge<'a>(&'a self, older: &'a Collection) -> impl Iterator<Item = ElementRef<'a>> {
+        let mut removed = self.removed.iter().peekable();
+        let is_kept = move |element: &ElementRef<'_>| {
+            while removed.next_if(|key| key[..] < *element.key).is_some() {}
+            removed.peek().is_none_or(|key| key[..] != *element.key)
+        };
+        let mut older = older.iter().filter(is_kept).peekable();
+        let mut set = self.elements.iter().peekable();
+        iter::from_fn(move || {
+            let Some(next) = set.peek() else { return older.next() };
+            match older.peek().map_or(Ordering::Greater, |older| older.key.cmp(next.key)) {
+                Ordering::Less => older.next(),
+                Ordering::Equal => {
+                    older.next();
+                    set.next()
+                }
+                Ordering::Greater => set.next(),
+            }
+        })
     }
 
     pub(super) fn put(&self, out: &mut BytesMut) {
@@ -170,9 +196,9 @@ impl CollectionChange {
         if let Some(all) = &self.replaced {
             return all.put_elements(out);
         }
-        put_elements(self.kind, &self.elements, out);
+        self.elements.put_elements(out);
         if self.kind == CollectionKind::List {
-            put_elements(self.kind, &self.front, out);
+            self.front.put_elements(out);
         } else {
             put_len(out, self.removed.len());
             self.removed.iter().for_each(|key| put_bytes(out, key));
@@ -186,15 +212,15 @@ impl CollectionChange {
             change.replaced = Some(Collection::take(change.kind, rest, whole)?);
             return Ok(change);
         }
-        change.elements = take_elements(change.kind, rest, whole)?;
+        change.elements = Collection::take(change.kind, rest, whole)?;
         if change.kind == CollectionKind::List {
-            change.front = take_elements(change.kind, rest, whole)?;
+            change.front = Collection::take(change.kind, rest, whole)?;
             return Ok(change);
         }
         for _ in 0..take_len(rest)? {
             let key = whole.slice_ref(take_bytes(rest)?);
             let is_ordered = change.removed.last().is_none_or(|last| *last < key);
-            if !is_ordered || find(&change.elements, &key).is_ok() {
+            if !is_ordered || change.elements.get(&key).is_some() {
                 return Err(no_collection("a removed key is out of order"));
             }
             change.removed.push(key);

@@ -85,7 +85,13 @@ pub enum Change {
     /// An amount is added to a counter. Its value wraps around, as in Cassandra.
     Added(i64),
     /// Elements of a collection change.
-    Elements(CollectionChange),
+    Elements(Box<CollectionChange>),
+}
+
+impl From<CollectionChange> for Change {
+    fn from(change: CollectionChange) -> Self {
+        Self::Elements(Box::new(change))
+    }
 }
 
 /// Changes of a row by one transaction.
@@ -265,8 +271,8 @@ impl Change {
     /// Adds a later change of the same transaction.
     fn extend(&mut self, later: Self) {
         *self = match (&mut *self, later) {
-            (Self::Elements(earlier), Self::Elements(later)) => return earlier.extend(later),
-            (_, Self::Elements(later)) => Self::Elements(later.on_nothing()),
+            (Self::Elements(earlier), Self::Elements(later)) => return earlier.extend(*later),
+            (_, Self::Elements(later)) => later.on_nothing().into(),
             (Self::Added(before), Self::Added(amount)) => Self::Added(before.wrapping_add(amount)),
             (Self::Deleted, Self::Added(amount)) => {
                 Self::Set { value: amount_bytes(amount), expiry: None }
@@ -313,7 +319,7 @@ impl Change {
             }
             DELETED => Ok(Self::Deleted),
             ADDED => Ok(Self::Added(take_i64(rest)?)),
-            ELEMENTS => CollectionChange::take(rest, bytes).map(Self::Elements),
+            ELEMENTS => CollectionChange::take(rest, bytes).map(Self::from),
             later => Err(Error::unsupported(format!("row deltas with changes of kind {later}"))),
         }
     }

@@ -64,7 +64,7 @@ fn elements(column: u16) -> impl Strategy<Value = CollectionChange> {
 fn collection_changes() -> impl Strategy<Value = Vec<(u16, Change)>> {
     let change = (10..16_u16).prop_flat_map(|column| {
         prop_oneof![
-            4 => elements(column).prop_map(move |change| (column, Change::Elements(change))),
+            4 => elements(column).prop_map(move |change| (column, Change::from(change))),
             1 => Just((column, Change::Deleted)),
         ]
     });
@@ -209,13 +209,13 @@ fn bytes_match_the_documented_layout() {
     let mut map = CollectionChange::new(CollectionKind::Map);
     map.add(vec![pair("b", "two")]);
     map.remove(vec![text("c"), text("a")]);
-    delta.change(ColumnId(1), Change::Elements(map));
+    delta.change(ColumnId(1), Change::from(map));
     let mut list = CollectionChange::new(CollectionKind::List);
     list.add(vec![Element { expiry: Some(5), ..pair("", "x") }]);
     list.prepend(vec![pair("", "y")]);
-    delta.change(ColumnId(2), Change::Elements(list));
+    delta.change(ColumnId(2), Change::from(list));
     let set = Collection::new(CollectionKind::Set, vec![pair("k", "")]);
-    delta.change(ColumnId(3), Change::Elements(CollectionChange::replace(set)));
+    delta.change(ColumnId(3), Change::from(CollectionChange::replace(set)));
     let head = [&[2, 3, 4][..], &9_i64.to_be_bytes(), &[3]].concat();
     let map = [&[1, 4, 2, 1, 0][..], b"\x01b\x03two", &[2, 1, b'a', 1, b'c']].concat();
     let list = [&[2, 4, 0, 1, 1][..], &5_i64.to_be_bytes(), &[1, b'x', 1, 0, 1, b'y']].concat();
@@ -245,7 +245,7 @@ fn columns_keep_the_time_of_their_version() {
         }
         let mut map = CollectionChange::new(CollectionKind::Map);
         map.add(vec![pair(&format!("at {written}"), ""), pair("last", "")]);
-        delta.change(ColumnId(4), Change::Elements(map));
+        delta.change(ColumnId(4), Change::from(map));
         delta.encode()
     };
     let deltas = [(at(9), set(&[3], 90)), (at(7), set(&[2, 3], 70))];
@@ -276,7 +276,7 @@ fn elements_hide_the_same_elements_below() {
     let mut change = CollectionChange::new(CollectionKind::Map);
     change.add(vec![pair("a", "new"), pair("c", "new")]);
     change.remove(vec![text("b")]);
-    let deltas = [(at(9), delta_of(Change::Elements(change)).encode())];
+    let deltas = [(at(9), delta_of(Change::from(change)).encode())];
     let mut image = RowImage::new(1);
     let older = [pair("a", "old"), pair("b", "old"), pair("d", "old")];
     image.set_collection(ColumnId(1), Collection::new(CollectionKind::Map, older.to_vec()));
@@ -304,7 +304,7 @@ fn lists_are_joined_in_the_order_of_versions() {
         let mut change = CollectionChange::new(CollectionKind::List);
         change.prepend(elements(front));
         change.add(elements(back));
-        delta_of(Change::Elements(change))
+        delta_of(Change::from(change))
     };
     let deltas = [list(&["3"], &["c", "d"]), list(&["1", "2"], &["b"]), list(&[], &["a"])];
     let versions: Vec<_> = (1..).map(at).zip(deltas.iter().map(RowDelta::encode)).collect();
@@ -343,7 +343,7 @@ fn decoder_accepts_only_canonical_bytes() {
     let mut map = CollectionChange::new(CollectionKind::Map);
     map.add(vec![pair("a", "1"), Element { expiry: Some(9), ..pair("b", "2") }]);
     map.remove(vec![text("c"), text("d")]);
-    delta.change(ColumnId(301), Change::Elements(map));
+    delta.change(ColumnId(301), Change::from(map));
     testing::fuzz(&[delta.encode(), RowDelta::new(0).encode()], |bytes| {
         if let Ok(delta) = RowDelta::decode(&Bytes::copy_from_slice(bytes)) {
             assert_eq!(&delta.encode()[..], bytes);

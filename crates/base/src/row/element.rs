@@ -2,14 +2,11 @@
 
 use bytes::{BufMut, Bytes, BytesMut};
 
-use super::bytes::{put_bytes, put_len, take_bytes, take_i64, take_len, take_u8};
+use super::bytes::{put_bytes, take_bytes, take_i64, take_len, take_u8};
 use super::flags::{ELEMENT_EXPIRES, ELEMENT_WRITTEN};
 use crate::clock::WallTime;
 use crate::error::{Error, Result};
 use crate::value::DataType;
-
-/// Maximum number of elements for which memory is reserved before they are read.
-const CAPACITY_MAX: usize = 1024;
 
 /// Kind of a collection that is not frozen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -163,30 +160,6 @@ pub(super) fn sort(elements: &mut Vec<Element>) {
         }
         is_same
     });
-}
-
-pub(super) fn put_elements(kind: CollectionKind, elements: &[Element], out: &mut BytesMut) {
-    put_len(out, elements.len());
-    for element in elements {
-        ElementRef::from(element).put(kind, out);
-    }
-}
-
-pub(super) fn take_elements(
-    kind: CollectionKind,
-    rest: &mut &[u8],
-    whole: &Bytes,
-) -> Result<Vec<Element>> {
-    let count = take_count(rest)?;
-    let mut elements: Vec<Element> = Vec::with_capacity(count.min(CAPACITY_MAX));
-    for _ in 0..count {
-        let ElementRef { key, value, expiry, written } = ElementRef::take(kind, rest)?;
-        if kind.has_keys() && elements.last().is_some_and(|last| last.key[..] >= *key) {
-            return Err(no_collection("an element is out of order"));
-        }
-        elements.push(ElementRef { key, value, expiry, written }.to_element(whole));
-    }
-    Ok(elements)
 }
 
 pub(super) fn take_count(rest: &mut &[u8]) -> Result<usize> {

@@ -3,8 +3,9 @@
 use bytes::{BufMut, Bytes, BytesMut};
 
 use super::bytes::{put_bytes, put_len};
-use super::collection::{Collection, move_time};
+use super::collection::Collection;
 use super::element::CollectionKind;
+use super::encoded::move_time;
 use super::flags::{COLLECTION, COLUMN_WRITTEN, EXPIRES, FORMAT};
 use super::marker::Marker;
 use super::reader::{ReadColumn, RowReader};

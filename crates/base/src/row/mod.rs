@@ -52,6 +52,7 @@ mod collection;
 mod collection_change;
 mod delta;
 mod element;
+mod encoded;
 mod flags;
 mod image;
 mod marker;

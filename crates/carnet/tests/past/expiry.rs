@@ -85,7 +85,7 @@ impl Place {
         let (key, value) = (seconds.to_string().into(), text.to_owned().into());
         change.add(vec![Element { key, value, expiry: self.after(seconds), written: None }]);
         let mut delta = RowDelta::new(1);
-        delta.change(ColumnId(77), Change::Elements(change));
+        delta.change(ColumnId(77), Change::from(change));
         let cell = self.cell(number);
         self.db
             .transact(|tx| tx.as_async().change_cell(&cell, &delta).map(|taken| assert!(taken)))

@@ -160,7 +160,7 @@ impl<'a> ElementEdit<'a> {
                 change.remove(removed);
             }
         }
-        Ok(Some(change).filter(|change| !change.is_empty()).map(ColumnChange::Elements))
+        Ok(Some(change).filter(|change| !change.is_empty()).map(ColumnChange::from))
     }
 
     fn add(&mut self, added: Vec<Element>) {

@@ -122,7 +122,7 @@ pub(crate) fn value_change(
     environment.steps.take(elements.len() as u64)?;
     Ok(Some(match elements.is_empty() {
         true => ColumnChange::Deleted,
-        false => ColumnChange::Elements(CollectionChange::replace(elements)),
+        false => CollectionChange::replace(elements).into(),
     }))
 }
 
