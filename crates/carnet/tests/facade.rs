@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use carnet::base::{ThreadSpawn, WorkerTasks};
-use carnet::catalog::{self, ColumnKind, KeyspaceSchema, TableKind, TableSchema};
+use carnet::catalog::{self, ColumnKind, KeyspaceSchema, Pins, TableKind, TableSchema};
 use carnet::cluster::{Address, LeaseOptions, LocalNetwork, MemoryCluster, SequencerOptions};
 use carnet::{
     CellKey, DataType, Db, Durability, Error, ErrorKind, Isolation, Key, KeyRange, Outcome,
@@ -283,6 +283,42 @@ fn schema_change_conflicts_with_write_under_old_schema() {
         db.transact(|tx| table.put(tx, &Key((1,), ()), &Account { balance: 2 })).unwrap();
         let found = table.get(&db.snapshot().unwrap(), &Key((1,), ())).unwrap();
         assert_eq!(found, Some(Account { balance: 2 }));
+    });
+}
+
+/// Changes the schema of the table of accounts.
+fn alter_accounts(db: &Db) {
+    let alter = |tx| async move {
+        let schema = catalog::table(&tx, "main", "accounts").await?.expect("it is there");
+        let schema = TableSchema { version: schema.version + 1, ..(*schema).clone() };
+        catalog::alter_table(&tx, &schema).await
+    };
+    block_on(db.run(alter)).unwrap();
+}
+
+#[test]
+fn pinned_schemas_apply_until_one_changes() {
+    on_each_store(|db| {
+        let table = db.table::<Key<(i64,)>, Account>("accounts").unwrap();
+        let other = db.raw("other").unwrap();
+        let snapshot = db.snapshot().unwrap();
+        let read = |tx| block_on(catalog::table(tx, "main", "accounts")).unwrap().unwrap();
+        let schema = read(snapshot.as_async());
+        let pins = Pins::new(snapshot.as_async(), [&schema].into_iter()).unwrap();
+        let applies = || pins.apply(db.snapshot().unwrap().as_async()).unwrap();
+        assert!(applies());
+        // Other commits change nothing.
+        db.transact(|tx| table.put(tx, &Key((1,), ()), &Account { balance: 1 })).unwrap();
+        assert!(applies());
+        let writer = db.transaction().isolation(Isolation::Snapshot).begin().unwrap();
+        assert!(pins.apply(writer.as_async()).unwrap());
+        other.put(&writer, "k", "v").unwrap();
+        alter_accounts(&db);
+        assert!(!applies());
+        assert_eq!(writer.commit().unwrap_err().kind(), ErrorKind::Conflict);
+        assert!(pins.apply(snapshot.as_async()).unwrap(), "its snapshot has the earlier schema");
+        let changed = db.snapshot().unwrap();
+        assert!(Pins::new(changed.as_async(), [&schema].into_iter()).is_none(), "an earlier one");
     });
 }
 

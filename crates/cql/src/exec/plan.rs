@@ -46,15 +46,19 @@ impl Executor {
         keyspace: Option<&str>,
         steps: &Steps<'_>,
     ) -> Result<Arc<Plan>, CqlError> {
-        let tables = self.tables(tx, &statements.parsed.statement, keyspace).await?;
+        if let Some(plan) = statements.pinned_plan(tx)? {
+            return Ok(plan);
+        }
+        // In memory of its own, which nearly all runs do not need.
+        let tables = Box::pin(self.tables(tx, &statements.parsed.statement, keyspace)).await?;
         statements.check_promised(&tables)?;
-        if let Some(plan) = statements.cached_plan(&tables) {
+        if let Some(plan) = statements.cached_plan(tx, &tables) {
             return Ok(plan);
         }
         let mut compiler = Compiler::new(self.shared.timestamps, steps);
         let plan = compile(&mut compiler, &statements.parsed.statement, &tables)?;
         compiler.finish(statements.parsed.markers.len())?;
-        let plan = statements.keep_plan(tables, plan);
+        let plan = statements.keep_plan(tx, tables, Arc::new(plan));
         if steps.are_many() {
             // In memory of its own, which short statements do not need.
             Box::pin(pace(tx, steps)).await?;

@@ -1,16 +1,18 @@
 //! Prepared statements, and their cached plans.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
+use arc_swap::ArcSwapOption;
+use carnet::Tx;
 use carnet::base::TableId;
-use carnet::catalog::TableSchema;
+use carnet::catalog::{Pins, TableSchema};
 use carnet::diagnosis::Named;
 use sha2::{Digest, Sha256};
 
-use super::lru::Lru;
 use super::named;
 use super::open::names_transaction;
+use super::recent::Recent;
 use crate::ast::{AlterTable, Statement, TableChange};
 use crate::compile::{Plan, Tables};
 use crate::cql_error::{CqlError, CqlErrorKind, StatementId};
@@ -48,11 +50,19 @@ pub(crate) struct Statements {
     pub(crate) parsed: Parsed,
     /// Text of a statement that names a transaction, which another server may hold.
     text: Option<Box<str>>,
-    plan: Mutex<Option<(Tables, Arc<Plan>)>>,
+    kept: ArcSwapOption<Kept>,
     /// Tables that the statement was prepared for, if it was prepared.
     promised: OnceLock<Promised>,
     /// Name for the diagnosis, and the keyspace of the session that it was made for.
     named: OnceLock<(Option<String>, Arc<Named>)>,
+}
+
+/// A plan with the schemas that it was made for. A prepared statement has one keyspace, so that its tables' names
+/// always mean the same tables.
+struct Kept {
+    tables: Tables,
+    pins: Option<Pins>,
+    plan: Arc<Plan>,
 }
 
 /// Description that a client got when it prepared a statement. The client encodes its values and
@@ -78,7 +88,7 @@ impl Statements {
         Ok(Self {
             parsed,
             text,
-            plan: Mutex::default(),
+            kept: ArcSwapOption::empty(),
             promised: OnceLock::new(),
             named: OnceLock::new(),
         })
@@ -138,15 +148,22 @@ impl Statements {
         ))
     }
 
-    /// Returns the plan if it was compiled for these schemas.
-    pub(super) fn cached_plan(&self, tables: &Tables) -> Option<Arc<Plan>> {
-        let cached = self.plan.lock().unwrap_or_else(PoisonError::into_inner);
-        let (known, plan) = cached.as_ref()?;
+    /// Returns the plan if the schemas that it was compiled for are the newest at a transaction's snapshot.
+    pub(super) fn pinned_plan(&self, tx: &Tx) -> Result<Option<Arc<Plan>>, CqlError> {
+        let kept = self.kept.load();
+        let Some(Kept { pins: Some(pins), plan, .. }) = kept.as_deref() else { return Ok(None) };
+        Ok(pins.apply(tx)?.then(|| Arc::clone(plan)))
+    }
+
+    /// Returns the plan if it was compiled for these schemas, which the transaction has read.
+    pub(super) fn cached_plan(&self, tx: &Tx, tables: &Tables) -> Option<Arc<Plan>> {
+        let kept = self.kept.load();
+        let Kept { tables: known, plan, .. } = kept.as_deref()?;
         let is_same = known.len() == tables.len()
             && tables.iter().all(|(name, schema)| {
                 known.get(name).is_some_and(|known| Arc::ptr_eq(known, schema))
             });
-        is_same.then(|| Arc::clone(plan))
+        is_same.then(|| self.keep_plan(tx, known.clone(), Arc::clone(plan)))
     }
 
     /// Returns the statement's name for the diagnosis. A prepared statement makes it once: under overload every
@@ -157,10 +174,12 @@ impl Statements {
         if of.as_deref() == keyspace { Arc::clone(named) } else { make() }
     }
 
-    pub(super) fn keep_plan(&self, tables: Tables, plan: Plan) -> Arc<Plan> {
-        let plan = Arc::new(plan);
-        let kept = Some((tables, Arc::clone(&plan)));
-        *self.plan.lock().unwrap_or_else(PoisonError::into_inner) = kept;
+    /// Keeps the plan for later runs: those of a prepared statement, and retries.
+    pub(super) fn keep_plan(&self, tx: &Tx, tables: Tables, plan: Arc<Plan>) -> Arc<Plan> {
+        let is_stored = |schema: &&Arc<TableSchema>| !system::is_system_keyspace(&schema.keyspace);
+        let pin = || Pins::new(tx, tables.values().filter(is_stored));
+        let pins = self.is_prepared().then(pin).flatten();
+        self.kept.store(Some(Arc::new(Kept { tables, pins, plan: Arc::clone(&plan) })));
         plan
     }
 }
@@ -260,11 +279,11 @@ fn id(text: &str, keyspace: Option<&str>, markers: &[ColumnSpec]) -> StatementId
 /// Prepared statements, limited by their estimated bytes.
 ///
 /// A client that executes an evicted one is told to prepare it again.
-pub(super) struct Cache(Mutex<Lru<StatementId, Arc<Prepared>>>);
+pub(super) struct Cache(Recent<StatementId, Arc<Prepared>>);
 
 impl Default for Cache {
     fn default() -> Self {
-        Self(Mutex::new(Lru::new(PREPARED_BYTES_MAX)))
+        Self(Recent::new(PREPARED_BYTES_MAX))
     }
 }
 
@@ -276,7 +295,7 @@ impl Cache {
     }
 
     fn check(&self, bytes: usize) -> Result<(), CqlError> {
-        let bytes_max = self.lock().bytes_max() / SHARE;
+        let bytes_max = self.0.bytes_max() / SHARE;
         if bytes <= bytes_max {
             return Ok(());
         }
@@ -291,34 +310,25 @@ impl Cache {
         let bytes = text_bytes(text) + SPEC_BYTES * specs;
         self.check(bytes)?;
         let prepared = Arc::new(prepared);
-        let evicted = self.lock().insert(prepared.id, Arc::clone(&prepared), bytes);
-        // Dropped after the lock is released: a large statement takes milliseconds.
-        drop(evicted);
+        self.0.insert(prepared.id, Arc::clone(&prepared), bytes);
         Ok(prepared)
     }
 
     pub(super) fn forget(&self, id: &StatementId) {
-        let forgotten = self.lock().remove(id);
-        drop(forgotten);
+        self.0.remove(id);
     }
 
     pub(super) fn find(&self, id: &[u8]) -> Option<Arc<Prepared>> {
         let id: StatementId = id.try_into().ok()?;
-        self.lock().get(&id)
+        self.0.get(&id)
     }
 
     pub(super) fn set_bytes_max(&self, bytes_max: usize) {
-        let evicted = self.lock().set_bytes_max(bytes_max);
-        drop(evicted);
+        self.0.set_bytes_max(bytes_max);
     }
 
     /// Returns the number of statements and their estimated bytes.
     pub(super) fn size(&self) -> (usize, usize) {
-        let lru = self.lock();
-        (lru.len(), lru.bytes())
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Lru<StatementId, Arc<Prepared>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.size()
     }
 }
