@@ -3,10 +3,12 @@
 //! Each figure is the median of several passes. Each pass runs on a new database, and the settings
 //! alternate within a pass, so that a disturbance of the machine affects all of them alike.
 
+mod diagnose;
 mod gates;
 mod harm;
 mod overload;
 mod processors;
+mod program;
 mod server;
 mod wire;
 mod workload;

@@ -9,6 +9,7 @@ const STARTUP: u8 = 0x01;
 const QUERY: u8 = 0x07;
 const PREPARE: u8 = 0x09;
 const EXECUTE: u8 = 0x0a;
+const AUTH_RESPONSE: u8 = 0x0f;
 const ERROR: u8 = 0x00;
 const RESULT: u8 = 0x08;
 const OVERLOADED: i32 = 0x1001;
@@ -93,6 +94,17 @@ pub(super) fn execute_values(
     }
     body.extend(page_rows.into_iter().flat_map(i32::to_be_bytes));
     frame(stream, EXECUTE, &body)
+}
+
+/// Connects as a user of a server with log-ins.
+pub(super) fn log_in(address: SocketAddr, user: &str, password: &str) -> io::Result<TcpStream> {
+    let mut tcp = connect(address)?;
+    let token = format!("\0{user}\0{password}");
+    tcp.write_all(&frame(0, AUTH_RESPONSE, &long_text(&token)))?;
+    match receive(&mut tcp)?.answer {
+        ResponseKind::Good => Ok(tcp),
+        _ => Err(io::Error::other(format!("user {user} cannot log in"))),
+    }
 }
 
 /// Connects, and sends STARTUP.

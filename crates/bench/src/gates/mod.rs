@@ -33,6 +33,7 @@ use carnet_storage::{AppendError, Engine, EntryCell, Mutation, Options};
 use clap::Subcommand;
 use rustix::time::{ClockId, clock_gettime};
 
+use crate::diagnose::Diagnose;
 use crate::harm::Harm;
 use crate::overload::{self, Multiget, Overload};
 use crate::server::{self, Acknowledgement, ServerCost};
@@ -58,6 +59,8 @@ pub(crate) enum Gate {
     Transfers(transfers::Transfers),
     /// Load a server with multiples of its capacity, with and without admission gate.
     Overload(Overload),
+    /// Check what SHOW BOTTLENECK says beside deliberate loads.
+    Diagnose(Diagnose),
     /// Measure memory and point reads beside heavy clients.
     Harm(Harm),
     /// Server process of `overload`.
@@ -110,6 +113,7 @@ impl Gate {
             Self::Large(large) => large.run(dir.path()),
             Self::Transfers(transfers) => transfers.run(),
             Self::Overload(overload) => overload.run(),
+            Self::Diagnose(diagnose) => diagnose.run(),
             Self::Harm(harm) => harm.run(),
             Self::OverloadServer { gate, running } => overload::serve(*gate, *running),
             Self::Server(server) => server.run(),

@@ -3,9 +3,8 @@
 use std::io;
 use std::time::Duration;
 
-use super::client::Client;
-use super::tally::{Tally, repeat};
 use crate::overload::pause;
+use crate::program::{Client, Tally, repeat};
 use crate::wire;
 
 /// A load: its table, and what each of its clients does.

@@ -5,10 +5,7 @@
 //! one client reads a row of another table every few milliseconds. A row of the output has the
 //! greatest resident memory during the load and the longest of these reads.
 
-mod client;
 mod loads;
-mod process;
-mod tally;
 
 use std::io;
 use std::path::PathBuf;
@@ -23,10 +20,8 @@ use hdrhistogram::Histogram;
 use serde::Serialize;
 
 use crate::overload::pause;
-use client::Client;
+use crate::program::{Client, Process, ServeOptions, Tally};
 use loads::{LOADS, Load};
-use process::Process;
-use tally::Tally;
 
 /// Interval of the point reads, and of the looks at the server's memory.
 const READ_EVERY: Duration = Duration::from_millis(2);
@@ -86,7 +81,14 @@ impl Harm {
     }
 
     fn measure(&self, load: &Load) -> io::Result<Row> {
-        let server = Process::start(self.carnet.as_deref(), self.memory)?;
+        let settings = format!("[server]\nmemory = \"{}MiB\"\n", self.memory);
+        let program = self.carnet.as_deref();
+        let server = Process::start(&ServeOptions {
+            program,
+            settings: &settings,
+            durability: "none",
+            users: "",
+        })?;
         let mut client = Client::connect(server.address)?;
         client.query(
             "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",

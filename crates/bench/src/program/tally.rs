@@ -5,28 +5,28 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::client::Client;
+use super::Client;
 use crate::overload::pause;
 use crate::wire::{self, Response, ResponseKind};
 
 /// Counts of answers to a load.
 #[derive(Default)]
-pub(super) struct Tally {
-    pub(super) answered: AtomicU64,
-    pub(super) refused: AtomicU64,
-    pub(super) failed: AtomicU64,
-    pub(super) closed: AtomicU64,
-    pub(super) is_over: AtomicBool,
+pub(crate) struct Tally {
+    pub(crate) answered: AtomicU64,
+    pub(crate) refused: AtomicU64,
+    pub(crate) failed: AtomicU64,
+    pub(crate) closed: AtomicU64,
+    pub(crate) is_over: AtomicBool,
     /// The first refusal, and the first other error.
-    pub(super) errors: [OnceLock<String>; 2],
+    pub(crate) errors: [OnceLock<String>; 2],
 }
 
 impl Tally {
-    pub(super) fn is_over(&self) -> bool {
+    pub(crate) fn is_over(&self) -> bool {
         self.is_over.load(Ordering::Relaxed)
     }
 
-    pub(super) fn note(&self, response: &Response) {
+    pub(crate) fn note(&self, response: &Response) {
         let [refusal, error] = &self.errors;
         let count = match response.answer {
             ResponseKind::Good => &self.answered,
@@ -46,7 +46,7 @@ impl Tally {
 }
 
 /// Sends a statement's text, over and over.
-pub(super) fn repeat(client: &mut Client, text: &str, tally: &Tally) -> io::Result<()> {
+pub(crate) fn repeat(client: &mut Client, text: &str, tally: &Tally) -> io::Result<()> {
     while !tally.is_over() {
         tally.note(&client.answer(&wire::query_frame(1, text, Some(5_000)))?);
     }
