@@ -219,18 +219,37 @@ struct Stress {
 }
 
 impl Stress {
+    /// Starts the clients. On a busy machine the aftermath of a fault may refuse their tables.
     fn start(servers: &str, seed: u64, seconds: u64) -> Self {
+        let mut said = String::new();
+        for _ in 0..3 {
+            match Self::try_start(servers, seed, seconds) {
+                Ok(stress) => return stress,
+                Err(why) => said = why,
+            }
+        }
+        panic!("carnet stress did not begin: {said}");
+    }
+
+    fn try_start(servers: &str, seed: u64, seconds: u64) -> Result<Self, String> {
         let mut stress = carnet();
         stress.args(["stress", "--server", servers, "--workload", "list-append,bank"]);
         stress.args(["--clients", "4", "--rate", "40", "--seconds", &seconds.to_string()]);
         stress.args(["--seed", &seed.to_string()]).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut process = Guard::new(stress.spawn().unwrap());
         let mut lines = BufReader::new(process.stderr()).lines().map(Result::unwrap);
-        let begun = lines.find(|line| line.contains(" committed, "));
-        assert!(begun.is_some(), "carnet stress did not begin");
+        let mut said = Vec::new();
+        let has_begun = lines.any(|line| {
+            let has_begun = line.contains(" committed, ");
+            said.push(line);
+            has_begun
+        });
+        if !has_begun {
+            return Err(said.join("\n"));
+        }
         let errors = spawn(move || lines.collect::<Vec<_>>().join("\n"));
         let ends = SystemClock.now().after(Duration::from_secs(seconds));
-        Self { process, errors, ends }
+        Ok(Self { process, errors, ends })
     }
 
     fn is_over_in(&self, time: Duration) -> bool {
