@@ -25,7 +25,7 @@ fn db(running_max: usize, queue_max: usize) -> Db {
 
 fn arrive_in(admission: &Admission, class: Class) -> Result<Arrived, Error> {
     let (level, workload) = (&Level::default(), Workload::Interactive);
-    admission.arrive(AdmissionRequest { level, class, workload, bytes: 100, deadline: None })
+    admission.arrive(AdmissionRequest::new(level, class, workload, 100))
 }
 
 fn arrive(admission: &Admission) -> Result<Arrived, Error> {
@@ -95,7 +95,7 @@ fn statement_that_never_ran_costs_its_level_nothing() {
     let (large, small) = (level(1, 1_000), level(2, 100));
     let arrive = |level| {
         let (class, workload) = (Class::Read, Workload::Interactive);
-        let request = AdmissionRequest { level, class, workload, bytes: 1, deadline: None };
+        let request = AdmissionRequest::new(level, class, workload, 1);
         db.admission().unwrap().arrive(request).unwrap()
     };
     let runs = |arrived| {

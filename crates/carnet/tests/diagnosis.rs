@@ -12,7 +12,7 @@ use carnet::admission::{
     AdmissionLimits, AdmissionRequest, Arrived, Class, GateLimits, Level, Permit, Workload,
 };
 use carnet::base::{Clock, Moment, Stepped, WaitNote, WallTime, note_wait};
-use carnet::diagnosis::{Named, Why};
+use carnet::diagnosis::{Named, Waiter, Why};
 use carnet::storage::disk::sim::SimDisk;
 use carnet::{Builder, Db, Durability, block_on};
 
@@ -52,7 +52,7 @@ fn db() -> (Db, Arc<Standing>) {
 
 fn arrive(db: &Db) -> Arrived {
     let (level, class, workload) = (&Level::default(), Class::Read, Workload::Interactive);
-    let request = AdmissionRequest { level, class, workload, bytes: 1, deadline: None };
+    let request = AdmissionRequest::new(level, class, workload, 1);
     db.admission().unwrap().arrive(request).unwrap()
 }
 
@@ -99,7 +99,7 @@ fn statement_that_gives_up_has_waited() {
 fn cancelled_waits_are_counted() {
     let (db, clock) = db();
     let permit = admitted(&db);
-    permit.waits().name(|| Arc::new(Named::new("ks.t", "SELECT")));
+    permit.waits().name(|| Waiter { named: Arc::new(Named::new("ks.t", "SELECT")), user: None });
     {
         let mut waiting = pin!(permit.wait_for(Why::Disk, pending::<()>()));
         clock.pass(100);
@@ -114,7 +114,47 @@ fn cancelled_waits_are_counted() {
     let report = db.admission().unwrap().diagnosis().report();
     let largest = report.bottleneck().unwrap();
     assert_eq!((largest.why, &*largest.level, largest.waits), (Why::Disk, "default", 1));
-    assert_eq!(largest.named.as_ref().unwrap().table(), "ks.t");
+    assert_eq!(largest.waiter.as_ref().unwrap().named.table(), "ks.t");
+}
+
+/// A scan of minutes would otherwise be the bottleneck only after its end.
+#[test]
+fn waits_of_a_running_statement_are_told_while_it_runs() {
+    let (db, clock) = db();
+    let permit = admitted(&db);
+    let turn = |millis| {
+        clock.pass(millis);
+        permit.waits().add(Why::Cpu, Duration::from_millis(millis));
+        permit.tell_waits(clock.now());
+        waited(&db, Why::Cpu)
+    };
+    assert_eq!(turn(300), 0, "it is told at most twice a second");
+    assert_eq!(turn(300), 600);
+    assert_eq!(turn(300), 600);
+    drop(permit);
+    assert_eq!(waited(&db, Why::Cpu), 900);
+}
+
+#[test]
+fn witness_counts_waits_of_the_level() {
+    let (db, clock) = db();
+    let permit = admitted(&db);
+    let witness = permit.witness();
+    drop(permit);
+    clock.pass(1_000);
+    witness.waited(Why::Socket, Duration::from_millis(500));
+    let report = db.admission().unwrap().diagnosis().report();
+    assert_eq!(
+        report.bottleneck().map(|cause| (cause.why, &*cause.level)),
+        Some((Why::Socket, "default"))
+    );
+}
+
+#[test]
+fn refusal_for_memory_is_a_wait_for_memory() {
+    let (db, _clock) = db();
+    admitted(&db).refused_for_memory(Duration::from_millis(100));
+    assert_eq!(waited(&db, Why::Memory), 100);
 }
 
 #[test]

@@ -633,7 +633,7 @@ fn permit_and_deadline_end_with_their_statement() {
     let run = |text: &str| {
         let (level, class) = (&Level::default(), Class::Write);
         let workload = Workload::Interactive;
-        let request = AdmissionRequest { level, class, workload, bytes: 1, deadline: None };
+        let request = AdmissionRequest::new(level, class, workload, 1);
         let Ok(Arrived::Admitted(permit)) = admission.arrive(request) else {
             panic!("nothing else runs")
         };

@@ -469,7 +469,7 @@ fn commit_of_a_lost_client_goes_on() {
 fn take_permits(server: &Server) -> Vec<Permit> {
     let admission = server.executor.db().admission().unwrap();
     let (level, class, workload) = (&Level::default(), Class::Write, Workload::Interactive);
-    let request = AdmissionRequest { level, class, workload, bytes: 1, deadline: None };
+    let request = AdmissionRequest::new(level, class, workload, 1);
     let mut permits = Vec::new();
     while let Ok(Arrived::Admitted(permit)) = admission.arrive(request) {
         permits.push(permit);

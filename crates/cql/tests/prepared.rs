@@ -591,7 +591,7 @@ fn prepared_bottleneck_has_the_columns_of_its_rows() {
     let client = Client { executor, session: Session::new() };
     let prepared = client.prepare("SHOW BOTTLENECK");
     let shown = rows(client.execute(&prepared, Values::default()).unwrap());
-    assert_eq!((shown.columns.len(), &shown.columns[..]), (9, &prepared.result[..]));
+    assert_eq!((shown.columns.len(), &shown.columns[..]), (10, &prepared.result[..]));
     let verdict = &shown.values()[0];
     assert_eq!(verdict[0], Some(Value::Int(0).serialize()));
     assert_eq!(verdict[1], Some(Value::Text("none".into()).serialize()));

@@ -99,10 +99,11 @@ impl Backend for CqlBackend {
             Peek::Prepare => Outline::of_class(Class::System),
             Peek::Batch => Outline::of_class(Class::Write),
         };
-        let Terms { level, workload, deadline } = self.executor.terms(session, &outline, times);
+        let Terms { level, workload, deadline, tenant } =
+            self.executor.terms(session, &outline, times);
         let (level, class) = (&level.level, outline.class);
-        let request = AdmissionRequest { level, class, workload, bytes, deadline };
-        Ok(Some(admission.arrive_from(request, times.arrived)?))
+        let request = AdmissionRequest { level, class, workload, bytes, deadline, tenant };
+        Ok(Some(admission.arrive_from(request, times.arrived, times.unread)?))
     }
 
     // Not an async function: its future would hold `params` beside the parameters made of them.

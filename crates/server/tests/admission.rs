@@ -157,7 +157,7 @@ fn client_that_asks_for_refusals_gets_them() {
     let db = executor.db().clone();
     let (level, class, workload) = (&Level::default(), Class::Read, Workload::Unspecified);
     let ask = || {
-        let request = AdmissionRequest { level, class, workload, bytes: 1, deadline: None };
+        let request = AdmissionRequest::new(level, class, workload, 1);
         db.admission().unwrap().arrive(request).unwrap()
     };
     let busy = ask();
@@ -204,7 +204,7 @@ fn bound_lists_are_classed_by_their_length() {
     let (executor, _directory) = executor(1, 1);
     let db = executor.db().clone();
     let (level, class, workload) = (&Level::default(), Class::Read, Workload::Unspecified);
-    let request = AdmissionRequest { level, class, workload, bytes: 1, deadline: None };
+    let request = AdmissionRequest::new(level, class, workload, 1);
     let busy = db.admission().unwrap().arrive(request).unwrap();
     let server = Running::of(CqlBackend::new(executor), Limits::default(), None);
     let mut client = Client::connect(server.address, 4);
@@ -342,7 +342,7 @@ fn timeout_begins_at_the_arrival() {
     let (executor, _directory) = executor(1, 4);
     let db = executor.db().clone();
     let (level, class, workload) = (&Level::default(), Class::Read, Workload::Unspecified);
-    let request = AdmissionRequest { level, class, workload, bytes: 1, deadline: None };
+    let request = AdmissionRequest::new(level, class, workload, 1);
     let busy = db.admission().unwrap().arrive(request).unwrap();
     let server = Running::of(CqlBackend::new(executor), Limits::default(), None);
     let mut client = server.client(4);

@@ -19,7 +19,8 @@
 //!  refused                                              refused
 //! ```
 //!
-//! * **Order.** Requests of a queue wait in order of arrival.
+//! * **Order.** The requests of a [`Tenant`] wait in order of arrival. Tenants of a queue are served in turns, so that a
+//!   client does not wait for all that others have in flight.
 //! * **Backpressure.** A request is not refused because of the load unless its level or its client asks for refusals
 //!   ([`Workload::Interactive`]). Others wait. If the queue is full, or its oldest request has waited for
 //!   [`GateLimits::shed_after`], a new request is *throttled*: its connection is not read from until the request
@@ -35,8 +36,10 @@
 //! * **Shares.** Among waiting levels, the one with the least processor time for its shares is next
 //!   ([`Accounts`]). Within a level small requests come first, except that each twentieth
 //!   slot goes to a batch request. Shares need a queue to choose from, and short requests form none: each
-//!   would run as soon as it is read. While several levels compete, a request that is admitted on arrival
-//!   therefore lets others arrive before it runs ([`Pass::yields`]).
+//!   would run as soon as it is read. While several levels compete, or several tenants on a busy machine, a request
+//!   that is admitted on arrival therefore lets others arrive before it runs ([`Pass::yields`]).
+//! * **Long requests** that go on at a low priority, after their first slice, free their slots
+//!   ([`Gate::begin_long`]), so that short ones do not wait for them. Of these there are at most `running_max`, too.
 //! * **Deadlines.** A request whose deadline passes in the queue is not run.
 //!
 //! Each decision follows from the present state of the queue: its length and the ages of its requests.
@@ -53,7 +56,7 @@
 //! * Each request that arrived is admitted or refused exactly once, unless it is cancelled.
 //! * While a request waits, all slots that it may use are taken.
 //! * While no request runs or waits, any request that has just arrived is admitted, whatever happened before.
-//! * At most `running_max` requests run, not counting resumed ones after a pause.
+//! * At most `running_max` requests run, not counting resumed ones after a pause, and at most as many are long.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -61,9 +64,10 @@ use std::time::Duration;
 use carnet_base::Moment;
 
 use super::level::{LevelId, LevelLimits, SHARES_DEFAULT, Workload};
+use super::newest::Newest;
 use super::queue::{Queue, Waiting};
 use super::request::{
-    Arrival, Arriving, Decision, GateLimits, Pass, QueueId, Reason, Shed, Ticket,
+    Arrival, Arriving, Decision, GateLimits, Pass, QueueId, Reason, Shed, Tenant, Ticket,
 };
 use super::shares::Accounts;
 
@@ -72,9 +76,9 @@ const RETRY_MIN: Duration = Duration::from_millis(10);
 const RETRY_MAX: Duration = Duration::from_secs(2);
 /// Number of admissions of a level per batch request that comes before interactive ones.
 const BATCH_EVERY: u64 = 20;
-/// Time for which levels count as competing after a request of one level has followed a request of
-/// another.
-const COMPETING: Duration = Duration::from_millis(20);
+/// Age of arriving requests from which tenants compete: the machine is busy, and requests wait for it where no gate sees
+/// them.
+const CROWDED_AGE: Duration = Duration::from_millis(2);
 /// Duration of an overload after the last refusal, in multiples of [`GateLimits::shed_after`].
 const OVERLOAD_INTERVALS: u32 = 2;
 /// Number of levels above which a gate forgets levels without running or waiting requests.
@@ -97,12 +101,15 @@ pub struct Gate {
     running: usize,
     waiting: usize,
     batch_running: usize,
+    /// Requests that go on at a low priority without a slot.
+    long: usize,
     levels: BTreeMap<LevelId, LevelState>,
     accounts: Accounts,
     tickets: u64,
-    /// Level of the newest request, and the last time at which the level changed.
-    newest: Option<LevelId>,
-    changed: Option<Moment>,
+    /// Levels of the newest requests.
+    newest_level: Newest<LevelId>,
+    /// Tenants of the newest requests.
+    newest_tenant: Newest<Tenant>,
 }
 
 impl Gate {
@@ -115,11 +122,12 @@ impl Gate {
             running: 0,
             waiting: 0,
             batch_running: 0,
+            long: 0,
             levels: BTreeMap::new(),
             accounts: Accounts::default(),
             tickets: 0,
-            newest: None,
-            changed: None,
+            newest_level: Newest::default(),
+            newest_tenant: Newest::default(),
         }
     }
 
@@ -130,10 +138,12 @@ impl Gate {
         now: Moment,
         decisions: &mut Vec<Decision>,
     ) -> Arrival {
-        let Arriving { level, workload, bytes, age, deadline, .. } = request;
+        let Arriving { level, workload, bytes, age, deadline, tenant, .. } = request;
         let id = QueueId { level, workload };
         self.begin(request);
-        let yields = self.levels_compete(level, now);
+        let levels_compete = self.newest_level.competes(level, now);
+        let tenants_compete = self.newest_tenant.competes(tenant, now) && age >= CROWDED_AGE;
+        let yields = levels_compete || tenants_compete;
         if let Some(reason) = self.reason_to_refuse(id, request, now) {
             let shed = Shed { reason, ..self.shed(id, age, now) };
             self.refuse_old(id, now, decisions);
@@ -154,7 +164,8 @@ impl Gate {
         let ticket = Ticket { number: self.tickets, queue: id };
         self.tickets += 1;
         self.waiting += 1;
-        let waiting = Waiting { arrived: before(now, age), joined: now, deadline, bytes };
+        let arrived = before(now, age);
+        let waiting = Waiting { arrived, joined: now, deadline, bytes, tenant };
         self.queue_mut(id).push(ticket.number, waiting);
         self.refuse_old(id, now, decisions);
         let is_throttled = !workload.is_refused() && (!has_room || is_slow);
@@ -206,6 +217,22 @@ impl Gate {
     /// Resumes a paused request at once, because other requests may be waiting for it.
     pub fn resume(&mut self, pass: Pass) {
         self.count_running(pass.queue, |running| *running += 1);
+    }
+
+    /// Counts a running request among those that go on at a low priority; the caller then pauses it. Returns `false` if
+    /// it keeps its slot.
+    pub fn begin_long(&mut self, pass: Pass) -> bool {
+        let QueueId { level, workload } = pass.queue;
+        let is_limited = self.level_mut(level).limits.running_max.is_some();
+        // Batch requests have slots that no others take.
+        let may = workload != Workload::Batch && !is_limited && self.long < self.limits.running_max;
+        self.long += usize::from(may);
+        may
+    }
+
+    /// Ends a request that went on at a low priority, after the caller has resumed it.
+    pub const fn end_long(&mut self) {
+        self.long -= 1;
     }
 
     /// Removes a cancelled request from its queue. Returns `true` if it was waiting.
@@ -287,8 +314,12 @@ impl Gate {
         while self.waiting > 0 && self.running < self.limits.running_max {
             let Some(id) = self.next_queue() else { return };
             self.refuse_old(id, now, decisions);
-            let Some((number, _)) = self.queue(id).oldest() else { continue };
+            let Some((number, waiting)) = self.queue_mut(id).next_in_turn() else { continue };
             let ticket = Ticket { number, queue: id };
+            if waiting.deadline.is_some_and(|deadline| deadline <= now) {
+                self.refuse(ticket, Reason::Deadline, now, decisions);
+                continue;
+            }
             self.take(ticket);
             let pass = self.admit(id);
             decisions.push(Decision::Admit(ticket, pass));
@@ -328,14 +359,6 @@ impl Gate {
         state.admitted += 1;
         state.held += 1;
         Pass { queue: id, shares: self.shares(id.level), charged, yields: false }
-    }
-
-    /// Records the level of a new request. Returns `true` while several levels compete.
-    fn levels_compete(&mut self, level: LevelId, now: Moment) -> bool {
-        if self.newest.replace(level).is_some_and(|newest| newest != level) {
-            self.changed = Some(now);
-        }
-        self.changed.is_some_and(|changed| now.since(changed) < COMPETING)
     }
 
     fn count_running(&mut self, id: QueueId, change: impl Fn(&mut usize)) {

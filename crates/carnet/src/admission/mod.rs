@@ -25,6 +25,7 @@ mod gate;
 mod level;
 #[cfg(all(test, shuttle))]
 mod models;
+mod newest;
 #[cfg(test)]
 mod permit_tests;
 mod queue;
@@ -40,16 +41,17 @@ use std::time::Duration;
 
 use carnet_base::{Clock, Moment, Result, Spawn};
 
-use crate::diagnosis::Diagnosis;
+use crate::diagnosis::{Diagnosis, Why};
 
 pub use class::Class;
 pub use figures::Figures;
 pub use gate::Gate;
 pub use level::{Level, LevelId, LevelLimits, SHARES_DEFAULT, Workload};
 pub use request::{
-    AdmissionRequest, Arrival, Arriving, Decision, GateLimits, Pass, QueueId, Reason, Shed, Ticket,
+    AdmissionRequest, Arrival, Arriving, Decision, GateLimits, Pass, QueueId, Reason, Shed, Tenant,
+    Ticket,
 };
-pub use shared_gate::{Arrived, Paused, Permit, Place};
+pub use shared_gate::{Arrived, LongSlot, Paused, Permit, Place, Witness};
 
 pub use run_queue::{Asked, Asking, RunQueue, TurnId};
 
@@ -123,17 +125,22 @@ impl Admission {
     ///
     /// `Overloaded` if the statement is refused; nothing was done.
     pub fn arrive(&self, request: AdmissionRequest<'_>) -> Result<Arrived> {
-        self.gates[request.class as usize].arrive(request, None)
+        self.gates[request.class as usize].arrive(request, None, None)
     }
 
     /// Like [`Admission::arrive`], for a statement whose request reached the machine at the time `arrived`, and has
-    /// waited since where no gate sees it.
+    /// waited since where no gate sees it. `unread` is the reason why its connection was not read from, if it is known.
     ///
     /// # Errors
     ///
     /// `Overloaded` or `Timeout` if the statement is refused; nothing was done.
-    pub fn arrive_from(&self, request: AdmissionRequest<'_>, arrived: Moment) -> Result<Arrived> {
-        self.gates[request.class as usize].arrive(request, Some(arrived))
+    pub fn arrive_from(
+        &self,
+        request: AdmissionRequest<'_>,
+        arrived: Moment,
+        unread: Option<Why>,
+    ) -> Result<Arrived> {
+        self.gates[request.class as usize].arrive(request, Some(arrived), unread)
     }
 
     /// Returns the figures of a class.

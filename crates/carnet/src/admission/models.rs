@@ -67,7 +67,7 @@ fn gate(running_max: usize) -> Arc<SharedGate> {
 
 fn arrive(gate: &Arc<SharedGate>) -> Arrived {
     let (level, class, workload) = (&Level::default(), Class::Read, Workload::Interactive);
-    let request = AdmissionRequest { level, class, workload, bytes: 1, deadline: None };
+    let request = AdmissionRequest::new(level, class, workload, 1);
     gate.arrive(request, None).unwrap()
 }
 

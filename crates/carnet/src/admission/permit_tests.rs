@@ -16,7 +16,7 @@ fn db() -> Db {
 
 fn arrive(db: &Db) -> Arrived {
     let (level, class, workload) = (&Level::default(), Class::Write, Workload::Unspecified);
-    let request = AdmissionRequest { level, class, workload, bytes: 1, deadline: None };
+    let request = AdmissionRequest::new(level, class, workload, 1);
     db.admission().unwrap().arrive(request).unwrap()
 }
 
@@ -51,6 +51,33 @@ fn commit_that_waits_for_log_frees_its_slot() {
     assert_eq!(running(&db), 2, "it goes on at once");
     drop((first, other));
     assert_eq!(running(&db), 0);
+}
+
+/// A long statement whose commit waits for the log has two reasons to free its slot.
+#[test]
+fn long_statement_frees_its_slot_once() {
+    let db = db();
+    let mut context = Context::from_waker(Waker::noop());
+    let (long, is_synced) = (Arc::new(permit(&db)), AtomicBool::new(false));
+    let slot = long.run_long().unwrap();
+    assert_eq!(running(&db), 0);
+    assert!(long.run_long().is_none(), "it is long already");
+    let other = Arc::new(permit(&db));
+    assert!(other.run_long().is_none(), "one is allowed beside one slot");
+    let ends = || is_synced.load(Ordering::Relaxed);
+    let mut commit = Box::pin(
+        long.wait_for_log(poll_fn(|_| if ends() { Poll::Ready(()) } else { Poll::Pending })),
+    );
+    assert!(commit.as_mut().poll(&mut context).is_pending());
+    assert_eq!(running(&db), 1, "the other one");
+    is_synced.store(true, Ordering::Relaxed);
+    assert!(commit.as_mut().poll(&mut context).is_ready());
+    drop(commit);
+    assert_eq!(running(&db), 1, "it goes on without a slot");
+    drop(slot);
+    assert_eq!(running(&db), 2);
+    drop(long);
+    assert!(other.run_long().is_some(), "the place of the long one is free");
 }
 
 /// A commit that the engine throttles has not reached the log, and more of them would not make it faster.

@@ -1,9 +1,12 @@
 //! Waiting statements of one level and workload.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 use std::time::Duration;
 
 use carnet_base::Moment;
+
+use super::request::Tenant;
 
 /// Weight of the moving average: a new value counts one part in this number.
 const AVERAGE_OVER: u32 = 32;
@@ -32,6 +35,7 @@ pub(super) struct Waiting {
     pub(super) joined: Moment,
     pub(super) deadline: Option<Moment>,
     pub(super) bytes: usize,
+    pub(super) tenant: Tenant,
 }
 
 /// A period, by its first and its last event.
@@ -45,6 +49,10 @@ struct Period {
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     queue: BTreeMap<u64, Waiting>,
+    /// Numbers of the waiting requests of each tenant that has any.
+    tenants: BTreeMap<Tenant, BTreeSet<u64>>,
+    /// Tenant that was served last.
+    served: Option<Tenant>,
     pub(super) bytes: usize,
     /// Last time at which a request was refused because of the load.
     refused: Option<Moment>,
@@ -94,14 +102,31 @@ impl Queue {
         self.refused = Some(now);
     }
 
+    /// Chooses the request to run next: the oldest one of the tenant whose turn it is.
+    pub(super) fn next_in_turn(&mut self) -> Option<(u64, Waiting)> {
+        let after = self.served.map_or(Bound::Unbounded, Bound::Excluded);
+        let mut turns = self.tenants.range((after, Bound::Unbounded)).chain(&self.tenants);
+        let (tenant, numbers) = turns.next()?;
+        let number = *numbers.first()?;
+        self.served = Some(*tenant);
+        Some((number, *self.queue.get(&number)?))
+    }
+
     pub(super) fn push(&mut self, number: u64, waiting: Waiting) {
         self.bytes += waiting.bytes;
+        self.tenants.entry(waiting.tenant).or_default().insert(number);
         self.queue.insert(number, waiting);
     }
 
     pub(super) fn take(&mut self, number: u64) -> Option<Waiting> {
         let waiting = self.queue.remove(&number)?;
         self.bytes -= waiting.bytes;
+        if let Some(numbers) = self.tenants.get_mut(&waiting.tenant) {
+            numbers.remove(&number);
+            if numbers.is_empty() {
+                self.tenants.remove(&waiting.tenant);
+            }
+        }
         Some(waiting)
     }
 }

@@ -36,7 +36,21 @@ pub struct AdmissionRequest<'l> {
     pub bytes: usize,
     /// Deadline of the statement.
     pub deadline: Option<Moment>,
+    /// Tenant of the statement's client.
+    pub tenant: Tenant,
 }
+
+impl<'l> AdmissionRequest<'l> {
+    /// Creates a request without a deadline, of a client without a tenant.
+    #[must_use]
+    pub fn new(level: &'l Level, class: Class, workload: Workload, bytes: usize) -> Self {
+        Self { level, class, workload, bytes, deadline: None, tenant: Tenant::default() }
+    }
+}
+
+/// Clients that share a part of the slots: the connections of one user, or of one address if clients do not log in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Tenant(pub u64);
 
 /// A request on its arrival.
 #[derive(Clone, Copy, Debug)]
@@ -53,6 +67,8 @@ pub struct Arriving {
     pub age: Duration,
     /// Deadline of the request.
     pub deadline: Option<Moment>,
+    /// Tenant of the request. Tenants of a queue are served in turns.
+    pub tenant: Tenant,
 }
 
 /// Id of a queue, a queue of requests.
@@ -80,8 +96,8 @@ pub struct Pass {
     pub shares: u32,
     /// Processor time that was charged to its level in advance.
     pub(super) charged: Duration,
-    /// Whether the request was admitted on arrival while several levels compete. It should let others arrive before it
-    /// runs, so that the gate has requests of all levels to choose from.
+    /// Whether the request was admitted on arrival while several levels or tenants compete. It should let others arrive
+    /// before it runs, so that the gate has requests of all of them to choose from.
     pub yields: bool,
 }
 

@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::future::{Future, poll_fn};
+use std::ops::Deref;
 use std::pin::{Pin, pin};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, Weak};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -21,6 +22,9 @@ use super::request::{
 };
 use super::sync::{Mutex, MutexGuard};
 use crate::diagnosis::{Diagnosis, Ended, Waits, Why, nanos};
+
+/// Minimum interval after which the waits of a running statement are told to the diagnosis.
+const TELL_EVERY: Duration = Duration::from_millis(500);
 
 /// Interval between checks of the queue while no statement arrives or ends.
 const TICK: Duration = Duration::from_millis(10);
@@ -100,17 +104,18 @@ impl SharedGate {
         self: &Arc<Self>,
         request: AdmissionRequest<'_>,
         arrived_at: Option<Moment>,
+        unread: Option<Why>,
     ) -> Result<Arrived> {
         let now = self.clock.now();
         let arrived_at = arrived_at.map_or(now, |at| at.min(now));
-        let AdmissionRequest { level, workload, bytes, deadline, .. } = request;
+        let AdmissionRequest { level, workload, bytes, deadline, tenant, .. } = request;
         let age = now.since(arrived_at);
         let (of_level, limits) = (level.id, level.limits);
-        let request = Arriving { level: of_level, limits, workload, bytes, age, deadline };
+        let request = Arriving { level: of_level, limits, workload, bytes, age, deadline, tenant };
         let mut decisions = Vec::new();
         let mut state = self.lock();
         // It was not read because others were in progress, or because no thread was free.
-        let why = if state.gate.is_full() { Why::Gate } else { Why::Cpu };
+        let why = unread.unwrap_or(if state.gate.is_full() { Why::Gate } else { Why::Cpu });
         let arrival = state.gate.arrive(request, now, &mut decisions);
         let figures = state.figures_of(level);
         let arrived = match arrival {
@@ -159,8 +164,11 @@ impl SharedGate {
             pass,
             admitted,
             paused: AtomicU64::new(0),
+            frees: AtomicUsize::new(0),
             processor: AtomicU64::new(0),
             waits: Waits::default(),
+            told_at: AtomicU64::new(nanos(admitted.0)),
+            told_held: AtomicU64::new(0),
             is_of_use: AtomicBool::new(false),
         }
     }
@@ -197,10 +205,14 @@ impl SharedGate {
 
     /// Counts the wait of a statement that was not admitted.
     fn gave_up(&self, level: Option<&Arc<str>>, arrived: Moment) {
+        self.count_wait(level, Why::Gate, self.clock.now().since(arrived));
+    }
+
+    fn count_wait(&self, level: Option<&Arc<str>>, why: Why, waited: Duration) {
         let Some(level) = level else { return };
         let now = self.clock.now();
         let waits = Waits::default();
-        waits.add(Why::Gate, now.since(arrived));
+        waits.add(why, waited);
         self.diagnosis.add(Ended::without_permit(level, &waits), now);
     }
 
@@ -279,9 +291,14 @@ pub struct Permit {
     admitted: Moment,
     /// Total time of its pauses, in nanoseconds.
     paused: AtomicU64,
+    /// Number of reasons for which others may use its slot.
+    frees: AtomicUsize,
     /// Processor time of the statement, in nanoseconds.
     processor: AtomicU64,
     waits: Waits,
+    /// Time at which its waits were told to the diagnosis last, and for how long it had held the slot, in nanoseconds.
+    told_at: AtomicU64,
+    told_held: AtomicU64,
     /// Whether the statement was answered in time.
     is_of_use: AtomicBool,
 }
@@ -291,6 +308,18 @@ impl Permit {
     /// When the guard is dropped, the statement resumes without waiting.
     pub fn pause(&self) -> Paused<'_> {
         Paused { _slot: FreeSlot::new(self), permit: self, since: self.shared.clock.now() }
+    }
+
+    /// Frees the slot of a statement that goes on at a low priority, so that short statements do not wait for long
+    /// ones. Returns `None`, and the statement keeps its slot, if as many as may run do so already, or if its level
+    /// limits the number of its running statements.
+    #[must_use]
+    pub fn run_long(self: &Arc<Self>) -> Option<LongSlot> {
+        let is_free = self.frees.load(Ordering::Relaxed) > 0;
+        if is_free || !self.shared.lock().gate.begin_long(self.pass) {
+            return None;
+        }
+        Some(LongSlot { slot: Some(FreeSlot::new(Arc::clone(self))), permit: Arc::clone(self) })
     }
 
     /// Awaits a commit, and counts the time as a wait for the log. Meanwhile the slot is free, as for
@@ -375,8 +404,29 @@ impl Permit {
         self.is_of_use.store(true, Ordering::Relaxed);
     }
 
-    /// Records that the statement is refused because no memory is left for its answer.
-    pub fn refused_for_memory(&self) {
+    /// Adds the waits so far to the diagnosis, at most twice a second, so that it sees statements of minutes while they
+    /// run.
+    pub fn tell_waits(&self, now: Moment) {
+        // Relaxed: the counter guards no other memory.
+        let last = Duration::from_nanos(self.told_at.load(Ordering::Relaxed));
+        if now.0.saturating_sub(last) >= TELL_EVERY {
+            self.told_at.store(nanos(now.0), Ordering::Relaxed);
+            self.diagnose(now, Duration::ZERO);
+            self.waits.tell();
+        }
+    }
+
+    /// Returns a handle that counts waits of the statement's level after the permit is released.
+    #[must_use]
+    pub fn witness(&self) -> Witness {
+        let level = self.shared.lock().name_of(self.pass.queue.level);
+        Witness { shared: Arc::clone(&self.shared), level }
+    }
+
+    /// Records that the statement is refused because no memory is left for its answer. Its client waits for
+    /// `retry_after`.
+    pub fn refused_for_memory(&self, retry_after: Duration) {
+        self.waits.add(Why::Memory, retry_after);
         let mut state = self.shared.lock();
         if let Some(named) = state.figures.get_mut(&self.pass.queue.level) {
             named.figures.shed_memory += 1;
@@ -390,17 +440,23 @@ impl Permit {
         self.shared.diagnosis.complain("timed out", self.shared.clock.now());
     }
 
-    /// Adds the waits of the statement to the diagnosis.
-    fn diagnose(&self) {
-        let (shared, now) = (&self.shared, self.shared.clock.now());
-        let processor = Duration::from_nanos(self.processor.load(Ordering::Relaxed));
+    /// Returns the processor time of a statement that was not answered in time.
+    fn wasted(&self) -> Duration {
         let is_of_use = self.is_of_use.load(Ordering::Relaxed);
-        let wasted = if is_of_use { Duration::ZERO } else { processor };
+        let processor = Duration::from_nanos(self.processor.load(Ordering::Relaxed));
+        if is_of_use { Duration::ZERO } else { processor }
+    }
+
+    /// Adds the waits of the statement that the diagnosis does not know.
+    fn diagnose(&self, now: Moment, wasted: Duration) {
         if wasted.is_zero() && !self.waits.is_worth_counting() {
             return;
         }
+        let shared = &self.shared;
         let paused = Duration::from_nanos(self.paused.load(Ordering::Relaxed));
         let held = now.since(self.admitted).saturating_sub(paused);
+        let told = Duration::from_nanos(self.told_held.swap(nanos(held), Ordering::Relaxed));
+        let held = held.saturating_sub(told);
         let level = shared.lock().name_of(self.pass.queue.level);
         if let Some(level) = &level {
             shared
@@ -418,6 +474,19 @@ impl Permit {
             self.shared.is_metered.store(true, Ordering::Relaxed);
         }
         self.processor.fetch_add(nanos(time), Ordering::Relaxed);
+    }
+}
+
+/// Counts waits of a level without a permit.
+pub struct Witness {
+    shared: Arc<SharedGate>,
+    level: Option<Arc<str>>,
+}
+
+impl Witness {
+    /// Adds a wait to the diagnosis.
+    pub fn waited(&self, why: Why, waited: Duration) {
+        self.shared.count_wait(self.level.as_ref(), why, waited);
     }
 }
 
@@ -442,6 +511,7 @@ impl Counting<'_> {
     fn count(&mut self, now: Moment) {
         if let Some(since) = self.since.take() {
             self.permit.waits.add(self.why, now.since(since));
+            self.permit.tell_waits(now);
         }
     }
 }
@@ -456,7 +526,7 @@ impl Drop for Counting<'_> {
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        self.diagnose();
+        self.diagnose(self.shared.clock.now(), self.wasted());
         self.shared.step(|gate, now, decisions| {
             let paused = Duration::from_nanos(self.paused.load(Ordering::Relaxed));
             let took = now.since(self.admitted).saturating_sub(paused);
@@ -476,26 +546,46 @@ impl fmt::Debug for Permit {
     }
 }
 
-/// Slot of a running statement that others may use until this is dropped.
-struct FreeSlot<'p>(&'p Permit);
+/// Slot of a running statement that others may use until this is dropped. There may be several of one statement.
+struct FreeSlot<P: Deref<Target = Permit>>(P);
 
-impl<'p> FreeSlot<'p> {
-    fn new(permit: &'p Permit) -> Self {
-        permit.shared.step(|gate, now, decisions| gate.pause(permit.pass, now, decisions));
+impl<P: Deref<Target = Permit>> FreeSlot<P> {
+    fn new(permit: P) -> Self {
+        // Relaxed: a statement is polled by one thread at a time, and the gate has a lock.
+        if permit.frees.fetch_add(1, Ordering::Relaxed) == 0 {
+            permit.shared.step(|gate, now, decisions| gate.pause(permit.pass, now, decisions));
+        }
         Self(permit)
     }
 }
 
-impl Drop for FreeSlot<'_> {
+impl<P: Deref<Target = Permit>> Drop for FreeSlot<P> {
     fn drop(&mut self) {
-        self.0.shared.lock().gate.resume(self.0.pass);
+        if self.0.frees.fetch_sub(1, Ordering::Relaxed) == 1 {
+            self.0.shared.lock().gate.resume(self.0.pass);
+        }
+    }
+}
+
+/// Slot of a statement that goes on at a low priority.
+#[must_use = "the statement takes its slot again when it is dropped"]
+pub struct LongSlot {
+    /// `None` only during the drop.
+    slot: Option<FreeSlot<Arc<Permit>>>,
+    permit: Arc<Permit>,
+}
+
+impl Drop for LongSlot {
+    fn drop(&mut self) {
+        self.slot = None;
+        self.permit.shared.lock().gate.end_long();
     }
 }
 
 /// A paused permit.
 #[must_use = "the statement runs again when it is dropped"]
 pub struct Paused<'p> {
-    _slot: FreeSlot<'p>,
+    _slot: FreeSlot<&'p Permit>,
     permit: &'p Permit,
     since: Moment,
 }

@@ -207,7 +207,7 @@ mod tests {
 
     fn permit(db: &Db) -> Arc<Permit> {
         let (level, class, workload) = (&Level::default(), Class::Write, Workload::Interactive);
-        let request = AdmissionRequest { level, class, workload, bytes: 1, deadline: None };
+        let request = AdmissionRequest::new(level, class, workload, 1);
         match db.admission().unwrap().arrive(request).unwrap() {
             Arrived::Admitted(permit) => Arc::new(permit),
             Arrived::Waits(_) => panic!("nothing else runs"),

@@ -8,7 +8,7 @@ use carnet_base::Moment;
 
 use super::report::{Cause, Report};
 use super::sketch::Sketch;
-use super::{Named, Waits, Why, nanos};
+use super::{Waiter, Waits, Why, nanos};
 
 /// Length of a window.
 const WINDOW: Duration = Duration::from_millis(500);
@@ -32,8 +32,8 @@ pub struct Ended<'a> {
     pub held: Duration,
     /// Processor time without use: the statement ended late, or its client had disconnected.
     pub wasted: Duration,
-    /// Table and text of the statement.
-    pub named: Option<&'a Arc<Named>>,
+    /// The statement and its user.
+    pub waiter: Option<&'a Waiter>,
 }
 
 impl<'a> Ended<'a> {
@@ -41,7 +41,7 @@ impl<'a> Ended<'a> {
     #[must_use]
     pub(crate) fn without_permit(level: &'a Arc<str>, waits: &'a Waits) -> Self {
         let (held, wasted) = (Duration::ZERO, Duration::ZERO);
-        Self { level, waits: waits.by_why(), held, wasted, named: waits.named() }
+        Self { level, waits: waits.untold(), held, wasted, waiter: waits.waiter() }
     }
 }
 
@@ -73,7 +73,7 @@ struct Window {
 
 /// Waiting time by level and reason, of the last 10 s and in total since the start.
 ///
-/// All waits of a statement are added when it ends, to the window of that moment. Memory is
+/// The waits of a statement are added when it ends, to the window of that moment, and twice a second while it runs. Memory is
 /// bounded: 64 levels, and 16 statements per reason, in each of 20 windows.
 #[derive(Debug)]
 pub struct History {
@@ -110,8 +110,8 @@ impl History {
             totals.waited[at] += waited;
             integrals[at].waited += waited;
             integrals[at].waits += 1;
-            if let Some(named) = ended.named {
-                window.statements[at].add(&level, named, nanos(waited));
+            if let Some(waiter) = ended.waiter {
+                window.statements[at].add(&level, waiter, nanos(waited));
             }
         }
     }
@@ -132,8 +132,8 @@ impl History {
         let waited = sums.into_iter().filter(|(_, integral)| integral.waits > 0);
         let causes = waited.map(|((level, why), Integral { waited, waits })| {
             let sketches = windows().map(|window| &window.statements[why as usize]);
-            let (level, named) = (Arc::clone(level), heaviest(sketches, level));
-            Cause { why, level, waited, waits, share: 0.0, named }
+            let (level, waiter) = (Arc::clone(level), heaviest(sketches, level));
+            Cause { why, level, waited, waits, share: 0.0, waiter }
         });
         let held = windows().map(|window| window.held).sum();
         Report::new(causes.collect(), held, self.span(now))
@@ -176,11 +176,11 @@ fn open(windows: &mut VecDeque<Window>, number: u128) -> &mut Window {
 }
 
 /// Returns the statement of a level with the largest weight in all sketches.
-fn heaviest<'s>(sketches: impl Iterator<Item = &'s Sketch>, level: &str) -> Option<Arc<Named>> {
-    let mut weights: HashMap<&Arc<Named>, u64> = HashMap::new();
-    for (named, weight) in sketches.flat_map(|sketch| sketch.of_level(level)) {
-        *weights.entry(named).or_default() += weight;
+fn heaviest<'s>(sketches: impl Iterator<Item = &'s Sketch>, level: &str) -> Option<Waiter> {
+    let mut weights: HashMap<&Waiter, u64> = HashMap::new();
+    for (waiter, weight) in sketches.flat_map(|sketch| sketch.of_level(level)) {
+        *weights.entry(waiter).or_default() += weight;
     }
-    let heaviest = weights.into_iter().max_by_key(|(named, weight)| (*weight, *named));
-    heaviest.map(|(named, _)| Arc::clone(named))
+    let heaviest = weights.into_iter().max_by_key(|(waiter, weight)| (*weight, *waiter));
+    heaviest.map(|(waiter, _)| waiter.clone())
 }

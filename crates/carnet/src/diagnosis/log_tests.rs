@@ -60,10 +60,11 @@ impl Clock for Standing {
 fn add_all(diagnosis: &Diagnosis, now: Moment) {
     let (held, wasted) = (Duration::ZERO, Duration::ZERO);
     let named = Arc::new(Named::new("ks.t", &"SELECT v\nFROM ks.t".repeat(50)));
+    let waiter = Some(&Waiter { named, user: None });
     for number in 0..10 {
         let level = &Arc::from(format!("level {number}"));
         let waits = [Duration::from_secs(1); Why::ALL.len()];
-        diagnosis.add(Ended { level, waits, held, wasted, named: Some(&named) }, now);
+        diagnosis.add(Ended { level, waits, held, wasted, waiter }, now);
     }
 }
 

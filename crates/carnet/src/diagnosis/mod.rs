@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   gate, turn, read, commit, … ─▶ Waits of the statement's permit
-//!                                        │ once, at its end
+//!                                        │ at its end, and twice a second before
 //!                                        ▼
 //!                          History: integrals by level and reason
 //!                            ├─▶ totals since the start ─▶ /metrics
@@ -38,7 +38,7 @@ use tracing::warn;
 pub use history::{Ended, History, Totals};
 pub use report::{Cause, Report};
 pub(crate) use waits::nanos;
-pub use waits::{Named, Waits};
+pub use waits::{Named, Waiter, Waits};
 pub use why::Why;
 
 /// Interval at which the log may be offered a dump. The log takes one dump per 30 s.
@@ -111,8 +111,8 @@ fn lines(report: &Report) -> String {
         let (why, level, share) = (cause.why.name(), &cause.level, cause.share * 100.0);
         let (waited, waits) = (cause.waited.as_secs_f64(), cause.waits);
         let _ = write!(out, "\n  {why} {share:.0} % {waited:.1} s {waits} waits, level {level}");
-        if let Some(named) = &cause.named {
-            let _ = write!(out, ", most by {named}");
+        if let Some(waiter) = &cause.waiter {
+            let _ = write!(out, ", most by {waiter}");
         }
     }
     out

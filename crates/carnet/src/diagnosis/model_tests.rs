@@ -173,7 +173,7 @@ impl Model {
             waits: waits.by_why(),
             held: Duration::from_micros(now - admitted - paused),
             wasted: Duration::ZERO,
-            named: None,
+            waiter: None,
         };
         self.history.add(ended, moment(now));
         let think = 10_000 + self.rng.below(20_000);
@@ -198,11 +198,11 @@ fn injected_fault_is_named_in_most_seeds() {
     }
 }
 
-fn ended(why: Why, waited: Duration, named: Option<&Arc<Named>>, history: &mut History, at: u64) {
+fn ended(why: Why, waited: Duration, waiter: Option<&Waiter>, history: &mut History, at: u64) {
     let mut waits = [Duration::ZERO; Why::ALL.len()];
     waits[why as usize] = waited;
     let (level, wasted) = (&"default".into(), Duration::ZERO);
-    history.add(Ended { level, waits, held: waited, wasted, named }, moment(at));
+    history.add(Ended { level, waits, held: waited, wasted, waiter }, moment(at));
 }
 
 #[test]
@@ -240,13 +240,26 @@ fn little_waiting_has_no_bottleneck() {
 #[test]
 fn statement_that_waits_most_is_named_across_windows() {
     let mut history = History::new(moment(0));
-    let [often, once] = ["often", "once"].map(|text| Arc::new(Named::new("ks.t", text)));
+    let waiter = |text, user: &str| Waiter {
+        named: Arc::new(Named::new("ks.t", text)),
+        user: Some(user.into()),
+    };
+    let (often, once) = (waiter("often", "ann"), waiter("once", "ann"));
     ended(Why::Lock, Duration::from_secs(2), Some(&once), &mut history, 5_000_000);
     for half in 0..20 {
         ended(Why::Lock, Duration::from_millis(200), Some(&often), &mut history, half * 500_000);
     }
+    // Another user of the same statement.
+    ended(
+        Why::Lock,
+        Duration::from_secs(3),
+        Some(&waiter("often", "bob")),
+        &mut history,
+        9_000_000,
+    );
     let report = history.report(moment(9_999_999));
-    assert_eq!(report.bottleneck().unwrap().named.as_ref(), Some(&often));
+    assert_eq!(report.bottleneck().unwrap().waiter.as_ref(), Some(&often));
+    assert!(report.verdict().ends_with("most by ks.t: often (user ann)"), "{}", report.verdict());
 }
 
 #[test]
@@ -256,7 +269,7 @@ fn levels_beyond_the_bound_are_one() {
         let level = &format!("level {n}").into();
         let waits = [Duration::from_secs(1); Why::ALL.len()];
         let (held, wasted) = (Duration::ZERO, Duration::ZERO);
-        history.add(Ended { level, waits, held, wasted, named: None }, moment(1));
+        history.add(Ended { level, waits, held, wasted, waiter: None }, moment(1));
     }
     assert_eq!(history.totals().count(), 64);
     let others = history.totals().find(|(level, _)| &***level == "others").unwrap();

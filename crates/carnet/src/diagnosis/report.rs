@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Named, Why};
+use super::{Waiter, Why};
 
 /// Inverse of the smallest share of time for which a cause is named.
 const WORTH_NAMING: u32 = 20;
@@ -23,8 +23,8 @@ pub struct Cause {
     pub waits: u64,
     /// Share of all waiting time, from 0 to 1.
     pub share: f64,
-    /// The statement with the longest waits; `None` if no statement was named.
-    pub named: Option<Arc<Named>>,
+    /// The statement with the longest waits, and its user; `None` if no statement was named.
+    pub waiter: Option<Waiter>,
 }
 
 /// Waits of statements in the last 10 s.
@@ -83,15 +83,15 @@ impl Report {
         let Some(cause) = self.bottleneck() else {
             return format!("none: statements waited for {all:.2} s in the last {span:.1} s");
         };
-        let Cause { why, level, named, .. } = cause;
+        let Cause { why, level, waiter, .. } = cause;
         let percent = self.waited_for(*why).as_secs_f64() / all * 100.0;
         let mut verdict = format!(
             "{}: {percent:.0} % of the {all:.1} s that statements waited for in the last {span:.1} s; \
              most of level {level}",
             why.name()
         );
-        if let Some(named) = named {
-            let _ = write!(verdict, ", most by {named}");
+        if let Some(waiter) = waiter {
+            let _ = write!(verdict, ", most by {waiter}");
         }
         verdict
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::waits::Named;
+use super::waits::Waiter;
 
 /// Maximum number of statements in a sketch.
 const ENTRIES_MAX: usize = 16;
@@ -16,46 +16,48 @@ pub(super) struct Sketch(Vec<Entry>);
 #[derive(Clone, Debug)]
 struct Entry {
     level: Arc<str>,
-    named: Arc<Named>,
+    waiter: Waiter,
     weight: u64,
     uncertain: u64,
 }
 
 impl Sketch {
-    pub(super) fn add(&mut self, level: &Arc<str>, named: &Arc<Named>, weight: u64) {
-        let is_same = |entry: &&mut Entry| entry.level == *level && entry.named == *named;
+    pub(super) fn add(&mut self, level: &Arc<str>, waiter: &Waiter, weight: u64) {
+        let is_same = |entry: &&mut Entry| entry.level == *level && entry.waiter == *waiter;
         if let Some(entry) = self.0.iter_mut().find(is_same) {
             entry.weight = entry.weight.saturating_add(weight);
             return;
         }
-        let (level, named) = (Arc::clone(level), Arc::clone(named));
+        let (level, waiter) = (Arc::clone(level), waiter.clone());
         if self.0.len() < ENTRIES_MAX {
-            return self.0.push(Entry { level, named, weight, uncertain: 0 });
+            return self.0.push(Entry { level, waiter, weight, uncertain: 0 });
         }
         let smallest = self.0.iter_mut().min_by_key(|entry| entry.weight);
         if let Some(entry) = smallest {
             let uncertain = entry.weight;
-            *entry = Entry { level, named, weight: uncertain.saturating_add(weight), uncertain };
+            *entry = Entry { level, waiter, weight: uncertain.saturating_add(weight), uncertain };
         }
     }
 
     /// Returns the statements of a level with lower bounds of their weights.
-    pub(super) fn of_level(&self, level: &str) -> impl Iterator<Item = (&Arc<Named>, u64)> {
+    pub(super) fn of_level(&self, level: &str) -> impl Iterator<Item = (&Waiter, u64)> {
         let of_level = self.0.iter().filter(move |entry| &*entry.level == level);
-        of_level.map(|entry| (&entry.named, entry.weight - entry.uncertain))
+        of_level.map(|entry| (&entry.waiter, entry.weight - entry.uncertain))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::diagnosis::Named;
 
     #[test]
     fn heavy_statement_outlives_many_light_ones() {
         let (mut sketch, level) = (Sketch::default(), Arc::from("default"));
-        let heavy = Arc::new(Named::new("ks.t", "heavy"));
+        let waiter = |text: &str| Waiter { named: Arc::new(Named::new("ks.t", text)), user: None };
+        let heavy = waiter("heavy");
         for n in 0..10_000 {
-            sketch.add(&level, &Arc::new(Named::new("ks.t", &format!("light {n}"))), 10);
+            sketch.add(&level, &waiter(&format!("light {n}")), 10);
             if n % 8 == 0 {
                 sketch.add(&level, &heavy, 40);
             }

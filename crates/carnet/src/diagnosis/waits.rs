@@ -15,7 +15,25 @@ const WAITED_MIN: Duration = Duration::from_micros(100);
 #[derive(Debug, Default)]
 pub struct Waits {
     nanos: [AtomicU64; Why::ALL.len()],
-    named: OnceLock<Arc<Named>>,
+    /// The part that the diagnosis knows already, of a statement that runs for long.
+    told: OnceLock<Box<[AtomicU64; Why::ALL.len()]>>,
+    waiter: OnceLock<Box<Waiter>>,
+}
+
+/// A statement and its user.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Waiter {
+    /// Table and text of the statement.
+    pub named: Arc<Named>,
+    /// User of the connection; `None` without a log-in.
+    pub user: Option<Arc<str>>,
+}
+
+impl fmt::Display for Waiter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.named.fmt(f)?;
+        self.user.iter().try_for_each(|user| write!(f, " (user {user})"))
+    }
 }
 
 impl Waits {
@@ -25,15 +43,32 @@ impl Waits {
         self.nanos[why as usize].fetch_add(nanos(waited), Ordering::Relaxed);
     }
 
-    /// Sets table and text of the statement, on the first call only.
-    pub fn name(&self, named: impl FnOnce() -> Arc<Named>) {
-        self.named.get_or_init(named);
+    /// Sets the statement and its user, on the first call only.
+    pub fn name(&self, waiter: impl FnOnce() -> Waiter) {
+        self.waiter.get_or_init(|| Box::new(waiter()));
     }
 
-    /// Returns `true` if the waits are long enough to be counted.
+    /// Returns `true` if the waits that the diagnosis does not know are long enough to be counted.
     #[must_use]
     pub fn is_worth_counting(&self) -> bool {
-        self.by_why().iter().sum::<Duration>() >= WAITED_MIN
+        self.untold().iter().sum::<Duration>() >= WAITED_MIN
+    }
+
+    /// Returns the waits that the diagnosis does not know.
+    pub(crate) fn untold(&self) -> [Duration; Why::ALL.len()] {
+        let Some(told) = self.told.get() else { return self.by_why() };
+        let told = told.each_ref().map(|told| Duration::from_nanos(told.load(Ordering::Relaxed)));
+        let mut waits = self.by_why();
+        waits.iter_mut().zip(told).for_each(|(waited, told)| *waited = waited.saturating_sub(told));
+        waits
+    }
+
+    /// Records that the diagnosis knows all waits so far.
+    pub(crate) fn tell(&self) {
+        let told = self.told.get_or_init(Box::default);
+        for (told, waited) in told.iter().zip(&self.nanos) {
+            told.store(waited.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
     }
 
     /// Returns the reasons for which the statement waited, and how long.
@@ -45,8 +80,8 @@ impl Waits {
         Why::ALL.map(|why| Duration::from_nanos(self.nanos[why as usize].load(Ordering::Relaxed)))
     }
 
-    pub(crate) fn named(&self) -> Option<&Arc<Named>> {
-        self.named.get()
+    pub(crate) fn waiter(&self) -> Option<&Waiter> {
+        self.waiter.get().map(|waiter| &**waiter)
     }
 }
 

@@ -11,7 +11,7 @@ pub enum Why {
     Cpu,
     /// Disk reads, or reads from a cluster.
     Disk,
-    /// Memory of the budget.
+    /// Memory: of the engine for reads, or of the server for requests and answers.
     Memory,
     /// Sync of the commit in the log.
     Log,
@@ -67,7 +67,9 @@ impl Why {
             Self::Gate => "admission: more statements arrive than run at a time",
             Self::Cpu => "a thread, or a turn on the threads of long statements",
             Self::Disk => "reads that the device answers, or over a cluster its servers",
-            Self::Memory => "memory of the engine for reads from the device",
+            Self::Memory => {
+                "memory: of the engine for reads from the device, of the server for requests and answers"
+            }
             Self::Log => "the commit: the log and its sync",
             Self::Throttle => "the engine, which slows writers until flush and compaction catch up",
             Self::Lock => "a turn at a row that other transactions change",

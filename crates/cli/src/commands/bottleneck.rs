@@ -107,7 +107,18 @@ fn with_port(at: &str) -> String {
 }
 
 /// A row of `SHOW BOTTLENECK`, in the order of its columns.
-type Row = (i32, String, Option<String>, f64, f64, i64, Option<String>, Option<String>, String);
+type Row = (
+    i32,
+    String,
+    Option<String>,
+    f64,
+    f64,
+    i64,
+    Option<String>,
+    Option<String>,
+    Option<String>,
+    String,
+);
 
 /// The verdict, or a cause.
 struct Line {
@@ -119,14 +130,36 @@ struct Line {
     waits: i64,
     table_name: Option<String>,
     statement: Option<String>,
+    user_name: Option<String>,
     explanation: String,
 }
 
 impl From<Row> for Line {
     fn from(row: Row) -> Self {
-        let (rank, why, level, waited_seconds, share, waits, table_name, statement, explanation) =
-            row;
-        Self { rank, why, level, waited_seconds, share, waits, table_name, statement, explanation }
+        let (
+            rank,
+            why,
+            level,
+            waited_seconds,
+            share,
+            waits,
+            table_name,
+            statement,
+            user_name,
+            explanation,
+        ) = row;
+        Self {
+            rank,
+            why,
+            level,
+            waited_seconds,
+            share,
+            waits,
+            table_name,
+            statement,
+            user_name,
+            explanation,
+        }
     }
 }
 
@@ -141,6 +174,7 @@ impl Line {
             "waits": self.waits,
             "table_name": self.table_name,
             "statement": self.statement,
+            "user_name": self.user_name,
             "explanation": self.explanation,
         })
     }
@@ -162,7 +196,7 @@ fn report(verdict: &Line, causes: &[Line]) -> Value {
 fn table(causes: &[Line]) -> Table {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
-    table.set_header(["why", "level", "waited", "share", "waits", "table", "statement"]);
+    table.set_header(["why", "level", "waited", "share", "waits", "table", "statement", "user"]);
     for cause in causes {
         table.add_row([
             cause.why.clone(),
@@ -172,6 +206,7 @@ fn table(causes: &[Line]) -> Table {
             cause.waits.to_string(),
             cause.table_name.clone().unwrap_or_default(),
             cause.statement.clone().unwrap_or_default(),
+            cause.user_name.clone().unwrap_or_default(),
         ]);
     }
     for number in [2, 3, 4] {
@@ -189,7 +224,8 @@ mod tests {
     fn cause() -> Line {
         let (level, table_name) = (Some("default".into()), Some("ks.t".into()));
         let (why, statement) = ("disk".into(), Some("SELECT v FROM ks.t WHERE k = ?".into()));
-        Line::from((1, why, level, 31.25, 0.75, 7, table_name, statement, "reads".into()))
+        let user = Some("ann".into());
+        Line::from((1, why, level, 31.25, 0.75, 7, table_name, statement, user, "reads".into()))
     }
 
     #[test]
@@ -205,7 +241,8 @@ mod tests {
         let text = table(&[cause()]).to_string();
         let lines: Vec<Vec<&str>> =
             text.lines().map(|line| line.split_whitespace().collect()).collect();
-        assert_eq!(lines[0], ["why", "level", "waited", "share", "waits", "table", "statement"]);
+        let header = ["why", "level", "waited", "share", "waits", "table", "statement", "user"];
+        assert_eq!(lines[0], header);
         assert_eq!(lines[1][..8], ["disk", "default", "31.2", "s", "75", "%", "7", "ks.t"]);
         assert_eq!(lines.len(), 2);
     }
@@ -216,6 +253,7 @@ mod tests {
         let report = report(&verdict, &[cause()]);
         assert_eq!((&report["verdict"], &report["why"]), (&json!("disk: 75 %"), &json!("disk")));
         assert_eq!(report["causes"][0]["statement"], "SELECT v FROM ks.t WHERE k = ?");
+        assert_eq!(report["causes"][0]["user_name"], "ann");
         assert_eq!(report["causes"][0]["waited_seconds"], 31.25);
     }
 }

@@ -200,6 +200,7 @@ VIRTUAL TABLE system_views.bottleneck (
     share double,
     statement text,
     table_name text,
+    user_name text,
     waited_seconds double,
     waits bigint,
     why text

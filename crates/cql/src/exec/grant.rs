@@ -8,6 +8,7 @@ use std::time::Duration;
 use carnet::TransactionOptions;
 use carnet::admission::Permit;
 use carnet::base::{Moment, YieldNow};
+use carnet::diagnosis::Why;
 
 use super::answer_memory::AnswerMemory;
 use crate::trace::Trace;
@@ -46,6 +47,16 @@ pub struct RequestTimes {
     pub arrived: Moment,
     /// Time at which the server read it.
     pub read: Moment,
+    /// Reason why it was not read before, if it is known.
+    pub unread: Option<Why>,
+}
+
+impl RequestTimes {
+    /// Returns the times of a request that arrives and is read at a moment.
+    #[must_use]
+    pub const fn at(now: Moment) -> Self {
+        Self { arrived: now, read: now, unread: None }
+    }
 }
 
 /// Timeouts of statements, from the reading of their requests, or from their arrival if they may be

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use carnet::admission::{Class, Workload};
+use carnet::admission::{Class, Tenant, Workload};
 use carnet::base::{Moment, lock};
 use carnet::levels::{Effective, no_level};
 
@@ -23,6 +23,8 @@ pub struct Terms {
     pub workload: Workload,
     /// Deadline, if it is known.
     pub deadline: Option<Moment>,
+    /// Tenant of the session.
+    pub tenant: Tenant,
 }
 
 impl Executor {
@@ -54,7 +56,8 @@ impl Executor {
         // A statement with a zero timeout times out when it runs.
         let timeout = timeout.filter(|timeout| !timeout.is_zero());
         let begins = if workload.is_refused() { times.arrived } else { times.read };
-        Terms { level, workload, deadline: timeout.map(|timeout| begins.after(timeout)) }
+        let deadline = timeout.map(|timeout| begins.after(timeout));
+        Terms { level, workload, deadline, tenant: session.tenant() }
     }
 
     /// Returns `true` if the statements of a session are refused under overload rather than delayed.

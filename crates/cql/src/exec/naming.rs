@@ -1,23 +1,52 @@
-//! Naming of a statement at its end, for the diagnosis.
+//! Naming of a statement, for the diagnosis.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
 
 use carnet::admission::Permit;
+use carnet::diagnosis::Waiter;
 
 use super::prepared::Statements;
 
-/// Names a statement at its end, whatever its outcome, for the diagnosis. A statement that did not
-/// wait gets no name, because naming costs too much.
+/// Names a statement at its first wait, or at its end, whatever its outcome. A statement that did not wait gets no name,
+/// because naming costs too much.
 pub(super) struct Naming<'s> {
     pub(super) statements: &'s Statements,
     pub(super) keyspace: Option<&'s str>,
+    pub(super) user: Option<&'s Arc<str>>,
     pub(super) permit: Option<&'s Permit>,
+}
+
+impl Naming<'_> {
+    /// Runs the statement, and names it before its first wait: the diagnosis counts waits of statements that run for
+    /// long.
+    pub(super) async fn run<F: Future>(&self, mut statement: Pin<&mut F>) -> F::Output {
+        let mut is_named = false;
+        poll_fn(|context| {
+            let polled = statement.as_mut().poll(context);
+            if polled.is_pending() && !std::mem::replace(&mut is_named, true) {
+                self.name();
+            }
+            polled
+        })
+        .await
+    }
+
+    fn name(&self) {
+        if let Some(permit) = self.permit {
+            permit.waits().name(|| Waiter {
+                named: self.statements.named(self.keyspace),
+                user: self.user.cloned(),
+            });
+        }
+    }
 }
 
 impl Drop for Naming<'_> {
     fn drop(&mut self) {
-        if let Some(permit) = self.permit
-            && permit.waits().is_worth_counting()
-        {
-            permit.waits().name(|| self.statements.named(self.keyspace));
+        if self.permit.is_some_and(|permit| permit.waits().is_worth_counting()) {
+            self.name();
         }
     }
 }

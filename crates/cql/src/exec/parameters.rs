@@ -1,10 +1,12 @@
 //! Parameters that a client sends beside the text of a statement.
 
 use std::fmt;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
+use carnet::admission::Tenant;
 use carnet::base::{Moment, lock};
 
 use carnet::{Bytes, Label, Uuid, WallTime};
@@ -22,6 +24,7 @@ pub struct Session {
     who: Option<Arc<str>>,
     user: Option<Arc<str>>,
     address: Option<IpAddr>,
+    tenant: Tenant,
     throws_on_overload: bool,
     /// Open transaction that the statements of the connection are part of; rolled back with it.
     transaction: Mutex<Option<Binding>>,
@@ -54,15 +57,30 @@ impl Session {
     #[must_use]
     pub fn with_user(mut self, user: impl Into<Arc<str>>) -> Self {
         self.user = Some(user.into());
+        self.with_tenant()
+    }
+
+    /// Sets the tenant: all connections of a user, or of an address without users, get slots in turns with others.
+    fn with_tenant(mut self) -> Self {
+        let mut hasher = DefaultHasher::new();
+        match (&self.user, self.address) {
+            (Some(user), _) => user.hash(&mut hasher),
+            (None, address) => address.hash(&mut hasher),
+        }
+        self.tenant = Tenant(hasher.finish());
         self
+    }
+
+    pub(super) const fn tenant(&self) -> Tenant {
+        self.tenant
     }
 
     /// Sets the address of the client, which traces name. Its open transactions are limited together
     /// unless it logs in.
     #[must_use]
-    pub const fn with_address(mut self, address: IpAddr) -> Self {
+    pub fn with_address(mut self, address: IpAddr) -> Self {
         self.address = Some(address);
-        self
+        self.with_tenant()
     }
 
     /// Sets whether the client prefers a refusal to a wait while the server is overloaded (the option
@@ -82,7 +100,7 @@ impl Session {
     pub(super) fn of_caller(caller: Caller, deadline: Option<Moment>) -> Self {
         let Caller { name, user, address } = caller;
         let (who, user) = (Some(name.into()), user.map(Arc::from));
-        Self { who, user, address, forwarded: Some(deadline), ..Self::default() }
+        Self { who, user, address, forwarded: Some(deadline), ..Self::default() }.with_tenant()
     }
 
     /// Returns `true` if another server has forwarded the statement.
@@ -158,6 +176,11 @@ impl Session {
         self.user.as_deref()
     }
 
+    /// Returns the user, to share its name.
+    pub(super) const fn user_name(&self) -> Option<&Arc<str>> {
+        self.user.as_ref()
+    }
+
     /// Returns the label of a transaction of this session; `None` if the client has no name.
     pub(super) fn label(&self, what: &'static str) -> Option<Label> {
         self.who.as_ref().map(|who| Label::new(Arc::clone(who), what))
@@ -209,4 +232,27 @@ pub enum BatchItem {
         /// Values of its markers.
         values: Values,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+
+    #[test]
+    fn tenant_is_the_user_or_else_the_address() {
+        let session = |user: Option<&str>, address: u8| {
+            let session = Session::new().with_address(Ipv4Addr::new(127, 0, 0, address).into());
+            match user {
+                Some(user) => session.with_user(user).tenant(),
+                None => session.tenant(),
+            }
+        };
+        assert_eq!(session(Some("ann"), 1), session(Some("ann"), 2));
+        assert_ne!(session(Some("ann"), 1), session(Some("bob"), 1));
+        assert_eq!(session(None, 1), session(None, 1));
+        assert_ne!(session(None, 1), session(None, 2));
+        assert_ne!(session(None, 1), session(Some("ann"), 1));
+    }
 }

@@ -1,5 +1,7 @@
 //! Running statements: queries, prepared statements and batches.
 
+use std::pin::pin;
+
 use carnet::admission::Class;
 use carnet::{AsOf, Tx, Uuid};
 
@@ -106,6 +108,7 @@ impl Executor {
         let _naming = parts.first().map(|part| Naming {
             statements: &part.statements,
             keyspace: part.keyspace.as_deref(),
+            user: session.user_name(),
             permit: grant.permit.as_deref(),
         });
         let run = self.shared.db.transaction().label(session.label("BATCH"));
@@ -194,9 +197,10 @@ impl Executor {
         let run = Box::new(run);
         let text_steps = if statements.is_prepared() { 0 } else { parsed.steps };
         run.steps.take(text_steps + values)?;
-        let _naming =
-            Naming { statements, keyspace: keyspace.as_deref(), permit: grant.permit.as_deref() };
-        let result = self.run_by(session, statements, &run).await;
+        let (user, permit) = (session.user_name(), grant.permit.as_deref());
+        let naming = Naming { statements, keyspace: keyspace.as_deref(), user, permit };
+        let running = pin!(self.run_by(session, statements, &run));
+        let result = naming.run(running).await;
         self.count_timeout(&level, &result);
         let (large, now) = (&self.shared.large, self.shared.db.now());
         large.log(now, statements, keyspace.as_deref(), grant);

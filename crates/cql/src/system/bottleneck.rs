@@ -1,6 +1,6 @@
 //! The rows of `system_views.bottleneck` and `SHOW BOTTLENECK`.
 
-use carnet::diagnosis::{Cause, Named, Report, Why};
+use carnet::diagnosis::{Cause, Report, Why};
 
 use super::encode::{self, Cell};
 use super::table::SystemTable;
@@ -8,7 +8,7 @@ use super::tables::find;
 use crate::result::{ColumnSpec, Rows};
 
 /// Columns of `SHOW BOTTLENECK`, in its order.
-const SHOWN: [&str; 9] = [
+const SHOWN: [&str; 10] = [
     "rank",
     "why",
     "level",
@@ -17,6 +17,7 @@ const SHOWN: [&str; 9] = [
     "waits",
     "table_name",
     "statement",
+    "user_name",
     "explanation",
 ];
 
@@ -63,9 +64,10 @@ fn verdict(table: &SystemTable, report: &Report) -> Vec<Cell> {
 }
 
 fn cause(table: &SystemTable, rank: i32, cause: &Cause) -> Vec<Cell> {
-    let Cause { why, level, waited, waits, share, named } = cause;
-    let named = named.as_deref();
-    let table_name = named.map(Named::table).filter(|table| !table.is_empty());
+    let Cause { why, level, waited, waits, share, waiter } = cause;
+    let named = waiter.as_ref().map(|waiter| &waiter.named);
+    let user = waiter.as_ref().and_then(|waiter| waiter.user.as_deref());
+    let table_name = named.map(|named| named.table()).filter(|table| !table.is_empty());
     table.row([
         ("rank", encode::int(rank)),
         ("explanation", encode::text(Why::explanation(*why))),
@@ -73,6 +75,7 @@ fn cause(table: &SystemTable, rank: i32, cause: &Cause) -> Vec<Cell> {
         ("share", encode::double(*share)),
         ("statement", named.and_then(|named| encode::text(named.statement()))),
         ("table_name", table_name.and_then(encode::text)),
+        ("user_name", user.and_then(encode::text)),
         ("waited_seconds", encode::double(waited.as_secs_f64())),
         ("waits", count(*waits)),
         ("why", encode::text(why.name())),

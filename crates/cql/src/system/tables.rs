@@ -509,6 +509,7 @@ fn bottleneck() -> SystemTable {
             regular("share", DataType::Double),
             regular("statement", DataType::Text),
             regular("table_name", DataType::Text),
+            regular("user_name", DataType::Text),
             regular("waited_seconds", DataType::Double),
             regular("waits", DataType::Bigint),
             regular("why", DataType::Text),

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use carnet::base::Order;
 use carnet::catalog::{self, ColumnKind, KeyspaceSchema, TableKind, TableSchema};
-use carnet::diagnosis::{Cause, Named, Report, Why};
+use carnet::diagnosis::{Cause, Named, Report, Waiter, Why};
 use carnet::{Bytes, DataType, Db, Holder, Label, Timestamp, Uuid, WallTime, block_on};
 
 use super::*;
@@ -338,9 +338,9 @@ fn virtual_tables_have_a_schema_of_their_own() {
         ]
     );
     let columns = dump_of("system_virtual_schema", "columns");
-    assert_eq!(columns.len(), 9 + 13 + 10 + 8 + 2 + 7 + 10 + 8 + 1 + 3);
+    assert_eq!(columns.len(), 10 + 13 + 10 + 8 + 2 + 7 + 10 + 8 + 1 + 3);
     assert_eq!(
-        columns[10],
+        columns[11],
         "keyspace_name 'system_views'; table_name 'clients'; column_name 'client_options'; \
          clustering_order 'none'; column_name_bytes 0x636c69656e745f6f7074696f6e73; \
          kind 'regular'; position -1; type 'frozen<map<text, text>>'"
@@ -390,12 +390,13 @@ fn open_transactions_are_listed_by_snapshot_age() {
 
 /// Returns a report with waits for the disk, one of them named, and waits for a turn at a row.
 fn report() -> Option<Report> {
-    let cause = |why, waited, share, named| {
+    let cause = |why, waited, share, waiter| {
         let (waited, level) = (Duration::from_millis(waited), "default".into());
-        Cause { why, level, waited, waits: 7, share, named }
+        Cause { why, level, waited, waits: 7, share, waiter }
     };
-    let named = Some(Arc::new(Named::new("ks.t", "SELECT v FROM ks.t WHERE k = ?")));
-    let causes = vec![cause(Why::Disk, 30_000, 0.75, named), cause(Why::Lock, 10_000, 0.25, None)];
+    let named = Arc::new(Named::new("ks.t", "SELECT v FROM ks.t WHERE k = ?"));
+    let waiter = Some(Waiter { named, user: Some("ann".into()) });
+    let causes = vec![cause(Why::Disk, 30_000, 0.75, waiter), cause(Why::Lock, 10_000, 0.25, None)];
     let (waited, span) = (Duration::from_secs(40), Duration::from_secs(10));
     Some(Report { causes, waited, span })
 }
@@ -406,11 +407,11 @@ fn bottleneck_begins_with_the_verdict() {
         dump_of("system_views", "bottleneck"),
         [
             "rank 0; explanation 'disk: 75 % of the 40.0 s that statements waited for in the last \
-             10.0 s; most of level default, most by ks.t: SELECT v FROM ks.t WHERE k = ?'; \
-             level 'default'; share 0.75; waited_seconds 40; waits 14; why 'disk'",
+             10.0 s; most of level default, most by ks.t: SELECT v FROM ks.t WHERE k = ? \
+             (user ann)'; level 'default'; share 0.75; waited_seconds 40; waits 14; why 'disk'",
             "rank 1; explanation 'reads that the device answers, or over a cluster its servers'; \
              level 'default'; share 0.75; statement 'SELECT v FROM ks.t WHERE k = ?'; \
-             table_name 'ks.t'; waited_seconds 30; waits 7; why 'disk'",
+             table_name 'ks.t'; user_name 'ann'; waited_seconds 30; waits 7; why 'disk'",
             "rank 2; explanation 'a turn at a row that other transactions change'; \
              level 'default'; share 0.25; waited_seconds 10; waits 7; why 'lock'",
         ]

@@ -36,6 +36,7 @@ use std::{fmt, future, io};
 
 use bytes::{Buf, Bytes, BytesMut};
 use carnet::admission::Arrived;
+use carnet::diagnosis::Why;
 use carnet_base::{AddressPlace, Charge, Moment};
 use carnet_cql::RequestTimes;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
@@ -406,8 +407,8 @@ impl<B: Backend> Driver<B> {
                 Ok(None) if self.gives_up() => continue,
                 Ok(None) => return taken,
                 Ok(Some(Decoded::Frame(frame))) => {
-                    self.waits_since = None;
-                    self.take(frame);
+                    let unread = self.waits_since.take().map(|_| Why::Memory);
+                    self.take(frame, unread);
                 }
                 Ok(Some(Decoded::Shed(header))) => {
                     self.shared.metrics.requests_shed.add(1);
@@ -425,12 +426,12 @@ impl<B: Backend> Driver<B> {
         taken
     }
 
-    /// Takes a request. A statement requests its admission first.
-    fn take(&mut self, frame: Frame) {
+    /// Takes a request, which stayed unread for a reason if it is known. A statement requests its admission first.
+    fn take(&mut self, frame: Frame, unread: Option<Why>) {
         self.shared.metrics.requests.get(frame.header.opcode).add(1);
         self.registration.count_request();
         let stream = frame.header.stream;
-        let times = RequestTimes { arrived: self.arrived, read: self.shared.clock.now() };
+        let times = RequestTimes { arrived: self.arrived, read: self.shared.clock.now(), unread };
         match self.arrive(&frame, times) {
             Ok(arrived) => {
                 let actions = in_place(frame.body.len(), || self.connection.step(frame));
@@ -456,7 +457,7 @@ impl<B: Backend> Driver<B> {
 
     fn act(&mut self, actions: Vec<Action>) {
         let read = self.shared.clock.now();
-        self.act_on(actions, None, RequestTimes { arrived: read, read });
+        self.act_on(actions, None, RequestTimes::at(read));
     }
 
     /// Acts on a frame whose statement, if it has one, has requested its admission.

@@ -9,11 +9,12 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use bytes::Bytes;
-use carnet::admission::{Arrived, Class, Permit};
+use carnet::admission::{Arrived, Class, Permit, Witness};
 use carnet::diagnosis::Why;
 use carnet_base::{Charge, Moment};
 use carnet_cql::result::Response as Outcome;
 use carnet_cql::{AnswerMemory, Grant, RequestTimes};
+use tokio::time::timeout;
 use tracing::error;
 
 use super::backlog::{Backlog, InQueue};
@@ -35,6 +36,9 @@ use crate::protocol::types::Consistency;
 
 /// Time after which a query that found no memory for answers may be retried.
 const RETRY_AFTER: Duration = Duration::from_millis(100);
+
+/// Interval at which the diagnosis is told of clients that do not read their answers.
+const TELL_EVERY: Duration = Duration::from_millis(500);
 
 /// Encoded answer of a statement, with its memory.
 pub(super) struct Answer {
@@ -161,7 +165,6 @@ impl<B: Backend> Arriving<B> {
     /// Waits for the admission of a statement that was not refused on its arrival, and until the
     /// client has taken earlier answers. If both waits alternate, the statement arrives anew.
     async fn admitted(&mut self) -> Result<Option<Arc<Permit>>, Failure> {
-        let mut waited = Duration::ZERO;
         loop {
             let permit = match self.arrived.take() {
                 None => None,
@@ -172,18 +175,16 @@ impl<B: Backend> Arriving<B> {
             if self.unsent.has_room() {
                 if let Some(permit) = &permit {
                     begin(permit).await;
-                    permit.waits().add(Why::Socket, waited);
                 }
                 return Ok(permit);
             }
+            let witness = permit.as_deref().map(Permit::witness);
             drop(permit);
             let Self { shared, session, unsent, job, .. } = self;
-            let since = shared.clock.now();
-            unsent.wait_for_room().await;
+            wait_for_room(shared, unsent, witness).await;
             let now = shared.clock.now();
-            waited += now.since(since);
             let (statement, bytes) = (Peek::from(&job.statement), job.charge.bytes());
-            let times = RequestTimes { arrived: now, read: now };
+            let times = RequestTimes::at(now);
             self.arrived = shared.backend.arrive(session, statement, bytes, times)?;
             self.in_queue = self.backlog.count(self.arrived.as_ref());
         }
@@ -303,7 +304,7 @@ fn check_answers<B: Backend>(
         return Ok(permit);
     }
     match &permit {
-        Some(permit) => permit.refused_for_memory(),
+        Some(permit) => permit.refused_for_memory(RETRY_AFTER),
         None => shared.metrics.requests_shed_by_answers.add(1),
     }
     let (ms, mib) = (RETRY_AFTER.as_millis(), shared.answers.used() >> 20);
@@ -318,6 +319,20 @@ fn check_answers<B: Backend>(
 
 fn soft_limit(bytes: usize) -> String {
     format!("the result takes {bytes} bytes of the server's memory; ask for it in smaller pages")
+}
+
+/// Waits until a client has read enough of its earlier answers. The diagnosis is told meanwhile: the client may never
+/// read them.
+#[expect(clippy::disallowed_methods, reason = "its tasks run on the runtime")]
+async fn wait_for_room<B: Backend>(shared: &Shared<B>, unsent: &Unsent, witness: Option<Witness>) {
+    let mut has_room = false;
+    while !has_room {
+        let since = shared.clock.now();
+        has_room = timeout(TELL_EVERY, unsent.wait_for_room()).await.is_ok();
+        if let Some(witness) = &witness {
+            witness.waited(Why::Socket, shared.clock.now().since(since));
+        }
+    }
 }
 
 /// Begins an admitted statement, after other statements that have arrived if levels compete.
@@ -448,8 +463,7 @@ mod tests {
         let polls = |id| {
             let level = Level { id: LevelId(id), ..Level::default() };
             let (class, workload) = (Class::Read, Workload::Interactive);
-            let request =
-                AdmissionRequest { level: &level, class, workload, bytes: 1, deadline: None };
+            let request = AdmissionRequest::new(&level, class, workload, 1);
             let Ok(Arrived::Admitted(permit)) = admission.arrive(request) else {
                 panic!("there is room")
             };

@@ -64,7 +64,7 @@ fn reads_of_a_statement_have_its_level() {
     let limits = LevelLimits { shares: 200, ..LevelLimits::default() };
     let level = Level { id: LevelId(7), limits, ..Level::default() };
     let (class, workload) = (Class::Read, Workload::Interactive);
-    let request = AdmissionRequest { level: &level, class, workload, bytes: 1, deadline: None };
+    let request = AdmissionRequest::new(&level, class, workload, 1);
     let Ok(Arrived::Admitted(permit)) = db.admission().unwrap().arrive(request) else {
         panic!("there is room")
     };
@@ -192,7 +192,7 @@ fn wait_for_a_turn_is_counted_as_cpu() {
     let db = builder.admission(AdmissionLimits::of_server(1)).in_memory();
     let admission = db.admission().unwrap();
     let (level, class, workload) = (&Level::default(), Class::Read, Workload::Interactive);
-    let request = AdmissionRequest { level, class, workload, bytes: 1, deadline: None };
+    let request = AdmissionRequest::new(level, class, workload, 1);
     let Ok(Arrived::Admitted(permit)) = admission.arrive(request) else { panic!("there is room") };
     let (turns, metrics) = (Arc::new(Turns::new(1)), Arc::new(Metrics::default()));
     let meter = Meter { clock: Arc::clone(&clock) as Arc<dyn Clock>, metrics };

@@ -7,7 +7,9 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use carnet::admission::{Asked, Asking, LevelId, Permit, RunQueue, SHARES_DEFAULT, TurnId};
+use carnet::admission::{
+    Asked, Asking, LevelId, LongSlot, Permit, RunQueue, SHARES_DEFAULT, TurnId,
+};
 use carnet::diagnosis::Why;
 use carnet_base::{Moment, lock};
 
@@ -106,6 +108,8 @@ pub(super) struct InTurns<T> {
     /// Time at which it requested the turn that it waits for.
     asked: Moment,
     permit: Option<Arc<Permit>>,
+    /// Dropped after the work, which may hold a slot of its own.
+    _slot: Option<LongSlot>,
     turns: Arc<Turns>,
     meter: Meter,
 }
@@ -122,7 +126,9 @@ impl<T> InTurns<T> {
         let (level, shares) = of_permit.unwrap_or((LevelId::default(), SHARES_DEFAULT));
         let asked = meter.clock.now();
         let asking = Asking { level, shares, begun: asked, used };
-        Self { work, asking, turn: Turn::None, asked, permit, turns: Arc::clone(turns), meter }
+        let (turn, slot, turns) =
+            (Turn::None, permit.as_ref().and_then(Permit::run_long), Arc::clone(turns));
+        Self { work, asking, turn, asked, permit, _slot: slot, turns, meter }
     }
 
     fn has_turn(&mut self, waker: &Waker) -> bool {
@@ -136,7 +142,9 @@ impl<T> InTurns<T> {
         {
             self.turn = Turn::Granted;
             if let Some(permit) = &self.permit {
-                permit.waits().add(Why::Cpu, self.meter.clock.now().since(self.asked));
+                let now = self.meter.clock.now();
+                permit.waits().add(Why::Cpu, now.since(self.asked));
+                permit.tell_waits(now);
             }
         }
         matches!(self.turn, Turn::Granted)

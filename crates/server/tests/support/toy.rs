@@ -261,8 +261,8 @@ impl Backend for Toy {
         let Some((db, workload)) = &self.admission else { return Ok(None) };
         let Some(admission) = db.admission() else { return Ok(None) };
         let (level, class, workload) = (&Level::default(), Class::Read, *workload);
-        let request = AdmissionRequest { level, class, workload, bytes, deadline: None };
-        Ok(Some(admission.arrive_from(request, times.arrived)?))
+        let request = AdmissionRequest::new(level, class, workload, bytes);
+        Ok(Some(admission.arrive_from(request, times.arrived, times.unread)?))
     }
 
     fn admission(&self) -> Option<&Admission> {

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
 
-use carnet::admission::{Arrived, Class, Workload};
+use carnet::admission::{AdmissionRequest, Arrived, Class, Workload};
 use carnet::{Error, ErrorKind, Result};
 use carnet_base::{Clock, TimeSlice};
 
@@ -100,13 +100,10 @@ impl World {
     fn arrive(&self, request: &SimRequest) -> Result<Arrived> {
         let is_batch = request.level == BATCH && !self.breaks(Mutant::BatchUnlimited);
         let deadline = request.deadline.filter(|_| !self.breaks(Mutant::DeadlineIgnored));
-        let request = carnet::admission::AdmissionRequest {
-            level: &self.levels[request.level],
-            class: Class::Read,
-            workload: if is_batch { Workload::Batch } else { Workload::Interactive },
-            bytes: 200,
-            deadline,
-        };
+        let workload = if is_batch { Workload::Batch } else { Workload::Interactive };
+        let level = &self.levels[request.level];
+        let request = AdmissionRequest::new(level, Class::Read, workload, 200);
+        let request = AdmissionRequest { deadline, ..request };
         self.db.admission().expect("the database has a gate").arrive(request)
     }
 }

@@ -138,11 +138,11 @@ impl Executor {
             return Ok(grant);
         };
         let now = self.shared.db.now();
-        let Terms { level, workload, .. } =
-            self.terms(session, outline, RequestTimes { arrived: now, read: now });
+        let Terms { level, workload, tenant, .. } =
+            self.terms(session, outline, RequestTimes::at(now));
         let (level, class) = (&level.level, outline.class);
         let deadline = session.deadline();
-        let request = AdmissionRequest { level, class, workload, bytes, deadline };
+        let request = AdmissionRequest { level, class, workload, bytes, deadline, tenant };
         let admitted = match admission.arrive(request) {
             Ok(Arrived::Admitted(permit)) => Ok(permit),
             Ok(Arrived::Waits(place)) => place.await,
