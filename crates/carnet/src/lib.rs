@@ -63,6 +63,7 @@ pub mod diagnosis;
 mod handle;
 pub mod index;
 pub mod levels;
+pub mod passwords;
 mod row_changes;
 mod stores;
 pub mod table;

@@ -1,7 +1,7 @@
 //! Authentication: users, Argon2 hashes of their passwords, and SASL PLAIN.
 //!
 //! The password file has a line `name:hash` for each user. The hash is a PHC string as
-//! [`hash_password`] returns it (`$argon2id$v=19$m=…,t=…,p=…$salt$hash`). Empty lines and lines
+//! [`hash_password`](crate::hash_password) returns it (`$argon2id$v=19$m=…,t=…,p=…$salt$hash`). Empty lines and lines
 //! that begin with `#` are skipped.
 //!
 //! **Abuse by unauthenticated clients.** Argon2 is slow and takes memory on purpose, so a flood of
@@ -15,15 +15,12 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use argon2::password_hash::PasswordHasher;
-use argon2::password_hash::phc::PasswordHash;
-use argon2::{Argon2, Block, Params};
 use bytes::Bytes;
+use carnet::passwords::{Memories, Memory, check_hash, matches};
 use carnet_base::{AddressLimit, Error, Result};
 use tokio::sync::Semaphore;
 use tokio::task;
 
-use crate::hashing::{Memories, matches};
 use crate::protocol::ProtocolError;
 
 /// Authenticator class that clients are told; every driver answers it with SASL PLAIN.
@@ -35,27 +32,6 @@ const RUNNING_MAX: usize = 2;
 const WAITING_MAX: usize = 256;
 /// Maximum number of these from one address.
 const WAITING_PER_ADDRESS_MAX: usize = WAITING_MAX / 2;
-/// Maximum memory of one hash, in KiB. [`RUNNING_MAX`] times this is the total bound.
-const HASH_MEMORY_KIB_MAX: u32 = 64 << 10;
-/// Maximum number of passes over that memory.
-const HASH_PASSES_MAX: u32 = 16;
-
-/// Returns a hash for a line of the password file, by Argon2id with a fresh salt.
-///
-/// # Errors
-///
-/// Unavailable, if the system provides no random numbers.
-pub fn hash_password(password: &str) -> Result<String> {
-    hash_with(&Argon2::default(), password)
-}
-
-fn hash_with(argon2: &Argon2<'_>, password: &str) -> Result<String> {
-    match argon2.hash_password(password.as_bytes()) {
-        Ok(hash) => Ok(hash.to_string()),
-        Err(e) => Err(Error::unavailable(format!("cannot hash the password: {e}"))),
-    }
-}
-
 /// Users and the verification of their passwords.
 #[derive(Debug)]
 pub struct Authenticator {
@@ -71,7 +47,7 @@ pub struct Authenticator {
 }
 
 /// Function that hashes a password and compares it with a hash.
-type Hasher = fn(hash: &str, password: &[u8], memory: &mut Vec<Block>) -> bool;
+type Hasher = fn(hash: &str, password: &[u8], memory: &mut Memory) -> bool;
 
 /// Reason for a refused log-in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -159,26 +135,6 @@ impl Authenticator {
     }
 }
 
-fn check_hash(hash: &str) -> std::result::Result<(), String> {
-    let parsed = PasswordHash::new(hash).map_err(|e| format!("the hash cannot be read: {e}"))?;
-    if !parsed.algorithm.as_str().starts_with("argon2") {
-        return Err(format!("{} is not supported: use argon2id", parsed.algorithm));
-    }
-    if parsed.hash.is_none() || parsed.salt.is_none() {
-        return Err("the hash has no salt or no output".into());
-    }
-    let params = Params::try_from(&parsed).map_err(|e| format!("the hash cannot be read: {e}"))?;
-    if params.m_cost() > HASH_MEMORY_KIB_MAX || params.t_cost() > HASH_PASSES_MAX {
-        return Err(format!(
-            "the hash takes {} KiB and {} passes; {HASH_MEMORY_KIB_MAX} and {HASH_PASSES_MAX} are \
-             allowed",
-            params.m_cost(),
-            params.t_cost()
-        ));
-    }
-    Ok(())
-}
-
 /// Credentials of a client. Not `Debug`: passwords must not be logged.
 pub(crate) struct Credentials {
     pub(crate) user: String,
@@ -216,7 +172,9 @@ mod tests {
     use std::task::{Context, Waker};
     use std::time::Duration;
 
-    use argon2::{Algorithm, Version};
+    use argon2::password_hash::PasswordHasher;
+    use argon2::{Algorithm, Argon2, Params, Version};
+    use carnet::passwords::hash as hash_password;
     use carnet_base::{Rng, SeededRng, lock};
 
     use super::*;
@@ -226,7 +184,8 @@ mod tests {
     /// Returns a cheap hash: these tests are not about its strength.
     fn hash(password: &str) -> String {
         let params = Params::new(8, 1, 1, None).unwrap();
-        hash_with(&Argon2::new(Algorithm::Argon2id, Version::V0x13, params), password).unwrap()
+        let argon2 = Argon2::new(Algorithm::Argon2id, Version::V0x13, params);
+        argon2.hash_password(password.as_bytes()).unwrap().to_string()
     }
 
     fn credentials(token: &'static [u8]) -> Credentials {
@@ -292,7 +251,7 @@ mod tests {
     #[tokio::test]
     async fn dropped_logins_keep_their_permits() {
         static HASHES: Mutex<()> = Mutex::new(());
-        fn wait(_: &str, _: &[u8], _: &mut Vec<Block>) -> bool {
+        fn wait(_: &str, _: &[u8], _: &mut Memory) -> bool {
             drop(lock(&HASHES));
             true
         }

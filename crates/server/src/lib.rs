@@ -60,7 +60,6 @@ pub mod failure;
 #[cfg(test)]
 mod failure_docs;
 mod forwarded;
-mod hashing;
 pub mod http;
 mod limits;
 pub mod listener;
@@ -75,8 +74,9 @@ mod shed_figures;
 mod storage_figures;
 mod wait_figures;
 
-pub use auth::{Authenticator, hash_password};
+pub use auth::Authenticator;
 pub use backend::{Backend, Client, StatementResult};
+pub use carnet::passwords::hash as hash_password;
 pub use clients::Clients;
 pub use events::{Event, Events};
 pub use executor::CqlBackend;

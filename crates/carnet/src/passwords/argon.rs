@@ -11,13 +11,24 @@ use carnet_base::lock;
 use argon2::password_hash::phc::{Output, PasswordHash};
 use argon2::{Algorithm, Argon2, Block, Params, Version};
 
+/// Memory of one verification.
+#[derive(Default)]
+pub struct Memory(Vec<Block>);
+
+/// Without the contents, which are derived from passwords.
+impl fmt::Debug for Memory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Memory").finish_non_exhaustive()
+    }
+}
+
 /// Buffers of earlier verifications, at most as many as ran concurrently.
 #[derive(Default)]
-pub(crate) struct Memories(Mutex<Vec<Vec<Block>>>);
+pub struct Memories(Mutex<Vec<Memory>>);
 
 impl Memories {
     /// Runs a verification in the buffer of an earlier one, if one is free.
-    pub(crate) fn lend<T>(&self, verification: impl FnOnce(&mut Vec<Block>) -> T) -> T {
+    pub fn lend<T>(&self, verification: impl FnOnce(&mut Memory) -> T) -> T {
         let free = lock(&self.0).pop();
         let mut memory = free.unwrap_or_default();
         let result = verification(&mut memory);
@@ -35,11 +46,11 @@ impl fmt::Debug for Memories {
 
 /// Returns `true` if a password matches a hash. The comparison takes the same time wherever the two
 /// differ.
-pub(crate) fn matches(hash: &str, password: &[u8], memory: &mut Vec<Block>) -> bool {
-    verify(hash, password, memory).unwrap_or(false)
+pub(super) fn matches(hash: &str, password: &[u8], memory: &mut Memory) -> bool {
+    verify(hash, password, &mut memory.0).unwrap_or(false)
 }
 
-/// Returns `None` if the hash is invalid, which the parser of the password file excludes.
+/// Returns `None` if the hash is invalid, which `check_hash` excludes.
 fn verify(hash: &str, password: &[u8], memory: &mut Vec<Block>) -> Option<bool> {
     let hash = PasswordHash::new(hash).ok()?;
     let algorithm = Algorithm::try_from(hash.algorithm.as_str()).ok()?;
@@ -96,7 +107,7 @@ mod tests {
         for _ in 0..3 {
             assert!(memories.lend(|memory| matches(&text, b"one", memory)));
         }
-        let kept: Vec<usize> = lock(&memories.0).iter().map(Vec::len).collect();
+        let kept: Vec<usize> = lock(&memories.0).iter().map(|memory| memory.0.len()).collect();
         assert_eq!(kept, [64]);
     }
 }
