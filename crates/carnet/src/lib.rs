@@ -64,6 +64,7 @@ mod handle;
 pub mod index;
 pub mod levels;
 pub mod passwords;
+pub mod roles;
 mod row_changes;
 mod stores;
 pub mod table;

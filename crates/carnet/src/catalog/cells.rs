@@ -17,6 +17,7 @@ pub(super) const KEYSPACES: TableId = TableId(2);
 pub(super) const TABLES: TableId = TableId(3);
 pub(super) const VERSIONS: TableId = TableId(4);
 pub(crate) const LEVELS: TableId = TableId(8);
+pub(crate) const ROLES: TableId = TableId(9);
 
 const PAGE: PageLimit = PageLimit::cells(1000);
 

@@ -10,6 +10,7 @@
 //! versions        (empty)          "schema"         empty: its version names the schema's state
 //!                                  "next_table"     the next table id, 4 bytes big-endian
 //! levels          service levels and their attachments: see [`crate::levels`]
+//! roles           roles and their permissions: see [`crate::roles`]
 //! ```
 //!
 //! * Every transaction that uses a table uses the table's schema as of its own snapshot, read or
@@ -43,7 +44,7 @@ use carnet_base::{Bytes, Error, ErrorKind, Result, TableId, Timestamp};
 pub use build_failure::BuildFailure;
 pub(crate) use cache::{Pin, SchemaAt, SchemaCache};
 pub use cells::tables;
-pub(crate) use cells::{LEVELS, all_cells, system_cell};
+pub(crate) use cells::{LEVELS, ROLES, all_cells, system_cell};
 pub use dropped_column::DroppedColumn;
 pub use index_schema::{INDEX_BITS_MAX, IndexSchema, IndexedPart};
 pub use kept_columns::KeptColumns;
@@ -62,7 +63,7 @@ use cells::{
 use crate::tx::Tx;
 
 /// System tables that every database has.
-pub(crate) const TABLES_OF_THE_SYSTEM: [TableId; 4] = [KEYSPACES, TABLES, VERSIONS, LEVELS];
+pub(crate) const TABLES_OF_THE_SYSTEM: [TableId; 5] = [KEYSPACES, TABLES, VERSIONS, LEVELS, ROLES];
 
 /// Partition of the versions table that names all raw tables that were ever created.
 const RAW_TABLES: &str = "raw";

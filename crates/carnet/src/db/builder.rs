@@ -26,6 +26,7 @@ use crate::cluster::ClusterUrl;
 use crate::control::ControlServer;
 use crate::derived;
 use crate::levels::LevelCache;
+use crate::roles::RoleCache;
 use crate::stores::AnyStore;
 use crate::thread_handles::ThreadHandles;
 
@@ -440,6 +441,7 @@ impl Builder {
             data: store.handle(),
             admission,
             levels: LevelCache::new(),
+            roles: RoleCache::new(),
             thread_handles,
             _control: control,
             idle: IdleWatch::start(self.idle, Arc::clone(&self.clock), &*self.spawn),

@@ -18,6 +18,7 @@ use crate::admission::Admission;
 use crate::catalog::{SchemaCache, TableSchema};
 use crate::control::ControlServer;
 use crate::levels::LevelCache;
+use crate::roles::RoleCache;
 use crate::stores::AnyStore;
 use crate::thread_handles::ThreadHandles;
 
@@ -66,6 +67,7 @@ pub(super) struct Inner {
     pub(super) contention: Arc<Contention>,
     pub(super) admission: Option<Admission>,
     pub(super) levels: LevelCache,
+    pub(super) roles: RoleCache,
     pub(super) isolation: Isolation,
     pub(super) attempts_max: u32,
     pub(super) limits: Limits,

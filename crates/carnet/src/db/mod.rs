@@ -9,6 +9,7 @@ mod holders;
 mod levels;
 mod options;
 mod retries;
+mod roles;
 mod time;
 mod transactions;
 
