@@ -107,7 +107,7 @@ fn a_wrong_statement_names_its_line() {
     assert!(error.contains("bank.nothing"), "{error}");
     let error = fail(&mut shell(bank.path(), "SELECT 'open"));
     assert!(error.contains("line 1, column 1: the string has no end"), "{error}");
-    let error = fail(&mut shell(bank.path(), "CREATE ROLE owner"));
+    let error = fail(&mut shell(bank.path(), "CREATE TRIGGER owner"));
     assert!(error.contains("not supported yet: "), "{error}");
     assert_eq!(rows(bank.path(), ACCOUNTS), ACCOUNT_ROWS);
 }

@@ -4,6 +4,7 @@ use std::fmt;
 
 use crate::base::{Error, ErrorKind};
 use crate::position::Location;
+use crate::redact::covered;
 
 /// Number of characters shown on either side of the mistake.
 const CONTEXT_CHARS: usize = 40;
@@ -110,7 +111,7 @@ impl Failure {
 
     pub(crate) fn locate(self, text: &str) -> ParseError {
         let location = Location::from_offset(text, self.at);
-        let snippet = snippet(text, location);
+        let snippet = snippet(&covered(text), location);
         ParseError { kind: self.kind, message: self.message, location, snippet }
     }
 }

@@ -11,7 +11,7 @@
 //! ([`ast::Extension`]). CQL that Carnet does not support is handled in one of three ways, so that
 //! no statement is understood in part:
 //!
-//! * a whole family of statements (indexes, roles, functions …) becomes
+//! * a whole family of statements (functions, aggregates, triggers …) becomes
 //!   [`ast::Statement::Unsupported`], whatever its details;
 //! * a form that is easy to parse (a `LIKE`, a list literal, a counter) becomes a syntax tree that
 //!   the executor refuses, because it knows the table and can give a better message;
@@ -60,6 +60,7 @@ mod json;
 mod lexer;
 mod parser;
 mod position;
+mod redact;
 pub mod result;
 mod shown;
 mod split;
@@ -82,6 +83,7 @@ pub use parser::{
     STATEMENT_BYTES_MAX, TERMS_MAX, parse,
 };
 pub use position::{Location, Position};
+pub use redact::redacted;
 pub use split::{Piece, PieceEnd, split};
 pub use steps::SECTION_STEPS_MAX;
 pub use timestamps::Timestamps;

@@ -91,7 +91,7 @@ macro_rules! scripts {
     };
 }
 
-scripts! { batches connect describe indexes keyspaces levels mistakes names open selects tables terms transactions transaction_mistakes unsupported views writes }
+scripts! { batches connect describe indexes keyspaces levels mistakes names open roles selects tables terms transactions transaction_mistakes unsupported views writes }
 
 #[test]
 fn no_script_is_forgotten() {

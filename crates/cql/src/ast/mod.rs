@@ -11,6 +11,7 @@ mod markers;
 mod name;
 mod open;
 mod relation;
+mod role;
 mod select;
 mod statement;
 mod term;
@@ -31,6 +32,7 @@ pub use markers::{BindRole, BindSite};
 pub use name::{Name, TableName};
 pub use open::{IsolationLevel, OpenStatement, StartTransaction};
 pub use relation::{CompareOp, InValues, Relation};
+pub use role::{Password, ResourceName, RoleOptions, RoleStatement, Secret};
 pub use select::{Near, Ordering, Select, SelectItem, Selection};
 pub use statement::{Batch, BatchKind, Statement, Unsupported};
 pub use term::{

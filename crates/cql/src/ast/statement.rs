@@ -9,6 +9,7 @@ use super::index::{CreateIndex, DropIndex};
 use super::level::LevelStatement;
 use super::name::{Name, TableName};
 use super::open::OpenStatement;
+use super::role::RoleStatement;
 use super::select::Select;
 use super::transaction::Transaction;
 use super::view::{AlterView, CreateView, DropView};
@@ -69,6 +70,8 @@ pub enum Statement {
     Describe(Describe),
     /// A statement about service levels.
     Level(LevelStatement),
+    /// A statement about roles and permissions.
+    Role(RoleStatement),
     /// The statement `SHOW BOTTLENECK`.
     ShowBottleneck,
     /// A CQL statement that is not supported yet.
@@ -105,6 +108,7 @@ impl Statement {
             Self::Truncate(_) => "TRUNCATE",
             Self::Describe(_) => "DESCRIBE",
             Self::Level(level) => level.kind(),
+            Self::Role(role) => role.kind(),
             Self::ShowBottleneck => "SHOW BOTTLENECK",
             Self::Unsupported(_) => "unsupported",
         }

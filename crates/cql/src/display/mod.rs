@@ -9,6 +9,7 @@ mod dml;
 mod index;
 mod level;
 mod open;
+mod role;
 mod term;
 mod transaction;
 mod view;
@@ -129,6 +130,7 @@ impl Display for Statement {
             Self::Truncate(table) => write!(f, "TRUNCATE {table}"),
             Self::Describe(describe) => describe.fmt(f),
             Self::Level(level) => level.fmt(f),
+            Self::Role(role) => role.fmt(f),
             Self::ShowBottleneck => f.write_str("SHOW BOTTLENECK"),
             Self::Unsupported(unsupported) => f.write_str(&unsupported.text),
         }

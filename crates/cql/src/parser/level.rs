@@ -115,7 +115,7 @@ impl Parser<'_> {
     }
 
     /// Parses a name, which may also be in single quotes.
-    fn name_or_string(&mut self, what: &str) -> Parse<Name> {
+    pub(super) fn name_or_string(&mut self, what: &str) -> Parse<Name> {
         let token = self.peek();
         if token.kind != TokenKind::String {
             return self.name(what);

@@ -68,6 +68,9 @@ impl Parser<'_> {
         if let Some(statement) = self.eat_level_statement()? {
             return Ok(Statement::Level(statement));
         }
+        if let Some(statement) = self.eat_role_statement()? {
+            return Ok(Statement::Role(statement));
+        }
         match self.eat_unsupported()? {
             Some(statement) => Ok(statement),
             None => Err(self.no_statement()),
@@ -107,8 +110,9 @@ impl Parser<'_> {
                 _ => self.text_of(after),
             };
             let found = crate::lexer::shorten(found);
-            let message =
-                format!("expected KEYSPACE, TABLE, TYPE or INDEX behind {verb}, found {found}");
+            let message = format!(
+                "expected KEYSPACE, TABLE, TYPE, INDEX or ROLE behind {verb}, found {found}"
+            );
             return self.unread_or(Failure::syntax(after.start, message));
         }
         let statements = "a statement (SELECT, INSERT, UPDATE, DELETE, BEGIN, CREATE, ALTER, DROP, \

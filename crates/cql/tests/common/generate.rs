@@ -3,6 +3,7 @@
 //! The fields of a node are drawn in the order of the text, which numbers the bind markers.
 
 use carnet::base::{DataType, Rng, SeededRng, Uuid};
+use carnet::roles::Permission;
 use carnet_cql::Position;
 use carnet_cql::ast::*;
 
@@ -586,6 +587,68 @@ impl Generator<'_> {
         Describe { target: self.pick(&targets), internals: self.flip() }
     }
 
+    fn role(&mut self) -> RoleStatement {
+        let (if_exists, if_not_exists, no_recursive) = (self.flip(), self.flip(), self.flip());
+        let (role, name) = (self.name(), self.name());
+        match self.below(14) {
+            0 => RoleStatement::Create { if_not_exists, name, options: self.role_options() },
+            1 => RoleStatement::Alter { if_exists, name, options: self.role_options() },
+            2 => RoleStatement::Drop { if_exists, name },
+            3 => RoleStatement::List { of: self.some(Self::name), no_recursive },
+            4 => RoleStatement::ListUsers,
+            5 => RoleStatement::ListSuperusers,
+            6 => RoleStatement::GrantRole { role, to: name },
+            7 => RoleStatement::RevokeRole { role, from: name },
+            8 => {
+                let (permissions, on) = (self.permissions(), self.resource());
+                RoleStatement::Grant { permissions, on, to: name }
+            }
+            9 => {
+                let (permissions, on) = (self.permissions(), self.resource());
+                RoleStatement::Revoke { permissions, on, from: name }
+            }
+            10 => RoleStatement::ListPermissions {
+                permissions: self.permissions(),
+                on: self.some(Self::resource),
+                of: self.some(Self::name),
+                no_recursive,
+            },
+            11 => RoleStatement::AddIdentity { if_not_exists, identity: "it's".to_owned(), role },
+            12 => RoleStatement::DropIdentity { if_exists, identity: "spiffe://a/b".to_owned() },
+            _ => RoleStatement::ListIdentities,
+        }
+    }
+
+    /// Passwords are what is shown of them, so that the text says the same.
+    fn role_options(&mut self) -> RoleOptions {
+        let secret = Secret::new(Secret::SHOWN);
+        let password = if self.flip() { Password::Plain(secret) } else { Password::Hashed(secret) };
+        let entry = ("key".to_owned(), "it's".to_owned());
+        RoleOptions {
+            password: self.flip().then_some(password),
+            login: self.some(Self::flip),
+            superuser: self.some(Self::flip),
+            options: self.flip().then(|| vec![entry]),
+        }
+    }
+
+    fn permissions(&mut self) -> Option<Vec<Permission>> {
+        self.flip().then(|| vec![self.pick(&Permission::ALL)])
+    }
+
+    fn resource(&mut self) -> ResourceName {
+        match self.below(8) {
+            0 => ResourceName::Keyspaces,
+            1 => ResourceName::Keyspace(self.name()),
+            2 => ResourceName::Tables(self.name()),
+            3 => ResourceName::Table(self.table()),
+            4 => ResourceName::Roles,
+            5 => ResourceName::Role(self.name()),
+            6 => ResourceName::Levels,
+            _ => ResourceName::Level(self.name()),
+        }
+    }
+
     fn level(&mut self) -> LevelStatement {
         let (if_exists, if_not_exists) = (self.flip(), self.flip());
         let name = self.name();
@@ -652,6 +715,7 @@ impl Generator<'_> {
             }),
             17 => Statement::DropTable(DropTable { if_exists, table: self.table() }),
             18 => Statement::Truncate(self.table()),
+            19 if self.flip() => Statement::Role(self.role()),
             19 => Statement::Level(self.level()),
             20 => Statement::ShowBottleneck,
             21 => Statement::CreateType(CreateType {
