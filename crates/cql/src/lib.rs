@@ -75,7 +75,7 @@ pub use carnet::base::keyword::is_reserved;
 pub use cql_error::{CqlError, CqlErrorKind, LostRow, StatementId};
 pub use error::{ParseError, ParseErrorKind};
 pub use exec::{
-    AnswerMemory, BatchItem, Executor, Grant, OpenLimits, OpenTotals, Outline, Parameters,
+    AnswerMemory, BatchItem, Executor, Grant, Hashing, OpenLimits, OpenTotals, Outline, Parameters,
     Prepared, RequestTimes, Session, Terms, Timeouts,
 };
 pub use parser::{

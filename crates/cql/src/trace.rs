@@ -42,6 +42,8 @@ pub struct Trace {
     /// Id of the session, a time-based UUID.
     pub id: Uuid,
     pub(crate) client: IpAddr,
+    /// User of the client; `None` without a log-in.
+    pub(crate) user: Option<Arc<str>>,
     /// Kind of request: `QUERY`, as in Cassandra.
     pub(crate) request: &'static str,
     /// Parameters of the request, sorted by name.
@@ -70,7 +72,7 @@ impl Trace {
     /// Creates the trace of a statement that arrived at a moment.
     pub(crate) fn new(
         id: Uuid,
-        client: Option<IpAddr>,
+        (client, user): (Option<IpAddr>, Option<Arc<str>>),
         request: &'static str,
         mut parameters: Vec<(&'static str, String)>,
         (started, begun): (WallTime, Moment),
@@ -79,7 +81,7 @@ impl Trace {
         parameters.sort();
         let client = client.unwrap_or(Ipv4Addr::LOCALHOST.into());
         let steps = Mutex::default();
-        Self { id, client, request, parameters, started, begun, steps }
+        Self { id, client, user, request, parameters, started, begun, steps }
     }
 
     /// Adds a step that was reached at a moment.
@@ -168,7 +170,13 @@ mod tests {
     fn trace(number: u128, query: &str, started: WallTime) -> Arc<Trace> {
         let parameters = vec![("query", query.to_owned())];
         let begun = Moment::default();
-        Arc::new(Trace::new(Uuid::from_u128(number), None, "request", parameters, (started, begun)))
+        Arc::new(Trace::new(
+            Uuid::from_u128(number),
+            (None, None),
+            "request",
+            parameters,
+            (started, begun),
+        ))
     }
 
     #[test]

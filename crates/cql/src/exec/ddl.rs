@@ -6,6 +6,7 @@ use carnet::base::key::Order;
 use carnet::catalog::{self, ColumnKind, KeyspaceSchema, TableKind, TableSchema};
 use carnet::{DataType, Tx};
 
+use super::authorize::{check_schema, follow};
 use super::column_type::column_type;
 use super::ddl_target::{already_exists, changed, new_uuid, place, refuse_system};
 use super::executor::Executor;
@@ -34,23 +35,27 @@ impl Executor {
         let keyspace = run.keyspace.as_deref();
         let environment = &self.environment(&[], &run.steps);
         let build = &FirstBuild::default();
-        let (change, is_unbuilt) = transaction
+        let rights = run.rights.as_deref();
+        let (change, is_unbuilt, changes_roles) = transaction
             .try_run(|tx| async move {
-                match statement {
+                check_schema(&tx, rights, statement, keyspace).await?;
+                let (change, is_unbuilt) = match statement {
                     Statement::CreateIndex(create) => {
-                        indexes::create(&tx, create, keyspace, build).await
+                        indexes::create(&tx, create, keyspace, build).await?
                     }
                     Statement::CreateView(create) => {
-                        views::create(&tx, create, keyspace, environment, build).await
+                        views::create(&tx, create, keyspace, environment, build).await?
                     }
-                    statement => {
-                        let change = change(&tx, statement, keyspace, data_center).await?;
-                        Ok((change, false))
-                    }
-                }
+                    statement => (change(&tx, statement, keyspace, data_center).await?, false),
+                };
+                let changes_roles = follow(&tx, rights, change.as_ref()).await?;
+                Ok((change, is_unbuilt, changes_roles))
             })
             .await
             .map_err(unfinished)?;
+        if changes_roles {
+            self.shared.db.refresh_roles().await?;
+        }
         if is_unbuilt {
             self.shared.db.build_derived();
         }

@@ -8,6 +8,7 @@ use carnet::base::{Moment, SeededRng, TimeSlice, lock};
 
 use super::forward::ForwardState;
 use super::grant::{Grant, Timeouts};
+use super::hashing::Hashing;
 use super::large_answers::LargeAnswers;
 use super::level_state::LevelState;
 use super::open::OpenTransactions;
@@ -36,6 +37,7 @@ pub(super) struct Shared {
     pub(super) prepared: Cache,
     pub(super) timeouts: OnceLock<Timeouts>,
     pub(super) levels: LevelState,
+    pub(super) hashing: OnceLock<Hashing>,
     pub(super) large: LargeAnswers,
     pub(super) open: Arc<OpenTransactions>,
     pub(super) traces: Traces,
@@ -68,6 +70,7 @@ impl Executor {
             prepared,
             timeouts,
             levels,
+            hashing: OnceLock::new(),
             large,
             open,
             traces,

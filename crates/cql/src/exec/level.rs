@@ -28,12 +28,19 @@ pub struct Terms {
 }
 
 impl Executor {
-    /// Sets the existing users, so that levels are attached to no others. Only the first call
-    /// counts.
+    /// Sets the users of the password file: others that log in are roles of the database, and levels
+    /// are attached to no others. Only the first call counts.
     ///
     /// Default: unknown, any name is accepted.
     pub fn set_users(&self, users: impl IntoIterator<Item = String>) {
         self.shared.levels.users.get_or_init(|| users.into_iter().collect());
+    }
+
+    /// Returns `true` if a user who has logged in is a role of the database: one that is not among the
+    /// [users](Self::set_users).
+    #[must_use]
+    pub fn is_role(&self, user: &str) -> bool {
+        self.shared.levels.users.get().is_some_and(|users| !users.contains(user))
     }
 
     /// Returns the admission terms of a statement of a session. A level that does not exist is
@@ -132,8 +139,15 @@ impl Executor {
     }
 
     fn own_level(&self, session: &Session) -> Arc<Effective> {
-        let user = session.user();
-        self.shared.db.levels().effective(user.as_slice())
+        let levels = self.shared.db.levels();
+        // The levels of all roles that a role has are merged.
+        if let Ok(Some(rights)) = self.rights(session)
+            && let [_, _, ..] = rights.names()
+        {
+            let names: Vec<&str> = rights.names().iter().map(|name| &**name).collect();
+            return levels.effective(&names);
+        }
+        levels.effective(session.user().as_slice())
     }
 
     fn timeout_of(&self, level: &Effective, outline: &Outline<'_>) -> Option<Duration> {

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use carnet::admission::Tenant;
 use carnet::base::{Moment, lock};
-
+use carnet::roles::Rights;
 use carnet::{Bytes, Label, Uuid, WallTime};
 
 use super::grant::Grant;
@@ -23,6 +23,10 @@ pub struct Session {
     keyspace: Mutex<Option<String>>,
     who: Option<Arc<str>>,
     user: Option<Arc<str>>,
+    /// Whether the user is a role of the database, whose permissions are checked.
+    is_role: bool,
+    /// What the role may do, as of a version of the roles.
+    rights: Mutex<Option<(u64, Arc<Rights>)>>,
     address: Option<IpAddr>,
     tenant: Tenant,
     throws_on_overload: bool,
@@ -53,7 +57,7 @@ impl Session {
         Self { who: Some(who.into()), ..Self::default() }
     }
 
-    /// Sets the user, whose service level applies to statements.
+    /// Sets the user, whose service level applies to statements. It may do everything.
     #[must_use]
     pub fn with_user(mut self, user: impl Into<Arc<str>>) -> Self {
         self.user = Some(user.into());
@@ -73,6 +77,12 @@ impl Session {
 
     pub(super) const fn tenant(&self) -> Tenant {
         self.tenant
+    }
+
+    /// Like [`Session::with_user`], with a role of the database, whose permissions are checked.
+    #[must_use]
+    pub fn with_role(self, role: impl Into<Arc<str>>) -> Self {
+        Self { is_role: true, ..self.with_user(role) }
     }
 
     /// Sets the address of the client, which traces name. Its open transactions are limited together
@@ -98,9 +108,9 @@ impl Session {
 
     /// Creates the session of a statement that another server has forwarded.
     pub(super) fn of_caller(caller: Caller, deadline: Option<Moment>) -> Self {
-        let Caller { name, user, address } = caller;
+        let Caller { name, user, is_role, address } = caller;
         let (who, user) = (Some(name.into()), user.map(Arc::from));
-        Self { who, user, address, forwarded: Some(deadline), ..Self::default() }.with_tenant()
+        Self { who, user, is_role, address, forwarded: Some(deadline), ..Self::default() }.with_tenant()
     }
 
     /// Returns `true` if another server has forwarded the statement.
@@ -179,6 +189,30 @@ impl Session {
     /// Returns the user, to share its name.
     pub(super) const fn user_name(&self) -> Option<&Arc<str>> {
         self.user.as_ref()
+    }
+
+    /// Returns the role whose permissions are checked.
+    pub(super) fn role(&self) -> Option<&str> {
+        self.user().filter(|_| self.is_role)
+    }
+
+    /// Returns what the role may do as of a version of the roles; `make` makes it, once for each
+    /// version.
+    pub(super) fn rights(
+        &self,
+        version: u64,
+        make: impl FnOnce() -> Option<Rights>,
+    ) -> Option<Arc<Rights>> {
+        let mut known = lock(&self.rights);
+        if let Some((of, rights)) = &*known
+            && *of == version
+        {
+            return Some(Arc::clone(rights));
+        }
+        *known = None;
+        let rights = Arc::new(make()?);
+        *known = Some((version, Arc::clone(&rights)));
+        Some(rights)
     }
 
     /// Returns the label of a transaction of this session; `None` if the client has no name.

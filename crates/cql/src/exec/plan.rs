@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use carnet::Tx;
 use carnet::catalog::{self, TableSchema};
+use carnet::roles::Rights;
 
+use super::authorize::check_rows;
 use super::executor::Executor;
 use super::parameters::Session;
 use super::prepared::{Described, Prepared, Statements};
@@ -38,19 +40,21 @@ impl Executor {
         self.shared.prepared.keep(text, prepared)
     }
 
-    /// Returns the plan of a statement for the schemas that a transaction sees.
+    /// Returns the plan of a statement for the schemas that a transaction sees, if the role may run it.
     pub(super) async fn plan(
         &self,
         tx: &Tx,
         statements: &Statements,
-        keyspace: Option<&str>,
+        (keyspace, rights): (Option<&str>, Option<&Rights>),
         steps: &Steps<'_>,
     ) -> Result<Arc<Plan>, CqlError> {
-        if let Some(plan) = statements.pinned_plan(tx)? {
+        let check = |tables: &Tables| check_rows(rights, &statements.parsed.statement, tables);
+        if let Some(plan) = statements.pinned_plan(tx, check)? {
             return Ok(plan);
         }
         // In memory of its own, which nearly all runs do not need.
         let tables = Box::pin(self.tables(tx, &statements.parsed.statement, keyspace)).await?;
+        check(&tables)?;
         statements.check_promised(&tables)?;
         if let Some(plan) = statements.cached_plan(tx, &tables) {
             return Ok(plan);

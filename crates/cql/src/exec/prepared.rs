@@ -149,10 +149,19 @@ impl Statements {
     }
 
     /// Returns the plan if the schemas that it was compiled for are the newest at a transaction's snapshot.
-    pub(super) fn pinned_plan(&self, tx: &Tx) -> Result<Option<Arc<Plan>>, CqlError> {
+    /// `check` may refuse the tables to the statement's user.
+    pub(super) fn pinned_plan(
+        &self,
+        tx: &Tx,
+        check: impl FnOnce(&Tables) -> Result<(), CqlError>,
+    ) -> Result<Option<Arc<Plan>>, CqlError> {
         let kept = self.kept.load();
-        let Some(Kept { pins: Some(pins), plan, .. }) = kept.as_deref() else { return Ok(None) };
-        Ok(pins.apply(tx)?.then(|| Arc::clone(plan)))
+        let Some(Kept { pins: Some(pins), plan, tables }) = kept.as_deref() else { return Ok(None) };
+        if !pins.apply(tx)? {
+            return Ok(None);
+        }
+        check(tables)?;
+        Ok(Some(Arc::clone(plan)))
     }
 
     /// Returns the plan if it was compiled for these schemas, which the transaction has read.

@@ -1,6 +1,9 @@
 //! Parameters of a statement's run.
 
+use std::sync::Arc;
+
 use carnet::base::Moment;
+use carnet::roles::Rights;
 use carnet::{Db, Label, TransactionOptions};
 
 use super::parameters::Parameters;
@@ -15,9 +18,16 @@ pub(super) struct Run<'a> {
     pub(super) keyspace: Option<String>,
     pub(super) deadline: Option<Moment>,
     pub(super) steps: Steps<'a>,
+    /// What the role of the session may do; `None` if the session is not checked.
+    pub(super) rights: Option<Arc<Rights>>,
 }
 
 impl Run<'_> {
+    /// Returns the keyspace and the rights by which the statement is planned.
+    pub(super) fn given(&self) -> (Option<&str>, Option<&Rights>) {
+        (self.keyspace.as_deref(), self.rights.as_deref())
+    }
+
     /// Returns the options of the statement's transaction.
     pub(super) fn transaction<'d>(&self, db: &'d Db) -> TransactionOptions<'d> {
         let options = db.transaction().label(self.label.clone()).wall_time(self.parameters.now);

@@ -6,9 +6,12 @@ use carnet::admission::Workload;
 use carnet::base::Bytes;
 use carnet::base::CqlDuration;
 use carnet::levels::{Levels, Setting, no_level};
+use carnet::roles::{Permission, Permissions, Resource, Rights, Roles};
 use carnet::{DataType, ErrorKind};
 
+use super::authorize::check;
 use super::executor::Executor;
+use super::parameters::Session;
 use super::run::Run;
 use crate::ast::{LevelStatement, Literal, Name};
 use crate::cql_error::CqlError;
@@ -18,15 +21,46 @@ use crate::result::{ColumnSpec, Response, Rows};
 impl Executor {
     pub(super) async fn level_statement(
         &self,
+        session: &Session,
         statement: &LevelStatement,
         run: &Run<'_>,
     ) -> Result<Response, CqlError> {
+        authorize(run.rights.as_deref(), statement)?;
         match statement {
             LevelStatement::List(_)
             | LevelStatement::ListAttached(_)
             | LevelStatement::ListEffective(_) => self.list_levels(statement, run).await,
-            _ => self.change_levels(statement, run).await,
+            _ => {
+                self.change_levels(statement, run).await?;
+                self.follow_level(session, statement).await
+            }
         }
+    }
+
+    /// Updates the permissions on a level that was created or dropped.
+    async fn follow_level(
+        &self,
+        session: &Session,
+        statement: &LevelStatement,
+    ) -> Result<Response, CqlError> {
+        let db = &self.shared.db;
+        let resource = |name: &Name| Resource::Level(name.as_str().to_owned());
+        match (statement, session.role()) {
+            (LevelStatement::Create { name, .. }, Some(role)) => {
+                db.change_roles(|roles| roles.grant(Permissions::ALL, resource(name), role))
+                    .await?;
+            }
+            (LevelStatement::Drop { name, .. }, _) => {
+                let dropped = resource(name);
+                let is_left = |roles: &mut Roles| {
+                    roles.drop_resource(&dropped);
+                    Ok(())
+                };
+                db.change_roles(is_left).await?;
+            }
+            _ => {}
+        }
+        Ok(Response::Void)
     }
 
     async fn change_levels(
@@ -61,7 +95,10 @@ impl Executor {
             LevelStatement::ListAttached(user) => attached(&levels, user.as_ref()),
             LevelStatement::ListEffective(user) => {
                 self.check_user(user.as_str())?;
-                effective(&levels, user.as_str())
+                let roles = db.roles().all_of(user.as_str());
+                let names: Vec<&str> = roles.iter().map(|role| &**role).collect();
+                let own = [user.as_str()];
+                effective(&levels, if names.is_empty() { &own } else { &names })
             }
             LevelStatement::List(Some(name)) if levels.get(name.as_str()).is_none() => {
                 return Err(no_level(name.as_str()).into());
@@ -74,10 +111,35 @@ impl Executor {
 
     fn check_user(&self, user: &str) -> Result<(), CqlError> {
         match self.shared.levels.users.get() {
-            Some(users) if !users.contains(user) => {
+            Some(users) if !users.contains(user) && self.shared.db.roles().get(user).is_none() => {
                 Err(CqlError::invalid(format!("Role {user} doesn't exist.")))
             }
             _ => Ok(()),
+        }
+    }
+}
+
+/// Checks that a role may run a statement about levels.
+fn authorize(rights: Option<&Rights>, statement: &LevelStatement) -> Result<(), CqlError> {
+    let Some(rights) = rights else { return Ok(()) };
+    let level = |name: &Name| Resource::Level(name.as_str().to_owned());
+    let is_own = |user: &Name| rights.names().iter().any(|name| **name == *user.as_str());
+    match statement {
+        LevelStatement::Create { .. } => check(rights, &Resource::Levels, Permission::Create),
+        LevelStatement::Alter { name, .. } => check(rights, &level(name), Permission::Alter),
+        LevelStatement::Drop { name, .. } => check(rights, &level(name), Permission::Drop),
+        LevelStatement::Attach { name, .. } => check(rights, &level(name), Permission::Authorize),
+        LevelStatement::Detach { .. } => check(rights, &Resource::Levels, Permission::Authorize),
+        LevelStatement::List(Some(name)) => check(rights, &level(name), Permission::Describe),
+        LevelStatement::ListEffective(user) | LevelStatement::ListAttached(Some(user))
+            if is_own(user) =>
+        {
+            Ok(())
+        }
+        LevelStatement::List(None)
+        | LevelStatement::ListAttached(_)
+        | LevelStatement::ListEffective(_) => {
+            check(rights, &Resource::Levels, Permission::Describe)
         }
     }
 }
@@ -244,12 +306,12 @@ fn attached(levels: &Levels, user: Option<&Name>) -> Rows {
     Rows { columns: columns(&["role", "service_level"]).into(), rows, paging_state: None }
 }
 
-fn effective(levels: &Levels, user: &str) -> Rows {
-    let names = ["service_level_option", "effective_service_level", "value"];
-    let options = levels.effective_options(&[user]);
+fn effective(levels: &Levels, names: &[&str]) -> Rows {
+    let shown = ["service_level_option", "effective_service_level", "value"];
+    let options = levels.effective_options(names);
     let rows = options.iter().map(|option| {
         let value = option.setting.value();
         vec![text(option.setting.name()), text(&option.level), value.as_deref().and_then(text)]
     });
-    Rows { columns: columns(&names).into(), rows: rows.collect(), paging_state: None }
+    Rows { columns: columns(&shown).into(), rows: rows.collect(), paging_state: None }
 }

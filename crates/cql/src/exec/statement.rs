@@ -3,6 +3,7 @@
 use std::pin::pin;
 
 use carnet::admission::Class;
+use carnet::roles::Rights;
 use carnet::{AsOf, Tx, Uuid};
 
 use super::applied::Form;
@@ -104,6 +105,8 @@ impl Executor {
         let grant = &parameters.grant;
         let outline = Outline::of_class(Class::Write);
         let level = self.level_of(session, &outline)?;
+        let rights = self.rights(session)?;
+        let rights = rights.as_deref();
         let deadline = self.deadline(session, &level, &outline, None, grant);
         let _naming = parts.first().map(|part| Naming {
             statements: &part.statements,
@@ -125,14 +128,14 @@ impl Executor {
         let result = match (transaction, parts.first()) {
             (Some(id), Some(first)) => {
                 let named = first.statements.named(first.keyspace.as_deref());
-                let body = async |tx: Tx| self.run_batch(&tx, kind, parts, steps).await;
+                let body = async |tx: Tx| self.run_batch(&tx, kind, (parts, rights), steps).await;
                 Box::pin(self.inside(session, id, named, run, body)).await
             }
             _ if session.transaction().is_some() => Err(not_as_text()),
             _ => {
                 let committed = run.try_run(|tx| async move {
                     self.note_begin(grant, &tx);
-                    let response = self.run_batch(&tx, kind, parts, steps).await;
+                    let response = self.run_batch(&tx, kind, (parts, rights), steps).await;
                     self.note(grant, || format!("Made {} changes, committing", parts.len()));
                     response
                 });
@@ -149,7 +152,7 @@ impl Executor {
         &self,
         tx: &Tx,
         kind: BatchKind,
-        parts: &[BatchPart],
+        (parts, rights): (&[BatchPart], Option<&Rights>),
         steps: &Steps<'_>,
     ) -> Result<Response, CqlError> {
         let mut plans = Vec::with_capacity(parts.len());
@@ -158,7 +161,8 @@ impl Executor {
         let now = self.shared.db.wall_time();
         for BatchPart { statements, keyspace, bound } in parts {
             steps.take(1)?;
-            let plan = self.plan(tx, statements, keyspace.as_deref(), steps).await?;
+            let given = (keyspace.as_deref(), rights);
+            let plan = self.plan(tx, statements, given, steps).await?;
             plans.push((plan, Environment { now, ..self.environment(bound, steps) }));
             steps.pace(&mut slice).await?;
         }
@@ -185,6 +189,10 @@ impl Executor {
         let outline = Outline::of_statement(&parsed.statement, keyspace.as_deref(), |_| None);
         let using = using_timeout(&parsed.statement, &bound)?;
         let level = self.level_of(session, &outline)?;
+        let rights = self.rights(session)?;
+        if let (Some(rights), Some(level)) = (&rights, outline.level) {
+            self.check_level(rights, level)?;
+        }
         let grant = &parameters.grant;
         let deadline = self.deadline(session, &level, &outline, using, grant);
         if let Some(memory) = &grant.memory {
@@ -192,7 +200,9 @@ impl Executor {
         }
         let values = bound.len() as u64;
         let steps = self.count_steps(deadline);
-        let run = Run { label, parameters, bound, keyspace: keyspace.clone(), deadline, steps };
+        let keyspace_of_run = keyspace.clone();
+        let run =
+            Run { label, parameters, bound, keyspace: keyspace_of_run, deadline, steps, rights };
         // In memory of its own: the futures of the server around it would move it each.
         let run = Box::new(run);
         let text_steps = if statements.is_prepared() { 0 } else { parsed.steps };
@@ -233,8 +243,9 @@ impl Executor {
             Statement::Transaction(_) => Box::pin(self.transaction(statements, run)).await,
             Statement::Use(name) => Box::pin(self.use_keyspace(session, &name.text)).await,
             Statement::Describe(describe) => Box::pin(self.describe(describe, run)).await,
-            Statement::Level(level) => Box::pin(self.level_statement(level, run)).await,
-            Statement::ShowBottleneck => self.show_bottleneck(),
+            Statement::Level(level) => Box::pin(self.level_statement(session, level, run)).await,
+            Statement::Role(role) => Box::pin(self.role_statement(session, role, run)).await,
+            Statement::ShowBottleneck => self.show_bottleneck(run.rights.as_deref()),
             Statement::Unsupported(unsupported) => Err(CqlError::unsupported(&unsupported.what)),
             ddl => Box::pin(self.ddl(ddl, run)).await,
         }
@@ -272,7 +283,7 @@ impl Executor {
         self.note(grant, || {
             format!("Reading the snapshot at timestamp {}", snapshot.read_timestamp())
         });
-        let plan = self.plan(&snapshot, statements, run.keyspace.as_deref(), &run.steps).await;
+        let plan = self.plan(&snapshot, statements, run.given(), &run.steps).await;
         // "Unprepared" would repeat for ever: the snapshot has the earlier schema of the table.
         let plan = plan.map_err(|error| match (&state, is_past, error.kind()) {
             (Some(_), _, CqlErrorKind::Unprepared { .. }) => CqlError::invalid(
@@ -380,7 +391,7 @@ impl Executor {
         let environment = self.environment(&run.bound, &run.steps);
         let state = run.parameters.paging_state.as_ref();
         let state = state.map(PagingState::decode).transpose()?;
-        match &*self.plan(tx, statements, run.keyspace.as_deref(), &run.steps).await? {
+        match &*self.plan(tx, statements, run.given(), &run.steps).await? {
             Plan::Select(plan) => {
                 check_state(state.as_ref(), plan)?;
                 let of_tx = (tx.read_timestamp(), tx.start_timestamp());
@@ -406,7 +417,7 @@ impl Executor {
         let result = transaction
             .try_run(|tx| async move {
                 self.note_begin(grant, &tx);
-                let plan = self.plan(&tx, statements, run.keyspace.as_deref(), &run.steps).await?;
+                let plan = self.plan(&tx, statements, run.given(), &run.steps).await?;
                 let Plan::Writes(plans) = &*plan else { return Ok(Response::Void) };
                 let environment = self.environment(&run.bound, &run.steps);
                 let writes: Vec<_> = plans.iter().map(|plan| (plan, environment)).collect();
@@ -429,7 +440,7 @@ impl Executor {
         let result = transaction
             .try_run(|tx| async move {
                 self.note_begin(grant, &tx);
-                let plan = self.plan(&tx, statements, run.keyspace.as_deref(), &run.steps).await?;
+                let plan = self.plan(&tx, statements, run.given(), &run.steps).await?;
                 let Plan::Transaction(plan) = &*plan else { return Ok(Response::Void) };
                 let environment = self.environment(&run.bound, &run.steps);
                 let response = transaction::run(&tx, plan, &environment, run.parameters).await;

@@ -1,8 +1,12 @@
 //! Rows of system tables for a `SELECT`.
 
+use std::sync::Arc;
+
 use carnet::Tx;
 use carnet::base::Moment;
+use carnet::roles::{Permission, Resource, Rights};
 
+use super::authorize::check;
 use super::executor::Executor;
 use super::paging::PagingState;
 use super::run::Run;
@@ -13,6 +17,7 @@ use crate::compile::{Environment, SelectPlan};
 use crate::cql_error::CqlError;
 use crate::result::{Response, Rows};
 use crate::system::{self, SystemTable};
+use crate::trace::Trace;
 
 impl Executor {
     pub(super) fn is_system(&self, table: &TableName, run: &Run<'_>) -> bool {
@@ -28,8 +33,12 @@ impl Executor {
         environment: &Environment<'_>,
         (run, state): (&Run<'_>, Option<&PagingState>),
     ) -> Result<Rows, CqlError> {
-        let given = (state, run.deadline);
-        let rows = self.system_rows(tx, (plan, table), environment, given).await?;
+        let rights = run.rights.as_deref();
+        let given = (state, run.deadline, rights);
+        let mut rows = self.system_rows(tx, (plan, table), environment, given).await?;
+        if let Some(rights) = own_rows_only(rights, table) {
+            rows.retain(|row| table.is_of(row, rights.role()));
+        }
         select::run_over(tx, plan, environment, run.parameters, state, Some(rows)).await
     }
 
@@ -39,7 +48,7 @@ impl Executor {
         tx: &Tx,
         (plan, table): (&SelectPlan, &'static SystemTable),
         environment: &Environment<'_>,
-        (state, deadline): (Option<&PagingState>, Option<Moment>),
+        (state, deadline, rights): (Option<&PagingState>, Option<Moment>, Option<&Rights>),
     ) -> Result<Vec<Columns>, CqlError> {
         let access = plan.filter.access(&plan.table, plan.order.reverse, environment)?;
         let wanted = Wanted::new(&access, state.map(|state| &state.partition));
@@ -49,6 +58,9 @@ impl Executor {
             Vec::new()
         };
         let db = &self.shared.db;
+        let own = own_rows_only(rights, table).map(Rights::role);
+        let is_shown =
+            |trace: &Arc<Trace>| own.is_none_or(|role| trace.user.as_ref() == Some(role));
         let sources = system::Sources {
             wants: &|keyspace, name| wanted.table(keyspace, name),
             wants_keyspace: &|keyspace| wanted.keyspace(keyspace),
@@ -62,15 +74,30 @@ impl Executor {
                 statement: self.timeouts().map(|timeouts| timeouts.statement),
                 scan: self.timeouts().map(|timeouts| timeouts.scan),
             },
-            traces: &|| self.shared.traces.list(db.wall_time()),
+            traces: &|| {
+                let mut traces = self.shared.traces.list(db.wall_time());
+                traces.retain(is_shown);
+                traces
+            },
         };
         Ok(system::rows(table, tx, &sources).await?)
     }
 }
 
+/// Returns the rights of a role that sees only its own rows of a table; `None` if it sees all.
+fn own_rows_only<'r>(rights: Option<&'r Rights>, table: &SystemTable) -> Option<&'r Rights> {
+    let sees_all =
+        |rights: &&Rights| rights.allows_table(table.keyspace, table.name, Permission::Select);
+    rights.filter(|rights| table.has_owned_rows() && !sees_all(rights))
+}
+
 impl Executor {
     /// Returns the result of `SHOW BOTTLENECK`.
-    pub(super) fn show_bottleneck(&self) -> Result<Response, CqlError> {
+    pub(super) fn show_bottleneck(&self, rights: Option<&Rights>) -> Result<Response, CqlError> {
+        if let Some(rights) = rights {
+            let (keyspace, table) = system::BOTTLENECK;
+            check(rights, &Resource::table(keyspace, table), Permission::Select)?;
+        }
         let Some(admission) = self.shared.db.admission() else {
             return Err(CqlError::invalid(
                 "SHOW BOTTLENECK: this process has the database open without admission control, so that \

@@ -1,5 +1,6 @@
 //! The steps of a statement in its trace.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use carnet::Tx;
@@ -10,6 +11,7 @@ use super::executor::Executor;
 use super::grant::Grant;
 use super::parameters::Session;
 use crate::cql_error::CqlError;
+use crate::redact::redacted;
 use crate::trace::Trace;
 
 impl Executor {
@@ -20,12 +22,18 @@ impl Executor {
         &self,
         session: &Session,
         request: &'static str,
-        parameters: Vec<(&'static str, String)>,
+        mut parameters: Vec<(&'static str, String)>,
         arrived: Moment,
     ) -> Arc<Trace> {
         let wall = self.shared.db.wall_time();
         let id = self.shared.uuids.time_based(wall);
-        Arc::new(Trace::new(id, session.address(), request, parameters, (wall, arrived)))
+        for (_, value) in &mut parameters {
+            if let Cow::Owned(covered) = redacted(value) {
+                *value = covered;
+            }
+        }
+        let who = (session.address(), session.user().map(Arc::from));
+        Arc::new(Trace::new(id, who, request, parameters, (wall, arrived)))
     }
 
     /// Ends a trace with the waits of the statement. It is then listed in `system_traces`.

@@ -8,7 +8,10 @@ use carnet::base::{FieldKeys, TypeReference, UserType};
 use carnet::{Bytes, DataType, Timestamp, Uuid, WallTime};
 
 use super::fields::{Malformed, Reader};
-use super::kinds::{BATCH, CANCEL, ERROR, NOT_HELD, REFUSED, ROWS, STATEMENT, TRANSACTIONS, VOID};
+use super::kinds::{
+    BATCH, CANCEL, ERROR, NO_USER, NOT_HELD, REFUSED, ROLE, ROWS, STATEMENT, TRANSACTIONS, USER,
+    VOID,
+};
 use super::message::{Answer, Caller, Preparation, Request, Statement, Task};
 use crate::ast::BatchKind;
 use crate::bound::Bound;
@@ -71,14 +74,20 @@ fn take_duration(fields: &mut Reader) -> Result<Duration> {
 }
 
 fn take_caller(fields: &mut Reader) -> Result<Caller> {
-    let (name, user) = (fields.text()?, fields.option(Reader::text)?);
+    let name = fields.text()?;
+    let (user, is_role) = match fields.u8()? {
+        NO_USER => (None, false),
+        USER => (Some(fields.text()?), false),
+        ROLE => (Some(fields.text()?), true),
+        _ => return Err(Malformed::Bytes("the kind of a user is unknown")),
+    };
     let address = match fields.u8()? {
         0 => None,
         4 => Some(IpAddr::from(fields.raw::<4>()?)),
         6 => Some(IpAddr::from(fields.raw::<16>()?)),
         _ => return Err(Malformed::Bytes("the kind of an address is unknown")),
     };
-    Ok(Caller { name, user, address })
+    Ok(Caller { name, user, is_role, address })
 }
 
 fn take_batch_kind(fields: &mut Reader) -> Result<BatchKind> {

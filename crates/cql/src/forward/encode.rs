@@ -7,7 +7,8 @@ use carnet::{Bytes, DataType, WallTime};
 
 use super::fields::Writer;
 use super::kinds::{
-    BATCH, CANCEL, ERROR, NOT_HELD, REFUSED, ROWS, STATEMENT, TRANSACTIONS, VERSION, VOID,
+    BATCH, CANCEL, ERROR, NO_USER, NOT_HELD, REFUSED, ROLE, ROWS, STATEMENT, TRANSACTIONS, USER,
+    VERSION, VOID,
 };
 use super::message::{Answer, Caller, Preparation, Request, Statement, Task};
 use crate::ast::BatchKind;
@@ -60,7 +61,13 @@ fn put_duration(out: &mut Writer, duration: Duration) {
 
 fn put_caller(out: &mut Writer, caller: &Caller) {
     out.text(&caller.name);
-    out.option(caller.user.as_deref(), Writer::text);
+    match &caller.user {
+        None => out.u8(NO_USER),
+        Some(user) => {
+            out.u8(if caller.is_role { ROLE } else { USER });
+            out.text(user);
+        }
+    }
     match caller.address {
         None => out.u8(0),
         Some(IpAddr::V4(address)) => {

@@ -9,6 +9,11 @@ pub(super) const BATCH: u8 = 1;
 pub(super) const CANCEL: u8 = 2;
 pub(super) const TRANSACTIONS: u8 = 3;
 
+// Kinds of a user. Earlier versions refuse a role, whose permissions they do not check.
+pub(super) const NO_USER: u8 = 0;
+pub(super) const USER: u8 = 1;
+pub(super) const ROLE: u8 = 2;
+
 // Kinds of an answer.
 pub(super) const NOT_HELD: u8 = 0;
 pub(super) const REFUSED: u8 = 1;

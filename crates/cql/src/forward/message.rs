@@ -32,6 +32,8 @@ pub struct Caller {
     pub name: String,
     /// User that the client logged in as.
     pub user: Option<String>,
+    /// Whether the user is a role of the database, whose permissions are checked.
+    pub is_role: bool,
     /// Address of the client.
     pub address: Option<IpAddr>,
 }

@@ -17,7 +17,7 @@
 //!           1 batch: kind 1, statements after their number in 4, 0 or 1 and the time in µs 8
 //!           2 cancel: ends the statement of this call
 //!           3 transactions: lists the open ones of the server; versions before it refuse it
-//! caller    name, 0 or 1 and the user, address: 0 none, 4 and 4 bytes, 6 and 16 bytes
+//! caller    name, 0 or 1 and the user or 2 and the role, address: 0 none, 4 and 4 bytes, 6 and 16 bytes
 //! statement text, 0 or 1 and the keyspace, values after their number in 4, 0 or 1 and the preparation
 //! value     0 null, 1 unset, 2 and the bytes after their length in 4
 //! answer    version 1, kind 1: 0 not held here; 1 refused: text; 2 nothing; 3 rows; 4 error. Warnings

@@ -62,8 +62,13 @@ fn task() -> impl Strategy<Value = Task> {
 }
 
 fn request() -> impl Strategy<Value = Request> {
-    let caller = (text(), option::of(text()), option::of(any::<std::net::IpAddr>()))
-        .prop_map(|(name, user, address)| Caller { name, user, address });
+    let address = option::of(any::<std::net::IpAddr>());
+    let caller = (text(), option::of(text()), any::<bool>(), address).prop_map(
+        |(name, user, is_role, address)| {
+            let is_role = is_role && user.is_some();
+            Caller { name, user, is_role, address }
+        },
+    );
     (any::<u64>(), any::<u128>(), caller, option::of(micros()), task()).prop_map(
         |(call, transaction, caller, left, task)| Request {
             call,

@@ -69,10 +69,11 @@ pub use peers::Peer;
 pub use rows::schema_version;
 pub(crate) use rows::{Sources, rows};
 pub(crate) use schemas::{find_by_id, find_schema};
+pub(crate) use table::{BOTTLENECK, TRANSACTIONS, is_readable};
 pub use table::{SystemColumn, SystemTable, is_virtual_keyspace};
 pub use tables::{KEYSPACES, find, is_system_keyspace, tables};
 
-pub(crate) use encode::{Cell, collection, text, texts};
+pub(crate) use encode::{Cell, boolean, collection, text, text_map, texts};
 pub(crate) use option_values::TTL_MAX;
 pub(crate) use options::{
     TableOptions, check_keyspace_options, check_table_options, default_time_to_live, durable_writes,

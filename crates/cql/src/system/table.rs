@@ -76,6 +76,43 @@ impl SystemTable {
         self.content == Content::Transactions
     }
 
+    /// Returns `true` if a role without permission sees the rows of its own connections and
+    /// statements.
+    pub(crate) const fn has_owned_rows(&self) -> bool {
+        matches!(
+            self.content,
+            Content::Clients
+                | Content::Transactions
+                | Content::TraceSessions
+                | Content::TraceEvents
+        )
+    }
+
+    /// Returns `true` if a row is of a role's connections; traces are chosen before.
+    pub(crate) fn is_of(&self, row: &[Cell], role: &str) -> bool {
+        let value = |name: &str| {
+            let (place, _) = self.column(name)?;
+            row.get(place)?.as_ref()
+        };
+        match self.content {
+            Content::Clients => value("username").is_some_and(|user| **user == *role.as_bytes()),
+            // The name of a client is that of its user, and the address.
+            Content::Transactions => value("client").is_some_and(|client| {
+                let at = client.iter().rposition(|byte| *byte == b'@');
+                at.is_some_and(|at| client[..at] == *role.as_bytes())
+            }),
+            _ => true,
+        }
+    }
+
+    /// Returns `true` if every role may read all rows of the table, as drivers and tools do.
+    pub(crate) fn is_readable(&self) -> bool {
+        match self.keyspace {
+            SYSTEM | SCHEMA | VIRTUAL_SCHEMA | DISTRIBUTED => true,
+            _ => matches!(self.content, Content::IndexStates | Content::ViewStates),
+        }
+    }
+
     /// Returns a column and its position in the rows.
     #[must_use]
     pub fn column(&self, name: &str) -> Option<(usize, &SystemColumn)> {
@@ -143,6 +180,18 @@ pub(super) const VIEWS: &str = "system_views";
 #[must_use]
 pub fn is_virtual_keyspace(name: &str) -> bool {
     matches!(name, VIEWS | VIRTUAL_SCHEMA)
+}
+
+/// The table of open transactions. Who may modify it may end those of others.
+pub(crate) const TRANSACTIONS: (&str, &str) = (VIEWS, "transactions");
+/// The table of the diagnosis.
+pub(crate) const BOTTLENECK: (&str, &str) = (VIEWS, "bottleneck");
+
+/// Returns `true` if a role without permission on a system table may read it: all of its rows, or
+/// those of its own.
+pub(crate) fn is_readable(keyspace: &str, table: &str) -> bool {
+    let found = super::tables::find(keyspace, table);
+    found.is_some_and(|table| table.is_readable() || table.has_owned_rows())
 }
 
 pub(super) fn partition(name: &'static str, data_type: DataType) -> SystemColumn {

@@ -111,6 +111,7 @@ impl Executor {
         let caller = Caller {
             name: (*session.name()).to_owned(),
             user: session.user().map(str::to_owned),
+            is_role: session.role().is_some(),
             address: session.address(),
         };
         let call = self.shared.forward.name();

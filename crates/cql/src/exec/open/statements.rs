@@ -4,11 +4,13 @@ use std::sync::Arc;
 
 use carnet::base::Bytes;
 use carnet::diagnosis::Named;
+use carnet::roles::{Permission, Resource};
 use carnet::{
     AsOf, DataType, Holder, Isolation, Label, Timestamp, TransactionOptions, Tx, Uuid, Value,
 };
 use carnet::{ErrorKind, Outcome};
 
+use super::super::authorize::check;
 use super::super::executor::Executor;
 use super::super::forward::Step;
 use super::super::moment::as_of;
@@ -24,7 +26,7 @@ use crate::compile::{Compiler, NamedTransaction};
 use crate::cql_error::{CqlError, CqlErrorKind};
 use crate::result::{ColumnSpec, Response, Rows};
 use crate::steps::Steps;
-use crate::system::{OpenTransaction, Peer};
+use crate::system::{OpenTransaction, Peer, TRANSACTIONS};
 use crate::timestamps::Timestamps;
 
 /// Label of open transactions in the list of transactions that block garbage collection.
@@ -91,7 +93,7 @@ impl Executor {
                 self.commit(session, self.id_of(session, named)?, run).await
             }
             OpenStatement::Rollback(_) => self.roll_back(session, self.id_of(session, named)?),
-            OpenStatement::Kill(_) => self.kill(self.id_of(session, named)?),
+            OpenStatement::Kill(_) => self.kill(session, self.id_of(session, named)?, run),
             OpenStatement::Outcome(_) => self.outcome(session, named).await,
         }
     }
@@ -211,8 +213,14 @@ impl Executor {
         Ok(Response::Void)
     }
 
-    fn kill(&self, id: Uuid) -> Result<Response, CqlError> {
+    fn kill(&self, session: &Session, id: Uuid, run: &Run<'_>) -> Result<Response, CqlError> {
         let open = &self.shared.open;
+        if let Some(rights) = &run.rights
+            && open.check(id, session.user()) == Err(Refusal::OtherUser)
+        {
+            let (keyspace, table) = TRANSACTIONS;
+            check(rights, &Resource::table(keyspace, table), Permission::Modify)?;
+        }
         match open.find(id).and_then(|()| open.roll_back(id, End::Killed)) {
             Ok(()) => Ok(Response::Void),
             Err(refusal) => Err(CqlError::invalid(self.refused(id, refusal).message())),
@@ -342,7 +350,7 @@ impl Executor {
             return error;
         }
         let Ok(newest) = self.shared.db.snapshot_async().await else { return error };
-        match self.plan(&newest, statements, keyspace, &self.count_steps(None)).await {
+        match self.plan(&newest, statements, (keyspace, None), &self.count_steps(None)).await {
             Ok(_) => CqlError::new(
                 CqlErrorKind::Aborted,
                 "a table of the statement has changed since the transaction began",
