@@ -1,4 +1,9 @@
-//! Authentication: users, Argon2 hashes of their passwords, and SASL PLAIN.
+//! Authentication: users of a password file and roles of the database, hashes of their passwords, and
+//! SASL PLAIN.
+//!
+//! A user of the file may do everything; a role what it has permissions for, or is superuser for
+//! ([`carnet::roles`]). Whoever can write the file owns the server anyway, and it works while the
+//! database has no roles.
 //!
 //! The password file has a line `name:hash` for each user. The hash is a PHC string as
 //! [`hash_password`](crate::hash_password) returns it (`$argon2id$v=19$m=…,t=…,p=…$salt$hash`). Empty lines and lines
@@ -12,11 +17,14 @@
 //! gets the same answer. A failed log-in ends the connection.
 
 use std::collections::HashMap;
+use std::fmt;
+use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use carnet::passwords::{Memories, Memory, check_hash, matches};
+use carnet::Db;
+use carnet::passwords::{self, Memories, Memory, check_hash, matches};
 use carnet_base::{AddressLimit, Error, Result};
 use tokio::sync::Semaphore;
 use tokio::task;
@@ -33,11 +41,14 @@ const WAITING_MAX: usize = 256;
 /// Maximum number of these from one address.
 const WAITING_PER_ADDRESS_MAX: usize = WAITING_MAX / 2;
 /// Users and the verification of their passwords.
-#[derive(Debug)]
 pub struct Authenticator {
     users: HashMap<String, Arc<str>>,
-    /// Hash of an unknown password, verified for users that do not exist.
+    /// Database whose roles log in, too.
+    roles: Option<Db>,
+    /// Hash of an unknown password, verified for users that do not exist if there is no other one.
     decoy: Arc<str>,
+    /// Chooses the hash that is verified for a user that does not exist.
+    choice: RandomState,
     running: Arc<Semaphore>,
     waiting: Arc<Semaphore>,
     by_address: Arc<AddressLimit<()>>,
@@ -49,11 +60,26 @@ pub struct Authenticator {
 /// Function that hashes a password and compares it with a hash.
 type Hasher = fn(hash: &str, password: &[u8], memory: &mut Memory) -> bool;
 
+/// Without the hashes.
+impl fmt::Debug for Authenticator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Authenticator").field("users", &self.users.len()).finish_non_exhaustive()
+    }
+}
+
+/// A user or role that has a password.
+struct Known {
+    hash: Arc<str>,
+    can_login: bool,
+}
+
 /// Reason for a refused log-in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
     /// The user is unknown, or the password is wrong.
     Wrong,
+    /// The password of the role is right, but it has no `LOGIN`.
+    NoLogin,
     /// Too many other log-ins run or wait.
     Busy,
 }
@@ -63,6 +89,7 @@ impl Refusal {
     pub(crate) const fn why(self) -> &'static str {
         match self {
             Self::Wrong => "the user or the password is wrong",
+            Self::NoLogin => "the role is not permitted to log in: it has no LOGIN",
             Self::Busy => "too many log-ins at a time: try again",
         }
     }
@@ -97,11 +124,40 @@ impl Authenticator {
                  without one",
             ));
         };
+        Ok(Self::new(users, decoy))
+    }
+
+    /// Creates the authenticator of a server without a password file: the roles of a database log in.
+    ///
+    /// # Errors
+    ///
+    /// Unavailable, if the system provides no random numbers.
+    pub fn of_roles(db: Db) -> Result<Self> {
+        let decoy = passwords::hash(&passwords::random()?)?;
+        Ok(Self::new(HashMap::new(), decoy.into()).with_roles(db))
+    }
+
+    /// Lets the roles of a database log in, too. A user of the file comes before a role of that name.
+    #[must_use]
+    pub fn with_roles(self, db: Db) -> Self {
+        Self { roles: Some(db), ..self }
+    }
+
+    fn new(users: HashMap<String, Arc<str>>, decoy: Arc<str>) -> Self {
         let running = Arc::new(Semaphore::new(RUNNING_MAX));
         let waiting = Arc::new(Semaphore::new(WAITING_MAX));
         let by_address = AddressLimit::new(WAITING_PER_ADDRESS_MAX);
-        let memories = Arc::default();
-        Ok(Self { users, decoy, running, waiting, by_address, memories, hasher: matches })
+        Self {
+            users,
+            roles: None,
+            decoy,
+            choice: RandomState::new(),
+            running,
+            waiting,
+            by_address,
+            memories: Arc::default(),
+            hasher: matches,
+        }
     }
 
     /// Returns the names of the users.
@@ -121,9 +177,9 @@ impl Authenticator {
         let waiting = Arc::clone(&self.waiting).try_acquire_owned().map_err(|_| Refusal::Busy)?;
         let running = Arc::clone(&self.running).acquire_owned().await;
         let permits = (place, waiting, running.map_err(|_| Refusal::Busy)?);
-        let known = self.users.get(&credentials.user).map(Arc::clone);
-        let is_known = known.is_some();
-        let hash = known.unwrap_or_else(|| Arc::clone(&self.decoy));
+        let known = self.find(&credentials.user);
+        let can_login = known.as_ref().map(|known| known.can_login);
+        let hash = known.map_or_else(|| self.decoy(&credentials.user), |known| known.hash);
         let (password, hasher) = (credentials.password, self.hasher);
         let memories = Arc::clone(&self.memories);
         let work = task::spawn_blocking(move || {
@@ -131,7 +187,34 @@ impl Authenticator {
             memories.lend(|memory| hasher(&hash, &password, memory))
         });
         let right = work.await.unwrap_or(false);
-        if right && is_known { Ok(credentials.user) } else { Err(Refusal::Wrong) }
+        match can_login {
+            Some(true) if right => Ok(credentials.user),
+            Some(false) if right => Err(Refusal::NoLogin),
+            _ => Err(Refusal::Wrong),
+        }
+    }
+
+    /// Finds a user or a role that has a password.
+    fn find(&self, user: &str) -> Option<Known> {
+        if let Some(hash) = self.users.get(user) {
+            return Some(Known { hash: Arc::clone(hash), can_login: true });
+        }
+        let roles = self.roles.as_ref()?.roles();
+        let role = roles.get(user)?;
+        let hash = Arc::clone(role.password.as_ref()?.hash());
+        Some(Known { hash, can_login: role.can_login })
+    }
+
+    /// Returns the hash that is verified for a user that does not exist: always the same one for a name,
+    /// of one of those who exist, whose hashes differ in their cost.
+    fn decoy(&self, user: &str) -> Arc<str> {
+        let roles = self.roles.as_ref().map(Db::roles);
+        let of_roles = roles.iter().flat_map(|roles| roles.iter());
+        let of_roles = of_roles.filter_map(|(_, role)| Some(role.password.as_ref()?.hash()));
+        let hashes: Vec<_> = self.users.values().chain(of_roles).collect();
+        let count = u64::try_from(hashes.len()).unwrap_or(u64::MAX).max(1);
+        let chosen = usize::try_from(self.choice.hash_one(user) % count).unwrap_or_default();
+        Arc::clone(hashes.get(chosen).copied().unwrap_or(&self.decoy))
     }
 }
 

@@ -20,6 +20,7 @@ use crate::cluster_figures;
 use crate::disk_figures;
 use crate::events::Event;
 use crate::failure::{Failure, FailureKind};
+use crate::hashing::hashing;
 use crate::metrics::label_value as label;
 use crate::open_figures;
 use crate::others::Watch;
@@ -46,6 +47,7 @@ impl CqlBackend {
     /// Creates the backend of an executor.
     #[must_use]
     pub fn new(executor: Executor) -> Self {
+        executor.set_hashing(hashing());
         Self { executor, others: None }
     }
 
@@ -53,6 +55,7 @@ impl CqlBackend {
     /// other servers, once this one has [announced](Executor::announce) itself, and of their schema
     /// changes.
     pub async fn among_others(executor: Executor) -> Self {
+        executor.set_hashing(hashing());
         let others = Watch::start(&executor).await;
         Self { executor, others: Some(others) }
     }
@@ -68,7 +71,13 @@ impl Backend for CqlBackend {
     fn open(&self, client: Client) -> Session {
         let Client { address, user, options, .. } = client;
         let session = match user {
-            Some(user) => Session::with_name(format!("{user}@{address}")).with_user(user),
+            Some(user) => {
+                let session = Session::with_name(format!("{user}@{address}"));
+                match self.executor.is_role(&user) {
+                    true => session.with_role(user),
+                    false => session.with_user(user),
+                }
+            }
             None => Session::with_name(address.to_string()),
         };
         let throws = options.iter().any(|(name, value)| {

@@ -59,7 +59,9 @@ mod executor;
 pub mod failure;
 #[cfg(test)]
 mod failure_docs;
+mod first_superuser;
 mod forwarded;
+mod hashing;
 pub mod http;
 mod limits;
 pub mod listener;
@@ -81,6 +83,7 @@ pub use clients::Clients;
 pub use events::{Event, Events};
 pub use executor::CqlBackend;
 pub use failure::{Failure, FailureKind};
+pub use first_superuser::make_first_superuser;
 pub use limits::Limits;
 pub use listener::{Config, Drain, Server, check_address};
 pub use metrics::Metrics;

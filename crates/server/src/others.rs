@@ -124,6 +124,7 @@ impl Others {
         let options = executor.db().transaction().isolation(Isolation::Serializable);
         let tx = options.timeout(CHECK_TIMEOUT).snapshot_async(None).await?;
         executor.db().refresh_levels_by(&tx).await?;
+        executor.db().refresh_roles_by(&tx).await?;
         let version = system::schema_version(&tx).await?;
         if self.schema.as_ref().is_some_and(|(known, _)| *known == version) {
             return Ok(Vec::new());

@@ -203,7 +203,9 @@ impl Connection {
                 let open = self.open(Some(user));
                 return vec![open, Action::Send { stream, response: Response::AuthSuccess }];
             }
-            Err(refusal @ Refusal::Wrong) => (ErrorCode::Authentication, refusal.why()),
+            Err(refusal @ (Refusal::Wrong | Refusal::NoLogin)) => {
+                (ErrorCode::Authentication, refusal.why())
+            }
             Err(refusal @ Refusal::Busy) => (ErrorCode::Overloaded, refusal.why()),
         };
         self.end(stream, ErrorResponse::plain(code, why))
@@ -322,7 +324,7 @@ mod tests {
 
     #[test]
     fn wrong_password_ends_the_connection() {
-        for refusal in [Refusal::Wrong, Refusal::Busy] {
+        for refusal in [Refusal::Wrong, Refusal::NoLogin, Refusal::Busy] {
             let mut connection = Connection::new(true);
             connection.step(startup(Version::V4, &[CQL_VERSION]));
             let token = b"\0\0\0\x08\0ann\0one";
