@@ -32,6 +32,7 @@
 mod allocator;
 mod commands;
 mod copy;
+mod first_superuser;
 mod import;
 mod limits;
 mod origin;

@@ -252,6 +252,21 @@ fn users_have_to_log_in() {
     assert!(log.contains("peer=127.0.0.1:") && log.contains("user=\"ann\""), "{log}");
 }
 
+#[test]
+fn roles_log_in_and_are_checked() {
+    let Some(python) = clients::python() else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path().join("data");
+    let first = data.join("first-superuser");
+    let server = Server::start(&data, &["--roles"]);
+    let mut command = std::process::Command::new(python);
+    succeed(command.arg(e2e("roles.py")).arg(server.port()).arg(&first));
+    let log = server.log();
+    assert!(log.contains("first-superuser") && !log.contains("correct horse"), "{log}");
+    let password = std::fs::read_to_string(&first).unwrap();
+    assert!(!log.contains(password.trim().split_once(':').unwrap().1), "{log}");
+}
+
 fn hash_password(name: &str, password: &str) -> String {
     let mut command = carnet();
     command.args(["hash-password", name]).stdin(Stdio::piped()).stdout(Stdio::piped());

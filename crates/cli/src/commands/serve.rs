@@ -20,6 +20,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::prelude::*;
 
+use crate::first_superuser;
 use crate::place::Place;
 use crate::settings::{self, Http, Memory, Settings};
 use crate::system_memory::system_memory_bytes;
@@ -50,7 +51,8 @@ pub(crate) struct Serve {
     /// for an unknown option lists all options.
     #[arg(long, value_name = "URL", conflicts_with_all = ["directory", "durability"])]
     store: Option<String>,
-    /// Address for CQL; port 0 picks a free one. An address beyond loopback requires --users.
+    /// Address for CQL; port 0 picks a free one. An address beyond loopback requires --users or
+    /// --roles.
     ///
     /// Default: 127.0.0.1:9042
     #[arg(long, value_name = "ADDRESS")]
@@ -79,6 +81,10 @@ pub(crate) struct Serve {
     /// able to read it.
     #[arg(long, value_name = "FILE")]
     users: Option<PathBuf>,
+    /// Clients log in as roles of the database, also without --users. The first start makes a first
+    /// superuser, and writes its random password to the file first-superuser in the directory.
+    #[arg(long)]
+    roles: bool,
 }
 
 const EXAMPLES: &str = "\
@@ -88,6 +94,7 @@ Examples:
   carnet serve --store 'cassandra://10.0.0.1,10.0.0.2/bank?listen=10.0.0.9:9044&secret_file=secret'
   carnet config init carnet.toml && carnet serve --config carnet.toml
   carnet hash-password ann >> users && carnet serve --listen 0.0.0.0:9042 --users users
+  carnet serve --roles && cat carnet-data/first-superuser
   curl http://127.0.0.1:9180/metrics";
 
 impl Serve {
@@ -118,6 +125,14 @@ impl Serve {
         let db = place.open(builder)?;
         // Over a cluster, the process that was building an index may have ended.
         db.build_derived();
+        let authenticator = match authenticator {
+            Some(authenticator) => Some(authenticator.with_roles(db.clone())),
+            None if settings.roles == Some(true) => {
+                first_superuser::make(&db, &place)?;
+                Some(Authenticator::of_roles(db.clone())?)
+            }
+            None => None,
+        };
         let listen = with_port(listen)?;
         let clients = Clients::default();
         let mut node = node_info(&place, advertised_address(&place, listen, settings.advertise));
@@ -153,6 +168,7 @@ impl Serve {
             advertise: self.advertise.or(file.advertise),
             http: self.http.or(file.http),
             users: self.users.or(file.users),
+            roles: if self.roles { Some(true) } else { file.roles },
             directory,
             store,
             durability: self.durability.or(file.durability),
@@ -180,7 +196,7 @@ impl Checked {
     fn new(settings: &Settings) -> Result<Self> {
         let authenticator = settings.users.as_deref().map(users::read).transpose()?;
         let listen = settings.listen.unwrap_or(LISTEN);
-        check_address(listen, authenticator.is_some())?;
+        check_address(listen, authenticator.is_some() || settings.roles == Some(true))?;
         let place = place(settings)?;
         if let Place::Cluster(url) = &place {
             url.check()?;
@@ -326,6 +342,7 @@ fn backend(
 ) -> Result<CqlBackend> {
     // Later changes are noticed as they occur.
     block_on(db.refresh_levels())?;
+    block_on(db.refresh_roles())?;
     let advertised = SocketAddr::new(node.address, node.port);
     let executor = |node| {
         let timestamps = settings.timestamps.unwrap_or_default();

@@ -62,6 +62,7 @@ impl Settings {
             ("server", "advertise") => self.advertise = Some(advertise(text)?),
             ("server", "http") => self.http = Some(http(text)?),
             ("server", "users") => self.users = Some(path()),
+            ("server", "roles") => self.roles = Some(truth(text)?),
             ("server", "timestamps") => self.timestamps = Some(timestamps(text)?),
             ("server", "connections") => self.connections = Some(count(text)?),
             ("server", "connections_per_address") => {
@@ -87,6 +88,14 @@ impl Settings {
             (section, name) => unreachable!("{section}.{name} is known and not taken"),
         }
         Ok(())
+    }
+}
+
+fn truth(text: &str) -> Result<bool, String> {
+    match text {
+        "true" => Ok(true),
+        "false" => Ok(false),
+        _ => Err("expected true or false".to_owned()),
     }
 }
 
@@ -186,7 +195,7 @@ mod tests {
     fn file_has_the_command_lines_settings() {
         let settings = parse(
             "[server]\nlisten = \"127.0.0.1:1\"\nadvertise = \"10.0.0.9:2\"\nhttp = \"off\"\n\
-             users = \"users\"\ntimestamps = \"ignore\"\n\
+             users = \"users\"\nroles = true\ntimestamps = \"ignore\"\n\
              connections = 100\nconnections_per_address = \"10\"\n\
              request_memory = \"64MiB\"\nrequest_memory_per_address = \"32MiB\"\n\
              idle_timeout = \"1m\"\nshutdown_timeout = \"30s\"\nmemory = \"96MiB\"\nanswer_memory = \"32MiB\"\nprepared_memory = \"8MiB\"\n\
@@ -201,6 +210,7 @@ mod tests {
             advertise: Some("10.0.0.9:2".parse().unwrap()),
             http: Some(super::super::Http(None)),
             users: Some("/etc/carnet/users".into()),
+            roles: Some(true),
             timestamps: Some(Timestamps::Ignore),
             connections: Some(100),
             connections_per_address: Some(10),

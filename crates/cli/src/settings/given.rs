@@ -17,6 +17,8 @@ pub(crate) struct Settings {
     pub(crate) advertise: Option<SocketAddr>,
     pub(crate) http: Option<Http>,
     pub(crate) users: Option<PathBuf>,
+    /// Whether clients log in as roles of the database.
+    pub(crate) roles: Option<bool>,
     pub(crate) timestamps: Option<Timestamps>,
     pub(crate) connections: Option<usize>,
     pub(crate) connections_per_address: Option<usize>,

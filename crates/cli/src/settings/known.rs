@@ -27,7 +27,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         "server",
         "listen",
         "127.0.0.1:9042",
-        "Address for CQL. An address beyond loopback requires users.",
+        "Address for CQL. An address beyond loopback requires users or roles.",
     ),
     setting(
         "server",
@@ -45,7 +45,16 @@ pub(super) const SETTINGS: &[Setting] = &[
         "server",
         "users",
         "",
-        "File with a line NAME:HASH for each user, as `carnet hash-password` prints it.",
+        "File with a line NAME:HASH for each user, as `carnet hash-password` prints it. Such a user may do \
+         everything.",
+    ),
+    setting(
+        "server",
+        "roles",
+        "false",
+        "true: clients log in as roles of the database (CREATE ROLE), also without users. The first start \
+         writes the password\n# of a first superuser to the file first-superuser in the database's \
+         directory.",
     ),
     setting(
         "server",
