@@ -122,6 +122,33 @@ fn rollback_and_kill_work_through_another_server() {
     assert_eq!(other.ints("SELECT v FROM ks.t WHERE k = 1"), [1]);
 }
 
+/// The server that holds a transaction checks the statements of a role, by the roles as it knows them.
+#[test]
+fn role_is_checked_by_the_holder_and_revocations_are_noticed() {
+    let servers = Servers::new();
+    let [one, other] = servers.start::<2>();
+    one.query("CREATE ROLE ann").unwrap();
+    one.query("GRANT MODIFY ON ks.t TO ann").unwrap();
+    block_on(other.executor.db().refresh_roles()).unwrap();
+    let session = Session::with_name("ann@127.0.0.1:1").with_role("ann");
+    let run = |server: &Server, text: &str| {
+        block_on(server.executor.query(&session, text, &Parameters::default()))
+    };
+    let started = rows(run(&one, "START DETACHED TRANSACTION"));
+    let id = Uuid::from_slice(started.values()[0][0].as_ref().unwrap()).unwrap();
+    let write = format!("INSERT INTO ks.t (k, v) VALUES (2, 2) USING TRANSACTION {id}");
+    run(&other, &write).unwrap();
+    let read = format!("SELECT v FROM ks.t WHERE k = 1 USING TRANSACTION {id}");
+    assert!(message(run(&other, &read)).contains("role ann has no SELECT permission"));
+    other.query("REVOKE ALL ON ks.t FROM ann").unwrap();
+    assert_eq!(kind(run(&other, "INSERT INTO ks.t (k) VALUES (3)")), CqlErrorKind::Unauthorized);
+    run(&other, &write).unwrap();
+    // A server checks once a second.
+    block_on(one.executor.db().refresh_roles()).unwrap();
+    assert_eq!(kind(run(&other, &write)), CqlErrorKind::Unauthorized);
+    assert_eq!(kind(run(&one, &write)), CqlErrorKind::Unauthorized);
+}
+
 #[test]
 fn pages_of_a_transaction_come_through_any_server() {
     let servers = Servers::new();
@@ -260,8 +287,8 @@ fn holder_gets_the_caller_and_the_deadline() {
     let text = format!("SELECT v FROM ks.t WHERE k = 1 USING TRANSACTION {id}");
     block_on(other.executor.query(&session, &text, &parameters)).unwrap();
     let request = lock(&one.holder.seen).pop().unwrap();
-    let Caller { name, user, address } = request.caller;
-    assert_eq!((&*name, user.as_deref()), ("ann@10.9.9.9:1", Some("ann")));
+    let Caller { name, user, is_role, address } = request.caller;
+    assert_eq!((&*name, user.as_deref(), is_role), ("ann@10.9.9.9:1", Some("ann"), false));
     assert_eq!(address, Some([10, 9, 9, 9].into()));
     let left = request.left.unwrap();
     assert!(left <= limit && left > limit / 2, "{left:?}");

@@ -258,6 +258,7 @@ mod tests {
     use argon2::password_hash::PasswordHasher;
     use argon2::{Algorithm, Argon2, Params, Version};
     use carnet::passwords::hash as hash_password;
+    use carnet::roles::{RoleChanges, Roles, StoredPassword};
     use carnet_base::{Rng, SeededRng, lock};
 
     use super::*;
@@ -284,6 +285,57 @@ mod tests {
         assert_eq!(verify(b"ann\0ann\0one").await, Ok("ann".into()));
         assert_eq!(verify(b"\0ann\0two").await, Err(Refusal::Wrong));
         assert_eq!(verify(b"\0ann\0").await, Err(Refusal::Wrong));
+    }
+
+    fn role(can_login: bool, password: &str) -> RoleChanges {
+        let password = Some(StoredPassword::new(hash(password)));
+        RoleChanges { can_login: Some(can_login), password, ..RoleChanges::default() }
+    }
+
+    #[tokio::test]
+    async fn roles_log_in_and_users_of_the_file_come_first() {
+        let db = Db::builder().in_memory();
+        let create = |roles: &mut Roles| {
+            roles.create("ann", &role(true, "of the role"))?;
+            roles.create("bob", &role(true, "two"))?;
+            roles.create("carl", &role(false, "three"))?;
+            roles.create("none", &RoleChanges::default())
+        };
+        db.change_roles(create).await.unwrap();
+        let text = format!("ann:{}", hash("of the file"));
+        let authenticator = Authenticator::parse(&text).unwrap().with_roles(db.clone());
+        let verify = |token| authenticator.verify(credentials(token), LOOPBACK);
+        assert_eq!(verify(b"\0ann\0of the file").await, Ok("ann".into()));
+        assert_eq!(verify(b"\0ann\0of the role").await, Err(Refusal::Wrong));
+        assert_eq!(verify(b"\0bob\0two").await, Ok("bob".into()));
+        assert_eq!(verify(b"\0bob\0three").await, Err(Refusal::Wrong));
+        assert_eq!(verify(b"\0carl\0three").await, Err(Refusal::NoLogin));
+        assert_eq!(verify(b"\0carl\0two").await, Err(Refusal::Wrong));
+        for password in
+            [&b"\0none\0two"[..], b"\0none\0three", b"\0none\0of the file", b"\0eve\0two"]
+        {
+            assert_eq!(verify(password).await, Err(Refusal::Wrong), "{password:?}");
+        }
+        db.change_roles(|roles| roles.drop("bob")).await.unwrap();
+        assert_eq!(verify(b"\0bob\0two").await, Err(Refusal::Wrong));
+    }
+
+    /// The time of a refusal does not tell which names exist.
+    #[tokio::test]
+    async fn unknown_name_costs_the_hash_of_another_one() {
+        let db = Db::builder().in_memory();
+        let authenticator = Authenticator::of_roles(db.clone()).unwrap();
+        assert_eq!(authenticator.decoy("eve"), authenticator.decoy);
+        let create = |roles: &mut Roles| {
+            roles.create("bob", &role(true, "two"))?;
+            roles.create("carl", &role(true, "three"))
+        };
+        db.change_roles(create).await.unwrap();
+        let known = ["bob", "carl"].map(|name| authenticator.find(name).unwrap().hash);
+        let decoys: Vec<_> = (0..100).map(|n| authenticator.decoy(&n.to_string())).collect();
+        assert!(known.iter().all(|hash| decoys.contains(hash)), "each hash is one of the decoys");
+        assert!(decoys.iter().all(|decoy| known.contains(decoy)));
+        assert_eq!(authenticator.decoy("7"), decoys[7], "it is the same at each try");
     }
 
     #[tokio::test]
