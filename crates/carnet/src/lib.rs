@@ -79,7 +79,7 @@ pub use carnet_base::{
     Timestamp, Token, Uuid, Value, WallTime, block_on,
 };
 pub use carnet_storage as storage;
-pub use carnet_store::{Outcome, PageLimit};
+pub use carnet_store::{Outcome, PageLimit, pem};
 pub use carnet_txn::{Entry, Isolation, Label, Limits as TransactionLimits};
 pub use db::{
     AsOf, Builder, CompactionStyle, DEFAULT_ATTEMPTS_MAX, DEFAULT_RETENTION, Db, Durability,

@@ -70,3 +70,4 @@ pub use foreign::{
 pub use options::{CqlOptions, Credentials, Quorum, Replication, TlsFiles};
 pub use requests::{RequestCounters, Requests};
 pub use statement::statements;
+pub use tls::client_config;

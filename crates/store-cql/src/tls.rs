@@ -18,7 +18,11 @@ use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, SignatureSch
 use crate::options::TlsFiles;
 
 /// Reads the files, and returns the TLS configuration for the driver's connections.
-pub(crate) fn client_config(files: &TlsFiles) -> Result<Arc<ClientConfig>> {
+///
+/// # Errors
+///
+/// `Unavailable` if a file cannot be read; `Invalid` if its content is not of the expected kind.
+pub fn client_config(files: &TlsFiles) -> Result<Arc<ClientConfig>> {
     let provider = Arc::new(ring::default_provider());
     let roots = pem::authorities(&pem::read(&files.ca)?, &name(&files.ca))?;
     let verifier =

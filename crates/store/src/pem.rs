@@ -1,4 +1,5 @@
-//! Certificates and private keys in PEM, for TLS between servers and to clusters.
+//! Certificates and private keys in PEM, for TLS of all kinds: from drivers, between servers and to
+//! clusters.
 
 use std::path::Path;
 

@@ -30,7 +30,7 @@ pub use carnet_sequencer::{
 pub use carnet_store::cluster::{Cluster, MemoryCluster};
 pub use carnet_store_cql::{
     ForeignCluster, ForeignPage, ForeignPosition, ForeignRow, ForeignScan, ForeignTable, Requests,
-    statements,
+    TlsFiles as DriverTlsFiles, client_config as driver_tls, statements,
 };
 pub use figures::ClusterFigures;
 pub(crate) use open::{Settings, connect, environment, open};
