@@ -59,7 +59,7 @@ pub(crate) mod tests;
 pub(crate) use bottleneck::{bottleneck_columns, show_bottleneck};
 pub use change::SchemaDigest;
 pub use node::{
-    CQL_VERSION, Client, ClientList, ConnectionStage, NATIVE_PROTOCOL_VERSION, NodeInfo,
+    CQL_VERSION, Client, ClientList, ClientTls, ConnectionStage, NATIVE_PROTOCOL_VERSION, NodeInfo,
     PARTITIONER, RELEASE_VERSION, TOKEN,
 };
 pub use open::OpenTransaction;

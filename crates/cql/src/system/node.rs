@@ -103,4 +103,15 @@ pub struct Client {
     pub options: BTreeMap<String, String>,
     /// Number of its requests.
     pub request_count: u64,
+    /// Encryption of the connection; `None` if it is plain.
+    pub tls: Option<ClientTls>,
+}
+
+/// Encryption of a client's connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientTls {
+    /// Version, such as `TLSv1.3`.
+    pub version: &'static str,
+    /// Cipher suite by its registered name.
+    pub cipher_suite: String,
 }

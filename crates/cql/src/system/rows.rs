@@ -477,7 +477,9 @@ fn client(table: &SystemTable, client: &Client) -> Row {
         ("hostname", encode::text(&client.address.ip().to_string())),
         ("protocol_version", encode::int(client.protocol_version.into())),
         ("request_count", encode::bigint(i64::try_from(client.request_count).unwrap_or(i64::MAX))),
-        ("ssl_enabled", encode::boolean(false)),
+        ("ssl_cipher_suite", client.tls.as_ref().and_then(|tls| encode::text(&tls.cipher_suite))),
+        ("ssl_enabled", encode::boolean(client.tls.is_some())),
+        ("ssl_protocol", client.tls.as_ref().and_then(|tls| encode::text(tls.version))),
         ("username", client.username.as_deref().and_then(encode::text)),
     ])
 }

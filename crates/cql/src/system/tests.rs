@@ -443,6 +443,7 @@ impl ClientList for Two {
             protocol_version: 4,
             options: BTreeMap::new(),
             request_count: 0,
+            tls: None,
         };
         let options = [("CQL_VERSION", "3.0.0"), ("DRIVER_NAME", "Py"), ("DRIVER_VERSION", "3")];
         let early = Client {
@@ -452,6 +453,10 @@ impl ClientList for Two {
             protocol_version: 5,
             options: options.map(|(key, value)| (key.into(), value.into())).into(),
             request_count: 12,
+            tls: Some(ClientTls {
+                version: "TLSv1.3",
+                cipher_suite: "TLS_AES_256_GCM_SHA384".into(),
+            }),
         };
         let earlier = Client { address: "127.0.0.1:9".parse().unwrap(), ..late.clone() };
         vec![early, earlier, late]
@@ -466,13 +471,14 @@ fn clients_are_listed_by_address_and_port() {
     let lines = dump(table, &sample(), &node);
     assert!(lines[0].starts_with("address '::1'; port 7; client_options {}; "), "{}", lines[0]);
     assert!(lines[1].starts_with("address '127.0.0.1'; port 9; "), "{}", lines[1]);
-    assert!(lines[1].ends_with("username 'ada'"), "{}", lines[1]);
+    assert!(lines[1].ends_with("ssl_enabled False; username 'ada'"), "{}", lines[1]);
     assert_eq!(
         lines[2],
         "address '127.0.0.1'; port 80; client_options {'CQL_VERSION': '3.0.0', \
          'DRIVER_NAME': 'Py', 'DRIVER_VERSION': '3'}; connection_stage 'ready'; \
          driver_name 'Py'; driver_version '3'; hostname '127.0.0.1'; protocol_version 5; \
-         request_count 12; ssl_enabled False"
+         request_count 12; ssl_cipher_suite 'TLS_AES_256_GCM_SHA384'; ssl_enabled True; \
+         ssl_protocol 'TLSv1.3'"
     );
 }
 
