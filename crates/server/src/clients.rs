@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use carnet_base::lock;
 
-use carnet_cql::system::{self, ClientList, ConnectionStage};
+use carnet_cql::system::{self, ClientList, ClientTls, ConnectionStage};
 
 use crate::protocol::Version;
 
@@ -28,6 +28,7 @@ struct List {
 #[derive(Debug)]
 struct Entry {
     address: SocketAddr,
+    tls: Option<ClientTls>,
     requests: AtomicU64,
     about: Mutex<About>,
 }
@@ -43,15 +44,15 @@ struct About {
 
 impl Clients {
     /// Adds a connection to the list until the registration is dropped.
-    pub(crate) fn register(&self, address: SocketAddr) -> Registration {
+    pub(crate) fn register(&self, address: SocketAddr, tls: Option<ClientTls>) -> Registration {
         let about = About {
             stage: ConnectionStage::Establishing,
             version: Version::HIGHEST,
             username: None,
             options: BTreeMap::new(),
         };
-        let entry =
-            Arc::new(Entry { address, requests: AtomicU64::new(0), about: Mutex::new(about) });
+        let (requests, about) = (AtomicU64::new(0), Mutex::new(about));
+        let entry = Arc::new(Entry { address, tls, requests, about });
         let mut list = self.lock();
         let id = list.next;
         list.next += 1;
@@ -81,6 +82,7 @@ impl Entry {
             protocol_version: about.version.number(),
             options: about.options.clone(),
             request_count: self.requests.load(Ordering::Relaxed),
+            tls: self.tls.clone(),
         }
     }
 }
@@ -157,7 +159,7 @@ mod tests {
     fn connection_is_listed_while_it_lasts() {
         let clients = Clients::default();
         let address = "10.0.0.1:7".parse().unwrap();
-        let registration = clients.register(address);
+        let registration = clients.register(address, None);
         let [establishing] = &clients.clients()[..] else { panic!("one connection") };
         assert_eq!(establishing.stage, ConnectionStage::Establishing);
         registration.count_request();
@@ -174,9 +176,10 @@ mod tests {
             protocol_version: 4,
             options: options.into(),
             request_count: 2,
+            tls: None,
         };
         assert_eq!(clients.clients(), [expected]);
-        let other = clients.register(address);
+        let other = clients.register(address, None);
         assert_eq!(clients.clients().len(), 2);
         drop(registration);
         assert_eq!(clients.clients()[0].stage, ConnectionStage::Establishing);

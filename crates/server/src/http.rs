@@ -8,6 +8,9 @@
 //!
 //! The text of a 200 from `/readyz` is `ok`, or names damage that does not prevent statements.
 //!
+//! Beyond loopback connections are over TLS, and a request shows a token as `Authorization: Bearer
+//! TOKEN`; otherwise the answer is 401.
+//!
 //! HTTP/1.1 with one request per connection, GET and HEAD only: three static answers need no more.
 //! The head of a request is limited in bytes and time, and so is the number of connections, of
 //! which one address may have half; further ones are closed at once.
@@ -21,12 +24,13 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use carnet_base::AddressLimit;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime;
 use tokio::sync::{oneshot, watch};
 use tokio::task::{self, JoinSet};
 use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
 use tracing::error;
 
 use crate::accept::pause_after;
@@ -80,6 +84,11 @@ fn parse(head: &[u8]) -> Result<Asked<'_>, Reply> {
         "GET" | "HEAD" => Ok(Asked { path, head_only: method == "HEAD" }),
         _ => Err(Reply::text("405 Method Not Allowed", "use GET or HEAD")),
     }
+}
+
+fn unauthorized() -> Reply {
+    let text = "show the server's token in the header: Authorization: Bearer TOKEN";
+    Reply::text("401 Unauthorized\r\nWWW-Authenticate: Bearer", text)
 }
 
 fn reply<B: Backend>(shared: &Shared<B>, draining: bool, path: &str) -> Reply {
@@ -180,7 +189,7 @@ async fn serve<B: Backend>(
                 connections.spawn(async move {
                     let _place = place;
                     // A client that disconnects or stalls gets no answer.
-                    let _ = timeout(REQUEST_TIMEOUT, answer(&shared, stream, draining)).await;
+                    let _ = timeout(REQUEST_TIMEOUT, accept(&shared, stream, draining)).await;
                 });
             }
             Some(_) = connections.join_next() => {}
@@ -188,9 +197,25 @@ async fn serve<B: Backend>(
     }
 }
 
+/// Answers a client, after its TLS handshake where one is required. The handshake keeps only this
+/// service's thread.
+async fn accept<B: Backend>(
+    shared: &Shared<B>,
+    stream: TcpStream,
+    draining: watch::Receiver<bool>,
+) -> io::Result<()> {
+    match shared.tls.as_ref().filter(|_| shared.monitoring.over_tls) {
+        Some(tls) => {
+            let acceptor = TlsAcceptor::from(tls.monitors());
+            answer(shared, acceptor.accept(stream).await?, draining).await
+        }
+        None => answer(shared, stream, draining).await,
+    }
+}
+
 async fn answer<B: Backend>(
     shared: &Shared<B>,
-    mut stream: TcpStream,
+    mut stream: impl AsyncRead + AsyncWrite + Unpin,
     draining: watch::Receiver<bool>,
 ) -> io::Result<()> {
     let mut head = BytesMut::with_capacity(1024);
@@ -207,6 +232,7 @@ async fn answer<B: Backend>(
     };
     let (reply, head_only) = if complete {
         match parse(&head) {
+            Ok(asked) if !shared.monitoring.admits(&head) => (unauthorized(), asked.head_only),
             Ok(asked) => (reply(shared, *draining.borrow(), asked.path), asked.head_only),
             Err(reply) => (reply, false),
         }

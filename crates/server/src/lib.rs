@@ -21,6 +21,8 @@
 //! | [`clients`] | list of connections |
 //! | [`events`] | events for the connections that registered for them |
 //! | [`listener`] | ports, limits, drain |
+//! | [`exposure`] | protection that ports beyond loopback need |
+//! | [`tls`] | certificates, their reload, handshakes |
 //! | [`http`], [`metrics`] | health and metrics |
 //!
 //! # Invariants
@@ -33,18 +35,18 @@
 //!   progress, is not read from.
 //! * **One address holds a share**, by default half, of the connections, the bytes of requests and
 //!   the log-ins in progress, so that it cannot lock out other addresses.
-//! * **Idle time is limited**: before log-in, within a request as a whole, while answers wait, and
+//! * **Idle time is limited**: before log-in, its TLS handshake included, within a request as a whole, while answers wait, and
 //!   between requests. Refusals are logged at a limited rate.
 //! * **Requests of one connection run concurrently** and are answered as they finish, each with its
 //!   stream's number. A client that needs an order waits for the answer.
 //! * **A request is answered once.** A drain answers the requests in progress; the requests of a
 //!   disconnected client are dropped.
-//! * **Without passwords only loopback.** The server refuses to listen on other addresses.
+//! * **Without passwords and TLS only loopback.** The server refuses to listen on other addresses; a
+//!   setting permits passwords in clear.
 //!
 //! # Deliberately absent
 //!
-//! TLS (use a proxy for now, and raise the limits per address: clients share the proxy's address),
-//! roles and permissions, per-user limits.
+//! Roles and permissions, per-user limits, resumption of TLS sessions.
 
 mod accept;
 pub mod auth;
@@ -56,6 +58,7 @@ pub mod descriptors;
 mod disk_figures;
 pub mod events;
 mod executor;
+pub mod exposure;
 pub mod failure;
 #[cfg(test)]
 mod failure_docs;
@@ -67,6 +70,7 @@ mod limits;
 pub mod listener;
 mod long;
 pub mod metrics;
+mod monitoring;
 mod open_figures;
 mod others;
 mod process_figures;
@@ -74,6 +78,7 @@ pub mod protocol;
 mod refusals;
 mod shed_figures;
 mod storage_figures;
+pub mod tls;
 mod wait_figures;
 
 pub use auth::Authenticator;
@@ -82,13 +87,16 @@ pub use carnet::passwords::hash as hash_password;
 pub use clients::Clients;
 pub use events::{Event, Events};
 pub use executor::CqlBackend;
+pub use exposure::Exposure;
 pub use failure::{Failure, FailureKind};
 pub use first_superuser::make_first_superuser;
 pub use limits::Limits;
-pub use listener::{Config, Drain, Server, check_address};
+pub use listener::{Config, Drain, Server};
 pub use metrics::Metrics;
+pub use monitoring::HttpToken;
 pub use protocol::request::{
     Batch, BatchItem, BatchStatement, ProtocolRequest, QueryParams, Statement,
 };
 pub use protocol::response::Prepared;
 pub use protocol::types::Consistency;
+pub use tls::{ClientCertificates, Tls, TlsFiles};

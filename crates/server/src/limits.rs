@@ -3,7 +3,14 @@
 use std::time::Duration;
 
 /// Estimated bytes of a connection without requests and answers: its buffers and its task.
-pub(crate) const CONNECTION_BYTES: usize = 48 << 10;
+const CONNECTION_BYTES: usize = 48 << 10;
+/// Estimated bytes of a TLS session: a record in each direction, and keys.
+const TLS_BYTES: usize = 48 << 10;
+
+/// Returns the estimated bytes of a connection without requests and answers.
+pub(crate) const fn connection_bytes(has_tls: bool) -> usize {
+    if has_tls { CONNECTION_BYTES + TLS_BYTES } else { CONNECTION_BYTES }
+}
 
 /// Limits of a server. The defaults suit a machine with a few GiB.
 #[derive(Clone, Debug)]
@@ -37,7 +44,7 @@ pub struct Limits {
     /// 64 KiB of it are not free, queries are refused as overloaded; one answer may have half of it. At most half of
     /// [`memory_bytes_max`](Self::memory_bytes_max). Default: 128 MiB.
     pub answer_bytes_max: usize,
-    /// Timeout for a client's log-in. Default: 10 s.
+    /// Timeout for a client's log-in, with its TLS handshake. Default: 10 s.
     pub greeting_timeout: Duration,
     /// Maximum time for which a client may stop in the middle of a request, or not read its
     /// answers. Default: 30 s.
@@ -51,6 +58,8 @@ pub struct Limits {
     /// Maximum wait of a drain for requests in progress, before it cuts them off; zero for no wait.
     /// Default: 10 s.
     pub drain_timeout: Duration,
+    /// Interval at which the files of certificates are checked for changes. Default: 10 s.
+    pub certificate_interval: Duration,
 }
 
 impl Default for Limits {
@@ -70,6 +79,7 @@ impl Default for Limits {
             frame_timeout: Duration::from_secs(30),
             idle_timeout: Duration::from_secs(600),
             drain_timeout: Duration::from_secs(10),
+            certificate_interval: Duration::from_secs(10),
         }
     }
 }
@@ -100,10 +110,10 @@ impl Limits {
         half(self.memory_bytes_max)
     }
 
-    /// Lowers the number of connections to as many as fit into their memory. Returns `true` if it was
-    /// higher.
-    pub(crate) fn fit_connections(&mut self) -> bool {
-        let room = (self.connection_bytes() / CONNECTION_BYTES).max(1);
+    /// Lowers the number of connections to as many as fit into their memory, if each takes this number of
+    /// bytes. Returns `true` if it was higher.
+    pub(crate) fn fit_connections(&mut self, bytes: usize) -> bool {
+        let room = (self.connection_bytes() / bytes).max(1);
         let is_lower = room < self.connections_max;
         self.connections_max = self.connections_max.min(room);
         is_lower
@@ -134,12 +144,14 @@ mod tests {
     #[test]
     fn connections_leave_half_of_the_memory() {
         let mut limits = Limits::of_memory(80 << 20);
-        assert!(limits.fit_connections());
+        assert!(limits.fit_connections(CONNECTION_BYTES));
         assert_eq!((limits.connections_max, limits.connections_per_address()), (853, 427));
         assert!(limits.connections_max * CONNECTION_BYTES <= 40 << 20);
-        assert!(!limits.fit_connections());
+        assert!(!limits.fit_connections(CONNECTION_BYTES));
+        assert!(limits.fit_connections(connection_bytes(true)), "TLS takes more memory");
+        assert_eq!(limits.connections_max, 426);
         let mut large = Limits::of_memory(1 << 30);
-        assert!(!large.fit_connections());
+        assert!(!large.fit_connections(CONNECTION_BYTES));
         assert_eq!(large.connections_max, Limits::default().connections_max);
     }
 }

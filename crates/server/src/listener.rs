@@ -5,14 +5,15 @@
 use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
+use std::time::Duration;
 
 use carnet_base::{
     AddressLimit, AddressPlace, Charge, Clock, EndOnPanic, Error, MemoryBudget, Result,
 };
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
-use tokio::task::JoinSet;
-use tokio::time::{Instant, timeout_at};
+use tokio::task::{JoinSet, spawn_blocking};
+use tokio::time::{Instant, sleep, timeout_at};
 use tracing::{error, info, warn};
 
 use crate::accept::pause_after;
@@ -22,21 +23,29 @@ use crate::clients::Clients;
 use crate::connection::{self, Backlogs, Lag, Shared};
 use crate::descriptors::Descriptors;
 use crate::events::Events;
+use crate::exposure::Exposure;
 use crate::forwarded::ForwardedStatements;
 use crate::http::Monitors;
-use crate::limits::{CONNECTION_BYTES, Limits};
+use crate::limits::{Limits, connection_bytes};
 use crate::long::LongThreads;
 use crate::metrics::Metrics;
+use crate::monitoring::{HttpToken, Monitoring};
 use crate::refusals::Refusals;
+use crate::tls::{Handshakes, Tls};
 
 /// Addresses and limits of a server.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Address for CQL; port 0 picks a free one.
     pub listen: SocketAddr,
-    /// Address for `/livez`, `/readyz` and `/metrics`; `None` for no HTTP port. It requires no
-    /// password: it exposes only health and counts.
+    /// Address for `/livez`, `/readyz` and `/metrics`; `None` for no HTTP port.
     pub http: Option<SocketAddr>,
+    /// Token that clients of the HTTP port show; required beyond loopback.
+    pub http_token: Option<HttpToken>,
+    /// Certificates: with them, CQL is over TLS, and so is HTTP beyond loopback.
+    pub tls: Option<Arc<Tls>>,
+    /// Whether ports beyond loopback may be without TLS, so that passwords cross the network in clear.
+    pub insecure_plaintext: bool,
     /// Limits of the server.
     pub limits: Limits,
     /// List of the server's connections.
@@ -44,10 +53,12 @@ pub struct Config {
 }
 
 impl Config {
-    /// Creates a configuration with this CQL address, without HTTP, and with the default limits.
+    /// Creates a configuration with this CQL address, without HTTP and TLS, and with the default limits.
     #[must_use]
     pub fn new(listen: SocketAddr) -> Self {
-        Self { listen, http: None, limits: Limits::default(), clients: Clients::default() }
+        let (limits, clients) = (Limits::default(), Clients::default());
+        let (http_token, tls) = (None, None);
+        Self { listen, http: None, http_token, tls, insecure_plaintext: false, limits, clients }
     }
 }
 
@@ -59,36 +70,28 @@ pub struct Server<B: Backend> {
     descriptors: Descriptors,
 }
 
-/// Checks that clients may be served on an address: all of them log in, or none is on another machine.
-///
-/// # Errors
-///
-/// Invalid, if the address is reachable from other machines and clients do not log in.
-pub fn check_address(listen: SocketAddr, has_users: bool) -> Result<()> {
-    // An IPv4 address may have the form of an IPv6 one.
-    if has_users || listen.ip().to_canonical().is_loopback() {
-        return Ok(());
-    }
-    Err(Error::invalid(format!(
-        "refusing to listen on {listen} without passwords: any client that reaches this machine \
-         could read and write the database; name a password file, or listen on 127.0.0.1"
-    )))
-}
-
 impl<B: Backend> Server<B> {
     /// Opens the server's ports.
     ///
     /// # Errors
     ///
-    /// Invalid, if the CQL address is reachable from other machines and there is no
-    /// `authenticator`; unavailable, if a port or threads cannot be created.
+    /// Invalid, if an address is reachable from other machines and lacks the protection that this
+    /// requires ([`Exposure`]); unavailable, if a port or threads cannot be created.
     pub async fn bind(
         config: Config,
         backend: B,
         authenticator: Option<Authenticator>,
         clock: Arc<dyn Clock>,
     ) -> Result<Self> {
-        check_address(config.listen, authenticator.is_some())?;
+        let exposure = Exposure {
+            listen: config.listen,
+            http: config.http,
+            has_users: authenticator.is_some(),
+            has_tls: config.tls.is_some(),
+            has_http_token: config.http_token.is_some(),
+            insecure_plaintext: config.insecure_plaintext,
+        };
+        exposure.check()?;
         let listener = bind(config.listen, "CQL").await?;
         if let Err(error) = connection::request_stamps(&listener) {
             warn!(%error, "the kernel does not tell when requests arrive; they count as younger than they are");
@@ -99,7 +102,8 @@ impl<B: Backend> Server<B> {
         };
         let descriptors = Descriptors::of_process();
         let mut limits = config.limits;
-        fit(&mut limits, descriptors, &listener);
+        let connection_bytes = connection_bytes(config.tls.is_some());
+        fit(&mut limits, descriptors, &listener, connection_bytes);
         let metrics = Arc::new(Metrics::default());
         let long =
             LongThreads::start(Arc::clone(&clock), Arc::clone(&metrics)).map_err(|error| {
@@ -114,6 +118,9 @@ impl<B: Backend> Server<B> {
             budget: memory.child(limits.request_bytes_max),
             answers: memory.child(limits.answer_bytes()),
             connections: memory.child(limits.connection_bytes()),
+            monitoring: Monitoring::new(config.http, config.tls.is_some(), config.http_token),
+            handshakes: Handshakes::new(),
+            tls: config.tls,
             places: AddressLimit::new(limits.connections_per_address()),
             refusals: Refusals::new(Arc::clone(&clock)),
             limits,
@@ -171,6 +178,9 @@ impl<B: Backend> Server<B> {
                 .ok()
         });
         beside.spawn(tell_news(Arc::clone(&shared)));
+        if let Some(tls) = &shared.tls {
+            beside.spawn(watch_certificates(Arc::clone(tls), shared.limits.certificate_interval));
+        }
         let mut forwarded = ForwardedStatements::serve(&shared);
         let mut connections = JoinSet::new();
         let mut shutdown = std::pin::pin!(shutdown);
@@ -236,6 +246,24 @@ async fn tell_news<B: Backend>(shared: Arc<Shared<B>>) {
     }
 }
 
+/// Loads certificates whose files have changed.
+async fn watch_certificates(tls: Arc<Tls>, interval: Duration) {
+    let _guard = EndOnPanic::new("the reload of certificates");
+    loop {
+        sleep(interval).await;
+        let tls = Arc::clone(&tls);
+        // Files may be on a slow disk.
+        match spawn_blocking(move || tls.reload_if_changed()).await {
+            Ok(Ok(true)) => {
+                info!("the TLS certificates have changed; new connections use the new ones")
+            }
+            Ok(Ok(false)) => {}
+            Ok(Err(error)) => error!(%error, "{}", Tls::KEPT),
+            Err(error) => error!(%error, "the reload of certificates broke"),
+        }
+    }
+}
+
 /// Starts serving a client, if there is room.
 fn admit<B: Backend>(
     shared: &Arc<Shared<B>>,
@@ -272,7 +300,12 @@ fn admit<B: Backend>(
 
 /// Lowers the limit of connections to the file descriptors of the process, and to the memory. The listener is one of
 /// the newest.
-fn fit(limits: &mut Limits, descriptors: Descriptors, listener: &TcpListener) {
+fn fit(
+    limits: &mut Limits,
+    descriptors: Descriptors,
+    listener: &TcpListener,
+    connection_bytes: usize,
+) {
     let room = descriptors.room(listener.as_raw_fd()).max(1);
     if room < limits.connections_max {
         warn!(
@@ -283,7 +316,7 @@ fn fit(limits: &mut Limits, descriptors: Descriptors, listener: &TcpListener) {
         );
         limits.connections_max = room;
     }
-    if limits.fit_connections() {
+    if limits.fit_connections(connection_bytes) {
         info!(
             connections_max = limits.connections_max,
             "the server's memory permits fewer connections than server.connections; a larger \
@@ -304,7 +337,7 @@ fn place<B>(
     let bytes_max = shared.limits.request_bytes_per_address();
     let place = shared.places.enter(peer.ip(), || shared.budget.child(bytes_max));
     let place = place.ok_or("its address has too many connections")?;
-    let charge = shared.connections.charge(CONNECTION_BYTES);
+    let charge = shared.connections.charge(connection_bytes(shared.tls.is_some()));
     Ok((place, charge.ok_or("the server's memory is used up")?))
 }
 
@@ -319,3 +352,6 @@ fn address(listener: &TcpListener) -> Result<SocketAddr> {
         .local_addr()
         .map_err(|e| Error::unavailable("the port's address is not known").with_source(e))
 }
+
+#[cfg(test)]
+mod tests;

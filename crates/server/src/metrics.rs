@@ -121,6 +121,10 @@ pub struct Metrics {
     /// Number of CQL connections closed at once, because there were too many in total or from one
     /// address.
     pub connections_refused: Counter,
+    /// Number of CQL connections in their TLS handshake, or waiting for its turn.
+    pub tls_handshakes: Gauge,
+    /// Number of CQL connections whose TLS handshake failed.
+    pub tls_handshakes_failed: Counter,
     /// Number of decoded requests, by opcode.
     pub requests: PerRequest<Counter>,
     /// Duration of requests from their last byte to their answer's encoding, by opcode. Requests
@@ -232,6 +236,11 @@ impl Metrics {
         counter(out, "carnet_server_connections_accepted_total", help, &self.connections_accepted);
         let help = "CQL connections closed at once: too many in all or from one address.";
         counter(out, "carnet_server_connections_refused_total", help, &self.connections_refused);
+        let help = "CQL connections in their TLS handshake, or waiting for its turn.";
+        gauge(out, "carnet_server_tls_handshakes", help, self.tls_handshakes.get());
+        let name = "carnet_server_tls_handshakes_failed_total";
+        let help = "CQL connections whose TLS handshake failed, or that began without one.";
+        counter(out, name, help, &self.tls_handshakes_failed);
 
         let name = "carnet_server_requests_total";
         head(out, name, "counter", "Requests understood, by opcode.");

@@ -1,4 +1,4 @@
-//! Log lines about refused log-ins and connections.
+//! Log lines about refused log-ins, handshakes and connections.
 //!
 //! Unauthenticated clients cause them, so each kind has a maximum rate. A line contains the number
 //! of suppressed lines since the last one; the totals are in the metrics.
@@ -23,12 +23,13 @@ pub(crate) struct Refusals {
     clock: Arc<dyn Clock>,
     logins: Mutex<LogRate>,
     connections: Mutex<LogRate>,
+    handshakes: Mutex<LogRate>,
 }
 
 impl Refusals {
     pub(crate) fn new(clock: Arc<dyn Clock>) -> Self {
         let rate = || Mutex::new(LogRate::new(BURST, INTERVAL));
-        Self { clock, logins: rate(), connections: rate() }
+        Self { clock, logins: rate(), connections: rate(), handshakes: rate() }
     }
 
     /// Logs a refused log-in.
@@ -42,6 +43,13 @@ impl Refusals {
     pub(crate) fn connection(&self, peer: SocketAddr, why: impl fmt::Display) {
         if let Some(suppressed) = self.admit(&self.connections) {
             warn!(%peer, suppressed, "connection refused: {why}");
+        }
+    }
+
+    /// Logs a TLS handshake that failed.
+    pub(crate) fn handshake(&self, peer: SocketAddr, why: impl fmt::Display) {
+        if let Some(suppressed) = self.admit(&self.handshakes) {
+            warn!(%peer, suppressed, "TLS handshake failed: {why}");
         }
     }
 
@@ -75,6 +83,7 @@ mod tests {
         // More, if the test takes longer than a second.
         assert!((10..30).contains(&admitted(&refusals.connections)));
         assert!((10..30).contains(&admitted(&refusals.logins)));
+        assert!((10..30).contains(&admitted(&refusals.handshakes)));
     }
 
     #[test]

@@ -34,18 +34,17 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use std::{fmt, future, io};
 
-use bytes::{Buf, Bytes, BytesMut};
+use bytes::{Bytes, BytesMut};
 use carnet::admission::Arrived;
 use carnet::diagnosis::Why;
 use carnet_base::{AddressPlace, Charge, Moment};
 use carnet_cql::RequestTimes;
-use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
+use carnet_cql::system::ClientTls;
 use tokio::net::TcpStream;
-use tokio::net::tcp::{ReadHalf, WriteHalf};
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::{broadcast, watch};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 use tracing::{debug, error, warn};
 
 use super::alarm::Alarm;
@@ -53,22 +52,26 @@ use super::arrival::{Arrivals, Reading};
 use super::backlog::Backlog;
 use super::inline::Inline;
 use super::pace::{Pace, Turn};
-use super::receive::{Received, receive};
+use super::receive::Received;
+use super::secure::secure;
 use super::shared::Shared;
 use super::state::{Action, Connection, Job};
 use super::statement::{Answer, Arriving, encode};
+use super::stream::{Reader, Stream, Writer};
 use super::unsent::Unsent;
 use crate::auth::Refusal;
 use crate::backend::{Backend, Client};
 use crate::clients::Registration;
 use crate::events::Event;
 use crate::failure::Failure;
+use crate::protocol::ProtocolError;
 use crate::protocol::decoder::{Decoded, FrameDecoder};
 use crate::protocol::encoder::FrameEncoder;
 use crate::protocol::frame::Frame;
 use crate::protocol::peek::Peek;
 use crate::protocol::response::{Notes, Response};
 use crate::protocol::types::{Consistency, EventType};
+use crate::tls::HANDSHAKE_RECORD;
 use carnet_base::MemoryBudget;
 
 /// Maximum length of a body before the client has logged in.
@@ -88,44 +91,31 @@ const MEMORY_PATIENCE: Duration = Duration::from_secs(5);
 const MEMORY_INTERVAL: Duration = Duration::from_millis(10);
 /// Maximum time without reading answers while answers hold half of their memory.
 const STALL_TIMEOUT: Duration = Duration::from_secs(2);
-/// Maximum time, and number of bytes, that the server reads after its last answer.
-const LINGER: Duration = Duration::from_secs(1);
-const LINGER_BYTES: usize = 1 << 20;
+
+/// Error for the first byte of a TLS handshake.
+const TLS_HELLO: ProtocolError = ProtocolError::UnsupportedVersion(HANDSHAKE_RECORD);
+const TLS_UNEXPECTED: &str = "the client speaks TLS, and this port does not: give the server a \
+                              certificate ([tls] in the settings, --tls-cert and --tls-key), or \
+                              switch TLS off in the driver";
 
 /// Serves a client until either side ends the connection.
 pub(crate) async fn serve<B: Backend>(
     shared: Arc<Shared<B>>,
-    mut stream: TcpStream,
+    stream: TcpStream,
     peer: SocketAddr,
     place: AddressPlace<MemoryBudget>,
     drain: watch::Receiver<bool>,
 ) {
-    let driver = Driver::new(shared, peer, place.shared().clone());
+    let greeting_deadline = Instant::now() + shared.limits.greeting_timeout;
+    // Boxed: a connection needs no memory for its handshake afterwards.
+    let secured = Box::pin(secure(&shared, stream, peer, greeting_deadline, drain.clone()));
+    let Some(mut stream) = secured.await else { return };
+    let (tls, budget) = (stream.tls(), place.shared().clone());
+    let driver = Driver::new(shared, peer, tls, budget, greeting_deadline);
     match driver.run(&mut stream, drain).await {
-        Ok(()) => linger(&mut stream).await,
+        Ok(()) => stream.linger().await,
         Err(e) => debug!(%peer, error = %e, "connection ended"),
     }
-}
-
-/// Shuts the sending side down, and reads the client's remaining bytes.
-async fn linger(stream: &mut TcpStream) {
-    let drained = async {
-        stream.shutdown().await?;
-        let mut thrown_away = BytesMut::with_capacity(READ_LEN);
-        let mut left = LINGER_BYTES;
-        loop {
-            thrown_away.clear();
-            match stream.read_buf(&mut thrown_away).await? {
-                0 => return io::Result::Ok(()),
-                read => left = left.saturating_sub(read),
-            }
-            if left == 0 {
-                return Ok(());
-            }
-        }
-    };
-    // The outcome no longer matters.
-    let _ = timeout(LINGER, drained).await;
 }
 
 /// Result of a task of the connection.
@@ -182,12 +172,18 @@ struct Driver<B: Backend> {
 }
 
 impl<B: Backend> Driver<B> {
-    fn new(shared: Arc<Shared<B>>, peer: SocketAddr, budget: MemoryBudget) -> Self {
+    fn new(
+        shared: Arc<Shared<B>>,
+        peer: SocketAddr,
+        tls: Option<ClientTls>,
+        budget: MemoryBudget,
+        greeting_deadline: Instant,
+    ) -> Self {
         let now = Instant::now();
         Self {
             peer,
             connection: Connection::new(shared.authenticator.is_some()),
-            registration: shared.clients.register(peer),
+            registration: shared.clients.register(peer, tls),
             decoder: FrameDecoder::new(budget, GREETING_BODY_MAX.min(shared.limits.body_bytes_max)),
             inbox: BytesMut::new(),
             encoder: FrameEncoder::new(),
@@ -199,7 +195,7 @@ impl<B: Backend> Driver<B> {
             session: None,
             events: None,
             event_types: Vec::new(),
-            greeting_deadline: now + shared.limits.greeting_timeout,
+            greeting_deadline,
             pace: Pace::default(),
             arrivals: Arrivals::default(),
             arrived: shared.clock.now(),
@@ -214,7 +210,7 @@ impl<B: Backend> Driver<B> {
     /// Runs the loop until the connection has ended.
     async fn run(
         mut self,
-        stream: &mut TcpStream,
+        stream: &mut Stream,
         mut drain: watch::Receiver<bool>,
     ) -> io::Result<()> {
         let (reader, mut writer) = stream.split();
@@ -255,26 +251,22 @@ impl<B: Backend> Driver<B> {
             tokio::select! {
                 biased;
                 () = &mut drained, if !self.connection.is_closing() => self.connection.close(),
-                sent = writer.write_buf(self.encoder.out()), if writes => self.sent(sent?),
+                sent = writer.send(self.encoder.out()), if writes => self.sent(sent?),
                 Some(done) = self.running.join_next() => self.finished(done),
                 () = self.backlog.changed(), if !reads => {}
                 event = next_event(&mut self.events) => self.tell(event),
                 () = alarm.passed(wakes_at) => check_deadline(deadline)?,
-                read = receive(reader.as_ref(), &mut self.inbox), if reads => self.received(read?)?,
+                read = reader.receive(&mut self.inbox), if reads => self.received(read?)?,
                 () = future::ready(()), if ended_early => {}
             }
         }
     }
 
     /// Sends the answers of a turn that ended early, and lets other tasks run.
-    async fn yield_turn(&mut self, writer: &WriteHalf<'_>) -> io::Result<()> {
+    async fn yield_turn(&mut self, writer: &Writer<'_>) -> io::Result<()> {
         if !self.encoder.is_empty() {
-            let out = self.encoder.out();
-            match writer.try_write(out) {
-                Ok(len) => {
-                    out.advance(len);
-                    self.sent(len);
-                }
+            match writer.try_send(self.encoder.out()) {
+                Ok(len) => self.sent(len),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(error) => return Err(error),
             }
@@ -313,7 +305,7 @@ impl<B: Backend> Driver<B> {
 
     /// Checks whether the client reads its answers, and whether a client that is not read from has
     /// closed the connection: its statements would run in vain.
-    fn check_client(&mut self, reader: &ReadHalf<'_>) -> io::Result<()> {
+    fn check_client(&mut self, reader: &Reader<'_>) -> io::Result<()> {
         let now = Instant::now();
         if now.duration_since(self.checked_at) < CHECK_INTERVAL {
             return Ok(());
@@ -323,7 +315,7 @@ impl<B: Backend> Driver<B> {
         if self.takes_requests() && !self.decoder.waits() {
             return Ok(());
         }
-        let ready = pin!(reader.ready(Interest::READABLE));
+        let ready = pin!(reader.ready());
         match ready.poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(Ok(ready)) if ready.is_read_closed() => Err(gone()),
             Poll::Ready(Err(error)) => Err(error),
@@ -344,13 +336,13 @@ impl<B: Backend> Driver<B> {
     }
 
     fn received(&mut self, received: Received) -> io::Result<()> {
-        let Received { len, stamp } = received;
+        let Received { len, stamp, is_full } = received;
         if len == 0 {
             return Err(gone());
         }
         self.shared.metrics.received_bytes.add(len as u64);
         self.read_at = Instant::now();
-        let (clock, is_full) = (&self.shared.clock, received.is_full());
+        let clock = &self.shared.clock;
         let reading = Reading { stamp, wall: clock.wall(), now: clock.now(), is_full };
         self.arrived = self.arrivals.read(reading);
         Ok(())
@@ -417,6 +409,9 @@ impl<B: Backend> Driver<B> {
                 }
                 Err(e) => {
                     debug!(peer = %self.peer, error = %e, "not the native protocol");
+                    if self.connection.is_greeting() && e == TLS_HELLO {
+                        self.shared.refusals.connection(self.peer, TLS_UNEXPECTED);
+                    }
                     let actions = self.connection.broken(&e);
                     self.act(actions);
                 }

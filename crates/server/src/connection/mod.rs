@@ -1,5 +1,5 @@
 //! Connection of a client: [`state`] decides, [`driver`] moves bytes, [`statement`] runs
-//! statements.
+//! statements. [`secure`] runs the TLS handshake that comes first, and [`stream`] is plain or over TLS.
 
 mod alarm;
 mod arrival;
@@ -9,9 +9,12 @@ mod inline;
 mod lag;
 mod pace;
 mod receive;
+mod secure;
+mod secured;
 mod shared;
 mod state;
 mod statement;
+mod stream;
 mod unsent;
 
 pub(crate) use backlog::Backlogs;

@@ -18,26 +18,33 @@ pub(super) struct Received {
     pub(super) len: usize,
     /// Time at which the kernel received the last of them, where it tells.
     pub(super) stamp: Option<WallTime>,
-}
-
-impl Received {
-    /// Returns `true` if more bytes may be left in the socket.
-    pub(super) const fn is_full(self) -> bool {
-        self.len == READ_LEN_MAX
-    }
+    /// Whether more bytes may be left in the socket.
+    pub(super) is_full: bool,
 }
 
 /// Reads available bytes, few enough to be charged afterwards. It can be cancelled without a loss.
 pub(super) async fn receive(stream: &TcpStream, inbox: &mut BytesMut) -> io::Result<Received> {
+    receive_with(stream, |bytes| {
+        inbox.extend_from_slice(bytes);
+        Ok(())
+    })
+    .await
+}
+
+/// Like [`receive`], but hands the bytes to `take`.
+pub(super) async fn receive_with(
+    stream: &TcpStream,
+    mut take: impl FnMut(&[u8]) -> io::Result<()>,
+) -> io::Result<Received> {
     loop {
         stream.readable().await?;
         let mut received = None;
         let polled = stream.try_io(Interest::READABLE, || {
-            let read = read(stream, inbox)?;
+            let read = read(stream, &mut take)?;
             received = Some(read);
             // After a short read the socket is empty. The error tells the runtime to wait for the next bytes, which
             // saves a read without any.
-            if read.len == 0 || read.is_full() {
+            if read.len == 0 || read.is_full {
                 Ok(())
             } else {
                 Err(io::ErrorKind::WouldBlock.into())
@@ -60,11 +67,14 @@ thread_local! {
     static BUFFER: RefCell<system::Buffer> = RefCell::new(system::Buffer::new(READ_LEN_MAX));
 }
 
-fn read(stream: &TcpStream, inbox: &mut BytesMut) -> io::Result<Received> {
+fn read(
+    stream: &TcpStream,
+    take: &mut impl FnMut(&[u8]) -> io::Result<()>,
+) -> io::Result<Received> {
     BUFFER.with_borrow_mut(|buffer| {
         let (len, stamp) = system::read(stream, buffer)?;
-        inbox.extend_from_slice(&buffer.bytes[..len]);
-        Ok(Received { len, stamp })
+        take(&buffer.bytes[..len])?;
+        Ok(Received { len, stamp, is_full: len == READ_LEN_MAX })
     })
 }
 

@@ -12,13 +12,21 @@ use crate::events::Events;
 use crate::limits::Limits;
 use crate::long::LongThreads;
 use crate::metrics::Metrics;
+use crate::monitoring::Monitoring;
 use crate::refusals::Refusals;
+use crate::tls::{Handshakes, Tls};
 use carnet_base::MemoryBudget;
 
 /// State that all connections of a server share.
 pub(crate) struct Shared<B> {
     pub(crate) backend: B,
     pub(crate) authenticator: Option<Arc<Authenticator>>,
+    /// Certificates; `None` if connections are plain.
+    pub(crate) tls: Option<Arc<Tls>>,
+    /// Handshakes in progress.
+    pub(crate) handshakes: Handshakes,
+    /// Protection of the HTTP port.
+    pub(crate) monitoring: Monitoring,
     pub(crate) limits: Limits,
     pub(crate) clients: Clients,
     /// Memory of requests that are not answered yet.

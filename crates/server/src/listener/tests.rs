@@ -1,0 +1,73 @@
+//! Tests of the HTTP port beyond loopback, without leaving it.
+
+use std::fs;
+
+use carnet::{Db, Uuid};
+use carnet_base::SystemClock;
+use carnet_cql::Executor;
+use carnet_cql::system::NodeInfo;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, RootCertStore, crypto::ring};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio_rustls::TlsConnector;
+
+use super::*;
+use crate::executor::CqlBackend;
+use crate::tls::tests::files;
+
+const TOKEN: &str = "0123456789abcdef";
+
+async fn get(mut stream: impl AsyncRead + AsyncWrite + Unpin, token: &str) -> String {
+    let request = format!("GET /livez HTTP/1.1\r\nAuthorization: Bearer {token}\r\n\r\n");
+    let mut answer = Vec::new();
+    let _ = stream.write_all(request.as_bytes()).await;
+    let _ = stream.read_to_end(&mut answer).await;
+    String::from_utf8_lossy(&answer).lines().next().unwrap_or_default().to_owned()
+}
+
+#[tokio::test]
+async fn monitors_use_tls_beyond_loopback() {
+    let directory = tempfile::tempdir().unwrap();
+    let files = files(&directory);
+    let loopback = SocketAddr::from(([127, 0, 0, 1], 0));
+    let config = Config {
+        http: Some(loopback),
+        http_token: Some(HttpToken::new(TOKEN).unwrap()),
+        tls: Some(Arc::new(Tls::read(files.clone()).unwrap())),
+        ..Config::new(loopback)
+    };
+    let db = Db::builder().in_memory();
+    let backend = CqlBackend::new(Executor::new(db, NodeInfo::local(Uuid::nil())));
+    let mut server = Server::bind(config, backend, None, Arc::new(SystemClock)).await.unwrap();
+    let shared = Arc::get_mut(&mut server.shared).unwrap();
+    assert!(!shared.monitoring.over_tls, "on loopback");
+    // As if it had another address.
+    shared.monitoring.over_tls = true;
+    let http = server.http_addr().unwrap().unwrap();
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let served = tokio::spawn(server.run(async {
+        let _ = stopped.await;
+    }));
+
+    let mut roots = RootCertStore::empty();
+    let certificate = fs::read(&files.certificate).unwrap();
+    roots.add(CertificateDer::from_pem_slice(&certificate).unwrap()).unwrap();
+    let client = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let connector = TlsConnector::from(Arc::new(client));
+    let connect = async || {
+        let tcp = TcpStream::connect(http).await.unwrap();
+        connector.connect(ServerName::try_from("localhost").unwrap(), tcp).await.unwrap()
+    };
+    assert_eq!(get(connect().await, TOKEN).await, "HTTP/1.1 200 OK");
+    assert_eq!(get(connect().await, "0123456789abcdeF").await, "HTTP/1.1 401 Unauthorized");
+    let plain = TcpStream::connect(http).await.unwrap();
+    let answer = get(plain, TOKEN).await;
+    assert!(!answer.contains("HTTP"), "{answer:?}");
+    drop(stop);
+    served.await.unwrap();
+}
