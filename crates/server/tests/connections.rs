@@ -26,7 +26,7 @@ fn limits() -> Limits {
 }
 
 #[tokio::test]
-async fn server_beyond_loopback_requires_passwords() {
+async fn server_beyond_loopback_requires_passwords_and_tls() {
     let bind = async |address: &str, passwords: Option<&str>| {
         let config = Config::new(address.parse().unwrap());
         let authenticator = passwords.map(|text| Authenticator::parse(text).unwrap());
@@ -38,7 +38,8 @@ async fn server_beyond_loopback_requires_passwords() {
         assert!(error.message().contains("without passwords"), "{error}");
     }
     assert!(bind("127.0.0.1:0", None).await.is_ok());
-    assert!(bind("0.0.0.0:0", Some(PASSWORDS)).await.is_ok());
+    let Err(error) = bind("0.0.0.0:0", Some(PASSWORDS)).await else { panic!("listens in clear") };
+    assert!(error.message().contains("without TLS"), "{error}");
 }
 
 #[test]

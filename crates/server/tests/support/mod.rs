@@ -14,13 +14,14 @@ use carnet_base::SystemClock;
 use carnet_server::protocol::compression;
 use carnet_server::protocol::segment::{self, PAYLOAD_LEN_MAX};
 use carnet_server::{
-    Authenticator, Backend, Clients, Config, Drain, Events, Limits, Metrics, Server,
+    Authenticator, Backend, Clients, Config, Drain, Events, Limits, Metrics, Server, Tls,
 };
 use tokio::net::TcpSocket;
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
+pub(crate) mod certificates;
 pub(crate) mod toy;
 
 pub(crate) const ERROR: u8 = 0x00;
@@ -73,14 +74,33 @@ impl Running {
         Self::on(runtime, backend, Limits::default(), None)
     }
 
+    /// Starts a server whose connections are over TLS.
+    pub(crate) fn over_tls(tls: Arc<Tls>, limits: Limits) -> Self {
+        let config = Config { tls: Some(tls), limits, ..Self::config() };
+        Self::with_config(Runtime::new().unwrap(), toy::Toy::default(), config, None)
+    }
+
+    fn config() -> Config {
+        let loopback = SocketAddr::from(([127, 0, 0, 1], 0));
+        Config { http: Some(loopback), ..Config::new(loopback) }
+    }
+
     fn on<B: Backend>(
         runtime: Runtime,
         backend: B,
         limits: Limits,
         passwords: Option<&str>,
     ) -> Self {
-        let loopback = SocketAddr::from(([127, 0, 0, 1], 0));
-        let config = Config { http: Some(loopback), limits, ..Config::new(loopback) };
+        let config = Config { limits, ..Self::config() };
+        Self::with_config(runtime, backend, config, passwords)
+    }
+
+    fn with_config<B: Backend>(
+        runtime: Runtime,
+        backend: B,
+        config: Config,
+        passwords: Option<&str>,
+    ) -> Self {
         let clients = config.clients.clone();
         let authenticator = passwords.map(|text| Authenticator::parse(text).unwrap());
         let clock = Arc::new(SystemClock);
@@ -210,8 +230,8 @@ impl Response {
 }
 
 /// Connection, from the client's side.
-pub(crate) struct Client {
-    pub(crate) tcp: TcpStream,
+pub(crate) struct Client<S = TcpStream> {
+    pub(crate) tcp: S,
     version: u8,
     segmented: bool,
     lz4: bool,
@@ -227,6 +247,13 @@ impl Client {
     pub(crate) fn over(tcp: TcpStream, version: u8) -> Self {
         tcp.set_nodelay(true).unwrap();
         tcp.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        Self::on(tcp, version)
+    }
+}
+
+impl<S: Read + Write> Client<S> {
+    /// Uses a stream that is set up.
+    pub(crate) fn on(tcp: S, version: u8) -> Self {
         let (received, frames) = (BytesMut::new(), BytesMut::new());
         Self { tcp, version, segmented: false, lz4: false, received, frames }
     }
