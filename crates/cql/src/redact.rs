@@ -73,7 +73,7 @@ fn passwords(text: &str) -> Vec<Range<usize>> {
             TokenKind::End => return found,
             TokenKind::Symbol("=") if is_next => is_given = true,
             TokenKind::Word if word.eq_ignore_ascii_case(WORD) => {
-                (is_next, is_given) = (true, false)
+                (is_next, is_given) = (true, false);
             }
             kind => {
                 let is_quoted = matches!(kind, TokenKind::String | TokenKind::QuotedName);

@@ -110,7 +110,8 @@ impl Session {
     pub(super) fn of_caller(caller: Caller, deadline: Option<Moment>) -> Self {
         let Caller { name, user, is_role, address } = caller;
         let (who, user) = (Some(name.into()), user.map(Arc::from));
-        Self { who, user, is_role, address, forwarded: Some(deadline), ..Self::default() }.with_tenant()
+        Self { who, user, is_role, address, forwarded: Some(deadline), ..Self::default() }
+            .with_tenant()
     }
 
     /// Returns `true` if another server has forwarded the statement.

@@ -156,7 +156,9 @@ impl Statements {
         check: impl FnOnce(&Tables) -> Result<(), CqlError>,
     ) -> Result<Option<Arc<Plan>>, CqlError> {
         let kept = self.kept.load();
-        let Some(Kept { pins: Some(pins), plan, tables }) = kept.as_deref() else { return Ok(None) };
+        let Some(Kept { pins: Some(pins), plan, tables }) = kept.as_deref() else {
+            return Ok(None);
+        };
         if !pins.apply(tx)? {
             return Ok(None);
         }

@@ -50,7 +50,7 @@ impl Fixture {
     async fn run_in(&self, tx: &Tx, text: &str) {
         let statements = Statements::parse(text).unwrap();
         let steps = Steps::new();
-        let plan = self.executor.plan(tx, &statements, Some("ks"), &steps).await.unwrap();
+        let plan = self.executor.plan(tx, &statements, (Some("ks"), None), &steps).await.unwrap();
         let environment = self.executor.environment(&[], &steps);
         match &*plan {
             Plan::Select(plan) => {
