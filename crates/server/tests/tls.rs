@@ -173,7 +173,9 @@ fn refused(authority: &Authority) -> [(&'static str, Identity); 4] {
 fn required_certificate_is_verified() {
     let secured = with_clients(ClientCertificates::Required);
     for version in VERSIONS {
-        let ask = |identity| secured.ask(secured.authority.client(identity, &[version]));
+        let ask = |identity: Option<&Identity>| {
+            secured.ask(secured.authority.client(identity, &[version]))
+        };
         ask(Some(&secured.authority.sign_numbered("driver", 8))).unwrap();
         for (alert, identity) in refused(&secured.authority) {
             let error = ask(Some(&identity)).unwrap_err().to_string();
@@ -190,7 +192,8 @@ fn required_certificate_is_verified() {
 #[test]
 fn optional_certificate_is_verified_if_shown() {
     let secured = with_clients(ClientCertificates::Optional);
-    let ask = |identity| secured.ask(secured.authority.client(identity, VERSIONS));
+    let ask =
+        |identity: Option<&Identity>| secured.ask(secured.authority.client(identity, VERSIONS));
     ask(None).unwrap();
     ask(Some(&secured.authority.sign("driver"))).unwrap();
     for (alert, identity) in refused(&secured.authority) {
@@ -248,9 +251,9 @@ fn older_versions_are_refused() {
     tcp.write_all(HELLO_1_1).unwrap();
     let mut answer = Vec::new();
     tcp.read_to_end(&mut answer).unwrap();
-    // A fatal alert: protocol_version.
+    // A fatal alert: such a client names neither a version nor a signature that the server has.
     let [0x15, 3, _, 0, 2, 2, alert] = answer[..] else { panic!("{answer:?}") };
-    assert_eq!(alert, 70);
+    assert!([40, 70].contains(&alert), "{alert}");
 }
 
 #[test]
