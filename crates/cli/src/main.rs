@@ -33,6 +33,7 @@ mod allocator;
 mod commands;
 mod copy;
 mod first_superuser;
+mod http_token;
 mod import;
 mod limits;
 mod origin;

@@ -1,5 +1,6 @@
 //! `carnet serve`: serves a database on network ports.
 
+use std::convert::Infallible;
 use std::fmt;
 use std::io::{self, IsTerminal, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
@@ -13,14 +14,16 @@ use carnet::{Builder, Db, Durability, block_on};
 use carnet_cql::Executor;
 use carnet_cql::system::NodeInfo;
 use carnet_server::{
-    Authenticator, Clients, Config, CqlBackend, Drain, Limits, Server, check_address,
+    Authenticator, Clients, Config, CqlBackend, Drain, Exposure, HttpToken, Limits, Server, Tls,
 };
 use clap::Args;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::prelude::*;
 
+use super::tls_options::TlsOptions;
 use crate::first_superuser;
+use crate::http_token;
 use crate::place::Place;
 use crate::settings::{self, Http, Memory, Settings};
 use crate::system_memory::system_memory_bytes;
@@ -37,7 +40,8 @@ const HTTP: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9180);
 /// Serve a database to cqlsh and drivers over the native protocol v4 and v5.
 ///
 /// SIGTERM and Ctrl-C drain: the server answers the requests in progress, then ends. Requests that
-/// take longer than server.shutdown_timeout are cut off, and the exit code is 3.
+/// take longer than server.shutdown_timeout are cut off, and the exit code is 3. SIGHUP loads the TLS
+/// certificates again.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Serve {
@@ -52,7 +56,7 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "URL", conflicts_with_all = ["directory", "durability"])]
     store: Option<String>,
     /// Address for CQL; port 0 picks a free one. An address beyond loopback requires --users or
-    /// --roles.
+    /// --roles, and TLS.
     ///
     /// Default: 127.0.0.1:9042
     #[arg(long, value_name = "ADDRESS")]
@@ -62,11 +66,18 @@ pub(crate) struct Serve {
     /// all of them.
     #[arg(long, value_name = "ADDRESS", value_parser = settings::advertise)]
     advertise: Option<SocketAddr>,
-    /// Address for /livez, /readyz and /metrics, or "off".
+    /// Address for /livez, /readyz and /metrics, or "off". An address beyond loopback requires
+    /// --http-token-file, and TLS.
     ///
     /// Default: 127.0.0.1:9180
     #[arg(long, value_name = "ADDRESS", value_parser = settings::http)]
     http: Option<Http>,
+    /// File with a token of 16 characters or more, which clients of the HTTP port show in the header
+    /// Authorization: Bearer TOKEN.
+    #[arg(long, value_name = "FILE")]
+    http_token_file: Option<PathBuf>,
+    #[command(flatten)]
+    tls: TlsOptions,
     /// Guarantee of an acknowledgement: "always" synced, synced every "interval:MILLISECONDS", or
     /// "none": written, not synced.
     ///
@@ -93,7 +104,9 @@ Examples:
   carnet serve /srv/bank --listen 127.0.0.1:9043 --http off
   carnet serve --store 'cassandra://10.0.0.1,10.0.0.2/bank?listen=10.0.0.9:9044&secret_file=secret'
   carnet config init carnet.toml && carnet serve --config carnet.toml
-  carnet hash-password ann >> users && carnet serve --listen 0.0.0.0:9042 --users users
+  carnet hash-password ann >> users && carnet serve --users users
+  carnet config tls-init tls --name db1.example.com &&
+    carnet serve --listen 0.0.0.0:9042 --users users --tls-cert tls/server.crt --tls-key tls/server.key
   carnet serve --roles && cat carnet-data/first-superuser
   curl http://127.0.0.1:9180/metrics";
 
@@ -111,7 +124,8 @@ impl Serve {
             .with_target(false);
         tracing_subscriber::registry().with(lines.with_filter(events)).init();
         let settings = self.settings()?;
-        let Checked { place, listen, authenticator, memory } = Checked::new(&settings)?;
+        let checked = Checked::new(&settings)?;
+        let Checked { place, listen, http, authenticator, http_token, tls, memory } = checked;
         if let Place::Cluster(url) = &place {
             // Opening the database warns of the timeouts within it.
             let within = url.misordered_timeouts(None).len();
@@ -140,8 +154,15 @@ impl Serve {
         let prepared_bytes = memory.prepared;
         let authenticated = authenticator.as_ref();
         let backend = backend(db.clone(), &place, node, &settings, prepared_bytes, authenticated)?;
-        let http = settings.http.unwrap_or(Http(Some(HTTP))).0;
-        let config = Config { listen, http, limits: limits(&settings, memory), clients };
+        let config = Config {
+            listen,
+            http,
+            http_token,
+            tls,
+            insecure_plaintext: settings.tls.insecure_plaintext(),
+            limits: limits(&settings, memory),
+            clients,
+        };
         let ended = runtime.block_on(async {
             let served = Box::pin(serve(&db, config, backend, authenticator, &place, memory)).await;
             db.leave().await;
@@ -167,6 +188,8 @@ impl Serve {
             listen: self.listen.or(file.listen),
             advertise: self.advertise.or(file.advertise),
             http: self.http.or(file.http),
+            http_token_file: self.http_token_file.or(file.http_token_file),
+            tls: self.tls.over(file.tls),
             users: self.users.or(file.users),
             roles: if self.roles { Some(true) } else { file.roles },
             directory,
@@ -188,7 +211,10 @@ impl Serve {
 struct Checked {
     place: Place,
     listen: SocketAddr,
+    http: Option<SocketAddr>,
     authenticator: Option<Authenticator>,
+    http_token: Option<HttpToken>,
+    tls: Option<Arc<Tls>>,
     memory: Memory,
 }
 
@@ -196,13 +222,25 @@ impl Checked {
     fn new(settings: &Settings) -> Result<Self> {
         let authenticator = settings.users.as_deref().map(users::read).transpose()?;
         let listen = settings.listen.unwrap_or(LISTEN);
-        check_address(listen, authenticator.is_some() || settings.roles == Some(true))?;
+        let http = settings.http.unwrap_or(Http(Some(HTTP))).0;
+        let http_token = settings.http_token_file.as_deref().map(http_token::read).transpose()?;
+        let tls_files = settings.tls.files()?;
+        let exposure = Exposure {
+            listen,
+            http,
+            has_users: authenticator.is_some() || settings.roles == Some(true),
+            has_tls: tls_files.is_some(),
+            has_http_token: http_token.is_some(),
+            insecure_plaintext: settings.tls.insecure_plaintext(),
+        };
+        exposure.check()?;
+        let tls = tls_files.map(Tls::read).transpose()?.map(Arc::new);
         let place = place(settings)?;
         if let Place::Cluster(url) = &place {
             url.check()?;
         }
         let memory = Memory::divide(settings, system_memory_bytes())?;
-        Ok(Self { place, listen, authenticator, memory })
+        Ok(Self { place, listen, http, authenticator, http_token, tls, memory })
     }
 }
 
@@ -280,6 +318,8 @@ async fn serve(
     // Before the ports are open, so that no early signal is missed.
     let mut terminate = signal(SignalKind::terminate()).context("cannot watch for SIGTERM")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot watch for Ctrl-C")?;
+    let hangup = signal(SignalKind::hangup()).context("cannot watch for SIGHUP")?;
+    let tls = config.tls.clone();
     let server = Server::bind(config, backend, authenticator, Arc::new(SystemClock)).await?;
     let mut line = format!("serving {place}: CQL on {}", server.local_addr()?);
     if let Some(http) = server.http_addr()? {
@@ -295,7 +335,27 @@ async fn serve(
         // While this server drains, its clients go to the others.
         db.withdraw();
     };
-    Ok(server.run(shutdown).await)
+    tokio::select! {
+        ended = server.run(shutdown) => Ok(ended),
+        never = reload_at(hangup, tls) => match never {},
+    }
+}
+
+/// Loads the certificates again at each SIGHUP.
+async fn reload_at(mut hangup: Signal, tls: Option<Arc<Tls>>) -> Infallible {
+    while hangup.recv().await.is_some() {
+        let Some(tls) = tls.clone() else {
+            tracing::info!("SIGHUP: there are no TLS certificates to load again");
+            continue;
+        };
+        match tokio::task::spawn_blocking(move || tls.reload()).await {
+            Ok(Ok(())) => tracing::info!("SIGHUP: the TLS certificates are loaded again"),
+            Ok(Err(error)) => tracing::error!(%error, "SIGHUP: {}", Tls::KEPT),
+            Err(error) => tracing::error!(%error, "SIGHUP: the reload of certificates broke"),
+        }
+    }
+    // Without signals there is nothing to load.
+    std::future::pending().await
 }
 
 /// Prints a line for the process that started the server. A closed output is no reason to end.

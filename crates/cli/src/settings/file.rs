@@ -61,6 +61,7 @@ impl Settings {
             ("server", "listen") => self.listen = Some(listen(text)?),
             ("server", "advertise") => self.advertise = Some(advertise(text)?),
             ("server", "http") => self.http = Some(http(text)?),
+            ("server", "http_token_file") => self.http_token_file = Some(path()),
             ("server", "users") => self.users = Some(path()),
             ("server", "roles") => self.roles = Some(truth(text)?),
             ("server", "timestamps") => self.timestamps = Some(timestamps(text)?),
@@ -83,6 +84,7 @@ impl Settings {
             ("database", "transaction_memory") => self.transaction_bytes = Some(bytes(text)?),
             ("database", "retention") => self.retention = Some(retention(text)?),
             ("database", "isolation") => self.isolation = Some(isolation(text)?),
+            ("tls", name) => self.tls.take(name, text, folder)?,
             ("limits", name) => self.limits.take(name, text)?,
             ("io", name) => self.io.take(name, text)?,
             (section, name) => unreachable!("{section}.{name} is known and not taken"),
@@ -181,10 +183,12 @@ mod tests {
     use carnet::base::{Rng, SeededRng};
     use carnet::{Durability, Isolation};
     use carnet_cql::Timestamps;
+    use carnet_server::ClientCertificates;
 
     use super::super::io::Io;
     use super::super::limits::Limits;
     use super::super::template;
+    use super::super::tls::Tls;
     use super::*;
 
     fn parse(text: &str) -> Result<Settings> {
@@ -195,13 +199,15 @@ mod tests {
     fn file_has_the_command_lines_settings() {
         let settings = parse(
             "[server]\nlisten = \"127.0.0.1:1\"\nadvertise = \"10.0.0.9:2\"\nhttp = \"off\"\n\
-             users = \"users\"\nroles = true\ntimestamps = \"ignore\"\n\
+             users = \"users\"\nroles = true\nhttp_token_file = \"token\"\ntimestamps = \"ignore\"\n\
              connections = 100\nconnections_per_address = \"10\"\n\
              request_memory = \"64MiB\"\nrequest_memory_per_address = \"32MiB\"\n\
              idle_timeout = \"1m\"\nshutdown_timeout = \"30s\"\nmemory = \"96MiB\"\nanswer_memory = \"32MiB\"\nprepared_memory = \"8MiB\"\n\
              [database]\ndirectory = \"/srv/data\"\ndurability = \"interval:50\"\n\
              memory = \"1GiB\"\ntransaction_memory = \"48MiB\"\nretention = \"2h\"\nisolation = \"snapshot\"\n\
              [limits]\nrunning = 4\nshed_after = \"20ms\"\nscan_timeout = \"2m\"\n\
+             [tls]\ncert = \"server.crt\"\nkey = \"/keys/server.key\"\nclient_ca = \"ca.crt\"\n\
+             client_crl = \"ca.crl\"\nclients = \"optional\"\ninsecure_plaintext = true\n\
              [io]\nnice = 5\n",
         )
         .unwrap();
@@ -209,6 +215,7 @@ mod tests {
             listen: Some("127.0.0.1:1".parse().unwrap()),
             advertise: Some("10.0.0.9:2".parse().unwrap()),
             http: Some(super::super::Http(None)),
+            http_token_file: Some("/etc/carnet/token".into()),
             users: Some("/etc/carnet/users".into()),
             roles: Some(true),
             timestamps: Some(Timestamps::Ignore),
@@ -233,6 +240,14 @@ mod tests {
                 shed_after: Some(Duration::from_millis(20)),
                 scan_timeout: Some(Duration::from_secs(120)),
                 ..Limits::default()
+            },
+            tls: Tls {
+                cert: Some("/etc/carnet/server.crt".into()),
+                key: Some("/keys/server.key".into()),
+                client_ca: Some("/etc/carnet/ca.crt".into()),
+                client_crl: Some("/etc/carnet/ca.crl".into()),
+                clients: Some(ClientCertificates::Optional),
+                insecure_plaintext: Some(true),
             },
             io: Io { nice: Some(5), ..Default::default() },
         };
@@ -295,7 +310,7 @@ mod tests {
             ),
             (
                 "\n[sever]",
-                "line 2: unknown section [sever]; the sections are server, database, limits, io, cluster",
+                "line 2: unknown section [sever]; the sections are server, tls, database, limits, io, cluster",
             ),
             ("server = 1", "line 1: server is a section"),
             ("[server]\nlisten = [1]", "line 2: server.listen takes a text"),
@@ -303,6 +318,11 @@ mod tests {
             (
                 "[server]\ntimestamps = \"keep\"",
                 "line 2: server.timestamps \"keep\": expected refuse, ignore or record",
+            ),
+            ("[tls]\nclients = \"some\"", "line 2: tls.clients \"some\": expected none, optional"),
+            (
+                "[tls]\ninsecure_plaintext = 1",
+                "line 2: tls.insecure_plaintext \"1\": expected true",
             ),
             ("[server]\nusers = \"a\"\nusers = \"b\"", "line 3: duplicate key"),
             ("[database]\nmemory = 5", "line 2: database.memory \"5\": expected a size"),

@@ -9,6 +9,7 @@ use carnet_cql::Timestamps;
 
 use super::io::Io;
 use super::limits::Limits;
+use super::tls::Tls;
 
 /// Settings that are given.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -16,6 +17,7 @@ pub(crate) struct Settings {
     pub(crate) listen: Option<SocketAddr>,
     pub(crate) advertise: Option<SocketAddr>,
     pub(crate) http: Option<Http>,
+    pub(crate) http_token_file: Option<PathBuf>,
     pub(crate) users: Option<PathBuf>,
     /// Whether clients log in as roles of the database.
     pub(crate) roles: Option<bool>,
@@ -39,6 +41,7 @@ pub(crate) struct Settings {
     pub(crate) retention: Option<Duration>,
     pub(crate) isolation: Option<Isolation>,
     pub(crate) limits: Limits,
+    pub(crate) tls: Tls,
     pub(crate) io: Io,
 }
 

@@ -27,7 +27,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         "server",
         "listen",
         "127.0.0.1:9042",
-        "Address for CQL. An address beyond loopback requires users or roles.",
+        "Address for CQL. An address beyond loopback requires users or roles, and [tls].",
     ),
     setting(
         "server",
@@ -39,7 +39,14 @@ pub(super) const SETTINGS: &[Setting] = &[
         "server",
         "http",
         "127.0.0.1:9180",
-        "Address for /livez, /readyz and /metrics, or \"off\".",
+        "Address for /livez, /readyz and /metrics, or \"off\". An address beyond loopback requires \
+         http_token_file and [tls].",
+    ),
+    setting(
+        "server",
+        "http_token_file",
+        "",
+        "File with a token of 16 characters or more. Clients of the HTTP port show it: Authorization: Bearer TOKEN.",
     ),
     setting(
         "server",
@@ -120,6 +127,44 @@ pub(super) const SETTINGS: &[Setting] = &[
         "",
         "Memory for prepared statements. The least recently used are evicted; drivers prepare them \
          again.\n# If not set, an eighth of the memory that database.memory leaves, 64MiB at most.",
+    ),
+    setting(
+        "tls",
+        "cert",
+        "",
+        "The server's certificate with its chain, in PEM. With it and key, CQL is over TLS, and so is HTTP beyond \
+         loopback.\n# `carnet config tls-init DIR` makes certificates to try it. Changed files are loaded within 10 s, \
+         and at SIGHUP.",
+    ),
+    setting(
+        "tls",
+        "key",
+        "",
+        "The private key of cert, in PEM. Only the server's user should be able to read it.",
+    ),
+    setting(
+        "tls",
+        "client_ca",
+        "",
+        "Certificates, in PEM, of the authorities that sign the certificates of drivers.",
+    ),
+    setting(
+        "tls",
+        "client_crl",
+        "",
+        "Lists, in PEM, of the drivers' certificates that are revoked.",
+    ),
+    setting(
+        "tls",
+        "clients",
+        "",
+        "Whether drivers show certificates: none, optional or required. If not set, required with client_ca, else none.",
+    ),
+    setting(
+        "tls",
+        "insecure_plaintext",
+        "false",
+        "true permits addresses beyond loopback without TLS: passwords and data cross the network in clear.",
     ),
     setting(
         "database",

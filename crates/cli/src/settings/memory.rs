@@ -6,7 +6,7 @@
 //!                               ├─ transactions  a quarter, 256 MiB at most
 //!                               └─ shared ─┬─ requests      a half at most, and a request of any length
 //!                                          ├─ answers       a half at most
-//!                                          └─ connections   a half at most, 48 KiB each
+//!                                          └─ connections   a half at most, 48 KiB each, 96 KiB over TLS
 //! ```
 //!
 //! A part that is set has that size; the others are divided as before. The shared part is one

@@ -14,6 +14,7 @@ mod io;
 mod known;
 mod limits;
 mod memory;
+mod tls;
 mod units;
 
 use std::net::SocketAddr;
@@ -25,6 +26,7 @@ use carnet_cql::Timestamps;
 pub(crate) use given::{Http, Settings};
 pub(crate) use known::template;
 pub(crate) use memory::Memory;
+pub(crate) use tls::{Tls, clients};
 
 use units::{bytes, scaled};
 
