@@ -1,4 +1,4 @@
-//! Files that may hold secrets: only their owner can read and write them.
+//! New files: those with secrets, which only their owner can read, and public ones.
 
 use std::fs::OpenOptions;
 use std::io::{self, Write};
@@ -10,9 +10,22 @@ use std::path::Path;
 /// # Errors
 ///
 /// `AlreadyExists` if the path exists; otherwise any error of the operating system.
-#[expect(clippy::disallowed_methods, reason = "a file that is no database's")]
 pub(crate) fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    write_new(path, bytes, 0o600)
+}
+
+/// Creates a file that every user can read, and syncs it.
+///
+/// # Errors
+///
+/// Those of [`write_private`].
+pub(crate) fn write_public(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    write_new(path, bytes, 0o644)
+}
+
+#[expect(clippy::disallowed_methods, reason = "a file that is no database's")]
+fn write_new(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
     file.write_all(bytes)?;
     file.sync_all()
 }

@@ -7,10 +7,11 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 
 use super::serve::Serve;
+use super::tls_init::TlsInit;
 use crate::private::write_private;
 use crate::settings::{Settings, template};
 
-/// Write a settings file for `carnet serve --config`, or check one.
+/// Write a settings file for `carnet serve --config`, check one, or make certificates for TLS.
 #[derive(Args)]
 pub(crate) struct Config {
     #[command(subcommand)]
@@ -20,9 +21,14 @@ pub(crate) struct Config {
 #[derive(Subcommand)]
 enum What {
     /// Writes a file with every setting, its default and its meaning; prints it without FILE.
-    Init { file: Option<PathBuf> },
+    Init {
+        file: Option<PathBuf>,
+    },
     /// Reads a file as `carnet serve` would and shows the result.
-    Check { file: PathBuf },
+    Check {
+        file: PathBuf,
+    },
+    TlsInit(TlsInit),
 }
 
 impl Config {
@@ -35,6 +41,7 @@ impl Config {
                 }
                 written => written.with_context(|| format!("cannot write {}", path.display())),
             },
+            What::TlsInit(arguments) => arguments.run(),
             What::Check { file } => {
                 let (place, listen) = Serve::described(&Settings::read(&file)?)?;
                 println!("{}: serves {place} on {listen}", file.display());
