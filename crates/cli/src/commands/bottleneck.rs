@@ -15,6 +15,8 @@ use scylla::policies::retry::FallthroughRetryPolicy;
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
+use super::server_tls::ServerTls;
+
 /// Timeout for the connection and for the answer.
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// Default port of a server.
@@ -39,6 +41,8 @@ pub(crate) struct Bottleneck {
     /// File with the user's password.
     #[arg(long, value_name = "FILE", requires = "user")]
     password_file: Option<PathBuf>,
+    #[command(flatten)]
+    tls: ServerTls,
     /// Print a JSON object.
     #[arg(long)]
     json: bool,
@@ -90,6 +94,7 @@ impl Bottleneck {
             .known_node(&at)
             .host_filter(Arc::new(filter))
             .connection_timeout(TIMEOUT)
+            .tls_context(self.tls.config()?)
             .default_execution_profile_handle(profile.into_handle());
         if let (Some(user), Some(path)) = (&self.user, &self.password_file) {
             let password = std::fs::read_to_string(path)

@@ -6,6 +6,7 @@ use anyhow::{Context, Result};
 use carnet::cluster::TableUrl;
 use clap::{ArgGroup, Args};
 
+use super::server_tls::ServerTls;
 use crate::import::{self, Destination, Server, TableName};
 use crate::place::Place;
 
@@ -43,6 +44,8 @@ pub(crate) struct Import {
     /// File with the user's password.
     #[arg(long, value_name = "FILE", requires = "user")]
     password_file: Option<PathBuf>,
+    #[command(flatten)]
+    tls: ServerTls,
     /// The table's name in Carnet; the source's name by default.
     #[arg(long, value_name = "KEYSPACE.TABLE")]
     into: Option<String>,
@@ -82,7 +85,8 @@ impl Import {
     fn destination(&self) -> Result<Destination> {
         if let Some(address) = &self.server {
             let credentials = self.credentials()?;
-            return Ok(Destination::Server(Server { address: address.clone(), credentials }));
+            let (address, tls) = (address.clone(), self.tls.config()?);
+            return Ok(Destination::Server(Server { address, credentials, tls }));
         }
         let place = Place::from_options(self.dir.clone(), self.store.as_deref())?;
         let place = place.context("give --dir DIR, --store URL or --server HOST:PORT")?;

@@ -14,8 +14,11 @@ mod maelstrom;
 mod migrate;
 mod restore;
 pub(crate) mod serve;
+mod server_tls;
 mod shell;
 mod stress;
+mod tls_init;
+mod tls_options;
 mod verify;
 
 use clap::{Parser, Subcommand};

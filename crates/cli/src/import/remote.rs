@@ -9,6 +9,7 @@ use anyhow::{Context, Result, anyhow};
 use carnet::base::{Clock, SystemClock};
 use scylla::client::execution_profile::ExecutionProfile;
 use scylla::client::session::Session;
+use scylla::client::session::TlsContext;
 use scylla::client::session_builder::SessionBuilder;
 use scylla::cluster::metadata::ColumnType;
 use scylla::deserialize::row::ColumnIterator;
@@ -37,6 +38,8 @@ pub(crate) struct Server {
     pub(crate) address: String,
     /// User name and password.
     pub(crate) credentials: Option<(String, String)>,
+    /// TLS, if the server requires it.
+    pub(crate) tls: Option<TlsContext>,
 }
 
 pub(super) struct Remote {
@@ -56,6 +59,7 @@ impl Remote {
             .build();
         let mut builder = SessionBuilder::new()
             .known_node(&server.address)
+            .tls_context(server.tls.clone())
             .default_execution_profile_handle(profile.into_handle());
         if let Some((user, password)) = &server.credentials {
             builder = builder.user(user, password);

@@ -43,6 +43,7 @@ use self::plan::Plan;
 use self::remote::Remote;
 use self::target::Target;
 use self::workload::Workload;
+use super::server_tls::ServerTls;
 use crate::place::Place;
 
 /// Drive a database with transactions, and check the observed results.
@@ -67,6 +68,8 @@ pub(crate) struct Stress {
     /// not make is refused.
     #[arg(long, value_name = "HOST:PORT[,HOST:PORT]…", value_delimiter = ',', group = "place")]
     server: Vec<String>,
+    #[command(flatten)]
+    tls: ServerTls,
     /// Number of servers over one cluster. Clients are divided among them.
     #[arg(long, requires = "store", value_parser = clap::value_parser!(u16).range(1..))]
     servers: Option<u16>,
@@ -140,7 +143,7 @@ impl Stress {
         }
         let stop = AtomicBool::new(false);
         if !self.server.is_empty() {
-            let targets = Remote::connect_all(&self.server, runtime.handle())?;
+            let targets = Remote::connect_all(&self.server, self.tls.config()?, runtime.handle())?;
             return self.drive(plan, &targets, &stop, |_| Ok(()));
         }
         let place = Place::from_options(self.dir.clone(), self.store.as_deref())?;
@@ -154,7 +157,7 @@ impl Stress {
             Some(url) => Fleet::of_cluster(url, self.servers.unwrap_or(1).into())?,
             None => Fleet::of_directory(place.directory()?)?,
         };
-        let targets = Remote::connect_all(&fleet.addresses(), runtime.handle())?;
+        let targets = Remote::connect_all(&fleet.addresses(), None, runtime.handle())?;
         let faults = Faults { kill_every, pause_every };
         self.drive(plan, &targets, &stop, |targets| fleet.inject(faults, seed, &stop, targets))
     }

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use carnet::base::{Signal, lock};
 use carnet_checker::{Key, Op};
 use scylla::client::execution_profile::ExecutionProfile;
-use scylla::client::session::Session;
+use scylla::client::session::{Session, TlsContext};
 use scylla::client::session_builder::SessionBuilder;
 use scylla::errors::{DbError, ExecutionError, RequestAttemptError};
 use scylla::policies::retry::FallthroughRetryPolicy;
@@ -26,6 +26,7 @@ const CONNECT_TRIES: usize = 100;
 
 pub(super) struct Remote {
     address: String,
+    tls: Option<TlsContext>,
     runtime: Handle,
     session: Mutex<Arc<Session>>,
     /// Lists that have a count, and flights that have a first row.
@@ -34,18 +35,22 @@ pub(super) struct Remote {
 
 impl Remote {
     /// Connects to the servers of a database, and creates the tables anew.
-    pub(super) fn connect_all(addresses: &[String], runtime: &Handle) -> Result<Vec<Self>> {
-        let remotes = addresses.iter().map(|address| Self::connect(address, runtime));
+    pub(super) fn connect_all(
+        addresses: &[String],
+        tls: Option<TlsContext>,
+        runtime: &Handle,
+    ) -> Result<Vec<Self>> {
+        let remotes = addresses.iter().map(|address| Self::connect(address, tls.clone(), runtime));
         let remotes: Vec<Self> = remotes.collect::<Result<_>>()?;
         remotes.first().map(Self::prepare).transpose()?;
         Ok(remotes)
     }
 
-    fn connect(address: &str, runtime: &Handle) -> Result<Self> {
-        let session = runtime.block_on(connect(address))?;
+    fn connect(address: &str, tls: Option<TlsContext>, runtime: &Handle) -> Result<Self> {
+        let session = runtime.block_on(connect(address, tls.as_ref()))?;
         let (address, runtime) = (address.to_owned(), runtime.clone());
         let (session, opened) = (Mutex::new(Arc::new(session)), Mutex::default());
-        Ok(Self { address, runtime, session, opened })
+        Ok(Self { address, tls, runtime, session, opened })
     }
 
     fn prepare(&self) -> Result<()> {
@@ -88,13 +93,13 @@ impl Remote {
 
     /// Connects to a server after its restart.
     pub(super) fn connect_again(&self) -> Result<()> {
-        let session = self.runtime.block_on(connect(&self.address))?;
+        let session = self.runtime.block_on(connect(&self.address, self.tls.as_ref()))?;
         *lock(&self.session) = Arc::new(session);
         Ok(())
     }
 }
 
-async fn connect(address: &str) -> Result<Session> {
+async fn connect(address: &str, tls: Option<&TlsContext>) -> Result<Session> {
     // Failures are reported and not retried: the history must record each outcome.
     let profile = ExecutionProfile::builder()
         .retry_policy(Arc::new(FallthroughRetryPolicy::new()))
@@ -102,7 +107,7 @@ async fn connect(address: &str) -> Result<Session> {
         .build();
     let mut tries = 0;
     loop {
-        let builder = SessionBuilder::new().known_node(address);
+        let builder = SessionBuilder::new().known_node(address).tls_context(tls.cloned());
         match builder.default_execution_profile_handle(profile.clone().into_handle()).build().await
         {
             Ok(session) => return Ok(session),
