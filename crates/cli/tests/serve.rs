@@ -318,10 +318,24 @@ fn config_check_refuses_what_serve_refuses() {
     let file = directory.path().join("carnet.toml");
     let name = file.to_str().unwrap();
     std::fs::write(directory.path().join("short"), "12345\n").unwrap();
+    let users = directory.path().join("users");
+    std::fs::write(&users, hash_password("ann", "correct horse")).unwrap();
+    set_mode(&users, 0o600);
     let cluster = "[cluster]\nurl = \"cassandra://127.0.0.1:1/k\"\nlisten = \"127.0.0.1:0\"\n";
     for (settings, reason) in [
         ("[server]\nlisten = \"0.0.0.0:0\"\n".to_owned(), "without passwords"),
         ("[server]\nusers = \"missing\"\n".to_owned(), "cannot read the users in"),
+        (
+            "[server]\nhttp = \"0.0.0.0:0\"\n".to_owned(),
+            "refusing to listen for HTTP on 0.0.0.0:0 without a token",
+        ),
+        (
+            "[server]\nlisten = \"0.0.0.0:0\"\nusers = \"users\"\n".to_owned(),
+            "refusing to listen on 0.0.0.0:0 without TLS",
+        ),
+        ("[server]\nhttp_token_file = \"short\"\n".to_owned(), "16 ASCII characters"),
+        ("[tls]\ncert = \"c\"\n".to_owned(), "needs its private key"),
+        ("[tls]\ncert = \"c\"\nkey = \"k\"\n".to_owned(), "cannot read"),
         (format!("{cluster}secret_file = \"missing\"\n"), "cannot read the secret in"),
         (format!("{cluster}secret_file = \"short\"\n"), "secret"),
         (format!("{cluster}secret = \"12345\"\n"), "secret"),
