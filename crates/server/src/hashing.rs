@@ -3,8 +3,6 @@
 //! Such a statement comes from a client that has logged in and may make roles, so that its bound is its
 //! own: log-ins do not wait for it, nor it for them.
 
-#![expect(clippy::disallowed_methods, reason = "the server owns a runtime")]
-
 use std::sync::Arc;
 use std::time::Duration;
 

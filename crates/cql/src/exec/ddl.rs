@@ -54,7 +54,7 @@ impl Executor {
             .await
             .map_err(unfinished)?;
         if changes_roles {
-            self.shared.db.refresh_roles().await?;
+            self.apply_roles().await;
         }
         if is_unbuilt {
             self.shared.db.build_derived();

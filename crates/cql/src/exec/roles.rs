@@ -70,8 +70,16 @@ impl Executor {
             .await
         };
         run.transaction(db).try_run(body).await?;
-        db.refresh_roles().await?;
+        self.apply_roles().await;
         Ok(Response::Void)
+    }
+
+    /// Applies a change of the roles to the next statement. Without the cluster's answer, the next check
+    /// of the server applies it: the change itself is done.
+    pub(super) async fn apply_roles(&self) {
+        if let Err(error) = self.shared.db.refresh_roles().await {
+            tracing::warn!(%error, "cannot read the changed roles yet");
+        }
     }
 
     async fn changes(&self, options: &RoleOptions) -> Result<RoleChanges, CqlError> {
