@@ -1,7 +1,5 @@
 //! Permissions of roles: what each statement needs, and when a change of the roles takes effect.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
 use std::collections::BTreeSet;
 
 use carnet::{Db, Uuid, block_on};
@@ -335,7 +333,7 @@ fn revocation_acts_on_open_sessions() {
     let prepared = block_on(executor.prepare(&session, select, None)).unwrap();
     let written = block_on(executor.prepare(&session, insert, None)).unwrap();
     let batch = || {
-        let (prepared, values) = (written.clone(), Values::default());
+        let (prepared, values) = (Arc::clone(&written), Values::default());
         let items = vec![BatchItem::Prepared { prepared, values }];
         block_on(executor.batch(&session, BatchKind::Logged, items, &parameters))
     };

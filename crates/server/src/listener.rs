@@ -255,7 +255,7 @@ async fn watch_certificates(tls: Arc<Tls>, interval: Duration) {
         // Files may be on a slow disk.
         match spawn_blocking(move || tls.reload_if_changed()).await {
             Ok(Ok(true)) => {
-                info!("the TLS certificates have changed; new connections use the new ones")
+                info!("the TLS certificates have changed; new connections use the new ones");
             }
             Ok(Ok(false)) => {}
             Ok(Err(error)) => error!(%error, "{}", Tls::KEPT),

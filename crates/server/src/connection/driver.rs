@@ -24,8 +24,6 @@
 //! middle of a request, in its greeting or in reading answers, whose request takes too long as a
 //! whole, or that is idle for too long between requests.
 
-#![expect(clippy::disallowed_methods, reason = "its tasks run on the runtime")]
-
 use std::net::SocketAddr;
 use std::panic::{self, AssertUnwindSafe};
 use std::pin::pin;
