@@ -333,7 +333,7 @@ fn revocation_acts_on_open_sessions() {
     let prepared = block_on(executor.prepare(&session, select, None)).unwrap();
     let written = block_on(executor.prepare(&session, insert, None)).unwrap();
     let batch = || {
-        let (prepared, values) = (Arc::clone(&written), Values::default());
+        let (prepared, values) = (std::sync::Arc::clone(&written), Values::default());
         let items = vec![BatchItem::Prepared { prepared, values }];
         block_on(executor.batch(&session, BatchKind::Logged, items, &parameters))
     };

@@ -50,7 +50,7 @@ impl Authority {
 
     /// Signs a certificate for a name.
     pub(crate) fn sign(&self, name: &str) -> Identity {
-        self.sign_params(named(name))
+        self.sign_params(&named(name))
     }
 
     /// Signs a certificate that has ended.
@@ -58,17 +58,17 @@ impl Authority {
         let mut params = named(name);
         params.not_before = date_time_ymd(2001, 1, 1);
         params.not_after = date_time_ymd(2002, 1, 1);
-        self.sign_params(params)
+        self.sign_params(&params)
     }
 
     /// Signs a certificate with a serial number.
     pub(crate) fn sign_numbered(&self, name: &str, number: u64) -> Identity {
         let mut params = named(name);
         params.serial_number = Some(SerialNumber::from(number));
-        self.sign_params(params)
+        self.sign_params(&params)
     }
 
-    fn sign_params(&self, params: CertificateParams) -> Identity {
+    fn sign_params(&self, params: &CertificateParams) -> Identity {
         let key = KeyPair::generate().unwrap();
         let certificate = params.signed_by(&key, &self.issuer).unwrap().pem();
         Identity { certificate, key: key.serialize_pem() }
