@@ -7,7 +7,7 @@ use clap::Args;
 use scylla::client::session::TlsContext;
 
 /// Files for a connection to a server over TLS.
-#[derive(Args)]
+#[derive(Args, Default)]
 pub(super) struct ServerTls {
     /// Authority that has signed the server's certificate, in PEM; connects over TLS. The certificate
     /// must be for the server's IP address.

@@ -63,11 +63,12 @@ async fn monitors_use_tls_beyond_loopback() {
         let tcp = TcpStream::connect(http).await.unwrap();
         connector.connect(ServerName::try_from("localhost").unwrap(), tcp).await.unwrap()
     };
-    assert_eq!(get(connect().await, TOKEN).await, "HTTP/1.1 200 OK");
-    assert_eq!(get(connect().await, "0123456789abcdeF").await, "HTTP/1.1 401 Unauthorized");
-    let plain = TcpStream::connect(http).await.unwrap();
-    let answer = get(plain, TOKEN).await;
-    assert!(!answer.contains("HTTP"), "{answer:?}");
+    let right = get(connect().await, TOKEN).await;
+    let wrong = get(connect().await, "0123456789abcdeF").await;
+    let plain = get(TcpStream::connect(http).await.unwrap(), TOKEN).await;
     drop(stop);
     served.await.unwrap();
+    assert_eq!(right, "HTTP/1.1 200 OK");
+    assert_eq!(wrong, "HTTP/1.1 401 Unauthorized");
+    assert!(!plain.contains("HTTP"), "{plain:?}");
 }

@@ -119,6 +119,7 @@ fn verdict(workload: Workload, mistake: Mistake, every: u64) -> Result<()> {
         dir: None,
         store: None,
         server: Vec::new(),
+        tls: ServerTls::default(),
         servers: None,
         workload: vec![workload],
         clients: 3,
