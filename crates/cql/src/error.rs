@@ -4,7 +4,6 @@ use std::fmt;
 
 use crate::base::{Error, ErrorKind};
 use crate::position::Location;
-use crate::redact::covered;
 
 /// Number of characters shown on either side of the mistake.
 const CONTEXT_CHARS: usize = 40;
@@ -110,8 +109,13 @@ impl Failure {
     }
 
     pub(crate) fn locate(self, text: &str) -> ParseError {
+        self.locate_in(text, text)
+    }
+
+    /// Like [`Failure::locate`], with another text of the same length to show.
+    pub(crate) fn locate_in(self, text: &str, shown: &str) -> ParseError {
         let location = Location::from_offset(text, self.at);
-        let snippet = snippet(&covered(text), location);
+        let snippet = snippet(shown, location);
         ParseError { kind: self.kind, message: self.message, location, snippet }
     }
 }

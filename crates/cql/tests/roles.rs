@@ -8,6 +8,7 @@ use carnet_cql::result::{Response, Rows};
 use carnet_cql::system::NodeInfo;
 use carnet_cql::{
     BatchItem, CqlError, CqlErrorKind, Executor, Limits, Parameters, Session, Values, parse,
+    redacted,
 };
 
 /// Statements of `ann`, with the permissions that each needs, no more and no less.
@@ -441,4 +442,42 @@ fn passwords_are_stored_as_hashes_only() {
     assert!(hash.hash().starts_with("$argon2id$"));
     let error = query(&executor, &ann(), "CREATE ROLE x WITH HASHED PASSWORD = 'secret'");
     assert!(!error.unwrap_err().to_string().contains("secret"));
+}
+
+#[test]
+fn passwords_are_replaced_and_nothing_else() {
+    let text = "CREATE ROLE a WITH PASSWORD = 'it''s' AND HASHED password='x' AND LOGIN = true";
+    let expected = "CREATE ROLE a WITH PASSWORD = '***' AND HASHED password='***' AND LOGIN = true";
+    assert_eq!(redacted(text), expected);
+    let other = "SELECT a FROM t WHERE k = 'password'";
+    assert_eq!(redacted(other), other);
+}
+
+#[test]
+fn no_message_has_a_password() {
+    for text in [
+        "CREATE ROLE a WITH PASSWORD = 'secret' AND",
+        "CREATE ROLE a WITH PASSWORD 'secret' BOGUS",
+        "CREATE ROLE a PASSWORD = 'secret'",
+        "CREATE ROLE a WITH PASSWORD = \"secret\"",
+        "CREATE ROLE a WITH PASSWORD = secret",
+        "CREATE ROLE a WITH PASSWORD = 'secret",
+        "CREATE ROLE a WITH PASSWORD = 'one\nsecret' BOGUS",
+        "CREATE USER a WITH PASSWORD = = 'secret'",
+        "CREATE USER a WITH HASHED PASSWORD 'secret' OTHERUSER",
+        "ALTER ROLE a WITH PASSWORD = 'ésecret' AND PASSWORD = 'secret'",
+    ] {
+        let error = parse(text, &Limits::default()).unwrap_err();
+        let shown = format!("{error} {error:?}");
+        assert!(!shown.contains("secret"), "{shown}");
+        assert!(!redacted(text).contains("secret"), "{}", redacted(text));
+    }
+}
+
+#[test]
+fn statement_shows_no_password() {
+    let text = "CREATE ROLE a WITH PASSWORD = 'secret' AND LOGIN = true";
+    let statement = parse(text, &Limits::default()).unwrap().statement;
+    assert_eq!(statement.to_string(), redacted(text));
+    assert!(!format!("{statement:?}").contains("secret"));
 }

@@ -1,9 +1,8 @@
 //! Authentication: users of a password file and roles of the database, hashes of their passwords, and
 //! SASL PLAIN.
 //!
-//! A user of the file may do everything; a role what it has permissions for, or is superuser for
-//! ([`carnet::roles`]). Whoever can write the file owns the server anyway, and it works while the
-//! database has no roles.
+//! A user of the file may do everything, because its writer owns the server anyway, and it works while
+//! the database has no roles. A role needs permissions ([`carnet::roles`]).
 //!
 //! The password file has a line `name:hash` for each user. The hash is a PHC string as
 //! [`hash_password`](crate::hash_password) returns it (`$argon2id$v=19$m=…,t=…,p=…$salt$hash`). Empty lines and lines

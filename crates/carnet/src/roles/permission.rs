@@ -7,11 +7,11 @@ use std::fmt;
 pub enum Permission {
     /// Create what belongs to the resource.
     Create,
-    /// Change the definition.
+    /// Change its definition.
     Alter,
-    /// Drop it.
+    /// Drop the resource.
     Drop,
-    /// Read rows.
+    /// Read its rows.
     Select,
     /// Write and delete rows.
     Modify,

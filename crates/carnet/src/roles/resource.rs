@@ -13,9 +13,9 @@ use super::permission::{Permission, Permissions};
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Resource {
-    /// `ALL KEYSPACES`.
+    /// All keyspaces: `ALL KEYSPACES`.
     Keyspaces,
-    /// `KEYSPACE k`.
+    /// A keyspace: `KEYSPACE k`.
     Keyspace(String),
     /// `ALL TABLES IN KEYSPACE k`.
     Tables(String),
@@ -26,9 +26,9 @@ pub enum Resource {
         /// Name of the table.
         table: String,
     },
-    /// `ALL ROLES`.
+    /// All roles: `ALL ROLES`.
     Roles,
-    /// `ROLE r`.
+    /// A role: `ROLE r`.
     Role(String),
     /// `ALL SERVICE LEVELS`.
     Levels,
@@ -113,7 +113,7 @@ impl Resource {
         }
     }
 
-    /// Returns the resource and those that it is a part of.
+    /// Returns the resource and all that it is a part of.
     #[must_use]
     pub fn chain(&self) -> Vec<Self> {
         std::iter::successors(Some(self.clone()), Self::parent).collect()

@@ -9,7 +9,7 @@ use super::resource::Resource;
 /// Permissions of a role and of all roles that it has, as of a version of the roles.
 #[derive(Clone, Debug)]
 pub struct Rights {
-    /// The role, then those that it has.
+    /// The role, then the roles that it has.
     names: Vec<Arc<str>>,
     is_superuser: bool,
     keyspaces: Permissions,
@@ -39,7 +39,7 @@ impl Named {
 }
 
 impl Rights {
-    /// Creates the rights of a role without permissions, given its name and those of the roles that
+    /// Creates the rights of a role without permissions, given its name and the names of the roles that
     /// it has.
     pub(super) fn new(names: Vec<Arc<str>>, is_superuser: bool) -> Self {
         Self {

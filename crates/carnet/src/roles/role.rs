@@ -50,13 +50,13 @@ pub struct Role {
 /// Options of `CREATE ROLE` and `ALTER ROLE`; the others keep their values.
 #[derive(Clone, Debug, Default)]
 pub struct RoleChanges {
-    /// `SUPERUSER`.
+    /// Value of `SUPERUSER`, if given.
     pub is_superuser: Option<bool>,
-    /// `LOGIN`.
+    /// Value of `LOGIN`, if given.
     pub can_login: Option<bool>,
     /// Hash of `PASSWORD`, or `HASHED PASSWORD`.
     pub password: Option<StoredPassword>,
-    /// `OPTIONS`.
+    /// Entries of `OPTIONS`, if given.
     pub options: Option<BTreeMap<String, String>>,
 }
 

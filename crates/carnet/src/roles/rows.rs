@@ -295,7 +295,7 @@ fn put(tx: &Tx, cell: carnet_base::CellKey, row: Option<Bytes>) -> Result<()> {
     }
 }
 
-/// Returns the entries that differ, with their new values; `None` for those that are gone.
+/// Returns the entries that differ, with their new values; `None` for one that is gone.
 fn difference<'a, K: Ord, V: PartialEq>(
     old: &'a BTreeMap<K, V>,
     new: &'a BTreeMap<K, V>,

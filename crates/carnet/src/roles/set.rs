@@ -56,7 +56,7 @@ impl Roles {
         Ok(())
     }
 
-    /// Drops a role with its permissions and memberships, those that others have on it, and its
+    /// Drops a role with its permissions and memberships, the permissions on it, and its
     /// identities.
     ///
     /// # Errors
@@ -110,7 +110,7 @@ impl Roles {
         Ok(())
     }
 
-    /// Grants permissions on a resource. Those that do not apply to it are not granted.
+    /// Grants permissions on a resource. Others than those of its kind are not granted.
     ///
     /// # Errors
     ///

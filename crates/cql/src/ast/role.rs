@@ -105,7 +105,7 @@ pub enum RoleStatement {
         /// Identity of a client's certificate.
         identity: String,
     },
-    /// `LIST IDENTITIES`.
+    /// A list of identities: `LIST IDENTITIES`.
     ListIdentities,
 }
 
@@ -130,14 +130,14 @@ impl RoleStatement {
     }
 }
 
-/// Options of a role; those that are not given keep their values.
+/// Options of a role; the others keep their values.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RoleOptions {
     /// `PASSWORD` or `HASHED PASSWORD`.
     pub password: Option<Password>,
-    /// `LOGIN`.
+    /// Value of `LOGIN`, if given.
     pub login: Option<bool>,
-    /// `SUPERUSER`.
+    /// Value of `SUPERUSER`, if given.
     pub superuser: Option<bool>,
     /// Entries of `OPTIONS`.
     pub options: Option<Vec<(String, String)>>,
@@ -148,7 +148,7 @@ pub struct RoleOptions {
 pub enum Password {
     /// The password itself.
     Plain(Secret),
-    /// Its hash.
+    /// Hash of a password.
     Hashed(Secret),
 }
 
@@ -157,7 +157,7 @@ pub enum Password {
 pub struct Secret(String);
 
 impl Secret {
-    /// What is written in place of a secret, in single quotes.
+    /// Text in place of a secret, in single quotes.
     pub const SHOWN: &'static str = "***";
 
     /// Creates a secret.
@@ -182,17 +182,17 @@ impl fmt::Debug for Secret {
 /// Name of a resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ResourceName {
-    /// `ALL KEYSPACES`.
+    /// All keyspaces: `ALL KEYSPACES`.
     Keyspaces,
-    /// `KEYSPACE name`.
+    /// A keyspace: `KEYSPACE name`.
     Keyspace(Name),
     /// `ALL TABLES IN KEYSPACE name`.
     Tables(Name),
     /// `[TABLE] name`.
     Table(TableName),
-    /// `ALL ROLES`.
+    /// All roles: `ALL ROLES`.
     Roles,
-    /// `ROLE name`.
+    /// A role: `ROLE name`.
     Role(Name),
     /// `ALL SERVICE LEVELS`.
     Levels,

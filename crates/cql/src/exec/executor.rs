@@ -124,6 +124,13 @@ impl Executor {
         self.shared.timeouts.get_or_init(|| timeouts);
     }
 
+    /// Sets the function that hashes passwords. Only the first call counts.
+    ///
+    /// Default: the thread that runs the statement hashes.
+    pub fn set_hashing(&self, hashing: Hashing) {
+        self.shared.hashing.get_or_init(|| hashing);
+    }
+
     pub(super) fn timeouts(&self) -> Option<&Timeouts> {
         self.shared.timeouts.get()
     }

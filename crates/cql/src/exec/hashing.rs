@@ -4,11 +4,7 @@ use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use carnet::passwords;
-use carnet::roles::StoredPassword;
-
-use super::executor::Executor;
-use crate::ast::{Password, Secret};
+use crate::ast::Secret;
 use crate::cql_error::CqlError;
 
 type HashFuture = Pin<Box<dyn Future<Output = Result<String, CqlError>> + Send>>;
@@ -32,29 +28,8 @@ impl Hashing {
     {
         Self(Arc::new(move |secret| Box::pin(hash(secret))))
     }
-}
 
-impl Executor {
-    /// Sets the function that hashes passwords. Only the first call counts.
-    ///
-    /// Default: the thread that runs the statement hashes.
-    pub fn set_hashing(&self, hashing: Hashing) {
-        self.shared.hashing.get_or_init(|| hashing);
-    }
-
-    /// Returns what is stored of a password.
-    pub(super) async fn stored(&self, password: &Password) -> Result<StoredPassword, CqlError> {
-        let hash = match password {
-            Password::Hashed(hash) => {
-                passwords::check_hash(hash.expose())
-                    .map_err(|why| CqlError::invalid(format!("HASHED PASSWORD: {why}")))?;
-                hash.expose().to_owned()
-            }
-            Password::Plain(secret) => match self.shared.hashing.get() {
-                Some(Hashing(hash)) => hash(secret.clone()).await?,
-                None => passwords::hash(secret.expose())?,
-            },
-        };
-        Ok(StoredPassword::new(hash))
+    pub(super) async fn hash(&self, secret: &Secret) -> Result<String, CqlError> {
+        (self.0)(secret.clone()).await
     }
 }

@@ -37,10 +37,13 @@ impl Executor {
     }
 
     /// Returns `true` if a user who has logged in is a role of the database: one that is not among the
-    /// [users](Self::set_users).
+    /// [users](Self::set_users), or has the name of a role if these are not set.
     #[must_use]
     pub fn is_role(&self, user: &str) -> bool {
-        self.shared.levels.users.get().is_some_and(|users| !users.contains(user))
+        match self.shared.levels.users.get() {
+            Some(users) => !users.contains(user),
+            None => self.shared.db.roles().get(user).is_some(),
+        }
     }
 
     /// Returns the admission terms of a statement of a session. A level that does not exist is

@@ -1,13 +1,15 @@
 //! Execution of statements that change roles and permissions.
 
-use carnet::roles::{self, Permission, Permissions, Resource, Rights, RoleChanges, Roles};
-use carnet::{ErrorKind, Tx, catalog};
+use carnet::roles::{
+    self, Permission, Permissions, Resource, Rights, RoleChanges, Roles, StoredPassword,
+};
+use carnet::{ErrorKind, Tx, catalog, passwords};
 
 use super::authorize::{check, gone};
 use super::executor::Executor;
 use super::parameters::Session;
 use super::run::Run;
-use crate::ast::{ResourceName, RoleOptions, RoleStatement};
+use crate::ast::{Password, ResourceName, RoleOptions, RoleStatement};
 use crate::cql_error::CqlError;
 use crate::result::Response;
 use crate::system;
@@ -82,6 +84,20 @@ impl Executor {
         }
     }
 
+    /// Returns the hash that is stored of a password.
+    async fn stored(&self, password: &Password) -> Result<StoredPassword, CqlError> {
+        let hash = match (password, self.shared.hashing.get()) {
+            (Password::Hashed(hash), _) => {
+                passwords::check_hash(hash.expose())
+                    .map_err(|why| CqlError::invalid(format!("HASHED PASSWORD: {why}")))?;
+                hash.expose().to_owned()
+            }
+            (Password::Plain(secret), Some(hashing)) => hashing.hash(secret).await?,
+            (Password::Plain(secret), None) => passwords::hash(secret.expose())?,
+        };
+        Ok(StoredPassword::new(hash))
+    }
+
     async fn changes(&self, options: &RoleOptions) -> Result<RoleChanges, CqlError> {
         let password = match &options.password {
             Some(password) => Some(self.stored(password).await?),
@@ -95,8 +111,8 @@ impl Executor {
         })
     }
 
-    /// Fails if a keyspace, table or level does not exist. The transaction depends on it: a permission
-    /// on what was dropped meanwhile is not stored. Roles are checked with the change.
+    /// Fails if a keyspace, table or level does not exist. The transaction depends on it: no
+    /// permission is stored on an object that was dropped meanwhile. Roles are checked with the change.
     async fn check_exists(&self, tx: &Tx, resource: &Resource) -> Result<(), CqlError> {
         let exists = match resource {
             Resource::Keyspaces | Resource::Roles | Resource::Levels | Resource::Role(_) => true,
@@ -209,7 +225,7 @@ fn authorize_permissions(
     permissions.try_for_each(|permission| check(rights, resource, permission))
 }
 
-/// Returns the permissions of a statement; for `ALL`, those that apply to the resource.
+/// Returns the permissions of a statement; for `ALL`, all that apply to the resource.
 pub(super) fn given(
     permissions: Option<&Vec<Permission>>,
     resource: &Resource,

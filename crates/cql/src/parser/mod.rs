@@ -35,6 +35,7 @@ use crate::ast::{BindMarker, Statement};
 use crate::error::{Failure, ParseError};
 use crate::lexer::{Lexer, Token, TokenKind, shorten};
 use crate::position::Position;
+use crate::redact::covered;
 use crate::steps::SECTION_STEPS_MAX;
 
 /// Maximum nesting depth of terms, types and conditions. With it the parser, `Display` and `Drop`
@@ -106,7 +107,7 @@ pub fn parse(text: &str, limits: &Limits) -> Result<Parsed, ParseError> {
             let steps = parser.steps.get();
             Ok(Parsed { statement, markers: parser.markers, terms: parser.terms, steps })
         })
-        .map_err(|failure| failure.locate(text))
+        .map_err(|failure| failure.locate_in(text, &covered(text)))
 }
 
 type Parse<T> = Result<T, Failure>;

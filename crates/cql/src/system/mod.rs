@@ -69,8 +69,9 @@ pub use peers::Peer;
 pub use rows::schema_version;
 pub(crate) use rows::{Sources, rows};
 pub(crate) use schemas::{find_by_id, find_schema};
-pub(crate) use table::{BOTTLENECK, TRANSACTIONS, is_readable};
+pub(crate) use table::{BOTTLENECK, TRANSACTIONS};
 pub use table::{SystemColumn, SystemTable, is_virtual_keyspace};
+pub(crate) use tables::is_readable;
 pub use tables::{KEYSPACES, find, is_system_keyspace, tables};
 
 pub(crate) use encode::{Cell, boolean, collection, text, text_map, texts};

@@ -187,13 +187,6 @@ pub(crate) const TRANSACTIONS: (&str, &str) = (VIEWS, "transactions");
 /// The table of the diagnosis.
 pub(crate) const BOTTLENECK: (&str, &str) = (VIEWS, "bottleneck");
 
-/// Returns `true` if a role without permission on a system table may read it: all of its rows, or
-/// those of its own.
-pub(crate) fn is_readable(keyspace: &str, table: &str) -> bool {
-    let found = super::tables::find(keyspace, table);
-    found.is_some_and(|table| table.is_readable() || table.has_owned_rows())
-}
-
 pub(super) fn partition(name: &'static str, data_type: DataType) -> SystemColumn {
     column(name, data_type, ColumnKind::Partition)
 }

@@ -28,6 +28,13 @@ pub fn find(keyspace: &str, table: &str) -> Option<&'static SystemTable> {
     tables().iter().find(|found| found.keyspace == keyspace && found.name == table)
 }
 
+/// Returns `true` if a role without permission on a system table may read it: all of its rows, or
+/// those of its own.
+pub(crate) fn is_readable(keyspace: &str, table: &str) -> bool {
+    let found = find(keyspace, table);
+    found.is_some_and(|table| table.is_readable() || table.has_owned_rows())
+}
+
 /// Returns the system tables by keyspace and name.
 #[must_use]
 pub fn tables() -> &'static [SystemTable] {

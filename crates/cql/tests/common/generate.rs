@@ -619,7 +619,7 @@ impl Generator<'_> {
         }
     }
 
-    /// Passwords are what is shown of them, so that the text says the same.
+    /// Passwords have the text that is shown in their place, so that the text says the same.
     fn role_options(&mut self) -> RoleOptions {
         let secret = Secret::new(Secret::SHOWN);
         let password = if self.flip() { Password::Plain(secret) } else { Password::Hashed(secret) };
