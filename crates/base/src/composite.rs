@@ -265,12 +265,8 @@ impl<'b> Rest<'_, 'b> {
     }
 
     fn part(&mut self) -> Result<Option<&'b [u8]>> {
-        let length = self.number()?;
-        if length == NULL {
-            return Ok(None);
-        }
-        let length =
-            usize::try_from(length).map_err(|_| self.wrong("has a part of a negative length"))?;
+        // Like Cassandra: some drivers send −2, which is "not set" elsewhere, for a field without value.
+        let Ok(length) = usize::try_from(self.number()?) else { return Ok(None) };
         let (part, rest) =
             self.bytes.split_at_checked(length).ok_or_else(|| self.wrong("ends too early"))?;
         self.bytes = rest;
@@ -319,6 +315,17 @@ mod tests {
         assert!(Composite::new(tuple.clone(), ints(&[1, 2])).is_err(), "text expected");
         assert!(Composite::new(tuple, vec![None, None, None]).is_err(), "three fields");
         assert!(Composite::new(DataType::Int, vec![]).is_err());
+    }
+
+    #[test]
+    fn fields_of_negative_length_are_null() {
+        let tuple = DataType::tuple([DataType::Int, DataType::Text]);
+        let null = tuple.deserialize(&unhex("0000000400000007ffffffff")).unwrap();
+        for sent in ["0000000400000007fffffffe", "000000040000000780000000"] {
+            assert_eq!(tuple.deserialize(&unhex(sent)).unwrap(), null, "{sent}");
+        }
+        let list = DataType::list(DataType::Int);
+        assert!(list.deserialize(&unhex("00000001fffffffe")).is_err(), "null in a list");
     }
 
     #[test]
