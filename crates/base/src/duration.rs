@@ -23,16 +23,16 @@ pub struct CqlDuration {
     nanos: i64,
 }
 
-/// Units of a text in months, days and nanoseconds, in the order in which they are printed.
+/// Units of a text in months, days and nanoseconds, in the order in which a text may have them.
 const UNITS: [(&str, i128, i128, i128); 11] = [
     ("y", 12, 0, 0),
     ("mo", 1, 0, 0),
     ("w", 0, 7, 0),
     ("d", 0, 1, 0),
     ("h", 0, 0, 3_600_000_000_000),
-    ("ms", 0, 0, 1_000_000),
     ("m", 0, 0, 60_000_000_000),
     ("s", 0, 0, 1_000_000_000),
+    ("ms", 0, 0, 1_000_000),
     ("us", 0, 0, 1_000),
     ("µs", 0, 0, 1_000),
     ("ns", 0, 0, 1),
@@ -169,6 +169,8 @@ struct Sum {
     months: i128,
     days: i128,
     nanos: i128,
+    /// Amount of the last unit: the next one has to be smaller.
+    last: Option<(i128, i128, i128)>,
 }
 
 impl Sum {
@@ -181,7 +183,12 @@ impl Sum {
 
     fn add_named(&mut self, number: i128, name: &str) -> Option<()> {
         let found = UNITS.into_iter().find(|(unit, ..)| unit.eq_ignore_ascii_case(name))?;
-        self.add(number, (found.1, found.2, found.3))
+        let unit = (found.1, found.2, found.3);
+        if self.last.is_some_and(|last| last <= unit) {
+            return None;
+        }
+        self.last = Some(unit);
+        self.add(number, unit)
     }
 
     fn signed(self, sign: i128) -> Option<CqlDuration> {
@@ -359,6 +366,12 @@ mod tests {
             "P0001-02-03",
             "2147483648mo",
             "9223372036854775808ns",
+            "1d1y",
+            "1h1h",
+            "1us1µs",
+            "1s1m",
+            "P1D1Y",
+            "PT1S1M",
         ] {
             assert_eq!(CqlDuration::parse(text), None, "{text}");
         }
