@@ -13,8 +13,12 @@ use carnet_base::{DataType, Error, Result, TYPE_DEPTH_MAX, UserType};
 use super::schema::{KeyspaceSchema, TableSchema};
 use super::type_size::{Measure, TypeSize};
 
-/// Maximum length of the name of a keyspace, table, view or index, as in Cassandra.
-pub(super) const NAME_BYTES_MAX: usize = 48;
+/// Maximum length of the name of a keyspace, as in Cassandra.
+const KEYSPACE_NAME_BYTES_MAX: usize = 48;
+/// Maximum length of the name of a table, view or index: that of tables in Cassandra.
+const NAME_BYTES_MAX: usize = 222;
+/// Number of characters of a name in messages.
+const SHOWN_CHARS: usize = 48;
 /// Maximum length of the name of a column, a type or a field of a type.
 pub(super) const PART_NAME_BYTES_MAX: usize = 255;
 /// Maximum number of keyspaces.
@@ -53,16 +57,24 @@ fn check(
     Err(Error::invalid(format!("{}; at most {max} are allowed", what())))
 }
 
-/// Checks the name of a keyspace, table, view or index.
+/// Checks the name of a keyspace.
+pub(super) fn check_keyspace_name(name: &str) -> Result<()> {
+    check_word("keyspace", name, KEYSPACE_NAME_BYTES_MAX)
+}
+
+/// Checks the name of a table, view or index.
 pub(crate) fn check_name(what: &str, name: &str) -> Result<()> {
+    check_word(what, name, NAME_BYTES_MAX)
+}
+
+fn check_word(what: &str, name: &str, bytes_max: usize) -> Result<()> {
     let is_word = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
-    if !name.is_empty() && name.len() <= NAME_BYTES_MAX && is_word {
+    if !name.is_empty() && name.len() <= bytes_max && is_word {
         return Ok(());
     }
-    let shown: String = name.chars().take(NAME_BYTES_MAX).collect();
+    let shown: String = name.chars().take(SHOWN_CHARS).collect();
     Err(Error::invalid(format!(
-        "{what} name {shown:?} of {} bytes: letters, digits and underscores, 1 to \
-         {NAME_BYTES_MAX} of them",
+        "{what} name {shown:?} of {} bytes: letters, digits and underscores, 1 to {bytes_max} of them",
         name.len()
     )))
 }
@@ -73,7 +85,7 @@ fn check_part_name(what: &str, name: &str) -> Result<()> {
         return Err(Error::invalid(format!("a {what}'s name is empty")));
     }
     let text = || {
-        let shown: String = name.chars().take(NAME_BYTES_MAX).collect();
+        let shown: String = name.chars().take(SHOWN_CHARS).collect();
         format!("the name of {what} {shown}… has {} bytes", name.len())
     };
     check(text, name.len(), PART_NAME_BYTES_MAX, None)

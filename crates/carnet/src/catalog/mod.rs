@@ -95,7 +95,7 @@ pub async fn keyspaces(tx: &Tx) -> Result<Vec<KeyspaceSchema>> {
 /// `AlreadyExists`; `Invalid` for an empty or too long name; otherwise the same as
 /// [`Tx::put_cell`].
 pub async fn create_keyspace(tx: &Tx, schema: &KeyspaceSchema) -> Result<()> {
-    check_name("keyspace", &schema.name)?;
+    limits::check_keyspace_name(&schema.name)?;
     if keyspace(tx, &schema.name).await?.is_some() {
         return Err(Error::new(
             ErrorKind::AlreadyExists,
