@@ -24,7 +24,7 @@ pub(crate) enum TokenKind {
     Integer,
     /// Digits with a fraction or an exponent.
     Float,
-    /// Digits with units, such as `1h30m`.
+    /// Digits with units, such as `1h30m`, or `P0001-02-03T04:05:06`.
     Duration,
     /// Hexadecimal digits after `0x`.
     Blob,
@@ -63,6 +63,9 @@ const SYMBOLS: [&str; 27] = [
 const DURATION_UNITS: [&str; 11] = ["mo", "ms", "us", "µs", "ns", "y", "w", "d", "h", "m", "s"];
 
 const UUID_BYTES: usize = 36;
+
+/// Shape of the ISO 8601 duration without units; `0` is any digit.
+const ISO_DURATION: &[u8] = b"P0000-00-00T00:00:00";
 
 /// Lexer of a text.
 pub(crate) struct Lexer<'t> {
@@ -115,6 +118,10 @@ impl<'t> Lexer<'t> {
                 Ok(TokenKind::Uuid)
             }
             '0'..='9' => self.number(),
+            'P' if is_iso_duration(rest) => {
+                self.at += ISO_DURATION.len();
+                Ok(TokenKind::Duration)
+            }
             'a'..='z' | 'A'..='Z' => {
                 self.at += word_bytes(rest);
                 Ok(TokenKind::Word)
@@ -281,6 +288,15 @@ fn duration_bytes(text: &str) -> Option<usize> {
     }
 }
 
+fn is_iso_duration(text: &str) -> bool {
+    let Some(candidate) = text.as_bytes().get(..ISO_DURATION.len()) else { return false };
+    let fits = |(byte, shape): (&u8, &u8)| match shape {
+        b'0' => byte.is_ascii_digit(),
+        shape => byte == shape,
+    };
+    candidate.iter().zip(ISO_DURATION).all(fits) && word_bytes(&text[ISO_DURATION.len()..]) == 0
+}
+
 fn is_uuid(text: &str) -> bool {
     let Some(candidate) = text.as_bytes().get(..UUID_BYTES) else { return false };
     let shape = candidate.iter().enumerate().all(|(at, byte)| match at {
@@ -327,6 +343,9 @@ mod tests {
             kinds("0x 0Xff 1h30m 12µs"),
             [(Blob, "0x"), (Blob, "0Xff"), (Duration, "1h30m"), (Duration, "12µs"),]
         );
+        let iso = "P0001-02-03T04:05:06";
+        assert_eq!(kinds(iso), [(Duration, iso)]);
+        assert_eq!(kinds("P0001-x")[0], (Word, "P0001"));
         let uuid = "deadbeef-0000-1000-8000-00805f9b34fb";
         assert_eq!(kinds(uuid), [(Uuid, uuid)]);
         assert_eq!(kinds("deadbeef-1"), [(Word, "deadbeef"), (Symbol("-"), "-"), (Integer, "1"),]);

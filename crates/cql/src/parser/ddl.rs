@@ -84,19 +84,25 @@ impl Parser<'_> {
                 return Err(Failure::invalid(at, "a table has one PRIMARY KEY, this is another"));
             }
             key = key.or(found);
-            if self.eat_symbol(")") {
-                break;
-            }
-            if !self.eat_symbol(",") {
-                return Err(self.expected(", or )"));
-            }
-            // Cassandra accepts a comma after the last column.
-            if self.eat_symbol(")") {
+            if self.ends_definitions()? {
                 break;
             }
         }
         let no_key = || Failure::invalid(table.table.at.0, "a table needs a PRIMARY KEY");
         Ok((columns, key.ok_or_else(no_key)?))
+    }
+
+    /// Consumes what follows a column or field: commas, of which Cassandra accepts any number, or the
+    /// closing parenthesis. Returns `true` if no further one follows.
+    fn ends_definitions(&mut self) -> Parse<bool> {
+        if self.eat_symbol(")") {
+            return Ok(true);
+        }
+        if !self.is_symbol(",") {
+            return Err(self.expected(", or )"));
+        }
+        while self.eat_symbol(",") {}
+        Ok(self.eat_symbol(")"))
     }
 
     /// Parses `name type [STATIC]`.
@@ -163,9 +169,13 @@ impl Parser<'_> {
         let if_not_exists = self.eat_if_not_exists()?;
         let name = self.table_name("a type")?;
         self.expect_symbol("(")?;
-        let field = |parser: &mut Self| Ok((parser.name("a field")?, parser.type_name()?));
-        let fields = self.comma_separated(field)?;
-        self.expect_symbol(")")?;
+        let mut fields = Vec::new();
+        loop {
+            fields.push((self.name("a field")?, self.type_name()?));
+            if self.ends_definitions()? {
+                break;
+            }
+        }
         Ok(Statement::CreateType(CreateType { if_not_exists, name, fields }))
     }
 

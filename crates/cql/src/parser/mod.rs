@@ -14,6 +14,7 @@ mod ddl;
 mod describe;
 mod index;
 mod level;
+mod marshal;
 mod name;
 mod open;
 mod options;
@@ -45,8 +46,14 @@ pub const NESTING_MAX: usize = 64;
 /// Maximum number of bind markers per statement: the native protocol counts values in 16 bits.
 pub const MARKERS_MAX: usize = 65_535;
 
-/// Default maximum length of a statement, in bytes.
-pub const STATEMENT_BYTES_MAX: usize = 1 << 20;
+/// Default maximum length of a statement, in bytes: that of a request of the native protocol.
+pub const STATEMENT_BYTES_MAX: usize = 16 << 20;
+
+/// Maximum number of tokens of a statement. A token takes 24 times the memory of the shortest one.
+const TOKENS_MAX: usize = 1 << 20;
+
+/// Number of bytes of the text that count as a step.
+const STEP_BYTES: usize = 64;
 
 /// Maximum number of terms in a statement: constants, markers, names and calls that have a value.
 /// The statements of a batch share it.
@@ -61,9 +68,7 @@ pub const NUMBER_DIGITS_MAX: usize = 10_000;
 /// Limits of a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Maximum length of a statement in bytes. A list of one-digit numbers takes about 100 times
-    /// its bytes in memory while it is parsed, other texts far less. Default:
-    /// [`STATEMENT_BYTES_MAX`].
+    /// Maximum length of a statement in bytes. Default: [`STATEMENT_BYTES_MAX`].
     pub statement_bytes_max: usize,
 }
 
@@ -104,7 +109,7 @@ pub fn parse(text: &str, limits: &Limits) -> Result<Parsed, ParseError> {
     Parser::new(text, limits)
         .and_then(|mut parser| {
             let statement = parser.whole_statement()?;
-            let steps = parser.steps.get();
+            let steps = parser.steps.get() + (text.len() / STEP_BYTES) as u64;
             Ok(Parsed { statement, markers: parser.markers, terms: parser.terms, steps })
         })
         .map_err(|failure| failure.locate_in(text, &covered(text)))
@@ -173,11 +178,22 @@ impl<'t> Parser<'t> {
                     Token { kind: TokenKind::End, start: self.text.len(), end: self.text.len() }
                 }
             };
+            let token = if self.tokens.len() < TOKENS_MAX { token } else { self.cut(token.start) };
             self.tokens.push(token);
             if token.kind == TokenKind::End {
                 return;
             }
         }
+    }
+
+    /// Ends the tokens at an offset, because there are too many.
+    fn cut(&mut self, at: usize) -> Token {
+        let message = format!(
+            "the statement has more than {TOKENS_MAX} words, numbers and symbols; split it into \
+             several statements"
+        );
+        self.unread = Some(Failure::invalid(at, message));
+        Token { kind: TokenKind::End, start: at, end: at }
     }
 
     /// Returns the token at `ahead` from the next one; after the end, the end token.
@@ -388,5 +404,22 @@ impl<'t> Parser<'t> {
         };
         self.markers.push(Marker { name: name.clone(), at });
         Ok(BindMarker { index, name, at })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_text_is_parsed_and_many_tokens_are_refused() {
+        let long = format!("INSERT INTO t (k) VALUES ('{}')", "x".repeat(11 << 20));
+        let parsed = parse(&long, &Limits::default()).unwrap();
+        assert!(parsed.steps >= (11 << 20) / STEP_BYTES as u64, "{} steps", parsed.steps);
+        let many = format!("SELECT k FROM t{}", ";".repeat(TOKENS_MAX));
+        let error = parse(&many, &Limits::default()).unwrap_err();
+        assert!(error.message().contains("more than 1048576 words"), "{error}");
+        let fewer = format!("SELECT k FROM t{}", ";".repeat(TOKENS_MAX - 5));
+        assert!(parse(&fewer, &Limits::default()).is_ok());
     }
 }

@@ -14,7 +14,8 @@ impl Parser<'_> {
             match token.kind {
                 TokenKind::String => {
                     parser.advance();
-                    Ok(TypeName::Custom(super::term::unquote(text)))
+                    let class = super::term::unquote(text);
+                    Ok(super::marshal::type_of(&class).unwrap_or(TypeName::Custom(class)))
                 }
                 TokenKind::Word if parser.is_symbol_at(1, "<") => parser.parameterised_type(text),
                 TokenKind::Word if !parser.is_symbol_at(1, ".") => parser.simple_type(text),
