@@ -64,8 +64,8 @@ pub enum Statement {
     AlterView(AlterView),
     /// A `DROP MATERIALIZED VIEW` statement.
     DropView(DropView),
-    /// `TRUNCATE [TABLE] table`.
-    Truncate(TableName),
+    /// `TRUNCATE [TABLE] table [USING TIMEOUT …]`.
+    Truncate(TableName, Using),
     /// A `DESCRIBE` statement.
     Describe(Describe),
     /// A statement about service levels.
@@ -105,7 +105,7 @@ impl Statement {
             Self::CreateView(_) => "CREATE MATERIALIZED VIEW",
             Self::AlterView(_) => "ALTER MATERIALIZED VIEW",
             Self::DropView(_) => "DROP MATERIALIZED VIEW",
-            Self::Truncate(_) => "TRUNCATE",
+            Self::Truncate(..) => "TRUNCATE",
             Self::Describe(_) => "DESCRIBE",
             Self::Level(level) => level.kind(),
             Self::Role(role) => role.kind(),
@@ -144,4 +144,6 @@ pub struct Unsupported {
     pub what: String,
     /// Text of the whole statement.
     pub text: String,
+    /// Whether it has no effect: it drops an object of a kind that Carnet does not have, if it exists.
+    pub has_no_effect: bool,
 }

@@ -127,7 +127,7 @@ impl Display for Statement {
             Self::CreateView(create) => create.fmt(f),
             Self::AlterView(alter) => alter.fmt(f),
             Self::DropView(drop) => drop.fmt(f),
-            Self::Truncate(table) => write!(f, "TRUNCATE {table}"),
+            Self::Truncate(table, using) => write!(f, "TRUNCATE {table}{using}"),
             Self::Describe(describe) => describe.fmt(f),
             Self::Level(level) => level.fmt(f),
             Self::Role(role) => role.fmt(f),

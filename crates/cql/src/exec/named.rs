@@ -32,7 +32,7 @@ fn table_of(statement: &Statement) -> Option<&TableName> {
             let written = transaction.writes().map(Write::table).next();
             written.or_else(|| transaction.selects().map(|select| &select.from).next())
         }
-        Statement::Truncate(table) => Some(table),
+        Statement::Truncate(table, _) => Some(table),
         _ => None,
     }
 }

@@ -100,6 +100,7 @@ impl<'s> Outline<'s> {
                 Self { is_large, ..Self::of_using(write.using()) }
             }
             Statement::Batch(batch) => Self::of_using(&batch.using),
+            Statement::Truncate(_, using) => Self { class: Class::System, ..Self::of_using(using) },
             Statement::Transaction(_) | Statement::Open(OpenStatement::Start(_)) => {
                 Self::of_class(Class::Write)
             }
@@ -157,10 +158,12 @@ fn aggregates(select: &Select) -> bool {
         return true;
     }
     let Selection::Items(items) = &select.selection else { return false };
-    items.iter().any(|item| match &item.term {
-        Term::Call(call) => is_aggregate(call.function.name.as_str()),
-        _ => false,
-    })
+    items.iter().any(|item| has_aggregate(&item.term))
+}
+
+fn has_aggregate(term: &Term) -> bool {
+    let is_one = matches!(term, Term::Call(call) if is_aggregate(call.function.name.as_str()));
+    is_one || term.children().into_iter().any(has_aggregate)
 }
 
 const fn filter_of(write: &Write) -> &[Relation] {

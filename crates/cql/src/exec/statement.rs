@@ -246,6 +246,7 @@ impl Executor {
             Statement::Level(level) => Box::pin(self.level_statement(session, level, run)).await,
             Statement::Role(role) => Box::pin(self.role_statement(session, role, run)).await,
             Statement::ShowBottleneck => self.show_bottleneck(run.rights.as_deref()),
+            Statement::Unsupported(drop) if drop.has_no_effect => Ok(Response::Void),
             Statement::Unsupported(unsupported) => Err(CqlError::unsupported(&unsupported.what)),
             ddl => Box::pin(self.ddl(ddl, run)).await,
         }

@@ -22,6 +22,7 @@ pub(super) fn using_timeout(
         Statement::Select(select) => select.using.get(Attribute::Timeout),
         Statement::Write(write) => write.using().get(Attribute::Timeout),
         Statement::Batch(batch) => batch.using.get(Attribute::Timeout),
+        Statement::Truncate(_, using) => using.get(Attribute::Timeout),
         _ => None,
     };
     let wrong = || CqlError::invalid("the value of USING TIMEOUT is not a duration");

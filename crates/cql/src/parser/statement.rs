@@ -1,7 +1,7 @@
 //! Parser of a complete statement.
 
 use super::{Parse, Parser};
-use crate::ast::Statement;
+use crate::ast::{Attribute, Statement};
 use crate::error::Failure;
 use crate::lexer::TokenKind;
 
@@ -48,7 +48,8 @@ impl Parser<'_> {
             if !self.eat_word("TABLE") {
                 self.eat_word("COLUMNFAMILY");
             }
-            return self.table_name("a table").map(Statement::Truncate);
+            let table = self.table_name("a table")?;
+            return Ok(Statement::Truncate(table, self.using_of(&[Attribute::Timeout])?));
         }
         if self.eat_word("DESCRIBE") || self.eat_word("DESC") {
             return self.describe().map(Statement::Describe);

@@ -33,6 +33,8 @@ impl Parser<'_> {
             ["COPY"] => "COPY on the server; it is a command of the shell".to_owned(),
             words => words.join(" "),
         };
+        let drops_none = matches!(words, ["DROP", "FUNCTION" | "AGGREGATE" | "TRIGGER"]);
+        let has_no_effect = drops_none && self.is_word_at(2, "IF") && self.is_word_at(3, "EXISTS");
         let start = self.at();
         let mut end = start;
         while !self.is_symbol(";") && self.peek().kind != TokenKind::End {
@@ -42,6 +44,6 @@ impl Parser<'_> {
             return Err(unread);
         }
         let text = self.text[start..end].to_owned();
-        Ok(Some(Statement::Unsupported(Unsupported { what, text })))
+        Ok(Some(Statement::Unsupported(Unsupported { what, text, has_no_effect })))
     }
 }
