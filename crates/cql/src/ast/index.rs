@@ -14,6 +14,8 @@ pub struct CreateIndex {
     pub name: Option<Name>,
     /// Table whose rows are indexed.
     pub table: TableName,
+    /// Partition key of a local index of ScyllaDB, `((key), column)`.
+    pub local: Option<Vec<Name>>,
     /// Indexed columns, possibly none.
     pub targets: Vec<IndexTarget>,
     /// Class of `USING`.

@@ -81,6 +81,7 @@ impl Statement {
             Self::Batch(batch) => sites.batch(batch),
             Self::Transaction(transaction) => sites.transaction(transaction),
             Self::Open(open) => sites.open(open),
+            Self::Truncate(_, using) => sites.using(using),
             _ => {}
         }
         sites.found
@@ -118,6 +119,11 @@ impl<'a> Sites<'a> {
             Term::Slice(reference, _) => {
                 let bounds = term.children().into_iter();
                 bounds.for_each(|bound| self.term(bound, BindRole::ElementKey(&reference.name)));
+            }
+            Term::Part(whole, _) => {
+                let role = whole.first_reference().map(|reference| &reference.name);
+                let role = role.map_or(BindRole::Unknown, BindRole::ElementKey);
+                term.children().into_iter().for_each(|child| self.term(child, role));
             }
             Term::Cast(..)
             | Term::List(_)
@@ -180,6 +186,16 @@ impl<'a> Sites<'a> {
             Relation::Element { column, element, value, .. } => {
                 self.term(element, BindRole::ElementKey(column));
                 self.term(value, BindRole::Element(column));
+            }
+            Relation::ElementIn { column, element, values } => {
+                self.term(element, BindRole::ElementKey(column));
+                self.values(values, BindRole::Element(column), BindRole::ColumnList(column));
+            }
+            Relation::Field { column, field, value, .. } => {
+                self.term(value, BindRole::Field(column, field));
+            }
+            Relation::FieldIn { column, field, values } => {
+                self.values(values, BindRole::Field(column, field), BindRole::ColumnList(column));
             }
         }
     }

@@ -37,7 +37,7 @@ pub use select::{Near, Ordering, Select, SelectItem, Selection};
 pub use statement::{Batch, BatchKind, Statement, Unsupported};
 pub use term::{
     Arguments, ArithmeticOp, BindMarker, FunctionCall, FunctionName, Literal, Reference, Slice,
-    Term,
+    Term, TermPart,
 };
 pub use transaction::{Body, Branch, Condition, Extension, Let, Transaction, TransactionResult};
 pub use types::TypeName;

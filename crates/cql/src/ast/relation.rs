@@ -76,6 +76,35 @@ pub enum Relation {
         /// Value to compare with.
         value: Term,
     },
+    /// `column[element] IN …`.
+    ElementIn {
+        /// Name of the column, a collection.
+        column: Name,
+        /// Key or index of the element.
+        element: Term,
+        /// Values of the list.
+        values: InValues,
+    },
+    /// `column.field op value`.
+    Field {
+        /// Name of the column, of a user-defined type.
+        column: Name,
+        /// Name of the field.
+        field: Name,
+        /// Operator of the comparison.
+        op: CompareOp,
+        /// Value to compare with.
+        value: Term,
+    },
+    /// `column.field IN …`.
+    FieldIn {
+        /// Name of the column, of a user-defined type.
+        column: Name,
+        /// Name of the field.
+        field: Name,
+        /// Values of the list.
+        values: InValues,
+    },
 }
 
 /// Values after `IN`.
@@ -129,7 +158,10 @@ impl Relation {
             | Self::IsNotNull(column)
             | Self::Contains { column, .. }
             | Self::Like { column, .. }
-            | Self::Element { column, .. } => std::slice::from_ref(column),
+            | Self::Element { column, .. }
+            | Self::ElementIn { column, .. }
+            | Self::Field { column, .. }
+            | Self::FieldIn { column, .. } => std::slice::from_ref(column),
             Self::CompareTuple { columns, .. }
             | Self::InTuple { columns, .. }
             | Self::Token { columns, .. } => columns,
@@ -145,13 +177,23 @@ impl Relation {
             | Self::CompareTuple { value, .. }
             | Self::Token { value, .. }
             | Self::Contains { value, .. }
-            | Self::Like { pattern: value, .. } => vec![value],
-            Self::In { values, .. } | Self::InTuple { values, .. } => match values {
-                InValues::List(terms) => terms.iter().collect(),
-                InValues::Marker(_) => Vec::new(),
-            },
+            | Self::Like { pattern: value, .. }
+            | Self::Field { value, .. } => vec![value],
+            Self::In { values, .. }
+            | Self::InTuple { values, .. }
+            | Self::FieldIn { values, .. } => values.terms(),
             Self::IsNotNull(_) => Vec::new(),
             Self::Element { element, value, .. } => vec![element, value],
+            Self::ElementIn { element, values, .. } => [vec![element], values.terms()].concat(),
+        }
+    }
+}
+
+impl InValues {
+    fn terms(&self) -> Vec<&Term> {
+        match self {
+            Self::List(terms) => terms.iter().collect(),
+            Self::Marker(_) => Vec::new(),
         }
     }
 }

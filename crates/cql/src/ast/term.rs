@@ -22,6 +22,8 @@ pub enum Term {
     Element(Reference, Box<Term>),
     /// `column[from..to]`: the elements of a set or map between two.
     Slice(Reference, Box<Slice>),
+    /// `term.field`, `term[element]` or `term[from..to]`: a part of a part, or of a function's result.
+    Part(Box<Term>, Box<TermPart>),
     /// `name(…)`: a function call.
     Call(FunctionCall),
     /// `CAST(term AS type)`.
@@ -94,6 +96,27 @@ pub struct Reference {
     pub name: Name,
     /// Field of the value, if one is selected.
     pub field: Option<Name>,
+}
+
+/// Part of a composite value.
+#[derive(Clone, Debug, PartialEq)]
+pub enum TermPart {
+    /// A field of a user-defined type.
+    Field(Name),
+    /// An element of a set or list, or the value of a key of a map.
+    Element(Term),
+    /// The elements of a set or map between two.
+    Slice(Slice),
+}
+
+impl TermPart {
+    fn terms(&self) -> Vec<&Term> {
+        match self {
+            Self::Field(_) => Vec::new(),
+            Self::Element(element) => vec![element],
+            Self::Slice(slice) => slice.from.iter().chain(&slice.to).collect(),
+        }
+    }
 }
 
 /// `from..to`: bounds of a slice, both included. At least one is given.
@@ -188,6 +211,7 @@ impl Term {
             | Self::Negate(term)
             | Self::Element(_, term) => vec![term],
             Self::Slice(_, slice) => slice.from.iter().chain(&slice.to).collect(),
+            Self::Part(whole, part) => [vec![&**whole], part.terms()].concat(),
             Self::Arithmetic { first, rest } => {
                 std::iter::once(&**first).chain(rest.iter().map(|(_, term)| term)).collect()
             }

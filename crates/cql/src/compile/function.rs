@@ -18,7 +18,7 @@ pub(super) use self::vector::{is_float_vector, is_zero};
 use super::environment::Environment;
 use super::times::{DAY_MILLIS, date, millis_of};
 use crate::ast::FunctionCall;
-use crate::cql_error::CqlError;
+use crate::cql_error::{CqlError, CqlErrorKind};
 use crate::json;
 use crate::shown::shown_value;
 use crate::steps::Steps;
@@ -76,6 +76,11 @@ impl Function {
             "mintimeuuid" | "min_timeuuid" => Self::MinTimeuuid,
             "maxtimeuuid" | "max_timeuuid" => Self::MaxTimeuuid,
             "tojson" | "to_json" => Self::ToJson,
+            "fromjson" | "from_json" => {
+                return Err(CqlError::invalid(format!(
+                    "{name}() cannot be used in the selection clause of a SELECT statement"
+                )));
+            }
             name => {
                 let math = MathFunction::find(name).map(Self::Math);
                 let collection = || CollectionFunction::find(name).map(Self::Collection);
@@ -230,6 +235,19 @@ impl Function {
             _ => Value::Bigint(millis_of(argument)?),
         }))
     }
+}
+
+/// Returns the error of a function whose call failed.
+pub(super) fn failed(name: &str, argument_types: &[DataType], why: &str) -> CqlError {
+    let argument_types: Vec<String> = argument_types.iter().map(ToString::to_string).collect();
+    let message =
+        format!("execution of 'system.{name}[{}]' failed: {why}", argument_types.join(", "));
+    let kind = CqlErrorKind::FunctionFailure {
+        keyspace: "system".to_owned(),
+        function: name.to_owned(),
+        argument_types,
+    };
+    CqlError::new(kind, message)
 }
 
 /// Returns the conversion `type_as_blob` or `blob_as_type`, with or without underscores.

@@ -6,7 +6,8 @@
 
 use std::fmt::{self, Write};
 
-use crate::ast::{Arguments, FunctionCall, Literal, Term};
+use super::cell_time::CellTime;
+use crate::ast::{Arguments, FunctionCall, Literal, Term, TermPart};
 use crate::shown::Beginning;
 
 /// Returns the name of the result column of a selected term.
@@ -31,6 +32,13 @@ fn write_name(term: &Term, out: &mut impl Write) -> fmt::Result {
             match &reference.field {
                 Some(field) => write!(out, ".{}", field.as_str()),
                 None => Ok(()),
+            }
+        }
+        Term::Part(whole, part) => {
+            write_name(whole, out)?;
+            match &**part {
+                TermPart::Field(field) => write!(out, ".{}", field.as_str()),
+                part => write!(out, "{part}"),
             }
         }
         Term::Call(call) => write_call(call, out),
@@ -79,7 +87,10 @@ fn write_enclosed(term: &Term, in_parentheses: bool, out: &mut impl Write) -> fm
 }
 
 fn write_call(call: &FunctionCall, out: &mut impl Write) -> fmt::Result {
-    write!(out, "system.{}(", call.function.name.as_str())?;
+    let name = call.function.name.as_str();
+    // Like Cassandra: these are no functions of its catalog.
+    let keyspace = if CellTime::find(name).is_some() { "" } else { "system." };
+    write!(out, "{keyspace}{name}(")?;
     match &call.arguments {
         Arguments::Star => out.write_char('*')?,
         Arguments::Terms(terms) => {

@@ -7,17 +7,19 @@
 use carnet::base::{Bytes, Composite};
 use carnet::{DataType, Value};
 
+use super::aggregate::is_aggregate;
 use super::cast;
 use super::compiler::Compiler;
 use super::environment::Environment;
 use super::evaluated::Evaluated;
-use super::function::{Function, MaskFunction};
+use super::function::{self, Function, MaskFunction};
 use super::items::parts;
 use super::literal;
 use super::names::shown_name;
 use super::number;
 use crate::ast::{
-    Arguments, ArithmeticOp, FunctionCall, Literal, Name, Reference, Slice, Term, TypeName,
+    Arguments, ArithmeticOp, FunctionCall, Literal, Name, Reference, Slice, Term, TermPart,
+    TypeName,
 };
 use crate::bound::Bound;
 use crate::cql_error::CqlError;
@@ -63,10 +65,10 @@ enum Source {
     Composite(Vec<Operand>),
     /// A column of the row of an `INSERT JSON`, by its position among the table's columns.
     JsonColumn(usize),
-    /// Value of the type of the whole from JSON.
-    FromJson(Box<Operand>),
-    /// Cast to the type of the whole.
-    Cast(Box<Operand>),
+    /// Value of the type of the whole from JSON, by a function of this name.
+    FromJson(String, Box<Operand>),
+    /// Cast to a type, whose bytes are those of the type of the whole.
+    Cast(Box<Operand>, DataType),
     /// Arithmetic from the left.
     Arithmetic(Box<Operand>, Vec<ArithmeticStep>),
 }
@@ -135,6 +137,25 @@ impl Operand {
         &self.what
     }
 
+    /// Returns a field of it.
+    fn field(self, field: &Name) -> Result<Self, CqlError> {
+        let DataType::Udt(user_type) = &self.data_type else {
+            return Err(CqlError::invalid(format!(
+                "Invalid field selection: {} of type {} is not a user type",
+                self.what, self.data_type
+            )));
+        };
+        let found = user_type.fields.iter().find(|(known, _)| *known == field.text);
+        let Some((name, data_type)) = found.cloned() else {
+            return Err(CqlError::invalid(format!(
+                "{} of type {} has no field {}",
+                self.what, user_type.name, field.text
+            )));
+        };
+        let what = format!("{}.{name}", self.what);
+        Ok(Self { data_type, what, source: Source::Field(Box::new(self), name) })
+    }
+
     /// Returns the marker, if the operand is one.
     pub(crate) const fn marker(&self) -> Option<u16> {
         match self.source {
@@ -153,12 +174,35 @@ impl Operand {
             | Source::JsonColumn(_)
             | Source::Let { .. } => false,
             Source::Call(_, parts) | Source::Composite(parts) => parts.iter().any(Self::reads_row),
-            Source::Cast(operand) | Source::Field(operand, _) => operand.reads_row(),
+            Source::Cast(operand, _) | Source::Field(operand, _) => operand.reads_row(),
             Source::Element(collection, at) => collection.reads_row() || at.reads_row(),
             Source::Slice(collection, slice) => collection.reads_row() || slice.reads_row(),
-            Source::FromJson(text) => text.reads_row(),
+            Source::FromJson(_, text) => text.reads_row(),
             Source::Arithmetic(first, rest) => {
                 first.reads_row() || rest.iter().any(|step| step.operand.reads_row())
+            }
+        }
+    }
+
+    /// Returns the positions of the columns that it depends on.
+    pub(super) fn columns(&self) -> Vec<usize> {
+        let of_each = |parts: &[Self]| parts.iter().flat_map(Self::columns).collect();
+        match &self.source {
+            Source::Column(position) => vec![*position],
+            Source::Constant(_)
+            | Source::Marker(_)
+            | Source::TuplePart { .. }
+            | Source::JsonColumn(_)
+            | Source::Let { .. } => Vec::new(),
+            Source::Call(_, parts) | Source::Composite(parts) => of_each(parts),
+            Source::Cast(operand, _)
+            | Source::Field(operand, _)
+            | Source::FromJson(_, operand)
+            | Source::Slice(operand, _) => operand.columns(),
+            Source::Element(collection, at) => [collection.columns(), at.columns()].concat(),
+            Source::Arithmetic(first, rest) => {
+                let rest = rest.iter().flat_map(|step| step.operand.columns());
+                first.columns().into_iter().chain(rest).collect()
             }
         }
     }
@@ -202,13 +246,10 @@ impl Operand {
                 let column = environment.json.and_then(|columns| columns.get(*position));
                 return column.cloned().ok_or_else(|| self.wrong("no JSON row is read"));
             }
-            Source::FromJson(text) => match text.value(environment)? {
-                Some(Value::Text(text)) => {
-                    let value = json::read::of_text(&text, &self.data_type);
-                    value
-                        .map_err(|error| self.wrong(error.message()))?
-                        .map(|value| value.serialize())
-                }
+            Source::FromJson(name, text) => match text.value(environment)? {
+                Some(Value::Text(text)) => json::read::of_text(&text, &self.data_type)
+                    .map_err(|error| function::failed(name, &[DataType::Text], error.message()))?
+                    .map(|value| value.serialize()),
                 _ => None,
             },
             Source::Field(record, name) => match record.value(environment)? {
@@ -229,9 +270,9 @@ impl Operand {
                 };
                 bounds.part(&collection).map(|part| Value::Composite(part).serialize())
             }
-            Source::Cast(operand) => {
+            Source::Cast(operand, data_type) => {
                 let value = operand.value(environment)?;
-                let value = value.map(|value| cast::cast(value, &self.data_type)).transpose()?;
+                let value = value.map(|value| cast::cast(value, data_type)).transpose()?;
                 value.map(|value| value.serialize())
             }
             Source::Arithmetic(first, rest) => {
@@ -367,10 +408,11 @@ impl Compiler<'_> {
                 let [term] = terms.as_slice() else {
                     return Err(CqlError::invalid("from_json takes one argument"));
                 };
-                let name = format!("arg0(system.{})", call.function.name.as_str());
-                Source::FromJson(Box::new(self.operand(term, &DataType::Text, &name)?))
+                let name = call.function.name.as_str();
+                let text = self.operand(term, &DataType::Text, &format!("arg0(system.{name})"))?;
+                Source::FromJson(name.to_owned(), Box::new(text))
             }
-            Term::Call(_) | Term::Element(..) | Term::Slice(..) => {
+            Term::Call(_) | Term::Element(..) | Term::Slice(..) | Term::Part(..) => {
                 let found = self.untyped_operand(term, what)?;
                 return fits(found, data_type, what);
             }
@@ -420,6 +462,7 @@ impl Compiler<'_> {
             Term::Reference(reference) => self.reference(reference)?,
             Term::Element(reference, element) => self.element_of(reference, element)?,
             Term::Slice(reference, slice) => self.slice(reference, slice)?,
+            Term::Part(whole, part) => self.part(whole, part, what)?,
             Term::Call(call) => self.call(call)?,
             Term::Cast(inner, type_name) => self.cast(inner, type_name)?,
             Term::Arithmetic { first, rest } => self.untyped_arithmetic(first, rest, what)?,
@@ -493,32 +536,23 @@ impl Compiler<'_> {
     /// Compiles a field of a column.
     fn field(&self, column: &Name, field: &Name) -> Result<Operand, CqlError> {
         let whole = self.reference(&Reference { name: column.clone(), field: None })?;
-        let DataType::Udt(user_type) = &whole.data_type else {
-            return Err(CqlError::invalid(format!(
-                "Invalid field selection: {} of type {} is not a user type",
-                column.text, whole.data_type
-            )));
-        };
-        let found = user_type.fields.iter().find(|(known, _)| *known == field.text);
-        let Some((name, data_type)) = found.cloned() else {
-            return Err(CqlError::invalid(format!(
-                "{} of type {} has no field {}",
-                column.text, user_type.name, field.text
-            )));
-        };
-        let what = format!("{}.{name}", column.text);
-        Ok(Operand { data_type, what, source: Source::Field(Box::new(whole), name) })
+        whole.field(field)
     }
 
     fn element_of(&mut self, reference: &Reference, element: &Term) -> Result<Operand, CqlError> {
         let found = self.reference(reference)?;
-        let at = self.place_of(reference, element)?;
-        let data_type = match &found.data_type {
+        self.element_in(found, element)
+    }
+
+    /// Compiles an element of a value.
+    fn element_in(&mut self, whole: Operand, element: &Term) -> Result<Operand, CqlError> {
+        let at = self.place_in(&whole, element)?;
+        let data_type = match &whole.data_type {
             DataType::Map(pair) => pair.1.clone(),
             other => other.parts()[0].clone(),
         };
-        let what = format!("{}[{}]", found.what, shown(element));
-        let source = Source::Element(Box::new(found), Box::new(at));
+        let what = format!("{}[{}]", whole.what, shown(element));
+        let source = Source::Element(Box::new(whole), Box::new(at));
         Ok(Operand { data_type, what, source })
     }
 
@@ -530,6 +564,21 @@ impl Compiler<'_> {
         Ok(Operand { data_type, what, source })
     }
 
+    /// Compiles a part of a part of a value.
+    fn part(&mut self, whole: &Term, part: &TermPart, what: &str) -> Result<Operand, CqlError> {
+        let whole = self.untyped_operand(whole, what)?;
+        match part {
+            TermPart::Field(field) => whole.field(field),
+            TermPart::Element(element) => self.element_in(whole, element),
+            TermPart::Slice(slice) => {
+                let slice_of = self.slice_in(&whole, slice, false)?;
+                let (data_type, what) = (whole.data_type.clone(), whole.what.clone());
+                let source = Source::Slice(Box::new(whole), Box::new(slice_of));
+                Ok(Operand { data_type, what, source })
+            }
+        }
+    }
+
     /// Compiles the index, key or value of an element.
     pub(super) fn place_of(
         &mut self,
@@ -537,18 +586,27 @@ impl Compiler<'_> {
         element: &Term,
     ) -> Result<Operand, CqlError> {
         let found = self.reference(reference)?;
-        let data_type = match &found.data_type {
+        self.place_in(&found, element)
+    }
+
+    /// Compiles the index, key or value of an element of a value.
+    pub(super) fn place_in(
+        &mut self,
+        whole: &Operand,
+        element: &Term,
+    ) -> Result<Operand, CqlError> {
+        let data_type = match &whole.data_type {
             DataType::List(_) => DataType::Int,
             DataType::Map(pair) => pair.0.clone(),
             DataType::Set(element) => (**element).clone(),
             other => {
                 return Err(CqlError::invalid(format!(
                     "{} is of type {other}, which has no elements",
-                    found.what
+                    whole.what
                 )));
             }
         };
-        self.operand(element, &data_type, &format!("key({})", found.what))
+        self.operand(element, &data_type, &format!("key({})", whole.what))
     }
 
     fn cast(&mut self, term: &Term, type_name: &TypeName) -> Result<Operand, CqlError> {
@@ -558,7 +616,8 @@ impl Compiler<'_> {
         let what = shown_name(term);
         let operand = self.untyped_operand(term, &what)?;
         cast::check(&operand.data_type, &data_type, &what)?;
-        Ok(Operand { data_type, what, source: Source::Cast(Box::new(operand)) })
+        let source = Source::Cast(Box::new(operand), data_type.clone());
+        Ok(Operand { data_type, what, source })
     }
 
     /// Compiles a masking function; the first argument determines the types of the others.
@@ -591,6 +650,15 @@ impl Compiler<'_> {
         if let (Some(mask), Arguments::Terms(terms)) = (Function::find_mask(call), &call.arguments)
         {
             return self.mask(call, mask, terms);
+        }
+        if is_aggregate(call.function.name.as_str())
+            && let (Some(table), Some(found)) = (self.row_table(), self.aggregates.as_ref())
+        {
+            let position = table.columns.len() + found.len();
+            let (name, aggregate) = self.aggregate(call, table)?;
+            let operand = Operand::column(position, aggregate.returns(), &name);
+            self.aggregates.get_or_insert_default().push(aggregate);
+            return Ok(operand);
         }
         let function = Function::find(call)?;
         let Arguments::Terms(terms) = &call.arguments else {
@@ -673,7 +741,10 @@ fn vector_type(terms: &[Term]) -> Option<DataType> {
 
 /// Returns `true` for a term whose type does not follow from its use.
 const fn is_typed(term: &Term) -> bool {
-    matches!(term, Term::Reference(_) | Term::Element(..) | Term::Slice(..) | Term::Call(_))
+    matches!(
+        term,
+        Term::Reference(_) | Term::Element(..) | Term::Slice(..) | Term::Part(..) | Term::Call(_)
+    )
 }
 
 /// Returns the source of a composite value. If all its parts are constants, it is a constant.
@@ -696,14 +767,25 @@ fn compose(data_type: &DataType, parts: Vec<Option<Value>>, what: &str) -> Resul
     Ok(Value::Composite(composite).serialize())
 }
 
+/// Returns `true` if values of a type are values of another one, because all their bytes are. These are
+/// Cassandra's rules.
+fn is_assignable(found: &DataType, wanted: &DataType) -> bool {
+    use DataType::{Ascii, Bigint, Blob, Int, Text, Timestamp, Timeuuid, Uuid, Varint};
+    found == wanted
+        || match wanted {
+            Uuid => matches!(found, Timeuuid),
+            Text => matches!(found, Ascii),
+            Bigint => matches!(found, Timestamp),
+            Timestamp => matches!(found, Bigint),
+            // A varint of more bytes than it needs is the same number.
+            Varint => matches!(found, Int | Bigint | Timestamp),
+            Blob => !found.is_composite(),
+            _ => false,
+        }
+}
+
 pub(super) fn fits(found: Operand, data_type: &DataType, what: &str) -> Result<Operand, CqlError> {
-    let same = found.data_type == *data_type
-        || matches!(
-            (&found.data_type, data_type),
-            // The bytes of these types are valid bytes of those types.
-            (DataType::Timeuuid, DataType::Uuid) | (DataType::Ascii, DataType::Text)
-        );
-    if !same {
+    if !is_assignable(&found.data_type, data_type) {
         return Err(CqlError::invalid(format!(
             "{what} is of type {data_type}, and {} is of type {}",
             found.what, found.data_type

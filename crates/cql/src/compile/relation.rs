@@ -26,8 +26,25 @@ pub(super) enum Resolved {
     Contains(usize, Searched, Operand),
     /// Position of a list or map, and the index or key of the element that is compared.
     Element(usize, Operand, CompareOp, Operand),
+    /// Position of a column, and the part of it that is tested by an `IF`.
+    Part(usize, PartOf, Test),
     /// Position of a text, and the pattern.
     Like(usize, Operand),
+}
+
+/// Part of a column in an `IF`.
+#[derive(Clone, Debug)]
+pub(super) enum PartOf {
+    /// An element, by its index or key.
+    Element(Operand),
+    Field(String),
+}
+
+/// Test of a part.
+#[derive(Clone, Debug)]
+pub(super) enum Test {
+    Compare(CompareOp, Operand),
+    In(List),
 }
 
 /// Parts of a collection that `CONTAINS` searches.
@@ -102,22 +119,56 @@ impl Compiler<'_> {
             }
             Relation::Element { column, element, op, value } => {
                 let (position, found) = find(table, column)?;
-                let (at, of) = match &found.data_type {
-                    DataType::List(value) => (&DataType::Int, &**value),
-                    DataType::Map(pair) => (&pair.0, &pair.1),
-                    _ => {
-                        return Err(CqlError::invalid(format!(
-                            "Invalid element access syntax for non-collection column {}",
-                            found.name
-                        )));
-                    }
-                };
-                let name = if matches!(found.data_type, DataType::List(_)) { "idx" } else { "key" };
-                let key = self.operand(element, at, &format!("{name}({})", found.name))?;
+                let (key, of) = self.element_at(found, element)?;
                 let value = self.operand(value, of, &format!("value({})", found.name))?;
                 Ok(Resolved::Element(position, key, *op, value))
             }
+            Relation::ElementIn { column, element, values } => {
+                let (position, found) = find(table, column)?;
+                let (key, of) = self.element_at(found, element)?;
+                let list = self.list(values, of, &format!("value({})", found.name))?;
+                Ok(Resolved::Part(position, PartOf::Element(key), Test::In(list)))
+            }
+            Relation::Field { column, field, op, value } => {
+                let (position, found) = find(table, column)?;
+                let (name, of) = field_of(found, field)?;
+                let value = self.operand(value, of, &format!("{}.{name}", found.name))?;
+                let test = Test::Compare(*op, value);
+                Ok(Resolved::Part(position, PartOf::Field(name.clone()), test))
+            }
+            Relation::FieldIn { column, field, values } => {
+                let (position, found) = find(table, column)?;
+                let (name, of) = field_of(found, field)?;
+                let list = self.list(values, of, &format!("{}.{name}", found.name))?;
+                Ok(Resolved::Part(position, PartOf::Field(name.clone()), Test::In(list)))
+            }
         }
+    }
+
+    /// Compiles the index or key of an element of a column. Returns the type of the element, too.
+    fn element_at<'t>(
+        &mut self,
+        column: &'t ColumnSchema,
+        element: &Term,
+    ) -> Result<(Operand, &'t DataType), CqlError> {
+        let (at, of) = match &column.data_type {
+            DataType::List(value) => (&DataType::Int, &**value),
+            DataType::Map(pair) => (&pair.0, &pair.1),
+            DataType::Set(_) => {
+                return Err(CqlError::invalid(format!(
+                    "Invalid element access syntax for set column {}",
+                    column.name
+                )));
+            }
+            _ => {
+                return Err(CqlError::invalid(format!(
+                    "Invalid element access syntax for non-collection column {}",
+                    column.name
+                )));
+            }
+        };
+        let name = if matches!(column.data_type, DataType::List(_)) { "idx" } else { "key" };
+        Ok((self.operand(element, at, &format!("{name}({})", column.name))?, of))
     }
 
     fn contains(
@@ -226,6 +277,9 @@ impl Compiler<'_> {
                 "token() takes the columns of the partition key, in their order",
             ));
         }
+        if op == CompareOp::NotEqual {
+            return Err(CqlError::unsupported("!= of a token"));
+        }
         let operand = match value {
             Term::Call(call) if call.function.name.as_str() == "token" => {
                 let Arguments::Terms(terms) = &call.arguments else {
@@ -252,6 +306,23 @@ impl Compiler<'_> {
         };
         Ok(Resolved::Token(op, operand))
     }
+}
+
+/// Returns a field of a column and its type.
+fn field_of<'t>(
+    column: &'t ColumnSchema,
+    field: &Name,
+) -> Result<&'t (String, DataType), CqlError> {
+    let DataType::Udt(user_type) = &column.data_type else {
+        return Err(CqlError::invalid(format!(
+            "Invalid field access: column {} of type {} is not a user type",
+            column.name, column.data_type
+        )));
+    };
+    let found = user_type.fields.iter().find(|(name, _)| *name == field.text);
+    found.ok_or_else(|| {
+        CqlError::invalid(format!("Unknown field {} for column {}", field.text, column.name))
+    })
 }
 
 /// Refuses to compare durations by order: a month may be shorter or longer than 30 days.
@@ -353,13 +424,20 @@ impl Filter {
                 })
             }
             Resolved::Element(position, at, op, operand) => {
-                let at = at.required(environment)?;
                 let stored = stored(table, row, *position)?;
-                let found = match &stored {
-                    Some(Value::Composite(found)) => found.get(&at),
-                    _ => None,
-                };
+                let found = element(&table.columns[*position], stored.as_ref(), at, environment)?;
                 condition_holds_for(found, *op, operand.value(environment)?.as_ref())
+            }
+            Resolved::Part(position, part, test) => {
+                let stored = stored(table, row, *position)?;
+                let found = match (part, &stored) {
+                    (PartOf::Element(at), stored) => {
+                        element(&table.columns[*position], stored.as_ref(), at, environment)?
+                    }
+                    (PartOf::Field(name), Some(Value::Composite(found))) => found.field(name),
+                    (PartOf::Field(_), _) => None,
+                };
+                test.holds(found, environment)
             }
             _ => Err(CqlError::unsupported("tuples in IF")),
         }
@@ -379,11 +457,53 @@ impl Filter {
             | Resolved::In(position, _)
             | Resolved::Contains(position, ..)
             | Resolved::Like(position, _)
+            | Resolved::Part(position, ..)
             | Resolved::Element(position, ..) => std::slice::from_ref(position),
             Resolved::CompareTuple(positions, ..) | Resolved::InTuple(positions, _) => positions,
             Resolved::Token(..) => &[],
         }
     }
+}
+
+impl Test {
+    /// Returns `true` if a part of a column satisfies it.
+    fn holds(
+        &self,
+        found: Option<&Value>,
+        environment: &Environment<'_>,
+    ) -> Result<bool, CqlError> {
+        match self {
+            Self::Compare(op, operand) => {
+                condition_holds_for(found, *op, operand.value(environment)?.as_ref())
+            }
+            Self::In(list) => {
+                let wanted = list.nullable_values(environment)?;
+                Ok(wanted
+                    .iter()
+                    .any(|wanted| Value::compare_nullable(found, wanted.as_ref()).is_eq()))
+            }
+        }
+    }
+}
+
+/// Returns an element of a column, by its index or key.
+fn element<'v>(
+    column: &ColumnSchema,
+    stored: Option<&'v Value>,
+    at: &Operand,
+    environment: &Environment<'_>,
+) -> Result<Option<&'v Value>, CqlError> {
+    let kind = collection_name(&column.data_type);
+    let at = at.value(environment)?.ok_or_else(|| {
+        CqlError::invalid(format!("Invalid null value for {kind} element access"))
+    })?;
+    if let (DataType::List(_), Value::Int(index @ ..0)) = (&column.data_type, &at) {
+        return Err(CqlError::invalid(format!("Invalid negative list index {index}")));
+    }
+    Ok(match stored {
+        Some(Value::Composite(found)) => found.get(&at),
+        _ => None,
+    })
 }
 
 /// Returns `true` for an empty collection that is not frozen: as a value of the column it is null.

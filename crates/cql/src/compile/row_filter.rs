@@ -112,8 +112,8 @@ impl RowFilter {
                     return Err(CqlError::invalid(format!("a pattern of type {found}")));
                 }
             },
-            Resolved::Token(..) => {
-                return Err(CqlError::unsupported("token() beside the whole partition key"));
+            Resolved::Token(..) | Resolved::Part(..) => {
+                return Err(CqlError::unsupported("such a condition on each row"));
             }
         })
     }

@@ -71,11 +71,26 @@ impl Compiler<'_> {
         reference: &Reference,
         slice: &Slice,
     ) -> Result<SliceOf, CqlError> {
-        let (column, data_type) = {
-            let found = self.reference(reference)?;
-            (found.what().to_owned(), found.data_type)
-        };
-        match data_type {
+        let whole = self.reference(reference)?;
+        let of_row = self.row_table().filter(|_| reference.field.is_none());
+        let of_row = of_row.and_then(|table| table.column(reference.name.as_str()));
+        let is_multi_cell = of_row.is_some_and(|column| column.is_multi_cell);
+        self.slice_in(&whole, slice, is_multi_cell)
+    }
+
+    /// Compiles the bounds of a slice of a value.
+    ///
+    /// # Errors
+    ///
+    /// `Invalid` if it is no set and no map.
+    pub(super) fn slice_in(
+        &mut self,
+        whole: &Operand,
+        slice: &Slice,
+        is_multi_cell: bool,
+    ) -> Result<SliceOf, CqlError> {
+        let column = whole.what().to_owned();
+        match &whole.data_type {
             DataType::Set(_) | DataType::Map(_) => {}
             DataType::List(_) => {
                 return Err(CqlError::invalid(format!(
@@ -88,13 +103,9 @@ impl Compiler<'_> {
                 )));
             }
         }
-        let mut bound = |term: &Option<Term>| {
-            term.as_ref().map(|term| self.place_of(reference, term)).transpose()
-        };
+        let mut bound =
+            |term: &Option<Term>| term.as_ref().map(|term| self.place_in(whole, term)).transpose();
         let (from, to) = (bound(&slice.from)?, bound(&slice.to)?);
-        let of_row = self.row_table().filter(|_| reference.field.is_none());
-        let of_row = of_row.and_then(|table| table.column(reference.name.as_str()));
-        let is_multi_cell = of_row.is_some_and(|column| column.is_multi_cell);
         Ok(SliceOf { column, from, to, is_multi_cell })
     }
 }

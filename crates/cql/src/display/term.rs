@@ -5,7 +5,7 @@ use std::fmt::{self, Display, Formatter};
 use super::{is_type, join, when, write_quoted, write_string};
 use crate::ast::{
     Arguments, BindMarker, CompareOp, FunctionCall, FunctionName, InValues, Literal, Name,
-    Reference, Relation, Term,
+    Reference, Relation, Slice, Term, TermPart,
 };
 
 impl Display for Literal {
@@ -64,6 +64,23 @@ impl Display for FunctionCall {
     }
 }
 
+impl Display for Slice {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let bound = |term: &Option<Term>| term.as_ref().map(Term::to_string).unwrap_or_default();
+        write!(f, "{}..{}", bound(&self.from), bound(&self.to))
+    }
+}
+
+impl Display for TermPart {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Field(field) => write!(f, ".{field}"),
+            Self::Element(element) => write!(f, "[{element}]"),
+            Self::Slice(slice) => write!(f, "[{slice}]"),
+        }
+    }
+}
+
 impl Display for Term {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
@@ -71,12 +88,8 @@ impl Display for Term {
             Self::Marker(marker) => marker.fmt(f),
             Self::Reference(reference) => reference.fmt(f),
             Self::Element(reference, element) => write!(f, "{reference}[{element}]"),
-            Self::Slice(reference, slice) => {
-                let bound = |term: &Option<Self>| term.as_ref().map(Self::to_string);
-                let (from, to) = (bound(&slice.from), bound(&slice.to));
-                let (from, to) = (from.unwrap_or_default(), to.unwrap_or_default());
-                write!(f, "{reference}[{from}..{to}]")
-            }
+            Self::Slice(reference, slice) => write!(f, "{reference}[{slice}]"),
+            Self::Part(whole, part) => write!(f, "{whole}{part}"),
             Self::Call(call) => call.fmt(f),
             Self::Cast(term, type_name) => write!(f, "CAST({term} AS {type_name})"),
             Self::Hint(type_name, term) if is_bare_behind_hint(term) => {
@@ -219,6 +232,11 @@ impl Display for Relation {
             Self::Element { column, element, op, value } => {
                 write!(f, "{column}[{element}] {op} {value}")
             }
+            Self::ElementIn { column, element, values } => {
+                write!(f, "{column}[{element}] IN {values}")
+            }
+            Self::Field { column, field, op, value } => write!(f, "{column}.{field} {op} {value}"),
+            Self::FieldIn { column, field, values } => write!(f, "{column}.{field} IN {values}"),
         }
     }
 }

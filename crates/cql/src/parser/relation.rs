@@ -155,6 +155,8 @@ impl Parser<'_> {
             Ok(Relation::Like { column, pattern: self.term()? })
         } else if self.eat_symbol("[") {
             self.element_relation(column)
+        } else if self.eat_symbol(".") {
+            self.field_relation(column)
         } else {
             Err(self
                 .expected("a comparison (=, !=, <, <=, >, >=), IN, CONTAINS, LIKE or IS NOT NULL"))
@@ -165,9 +167,25 @@ impl Parser<'_> {
     fn element_relation(&mut self, column: Name) -> Parse<Relation> {
         let element = self.term()?;
         self.expect_symbol("]")?;
+        if self.eat_word("IN") {
+            let values = self.in_values(Self::term)?;
+            return Ok(Relation::ElementIn { column, element, values });
+        }
         let op = self.compare_op()?;
         let value = self.term()?;
         Ok(Relation::Element { column, element, op, value })
+    }
+
+    /// Parses `column.field op value` after the dot.
+    fn field_relation(&mut self, column: Name) -> Parse<Relation> {
+        let field = self.name("a field")?;
+        if self.eat_word("IN") {
+            let values = self.in_values(Self::term)?;
+            return Ok(Relation::FieldIn { column, field, values });
+        }
+        let op = self.compare_op()?;
+        let value = self.term()?;
+        Ok(Relation::Field { column, field, op, value })
     }
 
     fn refuse_between(&self) -> Parse<()> {
@@ -180,9 +198,6 @@ impl Parser<'_> {
 
     /// Parses one condition of a single statement's `IF`.
     pub(super) fn column_condition(&mut self) -> Parse<Relation> {
-        if self.is_symbol_at(1, ".") {
-            return Err(self.unsupported("IF on a field of a user-defined type"));
-        }
         match self.column_relation()? {
             Relation::IsNotNull(column) => {
                 let message = format!("IF has no IS NOT NULL here; write {column} != null");

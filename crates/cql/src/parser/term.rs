@@ -5,7 +5,7 @@ use carnet::base::keyword::is_reserved;
 use super::{NUMBER_DIGITS_MAX, Names, Parse, Parser};
 use crate::ast::{
     Arguments, ArithmeticOp, BindMarker, FunctionCall, FunctionName, Literal, Name, Reference,
-    Slice, Term, TypeName,
+    Slice, Term, TermPart, TypeName,
 };
 use crate::base::Uuid;
 use crate::error::Failure;
@@ -92,8 +92,14 @@ impl Parser<'_> {
                 self.advance();
                 self.braces()
             }
-            TokenKind::Word => self.word_term(token),
-            TokenKind::QuotedName => self.name_term(),
+            TokenKind::Word => {
+                let term = self.word_term(token)?;
+                self.parts_of(term)
+            }
+            TokenKind::QuotedName => {
+                let term = self.name_term()?;
+                self.parts_of(term)
+            }
             _ => match self.constant(token)? {
                 Some(literal) => {
                     self.advance();
@@ -167,7 +173,6 @@ impl Parser<'_> {
 
     /// Parses `name`, `name.field`, `name(…)` or `keyspace.name(…)`.
     fn name_term(&mut self) -> Parse<Term> {
-        let start = self.peek();
         let name = if self.is_word("TOKEN") && self.is_symbol_at(1, "(") {
             let at = self.position();
             self.advance();
@@ -187,10 +192,6 @@ impl Parser<'_> {
         if self.eat_symbol("(") {
             return self.call(FunctionName { keyspace: Some(name), name: field });
         }
-        if self.is_symbol(".") {
-            let shown = shorten(&self.text[start.start..self.at()]);
-            return Err(self.unsupported(&format!("fields of fields ({shown}.…)")));
-        }
         self.reference(Reference { name, field: Some(field) })
     }
 
@@ -199,19 +200,54 @@ impl Parser<'_> {
         if !self.eat_symbol("[") {
             return Ok(Term::Reference(reference));
         }
+        Ok(match self.element_or_slice()? {
+            TermPart::Element(element) => Term::Element(reference, Box::new(element)),
+            TermPart::Slice(slice) => Term::Slice(reference, Box::new(slice)),
+            TermPart::Field(field) => {
+                Term::Reference(Reference { field: Some(field), ..reference })
+            }
+        })
+    }
+
+    /// Parses `element]` or `from..to]` after the opening bracket.
+    fn element_or_slice(&mut self) -> Parse<TermPart> {
         if self.eat_symbol("..") {
             let slice = Slice { from: None, to: Some(self.term()?) };
             self.expect_symbol("]")?;
-            return Ok(Term::Slice(reference, Box::new(slice)));
+            return Ok(TermPart::Slice(slice));
         }
         let element = self.term()?;
         if self.eat_symbol("..") {
             let to = if self.is_symbol("]") { None } else { Some(self.term()?) };
             self.expect_symbol("]")?;
-            return Ok(Term::Slice(reference, Box::new(Slice { from: Some(element), to })));
+            return Ok(TermPart::Slice(Slice { from: Some(element), to }));
         }
         self.expect_symbol("]")?;
-        Ok(Term::Element(reference, Box::new(element)))
+        Ok(TermPart::Element(element))
+    }
+
+    /// Parses the parts of a term that follow it: `.field`, `[element]` or `[from..to]`, of which each
+    /// is a part of the one before.
+    fn parts_of(&mut self, term: Term) -> Parse<Term> {
+        let is_whole = !matches!(
+            term,
+            Term::Reference(_)
+                | Term::Element(..)
+                | Term::Slice(..)
+                | Term::Call(_)
+                | Term::Part(..)
+        );
+        let part = if is_whole {
+            return Ok(term);
+        } else if self.eat_symbol(".") {
+            TermPart::Field(self.name("a field")?)
+        } else if self.eat_symbol("[") {
+            self.element_or_slice()?
+        } else {
+            return Ok(term);
+        };
+        let term = Term::Part(Box::new(term), Box::new(part));
+        self.nested(|parser| parser.parts_of(term))
     }
 
     fn is_function_ahead(&self) -> bool {
