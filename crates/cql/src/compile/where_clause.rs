@@ -11,12 +11,12 @@
 //!
 //! Every relation that does not find rows is a filter, and needs `ALLOW FILTERING`.
 
-use std::ops::Bound;
+use std::ops::{Bound, RangeBounds};
 
 use carnet::base::key::{self, Order};
 use carnet::base::{Bytes, Token, partition};
 use carnet::catalog::{ColumnKind, TableSchema};
-use carnet::{DataType, Value};
+use carnet::{DataType, PartitionKey, Value};
 
 use super::compiler::Compiler;
 use super::environment::Environment;
@@ -33,6 +33,8 @@ use crate::cql_error::CqlError;
 #[derive(Clone, Debug)]
 pub(crate) struct Where {
     partitions: PartitionPlan,
+    /// Comparisons of `token()` that the partitions have to satisfy, if their keys are given.
+    tokens: Vec<(CompareOp, TokenOperand)>,
     clustering: Vec<Step>,
     pub(crate) filters: Vec<Filter>,
     orders: Vec<Order>,
@@ -73,6 +75,9 @@ fn check_collections(table: &TableSchema, relation: &Resolved) -> Result<(), Cql
         {
             return Err(CqlError::unsupported("an element of a list in WHERE"));
         }
+        Resolved::Part(..) => {
+            return Err(CqlError::unsupported("such a part of a column in WHERE"));
+        }
         _ => return Ok(()),
     };
     let column = &table.columns[position];
@@ -111,13 +116,18 @@ impl Compiler<'_> {
             resolved.push(relation);
         }
         check_once(table, &resolved)?;
-        let partitions = plan_partitions(table, &mut resolved)?;
+        let bounds = take_tokens(&mut resolved);
+        let (partitions, tokens) = match plan_keys(table, &mut resolved) {
+            Some(keys) => (PartitionPlan::Keys(keys), bounds),
+            None => (PartitionPlan::Tokens(bounds), Vec::new()),
+        };
         let clustering = match partitions {
             PartitionPlan::Keys(_) => plan_clustering(table, &mut resolved),
             PartitionPlan::Tokens(_) => Vec::new(),
         };
         Ok(Where {
             partitions,
+            tokens,
             clustering,
             filters: resolved.into_iter().map(Filter).collect(),
             orders: table.clustering_orders(),
@@ -174,10 +184,21 @@ fn take_each(resolved: &mut Vec<Resolved>, position: usize) -> Option<Each> {
     }
 }
 
-fn plan_partitions(
-    table: &TableSchema,
-    resolved: &mut Vec<Resolved>,
-) -> Result<PartitionPlan, CqlError> {
+/// Removes the comparisons of `token()` from the list, and returns them.
+fn take_tokens(resolved: &mut Vec<Resolved>) -> Vec<(CompareOp, TokenOperand)> {
+    let (tokens, rest): (Vec<_>, Vec<_>) =
+        resolved.drain(..).partition(|relation| matches!(relation, Resolved::Token(..)));
+    *resolved = rest;
+    let bounds = tokens.into_iter().filter_map(|relation| match relation {
+        Resolved::Token(op, operand) => Some((op, operand)),
+        _ => None,
+    });
+    bounds.collect()
+}
+
+/// Removes the relations that give the partition key from the list, and returns the values of each of
+/// its columns; `None` if one is not given.
+fn plan_keys(table: &TableSchema, resolved: &mut Vec<Resolved>) -> Option<Vec<Each>> {
     let key = positions(table, |kind| kind == ColumnKind::Partition);
     let is_given = |position: &usize| {
         resolved.iter().any(|relation| match relation {
@@ -185,23 +206,10 @@ fn plan_partitions(
             _ => false,
         })
     };
-    let has_tokens = resolved.iter().any(|relation| matches!(relation, Resolved::Token(..)));
-    if key.iter().all(is_given) {
-        if has_tokens {
-            return Err(CqlError::unsupported("token() beside the whole partition key"));
-        }
-        let each = key.iter().filter_map(|position| take_each(resolved, *position));
-        return Ok(PartitionPlan::Keys(each.collect()));
+    if !key.iter().all(is_given) {
+        return None;
     }
-    let (tokens, rest) =
-        resolved.drain(..).partition(|relation| matches!(relation, Resolved::Token(..)));
-    *resolved = rest;
-    let tokens: Vec<Resolved> = tokens;
-    let bounds = tokens.into_iter().filter_map(|relation| match relation {
-        Resolved::Token(op, operand) => Some((op, operand)),
-        _ => None,
-    });
-    Ok(PartitionPlan::Tokens(bounds.collect()))
+    key.iter().map(|position| take_each(resolved, *position)).collect()
 }
 
 fn plan_clustering(table: &TableSchema, resolved: &mut Vec<Resolved>) -> Vec<Step> {
@@ -376,7 +384,13 @@ impl Where {
             PartitionPlan::Keys(_) => {
                 let keys = product(&partition_lists);
                 let keys = keys.iter().map(|values| partition::encode(values));
-                Partitions::Keys(keys.collect::<Result<_, _>>()?)
+                let mut keys: Vec<PartitionKey> = keys.collect::<Result<_, _>>()?;
+                if !self.tokens.is_empty()
+                    && let Partitions::Tokens(lower, upper) = tokens(&self.tokens, environment)?
+                {
+                    keys.retain(|key| (lower, upper).contains(&key.token()));
+                }
+                Partitions::Keys(keys)
             }
             PartitionPlan::Tokens(bounds) => tokens(bounds, environment)?,
         };

@@ -379,6 +379,7 @@ impl<'a> Compiler<'a> {
             Resolved::Compare(position, ..)
             | Resolved::In(position, _)
             | Resolved::Contains(position, ..)
+            | Resolved::Part(position, ..)
             | Resolved::Element(position, ..) => {
                 let column = &table.columns[*position];
                 if matches!(column.kind, ColumnKind::Partition | ColumnKind::Clustering(_)) {
