@@ -3,6 +3,7 @@
 use carnet::DataType;
 use carnet::catalog::TableSchema;
 
+use super::aggregate::Aggregate;
 use crate::ast::BindMarker;
 use crate::cql_error::CqlError;
 use crate::result::ColumnSpec;
@@ -22,6 +23,8 @@ pub(crate) struct Compiler<'a> {
     pub(super) in_row: bool,
     /// Whether selected terms are being compiled: their markers have no name of their own.
     pub(super) in_selection: bool,
+    /// Aggregates within the selected term that is being compiled.
+    pub(super) aggregates: Option<Vec<Aggregate>>,
     pub(super) lets: Vec<LetColumns>,
     pub(super) timestamps: Timestamps,
     pub(super) steps: &'a Steps<'a>,
@@ -34,6 +37,7 @@ impl<'a> Compiler<'a> {
             table: None,
             in_row: false,
             in_selection: false,
+            aggregates: None,
             lets: Vec::new(),
             timestamps,
             steps,

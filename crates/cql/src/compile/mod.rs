@@ -4,6 +4,7 @@
 //! rows of a statement are found. It reads no data and changes none, so a prepared statement's plan
 //! is made once and used until one of its tables changes.
 
+mod aggregate;
 mod arithmetic;
 mod cast;
 mod cell_time;
@@ -46,6 +47,7 @@ mod transaction;
 mod where_clause;
 mod write;
 
+pub(crate) use aggregate::{Aggregate, Kind as AggregateKind, is_aggregate};
 pub(crate) use cell_time::{CellTime, Part, TimeOf};
 pub(crate) use compiler::Compiler;
 pub(crate) use constant::constant;
@@ -64,6 +66,6 @@ pub(crate) use plain_columns::{PlainColumn, PlainColumns};
 pub(crate) use plan::Plan;
 pub(crate) use relation::Filter;
 pub(crate) use row_filter::RowFilter;
-pub(crate) use select::{Aggregate, Output, SelectPlan, is_aggregate, limit_value, star_order};
+pub(crate) use select::{Output, SelectPlan, limit_value, star_order};
 pub(crate) use transaction::{ResultPlan, Tables, TransactionPlan, table_key};
 pub(crate) use write::{Change, GuardPlan, WritePlan, WriteTarget, check_batch, set_batch_time};

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use carnet::catalog::{ColumnKind, ColumnSchema, IndexSchema, TableSchema};
 use carnet::{DataType, Value};
 
+use super::aggregate::{Aggregate, is_aggregate};
 use super::cell_time::{CellTime, TimeOf};
 use super::compiler::Compiler;
 use super::environment::Environment;
@@ -12,7 +13,6 @@ use super::evaluated::Evaluated;
 use super::index_choice::{self, IndexPlan};
 use super::names::column_name;
 use super::near::NearPlan;
-use super::number;
 use super::operand::Operand;
 use super::order::{RowOrder, order};
 use super::plain_columns::PlainColumns;
@@ -87,31 +87,32 @@ pub(crate) enum Output {
     /// Time to live or write time of a column, or of its elements.
     Time(TimeOf),
     Aggregate(Aggregate),
+    /// A value calculated from aggregates, whose results follow the columns of the first row.
+    Composed(Operand, Vec<Aggregate>),
 }
 
-/// Aggregate over all rows.
-#[derive(Clone, Debug)]
-pub(crate) enum Aggregate {
-    /// Number of rows, or number of rows in which a column is not null.
-    Count(Option<usize>),
-    Min(usize),
-    Max(usize),
-    Sum(usize, DataType),
-    Avg(usize, DataType),
-    /// A column beside aggregates: its value in the first row.
-    First(usize),
-}
-
-impl Aggregate {
-    /// Returns the position of the aggregated column; `None` if rows are counted.
-    pub(crate) const fn column(&self) -> Option<usize> {
+impl Output {
+    /// Returns the aggregates that it depends on.
+    pub(crate) fn aggregates(&self) -> &[Aggregate] {
         match self {
-            Self::Count(column) => *column,
-            Self::Min(column)
-            | Self::Max(column)
-            | Self::Sum(column, _)
-            | Self::Avg(column, _)
-            | Self::First(column) => Some(*column),
+            Self::Aggregate(aggregate) => std::slice::from_ref(aggregate),
+            Self::Composed(_, aggregates) => aggregates,
+            Self::Column(_) | Self::Operand(_) | Self::Token | Self::Time(_) => &[],
+        }
+    }
+
+    /// Returns the positions of the columns that it depends on; the token counts as none.
+    pub(super) fn columns(&self) -> Vec<usize> {
+        match self {
+            Self::Column(position) => vec![*position],
+            Self::Operand(operand) => operand.columns(),
+            Self::Time(time) => vec![time.position],
+            Self::Token => Vec::new(),
+            Self::Aggregate(aggregate) => aggregate.columns(),
+            Self::Composed(operand, aggregates) => {
+                let of_aggregates = aggregates.iter().flat_map(Aggregate::columns);
+                operand.columns().into_iter().chain(of_aggregates).collect()
+            }
         }
     }
 }
@@ -133,11 +134,6 @@ impl<'a> Compiler<'a> {
         self.using_markers(&select.using);
         self.enter(table);
         let (columns, outputs) = match &select.selection {
-            Selection::All if select.distinct => {
-                return Err(CqlError::invalid(
-                    "SELECT DISTINCT names partition key and static columns, not *",
-                ));
-            }
             Selection::All => all_columns(table),
             Selection::Items(items) => {
                 self.in_selection = true;
@@ -178,11 +174,13 @@ impl<'a> Compiler<'a> {
         if group.is_some() && order.merged.is_some() {
             return Err(CqlError::unsupported("GROUP BY with ORDER BY of several partitions"));
         }
-        if group.is_some() && select.distinct {
-            return Err(CqlError::unsupported("GROUP BY with DISTINCT"));
+        if select.distinct && select.per_partition_limit.is_some() {
+            return Err(CqlError::invalid(
+                "PER PARTITION LIMIT is not allowed with SELECT DISTINCT queries",
+            ));
         }
         let aggregates =
-            group.is_none() && outputs.iter().any(|output| matches!(output, Output::Aggregate(_)));
+            group.is_none() && outputs.iter().any(|output| !output.aggregates().is_empty());
         if aggregates && near.is_some() {
             return Err(CqlError::unsupported("aggregates of the rows of ANN OF"));
         }
@@ -191,13 +189,12 @@ impl<'a> Compiler<'a> {
                 "PER PARTITION LIMIT is not allowed with aggregate queries.",
             ));
         }
-        let outputs = if aggregates { gather(outputs)? } else { outputs };
         if aggregates {
             // Like Cassandra, which orders results: one row needs no order.
             order.merged = None;
         }
         if select.distinct {
-            check_distinct(table, &outputs, &filter)?;
+            check_distinct(table, &outputs, &filter, group.as_deref())?;
         }
         let mut limit = |term: &Option<Term>, what| {
             term.as_ref().map(|term| self.operand(term, &LIMIT_TYPE, what)).transpose()
@@ -276,8 +273,10 @@ impl<'a> Compiler<'a> {
                 Ok((column.name.clone(), column.data_type.clone(), Output::Column(position)))
             }
             Term::Call(call) => {
-                if let Some(found) = aggregate(call, table)? {
-                    return Ok(found);
+                if is_aggregate(call.function.name.as_str()) {
+                    let (name, aggregate) = self.aggregate(call, table)?;
+                    let data_type = aggregate.returns();
+                    return Ok((name, data_type, Output::Aggregate(aggregate)));
                 }
                 if let Some(time) = CellTime::find(call.function.name.as_str()) {
                     let (name, data_type, found) = self.time_of(time, call, table)?;
@@ -285,17 +284,60 @@ impl<'a> Compiler<'a> {
                 }
                 match call.function.name.as_str() {
                     "token" => token(call, table),
-                    name => {
-                        let operand = self.untyped_operand(term, name)?;
-                        Ok((column_name(term), operand.data_type.clone(), Output::Operand(operand)))
-                    }
+                    name => self.calculated(term, name),
                 }
             }
-            term => {
-                let operand = self.untyped_operand(term, "a selected term")?;
-                Ok((column_name(term), operand.data_type.clone(), Output::Operand(operand)))
-            }
+            term => self.calculated(term, "a selected term"),
         }
+    }
+
+    /// Compiles a selected term that is calculated from the columns of a row, or from aggregates.
+    fn calculated(
+        &mut self,
+        term: &Term,
+        what: &str,
+    ) -> Result<(String, DataType, Output), CqlError> {
+        let before = self.aggregates.replace(Vec::new());
+        let operand = self.untyped_operand(term, what);
+        let aggregates = std::mem::replace(&mut self.aggregates, before).unwrap_or_default();
+        let operand = operand?;
+        let data_type = operand.data_type.clone();
+        let output = match aggregates.is_empty() {
+            true => Output::Operand(operand),
+            false => Output::Composed(operand, aggregates),
+        };
+        Ok((column_name(term), data_type, output))
+    }
+
+    /// Compiles an aggregate. Returns its name in results, too.
+    pub(super) fn aggregate(
+        &mut self,
+        call: &FunctionCall,
+        table: &TableSchema,
+    ) -> Result<(String, Aggregate), CqlError> {
+        let function = call.function.name.as_str();
+        let count = || ("count".to_owned(), Aggregate::rows());
+        let terms = match &call.arguments {
+            Arguments::Star if function == "count" => return Ok(count()),
+            Arguments::Star => {
+                return Err(CqlError::invalid(format!("{function}(*): name a column")));
+            }
+            Arguments::Terms(terms) => terms,
+        };
+        let [term] = terms.as_slice() else {
+            return Err(CqlError::invalid(format!("{function}() takes one argument")));
+        };
+        if matches!((function, term), ("count", Term::Literal(_))) {
+            return Ok(count());
+        }
+        let (_, data_type, output) = self.item(term, table)?;
+        if !output.aggregates().is_empty() {
+            return Err(CqlError::invalid(
+                "aggregate functions cannot be used as arguments of aggregate functions",
+            ));
+        }
+        let aggregate = Aggregate::new(function, output, data_type)?;
+        Ok((column_name(&Term::Call(call.clone())), aggregate))
     }
 }
 
@@ -395,50 +437,6 @@ fn all_columns(table: &TableSchema) -> (Vec<ColumnSpec>, Vec<Output>) {
     (columns.collect(), positions.iter().copied().map(Output::Column).collect())
 }
 
-/// Returns `true` for the name of an aggregate function.
-pub(crate) fn is_aggregate(name: &str) -> bool {
-    matches!(name, "count" | "min" | "max" | "sum" | "avg")
-}
-
-fn aggregate(
-    call: &FunctionCall,
-    table: &TableSchema,
-) -> Result<Option<(String, DataType, Output)>, CqlError> {
-    let name = call.function.name.as_str();
-    if !is_aggregate(name) {
-        return Ok(None);
-    }
-    let terms = match &call.arguments {
-        Arguments::Star if name == "count" => {
-            let count = Output::Aggregate(Aggregate::Count(None));
-            return Ok(Some(("count".to_owned(), DataType::Bigint, count)));
-        }
-        Arguments::Star => return Err(CqlError::invalid(format!("{name}(*): name a column"))),
-        Arguments::Terms(terms) => terms,
-    };
-    if let ("count", [Term::Literal(_)]) = (name, terms.as_slice()) {
-        let count = Output::Aggregate(Aggregate::Count(None));
-        return Ok(Some(("count".to_owned(), DataType::Bigint, count)));
-    }
-    let [Term::Reference(reference)] = terms.as_slice() else {
-        return Err(CqlError::unsupported(format!("{name}() of anything but a column")));
-    };
-    let (position, column) = find(table, &reference.name)?;
-    let data_type = column.data_type.clone();
-    if matches!(name, "sum" | "avg") && !number::is_number(&data_type) {
-        return Err(CqlError::invalid(format!("{name}() of a column of type {data_type}")));
-    }
-    let (result, aggregate) = match name {
-        "count" => (DataType::Bigint, Aggregate::Count(Some(position))),
-        "min" => (data_type, Aggregate::Min(position)),
-        "max" => (data_type, Aggregate::Max(position)),
-        "sum" => (data_type.clone(), Aggregate::Sum(position, data_type)),
-        _ => (data_type.clone(), Aggregate::Avg(position, data_type)),
-    };
-    let shown = format!("system.{name}({})", column.name);
-    Ok(Some((shown, result, Output::Aggregate(aggregate))))
-}
-
 fn token(call: &FunctionCall, table: &TableSchema) -> Result<(String, DataType, Output), CqlError> {
     let Arguments::Terms(terms) = &call.arguments else {
         return Err(CqlError::invalid("token(*) is no token"));
@@ -464,55 +462,47 @@ fn token(call: &FunctionCall, table: &TableSchema) -> Result<(String, DataType, 
     Ok((shown, DataType::Bigint, Output::Token))
 }
 
-/// Columns beside aggregates come from the first row, like in Cassandra.
-fn gather(outputs: Vec<Output>) -> Result<Vec<Output>, CqlError> {
-    outputs
-        .into_iter()
-        .map(|output| match output {
-            Output::Column(position) => Ok(Output::Aggregate(Aggregate::First(position))),
-            output @ Output::Aggregate(_) => Ok(output),
-            _ => Err(CqlError::unsupported("functions of a row beside aggregates")),
-        })
-        .collect()
-}
-
-fn check_distinct(table: &TableSchema, outputs: &[Output], filter: &Where) -> Result<(), CqlError> {
-    let is_of_partition = |position: usize| {
-        matches!(table.columns[position].kind, ColumnKind::Partition | ColumnKind::Static)
+fn check_distinct(
+    table: &TableSchema,
+    outputs: &[Output],
+    filter: &Where,
+    group: Option<&[usize]>,
+) -> Result<(), CqlError> {
+    let is_of_partition = |position: &usize| {
+        matches!(table.columns[*position].kind, ColumnKind::Partition | ColumnKind::Static)
     };
-    // An aggregate covers one row of each partition.
-    let allowed = outputs.iter().all(|output| match output {
-        Output::Column(position) => is_of_partition(*position),
-        Output::Token => true,
-        Output::Aggregate(aggregate) => aggregate.column().is_none_or(is_of_partition),
-        _ => false,
-    });
-    if !allowed {
+    // Results of aggregates follow the columns.
+    let is_column = |position: &usize| *position < table.columns.len();
+    let requested: Vec<usize> =
+        outputs.iter().flat_map(Output::columns).filter(is_column).collect();
+    if let Some(other) = requested.iter().find(|position| !is_of_partition(position)) {
+        return Err(CqlError::invalid(format!(
+            "SELECT DISTINCT queries must only request partition key columns and/or static columns \
+             (not {})",
+            table.columns[*other].name
+        )));
+    }
+    let filtered = filter.filters.iter().flat_map(|filter| filter.positions());
+    if filter.restricts_clustering() || !filtered.into_iter().all(is_of_partition) {
         return Err(CqlError::invalid(
-            "SELECT DISTINCT names partition key and static columns only",
+            "SELECT DISTINCT with WHERE clause only supports restriction by partition key and/or \
+             static columns.",
         ));
     }
-    if filter.restricts_clustering() || filter.needs_filtering() {
+    if group.is_some_and(|group| !group.iter().all(is_of_partition)) {
         return Err(CqlError::invalid(
-            "SELECT DISTINCT can be restricted by the partition key only",
+            "Grouping on clustering columns is not allowed for SELECT DISTINCT queries",
         ));
     }
     // Without the whole key, different partitions would give equal rows. Like Cassandra, this permits
-    // them for partitions that the statement names. An aggregate is one row.
-    let is_aggregated = outputs.iter().any(|output| matches!(output, Output::Aggregate(_)));
-    if filter.names_partitions() || is_aggregated {
+    // them for partitions that the statement names.
+    let has_token = outputs.iter().any(|output| matches!(output, Output::Token));
+    if filter.names_partitions() || has_token {
         return Ok(());
     }
-    let is_requested = |position: usize| {
-        outputs.iter().any(|output| match output {
-            Output::Column(requested) => *requested == position,
-            Output::Token => true,
-            _ => false,
-        })
-    };
     let columns = table.columns.iter().enumerate();
     let mut key = columns.filter(|(_, column)| column.kind == ColumnKind::Partition);
-    match key.find(|(position, _)| !is_requested(*position)) {
+    match key.find(|(position, _)| !requested.contains(position)) {
         Some((_, missing)) => Err(CqlError::invalid(format!(
             "SELECT DISTINCT queries must request all the partition key columns (missing {})",
             missing.name

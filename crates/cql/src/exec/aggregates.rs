@@ -6,32 +6,41 @@
 use std::cmp::Ordering;
 
 use carnet::base::{BigInt, Bytes};
-use carnet::{DataType, Value};
+use carnet::{DataType, Tx, Value};
 
+use super::project::{project, value};
 use super::select_reader::{SelectReader, of_table};
+use super::stored_row::StoredRow;
 use crate::ast::ArithmeticOp;
-use crate::compile::{self, Aggregate, Decimal, NUMBER_BITS_MAX, Output, SelectPlan};
+use crate::compile::{
+    self, Aggregate, AggregateKind, Decimal, Environment, Evaluated, NUMBER_BITS_MAX, Output,
+    SelectPlan,
+};
 use crate::cql_error::CqlError;
+use crate::result::RowSet;
 use crate::steps::Steps;
 
 /// Least bytes of most elements of a collection, for their steps.
 const ELEMENT_BYTES: usize = 8;
 
-/// Aggregates of the rows so far, one for each output; outputs that are no aggregates have none.
+/// Aggregates of the rows so far, in the order of the outputs that depend on them.
 pub(super) struct Aggregates {
     slots: Vec<Gathered>,
-    is_first: bool,
-    /// Bytes of the values in `slots`.
+    /// Outputs of the first row; those that depend on aggregates are null.
+    row: RowSet,
+    /// Columns of the first row, if an output is calculated from aggregates.
+    first: Option<Vec<Option<Bytes>>>,
+    /// Bytes of the values in `slots`, and of the first row.
     bytes: usize,
 }
 
-/// Aggregated state of one output.
+/// State of one aggregate.
 #[derive(Default)]
 struct Gathered {
     count: i64,
     /// Sum, or average of decimals.
     number: Option<Value>,
-    /// First, least or greatest value.
+    /// Least or greatest value.
     kept: Option<Vec<u8>>,
 }
 
@@ -57,11 +66,12 @@ impl Gathered {
 
 impl Aggregates {
     pub(super) fn new(plan: &SelectPlan) -> Self {
-        let slots = plan.outputs.iter().map(|_| Gathered::default()).collect();
-        Self { slots, is_first: true, bytes: 0 }
+        let aggregates = plan.outputs.iter().flat_map(Output::aggregates);
+        let slots = aggregates.map(|_| Gathered::default()).collect();
+        Self { slots, row: RowSet::default(), first: None, bytes: 0 }
     }
 
-    /// Returns the bytes of the values that are kept.
+    /// Returns the bytes that it keeps.
     pub(super) const fn bytes(&self) -> usize {
         self.bytes
     }
@@ -69,70 +79,100 @@ impl Aggregates {
     /// Adds a row. `before` are the bytes that the statement holds beside the aggregates.
     pub(super) async fn add(
         &mut self,
-        plan: &SelectPlan,
-        columns: &[Option<Bytes>],
+        (tx, plan): (&Tx, &SelectPlan),
+        (stored, columns): (&StoredRow, &[Option<Bytes>]),
+        environment: &Environment<'_>,
         (reader, before): (&mut SelectReader<'_>, usize),
     ) -> Result<(), CqlError> {
-        for (output, slot) in plan.outputs.iter().zip(&mut self.slots) {
-            if let Output::Aggregate(aggregate) = output {
-                reader.pace().await?;
-                let held = slot.bytes();
-                gather(aggregate, slot, plan, columns, self.is_first, reader.steps())?;
-                self.bytes = self.bytes - held + slot.bytes();
-                reader.charge_row(before, self.bytes)?;
+        if self.row.len() == 0 {
+            let row = (stored, columns);
+            let given = (&mut *reader, before);
+            Box::pin(project(tx, plan, row, environment, given, &mut self.row)).await?;
+            self.bytes += self.row.encoded().len();
+            if plan.outputs.iter().any(|output| matches!(output, Output::Composed(..))) {
+                self.bytes += columns.iter().flatten().map(Bytes::len).sum::<usize>();
+                self.first = Some(columns.to_vec());
             }
         }
-        self.is_first = false;
+        let aggregates = plan.outputs.iter().flat_map(Output::aggregates);
+        for (aggregate, slot) in aggregates.zip(&mut self.slots) {
+            reader.pace().await?;
+            let held = slot.bytes();
+            let row = (stored, columns);
+            let value = match &aggregate.of {
+                Some((output, _)) => value(tx, plan, output, row, environment)?,
+                None => None,
+            };
+            gather(aggregate, slot, value, reader.steps())?;
+            self.bytes = self.bytes - held + slot.bytes();
+            reader.charge_row(before, self.bytes)?;
+        }
         reader.charge(before + self.bytes).map_err(|error| of_table(plan, &error))
     }
 
-    /// Returns the values of the aggregates; other outputs are null.
-    pub(super) fn conclude(self, plan: &SelectPlan) -> Result<Vec<Option<Bytes>>, CqlError> {
-        let values = plan.outputs.iter().zip(self.slots).map(|(output, slot)| match output {
-            Output::Aggregate(aggregate) => conclude(aggregate, slot),
-            _ => Ok(None),
-        });
-        values.collect()
+    /// Appends the row of the results to others.
+    pub(super) fn conclude(
+        self,
+        plan: &SelectPlan,
+        environment: &Environment<'_>,
+        rows: &mut RowSet,
+    ) -> Result<(), CqlError> {
+        let mut slots = self.slots.into_iter();
+        let mut first_row = self.row.iter().next().unwrap_or_default().into_iter();
+        let none = vec![None; plan.table.columns.len()];
+        let first = self.first.unwrap_or(none);
+        for output in &plan.outputs {
+            let of_first = first_row.next().flatten();
+            let aggregates = output.aggregates().iter().zip(slots.by_ref());
+            let results = aggregates.map(|(aggregate, slot)| conclude(aggregate, slot));
+            let results: Vec<Option<Bytes>> = results.collect::<Result<_, _>>()?;
+            match output {
+                Output::Aggregate(_) => rows.push_value(results[0].as_deref()),
+                Output::Composed(operand, _) => {
+                    let columns = [&first[..], &results].concat();
+                    match operand.evaluate(&environment.with_row(&columns))? {
+                        Evaluated::Bytes(bytes) => rows.push_value(Some(&bytes)),
+                        Evaluated::Null | Evaluated::Unset => rows.push_value(None),
+                    }
+                }
+                _ => rows.push_value(of_first),
+            }
+        }
+        rows.end_row();
+        Ok(())
     }
 }
 
+/// Adds the value of a row.
 fn gather(
     aggregate: &Aggregate,
     slot: &mut Gathered,
-    plan: &SelectPlan,
-    columns: &[Option<Bytes>],
-    is_first: bool,
+    value: Option<Bytes>,
     steps: &Steps<'_>,
 ) -> Result<(), CqlError> {
-    let Some(position) = aggregate.column() else {
+    let Some((_, data_type)) = &aggregate.of else {
         slot.count += 1;
         return Ok(());
     };
-    let Some(bytes) = &columns[position] else { return Ok(()) };
-    let data_type = &plan.table.columns[position].data_type;
+    let Some(bytes) = value else { return Ok(()) };
     slot.count += 1;
-    match aggregate {
-        Aggregate::Count(_) => {}
-        Aggregate::First(_) if !is_first => {}
-        Aggregate::First(_) => {
-            steps.take_bytes(bytes.len())?;
-            slot.keep(bytes);
-        }
-        Aggregate::Min(_) | Aggregate::Max(_) => {
+    match aggregate.kind {
+        AggregateKind::Count => {}
+        AggregateKind::Min | AggregateKind::Max => {
             let order = match &slot.kept {
-                Some(kept) => compare(data_type, bytes, kept, steps)?,
+                Some(kept) => compare(data_type, &bytes, kept, steps)?,
                 None => Ordering::Equal,
             };
-            let is_min = matches!(aggregate, Aggregate::Min(_));
+            let is_min = aggregate.kind == AggregateKind::Min;
             if slot.kept.is_none()
                 || order == if is_min { Ordering::Less } else { Ordering::Greater }
             {
-                slot.keep(bytes);
+                slot.keep(&bytes);
             }
         }
-        Aggregate::Sum(..) | Aggregate::Avg(..) => {
+        AggregateKind::Sum | AggregateKind::Avg => {
             steps.take_bytes(bytes.len())?;
-            let value = data_type.deserialize(bytes)?;
+            let value = data_type.deserialize(&bytes)?;
             if let Some(number) = &slot.number {
                 steps.take(compile::number_steps(number, &value))?;
             }
@@ -152,7 +192,7 @@ fn add(
     if matches!(value, Value::Decimal { .. }) {
         return decimal(aggregate, before.as_ref(), &value, count);
     }
-    let value = if matches!(aggregate, Aggregate::Avg(..)) { widen(value) } else { value };
+    let value = if aggregate.kind == AggregateKind::Avg { widen(value) } else { value };
     match before {
         Some(before) => compile::calculate(&before, ArithmeticOp::Add, &value),
         None => Ok(value),
@@ -187,8 +227,8 @@ fn decimal(
 ) -> Result<Value, CqlError> {
     let before = before.and_then(Decimal::of).unwrap_or(Decimal::ZERO);
     let value = Decimal::of(value).unwrap_or(Decimal::ZERO);
-    let result = match aggregate {
-        Aggregate::Avg(..) => before.average_with(&value, count),
+    let result = match aggregate.kind {
+        AggregateKind::Avg => before.average_with(&value, count),
         _ => before.plus(&value),
     };
     result.map(Value::from).map_err(|_| {
@@ -212,13 +252,13 @@ fn widen(value: Value) -> Value {
 }
 
 fn conclude(aggregate: &Aggregate, slot: Gathered) -> Result<Option<Bytes>, CqlError> {
-    let value = match aggregate {
-        Aggregate::Count(_) => Value::Bigint(slot.count),
-        Aggregate::Min(_) | Aggregate::Max(_) | Aggregate::First(_) => {
-            return Ok(slot.kept.map(Bytes::from));
+    let value = match (aggregate.kind, &aggregate.of) {
+        (AggregateKind::Count, _) | (_, None) => Value::Bigint(slot.count),
+        (AggregateKind::Min | AggregateKind::Max, _) => return Ok(slot.kept.map(Bytes::from)),
+        (AggregateKind::Sum, Some((_, data_type))) => {
+            slot.number.map_or_else(|| zero(data_type), Ok)?
         }
-        Aggregate::Sum(_, data_type) => slot.number.map_or_else(|| zero(data_type), Ok)?,
-        Aggregate::Avg(_, data_type) => match slot.number {
+        (AggregateKind::Avg, Some((_, data_type))) => match slot.number {
             None => zero(data_type)?,
             Some(average @ Value::Decimal { .. }) => average,
             Some(sum) => average(&sum, slot.count, data_type)?,

@@ -9,7 +9,6 @@ use carnet::{CellKey, Tx};
 
 use super::aggregates::Aggregates;
 use super::paging::PagingState;
-use super::project::project;
 use super::select_reader::{PageBounds, Position, SelectReader, of_table, too_large};
 use crate::compile::{self, Environment, SelectPlan};
 use crate::cql_error::CqlError;
@@ -19,8 +18,6 @@ use crate::result::{RowSet, Rows};
 struct Group {
     /// Values of the grouped columns.
     values: Vec<Option<Bytes>>,
-    /// Outputs of the first row; those of aggregates are null.
-    row: RowSet,
     aggregates: Aggregates,
     /// Position of the last row. The row that ends the group is read before the group is returned.
     last: Position,
@@ -76,7 +73,7 @@ pub(super) async fn run(
         let values = next.as_ref().map(|(_, columns)| grouped(plan, columns));
         let is_over = group.as_ref().is_some_and(|group| values.as_ref() != Some(&group.values));
         if let Some(done) = group.take_if(|_| is_over) {
-            let last = done.conclude(plan, &reader, &mut rows)?;
+            let last = done.conclude(plan, environment, &reader, &mut rows)?;
             limits.count(&last.row);
             let has_memory = match reader.charge(rows.encoded().len()) {
                 Err(error) if !bounds.is_paged => return Err(of_table(plan, &error)),
@@ -112,22 +109,15 @@ pub(super) async fn run(
         }
         let (Some((stored, columns)), Some(values)) = (next, values) else { break };
         let last = reader.position(stored.key.clone());
-        match &mut group {
-            Some(group) => {
-                group.last = last;
-                let before = rows.encoded().len() + group.row.encoded().len();
-                group.aggregates.add(plan, &columns, (&mut reader, before)).await?;
-            }
-            None => {
-                let of_row = (&stored, columns.as_slice());
-                let (mut row, before) = (RowSet::default(), rows.encoded().len());
-                project(tx, plan, of_row, environment, (&mut reader, before), &mut row).await?;
-                let mut aggregates = Aggregates::new(plan);
-                let before = before + row.encoded().len();
-                aggregates.add(plan, &columns, (&mut reader, before)).await?;
-                group = Some(Group { values, row, aggregates, last });
-            }
-        }
+        let before = rows.encoded().len();
+        let group = group.get_or_insert_with(|| Group {
+            values,
+            aggregates: Aggregates::new(plan),
+            last: last.clone(),
+        });
+        group.last = last;
+        let (row, given) = ((&stored, columns.as_slice()), (&mut reader, before));
+        group.aggregates.add((tx, plan), row, environment, given).await?;
     }
     Ok(Rows { columns: plan.columns.clone(), rows, paging_state })
 }
@@ -143,18 +133,12 @@ impl Group {
     fn conclude(
         self,
         plan: &SelectPlan,
+        environment: &Environment<'_>,
         reader: &SelectReader<'_>,
         rows: &mut RowSet,
     ) -> Result<Position, CqlError> {
-        reader
-            .charge_row(rows.encoded().len(), self.row.encoded().len() + self.aggregates.bytes())?;
-        let aggregates = self.aggregates.conclude(plan)?;
-        let row = self.row.iter().next().unwrap_or_default();
-        rows.push(
-            row.into_iter()
-                .zip(&aggregates)
-                .map(|(value, aggregate)| aggregate.as_deref().or(value)),
-        );
+        reader.charge_row(rows.encoded().len(), self.aggregates.bytes())?;
+        self.aggregates.conclude(plan, environment, rows)?;
         Ok(self.last)
     }
 }

@@ -24,19 +24,9 @@ pub(super) async fn project(
     (reader, before): (&mut SelectReader<'_>, usize),
     rows: &mut RowSet,
 ) -> Result<(), CqlError> {
-    let environment = environment.with_row(columns);
     let begin = rows.encoded().len();
     for output in &plan.outputs {
-        let value = match output {
-            Output::Column(position) => columns[*position].clone(),
-            Output::Operand(operand) => match operand.evaluate(&environment)? {
-                Evaluated::Bytes(bytes) => Some(bytes),
-                Evaluated::Null | Evaluated::Unset => None,
-            },
-            Output::Token => Some(Value::Bigint(stored.key.token().0).serialize()),
-            Output::Time(time) => cell_time(tx, &plan.table, stored, time, &environment)?,
-            Output::Aggregate(_) => None,
-        };
+        let value = value(tx, plan, output, (stored, columns), environment)?;
         let row = rows.encoded().len() - begin + value.as_ref().map_or(0, Bytes::len);
         reader.charge_row(before + begin, row)?;
         rows.push_value(value.as_deref());
@@ -44,4 +34,25 @@ pub(super) async fn project(
     }
     rows.end_row();
     Ok(())
+}
+
+/// Returns the value of an output; that of an aggregate is null.
+pub(super) fn value(
+    tx: &Tx,
+    plan: &SelectPlan,
+    output: &Output,
+    (stored, columns): (&StoredRow, &[Option<Bytes>]),
+    environment: &Environment<'_>,
+) -> Result<Option<Bytes>, CqlError> {
+    let environment = environment.with_row(columns);
+    Ok(match output {
+        Output::Column(position) => columns[*position].clone(),
+        Output::Operand(operand) => match operand.evaluate(&environment)? {
+            Evaluated::Bytes(bytes) => Some(bytes),
+            Evaluated::Null | Evaluated::Unset => None,
+        },
+        Output::Token => Some(Value::Bigint(stored.key.token().0).serialize()),
+        Output::Time(time) => cell_time(tx, &plan.table, stored, time, &environment)?,
+        Output::Aggregate(_) | Output::Composed(..) => None,
+    })
 }

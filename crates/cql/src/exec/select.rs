@@ -98,8 +98,8 @@ async fn select(
         return Box::pin(near::run(tx, plan, found, environment, reader)).await;
     }
     if plan.aggregates {
-        let row = Box::pin(aggregate(&mut reader, plan)).await?;
-        return Ok(Rows { columns, rows: vec![row].into(), paging_state: None });
+        let rows = Box::pin(aggregate(tx, plan, environment, &mut reader)).await?;
+        return Ok(Rows { columns, rows, paging_state: None });
     }
     let mut bounds = PageBounds::new(parameters);
     if reader.is_merged() {
@@ -173,12 +173,17 @@ async fn select(
 
 /// Aggregates all rows to one.
 async fn aggregate(
-    reader: &mut SelectReader<'_>,
+    tx: &Tx,
     plan: &SelectPlan,
-) -> Result<Vec<Option<carnet::Bytes>>, CqlError> {
+    environment: &Environment<'_>,
+    reader: &mut SelectReader<'_>,
+) -> Result<RowSet, CqlError> {
     let mut aggregates = Aggregates::new(plan);
-    while let Some((_, columns)) = reader.next(usize::MAX).await? {
-        aggregates.add(plan, &columns, (reader, 0)).await?;
+    while let Some((stored, columns)) = reader.next(usize::MAX).await? {
+        let row = (&stored, columns.as_slice());
+        aggregates.add((tx, plan), row, environment, (&mut *reader, 0)).await?;
     }
-    aggregates.conclude(plan)
+    let mut rows = RowSet::default();
+    aggregates.conclude(plan, environment, &mut rows)?;
+    Ok(rows)
 }

@@ -1,0 +1,73 @@
+//! Aggregate functions: `count`, `min`, `max`, `sum` and `avg`, of a column or of a term of each row.
+
+use carnet::DataType;
+
+use super::number::is_number;
+use super::select::Output;
+use crate::cql_error::CqlError;
+
+/// Aggregate over all rows, or over those of a group.
+#[derive(Clone, Debug)]
+pub(crate) struct Aggregate {
+    pub(crate) kind: Kind,
+    /// What is aggregated, with its type; `None` if rows are counted.
+    pub(crate) of: Option<(Box<Output>, DataType)>,
+}
+
+/// Function of an aggregate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Number of rows, or of values that are not null.
+    Count,
+    Min,
+    Max,
+    Sum,
+    Avg,
+}
+
+/// Returns the aggregate function of a name.
+fn kind(name: &str) -> Option<Kind> {
+    Some(match name {
+        "count" => Kind::Count,
+        "min" => Kind::Min,
+        "max" => Kind::Max,
+        "sum" => Kind::Sum,
+        "avg" => Kind::Avg,
+        _ => return None,
+    })
+}
+
+/// Returns `true` for the name of an aggregate function.
+pub(crate) fn is_aggregate(name: &str) -> bool {
+    kind(name).is_some()
+}
+
+impl Aggregate {
+    /// Returns the number of rows.
+    pub(super) const fn rows() -> Self {
+        Self { kind: Kind::Count, of: None }
+    }
+
+    /// Creates the aggregate of a function and its argument.
+    pub(super) fn new(function: &str, of: Output, data_type: DataType) -> Result<Self, CqlError> {
+        let kind = kind(function)
+            .ok_or_else(|| CqlError::invalid(format!("{function} is no aggregate function")))?;
+        if matches!(kind, Kind::Sum | Kind::Avg) && !is_number(&data_type) {
+            return Err(CqlError::invalid(format!("{function}() of a value of type {data_type}")));
+        }
+        Ok(Self { kind, of: Some((Box::new(of), data_type)) })
+    }
+
+    /// Returns the type of the result.
+    pub(super) fn returns(&self) -> DataType {
+        match (self.kind, &self.of) {
+            (Kind::Count, _) | (_, None) => DataType::Bigint,
+            (_, Some((_, data_type))) => data_type.clone(),
+        }
+    }
+
+    /// Returns the positions of the columns that it depends on.
+    pub(super) fn columns(&self) -> Vec<usize> {
+        self.of.as_ref().map_or_else(Vec::new, |(output, _)| output.columns())
+    }
+}
