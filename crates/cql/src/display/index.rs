@@ -13,6 +13,11 @@ impl Display for CreateIndex {
             write!(f, " {name}")?;
         }
         write!(f, " ON {} (", self.table)?;
+        if let Some(key) = &self.local {
+            f.write_str("(")?;
+            join(f, key, ", ")?;
+            f.write_str("), ")?;
+        }
         join(f, &self.targets, ", ")?;
         f.write_str(")")?;
         if let Some(class) = &self.class {

@@ -29,13 +29,18 @@ pub(super) fn column_type(
             "duration type is not supported for PRIMARY KEY column '{name}'"
         )));
     }
-    let is_multi_cell = is_multi_cell(type_name);
-    if is_multi_cell && let Some(what) = multi_cell_part(type_name) {
-        return Err(CqlError::invalid(format!(
+    check_parts(type_name)?;
+    Ok((data_type, is_multi_cell(type_name)))
+}
+
+/// Refuses a collection with parts that are not frozen.
+fn check_parts(type_name: &TypeName) -> Result<(), CqlError> {
+    match multi_cell_part(type_name) {
+        Some(what) => Err(CqlError::invalid(format!(
             "Non-frozen {what} are not allowed inside collections: {type_name}"
-        )));
+        ))),
+        None => Ok(()),
     }
-    Ok((data_type, is_multi_cell))
 }
 
 /// Returns the type of a field of a user-defined type.
@@ -56,9 +61,12 @@ pub(super) fn field_type(
         TypeName::UserDefined(_) => {
             Err(CqlError::invalid("A user type cannot contain non-frozen UDTs"))
         }
-        _ => types
-            .resolve(&format!("the type of field {name}"), type_name)?
-            .ok_or_else(|| CqlError::unsupported(format!("field {name}: type {type_name}"))),
+        _ => {
+            check_parts(type_name)?;
+            types
+                .resolve(&format!("the type of field {name}"), type_name)?
+                .ok_or_else(|| CqlError::unsupported(format!("field {name}: type {type_name}")))
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use carnet::base::WallTime;
 use carnet::base::key::Order;
 use carnet::catalog::{self, ColumnKind, KeyspaceSchema, TableKind, TableSchema};
 use carnet::{DataType, Tx};
@@ -14,11 +15,12 @@ use super::first_build::FirstBuild;
 use super::known_types::Types;
 use super::parameters::Session;
 use super::run::Run;
-use super::table_options::set_table_options;
-use super::{indexes, user_types, views};
+use super::table_options::{set_table_options, take_id};
+use super::{ddl_warnings, indexes, user_types, views};
 use crate::ast::{
     AlterKeyspace, AlterTable, ColumnDefinition, CopyTable, CreateKeyspace, CreateTable,
-    DropKeyspace, DropTable, Name, OptionValue, Options, Statement, TableChange, TableName,
+    DropKeyspace, DropTable, Literal, Name, OptionValue, Options, Statement, TableChange,
+    TableName,
 };
 use crate::cql_error::{CqlError, CqlErrorKind};
 use crate::result::{ChangeKind, Response, SchemaChange};
@@ -32,6 +34,7 @@ impl Executor {
     ) -> Result<Response, CqlError> {
         let transaction = run.transaction(&self.shared.db);
         let data_center = &self.shared.node.data_center;
+        let nodes = 1 + self.peers().len();
         let keyspace = run.keyspace.as_deref();
         let environment = &self.environment(&[], &run.steps);
         let build = &FirstBuild::default();
@@ -58,6 +61,11 @@ impl Executor {
         }
         if is_unbuilt {
             self.shared.db.build_derived();
+        }
+        if let (Some(memory), Some(_)) = (&run.parameters.grant.memory, &change) {
+            for warning in ddl_warnings::warnings(statement, nodes, data_center) {
+                memory.warn(warning);
+            }
         }
         Ok(change.map_or(Response::Void, Response::SchemaChange))
     }
@@ -121,7 +129,7 @@ async fn change(
         Statement::DropIndex(drop) => indexes::drop(tx, drop, keyspace).await,
         Statement::AlterView(alter) => views::alter(tx, alter, keyspace).await,
         Statement::DropView(drop) => views::drop(tx, drop, keyspace).await,
-        Statement::Truncate(table) => truncate(tx, table, keyspace).await,
+        Statement::Truncate(table, _) => truncate(tx, table, keyspace).await,
         other => Err(CqlError::unsupported(other)),
     }
 }
@@ -164,6 +172,9 @@ async fn alter_keyspace(
     data_center: &str,
 ) -> Result<Option<SchemaChange>, CqlError> {
     let name = alter.name.as_str();
+    if system::is_replicated_keyspace(name) {
+        return Ok(changed(ChangeKind::Updated, name, None));
+    }
     refuse_system(name)?;
     let Some(mut schema) = catalog::keyspace(tx, name).await? else {
         if alter.if_exists {
@@ -228,8 +239,12 @@ async fn create_table(
     let Some(mut schema) = new_table(tx, keyspace, name, create.if_not_exists).await? else {
         return Ok(None);
     };
+    let mut options = create.options.clone();
+    if let Some(id) = take_id(&mut options)? {
+        schema.uuid = id;
+    }
     add_columns(&mut schema, create, &Types::load(tx, keyspace).await?)?;
-    set_table_options(&mut schema, &create.options)?;
+    set_table_options(&mut schema, &options)?;
     catalog::create_table(tx, schema).await?;
     Ok(changed(ChangeKind::Created, keyspace, Some(name)))
 }
@@ -422,12 +437,13 @@ async fn alter_table(
             }
         }
         TableChange::Options(options) => set_table_options(&mut schema, options)?,
-        TableChange::Drop { if_exists, columns, .. } => {
+        TableChange::Drop { if_exists, columns, timestamp } => {
+            let at = dropped_at(timestamp.as_ref())?.unwrap_or_else(|| tx.wall_time());
             let before = schema.columns.len();
             for column in columns {
                 let name = &column.text;
                 if !*if_exists || schema.column(name).is_some() {
-                    schema.drop_column(name, tx.wall_time())?;
+                    schema.drop_column(name, at)?;
                 }
             }
             if schema.columns.len() == before {
@@ -452,6 +468,13 @@ async fn alter_table(
     schema.version += 1;
     catalog::alter_table(tx, &schema).await?;
     Ok(changed(ChangeKind::Updated, keyspace, Some(name)))
+}
+
+/// Returns the time of `DROP … USING TIMESTAMP`, which tables list.
+fn dropped_at(timestamp: Option<&Literal>) -> Result<Option<WallTime>, CqlError> {
+    let Some(Literal::Integer(digits)) = timestamp else { return Ok(None) };
+    let micros = digits.parse().map_err(|_| CqlError::invalid("the timestamp is out of range"))?;
+    Ok(Some(WallTime(micros)))
 }
 
 async fn drop_table(

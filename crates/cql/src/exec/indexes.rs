@@ -15,7 +15,7 @@ use carnet::{DataType, Tx};
 
 use super::ddl_target::{changed, place};
 use super::first_build::FirstBuild;
-use crate::ast::{CreateIndex, DropIndex, IndexTarget, TargetPart};
+use crate::ast::{CreateIndex, DropIndex, IndexTarget, Name, TargetPart};
 use crate::compile::{SIMILARITY, Similarity};
 use crate::cql_error::CqlError;
 use crate::result::{ChangeKind, SchemaChange};
@@ -23,7 +23,7 @@ use crate::system;
 
 /// Maximum length of the names of table and column in the name of an index that was given none. With
 /// what follows, the name stays within the limit of the catalog.
-const AUTOMATIC_NAME_BYTES: usize = 38;
+const AUTOMATIC_NAME_BYTES: usize = 200;
 
 /// Option with the number of partitions that the entries of an index are divided into.
 const PARTITIONS: &str = "partitions";
@@ -44,9 +44,17 @@ const FIXED_OPTIONS: [(&str, &[&str]); 6] = [
     ("case_sensitive", &["true"]),
     ("normalize", &["false"]),
     ("ascii", &["false"]),
-    ("mode", &["PREFIX"]),
+    ("mode", &["PREFIX", "CONTAINS", "SPARSE"]),
     ("is_literal", &["true", "false"]),
     ("analyzed", &["false"]),
+];
+
+/// Options of other systems' indexes that change no answer, whatever their values.
+const FREE_OPTIONS: [&str; 4] = [
+    "construction_beam_width",
+    "max_compaction_flush_memory_in_mb",
+    "maximum_node_connections",
+    "optimize_for",
 ];
 
 /// Runs a `CREATE INDEX`. Returns whether the index has yet to be built.
@@ -61,6 +69,7 @@ pub(super) async fn create(
         .await?
         .ok_or_else(|| CqlError::invalid(format!("Table '{name}' doesn't exist")))?;
     let target = only_target(create)?;
+    check_local(create, &table)?;
     if table.base.is_some() {
         return Err(CqlError::invalid("Secondary indexes on materialized views aren't supported"));
     }
@@ -71,6 +80,7 @@ pub(super) async fn create(
         CqlError::invalid(format!("Column '{}' doesn't exist", target.column.text))
     })?;
     let part = part_of(&table, column, target.part)?;
+    check_vector(create, column)?;
     let index_name = match &create.name {
         Some(name) => name.text.clone(),
         None => free_name(tx, &table, column).await?,
@@ -123,6 +133,31 @@ fn only_target(create: &CreateIndex) -> Result<&IndexTarget, CqlError> {
         _ if create.is_custom => Err(CqlError::unsupported("an index on several columns")),
         _ => Err(CqlError::invalid("Only CUSTOM indexes support multiple columns")),
     }
+}
+
+/// Refuses an index for `ANN OF` on a vector that has no similarity.
+fn check_vector(create: &CreateIndex, column: &ColumnSchema) -> Result<(), CqlError> {
+    let DataType::Vector(vector) = &column.data_type else { return Ok(()) };
+    let is_storage_attached = create.class.as_deref().is_some_and(|class| {
+        class.eq_ignore_ascii_case("sai") || class.ends_with("StorageAttachedIndex")
+    });
+    if is_storage_attached && vector.0 != DataType::Float {
+        return Err(CqlError::invalid(
+            "SAI ANN indexes are only allowed on vector columns with float elements",
+        ));
+    }
+    Ok(())
+}
+
+/// Refuses a local index of ScyllaDB that does not name the partition key. One that does is an index:
+/// a statement that names a partition reads its part of the entries only.
+fn check_local(create: &CreateIndex, table: &TableSchema) -> Result<(), CqlError> {
+    let Some(given) = &create.local else { return Ok(()) };
+    let key = table.partition_key().map(|column| column.name.as_str());
+    if key.eq(given.iter().map(Name::as_str)) {
+        return Ok(());
+    }
+    Err(CqlError::invalid("Local index definition must contain full partition key only"))
 }
 
 /// Returns the indexed part of a column.
@@ -257,7 +292,8 @@ fn check_option(key: &str, value: &str) -> Result<(), CqlError> {
         None if key == SIMILARITY => Err(CqlError::invalid(format!(
             "Similarity function '{value}' was not found: it is cosine, dot_product or euclidean"
         ))),
-        None => Err(CqlError::unsupported(format!("option {key} of an index"))),
+        None if FREE_OPTIONS.contains(&key) => Ok(()),
+        None => Err(CqlError::config(format!("Properties specified [{key}] are not understood"))),
     }
 }
 

@@ -26,6 +26,7 @@ mod condition;
 mod condition_kind;
 mod ddl;
 mod ddl_target;
+mod ddl_warnings;
 mod describe;
 mod executor;
 mod first_build;

@@ -35,6 +35,11 @@ impl Parser<'_> {
         self.expect_word("ON")?;
         let table = self.table_name("a table")?;
         self.expect_symbol("(")?;
+        let mut local = None;
+        if self.eat_symbol("(") {
+            local = Some(self.column_names()?);
+            self.expect_symbol(",")?;
+        }
         let targets = self.comma_separated_until(")", Self::index_target)?;
         let class = match self.eat_word("USING") {
             true => Some(self.string("a class, as in 'sai'")?),
@@ -55,6 +60,7 @@ impl Parser<'_> {
             if_not_exists,
             name,
             table,
+            local,
             targets,
             class,
             options,

@@ -38,6 +38,7 @@ mod builds;
 mod change;
 mod encode;
 mod estimates;
+mod foreign_options;
 mod node;
 mod open;
 mod option_values;
@@ -72,12 +73,14 @@ pub(crate) use schemas::{find_by_id, find_schema};
 pub(crate) use table::{BOTTLENECK, TRANSACTIONS};
 pub use table::{SystemColumn, SystemTable, is_virtual_keyspace};
 pub(crate) use tables::is_readable;
-pub use tables::{KEYSPACES, find, is_system_keyspace, tables};
+pub use tables::{KEYSPACES, find, is_replicated_keyspace, is_system_keyspace, tables};
 
 pub(crate) use encode::{Cell, boolean, collection, text, text_map, texts};
+pub(crate) use foreign_options::{Foreign, of_table, without_effect};
 pub(crate) use option_values::TTL_MAX;
 pub(crate) use options::{
-    TableOptions, check_keyspace_options, check_table_options, default_time_to_live, durable_writes,
+    ID, TableOptions, check_keyspace_options, check_table_options, default_time_to_live,
+    durable_writes,
 };
 pub(crate) use replication::{Replication, repaired, resolve};
 pub(crate) use setting::{map_of, plain};

@@ -231,6 +231,7 @@ pub(super) fn canonical_text(name: &str, text: String) -> String {
 pub(super) fn canonical_map(name: &str, mut given: Pairs) -> Pairs {
     match name {
         "caching" => {
+            given.remove("enabled");
             let none =
                 ["keys", "rows_per_partition"].map(|key| (key.to_owned(), "NONE".to_owned()));
             let given = given.into_iter().map(|(key, value)| (key, value.to_ascii_uppercase()));
@@ -278,6 +279,8 @@ fn check_caching(given: &Pairs) -> Result<(), String> {
         let is_known = ["ALL", "NONE"].iter().any(|word| word.eq_ignore_ascii_case(value));
         let is_valid = match key.as_str() {
             "keys" => is_known,
+            // ScyllaDB's switch of its cache.
+            "enabled" => ["true", "false"].iter().any(|word| word.eq_ignore_ascii_case(value)),
             "rows_per_partition" => is_known || value.parse::<i32>().is_ok_and(|rows| rows >= 0),
             _ => {
                 return Err(format!(

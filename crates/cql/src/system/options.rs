@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use carnet::catalog::TableSchema;
 
 use super::encode::Cell;
+use super::foreign_options;
 use super::option_values;
 use super::setting::{Setting, plain, quoted};
 use crate::ast::{AlterTable, Literal, Name, OptionValue, Options, Statement, TableChange};
@@ -18,6 +19,9 @@ use crate::parser::{Limits, parse};
 /// Option that Carnet has besides Cassandra 5.0's: Accord's switch that lets a table take part in
 /// transactions.
 const TRANSACTIONAL_MODE: &str = "transactional_mode";
+
+/// Option of a new table: its id for drivers.
+pub(crate) const ID: &str = "id";
 
 impl Setting {
     /// Parses a value that replaces this one, which is the default.
@@ -241,8 +245,8 @@ pub enum OptionError {
 ///
 /// [`OptionError`] for an option that does not exist, or an invalid value.
 pub fn check_option(name: &str, value: &OptionValue) -> Result<String, OptionError> {
-    if name == "id" {
-        return Err(OptionError::Unsupported("the table option id".to_owned()));
+    if name == ID {
+        return Err(OptionError::Value("Cannot alter table id.".to_owned()));
     }
     let defaults = defaults();
     let known = defaults.iter().find(|(known, _)| *known == name).map(|(_, default)| default);
@@ -269,6 +273,9 @@ pub fn check_option(name: &str, value: &OptionValue) -> Result<String, OptionErr
 /// A syntax error at the option's name.
 pub(crate) fn check_table_options(options: &Options) -> Result<(), Failure> {
     for (name, value) in options {
+        if foreign_options::of_table(name.as_str(), value).is_some() {
+            continue;
+        }
         if let Err(OptionError::Syntax(message)) = check_option(name.as_str(), value) {
             return Err(Failure::syntax(name.at.0, message));
         }
@@ -290,6 +297,7 @@ pub(crate) fn check_keyspace_options(options: &Options) -> Result<(), Failure> {
             }
             ("durable_writes", value) if durable_writes(value).is_some() => continue,
             ("durable_writes", value) => wrong_boolean("durable_writes", &shown(value)),
+            (name, _) if foreign_options::is_of_keyspace(name) => continue,
             (name, _) => format!("Unknown property '{name}'"),
         };
         return Err(Failure::syntax(name.at.0, message));

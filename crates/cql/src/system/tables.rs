@@ -22,6 +22,12 @@ pub fn is_system_keyspace(name: &str) -> bool {
     KEYSPACES.contains(&name)
 }
 
+/// Returns `true` for a system keyspace whose replication Cassandra lets operators change.
+#[must_use]
+pub fn is_replicated_keyspace(name: &str) -> bool {
+    matches!(name, DISTRIBUTED | TRACES | "system_auth")
+}
+
 /// Returns a system table.
 #[must_use]
 pub fn find(keyspace: &str, table: &str) -> Option<&'static SystemTable> {
