@@ -1,7 +1,7 @@
 //! The `CREATE` statements of keyspaces, tables and views, as text.
 
 use carnet::base::Order;
-use carnet::catalog::ColumnKind;
+use carnet::catalog::{ColumnKind, DroppedColumn};
 
 use crate::ast::{Literal, Name};
 use crate::system::{
@@ -51,17 +51,33 @@ pub(super) fn index(table: &TableView, index: &IndexView) -> String {
     text + ";"
 }
 
-/// Writes `CREATE TABLE`, with the table's id for `internals`.
+/// Writes `CREATE TABLE`; for `internals` with the table's id and its dropped columns, which statements
+/// behind it drop again.
 pub(super) fn table(table: &TableView, internals: bool) -> String {
     let name = format!("{}.{}", Name::new(&table.keyspace), Name::new(&table.name));
     let keyword = if table.is_virtual { "VIRTUAL" } else { "CREATE" };
-    let lines = definition_lines(table).join(",\n    ");
+    let lines = definition_lines(table, internals).join(",\n    ");
     let options = options(table, internals).join("\n    AND ");
     let text = format!("{keyword} TABLE {name} (\n    {lines}\n) WITH {options};");
     if table.is_virtual {
         return virtual_comment(&format!("Table {name} is a virtual table"), &text);
     }
-    text
+    let dropped = if internals { table.dropped.as_slice() } else { &[] };
+    dropped.iter().fold(text, |text, column| text + &drop_again(table, &name, column))
+}
+
+/// Writes the statements that drop a column of a new table as it was dropped, and add it if it was
+/// added again.
+fn drop_again(table: &TableView, name: &str, dropped: &DroppedColumn) -> String {
+    let (column, micros) = (quoted(&dropped.name), dropped.dropped_micros);
+    let drop = format!("\nALTER TABLE {name} DROP {column} USING TIMESTAMP {micros};");
+    match table.columns.iter().find(|added| added.name == dropped.name) {
+        Some(added) => {
+            let behind = if added.kind == ColumnKind::Static { " static" } else { "" };
+            format!("{drop}\nALTER TABLE {name} ADD {column} {}{behind};", added.type_name)
+        }
+        None => drop,
+    }
 }
 
 /// Writes `CREATE MATERIALIZED VIEW`, with the view's id for `internals`.
@@ -91,20 +107,30 @@ fn virtual_comment(what: &str, structure: &str) -> String {
 }
 
 /// Writes the columns, and the key unless it is written beside its only column.
-fn definition_lines(table: &TableView) -> Vec<String> {
+fn definition_lines(table: &TableView, with_dropped: bool) -> Vec<String> {
     let has_short_key = table.partition_key().count() == 1 && table.clustering_key().count() == 0;
-    let mut lines: Vec<_> = table
-        .columns
-        .iter()
+    let is_dropped = |name: &str| table.dropped.iter().any(|dropped| dropped.name == name);
+    let kept = table.columns.iter().filter(|column| !with_dropped || !is_dropped(&column.name));
+    // The order of the columns: key, static columns by name, regular columns by name.
+    let mut lines: Vec<(u8, &str, String)> = kept
         .map(|column| {
-            let behind = match column.kind {
-                ColumnKind::Static => " static",
-                ColumnKind::Partition if has_short_key => " PRIMARY KEY",
-                _ => "",
+            let (rank, behind) = match column.kind {
+                ColumnKind::Partition if has_short_key => (0, " PRIMARY KEY"),
+                ColumnKind::Partition | ColumnKind::Clustering(_) => (0, ""),
+                ColumnKind::Static => (1, " static"),
+                ColumnKind::Regular => (2, ""),
             };
-            format!("{} {}{behind}", Name::new(&column.name), column.type_name)
+            let line = format!("{} {}{behind}", Name::new(&column.name), column.type_name);
+            (rank, if rank == 0 { "" } else { column.name.as_str() }, line)
         })
         .collect();
+    for column in table.dropped.iter().filter(|_| with_dropped) {
+        let (rank, behind) = if column.is_static { (1, " static") } else { (2, "") };
+        let line = format!("{} {}{behind}", Name::new(&column.name), column.type_name);
+        lines.push((rank, &column.name, line));
+    }
+    lines.sort_by(|(rank, name, _), (other_rank, other, _)| (rank, name).cmp(&(other_rank, other)));
+    let mut lines: Vec<String> = lines.into_iter().map(|(_, _, line)| line).collect();
     if !has_short_key {
         lines.push(primary_key(table));
     }
