@@ -40,11 +40,16 @@ fn readme_example_runs_and_keeps_its_sum() {
     let mut command = carnet();
     let said = succeed(command.args(["shell", "-f"]).arg(&example));
     assert!(said.starts_with("-- A bank:"), "{said}");
-    assert!(said.contains("(8 rows imported from "), "{said}");
     let sum = "│        8 ┆  1000 │";
     assert_eq!(said.matches(sum).count(), 2, "before the transfers and after them: {said}");
     assert_eq!(said.matches("│ False     │").count(), 1, "one transfer is refused: {said}");
     assert!(said.contains("│  1 ┆      70 ┆ Ada Lovelace │"), "{said}");
+    let directory = tempfile::tempdir().unwrap();
+    for _ in 0..2 {
+        let mut command = carnet();
+        let again = command.arg("shell").arg(directory.path().join("data")).arg("-f").arg(&example);
+        assert_eq!(succeed(again).matches(sum).count(), 2, "a second run gives the same");
+    }
     let mut command = carnet();
     let quiet = succeed(command.args(["shell", "--quiet", "-f"]).arg(&example));
     assert!(!quiet.contains("--") && quiet.contains(sum), "{quiet}");
