@@ -45,7 +45,7 @@ pub struct TlsFiles {
 /// Configurations for handshakes.
 #[derive(Clone)]
 pub(super) struct Configs {
-    /// For CQL.
+    /// Configuration for CQL.
     pub(super) drivers: Arc<ServerConfig>,
     /// For HTTP: its clients show a token, and no certificate.
     pub(super) monitors: Arc<ServerConfig>,

@@ -17,7 +17,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use rustls::{SupportedProtocolVersion, crypto::ring};
 
-/// Both versions.
+/// Supported versions of TLS.
 pub(crate) const VERSIONS: &[&SupportedProtocolVersion] =
     &[&rustls::version::TLS12, &rustls::version::TLS13];
 
