@@ -110,7 +110,7 @@ pub(super) fn check_rows(
         | Statement::CreateView(_)
         | Statement::AlterView(_)
         | Statement::DropView(_)
-        | Statement::Truncate(_)
+        | Statement::Truncate(..)
         | Statement::Describe(_)
         | Statement::Level(_)
         | Statement::Role(_)
@@ -163,7 +163,7 @@ pub(super) async fn check_schema(
         }
         Statement::AlterTable(alter) => need(table(&alter.table)?, Permission::Alter),
         Statement::DropTable(drop) => need(table(&drop.table)?, Permission::Drop),
-        Statement::Truncate(name) => need(table(name)?, Permission::Modify),
+        Statement::Truncate(name, _) => need(table(name)?, Permission::Modify),
         Statement::CreateType(create) => {
             need(Resource::Keyspace(keyspace_of(&create.name)?), Permission::Create)
         }
