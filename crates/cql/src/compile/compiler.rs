@@ -3,8 +3,7 @@
 use carnet::DataType;
 use carnet::catalog::TableSchema;
 
-use super::aggregate::Aggregate;
-use crate::ast::BindMarker;
+use crate::ast::{BindMarker, FunctionCall};
 use crate::cql_error::CqlError;
 use crate::result::ColumnSpec;
 use crate::steps::Steps;
@@ -23,8 +22,9 @@ pub(crate) struct Compiler<'a> {
     pub(super) in_row: bool,
     /// Whether selected terms are being compiled: their markers have no name of their own.
     pub(super) in_selection: bool,
-    /// Aggregates within the selected term that is being compiled.
-    pub(super) aggregates: Option<Vec<Aggregate>>,
+    /// Calls of aggregates within the selected term that is being compiled, and types of their results,
+    /// which follow the columns of the row.
+    pub(super) aggregated: Vec<(FunctionCall, DataType)>,
     pub(super) lets: Vec<LetColumns>,
     pub(super) timestamps: Timestamps,
     pub(super) steps: &'a Steps<'a>,
@@ -37,7 +37,7 @@ impl<'a> Compiler<'a> {
             table: None,
             in_row: false,
             in_selection: false,
-            aggregates: None,
+            aggregated: Vec::new(),
             lets: Vec::new(),
             timestamps,
             steps,

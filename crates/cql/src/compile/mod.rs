@@ -4,7 +4,6 @@
 //! rows of a statement are found. It reads no data and changes none, so a prepared statement's plan
 //! is made once and used until one of its tables changes.
 
-mod aggregate;
 mod arithmetic;
 mod cast;
 mod cell_time;
@@ -32,6 +31,7 @@ mod number;
 mod open;
 mod operand;
 mod order;
+mod output;
 mod plain_columns;
 mod plan;
 mod relation;
@@ -47,7 +47,6 @@ mod transaction;
 mod where_clause;
 mod write;
 
-pub(crate) use aggregate::{Aggregate, Kind as AggregateKind, is_aggregate};
 pub(crate) use cell_time::{CellTime, Part, TimeOf};
 pub(crate) use compiler::Compiler;
 pub(crate) use constant::constant;
@@ -62,10 +61,11 @@ pub(crate) use number::{calculate, steps as number_steps};
 pub(crate) use open::NamedTransaction;
 pub(crate) use operand::{Operand, required};
 pub(crate) use order::RowOrder;
+pub(crate) use output::{Aggregate, Kind as AggregateKind, Output, is_aggregate};
 pub(crate) use plain_columns::{PlainColumn, PlainColumns};
 pub(crate) use plan::Plan;
 pub(crate) use relation::Filter;
 pub(crate) use row_filter::RowFilter;
-pub(crate) use select::{Output, SelectPlan, limit_value, star_order};
+pub(crate) use select::{SelectPlan, limit_value, star_order};
 pub(crate) use transaction::{ResultPlan, Tables, TransactionPlan, table_key};
 pub(crate) use write::{Change, GuardPlan, WritePlan, WriteTarget, check_batch, set_batch_time};

@@ -6,7 +6,6 @@
 
 use std::fmt::{self, Write};
 
-use super::cell_time::CellTime;
 use crate::ast::{Arguments, FunctionCall, Literal, Term, TermPart};
 use crate::shown::Beginning;
 
@@ -89,7 +88,8 @@ fn write_enclosed(term: &Term, in_parentheses: bool, out: &mut impl Write) -> fm
 fn write_call(call: &FunctionCall, out: &mut impl Write) -> fmt::Result {
     let name = call.function.name.as_str();
     // Like Cassandra: these are no functions of its catalog.
-    let keyspace = if CellTime::find(name).is_some() { "" } else { "system." };
+    let is_time = matches!(name, "maxwritetime" | "ttl" | "writetime");
+    let keyspace = if is_time { "" } else { "system." };
     write!(out, "{keyspace}{name}(")?;
     match &call.arguments {
         Arguments::Star => out.write_char('*')?,

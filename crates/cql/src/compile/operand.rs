@@ -7,7 +7,6 @@
 use carnet::base::{Bytes, Composite};
 use carnet::{DataType, Value};
 
-use super::aggregate::is_aggregate;
 use super::cast;
 use super::compiler::Compiler;
 use super::environment::Environment;
@@ -651,14 +650,11 @@ impl Compiler<'_> {
         {
             return self.mask(call, mask, terms);
         }
-        if is_aggregate(call.function.name.as_str())
-            && let (Some(table), Some(found)) = (self.row_table(), self.aggregates.as_ref())
-        {
-            let position = table.columns.len() + found.len();
-            let (name, aggregate) = self.aggregate(call, table)?;
-            let operand = Operand::column(position, aggregate.returns(), &name);
-            self.aggregates.get_or_insert_default().push(aggregate);
-            return Ok(operand);
+        let aggregated = self.aggregated.iter().position(|(known, _)| known == call);
+        if let (Some(place), Some(table)) = (aggregated, self.row_table()) {
+            let data_type = self.aggregated[place].1.clone();
+            let position = table.columns.len() + place;
+            return Ok(Operand::column(position, data_type, call.function.name.as_str()));
         }
         let function = Function::find(call)?;
         let Arguments::Terms(terms) = &call.arguments else {

@@ -5,8 +5,7 @@ use std::sync::Arc;
 use carnet::catalog::{ColumnKind, ColumnSchema, IndexSchema, TableSchema};
 use carnet::{DataType, Value};
 
-use super::aggregate::{Aggregate, is_aggregate};
-use super::cell_time::{CellTime, TimeOf};
+use super::cell_time::CellTime;
 use super::compiler::Compiler;
 use super::environment::Environment;
 use super::evaluated::Evaluated;
@@ -15,6 +14,7 @@ use super::names::column_name;
 use super::near::NearPlan;
 use super::operand::Operand;
 use super::order::{RowOrder, order};
+use super::output::{Aggregate, Output, is_aggregate};
 use super::plain_columns::PlainColumns;
 use super::relation::find;
 use super::where_clause::{LIMIT_TYPE, Where};
@@ -73,48 +73,6 @@ fn positions(outputs: &[Output]) -> Option<Vec<usize>> {
         _ => None,
     };
     outputs.iter().map(position).collect()
-}
-
-/// One column of the result.
-#[derive(Clone, Debug)]
-pub(crate) enum Output {
-    /// A column of the table, by position.
-    Column(usize),
-    /// A value calculated from the row.
-    Operand(Operand),
-    /// Token of the partition.
-    Token,
-    /// Time to live or write time of a column, or of its elements.
-    Time(TimeOf),
-    Aggregate(Aggregate),
-    /// A value calculated from aggregates, whose results follow the columns of the first row.
-    Composed(Operand, Vec<Aggregate>),
-}
-
-impl Output {
-    /// Returns the aggregates that it depends on.
-    pub(crate) fn aggregates(&self) -> &[Aggregate] {
-        match self {
-            Self::Aggregate(aggregate) => std::slice::from_ref(aggregate),
-            Self::Composed(_, aggregates) => aggregates,
-            Self::Column(_) | Self::Operand(_) | Self::Token | Self::Time(_) => &[],
-        }
-    }
-
-    /// Returns the positions of the columns that it depends on; the token counts as none.
-    pub(super) fn columns(&self) -> Vec<usize> {
-        match self {
-            Self::Column(position) => vec![*position],
-            Self::Operand(operand) => operand.columns(),
-            Self::Time(time) => vec![time.position],
-            Self::Token => Vec::new(),
-            Self::Aggregate(aggregate) => aggregate.columns(),
-            Self::Composed(operand, aggregates) => {
-                let of_aggregates = aggregates.iter().flat_map(Aggregate::columns);
-                operand.columns().into_iter().chain(of_aggregates).collect()
-            }
-        }
-    }
 }
 
 impl<'a> Compiler<'a> {
@@ -284,10 +242,10 @@ impl<'a> Compiler<'a> {
                 }
                 match call.function.name.as_str() {
                     "token" => token(call, table),
-                    name => self.calculated(term, name),
+                    name => self.calculated(term, table, name),
                 }
             }
-            term => self.calculated(term, "a selected term"),
+            term => self.calculated(term, table, "a selected term"),
         }
     }
 
@@ -295,11 +253,20 @@ impl<'a> Compiler<'a> {
     fn calculated(
         &mut self,
         term: &Term,
+        table: &TableSchema,
         what: &str,
     ) -> Result<(String, DataType, Output), CqlError> {
-        let before = self.aggregates.replace(Vec::new());
+        let (mut calls, mut aggregates) = (Vec::new(), Vec::new());
+        for call in aggregate_calls(term) {
+            if calls.iter().all(|(known, _)| known != call) {
+                let (_, aggregate) = self.aggregate(call, table)?;
+                calls.push((call.clone(), aggregate.returns()));
+                aggregates.push(aggregate);
+            }
+        }
+        let before = std::mem::replace(&mut self.aggregated, calls);
         let operand = self.untyped_operand(term, what);
-        let aggregates = std::mem::replace(&mut self.aggregates, before).unwrap_or_default();
+        self.aggregated = before;
         let operand = operand?;
         let data_type = operand.data_type.clone();
         let output = match aggregates.is_empty() {
@@ -310,7 +277,7 @@ impl<'a> Compiler<'a> {
     }
 
     /// Compiles an aggregate. Returns its name in results, too.
-    pub(super) fn aggregate(
+    fn aggregate(
         &mut self,
         call: &FunctionCall,
         table: &TableSchema,
@@ -437,6 +404,14 @@ fn all_columns(table: &TableSchema) -> (Vec<ColumnSpec>, Vec<Output>) {
     (columns.collect(), positions.iter().copied().map(Output::Column).collect())
 }
 
+/// Returns the calls of aggregates within a term.
+fn aggregate_calls(term: &Term) -> Vec<&FunctionCall> {
+    match term {
+        Term::Call(call) if is_aggregate(call.function.name.as_str()) => vec![call],
+        term => term.children().into_iter().flat_map(aggregate_calls).collect(),
+    }
+}
+
 fn token(call: &FunctionCall, table: &TableSchema) -> Result<(String, DataType, Output), CqlError> {
     let Arguments::Terms(terms) = &call.arguments else {
         return Err(CqlError::invalid("token(*) is no token"));
@@ -482,7 +457,7 @@ fn check_distinct(
             table.columns[*other].name
         )));
     }
-    let filtered = filter.filters.iter().flat_map(|filter| filter.positions());
+    let filtered = filter.filters.iter().flat_map(crate::compile::Filter::positions);
     if filter.restricts_clustering() || !filtered.into_iter().all(is_of_partition) {
         return Err(CqlError::invalid(
             "SELECT DISTINCT with WHERE clause only supports restriction by partition key and/or \

@@ -275,6 +275,15 @@ impl Where {
         matches!(self.partitions, PartitionPlan::Keys(_))
     }
 
+    /// Returns `true` if it compares tokens.
+    pub(super) fn has_tokens(&self) -> bool {
+        let bounds = match &self.partitions {
+            PartitionPlan::Keys(_) => &self.tokens,
+            PartitionPlan::Tokens(bounds) => bounds,
+        };
+        !bounds.is_empty()
+    }
+
     /// Returns the markers of the partition key's columns, if each column has one.
     pub(crate) fn partition_markers(&self) -> Option<Vec<u16>> {
         let PartitionPlan::Keys(columns) = &self.partitions else { return None };

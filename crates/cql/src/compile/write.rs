@@ -398,6 +398,11 @@ impl<'a> Compiler<'a> {
 impl WritePlan {
     fn check_names_partitions(&self, statement: &str) -> Result<(), CqlError> {
         let WriteTarget::Where(filter) = &self.target else { return Ok(()) };
+        if filter.has_tokens() {
+            return Err(CqlError::invalid(format!(
+                "The token function cannot be used in WHERE clauses for {statement} statements"
+            )));
+        }
         if !filter.names_partitions() {
             let missing: Vec<&str> =
                 self.table.partition_key().map(|column| column.name.as_str()).collect();

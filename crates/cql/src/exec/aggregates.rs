@@ -26,7 +26,7 @@ const ELEMENT_BYTES: usize = 8;
 /// Aggregates of the rows so far, in the order of the outputs that depend on them.
 pub(super) struct Aggregates {
     slots: Vec<Gathered>,
-    /// Outputs of the first row; those that depend on aggregates are null.
+    /// Outputs of the first row; outputs that depend on aggregates are null.
     row: RowSet,
     /// Columns of the first row, if an output is calculated from aggregates.
     first: Option<Vec<Option<Bytes>>>,
@@ -84,7 +84,7 @@ impl Aggregates {
         environment: &Environment<'_>,
         (reader, before): (&mut SelectReader<'_>, usize),
     ) -> Result<(), CqlError> {
-        if self.row.len() == 0 {
+        if self.row.is_empty() {
             let row = (stored, columns);
             let given = (&mut *reader, before);
             Box::pin(project(tx, plan, row, environment, given, &mut self.row)).await?;

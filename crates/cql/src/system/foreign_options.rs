@@ -1,5 +1,5 @@
-//! Options of ScyllaDB: those that change no answer are accepted without effect, with a warning, and
-//! are not stored: the description of a schema has Cassandra's options only.
+//! Options of ScyllaDB. An option that changes no answer is accepted without effect, with a warning, and
+//! not stored: the description of a schema has Cassandra's options only.
 
 use super::setting::plain;
 use crate::ast::{OptionValue, Options};

@@ -714,8 +714,7 @@ impl Generator<'_> {
                 change: self.table_change(),
             }),
             17 => Statement::DropTable(DropTable { if_exists, table: self.table() }),
-            18 => Statement::Truncate(self.table()),
-            19 if self.flip() => Statement::Role(self.role()),
+            18 => Statement::Truncate(self.table(), Using::default()),
             19 => Statement::Level(self.level()),
             20 => Statement::ShowBottleneck,
             21 => Statement::CreateType(CreateType {

@@ -1,16 +1,59 @@
-//! Aggregate functions: `count`, `min`, `max`, `sum` and `avg`, of a column or of a term of each row.
+//! Outputs of a `SELECT`: columns, terms, and aggregates of a column or of a term of each row.
 
 use carnet::DataType;
 
+use super::cell_time::TimeOf;
 use super::number::is_number;
-use super::select::Output;
+use super::operand::Operand;
 use crate::cql_error::CqlError;
+
+/// One column of the result.
+#[derive(Clone, Debug)]
+pub(crate) enum Output {
+    /// A column of the table, by position.
+    Column(usize),
+    /// A value calculated from the row.
+    Operand(Operand),
+    /// Token of the partition.
+    Token,
+    /// Time to live or write time of a column, or of its elements.
+    Time(TimeOf),
+    Aggregate(Aggregate),
+    /// A value calculated from aggregates, whose results follow the columns of the first row.
+    Composed(Operand, Vec<Aggregate>),
+}
+
+impl Output {
+    /// Returns the aggregates that it depends on.
+    pub(crate) fn aggregates(&self) -> &[Aggregate] {
+        match self {
+            Self::Aggregate(aggregate) => std::slice::from_ref(aggregate),
+            Self::Composed(_, aggregates) => aggregates,
+            Self::Column(_) | Self::Operand(_) | Self::Token | Self::Time(_) => &[],
+        }
+    }
+
+    /// Returns the positions of the columns that it depends on; the token counts as none.
+    pub(super) fn columns(&self) -> Vec<usize> {
+        match self {
+            Self::Column(position) => vec![*position],
+            Self::Operand(operand) => operand.columns(),
+            Self::Time(time) => vec![time.position],
+            Self::Token => Vec::new(),
+            Self::Aggregate(aggregate) => aggregate.columns(),
+            Self::Composed(operand, aggregates) => {
+                let of_aggregates = aggregates.iter().flat_map(Aggregate::columns);
+                operand.columns().into_iter().chain(of_aggregates).collect()
+            }
+        }
+    }
+}
 
 /// Aggregate over all rows, or over those of a group.
 #[derive(Clone, Debug)]
 pub(crate) struct Aggregate {
     pub(crate) kind: Kind,
-    /// What is aggregated, with its type; `None` if rows are counted.
+    /// The aggregated output with its type; `None` if rows are counted.
     pub(crate) of: Option<(Box<Output>, DataType)>,
 }
 
