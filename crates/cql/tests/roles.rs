@@ -138,7 +138,7 @@ const fn kind(statement: &Statement) -> usize {
         Statement::CreateView(_) => 24,
         Statement::AlterView(_) => 25,
         Statement::DropView(_) => 26,
-        Statement::Truncate(_) => 27,
+        Statement::Truncate(..) => 27,
         Statement::Describe(_) => 28,
         Statement::ShowBottleneck => 29,
         Statement::Unsupported(_) => 30,

@@ -145,7 +145,7 @@ mod tests {
         assert_eq!(["server.key", "client.key"].map(mode), [0o600; 2]);
         assert_eq!(["ca.crt", "server.crt", "client.crt"].map(mode), [0o644; 3]);
         let before = fs::read(path.join("server.key")).unwrap();
-        fs::rename(path.join("ca.crt"), path.join("other")).unwrap();
+        fs::remove_file(path.join("ca.crt")).unwrap();
         let error = init(&path, &[]).unwrap_err().to_string();
         assert!(error.contains("exists already"), "{error}");
         assert!(!path.join("ca.crt").exists(), "nothing was written");

@@ -16,7 +16,7 @@ use super::operand::Operand;
 use super::order::{RowOrder, order};
 use super::output::{Aggregate, Output, is_aggregate};
 use super::plain_columns::PlainColumns;
-use super::relation::find;
+use super::relation::{Filter, find};
 use super::where_clause::{LIMIT_TYPE, Where};
 use crate::ast::{Arguments, FunctionCall, Select, SelectItem, Selection, Term};
 use crate::cql_error::CqlError;
@@ -457,7 +457,7 @@ fn check_distinct(
             table.columns[*other].name
         )));
     }
-    let filtered = filter.filters.iter().flat_map(crate::compile::Filter::positions);
+    let filtered = filter.filters.iter().flat_map(Filter::positions);
     if filter.restricts_clustering() || !filtered.into_iter().all(is_of_partition) {
         return Err(CqlError::invalid(
             "SELECT DISTINCT with WHERE clause only supports restriction by partition key and/or \

@@ -143,7 +143,8 @@ impl Stress {
         }
         let stop = AtomicBool::new(false);
         if !self.server.is_empty() {
-            let targets = Remote::connect_all(&self.server, self.tls.config()?, runtime.handle())?;
+            let targets =
+                Remote::connect_all(&self.server, self.tls.config()?.as_ref(), runtime.handle())?;
             return self.drive(plan, &targets, &stop, |_| Ok(()));
         }
         let place = Place::from_options(self.dir.clone(), self.store.as_deref())?;

@@ -37,10 +37,10 @@ impl Remote {
     /// Connects to the servers of a database, and creates the tables anew.
     pub(super) fn connect_all(
         addresses: &[String],
-        tls: Option<TlsContext>,
+        tls: Option<&TlsContext>,
         runtime: &Handle,
     ) -> Result<Vec<Self>> {
-        let remotes = addresses.iter().map(|address| Self::connect(address, tls.clone(), runtime));
+        let remotes = addresses.iter().map(|address| Self::connect(address, tls.cloned(), runtime));
         let remotes: Vec<Self> = remotes.collect::<Result<_>>()?;
         remotes.first().map(Self::prepare).transpose()?;
         Ok(remotes)
