@@ -64,7 +64,7 @@ impl Piece {
 impl Encoded {
     pub(super) const EMPTY: Self = Self { first: Piece::EMPTY, more: VecDeque::new() };
 
-    /// Encodes elements.
+    /// Creates one piece of elements.
     pub(super) fn new<'a>(
         kind: CollectionKind,
         elements: impl Iterator<Item = ElementRef<'a>>,

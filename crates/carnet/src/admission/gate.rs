@@ -219,8 +219,8 @@ impl Gate {
         self.count_running(pass.queue, |running| *running += 1);
     }
 
-    /// Counts a running request among those that go on at a low priority; the caller then pauses it. Returns `false` if
-    /// it keeps its slot.
+    /// Counts a running request that goes on at a low priority; the caller then pauses it. Returns `false` if it keeps
+    /// its slot.
     pub fn begin_long(&mut self, pass: Pass) -> bool {
         let QueueId { level, workload } = pass.queue;
         let is_limited = self.level_mut(level).limits.running_max.is_some();
