@@ -137,6 +137,7 @@ mod tests {
     }
 
     #[test]
+    #[expect(clippy::disallowed_methods, reason = "files that are no database's")]
     fn keys_are_private_and_files_are_not_overwritten() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("tls");
