@@ -161,7 +161,7 @@ fn faults_of_statements_on_system_tables_are_errors() {
         ("SELECT nothing FROM system.local", "nothing"),
         ("SELECT * FROM system.nothing", "system.nothing does not exist"),
         ("SELECT * FROM system.local AS OF 5", "it has no past"),
-        ("SELECT DISTINCT rack FROM system.local", "partition key and static columns"),
+        ("SELECT DISTINCT rack FROM system.local", "partition key columns and/or static columns"),
         ("SELECT key FROM system.local ORDER BY key", "ORDER BY"),
         ("INSERT INTO system.local (key) VALUES ('x')", "system"),
         (

@@ -34,7 +34,7 @@ const SHARE: usize = 4;
 const STATEMENT_BYTES: usize = 4 << 10;
 /// Maximum bytes of syntax tree and plan for each token of the text. `tests/prepared_memory.rs`
 /// compares the estimate with the allocator's count.
-const TOKEN_BYTES: usize = 256;
+const TOKEN_BYTES: usize = 300;
 /// Maximum number of copies of each byte of the text in tree and plan: literals and names.
 const TEXT_COPIES: usize = 3;
 /// Bytes of the description of a marker or result column, in statement and plan.
