@@ -200,20 +200,18 @@ impl Executor {
         }
         let values = bound.len() as u64;
         let steps = self.count_steps(deadline);
-        let keyspace_of_run = keyspace.clone();
-        let run =
-            Run { label, parameters, bound, keyspace: keyspace_of_run, deadline, steps, rights };
+        let run = Run { label, parameters, bound, keyspace, deadline, steps, rights };
         // In memory of its own: the futures of the server around it would move it each.
         let run = Box::new(run);
         let text_steps = if statements.is_prepared() { 0 } else { parsed.steps };
         run.steps.take(text_steps + values)?;
         let (user, permit) = (session.user_name(), grant.permit.as_deref());
-        let naming = Naming { statements, keyspace: keyspace.as_deref(), user, permit };
+        let naming = Naming { statements, keyspace: run.keyspace.as_deref(), user, permit };
         let running = pin!(self.run_by(session, statements, &run));
         let result = naming.run(running).await;
         self.count_timeout(&level, &result);
         let (large, now) = (&self.shared.large, self.shared.db.now());
-        large.log(now, statements, keyspace.as_deref(), grant);
+        large.log(now, statements, run.keyspace.as_deref(), grant);
         result
     }
 

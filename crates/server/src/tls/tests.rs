@@ -59,6 +59,7 @@ fn wrong_files_are_named() {
 }
 
 #[test]
+#[expect(clippy::disallowed_methods, reason = "a file that is no database's")]
 fn each_change_is_tried_once() {
     let directory = tempfile::tempdir().unwrap();
     let files = files(&directory);
