@@ -22,10 +22,9 @@ impl Naming<'_> {
     /// Runs the statement, and names it before its first wait: the diagnosis counts waits of statements that run for
     /// long.
     pub(super) async fn run<F: Future>(&self, mut statement: Pin<&mut F>) -> F::Output {
-        let mut is_named = false;
         poll_fn(|context| {
             let polled = statement.as_mut().poll(context);
-            if polled.is_pending() && !std::mem::replace(&mut is_named, true) {
+            if polled.is_pending() {
                 self.name();
             }
             polled

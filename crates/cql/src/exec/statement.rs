@@ -205,8 +205,12 @@ impl Executor {
         let run = Box::new(run);
         let text_steps = if statements.is_prepared() { 0 } else { parsed.steps };
         run.steps.take(text_steps + values)?;
-        let (user, permit) = (session.user_name(), grant.permit.as_deref());
-        let naming = Naming { statements, keyspace: run.keyspace.as_deref(), user, permit };
+        let naming = Naming {
+            statements,
+            keyspace: run.keyspace.as_deref(),
+            user: session.user_name(),
+            permit: grant.permit.as_deref(),
+        };
         let running = pin!(self.run_by(session, statements, &run));
         let result = naming.run(running).await;
         self.count_timeout(&level, &result);

@@ -10,7 +10,7 @@
 //! resumed: the connections of drivers last long, and a resumed session would skip the check of
 //! the client's certificate.
 //!
-//! **A handshake costs other clients little.** It has a place while it lasts: [`Handshakes`]
+//! **A handshake costs other clients little.** It has a place while it lasts: `Handshakes`
 //! bounds their number in all and per address, and further clients wait within the deadline of
 //! their log-in. A client that waits in the middle of a handshake holds no thread. The server's
 //! signature, the expensive part, is made on a blocking thread, and few are made at a time.
