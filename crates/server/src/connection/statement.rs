@@ -439,7 +439,7 @@ mod tests {
     use crate::executor::CqlBackend;
 
     /// Maximum size of the future of a statement, in bytes.
-    const FUTURE_BYTES_MAX: usize = 2_400;
+    const FUTURE_BYTES_MAX: usize = 2_450;
 
     fn size_of_output<T, F>(_: impl FnOnce(T) -> F) -> usize {
         size_of::<F>()
