@@ -355,6 +355,34 @@ fn revocation_acts_on_open_sessions() {
     );
 }
 
+/// All connections share a prepared statement and its plan, which knows nothing of roles.
+#[test]
+fn plan_that_one_role_has_used_is_checked_for_the_next() {
+    let executor = executor();
+    grant(&executor, "SELECT ON ks.t");
+    grant(&executor, "MODIFY ON ks.t");
+    let (ann, bob) = (ann(), Session::with_name("bob@127.0.0.1:2").with_role("bob"));
+    let parameters = Parameters::default();
+    let select = "SELECT v FROM ks.t WHERE k = 1";
+    let insert = "INSERT INTO ks.t (k) VALUES (3)";
+    for text in [select, insert] {
+        let prepared = block_on(executor.prepare(&ann, text, None)).unwrap();
+        let execute = |session| block_on(executor.execute(session, &prepared, &parameters));
+        for _ in 0..3 {
+            assert_eq!(refused(execute(&ann)), None, "{text}");
+            assert!(refused(execute(&bob)).is_some(), "{text}");
+        }
+    }
+    let written = block_on(executor.prepare(&ann, insert, None)).unwrap();
+    let batch = |session| {
+        let (prepared, values) = (std::sync::Arc::clone(&written), Values::default());
+        let items = vec![BatchItem::Prepared { prepared, values }];
+        block_on(executor.batch(session, BatchKind::Logged, items, &parameters))
+    };
+    assert_eq!(refused(batch(&ann)), None);
+    assert!(refused(batch(&bob)).is_some());
+}
+
 #[test]
 fn transactions_of_others_are_ended_with_a_permission() {
     let executor = executor();
