@@ -176,6 +176,7 @@ fn client_that_asks_for_refusals_gets_them() {
 #[test]
 fn clients_that_ask_for_refusals_do_not_wait_for_memory() {
     let (executor, _directory) = executor(4, 4);
+    let db = executor.db().clone();
     let limits = Limits { request_bytes_max: 10_000, ..Limits::default() };
     let server = Running::of(CqlBackend::new(executor), limits, None);
     // A part of a request holds the memory for all of it.
@@ -196,6 +197,9 @@ fn clients_that_ask_for_refusals_do_not_wait_for_memory() {
     assert_eq!(server.metrics.requests_shed.get(), 1, "the other one waits");
     drop(slow);
     assert_eq!(patient.receive().opcode, RESULT);
+    let totals = db.admission().unwrap().diagnosis().totals();
+    let waited = totals.iter().map(|(_, totals)| totals.waited[Why::Memory as usize]);
+    assert!(waited.sum::<Duration>() > Duration::ZERO, "it has waited for memory");
 }
 
 /// Many keys make a statement batch work, which waits.
@@ -413,10 +417,13 @@ fn unread_answers_are_waited_for_at_the_socket() {
             last = made.load(Ordering::Relaxed);
             pause(Duration::from_millis(100));
         }
-        (0..REQUESTS).for_each(|_| assert_eq!(client.receive().opcode, RESULT));
+        // The wait is told before it ends: the client may never read.
+        pause(Duration::from_millis(700));
         let totals = db.admission().unwrap().diagnosis().totals();
         let mut waited = totals.iter().map(|(_, totals)| totals.waited[Why::Socket as usize]);
-        waited.any(|waited| waited > Duration::ZERO)
+        let is_told = waited.any(|waited| waited > Duration::ZERO);
+        (0..REQUESTS).for_each(|_| assert_eq!(client.receive().opcode, RESULT));
+        is_told
     });
     assert!(are_waited_for, "no wait for the socket is counted");
 }

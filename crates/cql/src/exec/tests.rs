@@ -141,18 +141,19 @@ fn timeouts_count_from_the_arrival_of_what_may_be_refused() {
     let fixture = Fixture::new();
     let [arrived, read] = [3, 10].map(|seconds| Moment(Duration::from_secs(seconds)));
     let select = "SELECT v FROM t WHERE k = 1 AND c = 1 USING TIMEOUT 5s";
-    let deadline = |session: &Session| {
+    let terms = |session: &Session| {
         let parsed = crate::parse(select, &crate::Limits::default()).unwrap();
         let outline = Outline::of_statement(&parsed.statement, Some("ks"), |_| None);
-        fixture
-            .executor
-            .terms(session, &outline, RequestTimes { arrived, read, unread: None })
-            .deadline
+        fixture.executor.terms(session, &outline, RequestTimes { arrived, read, unread: None })
     };
+    let deadline = |session: &Session| terms(session).deadline;
     let (patient, timeout) = (Session::new(), Duration::from_secs(5));
     assert_eq!(deadline(&patient), Some(read.after(timeout)));
     let refused = Session::new().with_throw_on_overload(true);
     assert_eq!(deadline(&refused), Some(arrived.after(timeout)));
+    let ann = Session::new().with_user("ann");
+    assert_eq!(terms(&ann).tenant, ann.tenant());
+    assert_ne!(terms(&ann).tenant, terms(&patient).tenant);
 }
 
 /// Runs a query with this memory for answers.

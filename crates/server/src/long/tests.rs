@@ -78,6 +78,30 @@ fn reads_of_a_statement_have_its_level() {
     assert_eq!(read_level(), ReadLevel::default());
 }
 
+/// Short statements would otherwise wait for a place behind long ones.
+#[test]
+fn long_statement_has_no_place_at_the_gate() {
+    let db = Db::builder().admission(AdmissionLimits::of_server(1)).in_memory();
+    let level = Level::default();
+    let request = AdmissionRequest::new(&level, Class::Read, Workload::Unspecified, 1);
+    let Ok(Arrived::Admitted(permit)) = db.admission().unwrap().arrive(request) else {
+        panic!("there is room")
+    };
+    let running = {
+        let db = db.clone();
+        move || db.admission().unwrap().figures(Class::Read).running
+    };
+    let during = running.clone();
+    let work = Box::pin(async move {
+        let first = during();
+        slices(2).await;
+        [first, during()]
+    });
+    let slices = Slices::new(work, Some(Arc::new(permit)), 10);
+    assert_eq!(runtime().block_on(threads().run(slices)), [1, 0]);
+    assert_eq!(running(), 0);
+}
+
 /// Like a statement that waits for a cluster, however long each answer takes to decode.
 #[test]
 fn statement_that_waits_stays_on_its_thread() {
