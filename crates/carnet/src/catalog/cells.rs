@@ -1,5 +1,6 @@
 //! Cells of the catalog: reading and putting the records of keyspaces and tables.
 
+use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -142,6 +143,19 @@ pub(super) fn put_table(
 /// Writes the `schema` cell, so that concurrent schema changes conflict.
 pub(super) fn touch(tx: &Tx) -> Result<()> {
     tx.put_cell(system_cell(VERSIONS, "", "schema"), Bytes::new())
+}
+
+/// Writes the entries that differ between two maps, and deletes those that are gone.
+pub(crate) fn put_changes<K: Ord, V: PartialEq>(
+    tx: &Tx,
+    (old, new): (&BTreeMap<K, V>, &BTreeMap<K, V>),
+    cell: impl Fn(&K) -> CellKey,
+    record: impl Fn(&V) -> Bytes,
+) -> Result<()> {
+    let mut changed = new.iter().filter(|(key, value)| old.get(key) != Some(value));
+    changed.try_for_each(|(key, value)| tx.put_cell(cell(key), record(value)))?;
+    let mut gone = old.keys().filter(|key| !new.contains_key(key));
+    gone.try_for_each(|key| tx.delete_cell(cell(key)))
 }
 
 /// Reads all cells of a catalog partition, in ascending order of name.

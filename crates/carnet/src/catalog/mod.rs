@@ -22,6 +22,7 @@
 
 mod build_failure;
 mod cache;
+mod cached;
 mod cells;
 mod dropped_column;
 mod index_schema;
@@ -43,8 +44,9 @@ use carnet_base::{Bytes, Error, ErrorKind, Result, TableId, Timestamp};
 
 pub use build_failure::BuildFailure;
 pub(crate) use cache::{Pin, SchemaAt, SchemaCache};
+pub(crate) use cached::Cached;
 pub use cells::tables;
-pub(crate) use cells::{LEVELS, ROLES, all_cells, system_cell};
+pub(crate) use cells::{LEVELS, ROLES, all_cells, put_changes, system_cell};
 pub use dropped_column::DroppedColumn;
 pub use index_schema::{INDEX_BITS_MAX, IndexSchema, IndexedPart};
 pub use kept_columns::KeptColumns;

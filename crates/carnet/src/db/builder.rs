@@ -21,12 +21,10 @@ use carnet_txn::{
 
 use super::database::{Db, Inner};
 use crate::admission::{Admission, AdmissionLimits};
-use crate::catalog::{self, SchemaCache};
+use crate::catalog::{self, Cached, SchemaCache};
 use crate::cluster::ClusterUrl;
 use crate::control::ControlServer;
 use crate::derived;
-use crate::levels::LevelCache;
-use crate::roles::RoleCache;
 use crate::stores::AnyStore;
 use crate::thread_handles::ThreadHandles;
 
@@ -440,8 +438,8 @@ impl Builder {
         let inner = Inner {
             data: store.handle(),
             admission,
-            levels: LevelCache::new(),
-            roles: RoleCache::new(),
+            levels: Cached::new(),
+            roles: Cached::new(),
             thread_handles,
             _control: control,
             idle: IdleWatch::start(self.idle, Arc::clone(&self.clock), &*self.spawn),

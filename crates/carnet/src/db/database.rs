@@ -15,10 +15,10 @@ use carnet_store_local::{LocalStore, Newest};
 use carnet_txn::{Backoff, Contention, IdleWatch, Isolation, Limits};
 
 use crate::admission::Admission;
-use crate::catalog::{SchemaCache, TableSchema};
+use crate::catalog::{Cached, SchemaCache, TableSchema};
 use crate::control::ControlServer;
-use crate::levels::LevelCache;
-use crate::roles::RoleCache;
+use crate::levels::Levels;
+use crate::roles::Roles;
 use crate::stores::AnyStore;
 use crate::thread_handles::ThreadHandles;
 
@@ -66,8 +66,8 @@ pub(super) struct Inner {
     pub(super) rng: Mutex<SeededRng>,
     pub(super) contention: Arc<Contention>,
     pub(super) admission: Option<Admission>,
-    pub(super) levels: LevelCache,
-    pub(super) roles: RoleCache,
+    pub(super) levels: Cached<Levels>,
+    pub(super) roles: Cached<Roles>,
     pub(super) isolation: Isolation,
     pub(super) attempts_max: u32,
     pub(super) limits: Limits,

@@ -66,9 +66,17 @@ impl Db {
     ///
     /// Same as [`Db::refresh_roles`].
     pub async fn refresh_roles_by(&self, tx: &Tx) -> Result<()> {
-        let at = tx.schema_at();
-        if !self.inner.roles.is_current(at) {
-            self.inner.roles.offer(at.read, roles::load(tx).await?);
+        let (at, cached) = (tx.schema_at(), &self.inner.roles);
+        if cached.is_current(at) {
+            return Ok(());
+        }
+        // Each change of the catalog ends the cached roles, and few of them are changes of roles.
+        let known = cached.get();
+        if roles::load_change(tx).await? == known.change() {
+            cached.confirm(at.read, &known);
+        }
+        if !cached.is_current(at) {
+            cached.offer(at.read, roles::load(tx).await?);
         }
         Ok(())
     }

@@ -7,7 +7,7 @@
 //!                           └─▶ Effective: admission::Level, timeout, workload
 //! ```
 //!
-//! [`Levels`] decides and does no I/O; `rows` is the stored form, `cache` the copy of a process. A
+//! [`Levels`] decides and does no I/O; `rows` is the stored form. A
 //! change is a transaction, like every change of the catalog. The process that made it applies it
 //! to its next statement; the others apply it after their next
 //! [refresh](crate::Db::refresh_levels).
@@ -15,7 +15,6 @@
 //! A statement is admitted before it reads anything. So it runs by the levels that its process has
 //! cached, and not by those of its snapshot.
 
-mod cache;
 mod rows;
 mod service_level;
 mod set;
@@ -27,5 +26,4 @@ pub use set::{
     USER_BYTES_MAX, no_level,
 };
 
-pub(crate) use cache::LevelCache;
 pub(crate) use rows::{load, write};

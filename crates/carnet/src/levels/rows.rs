@@ -233,22 +233,15 @@ pub(crate) async fn load(tx: &Tx) -> Result<Levels> {
 pub(crate) fn write(tx: &Tx, old: &Levels, new: &Levels) -> Result<()> {
     let level = |name: &str| catalog::system_cell(LEVELS, LEVELS_PARTITION, name);
     let user = |name: &str| catalog::system_cell(LEVELS, USERS_PARTITION, name);
-    for (name, kept) in
-        new.levels.iter().filter(|(name, kept)| old.levels.get(*name) != Some(*kept))
-    {
-        let row = Row::Level { id: kept.level.id, options: kept.options };
-        tx.put_cell(level(name), row.encode())?;
-    }
-    for name in old.levels.keys().filter(|name| !new.levels.contains_key(*name)) {
-        tx.delete_cell(level(name))?;
-    }
-    for (name, to) in new.attached.iter().filter(|(name, to)| old.attached.get(*name) != Some(*to))
-    {
-        tx.put_cell(user(name), Row::User(to.to_string()).encode())?;
-    }
-    for name in old.attached.keys().filter(|name| !new.attached.contains_key(*name)) {
-        tx.delete_cell(user(name))?;
-    }
+    let levels = (&old.levels, &new.levels);
+    catalog::put_changes(
+        tx,
+        levels,
+        |name| level(name),
+        |kept| Row::Level { id: kept.level.id, options: kept.options }.encode(),
+    )?;
+    let attached = (&old.attached, &new.attached);
+    catalog::put_changes(tx, attached, |name| user(name), |to| Row::User(to.to_string()).encode())?;
     tx.put_cell(catalog::system_cell(LEVELS, "", NEXT), Row::Next(new.next_id).encode())
 }
 

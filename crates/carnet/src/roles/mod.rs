@@ -7,7 +7,7 @@
 //!                          └─▶ Rights: the permissions of a role and of all roles that it has
 //! ```
 //!
-//! [`Roles`] decides and does no I/O; `rows` is the stored form, `cache` the copy of a process. A
+//! [`Roles`] decides and does no I/O; `rows` is the stored form. A
 //! change is a transaction, like every change of the catalog. The process that made it applies it
 //! to its next statement; the others apply it after their next
 //! [refresh](crate::Db::refresh_roles), which servers make once a second.
@@ -24,7 +24,6 @@
 //!   get.
 //! * Every number is bounded, and no message or debug output has a hash.
 
-mod cache;
 mod limits;
 mod permission;
 mod resource;
@@ -44,5 +43,4 @@ pub use role::{Role, RoleChanges, StoredPassword};
 pub use rows::{Row, change};
 pub use set::{Roles, no_role};
 
-pub(crate) use cache::RoleCache;
-pub(crate) use rows::{change_roles, load};
+pub(crate) use rows::{change_roles, load, load_change};

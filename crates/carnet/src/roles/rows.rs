@@ -188,18 +188,30 @@ fn corrupted() -> Error {
     Error::corrupted("a row of the roles in the catalog is malformed")
 }
 
+/// Reads the number of changes as of a transaction's snapshot: roles of the same number are the same.
+///
+/// # Errors
+///
+/// Same as [`Tx::get_cell`]; `Corrupted` for a malformed row.
+pub(crate) async fn load_change(tx: &Tx) -> Result<u64> {
+    let Some(change) = tx.get_cell(&catalog::system_cell(ROLES, "", CHANGE)).await? else {
+        return Ok(0);
+    };
+    match Row::decode_change(&change.payload)? {
+        Row::Change(change) => Ok(change),
+        _ => Err(corrupted()),
+    }
+}
+
 /// Reads all roles as of a transaction's snapshot.
 ///
 /// # Errors
 ///
 /// Same as [`Tx::get_cell`]; `Corrupted` for malformed rows.
 pub(crate) async fn load(tx: &Tx) -> Result<Roles> {
-    let mut roles = Roles::default();
-    let Some(change) = tx.get_cell(&catalog::system_cell(ROLES, "", CHANGE)).await? else {
+    let mut roles = Roles { change: load_change(tx).await?, ..Roles::default() };
+    if roles.change == 0 {
         return Ok(roles);
-    };
-    if let Row::Change(change) = Row::decode_change(&change.payload)? {
-        roles.change = change;
     }
     for (name, payload) in catalog::all_cells(tx, ROLES, ROLES_PARTITION).await? {
         check_name("the name of a role", &name, NAME_BYTES_MAX)?;
@@ -267,42 +279,23 @@ pub(crate) async fn change_roles<T, E: From<Error>>(
 /// Writes the difference between two sets of roles.
 fn write(tx: &Tx, old: &Roles, new: &Roles) -> Result<()> {
     let cell = |partition: &str, name: &str| catalog::system_cell(ROLES, partition, name);
-    let rows = difference(&old.roles, &new.roles);
-    for (name, role) in rows {
-        let row = role.map(|role| Row::Role(Role::clone(role)).encode());
-        put(tx, cell(ROLES_PARTITION, name), row)?;
+    let role = |role: &Arc<Role>| Row::Role(Role::clone(role)).encode();
+    catalog::put_changes(tx, (&old.roles, &new.roles), |name| cell(ROLES_PARTITION, name), role)?;
+    let none = Arc::default();
+    let names: BTreeSet<_> = old.grants.keys().chain(new.grants.keys()).collect();
+    for role in names {
+        let before = old.grants.get(role).unwrap_or(&none);
+        let now = new.grants.get(role).unwrap_or(&none);
+        let key = |resource: &Resource| {
+            cell(GRANTS_PARTITION, &format!("{role}{SEPARATOR}{}", resource.name()))
+        };
+        let grant = |permissions: &Permissions| Row::Grant(*permissions).encode();
+        catalog::put_changes(tx, (before, now), key, grant)?;
     }
-    for (role, grants) in difference(&old.grants, &new.grants) {
-        let (before, none) = (old.grants.get(role), Arc::default());
-        let now = grants.unwrap_or(&none);
-        for (resource, permissions) in difference(before.unwrap_or(&none), now) {
-            let key = format!("{role}{SEPARATOR}{}", resource.name());
-            let row = permissions.map(|permissions| Row::Grant(*permissions).encode());
-            put(tx, cell(GRANTS_PARTITION, &key), row)?;
-        }
-    }
-    for (identity, role) in difference(&old.identities, &new.identities) {
-        let row = role.map(|role| Row::Identity(role.to_string()).encode());
-        put(tx, cell(IDENTITIES_PARTITION, identity), row)?;
-    }
+    let identity = |role: &Arc<str>| Row::Identity(role.to_string()).encode();
+    let identities = (&old.identities, &new.identities);
+    catalog::put_changes(tx, identities, |name| cell(IDENTITIES_PARTITION, name), identity)?;
     tx.put_cell(cell("", CHANGE), Row::Change(new.change).encode())
-}
-
-fn put(tx: &Tx, cell: carnet_base::CellKey, row: Option<Bytes>) -> Result<()> {
-    match row {
-        Some(row) => tx.put_cell(cell, row),
-        None => tx.delete_cell(cell),
-    }
-}
-
-/// Returns the entries that differ, with their new values; `None` for one that is gone.
-fn difference<'a, K: Ord, V: PartialEq>(
-    old: &'a BTreeMap<K, V>,
-    new: &'a BTreeMap<K, V>,
-) -> Vec<(&'a K, Option<&'a V>)> {
-    let changed = new.iter().filter(|(key, value)| old.get(key) != Some(value));
-    let gone = old.keys().filter(|key| !new.contains_key(key));
-    changed.map(|(key, value)| (key, Some(value))).chain(gone.map(|key| (key, None))).collect()
 }
 
 #[cfg(test)]

@@ -265,7 +265,7 @@ impl Roles {
     }
 
     /// Returns the number of changes since the creation of the database.
-    pub(super) const fn change(&self) -> u64 {
+    pub(crate) const fn change(&self) -> u64 {
         self.change
     }
 
