@@ -17,7 +17,7 @@ use std::time::Duration;
 use carnet::base::{Clock, SystemClock};
 use scylla::client::session::Session;
 use scylla::client::session_builder::SessionBuilder;
-use support::{Guard, Server, carnet, fail, pause, rows, succeed};
+use support::{Guard, Server, carnet, eventually, fail, pause, rows, succeed};
 
 const CLIENTS: usize = 4;
 
@@ -48,9 +48,9 @@ async fn insert(
         let insert = format!(
             "INSERT INTO b.rows (client, n, a, b, c, d) VALUES ({client}, {n}, {a}, {b}, {c}, {d})"
         );
-        // The server is killed in the end.
-        if session.query_unpaged(insert, &[]).await.is_err() {
-            return;
+        if let Err(error) = session.query_unpaged(insert, &[]).await {
+            assert!(stop.load(Ordering::SeqCst), "row {n} of client {client}: {error}");
+            return; // the server was killed
         }
         acknowledged[client].store(n, Ordering::SeqCst);
     }
@@ -133,9 +133,10 @@ fn backups_are_prefixes_of_the_commit_order() {
         assert!(said.contains(&format!("are written as {encoding}")), "{said}");
     }
     let after = known(&acknowledged);
-    pause(Duration::from_millis(200));
-    let went_on = known(&acknowledged);
-    assert!((0..CLIENTS).all(|client| went_on[client] > after[client]), "transactions go on");
+    eventually("rows of every client after the last migration", || {
+        let now = known(&acknowledged);
+        (0..CLIENTS).all(|client| now[client] > after[client])
+    });
     // Wall-clock times are known to about a second.
     let early = known(&acknowledged);
     pause(Duration::from_millis(1500));
@@ -143,8 +144,8 @@ fn backups_are_prefixes_of_the_commit_order() {
     pause(Duration::from_millis(300));
     let (last, _) = back_up(&data, &dest);
     let last_known = known(&acknowledged);
-    server.process.kill();
     stop.store(true, Ordering::SeqCst);
+    server.process.kill();
     for client in clients {
         runtime.block_on(client).unwrap();
     }
@@ -199,9 +200,7 @@ fn administration_keeps_strict_serializability() {
     stress.arg("stress").arg("--dir").arg(&data).args(["--seconds", "5", "--clients", "4"]);
     stress.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::null());
     let mut process = Guard::new(stress.spawn().unwrap());
-    while !data.join("CONTROL").exists() {
-        pause(Duration::from_millis(10));
-    }
+    eventually("a control socket", || data.join("CONTROL").exists());
     for encoding in ["v3", "v1", "v3", "v2"] {
         let said = succeed(carnet().arg("migrate").arg(&data).args(["--to", encoding]));
         assert!(said.contains("are written as"), "{said}");

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use support::{Server, carnet, clients, e2e, fail, pause, succeed};
+use support::{Server, carnet, clients, e2e, eventually, fail, succeed};
 use tempfile::TempDir;
 
 /// A server over TLS whose drivers show certificates, and the directory of the files.
@@ -76,13 +76,7 @@ fn tls_init(directory: &Path) {
 
 /// Waits for a line of the server's log.
 fn wait_for_log(server: &Server, words: &str) {
-    for _ in 0..1_000 {
-        if server.log().contains(words) {
-            return;
-        }
-        pause(Duration::from_millis(10));
-    }
-    panic!("the log has no line with {words:?}");
+    eventually(&format!("a line of the log with {words:?}"), || server.log().contains(words));
 }
 
 #[test]

@@ -119,6 +119,19 @@ pub(crate) fn pause(time: Duration) {
     std::thread::sleep(time);
 }
 
+/// Waits until `is_so`, at most [`PATIENCE`].
+///
+/// # Panics
+///
+/// If it does not become so.
+pub(crate) fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
+    let deadline = SystemClock.now().after(PATIENCE);
+    while !is_so() {
+        assert!(SystemClock.now() < deadline, "within {PATIENCE:?}: {what}");
+        pause(Duration::from_millis(5));
+    }
+}
+
 /// Starts a thread beside the test.
 #[expect(clippy::disallowed_methods, reason = "tests of processes are not simulated")]
 pub(crate) fn spawn<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
