@@ -119,6 +119,7 @@ fn lists_name_all_objects() {
             "bank",
             "\"Shop\"",
             "system",
+            "system_auth",
             "system_distributed",
             "system_schema",
             "system_traces",

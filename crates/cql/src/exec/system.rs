@@ -58,6 +58,11 @@ impl Executor {
             Vec::new()
         };
         let db = &self.shared.db;
+        if table.shows_roles() {
+            db.refresh_roles_by(tx).await?;
+        }
+        let roles = db.roles();
+        let has_hashes = rights.is_none_or(Rights::is_superuser);
         let own = own_rows_only(rights, table).map(Rights::role);
         let is_shown =
             |trace: &Arc<Trace>| own.is_none_or(|role| trace.user.as_ref() == Some(role));
@@ -74,6 +79,7 @@ impl Executor {
                 statement: self.timeouts().map(|timeouts| timeouts.statement),
                 scan: self.timeouts().map(|timeouts| timeouts.scan),
             },
+            roles: system::RolesView { roles: &roles, has_hashes },
             traces: &|| {
                 let mut traces = self.shared.traces.list(db.wall_time());
                 traces.retain(is_shown);

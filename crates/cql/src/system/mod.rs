@@ -7,6 +7,7 @@
 //! keyspace                listed in               made from
 //! system                  system_schema           NodeInfo, what other servers announce, the
 //!                                                 version of the catalog, and samples of tables
+//! system_auth             system_schema           the roles of the catalog
 //! system_distributed      system_schema           the views of the catalog
 //! system_schema           system_schema           the catalog, and these tables themselves
 //! system_virtual_schema   system_virtual_schema   these tables themselves
@@ -29,10 +30,10 @@
 //! * [`schema_version`] changes with every change of the schema, and only then.
 //! * Raw tables are hidden: CQL cannot read them.
 //!
-//! Deliberately absent: Cassandra's `system_auth` and most tables of `system_distributed`, whose data
-//! Carnet stores elsewhere or does not have.
+//! Deliberately absent: most tables of `system_distributed`, whose data Carnet does not have.
 
 mod activity;
+mod auth;
 mod bottleneck;
 mod builds;
 mod change;
@@ -57,6 +58,7 @@ mod view;
 #[cfg(test)]
 pub(crate) mod tests;
 
+pub(crate) use auth::RolesView;
 pub(crate) use bottleneck::{bottleneck_columns, show_bottleneck};
 pub use change::SchemaDigest;
 pub use node::{

@@ -14,6 +14,7 @@ use carnet::diagnosis::Report;
 use carnet::{Result, Timestamp, Tx, Uuid};
 
 use super::activity;
+use super::auth::{self, RolesView};
 use super::bottleneck;
 use super::builds;
 use super::encode::{self, Cell};
@@ -50,6 +51,8 @@ pub(crate) struct Sources<'a> {
     /// Returns `true` for a table whose estimates are wanted, by its keyspace and name.
     pub(crate) wants: &'a (dyn Fn(&str, &str) -> bool + Sync),
     pub(crate) timeouts: SettingTimeouts,
+    /// Returns the roles; they are needed for the tables that show them.
+    pub(crate) roles: RolesView<'a>,
     /// Lists the kept traces.
     pub(crate) traces: &'a (dyn Fn() -> Vec<Arc<Trace>> + Sync),
 }
@@ -90,6 +93,11 @@ pub(crate) async fn rows(table: &SystemTable, tx: &Tx, sources: &Sources<'_>) ->
         Content::ViewBuilds => builds::views_in_progress(table, tx).await?,
         Content::ViewBuildStatus => builds::status(table, tx, node.host_id).await?,
         Content::ThreadPools => activity::thread_pools(table, sources.figures),
+        Content::Roles
+        | Content::RoleMembers
+        | Content::RolePermissions
+        | Content::RolesOfResources
+        | Content::Identities => auth::rows(table, &sources.roles),
         Content::Estimates => estimates::rows(table, tx, node, peers, sources.wants).await?,
         Content::Settings => settings::rows(table, node, sources.timeouts),
         Content::TraceSessions => traces::sessions(table, node, &(sources.traces)()),

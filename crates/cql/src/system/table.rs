@@ -53,6 +53,11 @@ pub(super) enum Content {
     ViewBuilds,
     ViewBuildStatus,
     ThreadPools,
+    Roles,
+    RoleMembers,
+    RolePermissions,
+    RolesOfResources,
+    Identities,
     /// No rows, because Carnet lacks the feature.
     Nothing,
 }
@@ -74,6 +79,11 @@ impl SystemTable {
     /// Returns `true` if the table lists the open transactions.
     pub(crate) fn lists_open_transactions(&self) -> bool {
         self.content == Content::Transactions
+    }
+
+    /// Returns `true` if the table shows roles and permissions.
+    pub(crate) fn shows_roles(&self) -> bool {
+        self.keyspace == AUTH
     }
 
     /// Returns `true` if a role without permission sees the rows of its own connections and
@@ -169,6 +179,7 @@ impl SystemColumn {
 }
 
 pub(super) const SYSTEM: &str = "system";
+pub(super) const AUTH: &str = "system_auth";
 pub(super) const DISTRIBUTED: &str = "system_distributed";
 pub(super) const SCHEMA: &str = "system_schema";
 pub(super) const VIRTUAL_SCHEMA: &str = "system_virtual_schema";

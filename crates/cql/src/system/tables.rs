@@ -8,13 +8,13 @@ use carnet::catalog::ColumnKind;
 use carnet::{DataType, Uuid};
 
 use super::table::{
-    Content, DISTRIBUTED, SCHEMA, SYSTEM, SystemColumn, SystemTable, TRACES, VIEWS, VIRTUAL_SCHEMA,
-    clustering, partition, regular,
+    AUTH, Content, DISTRIBUTED, SCHEMA, SYSTEM, SystemColumn, SystemTable, TRACES, VIEWS,
+    VIRTUAL_SCHEMA, clustering, partition, regular,
 };
-use super::{activity, builds};
+use super::{activity, auth, builds};
 
 /// Sorted names of the system keyspaces.
-pub const KEYSPACES: [&str; 6] = [SYSTEM, DISTRIBUTED, SCHEMA, TRACES, VIEWS, VIRTUAL_SCHEMA];
+pub const KEYSPACES: [&str; 7] = [SYSTEM, AUTH, DISTRIBUTED, SCHEMA, TRACES, VIEWS, VIRTUAL_SCHEMA];
 
 /// Returns `true` for a system keyspace: users may not create, change or drop it or its tables.
 #[must_use]
@@ -25,7 +25,7 @@ pub fn is_system_keyspace(name: &str) -> bool {
 /// Returns `true` for a system keyspace whose replication Cassandra lets operators change.
 #[must_use]
 pub fn is_replicated_keyspace(name: &str) -> bool {
-    matches!(name, DISTRIBUTED | TRACES | "system_auth")
+    matches!(name, AUTH | DISTRIBUTED | TRACES)
 }
 
 /// Returns a system table.
@@ -48,7 +48,7 @@ pub fn tables() -> &'static [SystemTable] {
 }
 
 static TABLES: LazyLock<Vec<SystemTable>> = LazyLock::new(|| {
-    vec![
+    let before = [
         builds::index_info(),
         builds::built_views_table(),
         activity::compaction_history(),
@@ -59,6 +59,8 @@ static TABLES: LazyLock<Vec<SystemTable>> = LazyLock::new(|| {
         activity::sstable_activity(),
         table_estimates(),
         builds::view_builds_in_progress(),
+    ];
+    let after = [
         builds::view_build_status(),
         aggregates(),
         column_masks(),
@@ -83,7 +85,8 @@ static TABLES: LazyLock<Vec<SystemTable>> = LazyLock::new(|| {
         virtual_columns(),
         virtual_keyspaces(),
         virtual_tables(),
-    ]
+    ];
+    before.into_iter().chain(auth::tables()).chain(after).collect()
 });
 
 fn local() -> SystemTable {

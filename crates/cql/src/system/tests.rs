@@ -8,6 +8,7 @@ use std::time::Duration;
 use carnet::base::Order;
 use carnet::catalog::{self, ColumnKind, KeyspaceSchema, TableKind, TableSchema};
 use carnet::diagnosis::{Cause, Named, Report, Waiter, Why};
+use carnet::roles::{Permission, Permissions, Resource, RoleChanges, Roles, StoredPassword};
 use carnet::{Bytes, DataType, Db, Holder, Label, Timestamp, Uuid, WallTime, block_on};
 
 use super::*;
@@ -79,9 +80,27 @@ fn rows_of(table: &SystemTable, snapshot: &carnet::Snapshot, node: &NodeInfo) ->
         wants_keyspace: &|_| true,
         figures: &|_| None,
         timeouts: SettingTimeouts::default(),
+        roles: RolesView { roles: &roles(), has_hashes: true },
         traces: &Vec::new,
     };
     block_on(rows(table, snapshot.as_async(), &sources)).unwrap()
+}
+
+fn roles() -> Roles {
+    let mut roles = Roles::default();
+    let login = RoleChanges {
+        can_login: Some(true),
+        password: Some(StoredPassword::new("$2a$10$hash")),
+        ..RoleChanges::default()
+    };
+    roles.create("staff", &RoleChanges::default()).unwrap();
+    roles.create("ann", &login).unwrap();
+    roles.grant_role("staff", "ann").unwrap();
+    roles.grant(Permissions::of(&[Permission::Select]), Resource::Keyspaces, "staff").unwrap();
+    let both = Permissions::of(&[Permission::Select, Permission::Modify]);
+    roles.grant(both, Resource::table("bank", "accounts"), "ann").unwrap();
+    roles.add_identity("spiffe://bank/ann", "ann").unwrap();
+    roles
 }
 
 /// Writes each row as the `name value` pairs of its columns that are not null.
@@ -213,6 +232,8 @@ fn user_and_stored_system_keyspaces_are_listed() {
              'datacenter1': '3'}",
             "keyspace_name 'system'; durable_writes True; \
              replication {'class': 'org.apache.cassandra.locator.LocalStrategy'}",
+            "keyspace_name 'system_auth'; durable_writes True; \
+             replication {'class': 'org.apache.cassandra.locator.LocalStrategy'}",
             "keyspace_name 'system_distributed'; durable_writes True; \
              replication {'class': 'org.apache.cassandra.locator.LocalStrategy'}",
             "keyspace_name 'system_schema'; durable_writes True; \
@@ -257,9 +278,9 @@ fn tables_have_their_options_or_the_defaults() {
     );
     let names = |line: &String| line.split("; additional").next().unwrap().to_owned();
     let systems: Vec<_> = lines.iter().filter(|line| line.contains("'system")).map(names).collect();
-    assert_eq!(systems.len(), 10 + 1 + 11 + 2);
+    assert_eq!(systems.len(), 10 + 8 + 1 + 11 + 2);
     assert_eq!(systems[0], "keyspace_name 'system'; table_name 'IndexInfo'");
-    assert_eq!(systems[21], "keyspace_name 'system_schema'; table_name 'views'");
+    assert_eq!(systems[29], "keyspace_name 'system_schema'; table_name 'views'");
 }
 
 #[test]
@@ -572,4 +593,34 @@ fn columns_that_drivers_request_exist() {
     }
     assert!(find("system", "scylla_local").is_none());
     assert!(!is_system_keyspace("bank"));
+}
+
+#[test]
+fn roles_are_shown_as_in_cassandra() {
+    let tables: [(&str, &[&str]); 5] = [
+        (
+            "roles",
+            &[
+                "role 'ann'; can_login True; is_superuser False; member_of {'staff'}; \
+                 salted_hash '$2a$10$hash'",
+                "role 'staff'; can_login False; is_superuser False",
+            ],
+        ),
+        ("role_members", &["role 'staff'; member 'ann'"]),
+        (
+            "role_permissions",
+            &[
+                "role 'ann'; resource 'data/bank/accounts'; permissions {'MODIFY', 'SELECT'}",
+                "role 'staff'; resource 'data'; permissions {'SELECT'}",
+            ],
+        ),
+        (
+            "resource_role_permissons_index",
+            &["resource 'data'; role 'staff'", "resource 'data/bank/accounts'; role 'ann'"],
+        ),
+        ("identity_to_role", &["identity 'spiffe://bank/ann'; role 'ann'"]),
+    ];
+    for (table, rows) in tables {
+        assert_eq!(dump_of("system_auth", table), rows, "{table}");
+    }
 }
