@@ -11,7 +11,7 @@ use carnet_base::{Error, Result};
 use carnet_store::pem;
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::ring;
+use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, SignatureScheme};
 
@@ -23,7 +23,7 @@ use crate::options::TlsFiles;
 ///
 /// `Unavailable` if a file cannot be read; `Invalid` if its content is not of the expected kind.
 pub fn client_config(files: &TlsFiles) -> Result<Arc<ClientConfig>> {
-    let provider = Arc::new(ring::default_provider());
+    let provider = Arc::new(aws_lc_rs::default_provider());
     let roots = pem::authorities(&pem::read(&files.ca)?, &name(&files.ca))?;
     let verifier =
         WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider))

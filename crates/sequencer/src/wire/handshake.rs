@@ -22,8 +22,8 @@
 
 use std::io;
 
-use ring::hmac;
-use ring::rand::{SecureRandom, SystemRandom};
+use aws_lc_rs::hmac;
+use aws_lc_rs::rand::{SecureRandom, SystemRandom};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use super::binding::Binding;

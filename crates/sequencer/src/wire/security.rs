@@ -3,8 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use aws_lc_rs::hmac;
 use carnet_base::{Error, Result};
-use ring::hmac;
 
 use super::tls::Tls;
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use carnet_base::Result;
 use carnet_store::pem;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, ring, verify_tls13_signature};
+use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::WebPkiClientVerifier;
 use rustls::version::TLS13;
@@ -54,7 +54,7 @@ impl Tls {
     pub fn from_pem(certificate: &[u8], key: &[u8], authority: Option<&[u8]>) -> Result<Self> {
         let chain = pem::certificates(certificate, "the certificate")?;
         let key = pem::private_key(key, "the private key")?;
-        let provider = Arc::new(ring::default_provider());
+        let provider = Arc::new(aws_lc_rs::default_provider());
         let authority = authority
             .map(|roots| pem::authorities(roots, "the authority"))
             .transpose()?

@@ -8,7 +8,7 @@ use carnet_cql::Executor;
 use carnet_cql::system::NodeInfo;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, RootCertStore, crypto::ring};
+use rustls::{ClientConfig, RootCertStore, crypto::aws_lc_rs};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio_rustls::TlsConnector;
 
@@ -53,7 +53,7 @@ async fn monitors_use_tls_beyond_loopback() {
     let mut roots = RootCertStore::empty();
     let certificate = fs::read(&files.certificate).unwrap();
     roots.add(CertificateDer::from_pem_slice(&certificate).unwrap()).unwrap();
-    let client = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+    let client = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
         .with_safe_default_protocol_versions()
         .unwrap()
         .with_root_certificates(roots)

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use carnet::pem;
 use carnet_base::{Error, Result};
-use rustls::crypto::{CryptoProvider, ring};
+use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer};
 use rustls::server::danger::ClientCertVerifier;
@@ -66,7 +66,7 @@ impl TlsFiles {
     /// `Unavailable` if a file cannot be read; `Invalid` if its content is not of the expected kind,
     /// or if a file is missing or has no effect.
     pub(super) fn load(&self) -> Result<Configs> {
-        let provider = Arc::new(ring::default_provider());
+        let provider = Arc::new(aws_lc_rs::default_provider());
         let chain = pem::certificates(&pem::read(&self.certificate)?, &name(&self.certificate))?;
         let key = pem::private_key(&pem::read(&self.key)?, &name(&self.key))?;
         let drivers = self.config(&provider, self.verifier(&provider)?, &chain, &key)?;

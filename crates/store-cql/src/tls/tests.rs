@@ -37,7 +37,7 @@ impl Authority {
 /// Returns the configuration of a node with a certificate for a name; it requires certificates of
 /// clients if `of_clients` is given.
 fn node(authority: &Authority, name: &str, of_clients: Option<&Authority>) -> ServerConfig {
-    let provider = Arc::new(ring::default_provider());
+    let provider = Arc::new(aws_lc_rs::default_provider());
     let config = ServerConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
         .unwrap();
