@@ -10,7 +10,7 @@ use carnet_base::{ErrorKind, SystemClock};
 use carnet_cql::result::{ChangeKind, ChangeTarget, SchemaChange};
 use carnet_cql::system::{ClientList, ConnectionStage};
 use carnet_server::protocol::{Opcode, segment};
-use carnet_server::{Authenticator, Config, Event, Limits, Server};
+use carnet_server::{Authenticator, Config, Event, Limits, Server, Users};
 use support::{
     AUTH_SUCCESS, AUTHENTICATE, Client, ERROR, EVENT, OPTIONS, PASSWORDS, QUERY, READY, RESULT,
     Running, SUPPORTED, frame, get, http, http_over, pause, toy::Toy,
@@ -29,7 +29,8 @@ fn limits() -> Limits {
 async fn server_beyond_loopback_requires_passwords_and_tls() {
     let bind = async |address: &str, passwords: Option<&str>| {
         let config = Config::new(address.parse().unwrap());
-        let authenticator = passwords.map(|text| Authenticator::parse(text).unwrap());
+        let authenticator =
+            passwords.map(|text| Authenticator::of_users(Arc::new(Users::parse(text).unwrap())));
         Server::bind(config, Toy::default(), authenticator, Arc::new(SystemClock)).await
     };
     for address in ["0.0.0.0:0", "[::]:0", "192.0.2.1:9042", "[::ffff:192.0.2.1]:9042"] {

@@ -8,14 +8,18 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use carnet::roles::{RoleChanges, Roles};
+use carnet::{Db, block_on};
 use carnet_base::{Clock, SystemClock};
 use carnet_cql::system::ClientList;
-use carnet_server::{ClientCertificates, Limits, Tls, TlsFiles};
+use carnet_server::{Authenticator, ClientCertificates, Limits, Tls, TlsFiles};
 use rustls::ClientConfig;
 use support::certificates::{
     Authority, Identity, TlsClient, VERSIONS, handshake, self_signed, write,
 };
-use support::{Client, OPTIONS, READY, RESULT, Running, SUPPORTED, frame, pause};
+use support::{
+    AUTHENTICATE, Client, ERROR, OPTIONS, READY, RESULT, Running, SUPPORTED, frame, pause,
+};
 use tempfile::TempDir;
 
 mod support;
@@ -39,11 +43,19 @@ impl Secured {
 
     /// Starts a server, with files that a function changes before.
     fn with(limits: Limits, change: impl FnOnce(&mut TlsFiles, &Authority)) -> Self {
+        Self::with_logins(limits, change, None)
+    }
+
+    fn with_logins(
+        limits: Limits,
+        change: impl FnOnce(&mut TlsFiles, &Authority),
+        authenticator: Option<Authenticator>,
+    ) -> Self {
         let (directory, authority) = (tempfile::tempdir().unwrap(), Authority::new());
         let mut files = write(directory.path(), &authority.sign(NAME));
         change(&mut files, &authority);
         let tls = Arc::new(Tls::read(files.clone()).unwrap());
-        let server = Running::over_tls(Arc::clone(&tls), limits);
+        let server = Running::over_tls_with(Arc::clone(&tls), limits, authenticator);
         Self { server, authority, files, tls, _directory: directory }
     }
 
@@ -101,6 +113,50 @@ fn statements_run_over_both_versions() {
             secured.server.eventually("it is gone", |metrics| metrics.connections.get() == 0);
         }
     }
+}
+
+/// A role logs in by the identity of its certificate, and everybody else by a password.
+#[test]
+fn identity_of_a_certificate_needs_no_password() {
+    let db = Db::builder().in_memory();
+    let login = RoleChanges { can_login: Some(true), ..RoleChanges::default() };
+    let create = |roles: &mut Roles| {
+        roles.create("ann", &login)?;
+        roles.create("bob", &RoleChanges::default())?;
+        roles.add_identity("spiffe://bank/ann", "ann")?;
+        roles.add_identity("spiffe://bank/bob", "bob")
+    };
+    block_on(db.change_roles(create)).unwrap();
+    let optional = |files: &mut TlsFiles, authority: &Authority| {
+        let path = files.certificate.with_file_name("ca.crt");
+        std::fs::write(&path, &authority.pem).unwrap();
+        files.client_authority = Some(path);
+        files.clients = ClientCertificates::Optional;
+    };
+    let authenticator = Some(Authenticator::of_roles(db.clone()).unwrap());
+    let secured = Secured::with_logins(Limits::default(), optional, authenticator);
+    let answer = |uri: Option<&str>, version| {
+        let identity = uri.map(|uri| secured.authority.sign_uri(uri));
+        let config = secured.authority.client(identity.as_ref(), VERSIONS);
+        let mut client = Client::on(secured.connect(config).unwrap(), version);
+        client.startup(&[]);
+        client.receive().opcode
+    };
+    for version in [4, 5] {
+        let ann = secured.authority.sign_uri("spiffe://bank/ann");
+        let config = secured.authority.client(Some(&ann), VERSIONS);
+        let mut client = ready(secured.connect(config).unwrap(), version);
+        client.query(1, "warn");
+        assert_eq!(client.receive().opcode, RESULT);
+        let listed = secured.server.clients.clients();
+        assert!(listed.iter().any(|client| client.username.as_deref() == Some("ann")));
+        assert_eq!(answer(Some("spiffe://bank/bob"), version), ERROR, "it has no LOGIN");
+        assert_eq!(answer(Some("spiffe://bank/eve"), version), AUTHENTICATE);
+        assert_eq!(answer(None, version), AUTHENTICATE);
+    }
+    block_on(db.change_roles(|roles: &mut Roles| roles.drop_identity("spiffe://bank/ann")))
+        .unwrap();
+    assert_eq!(answer(Some("spiffe://bank/ann"), 5), AUTHENTICATE);
 }
 
 /// Records are shorter than these requests and answers, and sockets take less at once.

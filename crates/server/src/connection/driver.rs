@@ -37,7 +37,6 @@ use carnet::admission::Arrived;
 use carnet::diagnosis::Why;
 use carnet_base::{AddressPlace, Charge, Moment};
 use carnet_cql::RequestTimes;
-use carnet_cql::system::ClientTls;
 use tokio::net::TcpStream;
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::{broadcast, watch};
@@ -53,7 +52,7 @@ use super::pace::{Pace, Turn};
 use super::receive::Received;
 use super::secure::secure;
 use super::shared::Shared;
-use super::state::{Action, Connection, Job};
+use super::state::{Action, Connection, Job, Login};
 use super::statement::{Answer, Arriving, encode};
 use super::stream::{Reader, Stream, Writer};
 use super::unsent::Unsent;
@@ -108,8 +107,8 @@ pub(crate) async fn serve<B: Backend>(
     // Boxed: a connection needs no memory for its handshake afterwards.
     let secured = Box::pin(secure(&shared, stream, peer, greeting_deadline, drain.clone()));
     let Some(mut stream) = secured.await else { return };
-    let (tls, budget) = (stream.tls(), place.shared().clone());
-    let driver = Driver::new(shared, peer, tls, budget, greeting_deadline);
+    let budget = place.shared().clone();
+    let driver = Driver::new(shared, peer, &stream, budget, greeting_deadline);
     match driver.run(&mut stream, drain).await {
         Ok(()) => stream.linger().await,
         Err(e) => debug!(%peer, error = %e, "connection ended"),
@@ -147,6 +146,8 @@ struct Driver<B: Backend> {
     inline: Inline,
     /// Statements that wait for their admission.
     backlog: Arc<Backlog>,
+    /// Identities in the client's certificate, until the log-in.
+    identities: Vec<String>,
     session: Option<Arc<B::Session>>,
     events: Option<broadcast::Receiver<Event>>,
     /// Event types that the client registered for.
@@ -173,15 +174,26 @@ impl<B: Backend> Driver<B> {
     fn new(
         shared: Arc<Shared<B>>,
         peer: SocketAddr,
-        tls: Option<ClientTls>,
+        stream: &Stream,
         budget: MemoryBudget,
         greeting_deadline: Instant,
     ) -> Self {
         let now = Instant::now();
+        let knows_identities = shared.authenticator.as_ref().map(|known| known.knows_identities());
+        let identities = match knows_identities {
+            Some(true) => stream.identities(),
+            _ => Vec::new(),
+        };
+        let login = match knows_identities {
+            None => Login::None,
+            Some(_) if identities.is_empty() => Login::Password,
+            Some(_) => Login::Certificate,
+        };
         Self {
             peer,
-            connection: Connection::new(shared.authenticator.is_some()),
-            registration: shared.clients.register(peer, tls),
+            connection: Connection::new(login),
+            identities,
+            registration: shared.clients.register(peer, stream.tls()),
             decoder: FrameDecoder::new(budget, GREETING_BODY_MAX.min(shared.limits.body_bytes_max)),
             inbox: BytesMut::new(),
             encoder: FrameEncoder::new(),
@@ -466,6 +478,7 @@ impl<B: Backend> Driver<B> {
                         self.registration.authenticating(encoding.version, options);
                     }
                 }
+                Action::Identify { stream } => self.identify(stream),
                 Action::Verify { stream, credentials } => {
                     let authenticator = self.shared.authenticator.as_ref().map(Arc::clone);
                     let (user, address) = (credentials.user.clone(), self.peer.ip());
@@ -542,8 +555,7 @@ impl<B: Backend> Driver<B> {
             }
             Ok(Done::Verified { stream, user, answer }) => {
                 if let Err(refusal) = &answer {
-                    self.shared.metrics.logins_refused.add(1);
-                    self.shared.refusals.login(self.peer, &user, refusal.why());
+                    self.refused(&user, *refusal);
                 }
                 let actions = self.connection.verified(stream, answer);
                 self.act(actions);
@@ -551,6 +563,27 @@ impl<B: Backend> Driver<B> {
             // Statements catch their panics, and are cancelled only with their connection.
             Err(e) => self.broke(&e),
         }
+    }
+
+    /// Finds the role of the client's certificate.
+    fn identify(&mut self, stream: i16) {
+        let identities = std::mem::take(&mut self.identities);
+        let authenticator = self.shared.authenticator.as_ref();
+        let found = authenticator.and_then(|known| known.identify(&identities));
+        let role = found.map(|(role, allowed)| match allowed {
+            Ok(()) => Ok(role),
+            Err(refusal) => {
+                self.refused(&role, refusal);
+                Err(refusal)
+            }
+        });
+        let actions = self.connection.identified(stream, role);
+        self.act(actions);
+    }
+
+    fn refused(&self, user: &str, refusal: Refusal) {
+        self.shared.metrics.logins_refused.add(1);
+        self.shared.refusals.login(self.peer, user, refusal.why());
     }
 
     /// Ends the connection after the failure of a statement outside of its backend.

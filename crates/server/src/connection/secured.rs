@@ -20,6 +20,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::server::TlsStream;
 
 use super::receive::{Received, receive_with};
+use crate::tls::identities;
 
 /// Maximum number of bytes of one record.
 const RECORD_LEN_MAX: usize = 16 << 10;
@@ -57,6 +58,13 @@ impl Secured {
         let name = suite.and_then(|suite| suite.as_str()).unwrap_or_default();
         // rustls adds the version to the registered name.
         ClientTls { version, cipher_suite: name.replacen("TLS13_", "TLS_", 1) }
+    }
+
+    /// Returns the identities in the client's certificate; none without one.
+    pub(super) fn identities(&self) -> Vec<String> {
+        let session = lock(&self.session);
+        let certificate = session.tls.peer_certificates().and_then(|chain| chain.first());
+        certificate.map(|certificate| identities(certificate)).unwrap_or_default()
     }
 
     /// Returns the socket.

@@ -33,6 +33,8 @@ pub(super) enum Action {
     Send { stream: i16, response: Response },
     /// Switch reading and writing to the negotiated encoding.
     Negotiated(Encoding),
+    /// Find the role of the client's certificate, then call [`Connection::identified`].
+    Identify { stream: i16 },
     /// Verify a password, then call [`Connection::verified`].
     Verify { stream: i16, credentials: Credentials },
     /// Open the backend's session.
@@ -63,20 +65,31 @@ enum Phase {
     Closing,
 }
 
+/// How a client says who it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Login {
+    /// It does not.
+    None,
+    /// By a password.
+    Password,
+    /// By its certificate, or by a password if no role has the certificate's identities.
+    Certificate,
+}
+
 /// The state of one connection.
 pub(super) struct Connection {
     phase: Phase,
-    asks_passwords: bool,
+    login: Login,
     encoding: Encoding,
     /// Options of STARTUP, kept until the session is opened.
     options: Vec<(String, String)>,
 }
 
 impl Connection {
-    pub(super) const fn new(asks_passwords: bool) -> Self {
+    pub(super) const fn new(login: Login) -> Self {
         Self {
             phase: Phase::Greeting,
-            asks_passwords,
+            login,
             encoding: Encoding { version: Version::HIGHEST, lz4: false },
             options: Vec::new(),
         }
@@ -176,14 +189,40 @@ impl Connection {
             }
         }
         self.options = options;
-        let negotiated = Action::Negotiated(self.encoding);
-        if self.asks_passwords {
-            self.phase = Phase::Asked;
-            let response = Response::Authenticate(auth::CLASS);
-            vec![Action::Send { stream, response }, negotiated]
-        } else {
-            let open = self.open(None);
-            vec![Action::Send { stream, response: Response::Ready }, negotiated, open]
+        match self.login {
+            Login::None => self.ready(stream, None),
+            Login::Password => self.ask(stream),
+            Login::Certificate => {
+                self.phase = Phase::Verifying;
+                vec![Action::Identify { stream }]
+            }
+        }
+    }
+
+    fn ask(&mut self, stream: i16) -> Vec<Action> {
+        self.phase = Phase::Asked;
+        let response = Response::Authenticate(auth::CLASS);
+        vec![Action::Send { stream, response }, Action::Negotiated(self.encoding)]
+    }
+
+    fn ready(&mut self, stream: i16, user: Option<String>) -> Vec<Action> {
+        let open = self.open(user);
+        let ready = Action::Send { stream, response: Response::Ready };
+        vec![ready, Action::Negotiated(self.encoding), open]
+    }
+
+    /// Processes the result of [`Action::Identify`]: `None` if no role has the certificate's identities.
+    pub(super) fn identified(
+        &mut self,
+        stream: i16,
+        role: Option<Result<String, Refusal>>,
+    ) -> Vec<Action> {
+        match role {
+            None => self.ask(stream),
+            Some(Ok(role)) => self.ready(stream, Some(role)),
+            Some(Err(refusal)) => {
+                self.end(stream, ErrorResponse::plain(ErrorCode::Authentication, refusal.why()))
+            }
         }
     }
 
@@ -203,10 +242,8 @@ impl Connection {
                 let open = self.open(Some(user));
                 return vec![open, Action::Send { stream, response: Response::AuthSuccess }];
             }
-            Err(refusal @ (Refusal::Wrong | Refusal::NoLogin)) => {
-                (ErrorCode::Authentication, refusal.why())
-            }
             Err(refusal @ Refusal::Busy) => (ErrorCode::Overloaded, refusal.why()),
+            Err(refusal) => (ErrorCode::Authentication, refusal.why()),
         };
         self.end(stream, ErrorResponse::plain(code, why))
     }
@@ -281,6 +318,7 @@ mod tests {
             Action::Negotiated(encoding) => {
                 format!("negotiated {:?} lz4={}", encoding.version, encoding.lz4)
             }
+            Action::Identify { stream } => format!("identify {stream}"),
             Action::Verify { credentials, .. } => format!("verify {}", credentials.user),
             Action::Open { user, .. } => format!("open {user:?}"),
             Action::Run(job) => format!("run {}", job.opcode.name()),
@@ -294,7 +332,7 @@ mod tests {
 
     #[test]
     fn startup_makes_ready_without_passwords() {
-        let mut connection = Connection::new(false);
+        let mut connection = Connection::new(Login::None);
         assert!(connection.is_greeting());
         let options = [("CQL_VERSION", "4.0.0"), ("DRIVER_CONFIG", "{}"), ("COMPRESSION", "LZ4")];
         let actions = story(connection.step(startup(Version::V5, &options)));
@@ -309,7 +347,7 @@ mod tests {
 
     #[test]
     fn statements_require_the_right_password() {
-        let mut connection = Connection::new(true);
+        let mut connection = Connection::new(Login::Password);
         let actions = story(connection.step(startup(Version::V4, &[("CQL_VERSION", "3.0.0")])));
         assert_eq!(actions, ["9: AUTHENTICATE", "negotiated V4 lz4=false"]);
         let token = b"\0\0\0\x08\0ann\0one";
@@ -323,9 +361,31 @@ mod tests {
     }
 
     #[test]
+    fn role_of_the_certificate_needs_no_password() {
+        let started = || {
+            let mut connection = Connection::new(Login::Certificate);
+            let actions = story(connection.step(startup(Version::V5, &[CQL_VERSION])));
+            assert_eq!(actions, ["identify 9"]);
+            assert!(!connection.takes_frames(), "nothing is run before the answer");
+            connection
+        };
+        let mut known = started();
+        let actions = story(known.identified(9, Some(Ok("ann".into()))));
+        assert_eq!(actions, ["9: READY", "negotiated V5 lz4=false", "open Some(\"ann\")"]);
+        assert!(known.is_ready());
+        let mut unknown = started();
+        let actions = story(unknown.identified(9, None));
+        assert_eq!(actions, ["9: AUTHENTICATE", "negotiated V5 lz4=false"]);
+        let mut refused = started();
+        let actions = story(refused.identified(9, Some(Err(Refusal::NoLogin))));
+        assert!(actions[0].starts_with("9: Authentication"), "{actions:?}");
+        assert!(refused.is_closing());
+    }
+
+    #[test]
     fn wrong_password_ends_the_connection() {
         for refusal in [Refusal::Wrong, Refusal::NoLogin, Refusal::Busy] {
-            let mut connection = Connection::new(true);
+            let mut connection = Connection::new(Login::Password);
             connection.step(startup(Version::V4, &[CQL_VERSION]));
             let token = b"\0\0\0\x08\0ann\0one";
             connection.step(frame(Version::V4, Opcode::AuthResponse, token));
@@ -338,7 +398,8 @@ mod tests {
     #[test]
     fn requests_out_of_order_end_the_connection() {
         let refused = |passwords, before: &[Opcode], opcode, body: &[u8]| {
-            let mut connection = Connection::new(passwords);
+            let login = if passwords { Login::Password } else { Login::None };
+            let mut connection = Connection::new(login);
             for _ in before {
                 connection.step(startup(Version::V4, &[CQL_VERSION]));
             }
@@ -364,7 +425,7 @@ mod tests {
     /// The server drains while a password is verified. The driver relies on a closing connection to stay closed.
     #[test]
     fn closing_connection_refuses_verified_login() {
-        let mut connection = Connection::new(true);
+        let mut connection = Connection::new(Login::Password);
         connection.step(startup(Version::V4, &[CQL_VERSION]));
         connection.step(frame(Version::V4, Opcode::AuthResponse, b"\0\0\0\x08\0ann\0one"));
         connection.close();
@@ -378,7 +439,7 @@ mod tests {
 
     #[test]
     fn unsupported_compression_is_refused() {
-        let mut connection = Connection::new(false);
+        let mut connection = Connection::new(Login::None);
         let actions =
             story(connection.step(startup(Version::V4, &[CQL_VERSION, ("COMPRESSION", "snappy")])));
         assert_eq!(
@@ -390,7 +451,7 @@ mod tests {
 
     #[test]
     fn startup_without_cql_version_is_refused() {
-        let mut connection = Connection::new(false);
+        let mut connection = Connection::new(Login::None);
         let actions = story(connection.step(startup(Version::V4, &[("DRIVER_NAME", "x")])));
         assert_eq!(actions, ["9: Protocol: Missing value CQL_VERSION in STARTUP message"]);
         assert!(connection.is_closing());
@@ -398,7 +459,7 @@ mod tests {
 
     #[test]
     fn version_three_is_refused_by_name() {
-        let mut connection = Connection::new(false);
+        let mut connection = Connection::new(Login::None);
         let actions = story(connection.broken(&ProtocolError::UnsupportedVersion(3)));
         let expected = "0: Protocol: Invalid or unsupported protocol version (3); \
                         supported versions are (4/v4, 5/v5)";
@@ -407,7 +468,7 @@ mod tests {
 
     #[test]
     fn unknown_version_is_answered_on_stream_zero() {
-        let mut connection = Connection::new(false);
+        let mut connection = Connection::new(Login::None);
         connection.step(frame(Version::V4, Opcode::Options, b""));
         let actions = story(connection.broken(&ProtocolError::UnsupportedVersion(66)));
         assert!(
@@ -420,7 +481,7 @@ mod tests {
 
     #[test]
     fn shed_request_can_be_retried() {
-        let mut connection = Connection::new(false);
+        let mut connection = Connection::new(Login::None);
         connection.step(startup(Version::V4, &[CQL_VERSION]));
         let header = frame(Version::V4, Opcode::Query, QUERY).header;
         let actions = story(connection.shed(header));

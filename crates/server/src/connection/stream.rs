@@ -65,6 +65,14 @@ impl Stream {
         }
     }
 
+    /// Returns the identities in the client's certificate; none without one.
+    pub(super) fn identities(&self) -> Vec<String> {
+        match self {
+            Self::Plain(_) => Vec::new(),
+            Self::Secured(stream) => stream.identities(),
+        }
+    }
+
     /// Shuts the sending side down, and reads the client's remaining bytes.
     pub(super) async fn linger(mut self) {
         // The outcome no longer matters.

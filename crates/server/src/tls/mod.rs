@@ -6,7 +6,7 @@
 //!   accepted socket ▶ first byte ▶ place ▶ ClientHello ▶ signature on a thread beside ▶ Finished
 //! ```
 //!
-//! **Versions.** TLS 1.2 and 1.3, with the suites of rustls' provider `ring`. Sessions are not
+//! **Versions.** TLS 1.2 and 1.3, with the suites of rustls' provider `aws-lc-rs`. Sessions are not
 //! resumed: the connections of drivers last long, and a resumed session would skip the check of
 //! the client's certificate.
 //!
@@ -22,10 +22,12 @@
 mod certificates;
 mod files;
 mod handshake;
+mod identities;
 
 pub use certificates::Tls;
 pub use files::{ClientCertificates, TlsFiles};
 pub(crate) use handshake::{HANDSHAKE_RECORD, HandshakeFailure, Handshakes};
+pub(crate) use identities::identities;
 
 #[cfg(test)]
 pub(crate) mod tests;

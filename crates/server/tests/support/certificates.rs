@@ -10,12 +10,12 @@ use std::time::Duration;
 use carnet_server::{ClientCertificates, TlsFiles};
 use rcgen::{
     BasicConstraints, CertificateParams, CertificateRevocationListParams, DnType, IsCa, Issuer,
-    KeyIdMethod, KeyPair, KeyUsagePurpose, RevokedCertParams, SerialNumber, date_time_ymd,
+    KeyIdMethod, KeyPair, KeyUsagePurpose, RevokedCertParams, SanType, SerialNumber, date_time_ymd,
 };
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
-use rustls::{SupportedProtocolVersion, crypto::ring};
+use rustls::{SupportedProtocolVersion, crypto::aws_lc_rs};
 
 /// Supported versions of TLS.
 pub(crate) const VERSIONS: &[&SupportedProtocolVersion] =
@@ -51,6 +51,13 @@ impl Authority {
     /// Signs a certificate for a name.
     pub(crate) fn sign(&self, name: &str) -> Identity {
         self.sign_params(&named(name))
+    }
+
+    /// Signs a driver's certificate with a URI.
+    pub(crate) fn sign_uri(&self, uri: &str) -> Identity {
+        let mut params = named("driver");
+        params.subject_alt_names.push(SanType::URI(uri.try_into().unwrap()));
+        self.sign_params(&params)
     }
 
     /// Signs a certificate that has ended.
@@ -101,7 +108,7 @@ impl Authority {
     ) -> Arc<ClientConfig> {
         let mut roots = RootCertStore::empty();
         roots.add(CertificateDer::from_pem_slice(self.pem.as_bytes()).unwrap()).unwrap();
-        let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        let config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
             .with_protocol_versions(versions)
             .unwrap()
             .with_root_certificates(roots);

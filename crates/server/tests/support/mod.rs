@@ -14,7 +14,7 @@ use carnet_base::SystemClock;
 use carnet_server::protocol::compression;
 use carnet_server::protocol::segment::{self, PAYLOAD_LEN_MAX};
 use carnet_server::{
-    Authenticator, Backend, Clients, Config, Drain, Events, Limits, Metrics, Server, Tls,
+    Authenticator, Backend, Clients, Config, Drain, Events, Limits, Metrics, Server, Tls, Users,
 };
 use tokio::net::TcpSocket;
 use tokio::runtime::Runtime;
@@ -76,8 +76,17 @@ impl Running {
 
     /// Starts a server whose connections are over TLS.
     pub(crate) fn over_tls(tls: Arc<Tls>, limits: Limits) -> Self {
+        Self::over_tls_with(tls, limits, None)
+    }
+
+    /// Starts a server whose connections are over TLS, with log-ins.
+    pub(crate) fn over_tls_with(
+        tls: Arc<Tls>,
+        limits: Limits,
+        authenticator: Option<Authenticator>,
+    ) -> Self {
         let config = Config { tls: Some(tls), limits, ..Self::config() };
-        Self::with_config(Runtime::new().unwrap(), toy::Toy::default(), config, None)
+        Self::with_config(Runtime::new().unwrap(), toy::Toy::default(), config, authenticator)
     }
 
     fn config() -> Config {
@@ -92,17 +101,17 @@ impl Running {
         passwords: Option<&str>,
     ) -> Self {
         let config = Config { limits, ..Self::config() };
-        Self::with_config(runtime, backend, config, passwords)
+        let users = passwords.map(|text| Arc::new(Users::parse(text).unwrap()));
+        Self::with_config(runtime, backend, config, users.map(Authenticator::of_users))
     }
 
     fn with_config<B: Backend>(
         runtime: Runtime,
         backend: B,
         config: Config,
-        passwords: Option<&str>,
+        authenticator: Option<Authenticator>,
     ) -> Self {
         let clients = config.clients.clone();
-        let authenticator = passwords.map(|text| Authenticator::parse(text).unwrap());
         let clock = Arc::new(SystemClock);
         let server = Server::bind(config, backend, authenticator, clock);
         let server = runtime.block_on(server).unwrap();

@@ -7,7 +7,7 @@ use std::time::Duration;
 use carnet_base::{Clock, SystemClock};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, ClientConnection, RootCertStore, crypto::ring};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, crypto::aws_lc_rs};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio_rustls::{TlsAcceptor, TlsConnector};
@@ -40,7 +40,7 @@ async fn connect() -> (Sender, Secured) {
     let mut roots = RootCertStore::empty();
     let certificate = fs::read(&files.certificate).unwrap();
     roots.add(CertificateDer::from_pem_slice(&certificate).unwrap()).unwrap();
-    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+    let config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
         .with_safe_default_protocol_versions()
         .unwrap()
         .with_root_certificates(roots)
@@ -68,7 +68,7 @@ async fn pause(time: Duration) {
 async fn kernel_tells_when_a_record_was_complete() {
     let (mut client, server) = connect().await;
     let mut inbox = BytesMut::new();
-    // The kernel begins to stamp packets a moment after the first socket requests it.
+    // Several attempts: the kernel begins to stamp packets a moment after the first socket requests it.
     for _ in 0..100 {
         let record = client.record(b"abc");
         let (first, last) = record.split_at(10);
@@ -92,11 +92,13 @@ async fn kernel_tells_when_a_record_was_complete() {
         assert!(inbox.ends_with(b"abc"));
         if let Some(stamp) = received.stamp {
             assert!(before_last.0 - 1_000 <= stamp.0, "{before_last:?} {stamp:?}");
-            assert!(stamp.0 < before_read.0 - 20_000, "{stamp:?} {before_read:?}");
-            return;
+            // A busy machine may take a packet later than it was sent.
+            if stamp.0 < before_read.0 - 20_000 {
+                return;
+            }
         }
     }
-    panic!("no stamp came");
+    panic!("no stamp of the arrival came");
 }
 
 /// Bytes count as unsent until the socket has taken their record.
