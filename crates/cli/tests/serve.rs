@@ -10,7 +10,7 @@ use std::process::{Output, Stdio};
 use std::time::Duration;
 
 use scylla::client::session_builder::SessionBuilder;
-use support::{Server, carnet, clients, e2e, fail, pause, succeed, text};
+use support::{Server, carnet, clients, e2e, eventually, fail, pause, succeed, text};
 
 #[test]
 fn http_endpoints_answer() {
@@ -250,6 +250,40 @@ fn users_have_to_log_in() {
     let log = server.log();
     assert!(log.contains("log-in refused: the user or the password is wrong"), "{log}");
     assert!(log.contains("peer=127.0.0.1:") && log.contains("user=\"ann\""), "{log}");
+}
+
+#[test]
+fn changed_users_file_is_loaded_at_sighup() {
+    let directory = tempfile::tempdir().unwrap();
+    let users = directory.path().join("users");
+    let write = |name: &str| {
+        std::fs::write(&users, hash_password(name, "correct horse")).unwrap();
+        set_mode(&users, 0o600);
+    };
+    write("ann");
+    let arguments = ["--users", users.to_str().unwrap()];
+    let server = Server::start(&directory.path().join("data"), &arguments);
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let connect = |name: &str| {
+        let session = SessionBuilder::new().known_node(server.cql.to_string());
+        let session = runtime.block_on(session.user(name, "correct horse").build());
+        session.map_err(|error| error.to_string())
+    };
+    let ann = connect("ann").unwrap();
+    let ask = || {
+        let answer = runtime.block_on(ann.query_unpaged("SELECT key FROM system.local", &[]));
+        answer.map_err(|error| error.to_string())
+    };
+    ask().unwrap();
+    write("bob");
+    succeed(std::process::Command::new("kill").args(["-HUP", &server.process.id().to_string()]));
+    eventually("statements of ann's open connections are refused", || ask().is_err());
+    let refusal = ask().unwrap_err();
+    assert!(refusal.contains("user ann was removed from the users file"), "{refusal}");
+    assert!(connect("ann").is_err());
+    connect("bob").unwrap();
+    let log = server.log();
+    assert!(log.contains("the users file has changed"), "{log}");
 }
 
 #[test]

@@ -7,7 +7,6 @@ use std::io::Write;
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 use support::{Server, carnet, clients, e2e, eventually, fail, succeed};
 use tempfile::TempDir;

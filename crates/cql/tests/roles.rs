@@ -21,6 +21,7 @@ const CASES: &[(&str, &[&str])] = &[
     ("SELECT table_name FROM system_schema.tables", &[]),
     ("SELECT name FROM system_views.settings", &["SELECT ON system_views.settings"]),
     ("SELECT address FROM system_views.clients", &[]),
+    ("SELECT role FROM system_auth.roles", &["SELECT ON system_auth.roles"]),
     (
         "SELECT v FROM ks.t WHERE k = 1 USING SERVICE LEVEL gold",
         &["SELECT ON ks.t", "EXECUTE ON SERVICE LEVEL gold"],
@@ -168,11 +169,14 @@ const fn kind(statement: &Statement) -> usize {
     }
 }
 
+/// A user of the password file.
+const USER: &str = "ultra";
+
 /// An executor of a database with a role `ann`, and what the cases name.
 fn executor() -> Executor {
     let node = NodeInfo::local(Uuid::from_u64_pair(1, 2));
     let executor = Executor::new(Db::builder().in_memory(), node);
-    executor.set_users([]);
+    executor.set_users([USER.to_owned()]);
     for text in [
         "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy'}",
         "CREATE TABLE ks.t (k int PRIMARY KEY, v int)",
@@ -414,9 +418,31 @@ fn rows(response: Result<Response, CqlError>) -> Rows {
 #[test]
 fn sessions_without_a_role_are_not_checked() {
     let executor = executor();
-    for session in [Session::new(), Session::new().with_user("of the file")] {
-        assert_eq!(refused(query(&executor, &session, "SELECT v FROM ks.t WHERE k = 1")), None);
-    }
+    let read =
+        |session: &Session| refused(query(&executor, session, "SELECT v FROM ks.t WHERE k = 1"));
+    let user = Session::new().with_user(USER);
+    assert_eq!((read(&Session::new()), read(&user)), (None, None));
+    executor.set_users(["another".to_owned()]);
+    let refusal = read(&user).unwrap();
+    assert!(refusal.contains("user ultra was removed from the users file"), "{refusal}");
+    assert_eq!(read(&Session::new()), None);
+}
+
+#[test]
+fn hashes_of_passwords_are_shown_to_superusers_only() {
+    let executor = executor();
+    grant(&executor, "SELECT ON ALL KEYSPACES");
+    let read = |session: &Session| {
+        let text = "SELECT salted_hash FROM system_auth.roles WHERE role = 'alice'";
+        rows(query(&executor, session, text)).values()
+    };
+    let session = ann();
+    assert_eq!(read(&session).len(), 0);
+    admin(&executor, "CREATE ROLE alice WITH PASSWORD = 'secret'");
+    assert_eq!(read(&session), [[None]], "a new role is seen at once");
+    assert!(read(&Session::new())[0][0].as_ref().unwrap().starts_with(b"$argon2id$"));
+    admin(&executor, "ALTER ROLE ann WITH SUPERUSER = true");
+    assert!(read(&session)[0][0].is_some());
 }
 
 /// The forms of the scripts in Cassandra's documentation and of its tools.

@@ -7,7 +7,7 @@ use std::io::Read;
 use std::sync::Arc;
 
 use carnet_base::{Error, Result, SystemClock};
-use carnet_server::{Authenticator, Config, Server};
+use carnet_server::{Authenticator, Config, Server, Users};
 
 #[path = "../tests/support/toy.rs"]
 mod toy;
@@ -21,7 +21,7 @@ async fn main() -> Result<()> {
         Some(path) => {
             let text = std::fs::read_to_string(&path)
                 .map_err(|e| Error::unavailable(format!("cannot read {path}")).with_source(e))?;
-            Some(Authenticator::parse(&text)?)
+            Some(Authenticator::of_users(Arc::new(Users::parse(&text)?)))
         }
         None => None,
     };

@@ -4,10 +4,6 @@
 //! A user of the file may do everything, because its writer owns the server anyway, and it works while
 //! the database has no roles. A role needs permissions ([`carnet::roles`]).
 //!
-//! The password file has a line `name:hash` for each user. The hash is a PHC string as
-//! [`hash_password`](crate::hash_password) returns it (`$argon2id$v=19$m=…,t=…,p=…$salt$hash`). Empty lines and lines
-//! that begin with `#` are skipped.
-//!
 //! **Abuse by unauthenticated clients.** Argon2 is slow and takes memory on purpose, so a flood of
 //! log-ins is an attack of its own. A fixed number of verifications runs at a time and a fixed
 //! number waits, at most half of them from one address; further log-ins are told to retry later. A
@@ -15,7 +11,6 @@
 //! misses its deadline does not free them. An unknown user costs as much as a wrong password, and
 //! gets the same answer. A failed log-in ends the connection.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
@@ -23,12 +18,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use carnet::Db;
-use carnet::passwords::{self, Memories, Memory, check_hash, matches};
-use carnet_base::{AddressLimit, Error, Result};
+use carnet::passwords::{self, Memories, Memory, matches};
+use carnet_base::{AddressLimit, Result};
 use tokio::sync::Semaphore;
 use tokio::task;
 
 use crate::protocol::ProtocolError;
+use crate::users::Users;
 
 /// Authenticator class that clients are told; every driver answers it with SASL PLAIN.
 pub(crate) const CLASS: &str = "org.apache.cassandra.auth.PasswordAuthenticator";
@@ -41,7 +37,7 @@ const WAITING_MAX: usize = 256;
 const WAITING_PER_ADDRESS_MAX: usize = WAITING_MAX / 2;
 /// Users and the verification of their passwords.
 pub struct Authenticator {
-    users: HashMap<String, Arc<str>>,
+    users: Arc<Users>,
     /// Database whose roles log in, too.
     roles: Option<Db>,
     /// Hash of an unknown password, verified for users that do not exist if there is no other one.
@@ -62,7 +58,7 @@ type Hasher = fn(hash: &str, password: &[u8], memory: &mut Memory) -> bool;
 /// Without the hashes.
 impl fmt::Debug for Authenticator {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Authenticator").field("users", &self.users.len()).finish_non_exhaustive()
+        f.debug_struct("Authenticator").field("users", &self.users).finish_non_exhaustive()
     }
 }
 
@@ -79,6 +75,9 @@ pub(crate) enum Refusal {
     Wrong,
     /// The password of the role is right, but it has no `LOGIN`.
     NoLogin,
+    /// The role of the client's certificate has the name of a user of the password file, who may do
+    /// everything.
+    Shadowed,
     /// Too many other log-ins run or wait.
     Busy,
 }
@@ -89,41 +88,21 @@ impl Refusal {
         match self {
             Self::Wrong => "the user or the password is wrong",
             Self::NoLogin => "the role is not permitted to log in: it has no LOGIN",
+            Self::Shadowed => {
+                "the role of the certificate's identity has the name of a user of the users file: \
+                 rename one of them"
+            }
             Self::Busy => "too many log-ins at a time: try again",
         }
     }
 }
 
 impl Authenticator {
-    /// Parses the text of a password file.
-    ///
-    /// # Errors
-    ///
-    /// Invalid, naming the line, if it is not a user and hash, repeats a user, or has a hash that
-    /// takes too much time or memory; or if the file has no user.
-    pub fn parse(text: &str) -> Result<Self> {
-        let mut users = HashMap::new();
-        for (number, line) in text.lines().enumerate() {
-            let line = line.trim();
-            if line.is_empty() || line.starts_with('#') {
-                continue;
-            }
-            let wrong =
-                |why: String| Error::invalid(format!("passwords, line {}: {why}", number + 1));
-            let (user, hash) =
-                line.split_once(':').ok_or_else(|| wrong("expected name:hash".into()))?;
-            check_hash(hash).map_err(wrong)?;
-            if users.insert(user.to_owned(), Arc::from(hash)).is_some() {
-                return Err(wrong(format!("user {user:?} is listed twice")));
-            }
-        }
-        let Some(decoy) = users.values().next().cloned() else {
-            return Err(Error::invalid(
-                "the password file names no user: add a line name:hash, or listen on loopback \
-                 without one",
-            ));
-        };
-        Ok(Self::new(users, decoy))
+    /// Creates the authenticator of the users of a password file.
+    #[must_use]
+    pub fn of_users(users: Arc<Users>) -> Self {
+        let decoy = users.hashes().into_iter().next().unwrap_or_default();
+        Self::new(users, decoy)
     }
 
     /// Creates the authenticator of a server without a password file: the roles of a database log in.
@@ -133,7 +112,7 @@ impl Authenticator {
     /// Unavailable, if the system provides no random numbers.
     pub fn of_roles(db: Db) -> Result<Self> {
         let decoy = passwords::hash(&passwords::random()?)?;
-        Ok(Self::new(HashMap::new(), decoy.into()).with_roles(db))
+        Ok(Self::new(Arc::default(), decoy.into()).with_roles(db))
     }
 
     /// Lets the roles of a database log in, too. A user of the file comes before a role of that name.
@@ -142,7 +121,7 @@ impl Authenticator {
         Self { roles: Some(db), ..self }
     }
 
-    fn new(users: HashMap<String, Arc<str>>, decoy: Arc<str>) -> Self {
+    fn new(users: Arc<Users>, decoy: Arc<str>) -> Self {
         let running = Arc::new(Semaphore::new(RUNNING_MAX));
         let waiting = Arc::new(Semaphore::new(WAITING_MAX));
         let by_address = AddressLimit::new(WAITING_PER_ADDRESS_MAX);
@@ -157,11 +136,6 @@ impl Authenticator {
             memories: Arc::default(),
             hasher: matches,
         }
-    }
-
-    /// Returns the names of the users.
-    pub fn users(&self) -> impl Iterator<Item = &str> {
-        self.users.keys().map(String::as_str)
     }
 
     /// Verifies a password, on a thread of its own because it takes tens of milliseconds.
@@ -193,10 +167,29 @@ impl Authenticator {
         }
     }
 
+    /// Returns `true` if clients may log in by their certificates.
+    pub(crate) const fn knows_identities(&self) -> bool {
+        self.roles.is_some()
+    }
+
+    /// Finds the role of the first of some identities that has one; `None` if none has.
+    pub(crate) fn identify(&self, identities: &[String]) -> Option<(String, Result<(), Refusal>)> {
+        let roles = self.roles.as_ref()?.roles();
+        let name = identities.iter().find_map(|identity| roles.role_of(identity))?;
+        let refusal = if self.users.hash(name).is_some() {
+            Err(Refusal::Shadowed)
+        } else if roles.get(name).is_some_and(|role| role.can_login) {
+            Ok(())
+        } else {
+            Err(Refusal::NoLogin)
+        };
+        Some((name.to_string(), refusal))
+    }
+
     /// Finds a user or a role that has a password.
     fn find(&self, user: &str) -> Option<Known> {
-        if let Some(hash) = self.users.get(user) {
-            return Some(Known { hash: Arc::clone(hash), can_login: true });
+        if let Some(hash) = self.users.hash(user) {
+            return Some(Known { hash, can_login: true });
         }
         let roles = self.roles.as_ref()?.roles();
         let role = roles.get(user)?;
@@ -210,10 +203,11 @@ impl Authenticator {
         let roles = self.roles.as_ref().map(Db::roles);
         let of_roles = roles.iter().flat_map(|roles| roles.iter());
         let of_roles = of_roles.filter_map(|(_, role)| Some(role.password.as_ref()?.hash()));
-        let hashes: Vec<_> = self.users.values().chain(of_roles).collect();
+        let mut hashes = self.users.hashes();
+        hashes.extend(of_roles.map(Arc::clone));
         let count = u64::try_from(hashes.len()).unwrap_or(u64::MAX).max(1);
         let chosen = usize::try_from(self.choice.hash_one(user) % count).unwrap_or_default();
-        Arc::clone(hashes.get(chosen).copied().unwrap_or(&self.decoy))
+        hashes.get(chosen).map_or_else(|| Arc::clone(&self.decoy), Arc::clone)
     }
 }
 
@@ -256,7 +250,6 @@ mod tests {
 
     use argon2::password_hash::PasswordHasher;
     use argon2::{Algorithm, Argon2, Params, Version};
-    use carnet::passwords::hash as hash_password;
     use carnet::roles::{RoleChanges, Roles, StoredPassword};
     use carnet_base::{Rng, SeededRng, lock};
 
@@ -271,6 +264,10 @@ mod tests {
         argon2.hash_password(password.as_bytes()).unwrap().to_string()
     }
 
+    fn of(text: &str) -> Authenticator {
+        Authenticator::of_users(Arc::new(Users::parse(text).unwrap()))
+    }
+
     fn credentials(token: &'static [u8]) -> Credentials {
         Credentials::parse(Some(&Bytes::from_static(token))).unwrap()
     }
@@ -278,12 +275,36 @@ mod tests {
     #[tokio::test]
     async fn right_password_of_a_known_user_logs_in() {
         let text = format!("# users\n\nann:{}\nbob:{}\n", hash("one"), hash("two"));
-        let authenticator = Authenticator::parse(&text).unwrap();
+        let authenticator = of(&text);
         let verify = |token| authenticator.verify(credentials(token), LOOPBACK);
         assert_eq!(verify(b"\0ann\0one").await, Ok("ann".into()));
         assert_eq!(verify(b"ann\0ann\0one").await, Ok("ann".into()));
         assert_eq!(verify(b"\0ann\0two").await, Err(Refusal::Wrong));
         assert_eq!(verify(b"\0ann\0").await, Err(Refusal::Wrong));
+    }
+
+    #[test]
+    fn identities_log_in_as_roles() {
+        let db = Db::builder().in_memory();
+        let create = |roles: &mut Roles| {
+            roles.create("ann", &role(true, "one"))?;
+            roles.create("bob", &role(false, "two"))?;
+            roles.create("carl", &role(true, "three"))?;
+            ["ann", "bob", "carl"]
+                .iter()
+                .try_for_each(|name| roles.add_identity(&format!("CN={name}"), name))
+        };
+        carnet_base::block_on(db.change_roles(create)).unwrap();
+        let authenticator = of(&format!("carl:{}\n", hash("x"))).with_roles(db);
+        let identify = |names: &[&str]| {
+            let names: Vec<_> = names.iter().map(|name| (*name).to_owned()).collect();
+            authenticator.identify(&names)
+        };
+        assert_eq!(identify(&["spiffe://x", "CN=ann", "CN=bob"]), Some(("ann".into(), Ok(()))));
+        assert_eq!(identify(&["CN=eve"]), None);
+        assert_eq!(identify(&["CN=bob"]), Some(("bob".into(), Err(Refusal::NoLogin))));
+        assert_eq!(identify(&["CN=carl"]), Some(("carl".into(), Err(Refusal::Shadowed))));
+        assert_eq!(of(&format!("carl:{}\n", hash("x"))).identify(&["CN=ann".into()]), None);
     }
 
     fn role(can_login: bool, password: &str) -> RoleChanges {
@@ -302,7 +323,7 @@ mod tests {
         };
         db.change_roles(create).await.unwrap();
         let text = format!("ann:{}", hash("of the file"));
-        let authenticator = Authenticator::parse(&text).unwrap().with_roles(db.clone());
+        let authenticator = of(&text).with_roles(db.clone());
         let verify = |token| authenticator.verify(credentials(token), LOOPBACK);
         assert_eq!(verify(b"\0ann\0of the file").await, Ok("ann".into()));
         assert_eq!(verify(b"\0ann\0of the role").await, Err(Refusal::Wrong));
@@ -339,14 +360,14 @@ mod tests {
 
     #[tokio::test]
     async fn password_of_the_decoy_is_refused() {
-        let authenticator = Authenticator::parse(&format!("ann:{}", hash("one"))).unwrap();
+        let authenticator = of(&format!("ann:{}", hash("one")));
         let answer = authenticator.verify(credentials(b"\0eve\0one"), LOOPBACK).await;
         assert_eq!(answer, Err(Refusal::Wrong));
     }
 
     #[tokio::test]
     async fn flood_of_logins_is_bounded() {
-        let authenticator = Authenticator::parse(&format!("ann:{}", hash("one"))).unwrap();
+        let authenticator = of(&format!("ann:{}", hash("one")));
         let held = authenticator.running.acquire_many(2).await.unwrap();
         let waiting = authenticator.waiting.acquire_many(256).await.unwrap();
         let answer = authenticator.verify(credentials(b"\0ann\0one"), LOOPBACK).await;
@@ -362,7 +383,7 @@ mod tests {
 
     #[tokio::test]
     async fn one_address_may_queue_half_of_the_logins() {
-        let authenticator = Authenticator::parse(&format!("ann:{}", hash("one"))).unwrap();
+        let authenticator = of(&format!("ann:{}", hash("one")));
         let held = authenticator.running.acquire_many(2).await.unwrap();
         let mut logins = Vec::new();
         for _ in 0..WAITING_PER_ADDRESS_MAX {
@@ -390,7 +411,7 @@ mod tests {
             true
         }
         let text = format!("ann:{}", hash("one"));
-        let authenticator = Authenticator { hasher: wait, ..Authenticator::parse(&text).unwrap() };
+        let authenticator = Authenticator { hasher: wait, ..of(&text) };
         let login = || Box::pin(authenticator.verify(credentials(b"\0ann\0one"), LOOPBACK));
         {
             let _hashes_wait = lock(&HASHES);
@@ -402,18 +423,6 @@ mod tests {
             assert_eq!(authenticator.running.available_permits(), 0);
         }
         assert_eq!(login().await, Ok("ann".into()));
-    }
-
-    #[test]
-    fn errors_of_password_files_name_the_line() {
-        let error = |text: &str| Authenticator::parse(text).unwrap_err().to_string();
-        assert!(error("# nobody\n").contains("names no user"));
-        assert!(error("\nann").contains("line 2: expected name:hash"));
-        assert!(error("ann:secret").contains("line 1: the hash cannot be read"));
-        let one = hash("one");
-        assert!(error(&format!("ann:{one}\nann:{one}")).contains("twice"));
-        let greedy = one.replace("m=8", "m=1048576");
-        assert!(error(&format!("ann:{greedy}")).contains("1048576 KiB"), "{greedy}");
     }
 
     #[test]
@@ -441,11 +450,5 @@ mod tests {
                 assert!(parts <= 6, "seed {seed}: more came out than went in");
             }
         }
-    }
-
-    #[test]
-    fn new_hash_is_accepted_by_the_parser() {
-        let line = format!("ann:{}", hash_password("one").unwrap());
-        assert!(Authenticator::parse(&line).is_ok());
     }
 }

@@ -79,6 +79,7 @@ mod refusals;
 mod shed_figures;
 mod storage_figures;
 pub mod tls;
+mod users;
 mod wait_figures;
 
 pub use auth::Authenticator;
@@ -100,3 +101,4 @@ pub use protocol::request::{
 pub use protocol::response::Prepared;
 pub use protocol::types::Consistency;
 pub use tls::{ClientCertificates, Tls, TlsFiles};
+pub use users::Users;

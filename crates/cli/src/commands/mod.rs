@@ -12,6 +12,7 @@ mod inspect;
 mod iotune;
 mod maelstrom;
 mod migrate;
+mod reloads;
 mod restore;
 pub(crate) mod serve;
 mod server_tls;

@@ -1,6 +1,5 @@
 //! `carnet serve`: serves a database on network ports.
 
-use std::convert::Infallible;
 use std::fmt;
 use std::io::{self, IsTerminal, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
@@ -17,17 +16,18 @@ use carnet_server::{
     Authenticator, Clients, Config, CqlBackend, Drain, Exposure, HttpToken, Limits, Server, Tls,
 };
 use clap::Args;
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::prelude::*;
 
+use super::reloads::Reloads;
 use super::tls_options::TlsOptions;
 use crate::first_superuser;
 use crate::http_token;
 use crate::place::Place;
 use crate::settings::{self, Http, Memory, Settings};
 use crate::system_memory::system_memory_bytes;
-use crate::users;
+use crate::users::UsersFile;
 
 /// Minimum idle time after which the database ends transactions that the server has forgotten.
 const IDLE_TIMEOUT_MIN: Duration = Duration::from_secs(600);
@@ -41,7 +41,7 @@ const HTTP: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9180);
 ///
 /// SIGTERM and Ctrl-C drain: the server answers the requests in progress, then ends. Requests that
 /// take longer than server.shutdown_timeout are cut off, and the exit code is 3. SIGHUP loads the TLS
-/// certificates again.
+/// certificates and the users file again.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Serve {
@@ -125,7 +125,7 @@ impl Serve {
         tracing_subscriber::registry().with(lines.with_filter(events)).init();
         let settings = self.settings()?;
         let checked = Checked::new(&settings)?;
-        let Checked { place, listen, http, authenticator, http_token, tls, memory } = checked;
+        let Checked { place, listen, http, users, http_token, tls, memory } = checked;
         if let Place::Cluster(url) = &place {
             // Opening the database warns of the timeouts within it.
             let within = url.misordered_timeouts(None).len();
@@ -139,8 +139,10 @@ impl Serve {
         let db = place.open(builder)?;
         // Over a cluster, the process that was building an index may have ended.
         db.build_derived();
-        let authenticator = match authenticator {
-            Some(authenticator) => Some(authenticator.with_roles(db.clone())),
+        let authenticator = match &users {
+            Some(file) => {
+                Some(Authenticator::of_users(Arc::clone(file.users())).with_roles(db.clone()))
+            }
             None if settings.roles == Some(true) => {
                 first_superuser::make(&db, &place)?;
                 Some(Authenticator::of_roles(db.clone())?)
@@ -151,9 +153,13 @@ impl Serve {
         let clients = Clients::default();
         let mut node = node_info(&place, advertised_address(&place, listen, settings.advertise));
         node.clients = Some(Arc::new(clients.clone()));
+        if place.peers().is_some() {
+            node = node.among_others();
+        }
         let prepared_bytes = memory.prepared;
-        let authenticated = authenticator.as_ref();
-        let backend = backend(db.clone(), &place, node, &settings, prepared_bytes, authenticated)?;
+        let executor = executor(&db, &settings, prepared_bytes, users.as_ref(), node);
+        let backend = backend(&place, executor.clone())?;
+        let reloads = Reloads { tls: tls.clone(), users, executor };
         let config = Config {
             listen,
             http,
@@ -164,7 +170,8 @@ impl Serve {
             clients,
         };
         let ended = runtime.block_on(async {
-            let served = Box::pin(serve(&db, config, backend, authenticator, &place, memory)).await;
+            let server = (config, backend, authenticator);
+            let served = Box::pin(serve(&db, server, reloads, &place, memory)).await;
             db.leave().await;
             served
         })?;
@@ -212,7 +219,7 @@ struct Checked {
     place: Place,
     listen: SocketAddr,
     http: Option<SocketAddr>,
-    authenticator: Option<Authenticator>,
+    users: Option<UsersFile>,
     http_token: Option<HttpToken>,
     tls: Option<Arc<Tls>>,
     memory: Memory,
@@ -220,7 +227,7 @@ struct Checked {
 
 impl Checked {
     fn new(settings: &Settings) -> Result<Self> {
-        let authenticator = settings.users.as_deref().map(users::read).transpose()?;
+        let users = settings.users.as_deref().map(UsersFile::read).transpose()?;
         let listen = settings.listen.unwrap_or(LISTEN);
         let http = settings.http.unwrap_or(Http(Some(HTTP))).0;
         let http_token = settings.http_token_file.as_deref().map(http_token::read).transpose()?;
@@ -228,7 +235,7 @@ impl Checked {
         let exposure = Exposure {
             listen,
             http,
-            has_users: authenticator.is_some() || settings.roles == Some(true),
+            has_users: users.is_some() || settings.roles == Some(true),
             has_tls: tls_files.is_some(),
             has_http_token: http_token.is_some(),
             insecure_plaintext: settings.tls.insecure_plaintext(),
@@ -240,7 +247,7 @@ impl Checked {
             url.check()?;
         }
         let memory = Memory::divide(settings, system_memory_bytes())?;
-        Ok(Self { place, listen, http, authenticator, http_token, tls, memory })
+        Ok(Self { place, listen, http, users, http_token, tls, memory })
     }
 }
 
@@ -309,9 +316,8 @@ impl std::error::Error for RequestsCutOff {}
 
 async fn serve(
     db: &Db,
-    config: Config,
-    backend: CqlBackend,
-    authenticator: Option<Authenticator>,
+    (config, backend, authenticator): (Config, CqlBackend, Option<Authenticator>),
+    reloads: Reloads,
     place: &Place,
     memory: Memory,
 ) -> Result<Drain> {
@@ -319,7 +325,6 @@ async fn serve(
     let mut terminate = signal(SignalKind::terminate()).context("cannot watch for SIGTERM")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot watch for Ctrl-C")?;
     let hangup = signal(SignalKind::hangup()).context("cannot watch for SIGHUP")?;
-    let tls = config.tls.clone();
     let server = Server::bind(config, backend, authenticator, Arc::new(SystemClock)).await?;
     let mut line = format!("serving {place}: CQL on {}", server.local_addr()?);
     if let Some(http) = server.http_addr()? {
@@ -337,25 +342,8 @@ async fn serve(
     };
     tokio::select! {
         ended = server.run(shutdown) => Ok(ended),
-        never = reload_at(hangup, tls) => match never {},
+        never = reloads.run(hangup) => match never {},
     }
-}
-
-/// Loads the certificates again at each SIGHUP.
-async fn reload_at(mut hangup: Signal, tls: Option<Arc<Tls>>) -> Infallible {
-    while hangup.recv().await.is_some() {
-        let Some(tls) = tls.clone() else {
-            tracing::info!("SIGHUP: there are no TLS certificates to load again");
-            continue;
-        };
-        match tokio::task::spawn_blocking(move || tls.reload()).await {
-            Ok(Ok(())) => tracing::info!("SIGHUP: the TLS certificates are loaded again"),
-            Ok(Err(error)) => tracing::error!(%error, "SIGHUP: {}", Tls::KEPT),
-            Err(error) => tracing::error!(%error, "SIGHUP: the reload of certificates broke"),
-        }
-    }
-    // Without signals there is nothing to load.
-    std::future::pending().await
 }
 
 /// Prints a line for the process that started the server. A closed output is no reason to end.
@@ -391,34 +379,35 @@ fn advertised_address(
     SocketAddr::new(address.unwrap_or(Ipv4Addr::LOCALHOST.into()), listen.port())
 }
 
-/// Serves a database, as one of several servers if others can reach this one.
-fn backend(
-    db: Db,
-    place: &Place,
-    node: NodeInfo,
+/// Makes the executor of a database's statements.
+fn executor(
+    db: &Db,
     settings: &Settings,
     prepared_bytes: usize,
-    authenticator: Option<&Authenticator>,
-) -> Result<CqlBackend> {
+    users: Option<&UsersFile>,
+    node: NodeInfo,
+) -> Executor {
+    let timestamps = settings.timestamps.unwrap_or_default();
+    let executor = Executor::with_timestamps(db.clone(), node, timestamps);
+    executor.set_timeouts(settings.limits.timeouts());
+    executor.set_open_limits(settings.limits.open_transactions());
+    executor.set_prepared_bytes_max(prepared_bytes);
+    if let Some(file) = users {
+        executor.set_users(file.users().names());
+    }
+    executor
+}
+
+/// Serves a database, as one of several servers if others can reach this one.
+fn backend(place: &Place, executor: Executor) -> Result<CqlBackend> {
     // Later changes are noticed as they occur.
-    block_on(db.refresh_levels())?;
-    block_on(db.refresh_roles())?;
-    let advertised = SocketAddr::new(node.address, node.port);
-    let executor = |node| {
-        let timestamps = settings.timestamps.unwrap_or_default();
-        let executor = Executor::with_timestamps(db, node, timestamps);
-        executor.set_timeouts(settings.limits.timeouts());
-        executor.set_open_limits(settings.limits.open_transactions());
-        executor.set_prepared_bytes_max(prepared_bytes);
-        if let Some(authenticator) = authenticator {
-            executor.set_users(authenticator.users().map(str::to_owned));
-        }
-        executor
-    };
+    block_on(executor.db().refresh_levels())?;
+    block_on(executor.db().refresh_roles())?;
     let Some(peers) = place.peers() else {
-        return Ok(CqlBackend::new(executor(node)));
+        return Ok(CqlBackend::new(executor));
     };
-    let executor = executor(node.among_others());
+    let advertised = executor.node();
+    let advertised = SocketAddr::new(advertised.address, advertised.port);
     if advertised.ip().is_loopback() && !peers.listen.ip().is_loopback() {
         tracing::warn!(
             address = %advertised,

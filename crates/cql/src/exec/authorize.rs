@@ -1,7 +1,7 @@
 //! Permissions that statements need.
 //!
 //! A session without a role is not checked: authentication is off, or its user is one of the password
-//! file, who may do everything. A statement on rows is checked with the schemas of its tables, in the
+//! file, who may do everything while the file names it. A statement on rows is checked with the schemas of its tables, in the
 //! transaction that runs it; a schema change as well. Whatever is not listed here needs no permission,
 //! and every kind of statement is listed: a new kind does not compile without its entry.
 
@@ -25,13 +25,27 @@ impl Executor {
     ///
     /// # Errors
     ///
-    /// `Unauthorized` if the role was dropped.
+    /// `Unauthorized` if the role was dropped, or the user is not in the password file any more.
     pub(super) fn rights(&self, session: &Session) -> Result<Option<Arc<Rights>>, CqlError> {
-        let Some(role) = session.role() else { return Ok(None) };
+        let Some(role) = session.role() else {
+            return self.check_user_of(session).map(|()| None);
+        };
         let db = &self.shared.db;
         // The version is read first: roles that are read after it are as new.
         let rights = session.rights(db.roles_version(), || db.roles().rights(role));
         rights.map(Some).ok_or_else(|| gone(role))
+    }
+
+    /// Checks that the user of a session is still one of the password file.
+    fn check_user_of(&self, session: &Session) -> Result<(), CqlError> {
+        // A forwarded statement has the user of another server, which has checked it.
+        let Some(user) = session.user().filter(|_| !session.is_forwarded()) else { return Ok(()) };
+        match &*self.shared.levels.users.load() {
+            Some(users) if !users.contains(user) => Err(CqlError::unauthorized(format!(
+                "user {user} was removed from the users file: log in as another one"
+            ))),
+            _ => Ok(()),
+        }
     }
 
     /// Checks that a role may run statements by a service level that they name.

@@ -29,18 +29,18 @@ pub struct Terms {
 
 impl Executor {
     /// Sets the users of the password file: others that log in are roles of the database, and levels
-    /// are attached to no others. Only the first call counts.
+    /// are attached to no others. Connections of a user who is not among them any more are refused.
     ///
     /// Default: unknown, any name is accepted.
     pub fn set_users(&self, users: impl IntoIterator<Item = String>) {
-        self.shared.levels.users.get_or_init(|| users.into_iter().collect());
+        self.shared.levels.users.store(Some(Arc::new(users.into_iter().collect())));
     }
 
     /// Returns `true` if a user who has logged in is a role of the database: one that is not among the
     /// [users](Self::set_users), or has the name of a role if these are not set.
     #[must_use]
     pub fn is_role(&self, user: &str) -> bool {
-        match self.shared.levels.users.get() {
+        match &*self.shared.levels.users.load() {
             Some(users) => !users.contains(user),
             None => self.shared.db.roles().get(user).is_some(),
         }

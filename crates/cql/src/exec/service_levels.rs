@@ -110,7 +110,7 @@ impl Executor {
     }
 
     fn check_user(&self, user: &str) -> Result<(), CqlError> {
-        match self.shared.levels.users.get() {
+        match &*self.shared.levels.users.load() {
             Some(users) if !users.contains(user) && self.shared.db.roles().get(user).is_none() => {
                 Err(CqlError::invalid(format!("Role {user} doesn't exist.")))
             }

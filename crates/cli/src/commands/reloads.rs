@@ -1,0 +1,84 @@
+//! Files that a server reads again while it runs: TLS certificates and the users file.
+
+#![expect(clippy::disallowed_methods, reason = "its tasks run on the runtime")]
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use carnet_cql::Executor;
+use carnet_server::Tls;
+use tokio::signal::unix::Signal;
+use tokio::task::spawn_blocking;
+use tokio::time::{MissedTickBehavior, interval};
+use tracing::{error, info};
+
+use crate::users::UsersFile;
+
+/// Interval at which the users file is examined. The server itself examines its certificates.
+const INTERVAL: Duration = Duration::from_secs(10);
+
+/// Files to read again. See the module documentation.
+pub(super) struct Reloads {
+    pub(super) tls: Option<Arc<Tls>>,
+    pub(super) users: Option<UsersFile>,
+    pub(super) executor: Executor,
+}
+
+impl Reloads {
+    /// Loads all files at each SIGHUP, and the users file when it changes.
+    pub(super) async fn run(mut self, mut hangup: Signal) -> Infallible {
+        let mut ticks = interval(INTERVAL);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                signal = hangup.recv() => match signal {
+                    Some(()) => {
+                        reload_certificates(self.tls.clone()).await;
+                        self.reload_users().await;
+                    }
+                    // The stream of signals does not end while the process runs.
+                    None => std::future::pending().await,
+                },
+                _ = ticks.tick() => self.reload_users().await,
+            }
+        }
+    }
+
+    async fn reload_users(&mut self) {
+        let Some(mut file) = self.users.take() else { return };
+        // Files may be on a slow disk.
+        let reload = spawn_blocking(move || {
+            let read = file.reload();
+            (file, read)
+        });
+        let (file, read) = match reload.await {
+            Ok(read) => read,
+            Err(error) => {
+                return error!(%error, "the reload of the users file broke; its users stay");
+            }
+        };
+        match read {
+            Ok(Some(users)) => {
+                // First the names: a new user who logs in is no role.
+                self.executor.set_users(users.names());
+                file.users().replace(&users);
+                info!("the users file has changed; new log-ins use it");
+            }
+            Ok(None) => {}
+            Err(error) => error!(error = format!("{error:#}"), "{}", UsersFile::KEPT),
+        }
+        self.users = Some(file);
+    }
+}
+
+async fn reload_certificates(tls: Option<Arc<Tls>>) {
+    let Some(tls) = tls else {
+        return info!("SIGHUP: there are no TLS certificates to load again");
+    };
+    match spawn_blocking(move || tls.reload()).await {
+        Ok(Ok(())) => info!("SIGHUP: the TLS certificates are loaded again"),
+        Ok(Err(error)) => error!(%error, "SIGHUP: {}", Tls::KEPT),
+        Err(error) => error!(%error, "SIGHUP: the reload of certificates broke"),
+    }
+}
