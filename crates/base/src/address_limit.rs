@@ -7,18 +7,25 @@ use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use crate::places::Places;
 use crate::sync::lock;
 
 /// The bits of an IPv6 address that name the network.
 const NETWORK_BITS: u32 = 64;
 
-/// Places by source address, at most a fixed number for each.
+/// Places by source address. An address that holds many gets no more before others get some.
 ///
 /// `T` is a value that all places of one address share, such as a budget of bytes. An address
 /// without places takes no memory.
 pub struct AddressLimit<T> {
-    places_max: usize,
-    sources: Mutex<HashMap<IpAddr, Source<T>>>,
+    places: Places,
+    held: Mutex<Held<T>>,
+}
+
+/// Places that are held.
+struct Held<T> {
+    by_address: HashMap<IpAddr, Source<T>>,
+    total: usize,
 }
 
 /// The places of one address.
@@ -28,10 +35,17 @@ struct Source<T> {
 }
 
 impl<T: Clone> AddressLimit<T> {
-    /// Creates a limit of `places_max` places for each address.
+    /// Creates a limit of `places_max` places for each address, of any number in all.
     #[must_use]
     pub fn new(places_max: usize) -> Arc<Self> {
-        Arc::new(Self { places_max, sources: Mutex::default() })
+        Self::of(Places { total: usize::MAX, per_client_max: places_max })
+    }
+
+    /// Creates a limit of places that all addresses share.
+    #[must_use]
+    pub fn of(places: Places) -> Arc<Self> {
+        let held = Held { by_address: HashMap::new(), total: 0 };
+        Arc::new(Self { places, held: Mutex::new(held) })
     }
 
     /// Takes a place until the guard is dropped, or returns `None` if the address has no more.
@@ -43,28 +57,27 @@ impl<T: Clone> AddressLimit<T> {
         shared: impl FnOnce() -> T,
     ) -> Option<AddressPlace<T>> {
         let address = network(address);
-        let mut sources = self.lock();
-        let source =
-            sources.entry(address).or_insert_with(|| Source { places: 0, shared: shared() });
-        if source.places >= self.places_max {
-            if source.places == 0 {
-                sources.remove(&address);
-            }
+        let mut held = self.lock();
+        let own = held.by_address.get(&address).map_or(0, |source| source.places);
+        if !self.places.admits(held.total, own) {
             return None;
         }
+        held.total += 1;
+        let source = held.by_address.entry(address);
+        let source = source.or_insert_with(|| Source { places: 0, shared: shared() });
         source.places += 1;
         let shared = source.shared.clone();
         Some(AddressPlace { limit: Arc::clone(self), address, shared })
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<IpAddr, Source<T>>> {
-        lock(&self.sources)
+    fn lock(&self) -> MutexGuard<'_, Held<T>> {
+        lock(&self.held)
     }
 }
 
 impl<T> fmt::Debug for AddressLimit<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AddressLimit").field("places_max", &self.places_max).finish_non_exhaustive()
+        f.debug_struct("AddressLimit").field("places", &self.places).finish_non_exhaustive()
     }
 }
 
@@ -91,11 +104,12 @@ impl<T: Clone> fmt::Debug for AddressPlace<T> {
 
 impl<T: Clone> Drop for AddressPlace<T> {
     fn drop(&mut self) {
-        let mut sources = self.limit.lock();
-        if let Some(source) = sources.get_mut(&self.address) {
+        let mut held = self.limit.lock();
+        held.total -= 1;
+        if let Some(source) = held.by_address.get_mut(&self.address) {
             source.places -= 1;
             if source.places == 0 {
-                sources.remove(&self.address);
+                held.by_address.remove(&self.address);
             }
         }
     }
@@ -132,7 +146,7 @@ mod tests {
         drop(first);
         let _third = enter("10.0.0.1").unwrap();
         drop(other);
-        assert_eq!(limit.lock().len(), 1, "an address without places is forgotten");
+        assert_eq!(limit.lock().by_address.len(), 1, "an address without places is forgotten");
     }
 
     #[test]
@@ -156,6 +170,6 @@ mod tests {
     fn limit_of_zero_lets_none_in() {
         let limit = AddressLimit::new(0);
         assert!(limit.enter(address("10.0.0.1"), || ()).is_none());
-        assert!(limit.lock().is_empty());
+        assert!(limit.lock().by_address.is_empty());
     }
 }

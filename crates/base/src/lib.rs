@@ -27,6 +27,7 @@ pub mod memory_budget;
 pub mod murmur3;
 pub mod park;
 pub mod partition;
+mod places;
 pub mod read_level;
 pub mod rng;
 pub mod row;
@@ -71,6 +72,7 @@ pub use num_bigint::BigInt;
 #[cfg(not(shuttle))]
 pub use park::block_on;
 pub use park::{block_on_one, for_many, waits_for_one};
+pub use places::Places;
 pub use read_level::{ReadLevel, read_level, with_read_level};
 pub use rng::{Rng, SeededRng};
 pub use row::{Change, Column, Marker, RowColumns, RowDelta, RowImage, RowReader, RowWriter};

@@ -333,7 +333,11 @@ fn idle_connections_leave_memory_to_statements() {
     Client::connect(server.address, 4).assert_closed();
     first.query(1, "warn");
     assert_eq!(first.receive().opcode, RESULT);
-    let _others: Vec<Client> = (0..4).map(|_| server.client_from("127.0.0.2", 4)).collect();
+    let _others: Vec<Client> = (0..3).map(|_| server.client_from("127.0.0.2", 4)).collect();
+    let address = server.address;
+    Client::on(server.connect_from("127.0.0.2", address), 4).assert_closed();
+    // The last eighth is for addresses with few connections.
+    let _third = server.client_from("127.0.0.3", 4);
     first.query(2, "warn");
     assert_eq!(first.receive().opcode, RESULT);
 }

@@ -32,7 +32,7 @@ pub(super) fn refused(id: Uuid, refusal: Refusal, elsewhere: impl FnOnce() -> St
         }
         Refusal::TooManyOfClient(max) => {
             return overloaded(&format!(
-                "{max} transactions of this client are open, as many as may be"
+                "{max} transactions of this client are open, and it may have no more now"
             ));
         }
         Refusal::NotOpen(Some(end)) => return ended(id, end),

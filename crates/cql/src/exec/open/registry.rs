@@ -7,7 +7,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use carnet::base::Moment;
+use carnet::base::{Moment, Places};
 use carnet::diagnosis::Named;
 use carnet::{Timestamp, Uuid};
 
@@ -37,8 +37,12 @@ impl Default for OpenLimits {
 }
 
 impl OpenLimits {
-    fn per_client(&self) -> usize {
-        self.per_client_max.unwrap_or_else(|| self.transactions_max.div_ceil(2))
+    fn places(&self) -> Places {
+        let total = self.transactions_max;
+        match self.per_client_max {
+            Some(per_client_max) => Places { total, per_client_max },
+            None => Places::shared(total),
+        }
     }
 }
 
@@ -104,7 +108,7 @@ pub(in crate::exec) enum End {
 pub(super) enum Refusal {
     /// As many transactions as this are open.
     TooMany(usize),
-    /// As many transactions as this are open for the client.
+    /// The client has this number of open transactions, and may have no more.
     TooManyOfClient(usize),
     /// It is not open; its end, if that is known.
     NotOpen(Option<End>),
@@ -202,8 +206,8 @@ impl<T: Clone> Registry<T> {
         let of_client = self.counts.get(client).copied().unwrap_or_default();
         let refusal = if self.count >= self.limits.transactions_max {
             Refusal::TooMany(self.limits.transactions_max)
-        } else if of_client >= self.limits.per_client() {
-            Refusal::TooManyOfClient(self.limits.per_client())
+        } else if !self.limits.places().admits(self.count, of_client) {
+            Refusal::TooManyOfClient(of_client)
         } else {
             self.count += 1;
             *self.counts.entry(Arc::clone(client)).or_default() += 1;
