@@ -46,10 +46,12 @@
 
 mod access;
 pub mod ast;
+mod audit;
 mod base;
 mod bound;
 mod compile;
 mod cql_error;
+mod cut;
 pub mod describe;
 mod display;
 mod duration;
@@ -70,6 +72,7 @@ mod timestamps;
 mod trace;
 mod uuids;
 
+pub use audit::{AuditCategory, AuditEntry, AuditLog};
 pub use bound::{Bound, Values};
 pub use carnet::base::keyword::is_reserved;
 pub use cql_error::{CqlError, CqlErrorKind, LostRow, StatementId};

@@ -16,6 +16,7 @@
 mod aggregates;
 mod answer_memory;
 mod applied;
+mod audited;
 mod authorize;
 mod batch;
 mod cell_queue;

@@ -1,10 +1,9 @@
 //! Names of statements for the diagnosis and the log: the table, and the text without values.
 
-use std::fmt::{self, Write as _};
-
 use carnet::diagnosis::Named;
 
 use crate::ast::{Batch, Statement, TableName, Write};
+use crate::cut::beginning;
 use crate::lexer::{Lexer, TokenKind};
 
 /// Maximum bytes of a statement's text that its name is made from.
@@ -16,10 +15,8 @@ pub(super) fn name(statement: &Statement, keyspace: Option<&str>) -> Named {
         (None, Some(keyspace)) => format!("{keyspace}.{table}"),
         _ => table.to_string(),
     });
-    let mut text = Cut(String::new());
-    // Writing fails if the text is longer.
-    let _ = write!(text, "{statement}");
-    Named::new(&table.unwrap_or_default(), &without_values(&text.0))
+    let (text, _) = beginning(statement, TEXT_LEN_MAX);
+    Named::new(&table.unwrap_or_default(), &without_values(&text))
 }
 
 /// Returns the first table that a statement changes, or else reads.
@@ -57,17 +54,6 @@ fn without_values(text: &str) -> String {
         }
     }
     out
-}
-
-/// A text with a maximum length in bytes.
-struct Cut(String);
-
-impl fmt::Write for Cut {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        let room = TEXT_LEN_MAX - self.0.len();
-        self.0.push_str(&text[..text.floor_char_boundary(room)]);
-        if text.len() > room { Err(fmt::Error) } else { Ok(()) }
-    }
 }
 
 #[cfg(test)]

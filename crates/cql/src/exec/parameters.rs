@@ -173,6 +173,12 @@ impl Session {
         self.who.clone().unwrap_or_else(|| "local".into())
     }
 
+    /// Returns the address and port of the client, which its name ends with.
+    pub(super) fn client_address(&self) -> String {
+        let name = self.name();
+        name.rsplit('@').next().unwrap_or_default().to_owned()
+    }
+
     /// Returns the key of limits for one client: its user, or else its address.
     pub(super) fn client(&self) -> Arc<str> {
         match (&self.user, self.address) {

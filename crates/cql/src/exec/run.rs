@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use carnet::base::Moment;
+use carnet::levels::Effective;
 use carnet::roles::Rights;
 use carnet::{Db, Label, TransactionOptions};
 
@@ -18,6 +19,7 @@ pub(super) struct Run<'a> {
     pub(super) keyspace: Option<String>,
     pub(super) deadline: Option<Moment>,
     pub(super) steps: Steps<'a>,
+    pub(super) level: Arc<Effective>,
     /// What the role of the session may do; `None` if the session is not checked.
     pub(super) rights: Option<Arc<Rights>>,
 }

@@ -102,6 +102,21 @@ impl Executor {
         parts: &[BatchPart],
         parameters: &Parameters,
     ) -> Result<Response, CqlError> {
+        let audited = self.audited_batch(session, parts);
+        let result = self.run_parts_unaudited(session, kind, parts, parameters).await;
+        if let Some(audited) = audited {
+            (*audited).end(&result);
+        }
+        result
+    }
+
+    async fn run_parts_unaudited(
+        &self,
+        session: &Session,
+        kind: BatchKind,
+        parts: &[BatchPart],
+        parameters: &Parameters,
+    ) -> Result<Response, CqlError> {
         let grant = &parameters.grant;
         let outline = Outline::of_class(Class::Write);
         let level = self.level_of(session, &outline)?;
@@ -183,6 +198,37 @@ impl Executor {
         keyspace: Option<String>,
         parameters: &Parameters,
     ) -> Result<Response, CqlError> {
+        let statement = &statements.parsed.statement;
+        let audited = self.audited(session, statement, keyspace.as_deref());
+        let result = match self.begin(session, statements, keyspace, parameters) {
+            Ok(run) => {
+                let permit = parameters.grant.permit.as_deref();
+                let (keyspace, user) = (run.keyspace.as_deref(), session.user_name());
+                let naming = Naming { statements, keyspace, user, permit };
+                let running = pin!(self.run_by(session, statements, &run));
+                let result = naming.run(running).await;
+                self.count_timeout(&run.level, &result);
+                let (large, now) = (&self.shared.large, self.shared.db.now());
+                large.log(now, statements, run.keyspace.as_deref(), &parameters.grant);
+                result
+            }
+            Err(error) => Err(error),
+        };
+        if let Some(audited) = audited {
+            (*audited).end(&result);
+        }
+        result
+    }
+
+    /// Resolves what the run of a statement needs. It is in memory of its own: the futures of the server
+    /// around it would move it each.
+    fn begin<'a>(
+        &'a self,
+        session: &Session,
+        statements: &Statements,
+        keyspace: Option<String>,
+        parameters: &'a Parameters,
+    ) -> Result<Box<Run<'a>>, CqlError> {
         let parsed = &statements.parsed;
         let bound = parameters.values.resolve(&parsed.markers)?;
         let label = session.label(parsed.statement.kind());
@@ -200,23 +246,9 @@ impl Executor {
         }
         let values = bound.len() as u64;
         let steps = self.count_steps(deadline);
-        let run = Run { label, parameters, bound, keyspace, deadline, steps, rights };
-        // In memory of its own: the futures of the server around it would move it each.
-        let run = Box::new(run);
         let text_steps = if statements.is_prepared() { 0 } else { parsed.steps };
-        run.steps.take(text_steps + values)?;
-        let naming = Naming {
-            statements,
-            keyspace: run.keyspace.as_deref(),
-            user: session.user_name(),
-            permit: grant.permit.as_deref(),
-        };
-        let running = pin!(self.run_by(session, statements, &run));
-        let result = naming.run(running).await;
-        self.count_timeout(&level, &result);
-        let (large, now) = (&self.shared.large, self.shared.db.now());
-        large.log(now, statements, run.keyspace.as_deref(), grant);
-        result
+        steps.take(text_steps + values)?;
+        Ok(Box::new(Run { label, parameters, bound, keyspace, deadline, steps, level, rights }))
     }
 
     async fn run_by(
