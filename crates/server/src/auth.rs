@@ -19,7 +19,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use carnet::Db;
 use carnet::passwords::{self, Memories, Memory, matches};
-use carnet_base::{AddressLimit, Result};
+use carnet_base::{AddressLimit, Places, Result};
 use tokio::sync::Semaphore;
 use tokio::task;
 
@@ -33,8 +33,6 @@ pub(crate) const CLASS: &str = "org.apache.cassandra.auth.PasswordAuthenticator"
 const RUNNING_MAX: usize = 2;
 /// Maximum number of running and waiting verifications.
 const WAITING_MAX: usize = 256;
-/// Maximum number of these from one address.
-const WAITING_PER_ADDRESS_MAX: usize = WAITING_MAX / 2;
 /// Users and the verification of their passwords.
 pub struct Authenticator {
     users: Arc<Users>,
@@ -124,7 +122,7 @@ impl Authenticator {
     fn new(users: Arc<Users>, decoy: Arc<str>) -> Self {
         let running = Arc::new(Semaphore::new(RUNNING_MAX));
         let waiting = Arc::new(Semaphore::new(WAITING_MAX));
-        let by_address = AddressLimit::new(WAITING_PER_ADDRESS_MAX);
+        let by_address = AddressLimit::of(Places::shared(WAITING_MAX));
         Self {
             users,
             roles: None,
@@ -386,7 +384,7 @@ mod tests {
         let authenticator = of(&format!("ann:{}", hash("one")));
         let held = authenticator.running.acquire_many(2).await.unwrap();
         let mut logins = Vec::new();
-        for _ in 0..WAITING_PER_ADDRESS_MAX {
+        for _ in 0..WAITING_MAX / 2 {
             let mut login = Box::pin(authenticator.verify(credentials(b"\0ann\0one"), LOOPBACK));
             assert!(tokio::time::timeout(Duration::ZERO, &mut login).await.is_err());
             logins.push(login);

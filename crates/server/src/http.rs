@@ -23,7 +23,7 @@ use std::thread;
 use std::time::Duration;
 
 use bytes::BytesMut;
-use carnet_base::AddressLimit;
+use carnet_base::{AddressLimit, Places};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime;
@@ -37,10 +37,9 @@ use crate::accept::pause_after;
 use crate::backend::Backend;
 use crate::connection::Shared;
 use crate::metrics::append_memory;
-use crate::{process_figures, shed_figures};
+use crate::{audit_figures, process_figures, shed_figures};
 
 const CONNECTIONS_MAX: usize = 64;
-const CONNECTIONS_PER_ADDRESS_MAX: usize = CONNECTIONS_MAX / 2;
 const HEAD_LEN_MAX: usize = 8 << 10;
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -110,6 +109,7 @@ fn reply<B: Backend>(shared: &Shared<B>, draining: bool, path: &str) -> Reply {
             append_memory(&mut body, &memory);
             process_figures::append(&mut body);
             shed_figures::append(&mut body, &shared.metrics, shared.backend.admission());
+            audit_figures::append(&mut body, shared.audit.as_deref());
             shared.backend.append_metrics(&mut body);
             let content_type = "text/plain; version=0.0.4; charset=utf-8";
             Reply { status: "200 OK", content_type, body }
@@ -168,7 +168,7 @@ async fn serve<B: Backend>(
     draining: watch::Receiver<bool>,
 ) {
     let mut connections = JoinSet::new();
-    let places = AddressLimit::new(CONNECTIONS_PER_ADDRESS_MAX);
+    let places = AddressLimit::of(Places::shared(CONNECTIONS_MAX));
     loop {
         tokio::select! {
             accepted = listener.accept() => {

@@ -49,6 +49,8 @@
 //! Roles and permissions, per-user limits, resumption of TLS sessions.
 
 mod accept;
+pub mod audit;
+mod audit_figures;
 pub mod auth;
 pub mod backend;
 pub mod clients;
@@ -82,6 +84,7 @@ pub mod tls;
 mod users;
 mod wait_figures;
 
+pub use audit::{Audit, Destination, Filter};
 pub use auth::Authenticator;
 pub use backend::{Backend, Client, StatementResult};
 pub use carnet::passwords::hash as hash_password;

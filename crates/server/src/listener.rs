@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use carnet_base::{
-    AddressLimit, AddressPlace, Charge, Clock, EndOnPanic, Error, MemoryBudget, Result,
+    AddressLimit, AddressPlace, Charge, Clock, EndOnPanic, Error, MemoryBudget, Places, Result,
 };
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -17,6 +17,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 use tracing::{error, info, warn};
 
 use crate::accept::pause_after;
+use crate::audit::Audit;
 use crate::auth::Authenticator;
 use crate::backend::Backend;
 use crate::clients::Clients;
@@ -50,6 +51,9 @@ pub struct Config {
     pub limits: Limits,
     /// List of the server's connections.
     pub clients: Clients,
+    /// Audit log, which is told of log-ins. The [executor](carnet_cql::Executor::set_audit) tells it of
+    /// statements.
+    pub audit: Option<Arc<Audit>>,
 }
 
 impl Config {
@@ -57,8 +61,16 @@ impl Config {
     #[must_use]
     pub fn new(listen: SocketAddr) -> Self {
         let (limits, clients) = (Limits::default(), Clients::default());
-        let (http_token, tls) = (None, None);
-        Self { listen, http: None, http_token, tls, insecure_plaintext: false, limits, clients }
+        Self {
+            listen,
+            http: None,
+            http_token: None,
+            tls: None,
+            insecure_plaintext: false,
+            limits,
+            clients,
+            audit: None,
+        }
     }
 }
 
@@ -115,13 +127,17 @@ impl<B: Backend> Server<B> {
         let shared = Arc::new(Shared {
             backend,
             authenticator: authenticator.map(Arc::new),
+            audit: config.audit,
             budget: memory.child(limits.request_bytes_max),
             answers: memory.child(limits.answer_bytes()),
             connections: memory.child(limits.connection_bytes()),
             monitoring: Monitoring::new(config.http, config.tls.is_some(), config.http_token),
             handshakes: Handshakes::new(),
             tls: config.tls,
-            places: AddressLimit::new(limits.connections_per_address()),
+            places: AddressLimit::of(Places {
+                total: limits.connections_max,
+                per_client_max: limits.connections_per_address(),
+            }),
             refusals: Refusals::new(Arc::clone(&clock)),
             limits,
             clients: config.clients,
@@ -336,7 +352,9 @@ fn place<B>(
     }
     let bytes_max = shared.limits.request_bytes_per_address();
     let place = shared.places.enter(peer.ip(), || shared.budget.child(bytes_max));
-    let place = place.ok_or("its address has too many connections")?;
+    let place = place.ok_or(
+        "its address has too many connections; the last eighth of all is for addresses with few",
+    )?;
     let charge = shared.connections.charge(connection_bytes(shared.tls.is_some()));
     Ok((place, charge.ok_or("the server's memory is used up")?))
 }

@@ -554,9 +554,7 @@ impl<B: Backend> Driver<B> {
                 self.answered(answer);
             }
             Ok(Done::Verified { stream, user, answer }) => {
-                if let Err(refusal) = &answer {
-                    self.refused(&user, *refusal);
-                }
+                self.logged_in(&user, answer.as_ref().err().copied());
                 let actions = self.connection.verified(stream, answer);
                 self.act(actions);
             }
@@ -570,20 +568,24 @@ impl<B: Backend> Driver<B> {
         let identities = std::mem::take(&mut self.identities);
         let authenticator = self.shared.authenticator.as_ref();
         let found = authenticator.and_then(|known| known.identify(&identities));
-        let role = found.map(|(role, allowed)| match allowed {
-            Ok(()) => Ok(role),
-            Err(refusal) => {
-                self.refused(&role, refusal);
-                Err(refusal)
-            }
+        let role = found.map(|(role, allowed)| {
+            self.logged_in(&role, allowed.err());
+            allowed.map(|()| role)
         });
         let actions = self.connection.identified(stream, role);
         self.act(actions);
     }
 
-    fn refused(&self, user: &str, refusal: Refusal) {
-        self.shared.metrics.logins_refused.add(1);
-        self.shared.refusals.login(self.peer, user, refusal.why());
+    /// Tells the logs of a log-in, which was refused or not.
+    fn logged_in(&self, user: &str, refusal: Option<Refusal>) {
+        let why = refusal.map(Refusal::why);
+        if let Some(why) = why {
+            self.shared.metrics.logins_refused.add(1);
+            self.shared.refusals.login(self.peer, user, why);
+        }
+        if let Some(audit) = &self.shared.audit {
+            audit.login(self.peer, user, why);
+        }
     }
 
     /// Ends the connection after the failure of a statement outside of its backend.

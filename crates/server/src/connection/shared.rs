@@ -6,6 +6,7 @@ use carnet_base::{AddressLimit, Clock};
 
 use super::backlog::Backlogs;
 use super::lag::Lag;
+use crate::audit::Audit;
 use crate::auth::Authenticator;
 use crate::clients::Clients;
 use crate::events::Events;
@@ -21,6 +22,8 @@ use carnet_base::MemoryBudget;
 pub(crate) struct Shared<B> {
     pub(crate) backend: B,
     pub(crate) authenticator: Option<Arc<Authenticator>>,
+    /// Log of log-ins; the backend has it for statements.
+    pub(crate) audit: Option<Arc<Audit>>,
     /// Certificates; `None` if connections are plain.
     pub(crate) tls: Option<Arc<Tls>>,
     /// Handshakes in progress.
