@@ -287,6 +287,40 @@ fn changed_users_file_is_loaded_at_sighup() {
 }
 
 #[test]
+fn audit_log_has_log_ins_and_statements() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name);
+    std::fs::write(path("users"), hash_password("ann", "correct horse")).unwrap();
+    set_mode(&path("users"), 0o600);
+    let settings = "[server]\nusers = \"users\"\n[audit]\nlog = \"audit.log\"\n";
+    std::fs::write(path("carnet.toml"), settings).unwrap();
+    let arguments = ["--config", path("carnet.toml").to_str().unwrap()].map(str::to_owned);
+    let server = Server::start(&path("data"), &arguments.each_ref().map(String::as_str));
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let connect = |password: &str| {
+        let session = SessionBuilder::new().known_node(server.cql.to_string());
+        let session = runtime.block_on(session.user("ann", password).build());
+        session.map_err(|error| error.to_string())
+    };
+    assert!(connect("wrong").is_err());
+    let session = connect("correct horse").unwrap();
+    let create = "CREATE ROLE bob WITH PASSWORD = 'battery staple'";
+    runtime.block_on(session.query_unpaged(create, &[])).unwrap();
+    let (_, metrics) = server.get("/metrics");
+    assert!(metrics.contains("\ncarnet_audit_lost_total 0\n"), "{metrics}");
+    server.terminate();
+    let (status, _) = server.wait();
+    assert!(status.success());
+    let log = std::fs::read_to_string(path("audit.log")).unwrap();
+    assert!(!log.contains("horse") && !log.contains("staple") && !log.contains("SELECT"), "{log}");
+    let has = |parts: &[&str]| log.lines().any(|line| parts.iter().all(|part| line.contains(part)));
+    let login = "\"category\":\"login\",\"operation\":\"LOGIN\",\"user\":\"ann\"";
+    assert!(has(&[login, "\"outcome\":\"error\"", "the user or the password is wrong"]), "{log}");
+    assert!(has(&[login, "\"outcome\":\"ok\""]), "{log}");
+    assert!(has(&["\"category\":\"dcl\"", "CREATE ROLE bob WITH PASSWORD = '***'"]), "{log}");
+}
+
+#[test]
 fn roles_log_in_and_are_checked() {
     let Some(python) = clients::python() else { return };
     let directory = tempfile::tempdir().unwrap();

@@ -13,7 +13,8 @@ use carnet::{Builder, Db, Durability, block_on};
 use carnet_cql::Executor;
 use carnet_cql::system::NodeInfo;
 use carnet_server::{
-    Authenticator, Clients, Config, CqlBackend, Drain, Exposure, HttpToken, Limits, Server, Tls,
+    Audit, Authenticator, Clients, Config, CqlBackend, Drain, Exposure, HttpToken, Limits, Server,
+    Tls,
 };
 use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
@@ -158,6 +159,10 @@ impl Serve {
         }
         let prepared_bytes = memory.prepared;
         let executor = executor(&db, &settings, prepared_bytes, users.as_ref(), node);
+        let audit = audit(&settings)?;
+        if let Some(audit) = audit.clone() {
+            executor.set_audit(audit);
+        }
         let backend = backend(&place, executor.clone())?;
         let reloads = Reloads { tls: tls.clone(), users, executor };
         let config = Config {
@@ -168,6 +173,7 @@ impl Serve {
             insecure_plaintext: settings.tls.insecure_plaintext(),
             limits: limits(&settings, memory),
             clients,
+            audit: audit.clone(),
         };
         let ended = runtime.block_on(async {
             let server = (config, backend, authenticator);
@@ -175,6 +181,9 @@ impl Serve {
             db.leave().await;
             served
         })?;
+        if let Some(audit) = audit {
+            audit.close();
+        }
         db.close().context("the database could not be closed cleanly")?;
         say("stopped");
         match ended {
@@ -292,6 +301,11 @@ fn builder(settings: &Settings, memory: Memory) -> Builder {
         builder = builder.isolation(isolation);
     }
     builder
+}
+
+fn audit(settings: &Settings) -> Result<Option<Arc<Audit>>> {
+    let Some((destination, filter)) = settings.audit.log() else { return Ok(None) };
+    Ok(Some(Arc::new(Audit::open(destination, filter, Arc::new(SystemClock))?)))
 }
 
 /// Failure of a server that ended before it had answered all requests.

@@ -85,6 +85,7 @@ impl Settings {
             ("database", "retention") => self.retention = Some(retention(text)?),
             ("database", "isolation") => self.isolation = Some(isolation(text)?),
             ("tls", name) => self.tls.take(name, text, folder)?,
+            ("audit", name) => self.audit.take(name, text, folder)?,
             ("limits", name) => self.limits.take(name, text)?,
             ("io", name) => self.io.take(name, text)?,
             (section, name) => unreachable!("{section}.{name} is known and not taken"),
@@ -185,6 +186,7 @@ mod tests {
     use carnet_cql::Timestamps;
     use carnet_server::ClientCertificates;
 
+    use super::super::audit::Audit;
     use super::super::io::Io;
     use super::super::limits::Limits;
     use super::super::template;
@@ -249,6 +251,7 @@ mod tests {
                 clients: Some(ClientCertificates::Optional),
                 insecure_plaintext: Some(true),
             },
+            audit: Audit::default(),
             io: Io { nice: Some(5), ..Default::default() },
         };
         assert_eq!(settings, expected);
@@ -310,7 +313,7 @@ mod tests {
             ),
             (
                 "\n[sever]",
-                "line 2: unknown section [sever]; the sections are server, tls, database, limits, io, cluster",
+                "line 2: unknown section [sever]; the sections are server, tls, audit, database, limits, io, cluster",
             ),
             ("server = 1", "line 1: server is a section"),
             ("[server]\nlisten = [1]", "line 2: server.listen takes a text"),

@@ -7,6 +7,7 @@ use std::time::Duration;
 use carnet::{Durability, Isolation};
 use carnet_cql::Timestamps;
 
+use super::audit::Audit;
 use super::io::Io;
 use super::limits::Limits;
 use super::tls::Tls;
@@ -42,6 +43,7 @@ pub(crate) struct Settings {
     pub(crate) isolation: Option<Isolation>,
     pub(crate) limits: Limits,
     pub(crate) tls: Tls,
+    pub(crate) audit: Audit,
     pub(crate) io: Io,
 }
 

@@ -8,6 +8,7 @@
 //!
 //! Paths in a file are relative to the file.
 
+mod audit;
 mod file;
 mod given;
 mod io;
