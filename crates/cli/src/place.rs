@@ -22,6 +22,15 @@ impl Place {
         directory: Option<PathBuf>,
         store: Option<&str>,
     ) -> Result<Option<Self>> {
+        store.map_or(Ok(()), refuse_secret)?;
+        Self::from_settings(directory, store)
+    }
+
+    /// Returns the location from settings, whose file may have secrets.
+    pub(crate) fn from_settings(
+        directory: Option<PathBuf>,
+        store: Option<&str>,
+    ) -> Result<Option<Self>> {
         Ok(match store {
             Some(url) => Some(Self::Cluster(Box::new(ClusterUrl::parse(url)?))),
             None => directory.map(Self::Directory),
@@ -86,6 +95,17 @@ impl fmt::Display for Place {
     }
 }
 
+/// Refuses a URL on the command line that has a secret.
+pub(crate) fn refuse_secret(url: &str) -> Result<()> {
+    if ClusterUrl::has_secret(url) {
+        bail!(
+            "the URL has a password or a secret, and every user of this machine can read command \
+             lines: name a file with it, by the options password_file and secret_file of the URL"
+        );
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -103,7 +123,7 @@ mod tests {
     #[test]
     fn nodes_of_a_cluster_have_distinct_ids() {
         let of = |url: &str| Place::from_options(None, Some(url)).unwrap().unwrap();
-        let place = of("cassandra://ann:secret@h/ks");
+        let place = of("cassandra://ann@h/ks?password_file=f");
         assert_eq!(place.to_string(), "cassandra://h/ks");
         assert_ne!(place.host_id("127.0.0.1:1"), place.host_id("127.0.0.1:2"));
         assert_ne!(place.host_id("a:1"), of("cassandra://h/ks2").host_id("a:1"));

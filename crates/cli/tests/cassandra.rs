@@ -29,7 +29,7 @@ use std::thread;
 
 use carnet::base::{Rng, SeededRng};
 use carnet::{Db, Error, ErrorKind, Key, Result, block_on, record};
-use support::{Guard, Server, carnet, clients, e2e, fail, succeed};
+use support::{Guard, Server, carnet, clients, e2e, fail, secret_file, succeed};
 
 record! {
     #[derive(Clone, Debug, PartialEq)]
@@ -51,7 +51,10 @@ fn store(options: &str) -> Option<String> {
 }
 
 const LONG_LEASE: &str = "&lease=60s&leader_timeout=60s";
-const LOOPBACK: &str = "&listen=127.0.0.1:0&secret=sixteen-letters-or-more";
+/// Options of a server that others of its database reach.
+fn loopback() -> String {
+    format!("&listen=127.0.0.1:0&secret_file={}", secret_file("sixteen-letters-or-more"))
+}
 
 fn variable(name: &str) -> Option<u64> {
     env::var(name).ok().map(|value| value.parse().unwrap_or_else(|_| panic!("{name}={value}")))
@@ -73,7 +76,7 @@ fn transfer(db: &Db, accounts: &Accounts, from: i64, to: i64) -> Result<()> {
 #[test]
 fn two_processes_share_one_database() {
     const ACCOUNTS: i64 = 12;
-    let Some(url) = store(&format!("{LONG_LEASE}{LOOPBACK}")) else { return };
+    let Some(url) = store(&format!("{LONG_LEASE}{}", loopback())) else { return };
     let retention = std::time::Duration::ZERO;
     let open = || Db::builder().retention(retention).open(&url).unwrap();
     let (one, other) = (open(), open());
@@ -129,7 +132,7 @@ fn two_processes_share_one_database() {
     assert!(other.is_leading());
     // A process with the wrong secret learns nothing, and reports the cause.
     let wrong = url
-        .replace("sixteen-letters", "another-sixteen")
+        .replace(&secret_file("sixteen-letters-or-more"), &secret_file("another-sixteen-or-more"))
         .replace("leader_timeout=60s", "leader_timeout=1s");
     let refused = Db::open(&wrong).err().unwrap();
     assert!(refused.to_string().contains("cannot be reached"), "{refused}");
@@ -152,7 +155,7 @@ fn stock_drivers_run_application_statements() {
 
 #[test]
 fn clients_discover_the_other_servers() {
-    let Some(url) = store(&format!("{LONG_LEASE}{LOOPBACK}")) else { return };
+    let Some(url) = store(&format!("{LONG_LEASE}{}", loopback())) else { return };
     let Some(python) = clients::python() else { return };
     let first = Server::of_store(&url, "127.0.0.1:0");
     let mut second = Server::of_store(&url, "127.0.0.2:0");
@@ -176,7 +179,7 @@ fn killed_and_paused_servers_lose_nothing() {
         variable("CARNET_CLUSTER_SEED").unwrap_or_else(|| SeededRng::from_entropy().next_u64());
     println!("replay: CARNET_CLUSTER_SEED={seed} cargo test -p carnet-cli --test cassandra");
     for workload in ["list-append,phantom,bank", "register,write-skew"] {
-        let Some(url) = store(LOOPBACK) else { return };
+        let Some(url) = store(&loopback()) else { return };
         let mut stress = carnet();
         stress.args(["stress", "--store", &url, "--workload", workload, "--servers", "2"]);
         stress.args(["--kill-every", "2.5", "--pause-every", "3", "--seconds", &seconds]);
@@ -189,7 +192,7 @@ fn killed_and_paused_servers_lose_nothing() {
 /// Like `crash.rs`, but on a cluster: transfers with a server that is killed.
 #[test]
 fn money_is_neither_created_nor_lost() {
-    let Some(url) = store(LOOPBACK) else { return };
+    let Some(url) = store(&loopback()) else { return };
     let Some(python) = clients::python() else { return };
     let seed =
         variable("CARNET_CLUSTER_SEED").unwrap_or_else(|| SeededRng::from_entropy().next_u64());
@@ -298,13 +301,20 @@ fn weak_settings_are_named() {
 
 #[test]
 fn errors_about_urls_show_no_password() {
-    let url = "cassandra://ann:s3cret@127.0.0.1/ks?colour=red";
+    let url = "cassandra://ann:s3cret@127.0.0.1/ks";
     for command in ["serve", "shell"] {
         let error = fail(carnet().args([command, "--store", url]));
-        assert!(error.contains("colour") && !error.contains("s3cret"), "{error}");
+        assert!(error.contains("by the options password_file"), "{error}");
+        assert!(!error.contains("s3cret"), "{error}");
     }
-    let url = "cassandra://ann:s3cret@127.0.0.1/ks.t?colour=red";
+    let url = "cassandra://ann:s3cret@127.0.0.1/ks.t";
     let error = fail(carnet().args(["import", "--dir", "nowhere", "--from", url]));
+    assert!(error.contains("by the options password_file") && !error.contains("s3cret"), "{error}");
+    let directory = tempfile::tempdir().unwrap();
+    let settings = directory.path().join("carnet.toml");
+    let cluster = "[cluster]\nurl = \"cassandra://ann:s3cret@127.0.0.1/ks?colour=red\"\n";
+    std::fs::write(&settings, cluster).unwrap();
+    let error = fail(carnet().arg("serve").arg("--config").arg(&settings));
     assert!(error.contains("colour") && !error.contains("s3cret"), "{error}");
     let error = fail(carnet().args(["shell", "--store", "cassandra://127.0.0.1:1/ks", "-e", ""]));
     assert!(error.contains("no cluster answers at 127.0.0.1:1"), "{error}");

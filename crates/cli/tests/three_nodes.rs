@@ -18,7 +18,7 @@ use std::time::Duration;
 use std::{env, fs, thread};
 
 use carnet::base::{Clock, SystemClock};
-use support::{Guard, carnet, pause, succeed};
+use support::{Guard, carnet, pause, secret_file, succeed};
 
 /// Line in a node's log when it accepts CQL connections.
 const LISTENS: &str = "Starting listening for CQL clients";
@@ -164,8 +164,9 @@ fn three_nodes_lose_one_and_nothing_else() {
     for (number, (name, trouble, node)) in phases.into_iter().enumerate() {
         let url = format!(
             "cassandra://{}/phase{number}?replication=3&lease=1s&listen=127.0.0.1:0&\
-             secret=sixteen-letters-or-more",
-            nodes.contact_points
+             secret_file={}",
+            nodes.contact_points,
+            secret_file("sixteen-letters-or-more")
         );
         // With an even number the leader's death leaves one server, with an odd one two.
         let servers = if number % 2 == 0 { "2" } else { "3" };

@@ -109,6 +109,25 @@ fn go_driver_connects_over_tls() {
 }
 
 #[test]
+fn renegotiation_is_refused() {
+    // Any Node.js: the script needs no driver.
+    if clients::node().is_none() {
+        return;
+    }
+    Secured::without_users().run(Command::new("node").arg(e2e("renegotiate.js")));
+}
+
+#[test]
+fn certificate_logs_in_without_a_password() {
+    let Some(python) = clients::python() else { return };
+    let secured = Secured::start(tempfile::tempdir().unwrap(), &["--roles"]);
+    let first = secured.root.path().join("data/first-superuser");
+    let mut command = Command::new(python);
+    command.arg(e2e("identity.py")).arg(secured.server.port()).arg(&secured.files).arg(first);
+    succeed(&mut command);
+}
+
+#[test]
 fn commands_connect_over_tls() {
     let secured = Secured::without_users();
     let address = secured.server.cql.to_string();

@@ -13,7 +13,7 @@ use carnet_store_cql::CqlOptions;
 
 use super::peers::{Peers, peers};
 use super::reach::{Reach, SCHEME, replication};
-use super::url_options::{Given, wrong};
+use super::url_options::{Given, decoded, wrong};
 
 /// A database over a cluster, named by a URL. Its `Display` form omits secrets.
 #[derive(Clone, Debug)]
@@ -40,6 +40,20 @@ impl ClusterUrl {
     #[must_use]
     pub fn is_one(text: &str) -> bool {
         text.starts_with(SCHEME)
+    }
+
+    /// Returns `true` if a text, which may be malformed, has a password or a secret itself, rather than
+    /// the name of a file with it.
+    #[must_use]
+    pub fn has_secret(text: &str) -> bool {
+        let (address, query) = text.split_once('?').unwrap_or((text, ""));
+        let address = address.split_once("://").map_or(address, |(_, address)| address);
+        let has_password = address.rsplit_once('@').is_some_and(|(user, _)| user.contains(':'));
+        let is_secret = |option: &str| {
+            let name = option.split('=').next().unwrap_or_default();
+            decoded(name).is_ok_and(|name| name == "secret")
+        };
+        has_password || query.split('&').any(is_secret)
     }
 
     /// Parses a URL.
@@ -123,6 +137,24 @@ mod tests {
 
     fn error(text: &str) -> String {
         ClusterUrl::parse(text).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn secrets_in_urls_are_found() {
+        for text in [
+            "cassandra://ann:s3cret@h/ks",
+            "cassandra://ann:@h/ks.t?colour=red",
+            "cassandra://h/ks?listen=127.0.0.1:0&secret=x",
+            "cassandra://h/ks?s%65cret=x",
+            "ann:s3cret@h/ks",
+        ] {
+            assert!(ClusterUrl::has_secret(text), "{text}");
+        }
+        for text in
+            ["cassandra://ann@h:1,[::1]:2/ks?password_file=f&secret_file=g", "cassandra://h", ""]
+        {
+            assert!(!ClusterUrl::has_secret(text), "{text}");
+        }
     }
 
     #[test]

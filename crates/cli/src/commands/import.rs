@@ -8,7 +8,7 @@ use clap::{ArgGroup, Args};
 
 use super::server_tls::ServerTls;
 use crate::import::{self, Destination, Server, TableName};
-use crate::place::Place;
+use crate::place::{Place, refuse_secret};
 
 /// Copy a table of a Cassandra or ScyllaDB cluster that other programs use into a database.
 ///
@@ -23,7 +23,7 @@ use crate::place::Place;
 #[derive(Args)]
 #[command(after_help = EXAMPLES, group = ArgGroup::new("place").required(true))]
 pub(crate) struct Import {
-    /// The table: cassandra://[user:password@]host[:port][,host]/keyspace.table[?option=value&…],
+    /// The table: cassandra://[user@]host[:port][,host]/keyspace.table[?option=value&…],
     /// with the options of --store that say how to reach a cluster.
     #[arg(long, value_name = "URL")]
     from: String,
@@ -71,6 +71,7 @@ Examples:
 
 impl Import {
     pub(crate) fn run(self) -> Result<()> {
+        refuse_secret(&self.from)?;
         let import = import::Import {
             from: TableUrl::parse(&self.from)?,
             into: self.into.as_deref().map(TableName::parse).transpose()?,

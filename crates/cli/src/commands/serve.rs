@@ -25,7 +25,7 @@ use super::reloads::Reloads;
 use super::tls_options::TlsOptions;
 use crate::first_superuser;
 use crate::http_token;
-use crate::place::Place;
+use crate::place::{Place, refuse_secret};
 use crate::settings::{self, Http, Memory, Settings};
 use crate::system_memory::system_memory_bytes;
 use crate::users::UsersFile;
@@ -197,6 +197,7 @@ impl Serve {
     /// Merges the command line over the settings file.
     fn settings(self) -> Result<Settings> {
         let file = self.config.as_deref().map(Settings::read).transpose()?.unwrap_or_default();
+        self.store.as_deref().map_or(Ok(()), refuse_secret)?;
         let has_place = self.directory.is_some() || self.store.is_some();
         let (directory, store) =
             if has_place { (self.directory, self.store) } else { (file.directory, file.store) };
@@ -262,7 +263,7 @@ impl Checked {
 
 fn place(settings: &Settings) -> Result<Place> {
     let directory = settings.directory.clone().unwrap_or_else(|| DIRECTORY.into());
-    Place::from_options(Some(directory), settings.store.as_deref())?
+    Place::from_settings(Some(directory), settings.store.as_deref())?
         .context("a directory has a default")
 }
 
@@ -448,7 +449,7 @@ mod tests {
     use super::*;
 
     fn advertised_at(store: &str, listen: &str, advertise: Option<&str>) -> String {
-        let place = Place::from_options(None, Some(store)).unwrap().unwrap();
+        let place = Place::from_settings(None, Some(store)).unwrap().unwrap();
         let advertise = advertise.map(|text| text.parse().unwrap());
         advertised_address(&place, listen.parse().unwrap(), advertise).to_string()
     }

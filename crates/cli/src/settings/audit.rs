@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use carnet_cql::AuditCategory;
 use carnet_server::{Destination, Filter};
 
-use super::{bytes, count};
+use super::units::{bytes, count};
 
 /// Value of `audit.log` for the server's own log.
 const SERVER_LOG: &str = "server";

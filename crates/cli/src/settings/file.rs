@@ -1,6 +1,7 @@
 //! Settings from a TOML file.
 
 use std::fmt::Write;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -30,7 +31,17 @@ impl Settings {
         let text = std::fs::read_to_string(path)
             .with_context(|| format!("cannot read the settings in {}", path.display()))?;
         let folder = path.parent().unwrap_or(Path::new(""));
-        Self::parse(&text, folder).map_err(|error| anyhow!("{}, {error:#}", path.display()))
+        let settings = Self::parse(&text, folder);
+        let settings = settings.map_err(|error| anyhow!("{}, {error:#}", path.display()))?;
+        let others_read = std::fs::metadata(path).is_ok_and(|about| about.mode() & 0o044 != 0);
+        if others_read && settings.store.as_deref().is_some_and(ClusterUrl::has_secret) {
+            tracing::warn!(
+                "the settings file {} has a password or a secret, and others than its owner can read \
+                 it; run chmod 600 on it",
+                path.display()
+            );
+        }
+        Ok(settings)
     }
 
     /// Parses a file's text. Errors begin with the line.

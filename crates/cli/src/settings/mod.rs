@@ -29,7 +29,7 @@ pub(crate) use known::template;
 pub(crate) use memory::Memory;
 pub(crate) use tls::{Tls, clients};
 
-use units::{bytes, scaled};
+use units::{bytes, count, scaled};
 
 /// Maximum interval between two syncs.
 const SYNC_MILLIS_MAX: u64 = 3_600_000;
@@ -89,11 +89,6 @@ fn timestamps(text: &str) -> Result<Timestamps, String> {
         "record" => Ok(Timestamps::Record),
         _ => Err("expected refuse, ignore or record".into()),
     }
-}
-
-fn count(text: &str) -> Result<usize, String> {
-    let count = text.parse().ok().filter(|count| *count > 0);
-    count.ok_or_else(|| "expected a number from 1 on".into())
 }
 
 /// Parses a retention with its unit.

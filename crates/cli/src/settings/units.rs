@@ -15,3 +15,8 @@ pub(super) fn bytes(text: &str) -> Result<usize, String> {
     let bytes = bytes.and_then(|bytes| usize::try_from(bytes).ok());
     bytes.ok_or_else(|| "expected a size such as 512MiB or 4GiB".into())
 }
+/// Parses a number from 1 on.
+pub(super) fn count(text: &str) -> Result<usize, String> {
+    let count = text.parse().ok().filter(|count| *count > 0);
+    count.ok_or_else(|| "expected a number from 1 on".into())
+}

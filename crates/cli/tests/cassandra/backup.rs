@@ -14,7 +14,7 @@ use scylla::value::CqlValue;
 
 use super::import::Cql;
 use super::support::{carnet, fail, pause, succeed, text};
-use super::{Account, Accounts, LONG_LEASE, LOOPBACK, node, store, transfer, variable};
+use super::{Account, Accounts, LONG_LEASE, loopback, node, store, transfer, variable};
 
 const ACCOUNTS: i64 = 12;
 
@@ -100,7 +100,7 @@ fn accounts(db: &Db) -> Accounts {
 #[test]
 fn copied_tables_are_restored_to_one_moment() {
     // A restore waits until all leases have expired.
-    let Some(url) = store(&format!("&lease=8s&leader_timeout=60s{LOOPBACK}")) else { return };
+    let Some(url) = store(&format!("&lease=8s&leader_timeout=60s{}", loopback())) else { return };
     let seed =
         variable("CARNET_CLUSTER_SEED").unwrap_or_else(|| SeededRng::from_entropy().next_u64());
     println!("replay: CARNET_CLUSTER_SEED={seed} cargo test -p carnet-cli --test cassandra moment");

@@ -9,7 +9,7 @@ use carnet_cql::system::NodeInfo;
 use carnet_cql::{Executor, Parameters, Session};
 use scylla::client::session_builder::SessionBuilder;
 
-use super::{LONG_LEASE, LOOPBACK, node, store};
+use super::{LONG_LEASE, loopback, node, store};
 
 const KEYSPACE: &str = "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy'}";
 
@@ -109,7 +109,7 @@ fn expired_rows_leave_cassandra() {
 
 #[test]
 fn cold_read_of_many_changes_is_short() {
-    let Some(url) = store(&format!("{LONG_LEASE}{LOOPBACK}&sweep=never")) else { return };
+    let Some(url) = store(&format!("{LONG_LEASE}{}&sweep=never", loopback())) else { return };
     let writer = Client::open(&url);
     writer.run(KEYSPACE);
     writer.run("CREATE TABLE ks.s (k int PRIMARY KEY, l set<int>)");

@@ -132,6 +132,13 @@ pub(crate) fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
+/// Writes a secret to a file that lasts as long as the build's folder, and returns its path.
+pub(crate) fn secret_file(secret: &str) -> String {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{secret}.secret"));
+    std::fs::write(&path, secret).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
 /// Starts a thread beside the test.
 #[expect(clippy::disallowed_methods, reason = "tests of processes are not simulated")]
 pub(crate) fn spawn<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {

@@ -34,7 +34,7 @@ use carnet::cluster::statements;
 use self::fault::Fault;
 use self::probe::Probe;
 use self::proxy::{PREPARATION, Proxy, SCHEMA_CHANGE};
-use super::support::{Guard, Server, carnet, pause, spawn};
+use super::support::{Guard, Server, carnet, pause, secret_file, spawn};
 use super::{node, variable};
 
 /// Timeout of a request, and a time after which every request has ended.
@@ -121,9 +121,10 @@ impl Servers {
         let url = format!(
             "cassandra://{}/matrix{}_{number}?replication=1&request_timeout={REQUEST_TIMEOUT}&keepalive=1s\
              &leader_timeout=2s&lease=1s&sweep=500ms&cell_cache=none&listen=127.0.0.1:0\
-             &secret=sixteen-letters-or-more",
+             &secret_file={}",
             proxy.address,
             std::process::id(),
+            secret_file("sixteen-letters-or-more"),
         );
         let mut config = tempfile::NamedTempFile::new().unwrap();
         // The sweep deletes versions that are a second old.
