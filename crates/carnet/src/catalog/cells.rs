@@ -145,7 +145,7 @@ pub(super) fn touch(tx: &Tx) -> Result<()> {
     tx.put_cell(system_cell(VERSIONS, "", "schema"), Bytes::new())
 }
 
-/// Writes the entries that differ between two maps, and deletes those that are gone.
+/// Writes the entries that differ between two maps, and deletes the ones that are gone.
 pub(crate) fn put_changes<K: Ord, V: PartialEq>(
     tx: &Tx,
     (old, new): (&BTreeMap<K, V>, &BTreeMap<K, V>),

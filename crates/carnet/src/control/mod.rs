@@ -36,6 +36,7 @@
 //!    aborted or waited for.
 
 mod client;
+mod peer;
 mod protocol;
 mod server;
 mod socket;

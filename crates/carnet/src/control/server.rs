@@ -13,7 +13,7 @@ use carnet_base::{
 use rustix::event::{PollFd, PollFlags, poll};
 
 use super::protocol::{ControlReply, ControlRequest, Done, LINE_BYTES_MAX, Progress};
-use super::socket;
+use super::{peer, socket};
 
 /// Maximum number of concurrent requests; further ones are refused as `Overloaded`.
 const REQUESTS_MAX: usize = 4;
@@ -150,7 +150,13 @@ impl Listener {
         let shared = &self.shared;
         let before = shared.running.fetch_add(1, Ordering::AcqRel);
         let admitted = Admitted(Arc::clone(shared));
+        let is_permitted = peer::is_permitted(&stream);
         let mut connection = Connection { stream, is_gone: false, admitted };
+        if !is_permitted.is_ok_and(|permitted| permitted) {
+            let why = "the control socket answers the user of the database's process and root only";
+            connection.answer(ControlReply::Failed(Error::invalid(why)));
+            return;
+        }
         if before >= REQUESTS_MAX {
             let busy = Error::new(
                 ErrorKind::Overloaded { retry_after: LINE_TIMEOUT },
