@@ -28,7 +28,7 @@ pub enum AuditCategory {
 }
 
 impl AuditCategory {
-    /// All categories.
+    /// All categories, in the order of their values.
     pub const ALL: [Self; 6] =
         [Self::Login, Self::Ddl, Self::Dcl, Self::Dml, Self::Query, Self::Admin];
 
@@ -83,7 +83,7 @@ impl AuditCategory {
 /// An entry of an audit log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditEntry {
-    /// Category.
+    /// Category of the statement, or of a log-in.
     pub category: AuditCategory,
     /// Kind of the statement, such as `CREATE TABLE`, or `LOGIN`.
     pub operation: &'static str,
