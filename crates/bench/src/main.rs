@@ -6,6 +6,7 @@
 mod diagnose;
 mod gates;
 mod harm;
+mod logins;
 mod overload;
 mod processors;
 mod program;

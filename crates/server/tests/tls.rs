@@ -115,7 +115,7 @@ fn statements_run_over_both_versions() {
     }
 }
 
-/// A role logs in by the identity of its certificate, and everybody else by a password.
+/// A role logs in by the identity of its certificate, and other clients by a password.
 #[test]
 fn identity_of_a_certificate_needs_no_password() {
     let db = Db::builder().in_memory();

@@ -35,6 +35,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::diagnose::Diagnose;
 use crate::harm::Harm;
+use crate::logins::Logins;
 use crate::overload::{self, Multiget, Overload};
 use crate::server::{self, Acknowledgement, ServerCost};
 
@@ -61,6 +62,7 @@ pub(crate) enum Gate {
     Overload(Overload),
     /// Check what SHOW BOTTLENECK says beside deliberate loads.
     Diagnose(Diagnose),
+    Logins(Logins),
     /// Measure memory and point reads beside heavy clients.
     Harm(Harm),
     /// Server process of `overload`.
@@ -114,6 +116,7 @@ impl Gate {
             Self::Transfers(transfers) => transfers.run(),
             Self::Overload(overload) => overload.run(),
             Self::Diagnose(diagnose) => diagnose.run(),
+            Self::Logins(logins) => logins.run(),
             Self::Harm(harm) => harm.run(),
             Self::OverloadServer { gate, running } => overload::serve(*gate, *running),
             Self::Server(server) => server.run(),

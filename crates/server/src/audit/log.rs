@@ -32,7 +32,7 @@ const FAILURE_INTERVAL: Duration = Duration::from_secs(10);
 pub enum Destination {
     /// The server's log, as events of the target `audit`.
     Log,
-    /// A file.
+    /// A file of the operator.
     File {
         /// Path of the file; predecessors have a number behind it.
         path: PathBuf,
@@ -277,7 +277,7 @@ mod tests {
         thread::spawn(move || io::copy(&mut reader, &mut io::sink()));
     }
 
-    /// The file is a pipe that nobody reads, so that the writer blocks.
+    /// The file is a pipe without a reader, so that the writer blocks.
     #[test]
     #[expect(clippy::disallowed_methods, reason = "a file that is no database's")]
     fn statements_do_not_wait_for_a_slow_file() {
