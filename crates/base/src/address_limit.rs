@@ -116,7 +116,8 @@ impl<T: Clone> Drop for AddressPlace<T> {
 }
 
 /// Returns the counted address: the address itself, or the /64 network of an IPv6 address.
-fn network(address: IpAddr) -> IpAddr {
+#[must_use]
+pub fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {
             let mask = u128::MAX << (u128::BITS - NETWORK_BITS);

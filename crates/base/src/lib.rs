@@ -51,7 +51,7 @@ pub mod wait_note;
 #[cfg(test)]
 mod testing;
 
-pub use address_limit::{AddressLimit, AddressPlace};
+pub use address_limit::{AddressLimit, AddressPlace, network};
 pub use bytes::{Bytes, BytesMut};
 pub use call::Call;
 pub use cell::{CellKey, CellKeyRef, KeyRange, PartitionKey, Version};

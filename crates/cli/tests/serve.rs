@@ -415,6 +415,7 @@ fn config_check_refuses_what_serve_refuses() {
         ("[server]\nmemory = \"256MiB\"\n[database]\nmemory = \"1GiB\"\n".to_owned(), "too little"),
     ] {
         std::fs::write(&file, &settings).unwrap();
+        set_mode(&file, 0o600);
         let checked = fail(carnet().args(["config", "check", name]));
         assert!(checked.contains(reason), "{settings}: {checked}");
         let served = fail(carnet().args(["serve", "--config", name]));

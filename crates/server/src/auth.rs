@@ -78,6 +78,8 @@ pub(crate) enum Refusal {
     Shadowed,
     /// Too many other log-ins run or wait.
     Busy,
+    /// The user has as many connections as it may.
+    TooManyConnections,
 }
 
 impl Refusal {
@@ -89,6 +91,9 @@ impl Refusal {
             Self::Shadowed => {
                 "the role of the certificate's identity has the name of a user of the users file: \
                  rename one of them"
+            }
+            Self::TooManyConnections => {
+                "the user has too many connections (server.connections_per_user)"
             }
             Self::Busy => "too many log-ins at a time: try again",
         }

@@ -49,6 +49,7 @@
 //! Roles and permissions, per-user limits, resumption of TLS sessions.
 
 mod accept;
+mod accounts;
 pub mod audit;
 mod audit_figures;
 pub mod auth;

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::accounts::AccountLimits;
+
 /// Estimated bytes of a connection without requests and answers: its buffers and its task.
 const CONNECTION_BYTES: usize = 48 << 10;
 /// Estimated bytes of a TLS session: a record in each direction, and keys.
@@ -22,6 +24,11 @@ pub struct Limits {
     /// Maximum number of CQL connections from one address, or one /64 network of IPv6; more are
     /// closed at once. Default: half of [`connections_max`](Self::connections_max).
     pub connections_per_address_max: Option<usize>,
+    /// Maximum number of CQL connections of one user; further log-ins are refused. Default: no limit.
+    pub connections_per_user_max: Option<usize>,
+    /// Maximum number of requests per second of one user, or of one address if clients do not log in;
+    /// further ones wait unread. Default: no limit.
+    pub requests_per_client_max: Option<u32>,
     /// Maximum length of a request's body, in bytes, compressed and uncompressed. A longer body
     /// ends the connection. Default: 16 MiB, the same as Cassandra's.
     pub body_bytes_max: usize,
@@ -67,6 +74,8 @@ impl Default for Limits {
         Self {
             connections_max: 4096,
             connections_per_address_max: None,
+            connections_per_user_max: None,
+            requests_per_client_max: None,
             body_bytes_max: 16 << 20,
             request_bytes_max: 256 << 20,
             request_bytes_per_address_max: None,
@@ -88,6 +97,14 @@ impl Limits {
     /// Returns the maximum number of connections per address.
     pub(crate) fn connections_per_address(&self) -> usize {
         self.connections_per_address_max.unwrap_or_else(|| half(self.connections_max))
+    }
+
+    /// Returns the limits of what the connections of one user share.
+    pub(crate) const fn accounts(&self) -> AccountLimits {
+        AccountLimits {
+            connections_max: self.connections_per_user_max,
+            requests_per_second_max: self.requests_per_client_max,
+        }
     }
 
     /// Divides this memory among requests, answers and connections: requests and answers may each

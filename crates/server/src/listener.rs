@@ -17,6 +17,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 use tracing::{error, info, warn};
 
 use crate::accept::pause_after;
+use crate::accounts::Accounts;
 use crate::audit::Audit;
 use crate::auth::Authenticator;
 use crate::backend::Backend;
@@ -138,6 +139,7 @@ impl<B: Backend> Server<B> {
                 total: limits.connections_max,
                 per_client_max: limits.connections_per_address(),
             }),
+            accounts: Accounts::new(limits.accounts()),
             refusals: Refusals::new(Arc::clone(&clock)),
             limits,
             clients: config.clients,

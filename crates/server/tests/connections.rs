@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::BytesMut;
-use carnet_base::{ErrorKind, SystemClock};
+use carnet_base::{Clock, ErrorKind, SystemClock};
 use carnet_cql::result::{ChangeKind, ChangeTarget, SchemaChange};
 use carnet_cql::system::{ClientList, ConnectionStage};
 use carnet_server::protocol::{Opcode, segment};
@@ -424,6 +424,52 @@ fn only_the_right_password_logs_in() {
         unasked.assert_closed();
     }
     assert_eq!(server.metrics.logins_refused.get(), 6);
+}
+
+#[test]
+fn connections_of_one_user_are_limited() {
+    let limits = Limits { connections_per_user_max: Some(2), ..limits() };
+    let server = Running::with(limits, Some(PASSWORDS));
+    let log_in = |user, password| {
+        let mut client = server.connect_from("127.0.0.1", server.address);
+        client.set_nodelay(true).unwrap();
+        let mut client = Client::on(client, 4);
+        client.startup(&[]);
+        assert_eq!(client.receive().opcode, AUTHENTICATE);
+        client.log_in(user, password);
+        let answer = client.receive();
+        (client, answer)
+    };
+    let (first, answer) = log_in("ann", "one");
+    assert_eq!(answer.opcode, AUTH_SUCCESS);
+    let (_second, answer) = log_in("ann", "one");
+    assert_eq!(answer.opcode, AUTH_SUCCESS);
+    let (_, answer) = log_in("ann", "one");
+    answer.assert_error(0x1001, "the user has too many connections");
+    let (_, answer) = log_in("ann", "two");
+    answer.assert_error(0x0100, "the user or the password is wrong");
+    drop(first);
+    server.eventually("it is gone", |metrics| metrics.connections.get() == 1);
+    let (_, answer) = log_in("ann", "one");
+    assert_eq!(answer.opcode, AUTH_SUCCESS);
+}
+
+/// A client that sends many times its rate is slowed down; another one is not.
+#[test]
+fn requests_of_one_client_keep_to_their_rate() {
+    const RATE: u32 = 50;
+    let limits = Limits { requests_per_client_max: Some(RATE), ..limits() };
+    let server = Running::with(limits, None);
+    let (mut greedy, mut patient) = (server.client(4), server.client_from("127.0.0.2", 4));
+    let begun = SystemClock.now();
+    let requests = || server.metrics.requests.get(Opcode::Query).get();
+    (0..4 * 50).for_each(|stream| greedy.query(stream, "warn"));
+    server.eventually("a second's requests are taken", |_| requests() >= u64::from(RATE));
+    patient.query(1, "warn");
+    assert_eq!(patient.receive().opcode, RESULT);
+    (0..4 * 50).for_each(|_| assert_eq!(greedy.receive().opcode, RESULT));
+    let took = SystemClock.now().since(begun);
+    assert!(took >= Duration::from_millis(2_900), "200 requests took {took:?}");
 }
 
 #[test]

@@ -272,6 +272,8 @@ fn limits(settings: &Settings, memory: Memory) -> Limits {
     Limits {
         connections_max: settings.connections.unwrap_or(default.connections_max),
         connections_per_address_max: settings.connections_per_address,
+        connections_per_user_max: settings.connections_per_user,
+        requests_per_client_max: settings.limits.requests_per_client,
         request_bytes_max: memory.requests,
         request_bytes_per_address_max: settings.request_bytes_per_address,
         answer_bytes_max: memory.answers,

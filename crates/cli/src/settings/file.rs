@@ -80,6 +80,9 @@ impl Settings {
             ("server", "connections_per_address") => {
                 self.connections_per_address = Some(count(text)?);
             }
+            ("server", "connections_per_user") => {
+                self.connections_per_user = Some(count(text)?);
+            }
             ("server", "request_memory") => self.request_bytes = Some(bytes(text)?),
             ("server", "request_memory_per_address") => {
                 self.request_bytes_per_address = Some(bytes(text)?);
@@ -213,7 +216,7 @@ mod tests {
         let settings = parse(
             "[server]\nlisten = \"127.0.0.1:1\"\nadvertise = \"10.0.0.9:2\"\nhttp = \"off\"\n\
              users = \"users\"\nroles = true\nhttp_token_file = \"token\"\ntimestamps = \"ignore\"\n\
-             connections = 100\nconnections_per_address = \"10\"\n\
+             connections = 100\nconnections_per_address = \"10\"\nconnections_per_user = 9\n\
              request_memory = \"64MiB\"\nrequest_memory_per_address = \"32MiB\"\n\
              idle_timeout = \"1m\"\nshutdown_timeout = \"30s\"\nmemory = \"96MiB\"\nanswer_memory = \"32MiB\"\nprepared_memory = \"8MiB\"\n\
              [database]\ndirectory = \"/srv/data\"\ndurability = \"interval:50\"\n\
@@ -234,6 +237,7 @@ mod tests {
             timestamps: Some(Timestamps::Ignore),
             connections: Some(100),
             connections_per_address: Some(10),
+            connections_per_user: Some(9),
             request_bytes: Some(64 << 20),
             request_bytes_per_address: Some(32 << 20),
             idle_timeout: Some(Duration::from_secs(60)),

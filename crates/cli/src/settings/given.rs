@@ -25,6 +25,7 @@ pub(crate) struct Settings {
     pub(crate) timestamps: Option<Timestamps>,
     pub(crate) connections: Option<usize>,
     pub(crate) connections_per_address: Option<usize>,
+    pub(crate) connections_per_user: Option<usize>,
     pub(crate) request_bytes: Option<usize>,
     pub(crate) request_bytes_per_address: Option<usize>,
     pub(crate) idle_timeout: Option<Duration>,

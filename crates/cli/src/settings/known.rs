@@ -78,6 +78,12 @@ pub(super) const SETTINGS: &[Setting] = &[
     ),
     setting(
         "server",
+        "connections_per_user",
+        "",
+        "The same of one user or role; further log-ins are refused. If not set, no limit.",
+    ),
+    setting(
+        "server",
         "memory",
         "",
         "Memory of the server as a whole, such as 4GiB. If not set, a quarter of the memory of the \
@@ -286,6 +292,13 @@ pub(super) const SETTINGS: &[Setting] = &[
         "transactions_per_client",
         "",
         "The same of one user, or of one address if clients do not log in. If not set, half of transactions.",
+    ),
+    setting(
+        "limits",
+        "requests_per_client",
+        "",
+        "Maximum requests per second of one user, or of one address if clients do not log in: further ones wait unread. \
+         If not set,\n# no limit: users are served in turns.",
     ),
     setting(
         "limits",

@@ -25,6 +25,7 @@ pub(crate) struct Limits {
     pub(crate) schema_timeout: Option<Duration>,
     pub(crate) transactions: Option<usize>,
     pub(crate) transactions_per_client: Option<usize>,
+    pub(crate) requests_per_client: Option<u32>,
     pub(crate) transaction_idle_timeout: Option<Duration>,
 }
 
@@ -40,6 +41,9 @@ impl Limits {
             "schema_timeout" => self.schema_timeout = Some(time(text)?),
             "transactions" => self.transactions = Some(count(text)?),
             "transactions_per_client" => self.transactions_per_client = Some(count(text)?),
+            "requests_per_client" => {
+                self.requests_per_client = u32::try_from(count(text)?).ok();
+            }
             "transaction_idle_timeout" => self.transaction_idle_timeout = Some(time(text)?),
             name => unreachable!("limits.{name} is known and not taken"),
         }

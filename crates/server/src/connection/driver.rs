@@ -56,6 +56,7 @@ use super::state::{Action, Connection, Job, Login};
 use super::statement::{Answer, Arriving, encode};
 use super::stream::{Reader, Stream, Writer};
 use super::unsent::Unsent;
+use crate::accounts::{Account, Owner};
 use crate::auth::Refusal;
 use crate::backend::{Backend, Client};
 use crate::clients::Registration;
@@ -146,6 +147,8 @@ struct Driver<B: Backend> {
     inline: Inline,
     /// Statements that wait for their admission.
     backlog: Arc<Backlog>,
+    /// What the connection shares with others of its user, after the log-in.
+    account: Option<Account>,
     /// Identities in the client's certificate, until the log-in.
     identities: Vec<String>,
     session: Option<Arc<B::Session>>,
@@ -193,6 +196,7 @@ impl<B: Backend> Driver<B> {
             peer,
             connection: Connection::new(login),
             identities,
+            account: None,
             registration: shared.clients.register(peer, stream.tls()),
             decoder: FrameDecoder::new(budget, GREETING_BODY_MAX.min(shared.limits.body_bytes_max)),
             inbox: BytesMut::new(),
@@ -256,8 +260,11 @@ impl<B: Backend> Driver<B> {
             // Wakes also to check for the client's disconnect, and whether it reads its answers.
             let next_check = checks.then(|| self.checked_at + CHECK_INTERVAL);
             let next_try = waits.then(|| Instant::now() + MEMORY_INTERVAL);
+            let pause = self.pause();
+            let paused_until = (!pause.is_zero()).then(|| Instant::now() + pause);
             let deadline_at = deadline.map(|(at, _)| at);
-            let wakes_at = [deadline_at, next_check, next_try].into_iter().flatten().min();
+            let wakes_at =
+                [deadline_at, next_check, next_try, paused_until].into_iter().flatten().min();
             tokio::select! {
                 biased;
                 () = &mut drained, if !self.connection.is_closing() => self.connection.close(),
@@ -309,8 +316,16 @@ impl<B: Backend> Driver<B> {
             && self.running.len() < self.shared.limits.requests_per_connection_max
             && self.encoder.len() < self.shared.limits.unsent_bytes_max
             && self.backlog.has_room()
+            && self.pause().is_zero()
             // The end of one of its statements gives memory back. Without any, the client is told to retry.
             && (self.decoder.waits() || self.running.is_empty() || self.decoder.has_room())
+    }
+
+    /// Returns the time for which the connection is not read from, so that its user keeps to its rate.
+    fn pause(&self) -> Duration {
+        self.account
+            .as_ref()
+            .map_or(Duration::ZERO, |account| account.wait(|| self.shared.clock.now()))
     }
 
     /// Checks whether the client reads its answers, and whether a client that is not read from has
@@ -437,6 +452,9 @@ impl<B: Backend> Driver<B> {
         self.registration.count_request();
         let stream = frame.header.stream;
         let times = RequestTimes { arrived: self.arrived, read: self.shared.clock.now(), unread };
+        if let Some(account) = &self.account {
+            account.take(times.read);
+        }
         match self.arrive(&frame, times) {
             Ok(arrived) => {
                 let actions = in_place(frame.body.len(), || self.connection.step(frame));
@@ -493,6 +511,10 @@ impl<B: Backend> Driver<B> {
                 Action::Open { user, version, options } => {
                     self.decoder.set_body_max(self.shared.limits.body_bytes_max);
                     self.registration.ready(version, user.as_deref(), &options);
+                    if self.account.is_none() {
+                        let owner = Owner::of(user.as_deref(), self.peer.ip());
+                        self.account = self.shared.accounts.enter(owner);
+                    }
                     let client = Client { address: self.peer, user, version, options };
                     self.session = Some(Arc::new(self.shared.backend.open(client)));
                 }
@@ -554,6 +576,7 @@ impl<B: Backend> Driver<B> {
                 self.answered(answer);
             }
             Ok(Done::Verified { stream, user, answer }) => {
+                let answer = answer.and_then(|user| self.enter_account(user));
                 self.logged_in(&user, answer.as_ref().err().copied());
                 let actions = self.connection.verified(stream, answer);
                 self.act(actions);
@@ -569,11 +592,19 @@ impl<B: Backend> Driver<B> {
         let authenticator = self.shared.authenticator.as_ref();
         let found = authenticator.and_then(|known| known.identify(&identities));
         let role = found.map(|(role, allowed)| {
-            self.logged_in(&role, allowed.err());
-            allowed.map(|()| role)
+            let entered = allowed.and_then(|()| self.enter_account(role.clone()));
+            self.logged_in(&role, entered.as_ref().err().copied());
+            entered
         });
         let actions = self.connection.identified(stream, role);
         self.act(actions);
+    }
+
+    /// Adds the connection to the account of a user who has logged in.
+    fn enter_account(&mut self, user: String) -> Result<String, Refusal> {
+        let owner = Owner::of(Some(&user), self.peer.ip());
+        self.account = Some(self.shared.accounts.enter(owner).ok_or(Refusal::TooManyConnections)?);
+        Ok(user)
     }
 
     /// Tells the logs of a log-in, which was refused or not.

@@ -6,6 +6,7 @@ use carnet_base::{AddressLimit, Clock};
 
 use super::backlog::Backlogs;
 use super::lag::Lag;
+use crate::accounts::Accounts;
 use crate::audit::Audit;
 use crate::auth::Authenticator;
 use crate::clients::Clients;
@@ -40,6 +41,8 @@ pub(crate) struct Shared<B> {
     pub(crate) connections: MemoryBudget,
     /// Connections per address, which share a budget within that of the server.
     pub(crate) places: Arc<AddressLimit<MemoryBudget>>,
+    /// What the connections of one user share.
+    pub(crate) accounts: Arc<Accounts>,
     pub(crate) refusals: Refusals,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) events: Events,

@@ -220,9 +220,7 @@ impl Connection {
         match role {
             None => self.ask(stream),
             Some(Ok(role)) => self.ready(stream, Some(role)),
-            Some(Err(refusal)) => {
-                self.end(stream, ErrorResponse::plain(ErrorCode::Authentication, refusal.why()))
-            }
+            Some(Err(refusal)) => self.refuse_login(stream, refusal),
         }
     }
 
@@ -234,18 +232,25 @@ impl Connection {
 
     /// Processes the result of [`Action::Verify`].
     pub(super) fn verified(&mut self, stream: i16, answer: Result<String, Refusal>) -> Vec<Action> {
-        let (code, why) = match answer {
+        match answer {
             Ok(_) if self.is_closing() => {
-                (ErrorCode::Overloaded, "the server is shutting down: connect to another one")
+                let why = "the server is shutting down: connect to another one";
+                self.end(stream, ErrorResponse::plain(ErrorCode::Overloaded, why))
             }
             Ok(user) => {
                 let open = self.open(Some(user));
-                return vec![open, Action::Send { stream, response: Response::AuthSuccess }];
+                vec![open, Action::Send { stream, response: Response::AuthSuccess }]
             }
-            Err(refusal @ Refusal::Busy) => (ErrorCode::Overloaded, refusal.why()),
-            Err(refusal) => (ErrorCode::Authentication, refusal.why()),
+            Err(refusal) => self.refuse_login(stream, refusal),
+        }
+    }
+
+    fn refuse_login(&mut self, stream: i16, refusal: Refusal) -> Vec<Action> {
+        let code = match refusal {
+            Refusal::Busy | Refusal::TooManyConnections => ErrorCode::Overloaded,
+            Refusal::Wrong | Refusal::NoLogin | Refusal::Shadowed => ErrorCode::Authentication,
         };
-        self.end(stream, ErrorResponse::plain(code, why))
+        self.end(stream, ErrorResponse::plain(code, refusal.why()))
     }
 
     /// Processes bytes that are not a frame. They belong to no stream.
