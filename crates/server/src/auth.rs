@@ -248,6 +248,7 @@ impl Credentials {
 mod tests {
     use std::net::Ipv4Addr;
     use std::sync::Mutex;
+    use std::sync::atomic::{AtomicUsize, Ordering};
     use std::task::{Context, Waker};
     use std::time::Duration;
 
@@ -406,6 +407,20 @@ mod tests {
     }
 
     /// For example, greeting deadlines pass while passwords are hashed.
+    #[tokio::test]
+    async fn unknown_user_costs_a_hash() {
+        static HASHES: AtomicUsize = AtomicUsize::new(0);
+        fn count(hash: &str, _: &[u8], _: &mut Memory) -> bool {
+            assert!(hash.starts_with("$argon2id$"));
+            HASHES.fetch_add(1, Ordering::Relaxed);
+            // A client that guesses the password of the decoy is no user either.
+            true
+        }
+        let authenticator = Authenticator { hasher: count, ..of(&format!("ann:{}", hash("one"))) };
+        let answer = authenticator.verify(credentials(b"\0eve\0one"), LOOPBACK).await;
+        assert_eq!((answer, HASHES.load(Ordering::Relaxed)), (Err(Refusal::Wrong), 1));
+    }
+
     #[tokio::test]
     async fn dropped_logins_keep_their_permits() {
         static HASHES: Mutex<()> = Mutex::new(());

@@ -431,7 +431,7 @@ fn connections_of_one_user_are_limited() {
     let limits = Limits { connections_per_user_max: Some(2), ..limits() };
     let server = Running::with(limits, Some(PASSWORDS));
     let log_in = |user, password| {
-        let mut client = server.connect_from("127.0.0.1", server.address);
+        let client = server.connect_from("127.0.0.1", server.address);
         client.set_nodelay(true).unwrap();
         let mut client = Client::on(client, 4);
         client.startup(&[]);

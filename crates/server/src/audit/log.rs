@@ -293,10 +293,15 @@ mod tests {
         .unwrap();
         // Opened for reading and writing, so that opening it for writing does not block.
         let reader = std::fs::OpenOptions::new().read(true).write(true).open(&path).unwrap();
-        let audit = open(&path);
-        let statement = "x".repeat(4_000);
-        for _ in 0..2 * WAITING_MAX {
-            audit.write(entry(&statement));
+        let audit = Arc::new(open(&path));
+        let (log, statement) = (Arc::clone(&audit), "x".repeat(4_000));
+        let statements = thread::spawn(move || {
+            (0..2 * WAITING_MAX).for_each(|_| log.write(entry(&statement)));
+        });
+        let deadline = SystemClock.now().after(Duration::from_secs(30));
+        while !statements.is_finished() {
+            assert!(SystemClock.now() < deadline, "statements wait for the log");
+            thread::sleep(Duration::from_millis(1));
         }
         let (written, lost) = audit.counts();
         assert!(written < 300 && lost > 3_000, "{written} were written, {lost} lost");
