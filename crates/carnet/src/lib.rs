@@ -56,6 +56,7 @@ pub mod admission;
 pub mod backup;
 pub mod catalog;
 pub mod cluster;
+mod commit_counts;
 pub mod control;
 mod db;
 pub mod derived;
@@ -81,6 +82,7 @@ pub use carnet_base::{
 pub use carnet_storage as storage;
 pub use carnet_store::{Outcome, PageLimit, pem};
 pub use carnet_txn::{Entry, Isolation, Label, Limits as TransactionLimits};
+pub use commit_counts::CommitOutcome;
 pub use db::{
     AsOf, Builder, CompactionStyle, DEFAULT_ATTEMPTS_MAX, DEFAULT_RETENTION, Db, Durability,
     FilterKind, Holder, IoClass, IoOptions, IoTotals, Metrics, TableOptions, TransactionOptions,

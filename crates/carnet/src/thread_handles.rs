@@ -6,6 +6,7 @@ use carnet_base::{Clock, MemoryBudget, stripe};
 use carnet_store::StoreHandle;
 
 use crate::catalog::SchemaCache;
+use crate::commit_counts::CommitCounts;
 use crate::stores::AnyStore;
 
 /// Number of slots; more threads than this share them.
@@ -22,6 +23,8 @@ pub(crate) struct ThreadHandles {
     pub(crate) any: AnyStore,
     pub(crate) schemas: Arc<SchemaCache>,
     pub(crate) clock: Arc<dyn Clock>,
+    /// Commits that this thread's handles were used for.
+    pub(crate) commits: CommitCounts,
     /// Memory of the sets of all transactions, as a child that only this thread counts in.
     pub(crate) memory: MemoryBudget,
 }
@@ -37,7 +40,8 @@ impl ThreadHandles {
         let handles = |_| {
             let (any, schemas) = (store.clone(), Arc::clone(schemas));
             let memory = memory.child(memory.max());
-            Arc::new(Self { store: any.handle(), any, schemas, clock: Arc::clone(clock), memory })
+            let (clock, commits) = (Arc::clone(clock), CommitCounts::default());
+            Arc::new(Self { store: any.handle(), any, schemas, clock, commits, memory })
         };
         (0..SLOTS).map(handles).collect()
     }

@@ -331,6 +331,7 @@ impl Tx {
             Some(permit) if !self.is_over_cluster() => permit.wait_for_log(committing).await,
             _ => self.wait_for(Why::Log, committing).await,
         };
+        self.shared.handles.commits.count(&committed);
         let committed = self.note(committed)?;
         Ok(*self.shared.committed.get_or_init(|| committed))
     }

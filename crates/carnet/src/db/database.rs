@@ -16,6 +16,7 @@ use carnet_txn::{Backoff, Contention, IdleWatch, Isolation, Limits};
 
 use crate::admission::Admission;
 use crate::catalog::{Cached, SchemaCache, TableSchema};
+use crate::commit_counts::CommitOutcome;
 use crate::control::ControlServer;
 use crate::levels::Levels;
 use crate::roles::Roles;
@@ -227,6 +228,12 @@ impl Db {
     #[must_use]
     pub fn metrics(&self) -> Option<Metrics> {
         self.inner.store.local().map(LocalStore::metrics)
+    }
+
+    /// Returns the number of commits with an outcome, since the database was opened.
+    #[must_use]
+    pub fn commits(&self, outcome: CommitOutcome) -> u64 {
+        self.inner.thread_handles.iter().map(|handles| handles.commits.get(outcome)).sum()
     }
 
     /// Returns the memory in bytes that large read and write sets of open transactions hold.
