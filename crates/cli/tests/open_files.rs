@@ -76,8 +76,8 @@ fn idle_connections_do_not_stop_writes() {
     assert_eq!(server.get("/readyz"), ("HTTP/1.1 200 OK".into(), "ok\n".into()));
     assert_eq!(metric(&server, "carnet_storage_stopped"), 0);
     assert!(metric(&server, "carnet_server_connections_refused_total") > 150);
-    assert_eq!(metric(&server, "carnet_process_open_files_max"), 128);
-    assert!(metric(&server, "carnet_process_open_files") < 110);
+    assert_eq!(metric(&server, "process_max_fds"), 128);
+    assert!(metric(&server, "process_open_fds") < 110);
     let log = server.log();
     assert!(log.contains("the limit of open files permits"), "{log}");
     server.terminate();

@@ -17,6 +17,7 @@ use tracing::info;
 
 use crate::backend::{Backend, Client, StatementResult};
 use crate::cluster_figures;
+use crate::commit_figures;
 use crate::disk_figures;
 use crate::events::Event;
 use crate::failure::{Failure, FailureKind};
@@ -299,6 +300,7 @@ impl Backend for CqlBackend {
              carnet_published_timestamp {}",
             db.published()
         );
+        commit_figures::append(out, db);
         append_timeouts(out, &self.executor);
         open_figures::append(out, &self.executor);
         if let Some(admission) = db.admission() {

@@ -56,6 +56,7 @@ pub mod auth;
 pub mod backend;
 pub mod clients;
 mod cluster_figures;
+mod commit_figures;
 mod connection;
 pub mod descriptors;
 mod disk_figures;

@@ -477,7 +477,7 @@ fn clients_that_read_nothing_give_memory_back() {
     let (_, metrics) = get(server.http, "/metrics");
     let labels = "class=\"read\",level=\"default\",why=\"answer_memory\"";
     assert!(metrics.contains(&format!("\ncarnet_shed_total{{{labels}}} {count}\n")), "{metrics}");
-    assert!(metrics.contains("\ncarnet_process_resident_bytes "), "{metrics}");
+    assert!(metrics.contains("\nprocess_resident_memory_bytes "), "{metrics}");
     server
         .eventually("stalled clients are cut off", |metrics| metrics.connections_stalled.get() > 0);
     server.eventually("there is memory again", |_| {
