@@ -36,6 +36,7 @@ mod first_superuser;
 mod http_token;
 mod import;
 mod limits;
+mod logging;
 mod origin;
 mod place;
 mod private;

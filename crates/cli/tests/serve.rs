@@ -287,6 +287,34 @@ fn changed_users_file_is_loaded_at_sighup() {
 }
 
 #[test]
+fn levels_of_the_log_are_loaded_at_sighup() {
+    let directory = tempfile::tempdir().unwrap();
+    let settings = directory.path().join("carnet.toml");
+    let write = |levels: &str| {
+        let text = format!("[log]\nformat = \"json\"\nlevels = \"{levels}\"\n");
+        std::fs::write(&settings, text).unwrap();
+    };
+    write("warn");
+    let arguments = ["--config", settings.to_str().unwrap()];
+    let server = Server::start(&directory.path().join("data"), &arguments);
+    assert_eq!(server.log(), "");
+    write("info");
+    let hang_up = || {
+        succeed(std::process::Command::new("kill").args(["-HUP", &server.process.id().to_string()]))
+    };
+    hang_up();
+    let told = "the levels of the log are loaded again";
+    eventually("the log has lines of the level info", || server.log().contains(told));
+    write("loud");
+    hang_up();
+    eventually("wrong levels are reported", || server.log().contains("expected a level"));
+    for line in server.log().lines() {
+        let line: serde_json::Value = serde_json::from_str(line).unwrap();
+        assert!(line["level"].is_string() && line["message"].is_string(), "{line}");
+    }
+}
+
+#[test]
 fn audit_log_has_log_ins_and_statements() {
     let directory = tempfile::tempdir().unwrap();
     let path = |name: &str| directory.path().join(name);

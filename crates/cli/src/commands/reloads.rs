@@ -1,8 +1,10 @@
-//! Files that a server reads again while it runs: TLS certificates and the users file.
+//! Files that a server reads again while it runs: TLS certificates, the users file, and the levels
+//! of the log.
 
 #![expect(clippy::disallowed_methods, reason = "its tasks run on the runtime")]
 
 use std::convert::Infallible;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,6 +15,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::{MissedTickBehavior, interval};
 use tracing::{error, info};
 
+use crate::logging::Logging;
 use crate::users::UsersFile;
 
 /// Interval at which the users file is examined. The server itself examines its certificates.
@@ -23,6 +26,8 @@ pub(super) struct Reloads {
     pub(super) tls: Option<Arc<Tls>>,
     pub(super) users: Option<UsersFile>,
     pub(super) executor: Executor,
+    /// The log and the settings file, if there is one.
+    pub(super) log: Option<(Logging, PathBuf)>,
 }
 
 impl Reloads {
@@ -36,6 +41,7 @@ impl Reloads {
                     Some(()) => {
                         reload_certificates(self.tls.clone()).await;
                         self.reload_users().await;
+                        self.reload_levels();
                     }
                     // The stream of signals does not end while the process runs.
                     None => std::future::pending().await,
@@ -69,6 +75,19 @@ impl Reloads {
             Err(error) => error!(error = format!("{error:#}"), "{}", UsersFile::KEPT),
         }
         self.users = Some(file);
+    }
+}
+
+impl Reloads {
+    fn reload_levels(&self) {
+        let Some((log, settings)) = &self.log else { return };
+        match log.reload(settings) {
+            Ok(()) => info!("SIGHUP: the levels of the log are loaded again"),
+            Err(error) => error!(
+                error = format!("{error:#}"),
+                "SIGHUP: the levels of the log cannot be loaded again; the old ones stay"
+            ),
+        }
     }
 }
 

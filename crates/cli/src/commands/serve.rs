@@ -1,9 +1,9 @@
 //! `carnet serve`: serves a database on network ports.
 
 use std::fmt;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,13 +18,12 @@ use carnet_server::{
 };
 use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
-use tracing_subscriber::filter::{LevelFilter, Targets};
-use tracing_subscriber::prelude::*;
 
 use super::reloads::Reloads;
 use super::tls_options::TlsOptions;
 use crate::first_superuser;
 use crate::http_token;
+use crate::logging::Logging;
 use crate::place::{Place, refuse_secret};
 use crate::settings::{self, Http, Memory, Settings};
 use crate::system_memory::system_memory_bytes;
@@ -42,7 +41,7 @@ const HTTP: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9180);
 ///
 /// SIGTERM and Ctrl-C drain: the server answers the requests in progress, then ends. Requests that
 /// take longer than server.shutdown_timeout are cut off, and the exit code is 3. SIGHUP loads the TLS
-/// certificates and the users file again.
+/// certificates, the users file and the levels of the log again.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Serve {
@@ -113,18 +112,12 @@ Examples:
 
 impl Serve {
     pub(crate) fn run(self) -> Result<()> {
-        // The cluster's driver logs each connection at INFO, and each warning of the cluster at WARN:
-        // Cassandra warns of reads of several partitions, which Carnet does on purpose.
-        let events = Targets::new()
-            .with_default(LevelFilter::INFO)
-            .with_target("scylla", LevelFilter::WARN)
-            .with_target("scylla::network::connection", LevelFilter::ERROR);
-        let lines = tracing_subscriber::fmt::layer()
-            .with_writer(io::stderr)
-            .with_ansi(io::stderr().is_terminal())
-            .with_target(false);
-        tracing_subscriber::registry().with(lines.with_filter(events)).init();
+        let config = self.config.clone();
         let settings = self.settings()?;
+        let logging = Logging::start(&settings.log)?;
+        if let Some(path) = &config {
+            settings.warn_of_readers(path);
+        }
         let checked = Checked::new(&settings)?;
         let Checked { place, listen, http, users, http_token, tls, memory } = checked;
         if let Place::Cluster(url) = &place {
@@ -138,6 +131,7 @@ impl Serve {
         let builder = builder(&settings, memory).control(true);
         let builder = builder.admission(settings.limits.admission());
         let db = place.open(builder)?;
+        log_start(&settings, config.as_deref(), &place, &db);
         // Over a cluster, the process that was building an index may have ended.
         db.build_derived();
         let authenticator = match &users {
@@ -164,7 +158,8 @@ impl Serve {
             executor.set_audit(audit);
         }
         let backend = backend(&place, executor.clone())?;
-        let reloads = Reloads { tls: tls.clone(), users, executor };
+        let log = config.map(|path| (logging, path));
+        let reloads = Reloads { tls: tls.clone(), users, executor, log };
         let config = Config {
             listen,
             http,
@@ -258,6 +253,26 @@ impl Checked {
         }
         let memory = Memory::divide(settings, system_memory_bytes())?;
         Ok(Self { place, listen, http, users, http_token, tls, memory })
+    }
+}
+
+/// Logs what was started, and what opening the database has recovered.
+fn log_start(settings: &Settings, config: Option<&Path>, place: &Place, db: &Db) {
+    tracing::info!(
+        version = env!("CARGO_PKG_VERSION"),
+        process = std::process::id(),
+        database = %place,
+        settings = config.map(|path| path.display().to_string()),
+        log_in = settings.users.is_some() || settings.roles == Some(true),
+        tls = settings.tls.cert.is_some(),
+        "carnet serve starts"
+    );
+    if let Some(metrics) = db.metrics() {
+        tracing::info!(
+            records = metrics.recovered_records,
+            cut_bytes = metrics.recovered_cut_bytes,
+            "the database is open; its log was read"
+        );
     }
 }
 

@@ -31,17 +31,19 @@ impl Settings {
         let text = std::fs::read_to_string(path)
             .with_context(|| format!("cannot read the settings in {}", path.display()))?;
         let folder = path.parent().unwrap_or(Path::new(""));
-        let settings = Self::parse(&text, folder);
-        let settings = settings.map_err(|error| anyhow!("{}, {error:#}", path.display()))?;
+        Self::parse(&text, folder).map_err(|error| anyhow!("{}, {error:#}", path.display()))
+    }
+
+    /// Warns if others than the owner can read the secrets of a settings file.
+    pub(crate) fn warn_of_readers(&self, path: &Path) {
         let others_read = std::fs::metadata(path).is_ok_and(|about| about.mode() & 0o044 != 0);
-        if others_read && settings.store.as_deref().is_some_and(ClusterUrl::has_secret) {
+        if others_read && self.store.as_deref().is_some_and(ClusterUrl::has_secret) {
             tracing::warn!(
                 "the settings file {} has a password or a secret, and others than its owner can read \
                  it; run chmod 600 on it",
                 path.display()
             );
         }
-        Ok(settings)
     }
 
     /// Parses a file's text. Errors begin with the line.
@@ -100,6 +102,7 @@ impl Settings {
             ("database", "isolation") => self.isolation = Some(isolation(text)?),
             ("tls", name) => self.tls.take(name, text, folder)?,
             ("audit", name) => self.audit.take(name, text, folder)?,
+            ("log", name) => self.log.take(name, text)?,
             ("limits", name) => self.limits.take(name, text)?,
             ("io", name) => self.io.take(name, text)?,
             (section, name) => unreachable!("{section}.{name} is known and not taken"),
@@ -203,6 +206,7 @@ mod tests {
     use super::super::audit::Audit;
     use super::super::io::Io;
     use super::super::limits::Limits;
+    use super::super::log::{Log, LogFormat};
     use super::super::template;
     use super::super::tls::Tls;
     use super::*;
@@ -224,7 +228,7 @@ mod tests {
              [limits]\nrunning = 4\nshed_after = \"20ms\"\nscan_timeout = \"2m\"\n\
              [tls]\ncert = \"server.crt\"\nkey = \"/keys/server.key\"\nclient_ca = \"ca.crt\"\n\
              client_crl = \"ca.crl\"\nclients = \"optional\"\ninsecure_plaintext = true\n\
-             [io]\nnice = 5\n",
+             [log]\nlevels = \"warn\"\nformat = \"json\"\n[io]\nnice = 5\n",
         )
         .unwrap();
         let expected = Settings {
@@ -267,6 +271,7 @@ mod tests {
                 insecure_plaintext: Some(true),
             },
             audit: Audit::default(),
+            log: Log { levels: Some("warn".into()), format: LogFormat::Json },
             io: Io { nice: Some(5), ..Default::default() },
         };
         assert_eq!(settings, expected);
@@ -328,7 +333,7 @@ mod tests {
             ),
             (
                 "\n[sever]",
-                "line 2: unknown section [sever]; the sections are server, tls, audit, database, limits, io, cluster",
+                "line 2: unknown section [sever]; the sections are server, tls, audit, log, database, limits, io, cluster",
             ),
             ("server = 1", "line 1: server is a section"),
             ("[server]\nlisten = [1]", "line 2: server.listen takes a text"),

@@ -10,6 +10,7 @@ use carnet_cql::Timestamps;
 use super::audit::Audit;
 use super::io::Io;
 use super::limits::Limits;
+use super::log::Log;
 use super::tls::Tls;
 
 /// Settings that are given.
@@ -45,6 +46,7 @@ pub(crate) struct Settings {
     pub(crate) limits: Limits,
     pub(crate) tls: Tls,
     pub(crate) audit: Audit,
+    pub(crate) log: Log,
     pub(crate) io: Io,
 }
 

@@ -206,6 +206,14 @@ pub(super) const SETTINGS: &[Setting] = &[
         "Maximum number of files, the one in use included; the oldest is removed.",
     ),
     setting(
+        "log",
+        "levels",
+        "info",
+        "Level of the log (error, warn, info, debug, trace, off), or levels by module: info,carnet_storage=debug. SIGHUP \
+         loads them\n# again. The environment variable RUST_LOG comes before them.",
+    ),
+    setting("log", "format", "text", "Format of the log's lines: text or json."),
+    setting(
         "database",
         "directory",
         "carnet-data",

@@ -14,6 +14,7 @@ mod given;
 mod io;
 mod known;
 mod limits;
+mod log;
 mod memory;
 mod tls;
 mod units;
@@ -26,6 +27,7 @@ use carnet_cql::Timestamps;
 
 pub(crate) use given::{Http, Settings};
 pub(crate) use known::template;
+pub(crate) use log::{Log, LogFormat, default_levels, levels};
 pub(crate) use memory::Memory;
 pub(crate) use tls::{Tls, clients};
 

@@ -36,14 +36,17 @@ pub(crate) fn succeed(command: &mut Command) -> String {
     text(stdout).to_owned()
 }
 
-/// Returns the standard error of a command, which must fail with exit code 1.
+/// Returns the error of a command, which must fail with exit code 1, without lines of its log before.
 pub(crate) fn fail(command: &mut Command) -> String {
     let Output { status, stdout, stderr } = command.output().unwrap();
     let stderr = text(&stderr);
     assert_eq!(status.code(), Some(1), "{command:?}\n{}{stderr}", text(&stdout));
-    assert!(stderr.starts_with("error: "), "{stderr}");
     assert!(!stderr.contains("panicked"), "{stderr}");
-    stderr.to_owned()
+    let is_log = |line: &&str| line.contains("  INFO ") || line.contains("  WARN ");
+    let log: usize = stderr.split_inclusive('\n').take_while(is_log).map(str::len).sum();
+    let error = &stderr[log..];
+    assert!(error.starts_with("error: "), "{stderr}");
+    error.to_owned()
 }
 
 /// Runs statements on a database.

@@ -1,0 +1,73 @@
+//! The log of `carnet serve`: its levels, by module, and its format.
+//!
+//! ```text
+//!   RUST_LOG ─▶ levels ─┐
+//!   [log] levels ───────┴─▶ filter, which SIGHUP replaces ─▶ text or JSON ─▶ standard error
+//! ```
+
+use std::io::{self, IsTerminal};
+use std::path::Path;
+
+use anyhow::{Context, Result, anyhow};
+use tracing::Subscriber;
+use tracing_subscriber::Layer;
+use tracing_subscriber::Registry;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::prelude::*;
+use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::reload::{self, Handle};
+
+use crate::settings::{self, Log, LogFormat, Settings};
+
+/// Environment variable with levels, which comes before the settings.
+const VARIABLE: &str = "RUST_LOG";
+
+/// The log of this process, whose levels can be replaced.
+pub(crate) struct Logging {
+    levels: Handle<Targets, Registry>,
+}
+
+impl Logging {
+    /// Starts the log.
+    ///
+    /// # Errors
+    ///
+    /// The levels cannot be parsed, or the process has a log already.
+    pub(crate) fn start(log: &Log) -> Result<Self> {
+        let (filter, levels) = reload::Layer::new(targets(log)?);
+        tracing_subscriber::registry().with(lines(log.format).with_filter(filter)).try_init()?;
+        Ok(Self { levels })
+    }
+
+    /// Reads the levels of a settings file again.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read or has errors; the levels stay.
+    pub(crate) fn reload(&self, settings: &Path) -> Result<()> {
+        let targets = targets(&Settings::read(settings)?.log)?;
+        self.levels.reload(targets).context("the log does not take other levels")
+    }
+}
+
+/// Returns the levels of the environment, or else of the settings.
+fn targets(log: &Log) -> Result<Targets> {
+    let variable = std::env::var(VARIABLE).ok().filter(|levels| !levels.is_empty());
+    let (levels, source) = match (&variable, &log.levels) {
+        (Some(levels), _) => (levels.as_str(), VARIABLE),
+        (None, Some(levels)) => (levels.as_str(), "log.levels"),
+        (None, None) => return Ok(settings::default_levels()),
+    };
+    settings::levels(levels).map_err(|why| anyhow!("{source} {levels:?}: {why}"))
+}
+
+fn lines<S>(format: LogFormat) -> Box<dyn Layer<S> + Send + Sync>
+where
+    S: Subscriber + for<'span> LookupSpan<'span>,
+{
+    let lines = tracing_subscriber::fmt::layer().with_writer(io::stderr);
+    match format {
+        LogFormat::Text => lines.with_ansi(io::stderr().is_terminal()).with_target(false).boxed(),
+        LogFormat::Json => lines.json().flatten_event(true).with_ansi(false).boxed(),
+    }
+}
