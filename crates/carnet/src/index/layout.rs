@@ -413,7 +413,7 @@ mod tests {
         assert_eq!(expiry(&image), None, "the row does not exist");
         image.set(ColumnId(2), Column::new("1").expiring(Some(5)));
         assert_eq!(expiry(&image), Some(Some(5)));
-        image.marker = Some(Marker { expiry: Some(8) });
+        image.marker = Some(Marker::expiring(Some(8)));
         assert_eq!(expiry(&image), Some(Some(8)));
         image.set(ColumnId(3), Column::new("1"));
         assert_eq!(expiry(&image), Some(None));
