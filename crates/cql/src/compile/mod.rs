@@ -56,6 +56,7 @@ pub(crate) use elements::{Assigned, value_change};
 pub(crate) use environment::Environment;
 pub(crate) use evaluated::Evaluated;
 pub(crate) use function::Similarity;
+pub(crate) use keys::written_key;
 pub(crate) use near::{NearPlan, SIMILARITY};
 pub(crate) use number::{calculate, steps as number_steps};
 pub(crate) use open::NamedTransaction;

@@ -20,7 +20,7 @@ use carnet::{DataType, PartitionKey, Value};
 
 use super::compiler::Compiler;
 use super::environment::Environment;
-use super::keys::{self, Choices, check_product, product};
+use super::keys::{self, Choices, check_product, product, written_key};
 use super::list::{List, Tuples};
 use super::operand::{Operand, required};
 use super::relation::{Filter, Resolved, TokenOperand};
@@ -38,6 +38,8 @@ pub(crate) struct Where {
     clustering: Vec<Step>,
     pub(crate) filters: Vec<Filter>,
     orders: Vec<Order>,
+    /// Whether the rows are written, so that the length of their keys is limited.
+    is_written: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -131,7 +133,18 @@ impl Compiler<'_> {
             clustering,
             filters: resolved.into_iter().map(Filter).collect(),
             orders: table.clustering_orders(),
+            is_written: false,
         })
+    }
+
+    /// Like [`Compiler::filter`], but of the rows that a statement writes.
+    pub(super) fn written_rows(
+        &mut self,
+        table: &TableSchema,
+        relations: &[Relation],
+    ) -> Result<Where, CqlError> {
+        let filter = self.filter(table, relations)?;
+        Ok(Where { is_written: true, ..filter })
     }
 }
 
@@ -443,8 +456,11 @@ impl Where {
         }
         if self.names_rows() {
             let keys = product(lists);
-            let cells = keys.iter().map(|values| key::encode(values, &self.orders));
-            let mut cells: Vec<Bytes> = cells.collect::<Result<_, _>>()?;
+            let cell = |values: &Vec<Value>| match self.is_written {
+                true => written_key(values, &self.orders),
+                false => Ok(key::encode(values, &self.orders)?),
+            };
+            let mut cells: Vec<Bytes> = keys.iter().map(cell).collect::<Result<_, _>>()?;
             cells.sort_unstable();
             cells.dedup();
             return Ok(Clustering::Cells(cells));

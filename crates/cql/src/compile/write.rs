@@ -93,6 +93,20 @@ impl WritePlan {
         self.write_time.wall_time(environment)
     }
 
+    /// Returns the write time with which the statement competes with stored values; `None` if it
+    /// replaces them.
+    pub(crate) fn competing(
+        &self,
+        environment: &Environment<'_>,
+    ) -> Result<Option<WallTime>, CqlError> {
+        self.write_time.competing(environment)
+    }
+
+    /// Returns `true` if timestamps decide between the changes of a batch.
+    pub(crate) const fn decides_by_time(&self) -> bool {
+        self.write_time.decides()
+    }
+
     /// Returns `true` if the write time may differ from that of the transaction's other statements.
     pub(crate) const fn has_write_time(&self) -> bool {
         self.write_time.is_given()
@@ -280,7 +294,7 @@ impl<'a> Compiler<'a> {
             };
             assign(&mut columns, position, column, assigned)?;
         }
-        let filter = self.filter(table, &update.filter)?;
+        let filter = self.written_rows(table, &update.filter)?;
         let change = match additions.is_empty() {
             true => Change::Set { columns, marker: false },
             false => Change::Add(additions),
@@ -303,7 +317,7 @@ impl<'a> Compiler<'a> {
 
     fn delete(&mut self, delete: &Delete, table: &Arc<TableSchema>) -> Result<WritePlan, CqlError> {
         let change = self.deletions(&delete.deletions, table)?;
-        let filter = self.filter(table, &delete.filter)?;
+        let filter = self.written_rows(table, &delete.filter)?;
         let guard = self.guard(&delete.guard, table)?;
         let is_range = matches!(change, Change::Delete);
         let plan = WritePlan {
