@@ -168,13 +168,6 @@ impl Function {
             Self::BlobAs(_) => (*argument == DataType::Blob, "a blob".to_owned()),
             Self::Math(function) => function.accepts(argument),
             Self::Collection(function) => function.accepts(argument),
-            Self::Similarity(_) => {
-                let are_alike = arguments.iter().all(|other| other == argument);
-                (
-                    is_float_vector(argument) && are_alike,
-                    "two vectors of floats of one length".to_owned(),
-                )
-            }
             _ => return Ok(()),
         };
         if is_accepted {

@@ -37,6 +37,7 @@ mod plan;
 mod relation;
 mod row_filter;
 mod select;
+mod similar_vectors;
 mod slice;
 mod spans;
 mod temporal;

@@ -684,7 +684,7 @@ impl Compiler<'_> {
     ) -> Result<Vec<Operand>, CqlError> {
         let what = |place: usize| format!("arg{place}(system.{name})");
         if function.has_alike_arguments() {
-            return self.alike_arguments(terms, what);
+            return self.similar_vectors(name, terms, what);
         }
         let mut arguments = Vec::with_capacity(terms.len());
         for (place, term) in terms.iter().enumerate() {
@@ -697,46 +697,10 @@ impl Compiler<'_> {
         }
         Ok(arguments)
     }
-
-    /// Compiles the arguments of a function of vectors of one type: that of the first argument with
-    /// a type, or of a list of numbers if none has one.
-    fn alike_arguments(
-        &mut self,
-        terms: &[Term],
-        what: impl Fn(usize) -> String,
-    ) -> Result<Vec<Operand>, CqlError> {
-        let mut found: Vec<Option<Operand>> = Vec::with_capacity(terms.len());
-        for (place, term) in terms.iter().enumerate() {
-            found.push(self.inferred(term, &what(place))?);
-        }
-        let shared = found.iter().flatten().map(|operand| operand.data_type.clone()).next();
-        let shared = shared.or_else(|| vector_type(terms));
-        let mut arguments = Vec::with_capacity(terms.len());
-        for (place, (term, found)) in terms.iter().zip(found).enumerate() {
-            arguments.push(match (found, &shared) {
-                (Some(operand), Some(data_type)) if !is_typed(term) => {
-                    fits(operand, data_type, &what(place))?
-                }
-                (Some(operand), _) => operand,
-                (None, Some(data_type)) => self.operand(term, data_type, &what(place))?,
-                (None, None) => self.untyped_operand(term, &what(place))?,
-            });
-        }
-        Ok(arguments)
-    }
-}
-
-/// Returns the type of a vector with as many numbers as the first list.
-fn vector_type(terms: &[Term]) -> Option<DataType> {
-    let literal = terms.iter().find_map(|term| match term {
-        Term::List(elements) => u16::try_from(elements.len()).ok().filter(|count| *count > 0),
-        _ => None,
-    });
-    literal.map(|dimensions| DataType::vector(DataType::Float, dimensions))
 }
 
 /// Returns `true` for a term whose type does not follow from its use.
-const fn is_typed(term: &Term) -> bool {
+pub(super) const fn is_typed(term: &Term) -> bool {
     matches!(
         term,
         Term::Reference(_) | Term::Element(..) | Term::Slice(..) | Term::Part(..) | Term::Call(_)

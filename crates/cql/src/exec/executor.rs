@@ -13,6 +13,7 @@ use super::large_answers::LargeAnswers;
 use super::level_state::LevelState;
 use super::open::OpenTransactions;
 use super::prepared::{Cache, Prepared};
+use super::thresholds::WarnThresholds;
 use crate::bound::Bound;
 use crate::compile::Environment;
 use crate::steps::Steps;
@@ -38,6 +39,7 @@ pub(super) struct Shared {
     pub(super) timeouts: OnceLock<Timeouts>,
     pub(super) levels: LevelState,
     pub(super) hashing: OnceLock<Hashing>,
+    pub(super) warn_thresholds: OnceLock<WarnThresholds>,
     pub(super) large: LargeAnswers,
     pub(super) open: Arc<OpenTransactions>,
     pub(super) traces: Traces,
@@ -71,6 +73,7 @@ impl Executor {
             timeouts,
             levels,
             hashing: OnceLock::new(),
+            warn_thresholds: OnceLock::new(),
             large,
             open,
             traces,

@@ -71,6 +71,7 @@ mod system;
 mod system_rows;
 mod table_options;
 mod targets;
+mod thresholds;
 mod timeout;
 mod tracing_steps;
 mod transaction;
@@ -88,6 +89,7 @@ pub use open::{OpenLimits, OpenTotals};
 pub use outline::Outline;
 pub use parameters::{BatchItem, Parameters, Session};
 pub use prepared::Prepared;
+pub use thresholds::WarnThresholds;
 
 #[cfg(test)]
 mod tests;

@@ -14,6 +14,7 @@ use super::applied::{Form, applied};
 use super::condition;
 use super::row_groups::RowGroups;
 use super::targets::{Targeted, targeted};
+use super::thresholds::BatchSize;
 use crate::access::Clustering;
 use crate::compile::{Change, Environment, Evaluated, GuardPlan, WritePlan};
 use crate::cql_error::CqlError;
@@ -22,11 +23,12 @@ use crate::result::Response;
 /// Maximum number of rows in one read of a range delete.
 const PAGE_CELLS: usize = 500;
 
-/// Runs statements as a unit: all of them, or none if an `IF` does not hold.
+/// Runs statements as a unit: all of them, or none if an `IF` does not hold. Counts what they write.
 pub(crate) async fn run(
     tx: &Tx,
     writes: &[(&WritePlan, Environment<'_>)],
     form: Form,
+    size: Option<&mut BatchSize>,
 ) -> Result<Response, CqlError> {
     let json = json_rows(tx, writes).await?;
     let mut writes = targeted(tx, &with_json(writes, &json)).await?;
@@ -38,7 +40,12 @@ pub(crate) async fn run(
     if is_conditional && let Some(refused) = Box::pin(condition::refuse(tx, &writes, form)).await? {
         return Ok(refused);
     }
+    let before = tx.written_bytes();
     apply_all(tx, &writes).await?;
+    if let Some(size) = size {
+        size.count(&writes);
+        size.count_bytes(tx, before);
+    }
     Ok(if is_conditional { applied() } else { Response::Void })
 }
 

@@ -84,7 +84,7 @@ pub(crate) use options::{
 };
 pub(crate) use replication::{Replication, repaired, resolve};
 pub(crate) use setting::{map_of, plain};
-pub(crate) use settings::SettingTimeouts;
+pub(crate) use settings::StatementSettings;
 pub(crate) use view::{
     IndexView, KeyspaceView, TableView, TypeView, ViewDefinition, all, keyspace, short_class,
 };

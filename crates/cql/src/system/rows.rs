@@ -23,7 +23,7 @@ use super::node::{
 };
 use super::open::{self, OpenTransaction};
 use super::peers::Peer;
-use super::settings::{self, SettingTimeouts};
+use super::settings::{self, StatementSettings};
 use super::table::{Content, SystemTable};
 use super::traces;
 use super::view::{self, ColumnView, IndexView, KeyspaceView, TableView, TypeView};
@@ -49,7 +49,7 @@ pub(crate) struct Sources<'a> {
     pub(crate) wants_keyspace: &'a (dyn Fn(&str) -> bool + Sync),
     /// Returns `true` for a table whose estimates are wanted, by its keyspace and name.
     pub(crate) wants: &'a (dyn Fn(&str, &str) -> bool + Sync),
-    pub(crate) timeouts: SettingTimeouts,
+    pub(crate) settings: StatementSettings,
     /// Lists the kept traces.
     pub(crate) traces: &'a (dyn Fn() -> Vec<Arc<Trace>> + Sync),
 }
@@ -91,7 +91,7 @@ pub(crate) async fn rows(table: &SystemTable, tx: &Tx, sources: &Sources<'_>) ->
         Content::ViewBuildStatus => builds::status(table, tx, node.host_id).await?,
         Content::ThreadPools => activity::thread_pools(table, sources.figures),
         Content::Estimates => estimates::rows(table, tx, node, peers, sources.wants).await?,
-        Content::Settings => settings::rows(table, node, sources.timeouts),
+        Content::Settings => settings::rows(table, node, sources.settings),
         Content::TraceSessions => traces::sessions(table, node, &(sources.traces)()),
         Content::TraceEvents => traces::events(table, node, &(sources.traces)()),
         Content::Keyspaces => {

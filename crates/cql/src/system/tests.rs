@@ -78,7 +78,7 @@ fn rows_of(table: &SystemTable, snapshot: &carnet::Snapshot, node: &NodeInfo) ->
         wants: &|_, _| true,
         wants_keyspace: &|_| true,
         figures: &|_| None,
-        timeouts: SettingTimeouts::default(),
+        settings: StatementSettings::default(),
         traces: &Vec::new,
     };
     block_on(rows(table, snapshot.as_async(), &sources)).unwrap()
