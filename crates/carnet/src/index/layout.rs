@@ -227,6 +227,10 @@ impl<'a> IndexLayout<'a> {
             return Ok(entries);
         };
         for (values, expiry) in self.values(cell, image)? {
+            // As in Cassandra's SAI, the empty value has no entry.
+            if values.iter().any(|value| matches!(value, Value::Empty(_))) {
+                continue;
+            }
             let (entry, error) = self.entry(&values, cell)?;
             if let Some(error) = error {
                 entries.refused.insert(key::encode(&values, &[Order::Asc; 2])?, error);

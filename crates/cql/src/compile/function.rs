@@ -139,6 +139,11 @@ impl Function {
         matches!(self, Self::Similarity(_))
     }
 
+    /// Returns `true` if an argument is not null for the function: the empty value is null for most.
+    pub(super) const fn takes(&self, argument: &Value) -> bool {
+        !matches!(argument, Value::Empty(_)) || matches!(self, Self::AsBlob(_) | Self::Mask(..))
+    }
+
     /// Returns the masking function of a name.
     pub(super) fn find_mask(call: &FunctionCall) -> Option<MaskFunction> {
         MaskFunction::find(call.function.name.as_str())

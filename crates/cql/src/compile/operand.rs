@@ -232,7 +232,8 @@ impl Operand {
             Source::Call(function, arguments) => {
                 let mut values = Vec::with_capacity(arguments.len());
                 for argument in arguments {
-                    values.push(argument.value(environment)?);
+                    let value = argument.value(environment)?;
+                    values.push(value.filter(|value| function.takes(value)));
                 }
                 function.call(&values, environment)?.map(|value| value.serialize())
             }
@@ -270,7 +271,7 @@ impl Operand {
                 bounds.part(&collection).map(|part| Value::Composite(part).serialize())
             }
             Source::Cast(operand, data_type) => {
-                let value = operand.value(environment)?;
+                let value = operand.number(environment)?;
                 let value = value.map(|value| cast::cast(value, data_type)).transpose()?;
                 value.map(|value| value.serialize())
             }
@@ -343,16 +344,23 @@ impl Operand {
     }
 }
 
+impl Operand {
+    /// Evaluates the operand to a value that can be calculated with; `None` is null, or the empty value.
+    fn number(&self, environment: &Environment<'_>) -> Result<Option<Value>, CqlError> {
+        Ok(self.value(environment)?.filter(|value| !matches!(value, Value::Empty(_))))
+    }
+}
+
 /// Calculates from the left; `None` if an operand is null.
 fn calculate(
     first: &Operand,
     rest: &[ArithmeticStep],
     environment: &Environment<'_>,
 ) -> Result<Option<Value>, CqlError> {
-    let Some(mut result) = first.value(environment)? else { return Ok(None) };
+    let Some(mut result) = first.number(environment)? else { return Ok(None) };
     let mut left_type = &first.data_type;
     for ArithmeticStep { op, operand, data_type } in rest {
-        let Some(next) = operand.value(environment)? else { return Ok(None) };
+        let Some(next) = operand.number(environment)? else { return Ok(None) };
         number::check_bits(*op, &result, &next)?;
         environment.steps.take(number::steps(&result, &next))?;
         let next = match next {
