@@ -40,6 +40,8 @@ pub(crate) struct Where {
     orders: Vec<Order>,
     /// Whether the rows are written, so that the length of their keys is limited.
     is_written: bool,
+    /// Whether a row may be named without the last clustering columns.
+    takes_prefix: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -134,6 +136,7 @@ impl Compiler<'_> {
             filters: resolved.into_iter().map(Filter).collect(),
             orders: table.clustering_orders(),
             is_written: false,
+            takes_prefix: false,
         })
     }
 
@@ -329,6 +332,17 @@ impl Where {
         self.names_partitions() && given == self.orders.len()
     }
 
+    /// Lets the statement name rows without the last clustering columns.
+    pub(super) fn taking_prefixes(self, takes_prefix: bool) -> Self {
+        Self { takes_prefix, ..self }
+    }
+
+    /// Returns `true` if rows are named without the last clustering columns.
+    pub(super) fn names_prefixes(&self) -> bool {
+        let is_slice = |step: &Step| matches!(step, Step::Slice { .. });
+        self.takes_prefix && !self.clustering.is_empty() && !self.clustering.iter().any(is_slice)
+    }
+
     /// Returns `true` if one row is given, by `=` on each column of the primary key.
     pub(crate) fn names_one_row(&self) -> bool {
         let one = |step: &Step| match step {
@@ -454,7 +468,7 @@ impl Where {
             let upper = bound(upper.as_ref(), environment)?;
             return self.spans(&product(lists), lower.as_ref(), upper.as_ref());
         }
-        if self.names_rows() {
+        if self.names_rows() || self.names_prefixes() {
             let keys = product(lists);
             let cell = |values: &Vec<Value>| match self.is_written {
                 true => written_key(values, &self.orders),

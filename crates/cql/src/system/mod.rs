@@ -36,6 +36,8 @@ mod activity;
 mod bottleneck;
 mod builds;
 mod change;
+mod column_view;
+mod compact;
 mod encode;
 mod estimates;
 mod foreign_options;
@@ -59,6 +61,7 @@ pub(crate) mod tests;
 
 pub(crate) use bottleneck::{bottleneck_columns, show_bottleneck};
 pub use change::SchemaDigest;
+pub(crate) use compact::Compact;
 pub use node::{
     CQL_VERSION, Client, ClientList, ClientTls, ConnectionStage, NATIVE_PROTOCOL_VERSION, NodeInfo,
     PARTITIONER, RELEASE_VERSION, TOKEN,

@@ -16,6 +16,8 @@ use carnet::{Result, Timestamp, Tx, Uuid};
 use super::activity;
 use super::bottleneck;
 use super::builds;
+use super::column_view::ColumnView;
+use super::compact::Compact;
 use super::encode::{self, Cell};
 use super::estimates;
 use super::node::{
@@ -26,7 +28,7 @@ use super::peers::Peer;
 use super::settings::{self, StatementSettings};
 use super::table::{Content, SystemTable};
 use super::traces;
-use super::view::{self, ColumnView, IndexView, KeyspaceView, TableView, TypeView};
+use super::view::{self, IndexView, KeyspaceView, TableView, TypeView};
 use crate::trace::Trace;
 
 type Row = Vec<Cell>;
@@ -237,12 +239,13 @@ fn keyspace(table: &SystemTable, view: &KeyspaceView) -> Row {
 
 fn schema_table(table: &SystemTable, view: &TableView) -> Row {
     let has_counters = view.columns.iter().any(|column| column.type_name == "counter");
-    let flags = ["compound", "counter"].into_iter().take(1 + usize::from(has_counters));
+    let mut flags = Compact::flags(view.compact, view.clustering_key().count());
+    flags.extend(has_counters.then_some("counter"));
     let own = [
         ("keyspace_name", encode::text(&view.keyspace)),
         ("table_name", encode::text(&view.name)),
         // Drivers treat a table without this flag as a Thrift table.
-        ("flags", encode::texts(flags)),
+        ("flags", encode::texts(flags.into_iter())),
     ];
     table.row_of(own.into_iter().chain(option_cells(view)))
 }
@@ -301,7 +304,8 @@ fn virtual_table(table: &SystemTable, view: &TableView) -> Row {
 
 fn columns(table: &SystemTable, views: &[KeyspaceView]) -> Vec<Row> {
     let rows_of = |view: &TableView| {
-        let mut columns: Vec<_> = view.columns.iter().collect();
+        let hidden = view.compact.map(|kind| kind.all_columns(&view.columns));
+        let mut columns: Vec<_> = hidden.as_ref().unwrap_or(&view.columns).iter().collect();
         columns.sort_by(|a, b| a.name.cmp(&b.name));
         let rows = columns.into_iter().map(|found| column(table, view, found));
         rows.collect::<Vec<_>>()
