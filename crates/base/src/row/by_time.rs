@@ -166,6 +166,17 @@ mod tests {
         assert!(!image.is_live());
     }
 
+    /// A marker without a write time has that of its version.
+    #[test]
+    fn marker_of_a_later_version_remains() {
+        let mut image = RowImage::new(1);
+        (image.marker, image.written) = (Some(Marker::default()), Some(WallTime(9)));
+        image.delete_by_time(WallTime(8));
+        assert!(image.marker.is_some());
+        image.delete_by_time(WallTime(9));
+        assert!(image.marker.is_none());
+    }
+
     #[test]
     fn elements_are_decided_one_by_one() {
         let element = |key: &'static str, value: &'static str| Element {

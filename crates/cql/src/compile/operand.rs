@@ -296,6 +296,12 @@ impl Operand {
         }
     }
 
+    /// Evaluates the operand to a value that a filter compares with those of rows.
+    pub(super) fn compared(&self, environment: &Environment<'_>) -> Result<Value, CqlError> {
+        let unsupported = || format!("Unsupported null value for column {}", self.what);
+        self.value(environment)?.ok_or_else(|| CqlError::invalid(unsupported()))
+    }
+
     /// Evaluates the operand to a value that must not be null.
     pub(crate) fn required(&self, environment: &Environment<'_>) -> Result<Value, CqlError> {
         self.value(environment)?.ok_or_else(|| self.wrong("null is not allowed here"))
