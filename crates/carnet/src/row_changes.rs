@@ -9,11 +9,11 @@ use crate::tx::Tx;
 /// Change of a row that the transaction has read.
 #[derive(Clone, Copy)]
 pub(crate) enum RowChange<'a> {
-    /// Changes that replace what is stored.
+    /// Changes that replace the stored values.
     Delta(&'a RowDelta),
-    /// Changes that replace what was not written later.
+    /// Changes that replace the stored values but later ones.
     ByTime(&'a RowDelta),
-    /// Deletion of what was written up to a time.
+    /// Deletion of the parts that were written up to a time.
     DeleteByTime(WallTime),
 }
 

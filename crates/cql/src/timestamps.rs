@@ -15,6 +15,6 @@ pub enum Timestamps {
     /// Stores the timestamp as the write time, and decides by it, as Cassandra: a value that was written
     /// later remains.
     Record,
-    /// Stores the timestamp as the write time, and overwrites what is stored, for copies of rows.
+    /// Stores the timestamp as the write time, and overwrites stored values, for copies of rows.
     Overwrite,
 }

@@ -654,7 +654,7 @@ fn check_recorded_timestamps(db: Db) {
     let client = Client::of_database(db, Timestamps::Record, &[WIDE]);
     client.run("INSERT INTO w (k, v, m) VALUES (1, 'a', {'a': 1}) USING TIMESTAMP 900");
     assert_eq!(client.write_times(), [Some(900), Some(900)]);
-    // What was written later remains.
+    // Values that were written later remain.
     client.run("UPDATE w USING TIMESTAMP -5 SET v = 'b' WHERE k = 1");
     assert_eq!(client.write_times(), [Some(900), Some(900)]);
     let value = client.rows("SELECT v FROM w WHERE k = 1").values()[0][0].clone();
@@ -683,7 +683,7 @@ fn check_recorded_timestamps(db: Db) {
     let timed = |bound: Bound| Values::Positional(vec![int(1), text("d"), bound, int(1_000)]);
     client.execute(&insert, timed(Bound::Bytes(Value::Bigint(77).serialize()))).unwrap();
     assert_eq!(client.write_times(), [Some(77), Some(930)]);
-    // Without a timestamp a statement replaces what is stored, whatever its time.
+    // Without a timestamp a statement replaces stored values, whatever their times.
     client.run("UPDATE w USING TIMESTAMP 9000000000000000000 SET v = 'e' WHERE k = 1");
     client.execute(&insert, timed(Bound::Unset)).unwrap();
     assert!((1_000_000..9_000_000_000_000_000_000).contains(&client.write_times()[0].unwrap()));
@@ -692,7 +692,7 @@ fn check_recorded_timestamps(db: Db) {
     }
 }
 
-/// Copies of rows replace what is stored, whatever its time.
+/// Copies of rows replace stored values, whatever their times.
 #[test]
 fn overwriting_timestamps_are_write_times_only() {
     let client = Client::with_timestamps(Timestamps::Overwrite, &[WIDE]);

@@ -2,7 +2,7 @@
 //!
 //! A value replaces one with an earlier write time. With equal times a deletion precedes a value, one
 //! that expires precedes one that does not, the later expiry precedes, and then the greater bytes. A
-//! deletion removes what was written up to its time, and leaves no trace: an older value that is
+//! deletion removes the values written up to its time, and leaves no trace: an older value that is
 //! written after it is visible.
 
 use super::collection::Collection;
@@ -55,7 +55,7 @@ impl RowDelta {
 }
 
 impl RowImage {
-    /// Deletes what was written up to a time.
+    /// Deletes the marker, values and elements that were written up to a time.
     pub fn delete_by_time(&mut self, time: WallTime) {
         self.fix_marker_time();
         self.marker.take_if(|marker| marker.written.is_none_or(|written| written <= time));
@@ -64,7 +64,7 @@ impl RowImage {
         ids.into_iter().for_each(|id| self.delete_column(id, time));
     }
 
-    /// Deletes what was written of a column up to a time.
+    /// Deletes the value or elements of a column that were written up to a time.
     fn delete_column(&mut self, id: ColumnId, time: WallTime) {
         let version = self.written.unwrap_or(UNKNOWN);
         let is_later = |own: Option<WallTime>| own.unwrap_or(version) > time;

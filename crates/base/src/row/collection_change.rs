@@ -58,7 +58,7 @@ impl CollectionChange {
         change
     }
 
-    /// Creates a change that replaces all elements by those that result from changes of some.
+    /// Creates a change that replaces all elements by the stored ones after changes of some.
     #[must_use]
     pub fn edited(collection: Collection) -> Self {
         Self { is_edited: true, ..Self::replace(collection) }
@@ -214,7 +214,7 @@ impl CollectionChange {
             return Err(no_collection("a change of another kind of collection"));
         }
         let written = |element: &Element| element.written.unwrap_or(time);
-        // A new value deletes what was written before it: its elements are not older than the deletion.
+        // A new value deletes the elements written before it.
         let is_kept = |element: &Element| match &self.replaced {
             Some(_) => written(element) >= time,
             None => written(element) > time || self.removed.binary_search(&element.key).is_err(),

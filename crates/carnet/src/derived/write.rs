@@ -58,7 +58,7 @@ impl<'a> RowStore<'a> {
         self.write(cell, RowChange::ByTime(delta), Some(delta)).await
     }
 
-    /// Deletes what was written of a row up to a time.
+    /// Deletes the parts of a row that were written up to a time.
     ///
     /// # Errors
     ///

@@ -1,6 +1,6 @@
 //! Write time of written values: `USING TIMESTAMP` where the server records timestamps.
 //!
-//! A statement with a recorded timestamp reads its row, and leaves what was written later. Its
+//! A statement with a recorded timestamp reads its row, and leaves later values. Its
 //! transaction depends on the row, so the outcome is that of a serial order of all transactions.
 
 use carnet::base::WallTime;

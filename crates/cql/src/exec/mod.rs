@@ -78,6 +78,7 @@ mod transaction;
 mod user_types;
 mod view_schema;
 mod views;
+mod warnings;
 mod write;
 
 pub use answer_memory::AnswerMemory;

@@ -23,7 +23,7 @@ use crate::result::Response;
 /// Maximum number of rows in one read of a range delete.
 const PAGE_CELLS: usize = 500;
 
-/// Runs statements as a unit: all of them, or none if an `IF` does not hold. Counts what they write.
+/// Runs statements as a unit: all of them, or none if an `IF` does not hold. Counts their writes.
 pub(crate) async fn run(
     tx: &Tx,
     writes: &[(&WritePlan, Environment<'_>)],
@@ -140,7 +140,7 @@ async fn delete(
     Ok(())
 }
 
-/// Deletes the rows of a range, or what was written of them up to a time.
+/// Deletes the rows of a range, or their parts that were written up to a time.
 async fn delete_range(
     tx: &Tx,
     rows: RowStore<'_>,
