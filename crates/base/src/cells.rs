@@ -14,6 +14,8 @@ pub struct CellPage {
     pub cells: Cells,
     /// Rest of the range. A page may be short, even empty, although more follows.
     pub resume: Option<KeyRange>,
+    /// Number of deleted cells that were read over.
+    pub deleted: usize,
 }
 
 /// Maximum size of a page.

@@ -207,6 +207,9 @@ fn check_part(whole: &DataType, expected: &DataType, part: Option<&Value>) -> Re
     match part {
         None if whole.is_record() => Ok(()),
         None => Err(Error::invalid(format!("null is not supported inside a value of {whole}"))),
+        Some(Value::Empty(_)) if matches!(whole, DataType::Vector(_)) => Err(Error::invalid(
+            format!("the empty value is not supported inside a value of {whole}"),
+        )),
         Some(value) if value.data_type() != *expected => Err(Error::invalid(format!(
             "a value of {} inside a value of {whole}, which has values of {expected}",
             value.data_type()

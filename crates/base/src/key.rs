@@ -56,4 +56,4 @@ mod tests;
 pub(crate) use number::least_scale;
 pub use order::Order;
 pub use slice::{ByteBounds, prefix_range, prefix_successor, slice};
-pub use tuple::{decode, decode_each, decode_first, encode, encode_into};
+pub use tuple::{decode, decode_each, decode_first, decode_prefix, encode, encode_into};

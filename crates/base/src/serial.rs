@@ -22,8 +22,8 @@
 //! | `map` | 4: count; then keys and values in turn, each with its length before it |
 //! | `tuple`, user-defined type | each value with its length before it, which is −1 for null |
 //!
-//! Deliberately absent: the *empty value* that Cassandra also stores in an `int` and most other
-//! types, a legacy of Thrift. Zero bytes are a value of `text`, `ascii` and `blob` only.
+//! Zero bytes are a value of `text`, `ascii` and `blob`, and the *empty value* of `int` and most other
+//! scalar types ([`DataType::has_empty`]), a legacy of Thrift.
 
 use std::net::IpAddr;
 
@@ -83,6 +83,7 @@ impl Value {
             }
             Self::Duration(duration) => duration.serialize_into(out),
             Self::Composite(composite) => composite.serialize_into(out),
+            Self::Empty(_) => {}
         }
     }
 
@@ -106,6 +107,7 @@ impl Value {
             Self::Ascii(text) => check_ascii(text.as_bytes()),
             Self::Time(nanos) => check_time(*nanos),
             Self::Timeuuid(uuid) => check_timeuuid(uuid),
+            Self::Empty(data_type) if !data_type.has_empty() => Err(wrong_length(data_type, &[])),
             _ => Ok(()),
         }
     }
@@ -132,6 +134,9 @@ impl DataType {
     /// `Invalid` if the length, the text, the range of a `time` or the version of a `timeuuid`
     /// is wrong.
     pub fn deserialize(&self, bytes: &[u8]) -> Result<Value> {
+        if bytes.is_empty() && self.has_empty() {
+            return Ok(Value::Empty(self.clone()));
+        }
         Ok(match self {
             Self::Ascii => {
                 check_ascii(bytes)?;
@@ -296,20 +301,20 @@ mod tests {
         let any: Vec<_> = (0..20).collect();
         for (data_type, expected) in [
             (DataType::Tinyint, vec![1]),
-            (DataType::Boolean, vec![1]),
+            (DataType::Boolean, vec![0, 1]),
             (DataType::Smallint, vec![2]),
-            (DataType::Int, vec![4]),
-            (DataType::Float, vec![4]),
+            (DataType::Int, vec![0, 4]),
+            (DataType::Float, vec![0, 4]),
             (DataType::Date, vec![4]),
-            (DataType::Bigint, vec![8]),
+            (DataType::Bigint, vec![0, 8]),
             (DataType::Counter, vec![8]),
-            (DataType::Double, vec![8]),
-            (DataType::Timestamp, vec![8]),
-            (DataType::Uuid, vec![16]),
-            (DataType::Timeuuid, vec![16]),
-            (DataType::Inet, vec![4, 16]),
-            (DataType::Varint, any[1..].to_vec()),
-            (DataType::Decimal, any[5..].to_vec()),
+            (DataType::Double, vec![0, 8]),
+            (DataType::Timestamp, vec![0, 8]),
+            (DataType::Uuid, vec![0, 16]),
+            (DataType::Timeuuid, vec![0, 16]),
+            (DataType::Inet, vec![0, 4, 16]),
+            (DataType::Varint, any.clone()),
+            (DataType::Decimal, [&[0], &any[5..]].concat()),
             (DataType::Text, any.clone()),
             (DataType::Ascii, any.clone()),
             (DataType::Blob, any),

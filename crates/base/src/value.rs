@@ -208,6 +208,26 @@ impl DataType {
         Self::SCALARS.into_iter().find(|data_type| data_type.id() == id)
     }
 
+    /// Returns `true` for numbers and other types that have a value without bytes, as in Cassandra: a legacy
+    /// of Thrift, which is neither null nor a number.
+    #[must_use]
+    pub const fn has_empty(&self) -> bool {
+        matches!(
+            self,
+            Self::Int
+                | Self::Bigint
+                | Self::Varint
+                | Self::Decimal
+                | Self::Float
+                | Self::Double
+                | Self::Boolean
+                | Self::Uuid
+                | Self::Timeuuid
+                | Self::Inet
+                | Self::Timestamp
+        )
+    }
+
     /// Returns `true` for types of parts: all but scalars.
     #[must_use]
     pub const fn is_composite(&self) -> bool {
@@ -375,6 +395,8 @@ pub enum Value {
     Duration(CqlDuration),
     /// A list, set, map, tuple, vector or value of a user-defined type.
     Composite(Composite),
+    /// The value without bytes of a type that [has one](DataType::has_empty).
+    Empty(DataType),
 }
 
 /// Value of a type of parts; [`Composite::new`] makes one.
@@ -411,6 +433,7 @@ impl Value {
             Self::Tinyint(_) => DataType::Tinyint,
             Self::Duration(_) => DataType::Duration,
             Self::Composite(composite) => composite.data_type().clone(),
+            Self::Empty(data_type) => data_type.clone(),
         }
     }
 }

@@ -12,6 +12,9 @@ impl Value {
     #[must_use]
     pub fn compare(&self, other: &Self) -> Ordering {
         match (self, other) {
+            // The empty value is before all others.
+            (Self::Empty(_), other) => other.is_empty_value().cmp(&true),
+            (_, Self::Empty(_)) => Ordering::Greater,
             (Self::Text(a), Self::Text(b)) | (Self::Ascii(a), Self::Ascii(b)) => a.cmp(b),
             (Self::Blob(a), Self::Blob(b)) => a.cmp(b),
             (Self::Bigint(a), Self::Bigint(b))
@@ -33,6 +36,10 @@ impl Value {
                 bytes(a).cmp(&bytes(b))
             }
         }
+    }
+
+    const fn is_empty_value(&self) -> bool {
+        matches!(self, Self::Empty(_))
     }
 
     /// Compares two values of one type; null is before all others.
@@ -126,6 +133,23 @@ mod tests {
             let scale = -i32::try_from(digits).unwrap();
             assert!(power.compare(&decimal(1, scale)).is_eq());
             assert!(nines.compare(&decimal(1, scale)).is_lt());
+        }
+    }
+
+    #[test]
+    fn empty_value_is_before_all_others() {
+        for (data_type, least) in [
+            (DataType::Int, "-2147483648"),
+            (DataType::Boolean, "false"),
+            (DataType::Double, "-Infinity"),
+            (DataType::Decimal, "-1e9"),
+            (DataType::Timestamp, "-9223372036854775808"),
+        ] {
+            let (empty, least) =
+                (Value::Empty(data_type.clone()), data_type.parse_text(least).unwrap());
+            assert!(empty.compare(&least).is_lt() && least.compare(&empty).is_gt());
+            assert!(empty.compare(&empty).is_eq());
+            assert_eq!(data_type.deserialize(&empty.serialize()).unwrap(), empty);
         }
     }
 

@@ -1,10 +1,21 @@
 //! Rows as cells of a transaction: images without expired columns, and changes of a part of a row.
 
 use carnet_base::row::RowReader;
-use carnet_base::{Bytes, CellKey, Result, RowDelta, RowImage};
+use carnet_base::{Bytes, CellKey, Result, RowDelta, RowImage, WallTime};
 use carnet_txn::Entry;
 
 use crate::tx::Tx;
+
+/// Change of a row that the transaction has read.
+#[derive(Clone, Copy)]
+pub(crate) enum RowChange<'a> {
+    /// Changes that replace the stored values.
+    Delta(&'a RowDelta),
+    /// Changes that replace the stored values but later ones.
+    ByTime(&'a RowDelta),
+    /// Deletion of the parts that were written up to a time.
+    DeleteByTime(WallTime),
+}
 
 /// Returns the moment at which the last part of a row expires; `None` is never.
 pub(crate) fn row_expiry(image: &RowImage) -> Option<i64> {
@@ -91,7 +102,7 @@ impl Tx {
     /// Same as [`Tx::get_cell`], [`Tx::put_cell`] and [`Tx::row_image`].
     pub async fn rewrite_row(&self, key: CellKey, delta: &RowDelta) -> Result<()> {
         let existing = self.get_cell(&key).await?;
-        self.write_next(key, existing.as_ref(), delta).map(|_| ())
+        self.write_next(key, existing.as_ref(), RowChange::Delta(delta)).map(|_| ())
     }
 
     /// Writes the next version of a row that the transaction has read, and returns its image, in which
@@ -100,13 +111,17 @@ impl Tx {
         &self,
         key: CellKey,
         existing: Option<&Entry>,
-        delta: &RowDelta,
+        change: RowChange<'_>,
     ) -> Result<Option<RowImage>> {
         let mut image = match existing {
             Some(entry) => self.next_image(&entry.payload)?,
             None => RowImage::default(),
         };
-        delta.apply(&mut image)?;
+        match change {
+            RowChange::Delta(delta) => delta.apply(&mut image)?,
+            RowChange::ByTime(delta) => delta.apply_by_time(&mut image)?,
+            RowChange::DeleteByTime(time) => image.delete_by_time(time),
+        }
         if image.is_live() {
             self.put_cell(key, image.encode())?;
             return Ok(Some(image));

@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
@@ -50,6 +50,8 @@ struct Shared {
     given_wall: OnceLock<WallTime>,
     /// The same of other transactions, once it is needed.
     read_wall: OnceLock<WallTime>,
+    /// Number of deleted cells that were read over.
+    deleted_read: AtomicU64,
 }
 
 impl Tx {
@@ -67,6 +69,7 @@ impl Tx {
             committed: OnceLock::new(),
             given_wall: OnceLock::new(),
             read_wall: OnceLock::new(),
+            deleted_read: AtomicU64::new(0),
         });
         Self { transaction, shared, yield_now, permit }
     }
@@ -220,7 +223,23 @@ impl Tx {
         limit: PageLimit,
     ) -> Result<CellPage> {
         let reading = pin!(self.transaction.range(range, reverse, limit));
-        self.note(self.wait_for(Why::Disk, reading).await)
+        let page = self.note(self.wait_for(Why::Disk, reading).await)?;
+        if page.deleted > 0 {
+            self.shared.deleted_read.fetch_add(page.deleted as u64, Ordering::Relaxed);
+        }
+        Ok(page)
+    }
+
+    /// Returns the number of deleted cells that [`Tx::range_cells`] has read over.
+    #[must_use]
+    pub fn deleted_read(&self) -> u64 {
+        self.shared.deleted_read.load(Ordering::Relaxed)
+    }
+
+    /// Returns the bytes of the keys and values that the transaction has written.
+    #[must_use]
+    pub fn written_bytes(&self) -> u64 {
+        self.transaction.written_bytes()
     }
 
     /// Removes the end of a page from the read set, for a caller of [`Tx::range_cells`] that looked

@@ -110,6 +110,7 @@ fn of_scalar(value: &Value) -> Result<String, CqlError> {
             check_digits(number)?;
             value.to_string()
         }
+        Value::Empty(_) => quoted(""),
         Value::Float(number) if !number.is_finite() => "null".to_owned(),
         Value::Double(number) if !number.is_finite() => "null".to_owned(),
         Value::Float(number) => java_float(&format!("{number:?}"), number),

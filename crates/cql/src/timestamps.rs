@@ -12,6 +12,9 @@ pub enum Timestamps {
     Refuse,
     /// Runs the statement as if it had no timestamp.
     Ignore,
-    /// Stores the timestamp as the write time, which `WRITETIME` returns; it orders nothing.
+    /// Stores the timestamp as the write time, and decides by it, as Cassandra: a value that was written
+    /// later remains.
     Record,
+    /// Stores the timestamp as the write time, and overwrites stored values, for copies of rows.
+    Overwrite,
 }

@@ -35,13 +35,13 @@ use carnet::{Db, Uuid, block_on};
 use carnet_base::{Rng as _, SeededRng};
 use carnet_cql::result::Response;
 use carnet_cql::system::NodeInfo;
-use carnet_cql::{CqlErrorKind, Executor, Parameters, Session};
+use carnet_cql::{CqlErrorKind, Executor, Parameters, Session, Timestamps};
 use cassandra::Cassandra;
 use script::{Block, Script};
 
 /// Features that Cassandra has turned off by default.
 const FEATURES: &str = "materialized_views_enabled: true\nsasi_indexes_enabled: true\n\
-                        dynamic_data_masking_enabled: true";
+                        dynamic_data_masking_enabled: true\ndrop_compact_storage_enabled: true";
 
 /// Number of recorded scripts of random statements.
 const RANDOM_SCRIPTS: u64 = 10;
@@ -66,10 +66,15 @@ struct Carnet {
 }
 
 impl Carnet {
-    fn start() -> Self {
+    /// Starts a database for a script.
+    fn start(script: &str) -> Self {
         let mut node = NodeInfo::local(Uuid::from_u64_pair(1, 2));
         node.address = Ipv4Addr::LOCALHOST.into();
-        let executor = Executor::new(Db::builder().in_memory(), node);
+        let timestamps = match script {
+            "recorded" => Timestamps::Record,
+            _ => Timestamps::default(),
+        };
+        let executor = Executor::with_timestamps(Db::builder().in_memory(), node, timestamps);
         Self { executor, session: Session::new() }
     }
 
@@ -99,7 +104,7 @@ fn recorded() -> BTreeSet<String> {
 /// Compares Carnet with a recorded script; returns new differences, and listed ones that are gone.
 fn compare(name: &str) -> Vec<String> {
     let mut script = Script::read(name);
-    let carnet = Carnet::start();
+    let carnet = Carnet::start(name);
     let mut wrong = Vec::new();
     for block in &mut script.blocks {
         let answer = carnet.answer(&block.statement);
@@ -190,7 +195,7 @@ fn live() {
     }
     let (contact_point, _node) = start();
     for seed in seeds {
-        let (cassandra, carnet) = (Cassandra::connect(&contact_point), Carnet::start());
+        let (cassandra, carnet) = (Cassandra::connect(&contact_point), Carnet::start(""));
         for statement in random::statements(&mut SeededRng::new(seed)) {
             let (expected, found) = (cassandra.try_answer(&statement), carnet.answer(&statement));
             // The client does not know the type of the least and greatest `timeuuid`.

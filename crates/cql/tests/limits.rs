@@ -3,7 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers outside of #[test] functions unwrap as well")]
 
-use carnet::base::limits::{CLUSTERING_KEY_BYTES_MAX, VALUE_BYTES_MAX};
+use carnet::base::limits::VALUE_BYTES_MAX;
 use carnet::{Bytes, Db, TransactionLimits, Uuid, block_on};
 use carnet_cql::system::NodeInfo;
 use carnet_cql::{BatchItem, Bound, CqlErrorKind, Executor, Parameters, Session, Values, ast};
@@ -55,13 +55,57 @@ fn keys_and_rows() {
     let client = Client::new(TransactionLimits::default());
     client.insert(65_535, 65_535, 1).unwrap();
     refused(client.insert(65_536, 1, 1), &["65536", "65535"]);
-    // The encoding of a key in byte order has two more bytes at its end.
-    client.insert(1, CLUSTERING_KEY_BYTES_MAX - 2, 1).unwrap();
-    let error = client.insert(1, CLUSTERING_KEY_BYTES_MAX - 1, 1);
-    refused(error, &["clustering key of 262141 bytes", "at most 262140"]);
     // A row image also contains its columns' lengths and write times.
     client.insert(1, 1, VALUE_BYTES_MAX - 100).unwrap();
     refused(client.insert(1, 1, VALUE_BYTES_MAX), &["value of 335544", "at most 33554432"]);
+}
+
+/// The limit is Cassandra's: of the serialized values of a row's clustering columns together.
+#[test]
+fn written_clustering_keys() {
+    let client = Client::new(TransactionLimits::default());
+    client
+        .run("CREATE TABLE u (p int, c blob, d int, e blob, PRIMARY KEY (p, c, d))", &[])
+        .unwrap();
+    let (at_most, too_long) = (65_535 - 4, 65_535 - 3);
+    for statement in [
+        "INSERT INTO u (p, c, d) VALUES (1, ?, 2)",
+        "INSERT INTO u (p, c, d) VALUES (1, ?, 2) IF NOT EXISTS",
+        "UPDATE u SET e = 0x WHERE p = 1 AND c = ? AND d = 2",
+        "UPDATE u SET e = 0x WHERE p = 1 AND c IN (?, 0x01) AND d = 2",
+        "UPDATE u SET e = 0x WHERE p = 1 AND (c, d) IN ((?, 2))",
+        "UPDATE u SET e = 0x WHERE p = 1 AND c = ? AND d = 2 IF EXISTS",
+        "DELETE FROM u WHERE p = 1 AND c = ? AND d = 2",
+        "DELETE e FROM u WHERE p = 1 AND c = ? AND d = 2",
+        "BEGIN BATCH INSERT INTO u (p, c, d) VALUES (1, ?, 2) APPLY BATCH",
+        "BEGIN TRANSACTION UPDATE u SET e = 0x WHERE p = 1 AND c = ? AND d = 2; COMMIT TRANSACTION",
+    ] {
+        refused(
+            client.run(statement, &[too_long]),
+            &["Key length of 65536 is longer than maximum of 65535"],
+        );
+        client.run(statement, &[at_most]).unwrap();
+    }
+    // Ranges and reads name no key that could be stored, and are served as in Cassandra.
+    for statement in [
+        "DELETE FROM u WHERE p = 1 AND c = ?",
+        "DELETE FROM u WHERE p = 1 AND c > ?",
+        "SELECT e FROM u WHERE p = 1 AND c = ? AND d = 2",
+        "SELECT e FROM u WHERE p = 1 AND (c, d) > (?, 1)",
+        "SELECT e FROM u WHERE e = ? ALLOW FILTERING",
+    ] {
+        client.run(statement, &[65_536]).unwrap();
+    }
+    client.run("CREATE INDEX ON u (e)", &[]).unwrap();
+    client.run("SELECT d FROM u WHERE e = ?", &[65_535]).unwrap();
+    for statement in [
+        "SELECT d FROM u WHERE e = ?",
+        "SELECT d FROM u WHERE e IN (0x, ?)",
+        "SELECT d FROM u WHERE e > ?",
+    ] {
+        let error = client.run(statement, &[65_536]);
+        refused(error, &["Index expression values may not be larger than 64K"]);
+    }
 }
 
 /// No single change exceeds the limit of a row, and none of them sets all columns.

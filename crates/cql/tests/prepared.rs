@@ -654,24 +654,26 @@ fn check_recorded_timestamps(db: Db) {
     let client = Client::of_database(db, Timestamps::Record, &[WIDE]);
     client.run("INSERT INTO w (k, v, m) VALUES (1, 'a', {'a': 1}) USING TIMESTAMP 900");
     assert_eq!(client.write_times(), [Some(900), Some(900)]);
-    // An older timestamp does not lose the write: commits are the order.
+    // Values that were written later remain.
     client.run("UPDATE w USING TIMESTAMP -5 SET v = 'b' WHERE k = 1");
-    assert_eq!(client.write_times(), [Some(-5), Some(900)]);
+    assert_eq!(client.write_times(), [Some(900), Some(900)]);
     let value = client.rows("SELECT v FROM w WHERE k = 1").values()[0][0].clone();
-    assert_eq!(value, Some(Value::Text("b".into()).serialize()));
+    assert_eq!(value, Some(Value::Text("a".into()).serialize()));
     client.run(
-        "BEGIN BATCH USING TIMESTAMP 7 UPDATE w SET v = 'c' WHERE k = 1; \
+        "BEGIN BATCH USING TIMESTAMP 907 UPDATE w SET v = 'c' WHERE k = 1; \
          UPDATE w SET m['b'] = 2 WHERE k = 1; APPLY BATCH",
     );
-    assert_eq!(client.write_times(), [Some(7), Some(900)]);
+    assert_eq!(client.write_times(), [Some(907), Some(900)]);
     // Each statement of a batch or transaction has its own.
     client.run(
-        "BEGIN BATCH UPDATE w USING TIMESTAMP 20 SET v = 'c' WHERE k = 1; \
-         UPDATE w USING TIMESTAMP 30 SET m['a'] = 2 WHERE k = 1; APPLY BATCH",
+        "BEGIN BATCH UPDATE w USING TIMESTAMP 920 SET v = 'c' WHERE k = 1; \
+         UPDATE w USING TIMESTAMP 930 SET m['a'] = 2 WHERE k = 1; APPLY BATCH",
     );
-    assert_eq!(client.write_times(), [Some(20), Some(30)]);
-    client.run("DELETE v FROM w USING TIMESTAMP 1 WHERE k = 1");
-    assert_eq!(client.write_times(), [None, Some(30)]);
+    assert_eq!(client.write_times(), [Some(920), Some(930)]);
+    client.run("DELETE v FROM w USING TIMESTAMP 919 WHERE k = 1");
+    assert_eq!(client.write_times(), [Some(920), Some(930)]);
+    client.run("DELETE v FROM w USING TIMESTAMP 920 WHERE k = 1");
+    assert_eq!(client.write_times(), [None, Some(930)]);
 
     let insert = client.prepare("INSERT INTO w (k, v) VALUES (?, ?) USING TIMESTAMP ? AND TTL ?");
     assert_eq!(
@@ -680,12 +682,25 @@ fn check_recorded_timestamps(db: Db) {
     );
     let timed = |bound: Bound| Values::Positional(vec![int(1), text("d"), bound, int(1_000)]);
     client.execute(&insert, timed(Bound::Bytes(Value::Bigint(77).serialize()))).unwrap();
-    assert_eq!(client.write_times(), [Some(77), Some(30)]);
+    assert_eq!(client.write_times(), [Some(77), Some(930)]);
+    // Without a timestamp a statement replaces stored values, whatever their times.
+    client.run("UPDATE w USING TIMESTAMP 9000000000000000000 SET v = 'e' WHERE k = 1");
     client.execute(&insert, timed(Bound::Unset)).unwrap();
-    assert!(client.write_times()[0].unwrap() > 1_000_000);
+    assert!((1_000_000..9_000_000_000_000_000_000).contains(&client.write_times()[0].unwrap()));
     for wrong in [Bound::Null, Bound::Bytes(Value::Bigint(i64::MIN).serialize())] {
         client.execute(&insert, timed(wrong)).unwrap_err();
     }
+}
+
+/// Copies of rows replace stored values, whatever their times.
+#[test]
+fn overwriting_timestamps_are_write_times_only() {
+    let client = Client::with_timestamps(Timestamps::Overwrite, &[WIDE]);
+    client.run("INSERT INTO w (k, v, m) VALUES (1, 'a', {'a': 1}) USING TIMESTAMP 900");
+    client.run("UPDATE w USING TIMESTAMP -5 SET v = 'b' WHERE k = 1");
+    assert_eq!(client.write_times(), [Some(-5), Some(900)]);
+    client.run("DELETE v FROM w USING TIMESTAMP -9 WHERE k = 1");
+    assert_eq!(client.write_times(), [None, Some(900)]);
 }
 
 #[test]

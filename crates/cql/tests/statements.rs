@@ -15,7 +15,7 @@ use std::net::Ipv4Addr;
 use carnet::{Db, Durability, Uuid, block_on};
 use carnet_cql::result::{ChangeTarget, Response};
 use carnet_cql::system::NodeInfo;
-use carnet_cql::{Executor, Parameters, Session};
+use carnet_cql::{Executor, Parameters, Session, Timestamps};
 
 const SCRIPTS_FOLDER: &str = "statements";
 
@@ -55,13 +55,22 @@ fn run(executor: &Executor, script: &str) -> String {
 }
 
 fn executor(db: Db) -> Executor {
+    executor_with(db, Timestamps::default())
+}
+
+fn executor_with(db: Db, timestamps: Timestamps) -> Executor {
     let mut node = NodeInfo::local(Uuid::from_u64_pair(1, 2));
     node.address = Ipv4Addr::LOCALHOST.into();
-    Executor::new(db, node)
+    Executor::with_timestamps(db, node, timestamps)
 }
 
 fn check(name: &str) {
     let script = blocks::read(SCRIPTS_FOLDER, name);
+    let timestamps = match name {
+        "recorded" => Timestamps::Record,
+        _ => Timestamps::default(),
+    };
+    let executor = |db| executor_with(db, timestamps);
     let in_memory = run(&executor(Db::builder().in_memory()), &script);
     let dir = tempfile::tempdir().expect("a temporary directory");
     let embedded = Db::builder()
@@ -81,7 +90,7 @@ macro_rules! scripts {
     };
 }
 
-scripts! { aggregates alter arithmetic batches collections conditions copies deletes element_times elements empty_conditions estimates forms functions groups indexes inserts json keyspaces levels masks number_keys open orders raise ranges roles scans slices statics tables transactions types unsupported updates user_types vectors views }
+scripts! { aggregates alter arithmetic batches collections compact_storage conditions copies deletes element_times elements empty_conditions empty_values estimates forms functions groups indexes inserts json keyspaces levels masks number_keys open orders raise ranges recorded roles scans slices statics tables transactions types unsupported updates user_types vectors views }
 
 #[test]
 fn no_script_is_forgotten() {

@@ -34,6 +34,7 @@ impl From<CellPage> for CandidatePage {
 pub struct CandidatesBuilder {
     cells: CellsBuilder,
     unsettled: Vec<Unsettled>,
+    deleted: usize,
 }
 
 impl CandidatesBuilder {
@@ -44,7 +45,7 @@ impl CandidatesBuilder {
                 let key = key.as_key_ref();
                 self.cells.push(&CellRef { key, start, commit, payload: &payload });
             }
-            Version { commit: Some(_), payload: None, .. } => {}
+            Version { commit: Some(_), payload: None, .. } => self.deleted += 1,
             version => self.unsettled.push(Unsettled { before: self.cells.len(), key, version }),
         }
     }
@@ -52,7 +53,7 @@ impl CandidatesBuilder {
     /// Returns the page, with the rest of the range behind it.
     #[must_use]
     pub fn finish(self, resume: Option<KeyRange>) -> CandidatePage {
-        let page = CellPage { cells: self.cells.finish(), resume };
+        let page = CellPage { cells: self.cells.finish(), resume, deleted: self.deleted };
         CandidatePage { page, unsettled: self.unsettled }
     }
 }

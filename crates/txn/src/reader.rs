@@ -134,16 +134,19 @@ pub async fn settle_page(
     // In memory of its own: pages of a store with all commit timestamps need no look-up.
     let versions = Box::pin(resolve_all(store, context, &keys, found, snapshot)).await?;
     let (mut cells, mut settled) = (CellsBuilder::default(), page.cells.iter());
+    let mut deleted = page.deleted;
     for ((before, key), version) in places.into_iter().zip(&keys).zip(&versions) {
         let between = before - (page.cells.len() - settled.len());
         settled.by_ref().take(between).for_each(|cell| cells.push(&cell));
         if let Some(Version { start, commit: Some(commit), payload: Some(payload) }) = version {
             let (key, start, commit) = (key.as_key_ref(), *start, *commit);
             cells.push(&CellRef { key, start, commit, payload });
+        } else if let Some(Version { payload: None, .. }) = version {
+            deleted += 1;
         }
     }
     settled.for_each(|cell| cells.push(&cell));
-    Ok(CellPage { cells: cells.finish(), resume: page.resume })
+    Ok(CellPage { cells: cells.finish(), resume: page.resume, deleted })
 }
 
 /// Returns `true` for a stamped version that is no delta: most versions need no look-up.

@@ -66,6 +66,11 @@ pub(super) fn put(out: &mut BytesMut, value: &Value) -> Result<()> {
         Value::Varint(number) => put_varint(out, number)?,
         Value::Decimal { unscaled, scale } => put_decimal(out, unscaled, *scale)?,
         Value::Counter(_) | Value::Duration(_) => return Err(unsupported(&value.data_type())),
+        Value::Empty(data_type) => {
+            return Err(Error::unsupported(format_args!(
+                "the empty value of type {data_type} in a clustering key or an index"
+            )));
+        }
     }
     Ok(())
 }

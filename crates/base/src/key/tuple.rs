@@ -70,6 +70,25 @@ pub fn decode(bytes: &[u8], types: &[DataType], orders: &[Order]) -> Result<Vec<
     Ok(values)
 }
 
+/// Like [`decode`], but the key may end before the last components.
+///
+/// # Errors
+///
+/// See [`decode`].
+pub fn decode_prefix(bytes: &[u8], types: &[DataType], orders: &[Order]) -> Result<Vec<Value>> {
+    let (mut rest, mut values) = (bytes, Vec::with_capacity(types.len()));
+    for (data_type, order) in types.iter().zip(orders) {
+        if rest.is_empty() {
+            break;
+        }
+        values.push(component::take(&mut rest, data_type, order.mask())?);
+    }
+    match rest {
+        [] => Ok(values),
+        _ => Err(Error::corrupted("a clustering key has more bytes than columns")),
+    }
+}
+
 /// Like [`decode`], but returns the bytes after the last of the values, too.
 ///
 /// # Errors

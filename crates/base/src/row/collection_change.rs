@@ -1,6 +1,7 @@
 //! Changes of a collection's elements by one transaction.
 
 use std::cmp::Ordering;
+use std::collections::BTreeMap;
 use std::iter;
 
 use bytes::{BufMut, Bytes, BytesMut};
@@ -8,6 +9,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use super::bytes::{put_bytes, put_len, take_bytes, take_len, take_u8};
 use super::collection::Collection;
 use super::element::{CollectionKind, Element, ElementRef, no_collection, sort};
+use crate::clock::WallTime;
 use crate::error::Result;
 
 /// Flag beside the kind: the collection is cleared first.
@@ -35,6 +37,8 @@ pub struct CollectionChange {
     front: Collection,
     /// Removed keys, in order, none of `elements`.
     removed: Vec<Bytes>,
+    /// Whether the elements in `replaced` are stored ones after changes of some. Not encoded.
+    is_edited: bool,
 }
 
 impl CollectionChange {
@@ -42,7 +46,8 @@ impl CollectionChange {
     #[must_use]
     pub fn new(kind: CollectionKind) -> Self {
         let empty = || Collection::empty(kind);
-        Self { kind, replaced: None, elements: empty(), front: empty(), removed: Vec::new() }
+        let (elements, front) = (empty(), empty());
+        Self { kind, replaced: None, elements, front, removed: Vec::new(), is_edited: false }
     }
 
     /// Creates a change that replaces all elements.
@@ -51,6 +56,12 @@ impl CollectionChange {
         let mut change = Self::new(collection.kind());
         change.replaced = Some(collection);
         change
+    }
+
+    /// Creates a change that replaces all elements by the stored ones after changes of some.
+    #[must_use]
+    pub fn edited(collection: Collection) -> Self {
+        Self { is_edited: true, ..Self::replace(collection) }
     }
 
     /// Returns `true` if the change replaces all elements.
@@ -189,6 +200,41 @@ impl CollectionChange {
                 Ordering::Greater => set.next(),
             }
         })
+    }
+
+    /// Like [`CollectionChange::apply`], but stored elements with write times after `time` remain. Elements
+    /// without a write time have that of the change.
+    pub(super) fn apply_by_time(
+        &self,
+        stored: Option<Collection>,
+        time: WallTime,
+    ) -> Result<Collection> {
+        let Some(stored) = stored.filter(|_| !self.is_edited) else { return self.apply(None) };
+        if stored.kind() != self.kind {
+            return Err(no_collection("a change of another kind of collection"));
+        }
+        let written = |element: &Element| element.written.unwrap_or(time);
+        // A new value deletes the elements written before it.
+        let is_kept = |element: &Element| match &self.replaced {
+            Some(_) => written(element) >= time,
+            None => written(element) > time || self.removed.binary_search(&element.key).is_err(),
+        };
+        let kept = stored.into_elements().filter(is_kept);
+        let added = self.replaced.as_ref().unwrap_or(&self.elements).elements().iter().cloned();
+        if self.kind == CollectionKind::List {
+            let front = self.front.elements().iter().cloned();
+            return Ok(Collection::list(front.chain(kept).chain(added)));
+        }
+        let mut elements: BTreeMap<Bytes, Element> =
+            kept.map(|element| (element.key.clone(), element)).collect();
+        for next in added {
+            let weight = |it: &Element| (written(it), it.expiry, it.value.clone());
+            let stored = elements.get(&next.key);
+            if stored.is_none_or(|stored| weight(&next) >= weight(stored)) {
+                elements.insert(next.key.clone(), next);
+            }
+        }
+        Ok(Collection::new(self.kind, elements.into_values().collect()))
     }
 
     pub(super) fn put(&self, out: &mut BytesMut) {

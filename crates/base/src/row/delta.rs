@@ -10,8 +10,10 @@
 //!          flags         1 byte      0x01 the row marker is set
 //!                                    0x02 the marker expires
 //!                                    0x04 the write time follows
+//!                                    0x08 the marker has a write time of its own
 //!          [expiry]      8 bytes     the marker's, where 0x02 is set
 //!          [written]     8 bytes     where 0x04 is set: the write time of all changes
+//!          [written]     8 bytes     the marker's, where 0x08 is set
 //!          count         VAR_LONG    how many changes follow, 0 ..= 65 536
 //!          change × count, ascending by id, no id twice
 //!
@@ -175,25 +177,7 @@ impl RowDelta {
             }
         }
         image.begin_version(self.written);
-        for (id, change) in &self.changes {
-            match change {
-                Change::Set { value, expiry } => {
-                    let value = value.clone();
-                    image.set(*id, Column { value, expiry: *expiry, written: None });
-                }
-                Change::Added(amount) => {
-                    let before = image.value(*id).map_or(0, |value| amount_of(value));
-                    let sum = before.wrapping_add(*amount);
-                    image.set(*id, Column::new(amount_bytes(sum)));
-                }
-                Change::Deleted => image.remove(*id),
-                Change::Elements(change) => {
-                    let older = image.take_elements(*id, change.kind())?;
-                    image.set_collection(*id, change.apply(older)?);
-                }
-            }
-        }
-        Ok(())
+        self.changes.iter().try_for_each(|(id, change)| change.apply(*id, image))
     }
 
     /// Merges versions of a cell: deltas with their starts, newest first, and the image below them
@@ -283,6 +267,27 @@ impl Change {
             }
             (_, later) => later,
         };
+    }
+
+    /// Applies the change to a column of an image.
+    pub(super) fn apply(&self, id: ColumnId, image: &mut RowImage) -> Result<()> {
+        match self {
+            Self::Set { value, expiry } => {
+                let value = value.clone();
+                image.set(id, Column { value, expiry: *expiry, written: None });
+            }
+            Self::Added(amount) => {
+                let before = image.value(id).map_or(0, |value| amount_of(value));
+                let sum = before.wrapping_add(*amount);
+                image.set(id, Column::new(amount_bytes(sum)));
+            }
+            Self::Deleted => image.remove(id),
+            Self::Elements(change) => {
+                let older = image.take_elements(id, change.kind())?;
+                image.set_collection(id, change.apply(older)?);
+            }
+        }
+        Ok(())
     }
 
     fn put(&self, out: &mut BytesMut) {

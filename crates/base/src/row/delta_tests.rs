@@ -81,7 +81,7 @@ fn change() -> impl Strategy<Value = Change> {
 }
 
 fn delta() -> impl Strategy<Value = RowDelta> {
-    let marker = option::of(option::of(any::<i64>()).prop_map(|expiry| Marker { expiry }));
+    let marker = option::of(option::of(any::<i64>()).prop_map(Marker::expiring));
     let written = option::of((0..3_i64).prop_map(WallTime));
     (any::<u32>(), marker, written, btree_map(0..6_u16, change(), 0..6), collection_changes())
         .prop_map(|(schema_version, marker, written, changes, collections)| {
@@ -197,7 +197,7 @@ fn bytes_match_the_documented_layout() {
     let mut delta = RowDelta::new(3);
     delta.change(ColumnId(2), Change::Set { value: Bytes::from_static(b"ab"), expiry: None });
     assert_eq!(delta.encode()[..], [2, 3, 0, 1, 2, 0, 2, b'a', b'b']);
-    delta.marker = Some(Marker { expiry: Some(-2) });
+    delta.marker = Some(Marker::expiring(Some(-2)));
     delta.change(ColumnId(1), Change::Deleted);
     delta.change(ColumnId(2), Change::Set { value: Bytes::from_static(b"x"), expiry: Some(5) });
     delta.change(ColumnId(3), Change::Added(-1));
@@ -336,7 +336,7 @@ fn wrong_deltas_are_refused() {
 #[test]
 fn decoder_accepts_only_canonical_bytes() {
     let mut delta = RowDelta::new(1);
-    delta.marker = Some(Marker { expiry: Some(9) });
+    delta.marker = Some(Marker::expiring(Some(9)));
     delta.change(ColumnId(1), Change::Set { value: "abc".into(), expiry: Some(77) });
     delta.change(ColumnId(2), Change::Deleted);
     delta.change(ColumnId(300), Change::Added(7));

@@ -10,6 +10,7 @@ pub(super) const FORMAT_DELTA: u8 = 2;
 pub(super) const MARKED: u8 = 0x01;
 pub(super) const MARKER_EXPIRES: u8 = 0x02;
 pub(super) const WRITTEN: u8 = 0x04;
+pub(super) const MARKER_WRITTEN: u8 = 0x08;
 
 // Flags of a column.
 pub(super) const EXPIRES: u8 = 0x01;

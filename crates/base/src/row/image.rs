@@ -15,7 +15,7 @@ use crate::ids::ColumnId;
 use crate::var_long;
 
 /// Write time of a column that was written without one.
-const UNKNOWN: WallTime = WallTime(i64::MIN);
+pub(super) const UNKNOWN: WallTime = WallTime(i64::MIN);
 
 /// One column of a row image.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -350,7 +350,10 @@ mod tests {
     }
 
     fn image() -> impl Strategy<Value = RowImage> {
-        let marker = option::of(option::of(any::<i64>()).prop_map(|expiry| Marker { expiry }));
+        let marker = option::of(
+            (option::of(any::<i64>()), option::of(any::<i64>()))
+                .prop_map(|(expiry, written)| Marker { expiry, written: written.map(WallTime) }),
+        );
         (any::<u32>(), marker, btree_map(any::<u16>(), column(), 0..8)).prop_map(
             |(schema_version, marker, columns)| {
                 let mut image = RowImage::new(schema_version);
@@ -384,7 +387,7 @@ mod tests {
         image.set(ColumnId(2), Column::new(&b"\0\0\0\x07"[..]));
         assert_eq!(&image.encode()[..], [1, 3, 1, 1, 2, 0, 4, 0, 0, 0, 7]);
 
-        image.marker = Some(Marker { expiry: Some(-2) });
+        image.marker = Some(Marker::expiring(Some(-2)));
         let column =
             Column { value: Bytes::from_static(b"x"), expiry: Some(5), written: Some(WallTime(3)) };
         image.set(ColumnId(200), column);
@@ -426,7 +429,8 @@ mod tests {
         assert_eq!(kind(&[3, 0, 0, 0]), ErrorKind::Unsupported);
         assert_eq!(kind(&[1, 0, 0, 0, 0]), ErrorKind::Corrupted, "a byte too many");
         assert_eq!(kind(&[1, 0, 2, 0]), ErrorKind::Corrupted, "an expiry of no marker");
-        assert_eq!(kind(&[1, 0, 8, 0]), ErrorKind::Corrupted, "unknown flags of the row");
+        assert_eq!(kind(&[1, 0, 8, 0]), ErrorKind::Corrupted, "a write time of no marker");
+        assert_eq!(kind(&[1, 0, 16, 0]), ErrorKind::Corrupted, "unknown flags of the row");
         assert_eq!(kind(&[1, 0, 0, 1, 2, 16, 0]), ErrorKind::Corrupted, "unknown flags");
         assert_eq!(kind(&[1, 0, 0, 1, 2, 4, 0]), ErrorKind::Corrupted, "a collection of no kind");
         assert_eq!(kind(&[1, 0, 0, 1, 2, 5, 0]), ErrorKind::Corrupted, "it expires as a whole");
@@ -446,7 +450,7 @@ mod tests {
     #[test]
     fn decoder_accepts_only_canonical_bytes() {
         let mut image = RowImage::new(1);
-        image.marker = Some(Marker { expiry: Some(9) });
+        image.marker = Some(Marker::expiring(Some(9)));
         image.set(ColumnId(1), Column::new(&b"abc"[..]));
         image.set(ColumnId(300), Column::new(&b"de"[..]).expiring(Some(77)));
         let mut later = image.clone();
@@ -536,7 +540,7 @@ mod tests {
     #[test]
     fn columns_expire_at_their_second() {
         let mut image = RowImage::new(0);
-        image.marker = Some(Marker { expiry: Some(10) });
+        image.marker = Some(Marker::expiring(Some(10)));
         image.set(ColumnId(1), Column::new("x").expiring(Some(20)));
         image.set(ColumnId(2), Column::new("y"));
         image.expire(9);

@@ -11,8 +11,10 @@
 //!          flags         1 byte      0x01 a row marker is present
 //!                                    0x02 the marker expires
 //!                                    0x04 the write time follows
+//!                                    0x08 the marker has a write time of its own
 //!          [expiry]      8 bytes     the marker's, where 0x02 is set
 //!          [written]     8 bytes     where 0x04 is set: the write time of the version
+//!          [written]     8 bytes     the marker's, where 0x08 is set
 //!          count         VAR_LONG    how many columns follow, 0 ..= 65 536
 //!          column × count, ascending by id, no id twice
 //!
@@ -40,13 +42,14 @@
 //! * **Null is absent.** A row without a marker and without columns does not exist.
 //! * `INSERT` writes the marker and `UPDATE` does not: a row with a marker continues to exist when
 //!   its last column is deleted.
-//! * A column or element without a write time has that of the version. If the version has none, the
+//! * A marker, column or element without a write time has that of the version. If the version has none, the
 //!   time is not known, and neither is it where it is -2⁶³.
 //! * Deliberately absent: a column's type (it is in the schema of that version), a checksum (the
 //!   block or log record around the image has one), and the commit timestamp (the version's stamp).
 //!
 //! Decoding checks everything above and copies no value: columns are slices of the image.
 
+mod by_time;
 mod bytes;
 mod collection;
 mod collection_change;

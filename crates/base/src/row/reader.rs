@@ -6,8 +6,8 @@ use bytes::Buf;
 
 use super::collection;
 use super::flags::{
-    COLLECTION, COLUMN_WRITTEN, EXPIRES, FORMAT, FORMAT_DELTA, MARKED, MARKER_EXPIRES, WRITTEN,
-    WRITTEN_BEFORE,
+    COLLECTION, COLUMN_WRITTEN, EXPIRES, FORMAT, FORMAT_DELTA, MARKED, MARKER_EXPIRES,
+    MARKER_WRITTEN, WRITTEN, WRITTEN_BEFORE,
 };
 use super::marker::Marker;
 use crate::clock::WallTime;
@@ -131,7 +131,7 @@ impl<'a> RowReader<'a> {
     #[expect(clippy::inline_always, reason = "a result that goes through memory is waited for")]
     #[inline(always)]
     pub fn live(self, now: impl Fn() -> i64) -> Result<Option<Self>> {
-        if matches!(self.marker, Some(Marker { expiry: None })) {
+        if matches!(self.marker, Some(Marker { expiry: None, .. })) {
             return Ok(Some(self));
         }
         let is_live = match self.clone().lifetime()? {
@@ -150,8 +150,8 @@ impl<'a> RowReader<'a> {
     pub fn lifetime(mut self) -> Result<Lifetime> {
         let mut lifetime = match self.marker {
             None => Lifetime::None,
-            Some(Marker { expiry: None }) => return Ok(Lifetime::Unlimited),
-            Some(Marker { expiry: Some(expiry) }) => Lifetime::Until(expiry),
+            Some(Marker { expiry: None, .. }) => return Ok(Lifetime::Unlimited),
+            Some(Marker { expiry: Some(expiry), .. }) => Lifetime::Until(expiry),
         };
         while let Some(column) = self.next_column()? {
             let Some(expiry) = column.last_expiry()? else { return Ok(Lifetime::Unlimited) };
@@ -298,16 +298,17 @@ impl<'a> RowColumns<'a> {
 pub(super) fn take_marker(rest: &mut &[u8]) -> Result<(Option<Marker>, Option<WallTime>)> {
     let flags = take_u8(rest)?;
     if flags == MARKED {
-        return Ok((Some(Marker { expiry: None }), None));
+        return Ok((Some(Marker::expiring(None)), None));
     }
-    if flags & !(MARKED | MARKER_EXPIRES | WRITTEN) != 0
-        || flags & (MARKED | MARKER_EXPIRES) == MARKER_EXPIRES
+    if flags & !(MARKED | MARKER_EXPIRES | WRITTEN | MARKER_WRITTEN) != 0
+        || (flags & MARKED == 0 && flags & (MARKER_EXPIRES | MARKER_WRITTEN) != 0)
     {
         return Err(no_image(format_args!("row flags {flags:#04x}")));
     }
     let expiry = if flags & MARKER_EXPIRES == 0 { None } else { Some(take_i64(rest)?) };
     let written = if flags & WRITTEN == 0 { None } else { Some(WallTime(take_i64(rest)?)) };
-    Ok(((flags & MARKED != 0).then_some(Marker { expiry }), written))
+    let own = if flags & MARKER_WRITTEN == 0 { None } else { Some(WallTime(take_i64(rest)?)) };
+    Ok(((flags & MARKED != 0).then_some(Marker { expiry, written: own }), written))
 }
 
 #[expect(clippy::inline_always, reason = "a result that goes through memory is waited for")]
@@ -425,7 +426,7 @@ mod tests {
             let image = RowImage::new(schema_version);
             assert!(!exists(&image));
             let mut marked = image.clone();
-            marked.marker = Some(Marker { expiry: None });
+            marked.marker = Some(Marker::expiring(None));
             assert!(exists(&marked));
             let mut with_column = image;
             with_column.set(ColumnId(3), Column::new("three"));
@@ -439,7 +440,7 @@ mod tests {
     #[test]
     fn a_row_lives_until_its_last_expiry() {
         let mut image = RowImage::new(1);
-        image.marker = Some(Marker { expiry: Some(10) });
+        image.marker = Some(Marker::expiring(Some(10)));
         image.set(ColumnId(1), Column::new("one").expiring(Some(30)));
         image.set(ColumnId(2), Column::new("two").expiring(Some(20)));
         let bytes = image.encode();

@@ -35,6 +35,7 @@ impl Display for Value {
                 .and_then(|()| write!(f, ".{:09}", nanos.rem_euclid(1_000_000_000))),
             Self::Duration(duration) => duration.fmt(f),
             Self::Composite(composite) => super::composite::write(f, composite),
+            Self::Empty(_) => Ok(()),
         }
     }
 }
@@ -55,6 +56,7 @@ impl Value {
             Self::Inet(_) | Self::Timestamp(_) | Self::Date(_) | Self::Time(_) => {
                 format!("'{self}'")
             }
+            Self::Empty(data_type) => format!("blob_as_{data_type}(0x)"),
             _ => self.to_string(),
         }
     }

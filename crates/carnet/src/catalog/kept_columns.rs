@@ -44,7 +44,7 @@ mod tests {
 
     fn image(columns: &[u16], is_marked: bool) -> RowImage {
         let mut image = RowImage::new(1);
-        image.marker = is_marked.then_some(Marker { expiry: None });
+        image.marker = is_marked.then_some(Marker::expiring(None));
         for id in columns {
             image.set(ColumnId(*id), Column::new("x"));
         }

@@ -167,6 +167,6 @@ fn index_concerns(
 /// Makes the content of an index entry: a row that has a marker only.
 fn entry(expiry: Option<i64>) -> RowImage {
     let mut image = RowImage::new(0);
-    image.marker = Some(Marker { expiry });
+    image.marker = Some(Marker::expiring(expiry));
     image
 }

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use carnet_base::{Bytes, CellKey, Error, Result, RowDelta, RowImage};
+use carnet_base::{Bytes, CellKey, Error, Result, RowDelta, RowImage, WallTime};
 use carnet_txn::Entry;
 
 use super::cells::{Cells, Change, changes};
 use super::table::Derived;
 use crate::catalog::TableSchema;
+use crate::row_changes::RowChange;
 use crate::tx::Tx;
 
 /// Writes of the rows of a table by a transaction. All writes of rows of a table that may have
@@ -45,12 +46,41 @@ impl<'a> RowStore<'a> {
     ///
     /// Same as [`RowStore::change`].
     pub async fn rewrite(self, cell: CellKey, delta: &RowDelta) -> Result<()> {
-        if !self.concerns_derived(&cell, Some(delta))? {
-            return self.tx.rewrite_row(cell, delta).await;
-        }
+        self.write(cell, RowChange::Delta(delta), Some(delta)).await
+    }
+
+    /// Like [`RowStore::rewrite`], but values with later write times remain.
+    ///
+    /// # Errors
+    ///
+    /// Same as [`RowStore::change`].
+    pub async fn rewrite_by_time(self, cell: CellKey, delta: &RowDelta) -> Result<()> {
+        self.write(cell, RowChange::ByTime(delta), Some(delta)).await
+    }
+
+    /// Deletes the parts of a row that were written up to a time.
+    ///
+    /// # Errors
+    ///
+    /// Same as [`RowStore::change`].
+    pub async fn delete_by_time(self, cell: CellKey, time: WallTime) -> Result<()> {
+        self.write(cell, RowChange::DeleteByTime(time), None).await
+    }
+
+    /// Reads a row, and writes its next version. `delta` are the changes; `None` for any.
+    async fn write(
+        self,
+        cell: CellKey,
+        change: RowChange<'_>,
+        delta: Option<&RowDelta>,
+    ) -> Result<()> {
+        let is_derived = self.concerns_derived(&cell, delta)?;
         let existing = self.read(&cell).await?;
+        let after = self.tx.write_next(cell.clone(), existing.as_ref(), change)?;
+        if !is_derived {
+            return Ok(());
+        }
         let before = self.image(existing.as_ref().map(|entry| &entry.payload))?;
-        let after = self.tx.write_next(cell.clone(), existing.as_ref(), delta)?;
         self.move_cells(&cell, before.as_ref(), self.kept(after).as_ref())
     }
 

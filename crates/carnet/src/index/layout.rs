@@ -27,7 +27,7 @@ use crate::catalog::{
 };
 use crate::row_changes::{later, row_expiry};
 
-/// Maximum length in bytes of the indexed value of an entry, as encoded in its key.
+/// Maximum length in bytes of the indexed value of an entry, as Cassandra serializes it.
 pub const INDEX_VALUE_BYTES_MAX: usize = 8 << 10;
 
 /// Entries of a row.
@@ -172,18 +172,17 @@ impl<'a> IndexLayout<'a> {
     /// adds the entry.
     fn entry(&self, values: &[Value], cell: &CellKey) -> Result<(Option<CellKey>, Option<Error>)> {
         let row = cell.partition();
-        let encoded = key::encode(values, &[Order::Asc; 2])?;
+        let bytes: usize = values.iter().map(|value| value.serialize().len()).sum();
         let mut clustering = self.prefix(values, Some(&row))?.to_vec();
         clustering.extend_from_slice(cell.clustering());
         let (length, name) = (clustering.len(), &self.index.name);
         let key = CellKey::new(self.index.id, &self.partition_of(row.token()), clustering);
         let is_key = length <= CLUSTERING_KEY_BYTES_MAX;
-        let error = if encoded.len() > INDEX_VALUE_BYTES_MAX {
+        let error = if bytes > INDEX_VALUE_BYTES_MAX {
             Some(Error::invalid(format!(
-                "Term's column '{}' exceeds the byte size limit for index. Term size is {} bytes, \
+                "Term's column '{}' exceeds the byte size limit for index. Term size is {bytes} bytes, \
                  max allowed size is {INDEX_VALUE_BYTES_MAX} bytes (index {name})",
                 self.column.name,
-                encoded.len(),
             )))
         } else {
             (!is_key).then(|| {
@@ -228,6 +227,10 @@ impl<'a> IndexLayout<'a> {
             return Ok(entries);
         };
         for (values, expiry) in self.values(cell, image)? {
+            // As in Cassandra's SAI, the empty value has no entry.
+            if values.iter().any(|value| matches!(value, Value::Empty(_))) {
+                continue;
+            }
             let (entry, error) = self.entry(&values, cell)?;
             if let Some(error) = error {
                 entries.refused.insert(key::encode(&values, &[Order::Asc; 2])?, error);
@@ -413,7 +416,7 @@ mod tests {
         assert_eq!(expiry(&image), None, "the row does not exist");
         image.set(ColumnId(2), Column::new("1").expiring(Some(5)));
         assert_eq!(expiry(&image), Some(Some(5)));
-        image.marker = Some(Marker { expiry: Some(8) });
+        image.marker = Some(Marker::expiring(Some(8)));
         assert_eq!(expiry(&image), Some(Some(8)));
         image.set(ColumnId(3), Column::new("1"));
         assert_eq!(expiry(&image), Some(None));
@@ -426,7 +429,9 @@ mod tests {
         let layout = IndexLayout::new(&schema, &schema.indexes[0]).unwrap();
         let mut image = RowImage::new(1);
         image.marker = Some(Marker::default());
-        let long = cell(1, &"x".repeat(INDEX_VALUE_BYTES_MAX));
+        let longest = cell(1, &"x".repeat(INDEX_VALUE_BYTES_MAX));
+        assert!(layout.entries(&longest, Some(&image)).unwrap().refused.is_empty());
+        let long = cell(1, &"x".repeat(INDEX_VALUE_BYTES_MAX + 1));
         // The entry is found nevertheless, so that it can be deleted.
         let Entries { found, refused } = layout.entries(&long, Some(&image)).unwrap();
         assert_eq!((found.len(), refused.len()), (1, 1));

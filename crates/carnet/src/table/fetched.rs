@@ -27,7 +27,7 @@ impl Fetched {
         reverse: bool,
         limit: PageLimit,
     ) -> Result<(Self, Option<KeyRange>)> {
-        let CellPage { cells, resume } = tx.range_cells(range, reverse, limit).await?;
+        let CellPage { cells, resume, .. } = tx.range_cells(range, reverse, limit).await?;
         let read = tx.start_timestamp().map(|_| {
             Box::new(Remembered { range: range.clone(), resume: resume.clone(), reverse })
         });

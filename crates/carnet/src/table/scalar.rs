@@ -62,6 +62,10 @@ macro_rules! scalar {
             fn from_value(value: Value) -> Result<Self> {
                 match value {
                     Value::$variant(inner) => Ok($from(inner)),
+                    Value::Empty(data_type) => Err(Error::invalid(format!(
+                        "the empty value of type {data_type}, which CQL has written, has no value in \
+                         Rust"
+                    ))),
                     other => Err(Error::invalid(format!(
                         "value has type {}, expected {}",
                         other.data_type(),

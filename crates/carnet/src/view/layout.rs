@@ -123,7 +123,7 @@ impl<'a> ViewLayout<'a> {
             let column = self.base.column_by_id(id);
             column.is_some_and(|column| self.view.has(column) && !self.view.is_key(id))
         });
-        row.marker = Some(Marker { expiry });
+        row.marker = Some(Marker::expiring(expiry));
         if let (false, Some(limit)) = (self.required.is_empty(), expiry) {
             row.limit_expiry(limit);
         }

@@ -422,6 +422,7 @@ fn executor(
     let timestamps = settings.timestamps.unwrap_or_default();
     let executor = Executor::with_timestamps(db.clone(), node, timestamps);
     executor.set_timeouts(settings.limits.timeouts());
+    executor.set_warn_thresholds(settings.limits.warn_thresholds());
     executor.set_open_limits(settings.limits.open_transactions());
     executor.set_prepared_bytes_max(prepared_bytes);
     if let Some(file) = users {

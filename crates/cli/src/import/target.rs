@@ -105,7 +105,7 @@ pub(super) struct Embedded {
 impl Embedded {
     pub(super) fn new(db: Db) -> Self {
         let node = NodeInfo::local(carnet::Uuid::nil());
-        let executor = Executor::with_timestamps(db, node, Timestamps::Record);
+        let executor = Executor::with_timestamps(db, node, Timestamps::Overwrite);
         Self { executor, session: Session::with_name("carnet import"), prepared: BTreeMap::new() }
     }
 }

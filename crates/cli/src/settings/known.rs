@@ -315,6 +315,24 @@ pub(super) const SETTINGS: &[Setting] = &[
         "Time without a statement after which such a transaction is rolled back: a number with ms, s, m or h.",
     ),
     setting(
+        "limits",
+        "batch_size_warn_threshold",
+        "5KiB",
+        "Bytes that a batch of several partitions writes, above which its answer has a warning.",
+    ),
+    setting(
+        "limits",
+        "unlogged_batch_across_partitions_warn_threshold",
+        "10",
+        "Partitions of an unlogged batch above which its answer has a warning.",
+    ),
+    setting(
+        "limits",
+        "tombstone_warn_threshold",
+        "1000",
+        "Deleted rows that a statement reads over, above which its answer has a warning.",
+    ),
+    setting(
         "io",
         "scheduler",
         "on",

@@ -4,7 +4,7 @@ use std::thread::available_parallelism;
 use std::time::Duration;
 
 use carnet::admission::{AdmissionLimits, GateLimits};
-use carnet_cql::{OpenLimits, Timeouts};
+use carnet_cql::{OpenLimits, Timeouts, WarnThresholds};
 
 use super::units::{bytes, scaled};
 
@@ -27,6 +27,9 @@ pub(crate) struct Limits {
     pub(crate) transactions_per_client: Option<usize>,
     pub(crate) requests_per_client: Option<u32>,
     pub(crate) transaction_idle_timeout: Option<Duration>,
+    pub(crate) batch_size_warn_threshold: Option<usize>,
+    pub(crate) unlogged_batch_across_partitions_warn_threshold: Option<usize>,
+    pub(crate) tombstone_warn_threshold: Option<usize>,
 }
 
 impl Limits {
@@ -45,6 +48,11 @@ impl Limits {
                 self.requests_per_client = u32::try_from(count(text)?).ok();
             }
             "transaction_idle_timeout" => self.transaction_idle_timeout = Some(time(text)?),
+            "batch_size_warn_threshold" => self.batch_size_warn_threshold = Some(bytes(text)?),
+            "unlogged_batch_across_partitions_warn_threshold" => {
+                self.unlogged_batch_across_partitions_warn_threshold = Some(count(text)?);
+            }
+            "tombstone_warn_threshold" => self.tombstone_warn_threshold = Some(count(text)?),
             name => unreachable!("limits.{name} is known and not taken"),
         }
         Ok(())
@@ -74,6 +82,19 @@ impl Limits {
             transactions_max: self.transactions.unwrap_or(default.transactions_max),
             per_client_max: self.transactions_per_client,
             idle_timeout: self.transaction_idle_timeout.unwrap_or(default.idle_timeout),
+        }
+    }
+
+    /// Returns the sizes above which answers come with warnings.
+    pub(crate) fn warn_thresholds(&self) -> WarnThresholds {
+        let default = WarnThresholds::default();
+        let wide = |given: Option<usize>, default| given.map_or(default, |given| given as u64);
+        WarnThresholds {
+            batch_bytes: wide(self.batch_size_warn_threshold, default.batch_bytes),
+            unlogged_partitions: self
+                .unlogged_batch_across_partitions_warn_threshold
+                .unwrap_or(default.unlogged_partitions),
+            tombstones: wide(self.tombstone_warn_threshold, default.tombstones),
         }
     }
 

@@ -59,6 +59,8 @@ pub struct CreateTable {
     pub columns: Vec<ColumnDefinition>,
     /// Primary key, from a column or from a clause of its own.
     pub key: PrimaryKey,
+    /// Whether it has `COMPACT STORAGE`.
+    pub is_compact: bool,
     /// Columns of `CLUSTERING ORDER BY`.
     pub clustering_order: Vec<Ordering>,
     /// Other options of the table.
@@ -187,6 +189,8 @@ pub enum TableChange {
         /// Pairs of old and new names, at least one.
         columns: Vec<(Name, Name)>,
     },
+    /// `DROP COMPACT STORAGE`.
+    DropCompactStorage,
     /// `ALTER column TYPE type`.
     Type(Name, TypeName),
     /// `WITH` and its options.

@@ -35,6 +35,8 @@ pub(crate) struct ElementEdit<'a> {
     current: Option<Collection>,
     /// Second by which elements have expired for the statement.
     now: i64,
+    /// Whether the greatest of several values of one key is kept, not the last.
+    is_greatest_kept: bool,
     state: State,
 }
 
@@ -62,7 +64,13 @@ impl<'a> ElementEdit<'a> {
             CollectionKind::List => State::Ends { front: VecDeque::new(), back: Vec::new() },
             _ => State::Keys(BTreeMap::new()),
         };
-        Self { column, kind, current, now, state }
+        Self { column, kind, current, now, is_greatest_kept: false, state }
+    }
+
+    /// Lets the greatest of several values of one key remain, and a removal before each value.
+    pub(crate) const fn deciding_by_value(mut self, decides: bool) -> Self {
+        self.is_greatest_kept = decides;
+        self
     }
 
     /// Makes a change, after the earlier ones. The elements that it writes get `expiry`.
@@ -142,7 +150,7 @@ impl<'a> ElementEdit<'a> {
                 change.prepend(front.into());
             }
             State::List(list) => {
-                change = CollectionChange::replace(Collection::list(list.into_elements()));
+                change = CollectionChange::edited(Collection::list(list.into_elements()));
             }
             State::Keys(keys) => {
                 let data_type = &self.column.data_type;
@@ -167,8 +175,8 @@ impl<'a> ElementEdit<'a> {
         match &mut self.state {
             State::Ends { back, .. } => back.extend(added),
             State::List(list) => list.extend(added),
-            State::Keys(keys) => {
-                keys.extend(added.into_iter().map(|added| (added.key.clone(), Some(added))));
+            State::Keys(_) => {
+                added.into_iter().for_each(|added| self.set(added.key.clone(), Some(added)));
             }
         }
     }
@@ -184,7 +192,12 @@ impl<'a> ElementEdit<'a> {
     }
 
     fn set(&mut self, key: Bytes, element: Option<Element>) {
-        if let State::Keys(keys) = &mut self.state {
+        let State::Keys(keys) = &mut self.state else { return };
+        let weight = |element: &Option<Element>| {
+            (element.is_none(), element.as_ref().map(|it| (it.expiry, it.value.clone())))
+        };
+        let known = keys.get(&key).filter(|_| self.is_greatest_kept);
+        if known.is_none_or(|known| weight(known) <= weight(&element)) {
             keys.insert(key, element);
         }
     }

@@ -139,6 +139,11 @@ impl Function {
         matches!(self, Self::Similarity(_))
     }
 
+    /// Returns `true` if an argument is not null for the function: the empty value is null for most.
+    pub(super) const fn takes(&self, argument: &Value) -> bool {
+        !matches!(argument, Value::Empty(_)) || matches!(self, Self::AsBlob(_) | Self::Mask(..))
+    }
+
     /// Returns the masking function of a name.
     pub(super) fn find_mask(call: &FunctionCall) -> Option<MaskFunction> {
         MaskFunction::find(call.function.name.as_str())
@@ -168,13 +173,6 @@ impl Function {
             Self::BlobAs(_) => (*argument == DataType::Blob, "a blob".to_owned()),
             Self::Math(function) => function.accepts(argument),
             Self::Collection(function) => function.accepts(argument),
-            Self::Similarity(_) => {
-                let are_alike = arguments.iter().all(|other| other == argument);
-                (
-                    is_float_vector(argument) && are_alike,
-                    "two vectors of floats of one length".to_owned(),
-                )
-            }
             _ => return Ok(()),
         };
         if is_accepted {

@@ -17,11 +17,13 @@ use std::ops::Bound;
 
 use carnet::base::Bytes;
 use carnet::base::key::{self, ByteBounds, Order};
+use carnet::base::partition::LEN_MAX;
 use carnet::catalog::{ColumnKind, IndexSchema, IndexedPart, TableSchema};
 use carnet::index::{IndexLayout, has_entries};
 use carnet::{KeyRange, PartitionKey, Value};
 
 use super::environment::Environment;
+use super::keys::bytes_at_most;
 use super::like::Pattern;
 use super::list::List;
 use super::operand::Operand;
@@ -224,22 +226,24 @@ impl IndexPlan {
     ) -> Result<Vec<Span>, CqlError> {
         match &self.wanted {
             Wanted::One(operands) => {
-                let values = operands.iter().map(|operand| operand.required(environment));
+                let values =
+                    operands.iter().map(|operand| searched(operand.required(environment)?));
                 Ok(vec![Span::One(values.collect::<Result<_, _>>()?)])
             }
             Wanted::Each(list) => {
-                let mut values = list.values(environment)?;
+                let values = list.values(environment)?.into_iter().map(searched);
+                let mut values = values.collect::<Result<Vec<_>, _>>()?;
                 values.sort_by(Value::compare);
                 values.dedup_by(|one, other| Value::compare(one, other).is_eq());
                 Ok(values.into_iter().map(|value| Span::One(vec![value])).collect())
             }
             Wanted::Like(operand) => like_spans(&operand.required(environment)?),
             Wanted::Between(key, bounds) => {
-                let equal = key.iter().map(|key| key.required(environment));
+                let equal = key.iter().map(|key| searched(key.required(environment)?));
                 let equal = equal.collect::<Result<Vec<_>, _>>()?;
                 let (mut lower, mut upper) = (Bound::Unbounded, Bound::Unbounded);
                 for (op, operand) in bounds {
-                    let value = [operand.required(environment)?];
+                    let value = [searched(operand.required(environment)?)?];
                     match op {
                         CompareOp::Greater => lower = Bound::Excluded(value),
                         CompareOp::GreaterOrEqual => lower = Bound::Included(value),
@@ -254,6 +258,14 @@ impl IndexPlan {
                 Ok(vec![Span::Between(key::slice(&orders, &equal, lower, upper)?)])
             }
         }
+    }
+}
+
+/// Refuses a value that is longer than Cassandra permits behind an index. No entry has such a value.
+fn searched(value: Value) -> Result<Value, CqlError> {
+    match bytes_at_most(&value) {
+        0..=LEN_MAX => Ok(value),
+        _ => Err(CqlError::invalid("Index expression values may not be larger than 64K")),
     }
 }
 

@@ -6,7 +6,9 @@
 use std::cmp::Ordering;
 
 use carnet::Value;
+use carnet::base::Bytes;
 use carnet::base::key::{self, Order};
+use carnet::base::partition::LEN_MAX;
 
 use crate::cql_error::CqlError;
 
@@ -41,6 +43,30 @@ pub(super) fn product(lists: &[Choices]) -> Vec<Vec<Value>> {
         prefixes.iter().flat_map(with_each).collect()
     };
     lists.iter().fold(vec![Vec::new()], join)
+}
+
+/// Encodes the clustering key of a row that is written, and refuses one that is longer than a row of
+/// Cassandra may have.
+pub(crate) fn written_key(values: &[Value], orders: &[Order]) -> Result<Bytes, CqlError> {
+    if values.iter().map(bytes_at_most).sum::<usize>() > LEN_MAX {
+        let bytes: usize = values.iter().map(|value| value.serialize().len()).sum();
+        if bytes > LEN_MAX {
+            return Err(CqlError::invalid(format!(
+                "Key length of {bytes} is longer than maximum of {LEN_MAX}"
+            )));
+        }
+    }
+    Ok(key::encode(values, orders)?)
+}
+
+/// Returns an upper bound of the length of a value's serialization.
+pub(super) fn bytes_at_most(value: &Value) -> usize {
+    match value {
+        Value::Text(text) | Value::Ascii(text) => text.len(),
+        Value::Blob(bytes) => bytes.len(),
+        Value::Varint(_) | Value::Decimal { .. } | Value::Composite(_) => value.serialize().len(),
+        _ => 16,
+    }
 }
 
 /// Sorts the values of a list in the order of their type, and removes duplicates.

@@ -232,7 +232,8 @@ impl Operand {
             Source::Call(function, arguments) => {
                 let mut values = Vec::with_capacity(arguments.len());
                 for argument in arguments {
-                    values.push(argument.value(environment)?);
+                    let value = argument.value(environment)?;
+                    values.push(value.filter(|value| function.takes(value)));
                 }
                 function.call(&values, environment)?.map(|value| value.serialize())
             }
@@ -270,7 +271,7 @@ impl Operand {
                 bounds.part(&collection).map(|part| Value::Composite(part).serialize())
             }
             Source::Cast(operand, data_type) => {
-                let value = operand.value(environment)?;
+                let value = operand.number(environment)?;
                 let value = value.map(|value| cast::cast(value, data_type)).transpose()?;
                 value.map(|value| value.serialize())
             }
@@ -293,6 +294,12 @@ impl Operand {
             Evaluated::Null => Ok(None),
             Evaluated::Unset => Err(self.wrong("unset values are not allowed here")),
         }
+    }
+
+    /// Evaluates the operand to a value that a filter compares with those of rows.
+    pub(super) fn compared(&self, environment: &Environment<'_>) -> Result<Value, CqlError> {
+        let unsupported = || format!("Unsupported null value for column {}", self.what);
+        self.value(environment)?.ok_or_else(|| CqlError::invalid(unsupported()))
     }
 
     /// Evaluates the operand to a value that must not be null.
@@ -343,16 +350,23 @@ impl Operand {
     }
 }
 
+impl Operand {
+    /// Evaluates the operand to a value that can be calculated with; `None` is null, or the empty value.
+    fn number(&self, environment: &Environment<'_>) -> Result<Option<Value>, CqlError> {
+        Ok(self.value(environment)?.filter(|value| !matches!(value, Value::Empty(_))))
+    }
+}
+
 /// Calculates from the left; `None` if an operand is null.
 fn calculate(
     first: &Operand,
     rest: &[ArithmeticStep],
     environment: &Environment<'_>,
 ) -> Result<Option<Value>, CqlError> {
-    let Some(mut result) = first.value(environment)? else { return Ok(None) };
+    let Some(mut result) = first.number(environment)? else { return Ok(None) };
     let mut left_type = &first.data_type;
     for ArithmeticStep { op, operand, data_type } in rest {
-        let Some(next) = operand.value(environment)? else { return Ok(None) };
+        let Some(next) = operand.number(environment)? else { return Ok(None) };
         number::check_bits(*op, &result, &next)?;
         environment.steps.take(number::steps(&result, &next))?;
         let next = match next {
@@ -684,7 +698,7 @@ impl Compiler<'_> {
     ) -> Result<Vec<Operand>, CqlError> {
         let what = |place: usize| format!("arg{place}(system.{name})");
         if function.has_alike_arguments() {
-            return self.alike_arguments(terms, what);
+            return self.similar_vectors(name, terms, what);
         }
         let mut arguments = Vec::with_capacity(terms.len());
         for (place, term) in terms.iter().enumerate() {
@@ -697,46 +711,10 @@ impl Compiler<'_> {
         }
         Ok(arguments)
     }
-
-    /// Compiles the arguments of a function of vectors of one type: that of the first argument with
-    /// a type, or of a list of numbers if none has one.
-    fn alike_arguments(
-        &mut self,
-        terms: &[Term],
-        what: impl Fn(usize) -> String,
-    ) -> Result<Vec<Operand>, CqlError> {
-        let mut found: Vec<Option<Operand>> = Vec::with_capacity(terms.len());
-        for (place, term) in terms.iter().enumerate() {
-            found.push(self.inferred(term, &what(place))?);
-        }
-        let shared = found.iter().flatten().map(|operand| operand.data_type.clone()).next();
-        let shared = shared.or_else(|| vector_type(terms));
-        let mut arguments = Vec::with_capacity(terms.len());
-        for (place, (term, found)) in terms.iter().zip(found).enumerate() {
-            arguments.push(match (found, &shared) {
-                (Some(operand), Some(data_type)) if !is_typed(term) => {
-                    fits(operand, data_type, &what(place))?
-                }
-                (Some(operand), _) => operand,
-                (None, Some(data_type)) => self.operand(term, data_type, &what(place))?,
-                (None, None) => self.untyped_operand(term, &what(place))?,
-            });
-        }
-        Ok(arguments)
-    }
-}
-
-/// Returns the type of a vector with as many numbers as the first list.
-fn vector_type(terms: &[Term]) -> Option<DataType> {
-    let literal = terms.iter().find_map(|term| match term {
-        Term::List(elements) => u16::try_from(elements.len()).ok().filter(|count| *count > 0),
-        _ => None,
-    });
-    literal.map(|dimensions| DataType::vector(DataType::Float, dimensions))
 }
 
 /// Returns `true` for a term whose type does not follow from its use.
-const fn is_typed(term: &Term) -> bool {
+pub(super) const fn is_typed(term: &Term) -> bool {
     matches!(
         term,
         Term::Reference(_) | Term::Element(..) | Term::Slice(..) | Term::Part(..) | Term::Call(_)

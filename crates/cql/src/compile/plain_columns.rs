@@ -5,6 +5,8 @@ use carnet::base::ColumnId;
 use carnet::base::key::Order;
 use carnet::catalog::{ColumnKind, TableSchema};
 
+use crate::system::Compact;
+
 /// The columns of a result whose values are copied from keys and payloads as they are: rows of it
 /// need no decoding to columns.
 #[derive(Clone, Debug)]
@@ -33,10 +35,11 @@ pub(crate) enum PlainColumn {
 
 impl PlainColumns {
     /// Returns the columns at positions in a table; `None` if a value is made of the elements of a
-    /// collection.
+    /// collection, or if keys may be short.
     pub(super) fn of(table: &TableSchema, positions: &[usize]) -> Option<Self> {
         let column = |position: &usize| &table.columns[*position];
-        if positions.iter().any(|position| column(position).is_multi_cell) {
+        let has_elements = positions.iter().any(|position| column(position).is_multi_cell);
+        if has_elements || Compact::has_short_keys(table) {
             return None;
         }
         let columns = positions.iter().map(column);

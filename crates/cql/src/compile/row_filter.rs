@@ -19,14 +19,14 @@ use crate::cql_error::CqlError;
 
 /// A relation with its values.
 pub(crate) enum RowFilter {
-    Compare(usize, CompareOp, Option<Value>),
+    Compare(usize, CompareOp, Value),
     In(usize, ValueSet),
     CompareTuple(Vec<usize>, CompareOp, Vec<Value>),
     /// The tuples by their lengths, which may be less than the number of columns.
     InTuple(Vec<usize>, Vec<(usize, ValueSet)>),
     Contains(usize, Searched, Value),
     /// Position of a map, a key, and what its value is compared with.
-    Element(usize, Value, CompareOp, Option<Value>),
+    Element(usize, Value, CompareOp, Value),
     Like(usize, Pattern),
 }
 
@@ -40,8 +40,10 @@ pub(crate) enum ValueSet {
 
 impl ValueSet {
     fn new(mut values: Vec<Value>) -> Result<Self, CqlError> {
-        if values.iter().all(|value| is_encoded(&value.data_type())) {
-            return Self::of_tuples(values.iter().map(std::slice::from_ref));
+        if values.iter().all(|value| is_encoded(&value.data_type()))
+            && let Ok(encoded) = Self::of_tuples(values.iter().map(std::slice::from_ref))
+        {
+            return Ok(encoded);
         }
         values.sort_by(Value::compare);
         Ok(Self::Numbers(values))
@@ -55,7 +57,10 @@ impl ValueSet {
 
     fn contains(&self, values: &[Value]) -> Result<bool, CqlError> {
         Ok(match (self, values) {
-            (Self::Encoded(encoded), values) => encoded.binary_search(&encode(values)?).is_ok(),
+            // The empty value has no encoding, and none of the set is one.
+            (Self::Encoded(encoded), values) => {
+                encode(values).is_ok_and(|values| encoded.binary_search(&values).is_ok())
+            }
             (Self::Numbers(numbers), [value]) => {
                 numbers.binary_search_by(|number| Value::compare(number, value)).is_ok()
             }
@@ -78,7 +83,7 @@ impl RowFilter {
     pub(crate) fn new(filter: &Filter, environment: &Environment<'_>) -> Result<Self, CqlError> {
         Ok(match &filter.0 {
             Resolved::Compare(position, op, operand) => {
-                Self::Compare(*position, *op, operand.value(environment)?)
+                Self::Compare(*position, *op, operand.compared(environment)?)
             }
             Resolved::In(position, list) => {
                 Self::In(*position, ValueSet::new(list.values(environment)?)?)
@@ -101,7 +106,7 @@ impl RowFilter {
             }
             Resolved::Element(position, at, op, operand) => {
                 let at = at.required(environment)?;
-                Self::Element(*position, at, *op, operand.value(environment)?)
+                Self::Element(*position, at, *op, operand.compared(environment)?)
             }
             Resolved::Like(position, operand) => match operand.required(environment)? {
                 Value::Text(pattern) | Value::Ascii(pattern) => {
@@ -118,7 +123,7 @@ impl RowFilter {
         })
     }
 
-    /// Returns `true` if a row satisfies it. A comparison with null is false.
+    /// Returns `true` if a row satisfies it. Null in the row never does.
     pub(crate) fn holds(
         &self,
         table: &TableSchema,
@@ -126,7 +131,7 @@ impl RowFilter {
     ) -> Result<bool, CqlError> {
         Ok(match self {
             Self::Compare(position, op, wanted) => {
-                holds_for(stored(table, row, *position)?.as_ref(), *op, wanted.as_ref())
+                holds_for(stored(table, row, *position)?.as_ref(), *op, Some(wanted))
             }
             Self::In(position, wanted) => match stored(table, row, *position)? {
                 Some(found) => wanted.contains(std::slice::from_ref(&found))?,
@@ -156,7 +161,7 @@ impl RowFilter {
                 _ => false,
             },
             Self::Element(position, at, op, wanted) => match stored(table, row, *position)? {
-                Some(Value::Composite(found)) => holds_for(found.get(at), *op, wanted.as_ref()),
+                Some(Value::Composite(found)) => holds_for(found.get(at), *op, Some(wanted)),
                 _ => false,
             },
         })

@@ -1,7 +1,7 @@
 //! Write time of written values: `USING TIMESTAMP` where the server records timestamps.
 //!
-//! A recorded timestamp is what `WRITETIME` returns, and has no other effect: the order of writes is
-//! that of their commits.
+//! A statement with a recorded timestamp reads its row, and leaves later values. Its
+//! transaction depends on the row, so the outcome is that of a serial order of all transactions.
 
 use carnet::base::WallTime;
 use carnet::{DataType, Value};
@@ -19,12 +19,32 @@ use crate::timestamps::Timestamps;
 pub(crate) struct WriteTime {
     /// Operand of a recorded `USING TIMESTAMP`.
     given: Option<Operand>,
+    /// Whether timestamps decide between writes.
+    decides: bool,
 }
 
 impl WriteTime {
     /// Returns `true` if the statement or its batch has a recorded timestamp.
     pub(crate) const fn is_given(&self) -> bool {
         self.given.is_some()
+    }
+
+    /// Returns `true` if timestamps decide between writes.
+    pub(crate) const fn decides(&self) -> bool {
+        self.decides
+    }
+
+    /// Returns the write time with which the statement competes with stored values; `None` if it
+    /// replaces them.
+    pub(crate) fn competing(
+        &self,
+        environment: &Environment<'_>,
+    ) -> Result<Option<WallTime>, CqlError> {
+        let is_set = match &self.given {
+            Some(operand) => self.decides && operand.evaluate(environment)? != Evaluated::Unset,
+            None => false,
+        };
+        is_set.then(|| self.wall_time(environment)).transpose()
     }
 
     /// Returns the write time, by default the time of the statement. A marker left unset gives the
@@ -55,7 +75,7 @@ impl Compiler<'_> {
     pub(crate) fn using(&mut self, using: &Using) -> Result<WriteTime, CqlError> {
         let given = match (using.get(Attribute::Timestamp), self.timestamps) {
             (None, _) => None,
-            (Some(term), Timestamps::Record) => {
+            (Some(term), Timestamps::Record | Timestamps::Overwrite) => {
                 Some(self.operand(term, &DataType::Bigint, "[timestamp]")?)
             }
             (Some(term), Timestamps::Ignore) => {
@@ -74,6 +94,6 @@ impl Compiler<'_> {
             }
         };
         self.using_markers(using);
-        Ok(WriteTime { given })
+        Ok(WriteTime { given, decides: self.timestamps == Timestamps::Record })
     }
 }

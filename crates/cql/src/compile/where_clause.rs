@@ -20,7 +20,7 @@ use carnet::{DataType, PartitionKey, Value};
 
 use super::compiler::Compiler;
 use super::environment::Environment;
-use super::keys::{self, Choices, check_product, product};
+use super::keys::{self, Choices, check_product, product, written_key};
 use super::list::{List, Tuples};
 use super::operand::{Operand, required};
 use super::relation::{Filter, Resolved, TokenOperand};
@@ -38,6 +38,10 @@ pub(crate) struct Where {
     clustering: Vec<Step>,
     pub(crate) filters: Vec<Filter>,
     orders: Vec<Order>,
+    /// Whether the rows are written, so that the length of their keys is limited.
+    is_written: bool,
+    /// Whether a row may be named without the last clustering columns.
+    takes_prefix: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -131,7 +135,19 @@ impl Compiler<'_> {
             clustering,
             filters: resolved.into_iter().map(Filter).collect(),
             orders: table.clustering_orders(),
+            is_written: false,
+            takes_prefix: false,
         })
+    }
+
+    /// Like [`Compiler::filter`], but of the rows that a statement writes.
+    pub(super) fn written_rows(
+        &mut self,
+        table: &TableSchema,
+        relations: &[Relation],
+    ) -> Result<Where, CqlError> {
+        let filter = self.filter(table, relations)?;
+        Ok(Where { is_written: true, ..filter })
     }
 }
 
@@ -316,6 +332,17 @@ impl Where {
         self.names_partitions() && given == self.orders.len()
     }
 
+    /// Lets the statement name rows without the last clustering columns.
+    pub(super) fn taking_prefixes(self, takes_prefix: bool) -> Self {
+        Self { takes_prefix, ..self }
+    }
+
+    /// Returns `true` if rows are named without the last clustering columns.
+    pub(super) fn names_prefixes(&self) -> bool {
+        let is_slice = |step: &Step| matches!(step, Step::Slice { .. });
+        self.takes_prefix && !self.clustering.is_empty() && !self.clustering.iter().any(is_slice)
+    }
+
     /// Returns `true` if one row is given, by `=` on each column of the primary key.
     pub(crate) fn names_one_row(&self) -> bool {
         let one = |step: &Step| match step {
@@ -441,10 +468,13 @@ impl Where {
             let upper = bound(upper.as_ref(), environment)?;
             return self.spans(&product(lists), lower.as_ref(), upper.as_ref());
         }
-        if self.names_rows() {
+        if self.names_rows() || self.names_prefixes() {
             let keys = product(lists);
-            let cells = keys.iter().map(|values| key::encode(values, &self.orders));
-            let mut cells: Vec<Bytes> = cells.collect::<Result<_, _>>()?;
+            let cell = |values: &Vec<Value>| match self.is_written {
+                true => written_key(values, &self.orders),
+                false => Ok(key::encode(values, &self.orders)?),
+            };
+            let mut cells: Vec<Bytes> = keys.iter().map(cell).collect::<Result<_, _>>()?;
             cells.sort_unstable();
             cells.dedup();
             return Ok(Clustering::Cells(cells));

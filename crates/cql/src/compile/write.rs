@@ -21,7 +21,7 @@ use crate::ast::{
     Term, Update, Using, Write,
 };
 use crate::cql_error::CqlError;
-use crate::system::default_time_to_live;
+use crate::system::{Compact, default_time_to_live};
 
 /// A compiled statement that changes rows.
 #[derive(Clone, Debug)]
@@ -91,6 +91,20 @@ impl WritePlan {
     /// Returns the write time of written values.
     pub(crate) fn written(&self, environment: &Environment<'_>) -> Result<WallTime, CqlError> {
         self.write_time.wall_time(environment)
+    }
+
+    /// Returns the write time with which the statement competes with stored values; `None` if it
+    /// replaces them.
+    pub(crate) fn competing(
+        &self,
+        environment: &Environment<'_>,
+    ) -> Result<Option<WallTime>, CqlError> {
+        self.write_time.competing(environment)
+    }
+
+    /// Returns `true` if timestamps decide between the changes of a batch.
+    pub(crate) const fn decides_by_time(&self) -> bool {
+        self.write_time.decides()
     }
 
     /// Returns `true` if the write time may differ from that of the transaction's other statements.
@@ -229,16 +243,25 @@ impl<'a> Compiler<'a> {
             .enumerate()
             .filter_map(|(at, operand)| operand.map(|operand| (at, Assigned::Value(operand))))
             .collect();
+        let is_given = |name: &str| columns.iter().any(|(at, _)| table.columns[*at].name == name);
+        Compact::check_insert(table, is_given)?;
         let statics_only = !columns.is_empty()
             && columns.iter().all(|(at, _)| table.columns[*at].kind == ColumnKind::Static);
         let names_no_row =
             !clustering.is_empty() && clustering.iter().all(|(_, operand)| operand.is_none());
-        let clustering = if names_no_row && statics_only { None } else { Some(whole(clustering)?) };
+        let clustering = match names_no_row && statics_only {
+            true => None,
+            false if Compact::takes_prefix(table) => Some(prefix(clustering)?),
+            false => Some(whole(clustering)?),
+        };
         let time_to_live = self.using_ttl(&insert.using, table)?;
         let guard = if insert.if_not_exists { GuardPlan::NotExists } else { GuardPlan::Always };
         Ok(WritePlan {
             table: Arc::clone(table),
-            change: Change::Set { columns, marker: clustering.is_some() },
+            change: Change::Set {
+                columns,
+                marker: clustering.is_some() && Compact::has_markers(table),
+            },
             target: WriteTarget::Key { partition, clustering },
             guard,
             time_to_live,
@@ -280,7 +303,8 @@ impl<'a> Compiler<'a> {
             };
             assign(&mut columns, position, column, assigned)?;
         }
-        let filter = self.filter(table, &update.filter)?;
+        let filter = self.written_rows(table, &update.filter)?;
+        let filter = filter.taking_prefixes(Compact::takes_prefix(table));
         let change = match additions.is_empty() {
             true => Change::Set { columns, marker: false },
             false => Change::Add(additions),
@@ -303,7 +327,7 @@ impl<'a> Compiler<'a> {
 
     fn delete(&mut self, delete: &Delete, table: &Arc<TableSchema>) -> Result<WritePlan, CqlError> {
         let change = self.deletions(&delete.deletions, table)?;
-        let filter = self.filter(table, &delete.filter)?;
+        let filter = self.written_rows(table, &delete.filter)?;
         let guard = self.guard(&delete.guard, table)?;
         let is_range = matches!(change, Change::Delete);
         let plan = WritePlan {
@@ -423,7 +447,10 @@ impl WritePlan {
     fn check_names_rows(&self, statement: &str) -> Result<(), CqlError> {
         self.check_names_partitions(statement)?;
         let WriteTarget::Where(filter) = &self.target else { return Ok(()) };
-        if filter.names_rows() || (self.is_static_only() && !self.judges_regulars()) {
+        if filter.names_rows()
+            || filter.names_prefixes()
+            || (self.is_static_only() && !self.judges_regulars())
+        {
             return Ok(());
         }
         let missing: Vec<&str> =
@@ -459,6 +486,16 @@ fn whole(columns: Vec<(String, Option<Operand>)>) -> Result<Vec<Operand>, CqlErr
         })
     });
     given.collect()
+}
+
+/// Returns the values of the first clustering columns, at least one.
+fn prefix(mut columns: Vec<(String, Option<Operand>)>) -> Result<Vec<Operand>, CqlError> {
+    let given = columns.iter().take_while(|(_, operand)| operand.is_some()).count();
+    let is_prefix = given > 0 && columns[given..].iter().all(|(_, operand)| operand.is_none());
+    if is_prefix {
+        columns.truncate(given);
+    }
+    whole(columns)
 }
 
 /// Adds the new value of a column. Changes of several elements of one column are made in turn.

@@ -152,6 +152,9 @@ fn options(table: &TableView, internals: bool) -> Vec<String> {
     if internals {
         options.push(format!("ID = {}", table.uuid));
     }
+    if table.compact.is_some() {
+        options.push("COMPACT STORAGE".to_owned());
+    }
     let order: Vec<_> = table
         .clustering_key()
         .map(|(column, order)| {

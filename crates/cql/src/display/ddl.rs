@@ -94,7 +94,8 @@ impl Display for CreateTable {
         write!(f, "CREATE TABLE{} {} (", when(self.if_not_exists, IF_NOT_EXISTS), self.table)?;
         self.columns.iter().try_for_each(|column| write!(f, "{column}, "))?;
         write!(f, "{})", self.key)?;
-        write_table_options(f, &self.clustering_order, &self.options)
+        f.write_str(when(self.is_compact, " WITH COMPACT STORAGE"))?;
+        write_options(f, self.is_compact, &self.clustering_order, &self.options)
     }
 }
 
@@ -104,9 +105,19 @@ pub(super) fn write_table_options(
     clustering_order: &[Ordering],
     options: &[(Name, OptionValue)],
 ) -> fmt::Result {
-    let mut before = "WITH";
+    write_options(f, false, clustering_order, options)
+}
+
+/// Writes options behind others, if there are any.
+fn write_options(
+    f: &mut Formatter<'_>,
+    is_behind: bool,
+    clustering_order: &[Ordering],
+    options: &[(Name, OptionValue)],
+) -> fmt::Result {
+    let mut before = if is_behind { "AND" } else { "WITH" };
     if !clustering_order.is_empty() {
-        f.write_str(" WITH CLUSTERING ORDER BY (")?;
+        write!(f, " {before} CLUSTERING ORDER BY (")?;
         join(f, clustering_order, ", ")?;
         f.write_str(")")?;
         before = "AND";
@@ -147,6 +158,7 @@ impl Display for AlterTable {
                 write!(f, "RENAME{} ", when(*if_exists, IF_EXISTS))?;
                 join(f, columns.iter().map(|(old, new)| Rename(old, new)), " AND ")
             }
+            TableChange::DropCompactStorage => f.write_str("DROP COMPACT STORAGE"),
             TableChange::Type(column, type_name) => write!(f, "ALTER {column} TYPE {type_name}"),
             TableChange::Options(options) => {
                 f.write_str("WITH ")?;

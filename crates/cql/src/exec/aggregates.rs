@@ -173,6 +173,10 @@ fn gather(
         AggregateKind::Sum | AggregateKind::Avg => {
             steps.take_bytes(bytes.len())?;
             let value = data_type.deserialize(&bytes)?;
+            if matches!(value, Value::Empty(_)) {
+                slot.count -= 1;
+                return Ok(());
+            }
             if let Some(number) = &slot.number {
                 steps.take(compile::number_steps(number, &value))?;
             }

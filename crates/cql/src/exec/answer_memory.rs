@@ -73,9 +73,12 @@ impl AnswerMemory {
         Self { budget: budget.clone(), state: Mutex::new(state) }
     }
 
-    /// Adds a warning that comes with the answer.
+    /// Adds a warning that comes with the answer, once: a statement may run again.
     pub(super) fn warn(&self, warning: impl Into<Cow<'static, str>>) {
-        lock(&self.state).warnings.push(warning.into());
+        let (warnings, warning) = (&mut lock(&self.state).warnings, warning.into());
+        if !warnings.contains(&warning) {
+            warnings.push(warning);
+        }
     }
 
     /// Removes and returns the warnings that come with the answer.

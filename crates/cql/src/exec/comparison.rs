@@ -27,7 +27,8 @@ impl Comparison {
         if clustering.is_empty() || self.columns == self.types.len() {
             return Ok(clustering);
         }
-        let values = key::decode(&clustering, &self.types, &self.orders)?;
-        key::encode(&values[..self.columns], &self.orders)
+        // Rows of a table of COMPACT STORAGE may lack the last columns.
+        let values = key::decode_prefix(&clustering, &self.types, &self.orders)?;
+        key::encode(&values[..self.columns.min(values.len())], &self.orders)
     }
 }

@@ -24,7 +24,7 @@ use crate::ast::{
 };
 use crate::cql_error::{CqlError, CqlErrorKind};
 use crate::result::{ChangeKind, Response, SchemaChange};
-use crate::system::{self, Replication};
+use crate::system::{self, Compact, Replication};
 
 impl Executor {
     pub(super) async fn ddl(
@@ -245,6 +245,9 @@ async fn create_table(
     }
     add_columns(&mut schema, create, &Types::load(tx, keyspace).await?)?;
     set_table_options(&mut schema, &options)?;
+    if create.is_compact {
+        Compact::set(&mut schema)?;
+    }
     catalog::create_table(tx, schema).await?;
     Ok(changed(ChangeKind::Created, keyspace, Some(name)))
 }
@@ -422,6 +425,7 @@ async fn alter_table(
     let mut schema = (*schema).clone();
     match &alter.change {
         TableChange::Add { if_not_exists, columns } => {
+            Compact::check_change(&schema, true)?;
             let types = Types::load(tx, keyspace).await?;
             let before = schema.columns.len();
             for column in columns {
@@ -438,6 +442,7 @@ async fn alter_table(
         }
         TableChange::Options(options) => set_table_options(&mut schema, options)?,
         TableChange::Drop { if_exists, columns, timestamp } => {
+            Compact::check_change(&schema, false)?;
             let at = dropped_at(timestamp.as_ref())?.unwrap_or_else(|| tx.wall_time());
             let before = schema.columns.len();
             for column in columns {
@@ -461,6 +466,7 @@ async fn alter_table(
                 return Ok(None);
             }
         }
+        TableChange::DropCompactStorage => Compact::drop(&mut schema)?,
         TableChange::Type(..) => {
             return Err(CqlError::invalid("Altering column types is no longer supported"));
         }

@@ -13,6 +13,7 @@ use super::large_answers::LargeAnswers;
 use super::level_state::LevelState;
 use super::open::OpenTransactions;
 use super::prepared::{Cache, Prepared};
+use super::thresholds::WarnThresholds;
 use crate::audit::AuditLog;
 use crate::bound::Bound;
 use crate::compile::Environment;
@@ -40,6 +41,7 @@ pub(super) struct Shared {
     pub(super) levels: LevelState,
     pub(super) hashing: OnceLock<Hashing>,
     pub(super) audit: OnceLock<Arc<dyn AuditLog>>,
+    pub(super) warn_thresholds: OnceLock<WarnThresholds>,
     pub(super) large: LargeAnswers,
     pub(super) open: Arc<OpenTransactions>,
     pub(super) traces: Traces,
@@ -74,6 +76,7 @@ impl Executor {
             levels,
             hashing: OnceLock::new(),
             audit: OnceLock::new(),
+            warn_thresholds: OnceLock::new(),
             large,
             open,
             traces,

@@ -19,7 +19,7 @@ use crate::ast::{CreateIndex, DropIndex, IndexTarget, Name, TargetPart};
 use crate::compile::{SIMILARITY, Similarity};
 use crate::cql_error::CqlError;
 use crate::result::{ChangeKind, SchemaChange};
-use crate::system;
+use crate::system::{self, Compact};
 
 /// Maximum length of the names of table and column in the name of an index that was given none. With
 /// what follows, the name stays within the limit of the catalog.
@@ -79,6 +79,7 @@ pub(super) async fn create(
     let column = table.column(&target.column.text).ok_or_else(|| {
         CqlError::invalid(format!("Column '{}' doesn't exist", target.column.text))
     })?;
+    Compact::check_index(&table, column.kind)?;
     let part = part_of(&table, column, target.part)?;
     check_vector(create, column)?;
     let index_name = match &create.name {

@@ -72,12 +72,14 @@ mod system;
 mod system_rows;
 mod table_options;
 mod targets;
+mod thresholds;
 mod timeout;
 mod tracing_steps;
 mod transaction;
 mod user_types;
 mod view_schema;
 mod views;
+mod warnings;
 mod write;
 
 pub use answer_memory::AnswerMemory;
@@ -89,6 +91,7 @@ pub use open::{OpenLimits, OpenTotals};
 pub use outline::Outline;
 pub use parameters::{BatchItem, Parameters, Session};
 pub use prepared::Prepared;
+pub use thresholds::WarnThresholds;
 
 #[cfg(test)]
 mod tests;

@@ -5,6 +5,7 @@ use carnet::catalog::{ColumnKind, ColumnSchema, TableSchema};
 use carnet::{CellKey, Result};
 
 use super::stored_row::StoredRow;
+use crate::system::Compact;
 
 /// Returns a row's columns in Cassandra's serialization, in the order of the table's columns.
 pub(crate) fn columns(table: &TableSchema, row: &StoredRow) -> Result<Vec<Option<Bytes>>> {
@@ -54,7 +55,13 @@ fn key_columns(table: &TableSchema, cell: &CellKey) -> Result<Vec<Option<Bytes>>
         Vec::new()
     } else {
         let types: Vec<_> = table.clustering_key().map(|column| column.data_type.clone()).collect();
-        let values = key::decode(cell.clustering(), &types, &table.clustering_orders())?;
+        let orders = table.clustering_orders();
+        let values = match key::decode(cell.clustering(), &types, &orders) {
+            Err(_) if Compact::has_short_keys(table) => {
+                key::decode_prefix(cell.clustering(), &types, &orders)?
+            }
+            decoded => decoded?,
+        };
         values.iter().map(carnet::Value::serialize).collect()
     }
     .into_iter();

@@ -37,11 +37,10 @@ pub(super) struct RowGroup<'w> {
 impl<'w> RowGroup<'w> {
     pub(super) fn new(
         write: &'w Targeted<'w>,
-        written: WallTime,
         partition: &'w PartitionKey,
         clustering: Option<&'w Bytes>,
     ) -> Self {
-        let (writes, columns) = (vec![write], HashMap::new());
+        let (writes, columns, written) = (vec![write], HashMap::new(), write.written);
         Self { writes, written, partition, clustering, columns }
     }
 
@@ -112,7 +111,7 @@ async fn changes(
                         Assigned::Value(operand) => {
                             let change = value_change(operand, column, expiry, environment)?;
                             if let Some(change) = change {
-                                add_value(&mut changes, column, change)?;
+                                add_value(&mut changes, column, change, plan)?;
                             }
                             environment.steps.pace(&mut slice).await?;
                             continue;
@@ -124,7 +123,8 @@ async fn changes(
                         Entry::Vacant(free) => {
                             let elements = current.elements(column)?;
                             let now = tx.wall_seconds();
-                            free.insert(ElementEdit::new(column, kind, elements, now))
+                            let edit = ElementEdit::new(column, kind, elements, now);
+                            free.insert(edit.deciding_by_value(plan.decides_by_time()))
                         }
                     };
                     for change in elements {
@@ -144,7 +144,12 @@ async fn changes(
             }
             Change::Clear(columns) => {
                 for position in columns {
-                    changes.change(plan.table.columns[*position].id, ColumnChange::Deleted);
+                    add_value(
+                        &mut changes,
+                        &plan.table.columns[*position],
+                        ColumnChange::Deleted,
+                        plan,
+                    )?;
                 }
             }
             Change::Delete => {}
@@ -187,7 +192,14 @@ fn add_value(
     changes: &mut RowDelta,
     column: &ColumnSchema,
     change: ColumnChange,
+    plan: &WritePlan,
 ) -> Result<(), CqlError> {
+    if plan.decides_by_time()
+        && let Some((_, earlier)) = changes.changes().iter().find(|(id, _)| *id == column.id)
+        && precedes(earlier, &change)
+    {
+        return Ok(());
+    }
     let value_bytes = |change: &ColumnChange| match change {
         ColumnChange::Set { value, .. } => value.len(),
         _ => 0,
@@ -202,6 +214,19 @@ fn add_value(
         )));
     }
     Ok(())
+}
+
+/// Returns `true` if a change precedes a later one of the same time, as in Cassandra: by deletion, then by
+/// expiry, then by the bytes of the value.
+fn precedes(earlier: &ColumnChange, later: &ColumnChange) -> bool {
+    match (earlier, later) {
+        (ColumnChange::Deleted, _) => true,
+        (
+            ColumnChange::Set { value, expiry },
+            ColumnChange::Set { value: other, expiry: other_expiry },
+        ) => (expiry, value) > (other_expiry, other),
+        _ => false,
+    }
 }
 
 /// Writes a new version of a cell: the columns of one kind, static or regular, of a row.
@@ -230,7 +255,9 @@ async fn change_cell(
     let is_insert = group.writes.len() == 1 && is_insert(first.plan);
     let blind = is_insert && delta.changes().len() == all;
     let rows = RowStore::new(tx, table);
-    if blind {
+    if first.competes {
+        rows.rewrite_by_time(cell, &delta).await?;
+    } else if blind {
         let mut image = RowImage::default();
         delta.apply(&mut image)?;
         rows.put(cell, image).await?;
@@ -256,7 +283,7 @@ fn needs_rewrite(plan: &WritePlan) -> bool {
 /// Returns the row marker that the last insertion sets.
 fn marker(group: &RowGroup<'_>) -> Option<Marker> {
     let last = group.writes.iter().rev().find(|write| is_insert(write.plan));
-    last.map(|write| Marker { expiry: write.expiry })
+    last.map(|write| Marker::expiring(write.expiry))
 }
 
 /// A row before the change, for terms that use it; empty if none does.

@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use carnet::base::{Bytes, TableId, WallTime};
+use carnet::base::{Bytes, TableId};
 use carnet::{PartitionKey, Tx};
 
 use super::row_change::{RowGroup, change_row};
@@ -31,23 +31,18 @@ impl<'w> RowGroups<'w> {
     }
 
     /// Adds a statement.
-    pub(super) async fn add(
-        &mut self,
-        tx: &Tx,
-        write: &'w Targeted<'w>,
-        written: WallTime,
-    ) -> Result<(), CqlError> {
+    pub(super) async fn add(&mut self, tx: &Tx, write: &'w Targeted<'w>) -> Result<(), CqlError> {
         let targets = &write.targets;
         for partition in &targets.partitions {
             if write.plan.is_static_only() {
-                self.add_row(tx, RowGroup::new(write, written, partition, None)).await?;
+                self.add_row(tx, RowGroup::new(write, partition, None)).await?;
                 continue;
             }
             let Clustering::Cells(rows) = &targets.clustering else {
                 return Err(CqlError::invalid("the statement names no rows"));
             };
             for clustering in rows {
-                let group = RowGroup::new(write, written, partition, Some(clustering));
+                let group = RowGroup::new(write, partition, Some(clustering));
                 self.add_row(tx, group).await?;
             }
         }
@@ -59,7 +54,8 @@ impl<'w> RowGroups<'w> {
         if self.is_alone {
             return change_row(tx, &group).await;
         }
-        if !is_grouped(plan) {
+        // A change that leaves later values is made on the changes before it.
+        if group.writes[0].competes || !is_grouped(plan) {
             self.make(tx).await?;
             return change_row(tx, &group).await;
         }

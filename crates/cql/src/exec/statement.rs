@@ -9,6 +9,7 @@ use carnet::{AsOf, Tx, Uuid};
 use super::applied::Form;
 use super::batch::{BatchPart, BatchParts, batch_transaction};
 use super::executor::Executor;
+use super::grant::Grant;
 use super::moment::as_of;
 use super::naming::Naming;
 use super::open::using_transaction;
@@ -17,6 +18,7 @@ use super::paging::{self, PagingState};
 use super::parameters::{BatchItem, Parameters, Session};
 use super::prepared::{Prepared, Statements};
 use super::run::Run;
+use super::thresholds::BatchSize;
 use super::timeout::using_timeout;
 use super::{select, transaction, write};
 use crate::ast::{BatchKind, Select, Statement};
@@ -143,14 +145,15 @@ impl Executor {
         let result = match (transaction, parts.first()) {
             (Some(id), Some(first)) => {
                 let named = first.statements.named(first.keyspace.as_deref());
-                let body = async |tx: Tx| self.run_batch(&tx, kind, (parts, rights), steps).await;
+                let body =
+                    async |tx: Tx| self.run_batch(&tx, kind, (parts, rights), steps, grant).await;
                 Box::pin(self.inside(session, id, named, run, body)).await
             }
             _ if session.transaction().is_some() => Err(not_as_text()),
             _ => {
                 let committed = run.try_run(|tx| async move {
                     self.note_begin(grant, &tx);
-                    let response = self.run_batch(&tx, kind, (parts, rights), steps).await;
+                    let response = self.run_batch(&tx, kind, (parts, rights), steps, grant).await;
                     self.note(grant, || format!("Made {} changes, committing", parts.len()));
                     response
                 });
@@ -169,6 +172,7 @@ impl Executor {
         kind: BatchKind,
         (parts, rights): (&[BatchPart], Option<&Rights>),
         steps: &Steps<'_>,
+        grant: &Grant,
     ) -> Result<Response, CqlError> {
         let mut plans = Vec::with_capacity(parts.len());
         let mut slice = tx.time_slice();
@@ -188,7 +192,7 @@ impl Executor {
             }
         }
         check_batch(kind, writes.iter().map(|(plan, _)| *plan))?;
-        write::run(tx, &writes, Form::Batch).await
+        self.run_writes(tx, &writes, Some(kind), grant).await
     }
 
     pub(super) async fn run(
@@ -352,6 +356,7 @@ impl Executor {
         };
         let rows =
             rows.map_err(|error| if is_past { CqlError::of_moment(error) } else { error })?;
+        self.warn_of_tombstones(&snapshot, 0, (plan, rows.rows.len()), grant);
         self.note(grant, || {
             let more = if rows.paging_state.is_some() { ", and more on the next page" } else { "" };
             format!("Found {} rows{more}", rows.rows.len())
@@ -433,13 +438,17 @@ impl Executor {
                 if state.as_ref().is_some_and(|state| (state.snapshot, state.start) != of_tx) {
                     return Err(paging::invalid("it belongs to another transaction"));
                 }
+                let before = tx.deleted_read();
                 let rows =
                     select::run(tx, plan, &environment, run.parameters, state.as_ref()).await?;
+                let read = (plan, rows.rows.len());
+                self.warn_of_tombstones(tx, before, read, &run.parameters.grant);
                 Ok(Response::Rows(rows))
             }
             Plan::Writes(plans) => {
                 let writes: Vec<_> = plans.iter().map(|plan| (plan, environment)).collect();
-                write::run(tx, &writes, form_of(&statements.parsed.statement)).await
+                let kind = batch_kind(&statements.parsed.statement);
+                self.run_writes(tx, &writes, kind, &run.parameters.grant).await
             }
             Plan::Transaction(_) => Ok(Response::Void),
         }
@@ -447,7 +456,7 @@ impl Executor {
 
     async fn write(&self, statements: &Statements, run: &Run<'_>) -> Result<Response, CqlError> {
         let transaction = run.transaction(&self.shared.db);
-        let form = form_of(&statements.parsed.statement);
+        let kind = batch_kind(&statements.parsed.statement);
         let grant = &run.parameters.grant;
         let result = transaction
             .try_run(|tx| async move {
@@ -456,13 +465,28 @@ impl Executor {
                 let Plan::Writes(plans) = &*plan else { return Ok(Response::Void) };
                 let environment = self.environment(&run.bound, &run.steps);
                 let writes: Vec<_> = plans.iter().map(|plan| (plan, environment)).collect();
-                let response = write::run(&tx, &writes, form).await;
+                let response = self.run_writes(&tx, &writes, kind, grant).await;
                 self.note(grant, || format!("Made {} changes, committing", writes.len()));
                 response
             })
             .await;
         self.note_end(grant, &result);
         self.name_lost_row(result)
+    }
+
+    /// Runs a statement, or those of a batch of a kind, of which large ones are warned of.
+    async fn run_writes(
+        &self,
+        tx: &Tx,
+        writes: &[(&WritePlan, Environment<'_>)],
+        batch: Option<BatchKind>,
+        grant: &Grant,
+    ) -> Result<Response, CqlError> {
+        let Some(kind) = batch else { return write::run(tx, writes, Form::Single, None).await };
+        let mut size = BatchSize::default();
+        let response = write::run(tx, writes, Form::Batch, Some(&mut size)).await?;
+        self.warn_of_batch(grant, kind, &size);
+        Ok(response)
     }
 
     async fn transaction(
@@ -488,10 +512,11 @@ impl Executor {
     }
 }
 
-const fn form_of(statement: &Statement) -> Form {
+/// Returns the kind of a batch; `None` for one statement.
+const fn batch_kind(statement: &Statement) -> Option<BatchKind> {
     match statement {
-        Statement::Batch(_) => Form::Batch,
-        _ => Form::Single,
+        Statement::Batch(batch) => Some(batch.kind),
+        _ => None,
     }
 }
 

@@ -66,6 +66,7 @@ impl Executor {
         let own = own_rows_only(rights, table).map(Rights::role);
         let is_shown =
             |trace: &Arc<Trace>| own.is_none_or(|role| trace.user.as_ref() == Some(role));
+        let thresholds = self.warn_thresholds();
         let sources = system::Sources {
             wants: &|keyspace, name| wanted.table(keyspace, name),
             wants_keyspace: &|keyspace| wanted.keyspace(keyspace),
@@ -75,9 +76,12 @@ impl Executor {
             open_elsewhere: &elsewhere,
             report: &|| db.admission().map(|admission| admission.diagnosis().report()),
             figures: &|class| db.admission().map(|admission| admission.figures(class)),
-            timeouts: system::SettingTimeouts {
+            settings: system::StatementSettings {
                 statement: self.timeouts().map(|timeouts| timeouts.statement),
                 scan: self.timeouts().map(|timeouts| timeouts.scan),
+                batch_bytes: thresholds.batch_bytes,
+                unlogged_partitions: thresholds.unlogged_partitions,
+                tombstones: thresholds.tombstones,
             },
             roles: system::RolesView { roles: &roles, has_hashes },
             traces: &|| {

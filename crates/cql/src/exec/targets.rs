@@ -2,10 +2,11 @@
 
 use std::cell::OnceCell;
 
+use carnet::base::WallTime;
 use carnet::{PartitionKey, Tx};
 
 use crate::access::{Clustering, Partitions};
-use crate::compile::{Environment, WritePlan, WriteTarget, required};
+use crate::compile::{Environment, WritePlan, WriteTarget, required, written_key};
 use crate::cql_error::CqlError;
 
 /// Maximum number of keys that the statements of a batch select together.
@@ -18,6 +19,10 @@ pub(super) struct Targeted<'a> {
     pub(super) targets: Targets,
     /// Expiry of the values that the statement writes, in seconds since 1970-01-01 UTC.
     pub(super) expiry: Option<i64>,
+    /// Write time of the values.
+    pub(super) written: WallTime,
+    /// Whether stored values that were written later remain.
+    pub(super) competes: bool,
 }
 
 /// Evaluates the target rows of each statement.
@@ -42,7 +47,16 @@ pub(super) async fn targeted<'a>(
                  together; send them in several ones"
             )));
         }
-        found.push(Targeted { plan, environment: *environment, targets, expiry });
+        let competing = plan.competing(environment)?;
+        let written = competing.map_or_else(|| plan.written(environment), Ok)?;
+        found.push(Targeted {
+            plan,
+            environment: *environment,
+            targets,
+            expiry,
+            written,
+            competes: competing.is_some(),
+        });
     }
     Ok(found)
 }
@@ -74,7 +88,7 @@ fn targets(plan: &WritePlan, environment: &Environment<'_>) -> Result<Targets, C
                 None => Vec::new(),
                 Some(operands) => {
                     let values = required(operands, environment)?;
-                    vec![carnet::base::key::encode(&values, &plan.table.clustering_orders())?]
+                    vec![written_key(&values, &plan.table.clustering_orders())?]
                 }
             };
             Ok(Targets {

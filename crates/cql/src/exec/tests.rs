@@ -60,7 +60,7 @@ impl Fixture {
             }
             Plan::Writes(plans) => {
                 let writes: Vec<_> = plans.iter().map(|plan| (plan, environment)).collect();
-                write::run(tx, &writes, Form::Single).await.unwrap();
+                write::run(tx, &writes, Form::Single, None).await.unwrap();
             }
             Plan::Transaction(_) => panic!("the statement is one"),
         }

@@ -17,6 +17,7 @@ use crate::ast::{AlterView, CreateView, DropView, Name, Options};
 use crate::compile::Environment;
 use crate::cql_error::CqlError;
 use crate::result::{ChangeKind, SchemaChange};
+use crate::system::Compact;
 
 /// Runs a `CREATE MATERIALIZED VIEW`. Returns whether the view has yet to be built.
 pub(super) async fn create(
@@ -37,6 +38,11 @@ pub(super) async fn create(
             (true, true) => Ok((None, false)),
             (true, false) => Err(already_exists(keyspace, Some(name))),
         };
+    }
+    if Compact::of(&base).is_some() {
+        return Err(CqlError::invalid(
+            "Materialized views are not supported on tables with COMPACT STORAGE",
+        ));
     }
     if base.has_counters() {
         return Err(CqlError::invalid("Materialized views are not supported on counter tables"));

@@ -6,7 +6,7 @@
 
 use std::ops::Bound;
 
-use carnet::base::Bytes;
+use carnet::base::{Bytes, WallTime};
 use carnet::derived::RowStore;
 use carnet::{CellKey, KeyRange, PageLimit, PartitionKey, Tx};
 
@@ -14,6 +14,7 @@ use super::applied::{Form, applied};
 use super::condition;
 use super::row_groups::RowGroups;
 use super::targets::{Targeted, targeted};
+use super::thresholds::BatchSize;
 use crate::access::Clustering;
 use crate::compile::{Change, Environment, Evaluated, GuardPlan, WritePlan};
 use crate::cql_error::CqlError;
@@ -22,19 +23,29 @@ use crate::result::Response;
 /// Maximum number of rows in one read of a range delete.
 const PAGE_CELLS: usize = 500;
 
-/// Runs statements as a unit: all of them, or none if an `IF` does not hold.
+/// Runs statements as a unit: all of them, or none if an `IF` does not hold. Counts their writes.
 pub(crate) async fn run(
     tx: &Tx,
     writes: &[(&WritePlan, Environment<'_>)],
     form: Form,
+    size: Option<&mut BatchSize>,
 ) -> Result<Response, CqlError> {
     let json = json_rows(tx, writes).await?;
-    let writes = targeted(tx, &with_json(writes, &json)).await?;
+    let mut writes = targeted(tx, &with_json(writes, &json)).await?;
+    if writes.iter().any(|write| write.plan.decides_by_time()) {
+        // As in Cassandra, a deletion precedes changes of its time.
+        writes.sort_by_key(|write| (write.written, matches!(write.plan.change, Change::Delete)));
+    }
     let is_conditional = writes.iter().any(|write| !matches!(write.plan.guard, GuardPlan::Always));
     if is_conditional && let Some(refused) = Box::pin(condition::refuse(tx, &writes, form)).await? {
         return Ok(refused);
     }
+    let before = tx.written_bytes();
     apply_all(tx, &writes).await?;
+    if let Some(size) = size {
+        size.count(&writes);
+        size.count_bytes(tx, before);
+    }
     Ok(if is_conditional { applied() } else { Response::Void })
 }
 
@@ -57,15 +68,14 @@ async fn apply_all(tx: &Tx, writes: &[Targeted<'_>]) -> Result<(), CqlError> {
         }
         let Targeted { plan, targets, environment, .. } = write;
         environment.steps.take(1)?;
-        let written = plan.written(environment)?;
         if matches!(plan.change, Change::Delete) {
             groups.make(tx).await?;
             for partition in &targets.partitions {
-                Box::pin(delete(tx, plan, partition, &targets.clustering)).await?;
+                Box::pin(delete(tx, write, partition, &targets.clustering)).await?;
             }
             continue;
         }
-        groups.add(tx, write, written).await?;
+        groups.add(tx, write).await?;
     }
     groups.make(tx).await
 }
@@ -98,38 +108,54 @@ fn with_json<'a>(
 
 async fn delete(
     tx: &Tx,
-    plan: &WritePlan,
+    write: &Targeted<'_>,
     partition: &PartitionKey,
     clustering: &Clustering,
 ) -> Result<(), CqlError> {
-    let table = plan.table.id;
-    let rows = RowStore::new(tx, &plan.table);
+    let table = write.plan.table.id;
+    let rows = RowStore::new(tx, &write.plan.table);
+    let until = write.competes.then_some(write.written);
     match clustering {
         Clustering::Cells(cells) => {
             for clustering in cells {
-                rows.delete(CellKey::new(table, partition, clustering)).await?;
+                let cell = CellKey::new(table, partition, clustering);
+                match until {
+                    Some(time) => rows.delete_by_time(cell, time).await?,
+                    None => rows.delete(cell).await?,
+                }
             }
         }
         // A whole partition is deleted with its static columns.
-        Clustering::All => delete_range(tx, rows, KeyRange::partition(table, partition)).await?,
+        Clustering::All => {
+            delete_range(tx, rows, KeyRange::partition(table, partition), until).await?;
+        }
         Clustering::Spans(spans) => {
             for (lower, upper) in spans {
                 let (lower, upper): (Bound<Bytes>, Bound<Bytes>) = (lower.clone(), upper.clone());
                 let range = KeyRange::clustering(table, partition, lower, upper);
-                delete_range(tx, rows, range).await?;
+                delete_range(tx, rows, range, until).await?;
             }
         }
     }
     Ok(())
 }
 
-async fn delete_range(tx: &Tx, rows: RowStore<'_>, range: KeyRange) -> Result<(), CqlError> {
+/// Deletes the rows of a range, or their parts that were written up to a time.
+async fn delete_range(
+    tx: &Tx,
+    rows: RowStore<'_>,
+    range: KeyRange,
+    until: Option<WallTime>,
+) -> Result<(), CqlError> {
     tx.guard_range(range.clone())?;
     let mut rest = Some(range);
     while let Some(range) = rest {
         let page = tx.range_cells(&range, false, PageLimit::cells(PAGE_CELLS)).await?;
         for (cell, payload) in page.cells.share_all() {
-            rows.delete_found(cell, Some(&payload))?;
+            match until {
+                Some(time) => rows.delete_by_time(cell, time).await?,
+                None => rows.delete_found(cell, Some(&payload))?,
+            }
         }
         rest = page.resume;
     }

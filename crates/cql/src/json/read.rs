@@ -138,14 +138,25 @@ fn key(text: &str, data_type: &DataType) -> Result<Option<Value>, CqlError> {
     if data_type.is_composite() {
         of_text(text, data_type)
     } else {
-        Ok(Some(data_type.parse_text(text)?))
+        of_string(text, data_type).map(Some)
     }
+}
+
+/// Reads a scalar from a string. An empty one is the empty value, but of a `varint`, as in Cassandra.
+fn of_string(text: &str, data_type: &DataType) -> Result<Value, CqlError> {
+    Ok(match (text, data_type) {
+        ("", DataType::Boolean) => Value::Boolean(false),
+        ("", data_type) if data_type.has_empty() && *data_type != DataType::Varint => {
+            Value::Empty(data_type.clone())
+        }
+        _ => data_type.parse_text(text)?,
+    })
 }
 
 fn scalar(text: &str, data_type: &DataType) -> Result<Value, CqlError> {
     if text.starts_with('"') {
         let string: String = serde_json::from_str(text).map_err(|error| malformed(&error))?;
-        return Ok(data_type.parse_text(&string)?);
+        return of_string(&string, data_type);
     }
     let is_number = text.starts_with(|first: char| first == '-' || first.is_ascii_digit());
     let is_fitting = match data_type {
@@ -218,6 +229,10 @@ mod tests {
         assert_eq!(of_text("\"5\"", &DataType::Int).unwrap(), Some(Value::Int(5)));
         assert_eq!(of_text("\"TRUE\"", &DataType::Boolean).unwrap(), Some(Value::Boolean(true)));
         assert_eq!(of_text("1000", &DataType::Timestamp).unwrap(), Some(Value::Timestamp(1000)));
+        let empty = Value::Empty(DataType::Int);
+        assert_eq!(of_text("\"\"", &DataType::Int).unwrap(), Some(empty));
+        assert_eq!(of_text("\"\"", &DataType::Boolean).unwrap(), Some(Value::Boolean(false)));
+        assert!(of_text("\"\"", &DataType::Varint).is_err());
     }
 
     #[test]

@@ -57,11 +57,13 @@ impl Parser<'_> {
             table,
             columns,
             key,
+            is_compact: false,
             clustering_order: Vec::new(),
             options: Options::new(),
         };
         if self.eat_word("WITH") {
-            self.table_options(&mut create.clustering_order, &mut create.options)?;
+            create.is_compact =
+                self.table_options(&mut create.clustering_order, &mut create.options)?;
         }
         Ok(Statement::CreateTable(create))
     }
@@ -132,17 +134,17 @@ impl Parser<'_> {
         Ok(PrimaryKey { partition, clustering })
     }
 
-    /// Parses the options of a new table or view after `WITH`.
+    /// Parses the options of a new table or view after `WITH`. Returns `true` for `COMPACT STORAGE`.
     pub(super) fn table_options(
         &mut self,
         clustering_order: &mut Vec<Ordering>,
         options: &mut Options,
-    ) -> Parse<()> {
+    ) -> Parse<bool> {
+        let mut is_compact = false;
         loop {
-            if self.is_words(&["COMPACT", "STORAGE"]) {
-                return Err(self.unsupported("COMPACT STORAGE; leave it out"));
-            }
-            if self.eat_words(&["CLUSTERING", "ORDER", "BY"]) {
+            if self.eat_words(&["COMPACT", "STORAGE"]) {
+                is_compact = true;
+            } else if self.eat_words(&["CLUSTERING", "ORDER", "BY"]) {
                 self.expect_symbol("(")?;
                 clustering_order.extend(self.comma_separated(Self::clustering_order)?);
                 self.expect_symbol(")")?;
@@ -150,7 +152,7 @@ impl Parser<'_> {
                 self.option(options)?;
             }
             if !self.eat_word("AND") {
-                return Ok(());
+                return Ok(is_compact);
             }
         }
     }
@@ -218,8 +220,8 @@ impl Parser<'_> {
             let if_not_exists = self.eat_if_not_exists()?;
             let columns = self.one_or_more(Self::column_definition)?;
             Ok(TableChange::Add { if_not_exists, columns })
-        } else if self.is_words(&["DROP", "COMPACT", "STORAGE"]) {
-            Err(Failure::invalid(self.at(), "no table has COMPACT STORAGE"))
+        } else if self.eat_words(&["DROP", "COMPACT", "STORAGE"]) {
+            Ok(TableChange::DropCompactStorage)
         } else if self.eat_word("DROP") {
             self.drop_columns()
         } else if self.eat_word("RENAME") {

@@ -41,7 +41,11 @@ impl Parser<'_> {
         let key = self.primary_key()?;
         let (mut clustering_order, mut options) = (Vec::new(), Options::new());
         if self.eat_word("WITH") {
-            self.table_options(&mut clustering_order, &mut options)?;
+            let option = self.at();
+            if self.table_options(&mut clustering_order, &mut options)? {
+                let message = "Cannot use 'COMPACT STORAGE' when defining a materialized view";
+                return Err(Failure::invalid(option, message));
+            }
         }
         if !self.markers.is_empty() {
             let message = "Bind variables are not allowed in CREATE MATERIALIZED VIEW statements";

@@ -37,6 +37,8 @@ mod auth;
 mod bottleneck;
 mod builds;
 mod change;
+mod column_view;
+mod compact;
 mod encode;
 mod estimates;
 mod foreign_options;
@@ -61,6 +63,7 @@ pub(crate) mod tests;
 pub(crate) use auth::RolesView;
 pub(crate) use bottleneck::{bottleneck_columns, show_bottleneck};
 pub use change::SchemaDigest;
+pub(crate) use compact::Compact;
 pub use node::{
     CQL_VERSION, Client, ClientList, ClientTls, ConnectionStage, NATIVE_PROTOCOL_VERSION, NodeInfo,
     PARTITIONER, RELEASE_VERSION, TOKEN,
@@ -86,7 +89,7 @@ pub(crate) use options::{
 };
 pub(crate) use replication::{Replication, repaired, resolve};
 pub(crate) use setting::{map_of, plain};
-pub(crate) use settings::SettingTimeouts;
+pub(crate) use settings::StatementSettings;
 pub(crate) use view::{
     IndexView, KeyspaceView, TableView, TypeView, ViewDefinition, all, keyspace, short_class,
 };

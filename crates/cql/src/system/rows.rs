@@ -17,6 +17,8 @@ use super::activity;
 use super::auth::{self, RolesView};
 use super::bottleneck;
 use super::builds;
+use super::column_view::ColumnView;
+use super::compact::Compact;
 use super::encode::{self, Cell};
 use super::estimates;
 use super::node::{
@@ -24,10 +26,10 @@ use super::node::{
 };
 use super::open::{self, OpenTransaction};
 use super::peers::Peer;
-use super::settings::{self, SettingTimeouts};
+use super::settings::{self, StatementSettings};
 use super::table::{Content, SystemTable};
 use super::traces;
-use super::view::{self, ColumnView, IndexView, KeyspaceView, TableView, TypeView};
+use super::view::{self, IndexView, KeyspaceView, TableView, TypeView};
 use crate::trace::Trace;
 
 type Row = Vec<Cell>;
@@ -50,7 +52,7 @@ pub(crate) struct Sources<'a> {
     pub(crate) wants_keyspace: &'a (dyn Fn(&str) -> bool + Sync),
     /// Returns `true` for a table whose estimates are wanted, by its keyspace and name.
     pub(crate) wants: &'a (dyn Fn(&str, &str) -> bool + Sync),
-    pub(crate) timeouts: SettingTimeouts,
+    pub(crate) settings: StatementSettings,
     /// Returns the roles; they are needed for the tables that show them.
     pub(crate) roles: RolesView<'a>,
     /// Lists the kept traces.
@@ -99,7 +101,7 @@ pub(crate) async fn rows(table: &SystemTable, tx: &Tx, sources: &Sources<'_>) ->
         | Content::RolesOfResources
         | Content::Identities => auth::rows(table, &sources.roles),
         Content::Estimates => estimates::rows(table, tx, node, peers, sources.wants).await?,
-        Content::Settings => settings::rows(table, node, sources.timeouts),
+        Content::Settings => settings::rows(table, node, sources.settings),
         Content::TraceSessions => traces::sessions(table, node, &(sources.traces)()),
         Content::TraceEvents => traces::events(table, node, &(sources.traces)()),
         Content::Keyspaces => {
@@ -245,12 +247,13 @@ fn keyspace(table: &SystemTable, view: &KeyspaceView) -> Row {
 
 fn schema_table(table: &SystemTable, view: &TableView) -> Row {
     let has_counters = view.columns.iter().any(|column| column.type_name == "counter");
-    let flags = ["compound", "counter"].into_iter().take(1 + usize::from(has_counters));
+    let mut flags = Compact::flags(view.compact, view.clustering_key().count());
+    flags.extend(has_counters.then_some("counter"));
     let own = [
         ("keyspace_name", encode::text(&view.keyspace)),
         ("table_name", encode::text(&view.name)),
         // Drivers treat a table without this flag as a Thrift table.
-        ("flags", encode::texts(flags)),
+        ("flags", encode::texts(flags.into_iter())),
     ];
     table.row_of(own.into_iter().chain(option_cells(view)))
 }
@@ -309,7 +312,8 @@ fn virtual_table(table: &SystemTable, view: &TableView) -> Row {
 
 fn columns(table: &SystemTable, views: &[KeyspaceView]) -> Vec<Row> {
     let rows_of = |view: &TableView| {
-        let mut columns: Vec<_> = view.columns.iter().collect();
+        let hidden = view.compact.map(|kind| kind.all_columns(&view.columns));
+        let mut columns: Vec<_> = hidden.as_ref().unwrap_or(&view.columns).iter().collect();
         columns.sort_by(|a, b| a.name.cmp(&b.name));
         let rows = columns.into_iter().map(|found| column(table, view, found));
         rows.collect::<Vec<_>>()

@@ -7,25 +7,32 @@ use super::encode::{self, Cell};
 use super::node::{NodeInfo, PARTITIONER};
 use super::table::SystemTable;
 
-/// Timeouts that are settings.
+/// Settings of statements.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct SettingTimeouts {
+pub(crate) struct StatementSettings {
     /// Of statements that name the keys they read and write.
     pub(crate) statement: Option<Duration>,
     /// Of statements that scan a table, filter or aggregate.
     pub(crate) scan: Option<Duration>,
+    /// Bytes of a batch that is warned of.
+    pub(crate) batch_bytes: u64,
+    /// Partitions of an unlogged batch that is warned of.
+    pub(crate) unlogged_partitions: usize,
+    /// Deleted rows that are warned of.
+    pub(crate) tombstones: u64,
 }
 
 /// Returns the settings by name.
 pub(super) fn rows(
     table: &SystemTable,
     node: &NodeInfo,
-    timeouts: SettingTimeouts,
+    given: StatementSettings,
 ) -> Vec<Vec<Cell>> {
     let millis = |timeout: Option<Duration>| timeout.map(|time| format!("{}ms", time.as_millis()));
-    let (statement, scan) = (millis(timeouts.statement), millis(timeouts.scan));
+    let (statement, scan) = (millis(given.statement), millis(given.scan));
     let address = node.address.to_string();
     let settings = [
+        ("batch_size_warn_threshold", Some(binary_bytes(given.batch_bytes))),
         ("cluster_name", Some(node.cluster_name.clone())),
         ("dynamic_data_masking_enabled", Some("false".to_owned())),
         ("materialized_views_enabled", Some("true".to_owned())),
@@ -35,6 +42,11 @@ pub(super) fn rows(
         ("range_request_timeout", scan),
         ("read_request_timeout", statement.clone()),
         ("rpc_address", Some(address)),
+        ("tombstone_warn_threshold", Some(given.tombstones.to_string())),
+        (
+            "unlogged_batch_across_partitions_warn_threshold",
+            Some(given.unlogged_partitions.to_string()),
+        ),
         ("user_defined_functions_enabled", Some("false".to_owned())),
         ("write_request_timeout", statement),
     ];
@@ -45,4 +57,11 @@ pub(super) fn rows(
         ])
     };
     settings.into_iter().map(row).collect()
+}
+
+/// Returns a number of bytes in the largest unit of Cassandra that divides it.
+fn binary_bytes(bytes: u64) -> String {
+    let units = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+    let unit = units.into_iter().find(|(unit, _)| bytes > 0 && bytes.is_multiple_of(*unit));
+    unit.map_or_else(|| format!("{bytes}B"), |(unit, name)| format!("{}{name}", bytes / unit))
 }

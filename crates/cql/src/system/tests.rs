@@ -79,7 +79,7 @@ fn rows_of(table: &SystemTable, snapshot: &carnet::Snapshot, node: &NodeInfo) ->
         wants: &|_, _| true,
         wants_keyspace: &|_| true,
         figures: &|_| None,
-        timeouts: SettingTimeouts::default(),
+        settings: StatementSettings::default(),
         roles: RolesView { roles: &roles(), has_hashes: true },
         traces: &Vec::new,
     };

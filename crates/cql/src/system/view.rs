@@ -10,6 +10,8 @@ use carnet::catalog::{
 };
 use carnet::{DataType, Result, Tx, Uuid};
 
+use super::column_view::ColumnView;
+use super::compact::Compact;
 use super::options::TableOptions;
 use super::replication::{LOCATOR, Replication, repaired};
 use super::table::{SystemTable, is_virtual_keyspace};
@@ -85,6 +87,8 @@ pub(crate) struct TableView {
     pub(crate) dropped: Vec<DroppedColumn>,
     /// Definition, if it is a materialized view.
     pub(crate) definition: Option<ViewDefinition>,
+    /// Kind, if it is a table of `COMPACT STORAGE`.
+    pub(crate) compact: Option<Compact>,
 }
 
 /// Definition of a materialized view.
@@ -154,14 +158,6 @@ impl IndexView {
     }
 }
 
-/// Column of a table.
-#[derive(Debug)]
-pub(crate) struct ColumnView {
-    pub(crate) name: String,
-    pub(crate) kind: ColumnKind,
-    pub(crate) type_name: String,
-}
-
 impl TableView {
     /// Returns `true` for a materialized view of a table.
     pub(crate) fn is_view_of(&self, table: &str) -> bool {
@@ -186,7 +182,8 @@ impl TableView {
                 self.partition_key().position(|other| other.name == column.name)
             }
             ColumnKind::Clustering(_) => {
-                self.clustering_key().position(|(other, _)| other.name == column.name)
+                // The hidden column of a table of COMPACT STORAGE is the first one.
+                self.clustering_key().position(|(other, _)| other.name == column.name).or(Some(0))
             }
             ColumnKind::Static | ColumnKind::Regular => None,
         };
@@ -275,6 +272,7 @@ fn of_table(schema: &TableSchema, tables: &[TableSchema]) -> TableView {
         options: TableOptions::read(&schema.options),
         columns: columns.collect(),
         definition,
+        compact: Compact::of(schema),
         indexes: {
             let mut indexes: Vec<_> =
                 schema.indexes.iter().map(|index| IndexView::new(schema, index)).collect();
@@ -313,6 +311,7 @@ fn of_system_table(table: &SystemTable) -> TableView {
         indexes: Vec::new(),
         dropped: Vec::new(),
         definition: None,
+        compact: None,
     }
 }
 

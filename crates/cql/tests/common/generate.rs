@@ -540,13 +540,14 @@ impl Generator<'_> {
                 partition: self.many(1, Self::name),
                 clustering: self.many(0, Self::name),
             },
+            is_compact: self.flip(),
             clustering_order: self.many(0, Self::ordering),
             options: self.options(0),
         }
     }
 
     fn table_change(&mut self) -> TableChange {
-        match self.below(5) {
+        match self.below(6) {
             0 => {
                 TableChange::Add { if_not_exists: self.flip(), columns: self.many(1, Self::column) }
             }
@@ -559,7 +560,8 @@ impl Generator<'_> {
                 if_exists: self.flip(),
                 columns: self.many(1, |g| (g.name(), g.name())),
             },
-            3 => TableChange::Type(self.name(), self.type_name()),
+            3 => TableChange::DropCompactStorage,
+            4 => TableChange::Type(self.name(), self.type_name()),
             _ => TableChange::Options(self.options(1)),
         }
     }

@@ -94,7 +94,7 @@ impl Engine {
         for cell in page.cells.iter() {
             if let Some(last) = last.filter(|_| cells.bytes() >= bytes_max) {
                 let resume = Some(rest_behind(CellKeyRef::to_key(last)));
-                return Ok(CellPage { cells: cells.finish(), resume });
+                return Ok(CellPage { cells: cells.finish(), resume, deleted: page.deleted });
             }
             last = Some(cell.key);
             let CellRef { key, start, commit, payload } = cell;
@@ -109,7 +109,7 @@ impl Engine {
                 cells.push(&CellRef { key, start, commit, payload });
             }
         }
-        Ok(CellPage { cells: cells.finish(), resume: page.resume })
+        Ok(CellPage { cells: cells.finish(), ..page })
     }
 }
 

@@ -440,6 +440,8 @@ struct Filling {
     limit: PageLimit,
     cells: CellsBuilder,
     hidden: usize,
+    /// Number of hidden cells that are deleted.
+    deleted: usize,
     /// Key of the last cell, added or hidden.
     last: Vec<u8>,
     full: bool,
@@ -453,7 +455,7 @@ impl Filling {
     fn new(read: Timestamp, limit: PageLimit) -> Self {
         let (cells, last) = (CellsBuilder::default(), Vec::new());
         let (full, ended, mark, has_deltas) = (false, false, None, false);
-        Self { read, limit, cells, hidden: 0, last, full, ended, mark, has_deltas }
+        Self { read, limit, cells, hidden: 0, deleted: 0, last, full, ended, mark, has_deltas }
     }
 
     /// Returns `true` if the page accepts no further cell.
@@ -490,6 +492,7 @@ impl Filling {
             }
             _ => {
                 self.hidden += 1;
+                self.deleted += usize::from(known.is_some());
                 self.last.clear();
                 self.last.extend_from_slice(key);
             }
@@ -498,7 +501,7 @@ impl Filling {
     }
 
     fn finish(self, range: &KeyRange, reverse: bool) -> Result<CellPage> {
-        let mut page = CellPage { cells: self.cells.finish(), resume: None };
+        let mut page = CellPage { cells: self.cells.finish(), resume: None, deleted: self.deleted };
         if self.full && !self.ended {
             let last = match page.cells.iter().next_back() {
                 Some(last) if self.last.is_empty() => last.key.to_key(),

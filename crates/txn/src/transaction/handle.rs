@@ -135,6 +135,13 @@ impl Transaction {
         Self { inner: Arc::clone(&self.inner), context }
     }
 
+    /// Returns the bytes of the keys and values that the transaction has written.
+    #[must_use]
+    pub fn written_bytes(&self) -> u64 {
+        let state = self.inner.lock();
+        state.writes.bytes() + state.spilled.as_ref().map_or(0, |spilled| spilled.bytes)
+    }
+
     /// Returns the number of calls that changed the write set: the number stays the same while the transaction only
     /// reads.
     #[must_use]

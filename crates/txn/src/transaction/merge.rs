@@ -93,7 +93,7 @@ impl Overlay<'_> {
             (None, Some(last)) => Some(rest_behind(last)),
             (None, None) => page.resume,
         };
-        CellPage { cells: merged.cells.finish(), resume }
+        CellPage { cells: merged.cells.finish(), resume, ..page }
     }
 }
 

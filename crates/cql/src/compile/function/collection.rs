@@ -90,8 +90,8 @@ impl CollectionFunction {
             Self::Min => values().min_by(|a, b| a.compare(b)).cloned(),
             Self::Max => values().max_by(|a, b| a.compare(b)).cloned(),
             Self::Sum => Some(sum(collection, steps)?),
-            Self::Avg if parts.is_empty() => Some(sum(collection, steps)?),
-            Self::Avg if matches!(parts[0], Some(Value::Decimal { .. })) => {
+            Self::Avg if numbers(collection).next().is_none() => Some(sum(collection, steps)?),
+            Self::Avg if element_of(collection.data_type()) == Some(&DataType::Decimal) => {
                 let numbers = values().filter_map(Decimal::of).zip(1..);
                 let average =
                     numbers.into_iter().try_fold(Decimal::ZERO, |average, (next, count)| {
@@ -108,7 +108,7 @@ impl CollectionFunction {
             Self::Avg => {
                 let (sum, data_type) =
                     (sum(collection, steps)?, self.returns(collection.data_type()));
-                let count = data_type.parse_text(&parts.len().to_string())?;
+                let count = data_type.parse_text(&numbers(collection).count().to_string())?;
                 Some(number::calculate(&sum, ArithmeticOp::Divide, &count)?)
             }
         })
@@ -122,11 +122,15 @@ fn element_of(data_type: &DataType) -> Option<&DataType> {
     }
 }
 
+/// Returns the elements without empty values.
+fn numbers(collection: &Composite) -> impl Iterator<Item = &Value> {
+    collection.parts().iter().flatten().filter(|part| !matches!(part, Value::Empty(_)))
+}
+
 fn sum(collection: &Composite, steps: &Steps<'_>) -> Result<Value, CqlError> {
     let element = element_of(collection.data_type()).unwrap_or(&DataType::Int);
     let zero = element.parse_text("0")?;
-    let mut parts = collection.parts().iter().flatten();
-    parts.try_fold(zero, |sum, part| {
+    numbers(collection).try_fold(zero, |sum, part| {
         steps.take(number::steps(&sum, part))?;
         number::calculate(&sum, ArithmeticOp::Add, part)
     })
