@@ -1,7 +1,7 @@
 //! Places that clients share, and who may take one.
 //!
-//! A client may hold a maximum of its own, by default half of all. Two clients could then hold all
-//! between them, so the last eighth is kept for clients that hold few:
+//! Each client has a maximum, by default half of all places. Two clients could then hold all between
+//! them, so the last eighth is kept for clients that hold few:
 //!
 //! ```text
 //!   0                                     7/8 of all       all
@@ -24,7 +24,7 @@ pub struct Places {
 }
 
 impl Places {
-    /// Creates places of which one client may hold half.
+    /// Creates places. One client may hold half of them.
     #[must_use]
     pub const fn shared(total: usize) -> Self {
         Self { total, per_client_max: total.div_ceil(2) }

@@ -2,7 +2,7 @@
 //!
 //! A client that can tell the two apart can find out the users. The tries alternate, so that a disturbance of the
 //! machine affects both alike. The probability that a try of a known user takes longer than one of an
-//! unknown user is that of Mann and Whitney's test: 0.5 if nothing can be told, and within two standard
+//! unknown user comes from Mann and Whitney's test: 0.5 if nothing can be told, and within two standard
 //! errors of it by chance in 95 of 100 runs.
 
 use std::io;

@@ -19,7 +19,7 @@ use tracing_subscriber::reload::{self, Handle};
 
 use crate::settings::{self, Log, LogFormat, Settings};
 
-/// Environment variable with levels, which comes before the settings.
+/// Environment variable with levels. It comes before the settings.
 const VARIABLE: &str = "RUST_LOG";
 
 /// The log of this process, whose levels can be replaced.

@@ -14,7 +14,7 @@ const OTHERS_WRITE: u32 = 0o022;
 /// Permission bits with which the group or others can read.
 const OTHERS_READ: u32 = 0o044;
 
-/// The users file of a server, which is read again when it changes.
+/// The users file of a server. The server reads it again when it changes.
 pub(crate) struct UsersFile {
     path: PathBuf,
     users: Arc<Users>,
@@ -38,13 +38,13 @@ impl UsersFile {
         Ok(Self { path: path.to_owned(), users, last: Ok(text) })
     }
 
-    /// Returns the users, which a reload replaces.
+    /// Returns the users. A reload replaces them.
     pub(crate) const fn users(&self) -> &Arc<Users> {
         &self.users
     }
 
-    /// Reads the file again. Returns the new users if it has changed, which the caller tells the
-    /// executor before they log in.
+    /// Reads the file again. Returns the new users if it has changed: the caller tells the executor
+    /// before they log in.
     ///
     /// # Errors
     ///

@@ -59,23 +59,8 @@ impl AuditCategory {
             | Statement::ShowBottleneck => Self::Admin,
             Statement::Open(_) => Self::Dml,
             Statement::Role(_) => Self::Dcl,
-            Statement::CreateKeyspace(_)
-            | Statement::AlterKeyspace(_)
-            | Statement::DropKeyspace(_)
-            | Statement::CreateTable(_)
-            | Statement::CopyTable(_)
-            | Statement::AlterTable(_)
-            | Statement::DropTable(_)
-            | Statement::CreateType(_)
-            | Statement::AlterType(_)
-            | Statement::DropType(_)
-            | Statement::CreateIndex(_)
-            | Statement::DropIndex(_)
-            | Statement::CreateView(_)
-            | Statement::AlterView(_)
-            | Statement::DropView(_)
-            | Statement::Truncate(..)
-            | Statement::Unsupported(_) => Self::Ddl,
+            // The others change the schema.
+            _ => Self::Ddl,
         }
     }
 }

@@ -4,8 +4,8 @@
 //! in turns, so that no user has to be slowed down while there is room. They are for a server whose
 //! operator promises each user so much and no more.
 //!
-//! The rate is that of the generic cell rate algorithm: a time up to which a user's requests are paid
-//! for, at most a second ahead of now. Beyond that its connections are not read from, and requests wait
+//! The rate follows the generic cell rate algorithm. It keeps the time until when a user's requests are
+//! paid for, at most a second ahead of now. Beyond that its connections are not read from, and requests wait
 //! in the kernel and finally with the client. Source: ITU-T I.371, annex A.
 
 use std::collections::HashMap;

@@ -85,7 +85,8 @@ fn described() -> Vec<Described> {
         ),
         (
             FailureKind::Unauthorized,
-            "the statement would change a system keyspace; another user started the transaction",
+            "the statement would change a system keyspace; another user started the transaction; the [role](roles.md) lacks \
+             a permission, or was dropped; the user is not in the users file any more",
             "",
         ),
         (

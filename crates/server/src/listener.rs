@@ -52,8 +52,7 @@ pub struct Config {
     pub limits: Limits,
     /// List of the server's connections.
     pub clients: Clients,
-    /// Audit log, which is told of log-ins. The [executor](carnet_cql::Executor::set_audit) tells it of
-    /// statements.
+    /// Audit log of log-ins. The [executor](carnet_cql::Executor::set_audit) tells it of statements.
     pub audit: Option<Arc<Audit>>,
 }
 

@@ -83,7 +83,7 @@ struct Times {
 impl Times {
     /// Parses `/proc/self/stat`. Source: `proc_pid_stat(5)`, fields 14, 15 and 22.
     fn parse(stat: &str) -> Option<Self> {
-        // The second field is the program's name in parentheses, which may have spaces.
+        // The second field is the program's name in parentheses. It may have spaces.
         let (_, rest) = stat.rsplit_once(')')?;
         let fields: Vec<&str> = rest.split_whitespace().collect();
         let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();

@@ -37,7 +37,7 @@ impl<T: Default + PartialEq> Cached<T> {
         known.is_some_and(|known| at.read <= known || at.changed <= known)
     }
 
-    /// Stores the records of a snapshot, unless those of a later one are known.
+    /// Stores the records of a snapshot, unless a later snapshot is known.
     pub(crate) fn offer(&self, at: Timestamp, records: T) {
         let mut known = lock(&self.known);
         if known.is_some_and(|known| known > at) {

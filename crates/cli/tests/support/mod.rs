@@ -36,7 +36,7 @@ pub(crate) fn succeed(command: &mut Command) -> String {
     text(stdout).to_owned()
 }
 
-/// Returns the error of a command, which must fail with exit code 1, without lines of its log before.
+/// Returns the error of a command that must fail with exit code 1, without the log before it.
 pub(crate) fn fail(command: &mut Command) -> String {
     let Output { status, stdout, stderr } = command.output().unwrap();
     let stderr = text(&stderr);

@@ -38,7 +38,7 @@ impl Executor {
 
     /// Checks that the user of a session is still one of the password file.
     fn check_user_of(&self, session: &Session) -> Result<(), CqlError> {
-        // A forwarded statement has the user of another server, which has checked it.
+        // Another server has checked the user of a statement that it forwards.
         let Some(user) = session.user().filter(|_| !session.is_forwarded()) else { return Ok(()) };
         match &*self.shared.levels.users.load() {
             Some(users) if !users.contains(user) => Err(CqlError::unauthorized(format!(

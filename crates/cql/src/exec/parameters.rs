@@ -173,7 +173,7 @@ impl Session {
         self.who.clone().unwrap_or_else(|| "local".into())
     }
 
-    /// Returns the address and port of the client, which its name ends with.
+    /// Returns the address and port of the client: the end of its name.
     pub(super) fn client_address(&self) -> String {
         let name = self.name();
         name.rsplit('@').next().unwrap_or_default().to_owned()

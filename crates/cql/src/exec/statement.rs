@@ -224,8 +224,8 @@ impl Executor {
         result
     }
 
-    /// Resolves what the run of a statement needs. It is in memory of its own: the futures of the server
-    /// around it would move it each.
+    /// Resolves what the run of a statement needs, on the heap: each future of the server around it would
+    /// move it.
     fn begin<'a>(
         &'a self,
         session: &Session,

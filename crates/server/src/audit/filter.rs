@@ -7,15 +7,15 @@ use carnet_cql::AuditCategory;
 /// Choice of entries. An entry needs its category, its user and its keyspaces to be wanted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Filter {
-    /// Categories of which there are entries. Default: log-ins, DDL, DCL and administration.
+    /// Categories of the entries. Default: log-ins, DDL, DCL and administration.
     pub categories: BTreeSet<AuditCategory>,
-    /// Users of whom there are entries; empty for all.
+    /// Users in the entries; empty for all.
     pub include_users: BTreeSet<String>,
-    /// Users of whom there are none.
+    /// Users without entries.
     pub exclude_users: BTreeSet<String>,
-    /// Keyspaces of which there are entries; empty for all.
+    /// Keyspaces in the entries; empty for all.
     pub include_keyspaces: BTreeSet<String>,
-    /// Keyspaces of which there are none.
+    /// Keyspaces without entries.
     pub exclude_keyspaces: BTreeSet<String>,
 }
 

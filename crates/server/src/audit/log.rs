@@ -100,8 +100,8 @@ impl Audit {
         }
     }
 
-    /// Writes an entry about a log-in, which was refused if there is a reason. The name is as the client
-    /// sent it, cut.
+    /// Writes an entry about a log-in, with the reason of a refusal. The user's name is as the client sent
+    /// it, cut at a maximum length.
     pub(crate) fn login(&self, client: SocketAddr, user: &str, refusal: Option<&str>) {
         let user = &user[..user.floor_char_boundary(USER_LEN_MAX)];
         if self.wants(AuditCategory::Login, Some(user)) {

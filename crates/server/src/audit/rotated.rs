@@ -24,7 +24,7 @@ pub(super) struct Rotated {
 }
 
 impl Rotated {
-    /// Opens the file behind its last line, which only its owner can read if it is new.
+    /// Opens the file behind its last line. Only its owner can read a new one.
     pub(super) fn open(path: &Path, len_max: u64, files_max: usize) -> io::Result<Self> {
         let path = path.to_owned();
         let mut rotated = Self { path, len_max, files_max, file: None, len: 0 };
@@ -56,7 +56,7 @@ impl Rotated {
         self.file.as_mut().ok_or_else(|| io::Error::other("the file was opened"))
     }
 
-    /// Renames each file to that of the next number, and removes the last.
+    /// Renames each file to the next number, and removes the last file.
     fn shift(&self) -> io::Result<()> {
         let last = self.files_max.saturating_sub(1);
         if last == 0 {

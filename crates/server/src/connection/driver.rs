@@ -607,7 +607,7 @@ impl<B: Backend> Driver<B> {
         Ok(user)
     }
 
-    /// Tells the logs of a log-in, which was refused or not.
+    /// Tells the logs of a log-in or its refusal.
     fn logged_in(&self, user: &str, refusal: Option<Refusal>) {
         let why = refusal.map(Refusal::why);
         if let Some(why) = why {
