@@ -11,7 +11,7 @@ pub enum CommitOutcome {
     Committed,
     /// Another transaction committed first.
     Conflict,
-    /// Its snapshot was older than what is kept to check it.
+    /// Its snapshot was older than the commits kept to check it.
     TooOld,
     /// The store had no capacity for it.
     Overloaded,

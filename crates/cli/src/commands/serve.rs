@@ -256,7 +256,7 @@ impl Checked {
     }
 }
 
-/// Logs what was started, and what opening the database has recovered.
+/// Logs the start of the server, and the recovery of its database.
 fn log_start(settings: &Settings, config: Option<&Path>, place: &Place, db: &Db) {
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),
