@@ -683,6 +683,13 @@ fn check_recorded_timestamps(db: Db) {
     let timed = |bound: Bound| Values::Positional(vec![int(1), text("d"), bound, int(1_000)]);
     client.execute(&insert, timed(Bound::Bytes(Value::Bigint(77).serialize()))).unwrap();
     assert_eq!(client.write_times(), [Some(77), Some(930)]);
+    // The statements of a transaction run in their order.
+    client.run(
+        "BEGIN TRANSACTION UPDATE w SET v = 'z' WHERE k = 1; UPDATE w SET v = 'y' WHERE k = 1; \
+         COMMIT TRANSACTION",
+    );
+    let value = client.rows("SELECT v FROM w WHERE k = 1").values()[0][0].clone();
+    assert_eq!(value, Some(Value::Text("y".into()).serialize()));
     // Without a timestamp a statement replaces stored values, whatever their times.
     client.run("UPDATE w USING TIMESTAMP 9000000000000000000 SET v = 'e' WHERE k = 1");
     client.execute(&insert, timed(Bound::Unset)).unwrap();

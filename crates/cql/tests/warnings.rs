@@ -94,6 +94,10 @@ fn unlogged_batches_of_many_partitions_are_warned_of() {
     assert_eq!(client.run(&text_of("UNLOGGED", &inserts(11, 1))), [expected]);
     assert_eq!(client.batch(BatchKind::Unlogged, &inserts(11, 1)), [expected]);
     assert_eq!(client.run(&text_of("UNLOGGED", &inserts(10, 1))), [""; 0]);
+    client.run("CREATE TABLE u (p int PRIMARY KEY, v text)");
+    let other = "INSERT INTO u (p, v) VALUES (1, 'x')".to_owned();
+    let of_two_tables = [inserts(10, 1), vec![other]].concat();
+    assert_eq!(client.run(&text_of("UNLOGGED", &of_two_tables)), [""; 0], "ten keys");
     assert_eq!(client.run(&text_of("", &inserts(11, 1))), [""; 0]);
 }
 

@@ -111,7 +111,7 @@ async fn changes(
                         Assigned::Value(operand) => {
                             let change = value_change(operand, column, expiry, environment)?;
                             if let Some(change) = change {
-                                add_value(&mut changes, column, change, plan)?;
+                                add_value(&mut changes, column, change, write.decides)?;
                             }
                             environment.steps.pace(&mut slice).await?;
                             continue;
@@ -124,7 +124,7 @@ async fn changes(
                             let elements = current.elements(column)?;
                             let now = tx.wall_seconds();
                             let edit = ElementEdit::new(column, kind, elements, now);
-                            free.insert(edit.deciding_by_value(plan.decides_by_time()))
+                            free.insert(edit.deciding_by_value(write.decides))
                         }
                     };
                     for change in elements {
@@ -148,7 +148,7 @@ async fn changes(
                         &mut changes,
                         &plan.table.columns[*position],
                         ColumnChange::Deleted,
-                        plan,
+                        write.decides,
                     )?;
                 }
             }
@@ -192,9 +192,9 @@ fn add_value(
     changes: &mut RowDelta,
     column: &ColumnSchema,
     change: ColumnChange,
-    plan: &WritePlan,
+    decides: bool,
 ) -> Result<(), CqlError> {
-    if plan.decides_by_time()
+    if decides
         && let Some((_, earlier)) = changes.changes().iter().find(|(id, _)| *id == column.id)
         && precedes(earlier, &change)
     {

@@ -23,6 +23,8 @@ pub(super) struct Targeted<'a> {
     pub(super) written: WallTime,
     /// Whether stored values that were written later remain.
     pub(super) competes: bool,
+    /// Whether values decide between changes of one time, not the order of the changes.
+    pub(super) decides: bool,
 }
 
 /// Evaluates the target rows of each statement.
@@ -56,6 +58,7 @@ pub(super) async fn targeted<'a>(
             expiry,
             written,
             competes: competing.is_some(),
+            decides: false,
         });
     }
     Ok(found)

@@ -36,14 +36,13 @@ pub(super) struct BatchSize {
 impl BatchSize {
     /// Counts the tables and partitions of statements.
     pub(super) fn count(&mut self, writes: &[Targeted<'_>]) {
-        let mut partitions: BTreeSet<(&str, &str, &PartitionKey)> = BTreeSet::new();
-        for Targeted { plan, targets, .. } in writes {
-            let (keyspace, name) = (plan.table.keyspace.as_str(), plan.table.name.as_str());
-            partitions.extend(targets.partitions.iter().map(|key| (keyspace, name, key)));
-        }
-        self.partitions = partitions.len();
-        let tables: BTreeSet<(&str, &str)> =
-            partitions.into_iter().map(|(keyspace, name, _)| (keyspace, name)).collect();
+        // As in Cassandra, the partitions of several tables with one key count once.
+        let keys = writes.iter().flat_map(|write| &write.targets.partitions);
+        self.partitions = keys.collect::<BTreeSet<&PartitionKey>>().len();
+        let tables: BTreeSet<(&str, &str)> = writes
+            .iter()
+            .map(|write| (write.plan.table.keyspace.as_str(), write.plan.table.name.as_str()))
+            .collect();
         self.tables =
             tables.into_iter().map(|(keyspace, name)| format!("{keyspace}.{name}")).collect();
     }

@@ -39,11 +39,7 @@ pub(super) async fn create(
             (true, false) => Err(already_exists(keyspace, Some(name))),
         };
     }
-    if Compact::of(&base).is_some() {
-        return Err(CqlError::invalid(
-            "Materialized views are not supported on tables with COMPACT STORAGE",
-        ));
-    }
+    Compact::check_view(&base)?;
     if base.has_counters() {
         return Err(CqlError::invalid("Materialized views are not supported on counter tables"));
     }

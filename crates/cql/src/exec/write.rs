@@ -32,7 +32,10 @@ pub(crate) async fn run(
 ) -> Result<Response, CqlError> {
     let json = json_rows(tx, writes).await?;
     let mut writes = targeted(tx, &with_json(writes, &json)).await?;
-    if writes.iter().any(|write| write.plan.decides_by_time()) {
+    for write in &mut writes {
+        write.decides = write.plan.decides_by_time();
+    }
+    if writes.iter().any(|write| write.decides) {
         // As in Cassandra, a deletion precedes changes of its time.
         writes.sort_by_key(|write| (write.written, matches!(write.plan.change, Change::Delete)));
     }
@@ -49,7 +52,7 @@ pub(crate) async fn run(
     Ok(if is_conditional { applied() } else { Response::Void })
 }
 
-/// Applies statements without evaluating their `IF`.
+/// Applies the statements of a transaction in their order, without evaluating their `IF`.
 pub(super) async fn apply(
     tx: &Tx,
     writes: &[(&WritePlan, Environment<'_>)],

@@ -172,11 +172,34 @@ impl Compact {
             (Some(_), ColumnKind::Partition | ColumnKind::Clustering(_)) => Err(CqlError::invalid(
                 "Secondary indexes are not supported on PRIMARY KEY columns in COMPACT STORAGE tables",
             )),
+            (None, ColumnKind::Clustering(_)) if Self::has_short_keys(schema) => {
+                Err(CqlError::unsupported(
+                    "an index on a clustering column of a table that had COMPACT STORAGE, whose rows may \
+                     lack it",
+                ))
+            }
             (Some(Self::Dense), _) => Err(CqlError::invalid(
                 "Secondary indexes are not supported on compact value column of COMPACT STORAGE tables",
             )),
             _ => Ok(()),
         }
+    }
+
+    /// Refuses a view of the rows of a table.
+    pub(crate) fn check_view(schema: &TableSchema) -> Result<(), CqlError> {
+        if Self::of(schema) == Some(Self::Static) {
+            return Err(CqlError::invalid(
+                "Cannot include static columns in a materialized view: the columns of this COMPACT \
+                 STORAGE table are static",
+            ));
+        }
+        if Self::has_short_keys(schema) {
+            return Err(CqlError::unsupported(
+                "a view of a table with COMPACT STORAGE and several clustering columns, whose rows may \
+                 lack the last ones",
+            ));
+        }
+        Ok(())
     }
 
     /// Returns the flags of `system_schema.tables`.
