@@ -33,7 +33,7 @@ impl UsersFile {
     /// The file cannot be read, names no users, or can be written by others than its owner: they
     /// could add a user.
     pub(crate) fn read(path: &Path) -> Result<Self> {
-        let text = read(path)?;
+        let text = read(path, true)?;
         let users = Arc::new(parse(path, &text)?);
         Ok(Self { path: path.to_owned(), users, last: Ok(text) })
     }
@@ -50,7 +50,7 @@ impl UsersFile {
     ///
     /// Those of [`UsersFile::read`], once for each change of the error.
     pub(crate) fn reload(&mut self) -> Result<Option<Users>> {
-        let read = read(&self.path).and_then(|text| Ok((parse(&self.path, &text)?, text)));
+        let read = read(&self.path, false).and_then(|text| Ok((parse(&self.path, &text)?, text)));
         match read {
             Ok((users, text)) => {
                 let is_new = self.last.as_ref() != Ok(&text);
@@ -71,9 +71,9 @@ fn parse(path: &Path, text: &str) -> Result<Users> {
     Users::parse(text).with_context(|| path.display().to_string())
 }
 
-/// Reads the text of a file that only its owner can write.
+/// Reads the text of a file that only its owner can write. Warns on request if others can read it.
 #[expect(clippy::disallowed_methods, reason = "a file that is no database's")]
-fn read(path: &Path) -> Result<String> {
+fn read(path: &Path, warns: bool) -> Result<String> {
     let shown = path.display();
     let unreadable = || format!("cannot read the users in {shown}");
     let mut file = File::open(path).with_context(unreadable)?;
@@ -85,7 +85,7 @@ fn read(path: &Path) -> Result<String> {
             mode & 0o777
         );
     }
-    if mode & OTHERS_READ != 0 {
+    if warns && mode & OTHERS_READ != 0 {
         tracing::warn!(
             "the users file {shown} has mode {:03o}: others than its owner can read the hashes of \
              passwords; run chmod 600 on it",

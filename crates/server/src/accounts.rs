@@ -1,8 +1,8 @@
 //! What the connections of one user share: their number, and the rate of their requests.
 //!
 //! Clients that do not log in share by address. Both limits are off by default: the gate serves users
-//! in turns, so that no user has to be slowed down while there is room. They are for a server whose
-//! operator promises each user so much and no more.
+//! in turns, so that no user has to be slowed down while there is room. They cap each user where an
+//! operator sells a fixed rate.
 //!
 //! The rate follows the generic cell rate algorithm. It keeps the time until when a user's requests are
 //! paid for, at most a second ahead of now. Beyond that its connections are not read from, and requests wait
@@ -14,10 +14,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use carnet_base::{Moment, lock, network};
+use carnet_base::{Clock, Moment, lock, network};
 
-/// Time for whose requests a user may send at once.
+/// Maximum burst, as a time at the user's rate.
 const BURST: Duration = Duration::from_secs(1);
+/// Number of accounts below which none is looked for to be forgotten.
+const KEPT_MIN: usize = 1_024;
 
 /// Limits of each account; `None` for no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -43,10 +45,17 @@ impl Owner {
 }
 
 /// Accounts of all users that have connections.
-#[derive(Debug)]
 pub(crate) struct Accounts {
     limits: AccountLimits,
-    open: Mutex<HashMap<Owner, Open>>,
+    clock: Arc<dyn Clock>,
+    open: Mutex<Known>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    by_owner: HashMap<Owner, Open>,
+    /// Number of accounts from which those that are paid up are forgotten.
+    forget_at: usize,
 }
 
 #[derive(Debug)]
@@ -56,8 +65,8 @@ struct Open {
 }
 
 impl Accounts {
-    pub(crate) fn new(limits: AccountLimits) -> Arc<Self> {
-        Arc::new(Self { limits, open: Mutex::default() })
+    pub(crate) fn new(limits: AccountLimits, clock: Arc<dyn Clock>) -> Arc<Self> {
+        Arc::new(Self { limits, clock, open: Mutex::default() })
     }
 
     /// Adds a connection to an account until the returned value is dropped; `None` if the account has
@@ -67,10 +76,11 @@ impl Accounts {
         let is_user = matches!(owner, Owner::User(_));
         let max = connections_max.filter(|_| is_user).unwrap_or(usize::MAX);
         let mut open = lock(&self.open);
-        if open.get(&owner).is_some_and(|open| open.connections >= max) {
+        if open.by_owner.get(&owner).is_some_and(|open| open.connections >= max) {
             return None;
         }
-        let account = open.entry(owner.clone()).or_insert_with(|| Open {
+        open.forget(self.clock.now());
+        let account = open.by_owner.entry(owner.clone()).or_insert_with(|| Open {
             connections: 0,
             rate: requests_per_second_max.map(|per_second| Arc::new(Rate::new(per_second))),
         });
@@ -80,8 +90,24 @@ impl Accounts {
     }
 }
 
+impl Known {
+    /// Forgets the accounts that are not in use, once there are many. An account without connections is kept
+    /// until its requests are paid for: a client does not get a new one by connecting again.
+    fn forget(&mut self, now: Moment) {
+        if self.by_owner.len() >= self.forget_at {
+            self.by_owner.retain(|_, open| open.is_used(now));
+            self.forget_at = (2 * self.by_owner.len()).max(KEPT_MIN);
+        }
+    }
+}
+
+impl Open {
+    fn is_used(&self, now: Moment) -> bool {
+        self.connections > 0 || self.rate.as_ref().is_some_and(|rate| rate.is_ahead(now))
+    }
+}
+
 /// A connection's part of an account.
-#[derive(Debug)]
 pub(crate) struct Account {
     accounts: Arc<Accounts>,
     owner: Owner,
@@ -104,11 +130,12 @@ impl Account {
 
 impl Drop for Account {
     fn drop(&mut self) {
+        let now = self.accounts.clock.now();
         let mut open = lock(&self.accounts.open);
-        if let Some(account) = open.get_mut(&self.owner) {
+        if let Some(account) = open.by_owner.get_mut(&self.owner) {
             account.connections -= 1;
-            if account.connections == 0 {
-                open.remove(&self.owner);
+            if !account.is_used(now) {
+                open.by_owner.remove(&self.owner);
             }
         }
     }
@@ -134,6 +161,11 @@ impl Rate {
         paid.saturating_sub(now.0 + BURST)
     }
 
+    /// Returns `true` if requests of later than now are paid for.
+    fn is_ahead(&self, now: Moment) -> bool {
+        Duration::from_nanos(self.paid.load(Ordering::Relaxed)) > now.0
+    }
+
     fn take(&self, now: Moment) {
         let now = u64::try_from(now.0.as_nanos()).unwrap_or(u64::MAX);
         let _ = self.paid.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |paid| {
@@ -144,6 +176,8 @@ impl Rate {
 
 #[cfg(test)]
 mod tests {
+    use carnet_base::SystemClock;
+
     use super::*;
 
     fn at(millis: u64) -> Moment {
@@ -170,7 +204,7 @@ mod tests {
     fn requests_keep_to_their_rate() {
         let limits =
             AccountLimits { requests_per_second_max: Some(100), ..AccountLimits::default() };
-        let accounts = Accounts::new(limits);
+        let accounts = Accounts::new(limits, Arc::new(SystemClock));
         let account = accounts.enter(user("ann")).unwrap();
         let at_once = sent(&account, 1_000, 1_001);
         assert!((100..=102).contains(&at_once), "a second's requests may come at once: {at_once}");
@@ -186,7 +220,7 @@ mod tests {
     #[test]
     fn connections_of_a_user_are_limited() {
         let limits = AccountLimits { connections_max: Some(2), ..AccountLimits::default() };
-        let accounts = Accounts::new(limits);
+        let accounts = Accounts::new(limits, Arc::new(SystemClock));
         let first = accounts.enter(user("ann")).unwrap();
         let _second = accounts.enter(user("ann")).unwrap();
         assert!(accounts.enter(user("ann")).is_none());
@@ -196,12 +230,29 @@ mod tests {
         drop(first);
         let _third = accounts.enter(user("ann")).unwrap();
         drop((_second, _third, _other, _addresses));
-        assert!(lock(&accounts.open).is_empty(), "an account without connections is forgotten");
+        assert!(
+            lock(&accounts.open).by_owner.is_empty(),
+            "an account without connections is forgotten"
+        );
+    }
+
+    #[test]
+    fn connecting_again_does_not_start_a_new_account() {
+        let limits = AccountLimits { requests_per_second_max: Some(1), ..AccountLimits::default() };
+        let accounts = Accounts::new(limits, Arc::new(SystemClock));
+        let now = SystemClock.now();
+        for _ in 0..100 {
+            accounts.enter(user("ann")).unwrap().take(now);
+        }
+        let again = accounts.enter(user("ann")).unwrap();
+        assert!(again.wait(|| now) > Duration::from_secs(90), "{:?}", again.wait(|| now));
     }
 
     #[test]
     fn nothing_is_limited_by_default() {
-        let account = Accounts::new(AccountLimits::default()).enter(user("ann")).unwrap();
+        let account = Accounts::new(AccountLimits::default(), Arc::new(SystemClock))
+            .enter(user("ann"))
+            .unwrap();
         for _ in 0..100_000 {
             account.take(at(1));
         }

@@ -23,6 +23,7 @@ use carnet_base::{AddressLimit, Places, Result};
 use tokio::sync::Semaphore;
 use tokio::task;
 
+use crate::backend::User;
 use crate::protocol::ProtocolError;
 use crate::users::Users;
 
@@ -64,6 +65,7 @@ impl fmt::Debug for Authenticator {
 struct Known {
     hash: Arc<str>,
     can_login: bool,
+    is_role: bool,
 }
 
 /// Reason for a refused log-in.
@@ -148,13 +150,13 @@ impl Authenticator {
         &self,
         credentials: Credentials,
         address: IpAddr,
-    ) -> Result<String, Refusal> {
+    ) -> Result<User, Refusal> {
         let place = self.by_address.enter(address, || ()).ok_or(Refusal::Busy)?;
         let waiting = Arc::clone(&self.waiting).try_acquire_owned().map_err(|_| Refusal::Busy)?;
         let running = Arc::clone(&self.running).acquire_owned().await;
         let permits = (place, waiting, running.map_err(|_| Refusal::Busy)?);
         let known = self.find(&credentials.user);
-        let can_login = known.as_ref().map(|known| known.can_login);
+        let found = known.as_ref().map(|known| (known.can_login, known.is_role));
         let hash = known.map_or_else(|| self.decoy(&credentials.user), |known| known.hash);
         let (password, hasher) = (credentials.password, self.hasher);
         let memories = Arc::clone(&self.memories);
@@ -163,9 +165,10 @@ impl Authenticator {
             memories.lend(|memory| hasher(&hash, &password, memory))
         });
         let right = work.await.unwrap_or(false);
-        match can_login {
-            Some(true) if right => Ok(credentials.user),
-            Some(false) if right => Err(Refusal::NoLogin),
+        match found {
+            // Whether it is a role is that of the verified hash: the file may have changed meanwhile.
+            Some((true, is_role)) if right => Ok(User { name: credentials.user, is_role }),
+            Some((false, _)) if right => Err(Refusal::NoLogin),
             _ => Err(Refusal::Wrong),
         }
     }
@@ -192,12 +195,12 @@ impl Authenticator {
     /// Finds a user or a role that has a password.
     fn find(&self, user: &str) -> Option<Known> {
         if let Some(hash) = self.users.hash(user) {
-            return Some(Known { hash, can_login: true });
+            return Some(Known { hash, can_login: true, is_role: false });
         }
         let roles = self.roles.as_ref()?.roles();
         let role = roles.get(user)?;
         let hash = Arc::clone(role.password.as_ref()?.hash());
-        Some(Known { hash, can_login: role.can_login })
+        Some(Known { hash, can_login: role.can_login, is_role: true })
     }
 
     /// Returns the hash that is verified for a user that does not exist: always the same one for a name,
@@ -272,6 +275,14 @@ mod tests {
         Authenticator::of_users(Arc::new(Users::parse(text).unwrap()))
     }
 
+    fn user(name: &str) -> User {
+        User { name: name.to_owned(), is_role: false }
+    }
+
+    fn role_of(name: &str) -> User {
+        User { name: name.to_owned(), is_role: true }
+    }
+
     fn credentials(token: &'static [u8]) -> Credentials {
         Credentials::parse(Some(&Bytes::from_static(token))).unwrap()
     }
@@ -281,8 +292,8 @@ mod tests {
         let text = format!("# users\n\nann:{}\nbob:{}\n", hash("one"), hash("two"));
         let authenticator = of(&text);
         let verify = |token| authenticator.verify(credentials(token), LOOPBACK);
-        assert_eq!(verify(b"\0ann\0one").await, Ok("ann".into()));
-        assert_eq!(verify(b"ann\0ann\0one").await, Ok("ann".into()));
+        assert_eq!(verify(b"\0ann\0one").await, Ok(user("ann")));
+        assert_eq!(verify(b"ann\0ann\0one").await, Ok(user("ann")));
         assert_eq!(verify(b"\0ann\0two").await, Err(Refusal::Wrong));
         assert_eq!(verify(b"\0ann\0").await, Err(Refusal::Wrong));
     }
@@ -329,9 +340,9 @@ mod tests {
         let text = format!("ann:{}", hash("of the file"));
         let authenticator = of(&text).with_roles(db.clone());
         let verify = |token| authenticator.verify(credentials(token), LOOPBACK);
-        assert_eq!(verify(b"\0ann\0of the file").await, Ok("ann".into()));
+        assert_eq!(verify(b"\0ann\0of the file").await, Ok(user("ann")));
         assert_eq!(verify(b"\0ann\0of the role").await, Err(Refusal::Wrong));
-        assert_eq!(verify(b"\0bob\0two").await, Ok("bob".into()));
+        assert_eq!(verify(b"\0bob\0two").await, Ok(role_of("bob")));
         assert_eq!(verify(b"\0bob\0three").await, Err(Refusal::Wrong));
         assert_eq!(verify(b"\0carl\0three").await, Err(Refusal::NoLogin));
         assert_eq!(verify(b"\0carl\0two").await, Err(Refusal::Wrong));
@@ -382,7 +393,7 @@ mod tests {
         let early = tokio::time::timeout(Duration::from_millis(20), &mut verify).await;
         assert!(early.is_err(), "more verifications run than are allowed");
         drop(held);
-        assert_eq!(verify.await, Ok("ann".into()));
+        assert_eq!(verify.await, Ok(user("ann")));
     }
 
     #[tokio::test]
@@ -403,7 +414,7 @@ mod tests {
         let early = tokio::time::timeout(Duration::ZERO, &mut other).await;
         assert!(early.is_err(), "it is not refused, it waits: {early:?}");
         drop((held, logins));
-        assert_eq!(other.await, Ok("ann".into()));
+        assert_eq!(other.await, Ok(user("ann")));
     }
 
     /// For example, greeting deadlines pass while passwords are hashed.
@@ -440,7 +451,7 @@ mod tests {
             }
             assert_eq!(authenticator.running.available_permits(), 0);
         }
-        assert_eq!(login().await, Ok("ann".into()));
+        assert_eq!(login().await, Ok(user("ann")));
     }
 
     #[test]

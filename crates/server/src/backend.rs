@@ -17,13 +17,23 @@ use crate::protocol::peek::Peek;
 use crate::protocol::request::{Batch, QueryParams, Statement};
 use crate::protocol::response::Prepared;
 
+/// A user who has logged in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct User {
+    /// Name of the user.
+    pub name: String,
+    /// Whether it is a role of the database, whose permissions are checked. Otherwise the user is one of
+    /// the password file, who may do everything.
+    pub is_role: bool,
+}
+
 /// Client of a connection.
 #[derive(Clone, Debug)]
 pub struct Client {
     /// Address of the client.
     pub address: SocketAddr,
     /// Authenticated user; `None` on a server without authentication.
-    pub user: Option<String>,
+    pub user: Option<User>,
     /// Protocol version in use.
     pub version: Version,
     /// Options of its STARTUP: `DRIVER_NAME` and others, in the order sent, unchecked.

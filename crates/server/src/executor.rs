@@ -73,10 +73,10 @@ impl Backend for CqlBackend {
         let Client { address, user, options, .. } = client;
         let session = match user {
             Some(user) => {
-                let session = Session::with_name(format!("{user}@{address}"));
-                match self.executor.is_role(&user) {
-                    true => session.with_role(user),
-                    false => session.with_user(user),
+                let session = Session::with_name(format!("{}@{address}", user.name));
+                match user.is_role {
+                    true => session.with_role(user.name),
+                    false => session.with_user(user.name),
                 }
             }
             None => Session::with_name(address.to_string()),

@@ -88,7 +88,7 @@ mod wait_figures;
 
 pub use audit::{Audit, Destination, Filter};
 pub use auth::Authenticator;
-pub use backend::{Backend, Client, StatementResult};
+pub use backend::{Backend, Client, StatementResult, User};
 pub use carnet::passwords::hash as hash_password;
 pub use clients::Clients;
 pub use events::{Event, Events};

@@ -138,7 +138,7 @@ impl<B: Backend> Server<B> {
                 total: limits.connections_max,
                 per_client_max: limits.connections_per_address(),
             }),
-            accounts: Accounts::new(limits.accounts()),
+            accounts: Accounts::new(limits.accounts(), Arc::clone(&clock)),
             refusals: Refusals::new(Arc::clone(&clock)),
             limits,
             clients: config.clients,

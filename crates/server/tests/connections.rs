@@ -467,6 +467,7 @@ fn requests_of_one_client_keep_to_their_rate() {
     server.eventually("a second's requests are taken", |_| requests() >= u64::from(RATE));
     patient.query(1, "warn");
     assert_eq!(patient.receive().opcode, RESULT);
+    assert!(requests() < 150, "the patient client waits for the greedy one");
     (0..4 * 50).for_each(|_| assert_eq!(greedy.receive().opcode, RESULT));
     let took = SystemClock.now().since(begun);
     assert!(took >= Duration::from_millis(2_900), "200 requests took {took:?}");

@@ -5,9 +5,10 @@
 
 use std::convert::Infallible;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use carnet::base::lock;
 use carnet_cql::Executor;
 use carnet_server::Tls;
 use tokio::signal::unix::Signal;
@@ -24,7 +25,7 @@ const INTERVAL: Duration = Duration::from_secs(10);
 /// Files to read again. See the module documentation.
 pub(super) struct Reloads {
     pub(super) tls: Option<Arc<Tls>>,
-    pub(super) users: Option<UsersFile>,
+    pub(super) users: Option<Arc<Mutex<UsersFile>>>,
     pub(super) executor: Executor,
     /// The log and the settings file, if there is one.
     pub(super) log: Option<(Logging, PathBuf)>,
@@ -32,13 +33,14 @@ pub(super) struct Reloads {
 
 impl Reloads {
     /// Loads all files at each SIGHUP, and the users file when it changes.
-    pub(super) async fn run(mut self, mut hangup: Signal) -> Infallible {
+    pub(super) async fn run(self, mut hangup: Signal) -> Infallible {
         let mut ticks = interval(INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
                 signal = hangup.recv() => match signal {
                     Some(()) => {
+                        info!("SIGHUP: the users file, the certificates and the levels of the log are read");
                         reload_certificates(self.tls.clone()).await;
                         self.reload_users().await;
                         self.reload_levels();
@@ -51,30 +53,24 @@ impl Reloads {
         }
     }
 
-    async fn reload_users(&mut self) {
-        let Some(mut file) = self.users.take() else { return };
+    async fn reload_users(&self) {
+        let Some(file) = self.users.clone() else { return };
         // Files may be on a slow disk.
         let reload = spawn_blocking(move || {
-            let read = file.reload();
-            (file, read)
+            let mut file = lock(&file);
+            file.reload().map(|users| users.map(|users| (users, Arc::clone(file.users()))))
         });
-        let (file, read) = match reload.await {
-            Ok(read) => read,
-            Err(error) => {
-                return error!(%error, "the reload of the users file broke; its users stay");
-            }
-        };
-        match read {
-            Ok(Some(users)) => {
+        match reload.await {
+            Ok(Ok(Some((users, old)))) => {
                 // First the names: a new user who logs in is no role.
                 self.executor.set_users(users.names());
-                file.users().replace(&users);
+                old.replace(&users);
                 info!("the users file has changed; new log-ins use it");
             }
-            Ok(None) => {}
-            Err(error) => error!(error = format!("{error:#}"), "{}", UsersFile::KEPT),
+            Ok(Ok(None)) => {}
+            Ok(Err(error)) => error!(error = format!("{error:#}"), "{}", UsersFile::KEPT),
+            Err(error) => error!(%error, "the reload of the users file broke; its users stay"),
         }
-        self.users = Some(file);
     }
 }
 

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io::{self, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -32,6 +32,9 @@ use crate::users::UsersFile;
 /// Minimum idle time after which the database ends transactions that the server has forgotten.
 const IDLE_TIMEOUT_MIN: Duration = Duration::from_secs(600);
 const SNAPSHOT_IDLE_TIMEOUT_MIN: Duration = Duration::from_secs(3600);
+
+/// Maximum time for which the end waits for threads of statements.
+const STATEMENT_TIMEOUT: Duration = Duration::from_secs(1);
 
 const DIRECTORY: &str = "carnet-data";
 const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9042);
@@ -159,6 +162,7 @@ impl Serve {
         }
         let backend = backend(&place, executor.clone())?;
         let log = config.map(|path| (logging, path));
+        let users = users.map(|file| Arc::new(Mutex::new(file)));
         let reloads = Reloads { tls: tls.clone(), users, executor, log };
         let config = Config {
             listen,
@@ -176,10 +180,12 @@ impl Serve {
             db.leave().await;
             served
         })?;
+        // Statements that are cut off end here, and are told to the audit log.
+        runtime.shutdown_timeout(STATEMENT_TIMEOUT);
+        db.close().context("the database could not be closed cleanly")?;
         if let Some(audit) = audit {
             audit.close();
         }
-        db.close().context("the database could not be closed cleanly")?;
         say("stopped");
         match ended {
             Drain::Answered => Ok(()),

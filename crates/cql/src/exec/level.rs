@@ -28,22 +28,11 @@ pub struct Terms {
 }
 
 impl Executor {
-    /// Sets the users of the password file: others that log in are roles of the database, and levels
-    /// are attached to no others. Connections of a user who is not among them any more are refused.
+    /// Sets the users of the password file: levels are attached to these users and to roles only. Connections of a user who is not among them any more are refused.
     ///
     /// Default: unknown, any name is accepted.
     pub fn set_users(&self, users: impl IntoIterator<Item = String>) {
         self.shared.levels.users.store(Some(Arc::new(users.into_iter().collect())));
-    }
-
-    /// Returns `true` if a user who has logged in is a role of the database: one that is not among the
-    /// [users](Self::set_users), or has the name of a role if these are not set.
-    #[must_use]
-    pub fn is_role(&self, user: &str) -> bool {
-        match &*self.shared.levels.users.load() {
-            Some(users) => !users.contains(user),
-            None => self.shared.db.roles().get(user).is_some(),
-        }
     }
 
     /// Returns the admission terms of a statement of a session. A level that does not exist is

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use carnet_cql::AuditCategory;
 
-/// Choice of entries. An entry needs its category, its user and its keyspaces to be wanted.
+/// Choice of entries. An entry is written if the filter accepts its category, user and keyspaces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Filter {
     /// Categories of the entries. Default: log-ins, DDL, DCL and administration.

@@ -5,9 +5,9 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex};
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::Duration;
 
 use carnet_base::{Clock, Error, LogRate, Result, WallTime, lock};
@@ -24,6 +24,8 @@ const WAITING_MAX: usize = 4_096;
 const USER_LEN_MAX: usize = 256;
 /// Maximum number of lines that are written at once.
 const LINES_MAX: usize = 256;
+/// Maximum time for which the end waits for the file.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Interval of the log lines about failures.
 const FAILURE_INTERVAL: Duration = Duration::from_secs(10);
 
@@ -49,7 +51,8 @@ pub struct Audit {
     clock: Arc<dyn Clock>,
     /// `None` once the log is closed.
     queue: Mutex<Option<SyncSender<(WallTime, AuditEntry)>>>,
-    thread: Mutex<Option<JoinHandle<()>>>,
+    /// Disconnected when the thread has ended.
+    ended: Mutex<Receiver<()>>,
     counts: Arc<Counts>,
 }
 
@@ -83,20 +86,23 @@ impl Audit {
             failures: LogRate::new(1, FAILURE_INTERVAL),
             clock: Arc::clone(&clock),
         };
-        let thread = thread::Builder::new().name("audit".to_owned()).spawn(|| writer.run());
-        let thread = thread.map_err(|source| {
+        let (ends, ended) = sync_channel(0);
+        let run = move || {
+            writer.run();
+            drop::<SyncSender<()>>(ends);
+        };
+        thread::Builder::new().name("audit".to_owned()).spawn(run).map_err(|source| {
             Error::unavailable("the thread of the audit log cannot be started").with_source(source)
         })?;
-        let (queue, thread) = (Mutex::new(Some(queue)), Mutex::new(Some(thread)));
-        Ok(Self { filter, clock, queue, thread, counts })
+        let (queue, ended) = (Mutex::new(Some(queue)), Mutex::new(ended));
+        Ok(Self { filter, clock, queue, ended, counts })
     }
 
-    /// Writes what waits, and closes the log. Later entries are lost.
+    /// Flushes the queue, for a few seconds at most, and closes the log; later entries count as lost.
     pub fn close(&self) {
         drop(lock(&self.queue).take());
-        if let Some(thread) = lock(&self.thread).take() {
-            // A panic was reported by its hook.
-            let _ = thread.join();
+        if lock(&self.ended).recv_timeout(CLOSE_TIMEOUT) == Err(RecvTimeoutError::Timeout) {
+            error!("the audit log cannot be written; its last entries are lost");
         }
     }
 
@@ -173,7 +179,7 @@ impl Sink {
     fn write(&mut self, lines: &str) -> io::Result<()> {
         match self {
             Self::Log => {
-                lines.lines().for_each(|line| info!(target: "audit", "{line}"));
+                lines.lines().for_each(|line| info!(target: "audit", "audit {line}"));
                 Ok(())
             }
             Self::File(file) => file.write(lines.as_bytes()),

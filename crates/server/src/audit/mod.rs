@@ -17,8 +17,7 @@
 //! * A statement never waits for the log. Entries that find the queue full are lost, and the next line
 //!   says how many.
 //! * A line is one JSON object: no text of a client begins another line.
-//! * A file grows no longer than its limit by more than one line, and has a bounded number of
-//!   predecessors.
+//! * A file exceeds its limit by one write of at most 256 lines, and has a bounded number of predecessors.
 //!
 //! Deliberately absent: values of markers, rows, and passwords ([`carnet_cql::AuditEntry`]).
 

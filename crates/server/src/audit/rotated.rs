@@ -6,10 +6,12 @@
 
 #![expect(clippy::disallowed_methods, reason = "a file that is no database's")]
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+
+use tracing::error;
 
 /// A file with a maximum length, and its predecessors.
 pub(super) struct Rotated {
@@ -34,9 +36,15 @@ impl Rotated {
 
     /// Writes whole lines, to a new file if they do not fit.
     pub(super) fn write(&mut self, lines: &[u8]) -> io::Result<()> {
-        if self.file.is_some() && self.len > 0 && self.len + lines.len() as u64 > self.len_max {
+        if !self.is_in_place() {
             self.file = None;
-            self.shift()?;
+        }
+        if self.file.is_some() && self.len > 0 && self.len + lines.len() as u64 > self.len_max {
+            match self.shift() {
+                Ok(()) => self.file = None,
+                // The file grows on, rather than to lose lines.
+                Err(error) => error!(%error, "the audit log cannot begin a new file"),
+            }
         }
         let written = self.file()?.write_all(lines);
         match written {
@@ -47,10 +55,27 @@ impl Rotated {
         written
     }
 
+    /// Returns `true` if the open file is still the one at the path: another program may have moved it.
+    fn is_in_place(&self) -> bool {
+        let Some(file) = &self.file else { return true };
+        let same =
+            |file: &Metadata, path: &Metadata| (file.dev(), file.ino()) == (path.dev(), path.ino());
+        match (file.metadata(), fs::metadata(&self.path)) {
+            (Ok(file), Ok(path)) => same(&file, &path),
+            _ => false,
+        }
+    }
+
     fn file(&mut self) -> io::Result<&mut File> {
         if self.file.is_none() {
-            let file = OpenOptions::new().append(true).create(true).mode(0o600).open(&self.path)?;
+            let mut file =
+                OpenOptions::new().append(true).create(true).mode(0o600).open(&self.path)?;
             self.len = file.metadata()?.len();
+            if self.len > 0 && !ends_with_a_line(&self.path, self.len)? {
+                // A write that failed or was killed.
+                file.write_all(b"\n")?;
+                self.len += 1;
+            }
             self.file = Some(file);
         }
         self.file.as_mut().ok_or_else(|| io::Error::other("the file was opened"))
@@ -73,6 +98,12 @@ impl Rotated {
         name.push(format!(".{number}"));
         name.into()
     }
+}
+
+fn ends_with_a_line(path: &Path, len: u64) -> io::Result<bool> {
+    let mut last = [0];
+    File::open(path)?.read_exact_at(&mut last, len - 1)?;
+    Ok(last == *b"\n")
 }
 
 fn ignore_missing(done: io::Result<()>) -> io::Result<()> {
@@ -114,10 +145,20 @@ mod tests {
     fn file_that_was_moved_away_is_made_again() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("audit.log");
-        let mut file = Rotated::open(&path, 4, 1).unwrap();
+        let mut file = Rotated::open(&path, 1 << 20, 2).unwrap();
         file.write(b"one\n").unwrap();
-        fs::remove_file(&path).unwrap();
+        fs::rename(&path, directory.path().join("moved")).unwrap();
         file.write(b"two\n").unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "two\n");
+    }
+
+    #[test]
+    fn half_a_line_is_ended_before_the_next() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("audit.log");
+        fs::write(&path, "one\n{\"half").unwrap();
+        let mut file = Rotated::open(&path, 1 << 20, 2).unwrap();
+        file.write(b"two\n").unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "one\n{\"half\ntwo\n");
     }
 }

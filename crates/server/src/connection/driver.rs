@@ -58,7 +58,7 @@ use super::stream::{Reader, Stream, Writer};
 use super::unsent::Unsent;
 use crate::accounts::{Account, Owner};
 use crate::auth::Refusal;
-use crate::backend::{Backend, Client};
+use crate::backend::{Backend, Client, User};
 use crate::clients::Registration;
 use crate::events::Event;
 use crate::failure::Failure;
@@ -119,7 +119,7 @@ pub(crate) async fn serve<B: Backend>(
 /// Result of a task of the connection.
 enum Done {
     Answered(Answer),
-    Verified { stream: i16, user: String, answer: Result<String, Refusal> },
+    Verified { stream: i16, user: String, answer: Result<User, Refusal> },
 }
 
 /// Frames taken in a turn.
@@ -165,6 +165,8 @@ struct Driver<B: Backend> {
     arrived: Moment,
     /// Time of the last received bytes.
     read_at: Instant,
+    /// Time since which the connection is read from; `None` while it is not.
+    reads_since: Option<Instant>,
     /// Time of the last check of a client that is not read from.
     checked_at: Instant,
     /// Time of the last sent bytes, or of queuing the first of the waiting ones.
@@ -214,6 +216,7 @@ impl<B: Backend> Driver<B> {
             arrivals: Arrivals::default(),
             arrived: shared.clock.now(),
             read_at: now,
+            reads_since: None,
             checked_at: now,
             written_at: now,
             waits_since: None,
@@ -249,7 +252,8 @@ impl<B: Backend> Driver<B> {
             let writes = !self.encoder.is_empty();
             let mid_frame = self.decoder.is_mid_frame(&self.inbox);
             self.pace.turn(Instant::now(), Turn { completed, mid_frame, reads });
-            let deadline = self.deadline(mid_frame, reads);
+            self.reads_since = reads.then(|| self.reads_since.unwrap_or_else(Instant::now));
+            let deadline = self.deadline(mid_frame);
             if reads {
                 make_room(&mut self.inbox, self.decoder.expected());
             }
@@ -387,15 +391,18 @@ impl<B: Backend> Driver<B> {
 
     /// Returns the earliest of the current deadlines, with the reason for ending the connection
     /// then.
-    fn deadline(&self, mid_frame: bool, reads: bool) -> Option<(Instant, &'static str)> {
+    fn deadline(&self, mid_frame: bool) -> Option<(Instant, &'static str)> {
         let limits = &self.shared.limits;
         let greeting = self.connection.is_greeting().then_some(self.greeting_deadline);
-        let reading = (reads && mid_frame).then_some(self.read_at + limits.stall_timeout);
+        // Only time in which the server reads counts.
+        let silent_since = self.reads_since.map(|since| since.max(self.read_at));
+        let reading = silent_since.filter(|_| mid_frame).map(|since| since + limits.stall_timeout);
         let frame = self.pace.deadline(self.decoder.announced(), limits.frame_timeout);
         let writing = (!self.encoder.is_empty()).then_some(self.written_at + limits.stall_timeout);
         let is_idle = !mid_frame && self.encoder.is_empty() && self.running.is_empty();
-        let idle = (is_idle && !limits.idle_timeout.is_zero())
-            .then(|| self.read_at.max(self.written_at) + limits.idle_timeout);
+        let idle = silent_since
+            .filter(|_| is_idle && !limits.idle_timeout.is_zero())
+            .map(|since| since.max(self.written_at) + limits.idle_timeout);
         [
             greeting.map(|at| (at, "the client did not say who it is in time")),
             reading.map(|at| (at, "the client stopped in the middle of a request")),
@@ -510,9 +517,10 @@ impl<B: Backend> Driver<B> {
                 }
                 Action::Open { user, version, options } => {
                     self.decoder.set_body_max(self.shared.limits.body_bytes_max);
-                    self.registration.ready(version, user.as_deref(), &options);
+                    let name = user.as_ref().map(|user| user.name.as_str());
+                    self.registration.ready(version, name, &options);
                     if self.account.is_none() {
-                        let owner = Owner::of(user.as_deref(), self.peer.ip());
+                        let owner = Owner::of(name, self.peer.ip());
                         self.account = self.shared.accounts.enter(owner);
                     }
                     let client = Client { address: self.peer, user, version, options };
@@ -577,7 +585,10 @@ impl<B: Backend> Driver<B> {
             }
             Ok(Done::Verified { stream, user, answer }) => {
                 let answer = answer.and_then(|user| self.enter_account(user));
-                self.logged_in(&user, answer.as_ref().err().copied());
+                // A server that drains refuses the log-in.
+                if answer.is_err() || !self.connection.is_closing() {
+                    self.logged_in(&user, answer.as_ref().err().copied());
+                }
                 let actions = self.connection.verified(stream, answer);
                 self.act(actions);
             }
@@ -592,7 +603,8 @@ impl<B: Backend> Driver<B> {
         let authenticator = self.shared.authenticator.as_ref();
         let found = authenticator.and_then(|known| known.identify(&identities));
         let role = found.map(|(role, allowed)| {
-            let entered = allowed.and_then(|()| self.enter_account(role.clone()));
+            let user = User { name: role.clone(), is_role: true };
+            let entered = allowed.and_then(|()| self.enter_account(user));
             self.logged_in(&role, entered.as_ref().err().copied());
             entered
         });
@@ -601,8 +613,8 @@ impl<B: Backend> Driver<B> {
     }
 
     /// Adds the connection to the account of a user who has logged in.
-    fn enter_account(&mut self, user: String) -> Result<String, Refusal> {
-        let owner = Owner::of(Some(&user), self.peer.ip());
+    fn enter_account(&mut self, user: User) -> Result<User, Refusal> {
+        let owner = Owner::of(Some(&user.name), self.peer.ip());
         self.account = Some(self.shared.accounts.enter(owner).ok_or(Refusal::TooManyConnections)?);
         Ok(user)
     }

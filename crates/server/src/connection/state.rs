@@ -18,6 +18,7 @@
 //! reconnect with a lower version.
 
 use crate::auth::{self, Credentials, Refusal};
+use crate::backend::User;
 use crate::protocol::encoder::Encoding;
 use crate::protocol::error::{ErrorCode, ErrorResponse};
 use crate::protocol::frame::{Frame, RequestHeader, flags};
@@ -38,7 +39,7 @@ pub(super) enum Action {
     /// Verify a password, then call [`Connection::verified`].
     Verify { stream: i16, credentials: Credentials },
     /// Open the backend's session.
-    Open { user: Option<String>, version: Version, options: Vec<(String, String)> },
+    Open { user: Option<User>, version: Version, options: Vec<(String, String)> },
     /// Run a statement and send its response.
     Run(Job),
     /// Send events of these types from now on, in addition to earlier ones.
@@ -205,7 +206,7 @@ impl Connection {
         vec![Action::Send { stream, response }, Action::Negotiated(self.encoding)]
     }
 
-    fn ready(&mut self, stream: i16, user: Option<String>) -> Vec<Action> {
+    fn ready(&mut self, stream: i16, user: Option<User>) -> Vec<Action> {
         let open = self.open(user);
         let ready = Action::Send { stream, response: Response::Ready };
         vec![ready, Action::Negotiated(self.encoding), open]
@@ -215,7 +216,7 @@ impl Connection {
     pub(super) fn identified(
         &mut self,
         stream: i16,
-        role: Option<Result<String, Refusal>>,
+        role: Option<Result<User, Refusal>>,
     ) -> Vec<Action> {
         match role {
             None => self.ask(stream),
@@ -224,14 +225,14 @@ impl Connection {
         }
     }
 
-    fn open(&mut self, user: Option<String>) -> Action {
+    fn open(&mut self, user: Option<User>) -> Action {
         self.phase = Phase::Ready;
         let options = std::mem::take(&mut self.options);
         Action::Open { user, version: self.encoding.version, options }
     }
 
     /// Processes the result of [`Action::Verify`].
-    pub(super) fn verified(&mut self, stream: i16, answer: Result<String, Refusal>) -> Vec<Action> {
+    pub(super) fn verified(&mut self, stream: i16, answer: Result<User, Refusal>) -> Vec<Action> {
         match answer {
             Ok(_) if self.is_closing() => {
                 let why = "the server is shutting down: connect to another one";
@@ -325,11 +326,15 @@ mod tests {
             }
             Action::Identify { stream } => format!("identify {stream}"),
             Action::Verify { credentials, .. } => format!("verify {}", credentials.user),
-            Action::Open { user, .. } => format!("open {user:?}"),
+            Action::Open { user, .. } => format!("open {:?}", user.map(|user| user.name)),
             Action::Run(job) => format!("run {}", job.opcode.name()),
             Action::Subscribe(types) => format!("subscribe {types:?}"),
         };
         actions.into_iter().map(tell).collect()
+    }
+
+    fn ann() -> User {
+        User { name: "ann".to_owned(), is_role: true }
     }
 
     const CQL_VERSION: (&str, &str) = ("CQL_VERSION", "3.0.0");
@@ -359,7 +364,7 @@ mod tests {
         let actions = story(connection.step(frame(Version::V4, Opcode::AuthResponse, token)));
         assert_eq!(actions, ["verify ann"]);
         assert!(!connection.takes_frames(), "nothing is run before the answer");
-        let actions = story(connection.verified(9, Ok("ann".into())));
+        let actions = story(connection.verified(9, Ok(ann())));
         assert_eq!(actions, ["open Some(\"ann\")", "9: AUTH_SUCCESS"]);
         let actions = story(connection.step(frame(Version::V4, Opcode::Query, QUERY)));
         assert_eq!(actions, ["run QUERY"]);
@@ -375,7 +380,7 @@ mod tests {
             connection
         };
         let mut known = started();
-        let actions = story(known.identified(9, Some(Ok("ann".into()))));
+        let actions = story(known.identified(9, Some(Ok(ann()))));
         assert_eq!(actions, ["9: READY", "negotiated V5 lz4=false", "open Some(\"ann\")"]);
         assert!(known.is_ready());
         let mut unknown = started();
@@ -434,7 +439,7 @@ mod tests {
         connection.step(startup(Version::V4, &[CQL_VERSION]));
         connection.step(frame(Version::V4, Opcode::AuthResponse, b"\0\0\0\x08\0ann\0one"));
         connection.close();
-        let actions = story(connection.verified(9, Ok("ann".into())));
+        let actions = story(connection.verified(9, Ok(ann())));
         assert_eq!(actions, ["9: Overloaded: the server is shutting down: connect to another one"]);
         assert!(connection.is_closing());
         let actions = story(connection.verified(9, Err(Refusal::Wrong)));

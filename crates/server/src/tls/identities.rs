@@ -8,6 +8,8 @@
 use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
+/// Beginning of the identity of a common name.
+const COMMON: &str = "CN=";
 /// Maximum number of identities that are taken from a certificate.
 const IDENTITIES_MAX: usize = 16;
 
@@ -17,10 +19,16 @@ pub(crate) fn identities(certificate: &[u8]) -> Vec<String> {
     let Ok((_, certificate)) = X509Certificate::from_der(certificate) else { return Vec::new() };
     let names = certificate.subject_alternative_name().ok().flatten();
     let uris = names.iter().flat_map(|names| &names.value.general_names).filter_map(|name| {
-        if let GeneralName::URI(uri) = name { Some((*uri).to_owned()) } else { None }
+        match name {
+            // A name without a scheme is no URI, and must not pass for a common name.
+            GeneralName::URI(uri) if uri.contains(':') && !uri.starts_with(COMMON) => {
+                Some((*uri).to_owned())
+            }
+            _ => None,
+        }
     });
     let common = certificate.subject().iter_common_name();
-    let common = common.filter_map(|name| Some(format!("CN={}", name.as_str().ok()?)));
+    let common = common.filter_map(|name| Some(format!("{COMMON}{}", name.as_str().ok()?)));
     uris.chain(common.take(1)).take(IDENTITIES_MAX).collect()
 }
 
@@ -44,6 +52,7 @@ mod tests {
         let two = certificate(&["spiffe://bank/ann", "spiffe://bank/teller"], "ann");
         assert_eq!(identities(&two), ["spiffe://bank/ann", "spiffe://bank/teller", "CN=ann"]);
         assert_eq!(identities(&certificate(&[], "ann")), ["CN=ann"], "DNS names are no identities");
+        assert_eq!(identities(&certificate(&["CN=admin", "CN=a:b"], "ann")), ["CN=ann"]);
     }
 
     #[test]

@@ -248,7 +248,7 @@ impl Backend for Toy {
     type Session = Session;
 
     fn open(&self, client: Client) -> Session {
-        Session { keyspace: Mutex::new(None), user: client.user }
+        Session { keyspace: Mutex::new(None), user: client.user.map(|user| user.name) }
     }
 
     fn arrive(
