@@ -12,7 +12,7 @@ use anyhow::{Context, Result, anyhow};
 use tracing::Subscriber;
 use tracing_subscriber::Layer;
 use tracing_subscriber::Registry;
-use tracing_subscriber::filter::Targets;
+use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::prelude::*;
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::reload::{self, Handle};
@@ -21,6 +21,9 @@ use crate::settings::{self, Log, LogFormat, Settings};
 
 /// Environment variable with levels. It comes before the settings.
 const VARIABLE: &str = "RUST_LOG";
+
+/// Target of the audit log's entries, if they go to this log.
+const AUDIT: &str = "audit";
 
 /// The log of this process, whose levels can be replaced.
 pub(crate) struct Logging {
@@ -52,6 +55,11 @@ impl Logging {
 
 /// Returns the levels of the environment, or else of the settings.
 fn targets(log: &Log) -> Result<Targets> {
+    // Entries of the audit log are no matter of levels.
+    Ok(levels(log)?.with_target(AUDIT, LevelFilter::INFO))
+}
+
+fn levels(log: &Log) -> Result<Targets> {
     let variable = std::env::var(VARIABLE).ok().filter(|levels| !levels.is_empty());
     let (levels, source) = match (&variable, &log.levels) {
         (Some(levels), _) => (levels.as_str(), VARIABLE),

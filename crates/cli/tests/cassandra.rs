@@ -307,6 +307,15 @@ fn errors_about_urls_show_no_password() {
         assert!(error.contains("by the options password_file"), "{error}");
         assert!(!error.contains("s3cret"), "{error}");
     }
+    for arguments in [
+        &["backup", "--store", url, "--label", "nowhere"][..],
+        &["restore", "--store", url, "--label", "nowhere"],
+        &["migrate", "--store", url, "--to", "v3"],
+        &["stress", "--store", url],
+    ] {
+        let error = fail(carnet().args(arguments));
+        assert!(error.contains("by the options password_file"), "{arguments:?}: {error}");
+    }
     let url = "cassandra://ann:s3cret@127.0.0.1/ks.t";
     let error = fail(carnet().args(["import", "--dir", "nowhere", "--from", url]));
     assert!(error.contains("by the options password_file") && !error.contains("s3cret"), "{error}");

@@ -80,6 +80,10 @@ fn statements_are_told_with_their_outcome() {
     fixture.run(&format!("INSERT INTO ks.t (k, v) VALUES (1, '{}')", "x".repeat(1 << 20)));
     let text = fixture.entry().statement;
     assert!(text.len() < 5_000 && text.ends_with('…'), "{} bytes", text.len());
+    fixture.run(&format!("DROP KEYSPACE \"{}\"", "x".repeat(1 << 20)));
+    let AuditEntry { keyspaces, error, .. } = fixture.entry();
+    let len = keyspaces.concat().len() + error.unwrap().len();
+    assert!(len < 2_000, "{len} bytes of keyspaces and error");
 }
 
 #[test]

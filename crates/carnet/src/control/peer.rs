@@ -1,7 +1,7 @@
 //! Who may ask through the control socket.
 //!
-//! The socket's mode lets only the user of the process connect. Its mode may be changed, and a
-//! directory may be shared with other machines' users by their numbers, so that the kernel is asked, too.
+//! The socket's mode lets only the user of the process connect. The mode can be changed, so the peer's
+//! user ID is checked as well (`SO_PEERCRED`).
 
 use std::io;
 use std::os::unix::net::UnixStream;

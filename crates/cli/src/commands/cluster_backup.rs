@@ -16,7 +16,7 @@ use carnet::cluster::backup::{self, ClusterBackup, Label, RENEW_EVERY, RestorePr
 use carnet::{Db, ErrorKind, block_on};
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::place::Place;
+use crate::place::{Place, refuse_secret};
 use crate::private::write_private;
 
 /// Interval at which the command's end is polled.
@@ -45,7 +45,7 @@ impl std::error::Error for CommandFailed {}
 
 /// Takes a backup: runs `command` between the steps that precede and follow the copy.
 pub(super) fn take(store: &str, label: &Path, command: &[OsString]) -> Result<()> {
-    let url = ClusterUrl::parse(store)?;
+    let url = parse(store)?;
     let Some((program, arguments)) = command.split_first() else {
         bail!("give the command that copies the tables of {url} behind `--`: see docs/backup.md");
     };
@@ -127,7 +127,7 @@ fn wait(backup: &ClusterBackup, child: &mut Child) -> Result<ExitStatus> {
 
 /// Restores a copy after its tables were put back.
 pub(super) fn restore(store: &str, label: &Path) -> Result<()> {
-    let url = ClusterUrl::parse(store)?;
+    let url = parse(store)?;
     let text = read_label(label).with_context(|| label.display().to_string())?;
     let label = Label::decode(&text).with_context(|| label.display().to_string())?;
     let style = ProgressStyle::with_template("{bar:40} {pos} of {len} rows, {eta} left")?;
@@ -181,6 +181,12 @@ fn write_whole(file: &Path, bytes: &[u8]) -> io::Result<()> {
         }
     }
     File::open(directory_of(file))?.sync_all()
+}
+
+/// Parses the URL of a command line.
+fn parse(store: &str) -> Result<ClusterUrl> {
+    refuse_secret(store)?;
+    Ok(ClusterUrl::parse(store)?)
 }
 
 #[cfg(test)]

@@ -15,6 +15,11 @@ use crate::result::Response;
 
 /// Maximum bytes of a statement's text in an entry.
 const TEXT_LEN_MAX: usize = 4 << 10;
+/// Maximum bytes of an error in an entry.
+const ERROR_LEN_MAX: usize = 1 << 10;
+/// Maximum number of keyspaces in an entry, and maximum bytes of the name of each: as of those that exist.
+const KEYSPACES_MAX: usize = 32;
+const KEYSPACE_LEN_MAX: usize = 64;
 /// Operation of several statements that a driver sends as one.
 const BATCH: &str = "BATCH";
 
@@ -84,17 +89,25 @@ fn begin(
     log: &Arc<dyn AuditLog>,
     session: &Session,
     (category, operation): (AuditCategory, &'static str),
-    keyspaces: Vec<String>,
+    mut keyspaces: Vec<String>,
     text: impl fmt::Display,
 ) -> Box<Audited> {
-    let (mut statement, is_longer) = beginning(text, TEXT_LEN_MAX);
-    if is_longer {
-        statement.push('…');
-    }
+    let statement = cut(text, TEXT_LEN_MAX);
+    keyspaces.truncate(KEYSPACES_MAX);
+    keyspaces.iter_mut().for_each(|name| *name = cut(&name, KEYSPACE_LEN_MAX));
     let user = session.user_name().cloned();
     let client = session.client_address();
     let entry = AuditEntry { category, operation, user, client, keyspaces, statement, error: None };
     Box::new(Audited { log: Arc::clone(log), entry: Some(entry) })
+}
+
+/// Returns a text, or its beginning with an ellipsis if it is longer than a maximum.
+fn cut(text: impl fmt::Display, len_max: usize) -> String {
+    let (mut text, is_longer) = beginning(text, len_max);
+    if is_longer {
+        text.push('…');
+    }
+    text
 }
 
 impl Audited {
@@ -105,7 +118,8 @@ impl Audited {
 
     fn write(&mut self, error: Option<&str>) {
         if let Some(entry) = self.entry.take() {
-            self.log.write(AuditEntry { error: error.map(str::to_owned), ..entry });
+            let error = error.map(|error| cut(error, ERROR_LEN_MAX));
+            self.log.write(AuditEntry { error, ..entry });
         }
     }
 }
