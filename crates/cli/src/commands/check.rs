@@ -6,6 +6,7 @@ use anyhow::{Result, bail};
 use clap::Args;
 
 use crate::check::Check;
+use crate::interrupt;
 use crate::shell::read_script;
 
 /// List the statements of scripts that would be refused, with their remedies.
@@ -30,6 +31,8 @@ Examples:
 
 impl CheckCommand {
     pub(crate) fn run(self) -> Result<()> {
+        // Ctrl-C must not leave the scratch database behind.
+        interrupt::watch()?;
         let mut check = Check::new()?;
         for file in &self.files {
             check.script(&read_script(file)?, file)?;
