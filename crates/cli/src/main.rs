@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   carnet serve ──▶ commands::serve ──▶ carnet_server ─┐
-//!   carnet shell ──▶ commands::shell ──▶ shell ─────────┴▶ carnet_cql ──▶ carnet
+//!   carnet shell ──▶ commands::shell ──▶ shell ─▶ database ─┴▶ carnet_cql ──▶ carnet
+//!                                          │         └▶ a server, by the driver
 //!                                          └▶ copy: files of CSV, in and out
 //!   carnet stress ──▶ a database or a server, and the checker
 //!   carnet bottleneck ──▶ SHOW BOTTLENECK of a server
@@ -30,16 +31,22 @@
 //!   a cluster takes any number of processes.
 
 mod allocator;
+mod check;
 mod commands;
 mod copy;
+mod database;
 mod first_superuser;
 mod http_token;
 mod import;
+mod interrupt;
 mod limits;
 mod logging;
 mod origin;
+mod password;
 mod place;
 mod private;
+mod script_text;
+mod server_address;
 mod settings;
 mod shell;
 mod system_memory;
@@ -60,6 +67,7 @@ fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Serve(arguments) => arguments.run(),
         Command::Shell(arguments) => arguments.run(),
+        Command::Check(arguments) => arguments.run(),
         Command::Config(arguments) => arguments.run(),
         Command::HashPassword(arguments) => arguments.run(),
         Command::Inspect(arguments) => arguments.run(),
@@ -86,6 +94,9 @@ fn main() -> ExitCode {
 }
 
 fn exit_code(error: &anyhow::Error) -> ExitCode {
+    if interrupt::is_pressed() {
+        return ExitCode::from(interrupt::EXIT_CODE);
+    }
     if let Some(failed) = error.downcast_ref::<CommandFailed>() {
         return ExitCode::from(failed.code());
     }

@@ -75,6 +75,11 @@ fn script_of_the_shell() {
 }
 
 #[test]
+fn script_of_hints() {
+    run("hints");
+}
+
+#[test]
 fn script_of_settings() {
     run("settings");
 }

@@ -132,6 +132,8 @@ fn commands_connect_over_tls() {
     let secured = Secured::without_users();
     let address = secured.server.cql.to_string();
     succeed(&mut secured.command(&["bottleneck", "--at", &address]));
+    let hello = ["shell", "--server", &address, "-e", "SELECT cluster_name FROM system.local"];
+    assert!(succeed(&mut secured.command(&hello)).contains("Carnet"));
     let stress = ["stress", "--server", &address, "--seconds", "1", "--clients", "2"];
     succeed(&mut secured.command(&stress));
     let error = fail(carnet().args(["bottleneck", "--at", &address]));

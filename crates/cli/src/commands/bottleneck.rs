@@ -16,11 +16,11 @@ use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
 use super::server_tls::ServerTls;
+use crate::password;
+use crate::server_address::with_port;
 
 /// Timeout for the connection and for the answer.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// Default port of a server.
-const PORT: u16 = 9042;
 
 /// Show the reasons for which a server's statements waited in the last 10 s, and the main one.
 ///
@@ -97,18 +97,10 @@ impl Bottleneck {
             .tls_context(self.tls.config()?)
             .default_execution_profile_handle(profile.into_handle());
         if let (Some(user), Some(path)) = (&self.user, &self.password_file) {
-            let password = std::fs::read_to_string(path)
-                .with_context(|| format!("cannot read the password in {}", path.display()))?;
-            builder = builder.user(user, password.trim());
+            builder = builder.user(user, password::read(path)?);
         }
         builder.build().await.map_err(|error| anyhow!("cannot connect to {at}: {error}"))
     }
-}
-
-/// Appends the default port to an address without one.
-fn with_port(at: &str) -> String {
-    let has_port = at.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
-    if has_port { at.to_owned() } else { format!("{at}:{PORT}") }
 }
 
 /// A row of `SHOW BOTTLENECK`, in the order of its columns.
@@ -231,14 +223,6 @@ mod tests {
         let (why, statement) = ("disk".into(), Some("SELECT v FROM ks.t WHERE k = ?".into()));
         let user = Some("ann".into());
         Line::from((1, why, level, 31.25, 0.75, 7, table_name, statement, user, "reads".into()))
-    }
-
-    #[test]
-    fn address_without_port_gets_the_usual_one() {
-        assert_eq!(with_port("db1"), "db1:9042");
-        assert_eq!(with_port("db1:7000"), "db1:7000");
-        assert_eq!(with_port("[::1]"), "[::1]:9042");
-        assert_eq!(with_port("[::1]:7000"), "[::1]:7000");
     }
 
     #[test]

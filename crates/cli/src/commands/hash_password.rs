@@ -1,18 +1,12 @@
 //! `carnet hash-password`: a line for the users file of `carnet serve`.
 
-use std::borrow::Cow;
 use std::io::{self, BufRead, IsTerminal};
 
 use anyhow::{Context, Result, bail};
 use carnet_server::hash_password;
 use clap::Args;
-use rustyline::completion::Completer;
-use rustyline::config::Configurer;
-use rustyline::highlight::{CmdKind, Highlighter};
-use rustyline::hint::Hinter;
-use rustyline::history::DefaultHistory;
-use rustyline::validate::Validator;
-use rustyline::{ColorMode, Editor, Helper};
+
+use crate::password;
 
 /// Maximum length of a password in bytes.
 const PASSWORD_BYTES_MAX: u64 = 1024;
@@ -59,45 +53,15 @@ fn read_line(input: impl BufRead) -> Result<String> {
     Ok(password.to_owned())
 }
 
-/// Asks for a password on the terminal without echoing it.
+/// Asks for a password on the terminal, twice.
 fn ask(name: &str) -> Result<String> {
-    let mut editor = Editor::<Masked, DefaultHistory>::new().context("cannot use the terminal")?;
-    editor.set_helper(Some(Masked));
-    // Highlighting hides the text, so it is forced whatever the terminal reports.
-    editor.set_color_mode(ColorMode::Forced);
-    editor.set_auto_add_history(false);
-    let mut line = |prompt: &str| editor.readline(prompt).context("no password was given");
-    let password = line(&format!("Password of {name}: "))?;
-    if line("The same again: ")? != password {
+    let prompt = format!("Password of {name}: ");
+    let [password, again] = password::ask([&prompt, "The same again: "])?;
+    if again != password {
         bail!("the passwords differ");
     }
     Ok(password)
 }
-
-/// Shows a star for each typed character.
-struct Masked;
-
-impl Highlighter for Masked {
-    fn highlight<'l>(&self, line: &'l str, _: usize) -> Cow<'l, str> {
-        Cow::Owned("*".repeat(line.chars().count()))
-    }
-
-    fn highlight_char(&self, _: &str, _: usize, kind: CmdKind) -> bool {
-        kind != CmdKind::MoveCursor
-    }
-}
-
-impl Completer for Masked {
-    type Candidate = String;
-}
-
-impl Hinter for Masked {
-    type Hint = String;
-}
-
-impl Validator for Masked {}
-
-impl Helper for Masked {}
 
 #[cfg(test)]
 mod tests {

@@ -8,6 +8,7 @@ use clap::{ArgGroup, Args};
 
 use super::server_tls::ServerTls;
 use crate::import::{self, Destination, Server, TableName};
+use crate::password;
 use crate::place::{Place, refuse_secret};
 
 /// Copy a table of a Cassandra or ScyllaDB cluster that other programs use into a database.
@@ -96,8 +97,6 @@ impl Import {
 
     fn credentials(&self) -> Result<Option<(String, String)>> {
         let (Some(user), Some(path)) = (&self.user, &self.password_file) else { return Ok(None) };
-        let password = std::fs::read_to_string(path)
-            .with_context(|| format!("cannot read the password in {}", path.display()))?;
-        Ok(Some((user.clone(), password.trim().to_owned())))
+        Ok(Some((user.clone(), password::read(path)?)))
     }
 }

@@ -3,6 +3,7 @@
 mod ask;
 mod backup;
 mod bottleneck;
+mod check;
 pub(crate) mod cluster_backup;
 mod compact;
 mod config;
@@ -12,6 +13,7 @@ mod inspect;
 mod iotune;
 mod maelstrom;
 mod migrate;
+mod new_database;
 mod reloads;
 mod restore;
 pub(crate) mod serve;
@@ -29,7 +31,7 @@ use clap::{Parser, Subcommand};
 /// Every statement is a strictly serializable transaction, and BEGIN TRANSACTION … COMMIT
 /// TRANSACTION groups several into one. A database is a directory that one process at a time has
 /// open: `carnet serve`, to which cqlsh and the Cassandra drivers of every language connect, or
-/// `carnet shell`, which needs no server.
+/// `carnet shell`, which needs no server, but connects to one as well.
 #[derive(Parser)]
 #[command(name = "carnet", version, after_help = EXAMPLES)]
 pub(crate) struct Cli {
@@ -43,6 +45,8 @@ Examples:
   carnet shell ./data                       work on the database in ./data
   carnet shell ./data -e 'SELECT * FROM bank.accounts' --json
   carnet shell -f examples/bank.cql         run a script
+  carnet shell --server 127.0.0.1           … on a database behind a server
+  carnet check dump.cql                     list the statements that would be refused
   carnet serve                              serve ./carnet-data on 127.0.0.1:9042
   cqlsh 127.0.0.1 9042                      … and connect to it
   carnet backup ./data /backups/bank        copy a database that may be in use
@@ -56,7 +60,8 @@ Examples:
 #[derive(Subcommand)]
 pub(crate) enum Command {
     Serve(serve::Serve),
-    Shell(shell::Shell),
+    Shell(Box<shell::Shell>),
+    Check(check::CheckCommand),
     Config(config::Config),
     HashPassword(hash_password::HashPassword),
     /// Show the contents of one file of a database.

@@ -22,6 +22,11 @@ pub(super) struct ServerTls {
 }
 
 impl ServerTls {
+    /// Returns `true` if an option is given.
+    pub(super) fn is_given(&self) -> bool {
+        self.tls_ca.is_some()
+    }
+
     /// Reads the files; `None` if the connection is plain.
     pub(super) fn config(&self) -> carnet::Result<Option<TlsContext>> {
         let Some(ca) = self.tls_ca.clone() else { return Ok(None) };

@@ -1,32 +1,54 @@
-//! `carnet shell`: CQL without a server.
+//! `carnet shell`: CQL on a database, with or without a server.
 
-use std::fs;
 use std::io::{self, IsTerminal, Read};
 use std::path::PathBuf;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use carnet::{Builder, Db, Durability, Isolation, block_on};
 use carnet_cql::Executor;
 use carnet_cql::system::NodeInfo;
 use clap::{Args, ValueEnum};
 use tempfile::TempDir;
 
+use super::new_database;
+use super::server_tls::ServerTls;
+use crate::database::{Database, Local, Remote, Server};
 use crate::origin::Origin;
 use crate::place::Place;
+use crate::server_address::with_port;
 use crate::shell::{self, Format, Printer, Session};
+use crate::{interrupt, password, script_text};
 
-/// Run CQL on a database, without a server.
+/// Run CQL on a database of this process, or behind a server.
 ///
 /// Without DIR the shell uses a new database in a temporary directory, which is removed at the end.
 /// Without -e and -f, statements are prompted for on a terminal, and otherwise read from standard
 /// input. A script stops at its first error, with exit code 1; the effects of earlier statements
-/// stay.
+/// stay. Ctrl-C ends the running statement, and a script with exit code 130.
+///
+/// With --server all statements take one connection to a server of Carnet, Cassandra or ScyllaDB.
+/// Files of COPY, SOURCE and CAPTURE are of this machine.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Shell {
     /// The database's directory; created if missing.
     #[arg(value_name = "DIR")]
     directory: Option<PathBuf>,
+    /// Make a new database in DIR although its name looks like a host's, or other files are in it.
+    #[arg(long, requires = "directory", conflicts_with = "read_only")]
+    create: bool,
+    /// A server to connect to; its port is 9042 by default.
+    #[arg(long, value_name = "HOST:PORT",
+          conflicts_with_all = ["directory", "store", "read_only", "isolation"])]
+    server: Option<String>,
+    /// User name, if the server requires a login. The password is asked for on the terminal.
+    #[arg(long, value_name = "NAME", requires = "server")]
+    user: Option<String>,
+    /// File with the user's password.
+    #[arg(long, value_name = "FILE", requires = "user")]
+    password_file: Option<PathBuf>,
+    #[command(flatten)]
+    tls: ServerTls,
     /// A database on a Cassandra or ScyllaDB cluster, as for carnet serve. Beside servers of that
     /// database the shell is one more process: it has to listen, too.
     #[arg(long, value_name = "URL", conflicts_with = "directory")]
@@ -50,6 +72,9 @@ pub(crate) struct Shell {
     /// Do not print a script's statements and comments before their results.
     #[arg(short, long)]
     quiet: bool,
+    /// Go on behind a statement of a script that fails. The exit code is 1 if any failed.
+    #[arg(long)]
+    keep_going: bool,
     /// The isolation level of the statements.
     #[arg(long, value_enum, default_value_t = Level::StrictSerializable)]
     isolation: Level,
@@ -64,6 +89,7 @@ Examples:
   carnet shell ./data -k bank
   carnet shell ./data --read-only -e \"COPY bank.accounts TO '/mnt/accounts.csv'\"
   carnet shell --store cassandra://127.0.0.1/bank
+  carnet shell --server db1:9042 --user ann --tls-ca ca.pem
   carnet shell ./data -e 'SELECT * FROM bank.accounts' --csv > accounts.csv
   carnet shell ./data -e \"COPY bank.accounts FROM STDIN WITH HEADER = true\" < accounts.csv
   carnet shell -f examples/bank.cql
@@ -92,32 +118,58 @@ impl From<Level> for Isolation {
 }
 
 impl Shell {
-    pub(crate) fn run(self) -> Result<()> {
+    pub(crate) fn run(mut self) -> Result<()> {
         let script = self.read_script()?;
-        let opened = Opened::find(self.directory.clone(), self.store.as_deref())?;
+        interrupt::watch()?;
+        if let Some(server) = self.server.take() {
+            let remote = Remote::connect(self.server(&server)?)?;
+            return self.session(Database::Remote(Box::new(remote)), script);
+        }
+        if self.tls.is_given() {
+            bail!("the files of TLS are for a server: add --server HOST:PORT");
+        }
+        let opened = Opened::find(self.directory.clone(), self.store.as_deref(), self.create)?;
         let db = opened
             .open(Db::builder().isolation(self.isolation.into()).read_only(self.read_only))?;
         let node = NodeInfo::local(opened.place.host_id(""));
-        let executor = Executor::new(db.clone(), node);
+        let local = Local::new(Executor::new(db.clone(), node));
+        let done = self.session(Database::Local(local), script);
+        block_on(db.leave());
+        done
+    }
+
+    /// Runs the script, or statements that are typed.
+    fn session(&self, database: Database, script: Option<Script>) -> Result<()> {
         let format = match (self.json, self.csv) {
             (true, _) => Format::Json,
             (_, true) => Format::Csv,
             _ => Format::Table,
         };
         let echoes = !self.quiet && format == Format::Table;
-        let mut session = Session::new(executor, Printer::stdout(format));
+        let mut session = Session::new(database, Printer::stdout(format));
         if let Some(keyspace) = &self.keyspace {
             session.use_keyspace(keyspace)?;
         }
-        let done = match script {
-            None => shell::interactive(&mut session),
-            Some(script) => {
-                session.echo(echoes && matches!(script.origin, Origin::File(_)));
-                session.run_script(&script.text, &script.origin).map(|_| ())
+        let Some(script) = script else { return shell::interactive(&mut session) };
+        session.echo(echoes && matches!(script.origin, Origin::File(_)));
+        session.keep_going(self.keep_going);
+        session.run_script(&script.text, &script.origin)?;
+        session.finish()
+    }
+
+    fn server(&self, address: &str) -> Result<Server> {
+        let credentials = match (&self.user, &self.password_file) {
+            (None, _) => None,
+            (Some(user), Some(path)) => Some((user.clone(), password::read(path)?)),
+            (Some(user), None) if io::stdin().is_terminal() => {
+                let [password] = password::ask([&format!("Password of {user}: ")])?;
+                Some((user.clone(), password))
+            }
+            (Some(_), None) => {
+                bail!("no terminal to ask for the password: add --password-file FILE")
             }
         };
-        block_on(db.leave());
-        done
+        Ok(Server { address: with_port(address), credentials, tls: self.tls.config()? })
     }
 
     /// Returns the script to run; `None` if statements are typed at a terminal.
@@ -126,15 +178,16 @@ impl Shell {
             return Ok(Some(Script { text: text.clone(), origin: Origin::Argument }));
         }
         if let Some(path) = &self.file {
-            let text = fs::read_to_string(path)
-                .with_context(|| format!("cannot read the script {}", path.display()))?;
+            let text = shell::read_script(path)?;
             return Ok(Some(Script { text, origin: Origin::File(path.clone()) }));
         }
         if io::stdin().is_terminal() {
             return Ok(None);
         }
-        let mut text = String::new();
-        io::stdin().read_to_string(&mut text).context("cannot read standard input")?;
+        let mut bytes = Vec::new();
+        let read = io::stdin().read_to_end(&mut bytes);
+        let text = read.map_err(anyhow::Error::from).and_then(|_| script_text::decode(bytes));
+        let text = text.context("cannot read standard input")?;
         Ok(Some(Script { text, origin: Origin::StandardInput }))
     }
 }
@@ -152,7 +205,7 @@ struct Opened {
 }
 
 impl Opened {
-    fn find(directory: Option<PathBuf>, store: Option<&str>) -> Result<Self> {
+    fn find(directory: Option<PathBuf>, store: Option<&str>, creates: bool) -> Result<Self> {
         let is_terminal = io::stderr().is_terminal();
         let Some(place) = Place::from_options(directory, store)? else {
             let scratch = TempDir::with_prefix("carnet-")
@@ -164,11 +217,15 @@ impl Opened {
             let place = Place::Directory(scratch.path().to_path_buf());
             return Ok(Self { place, scratch: Some(scratch) });
         };
-        if let Place::Directory(directory) = &place
-            && is_terminal
-            && !directory.exists()
-        {
-            eprintln!("A new database in {}.", directory.display());
+        if let Place::Directory(directory) = &place {
+            if let Some(doubt) = new_database::doubt(directory)
+                && !creates
+            {
+                new_database::ask(directory, &doubt)?;
+            }
+            if is_terminal && !directory.exists() {
+                eprintln!("A new database in {}.", directory.display());
+            }
         }
         Ok(Self { place, scratch: None })
     }

@@ -1,9 +1,11 @@
 //! A table's columns, as the schema describes them.
 
 use anyhow::Result;
-use carnet::{Bytes, DataType, block_on};
-use carnet_cql::result::{ColumnSpec, Response};
-use carnet_cql::{Bound, Executor, Parameters, Session, Values, is_reserved};
+use carnet::{Bytes, DataType};
+use carnet_cql::result::ColumnSpec;
+use carnet_cql::{Bound, is_reserved};
+
+use crate::database::{Database, Page};
 
 /// Column of a table, with its type.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,13 +18,12 @@ pub(super) struct Column {
 }
 
 /// Returns a table's columns in the order of cqlsh: the primary key, and the others by name.
-pub(super) fn of_table(executor: &Executor, session: &Session, table: &str) -> Result<Vec<Column>> {
-    let select = format!("SELECT * FROM {table}");
-    let prepared = block_on(executor.prepare(session, &select, None))?;
-    let Some(first) = prepared.result.first() else { return Ok(Vec::new()) };
-    let key = key_names(executor, session, first)?;
+pub(super) fn of_table(database: &Database, table: &str) -> Result<Vec<Column>> {
+    let prepared = database.prepare(&format!("SELECT * FROM {table}"))?;
+    let Some(first) = prepared.columns.first() else { return Ok(Vec::new()) };
+    let key = key_names(database, first)?;
     let mut columns: Vec<Column> = prepared
-        .result
+        .columns
         .iter()
         .map(|spec| Column {
             name: spec.name.clone(),
@@ -38,16 +39,13 @@ pub(super) fn of_table(executor: &Executor, session: &Session, table: &str) -> R
 }
 
 /// Returns the names of the primary key's columns in their order.
-fn key_names(executor: &Executor, session: &Session, of: &ColumnSpec) -> Result<Vec<String>> {
+fn key_names(database: &Database, of: &ColumnSpec) -> Result<Vec<String>> {
     let select = "SELECT column_name, kind, position FROM system_schema.columns \
                   WHERE keyspace_name = ? AND table_name = ?";
-    let prepared = block_on(executor.prepare(session, select, None))?;
+    let prepared = database.prepare(select)?;
     let bound = |name: &str| Bound::Bytes(Bytes::copy_from_slice(name.as_bytes()));
-    let values = Values::Positional(vec![bound(&of.keyspace), bound(&of.table)]);
-    let parameters = Parameters { values, ..Parameters::default() };
-    let Response::Rows(rows) = block_on(executor.execute(session, &prepared, &parameters))? else {
-        return Ok(Vec::new());
-    };
+    let values = [bound(&of.keyspace), bound(&of.table)];
+    let rows = database.execute(&prepared, &values, &Page::default())?;
     let mut key: Vec<(bool, Bytes, String)> = Vec::new();
     for mut row in rows.values() {
         let mut take = |place: usize| row.get_mut(place).and_then(Option::take).unwrap_or_default();

@@ -5,10 +5,9 @@ use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
+use carnet::Bytes;
 use carnet::storage::place;
-use carnet::{Bytes, block_on};
-use carnet_cql::result::{Response, Rows};
-use carnet_cql::{Executor, Parameters, Prepared, Session};
+use carnet_cql::result::Rows;
 
 use super::columns::{self, spelled};
 use super::dialect::Field;
@@ -17,26 +16,22 @@ use super::progress::Progress;
 use super::rows;
 use super::statement::{Copy, End};
 use super::writer::Writer;
+use crate::database::{Database, Page, Prepared};
 use crate::origin::Origin;
 
 /// Writes a table's rows.
-pub(super) fn run(
-    executor: &Executor,
-    session: &Session,
-    copy: &Copy,
-    origin: &Origin,
-) -> Result<String> {
+pub(super) fn run(database: &Database, copy: &Copy, origin: &Origin) -> Result<String> {
     let columns = match &copy.columns {
         Some(columns) => columns.clone(),
         None => {
-            let table = columns::of_table(executor, session, &copy.table)?;
+            let table = columns::of_table(database, &copy.table)?;
             table.iter().map(|column| spelled(&column.name)).collect()
         }
     };
     let select = format!("SELECT {} FROM {}", columns.join(", "), copy.table);
     // Prepare before creating the file, which may replace one.
-    let prepared = block_on(executor.prepare(session, &select, None))?;
-    let export = Export { executor, session, copy, prepared: &prepared };
+    let prepared = database.prepare(&select)?;
+    let export = Export { database, copy, prepared: &prepared };
     match &copy.end {
         End::Standard => {
             let count = export.write(io::stdout().lock())?;
@@ -74,8 +69,7 @@ fn create(path: &Path) -> io::Result<File> {
 }
 
 struct Export<'a> {
-    executor: &'a Executor,
-    session: &'a Session,
+    database: &'a Database,
     copy: &'a Copy,
     prepared: &'a Prepared,
 }
@@ -85,7 +79,7 @@ impl Export<'_> {
         let options = &self.copy.options;
         let mut csv = Writer::new(BufWriter::new(out), options.dialect.clone());
         if options.header {
-            for column in &self.prepared.result {
+            for column in &self.prepared.columns {
                 csv.field(&Field { text: column.name.clone(), is_quoted: false })?;
             }
             csv.end_record()?;
@@ -120,14 +114,7 @@ impl Export<'_> {
 
     /// Reads a page; pages after the first read the first page's snapshot.
     fn page(&self, paging_state: Option<Bytes>) -> Result<Rows> {
-        let parameters = Parameters {
-            page_rows: Some(self.copy.options.page_rows),
-            paging_state,
-            ..Parameters::default()
-        };
-        match block_on(self.executor.execute(self.session, self.prepared, &parameters))? {
-            Response::Rows(rows) => Ok(rows),
-            _ => bail!("the table could not be read"),
-        }
+        let page = Page { rows: Some(self.copy.options.page_rows), state: paging_state };
+        self.database.execute(self.prepared, &[], &page)
     }
 }

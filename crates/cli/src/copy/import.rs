@@ -3,14 +3,11 @@
 use std::fs::File;
 use std::io::{self, BufReader, IsTerminal, Read};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow, bail};
-use carnet::{DataType, block_on};
+use carnet::DataType;
 use carnet_cql::ast::BatchKind;
-use carnet_cql::{
-    BatchItem, Bound, CqlError, CqlErrorKind, Executor, Parameters, Prepared, Session, Values,
-};
+use carnet_cql::{Bound, CqlError, CqlErrorKind};
 
 use super::columns::{self, Column, spelled};
 use super::dialect::Field;
@@ -21,6 +18,8 @@ use super::reader::{Reader, Record};
 use super::rejects::{Rejects, Step};
 use super::rows;
 use super::statement::{Copy, End};
+use crate::database::{Database, Prepared};
+use crate::interrupt;
 use crate::origin::Origin;
 use crate::sentence;
 
@@ -28,18 +27,13 @@ use crate::sentence;
 const CHUNK_BYTES_MAX: usize = 1 << 20;
 
 /// Reads rows into a table.
-pub(super) fn run(
-    executor: &Executor,
-    session: &Session,
-    copy: &Copy,
-    origin: &Origin,
-) -> Result<String> {
-    let table = columns::of_table(executor, session, &copy.table)?;
+pub(super) fn run(database: &Database, copy: &Copy, origin: &Origin) -> Result<String> {
+    let table = columns::of_table(database, &copy.table)?;
     let rejects = Rejects::new(&copy.options, error_file(copy, origin))?;
     let (source, input, total_bytes) = open_input(&copy.end, origin)?;
     let mut lines = Lines::new(input, &copy.options, source);
     let columns = columns_to_set(copy, &table, &mut lines)?;
-    let mut import = Import::new(executor, session, copy, columns, rejects)?;
+    let mut import = Import::new(database, copy, columns, rejects)?;
     let progress = Progress::new(total_bytes);
     let result = import.take_all(&mut lines, &progress);
     drop(progress);
@@ -79,7 +73,7 @@ fn open_input(end: &End, origin: &Origin) -> Result<Input> {
             if io::stdin().is_terminal() {
                 eprintln!("Type the rows; Ctrl-D on a line of its own ends them.");
             }
-            Ok(("standard input".into(), Box::new(io::stdin()), None))
+            Ok(("standard input".into(), Box::new(interrupt::Stdin::new()), None))
         }
         End::File(path) => {
             let path = origin.resolve(path);
@@ -171,7 +165,7 @@ impl Lines {
 
 /// The statement that writes a row.
 struct RowWriter {
-    prepared: Arc<Prepared>,
+    prepared: Prepared,
     kind: BatchKind,
     /// The field of each marker.
     fields: Vec<usize>,
@@ -180,17 +174,12 @@ struct RowWriter {
 }
 
 impl RowWriter {
-    fn new(
-        executor: &Executor,
-        session: &Session,
-        table: &str,
-        columns: &[Column],
-    ) -> Result<Self> {
+    fn new(database: &Database, table: &str, columns: &[Column]) -> Result<Self> {
         let is_counter = |column: &Column| column.data_type == DataType::Counter;
         let adds = columns.iter().any(is_counter);
         let (text, fields) =
             if adds { addition(table, columns) } else { insertion(table, columns) };
-        let prepared = block_on(executor.prepare(session, &text, None))?;
+        let prepared = database.prepare(&text)?;
         // A counter that is null keeps its value.
         let (kind, null) = match adds {
             true => (BatchKind::Counter, Bound::Unset),
@@ -199,14 +188,13 @@ impl RowWriter {
         Ok(Self { prepared, kind, fields, null })
     }
 
-    /// Returns the statement for a row's values, which stand in the order of the fields.
-    fn statement(&self, row: &[Bound]) -> BatchItem {
+    /// Returns the values of the markers for a row's values, which stand in the order of the fields.
+    fn values(&self, row: &[Bound]) -> Vec<Bound> {
         let value = |field: &usize| match &row[*field] {
             Bound::Null => self.null.clone(),
             value => value.clone(),
         };
-        let values = Values::Positional(self.fields.iter().map(value).collect());
-        BatchItem::Prepared { prepared: Arc::clone(&self.prepared), values }
+        self.fields.iter().map(value).collect()
     }
 }
 
@@ -236,13 +224,12 @@ fn addition(table: &str, columns: &[Column]) -> (String, Vec<usize>) {
 struct Pending {
     line: u64,
     raw: Vec<u8>,
-    item: BatchItem,
+    values: Vec<Bound>,
 }
 
 /// Rows that are being written to the table.
 struct Import<'a> {
-    executor: &'a Executor,
-    session: &'a Session,
+    database: &'a Database,
     options: &'a Options,
     writer: RowWriter,
     columns: Vec<Column>,
@@ -255,16 +242,14 @@ struct Import<'a> {
 
 impl<'a> Import<'a> {
     fn new(
-        executor: &'a Executor,
-        session: &'a Session,
+        database: &'a Database,
         copy: &'a Copy,
         columns: Vec<Column>,
         rejects: Rejects,
     ) -> Result<Self> {
-        let writer = RowWriter::new(executor, session, &copy.table, &columns)?;
+        let writer = RowWriter::new(database, &copy.table, &columns)?;
         Ok(Self {
-            executor,
-            session,
+            database,
             options: &copy.options,
             writer,
             columns,
@@ -303,7 +288,7 @@ impl<'a> Import<'a> {
         match values {
             Ok(values) => {
                 self.chunk_bytes += raw.len();
-                self.chunk.push(Pending { line, raw, item: self.writer.statement(&values) });
+                self.chunk.push(Pending { line, raw, values: self.writer.values(&values) });
                 Ok(())
             }
             Err(reason) => {
@@ -341,17 +326,15 @@ impl<'a> Import<'a> {
             return Ok(());
         };
         let lines = format!("{source}, lines {} to {}", first.line, last.line);
-        match self.insert(chunk.iter().map(|row| row.item.clone()).collect()) {
+        match self.insert(chunk.iter().map(|row| row.values.clone()).collect()) {
             Ok(()) => return Ok(()),
-            Err(error) if *error.kind() != CqlErrorKind::Invalid => {
-                return Err(error).context(lines);
-            }
+            Err(error) if !is_of_row(&error) => return Err(error).context(lines),
             Err(_) => {}
         }
-        for Pending { line, raw, item } in chunk {
-            let Err(error) = self.insert(vec![item]) else { continue };
-            let is_of_row = *error.kind() == CqlErrorKind::Invalid;
-            let error = anyhow::Error::new(error).context(format!("{source}, line {line}"));
+        for Pending { line, raw, values } in chunk {
+            let Err(error) = self.insert(vec![values]) else { continue };
+            let is_of_row = is_of_row(&error);
+            let error = error.context(format!("{source}, line {line}"));
             if !is_of_row {
                 return Err(error);
             }
@@ -360,11 +343,16 @@ impl<'a> Import<'a> {
         Ok(())
     }
 
-    fn insert(&mut self, items: Vec<BatchItem>) -> Result<(), CqlError> {
-        let rows = items.len() as u64;
-        let parameters = Parameters::default();
-        block_on(self.executor.batch(self.session, self.writer.kind, items, &parameters))?;
-        self.rows += rows;
+    fn insert(&mut self, rows: Vec<Vec<Bound>>) -> Result<()> {
+        let count = rows.len() as u64;
+        self.database.batch(self.writer.kind, &self.writer.prepared, rows)?;
+        self.rows += count;
         Ok(())
     }
+}
+
+/// Returns `true` if the statement is refused for its values.
+fn is_of_row(error: &anyhow::Error) -> bool {
+    let error = error.downcast_ref::<CqlError>();
+    error.is_some_and(|error| *error.kind() == CqlErrorKind::Invalid)
 }

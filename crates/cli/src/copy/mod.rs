@@ -33,11 +33,11 @@ mod statement;
 mod writer;
 
 use anyhow::Result;
-use carnet_cql::{Executor, Session};
 
 pub(crate) use columns::spelled;
 pub(crate) use statement::{Copy, parse};
 
+use crate::database::Database;
 use crate::origin::Origin;
 use statement::Direction;
 
@@ -48,18 +48,13 @@ fn rows(count: u64) -> String {
 }
 
 /// Moves the rows, and returns a summary.
-pub(crate) fn run(
-    executor: &Executor,
-    session: &Session,
-    copy: &Copy,
-    origin: &Origin,
-) -> Result<String> {
+pub(crate) fn run(database: &Database, copy: &Copy, origin: &Origin) -> Result<String> {
     if !copy.options.without_effect.is_empty() {
         let names = copy.options.without_effect.join(", ");
         eprintln!("Without effect here: {names}. This COPY has one process and needs no tuning.");
     }
     match copy.direction {
-        Direction::From => import::run(executor, session, copy, origin),
-        Direction::To => export::run(executor, session, copy, origin),
+        Direction::From => import::run(database, copy, origin),
+        Direction::To => export::run(database, copy, origin),
     }
 }

@@ -6,7 +6,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
-use carnet_cql::{PieceEnd, split};
+use carnet_cql::{PieceEnd, redacted};
 use rustyline::completion::Completer;
 use rustyline::error::ReadlineError;
 use rustyline::highlight::Highlighter;
@@ -16,23 +16,33 @@ use rustyline::validate::Validator;
 use rustyline::{Context, Editor, Helper};
 
 use super::command::first_word;
+use super::complete::{Names, complete};
+use super::pieces::pieces;
+use super::print::Size;
 use super::session::{Flow, Session};
 use crate::origin::Origin;
-use crate::print_error;
+use crate::{interrupt, print_error};
 
-/// Prompts for statements and runs them, until Ctrl-D or EXIT.
+/// First words of statements that may change the names in the schema, or the current keyspace.
+const CHANGING: [&str; 6] = ["ALTER", "CREATE", "DROP", "LOGIN", "SOURCE", "USE"];
+
+/// Prompts for statements and runs them, until Ctrl-D or EXIT. Ctrl-C ends the statement.
 pub(crate) fn interactive(session: &mut Session) -> Result<()> {
     let mut editor =
-        Editor::<Keywords, DefaultHistory>::new().context("cannot use the terminal")?;
-    editor.set_helper(Some(Keywords));
+        Editor::<Completion, DefaultHistory>::new().context("cannot use the terminal")?;
+    editor.set_helper(Some(Completion::default()));
     let history = history_file();
     if let Some(path) = &history {
         // The file is missing the first time.
         let _ = editor.load_history(path);
     }
     eprintln!("Carnet {}. HELP; for help, Ctrl-D to leave.", env!("CARGO_PKG_VERSION"));
+    refresh(&mut editor, session);
     let mut text = String::new();
     loop {
+        if let Some(helper) = editor.helper_mut() {
+            helper.text_before.clone_from(&text);
+        }
         match editor.readline(&prompt(session, text.is_empty())) {
             Ok(line) => {
                 text.push_str(&line);
@@ -48,19 +58,49 @@ pub(crate) fn interactive(session: &mut Session) -> Result<()> {
         if !is_complete(&text) {
             continue;
         }
-        // A failure to store the history is no reason to stop.
-        let _ = editor.add_history_entry(text.trim_end());
+        remember(&mut editor, history.as_ref(), text.trim_end());
+        session.resize(size(&mut editor));
+        // A press while no statement ran is not meant for this one.
+        interrupt::clear();
         match session.run_script(&text, &Origin::Terminal) {
             Ok(Flow::Continue) => {}
             Ok(Flow::Exit) => break,
             Err(error) => print_error(&error),
         }
+        interrupt::clear();
+        if CHANGING.iter().any(|word| first_word(&text).eq_ignore_ascii_case(word)) {
+            refresh(&mut editor, session);
+        }
         text.clear();
     }
-    if let Some(path) = &history {
-        let _ = editor.save_history(path);
-    }
     Ok(())
+}
+
+/// Adds an entry to the history and its file, unless it has a password. A failure to store it is no
+/// reason to stop.
+fn remember(editor: &mut Editor<Completion, DefaultHistory>, file: Option<&PathBuf>, entry: &str) {
+    if redacted(entry) != entry {
+        return;
+    }
+    let is_new = editor.add_history_entry(entry).unwrap_or(false);
+    if let (true, Some(path)) = (is_new, file) {
+        let _ = editor.append_history(path);
+    }
+}
+
+/// Reads the names in the schema. Without them, completion knows keywords only.
+fn refresh(editor: &mut Editor<Completion, DefaultHistory>, session: &Session) {
+    let names = Names::read(&session.database).unwrap_or_default();
+    interrupt::clear();
+    if let Some(helper) = editor.helper_mut() {
+        helper.names = names;
+        helper.keyspace = session.keyspace();
+    }
+}
+
+fn size(editor: &mut Editor<Completion, DefaultHistory>) -> Option<Size> {
+    let (columns, lines) = editor.dimensions()?;
+    Some(Size { columns: columns.into(), lines: lines.into() })
 }
 
 fn prompt(session: &Session, is_first: bool) -> String {
@@ -73,12 +113,7 @@ fn prompt(session: &Session, is_first: bool) -> String {
 /// Returns `true` if the typed text can be run: it ends with a semicolon, or is a command that
 /// needs none.
 fn is_complete(text: &str) -> bool {
-    const ALONE: [&str; 3] = ["HELP", "EXIT", "QUIT"];
-    let word = first_word(text);
-    if ALONE.iter().any(|alone| word.eq_ignore_ascii_case(alone)) && text.trim() == word {
-        return true;
-    }
-    split(text).last().is_some_and(|piece| piece.end == PieceEnd::Semicolon)
+    pieces(text).last().is_some_and(|piece| piece.end == PieceEnd::Semicolon)
 }
 
 /// Returns the history file in the user's state directory, which is created; `None` without one.
@@ -90,98 +125,16 @@ fn history_file() -> Option<PathBuf> {
     Some(directory.join("history"))
 }
 
-/// Completion of CQL keywords.
-struct Keywords;
+/// Completion of the line that is typed.
+#[derive(Default)]
+struct Completion {
+    names: Names,
+    keyspace: Option<String>,
+    /// Lines of the statement before this one.
+    text_before: String,
+}
 
-const WORDS: [&str; 85] = [
-    "ALL",
-    "ALTER",
-    "AND",
-    "APPLY",
-    "ASC",
-    "ATTACH",
-    "ATTACHED",
-    "BATCH",
-    "BEGIN",
-    "BY",
-    "CLUSTERING",
-    "COMMIT",
-    "COPY",
-    "CREATE",
-    "DELETE",
-    "DELIMITER",
-    "DESC",
-    "DESCRIBE",
-    "DETACH",
-    "DETACHED",
-    "DISTINCT",
-    "DROP",
-    "EFFECTIVE",
-    "ELSE",
-    "END",
-    "EXISTS",
-    "EXIT",
-    "FROM",
-    "HEADER",
-    "HELP",
-    "IF",
-    "IN",
-    "INSERT",
-    "INTO",
-    "IS",
-    "ISOLATION",
-    "KEY",
-    "KEYSPACE",
-    "KEYSPACES",
-    "LET",
-    "LEVEL",
-    "LEVELS",
-    "LIMIT",
-    "LIST",
-    "NOT",
-    "NULL",
-    "ORDER",
-    "PARTITION",
-    "PER",
-    "PRIMARY",
-    "REPLICATION",
-    "RAISE",
-    "ROLLBACK",
-    "SCHEMA",
-    "SELECT",
-    "SERVICE",
-    "SET",
-    "SOURCE",
-    "START",
-    "STATIC",
-    "STDIN",
-    "STDOUT",
-    "TABLE",
-    "TABLES",
-    "THEN",
-    "TIMEOUT",
-    "TOKEN",
-    "TRANSACTION",
-    "UPDATE",
-    "USE",
-    "USING",
-    "VALUES",
-    "WHERE",
-    "WITH",
-    "bigint",
-    "blob",
-    "boolean",
-    "decimal",
-    "double",
-    "float",
-    "int",
-    "text",
-    "timestamp",
-    "timeuuid",
-    "uuid",
-];
-
-impl Completer for Keywords {
+impl Completer for Completion {
     type Candidate = String;
 
     fn complete(
@@ -190,33 +143,19 @@ impl Completer for Keywords {
         position: usize,
         _: &Context<'_>,
     ) -> rustyline::Result<(usize, Vec<String>)> {
-        Ok(complete(line, position))
+        Ok(complete(&self.names, self.keyspace.as_deref(), &self.text_before, line, position))
     }
 }
 
-fn complete(line: &str, position: usize) -> (usize, Vec<String>) {
-    let typed = &line[..position];
-    let start = typed
-        .rfind(|c: char| !c.is_ascii_alphabetic())
-        .map_or(0, |at| at + typed[at..].chars().next().map_or(1, char::len_utf8));
-    let stem = &typed[start..];
-    if stem.is_empty() {
-        return (start, Vec::new());
-    }
-    let begins =
-        |word: &&&str| word.get(..stem.len()).is_some_and(|head| head.eq_ignore_ascii_case(stem));
-    (start, WORDS.iter().filter(begins).map(|word| format!("{word} ")).collect())
-}
-
-impl Hinter for Keywords {
+impl Hinter for Completion {
     type Hint = String;
 }
 
-impl Highlighter for Keywords {}
+impl Highlighter for Completion {}
 
-impl Validator for Keywords {}
+impl Validator for Completion {}
 
-impl Helper for Keywords {}
+impl Helper for Completion {}
 
 #[cfg(test)]
 mod tests {
@@ -224,19 +163,12 @@ mod tests {
 
     #[test]
     fn statement_ends_with_its_semicolon() {
-        for complete in ["USE a;", "help\n", " exit ", "BEGIN BATCH INSERT a; APPLY BATCH;"] {
-            assert!(is_complete(complete), "{complete}");
+        let complete = ["USE a;", "help\n", " exit \n", "BEGIN BATCH INSERT a; APPLY BATCH;"];
+        for text in complete.into_iter().chain(["DESCRIBE TABLES\n", "\\dt\n"]) {
+            assert!(is_complete(text), "{text}");
         }
-        for open in ["", "USE a", "USE 'a;", "BEGIN TRANSACTION SELECT a;", "help me"] {
+        for open in ["", "USE a\n", "USE 'a;\n", "BEGIN TRANSACTION SELECT a;\n", "COPY t\n"] {
             assert!(!is_complete(open), "{open}");
         }
-    }
-
-    #[test]
-    fn keywords_are_completed() {
-        assert_eq!(complete("sel", 3), (0, vec!["SELECT ".into()]));
-        assert_eq!(complete("é times", 8), (3, vec!["timestamp ".into()]));
-        assert_eq!(complete("eff", 3), (0, vec!["EFFECTIVE ".into()]));
-        assert_eq!(complete("SELECT ", 7).1, Vec::<String>::new());
     }
 }

@@ -1,20 +1,27 @@
 //! The shell: CQL scripts and typed statements, and a few commands of its own.
 //!
 //! ```text
-//!   text ── carnet_cql::split ─▶ pieces ─┬─ Command::parse ─▶ HELP, SOURCE, COPY, EXIT
-//!                                        └─ Executor::query ─▶ pages ─▶ Printer
+//!   text ── pieces ─┬─ Command::parse ─▶ HELP, SOURCE, COPY, EXIT, settings
+//!                   └─ Database::query ─▶ pages ─▶ Printer ─▶ terminal, pager or file
 //! ```
 //!
 //! [`Session`] runs statements and commands, [`interactive`] prompts for them. [`command`] parses
-//! the shell's commands, without I/O; [`print`](self::print) and [`value`] format results.
+//! the shell's commands, without I/O; [`print`](self::print) and [`value`] format results; `hints`
+//! knows typical mistakes.
 
-mod command;
+pub(crate) mod command;
+mod complete;
+mod hints;
 mod interactive;
 pub(crate) mod lexer;
+mod pager;
+pub(crate) mod pieces;
 mod print;
 mod session;
+mod setting;
 pub(crate) mod value;
 
+pub(crate) use hints::hint;
 pub(crate) use interactive::interactive;
 pub(crate) use print::{Format, Printer};
-pub(crate) use session::Session;
+pub(crate) use session::{Session, read_script};

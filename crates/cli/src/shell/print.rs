@@ -1,12 +1,15 @@
 //! Results on standard output: tables, JSON or CSV.
 
-use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{self, IsTerminal, Write};
 
 use anyhow::Result;
 use carnet::DataType;
 use carnet_cql::result::{ChangeKind, ChangeTarget, ColumnSpec, Rows, SchemaChange};
 use comfy_table::{CellAlignment, Row, Table, presets};
 
+use super::pager::Pager;
 use super::value;
 
 /// Display form of null in a table, where "null" may be a text.
@@ -23,41 +26,127 @@ pub(crate) enum Format {
     Csv,
 }
 
+/// Size of a terminal in characters.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Size {
+    pub(crate) columns: usize,
+    pub(crate) lines: usize,
+}
+
 /// Printer of results.
-pub(crate) struct Printer<W: Write = BufWriter<Stdout>> {
+pub(crate) struct Printer {
     format: Format,
     is_terminal: bool,
-    out: W,
+    size: Option<Size>,
+    /// Whether each value has a line.
+    pub(crate) expands: bool,
+    /// File that results go to instead of standard output, and its name.
+    capture: Option<(File, String)>,
+    pager: Option<Pager>,
 }
 
 impl Printer {
     /// Prints to standard output.
     pub(crate) fn stdout(format: Format) -> Self {
         let is_terminal = io::stdout().is_terminal();
-        Self { format, is_terminal, out: BufWriter::new(io::stdout()) }
+        Self { format, is_terminal, size: None, expands: false, capture: None, pager: None }
     }
-}
 
-impl<W: Write> Printer<W> {
+    /// Sets the size of the terminal.
+    pub(crate) fn resize(&mut self, size: Option<Size>) {
+        self.size = size;
+    }
+
+    /// Redirects the output to a file, or back.
+    pub(crate) fn capture(&mut self, capture: Option<(File, String)>) {
+        self.capture = capture;
+    }
+
+    /// Returns the name of the file that output goes to.
+    pub(crate) fn captured(&self) -> Option<&str> {
+        self.capture.as_ref().map(|(_, name)| name.as_str())
+    }
+
     /// Returns `true` if the output is a table, for people.
     pub(crate) fn is_table(&self) -> bool {
         self.format == Format::Table
     }
 
-    /// Returns `true` if standard output is a terminal.
+    /// Returns `true` if a person reads the output.
     pub(crate) fn is_terminal(&self) -> bool {
-        self.is_terminal
+        self.is_terminal && self.capture.is_none()
     }
 
-    /// Prints a page of rows; `is_first` marks the first page of a result.
-    pub(crate) fn page(&mut self, rows: &Rows, is_first: bool) -> Result<()> {
-        match self.format {
-            Format::Table if is_first || !rows.rows.is_empty() => self.table(rows)?,
-            Format::Table => {}
-            Format::Json => self.json(rows)?,
-            Format::Csv => self.csv(rows, is_first)?,
+    /// Returns `true` if a pager shows the result.
+    pub(crate) fn pages(&self) -> bool {
+        self.pager.is_some()
+    }
+
+    /// Prints a page of rows behind a number of rows. If more pages follow, or the terminal is too
+    /// small, a pager shows them. Returns `false` once the pager has ended.
+    pub(crate) fn page(&mut self, rows: &Rows, before: u64, has_more: bool) -> Result<bool> {
+        let text = self.render(rows, before)?;
+        self.text(&text, has_more)
+    }
+
+    /// Prints the text of a result, like [`Printer::page`].
+    pub(crate) fn text(&mut self, text: &str, has_more: bool) -> Result<bool> {
+        let is_long = || self.size.is_some_and(|size| text.lines().count() >= size.lines);
+        let wants_pager = self.pager.is_none() && self.is_terminal() && self.is_table();
+        if wants_pager && (has_more || is_long()) {
+            self.pager = Pager::start();
         }
-        Ok(self.out.flush()?)
+        match &mut self.pager {
+            Some(pager) => Ok(pager.write(text)),
+            None => self.write(text).map(|()| true),
+        }
+    }
+
+    /// Ends a result: waits for the pager.
+    pub(crate) fn end_result(&mut self) {
+        if let Some(pager) = self.pager.take() {
+            pager.wait();
+        }
+    }
+
+    fn write(&mut self, text: &str) -> Result<()> {
+        match &mut self.capture {
+            Some((file, _)) => file.write_all(text.as_bytes())?,
+            None => {
+                let mut stdout = io::stdout().lock();
+                stdout.write_all(text.as_bytes())?;
+                stdout.flush()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn render(&self, rows: &Rows, before: u64) -> Result<String> {
+        let is_first = before == 0;
+        match self.format {
+            Format::Table if is_first || !rows.rows.is_empty() => self.for_people(rows, before),
+            Format::Table => Ok(String::new()),
+            Format::Json => json(rows),
+            Format::Csv => csv(rows, is_first),
+        }
+    }
+
+    /// Returns a table, or a line for each value if the table is wider than the terminal.
+    fn for_people(&self, rows: &Rows, before: u64) -> Result<String> {
+        let mut shown = Vec::with_capacity(rows.rows.len());
+        for row in rows.rows.iter() {
+            shown.push(cells(&rows.columns, &row)?);
+        }
+        if self.expands {
+            return Ok(expanded(&rows.columns, &shown, before));
+        }
+        let table = table(&rows.columns, &shown);
+        let width = table.lines().next().map_or(0, |line| line.chars().count());
+        let columns = self.size.filter(|_| self.is_terminal()).map(|size| size.columns);
+        match columns {
+            Some(columns) if width > columns => Ok(expanded(&rows.columns, &shown, before)),
+            _ => Ok(table),
+        }
     }
 
     /// Prints the number of rows of a result and `note`, for people.
@@ -83,80 +172,96 @@ impl<W: Write> Printer<W> {
 
     /// Prints a line for people; JSON and CSV omit it.
     pub(crate) fn note(&mut self, note: &str) -> Result<()> {
-        if self.format == Format::Table {
-            writeln!(self.out, "{note}")?;
-        }
-        Ok(self.out.flush()?)
+        if self.format == Format::Table { self.write(&format!("{note}\n")) } else { Ok(()) }
     }
 
     /// Prints a script's comments, and a statement before its result.
     pub(crate) fn echo(&mut self, comments: &str, statement: &str) -> Result<()> {
-        let (dim, bold, end) =
-            if self.is_terminal { ("\u{1b}[32m", "\u{1b}[1m", "\u{1b}[0m") } else { ("", "", "") };
+        let (dim, bold, end) = match self.is_terminal() {
+            true => ("\u{1b}[32m", "\u{1b}[1m", "\u{1b}[0m"),
+            false => ("", "", ""),
+        };
         if !comments.is_empty() {
-            writeln!(self.out, "{dim}{comments}{end}")?;
+            self.write(&format!("{dim}{comments}{end}\n"))?;
         }
         if !statement.is_empty() {
-            writeln!(self.out, "{bold}{statement}{end}")?;
-        }
-        Ok(self.out.flush()?)
-    }
-
-    fn table(&mut self, rows: &Rows) -> Result<()> {
-        let mut table = Table::new();
-        table.load_style(presets::UTF8_FULL_CONDENSED);
-        table.set_header(rows.columns.iter().map(|column| printable(&column.name)));
-        for row in rows.rows.iter() {
-            let mut cells = Vec::with_capacity(row.len());
-            for (column, bytes) in rows.columns.iter().zip(row) {
-                cells.push(match bytes {
-                    Some(bytes) => printable(&value::text(&column.data_type, bytes)?),
-                    None => NULL.to_owned(),
-                });
-            }
-            table.add_row(Row::from(cells));
-        }
-        for (column, spec) in table.column_iter_mut().zip(&rows.columns) {
-            if is_number(spec) {
-                column.set_cell_alignment(CellAlignment::Right);
-            }
-        }
-        Ok(writeln!(self.out, "{table}")?)
-    }
-
-    fn json(&mut self, rows: &Rows) -> Result<()> {
-        let names: Vec<_> = rows.columns.iter().map(|column| value::quote(&column.name)).collect();
-        for row in rows.rows.iter() {
-            let mut separator = '{';
-            for ((column, name), bytes) in rows.columns.iter().zip(&names).zip(row) {
-                let value = match bytes {
-                    Some(bytes) => value::json(&column.data_type, bytes)?,
-                    None => "null".into(),
-                };
-                write!(self.out, "{separator}{name}:{value}")?;
-                separator = ',';
-            }
-            writeln!(self.out, "}}")?;
+            self.write(&format!("{bold}{statement}{end}\n"))?;
         }
         Ok(())
     }
+}
 
-    fn csv(&mut self, rows: &Rows, is_first: bool) -> Result<()> {
-        let mut csv = csv::Writer::from_writer(&mut self.out);
-        if is_first {
-            csv.write_record(rows.columns.iter().map(|column| &column.name))?;
-        }
-        for row in rows.rows.iter() {
-            for (column, bytes) in rows.columns.iter().zip(row) {
-                match bytes {
-                    Some(bytes) => csv.write_field(value::text(&column.data_type, bytes)?)?,
-                    None => csv.write_field("")?,
-                }
-            }
-            csv.write_record(None::<&[u8]>)?;
-        }
-        Ok(csv.flush()?)
+/// Returns a row's values for people.
+fn cells(columns: &[ColumnSpec], row: &[Option<&[u8]>]) -> Result<Vec<String>> {
+    let cell = |(column, bytes): (&ColumnSpec, &Option<&[u8]>)| match bytes {
+        Some(bytes) => Ok(printable(&value::text(&column.data_type, bytes)?)),
+        None => Ok(NULL.to_owned()),
+    };
+    columns.iter().zip(row).map(cell).collect()
+}
+
+fn table(columns: &[ColumnSpec], rows: &[Vec<String>]) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::UTF8_FULL_CONDENSED);
+    table.set_header(columns.iter().map(|column| printable(&column.name)));
+    for row in rows {
+        table.add_row(Row::from(row));
     }
+    for (column, spec) in table.column_iter_mut().zip(columns) {
+        if is_number(spec) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    format!("{table}\n")
+}
+
+/// Returns a line for each value, and one above each row.
+fn expanded(columns: &[ColumnSpec], rows: &[Vec<String>], before: u64) -> String {
+    let names: Vec<String> = columns.iter().map(|column| printable(&column.name)).collect();
+    let width = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
+    let mut text = String::new();
+    for (number, row) in (before + 1..).zip(rows) {
+        let _ = writeln!(text, "── row {number} ──");
+        for (name, value) in names.iter().zip(row) {
+            let _ = writeln!(text, "{name:width$} │ {value}");
+        }
+    }
+    text
+}
+
+fn json(rows: &Rows) -> Result<String> {
+    let names: Vec<_> = rows.columns.iter().map(|column| value::quote(&column.name)).collect();
+    let mut text = String::new();
+    for row in rows.rows.iter() {
+        let mut separator = '{';
+        for ((column, name), bytes) in rows.columns.iter().zip(&names).zip(row) {
+            let value = match bytes {
+                Some(bytes) => value::json(&column.data_type, bytes)?,
+                None => "null".into(),
+            };
+            write!(text, "{separator}{name}:{value}")?;
+            separator = ',';
+        }
+        text.push_str("}\n");
+    }
+    Ok(text)
+}
+
+fn csv(rows: &Rows, has_header: bool) -> Result<String> {
+    let mut csv = csv::Writer::from_writer(Vec::new());
+    if has_header {
+        csv.write_record(rows.columns.iter().map(|column| &column.name))?;
+    }
+    for row in rows.rows.iter() {
+        for (column, bytes) in rows.columns.iter().zip(row) {
+            match bytes {
+                Some(bytes) => csv.write_field(value::text(&column.data_type, bytes)?)?,
+                None => csv.write_field("")?,
+            }
+        }
+        csv.write_record(None::<&[u8]>)?;
+    }
+    Ok(String::from_utf8(csv.into_inner()?)?)
 }
 
 fn is_number(column: &ColumnSpec) -> bool {
@@ -213,10 +318,7 @@ mod tests {
     }
 
     fn printed(format: Format) -> String {
-        let mut printer = Printer { format, is_terminal: false, out: Vec::new() };
-        printer.page(&rows(), true).unwrap();
-        printer.count(3, "").unwrap();
-        String::from_utf8(printer.out).unwrap()
+        Printer::stdout(format).render(&rows(), 0).unwrap()
     }
 
     #[test]
@@ -229,7 +331,6 @@ mod tests {
 │ 200 ┆ ∅              │
 │   ∅ ┆ \\u{1b}[2J, \"x\" │
 └─────┴────────────────┘
-(3 rows)
 ";
         assert_eq!(printed(Format::Table), expected);
     }
@@ -245,5 +346,31 @@ mod tests {
     fn csv_has_a_header_and_quotes() {
         let expected = "id,owner\n1,Ada\n200,\n,\"\u{1b}[2J, \"\"x\"\"\"\n";
         assert_eq!(printed(Format::Csv), expected);
+    }
+
+    #[test]
+    fn rows_wider_than_the_terminal_are_expanded() {
+        let mut printer = Printer::stdout(Format::Table);
+        printer.is_terminal = true;
+        printer.resize(Some(Size { columns: 24, lines: 50 }));
+        assert_eq!(printer.render(&rows(), 0).unwrap(), printed(Format::Table));
+        printer.resize(Some(Size { columns: 23, lines: 50 }));
+        let expected = "\
+── row 11 ──
+id    │ 1
+owner │ Ada
+── row 12 ──
+id    │ 200
+owner │ ∅
+── row 13 ──
+id    │ ∅
+owner │ \\u{1b}[2J, \"x\"
+";
+        assert_eq!(printer.render(&rows(), 10).unwrap(), expected);
+        // A file has no width.
+        printer.is_terminal = false;
+        assert_eq!(printer.render(&rows(), 0).unwrap(), printed(Format::Table));
+        printer.expands = true;
+        assert_eq!(printer.render(&rows(), 10).unwrap(), expected);
     }
 }

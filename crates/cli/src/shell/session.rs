@@ -6,16 +6,19 @@ use std::path::Path;
 
 use anyhow::{Context, Result, anyhow, bail};
 use carnet::base::{Clock, SystemClock};
-use carnet::block_on;
 use carnet_cql::ast::{OpenStatement, Statement};
 use carnet_cql::result::{Response, Rows};
-use carnet_cql::{Executor, Limits, Location, Parameters, Piece, PieceEnd, parse, split};
+use carnet_cql::{CqlError, Limits, Location, Piece, PieceEnd, parse};
 
-use super::command::{Command, HELP};
+use super::command::{Command, HELP, first_word};
+use super::hints::hint;
 use super::lexer::Mistake;
-use super::print::Printer;
+use super::pieces::pieces;
+use super::print::{Printer, Size};
 use crate::copy;
+use crate::database::{Answer, Database, Page};
 use crate::origin::{Origin, caret};
+use crate::{interrupt, print_error, script_text, sentence};
 
 /// Number of rows per page of a result.
 const PAGE_ROWS: usize = 1_000;
@@ -31,19 +34,30 @@ pub(crate) enum Flow {
     Exit,
 }
 
-/// An open database, the current keyspace, and the printer of results.
+/// An open database, and the printer of results.
 pub(crate) struct Session {
-    executor: Executor,
-    cql: carnet_cql::Session,
-    printer: Printer,
+    pub(super) database: Database,
+    pub(super) printer: Printer,
+    /// Number of rows per page; `None` if all rows are printed without a question.
+    pub(super) page_rows: Option<usize>,
     echoes: bool,
+    keeps_going: bool,
+    /// Number of statements that failed although the script went on.
+    failures: u64,
     depth: usize,
 }
 
 impl Session {
-    pub(crate) fn new(executor: Executor, printer: Printer) -> Self {
-        let cql = carnet_cql::Session::new();
-        Self { executor, cql, printer, echoes: false, depth: 0 }
+    pub(crate) fn new(database: Database, printer: Printer) -> Self {
+        Self {
+            database,
+            printer,
+            page_rows: Some(PAGE_ROWS),
+            echoes: false,
+            keeps_going: false,
+            failures: 0,
+            depth: 0,
+        }
     }
 
     /// Sets whether statements are printed before their results.
@@ -51,34 +65,59 @@ impl Session {
         self.echoes = echoes;
     }
 
+    /// Sets whether a script goes on behind a statement that fails.
+    pub(crate) fn keep_going(&mut self, keeps_going: bool) {
+        self.keeps_going = keeps_going;
+    }
+
+    /// Fails if statements failed although the script went on.
+    pub(crate) fn finish(&self) -> Result<()> {
+        match self.failures {
+            0 => Ok(()),
+            1 => bail!("1 statement failed"),
+            failures => bail!("{failures} statements failed"),
+        }
+    }
+
     /// Returns the current keyspace.
     pub(crate) fn keyspace(&self) -> Option<String> {
-        self.cql.keyspace()
+        self.database.keyspace()
     }
 
     /// Returns `true` if statements are part of an open transaction.
     pub(crate) fn is_in_transaction(&self) -> bool {
-        self.cql.is_in_transaction()
+        self.database.is_in_transaction()
+    }
+
+    /// Sets the size of the terminal.
+    pub(crate) fn resize(&mut self, size: Option<Size>) {
+        self.printer.resize(size);
     }
 
     /// Selects a keyspace by its stored name.
     pub(crate) fn use_keyspace(&mut self, name: &str) -> Result<()> {
         let statement = format!("USE \"{}\"", name.replace('"', "\"\""));
-        self.query(&statement).map(|_| ())
+        self.database.query(&statement, &Page::default()).map(|_| ())
     }
 
-    /// Runs a script up to its first error.
+    /// Runs a script up to its first error, or to its end if the shell keeps going.
     pub(crate) fn run_script(&mut self, script: &str, origin: &Origin) -> Result<Flow> {
         let mut done = 0;
-        for piece in split(script) {
+        for piece in pieces(script) {
             let end = piece.start.offset + piece.text.len();
             if self.echoes {
                 let statement = format!("{};", piece.text);
                 self.printer.echo(between(&script[done..piece.start.offset]), &statement)?;
             }
             done = end;
-            if self.run_piece(script, &piece, origin)? == Flow::Exit {
-                return Ok(Flow::Exit);
+            match self.run_piece(script, &piece, origin) {
+                Ok(Flow::Exit) => return Ok(Flow::Exit),
+                Ok(Flow::Continue) => {}
+                Err(error) if self.keeps_going && !interrupt::is_pressed() => {
+                    print_error(&error);
+                    self.failures += 1;
+                }
+                Err(error) => return Err(error),
             }
             if self.echoes {
                 self.printer.note("")?;
@@ -91,6 +130,7 @@ impl Session {
     }
 
     fn run_piece(&mut self, script: &str, piece: &Piece<'_>, origin: &Origin) -> Result<Flow> {
+        interrupt::check()?;
         if let PieceEnd::Inside(what) = piece.end {
             let place = origin.place(piece.start.line, Some(piece.start.column));
             bail!("{place}: the {what} has no end\n{}", caret(script, piece.start));
@@ -99,66 +139,94 @@ impl Session {
             Some(Ok(command)) => {
                 return placed(self.run_command(command, origin), origin, piece.start.line);
             }
-            Some(Err(mistake)) => return Err(misplaced(script, piece, origin, &mistake)),
+            Some(Err(mistake)) => {
+                let error = misplaced(script, piece, origin, &mistake);
+                return Err(with_hint(error, piece.text));
+            }
             None => {}
         }
-        // Parse here and not in the executor alone, so that an error has its position in the
-        // script.
-        let parsed = parse(piece.text, &Limits::default()).map_err(|error| {
-            let error = error.within(piece.start);
-            let place = origin.place(error.location().line, Some(error.location().column));
-            anyhow!("{place}: {}\n{}", error.message(), error.snippet())
-        })?;
-        let result = self.run_statement(piece.text, &parsed.statement);
+        let statement = self.parse(piece, origin).map_err(|error| with_hint(error, piece.text))?;
+        let result = self.run_statement(piece.text, statement.as_ref());
+        let result = result.map_err(|error| with_hint(error, piece.text));
         placed(result.map(|()| Flow::Continue), origin, piece.start.line)
     }
 
-    fn run_statement(&mut self, text: &str, statement: &Statement) -> Result<()> {
+    /// Parses here and not in the database alone, so that an error has its position in the script.
+    /// `None` for a statement that only the server understands.
+    fn parse(&self, piece: &Piece<'_>, origin: &Origin) -> Result<Option<Statement>> {
+        match parse(piece.text, &Limits::default()) {
+            Ok(parsed) => Ok(Some(parsed.statement)),
+            Err(_) if self.database.remote().is_some() => Ok(None),
+            Err(error) => {
+                let error = error.within(piece.start);
+                let place = origin.place(error.location().line, Some(error.location().column));
+                Err(anyhow!("{place}: {}\n{}", error.message(), error.snippet()))
+            }
+        }
+    }
+
+    fn run_statement(&mut self, text: &str, statement: Option<&Statement>) -> Result<()> {
         let started = SystemClock.now();
-        let response = self.query(text)?;
+        let answer = self.query(text, None)?;
         let elapsed = SystemClock.now().since(started);
         let note = if self.printer.is_terminal() {
             format!(", {:.1} ms", elapsed.as_secs_f64() * 1e3)
         } else {
             String::new()
         };
-        match response {
-            Response::Rows(rows) => self.print_rows(text, rows, &note),
-            Response::SchemaChange(change) => self.printer.change(&change),
-            Response::SetKeyspace(keyspace) => self.printer.note(&format!("(using {keyspace})")),
-            Response::Void => self.printer.note(done(statement)),
+        for warning in &answer.warnings {
+            eprintln!("warning: {warning}");
+        }
+        match answer.response {
+            Response::Rows(rows) if is_description(text, &rows) && self.printer.is_table() => {
+                let described = self.printer.text(&description(&rows), false);
+                self.printer.end_result();
+                described?;
+            }
+            Response::Rows(rows) => self.print_rows(text, rows, &note)?,
+            Response::SchemaChange(change) => self.printer.change(&change)?,
+            Response::SetKeyspace(keyspace) => self.printer.note(&format!("(using {keyspace})"))?,
+            // The driver tells no keyspace, but has it.
+            Response::Void if matches!(statement, Some(Statement::Use(_))) => {
+                let keyspace = self.keyspace().unwrap_or_default();
+                self.printer.note(&format!("(using {keyspace})"))?;
+            }
+            Response::Void => self.printer.note(done(statement))?,
+        }
+        match answer.trace {
+            Some(trace) => self.print_trace(trace),
+            None => Ok(()),
         }
     }
 
-    fn query(&self, text: &str) -> Result<Response> {
-        let parameters = Parameters { page_rows: Some(PAGE_ROWS), ..Parameters::default() };
-        Ok(block_on(self.executor.query(&self.cql, text, &parameters))?)
+    fn query(&self, text: &str, state: Option<carnet::Bytes>) -> Result<Answer> {
+        let rows = Some(self.page_rows.unwrap_or(PAGE_ROWS));
+        self.database.query(text, &Page { rows, state })
     }
 
     /// Prints a result page by page; all pages read the first page's snapshot.
-    fn print_rows(&mut self, text: &str, mut rows: Rows, note: &str) -> Result<()> {
+    pub(super) fn print_rows(&mut self, text: &str, rows: Rows, note: &str) -> Result<()> {
+        let count = self.print_pages(text, rows);
+        self.printer.end_result();
+        self.printer.count(count?, note)
+    }
+
+    fn print_pages(&mut self, text: &str, mut rows: Rows) -> Result<u64> {
         let mut count = 0;
-        let mut is_first = true;
         loop {
-            self.printer.page(&rows, is_first)?;
-            is_first = false;
+            let has_more = rows.paging_state.is_some() && self.page_rows.is_some();
+            let goes_on = self.printer.page(&rows, count, has_more)?;
             count += rows.rows.len() as u64;
-            let Some(paging_state) = rows.paging_state else { break };
-            let asks = self.printer.is_terminal() && self.printer.is_table();
-            if asks && !wants_more(count)? {
-                break;
+            let Some(state) = rows.paging_state.filter(|_| goes_on) else { return Ok(count) };
+            let asks = self.printer.is_terminal() && self.printer.is_table() && has_more;
+            if asks && !self.printer.pages() && !wants_more(count)? {
+                return Ok(count);
             }
-            let parameters = Parameters {
-                page_rows: Some(PAGE_ROWS),
-                paging_state: Some(paging_state),
-                ..Parameters::default()
-            };
-            match block_on(self.executor.query(&self.cql, text, &parameters))? {
+            match self.query(text, Some(state))?.response {
                 Response::Rows(next) => rows = next,
-                _ => break,
+                _ => return Ok(count),
             }
         }
-        self.printer.count(count, note)
     }
 
     fn run_command(&mut self, command: Command, origin: &Origin) -> Result<Flow> {
@@ -172,12 +240,13 @@ impl Session {
                 );
             }
             Command::Copy(copy) => {
-                let report = copy::run(&self.executor, &self.cql, &copy, origin)?;
+                let report = copy::run(&self.database, &copy, origin)?;
                 if copy.writes_to_stdout() {
                     return Ok(Flow::Continue);
                 }
                 self.printer.note(&format!("({report})"))?;
             }
+            setting => self.set(setting, origin)?,
         }
         Ok(Flow::Continue)
     }
@@ -186,12 +255,45 @@ impl Session {
         if self.depth == SOURCE_DEPTH_MAX {
             bail!("scripts are nested more than {SOURCE_DEPTH_MAX} deep: does one run itself?");
         }
-        let script = fs::read_to_string(path)
-            .with_context(|| format!("cannot read the script {}", path.display()))?;
+        let script = read_script(path)?;
         self.depth += 1;
         let result = self.run_script(&script, &Origin::File(path.to_path_buf()));
         self.depth -= 1;
         result
+    }
+}
+
+/// Reads a script.
+pub(crate) fn read_script(path: &Path) -> Result<String> {
+    let read = fs::read(path).map_err(anyhow::Error::from).and_then(script_text::decode);
+    read.with_context(|| format!("cannot read the script {}", path.display()))
+}
+
+/// Returns `true` if rows are statements that create what a `DESCRIBE` names.
+fn is_description(text: &str, rows: &Rows) -> bool {
+    let word = first_word(text);
+    let is_describe = ["DESC", "DESCRIBE"].iter().any(|verb| word.eq_ignore_ascii_case(verb));
+    is_describe && rows.columns.last().is_some_and(|column| column.name == "create_statement")
+}
+
+/// Returns the statements of a `DESCRIBE` as a script.
+fn description(rows: &Rows) -> String {
+    let mut script = String::new();
+    for row in rows.rows.iter() {
+        let statement = row.last().copied().flatten().unwrap_or_default();
+        script.push_str(String::from_utf8_lossy(statement).trim_end());
+        script.push_str("\n\n");
+    }
+    script
+}
+
+/// Adds a hint to the error of a statement, if its mistake is known.
+fn with_hint(error: anyhow::Error, text: &str) -> anyhow::Error {
+    // Errors of input and output are told apart by their types.
+    let is_of_statement = error.is::<CqlError>() || error.source().is_none();
+    match hint(text, &sentence(&error)).filter(|_| is_of_statement) {
+        Some(hint) => anyhow!("{}\nhint: {hint}", sentence(&error)),
+        None => error,
     }
 }
 
@@ -216,10 +318,12 @@ fn between(text: &str) -> &str {
 }
 
 /// Returns a description of a completed statement that has no result.
-fn done(statement: &Statement) -> &'static str {
+fn done(statement: Option<&Statement>) -> &'static str {
     match statement {
-        Statement::Transaction(_) | Statement::Open(OpenStatement::Commit(_)) => "(committed)",
-        Statement::Open(OpenStatement::Rollback(_)) => "(rolled back)",
+        Some(Statement::Transaction(_) | Statement::Open(OpenStatement::Commit(_))) => {
+            "(committed)"
+        }
+        Some(Statement::Open(OpenStatement::Rollback(_))) => "(rolled back)",
         _ => "(done)",
     }
 }
@@ -228,9 +332,8 @@ fn done(statement: &Statement) -> &'static str {
 fn wants_more(count: u64) -> Result<bool> {
     eprint!("-- {count} rows so far; Enter for more, q to stop: ");
     io::stderr().flush()?;
-    let mut answer = String::new();
-    let read = io::stdin().read_line(&mut answer)?;
-    Ok(read > 0 && !answer.trim().eq_ignore_ascii_case("q"))
+    let answer = interrupt::read_line()?;
+    Ok(answer.is_some_and(|answer| !answer.trim().eq_ignore_ascii_case("q")))
 }
 
 #[cfg(test)]

@@ -3,23 +3,31 @@
 Types into `carnet shell` through a pseudo-terminal, and reads what is shown.
 """
 
+import codecs
+import fcntl
 import os
 import pty
 import select
+import struct
 import sys
 import tempfile
+import termios
 import time
 
 CARNET = sys.argv[1]
+os.environ.pop("PAGER", None)
 
 
 class Terminal:
     def __init__(self, home, *arguments):
         environment = {"HOME": home, "TERM": "xterm", "PATH": os.environ["PATH"], "TMPDIR": home}
+        # Without a pager the shell asks after each page.
+        environment["PAGER"] = os.environ.get("PAGER", "")
         self.process, self.fd = pty.fork()
         if self.process == 0:
             os.execve(CARNET, [CARNET, "shell", *arguments], environment)
         self.shown = ""
+        self.decoder = codecs.getincrementaldecoder("utf-8")()
 
     def expect(self, text):
         """Reads until a text is shown; returns all that was shown before it."""
@@ -32,7 +40,7 @@ class Terminal:
             except OSError:
                 data = b""
             assert data, f"the shell ended; {text!r} was not shown, but {self.shown!r}"
-            self.shown += data.decode()
+            self.shown += self.decoder.decode(data)
         before, self.shown = self.shown.split(text, 1)
         return before
 
@@ -47,7 +55,7 @@ class Terminal:
                 return os.waitstatus_to_exitcode(status)
             if select.select([self.fd], [], [], 0.05)[0]:
                 try:
-                    self.shown += os.read(self.fd, 65_536).decode()
+                    self.shown += self.decoder.decode(os.read(self.fd, 65_536))
                 except OSError:
                     pass
         raise AssertionError("the shell did not end")
@@ -116,6 +124,123 @@ def a_first_session(home):
         terminal.close()
 
 
+def resize(terminal, lines, columns):
+    size = struct.pack("HHHH", lines, columns, 0, 0)
+    fcntl.ioctl(terminal.fd, termios.TIOCSWINSZ, size)
+
+
+def is_one_scan_interrupted(terminal, delay):
+    """Presses Ctrl-C during a scan; it may come too early or too late."""
+    terminal.type("SELECT count(*) FROM t;\r")
+    time.sleep(delay)
+    terminal.type("\x03")
+    time.sleep(0.5)
+    terminal.type("HELP\r")
+    return "interrupted" in terminal.expect("leave; so does Ctrl-D")
+
+
+def ctrl_c_ends_the_statement(home):
+    data = os.path.join(home, "long")
+    terminal = Terminal(home, data)
+    try:
+        terminal.expect("carnet> ")
+        terminal.type(
+            "CREATE KEYSPACE k WITH replication ="
+            " {'class': 'SimpleStrategy', 'replication_factor': 1}; USE k;"
+            " CREATE TABLE t (a int PRIMARY KEY, b text);\r"
+        )
+        terminal.expect("carnet:k> ")
+        rows = os.path.join(home, "rows.csv")
+        with open(rows, "w") as file:
+            file.writelines(f"{n},{'x' * 20}\n" for n in range(30_000))
+        terminal.type(f"COPY t FROM '{rows}';\r")
+        terminal.expect("(30000 rows imported")
+        terminal.expect("carnet:k> ")
+        # Ctrl-C ends a statement in its middle.
+        delays = [0.02, 0.04, 0.08, 0.12, 0.16, 0.2, 0.3]
+        assert any(is_one_scan_interrupted(terminal, delay) for delay in delays)
+        terminal.expect("carnet:k> ")
+        # It ends a script inside a transaction.
+        terminal.type("START TRANSACTION;\r")
+        terminal.expect("carnet:k*> ")
+        script = os.path.join(home, "counts.cql")
+        with open(script, "w") as file:
+            file.write("SELECT count(*) FROM t;\n" * 500)
+        terminal.type(f"SOURCE '{script}'\r")
+        terminal.expect("(1 row")
+        terminal.type("\x03")
+        terminal.expect("interrupted")
+        terminal.expect("carnet:k")
+        terminal.type("ROLLBACK;\r")
+        terminal.expect("carnet:k> ")
+        # It ends typed data of COPY, and the rows before it stay or not: the shell goes on.
+        terminal.type("COPY t FROM STDIN;\r")
+        terminal.expect("Ctrl-D")
+        terminal.type("-1,one\n\x03")
+        terminal.expect("interrupted")
+        terminal.expect("carnet:k> ")
+        # It answers the question after a page.
+        terminal.type("SELECT a FROM t;\r")
+        terminal.expect("1000 rows so far")
+        terminal.type("\x03")
+        terminal.expect("interrupted")
+        terminal.expect("carnet:k> ")
+        terminal.type("SELECT b FROM t WHERE a = 1;\r")
+        terminal.expect("(1 row, ")
+        # The history is on disk before the end.
+        with open(os.path.join(home, ".local/state/carnet/history")) as file:
+            assert "SELECT b FROM t WHERE a = 1;" in file.read()
+        # Names of the schema are completed.
+        terminal.expect("carnet:k> ")
+        terminal.type("SELECT * FROM k.\t LIMIT 1;\r")
+        terminal.expect("(1 row, ")
+        terminal.expect("carnet:k> ")
+        # Rows that are wider than the terminal are expanded.
+        resize(terminal, 50, 20)
+        terminal.type("SELECT * FROM t LIMIT 1;\r")
+        terminal.expect("row 1")
+        terminal.expect("carnet:k> ")
+        resize(terminal, 50, 200)
+        # A password is not stored.
+        terminal.type("CREATE ROLE r WITH PASSWORD = 'geheim';\r")
+        terminal.expect("(done)")
+        terminal.expect("carnet:k> ")
+        terminal.type("\x04")
+        assert terminal.end() == 0
+        with open(os.path.join(home, ".local/state/carnet/history")) as file:
+            assert "geheim" not in file.read()
+    finally:
+        terminal.close()
+
+
+def a_pager_shows_long_results(home):
+    os.environ["PAGER"] = f"cat > {home}/paged"
+    terminal = Terminal(home, os.path.join(home, "long"))
+    try:
+        terminal.expect("carnet> ")
+        resize(terminal, 24, 200)
+        terminal.type("SELECT * FROM k.t LIMIT 2500;\r")
+        terminal.expect("(2500 rows, ")
+        with open(os.path.join(home, "paged")) as file:
+            assert len(file.readlines()) > 2500
+        terminal.expect("carnet> ")
+        terminal.type("exit\r")
+        assert terminal.end() == 0
+    finally:
+        terminal.close()
+
+
+def a_new_database_is_asked_for(home):
+    terminal = Terminal(home, home)
+    try:
+        terminal.expect("[y/N]")
+        terminal.type("\x03")
+        terminal.expect("nothing was made")
+        assert terminal.end() == 1
+    finally:
+        terminal.close()
+
+
 def the_history_is_kept(home):
     terminal = Terminal(home, os.path.join(home, "data"))
     try:
@@ -136,3 +261,6 @@ with tempfile.TemporaryDirectory() as home:
     assert not [name for name in os.listdir(home) if name.startswith("carnet-")]
     assert os.path.isfile(os.path.join(home, ".local/state/carnet/history"))
     the_history_is_kept(home)
+    ctrl_c_ends_the_statement(home)
+    a_pager_shows_long_results(home)
+    a_new_database_is_asked_for(home)

@@ -1,0 +1,106 @@
+//! A database that statements of the shell and `COPY` run on: of this process, or behind a server.
+//!
+//! Every wait ends early if Ctrl-C is pressed (see [`crate::interrupt`]). The statement is dropped
+//! then, and with it a transaction that was open on the connection: half of a statement must not
+//! be committed with it.
+
+mod answer;
+mod local;
+mod remote;
+mod types;
+
+use anyhow::Result;
+use carnet_cql::Bound;
+use carnet_cql::ast::BatchKind;
+use carnet_cql::result::{Response, Rows};
+
+use answer::Handle;
+pub(crate) use answer::{Answer, Page, Prepared};
+pub(crate) use local::Local;
+pub(crate) use remote::{Remote, Server};
+
+/// Database of this process, or one behind a server.
+pub(crate) enum Database {
+    Local(Local),
+    Remote(Box<Remote>),
+}
+
+impl Database {
+    /// Runs a statement.
+    pub(crate) fn query(&self, text: &str, page: &Page) -> Result<Answer> {
+        match self {
+            Self::Local(local) => local.query(text, page),
+            Self::Remote(remote) => remote.query(text, page),
+        }
+    }
+
+    /// Reads all rows of a query.
+    pub(crate) fn rows(&self, text: &str) -> Result<Rows> {
+        match self.query(text, &Page::default())?.response {
+            Response::Rows(rows) => Ok(rows),
+            _ => Ok(Rows::default()),
+        }
+    }
+
+    /// Prepares a statement.
+    pub(crate) fn prepare(&self, text: &str) -> Result<Prepared> {
+        match self {
+            Self::Local(local) => local.prepare(text),
+            Self::Remote(remote) => remote.prepare(text),
+        }
+    }
+
+    /// Runs a prepared query.
+    pub(crate) fn execute(
+        &self,
+        prepared: &Prepared,
+        values: &[Bound],
+        page: &Page,
+    ) -> Result<Rows> {
+        match (self, &prepared.handle) {
+            (Self::Local(local), Handle::Local(prepared)) => local.execute(prepared, values, page),
+            (Self::Remote(remote), Handle::Remote(prepared)) => {
+                remote.execute(prepared, values, page)
+            }
+            _ => anyhow::bail!("the statement was prepared for another database"),
+        }
+    }
+
+    /// Runs a prepared write once for each row of values, as one batch.
+    pub(crate) fn batch(
+        &self,
+        kind: BatchKind,
+        prepared: &Prepared,
+        rows: Vec<Vec<Bound>>,
+    ) -> Result<()> {
+        match (self, &prepared.handle) {
+            (Self::Local(local), Handle::Local(prepared)) => local.batch(kind, prepared, rows),
+            (Self::Remote(remote), Handle::Remote(prepared)) => remote.batch(kind, prepared, &rows),
+            _ => anyhow::bail!("the statement was prepared for another database"),
+        }
+    }
+
+    /// Returns the current keyspace.
+    pub(crate) fn keyspace(&self) -> Option<String> {
+        match self {
+            Self::Local(local) => local.keyspace(),
+            Self::Remote(remote) => remote.keyspace(),
+        }
+    }
+
+    /// Returns `true` if statements are part of an open transaction.
+    pub(crate) fn is_in_transaction(&self) -> bool {
+        match self {
+            Self::Local(local) => local.is_in_transaction(),
+            Self::Remote(remote) => remote.is_in_transaction(),
+        }
+    }
+
+    /// Returns the server, if there is one.
+    pub(crate) fn remote(&self) -> Option<&Remote> {
+        match self {
+            Self::Local(_) => None,
+            Self::Remote(remote) => Some(remote),
+        }
+    }
+}

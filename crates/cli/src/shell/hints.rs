@@ -1,0 +1,227 @@
+//! Hints for typical mistakes: habits of SQL and of other databases' shells.
+//!
+//! A hint is given for a statement that has failed, never for one that runs, so a pattern may be
+//! broad.
+
+use super::lexer::{TokenKind, tokens};
+
+/// Patterns, the first that matches first, and their hints.
+///
+/// A pattern is a row of tokens: words without regard to case, symbols, `"` for any name in double
+/// quotes. `^` binds it to the beginning of the statement, `~` searches a text in the error
+/// instead.
+const HINTS: [(&str, &str); 77] = [
+    (r"^\ dt", "DESCRIBE TABLES lists the tables"),
+    (r"^\ d", "DESCRIBE TABLES lists the tables, and DESCRIBE TABLE name shows one"),
+    (r"^\ l", "DESCRIBE KEYSPACES lists the keyspaces"),
+    (r"^\ q", "EXIT leaves the shell"),
+    (r"^\ c", "USE keyspace selects a keyspace"),
+    (r"^\ i", "SOURCE 'file.cql' runs a script"),
+    (r"^\ x", "EXPAND ON prints a line for each value"),
+    (r"^\ copy", "COPY table FROM 'file.csv' is a command here: omit the backslash"),
+    (r"^\ ?", "HELP lists the commands"),
+    (r"^\ timing", "the time of each statement is shown on a terminal anyway"),
+    ("^. tables", "DESCRIBE TABLES lists the tables"),
+    ("^. schema", "DESCRIBE SCHEMA prints the schema"),
+    ("^. quit", "EXIT leaves the shell"),
+    ("^. exit", "EXIT leaves the shell"),
+    ("^SHOW TABLES", "DESCRIBE TABLES lists the tables"),
+    ("^SHOW DATABASES", "DESCRIBE KEYSPACES lists the keyspaces; a keyspace is CQL's database"),
+    ("^SHOW SCHEMAS", "DESCRIBE KEYSPACES lists the keyspaces"),
+    ("^SHOW KEYSPACES", "DESCRIBE KEYSPACES lists the keyspaces"),
+    ("^SHOW COLUMNS", "DESCRIBE TABLE name shows the columns"),
+    ("^SHOW CREATE", "DESCRIBE TABLE name shows the statement that creates the table"),
+    ("^SHOW INDEX", "DESCRIBE TABLE name shows the table's indexes"),
+    ("^SHOW INDEXES", "DESCRIBE TABLE name shows the table's indexes"),
+    ("^SHOW PROCESSLIST", "SELECT * FROM system_views.queries shows the running statements"),
+    ("^EXPLAIN", "TRACING ON shows the steps of the statements that follow, on a server"),
+    (
+        "^CREATE DATABASE",
+        "CQL's database is a keyspace: CREATE KEYSPACE name WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+    ),
+    (
+        "^CREATE SCHEMA",
+        "write CREATE KEYSPACE name WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+    ),
+    ("^DROP DATABASE", "CQL's database is a keyspace: DROP KEYSPACE name"),
+    ("^CREATE SEQUENCE", "there are no sequences: use uuid() for keys, or a counter table"),
+    ("^CREATE VIEW", "only materialized views exist: CREATE MATERIALIZED VIEW name AS SELECT …"),
+    (
+        "^CREATE PROCEDURE",
+        "there are no procedures: BEGIN TRANSACTION … COMMIT TRANSACTION groups statements, with LET and IF",
+    ),
+    ("^SAVEPOINT", "there are no savepoints: ROLLBACK ends the whole transaction"),
+    ("^REPLACE INTO", "INSERT overwrites the row of the same key: write INSERT INTO"),
+    ("^INSERT IGNORE", "write INSERT INTO … IF NOT EXISTS"),
+    ("^MERGE", "INSERT overwrites the row of the same key; UPDATE … IF makes it conditional"),
+    ("^BEGIN WORK", "START TRANSACTION begins a transaction that stays open until COMMIT"),
+    (
+        "~BEGIN block has no end",
+        "BEGIN TRANSACTION … COMMIT TRANSACTION is one statement; START TRANSACTION begins a transaction that stays open",
+    ),
+    ("ON DUPLICATE", "INSERT overwrites the row of the same key: omit ON DUPLICATE KEY"),
+    (
+        "ON CONFLICT",
+        "INSERT overwrites the row of the same key; IF NOT EXISTS keeps an existing row",
+    ),
+    ("RETURNING", "writes return no rows: SELECT the row, in the same transaction if it matters"),
+    (
+        "JOIN",
+        "CQL has no joins: read the tables one by one, or keep the columns together in one table",
+    ),
+    ("UNION", "CQL has no UNION: send the queries one by one"),
+    ("EXCEPT", "CQL has no EXCEPT: compare the results of two queries"),
+    ("INTERSECT", "CQL has no INTERSECT: compare the results of two queries"),
+    ("HAVING", "CQL has no HAVING: filter the groups that the query returns"),
+    ("OFFSET", "CQL has no OFFSET: continue behind the last row, as by WHERE key = … AND time > …"),
+    (
+        "FOREIGN KEY",
+        "CQL has no foreign keys: BEGIN TRANSACTION with IF … IS NOT NULL checks another row",
+    ),
+    (
+        "REFERENCES",
+        "CQL has no foreign keys: BEGIN TRANSACTION with IF … IS NOT NULL checks another row",
+    ),
+    (
+        "UNIQUE",
+        "only the primary key is unique: keep a table with the unique column as its key, and write both in one transaction",
+    ),
+    ("AUTO_INCREMENT", "keys are not counted up: use uuid PRIMARY KEY, and uuid() in the INSERT"),
+    ("AUTOINCREMENT", "keys are not counted up: use uuid PRIMARY KEY, and uuid() in the INSERT"),
+    ("IDENTITY", "keys are not counted up: use uuid PRIMARY KEY, and uuid() in the INSERT"),
+    ("SERIAL PRIMARY", "keys are not counted up: use uuid PRIMARY KEY, and uuid() in the INSERT"),
+    ("BIGSERIAL", "keys are not counted up: use uuid PRIMARY KEY, and uuid() in the INSERT"),
+    ("VARCHAR (", "texts have no maximum length: write text"),
+    ("CHAR (", "texts have no maximum length: write text"),
+    ("DECIMAL (", "decimals have no precision: write decimal"),
+    ("NUMERIC", "the type is decimal, without a precision"),
+    ("DATETIME", "the type is timestamp"),
+    ("INTEGER", "the type is int, or bigint for 64 bits"),
+    ("STRING", "the type is text"),
+    ("BOOL", "the type is boolean"),
+    ("LONG", "the type is bigint"),
+    ("JSONB", "the type is text; SELECT JSON and INSERT … JSON convert rows"),
+    ("DEFAULT", "columns have no defaults: give the value in the INSERT"),
+    ("NOT NULL", "columns other than the primary key may always be null: omit NOT NULL"),
+    ("CHECK (", "columns have no checks here: BEGIN TRANSACTION with IF checks before it writes"),
+    ("ADD COLUMN", "omit COLUMN: ALTER TABLE name ADD column type"),
+    ("ALTER COLUMN", "a column's type cannot change: ADD another column, and copy the values"),
+    ("MODIFY", "a column's type cannot change: ADD another column, and copy the values"),
+    ("( SELECT", "CQL has no subqueries: read first, or use LET in BEGIN TRANSACTION"),
+    (
+        "^DELETE * FROM",
+        "omit the *: DELETE FROM table WHERE key = …; TRUNCATE table removes all rows",
+    ),
+    ("`", "names stand in double quotes, or without quotes"),
+    ("= =", "equality is ="),
+    ("OR", "CQL has no OR: use IN for several values of a column, or send several queries"),
+    (
+        "~ALLOW FILTERING",
+        "restrict the partition key, create an index on the column, or add ALLOW FILTERING to read the whole table",
+    ),
+    (
+        "~No keyspace",
+        "USE keyspace selects one, or write keyspace.table; DESCRIBE KEYSPACES lists them",
+    ),
+    (
+        "~no keyspace",
+        "USE keyspace selects one, or write keyspace.table; DESCRIBE KEYSPACES lists them",
+    ),
+];
+
+const QUOTES: &str = "texts stand in single quotes; double quotes are for names";
+const ROWS: &str = "an INSERT has one row: send one for each, in BEGIN BATCH … APPLY BATCH if they belong together";
+const COLUMNS: &str = "an INSERT names its columns: INSERT INTO table (column, …) VALUES (…)";
+const WHOLE_TABLE: &str =
+    "name the row: WHERE and its whole primary key; TRUNCATE table removes all rows";
+const NOT_EQUAL: &str = "WHERE has no <> or !=: read the rows, and leave out the others";
+
+/// Returns a hint for a statement that failed with a message.
+pub(crate) fn hint(text: &str, message: &str) -> Option<&'static str> {
+    let words = words(text);
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let matches = |pattern: &str| match (pattern.strip_prefix('~'), pattern.strip_prefix('^')) {
+        (Some(part), _) => message.contains(part),
+        (_, Some(begin)) => begins(&words, begin),
+        _ => (0..words.len()).any(|at| begins(&words[at..], pattern)),
+    };
+    let known = HINTS.iter().find(|(pattern, _)| matches(pattern)).map(|(_, hint)| *hint);
+    known.or_else(|| of_form(&words))
+}
+
+/// Returns a hint for a mistake that is no row of tokens.
+fn of_form(words: &[&str]) -> Option<&'static str> {
+    let has = |pattern: &str| (0..words.len()).any(|at| begins(&words[at..], pattern));
+    let is_write = |verb| words.first() == Some(&verb);
+    if has("= \"") || has("( \"") && has("VALUES (") || has(", \"") && has("VALUES (") {
+        return Some(QUOTES);
+    }
+    if is_write("INSERT") && has(") , (") {
+        return Some(ROWS);
+    }
+    if is_write("INSERT")
+        && words.iter().find(|word| ["(", "VALUES"].contains(word)) == Some(&"VALUES")
+    {
+        return Some(COLUMNS);
+    }
+    if (is_write("DELETE") || is_write("UPDATE")) && !words.contains(&"WHERE") {
+        return Some(WHOLE_TABLE);
+    }
+    if words.contains(&"WHERE") && (has("< >") || has("! =")) {
+        return Some(NOT_EQUAL);
+    }
+    None
+}
+
+fn begins(words: &[&str], pattern: &str) -> bool {
+    let mut rest = words.iter();
+    pattern
+        .split(' ')
+        .filter(|part| !part.is_empty())
+        .all(|part| rest.next().is_some_and(|word| part.eq_ignore_ascii_case(word)))
+}
+
+/// Returns the tokens of a statement: words in upper case, names in double quotes as `"`, texts as
+/// `'`.
+fn words(text: &str) -> Vec<String> {
+    let token = |kind: TokenKind| match kind {
+        TokenKind::Word(word) => word.to_ascii_uppercase(),
+        TokenKind::Quoted(_) => "\"".to_owned(),
+        TokenKind::Text(_) => "'".to_owned(),
+        TokenKind::Symbol(symbol) => symbol.to_string(),
+    };
+    // Text with an open quote has no tokens.
+    let tokens = tokens(text).unwrap_or_default();
+    tokens.into_iter().map(|found| token(found.kind)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_in_texts_are_no_mistakes() {
+        assert!(hint("SELECT a FROM t WHERE b = 'left JOIN right'", "").is_none());
+        assert!(hint("SELECT a FROM t JOIN u", "").unwrap().contains("no joins"));
+        assert!(hint("select a from t join u", "").unwrap().contains("no joins"));
+    }
+
+    #[test]
+    fn forms_are_recognized() {
+        assert_eq!(hint("SELECT a FROM t WHERE b = \"x\"", ""), Some(QUOTES));
+        assert_eq!(hint("INSERT INTO t (a) VALUES (\"x\")", ""), Some(QUOTES));
+        assert_eq!(hint("INSERT INTO t (a) VALUES (1), (2)", ""), Some(ROWS));
+        assert_eq!(hint("INSERT INTO k.t VALUES (1)", ""), Some(COLUMNS));
+        assert_eq!(hint("DELETE FROM t", ""), Some(WHOLE_TABLE));
+        assert_eq!(hint("SELECT a FROM t WHERE b <> 1", ""), Some(NOT_EQUAL));
+        assert_eq!(hint("SELECT a FROM t", "unknown column"), None);
+    }
+
+    #[test]
+    fn patterns_are_found_at_their_place() {
+        assert!(hint(r"\dt", "").unwrap().contains("DESCRIBE TABLES"));
+        assert!(hint("CREATE TABLE show (tables int)", "").is_none());
+        let filtering = "use ALLOW FILTERING";
+        assert!(hint("SELECT a FROM t WHERE b = 1", filtering).unwrap().contains("index"));
+    }
+}

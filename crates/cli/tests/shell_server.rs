@@ -1,0 +1,167 @@
+//! `carnet shell --server`: the shell on a server, and what scripts made for cqlsh contain.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod support;
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use support::{Server, carnet, fail, shell, succeed};
+
+const SCHEMA: &str = "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', \
+                      'replication_factor': 1}; CREATE TABLE k.t (a int PRIMARY KEY, b text);";
+
+/// Runs statements through a server.
+fn remote(server: &Server, cql: &str) -> Command {
+    let mut command = carnet();
+    command.args(["shell", "--server", &server.cql.to_string(), "-e", cql]);
+    command
+}
+
+/// Runs a script's bytes on a database beside it.
+fn script(directory: &Path, bytes: &[u8]) -> Command {
+    let path = directory.join("script.cql");
+    fs::write(&path, bytes).unwrap();
+    let mut command = carnet();
+    command.args(["shell", "-q"]).arg(directory.join("data")).arg("-f").arg(path);
+    command
+}
+
+#[test]
+fn shell_on_a_server_does_what_the_local_one_does() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Server::start(&directory.path().join("data"), &[]);
+    succeed(&mut remote(&server, SCHEMA));
+    let said = succeed(
+        remote(&server, "USE k; INSERT INTO t (a, b) VALUES (1, 'x'); SELECT * FROM t")
+            .arg("--json"),
+    );
+    assert_eq!(said, "{\"a\":1,\"b\":\"x\"}\n");
+    // A transaction is of the connection, and a USE as well.
+    let text = "USE k; START TRANSACTION; INSERT INTO t (a) VALUES (2); SELECT count(*) FROM t; \
+                ROLLBACK; SELECT count(*) FROM t; START TRANSACTION; INSERT INTO t (a) VALUES (3); COMMIT";
+    let said = succeed(remote(&server, text).arg("--csv"));
+    let counts: Vec<&str> = said.lines().filter(|line| line.len() == 1).collect();
+    assert_eq!(counts, ["2", "1"], "{said}");
+    let file = directory.path().join("t.csv");
+    let copy = format!(
+        "COPY k.t TO '{0}'; CREATE TABLE k.u (a int PRIMARY KEY, b text); COPY k.u FROM '{0}'; \
+         SELECT a FROM k.u",
+        file.display()
+    );
+    let said = succeed(remote(&server, &copy).arg("--csv"));
+    let mut keys: Vec<&str> = said.lines().skip(1).collect();
+    keys.sort_unstable();
+    assert_eq!(keys, ["1", "3"]);
+    let error = fail(&mut remote(&server, "SELECT * FROM k.nothing"));
+    assert!(error.starts_with("error: -e, line 1: ") && error.contains("nothing"), "{error}");
+    let traced = succeed(&mut remote(&server, "TRACING ON\nSELECT * FROM k.t;"));
+    assert!(traced.contains("Request complete"), "{traced}");
+}
+
+#[test]
+fn description_can_be_run() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Server::start(&directory.path().join("served"), &[]);
+    succeed(&mut remote(&server, SCHEMA));
+    let described = succeed(&mut remote(&server, "DESCRIBE KEYSPACE k"));
+    succeed(&mut script(directory.path(), described.as_bytes()));
+}
+
+#[test]
+fn many_rows_of_a_server_are_paged() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Server::start(&directory.path().join("data"), &[]);
+    succeed(&mut remote(&server, SCHEMA));
+    let file = directory.path().join("n.csv");
+    fs::write(&file, (0..2_500).map(|n| format!("{n}\n")).collect::<String>()).unwrap();
+    let copy = format!("COPY k.t (a) FROM '{}'; SELECT a FROM k.t", file.display());
+    assert_eq!(succeed(remote(&server, &copy).arg("--csv")).lines().count(), 2_501);
+}
+
+#[test]
+fn login_takes_the_password_from_a_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Server::start(&directory.path().join("data"), &["--roles"]);
+    let first = fs::read_to_string(directory.path().join("data/first-superuser")).unwrap();
+    let (user, password) = first.trim().split_once(':').unwrap();
+    let secret = directory.path().join("secret");
+    fs::write(&secret, password).unwrap();
+    let mut command = remote(&server, "LIST ROLES");
+    let said = succeed(command.args(["--user", user, "--password-file"]).arg(&secret));
+    assert!(said.contains(user), "{said}");
+    let error = fail(remote(&server, "LIST ROLES").args(["--user", user]));
+    assert!(error.contains("--password-file"), "{error}");
+    fail(&mut remote(&server, "LIST ROLES"));
+}
+
+#[test]
+fn commands_end_with_their_line() {
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join("sub.cql"), SCHEMA).unwrap();
+    let text = "WARNING: cqlsh was built against 5.0.0, but this server is 4.0. It won't all work!\n\
+                SOURCE 'sub.cql'\nSHOW VERSION\nCONSISTENCY QUORUM\nPAGING OFF\nEXPAND ON\n\
+                INSERT INTO k.t (a, b) VALUES (1, 'x');\nCAPTURE 'out.txt'\nSELECT * FROM k.t;\n\
+                CAPTURE OFF\nquit\nSELECT nonsense;";
+    let said = succeed(&mut script(directory.path(), text.as_bytes()));
+    assert!(said.contains("[carnet shell ") && !said.contains("row 1"), "{said}");
+    let captured = fs::read_to_string(directory.path().join("out.txt")).unwrap();
+    assert_eq!(captured, "── row 1 ──\na │ 1\nb │ x\n(1 row)\n");
+}
+
+#[test]
+fn marks_and_encodings_of_files_are_recognized() {
+    let directory = tempfile::tempdir().unwrap();
+    succeed(&mut script(directory.path(), format!("\u{feff}{SCHEMA}").as_bytes()));
+    let wide: Vec<u8> =
+        format!("\u{feff}{SCHEMA}").encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let error = fail(&mut script(directory.path(), &wide));
+    assert!(error.contains("UTF-16") && error.contains("iconv"), "{error}");
+}
+
+#[test]
+fn script_keeps_going_if_told_to() {
+    let directory = tempfile::tempdir().unwrap();
+    let text = format!("{SCHEMA} SELEC; SELECT x FROM k.t; INSERT INTO k.t (a) VALUES (7)");
+    let error = fail(script(directory.path(), text.as_bytes()).arg("--keep-going"));
+    assert!(error.ends_with("error: 2 statements failed\n"), "{error}");
+    let said = succeed(shell(&directory.path().join("data"), "SELECT a FROM k.t").arg("--csv"));
+    assert_eq!(said, "a\n7\n");
+}
+
+#[test]
+fn new_database_among_other_files_needs_create() {
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join("thesis.txt"), "").unwrap();
+    let error = fail(&mut shell(directory.path(), SCHEMA));
+    assert!(error.contains("thesis.txt") && error.contains("--create"), "{error}");
+    succeed(shell(directory.path(), SCHEMA).arg("--create"));
+    succeed(&mut shell(directory.path(), "SELECT * FROM k.t"));
+    let mut host = carnet();
+    let error =
+        fail(host.current_dir(directory.path()).args(["shell", "127.0.0.1", "-e", "USE k"]));
+    assert!(error.contains("--server 127.0.0.1"), "{error}");
+    assert!(!directory.path().join("127.0.0.1").exists());
+}
+
+#[test]
+fn check_names_every_refused_option() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("dump.cql");
+    let table = "CREATE TABLE old.t (a int PRIMARY KEY, b text) WITH";
+    fs::write(
+        &path,
+        format!(
+            "{table} odd = 1 AND comment = 'c' AND other = 2; SELECT b FROM old.t WHERE b = 'x';"
+        ),
+    )
+    .unwrap();
+    let output = carnet().arg("check").arg(&path).output().unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(said.contains("'odd'") && said.contains("'other'"), "{said}");
+    assert!(said.contains("ALLOW FILTERING") && !said.contains("'comment'"), "{said}");
+    fs::write(&path, SCHEMA).unwrap();
+    assert_eq!(succeed(carnet().arg("check").arg(&path)), "2 statements, none refused\n");
+}
