@@ -54,7 +54,7 @@ pub(crate) struct Accounts {
 #[derive(Debug, Default)]
 struct Known {
     by_owner: HashMap<Owner, Open>,
-    /// Number of accounts from which those that are paid up are forgotten.
+    /// Number of accounts at which the unused ones are forgotten.
     forget_at: usize,
 }
 

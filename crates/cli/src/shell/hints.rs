@@ -3,6 +3,8 @@
 //! A hint is given for a statement that has failed, never for one that runs, so a pattern may be
 //! broad.
 
+use carnet_cql::{Limits, parse};
+
 use super::lexer::{TokenKind, tokens};
 
 /// Patterns, the first that matches first, and their hints.
@@ -33,7 +35,7 @@ const HINTS: [(&str, &str); 77] = [
     ("^SHOW CREATE", "DESCRIBE TABLE name shows the statement that creates the table"),
     ("^SHOW INDEX", "DESCRIBE TABLE name shows the table's indexes"),
     ("^SHOW INDEXES", "DESCRIBE TABLE name shows the table's indexes"),
-    ("^SHOW PROCESSLIST", "SELECT * FROM system_views.queries shows the running statements"),
+    ("^SHOW PROCESSLIST", "SHOW BOTTLENECK tells what statements of a server wait for"),
     ("^EXPLAIN", "TRACING ON shows the steps of the statements that follow, on a server"),
     (
         "^CREATE DATABASE",
@@ -145,7 +147,13 @@ pub(crate) fn hint(text: &str, message: &str) -> Option<&'static str> {
         (_, Some(begin)) => begins(&words, begin),
         _ => (0..words.len()).any(|at| begins(&words[at..], pattern)),
     };
-    let known = HINTS.iter().find(|(pattern, _)| matches(pattern)).map(|(_, hint)| *hint);
+    // A statement that can be parsed has none of these mistakes, but names of other databases' types.
+    let is_wrong = parse(text, &Limits::default()).is_err();
+    let defines = ["CREATE TABLE", "ALTER TABLE", "CREATE TYPE"];
+    let has_words = is_wrong || defines.iter().any(|begin| begins(&words, begin));
+    let applies = |pattern: &str| has_words || pattern.starts_with('~');
+    let mut known = HINTS.iter().filter(|(pattern, _)| applies(pattern) && matches(pattern));
+    let known = known.next().map(|(_, hint)| *hint);
     known.or_else(|| of_form(&words))
 }
 
@@ -204,6 +212,20 @@ mod tests {
         assert!(hint("SELECT a FROM t WHERE b = 'left JOIN right'", "").is_none());
         assert!(hint("SELECT a FROM t JOIN u", "").unwrap().contains("no joins"));
         assert!(hint("select a from t join u", "").unwrap().contains("no joins"));
+    }
+
+    #[test]
+    fn statements_that_can_be_parsed_get_no_hints_about_their_words() {
+        for text in [
+            "GRANT MODIFY ON ks.t TO ann",
+            "ADD IDENTITY 'a' TO ROLE 'ann'",
+            "ALTER SERVICE LEVEL default WITH shares = 7",
+            "CREATE MATERIALIZED VIEW v AS SELECT a FROM t WHERE a IS NOT NULL PRIMARY KEY (a)",
+            "BEGIN TRANSACTION LET a = (SELECT v FROM t WHERE k = 1); SELECT a.v; COMMIT TRANSACTION",
+        ] {
+            assert_eq!(hint(text, "refused"), None, "{text}");
+        }
+        assert!(hint("CREATE TABLE t (a integer PRIMARY KEY)", "").unwrap().contains("int"));
     }
 
     #[test]

@@ -17,7 +17,8 @@ use crate::result::Response;
 const TEXT_LEN_MAX: usize = 4 << 10;
 /// Maximum bytes of an error in an entry.
 const ERROR_LEN_MAX: usize = 1 << 10;
-/// Maximum number of keyspaces in an entry, and maximum bytes of the name of each: as of those that exist.
+/// Maximum number of keyspaces in an entry, and maximum bytes of each name. Names of existing keyspaces are
+/// shorter.
 const KEYSPACES_MAX: usize = 32;
 const KEYSPACE_LEN_MAX: usize = 64;
 /// Operation of several statements that a driver sends as one.
