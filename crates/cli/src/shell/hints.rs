@@ -3,6 +3,7 @@
 //! A hint is given for a statement that has failed, never for one that runs, so a pattern may be
 //! broad.
 
+use carnet_cql::ast::Statement;
 use carnet_cql::{Limits, parse};
 
 use super::lexer::{TokenKind, tokens};
@@ -148,7 +149,10 @@ pub(crate) fn hint(text: &str, message: &str) -> Option<&'static str> {
         _ => (0..words.len()).any(|at| begins(&words[at..], pattern)),
     };
     // A statement that can be parsed has none of these mistakes, but names of other databases' types.
-    let is_wrong = parse(text, &Limits::default()).is_err();
+    let is_wrong = match parse(text, &Limits::default()) {
+        Ok(parsed) => matches!(parsed.statement, Statement::Unsupported(_)),
+        Err(_) => true,
+    };
     let defines = ["CREATE TABLE", "ALTER TABLE", "CREATE TYPE"];
     let has_words = is_wrong || defines.iter().any(|begin| begins(&words, begin));
     let applies = |pattern: &str| has_words || pattern.starts_with('~');
