@@ -68,7 +68,7 @@ fn gate(running_max: usize) -> Arc<SharedGate> {
 fn arrive(gate: &Arc<SharedGate>) -> Arrived {
     let (level, class, workload) = (&Level::default(), Class::Read, Workload::Interactive);
     let request = AdmissionRequest::new(level, class, workload, 1);
-    gate.arrive(request, None).unwrap()
+    gate.arrive(request, None, None).unwrap()
 }
 
 fn admitted(gate: &Arc<SharedGate>) -> Permit {
