@@ -25,7 +25,7 @@ const VARIABLE: &str = "RUST_LOG";
 /// Target of the audit log's entries, if they go to this log.
 const AUDIT: &str = "audit";
 
-/// The log of this process, whose levels can be replaced.
+/// The log of this process. Its levels can be replaced.
 pub(crate) struct Logging {
     levels: Handle<Targets, Registry>,
 }
@@ -77,5 +77,20 @@ where
     match format {
         LogFormat::Text => lines.with_ansi(io::stderr().is_terminal()).with_target(false).boxed(),
         LogFormat::Json => lines.json().flatten_event(true).with_ansi(false).boxed(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tracing::Level;
+
+    use super::*;
+
+    #[test]
+    fn levels_leave_out_no_entry_of_the_audit_log() {
+        for levels in ["error", "off", "info,audit=off"] {
+            let log = Log { levels: Some(levels.to_owned()), ..Log::default() };
+            assert!(targets(&log).unwrap().would_enable(AUDIT, &Level::INFO), "{levels}");
+        }
     }
 }

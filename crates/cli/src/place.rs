@@ -26,7 +26,7 @@ impl Place {
         Self::from_settings(directory, store)
     }
 
-    /// Returns the location from settings, whose file may have secrets.
+    /// Returns the location from settings. Their file may have secrets.
     pub(crate) fn from_settings(
         directory: Option<PathBuf>,
         store: Option<&str>,

@@ -166,7 +166,7 @@ impl Authenticator {
         });
         let right = work.await.unwrap_or(false);
         match found {
-            // Whether it is a role is that of the verified hash: the file may have changed meanwhile.
+            // The verified hash decides whether it is a role: the file may have changed meanwhile.
             Some((true, is_role)) if right => Ok(User { name: credentials.user, is_role }),
             Some((false, _)) if right => Err(Refusal::NoLogin),
             _ => Err(Refusal::Wrong),

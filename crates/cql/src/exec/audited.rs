@@ -24,11 +24,11 @@ const KEYSPACE_LEN_MAX: usize = 64;
 /// Operation of several statements that a driver sends as one.
 const BATCH: &str = "BATCH";
 
-/// Outcome of a statement whose future is dropped.
+/// Outcome of a statement that is dropped before its end.
 const CUT_OFF: &str =
     "the client disconnected or the server ended: whether it took effect is not known";
 
-/// An entry whose statement has not ended. A statement that is cut off is told when it is dropped.
+/// The entry of a statement in progress. A statement that is cut off is told when it is dropped.
 pub(super) struct Audited {
     log: Arc<dyn AuditLog>,
     entry: Option<AuditEntry>,
