@@ -7,7 +7,8 @@ use carnet::cluster::TableUrl;
 use clap::{ArgGroup, Args};
 
 use super::server_tls::ServerTls;
-use crate::import::{self, Destination, Server, TableName};
+use crate::database::Server;
+use crate::import::{self, Destination, TableName};
 use crate::password;
 use crate::place::{Place, refuse_secret};
 

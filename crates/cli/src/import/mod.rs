@@ -57,7 +57,6 @@ use carnet::base::{Clock, Rng, SeededRng, SystemClock};
 use carnet::cluster::TableUrl;
 use carnet::{Bytes, Db, Uuid, block_on};
 
-pub(crate) use remote::Server;
 pub(crate) use report::Summary;
 pub(crate) use table_name::TableName;
 
@@ -74,6 +73,7 @@ use self::target::{CommitError, Embedded, Statement, Target, Write};
 use self::user_types::{UserTypes, types_query};
 use self::writes::Writer;
 use crate::copy::spelled;
+use crate::database::Server;
 use crate::place::Place;
 
 /// Target of the copy.

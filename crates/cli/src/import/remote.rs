@@ -9,7 +9,6 @@ use anyhow::{Context, Result, anyhow};
 use carnet::base::{Clock, SystemClock};
 use scylla::client::execution_profile::ExecutionProfile;
 use scylla::client::session::Session;
-use scylla::client::session::TlsContext;
 use scylla::client::session_builder::SessionBuilder;
 use scylla::cluster::metadata::ColumnType;
 use scylla::deserialize::row::ColumnIterator;
@@ -24,6 +23,7 @@ use tokio::runtime::Runtime;
 
 use super::row::{Field, Row};
 use super::target::{CommitError, Statement, Target, Write};
+use crate::database::Server;
 
 /// Timeout for a server's answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
@@ -31,16 +31,6 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 /// Time for which a read is repeated while the server does not answer it: a server restarts meanwhile.
 const READ_PATIENCE: Duration = Duration::from_secs(20);
 const READ_INTERVAL: Duration = Duration::from_millis(250);
-
-/// Address of a server, and the credentials for it.
-#[derive(Clone)]
-pub(crate) struct Server {
-    pub(crate) address: String,
-    /// User name and password.
-    pub(crate) credentials: Option<(String, String)>,
-    /// TLS, if the server requires it.
-    pub(crate) tls: Option<TlsContext>,
-}
 
 pub(super) struct Remote {
     session: Session,
