@@ -4,6 +4,7 @@
 //! Read [`cell`] first: it defines the order in which every store keeps its cells.
 
 pub mod address_limit;
+mod byte_permits;
 mod call;
 pub mod cell;
 mod cell_builder;
@@ -52,6 +53,7 @@ pub mod wait_note;
 mod testing;
 
 pub use address_limit::{AddressLimit, AddressPlace, network};
+pub use byte_permits::{BytePermit, BytePermits};
 pub use bytes::{Bytes, BytesMut};
 pub use call::Call;
 pub use cell::{CellKey, CellKeyRef, KeyRange, PartitionKey, Version};
@@ -83,7 +85,7 @@ pub use stripe::stripe;
 pub use sync::lock;
 pub use task::{Task, Tasks, WorkerTasks};
 pub use time_slice::{TIME_SLICE, TimeSlice, YieldNow};
-pub use timer::{ThreadTimer, Timer, Wait};
+pub use timer::{ThreadTimer, Timer, Wait, before};
 pub use uuid::Uuid;
 pub use value::{Composite, DataType, FieldKeys, TYPE_DEPTH_MAX, TypeReference, UserType, Value};
 pub use virtual_timer::VirtualTimer;

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::future::Future;
-use std::pin::Pin;
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -19,6 +19,19 @@ pub trait Timer: Send + Sync + 'static {
     fn now(&self) -> Moment;
     /// Completes when the time has passed.
     fn wait(&self, wait: Duration) -> Wait;
+}
+
+/// Returns the output of a future, or `None` if the limit completes first.
+pub async fn before<T>(
+    limit: impl Future<Output = ()>,
+    future: impl Future<Output = T>,
+) -> Option<T> {
+    let (mut limit, mut future) = (pin!(limit), pin!(future));
+    poll_fn(|context| match future.as_mut().poll(context) {
+        Poll::Ready(output) => Poll::Ready(Some(output)),
+        Poll::Pending => limit.as_mut().poll(context).map(|()| None),
+    })
+    .await
 }
 
 /// A timer with its own thread, for callers without a runtime.

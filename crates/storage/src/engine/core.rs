@@ -5,13 +5,12 @@ use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
-use carnet_base::{CellKey, Clock, Result, Timestamp, WorkerHandle};
+use carnet_base::{BytePermits, CellKey, Clock, Result, Timestamp, WorkerHandle};
 
 use super::compactions::Compactions;
 use super::flushes::Flushes;
 use super::io::Io;
 use super::open_log::Log;
-use super::permits::Permits;
 use super::publication::{Publication, Publish};
 use super::removals::Removals;
 use super::shortages::Shortages;
@@ -37,6 +36,10 @@ use crate::wal::Tail;
 /// the store, because the entry could not be found later.
 pub type EntryCell = Arc<dyn Fn(Timestamp, Timestamp) -> Result<(CellKey, Bytes)> + Send + Sync>;
 
+/// Memory that a read of one table is assumed to hold while it waits: an index page and a block,
+/// raw and decoded. Enough for blocks of 12 KiB, three times the default.
+pub(super) const READ_BYTES: usize = 64 << 10;
+
 /// A log-structured store of versions of cells in one directory.
 ///
 /// Methods take `&self`: share it in an [`Arc`]. Dropping it does the same as [`Engine::close`],
@@ -56,7 +59,9 @@ pub(super) struct Core {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) options: Options,
     pub(super) budget: Budget,
-    pub(super) permits: Permits,
+    /// Limit the reads that wait for the disk, and their memory. A read that is answered by memtables
+    /// and cache needs no permit, and completes at its first poll.
+    pub(super) permits: BytePermits,
     pub(super) entry_cell: EntryCell,
     pub(super) counters: Arc<Counters>,
     pub(super) cache: Arc<Cache>,

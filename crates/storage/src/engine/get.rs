@@ -7,8 +7,7 @@ use std::task::Poll;
 
 use carnet_base::{Call, CellKey, CellKeyRef, Result, Timestamp, Version, for_many};
 
-use super::core::Engine;
-use super::permits::READ_BYTES;
+use super::core::{Engine, READ_BYTES};
 use super::view::View;
 use crate::memtable;
 use crate::sstable::{Found, Missing, ReadOptions, Table};

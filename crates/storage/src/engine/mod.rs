@@ -75,7 +75,6 @@ mod log;
 mod models;
 mod open;
 mod open_log;
-mod permits;
 mod publication;
 mod quarantine;
 mod range;

@@ -11,7 +11,7 @@
 use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwap;
-use carnet_base::{Clock, Error, Result, Spawn, Timestamp};
+use carnet_base::{BytePermits, Clock, Error, Result, Spawn, Timestamp};
 
 use super::append::{OVERSHOOT_BYTES, insert};
 use super::checkpoint;
@@ -23,7 +23,6 @@ use super::flushes::Flushes;
 use super::io::Io;
 use super::log::Flusher;
 use super::open_log::Log;
-use super::permits::Permits;
 use super::publication::Publication;
 use super::shortages::Shortages;
 use super::view::View;
@@ -133,7 +132,7 @@ impl Engine {
             next_file: AtomicU64::new(next_file),
             manifest: Mutex::new(manifest),
             closing: AtomicBool::new(false),
-            permits: Permits::new(options.reads_max.max(1), budget.reads),
+            permits: BytePermits::new(options.reads_max.max(1), budget.reads),
             budget,
             disk,
             io,

@@ -17,12 +17,11 @@ use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 use carnet_base::{
-    CellKey, CellKeyRef, CellPage, CellRef, CellsBuilder, Error, KeyRange, PageLimit, Result,
-    Timestamp,
+    BytePermit, BytePermits, CellKey, CellKeyRef, CellPage, CellRef, CellsBuilder, Error, KeyRange,
+    PageLimit, Result, Timestamp,
 };
 
-use super::core::{Core, Engine};
-use super::permits::{Permit, Permits, READ_BYTES};
+use super::core::{Core, Engine, READ_BYTES};
 use super::view::View;
 use crate::manifest::FlatRange;
 use crate::memtable::{Fragment, MemtableCursor};
@@ -265,9 +264,9 @@ impl Shares {
 
 /// All sources of a range, newest first. There are few, so the least key is found by comparing all.
 struct Merge<'a> {
-    permits: &'a Permits,
+    permits: &'a BytePermits,
     /// Taken at the first disk read, and held until the page ends.
-    permit: Option<Permit<'a>>,
+    permit: Option<BytePermit<'a>>,
     page_bytes: usize,
     sources: Vec<Source>,
     covers: Vec<Cover>,

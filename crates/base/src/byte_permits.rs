@@ -1,42 +1,44 @@
-//! Read permits: limit the disk reads that wait, and their memory.
+//! Byte permits: limit the memory of works that run at a time; further works wait.
 //!
 //! ```text
-//!  read ──► all data is in memory: no permit, no wait
-//!    └────► otherwise ──► permit (1 read, n bytes) ──► disk reads ──► permit released
-//!                                      └ none is free: FIFO queue
+//!  read from the disk ──► permit (1, n bytes) ──► buffers ──► permit released
+//!                            └ none is free: FIFO queue
 //! ```
 //!
-//! A read that is answered by memtables and cache needs no permit, and completes at its first poll.
-//! A read that waits for the disk holds buffers, whose memory is counted. The queue is first-in,
-//! first-out: a large read at its head blocks smaller ones until it fits, so it cannot starve. A
-//! read that exceeds the limit is admitted alone.
+//! The queue is first-in, first-out: large work at its head blocks smaller work until it fits, so it
+//! cannot starve. Work that exceeds the limit is admitted alone.
 //!
-//! A read holds at most one permit, so reads cannot deadlock while permit holders are polled.
+//! A holder must not wait for a second permit: then holders cannot deadlock while they are polled.
 
 use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
-
+use std::sync::Mutex;
 use std::task::{Context, Poll, Waker};
 
-use carnet_base::{WaitNote, note_wait};
-
-use crate::sync::{Mutex, lock};
-
-/// Memory that a read of one table is assumed to hold while it waits: an index page and a block,
-/// raw and decoded. Enough for blocks of 12 KiB, three times the default.
-pub(super) const READ_BYTES: usize = 64 << 10;
+use crate::{WaitNote, lock, note_wait};
 
 /// Limits, current usage and queue.
-pub(super) struct Permits {
-    reads_max: usize,
+///
+/// ```
+/// # use carnet_base::{BytePermits, block_on};
+/// let permits = BytePermits::new(8, 1 << 20);
+/// let permit = block_on(permits.take(64 << 10));
+/// assert_eq!(permits.in_use(), (1, 64 << 10, 0));
+/// assert!(permits.try_take(1 << 20).is_none(), "it would have to wait");
+/// drop(permit);
+/// assert!(permits.try_take(1 << 20).is_some());
+/// ```
+#[derive(Debug)]
+pub struct BytePermits {
+    holders_max: usize,
     bytes_max: usize,
     state: Mutex<PermitState>,
 }
 
-#[derive(Default)]
+#[derive(Debug)]
 struct PermitState {
-    reads: usize,
+    holders: usize,
     bytes: usize,
     next_ticket: u64,
     waiting: VecDeque<Ticket>,
@@ -44,36 +46,59 @@ struct PermitState {
     called: Vec<u64>,
 }
 
+impl PermitState {
+    const NEW: Self =
+        Self { holders: 0, bytes: 0, next_ticket: 0, waiting: VecDeque::new(), called: Vec::new() };
+}
+
+#[derive(Debug)]
 struct Ticket {
     number: u64,
     bytes: usize,
     waker: Waker,
 }
 
-/// A permit to wait for the disk. Dropping it releases the permit.
-pub(super) struct Permit<'a> {
-    permits: &'a Permits,
+/// Permit to hold bytes. Dropping it releases the permit.
+#[derive(Debug)]
+pub struct BytePermit<'a> {
+    permits: &'a BytePermits,
     bytes: usize,
 }
 
-impl Permits {
-    pub(super) fn new(reads_max: usize, bytes_max: usize) -> Self {
-        Self { reads_max, bytes_max, state: Mutex::default() }
+impl BytePermits {
+    /// Creates permits for `holders_max` holders of together `bytes_max` bytes.
+    #[must_use]
+    pub const fn new(holders_max: usize, bytes_max: usize) -> Self {
+        Self { holders_max, bytes_max, state: Mutex::new(PermitState::NEW) }
     }
 
-    /// Waits for a permit for one read of about `bytes` bytes.
-    pub(super) fn take(&self, bytes: usize) -> Take<'_> {
+    /// Waits for a permit to hold about `bytes` bytes.
+    pub fn take(&self, bytes: usize) -> Take<'_> {
         Take { permits: self, bytes: bytes.min(self.bytes_max), ticket: None }
     }
 
-    /// Returns the number of granted permits, their bytes, and the number of waiting reads.
-    pub(super) fn in_use(&self) -> (usize, usize, usize) {
+    /// Returns a permit to hold about `bytes` bytes, or `None` if the caller would have to wait.
+    pub fn try_take(&self, bytes: usize) -> Option<BytePermit<'_>> {
+        let bytes = bytes.min(self.bytes_max);
+        let mut state = lock(&self.state);
+        (state.waiting.is_empty() && self.fits(&state, bytes))
+            .then(|| self.grant(&mut state, bytes))
+    }
+
+    fn grant(&self, state: &mut PermitState, bytes: usize) -> BytePermit<'_> {
+        state.holders += 1;
+        state.bytes += bytes;
+        BytePermit { permits: self, bytes }
+    }
+
+    /// Returns the number of granted permits, their bytes, and the number of waiting callers.
+    pub fn in_use(&self) -> (usize, usize, usize) {
         let state = lock(&self.state);
-        (state.reads, state.bytes, state.waiting.len())
+        (state.holders, state.bytes, state.waiting.len())
     }
 
     fn fits(&self, state: &PermitState, bytes: usize) -> bool {
-        state.reads < self.reads_max && state.bytes + bytes <= self.bytes_max
+        state.holders < self.holders_max && state.bytes + bytes <= self.bytes_max
     }
 
     /// Grants permits to the head of the queue.
@@ -83,7 +108,7 @@ impl Permits {
             && self.fits(state, head.bytes)
             && let Some(Ticket { number, bytes, waker }) = state.waiting.pop_front()
         {
-            state.reads += 1;
+            state.holders += 1;
             state.bytes += bytes;
             state.called.push(number);
             wakers.push(waker);
@@ -93,7 +118,7 @@ impl Permits {
 
     fn give_back(&self, bytes: usize) {
         let mut state = lock(&self.state);
-        state.reads -= 1;
+        state.holders -= 1;
         state.bytes -= bytes;
         let wakers = self.call(&mut state);
         drop(state);
@@ -101,30 +126,29 @@ impl Permits {
     }
 }
 
-impl Drop for Permit<'_> {
+impl Drop for BytePermit<'_> {
     fn drop(&mut self) {
         self.permits.give_back(self.bytes);
     }
 }
 
-/// Future of a permit.
-pub(super) struct Take<'a> {
-    permits: &'a Permits,
+/// Future of a permit. It notes that it waits for memory.
+#[derive(Debug)]
+pub struct Take<'a> {
+    permits: &'a BytePermits,
     bytes: usize,
     ticket: Option<u64>,
 }
 
 impl<'a> Future for Take<'a> {
-    type Output = Permit<'a>;
+    type Output = BytePermit<'a>;
 
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Permit<'a>> {
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<BytePermit<'a>> {
         let (permits, bytes) = (self.permits, self.bytes);
         let mut state = lock(&permits.state);
         match self.ticket {
             None if state.waiting.is_empty() && permits.fits(&state, bytes) => {
-                state.reads += 1;
-                state.bytes += bytes;
-                return Poll::Ready(Permit { permits, bytes });
+                return Poll::Ready(permits.grant(&mut state, bytes));
             }
             None => {
                 let number = state.next_ticket;
@@ -136,7 +160,7 @@ impl<'a> Future for Take<'a> {
                 if let Some(at) = state.called.iter().position(|called| *called == number) {
                     state.called.swap_remove(at);
                     self.ticket = None;
-                    return Poll::Ready(Permit { permits, bytes });
+                    return Poll::Ready(BytePermit { permits, bytes });
                 }
                 let mut own = state.waiting.iter_mut().filter(|ticket| ticket.number == number);
                 if let Some(ticket) = own.next() {
@@ -168,11 +192,11 @@ impl Drop for Take<'_> {
 
 #[cfg(test)]
 mod tests {
-    use carnet_base::{Rng, SeededRng, take_wait_note};
+    use crate::{Rng, SeededRng, take_wait_note};
 
     use super::*;
 
-    fn poll<'a>(take: &mut Pin<Box<Take<'a>>>) -> Option<Permit<'a>> {
+    fn poll<'a>(take: &mut Pin<Box<Take<'a>>>) -> Option<BytePermit<'a>> {
         match take.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(permit) => Some(permit),
             Poll::Pending => None,
@@ -180,8 +204,8 @@ mod tests {
     }
 
     #[test]
-    fn large_read_is_not_overtaken() {
-        let permits = Permits::new(3, 100);
+    fn large_work_is_not_overtaken() {
+        let permits = BytePermits::new(3, 100);
         let first = poll(&mut Box::pin(permits.take(60))).unwrap();
         let mut large = Box::pin(permits.take(1000));
         let mut small = Box::pin(permits.take(10));
@@ -202,8 +226,8 @@ mod tests {
     }
 
     #[test]
-    fn dropped_head_admits_the_next_read() {
-        let permits = Permits::new(3, 100);
+    fn dropped_head_admits_the_next() {
+        let permits = BytePermits::new(3, 100);
         let _first = poll(&mut Box::pin(permits.take(60))).unwrap();
         let mut large = Box::pin(permits.take(100));
         let mut small = Box::pin(permits.take(10));
@@ -221,7 +245,7 @@ mod tests {
     fn permits_never_exceed_limits() {
         for seed in 0..300 {
             let mut rng = SeededRng::new(seed);
-            let permits = Permits::new(4, 100);
+            let permits = BytePermits::new(4, 100);
             let mut taking: Vec<Pin<Box<Take<'_>>>> = Vec::new();
             let mut held = Vec::new();
             for _ in 0..200 {
