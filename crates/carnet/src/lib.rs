@@ -67,6 +67,7 @@ pub mod levels;
 pub mod passwords;
 pub mod roles;
 mod row_changes;
+mod row_memory;
 mod stores;
 pub mod table;
 mod thread_handles;

@@ -7,6 +7,7 @@ use carnet_store::StoreHandle;
 
 use crate::catalog::SchemaCache;
 use crate::commit_counts::CommitCounts;
+use crate::row_memory::RowMemory;
 use crate::stores::AnyStore;
 
 /// Number of slots; more threads than this share them.
@@ -27,6 +28,8 @@ pub(crate) struct ThreadHandles {
     pub(crate) commits: CommitCounts,
     /// Memory of the sets of all transactions, as a child that only this thread counts in.
     pub(crate) memory: MemoryBudget,
+    /// Memory of the rows that statements have decoded.
+    pub(crate) row_memory: Arc<RowMemory>,
 }
 
 impl ThreadHandles {
@@ -36,12 +39,14 @@ impl ThreadHandles {
         schemas: &Arc<SchemaCache>,
         clock: &Arc<dyn Clock>,
         memory: &MemoryBudget,
+        row_memory: &Arc<RowMemory>,
     ) -> Box<[Arc<Self>]> {
         let handles = |_| {
             let (any, schemas) = (store.clone(), Arc::clone(schemas));
             let memory = memory.child(memory.max());
-            let (clock, commits) = (Arc::clone(clock), CommitCounts::default());
-            Arc::new(Self { store: any.handle(), any, schemas, clock, commits, memory })
+            let (clock, row_memory) = (Arc::clone(clock), Arc::clone(row_memory));
+            let commits = CommitCounts::default();
+            Arc::new(Self { store: any.handle(), any, schemas, clock, commits, memory, row_memory })
         };
         (0..SLOTS).map(handles).collect()
     }

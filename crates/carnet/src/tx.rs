@@ -8,8 +8,8 @@ use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
 use carnet_base::{
-    Bytes, CellBuilder, CellHash, CellKey, CellPage, ErrorKind, KeyRange, Result, RowDelta,
-    TableId, TimeSlice, Timestamp, WallTime, YieldNow, block_on, lock,
+    BytePermit, Bytes, CellBuilder, CellHash, CellKey, CellPage, ErrorKind, KeyRange, Result,
+    RowDelta, TableId, TimeSlice, Timestamp, WallTime, YieldNow, block_on, lock,
 };
 use carnet_store::{Context, PageLimit};
 use carnet_txn::{Contention, Entry, Isolation, Transaction, Turns};
@@ -175,6 +175,27 @@ impl Tx {
     #[must_use]
     pub fn isolation(&self) -> Isolation {
         self.transaction.isolation()
+    }
+
+    /// Returns a permit to hold a decoded row of `bytes` bytes, or `None` while other statements hold
+    /// such rows and the caller has to wait for [`Tx::row_memory`].
+    #[must_use]
+    pub fn try_row_memory(&self, bytes: usize) -> Option<BytePermit<'_>> {
+        self.shared.handles.row_memory.try_take(bytes)
+    }
+
+    /// Waits for a permit to hold a decoded row of `bytes` bytes. Decoded rows together may hold as
+    /// much as the sets of all transactions, and a longer one is held alone.
+    ///
+    /// The caller waits for nothing but reads of the store while it holds the permit: it neither takes
+    /// another one nor commits.
+    ///
+    /// # Errors
+    ///
+    /// `Timeout` at the deadline of the transaction.
+    pub async fn row_memory(&self, bytes: usize) -> Result<BytePermit<'_>> {
+        let (context, admitted) = (self.transaction.context(), self.permit.as_deref());
+        self.shared.handles.row_memory.take(bytes, context, admitted).await
     }
 
     /// Reads a cell. Most callers use a [`crate::Table`] or a [`crate::RawTable`] instead.

@@ -80,6 +80,17 @@ fn list_that_is_only_read_stays_encoded() {
     }
 }
 
+/// A list of 100,000 elements takes 2.7 MiB as it is stored, and some 13 MiB while it is changed. One
+/// that is changed leaves no memory for another; those that wait hold none.
+#[test]
+fn long_rows_are_changed_in_turn() {
+    let client = costs::client();
+    let held =
+        |sessions| client.held_at_a_time("UPDATE t SET l[0] = 7 WHERE k = 2 AND c = 0", sessions);
+    let (one, many) = (held(1), held(16));
+    assert!(many < 3 * one, "{} KiB by one, {} KiB by sixteen", one >> 10, many >> 10);
+}
+
 /// The rows of the nearest vectors lie in seven pages of 1 MiB.
 #[test]
 fn nearest_rows_keep_no_pages() {

@@ -61,12 +61,16 @@ impl Context {
     /// [`ErrorKind::Timeout`].
     pub fn check(&self, clock: &dyn Clock) -> Result<()> {
         match self.deadline {
-            Some(deadline) if clock.now() >= deadline => Err(Error::new(
-                ErrorKind::Timeout,
-                "the deadline passed before the call was done; nothing was written",
-            )),
+            Some(deadline) if clock.now() >= deadline => Err(Self::passed()),
             _ => Ok(()),
         }
+    }
+
+    /// Returns the error of a call whose deadline passed before it wrote anything.
+    #[must_use]
+    pub fn passed() -> Error {
+        const WHY: &str = "the deadline passed before the call was done; nothing was written";
+        Error::new(ErrorKind::Timeout, WHY)
     }
 }
 

@@ -25,6 +25,7 @@ use crate::catalog::{self, Cached, SchemaCache};
 use crate::cluster::ClusterUrl;
 use crate::control::ControlServer;
 use crate::derived;
+use crate::row_memory::RowMemory;
 use crate::stores::AnyStore;
 use crate::thread_handles::ThreadHandles;
 
@@ -432,9 +433,17 @@ impl Builder {
         let schemas = Arc::new(SchemaCache::new());
         let admission =
             self.admission.map(|limits| Admission::new(limits, &self.clock, &*self.spawn));
-        let transaction_memory = MemoryBudget::new(self.transaction_memory().sets);
-        let thread_handles =
-            ThreadHandles::for_slots(&store, &schemas, &self.clock, &transaction_memory);
+        let timer = Arc::new(ThreadTimer::lazy(Arc::clone(&self.clock), Arc::clone(&self.spawn)));
+        let set_bytes = self.transaction_memory().sets;
+        let transaction_memory = MemoryBudget::new(set_bytes);
+        let row_memory = Arc::new(RowMemory::new(set_bytes, Arc::clone(&timer)));
+        let thread_handles = ThreadHandles::for_slots(
+            &store,
+            &schemas,
+            &self.clock,
+            &transaction_memory,
+            &row_memory,
+        );
         let inner = Inner {
             data: store.handle(),
             admission,
@@ -445,7 +454,7 @@ impl Builder {
             idle: IdleWatch::start(self.idle, Arc::clone(&self.clock), &*self.spawn),
             limits: self.limits,
             transaction_memory,
-            timer: ThreadTimer::lazy(Arc::clone(&self.clock), Arc::clone(&self.spawn)),
+            timer,
             spawn: self.spawn,
             is_building: AtomicBool::new(false),
             clock: self.clock,

@@ -63,7 +63,7 @@ pub(super) struct Inner {
     pub(super) data: StoreHandle,
     pub(super) thread_handles: Box<[Arc<ThreadHandles>]>,
     pub(super) clock: Arc<dyn Clock>,
-    pub(super) timer: ThreadTimer,
+    pub(super) timer: Arc<ThreadTimer>,
     pub(super) rng: Mutex<SeededRng>,
     pub(super) contention: Arc<Contention>,
     pub(super) admission: Option<Admission>,

@@ -8,13 +8,10 @@
 //! moves. After [`LOSSES_MAX`] conflicts a transaction waits in one common queue of repeated
 //! losers. One transaction of that queue runs at a time, and competes only with newcomers.
 
-use std::future::{Future, poll_fn};
-use std::pin::pin;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 
-use carnet_base::{CellHash, Error, ErrorKind, Moment, Timer};
+use carnet_base::{CellHash, Error, ErrorKind, Moment, Timer, before};
 use carnet_store::Context;
 use carnet_txn::{Backoff, Turns};
 
@@ -186,16 +183,6 @@ fn blocked() -> Error {
         "other transactions wait for a cell that this one changes or depends on; nothing was \
          written, run the transaction again",
     )
-}
-
-/// Returns the output of a future, or `None` if the limit completes first.
-async fn before<T>(limit: impl Future<Output = ()>, future: impl Future<Output = T>) -> Option<T> {
-    let (mut limit, mut future) = (pin!(limit), pin!(future));
-    poll_fn(|context| match future.as_mut().poll(context) {
-        Poll::Ready(output) => Poll::Ready(Some(output)),
-        Poll::Pending => limit.as_mut().poll(context).map(|()| None),
-    })
-    .await
 }
 
 #[cfg(test)]

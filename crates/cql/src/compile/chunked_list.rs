@@ -8,8 +8,6 @@ use carnet::base::row::Element;
 
 /// Number of elements of a new chunk.
 const CHUNK_LEN: usize = 256;
-/// Number of elements above which a list takes megabytes.
-const LONG_LEN: usize = 10_000;
 
 /// Elements of a list.
 ///
@@ -66,11 +64,6 @@ impl ChunkedList {
         let mut list = Self { chunks, len: 0, now, value_type, removed, passed: 0 };
         list.append(elements);
         list
-    }
-
-    /// Returns `true` if the list takes megabytes.
-    pub(super) const fn is_long(&self) -> bool {
-        self.len > LONG_LEN
     }
 
     /// Returns the number of elements.

@@ -132,11 +132,6 @@ impl<'a> ElementEdit<'a> {
         Ok(())
     }
 
-    /// Returns `true` if the edit holds the elements of a long list.
-    pub(crate) fn is_long(&self) -> bool {
-        matches!(&self.state, State::List(list) if list.is_long())
-    }
-
     /// Returns the change of the column; `None` if nothing changes.
     ///
     /// # Errors

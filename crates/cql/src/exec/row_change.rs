@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use carnet::base::limits::VALUE_BYTES_MAX;
 use carnet::base::row::{Change as ColumnChange, Collection, CollectionKind};
-use carnet::base::{Bytes, Marker, RowDelta, RowImage, TimeSlice, WallTime};
+use carnet::base::{BytePermit, Bytes, Marker, RowDelta, RowImage, WallTime};
 use carnet::catalog::{ColumnKind, ColumnSchema};
 use carnet::derived::RowStore;
 use carnet::{CellKey, PartitionKey, Tx};
@@ -94,10 +94,9 @@ pub(super) async fn change_row(tx: &Tx, group: &RowGroup<'_>) -> Result<(), CqlE
 async fn changes(
     tx: &Tx,
     group: &RowGroup<'_>,
-    current: &CurrentRow,
+    current: &CurrentRow<'_>,
 ) -> Result<RowDelta, CqlError> {
     let mut slice = tx.time_slice();
-    let mut yielded_at = None;
     let mut changes = RowDelta::default();
     let mut edits: BTreeMap<usize, ElementEdit<'_>> = BTreeMap::new();
     for write in &group.writes {
@@ -129,8 +128,7 @@ async fn changes(
                     };
                     for change in elements {
                         edit.make(change, expiry, environment)?;
-                        let steps = environment.steps;
-                        pace(steps, &mut slice, edit.is_long(), &mut yielded_at).await?;
+                        environment.steps.pace(&mut slice).await?;
                     }
                 }
             }
@@ -154,8 +152,7 @@ async fn changes(
             }
             Change::Delete => {}
         }
-        let is_long = edits.values().any(ElementEdit::is_long);
-        pace(environment.steps, &mut slice, is_long, &mut yielded_at).await?;
+        environment.steps.pace(&mut slice).await?;
     }
     for (position, edit) in edits {
         if let (Some(change), Some(write)) = (edit.finish()?, group.writes.first()) {
@@ -163,28 +160,6 @@ async fn changes(
         }
     }
     Ok(changes)
-}
-
-/// Yields if the time slice is used up. The elements of a long list take memory until its changes
-/// are complete: a statement that holds them seldom yields, so that few hold them at a time.
-async fn pace(
-    steps: &Steps<'_>,
-    slice: &mut Option<TimeSlice<'_>>,
-    is_long: bool,
-    yielded_at: &mut Option<u64>,
-) -> Result<(), CqlError> {
-    const LONG_STEPS: u64 = 1 << 20;
-    match *yielded_at {
-        _ if !is_long => return steps.pace(slice).await,
-        Some(at) if steps.taken() - at < LONG_STEPS => return steps.pace(&mut None).await,
-        _ => {}
-    }
-    *yielded_at = Some(steps.taken());
-    // The first time it leaves the threads that serve connections.
-    if let Some(slice) = slice {
-        slice.end().await;
-    }
-    steps.pace(&mut None).await
 }
 
 /// Adds a new value to the changes of a row.
@@ -286,19 +261,24 @@ fn marker(group: &RowGroup<'_>) -> Option<Marker> {
     last.map(|write| Marker::expiring(write.expiry))
 }
 
+/// Memory of a decoded row, in times of its length as it is stored.
+const DECODED_LENGTHS: usize = 5;
+
 /// A row before the change, for terms that use it; empty if none does.
 #[derive(Default)]
-struct CurrentRow {
+struct CurrentRow<'t> {
     /// Columns that have not expired.
     columns: Vec<Option<Bytes>>,
     /// The row as it is stored.
     image: Option<RowImage>,
     statics: Option<RowImage>,
+    /// Memory of the row if it is long.
+    _memory: Option<BytePermit<'t>>,
 }
 
-impl CurrentRow {
+impl<'t> CurrentRow<'t> {
     async fn read(
-        tx: &Tx,
+        tx: &'t Tx,
         write: &Targeted<'_>,
         written: WallTime,
         static_cell: &CellKey,
@@ -311,18 +291,20 @@ impl CurrentRow {
             image
         };
         let steps = write.environment.steps;
+        let mut memory = None;
         let image = match row_cell {
-            Some(cell) => read_image(tx, cell, steps).await?.map(begin_version),
+            Some(cell) => read_image(tx, cell, steps, &mut memory).await?.map(begin_version),
             None => None,
         };
         let has_statics = table.statics().next().is_some();
-        let statics = if has_statics { read_image(tx, static_cell, steps).await? } else { None };
+        let statics =
+            if has_statics { read_image(tx, static_cell, steps, &mut memory).await? } else { None };
         let statics = statics.map(begin_version);
         let live = |image: &Option<RowImage>| image.clone().and_then(|image| tx.live_image(image));
         let key = row_cell.unwrap_or(static_cell).clone();
         let row = StoredRow { key, image: live(&image), statics: live(&statics).map(Arc::new) };
         let columns = row::columns(table, &row)?;
-        Ok(Self { columns, image, statics })
+        Ok(Self { columns, image, statics, _memory: memory })
     }
 
     /// Returns the stored elements of a collection that is not frozen.
@@ -337,17 +319,30 @@ impl CurrentRow {
     }
 }
 
-async fn read_image(
-    tx: &Tx,
+/// Reads and decodes a row. Takes a permit for the memory of a long one, unless the caller has one.
+async fn read_image<'t>(
+    tx: &'t Tx,
     cell: &CellKey,
     steps: &Steps<'_>,
+    memory: &mut Option<BytePermit<'t>>,
 ) -> Result<Option<RowImage>, CqlError> {
-    let Some(entry) = tx.get_cell(cell).await? else { return Ok(None) };
+    let Some(mut entry) = tx.get_cell(cell).await? else { return Ok(None) };
     steps.take_bytes(entry.payload.len())?;
-    if has_many_elements(&entry.payload)?
-        && let Some(mut slice) = tx.time_slice()
-    {
-        slice.end().await;
+    if has_many_elements(&entry.payload)? {
+        if let Some(mut slice) = tx.time_slice() {
+            slice.end().await;
+        }
+        let bytes = entry.payload.len().saturating_mul(DECODED_LENGTHS);
+        if memory.is_none() {
+            *memory = tx.try_row_memory(bytes);
+        }
+        if memory.is_none() {
+            // A row that waits for its turn takes no memory.
+            drop(entry);
+            *memory = Some(tx.row_memory(bytes).await?);
+            let Some(again) = tx.get_cell(cell).await? else { return Ok(None) };
+            entry = again;
+        }
     }
     Ok(Some(RowImage::decode(&entry.payload)?))
 }

@@ -20,6 +20,9 @@ use super::{ALLOCATOR, tables};
 const ANSWERS_BYTES: usize = 40 << 20;
 const ANSWER_BYTES: usize = ANSWERS_BYTES / 2;
 
+/// Memory of all transactions in the same server, of which a half is for their sets.
+const TRANSACTIONS_BYTES: usize = 32 << 20;
+
 /// Time for which a statement may run, by the clock below.
 const TIMEOUT: Duration = Duration::from_millis(400);
 
@@ -59,7 +62,8 @@ pub(crate) struct Client {
 
 impl Client {
     pub(crate) fn new() -> Self {
-        let db = Db::builder().clock(Arc::new(SliceClock::default())).in_memory();
+        let db = Db::builder().clock(Arc::new(SliceClock::default()));
+        let db = db.transaction_memory_bytes(TRANSACTIONS_BYTES).in_memory();
         let executor = Executor::new(db, NodeInfo::local(Uuid::from_u64_pair(1, 2)));
         let answers = MemoryBudget::new(ANSWERS_BYTES);
         let client = Self { executor, session: Session::new(), answers };
@@ -94,7 +98,7 @@ impl Client {
         let grant = Grant {
             arrived: Some(self.executor.db().now()),
             memory: Some(Arc::clone(&memory)),
-            yield_now: Some(|| Box::pin(YieldOnce(AtomicBool::new(false)))),
+            yield_now: Some(yield_once),
             ..Grant::default()
         };
         let parameters = Parameters { grant, page_rows: Some(5_000), ..Parameters::default() };
@@ -118,6 +122,34 @@ impl Client {
         cost.held_bytes = peak.saturating_sub(stored.max(start) + cost.answer_bytes);
         cost
     }
+
+    /// Runs a statement in several sessions at a time, and returns the most memory that was allocated
+    /// beyond what it stores.
+    pub(crate) fn held_at_a_time(&self, text: &str, sessions: usize) -> usize {
+        let grant = Grant { yield_now: Some(yield_once), ..Grant::default() };
+        let parameters = Parameters { grant, ..Parameters::default() };
+        let sessions: Vec<Session> = (0..sessions).map(|_| Session::new()).collect();
+        for session in &sessions {
+            block_on(self.executor.query(session, "USE ks", &parameters)).unwrap();
+        }
+        let start = ALLOCATOR.current_usage();
+        ALLOCATOR.reset_peak_usage();
+        let run = |session| Box::pin(self.executor.query(session, text, &parameters));
+        let mut running: Vec<_> = sessions.iter().map(run).collect();
+        while !running.is_empty() {
+            running.retain_mut(|future| {
+                match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+                    Poll::Ready(result) => result.map(|_| false).unwrap(),
+                    Poll::Pending => true,
+                }
+            });
+        }
+        ALLOCATOR.peak_usage().saturating_sub(ALLOCATOR.current_usage().max(start))
+    }
+}
+
+fn yield_once() -> Pin<Box<dyn Future<Output = ()> + Send>> {
+    Box::pin(YieldOnce(AtomicBool::new(false)))
 }
 
 /// Future that is pending once.

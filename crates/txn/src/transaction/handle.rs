@@ -128,6 +128,12 @@ impl Transaction {
         self.inner.begun.start
     }
 
+    /// Returns the context of the calls through this handle.
+    #[must_use]
+    pub const fn context(&self) -> &Context {
+        &self.context
+    }
+
     /// Returns a handle of the same transaction whose calls have another context. Whether stale begins are accepted
     /// has no effect any more.
     #[must_use]
