@@ -2,10 +2,12 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use carnet::admission::{Admission, Arrived, Permit};
 use carnet::cluster::ForwardHandler;
+use carnet::diagnosis::Why;
 use carnet_base::Moment;
 use carnet_cql::result::Response;
 use carnet_cql::{Grant, RequestTimes, Trace};
@@ -158,6 +160,11 @@ pub trait Backend: Send + Sync + 'static {
     fn refuses(&self, session: &Self::Session) -> bool {
         let _ = session;
         false
+    }
+
+    /// Tells the diagnosis for how long a refused request of a client waited unread.
+    fn waited_unread(&self, session: &Self::Session, why: Why, waited: Duration) {
+        let _ = (session, why, waited);
     }
 
     /// Waits for events that clients are notified of: changes by other servers of the same database.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use carnet::admission::{Admission, AdmissionRequest, Arrived, Class, Figures, Permit};
 use carnet::cluster::ForwardHandler;
+use carnet::diagnosis::Why;
 use carnet_base::{Moment, WallTime};
 use carnet_cql::{
     BatchItem as CqlItem, CqlError, CqlErrorKind, Executor, Grant, Outline, Parameters,
@@ -226,6 +227,10 @@ impl Backend for CqlBackend {
 
     fn refuses(&self, session: &Session) -> bool {
         self.executor.refuses(session)
+    }
+
+    fn waited_unread(&self, session: &Session, why: Why, waited: Duration) {
+        self.executor.waited_unread(session, why, waited);
     }
 
     #[expect(clippy::disallowed_methods, reason = "the server owns a runtime")]

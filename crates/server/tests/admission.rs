@@ -18,7 +18,7 @@ use carnet_cql::{Executor, Grant, Parameters, Session, Timeouts};
 use carnet_server::protocol::Opcode;
 use carnet_server::{CqlBackend, Limits, Metrics};
 use support::toy::Toy;
-use support::{Client, ERROR, EXECUTE, PREPARE, QUERY, READY, RESULT, Running, get, pause};
+use support::{Client, ERROR, EXECUTE, PREPARE, QUERY, READY, RESULT, Running, frame, get, pause};
 use tempfile::TempDir;
 
 const OVERLOADED: i32 = 0x1001;
@@ -181,7 +181,7 @@ fn clients_that_ask_for_refusals_do_not_wait_for_memory() {
     let server = Running::of(CqlBackend::new(executor), limits, None);
     // A part of a request holds the memory for all of it.
     let mut slow = server.client(4);
-    let frame = support::frame(4, 1, QUERY, 0, &[0; 9_000]);
+    let frame = frame(4, 1, QUERY, 0, &[0; 9_000]);
     slow.send_bytes(&frame[..1_000]);
     server.eventually("it is charged", |_| {
         get(server.http, "/metrics").1.contains("carnet_memory_bytes{owner=\"requests\"} 9000\n")
@@ -499,7 +499,7 @@ fn queries_are_refused_without_memory_for_an_answer() {
     let mut slow = server.client(4);
     // A request whose body arrives slowly holds the memory of its bytes so far.
     let body = vec![0; 16 * MIB - (144 << 10)];
-    let frame = support::frame(4, 1, QUERY, 0, &body);
+    let frame = frame(4, 1, QUERY, 0, &body);
     let mut other = server.client(4);
     other.query(1, "blob 10");
     assert_eq!(other.receive().opcode, RESULT);
@@ -567,4 +567,34 @@ fn small_query_runs_beside_a_scan() {
         is_running
     });
     assert!(runs_beside, "it waits for the scan");
+}
+
+/// A request waits for memory before its bytes are read, so that no statement knows of the wait.
+#[test]
+fn diagnosis_knows_of_requests_that_wait_for_memory() {
+    // Longer than what is read at once.
+    const LEN: usize = 400_000;
+    let (executor, _directory) = executor(1, 2);
+    let db = executor.db().clone();
+    let limits = Limits { request_bytes_max: 600_000, ..Limits::default() };
+    let server = Running::of(CqlBackend::new(executor), limits, None);
+    let (mut first, mut second) = (server.client(4), server.client(4));
+    let long = |text: &str| format!("{text}{}", " ".repeat(LEN));
+    let text = long("SELECT p FROM ks.t LIMIT 1");
+    let mut body = u32::try_from(text.len()).unwrap().to_be_bytes().to_vec();
+    body.extend_from_slice(text.as_bytes());
+    body.extend_from_slice(&[0, 1, 0]);
+    let request = frame(4, 1, QUERY, 0, &body);
+    let (begun, rest) = request.split_at(request.len() - 1);
+    first.send_bytes(begun);
+    server.eventually("it has arrived", |metrics| metrics.received_bytes.get() > LEN as u64);
+    second.query(1, &long("SELECT c FROM ks.t LIMIT 1"));
+    server.eventually("so has this", |metrics| metrics.received_bytes.get() > LEN as u64 + 1_000);
+    pause(Duration::from_millis(200));
+    first.send_bytes(rest);
+    for client in [&mut first, &mut second] {
+        assert_eq!(client.receive().opcode, RESULT);
+    }
+    let waited = db.admission().unwrap().diagnosis().report().waited_for(Why::Memory);
+    assert!(waited >= Duration::from_millis(100), "{waited:?}");
 }

@@ -143,6 +143,11 @@ impl Admission {
         self.gates[request.class as usize].arrive(request, Some(arrived), unread)
     }
 
+    /// Tells the diagnosis for how long a request of a level waited unread, which is refused now.
+    pub fn waited_unread(&self, level: &Arc<str>, why: Why, waited: Duration) {
+        self.gates[Class::Write as usize].count_wait(Some(level), why, waited);
+    }
+
     /// Returns the figures of a class.
     #[must_use]
     pub fn figures(&self, class: Class) -> Figures {

@@ -208,7 +208,7 @@ impl SharedGate {
         self.count_wait(level, Why::Gate, self.clock.now().since(arrived));
     }
 
-    fn count_wait(&self, level: Option<&Arc<str>>, why: Why, waited: Duration) {
+    pub(super) fn count_wait(&self, level: Option<&Arc<str>>, why: Why, waited: Duration) {
         let Some(level) = level else { return };
         let now = self.clock.now();
         let waits = Waits::default();
@@ -426,13 +426,19 @@ impl Permit {
     /// Records that the statement is refused because no memory is left for its answer. Its client waits for
     /// `retry_after`.
     pub fn refused_for_memory(&self, retry_after: Duration) {
-        self.waits.add(Why::Memory, retry_after);
+        self.lacked_memory(retry_after);
         let mut state = self.shared.lock();
         if let Some(named) = state.figures.get_mut(&self.pass.queue.level) {
             named.figures.shed_memory += 1;
         }
         drop(state);
         self.shared.diagnosis.complain("was refused", self.shared.clock.now());
+    }
+
+    /// Records that the statement fails because other answers hold the memory that its answer needs. Its client
+    /// waits for `retry_after`.
+    pub fn lacked_memory(&self, retry_after: Duration) {
+        self.waits.add(Why::Memory, retry_after);
     }
 
     /// Records that the statement has timed out.

@@ -43,6 +43,8 @@ struct AnswerMemoryState {
     hard_bytes: usize,
     /// Service level that sets the maximum; `None` for the server's own.
     hard_of: Option<Arc<str>>,
+    /// Whether other answers held the memory that it needs.
+    was_refused: bool,
     /// Warnings that come with the answer.
     warnings: Vec<Cow<'static, str>>,
 }
@@ -68,6 +70,7 @@ impl AnswerMemory {
             soft_bytes: SOFT_BYTES,
             hard_bytes: bytes_max,
             hard_of: None,
+            was_refused: false,
             warnings: Vec::new(),
         };
         Self { budget: budget.clone(), state: Mutex::new(state) }
@@ -114,6 +117,13 @@ impl AnswerMemory {
     pub fn beyond_soft_limit(&self) -> Option<usize> {
         let state = lock(&self.state);
         Some(state.charge.bytes()).filter(|bytes| *bytes > state.soft_bytes)
+    }
+
+    /// Returns the time after which the client may retry if other answers held the memory that the answer
+    /// needs.
+    #[must_use]
+    pub fn refused(&self) -> Option<Duration> {
+        lock(&self.state).was_refused.then_some(RETRY_AFTER)
     }
 
     /// Sets the charge to the bytes that are already allocated.
@@ -172,6 +182,7 @@ impl AnswerMemory {
         if self.budget.fits(bytes - held + left) && state.charge.grow_to(bytes) {
             return Ok(());
         }
+        state.was_refused = true;
         drop(state);
         let why = format!(
             "the answers in progress hold all memory for answers (server.answer_memory), and this \

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use carnet::admission::{Class, Tenant, Workload};
 use carnet::base::{Moment, lock};
+use carnet::diagnosis::Why;
 use carnet::levels::{Effective, no_level};
 
 use super::executor::Executor;
@@ -64,6 +65,13 @@ impl Executor {
     pub fn refuses(&self, session: &Session) -> bool {
         let workload = self.own_level(session).options.workload_type;
         workload.map_or(session.throws_on_overload(), Workload::is_refused)
+    }
+
+    /// Tells the diagnosis for how long a refused request of a session waited unread.
+    pub fn waited_unread(&self, session: &Session, why: Why, waited: Duration) {
+        if let Some(admission) = self.shared.db.admission() {
+            admission.waited_unread(&self.own_level(session).level.name, why, waited);
+        }
     }
 
     /// Returns the number of statements that timed out, by level.

@@ -172,7 +172,7 @@ struct Driver<B: Backend> {
     /// Time of the last sent bytes, or of queuing the first of the waiting ones.
     written_at: Instant,
     /// Time since which the request in progress waits for memory.
-    waits_since: Option<Instant>,
+    waits_since: Option<Moment>,
 }
 
 impl<B: Backend> Driver<B> {
@@ -300,14 +300,17 @@ impl<B: Backend> Driver<B> {
     /// asks for refusals. Requests behind a shed one have waited as long.
     fn gives_up(&mut self) -> bool {
         if !self.decoder.waits() {
-            self.waits_since = None;
+            // While the rest of a request arrives that has waited, the diagnosis does not know of its wait.
+            if !self.decoder.is_mid_frame(&self.inbox) {
+                self.waits_since = None;
+            }
             return false;
         }
-        let now = Instant::now();
+        let now = self.shared.clock.now();
         let since = *self.waits_since.get_or_insert(now);
         let is_refused =
             self.session.as_ref().is_some_and(|session| self.shared.backend.refuses(session));
-        let is_over = is_refused || now.duration_since(since) >= MEMORY_PATIENCE;
+        let is_over = is_refused || now.since(since) >= MEMORY_PATIENCE;
         if is_over {
             self.decoder.give_up();
         }
@@ -431,11 +434,12 @@ impl<B: Backend> Driver<B> {
                 Ok(None) if self.gives_up() => continue,
                 Ok(None) => return taken,
                 Ok(Some(Decoded::Frame(frame))) => {
-                    let unread = self.waits_since.take().map(|_| Why::Memory);
-                    self.take(frame, unread);
+                    let waits_since = self.waits_since.take();
+                    self.take(frame, waits_since);
                 }
                 Ok(Some(Decoded::Shed(header))) => {
                     self.shared.metrics.requests_shed.add(1);
+                    self.note_shed();
                     let actions = self.connection.shed(header);
                     self.act(actions);
                 }
@@ -453,12 +457,23 @@ impl<B: Backend> Driver<B> {
         taken
     }
 
-    /// Takes a request, which stayed unread for a reason if it is known. A statement requests its admission first.
-    fn take(&mut self, frame: Frame, unread: Option<Why>) {
+    /// Tells the diagnosis how long a request waited for memory that is refused now.
+    fn note_shed(&self) {
+        if let (Some(session), Some(since)) = (&self.session, self.waits_since) {
+            let waited = self.shared.clock.now().since(since);
+            self.shared.backend.waited_unread(session, Why::Memory, waited);
+        }
+    }
+
+    /// Takes a request, which has waited for memory if the time since then is given. A statement requests its
+    /// admission first.
+    fn take(&mut self, frame: Frame, waits_since: Option<Moment>) {
         self.shared.metrics.requests.get(frame.header.opcode).add(1);
         self.registration.count_request();
         let stream = frame.header.stream;
-        let times = RequestTimes { arrived: self.arrived, read: self.shared.clock.now(), unread };
+        let arrived = waits_since.map_or(self.arrived, |since| since.min(self.arrived));
+        let unread = waits_since.map(|_| Why::Memory);
+        let times = RequestTimes { arrived, read: self.shared.clock.now(), unread };
         if let Some(account) = &self.account {
             account.take(times.read);
         }

@@ -264,6 +264,10 @@ impl<B: Backend> Work<B> {
             warnings.push(soft_limit(bytes));
         }
         if let Some(permit) = permit {
+            // A page that ends early is an answer.
+            if let (Response::Error(_), Some(retry_after)) = (&response, memory.refused()) {
+                permit.lacked_memory(retry_after);
+            }
             note_end(&permit, &response);
         }
         let notes = Notes { trace: id, warnings: &warnings };
