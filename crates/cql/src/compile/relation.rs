@@ -439,7 +439,7 @@ impl Filter {
                 };
                 test.holds(found, environment)
             }
-            _ => Err(CqlError::unsupported("tuples in IF")),
+            _ => Err(CqlError::unsupported("LIKE in IF")),
         }
     }
 

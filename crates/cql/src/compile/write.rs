@@ -413,7 +413,7 @@ impl<'a> Compiler<'a> {
                     )));
                 }
             }
-            _ => return Err(CqlError::unsupported("tuples in IF")),
+            _ => return Err(CqlError::unsupported("LIKE in IF")),
         }
         Ok(Filter(resolved))
     }

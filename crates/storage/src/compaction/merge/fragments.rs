@@ -98,6 +98,12 @@ mod tests {
     }
 
     #[test]
+    fn gap_between_range_tombstones_has_no_fragment() {
+        let inputs = [fragment("a", "c", &[9]), fragment("f", "h", &[4])];
+        assert_eq!(combine(inputs.clone(), &stripes(0)), inputs);
+    }
+
+    #[test]
     fn hidden_range_tombstone_is_dropped() {
         let inputs = [fragment("a", "m", &[9]), fragment("f", "t", &[4]), fragment("t", "u", &[4])];
         let cut = [fragment("a", "m", &[9]), fragment("m", "u", &[4])];
