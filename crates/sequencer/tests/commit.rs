@@ -66,6 +66,20 @@ fn timed_out_applied_commit_is_committed_once() {
     }
 }
 
+/// An entry whose write was applied is final: its commit does not wait for the confirmation, which
+/// follows, so that later readers need not make the entry final themselves.
+#[test]
+fn applied_entry_is_confirmed_in_the_background() {
+    for (encoding, confirmations) in [(Encoding::V2, 0), (Encoding::V3, 1)] {
+        let database = Database::encoded(encoding);
+        let leader = database.start("leader");
+        let begun = database.writer(&leader);
+        database.commit(&leader, begun, &cell("x"), "one").unwrap();
+        database.world.settle();
+        assert_eq!(leader.cluster.calls(Op::Confirm), confirmations, "{encoding:?}");
+    }
+}
+
 #[test]
 fn timed_out_unapplied_commit_is_sent_again() {
     for encoding in ENCODINGS {

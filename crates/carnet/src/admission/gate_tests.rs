@@ -102,6 +102,27 @@ fn slow_request_does_not_refuse_later_ones() {
     assert_eq!(decisions, []);
 }
 
+#[test]
+fn request_that_never_ran_leaves_no_trace() {
+    let mut gate = Gate::new(LIMITS);
+    for millis in 0..3 {
+        let pass = pass(arrive(&mut gate, millis).0);
+        gate.give_back(pass, at(millis), &mut Vec::new());
+        assert!(gate.running() == 0 && !gate.is_full(), "{millis}");
+    }
+}
+
+#[test]
+fn gate_is_full_with_paused_requests() {
+    let mut gate = Gate::new(LIMITS);
+    let first = pass(arrive(&mut gate, 0).0);
+    assert!(!gate.is_full());
+    pass(arrive(&mut gate, 0).0);
+    assert!(gate.is_full());
+    gate.pause(first, at(1), &mut Vec::new());
+    assert!(gate.running() == 1 && gate.is_full());
+}
+
 /// Any history: slow requests, missed deadlines, full queues, cancelled requests, pauses of the store.
 #[test]
 fn idle_gate_admits_any_request() {

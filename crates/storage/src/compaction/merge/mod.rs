@@ -183,7 +183,7 @@ impl<S: Source, H: GcHook> Merge<S, H> {
         if self.begun && key < &self.output.key[..] {
             return Err(Error::corrupted("an input of a compaction is not in the order of keys"));
         }
-        if self.output.key.first_chunk::<4>() != key.first_chunk::<4>() || !self.begun {
+        if self.output.key.first_chunk::<4>() != key.first_chunk::<4>() {
             let table = table_of(key);
             self.treatment =
                 table.map_or(Treatment::Merged, |table| Treatment::of(table, &self.hook));
@@ -277,8 +277,8 @@ impl<S: Source> Inputs<S> {
 }
 
 /// Splits range tombstones so that they do not overlap; drops none.
-#[must_use]
-pub fn disjoint(range_tombstones: impl IntoIterator<Item = Fragment>) -> Vec<Fragment> {
+#[cfg(test)]
+pub(crate) fn disjoint(range_tombstones: impl IntoIterator<Item = Fragment>) -> Vec<Fragment> {
     fragments::combine(range_tombstones, Collector::new(&Mark::default()).stripes())
 }
 

@@ -37,20 +37,6 @@ pub trait Source {
     fn advance(&mut self) -> Result<()>;
 }
 
-impl<S: Source + ?Sized> Source for Box<S> {
-    fn key(&self) -> Option<&[u8]> {
-        (**self).key()
-    }
-
-    fn cell(&self) -> Cell<'_> {
-        (**self).cell()
-    }
-
-    fn advance(&mut self) -> Result<()> {
-        (**self).advance()
-    }
-}
-
 /// Receives the output of a merge, in order.
 pub trait Sink {
     /// Starts a key; an output file may end before it.

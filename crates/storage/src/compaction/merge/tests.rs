@@ -44,6 +44,8 @@ impl Source for Memory {
 struct Notes {
     text: Vec<String>,
     key: Option<Vec<u8>>,
+    /// Number of cells that will be dropped once they have passed.
+    will_pass: usize,
 }
 
 impl Sink for Notes {
@@ -63,6 +65,10 @@ impl Sink for Notes {
         });
         self.text.push(format!("{key}@{}{payload}", cell.commit));
         Ok(())
+    }
+
+    fn will_pass(&mut self, _: bool) {
+        self.will_pass += 1;
     }
 }
 
@@ -167,9 +173,11 @@ fn merge(hook: Hook, below: Below, inputs: &[&str]) -> Result<String> {
         }
         sources.push(Memory { cells, place: 0 });
     }
+    let passes = hook.passes;
     let mut merge = Merge::new(sources, fragments, &all(), below, hook);
     let mut notes = Notes::default();
     while merge.step(&mut notes)?.is_some() {}
+    assert_eq!(notes.will_pass, if passes { notes.text.len() } else { 0 });
     for Fragment { lower, upper, versions } in merge.range_tombstones() {
         let text = |key: &Bytes| String::from_utf8_lossy(&key[4..]).into_owned();
         for version in versions {
@@ -187,6 +195,29 @@ fn bottom(hook: Hook, inputs: &[&str]) -> String {
 /// Merges with older data in deeper levels within a range.
 fn above(lower: &str, upper: &str, hook: Hook, inputs: &[&str]) -> String {
     merge(hook, Below::of([range(lower, upper)]), inputs).unwrap()
+}
+
+/// Hook of a layer that knows neither cells that pass nor deltas.
+struct Plain;
+
+impl GcHook for Plain {
+    fn mark(&self) -> Mark {
+        Mark::default()
+    }
+
+    fn is_dropped(&self, _: TableId) -> bool {
+        false
+    }
+}
+
+#[test]
+fn cells_pass_and_deltas_merge_only_where_a_layer_says_so() {
+    let table = TableId(7);
+    assert!(!Plain.passes(table) && !Plain.keeps_newest(table));
+    assert!(!Plain.has_passed(Timestamp::MAX, b"k", at(1)));
+    assert_eq!((Plain.delta_mark(table), Plain.expiry(b"v")), (None, None));
+    let error = Plain.merge(None, &[(at(1), Bytes::from_static(b"+1"))]).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
 }
 
 #[test]
