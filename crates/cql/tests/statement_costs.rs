@@ -81,7 +81,7 @@ fn list_that_is_only_read_stays_encoded() {
 }
 
 /// A list of 100,000 elements takes 2.7 MiB as it is stored, and some 13 MiB while it is changed. One
-/// that is changed leaves no memory for another; those that wait hold none.
+/// that is changed leaves no memory for another; waiting ones hold none.
 #[test]
 fn long_rows_are_changed_in_turn() {
     let client = costs::client();

@@ -572,7 +572,7 @@ fn small_query_runs_beside_a_scan() {
 /// A request waits for memory before its bytes are read, so that no statement knows of the wait.
 #[test]
 fn diagnosis_knows_of_requests_that_wait_for_memory() {
-    // Longer than what is read at once.
+    // Longer than one read from the socket.
     const LEN: usize = 400_000;
     let (executor, _directory) = executor(1, 2);
     let db = executor.db().clone();

@@ -124,7 +124,7 @@ impl Client {
     }
 
     /// Runs a statement in several sessions at a time, and returns the most memory that was allocated
-    /// beyond what it stores.
+    /// beyond the stored rows.
     pub(crate) fn held_at_a_time(&self, text: &str, sessions: usize) -> usize {
         let grant = Grant { yield_now: Some(yield_once), ..Grant::default() };
         let parameters = Parameters { grant, ..Parameters::default() };
