@@ -38,8 +38,7 @@ impl Address {
         let address = address.into();
         if address.len() > ADDRESS_BYTES_MAX {
             return Err(Error::invalid(format!(
-                "the address has {} bytes; at most \
-                                               {ADDRESS_BYTES_MAX} are allowed",
+                "the address has {} bytes; at most {ADDRESS_BYTES_MAX} are allowed",
                 address.len()
             )));
         }
@@ -178,6 +177,15 @@ mod tests {
             is_restoring: false,
             owner: Owner { nonce: 0xfeed, address: Address::new("10.0.0.1:7000").unwrap() },
         }
+    }
+
+    #[test]
+    fn address_has_a_maximum_length() {
+        let address = |bytes| Address::new("a".repeat(bytes)).map(drop);
+        assert!(address(ADDRESS_BYTES_MAX).is_ok());
+        let error = address(ADDRESS_BYTES_MAX + 1).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Invalid);
+        assert!(error.to_string().contains("1025 bytes; at most 1024"), "{error}");
     }
 
     #[test]
