@@ -12,8 +12,9 @@
 //!                                              no call in flight that was touched too long ago
 //! ```
 //!
-//! No call reads a clock. Coarse time lags by up to a period, the time between two scans, so a
-//! period is added to each limit: no transaction is ended early, and each at most two periods late.
+//! No call reads a clock: coarse time lags by up to a second. A scan may come late, so a period, the
+//! time between two scans, is added to each limit: no transaction is ended early, and each at most
+//! two periods late.
 //! A transaction with a call in flight is never ended, so no read loses its snapshot.
 
 use std::fmt;
@@ -30,6 +31,8 @@ use crate::open::{Named, OpenTransaction};
 const SHARDS: usize = 64;
 /// Number of scans within the shortest limit.
 const SCANS: u32 = 8;
+/// Maximum lag of coarse time.
+const TICK: Duration = Duration::from_secs(1);
 
 /// Limits of idle time for transactions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,7 +128,8 @@ impl IdleWatch {
         let shared = Arc::new(Shared { limits, period, shards, is_closed });
         let signal = Signal::new();
         let worker = (limits != IdleLimits::NONE).then(|| {
-            let reaper = Reaper { shared: Arc::clone(&shared), clock, named: Named::default() };
+            let (scanned, named) = (clock.now(), Named::default());
+            let reaper = Reaper { shared: Arc::clone(&shared), clock, scanned, named };
             reaper.tell_time();
             spawn.spawn("carnet-idle", signal.clone(), Box::new(reaper))
         });
@@ -210,6 +214,8 @@ impl Drop for Slot {
 struct Reaper {
     shared: Arc<Shared>,
     clock: Arc<dyn Clock>,
+    /// Time of the last scan.
+    scanned: Moment,
     named: Named,
 }
 
@@ -222,9 +228,8 @@ impl Reaper {
         now
     }
 
-    fn scan(&self) {
+    fn scan(&self, now: Moment) {
         let Shared { limits, period, shards, .. } = &*self.shared;
-        let now = self.tell_time();
         // A transaction touched at coarse time t may have been touched up to a period later.
         let last = |limit: Duration| now.0.checked_sub(limit.checked_add(*period)?).map(nanos);
         let (writer, reader) = (last(limits.writer), last(limits.reader));
@@ -262,13 +267,51 @@ impl Worker for Reaper {
         if self.shared.is_closed.load(Ordering::Acquire) {
             return Step::Done;
         }
-        self.scan();
-        self.warn();
-        Step::Idle(Some(self.shared.period))
+        let (now, period) = (self.tell_time(), self.shared.period);
+        if now.since(self.scanned) >= period {
+            self.scanned = now;
+            self.scan(now);
+            self.warn();
+        }
+        Step::Idle(Some(period.min(TICK)))
     }
 }
 
 /// Converts to nanoseconds, which reach for 584 years.
 fn nanos(since: Duration) -> u64 {
     u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use carnet_base::WallTime;
+
+    use super::*;
+
+    struct Stopped(Moment);
+
+    impl Clock for Stopped {
+        fn now(&self) -> Moment {
+            self.0
+        }
+
+        fn wall(&self) -> WallTime {
+            WallTime::default()
+        }
+    }
+
+    /// The scans are 75 s apart: an operator would see ages of up to that.
+    #[test]
+    fn coarse_time_is_told_each_second() {
+        let limits = IdleLimits::default();
+        let shards: Box<[Arc<Shard>]> = (0..SHARDS).map(|_| Arc::default()).collect();
+        let (period, is_closed) = (limits.period(), AtomicBool::new(false));
+        assert!(period > TICK);
+        let shared = Arc::new(Shared { limits, period, shards, is_closed });
+        let now = Moment(Duration::from_secs(7));
+        let (clock, named) = (Arc::new(Stopped(now)), Named::default());
+        let mut reaper = Reaper { shared: Arc::clone(&shared), clock, scanned: now, named };
+        assert!(matches!(reaper.step(), Step::Idle(Some(wait)) if wait <= TICK));
+        assert_eq!(shared.shards[0].now.load(Ordering::Relaxed), nanos(now.0), "without a scan");
+    }
 }

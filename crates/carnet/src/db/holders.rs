@@ -15,7 +15,7 @@ pub struct Holder {
     pub read: Timestamp,
     /// Start timestamp, if the transaction may write.
     pub start: Option<Timestamp>,
-    /// When it was opened, or slightly earlier: by at most an eighth of its idle timeout.
+    /// When it was opened, or slightly earlier: by at most a second.
     pub since: WallTime,
     /// Client that runs it, if set by [`label`](crate::TransactionOptions::label).
     pub label: Option<Label>,
