@@ -204,7 +204,12 @@ impl Tx {
     ///
     /// `Invalid` if the transaction has ended; `Unavailable` or `Corrupted` from the store.
     pub async fn get_cell(&self, key: &CellKey) -> Result<Option<Entry>> {
-        self.note(self.wait_for(Why::Disk, pin!(self.transaction.get(key))).await)
+        let found = self.note(self.read(pin!(self.transaction.get(key))).await)?;
+        self.count_read(|| {
+            let bytes = |entry: &Entry| key.as_bytes().len() + entry.payload.len();
+            (usize::from(found.is_some()), found.as_ref().map_or(0, bytes))
+        });
+        Ok(found)
     }
 
     /// Reads several cells, and returns them in the order of the keys. Needs few requests over a
@@ -229,7 +234,15 @@ impl Tx {
         bytes_max: usize,
     ) -> Result<Vec<Option<Entry>>> {
         let reading = pin!(self.transaction.get_many(keys, bytes_max));
-        self.note(self.wait_for(Why::Disk, reading).await)
+        let found = self.note(self.read(reading).await)?;
+        self.count_read(|| {
+            let entries = keys.iter().zip(&found);
+            let found = entries.filter_map(|(key, entry)| {
+                entry.as_ref().map(|entry| key.as_bytes().len() + entry.payload.len())
+            });
+            found.fold((0, 0), |(rows, sum), bytes| (rows + 1, sum + bytes))
+        });
+        Ok(found)
     }
 
     /// Reads a page of a range of cells.
@@ -244,7 +257,8 @@ impl Tx {
         limit: PageLimit,
     ) -> Result<CellPage> {
         let reading = pin!(self.transaction.range(range, reverse, limit));
-        let page = self.note(self.wait_for(Why::Disk, reading).await)?;
+        let page = self.note(self.read(reading).await)?;
+        self.count_read(|| (page.cells.len(), page.cells.bytes()));
         if page.deleted > 0 {
             self.shared.deleted_read.fetch_add(page.deleted as u64, Ordering::Relaxed);
         }
@@ -357,9 +371,12 @@ impl Tx {
     ///
     /// # Errors
     ///
-    /// `Conflict` or `TooOld`: nothing was written; run the transaction again. `Unknown`: call
-    /// [`crate::Db::outcome`] for the outcome.
+    /// `Conflict` or `TooOld`: nothing was written; run the transaction again. `Aborted`: its statement
+    /// was killed before; nothing was written. `Unknown`: call [`crate::Db::outcome`] for the outcome.
     pub async fn commit(&self) -> Result<Timestamp> {
+        if let Some(permit) = &self.permit {
+            permit.progress().check()?;
+        }
         if self.changes_schema() {
             // Create tables first: a transaction that finds one in the catalog uses it at once.
             let created = self.created();
@@ -454,6 +471,25 @@ impl Tx {
     /// Returns the kind of the last retryable error of a call, if any.
     pub(crate) fn retryable(&self) -> Option<ErrorKind> {
         *lock(&self.shared.retryable)
+    }
+
+    /// Reads from the store unless the statement is killed.
+    async fn read<T>(
+        &self,
+        reading: Pin<&mut (impl Future<Output = Result<T>> + ?Sized)>,
+    ) -> Result<T> {
+        match &self.permit {
+            Some(permit) => permit.read(Why::Disk, reading).await,
+            None => reading.await,
+        }
+    }
+
+    /// Counts rows and bytes of a read to the statement that the transaction runs for.
+    fn count_read(&self, rows_and_bytes: impl FnOnce() -> (usize, usize)) {
+        if let Some(permit) = &self.permit {
+            let (rows, bytes) = rows_and_bytes();
+            permit.progress().read(rows, bytes);
+        }
     }
 
     /// Waits for the store, and accounts the wait to the statement that the transaction runs for.

@@ -28,6 +28,7 @@ mod models;
 mod newest;
 #[cfg(test)]
 mod permit_tests;
+mod progress;
 mod queue;
 mod refusal;
 mod request;
@@ -47,6 +48,7 @@ pub use class::Class;
 pub use figures::Figures;
 pub use gate::Gate;
 pub use level::{Level, LevelId, LevelLimits, SHARES_DEFAULT, Workload};
+pub use progress::Progress;
 pub use request::{
     AdmissionRequest, Arrival, Arriving, Decision, GateLimits, Pass, QueueId, Reason, Shed, Tenant,
     Ticket,

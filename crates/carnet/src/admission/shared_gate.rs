@@ -16,6 +16,7 @@ use super::class::Class;
 use super::figures::Figures;
 use super::gate::Gate;
 use super::level::{Level, LevelId, Workload};
+use super::progress::{Progress, killed};
 use super::refusal::refusal;
 use super::request::{
     AdmissionRequest, Arrival, Arriving, Decision, GateLimits, Pass, Reason, Shed, Ticket,
@@ -170,6 +171,7 @@ impl SharedGate {
             told_at: AtomicU64::new(nanos(admitted.0)),
             told_held: AtomicU64::new(0),
             is_of_use: AtomicBool::new(false),
+            progress: Progress::default(),
         }
     }
 
@@ -301,6 +303,7 @@ pub struct Permit {
     told_held: AtomicU64,
     /// Whether the statement was answered in time.
     is_of_use: AtomicBool,
+    progress: Progress,
 }
 
 impl Permit {
@@ -342,6 +345,18 @@ impl Permit {
             polled
         })
         .await
+    }
+
+    /// Returns the progress of the statement.
+    #[must_use]
+    pub const fn progress(&self) -> &Progress {
+        &self.progress
+    }
+
+    /// Returns the time of the admission.
+    #[must_use]
+    pub const fn admitted(&self) -> Moment {
+        self.admitted
     }
 
     /// Returns the level of the statement with the level's shares.
@@ -395,6 +410,30 @@ impl Permit {
             polled
         })
         .await
+    }
+
+    /// Like [`Permit::wait_for`], for a read, which fails as soon as the statement is killed.
+    ///
+    /// # Errors
+    ///
+    /// Those of the read; `Aborted` if the statement was killed.
+    pub async fn read<T>(
+        &self,
+        why: Why,
+        reading: Pin<&mut (impl Future<Output = Result<T>> + ?Sized)>,
+    ) -> Result<T> {
+        let mut reading = reading;
+        let unless_killed = poll_fn(|context| {
+            if self.progress.is_killed() {
+                return Poll::Ready(Err(killed()));
+            }
+            let polled = reading.as_mut().poll(context);
+            if polled.is_pending() {
+                self.progress.wake_on_kill(context.waker());
+            }
+            polled
+        });
+        self.wait_for(why, unless_killed).await
     }
 
     /// Records that the statement was answered in time. Without this call its processor time counts
@@ -618,6 +657,22 @@ impl Place {
     #[must_use]
     pub const fn is_throttled(&self) -> bool {
         self.is_throttled
+    }
+
+    /// Returns the class of the statement.
+    #[must_use]
+    pub fn class(&self) -> Class {
+        self.shared.class
+    }
+
+    /// Returns the level of the statement.
+    ///
+    /// # Panics
+    ///
+    /// After the place has returned its outcome.
+    #[must_use]
+    pub fn level(&self) -> LevelId {
+        self.ticket.expect("a place is not asked after its end").queue.level
     }
 
     /// Returns the handling of the statement under overload.

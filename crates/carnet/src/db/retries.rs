@@ -8,7 +8,10 @@
 //! moves. After [`LOSSES_MAX`] conflicts a transaction waits in one common queue of repeated
 //! losers. One transaction of that queue runs at a time, and competes only with newcomers.
 
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use carnet_base::{CellHash, Error, ErrorKind, Moment, Timer, before};
@@ -101,14 +104,17 @@ impl<'db> Retries<'db> {
                 }
                 match tx.commit().await {
                     Ok(_) => Finished::Done(Ok(value)),
-                    Err(error) if error.kind().is_retryable() => Finished::Retry(Lost::new(error)),
+                    Err(error) if error.kind().is_retryable() => {
+                        self.note_lost(error.kind(), error.lost_key());
+                        Finished::Retry(Lost::new(error))
+                    }
                     // The body may have committed itself, failed, and ignored the error.
-                    Err(error) => retry_or_fail(tx, error.into()),
+                    Err(error) => self.retry_or_fail(tx, error.into()),
                 }
             }
             Err(error) => {
                 tx.rollback();
-                retry_or_fail(tx, error)
+                self.retry_or_fail(tx, error)
             }
         }
     }
@@ -124,12 +130,18 @@ impl<'db> Retries<'db> {
     ///
     /// # Errors
     ///
-    /// The error of the last attempt, if no further attempt is allowed.
-    pub(super) async fn wait<E>(&mut self, lost: Lost<E>) -> Result<Option<Duration>, E> {
+    /// The error of the last attempt, if no further attempt is allowed; `Aborted` if the statement was
+    /// killed.
+    pub(super) async fn wait<E: From<Error>>(
+        &mut self,
+        lost: Lost<E>,
+    ) -> Result<Option<Duration>, E> {
+        self.check_killed()?;
         let is_new = lost.cell.filter(|cell| !self.is_impatient && !self.turns.holds(*cell));
         if lost.is_blocked {
             if let Some(cell) = is_new {
                 self.take_turn(cell).await;
+                self.check_killed()?;
             }
             return Ok(None);
         }
@@ -141,6 +153,7 @@ impl<'db> Retries<'db> {
         };
         let cell = if self.losses < LOSSES_MAX { cell } else { REPEATED_LOSERS };
         let has_turn = self.take_turn(cell).await;
+        self.check_killed()?;
         Ok((!has_turn).then_some(backoff))
     }
 
@@ -156,13 +169,32 @@ impl<'db> Retries<'db> {
         self.deadline.is_none_or(|deadline| deadline.since(now) > wait).then_some(wait)
     }
 
-    /// Waits for a turn; returns `false` if the wait hits its limit.
+    fn retry_or_fail<T, E>(&self, tx: &Tx, error: E) -> Finished<T, E> {
+        let Some(kind) = tx.retryable() else { return Finished::Done(Err(error)) };
+        self.note_lost(kind, None);
+        Finished::Retry(Lost { kind, cell: None, is_blocked: false, error })
+    }
+
+    /// Counts a lost attempt to the statement.
+    fn note_lost(&self, kind: ErrorKind, key: Option<&[u8]>) {
+        if let Some(permit) = self.permit.as_deref().filter(|_| kind == ErrorKind::Conflict) {
+            permit.progress().lost(key);
+        }
+    }
+
+    fn check_killed(&self) -> Result<(), Error> {
+        self.permit.as_ref().map_or(Ok(()), |permit| permit.progress().check())
+    }
+
+    /// Waits for a turn; returns `false` if the wait hits its limit, or if the statement is killed.
     async fn take_turn(&mut self, cell: CellHash) -> bool {
         let _paused = self.permit.as_deref().map(Permit::pause);
         let left = self.deadline.map(|deadline| deadline.since(self.db.inner.clock.now()));
         let limit =
             self.db.inner.timer.wait(left.map_or(TURN_WAIT_MAX, |left| left.min(TURN_WAIT_MAX)));
-        let has_turn = before(limit, self.turns.take(cell)).await.unwrap_or(false);
+        let permit = self.permit.as_deref();
+        let waiting = unless_killed(permit, before(limit, self.turns.take(cell)));
+        let has_turn = waiting.await.flatten().unwrap_or(false);
         if !has_turn {
             self.is_impatient = true;
             self.turns.leave();
@@ -171,18 +203,28 @@ impl<'db> Retries<'db> {
     }
 }
 
-fn retry_or_fail<T, E>(tx: &Tx, error: E) -> Finished<T, E> {
-    match tx.retryable() {
-        Some(kind) => Finished::Retry(Lost { kind, cell: None, is_blocked: false, error }),
-        None => Finished::Done(Err(error)),
-    }
-}
-
 fn blocked() -> Error {
     Error::conflict(
         "other transactions wait for a cell that this one changes or depends on; nothing was \
          written, run the transaction again",
     )
+}
+
+/// Returns the output of a future, or `None` if the statement is killed first.
+async fn unless_killed<T>(permit: Option<&Permit>, future: impl Future<Output = T>) -> Option<T> {
+    let mut future = pin!(future);
+    poll_fn(|context| {
+        let polled = future.as_mut().poll(context).map(Some);
+        let Some(progress) = permit.map(Permit::progress).filter(|_| polled.is_pending()) else {
+            return polled;
+        };
+        if progress.is_killed() {
+            return Poll::Ready(None);
+        }
+        progress.wake_on_kill(context.waker());
+        polled
+    })
+    .await
 }
 
 #[cfg(test)]
@@ -220,5 +262,23 @@ mod tests {
         assert_eq!(late.backoff(OVERLOADED), None);
         let mut early = Retries::new(&db, 64, &Context::until(at(60_000)), None);
         assert!(early.backoff(OVERLOADED).is_some());
+    }
+
+    /// The holder of the turn may keep it for as long as its limit.
+    #[test]
+    fn killed_statement_leaves_its_wait_for_a_turn() {
+        let db = Db::builder().admission(AdmissionLimits::of_server(1)).in_memory();
+        let context = Context::unbounded();
+        let lost = || Lost::<Error>::new(Error::conflict("lost").with_lost_cell(CellHash(7)));
+        let mut holder = Retries::new(&db, 64, &context, None);
+        assert!(carnet_base::block_on(holder.wait(lost())).unwrap().is_none(), "it has the turn");
+        let permit = permit(&db);
+        let mut waiting = Retries::new(&db, 64, &context, Some(Arc::clone(&permit)));
+        let mut wait = pin!(waiting.wait(lost()));
+        let mut task = std::task::Context::from_waker(std::task::Waker::noop());
+        assert!(wait.as_mut().poll(&mut task).is_pending());
+        permit.progress().kill();
+        let Poll::Ready(Err(error)) = wait.as_mut().poll(&mut task) else { panic!("it waits on") };
+        assert_eq!(error.kind(), ErrorKind::Aborted);
     }
 }

@@ -80,6 +80,12 @@ impl Waits {
         Why::ALL.map(|why| Duration::from_nanos(self.nanos[why as usize].load(Ordering::Relaxed)))
     }
 
+    /// Returns the name of the statement, once it is known.
+    #[must_use]
+    pub fn named(&self) -> Option<Arc<Named>> {
+        self.waiter().map(|waiter| Arc::clone(&waiter.named))
+    }
+
     pub(crate) fn waiter(&self) -> Option<&Waiter> {
         self.waiter.get().map(|waiter| &**waiter)
     }

@@ -1,0 +1,156 @@
+//! Progress of a running statement, and the request to end it.
+//!
+//! One thread at a time runs a statement and counts; others look on. A statement notices a request to
+//! end at its next read, its next turn and before its commit, and fails there without effect. A commit
+//! that has begun is not ended: it may be decided already.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, OnceLock};
+use std::task::Waker;
+
+use carnet_base::{Error, Result, lock};
+
+/// Maximum bytes of a lost key that is kept.
+const LOST_KEY_LEN_MAX: usize = 4 << 10;
+
+/// Progress of a statement.
+#[derive(Debug, Default)]
+pub struct Progress {
+    rows_read: AtomicU64,
+    bytes_read: AtomicU64,
+    /// State that most statements never need: each of them has a permit.
+    rare: OnceLock<Box<Rare>>,
+}
+
+#[derive(Debug, Default)]
+struct Rare {
+    conflicts: AtomicU64,
+    /// Key of the cell that the last lost attempt lost.
+    lost_key: Mutex<Option<Box<[u8]>>>,
+    is_killed: AtomicBool,
+    /// Waker of the statement while it waits.
+    waker: Mutex<Option<Waker>>,
+}
+
+impl Progress {
+    /// Counts rows that were read from the store, with the bytes of their keys and values.
+    pub(crate) fn read(&self, rows: usize, bytes: usize) {
+        add(&self.rows_read, rows as u64);
+        add(&self.bytes_read, bytes as u64);
+    }
+
+    /// Counts an attempt that was lost to another transaction, at a cell if it is known.
+    pub(crate) fn lost(&self, key: Option<&[u8]>) {
+        let rare = self.rare();
+        add(&rare.conflicts, 1);
+        let key = key.filter(|key| key.len() <= LOST_KEY_LEN_MAX);
+        *lock(&rare.lost_key) = key.map(Box::from);
+    }
+
+    /// Returns the number of rows that were read from the store so far.
+    #[must_use]
+    pub fn rows_read(&self) -> u64 {
+        self.rows_read.load(Ordering::Relaxed)
+    }
+
+    /// Returns the bytes of the keys and values of these rows.
+    #[must_use]
+    pub fn bytes_read(&self) -> u64 {
+        self.bytes_read.load(Ordering::Relaxed)
+    }
+
+    /// Returns the number of attempts that were lost to other transactions.
+    #[must_use]
+    pub fn conflicts(&self) -> u64 {
+        self.rare.get().map_or(0, |rare| rare.conflicts.load(Ordering::Relaxed))
+    }
+
+    /// Returns the bytes of the key of the cell that was lost last, if it is known.
+    #[must_use]
+    pub fn lost_key(&self) -> Option<Box<[u8]>> {
+        lock(&self.rare.get()?.lost_key).clone()
+    }
+
+    /// Requests the end of the statement.
+    pub fn kill(&self) {
+        let rare = self.rare();
+        rare.is_killed.store(true, Ordering::Release);
+        let waker = lock(&rare.waker).take();
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    /// Returns `true` if the end of the statement was requested.
+    #[must_use]
+    pub fn is_killed(&self) -> bool {
+        self.rare.get().is_some_and(|rare| rare.is_killed.load(Ordering::Acquire))
+    }
+
+    /// Fails if the end of the statement was requested.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Aborted`](carnet_base::ErrorKind::Aborted).
+    pub fn check(&self) -> Result<()> {
+        if self.is_killed() { Err(killed()) } else { Ok(()) }
+    }
+
+    /// Wakes a waiting statement when its end is requested.
+    pub(crate) fn wake_on_kill(&self, waker: &Waker) {
+        let before = lock(&self.rare().waker).replace(waker.clone());
+        drop(before);
+        // The request may have come before the waker was kept.
+        if self.is_killed() {
+            waker.wake_by_ref();
+        }
+    }
+
+    fn rare(&self) -> &Rare {
+        self.rare.get_or_init(Box::default)
+    }
+}
+
+/// Returns the error of a statement that was ended before its commit.
+pub(crate) fn killed() -> Error {
+    Error::aborted("the statement was killed; nothing was written")
+}
+
+/// Adds to a counter that one thread at a time writes: it needs no atomic addition.
+fn add(counter: &AtomicU64, amount: u64) {
+    counter.store(counter.load(Ordering::Relaxed).wrapping_add(amount), Ordering::Relaxed);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::task::Wake;
+
+    use carnet_base::ErrorKind;
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Woken(AtomicU64);
+
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn waiting_statement_is_woken_once_it_is_killed() {
+        let (progress, woken) = (Progress::default(), Arc::new(Woken::default()));
+        let waker = Waker::from(Arc::clone(&woken));
+        let wakes = || woken.0.load(Ordering::Relaxed);
+        progress.wake_on_kill(&waker);
+        assert!(progress.check().is_ok());
+        assert_eq!(wakes(), 0);
+        progress.kill();
+        assert_eq!(progress.check().unwrap_err().kind(), ErrorKind::Aborted);
+        assert_eq!(wakes(), 1);
+        progress.wake_on_kill(&waker);
+        assert_eq!(wakes(), 2, "the request came before the wait");
+    }
+}
