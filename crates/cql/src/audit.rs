@@ -56,6 +56,7 @@ impl AuditCategory {
             Statement::Write(_) | Statement::Batch(_) | Statement::Transaction(_) => Self::Dml,
             Statement::Open(OpenStatement::Kill(_))
             | Statement::Level(_)
+            | Statement::KillStatement(_)
             | Statement::ShowBottleneck => Self::Admin,
             Statement::Open(_) => Self::Dml,
             Statement::Role(_) => Self::Dcl,
@@ -139,6 +140,7 @@ pub(crate) fn keyspaces(statement: &Statement, current: Option<&str>) -> Vec<Str
         | Statement::Open(_)
         | Statement::Level(_)
         | Statement::ShowBottleneck
+        | Statement::KillStatement(_)
         | Statement::Unsupported(_) => {}
     }
     found.sort_unstable();
@@ -181,6 +183,7 @@ mod tests {
             ("BEGIN TRANSACTION SELECT v FROM o.t WHERE k = 1; COMMIT TRANSACTION", "query", "o"),
             ("COMMIT", "dml", ""),
             ("KILL TRANSACTION 00000000-0000-0000-0000-000000000000", "admin", ""),
+            ("KILL STATEMENT 7", "admin", ""),
             ("CREATE SERVICE LEVEL gold", "admin", ""),
             ("CREATE KEYSPACE n WITH replication = {'class': 'SimpleStrategy'}", "ddl", "n"),
             ("CREATE TABLE n LIKE o.t", "ddl", "ks o"),

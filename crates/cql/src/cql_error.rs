@@ -70,6 +70,8 @@ pub enum CqlErrorKind {
     },
     /// The deadline passed. Nothing was written.
     Timeout,
+    /// The statement was ended by `KILL STATEMENT`. Nothing was written.
+    Killed,
     /// The store cannot be read or written at present.
     Unavailable,
     /// Stored bytes are damaged.
@@ -203,6 +205,7 @@ impl From<Error> for CqlError {
             ErrorKind::Unknown { start } => CqlErrorKind::Unknown { start },
             ErrorKind::Overloaded { retry_after } => CqlErrorKind::Overloaded { retry_after },
             ErrorKind::Timeout => CqlErrorKind::Timeout,
+            ErrorKind::Aborted => CqlErrorKind::Killed,
             ErrorKind::Unsupported => CqlErrorKind::Unsupported,
             ErrorKind::Unavailable => CqlErrorKind::Unavailable,
             ErrorKind::Corrupted => CqlErrorKind::Corrupted,

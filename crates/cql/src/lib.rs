@@ -79,7 +79,8 @@ pub use cql_error::{CqlError, CqlErrorKind, LostRow, StatementId};
 pub use error::{ParseError, ParseErrorKind};
 pub use exec::{
     AnswerMemory, BatchItem, Executor, Grant, Hashing, OpenLimits, OpenTotals, Outline, Parameters,
-    Prepared, RequestTimes, Session, Terms, Timeouts, WarnThresholds,
+    Prepared, RequestTimes, RunningStatement, Session, StatementSource, Terms, Timeouts,
+    WarnThresholds,
 };
 pub use parser::{
     IN_VALUES_MAX, Limits, MARKERS_MAX, Marker, NESTING_MAX, NUMBER_DIGITS_MAX, Parsed,

@@ -8,6 +8,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use carnet::Db;
+use carnet::admission::Progress;
 use carnet::base::{Moment, TimeSlice};
 
 use crate::cql_error::{CqlError, CqlErrorKind};
@@ -31,6 +32,8 @@ pub(crate) struct Steps<'e> {
     next_check: AtomicU64,
     /// Clock and deadline; `None` for a statement without deadline.
     until: Option<(&'e Db, Moment)>,
+    /// Progress of the statement, by which it is killed.
+    progress: Option<&'e Progress>,
     /// Total of all statements, to which the steps are added at each check and at the end.
     total: Option<&'e AtomicU64>,
     /// Number of steps that are part of the total.
@@ -45,6 +48,7 @@ impl<'e> Steps<'e> {
             section: AtomicU64::new(0),
             next_check: AtomicU64::new(CHECK_STEPS),
             until: None,
+            progress: None,
             total: None,
             added: AtomicU64::new(0),
         }
@@ -59,6 +63,12 @@ impl<'e> Steps<'e> {
         steps
     }
 
+    /// Ends the steps of a statement when it is killed.
+    pub(crate) const fn while_not_killed(mut self, progress: Option<&'e Progress>) -> Self {
+        self.progress = progress;
+        self
+    }
+
     /// Returns the number of steps taken.
     pub(crate) fn taken(&self) -> u64 {
         self.taken.load(Ordering::Relaxed)
@@ -68,7 +78,7 @@ impl<'e> Steps<'e> {
     ///
     /// # Errors
     ///
-    /// `Timeout` past the deadline; `Invalid` for more than [`SECTION_STEPS_MAX`] steps without a
+    /// `Timeout` past the deadline; `Killed`; `Invalid` for more than [`SECTION_STEPS_MAX`] steps without a
     /// yield.
     pub(crate) fn take(&self, steps: u64) -> Result<(), CqlError> {
         let taken = self.taken().saturating_add(steps);
@@ -95,6 +105,9 @@ impl<'e> Steps<'e> {
                 "a part of the statement takes more than {SECTION_STEPS_MAX} steps (terms, elements, \
                  and values in units of {STEP_BYTES} bytes); divide its text or its largest term"
             )));
+        }
+        if let Some(progress) = self.progress {
+            progress.check()?;
         }
         match self.until {
             Some((db, deadline)) if db.now() >= deadline => Err(CqlError::new(

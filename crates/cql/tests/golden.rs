@@ -56,6 +56,7 @@ fn described(site: &BindSite<'_>) -> String {
         }
         BindRole::AsOf => format!("{marker} is a wall time"),
         BindRole::Transaction => format!("{marker} is the id of a transaction"),
+        BindRole::Statement => format!("{marker} is the id of a running statement"),
         BindRole::Raise => format!("{marker} is the text of an error"),
         BindRole::Hint(type_name) => format!("{marker} is {type_name}"),
         BindRole::Tuple(columns) => format!("{marker} is a tuple of {}", listed(columns)),
@@ -91,7 +92,7 @@ macro_rules! scripts {
     };
 }
 
-scripts! { batches connect describe indexes keyspaces levels mistakes names open roles selects tables terms transactions transaction_mistakes unsupported views writes }
+scripts! { batches connect describe indexes keyspaces levels mistakes monitor names open roles selects tables terms transactions transaction_mistakes unsupported views writes }
 
 #[test]
 fn no_script_is_forgotten() {

@@ -75,6 +75,7 @@ const CASES: &[(&str, &[&str])] = &[
     ("DROP MATERIALIZED VIEW ks.mv", &["ALTER ON ks.t"]),
     ("DESCRIBE KEYSPACE ks", &[]),
     ("SHOW BOTTLENECK", &["SELECT ON system_views.bottleneck"]),
+    ("KILL STATEMENT 7", &["MODIFY ON system_views.queries"]),
     ("CREATE TRIGGER n", &[]),
     ("CREATE SERVICE LEVEL n", &["CREATE ON ALL SERVICE LEVELS"]),
     ("ALTER SERVICE LEVEL gold WITH shares = 7", &["ALTER ON SERVICE LEVEL gold"]),
@@ -106,7 +107,7 @@ const CASES: &[(&str, &[&str])] = &[
 ];
 
 /// Number of kinds of statements.
-const KINDS: usize = 54;
+const KINDS: usize = 55;
 
 /// Returns the number of a statement's kind. A new statement does not compile without a number here,
 /// and a number without a case fails.
@@ -166,6 +167,7 @@ const fn kind(statement: &Statement) -> usize {
         Statement::Role(RoleStatement::AddIdentity { .. }) => 51,
         Statement::Role(RoleStatement::DropIdentity { .. }) => 52,
         Statement::Role(RoleStatement::ListIdentities) => 53,
+        Statement::KillStatement(_) => 54,
     }
 }
 

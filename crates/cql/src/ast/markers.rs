@@ -64,6 +64,8 @@ pub enum BindRole<'a> {
     Timeout,
     /// The id of a transaction, a uuid.
     Transaction,
+    /// The id of a running statement, a bigint.
+    Statement,
     /// The text of an error.
     Raise,
     /// No type can be inferred: it needs a hint.
@@ -81,6 +83,7 @@ impl Statement {
             Self::Batch(batch) => sites.batch(batch),
             Self::Transaction(transaction) => sites.transaction(transaction),
             Self::Open(open) => sites.open(open),
+            Self::KillStatement(id) => sites.term(id, BindRole::Statement),
             Self::Truncate(_, using) => sites.using(using),
             _ => {}
         }

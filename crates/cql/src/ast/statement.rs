@@ -11,6 +11,7 @@ use super::name::{Name, TableName};
 use super::open::OpenStatement;
 use super::role::RoleStatement;
 use super::select::Select;
+use super::term::Term;
 use super::transaction::Transaction;
 use super::view::{AlterView, CreateView, DropView};
 use super::write::{Using, Write};
@@ -74,6 +75,8 @@ pub enum Statement {
     Role(RoleStatement),
     /// The statement `SHOW BOTTLENECK`.
     ShowBottleneck,
+    /// `KILL STATEMENT id`: a literal or a marker.
+    KillStatement(Term),
     /// A CQL statement that is not supported yet.
     Unsupported(Unsupported),
 }
@@ -110,6 +113,7 @@ impl Statement {
             Self::Level(level) => level.kind(),
             Self::Role(role) => role.kind(),
             Self::ShowBottleneck => "SHOW BOTTLENECK",
+            Self::KillStatement(_) => "KILL STATEMENT",
             Self::Unsupported(_) => "unsupported",
         }
     }

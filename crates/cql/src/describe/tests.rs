@@ -183,8 +183,11 @@ fn internals_are_ids() {
 
 #[test]
 fn virtual_objects_are_comments() {
+    let mut described = statements("DESCRIBE KEYSPACE system_views", None);
+    // Enough of them.
+    described.retain(|text| !text.contains("TABLE system_views.queries"));
     assert_eq!(
-        statements("DESCRIBE KEYSPACE system_views", None),
+        described,
         [
             "/*
 Warning: Keyspace system_views is a virtual keyspace and cannot be recreated with CQL.

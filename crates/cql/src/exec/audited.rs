@@ -25,8 +25,8 @@ const KEYSPACE_LEN_MAX: usize = 64;
 const BATCH: &str = "BATCH";
 
 /// Outcome of a statement that is dropped before its end.
-const CUT_OFF: &str =
-    "the client disconnected or the server ended: whether it took effect is not known";
+const CUT_OFF: &str = "the client disconnected, the statement was killed, or the server ended: whether \
+                       it took effect is not known";
 
 /// The entry of a statement in progress. A statement that is cut off is told when it is dropped.
 pub(super) struct Audited {

@@ -129,6 +129,7 @@ pub(super) fn check_rows(
         | Statement::Level(_)
         | Statement::Role(_)
         | Statement::ShowBottleneck
+        | Statement::KillStatement(_)
         | Statement::Unsupported(_) => Ok(()),
     }
 }
@@ -214,6 +215,7 @@ pub(super) async fn check_schema(
         | Statement::Level(_)
         | Statement::Role(_)
         | Statement::ShowBottleneck
+        | Statement::KillStatement(_)
         | Statement::Unsupported(_) => Ok(()),
     }
 }

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use carnet::Db;
+use carnet::admission::Permit;
 use carnet::base::{Moment, SeededRng, TimeSlice, lock};
 
 use super::forward::ForwardState;
@@ -13,6 +14,7 @@ use super::large_answers::LargeAnswers;
 use super::level_state::LevelState;
 use super::open::OpenTransactions;
 use super::prepared::{Cache, Prepared};
+use super::running::Running;
 use super::thresholds::WarnThresholds;
 use crate::audit::AuditLog;
 use crate::bound::Bound;
@@ -45,6 +47,7 @@ pub(super) struct Shared {
     pub(super) large: LargeAnswers,
     pub(super) open: Arc<OpenTransactions>,
     pub(super) traces: Traces,
+    pub(super) running: Arc<Running>,
     pub(super) forward: ForwardState,
     /// Steps of all statements.
     pub(super) steps: AtomicU64,
@@ -65,6 +68,7 @@ impl Executor {
         let (timeouts, levels) = (OnceLock::new(), LevelState::default());
         let (large, traces) = (LargeAnswers::default(), Traces::default());
         let open = Arc::new(OpenTransactions::new(db.clone(), node.host_id));
+        let running = Arc::new(Running::new(open.tag_among_others()));
         let shared = Shared {
             db,
             node,
@@ -80,6 +84,7 @@ impl Executor {
             large,
             open,
             traces,
+            running,
             forward: ForwardState::default(),
             steps: AtomicU64::new(0),
         };
@@ -171,6 +176,16 @@ impl Executor {
     /// Begins to count the steps of a statement.
     pub(super) fn count_steps(&self, deadline: Option<Moment>) -> Steps<'_> {
         Steps::until(&self.shared.db, deadline, &self.shared.steps)
+    }
+
+    /// Like [`Executor::count_steps`], for a statement that may be killed.
+    pub(super) fn count_steps_of<'a>(
+        &'a self,
+        deadline: Option<Moment>,
+        grant: &'a Grant,
+    ) -> Steps<'a> {
+        let progress = grant.permit.as_deref().map(Permit::progress);
+        self.count_steps(deadline).while_not_killed(progress)
     }
 
     /// Begins a time slice for work outside of a transaction; `None` if the statement does not yield.

@@ -21,7 +21,8 @@ impl Executor {
         result
     }
 
-    fn lost_row(&self, key: &[u8]) -> Option<LostRow> {
+    /// Returns the row of a cell, if it is known.
+    pub(super) fn lost_row(&self, key: &[u8]) -> Option<LostRow> {
         let cell = CellKey::from_bytes(Bytes::copy_from_slice(key)).ok()?;
         let table = self.shared.db.known_table(cell.table())?;
         let key = row_name(&table, &cell);

@@ -62,6 +62,7 @@ mod row;
 mod row_change;
 mod row_groups;
 mod run;
+mod running;
 mod scan;
 mod select;
 mod select_reader;
@@ -91,6 +92,7 @@ pub use open::{OpenLimits, OpenTotals};
 pub use outline::Outline;
 pub use parameters::{BatchItem, Parameters, Session};
 pub use prepared::Prepared;
+pub use running::{RunningStatement, StatementSource};
 pub use thresholds::WarnThresholds;
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use carnet::diagnosis::Named;
 use crate::ast::{Batch, Statement, TableName, Write};
 use crate::cut::beginning;
 use crate::lexer::{Lexer, TokenKind};
+use crate::redact::redacted;
 
 /// Maximum bytes of a statement's text that its name is made from.
 const TEXT_LEN_MAX: usize = 1 << 10;
@@ -17,6 +18,11 @@ pub(super) fn name(statement: &Statement, keyspace: Option<&str>) -> Named {
     });
     let (text, _) = beginning(statement, TEXT_LEN_MAX);
     Named::new(&table.unwrap_or_default(), &without_values(&text))
+}
+
+/// Returns a text without values and passwords, which may be cut or wrong.
+pub(super) fn name_of_text(text: &str) -> String {
+    without_values(&redacted(text))
 }
 
 /// Returns the first table that a statement changes, or else reads.

@@ -10,6 +10,7 @@ use super::authorize::check_rows;
 use super::executor::Executor;
 use super::parameters::Session;
 use super::prepared::{Described, Prepared, Statements};
+use super::running::describe_kill;
 use super::{open, transaction};
 use crate::ast::{Statement, TableName, Write};
 use crate::compile::{Compiler, Plan, Tables, WritePlan, check_batch, set_batch_time, table_key};
@@ -82,6 +83,9 @@ impl Executor {
         let count = statements.parsed.markers.len();
         if let Statement::Open(open) = statement {
             return open::describe(open, count, steps);
+        }
+        if let Statement::KillStatement(id) = statement {
+            return describe_kill(id, count, steps);
         }
         if *statement == Statement::ShowBottleneck {
             let result = crate::system::bottleneck_columns();

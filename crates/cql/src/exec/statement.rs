@@ -85,8 +85,9 @@ impl Executor {
     ) -> Result<Response, CqlError> {
         let outline = Outline::of_class(Class::Write);
         let level = self.level_of(session, &outline)?;
-        let steps =
-            self.count_steps(self.deadline(session, &level, &outline, None, &parameters.grant));
+        let grant = &parameters.grant;
+        let deadline = self.deadline(session, &level, &outline, None, grant);
+        let steps = self.count_steps_of(deadline, grant);
         let mut slice = self.time_slice(&parameters.grant);
         let mut parts = BatchParts::new(session, parameters, items.len());
         for item in items {
@@ -105,7 +106,19 @@ impl Executor {
         parameters: &Parameters,
     ) -> Result<Response, CqlError> {
         let audited = self.audited_batch(session, parts);
-        let result = self.run_parts_unaudited(session, kind, parts, parameters).await;
+        let running = pin!(self.run_parts_unaudited(session, kind, parts, parameters));
+        let result = match parts.first() {
+            Some(part) => {
+                let naming = Naming {
+                    statements: &part.statements,
+                    keyspace: part.keyspace.as_deref(),
+                    user: session.user_name(),
+                    permit: parameters.grant.permit.as_deref(),
+                };
+                naming.run(running).await
+            }
+            None => running.await,
+        };
         if let Some(audited) = audited {
             (*audited).end(&result);
         }
@@ -125,16 +138,10 @@ impl Executor {
         let rights = self.rights(session)?;
         let rights = rights.as_deref();
         let deadline = self.deadline(session, &level, &outline, None, grant);
-        let _naming = parts.first().map(|part| Naming {
-            statements: &part.statements,
-            keyspace: part.keyspace.as_deref(),
-            user: session.user_name(),
-            permit: grant.permit.as_deref(),
-        });
         let run = self.shared.db.transaction().label(session.label("BATCH"));
         let run = run.wall_time(parameters.now);
         let run = grant.apply(run, deadline);
-        let steps = &self.count_steps(deadline);
+        let steps = &self.count_steps_of(deadline, grant);
         let transaction = batch_transaction(parts)?;
         let holders = transaction.and_then(|id| Some((id, self.holders(session, id)?)));
         if let Some((id, holders)) = holders {
@@ -249,7 +256,7 @@ impl Executor {
             memory.apply(&level);
         }
         let values = bound.len() as u64;
-        let steps = self.count_steps(deadline);
+        let steps = self.count_steps_of(deadline, grant);
         let text_steps = if statements.is_prepared() { 0 } else { parsed.steps };
         steps.take(text_steps + values)?;
         Ok(Box::new(Run { label, parameters, bound, keyspace, deadline, steps, level, rights }))
@@ -284,6 +291,7 @@ impl Executor {
             Statement::Level(level) => Box::pin(self.level_statement(session, level, run)).await,
             Statement::Role(role) => Box::pin(self.role_statement(session, role, run)).await,
             Statement::ShowBottleneck => self.show_bottleneck(run.rights.as_deref()),
+            Statement::KillStatement(id) => self.kill_statement(session, id, run),
             Statement::Unsupported(drop) if drop.has_no_effect => Ok(Response::Void),
             Statement::Unsupported(unsupported) => Err(CqlError::unsupported(&unsupported.what)),
             ddl => Box::pin(self.ddl(ddl, run)).await,
@@ -388,6 +396,7 @@ impl Executor {
             | Statement::Use(_)
             | Statement::Describe(_)
             | Statement::ShowBottleneck
+            | Statement::KillStatement(_)
             | Statement::Unsupported(_) => Ok(None),
             Statement::Select(_) if is_system(run) => Ok(None),
             // Other statements of a driver may share the connection.

@@ -73,6 +73,7 @@ impl Executor {
             node: &self.shared.node,
             peers: &self.peers(),
             open: &|| self.open_list(),
+            running: &|| self.running_rows(),
             open_elsewhere: &elsewhere,
             report: &|| db.admission().map(|admission| admission.diagnosis().report()),
             figures: &|class| db.admission().map(|admission| admission.figures(class)),

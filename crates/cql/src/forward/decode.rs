@@ -252,6 +252,7 @@ fn take_kind(fields: &mut Reader) -> Result<CqlErrorKind> {
         14 => CqlErrorKind::Timeout,
         15 => CqlErrorKind::Unavailable,
         16 => CqlErrorKind::Corrupted,
+        17 => CqlErrorKind::Killed,
         _ => return Err(Malformed::Bytes("the kind of an error is unknown")),
     })
 }

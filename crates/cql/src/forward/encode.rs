@@ -223,5 +223,6 @@ fn put_kind(out: &mut Writer, kind: &CqlErrorKind) {
         CqlErrorKind::Timeout => out.u8(14),
         CqlErrorKind::Unavailable => out.u8(15),
         CqlErrorKind::Corrupted => out.u8(16),
+        CqlErrorKind::Killed => out.u8(17),
     }
 }

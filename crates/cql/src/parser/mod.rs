@@ -15,6 +15,7 @@ mod describe;
 mod index;
 mod level;
 mod marshal;
+mod monitor;
 mod name;
 mod open;
 mod options;

@@ -55,7 +55,10 @@ impl Parser<'_> {
             return self.describe().map(Statement::Describe);
         }
         if self.eat_word("SHOW") {
-            return self.expect_word("BOTTLENECK").map(|()| Statement::ShowBottleneck);
+            return self.show();
+        }
+        if self.eat_words(&["KILL", "STATEMENT"]) {
+            return self.statement_id().map(Statement::KillStatement);
         }
         if let Some(statement) = self.definition()? {
             return Ok(statement);

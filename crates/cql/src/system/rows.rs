@@ -26,6 +26,7 @@ use super::node::{
 };
 use super::open::{self, OpenTransaction};
 use super::peers::Peer;
+use super::queries::{self, RunningRow};
 use super::settings::{self, StatementSettings};
 use super::table::{Content, SystemTable};
 use super::traces;
@@ -41,6 +42,8 @@ pub(crate) struct Sources<'a> {
     pub(crate) peers: &'a [Peer],
     /// Lists the open transactions of this server.
     pub(crate) open: &'a (dyn Fn() -> Vec<OpenTransaction> + Sync),
+    /// Lists the running statements of this server.
+    pub(crate) running: &'a (dyn Fn() -> Vec<RunningRow> + Sync),
     /// Rows of the open transactions of other servers.
     pub(crate) open_elsewhere: &'a [Row],
     /// Returns the waits of statements, if they are measured.
@@ -94,6 +97,7 @@ pub(crate) async fn rows(table: &SystemTable, tx: &Tx, sources: &Sources<'_>) ->
         Content::BuiltViews => builds::built_views(table, tx).await?,
         Content::ViewBuilds => builds::views_in_progress(table, tx).await?,
         Content::ViewBuildStatus => builds::status(table, tx, node.host_id).await?,
+        Content::Queries => queries::rows(table, &(sources.running)()),
         Content::ThreadPools => activity::thread_pools(table, sources.figures),
         Content::Roles
         | Content::RoleMembers

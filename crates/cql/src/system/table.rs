@@ -53,6 +53,7 @@ pub(super) enum Content {
     ViewBuilds,
     ViewBuildStatus,
     ThreadPools,
+    Queries,
     Roles,
     RoleMembers,
     RolePermissions,
@@ -93,6 +94,7 @@ impl SystemTable {
             self.content,
             Content::Clients
                 | Content::Transactions
+                | Content::Queries
                 | Content::TraceSessions
                 | Content::TraceEvents
         )
@@ -105,6 +107,7 @@ impl SystemTable {
             row.get(place)?.as_ref()
         };
         match self.content {
+            Content::Queries => value("user_name").is_some_and(|user| **user == *role.as_bytes()),
             Content::Clients => value("username").is_some_and(|user| **user == *role.as_bytes()),
             // The name of a client is that of its user, and the address.
             Content::Transactions => value("client").is_some_and(|client| {
@@ -195,6 +198,8 @@ pub fn is_virtual_keyspace(name: &str) -> bool {
 
 /// The table of open transactions. Who may modify it may end those of others.
 pub(crate) const TRANSACTIONS: (&str, &str) = (VIEWS, "transactions");
+/// The table of running statements. Who may modify it may end those of others.
+pub(crate) const QUERIES: (&str, &str) = (VIEWS, "queries");
 /// The table of the diagnosis.
 pub(crate) const BOTTLENECK: (&str, &str) = (VIEWS, "bottleneck");
 

@@ -11,7 +11,7 @@ use super::table::{
     AUTH, Content, DISTRIBUTED, SCHEMA, SYSTEM, SystemColumn, SystemTable, TRACES, VIEWS,
     VIRTUAL_SCHEMA, clustering, partition, regular,
 };
-use super::{activity, auth, builds};
+use super::{activity, auth, builds, queries};
 
 /// Sorted names of the system keyspaces.
 pub const KEYSPACES: [&str; 7] = [SYSTEM, AUTH, DISTRIBUTED, SCHEMA, TRACES, VIEWS, VIRTUAL_SCHEMA];
@@ -79,6 +79,7 @@ static TABLES: LazyLock<Vec<SystemTable>> = LazyLock::new(|| {
         clients(),
         index_states(),
         view_states(),
+        queries::queries_table(),
         settings(),
         activity::thread_pools_table(),
         transactions(),

@@ -74,6 +74,7 @@ fn rows_of(table: &SystemTable, snapshot: &carnet::Snapshot, node: &NodeInfo) ->
         node,
         peers: &peers(),
         open: &open,
+        running: &Vec::new,
         open_elsewhere: &[],
         report: &report,
         wants: &|_, _| true,
@@ -345,6 +346,8 @@ fn virtual_tables_have_a_schema_of_their_own() {
              comment 'state of secondary indexes'",
             "keyspace_name 'system_views'; table_name 'materialized_views'; \
              comment 'state of materialized views'",
+            "keyspace_name 'system_views'; table_name 'queries'; \
+             comment 'statements that run or wait, oldest first'",
             "keyspace_name 'system_views'; table_name 'settings'; comment 'current settings'",
             "keyspace_name 'system_views'; table_name 'thread_pools'; \
              comment 'statements that run and wait, by their class'",
@@ -359,7 +362,7 @@ fn virtual_tables_have_a_schema_of_their_own() {
         ]
     );
     let columns = dump_of("system_virtual_schema", "columns");
-    assert_eq!(columns.len(), 10 + 13 + 10 + 8 + 2 + 7 + 10 + 8 + 1 + 3);
+    assert_eq!(columns.len(), 10 + 13 + 10 + 8 + 19 + 2 + 7 + 10 + 8 + 1 + 3);
     assert_eq!(
         columns[11],
         "keyspace_name 'system_views'; table_name 'clients'; column_name 'client_options'; \

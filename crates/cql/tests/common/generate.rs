@@ -718,6 +718,9 @@ impl Generator<'_> {
             17 => Statement::DropTable(DropTable { if_exists, table: self.table() }),
             18 => Statement::Truncate(self.table(), Using::default()),
             19 => Statement::Level(self.level()),
+            20 if self.flip() => {
+                Statement::KillStatement(Term::Literal(Literal::Integer("17".into())))
+            }
             20 => Statement::ShowBottleneck,
             21 => Statement::CreateType(CreateType {
                 if_not_exists,

@@ -42,6 +42,11 @@ impl OpenTransactions {
         lock(&self.registry).is_known(id)
     }
 
+    /// Returns the tag of this server if the database may have several, and otherwise 0.
+    pub(in crate::exec) fn tag_among_others(&self) -> u16 {
+        self.db.forward_address().map_or(0, |_| self.tag)
+    }
+
     /// Returns `true` if this server's transactions have the tag.
     pub(super) const fn has_tag(&self, tag: u16) -> bool {
         self.tag == tag

@@ -1,0 +1,64 @@
+//! The list of running statements.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use carnet::base::{lock, stripe};
+
+use super::entry::Entry;
+
+/// Number of shards; threads register statements in separate shards if there are enough.
+const SHARDS: usize = 16;
+/// Bits of an id below the tag of the server.
+const COUNT_BITS: u32 = 40;
+
+/// Running statements of a server.
+pub(in crate::exec) struct Running {
+    /// Tag of the server, or 0.
+    tag: u64,
+    next: AtomicU64,
+    shards: [Mutex<HashMap<u64, Arc<Entry>>>; SHARDS],
+}
+
+impl Running {
+    pub(in crate::exec) fn new(tag: u16) -> Self {
+        let shards = std::array::from_fn(|_| Mutex::default());
+        Self { tag: u64::from(tag), next: AtomicU64::new(1), shards }
+    }
+
+    /// Registers a statement, and returns its shard.
+    pub(super) fn enter(&self, make: impl FnOnce(u64) -> Entry) -> (usize, Arc<Entry>) {
+        let count = self.next.fetch_add(1, Ordering::Relaxed) & ((1 << COUNT_BITS) - 1);
+        let id = (self.tag << COUNT_BITS) | count;
+        let entry = Arc::new(make(id));
+        let shard = stripe(SHARDS);
+        lock(&self.shards[shard]).insert(id, Arc::clone(&entry));
+        (shard, entry)
+    }
+
+    /// Removes a statement.
+    pub(super) fn leave(&self, shard: usize, id: u64) {
+        let left = lock(&self.shards[shard]).remove(&id);
+        drop(left);
+    }
+
+    /// Returns the statements, the oldest first.
+    pub(super) fn list(&self) -> Vec<Arc<Entry>> {
+        let of_shard = |shard: &Mutex<HashMap<_, Arc<Entry>>>| {
+            lock(shard).values().cloned().collect::<Vec<_>>()
+        };
+        let mut list: Vec<_> = self.shards.iter().flat_map(of_shard).collect();
+        list.sort_unstable_by_key(|entry| entry.id);
+        list
+    }
+
+    pub(super) fn find(&self, id: u64) -> Option<Arc<Entry>> {
+        self.shards.iter().find_map(|shard| lock(shard).get(&id).cloned())
+    }
+
+    /// Returns `true` for an id that another server gave.
+    pub(super) const fn is_of_another(&self, id: u64) -> bool {
+        id >> COUNT_BITS != self.tag
+    }
+}

@@ -1,0 +1,54 @@
+//! Parser of statements about what a server does.
+//!
+//! ```text
+//! SHOW BOTTLENECK | SHOW STATEMENTS | SHOW TRANSACTIONS
+//! KILL STATEMENT id
+//! ```
+
+use super::{Limits, Parse, Parser};
+use crate::ast::{Literal, Statement, Term};
+use crate::lexer::TokenKind;
+
+/// Queries for which `SHOW` and a word are short.
+const SHOWN: [(&str, &str); 2] = [
+    (
+        "STATEMENTS",
+        "SELECT id, age_seconds, state, user_name, client, level, waits_for, rows_read, bytes_read, \
+         table_name, statement FROM system_views.queries",
+    ),
+    (
+        "TRANSACTIONS",
+        "SELECT number, id, age_seconds, idle_seconds, client, isolation, statement \
+         FROM system_views.transactions",
+    ),
+];
+
+impl Parser<'_> {
+    /// Parses the rest of `SHOW`.
+    pub(super) fn show(&mut self) -> Parse<Statement> {
+        if self.eat_word("BOTTLENECK") {
+            return Ok(Statement::ShowBottleneck);
+        }
+        for (word, query) in SHOWN {
+            if self.eat_word(word) {
+                return Parser::new(query, &Limits::default())?.whole_statement();
+            }
+        }
+        Err(self.expected("BOTTLENECK, STATEMENTS or TRANSACTIONS"))
+    }
+
+    /// Parses the id of a running statement.
+    pub(super) fn statement_id(&mut self) -> Parse<Term> {
+        let token = self.peek();
+        if matches!(token.kind, TokenKind::Symbol("?" | ":")) {
+            return self.marker().map(Term::Marker);
+        }
+        match self.constant(token)? {
+            Some(id @ Literal::Integer(_)) => {
+                self.advance();
+                Ok(Term::Literal(id))
+            }
+            _ => Err(self.expected("the id of a statement, a number, or a bind marker")),
+        }
+    }
+}
