@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use carnet::admission::{Admission, Arrived, Permit};
+use carnet::admission::{Admission, Arrived, Class, LevelId, Permit};
 use carnet::cluster::ForwardHandler;
 use carnet::diagnosis::Why;
 use carnet_base::Moment;
 use carnet_cql::result::Response;
-use carnet_cql::{Grant, RequestTimes, Trace};
+use carnet_cql::{Grant, RequestTimes, RunningStatement, Trace};
 
 use crate::events::Event;
 use crate::failure::Failure;
@@ -136,6 +136,21 @@ pub trait Backend: Send + Sync + 'static {
         arrived: Moment,
     ) -> Option<Arc<Trace>> {
         let _ = (session, statement, arrived);
+        None
+    }
+
+    /// Registers a statement that its first turn has not ended, until the result is dropped. `statement`
+    /// is known before it has begun, and `permit` from its begin on. Returns `None` if the backend
+    /// lists no statements.
+    fn enter(
+        &self,
+        session: &Self::Session,
+        statement: Option<&Statement>,
+        began: Moment,
+        admission: Option<(Class, LevelId)>,
+        permit: Option<&Arc<Permit>>,
+    ) -> Option<RunningStatement> {
+        let _ = (session, statement, began, admission, permit);
         None
     }
 

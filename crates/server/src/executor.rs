@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use carnet::admission::{Admission, AdmissionRequest, Arrived, Class, Figures, Permit};
+use carnet::admission::{Admission, AdmissionRequest, Arrived, Class, Figures, LevelId, Permit};
 use carnet::cluster::ForwardHandler;
 use carnet::diagnosis::Why;
 use carnet_base::{Moment, WallTime};
 use carnet_cql::{
     BatchItem as CqlItem, CqlError, CqlErrorKind, Executor, Grant, Outline, Parameters,
-    RequestTimes, Session, Terms, Trace, Values,
+    RequestTimes, RunningStatement, Session, StatementSource, Terms, Trace, Values,
 };
 
 use tracing::info;
@@ -64,6 +64,22 @@ impl CqlBackend {
 
     fn find(&self, id: &Bytes) -> Result<Arc<carnet_cql::Prepared>, Failure> {
         self.executor.prepared(id).ok_or_else(|| Failure::unprepared(id.clone()))
+    }
+
+    fn source(&self, statement: &Statement) -> StatementSource {
+        let prepared = |id: &Bytes| self.executor.prepared(id).map(StatementSource::Prepared);
+        match statement {
+            Statement::Query { text, .. } => StatementSource::text(text),
+            Statement::Prepare { text, .. } => StatementSource::text(text),
+            Statement::Execute { id, .. } => prepared(id).unwrap_or_default(),
+            Statement::Batch(batch) => {
+                let first = batch.items.first().map(|item| match &item.statement {
+                    BatchStatement::Text(text) => StatementSource::text(text),
+                    BatchStatement::Prepared(id) => prepared(id).unwrap_or_default(),
+                });
+                StatementSource::Batch(batch.items.len(), first.unwrap_or_default().into())
+            }
+        }
     }
 }
 
@@ -211,6 +227,18 @@ impl Backend for CqlBackend {
             [("query", text), ("consistency_level", consistency), ("page_size", page_size)];
         let given = parameters.into_iter().filter_map(|(name, value)| Some((name, value?)));
         Some(self.executor.begin_trace(session, request, given.collect(), arrived))
+    }
+
+    fn enter(
+        &self,
+        session: &Session,
+        statement: Option<&Statement>,
+        began: Moment,
+        admission: Option<(Class, LevelId)>,
+        permit: Option<&Arc<Permit>>,
+    ) -> Option<RunningStatement> {
+        let source = statement.map(|statement| self.source(statement)).unwrap_or_default();
+        Some(self.executor.enter(session, source, began, admission, permit))
     }
 
     fn end_trace(&self, trace: Arc<Trace>, permit: Option<&Permit>) {
@@ -416,6 +444,7 @@ fn failure(error: &CqlError) -> Failure {
         }
         CqlErrorKind::Unknown { .. } => FailureKind::Unknown,
         CqlErrorKind::Timeout => FailureKind::Timeout,
+        CqlErrorKind::Killed => FailureKind::Killed,
         CqlErrorKind::Unavailable => FailureKind::Unavailable,
         CqlErrorKind::Corrupted => FailureKind::Server,
         _ => FailureKind::Invalid,

@@ -9,6 +9,7 @@
 //! | unknown whether it was committed ([`Unknown`]) | 0x1700, in v4 0x1100 of a CAS write | never retry |
 //! | no effect, no time left ([`Timeout`]) | 0x1200, none of one answered | do not retry |
 //! | the statement is wrong | 0x2000 and above | never retry |
+//! | an operator ended the statement ([`Killed`]) | 0x2200 | never retry |
 //! | a transaction of several statements has ended without effect ([`Aborted`]) | 0x2200 | never retry: its client runs all of it again |
 //!
 //! Several outcomes have one code. A program tells them apart by the custom payload of the response, in
@@ -19,6 +20,7 @@
 //! [`Overloaded`]: FailureKind::Overloaded
 //! [`Unknown`]: FailureKind::Unknown
 //! [`Timeout`]: FailureKind::Timeout
+//! [`Killed`]: FailureKind::Killed
 //! [`Aborted`]: FailureKind::Aborted
 
 use std::fmt;
@@ -95,6 +97,8 @@ pub enum FailureKind {
     },
     /// The deadline passed; nothing was written.
     Timeout,
+    /// An operator ended the statement; nothing was written.
+    Killed,
     /// The outcome of the transaction is unknown.
     Unknown,
     /// The store cannot be reached or written.
@@ -125,6 +129,7 @@ impl FailureKind {
             Self::Raised => "raised",
             Self::Overloaded { .. } => "overloaded",
             Self::Timeout => "timeout",
+            Self::Killed => "killed",
             Self::Unknown => "unknown",
             Self::Unavailable => "unavailable",
             _ => return None,
@@ -188,9 +193,10 @@ impl Failure {
         let detail = match self.kind {
             FailureKind::Protocol => ErrorDetail::Plain(ErrorCode::Protocol),
             FailureKind::Syntax => ErrorDetail::Plain(ErrorCode::Syntax),
-            FailureKind::Invalid | FailureKind::Aborted | FailureKind::Raised => {
-                ErrorDetail::Plain(ErrorCode::Invalid)
-            }
+            FailureKind::Invalid
+            | FailureKind::Aborted
+            | FailureKind::Killed
+            | FailureKind::Raised => ErrorDetail::Plain(ErrorCode::Invalid),
             FailureKind::Config => ErrorDetail::Plain(ErrorCode::Config),
             FailureKind::Unauthorized => ErrorDetail::Plain(ErrorCode::Unauthorized),
             FailureKind::AlreadyExists { keyspace, table } => {
@@ -229,10 +235,10 @@ impl From<Error> for Failure {
             ErrorKind::Unknown { .. } => FailureKind::Unknown,
             ErrorKind::Overloaded { retry_after } => FailureKind::Overloaded { retry_after },
             ErrorKind::Timeout => FailureKind::Timeout,
-            ErrorKind::Invalid
-            | ErrorKind::Unsupported
-            | ErrorKind::Aborted
-            | ErrorKind::AlreadyExists => FailureKind::Invalid,
+            ErrorKind::Aborted => FailureKind::Killed,
+            ErrorKind::Invalid | ErrorKind::Unsupported | ErrorKind::AlreadyExists => {
+                FailureKind::Invalid
+            }
             ErrorKind::Unavailable => FailureKind::Unavailable,
             _ => FailureKind::Server,
         };

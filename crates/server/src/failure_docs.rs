@@ -22,7 +22,7 @@ struct Described {
 
 fn described() -> Vec<Described> {
     let overloaded = || FailureKind::Overloaded { retry_after: Duration::from_millis(1) };
-    let rows: [(FailureKind, &str, &str); 21] = [
+    let rows: [(FailureKind, &str, &str); 22] = [
         (
             FailureKind::Conflict,
             "the statement lost to another transaction 64 times in a row, although it [waited for its \
@@ -51,6 +51,11 @@ fn described() -> Vec<Described> {
             FailureKind::Timeout,
             "the statement [timed out](overload.md#path-of-a-statement) before it wrote anything",
             "try again; a longer timeout",
+        ),
+        (
+            FailureKind::Killed,
+            "[`KILL STATEMENT`](#running-statements) ended the statement before it wrote anything",
+            "",
         ),
         (
             FailureKind::Unknown,
@@ -144,6 +149,7 @@ const fn in_rust(kind: &FailureKind) -> &'static str {
         FailureKind::Aborted | FailureKind::Raised => "`Aborted`",
         FailureKind::Overloaded { .. } => "`Overloaded`",
         FailureKind::Timeout => "`Timeout`",
+        FailureKind::Killed => "`Aborted`",
         FailureKind::Unknown => "`Unknown`",
         FailureKind::Unavailable => "`Unavailable`",
         FailureKind::Invalid => "`Invalid`, `Unsupported`, `TooOld`",

@@ -182,7 +182,7 @@ fn login(text: &str) -> Result<String, Mistake> {
     }
 }
 
-/// Parses `SHOW`; `None` for the statement `SHOW BOTTLENECK`.
+/// Parses `SHOW`; `None` for a statement of CQL.
 fn show(text: &str) -> Option<Result<Command, Mistake>> {
     let tokens = match tokens(text) {
         Ok(tokens) => tokens,
@@ -193,7 +193,7 @@ fn show(text: &str) -> Option<Result<Command, Mistake>> {
         _ => String::new(),
     };
     Some(match word.as_str() {
-        "BOTTLENECK" => return None,
+        "BOTTLENECK" | "STATEMENTS" | "TRANSACTIONS" => return None,
         "VERSION" => end(&tokens, 2).map(|()| Command::Show(Show::Version)),
         "HOST" => end(&tokens, 2).map(|()| Command::Show(Show::Host)),
         "SESSION" => {
@@ -202,7 +202,8 @@ fn show(text: &str) -> Option<Result<Command, Mistake>> {
         }
         _ => {
             let at = tokens.get(1).map_or(text.len(), |token| token.at);
-            let expected = "expected SHOW VERSION, SHOW HOST, SHOW SESSION id or SHOW BOTTLENECK";
+            let expected =
+                "expected SHOW VERSION, HOST, SESSION id, BOTTLENECK, STATEMENTS or TRANSACTIONS";
             Err(Mistake::new(at, expected))
         }
     })
@@ -251,6 +252,8 @@ The shell's own commands:
   LOGIN user                 connect to the server as another user
   PAGING [ON | OFF | rows]   rows of a page
   SHOW BOTTLENECK            what statements wait for; of a server only
+  SHOW STATEMENTS | TRANSACTIONS
+                             what a server runs; KILL STATEMENT id ends one
   SHOW VERSION | HOST | SESSION id
   SOURCE 'script.cql'        run a script
   TRACING [ON | OFF]         show the server's steps and their times
@@ -272,7 +275,15 @@ mod tests {
         assert_eq!(Command::parse(" Quit "), Some(Ok(Command::Exit)));
         let source = Command::Source("it's.cql".into());
         assert_eq!(Command::parse("source 'it''s.cql'"), Some(Ok(source)));
-        for cql in ["SELECT 1", "", "helper", "describe tables", "'help'", "show  Bottleneck"] {
+        for cql in [
+            "SELECT 1",
+            "",
+            "helper",
+            "describe tables",
+            "'help'",
+            "show  Bottleneck",
+            "SHOW STATEMENTS",
+        ] {
             assert_eq!(Command::parse(cql), None, "{cql}");
         }
     }

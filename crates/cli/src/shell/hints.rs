@@ -36,7 +36,10 @@ const HINTS: [(&str, &str); 77] = [
     ("^SHOW CREATE", "DESCRIBE TABLE name shows the statement that creates the table"),
     ("^SHOW INDEX", "DESCRIBE TABLE name shows the table's indexes"),
     ("^SHOW INDEXES", "DESCRIBE TABLE name shows the table's indexes"),
-    ("^SHOW PROCESSLIST", "SHOW BOTTLENECK tells what statements of a server wait for"),
+    (
+        "^SHOW PROCESSLIST",
+        "SHOW STATEMENTS lists the statements that a server runs; KILL STATEMENT id ends one",
+    ),
     ("^EXPLAIN", "TRACING ON shows the steps of the statements that follow, on a server"),
     (
         "^CREATE DATABASE",

@@ -579,9 +579,11 @@ impl<B: Backend> Driver<B> {
         } else {
             statement.wait()
         };
+        let session =
+            Arc::clone(self.session.as_ref().expect("it was open when the statement began"));
         let unsent = Arc::clone(&self.unsent);
         self.running.spawn(async move {
-            let answer = waiting.finish().await;
+            let answer = waiting.finish(&session).await;
             unsent.encode(answer.frame.len());
             Done::Answered(answer)
         });

@@ -9,11 +9,12 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use bytes::Bytes;
-use carnet::admission::{Arrived, Class, Permit, Witness};
+use carnet::admission::{Arrived, Class, LevelId, Permit, Witness};
 use carnet::diagnosis::Why;
 use carnet_base::{Charge, Moment};
 use carnet_cql::result::Response as Outcome;
-use carnet_cql::{AnswerMemory, Grant, RequestTimes};
+use carnet_cql::{AnswerMemory, Grant, RequestTimes, RunningStatement};
+use tokio::select;
 use tokio::time::timeout;
 use tracing::error;
 
@@ -36,6 +37,9 @@ use crate::protocol::types::Consistency;
 
 /// Time after which a query that found no memory for answers may be retried.
 const RETRY_AFTER: Duration = Duration::from_millis(100);
+
+/// Time that a killed statement has to end by itself.
+const KILL_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Interval at which the diagnosis is told of clients that do not read their answers.
 const TELL_EVERY: Duration = Duration::from_millis(500);
@@ -69,9 +73,18 @@ struct Running<B> {
 struct Request<B> {
     shared: Arc<Shared<B>>,
     opcode: Opcode,
+    reply: Reply,
     started: Moment,
     /// Charge of the request to the server's budget until it is answered.
     _charge: Charge,
+}
+
+/// Form of the answer to a request.
+#[derive(Clone, Copy)]
+struct Reply {
+    stream: i16,
+    encoding: Encoding,
+    consistency: Consistency,
 }
 
 /// Statement that was polled on its connection's task and did not end.
@@ -118,13 +131,30 @@ impl<B: Backend> Arriving<B> {
     }
 
     /// Waits for the admission, and begins the statement.
-    async fn begin(mut self) -> Result<Running<B>, Answer> {
+    async fn begin(mut self, entry: Option<&RunningStatement>) -> Result<Running<B>, Answer> {
         let permit = self.admitted().await;
+        if let (Some(entry), Ok(permit)) = (entry, &permit) {
+            entry.begin(permit.as_ref());
+        }
         self.start(permit)
+    }
+
+    fn reply(&self) -> Reply {
+        let (stream, encoding) = (self.job.stream, self.encoding);
+        Reply { stream, encoding, consistency: consistency_of(&self.job.statement) }
+    }
+
+    /// Returns the class and level of the statement, if it needs an admission.
+    fn admission(&self) -> Option<(Class, LevelId)> {
+        match self.arrived.as_ref()? {
+            Arrived::Admitted(permit) => Some((permit.class(), permit.level().0)),
+            Arrived::Waits(place) => Some((place.class(), place.level())),
+        }
     }
 
     /// Begins the statement. Returns the answer of a statement that is refused.
     fn start(self, permit: Result<Option<Arc<Permit>>, Failure>) -> Result<Running<B>, Answer> {
+        let reply = self.reply();
         let Self { shared, session, encoding, job, times, .. } = self;
         let started = times.arrived;
         let Job { stream, opcode, statement, tracing, charge } = job;
@@ -133,10 +163,7 @@ impl<B: Backend> Arriving<B> {
         let permit = match permit.and_then(|permit| check_answers(&shared, permit)) {
             Ok(permit) => permit,
             Err(failure) => {
-                let response = Response::Error(failure.into_response(consistency_of(&statement)));
-                let frame = encode(&shared.metrics, encoding, stream, response, Notes::default());
-                memory.set(frame.len());
-                return Err(Answer { frame, held: memory.take_charge() });
+                return Err(failed(&shared, reply, failure));
             }
         };
         let memory = Arc::new(memory);
@@ -159,7 +186,8 @@ impl<B: Backend> Arriving<B> {
             Work { shared: Arc::clone(&shared), session, statement, grant, stream, encoding };
         let work = Box::pin(work.run(memory, tracing));
         let slices = Slices::new(work, permit, bytes);
-        Ok(Running { slices, request: Request { shared, opcode, started, _charge: charge } })
+        let request = Request { shared, opcode, reply, started, _charge: charge };
+        Ok(Running { slices, request })
     }
 
     /// Waits for the admission of a statement that was not refused on its arrival, and until the
@@ -200,16 +228,51 @@ impl<B> Request<B> {
 }
 
 impl<B: Backend> Waiting<B> {
-    /// Runs the statement to its end.
-    pub(super) async fn finish(self) -> Answer {
-        let shared = match &self.0 {
-            Stage::Arriving(arriving) => Arc::clone(&arriving.shared),
-            Stage::Running(running) => Arc::clone(&running.request.shared),
+    /// Runs the statement to its end, or until it is killed.
+    pub(super) async fn finish(self, session: &B::Session) -> Answer {
+        let (shared, reply) = match &self.0 {
+            Stage::Arriving(arriving) => (Arc::clone(&arriving.shared), arriving.reply()),
+            Stage::Running(Running { request, .. }) => (Arc::clone(&request.shared), request.reply),
         };
+        let Some(entry) = self.enter(&shared, session) else {
+            return self.run_to_end(&shared, None).await;
+        };
+        // Dropped before its answer, as after the disconnect of its client: a transaction that is not
+        // being committed is rolled back.
+        let killed = {
+            let running = pin!(self.run_to_end(&shared, Some(&entry)));
+            select! {
+                biased;
+                answer = running => return answer,
+                failure = cut_off(&entry) => failure,
+            }
+        };
+        failed(&shared, reply, killed)
+    }
+
+    /// Registers the statement, so that operators see it and may kill it.
+    fn enter(&self, shared: &Shared<B>, session: &B::Session) -> Option<RunningStatement> {
+        match &self.0 {
+            Stage::Arriving(arriving) => {
+                let (statement, began) = (Some(&arriving.job.statement), arriving.times.arrived);
+                shared.backend.enter(session, statement, began, arriving.admission(), None)
+            }
+            Stage::Running(Running { slices, request }) => {
+                let permit = slices.permit();
+                let admission = permit.map(|permit| (permit.class(), permit.level().0));
+                let entry =
+                    shared.backend.enter(session, None, request.started, admission, permit)?;
+                entry.begin(permit);
+                Some(entry)
+            }
+        }
+    }
+
+    async fn run_to_end(self, shared: &Arc<Shared<B>>, entry: Option<&RunningStatement>) -> Answer {
         let _in_flight = shared.metrics.requests_in_flight.enter();
         let Running { slices, request } = match self.0 {
             Stage::Running(running) => running,
-            Stage::Arriving(arriving) => match arriving.begin().await {
+            Stage::Arriving(arriving) => match arriving.begin(entry).await {
                 Ok(running) => running,
                 Err(answer) => return answer,
             },
@@ -218,6 +281,34 @@ impl<B: Backend> Waiting<B> {
         request.end();
         answer
     }
+}
+
+/// Waits until a statement was killed and has to be dropped; returns its failure. A statement that has
+/// begun has time to end by itself: only then is it known that it wrote nothing.
+#[expect(clippy::disallowed_methods, reason = "its tasks run on the runtime")]
+async fn cut_off(entry: &RunningStatement) -> Failure {
+    entry.killed().await;
+    if entry.has_begun() {
+        tokio::time::sleep(KILL_PATIENCE).await;
+    }
+    if entry.is_read() || !entry.has_begun() {
+        return Failure::new(FailureKind::Killed, "the statement was killed; nothing was written");
+    }
+    Failure::new(
+        FailureKind::Unknown,
+        "the statement was killed while it waited for its commit or for another server: whether it took \
+         effect is not known",
+    )
+}
+
+/// Returns the answer of a statement that has failed outside of its own execution.
+fn failed<B>(shared: &Shared<B>, reply: Reply, failure: Failure) -> Answer {
+    let Reply { stream, encoding, consistency } = reply;
+    let response = Response::Error(failure.into_response(consistency));
+    let frame = encode(&shared.metrics, encoding, stream, response, Notes::default());
+    let memory = AnswerMemory::new(&shared.answers, 0);
+    memory.set(frame.len());
+    Answer { frame, held: memory.take_charge() }
 }
 
 /// Statement that has a permit and memory for its answer.

@@ -153,6 +153,11 @@ impl<T> Slices<T> {
         Self { work: Some(work), permit, used: Duration::ZERO, is_long }
     }
 
+    /// Returns the permit of a statement that has not ended.
+    pub(crate) const fn permit(&self) -> Option<&Arc<Permit>> {
+        self.permit.as_ref()
+    }
+
     /// Polls the statement in its first slice. Returns `None` when the slice is used up.
     fn poll_first(&mut self, meter: &Meter, context: &mut Context<'_>) -> Poll<Option<T>> {
         let work = self.work.as_mut().expect("it has not ended");

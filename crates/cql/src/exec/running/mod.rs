@@ -1,7 +1,7 @@
 //! Statements that run or wait: `system_views.queries` lists them, `KILL STATEMENT` ends them.
 //!
 //! ```text
-//!   arrives ── its first turn ends it ──▶ never listed: nearly all statements
+//!   arrives ── its first turn ends it ──▶ never listed: reads of rows in memory
 //!      └── waits for its admission, a device, a log, another turn
 //!              │ enter
 //!              ▼

@@ -62,3 +62,39 @@ impl Running {
         id >> COUNT_BITS != self.tag
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use carnet::base::Moment;
+
+    use super::super::entry::EntryState;
+    use super::super::source::StatementSource;
+    use super::*;
+
+    fn entry(id: u64) -> Entry {
+        Entry {
+            id,
+            client: "c".into(),
+            user: None,
+            began: Moment::default(),
+            admission: None,
+            source: StatementSource::Unknown,
+            keyspace: None,
+            state: EntryState::of(None).into(),
+        }
+    }
+
+    /// An operator asks another server by mistake.
+    #[test]
+    fn server_takes_no_id_of_another() {
+        let (one, other) = (Running::new(3), Running::new(4));
+        let (shard, entered) = one.enter(entry);
+        assert!(one.find(entered.id).is_some() && other.find(entered.id).is_none());
+        assert!(!one.is_of_another(entered.id) && other.is_of_another(entered.id));
+        assert!(i64::try_from(entered.id).is_ok(), "ids are bigints");
+        one.leave(shard, entered.id);
+        assert!(one.find(entered.id).is_none() && one.list().is_empty());
+        let (_, alone) = Running::new(0).enter(entry);
+        assert_eq!(alone.id, 1);
+    }
+}
