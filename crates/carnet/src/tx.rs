@@ -205,7 +205,7 @@ impl Tx {
     /// `Invalid` if the transaction has ended; `Unavailable` or `Corrupted` from the store.
     pub async fn get_cell(&self, key: &CellKey) -> Result<Option<Entry>> {
         let found = self.note(self.read(pin!(self.transaction.get(key))).await)?;
-        self.count_read(|| {
+        self.count_read(Some(key.table()), || {
             let bytes = |entry: &Entry| key.as_bytes().len() + entry.payload.len();
             (usize::from(found.is_some()), found.as_ref().map_or(0, bytes))
         });
@@ -235,7 +235,7 @@ impl Tx {
     ) -> Result<Vec<Option<Entry>>> {
         let reading = pin!(self.transaction.get_many(keys, bytes_max));
         let found = self.note(self.read(reading).await)?;
-        self.count_read(|| {
+        self.count_read(keys.first().map(CellKey::table), || {
             let entries = keys.iter().zip(&found);
             let found = entries.filter_map(|(key, entry)| {
                 entry.as_ref().map(|entry| key.as_bytes().len() + entry.payload.len())
@@ -258,7 +258,8 @@ impl Tx {
     ) -> Result<CellPage> {
         let reading = pin!(self.transaction.range(range, reverse, limit));
         let page = self.note(self.read(reading).await)?;
-        self.count_read(|| (page.cells.len(), page.cells.bytes()));
+        let table = page.cells.last().map(|cell| cell.key.table());
+        self.count_read(table, || (page.cells.len(), page.cells.bytes()));
         if page.deleted > 0 {
             self.shared.deleted_read.fetch_add(page.deleted as u64, Ordering::Relaxed);
         }
@@ -484,9 +485,12 @@ impl Tx {
         }
     }
 
-    /// Counts rows and bytes of a read to the statement that the transaction runs for.
-    fn count_read(&self, rows_and_bytes: impl FnOnce() -> (usize, usize)) {
-        if let Some(permit) = &self.permit {
+    /// Counts rows and bytes of a read to the statement that the transaction runs for. Cells of the
+    /// catalog are no rows.
+    fn count_read(&self, table: Option<TableId>, rows_and_bytes: impl FnOnce() -> (usize, usize)) {
+        if let Some(permit) = &self.permit
+            && table.is_some_and(|table| !table.is_system())
+        {
             let (rows, bytes) = rows_and_bytes();
             permit.progress().read(rows, bytes);
         }
