@@ -57,6 +57,7 @@ mod display;
 mod duration;
 mod error;
 mod exec;
+mod fingerprint;
 pub mod forward;
 mod json;
 mod lexer;

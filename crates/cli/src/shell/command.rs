@@ -193,7 +193,7 @@ fn show(text: &str) -> Option<Result<Command, Mistake>> {
         _ => String::new(),
     };
     Some(match word.as_str() {
-        "BOTTLENECK" | "STATEMENTS" | "TRANSACTIONS" => return None,
+        "BOTTLENECK" | "STATEMENTS" | "STATISTICS" | "TRANSACTIONS" | "CONFLICTS" => return None,
         "VERSION" => end(&tokens, 2).map(|()| Command::Show(Show::Version)),
         "HOST" => end(&tokens, 2).map(|()| Command::Show(Show::Host)),
         "SESSION" => {
@@ -202,8 +202,7 @@ fn show(text: &str) -> Option<Result<Command, Mistake>> {
         }
         _ => {
             let at = tokens.get(1).map_or(text.len(), |token| token.at);
-            let expected =
-                "expected SHOW VERSION, HOST, SESSION id, BOTTLENECK, STATEMENTS or TRANSACTIONS";
+            let expected = "expected SHOW VERSION, HOST, SESSION id, BOTTLENECK, STATEMENTS, STATISTICS, TRANSACTIONS or CONFLICTS";
             Err(Mistake::new(at, expected))
         }
     })
@@ -252,8 +251,8 @@ The shell's own commands:
   LOGIN user                 connect to the server as another user
   PAGING [ON | OFF | rows]   rows of a page
   SHOW BOTTLENECK            what statements wait for; of a server only
-  SHOW STATEMENTS | TRANSACTIONS
-                             what a server runs; KILL STATEMENT id ends one
+  SHOW STATEMENTS | TRANSACTIONS | STATISTICS | CONFLICTS
+                             what a server runs and has run; KILL STATEMENT id ends one
   SHOW VERSION | HOST | SESSION id
   SOURCE 'script.cql'        run a script
   TRACING [ON | OFF]         show the server's steps and their times

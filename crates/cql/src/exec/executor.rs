@@ -15,6 +15,7 @@ use super::level_state::LevelState;
 use super::open::OpenTransactions;
 use super::prepared::{Cache, Prepared};
 use super::running::Running;
+use super::statistics::{Conflicts, Statistics};
 use super::thresholds::WarnThresholds;
 use crate::audit::AuditLog;
 use crate::bound::Bound;
@@ -48,6 +49,8 @@ pub(super) struct Shared {
     pub(super) open: Arc<OpenTransactions>,
     pub(super) traces: Traces,
     pub(super) running: Arc<Running>,
+    pub(super) statistics: Statistics,
+    pub(super) conflicts: Conflicts,
     pub(super) forward: ForwardState,
     /// Steps of all statements.
     pub(super) steps: AtomicU64,
@@ -85,6 +88,8 @@ impl Executor {
             open,
             traces,
             running,
+            statistics: Statistics::default(),
+            conflicts: Conflicts::default(),
             forward: ForwardState::default(),
             steps: AtomicU64::new(0),
         };

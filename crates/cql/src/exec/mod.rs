@@ -68,6 +68,7 @@ mod select;
 mod select_reader;
 mod service_levels;
 mod statement;
+mod statistics;
 mod stored_row;
 mod system;
 mod system_rows;

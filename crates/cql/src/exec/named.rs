@@ -4,6 +4,7 @@ use carnet::diagnosis::Named;
 
 use crate::ast::{Batch, Statement, TableName, Write};
 use crate::cut::beginning;
+use crate::fingerprint::normalized;
 use crate::lexer::{Lexer, TokenKind};
 use crate::redact::redacted;
 
@@ -12,17 +13,36 @@ const TEXT_LEN_MAX: usize = 1 << 10;
 
 /// Returns the table of a statement, and its text without values.
 pub(super) fn name(statement: &Statement, keyspace: Option<&str>) -> Named {
+    let (text, _) = beginning(statement, TEXT_LEN_MAX);
+    Named::new(&table_name(statement, keyspace), &without_values(&text))
+}
+
+/// Returns the table of a statement, and its text as the name of its fingerprint.
+pub(super) fn fingerprint(statement: &Statement, keyspace: Option<&str>) -> (String, String) {
+    let (text, _) = beginning(statement, TEXT_LEN_MAX);
+    (table_name(statement, keyspace), normalized(&text))
+}
+
+/// Returns the keyspace in which the names of a statement are looked up, if the name of its table needs one.
+pub(super) fn keyspace_of_names<'k>(
+    statement: &Statement,
+    keyspace: Option<&'k str>,
+) -> Option<&'k str> {
+    let is_unqualified = table_of(statement).is_some_and(|table| table.keyspace.is_none());
+    keyspace.filter(|_| is_unqualified)
+}
+
+fn table_name(statement: &Statement, keyspace: Option<&str>) -> String {
     let table = table_of(statement).map(|table| match (&table.keyspace, keyspace) {
         (None, Some(keyspace)) => format!("{keyspace}.{table}"),
         _ => table.to_string(),
     });
-    let (text, _) = beginning(statement, TEXT_LEN_MAX);
-    Named::new(&table.unwrap_or_default(), &without_values(&text))
+    table.unwrap_or_default()
 }
 
 /// Returns a text without values and passwords, which may be cut or wrong.
 pub(super) fn name_of_text(text: &str) -> String {
-    without_values(&redacted(text))
+    normalized(&redacted(text))
 }
 
 /// Returns the first table that a statement changes, or else reads.

@@ -32,7 +32,8 @@ impl Naming<'_> {
         .await
     }
 
-    fn name(&self) {
+    /// Names the statement, unless it has its name.
+    pub(super) fn name(&self) {
         if let Some(permit) = self.permit {
             permit.waits().name(|| Waiter {
                 named: self.statements.named(self.keyspace),

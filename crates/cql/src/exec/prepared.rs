@@ -13,10 +13,12 @@ use sha2::{Digest, Sha256};
 use super::named;
 use super::open::names_transaction;
 use super::recent::Recent;
+use super::statistics::{Slot, Statistics};
 use crate::ast::{AlterTable, Statement, TableChange};
 use crate::compile::{Plan, Tables};
 use crate::cql_error::{CqlError, CqlErrorKind, StatementId};
 use crate::error::Failure;
+use crate::fingerprint;
 use crate::forward::Preparation;
 use crate::lexer;
 use crate::parser::{Limits, Parsed, parse};
@@ -55,6 +57,8 @@ pub(crate) struct Statements {
     promised: OnceLock<Promised>,
     /// Name for the diagnosis, and the keyspace of the session that it was made for.
     named: OnceLock<(Option<String>, Arc<Named>)>,
+    /// Fingerprint whose figures the executions of a prepared statement are counted in.
+    slot: OnceLock<Arc<Slot>>,
 }
 
 /// A plan with the schemas that it was made for. A prepared statement has one keyspace, so that its tables' names
@@ -91,6 +95,7 @@ impl Statements {
             kept: ArcSwapOption::empty(),
             promised: OnceLock::new(),
             named: OnceLock::new(),
+            slot: OnceLock::new(),
         })
     }
 
@@ -183,6 +188,15 @@ impl Statements {
         let make = || Arc::new(named::name(&self.parsed.statement, keyspace));
         let (of, named) = self.named.get_or_init(|| (keyspace.map(str::to_owned), make()));
         if of.as_deref() == keyspace { Arc::clone(named) } else { make() }
+    }
+
+    /// Returns the statement's fingerprint. A prepared statement finds it once, and has one keyspace.
+    pub(super) fn slot(&self, statistics: &Statistics, keyspace: Option<&str>) -> &Arc<Slot> {
+        self.slot.get_or_init(|| {
+            let of_names = named::keyspace_of_names(&self.parsed.statement, keyspace);
+            let id = fingerprint::in_keyspace(self.parsed.fingerprint, of_names);
+            statistics.slot(id, || named::fingerprint(&self.parsed.statement, keyspace))
+        })
     }
 
     /// Keeps the plan for later runs: those of a prepared statement, and retries.

@@ -17,6 +17,8 @@ pub(super) struct Run<'a> {
     pub(super) parameters: &'a Parameters,
     pub(super) bound: Vec<Bound>,
     pub(super) keyspace: Option<String>,
+    /// Time from which the duration of the statement counts.
+    pub(super) began: Moment,
     pub(super) deadline: Option<Moment>,
     pub(super) steps: Steps<'a>,
     pub(super) level: Arc<Effective>,

@@ -18,6 +18,7 @@ use super::paging::{self, PagingState};
 use super::parameters::{BatchItem, Parameters, Session};
 use super::prepared::{Prepared, Statements};
 use super::run::Run;
+use super::statistics::Recorded;
 use super::thresholds::BatchSize;
 use super::timeout::using_timeout;
 use super::{select, transaction, write};
@@ -109,13 +110,18 @@ impl Executor {
         let running = pin!(self.run_parts_unaudited(session, kind, parts, parameters));
         let result = match parts.first() {
             Some(part) => {
+                let keyspace = part.keyspace.as_deref();
+                let of = (&*part.statements, keyspace, parts.len());
+                let recording = self.recording(session, of, &parameters.grant);
                 let naming = Naming {
                     statements: &part.statements,
                     keyspace: part.keyspace.as_deref(),
                     user: session.user_name(),
                     permit: parameters.grant.permit.as_deref(),
                 };
-                naming.run(running).await
+                let result = naming.run(running).await;
+                recording.end(self.shared.db.now(), &result);
+                result
             }
             None => running.await,
         };
@@ -213,13 +219,12 @@ impl Executor {
         let audited = self.audited(session, statement, keyspace.as_deref());
         let result = match self.begin(session, statements, keyspace, parameters) {
             Ok(run) => {
-                let permit = parameters.grant.permit.as_deref();
-                let (keyspace, user) = (run.keyspace.as_deref(), session.user_name());
-                let naming = Naming { statements, keyspace, user, permit };
+                let recorded = Recorded::new(self, session, statements, &run);
                 let running = pin!(self.run_by(session, statements, &run));
-                let result = naming.run(running).await;
+                let result = recorded.run(running).await;
                 self.count_timeout(&run.level, &result);
                 let (large, now) = (&self.shared.large, self.shared.db.now());
+                recorded.end(now, &result);
                 large.log(now, statements, run.keyspace.as_deref(), &parameters.grant);
                 result
             }
@@ -259,7 +264,9 @@ impl Executor {
         let steps = self.count_steps_of(deadline, grant);
         let text_steps = if statements.is_prepared() { 0 } else { parsed.steps };
         steps.take(text_steps + values)?;
-        Ok(Box::new(Run { label, parameters, bound, keyspace, deadline, steps, level, rights }))
+        let began = grant.arrived.unwrap_or_else(|| self.shared.db.now());
+        let run = Run { label, parameters, bound, keyspace, began, deadline, steps, level, rights };
+        Ok(Box::new(run))
     }
 
     async fn run_by(

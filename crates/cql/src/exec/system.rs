@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use carnet::Tx;
+use carnet::admission::Class;
 use carnet::base::Moment;
 use carnet::roles::{Permission, Resource, Rights};
 
@@ -42,6 +43,18 @@ impl Executor {
         select::run_over(tx, plan, environment, run.parameters, state, Some(rows)).await
     }
 
+    /// Returns the figures of the levels in a class that have had statements.
+    fn level_figures(&self, class: Class) -> Vec<system::LevelFigures> {
+        let db = &self.shared.db;
+        let figures = db.admission().map(|admission| admission.figures_of_levels(class));
+        let levels = db.levels();
+        let of_level = |(name, figures): (Arc<str>, _)| {
+            let shares = levels.get(&name).map(|level| level.level.limits.shares);
+            system::LevelFigures { name, shares, figures }
+        };
+        figures.unwrap_or_default().into_iter().map(of_level).collect()
+    }
+
     /// Makes the rows of the system table that a statement reads.
     async fn system_rows(
         &self,
@@ -74,9 +87,12 @@ impl Executor {
             peers: &self.peers(),
             open: &|| self.open_list(),
             running: &|| self.running_rows(),
+            statistics: &|| self.shared.statistics.rows(),
+            conflicts: &|| self.conflict_rows(),
             open_elsewhere: &elsewhere,
             report: &|| db.admission().map(|admission| admission.diagnosis().report()),
             figures: &|class| db.admission().map(|admission| admission.figures(class)),
+            levels: &|class| self.level_figures(class),
             settings: system::StatementSettings {
                 statement: self.timeouts().map(|timeouts| timeouts.statement),
                 scan: self.timeouts().map(|timeouts| timeouts.scan),

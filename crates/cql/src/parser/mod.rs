@@ -35,6 +35,7 @@ use std::cell::Cell;
 
 use crate::ast::{BindMarker, Statement};
 use crate::error::{Failure, ParseError};
+use crate::fingerprint;
 use crate::lexer::{Lexer, Token, TokenKind, shorten};
 use crate::position::Position;
 use crate::redact::covered;
@@ -90,6 +91,8 @@ pub struct Parsed {
     pub terms: usize,
     /// Number of tokens that the parser looked at.
     pub steps: u64,
+    /// Fingerprint of the text, which statements have in common that differ only in values.
+    pub fingerprint: u64,
 }
 
 /// A bind marker in its written form.
@@ -111,7 +114,9 @@ pub fn parse(text: &str, limits: &Limits) -> Result<Parsed, ParseError> {
         .and_then(|mut parser| {
             let statement = parser.whole_statement()?;
             let steps = parser.steps.get() + (text.len() / STEP_BYTES) as u64;
-            Ok(Parsed { statement, markers: parser.markers, terms: parser.terms, steps })
+            let fingerprint = fingerprint::hash(text, &parser.tokens);
+            let Parser { markers, terms, .. } = parser;
+            Ok(Parsed { statement, markers, terms, steps, fingerprint })
         })
         .map_err(|failure| failure.locate_in(text, &covered(text)))
 }

@@ -1,7 +1,7 @@
 //! Parser of statements about what a server does.
 //!
 //! ```text
-//! SHOW BOTTLENECK | SHOW STATEMENTS | SHOW TRANSACTIONS
+//! SHOW BOTTLENECK | SHOW STATEMENTS | SHOW TRANSACTIONS | SHOW STATISTICS | SHOW CONFLICTS
 //! KILL STATEMENT id
 //! ```
 
@@ -10,7 +10,7 @@ use crate::ast::{Literal, Statement, Term};
 use crate::lexer::TokenKind;
 
 /// Queries for which `SHOW` and a word are short.
-const SHOWN: [(&str, &str); 2] = [
+const SHOWN: [(&str, &str); 4] = [
     (
         "STATEMENTS",
         "SELECT id, age_seconds, state, user_name, client, level, waits_for, rows_read, bytes_read, \
@@ -20,6 +20,16 @@ const SHOWN: [(&str, &str); 2] = [
         "TRANSACTIONS",
         "SELECT number, id, age_seconds, idle_seconds, client, isolation, statement \
          FROM system_views.transactions",
+    ),
+    (
+        "STATISTICS",
+        "SELECT rank, count, total_seconds, p50_micros, p95_micros, p99_micros, errors, conflicts, \
+         rows_read, rows_returned, table_name, statement FROM system_views.statement_statistics",
+    ),
+    (
+        "CONFLICTS",
+        "SELECT number, at, table_name, key, attempts, outcome, user_name, client, statement \
+         FROM system_views.conflicts",
     ),
 ];
 
@@ -34,7 +44,7 @@ impl Parser<'_> {
                 return Parser::new(query, &Limits::default())?.whole_statement();
             }
         }
-        Err(self.expected("BOTTLENECK, STATEMENTS or TRANSACTIONS"))
+        Err(self.expected("BOTTLENECK, STATEMENTS, STATISTICS, TRANSACTIONS or CONFLICTS"))
     }
 
     /// Parses the id of a running statement.

@@ -1,10 +1,12 @@
 //! Tables of the activity of a node, as Cassandra has them.
 
+use std::sync::Arc;
+
 use carnet::admission::{Class, Figures};
 use carnet::{DataType, Uuid};
 
 use super::encode::{self, Cell};
-use super::table::{Content, SYSTEM, SystemTable, VIEWS, partition, regular};
+use super::table::{Content, SYSTEM, SystemTable, VIEWS, clustering, partition, regular};
 
 /// Carnet keeps sums of its compactions, in its metrics, and no list of them.
 pub(super) fn compaction_history() -> SystemTable {
@@ -91,4 +93,63 @@ pub(super) fn thread_pools(
         ]))
     };
     Class::ALL.into_iter().filter_map(row).collect()
+}
+
+/// Figures of a service level in a class.
+#[derive(Clone, Debug)]
+pub(crate) struct LevelFigures {
+    pub(crate) name: Arc<str>,
+    /// Its shares; `None` for a level that was dropped.
+    pub(crate) shares: Option<u32>,
+    pub(crate) figures: Figures,
+}
+
+pub(super) fn service_levels_table() -> SystemTable {
+    SystemTable {
+        keyspace: VIEWS,
+        name: "service_levels",
+        comment: "statements of each service level that had any since the start, by class",
+        uuid: Uuid::nil(),
+        content: Content::ServiceLevels,
+        columns: vec![
+            partition("level", DataType::Text),
+            clustering("class", DataType::Text),
+            regular("admitted", DataType::Bigint),
+            regular("refused", DataType::Bigint),
+            regular("running", DataType::Int),
+            regular("shares", DataType::Int),
+            regular("throttled", DataType::Bigint),
+            regular("waited_seconds", DataType::Double),
+            regular("waiting", DataType::Int),
+        ],
+    }
+}
+
+/// Returns a row for each level and class, sorted by the level.
+pub(super) fn service_levels(
+    table: &SystemTable,
+    levels: &(dyn Fn(Class) -> Vec<LevelFigures> + Sync),
+) -> Vec<Vec<Cell>> {
+    let int = |number: usize| encode::int(i32::try_from(number).unwrap_or(i32::MAX));
+    let bigint = |number: u64| encode::bigint(i64::try_from(number).unwrap_or(i64::MAX));
+    let of_class = |class: Class| levels(class).into_iter().map(move |level| (class, level));
+    let mut rows: Vec<(Class, LevelFigures)> = Class::ALL.into_iter().flat_map(of_class).collect();
+    rows.sort_by(|(a, one), (b, other)| (&one.name, a.name()).cmp(&(&other.name, b.name())));
+    let row = |(class, level): (Class, LevelFigures)| {
+        let LevelFigures { name, shares, figures } = level;
+        let refused = figures.shed_overloaded + figures.shed_deadline + figures.shed_memory;
+        let shares = shares.and_then(|shares| usize::try_from(shares).ok());
+        table.row([
+            ("level", encode::text(&name)),
+            ("class", encode::text(class.name())),
+            ("admitted", bigint(figures.admitted)),
+            ("refused", bigint(refused)),
+            ("running", int(figures.running)),
+            ("shares", shares.and_then(int)),
+            ("throttled", bigint(figures.throttled)),
+            ("waited_seconds", encode::double(figures.waited.as_secs_f64())),
+            ("waiting", int(figures.waiting)),
+        ])
+    };
+    rows.into_iter().map(row).collect()
 }

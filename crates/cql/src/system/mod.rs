@@ -53,6 +53,7 @@ mod rows;
 mod schemas;
 mod setting;
 mod settings;
+mod statistics;
 mod table;
 mod tables;
 mod traces;
@@ -61,6 +62,7 @@ mod view;
 #[cfg(test)]
 pub(crate) mod tests;
 
+pub(crate) use activity::LevelFigures;
 pub(crate) use auth::RolesView;
 pub(crate) use bottleneck::{bottleneck_columns, show_bottleneck};
 pub use change::SchemaDigest;
@@ -92,6 +94,7 @@ pub(crate) use options::{
 pub(crate) use replication::{Replication, repaired, resolve};
 pub(crate) use setting::{map_of, plain};
 pub(crate) use settings::StatementSettings;
+pub(crate) use statistics::{ConflictRow, StatisticsRow};
 pub(crate) use view::{
     IndexView, KeyspaceView, TableView, TypeView, ViewDefinition, all, keyspace, short_class,
 };

@@ -13,7 +13,7 @@ use carnet::derived::{BuildProgress, Derived};
 use carnet::diagnosis::Report;
 use carnet::{Result, Timestamp, Tx, Uuid};
 
-use super::activity;
+use super::activity::{self, LevelFigures};
 use super::auth::{self, RolesView};
 use super::bottleneck;
 use super::builds;
@@ -28,6 +28,7 @@ use super::open::{self, OpenTransaction};
 use super::peers::Peer;
 use super::queries::{self, RunningRow};
 use super::settings::{self, StatementSettings};
+use super::statistics::{self, ConflictRow, StatisticsRow};
 use super::table::{Content, SystemTable};
 use super::traces;
 use super::view::{self, IndexView, KeyspaceView, TableView, TypeView};
@@ -44,12 +45,18 @@ pub(crate) struct Sources<'a> {
     pub(crate) open: &'a (dyn Fn() -> Vec<OpenTransaction> + Sync),
     /// Lists the running statements of this server.
     pub(crate) running: &'a (dyn Fn() -> Vec<RunningRow> + Sync),
+    /// Lists the figures of statements by fingerprint.
+    pub(crate) statistics: &'a (dyn Fn() -> Vec<StatisticsRow> + Sync),
+    /// Lists the statements that lost a row.
+    pub(crate) conflicts: &'a (dyn Fn() -> Vec<ConflictRow> + Sync),
     /// Rows of the open transactions of other servers.
     pub(crate) open_elsewhere: &'a [Row],
     /// Returns the waits of statements, if they are measured.
     pub(crate) report: &'a (dyn Fn() -> Option<Report> + Sync),
     /// Returns the numbers of statements of a class, if this process admits statements.
     pub(crate) figures: &'a (dyn Fn(Class) -> Option<Figures> + Sync),
+    /// Returns the figures of the levels in a class, with their names and shares.
+    pub(crate) levels: &'a (dyn Fn(Class) -> Vec<LevelFigures> + Sync),
     /// Returns `true` for a keyspace whose rows are wanted, in the tables that list keyspaces, tables and
     /// columns. Rows of other keyspaces may be missing.
     pub(crate) wants_keyspace: &'a (dyn Fn(&str) -> bool + Sync),
@@ -97,7 +104,10 @@ pub(crate) async fn rows(table: &SystemTable, tx: &Tx, sources: &Sources<'_>) ->
         Content::BuiltViews => builds::built_views(table, tx).await?,
         Content::ViewBuilds => builds::views_in_progress(table, tx).await?,
         Content::ViewBuildStatus => builds::status(table, tx, node.host_id).await?,
+        Content::Statistics => statistics::statistics(table, &(sources.statistics)()),
+        Content::Conflicts => statistics::conflicts(table, &(sources.conflicts)()),
         Content::Queries => queries::rows(table, &(sources.running)()),
+        Content::ServiceLevels => activity::service_levels(table, sources.levels),
         Content::ThreadPools => activity::thread_pools(table, sources.figures),
         Content::Roles
         | Content::RoleMembers

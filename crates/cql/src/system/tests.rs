@@ -75,6 +75,9 @@ fn rows_of(table: &SystemTable, snapshot: &carnet::Snapshot, node: &NodeInfo) ->
         peers: &peers(),
         open: &open,
         running: &Vec::new,
+        statistics: &Vec::new,
+        conflicts: &Vec::new,
+        levels: &|_| Vec::new(),
         open_elsewhere: &[],
         report: &report,
         wants: &|_, _| true,
@@ -342,13 +345,19 @@ fn virtual_tables_have_a_schema_of_their_own() {
              comment 'what statements waited for in the last 10 s'",
             "keyspace_name 'system_views'; table_name 'clients'; \
              comment 'currently connected clients'",
+            "keyspace_name 'system_views'; table_name 'conflicts'; \
+             comment 'the last statements that lost a row to another transaction, newest first'",
             "keyspace_name 'system_views'; table_name 'indexes'; \
              comment 'state of secondary indexes'",
             "keyspace_name 'system_views'; table_name 'materialized_views'; \
              comment 'state of materialized views'",
             "keyspace_name 'system_views'; table_name 'queries'; \
              comment 'statements that run or wait, oldest first'",
+            "keyspace_name 'system_views'; table_name 'service_levels'; \
+             comment 'statements of each service level that had any since the start, by class'",
             "keyspace_name 'system_views'; table_name 'settings'; comment 'current settings'",
+            "keyspace_name 'system_views'; table_name 'statement_statistics'; \
+             comment 'statements by fingerprint since the start, the largest total time first'",
             "keyspace_name 'system_views'; table_name 'thread_pools'; \
              comment 'statements that run and wait, by their class'",
             "keyspace_name 'system_views'; table_name 'transactions'; \
@@ -362,7 +371,7 @@ fn virtual_tables_have_a_schema_of_their_own() {
         ]
     );
     let columns = dump_of("system_virtual_schema", "columns");
-    assert_eq!(columns.len(), 10 + 13 + 10 + 8 + 19 + 2 + 7 + 10 + 8 + 1 + 3);
+    assert_eq!(columns.len(), 10 + 13 + 9 + 10 + 8 + 19 + 9 + 2 + 15 + 7 + 10 + 8 + 1 + 3);
     assert_eq!(
         columns[11],
         "keyspace_name 'system_views'; table_name 'clients'; column_name 'client_options'; \
