@@ -49,7 +49,10 @@ impl AuditCategory {
     #[must_use]
     pub fn of(statement: &Statement) -> Self {
         match statement {
-            Statement::Select(_) | Statement::Use(_) | Statement::Describe(_) => Self::Query,
+            Statement::Select(_)
+            | Statement::Use(_)
+            | Statement::Describe(_)
+            | Statement::Explain(_) => Self::Query,
             Statement::Transaction(transaction) if transaction.writes().next().is_none() => {
                 Self::Query
             }
@@ -101,7 +104,7 @@ pub(crate) fn keyspaces(statement: &Statement, current: Option<&str>) -> Vec<Str
         let keyspace = table.keyspace.as_ref().map(Name::as_str).or(current);
         found.extend(keyspace.map(str::to_owned));
     };
-    match statement {
+    match statement.planned() {
         Statement::Select(select) => of(&select.from),
         Statement::Write(write) => of(write.table()),
         Statement::Batch(Batch { writes, .. }) => writes.iter().map(Write::table).for_each(of),
@@ -141,6 +144,7 @@ pub(crate) fn keyspaces(statement: &Statement, current: Option<&str>) -> Vec<Str
         | Statement::Level(_)
         | Statement::ShowBottleneck
         | Statement::KillStatement(_)
+        | Statement::Explain(_)
         | Statement::Unsupported(_) => {}
     }
     found.sort_unstable();
@@ -184,6 +188,7 @@ mod tests {
             ("COMMIT", "dml", ""),
             ("KILL TRANSACTION 00000000-0000-0000-0000-000000000000", "admin", ""),
             ("KILL STATEMENT 7", "admin", ""),
+            ("EXPLAIN DELETE FROM t WHERE k = 1", "query", "ks"),
             ("CREATE SERVICE LEVEL gold", "admin", ""),
             ("CREATE KEYSPACE n WITH replication = {'class': 'SimpleStrategy'}", "ddl", "n"),
             ("CREATE TABLE n LIKE o.t", "ddl", "ks o"),

@@ -92,7 +92,7 @@ macro_rules! scripts {
     };
 }
 
-scripts! { batches connect describe indexes keyspaces levels mistakes monitor names open roles selects tables terms transactions transaction_mistakes unsupported views writes }
+scripts! { batches connect describe explain indexes keyspaces levels mistakes monitor names open roles selects tables terms transactions transaction_mistakes unsupported views writes }
 
 #[test]
 fn no_script_is_forgotten() {

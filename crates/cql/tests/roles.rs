@@ -75,6 +75,11 @@ const CASES: &[(&str, &[&str])] = &[
     ("DROP MATERIALIZED VIEW ks.mv", &["ALTER ON ks.t"]),
     ("DESCRIBE KEYSPACE ks", &[]),
     ("SHOW BOTTLENECK", &["SELECT ON system_views.bottleneck"]),
+    ("EXPLAIN SELECT v FROM ks.t WHERE k = 1", &["SELECT ON ks.t"]),
+    (
+        "EXPLAIN SELECT v FROM ks.t WHERE k = 1 USING SERVICE LEVEL gold",
+        &["SELECT ON ks.t", "EXECUTE ON SERVICE LEVEL gold"],
+    ),
     ("KILL STATEMENT 7", &["MODIFY ON system_views.queries"]),
     ("CREATE TRIGGER n", &[]),
     ("CREATE SERVICE LEVEL n", &["CREATE ON ALL SERVICE LEVELS"]),
@@ -107,7 +112,7 @@ const CASES: &[(&str, &[&str])] = &[
 ];
 
 /// Number of kinds of statements.
-const KINDS: usize = 55;
+const KINDS: usize = 56;
 
 /// Returns the number of a statement's kind. A new statement does not compile without a number here,
 /// and a number without a case fails.
@@ -168,6 +173,7 @@ const fn kind(statement: &Statement) -> usize {
         Statement::Role(RoleStatement::DropIdentity { .. }) => 52,
         Statement::Role(RoleStatement::ListIdentities) => 53,
         Statement::KillStatement(_) => 54,
+        Statement::Explain(_) => 55,
     }
 }
 

@@ -180,3 +180,12 @@ fn role_sees_and_kills_its_own_statements() {
     as_ann(&format!("KILL STATEMENT {second}")).unwrap();
     assert!(wait.as_mut().poll(&mut task).is_ready());
 }
+
+/// A stack of nested statements would overflow.
+#[test]
+fn explained_statement_is_not_nested() {
+    let fixture = Fixture::new();
+    let text = "EXPLAIN ".repeat(100_000);
+    let error = fixture.run(&text, Grant::default()).unwrap_err();
+    assert!(error.message().contains("expected SELECT, INSERT"), "{error}");
+}

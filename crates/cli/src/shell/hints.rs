@@ -13,7 +13,7 @@ use super::lexer::{TokenKind, tokens};
 /// A pattern is a row of tokens: words without regard to case, symbols, `"` for any name in double
 /// quotes. `^` binds it to the beginning of the statement, `~` searches a text in the error
 /// instead.
-const HINTS: [(&str, &str); 77] = [
+const HINTS: [(&str, &str); 76] = [
     (r"^\ dt", "DESCRIBE TABLES lists the tables"),
     (r"^\ d", "DESCRIBE TABLES lists the tables, and DESCRIBE TABLE name shows one"),
     (r"^\ l", "DESCRIBE KEYSPACES lists the keyspaces"),
@@ -40,7 +40,6 @@ const HINTS: [(&str, &str); 77] = [
         "^SHOW PROCESSLIST",
         "SHOW STATEMENTS lists the statements that a server runs; KILL STATEMENT id ends one",
     ),
-    ("^EXPLAIN", "TRACING ON shows the steps of the statements that follow, on a server"),
     (
         "^CREATE DATABASE",
         "CQL's database is a keyspace: CREATE KEYSPACE name WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",

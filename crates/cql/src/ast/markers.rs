@@ -77,7 +77,7 @@ impl Statement {
     #[must_use]
     pub fn bind_sites(&self) -> Vec<BindSite<'_>> {
         let mut sites = Sites { found: Vec::new(), table: None };
-        match self {
+        match self.planned() {
             Self::Select(select) => sites.select(select),
             Self::Write(write) => sites.write(write),
             Self::Batch(batch) => sites.batch(batch),

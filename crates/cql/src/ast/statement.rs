@@ -77,6 +77,8 @@ pub enum Statement {
     ShowBottleneck,
     /// `KILL STATEMENT id`: a literal or a marker.
     KillStatement(Term),
+    /// `EXPLAIN` with the explained statement.
+    Explain(Box<Self>),
     /// A CQL statement that is not supported yet.
     Unsupported(Unsupported),
 }
@@ -114,7 +116,19 @@ impl Statement {
             Self::Role(role) => role.kind(),
             Self::ShowBottleneck => "SHOW BOTTLENECK",
             Self::KillStatement(_) => "KILL STATEMENT",
+            Self::Explain(_) => "EXPLAIN",
             Self::Unsupported(_) => "unsupported",
+        }
+    }
+}
+
+impl Statement {
+    /// Returns the statement that is planned: the explained one of an `EXPLAIN`.
+    #[must_use]
+    pub const fn planned(&self) -> &Self {
+        match self {
+            Self::Explain(statement) => statement,
+            statement => statement,
         }
     }
 }

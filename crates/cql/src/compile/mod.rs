@@ -70,4 +70,5 @@ pub(crate) use relation::Filter;
 pub(crate) use row_filter::RowFilter;
 pub(crate) use select::{SelectPlan, limit_value, star_order};
 pub(crate) use transaction::{ResultPlan, Tables, TransactionPlan, table_key};
+pub(crate) use where_clause::Where;
 pub(crate) use write::{Change, GuardPlan, WritePlan, WriteTarget, check_batch, set_batch_time};

@@ -292,7 +292,7 @@ impl Where {
     }
 
     /// Returns `true` if it compares tokens.
-    pub(super) fn has_tokens(&self) -> bool {
+    pub(crate) fn has_tokens(&self) -> bool {
         let bounds = match &self.partitions {
             PartitionPlan::Keys(_) => &self.tokens,
             PartitionPlan::Tokens(bounds) => bounds,

@@ -132,6 +132,7 @@ impl Display for Statement {
             Self::Level(level) => level.fmt(f),
             Self::Role(role) => role.fmt(f),
             Self::ShowBottleneck => f.write_str("SHOW BOTTLENECK"),
+            Self::Explain(statement) => write!(f, "EXPLAIN {statement}"),
             Self::KillStatement(id) => write!(f, "KILL STATEMENT {id}"),
             Self::Unsupported(unsupported) => f.write_str(&unsupported.text),
         }

@@ -97,7 +97,7 @@ pub(super) fn check_rows(
         // The answer of a condition tells what the row has.
         if write.is_conditional() { need(write.table(), Permission::Select) } else { Ok(()) }
     };
-    match statement {
+    match statement.planned() {
         Statement::Select(select) => need(&select.from, Permission::Select),
         Statement::Write(one) => write(one),
         Statement::Batch(batch) => batch.writes.iter().try_for_each(write),
@@ -130,6 +130,7 @@ pub(super) fn check_rows(
         | Statement::Role(_)
         | Statement::ShowBottleneck
         | Statement::KillStatement(_)
+        | Statement::Explain(_)
         | Statement::Unsupported(_) => Ok(()),
     }
 }
@@ -216,6 +217,7 @@ pub(super) async fn check_schema(
         | Statement::Role(_)
         | Statement::ShowBottleneck
         | Statement::KillStatement(_)
+        | Statement::Explain(_)
         | Statement::Unsupported(_) => Ok(()),
     }
 }

@@ -30,6 +30,7 @@ mod ddl_target;
 mod ddl_warnings;
 mod describe;
 mod executor;
+mod explain;
 mod first_build;
 mod forward;
 mod grant;

@@ -47,7 +47,7 @@ pub(super) fn name_of_text(text: &str) -> String {
 
 /// Returns the first table that a statement changes, or else reads.
 fn table_of(statement: &Statement) -> Option<&TableName> {
-    match statement {
+    match statement.planned() {
         Statement::Select(select) => Some(&select.from),
         Statement::Write(write) => Some(write.table()),
         Statement::Batch(Batch { writes, .. }) => writes.first().map(Write::table),

@@ -21,6 +21,8 @@ use crate::system::is_system_keyspace;
 
 /// Maximum number of keys after `IN` in a small statement.
 pub(super) const KEYS_SMALL_MAX: usize = 12;
+/// Reason for which a statement with more keys is large.
+const MANY_KEYS: &str = "it names more than 12 keys";
 /// Maximum number of tokens of a text that are scanned.
 const TOKENS_MAX: usize = 512;
 /// Maximum number of bytes that are scanned: one string may have megabytes.
@@ -34,6 +36,8 @@ pub struct Outline<'s> {
     /// Whether it scans a table, filters, aggregates, or names many keys. It is batch work unless
     /// its level sets another workload.
     pub is_large: bool,
+    /// Why it is large, of a parsed statement.
+    pub why_large: Option<&'static str>,
     /// Whether the timeout of scans applies.
     pub is_scan: bool,
     /// Value of `USING TIMEOUT`, unless it is a bind marker.
@@ -48,7 +52,15 @@ impl Outline<'_> {
     /// Returns the outline of a statement of which only the class is known.
     #[must_use]
     pub const fn of_class(class: Class) -> Self {
-        Self { class, is_large: false, is_scan: false, timeout: None, level: None, is_cut: false }
+        Self {
+            class,
+            is_large: false,
+            why_large: None,
+            is_scan: false,
+            timeout: None,
+            level: None,
+            is_cut: false,
+        }
     }
 }
 
@@ -97,7 +109,8 @@ impl<'s> Outline<'s> {
             Statement::Select(select) => Self::of_select(select, keyspace, list_len),
             Statement::Write(write) => {
                 let is_large = keys(filter_of(write), list_len) > KEYS_SMALL_MAX;
-                Self { is_large, ..Self::of_using(write.using()) }
+                let why_large = is_large.then_some(MANY_KEYS);
+                Self { is_large, why_large, ..Self::of_using(write.using()) }
             }
             Statement::Batch(batch) => Self::of_using(&batch.using),
             Statement::Truncate(_, using) => Self { class: Class::System, ..Self::of_using(using) },
@@ -119,9 +132,19 @@ impl<'s> Outline<'s> {
         let is_filtered = select.allow_filtering || aggregates(select);
         let is_token = |relation: &Relation| matches!(relation, Relation::Token { .. });
         let is_whole = select.limit.is_none() && select.filter.iter().all(is_token);
+        let why_large = if select.allow_filtering {
+            Some("ALLOW FILTERING")
+        } else if is_filtered {
+            Some("it aggregates")
+        } else if is_whole {
+            Some("it reads the whole table, without LIMIT")
+        } else {
+            (keys(&select.filter, list_len) > KEYS_SMALL_MAX).then_some(MANY_KEYS)
+        };
         let class = class_of_query(named.unwrap_or_default());
         Self {
-            is_large: is_filtered || is_whole || keys(&select.filter, list_len) > KEYS_SMALL_MAX,
+            is_large: why_large.is_some(),
+            why_large,
             is_scan: class != Class::System && (is_filtered || select.filter.is_empty()),
             timeout: select.using.get(Attribute::Timeout).and_then(literal_timeout),
             level: select.using.level.as_ref().map(Name::as_str),

@@ -11,7 +11,7 @@ use super::executor::Executor;
 use super::parameters::Session;
 use super::prepared::{Described, Prepared, Statements};
 use super::running::describe_kill;
-use super::{open, transaction};
+use super::{explain, open, transaction};
 use crate::ast::{Statement, TableName, Write};
 use crate::compile::{Compiler, Plan, Tables, WritePlan, check_batch, set_batch_time, table_key};
 use crate::cql_error::CqlError;
@@ -92,7 +92,7 @@ impl Executor {
             return Ok(Described { result, ..Described::default() });
         }
         if !matches!(
-            statement,
+            statement.planned(),
             Statement::Select(_)
                 | Statement::Write(_)
                 | Statement::Batch(_)
@@ -105,6 +105,7 @@ impl Executor {
         let plan = compile(&mut compiler, statement, &tables)?;
         let markers = compiler.finish(count)?;
         let result = match &plan {
+            _ if matches!(statement, Statement::Explain(_)) => explain::columns().to_vec(),
             Plan::Select(plan) => plan.columns.to_vec(),
             Plan::Writes(_) => Vec::new(),
             Plan::Transaction(plan) => transaction::result_columns(plan),
@@ -125,7 +126,7 @@ impl Executor {
             if tables.contains_key(&table_key(name)) {
                 continue;
             }
-            let schema = match (statement, find_system(name, keyspace)) {
+            let schema = match (statement.planned(), find_system(name, keyspace)) {
                 (Statement::Select(_), Some(schema)) => Arc::clone(schema),
                 _ => find_table(tx, name, keyspace).await?,
             };
@@ -162,7 +163,7 @@ fn compile<'a>(
     };
     let write =
         |compiler: &mut Compiler<'a>, write: &Write| compiler.write(write, table(write.table())?);
-    Ok(match statement {
+    Ok(match statement.planned() {
         Statement::Select(select) => Plan::Select(compiler.select(select, table(&select.from)?)?),
         Statement::Write(one) => Plan::Writes(vec![write(compiler, one)?]),
         Statement::Batch(batch) => {
@@ -191,7 +192,7 @@ fn compile<'a>(
 
 /// Returns the tables that a statement reads and changes.
 fn table_names(statement: &Statement) -> Vec<&TableName> {
-    match statement {
+    match statement.planned() {
         Statement::Select(select) => vec![&select.from],
         Statement::Write(write) => vec![write.table()],
         Statement::Batch(batch) => batch.writes.iter().map(Write::table).collect(),

@@ -23,6 +23,7 @@ use super::thresholds::BatchSize;
 use super::timeout::using_timeout;
 use super::{select, transaction, write};
 use crate::ast::{BatchKind, Select, Statement};
+use crate::bound::{Bound, Values};
 use crate::compile::{Environment, Plan, SelectPlan, WritePlan, check_batch};
 use crate::cql_error::{CqlError, CqlErrorKind};
 use crate::result::Response;
@@ -246,7 +247,13 @@ impl Executor {
         parameters: &'a Parameters,
     ) -> Result<Box<Run<'a>>, CqlError> {
         let parsed = &statements.parsed;
-        let bound = parameters.values.resolve(&parsed.markers)?;
+        let is_explained = matches!(parsed.statement, Statement::Explain(_));
+        let bound = if is_explained && parameters.values == Values::default() {
+            // It is explained as far as it does not depend on the values.
+            vec![Bound::Unset; parsed.markers.len()]
+        } else {
+            parameters.values.resolve(&parsed.markers)?
+        };
         let label = session.label(parsed.statement.kind());
         let outline = Outline::of_statement(&parsed.statement, keyspace.as_deref(), |_| None);
         let using = using_timeout(&parsed.statement, &bound)?;
@@ -299,6 +306,9 @@ impl Executor {
             Statement::Role(role) => Box::pin(self.role_statement(session, role, run)).await,
             Statement::ShowBottleneck => self.show_bottleneck(run.rights.as_deref()),
             Statement::KillStatement(id) => self.kill_statement(session, id, run),
+            Statement::Explain(explained) => {
+                Box::pin(self.explain(session, explained, statements, run)).await
+            }
             Statement::Unsupported(drop) if drop.has_no_effect => Ok(Response::Void),
             Statement::Unsupported(unsupported) => Err(CqlError::unsupported(&unsupported.what)),
             ddl => Box::pin(self.ddl(ddl, run)).await,
@@ -404,6 +414,7 @@ impl Executor {
             | Statement::Describe(_)
             | Statement::ShowBottleneck
             | Statement::KillStatement(_)
+            | Statement::Explain(_)
             | Statement::Unsupported(_) => Ok(None),
             Statement::Select(_) if is_system(run) => Ok(None),
             // Other statements of a driver may share the connection.

@@ -3,6 +3,7 @@
 //! ```text
 //! SHOW BOTTLENECK | SHOW STATEMENTS | SHOW TRANSACTIONS | SHOW STATISTICS | SHOW CONFLICTS
 //! KILL STATEMENT id
+//! EXPLAIN statement      SELECT, INSERT, UPDATE, DELETE, BEGIN BATCH or BEGIN TRANSACTION
 //! ```
 
 use super::{Limits, Parse, Parser};
@@ -45,6 +46,18 @@ impl Parser<'_> {
             }
         }
         Err(self.expected("BOTTLENECK, STATEMENTS, STATISTICS, TRANSACTIONS or CONFLICTS"))
+    }
+
+    /// Parses the statement after `EXPLAIN`. Its first word decides, so that nothing is nested.
+    pub(super) fn explained(&mut self) -> Parse<Statement> {
+        let words = ["SELECT", "INSERT", "UPDATE", "DELETE", "BEGIN"];
+        let is_outcome = self.is_words(&["SELECT", "OUTCOME"]) && self.is_symbol_at(2, "(");
+        if is_outcome || !words.iter().any(|word| self.is_word(word)) {
+            return Err(
+                self.expected("SELECT, INSERT, UPDATE, DELETE, BEGIN BATCH or BEGIN TRANSACTION")
+            );
+        }
+        self.statement().map(|statement| Statement::Explain(Box::new(statement)))
     }
 
     /// Parses the id of a running statement.

@@ -25,7 +25,7 @@ impl Parser<'_> {
         Err(self.expected("the end of the statement"))
     }
 
-    fn statement(&mut self) -> Parse<Statement> {
+    pub(super) fn statement(&mut self) -> Parse<Statement> {
         if let Some(statement) = self.eat_open_statement()? {
             return Ok(Statement::Open(statement));
         }
@@ -56,6 +56,9 @@ impl Parser<'_> {
         }
         if self.eat_word("SHOW") {
             return self.show();
+        }
+        if self.eat_word("EXPLAIN") {
+            return self.explained();
         }
         if self.eat_words(&["KILL", "STATEMENT"]) {
             return self.statement_id().map(Statement::KillStatement);

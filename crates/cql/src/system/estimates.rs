@@ -139,6 +139,13 @@ fn own_ranges(own: &[String], peers: &[Peer]) -> Vec<TokenRange> {
     ranges
 }
 
+/// Estimates the number of partitions of a table, and their bytes.
+pub(crate) async fn estimate_table(tx: &Tx, table: TableId) -> Result<(f64, f64)> {
+    let ring = TokenRange { start: i64::MIN, end: i64::MIN };
+    let Estimate { partitions, bytes } = estimate(tx, table, ring).await?;
+    Ok((partitions, bytes))
+}
+
 async fn estimate(tx: &Tx, table: TableId, range: TokenRange) -> Result<Estimate> {
     let (first, last) = range.bounds();
     let width = last - first + 1;

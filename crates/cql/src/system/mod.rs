@@ -84,7 +84,8 @@ pub use table::{SystemColumn, SystemTable, is_virtual_keyspace};
 pub(crate) use tables::is_readable;
 pub use tables::{KEYSPACES, find, is_replicated_keyspace, is_system_keyspace, tables};
 
-pub(crate) use encode::{Cell, boolean, collection, text, text_map, texts};
+pub(crate) use encode::{Cell, boolean, collection, int, text, text_map, texts};
+pub(crate) use estimates::estimate_table;
 pub(crate) use foreign_options::{Foreign, of_table, without_effect};
 pub(crate) use option_values::TTL_MAX;
 pub(crate) use options::{

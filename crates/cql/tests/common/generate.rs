@@ -721,6 +721,7 @@ impl Generator<'_> {
             20 if self.flip() => {
                 Statement::KillStatement(Term::Literal(Literal::Integer("17".into())))
             }
+            20 if self.flip() => Statement::Explain(Box::new(Statement::Select(self.select()))),
             20 => Statement::ShowBottleneck,
             21 => Statement::CreateType(CreateType {
                 if_not_exists,

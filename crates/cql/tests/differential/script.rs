@@ -37,7 +37,7 @@ pub(crate) fn folder(name: &str) -> PathBuf {
 const SOURCES: [&str; 2] = ["applications", "statements"];
 
 /// Golden scripts of features that Cassandra does not have.
-const EXTENSIONS: [&str; 4] = ["levels", "open", "raise", "transactions"];
+const EXTENSIONS: [&str; 5] = ["explain", "levels", "open", "raise", "transactions"];
 
 /// Returns the names and statements of all scripts that are recorded.
 pub(crate) fn sources() -> Vec<(String, Vec<String>)> {

@@ -6,7 +6,9 @@ fn outline(text: &str) -> Outline<'_> {
     let outline = Outline::of_text(text);
     let parsed = parse(text, &Limits::default()).unwrap();
     let of_statement = Outline::of_statement(&parsed.statement, None, |_| None);
-    assert_eq!(outline, Outline { is_cut: outline.is_cut, ..of_statement }, "{text}");
+    assert_eq!(of_statement.why_large.is_some(), of_statement.is_large, "{text}");
+    let expected = Outline { is_cut: outline.is_cut, why_large: None, ..of_statement };
+    assert_eq!(outline, expected, "{text}");
     outline
 }
 
