@@ -7,6 +7,7 @@
 //!                                          └▶ copy: files of CSV, in and out
 //!   carnet stress ──▶ a database or a server, and the checker
 //!   carnet bottleneck ──▶ SHOW BOTTLENECK of a server
+//!   carnet top ──▶ top ──▶ database ──▶ a server's system_views
 //!   carnet backup, compact, migrate ──▶ carnet, or carnet::control ──▶ the process that has the database
 //!   carnet restore ──▶ carnet::backup
 //!   carnet backup, restore --store ──▶ carnet::cluster::backup, around a copy that others make
@@ -50,6 +51,7 @@ mod server_address;
 mod settings;
 mod shell;
 mod system_memory;
+mod top;
 mod users;
 
 use std::io::{self, IsTerminal};
@@ -75,6 +77,7 @@ fn main() -> ExitCode {
         Command::Verify(arguments) => arguments.run(),
         Command::Iotune(arguments) => arguments.run(),
         Command::Bottleneck(arguments) => arguments.run(),
+        Command::Top(arguments) => arguments.run(),
         Command::Compact(arguments) => arguments.run(),
         Command::Backup(arguments) => arguments.run(),
         Command::Restore(arguments) => arguments.run(),

@@ -11,6 +11,7 @@ mod hash_password;
 mod import;
 mod inspect;
 mod iotune;
+mod login;
 mod maelstrom;
 mod migrate;
 mod new_database;
@@ -22,6 +23,7 @@ mod shell;
 mod stress;
 mod tls_init;
 mod tls_options;
+mod top;
 mod verify;
 
 use clap::{Parser, Subcommand};
@@ -52,6 +54,7 @@ Examples:
   carnet backup ./data /backups/bank        copy a database that may be in use
   carnet verify ./data                      check every byte of a database that is not in use
   carnet bottleneck                         say what statements of a server wait for
+  carnet top                                watch what a server does
   carnet stress --dir ./tried               drive a database, and check what its clients saw
 
 'carnet <command> --help' tells more about a command.";
@@ -73,6 +76,7 @@ pub(crate) enum Command {
     Compact(compact::Compact),
     Iotune(iotune::Iotune),
     Bottleneck(bottleneck::Bottleneck),
+    Top(top::Top),
     Backup(backup::Backup),
     Restore(restore::Restore),
     Import(import::Import),

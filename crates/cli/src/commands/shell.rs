@@ -10,14 +10,13 @@ use carnet_cql::system::NodeInfo;
 use clap::{Args, ValueEnum};
 use tempfile::TempDir;
 
+use super::login::Login;
 use super::new_database;
-use super::server_tls::ServerTls;
-use crate::database::{Database, Local, Remote, Server};
+use crate::database::{Database, Local, Remote};
 use crate::origin::Origin;
 use crate::place::Place;
-use crate::server_address::with_port;
 use crate::shell::{self, Format, Printer, Session};
-use crate::{interrupt, password, script_text};
+use crate::{interrupt, script_text};
 
 /// Run CQL on a database of this process, or behind a server.
 ///
@@ -41,14 +40,8 @@ pub(crate) struct Shell {
     #[arg(long, value_name = "HOST:PORT",
           conflicts_with_all = ["directory", "store", "read_only", "isolation"])]
     server: Option<String>,
-    /// User name, if the server requires a login. The password is asked for on the terminal.
-    #[arg(long, value_name = "NAME", requires = "server")]
-    user: Option<String>,
-    /// File with the user's password.
-    #[arg(long, value_name = "FILE", requires = "user")]
-    password_file: Option<PathBuf>,
     #[command(flatten)]
-    tls: ServerTls,
+    login: Login,
     /// A database on a Cassandra or ScyllaDB cluster, as for carnet serve. Beside servers of that
     /// database the shell is one more process: it has to listen, too.
     #[arg(long, value_name = "URL", conflicts_with = "directory")]
@@ -122,10 +115,10 @@ impl Shell {
         let script = self.read_script()?;
         interrupt::watch()?;
         if let Some(server) = self.server.take() {
-            let remote = Remote::connect(self.server(&server)?)?;
+            let remote = Remote::connect(self.login.server(&server)?)?;
             return self.session(Database::Remote(Box::new(remote)), script);
         }
-        if self.tls.is_given() {
+        if self.login.has_tls() {
             bail!("the files of TLS are for a server: add --server HOST:PORT");
         }
         let opened = Opened::find(self.directory.clone(), self.store.as_deref(), self.create)?;
@@ -155,21 +148,6 @@ impl Shell {
         session.keep_going(self.keep_going);
         session.run_script(&script.text, &script.origin)?;
         session.finish()
-    }
-
-    fn server(&self, address: &str) -> Result<Server> {
-        let credentials = match (&self.user, &self.password_file) {
-            (None, _) => None,
-            (Some(user), Some(path)) => Some((user.clone(), password::read(path)?)),
-            (Some(user), None) if io::stdin().is_terminal() => {
-                let [password] = password::ask([&format!("Password of {user}: ")])?;
-                Some((user.clone(), password))
-            }
-            (Some(_), None) => {
-                bail!("no terminal to ask for the password: add --password-file FILE")
-            }
-        };
-        Ok(Server { address: with_port(address), credentials, tls: self.tls.config()? })
     }
 
     /// Returns the script to run; `None` if statements are typed at a terminal.
