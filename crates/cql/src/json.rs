@@ -85,6 +85,41 @@ pub(crate) fn of_value(value: &Value) -> Result<String, CqlError> {
     Ok(out)
 }
 
+/// Appends a value in Cassandra's serialization for a program whose numbers are doubles, such as a page in a
+/// browser.
+///
+/// | type | JSON |
+/// | --- | --- |
+/// | integers of 32 bits, finite floats | a number |
+/// | `bigint`, `counter`, `varint`, `decimal`, other floats | the digits, or `NaN`, in quotes |
+/// | collections, tuples, user-defined types | their JSON as text, in quotes |
+/// | others | as in `toJson` |
+///
+/// # Errors
+///
+/// `Invalid` for a value that is not of the type, or whose text is too long.
+pub fn write_shown(
+    out: &mut String,
+    data_type: &DataType,
+    bytes: Option<&Bytes>,
+) -> Result<(), CqlError> {
+    let Some(bytes) = bytes else {
+        out.push_str("null");
+        return Ok(());
+    };
+    match &data_type.deserialize_result(bytes)? {
+        value @ (Value::Bigint(_) | Value::Counter(_)) => out.push_str(&quoted(&value.to_string())),
+        value @ (Value::Varint(_) | Value::Decimal { .. }) => {
+            out.push_str(&quoted(&of_scalar(value)?));
+        }
+        Value::Float(number) if !number.is_finite() => out.push_str(&quoted(&number.to_string())),
+        Value::Double(number) if !number.is_finite() => out.push_str(&quoted(&number.to_string())),
+        value @ Value::Composite(_) => write_quoted(out, &of_value(value)?)?,
+        value => write(out, value)?,
+    }
+    Ok(())
+}
+
 /// Appends a value in JSON.
 fn write(out: &mut String, value: &Value) -> Result<(), CqlError> {
     match value {
@@ -292,6 +327,29 @@ mod tests {
         ] {
             assert_eq!(json(&data_type, text), expected, "{data_type} {text}");
         }
+    }
+
+    #[test]
+    fn shown_numbers_are_exact() {
+        let shown = |data_type: DataType, text: &str| {
+            let bytes = data_type.parse_text(text).unwrap().serialize();
+            let mut out = String::new();
+            write_shown(&mut out, &data_type, Some(&bytes)).unwrap();
+            out
+        };
+        assert_eq!(shown(DataType::Int, "-7"), "-7");
+        assert_eq!(shown(DataType::Double, "0.5"), "0.5");
+        assert_eq!(shown(DataType::Double, "NaN"), "\"NaN\"");
+        assert_eq!(shown(DataType::Bigint, "9007199254740993"), "\"9007199254740993\"");
+        assert_eq!(shown(DataType::Decimal, "1.50"), "\"1.50\"");
+        assert_eq!(shown(DataType::Text, "a\"b"), r#""a\"b""#);
+        let one = Value::Int(1).serialize();
+        let list = collection(1, [&one[..]].into_iter());
+        let mut out = String::new();
+        write_shown(&mut out, &DataType::set(DataType::Int), Some(&list)).unwrap();
+        write_shown(&mut out, &DataType::Int, None).unwrap();
+        assert_eq!(out, "\"[1]\"null");
+        assert!(write_shown(&mut out, &DataType::Int, Some(&Bytes::from_static(b"xx"))).is_err());
     }
 
     #[test]

@@ -83,6 +83,7 @@ pub use exec::{
     Prepared, RequestTimes, RunningStatement, Session, StatementSource, Terms, Timeouts,
     WarnThresholds,
 };
+pub use json::write_shown as write_shown_json;
 pub use parser::{
     IN_VALUES_MAX, Limits, MARKERS_MAX, Marker, NESTING_MAX, NUMBER_DIGITS_MAX, Parsed,
     STATEMENT_BYTES_MAX, TERMS_MAX, parse,
