@@ -23,7 +23,7 @@
 //! | [`listener`] | ports, limits, drain |
 //! | [`exposure`] | protection that ports beyond loopback need |
 //! | [`tls`] | certificates, their reload, handshakes |
-//! | [`http`], [`metrics`] | health and metrics |
+//! | `http`, [`metrics`] | health and metrics |
 //!
 //! # Invariants
 //!
@@ -69,7 +69,7 @@ mod failure_docs;
 mod first_superuser;
 mod forwarded;
 mod hashing;
-pub mod http;
+mod http;
 mod limits;
 pub mod listener;
 mod long;

@@ -27,7 +27,7 @@ use crate::descriptors::Descriptors;
 use crate::events::Events;
 use crate::exposure::Exposure;
 use crate::forwarded::ForwardedStatements;
-use crate::http::Monitors;
+use crate::http::HttpService;
 use crate::limits::{Limits, connection_bytes};
 use crate::long::LongThreads;
 use crate::metrics::Metrics;
@@ -189,9 +189,9 @@ impl<B: Backend> Server<B> {
         let (drain, draining) = watch::channel(false);
         // These tasks end with this function.
         let mut beside = JoinSet::new();
-        let monitors = http.and_then(|http| {
-            Monitors::start(Arc::clone(&shared), http, draining.clone())
-                .inspect_err(|error| error!(%error, "monitors are not answered"))
+        let http = http.and_then(|http| {
+            HttpService::start(Arc::clone(&shared), http, draining.clone())
+                .inspect_err(|error| error!(%error, "the HTTP port is not answered"))
                 .ok()
         });
         beside.spawn(tell_news(Arc::clone(&shared)));
@@ -238,8 +238,8 @@ impl<B: Backend> Server<B> {
             ended = Drain::CutOff;
         }
         shared.backend.drained();
-        if let Some(monitors) = monitors {
-            monitors.end().await;
+        if let Some(http) = http {
+            http.end().await;
         }
         ended
     }

@@ -4,6 +4,7 @@ use std::fmt;
 use std::net::SocketAddr;
 
 use carnet_base::{Error, Result};
+use hyper::header::{AUTHORIZATION, HeaderMap};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
@@ -33,10 +34,10 @@ impl HttpToken {
         Ok(Self(hash(token.as_bytes())))
     }
 
-    /// Returns `true` if the header of a request has the token. The time does not depend on the place
+    /// Returns `true` if the headers of a request have the token. The time does not depend on the place
     /// where a wrong one differs.
-    fn is_shown(&self, head: &[u8]) -> bool {
-        bearer(head).is_some_and(|shown| hash(shown).ct_eq(&self.0).into())
+    fn is_shown(&self, headers: &HeaderMap) -> bool {
+        bearer(headers).is_some_and(|shown| hash(shown).ct_eq(&self.0).into())
     }
 }
 
@@ -52,14 +53,10 @@ fn hash(token: &[u8]) -> [u8; 32] {
 }
 
 /// Returns the token of the header `Authorization: Bearer TOKEN`.
-fn bearer(head: &[u8]) -> Option<&[u8]> {
-    head.split(|byte| *byte == b'\n').skip(1).find_map(|line| {
-        let colon = line.iter().position(|byte| *byte == b':')?;
-        let (name, value) = (&line[..colon], line[colon + 1..].trim_ascii());
-        let (scheme, token) = value.split_at_checked(b"Bearer ".len())?;
-        let is_bearer =
-            name.eq_ignore_ascii_case(b"Authorization") && scheme.eq_ignore_ascii_case(b"Bearer ");
-        is_bearer.then(|| token.trim_ascii())
+fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
+    headers.get_all(AUTHORIZATION).iter().find_map(|value| {
+        let (scheme, token) = value.as_bytes().trim_ascii().split_at_checked(b"Bearer ".len())?;
+        scheme.eq_ignore_ascii_case(b"Bearer ").then(|| token.trim_ascii())
     })
 }
 
@@ -78,14 +75,16 @@ impl Monitoring {
         Self { over_tls: has_tls && is_exposed, token }
     }
 
-    /// Returns `true` if the header of a request has the token, or none is required.
-    pub(crate) fn admits(&self, head: &[u8]) -> bool {
-        self.token.as_ref().is_none_or(|token| token.is_shown(head))
+    /// Returns `true` if the headers of a request have the token, or none is required.
+    pub(crate) fn admits(&self, headers: &HeaderMap) -> bool {
+        self.token.as_ref().is_none_or(|token| token.is_shown(headers))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use hyper::header::{HeaderName, HeaderValue};
+
     use super::*;
 
     const TOKEN: &str = "0123456789abcdef";
@@ -93,23 +92,27 @@ mod tests {
     #[test]
     fn token_is_found_in_its_header() {
         let token = HttpToken::new(&format!("{TOKEN}\n")).unwrap();
-        let request = |header: &str| format!("GET / HTTP/1.1\r\nHost: x\r\n{header}\r\n\r\n");
-        for right in ["Authorization: Bearer", "authorization:bearer", "AUTHORIZATION:  BEARER "] {
-            assert!(token.is_shown(request(&format!("{right} {TOKEN}")).as_bytes()), "{right}");
+        let request = |name: &str, value: &str| {
+            let mut headers = HeaderMap::new();
+            let name: HeaderName = name.parse().unwrap();
+            headers.insert(name, HeaderValue::from_str(value).unwrap());
+            headers
+        };
+        for right in ["Bearer", "bearer", " BEARER "] {
+            let shown = request("Authorization", &format!("{right} {TOKEN}"));
+            assert!(token.is_shown(&shown), "{right}");
         }
         for wrong in [
-            String::new(),
-            "Authorization: Bearer".into(),
-            "Authorization: Bearer ".into(),
-            format!("Authorization: Basic {TOKEN}"),
-            format!("Authorization: Bearer {TOKEN}0"),
-            format!("Authorization: Bearer {}", &TOKEN[1..]),
-            format!("X: Bearer {TOKEN}"),
+            "Bearer".to_owned(),
+            "Bearer ".into(),
+            format!("Basic {TOKEN}"),
+            format!("Bearer {TOKEN}0"),
+            format!("Bearer {}", &TOKEN[1..]),
         ] {
-            assert!(!token.is_shown(request(&wrong).as_bytes()), "{wrong}");
+            assert!(!token.is_shown(&request("Authorization", &wrong)), "{wrong}");
         }
-        let line = format!("Authorization: Bearer {TOKEN} HTTP/1.1\r\n\r\n");
-        assert!(!token.is_shown(line.as_bytes()), "the first line is no header");
+        assert!(!token.is_shown(&request("X", &format!("Bearer {TOKEN}"))));
+        assert!(!token.is_shown(&HeaderMap::new()));
     }
 
     #[test]

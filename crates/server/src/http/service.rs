@@ -1,0 +1,96 @@
+//! Thread of the HTTP port, which accepts its connections.
+
+use std::io;
+use std::sync::Arc;
+use std::thread;
+
+use carnet_base::{AddressLimit, Places};
+use tokio::net::TcpListener;
+use tokio::runtime;
+use tokio::sync::{oneshot, watch};
+use tokio::task::{self, JoinSet};
+use tracing::error;
+
+use super::connection::serve_connection;
+use super::site::Site;
+use crate::accept::pause_after;
+use crate::backend::Backend;
+use crate::connection::Shared;
+
+const CONNECTIONS_MAX: usize = 64;
+
+/// HTTP service on a thread of its own, so that busy statement threads do not delay monitoring. It
+/// ends with [`HttpService::end`].
+pub(crate) struct HttpService {
+    stop: oneshot::Sender<()>,
+    thread: thread::JoinHandle<()>,
+}
+
+impl HttpService {
+    /// Starts the service's thread.
+    pub(crate) fn start<B: Backend>(
+        shared: Arc<Shared<B>>,
+        listener: TcpListener,
+        draining: watch::Receiver<bool>,
+    ) -> io::Result<Self> {
+        let listener = listener.into_std()?;
+        let site = Arc::new(Site { shared, draining });
+        let runtime = runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
+        let (stop, stopped) = oneshot::channel();
+        let thread = thread::Builder::new().name("carnet-http".to_owned()).spawn(move || {
+            runtime.block_on(async {
+                let listener = match TcpListener::from_std(listener) {
+                    Ok(listener) => listener,
+                    Err(error) => return error!(%error, "the HTTP port is not answered"),
+                };
+                tokio::select! {
+                    () = accept(site, listener) => {}
+                    // The server has ended, or was dropped.
+                    _ = stopped => {}
+                }
+            });
+        })?;
+        Ok(Self { stop, thread })
+    }
+
+    /// Ends the thread and waits for it, which releases its references to the server's state.
+    pub(crate) async fn end(self) {
+        drop(self.stop);
+        let joined = task::spawn_blocking(|| self.thread.join()).await;
+        if !matches!(joined, Ok(Ok(()))) {
+            error!("the thread of the HTTP port broke");
+        }
+    }
+}
+
+/// Serves clients until it is dropped, also while the server drains.
+async fn accept<B: Backend>(site: Arc<Site<B>>, listener: TcpListener) {
+    let mut connections = JoinSet::new();
+    let places = AddressLimit::of(Places::shared(CONNECTIONS_MAX));
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => {
+                let (stream, peer) = match accepted {
+                    Ok(accepted) => accepted,
+                    Err(e) => {
+                        pause_after(&e).await;
+                        continue;
+                    }
+                };
+                let place = places.enter(peer.ip(), || ());
+                let place = place.filter(|_| connections.len() < CONNECTIONS_MAX);
+                let Some(place) = place else {
+                    site.shared.refusals.connection(peer, "there are too many for HTTP");
+                    continue;
+                };
+                let site = Arc::clone(&site);
+                connections.spawn(async move {
+                    let _place = place;
+                    // A client that disconnects or stalls gets no answer.
+                    let _ = serve_connection(&site, stream).await;
+                });
+            }
+            Some(_) = connections.join_next() => {}
+        }
+    }
+}
