@@ -1,58 +1,51 @@
 //! Statements that other servers of the database forward to this one: they run on this server's
 //! threads, and take memory for their answers like the statements of its clients.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use carnet::cluster::{ForwardHandler, Forwarding};
-use carnet_base::lock;
 use carnet_cql::forward::Answer;
 use carnet_cql::{AnswerMemory, Grant};
 use tokio::runtime::Handle;
-use tokio::sync::mpsc;
 
 use crate::backend::Backend;
 use crate::connection::Shared;
+use crate::in_progress::{InProgress, Working};
 use crate::long::{Slices, yield_now};
 
 /// Handler of forwarded statements, registered until it is dropped.
 pub(crate) struct ForwardedStatements {
-    working: Arc<Mutex<Option<mpsc::Sender<()>>>>,
-    ended: mpsc::Receiver<()>,
+    in_progress: InProgress,
     _handler: Arc<dyn ForwardHandler>,
 }
 
 impl ForwardedStatements {
     /// Registers a handler.
     pub(crate) fn serve<B: Backend>(shared: &Arc<Shared<B>>) -> Self {
-        let (sender, ended) = mpsc::channel(1);
-        let working = Arc::new(Mutex::new(Some(sender)));
+        let (in_progress, working) = InProgress::new();
         let (shared, runtime) = (Arc::clone(shared), Handle::current());
         let backend = Arc::clone(&shared);
-        let handler: Arc<dyn ForwardHandler> =
-            Arc::new(Handler { shared, runtime, working: Arc::clone(&working) });
+        let handler: Arc<dyn ForwardHandler> = Arc::new(Handler { shared, runtime, working });
         backend.backend.serve_forwarded(&handler);
-        Self { working, ended, _handler: handler }
+        Self { in_progress, _handler: handler }
     }
 
     /// Accepts no more statements, and waits for the ones in progress.
     pub(crate) async fn drain(&mut self) {
-        drop(lock(&self.working).take());
-        // No value is ever sent: this completes when the last statement drops its sender.
-        let _ = self.ended.recv().await;
+        self.in_progress.drain().await;
     }
 }
 
 struct Handler<B> {
     shared: Arc<Shared<B>>,
     runtime: Handle,
-    /// Sender that each statement in progress has a clone of; `None` during a drain.
-    working: Arc<Mutex<Option<mpsc::Sender<()>>>>,
+    working: Working,
 }
 
 impl<B: Backend> ForwardHandler for Handler<B> {
     fn answer(self: Arc<Self>, request: Bytes) -> Forwarding {
-        let Some(working) = lock(&self.working).clone() else {
+        let Some(working) = self.working.begin() else {
             return Box::pin(std::future::ready(Answer::NotHeld.encode()));
         };
         let shared = Arc::clone(&self.shared);

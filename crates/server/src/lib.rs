@@ -70,6 +70,7 @@ mod first_superuser;
 mod forwarded;
 mod hashing;
 mod http;
+mod in_progress;
 mod limits;
 pub mod listener;
 mod long;

@@ -604,7 +604,7 @@ impl<B: Backend> Driver<B> {
                 let answer = answer.and_then(|user| self.enter_account(user));
                 // A server that drains refuses the log-in.
                 if answer.is_err() || !self.connection.is_closing() {
-                    self.logged_in(&user, answer.as_ref().err().copied());
+                    self.shared.logged_in(self.peer, &user, answer.as_ref().err().copied());
                 }
                 let actions = self.connection.verified(stream, answer);
                 self.act(actions);
@@ -622,7 +622,7 @@ impl<B: Backend> Driver<B> {
         let role = found.map(|(role, allowed)| {
             let user = User { name: role.clone(), is_role: true };
             let entered = allowed.and_then(|()| self.enter_account(user));
-            self.logged_in(&role, entered.as_ref().err().copied());
+            self.shared.logged_in(self.peer, &role, entered.as_ref().err().copied());
             entered
         });
         let actions = self.connection.identified(stream, role);
@@ -634,18 +634,6 @@ impl<B: Backend> Driver<B> {
         let owner = Owner::of(Some(&user.name), self.peer.ip());
         self.account = Some(self.shared.accounts.enter(owner).ok_or(Refusal::TooManyConnections)?);
         Ok(user)
-    }
-
-    /// Tells the logs of a log-in or its refusal.
-    fn logged_in(&self, user: &str, refusal: Option<Refusal>) {
-        let why = refusal.map(Refusal::why);
-        if let Some(why) = why {
-            self.shared.metrics.logins_refused.add(1);
-            self.shared.refusals.login(self.peer, user, why);
-        }
-        if let Some(audit) = &self.shared.audit {
-            audit.login(self.peer, user, why);
-        }
     }
 
     /// Ends the connection after the failure of a statement outside of its backend.

@@ -1,5 +1,6 @@
 //! State that the connections of a server share.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use carnet_base::{AddressLimit, Clock};
@@ -8,7 +9,7 @@ use super::backlog::Backlogs;
 use super::lag::Lag;
 use crate::accounts::Accounts;
 use crate::audit::Audit;
-use crate::auth::Authenticator;
+use crate::auth::{Authenticator, Refusal};
 use crate::clients::Clients;
 use crate::events::Events;
 use crate::limits::Limits;
@@ -53,4 +54,18 @@ pub(crate) struct Shared<B> {
     /// Lag of the threads of the connections.
     pub(crate) lag: Arc<Lag>,
     pub(crate) clock: Arc<dyn Clock>,
+}
+
+impl<B> Shared<B> {
+    /// Tells the logs of a log-in or its refusal.
+    pub(crate) fn logged_in(&self, peer: SocketAddr, user: &str, refusal: Option<Refusal>) {
+        let why = refusal.map(Refusal::why);
+        if let Some(why) = why {
+            self.metrics.logins_refused.add(1);
+            self.refusals.login(peer, user, why);
+        }
+        if let Some(audit) = &self.audit {
+            audit.login(peer, user, why);
+        }
+    }
 }
