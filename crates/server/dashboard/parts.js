@@ -41,11 +41,11 @@ export function Failure({ error }) {
 }
 
 // A table. columns: [{ name, label, format, kind: 'number' | 'code', cell }]; rows: objects.
-// Columns with a value are sorted by their button.
-export function Table({ label, columns, rows, empty, sortedBy, rowKey, packed }) {
+// Columns with a value are sorted by their button. error: the reason why there are no rows yet, told elsewhere.
+export function Table({ label, columns, rows, empty, sortedBy, rowKey, packed, error }) {
   const [order, setOrder] = useState(sortedBy ?? null);
   const sorted = useMemo(() => sort(rows ?? [], order), [rows, order]);
-  if (!rows) return html`<p class="empty">The server is asked.</p>`;
+  if (!rows) return error ? null : html`<p class="empty">The server is asked.</p>`;
   if (rows.length === 0) return html`<p class="empty">${empty}</p>`;
   const direction = (name) => (order?.name === name ? (order.falls ? 'descending' : 'ascending') : 'none');
   const turn = (name, kind) => setOrder((last) =>

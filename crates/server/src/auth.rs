@@ -224,6 +224,11 @@ pub(crate) struct Credentials {
 }
 
 impl Credentials {
+    /// Creates the credentials of a log-in that is not SASL.
+    pub(crate) const fn new(user: String, password: Vec<u8>) -> Self {
+        Self { user, password }
+    }
+
     /// Parses a SASL PLAIN token (RFC 4616): `authorize-as NUL user NUL password`.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! The server: a CQL port with Cassandra's native protocol, and an HTTP port for monitoring.
+//! The server: a CQL port with Cassandra's native protocol, and an HTTP port for monitoring and the dashboard.
 //!
 //! ```text
 //!   clients ──▶ listener ──▶ connection ──▶ Backend ──▶ statements, transactions, the store
@@ -6,7 +6,7 @@
 //!                bytes ▶ FrameDecoder ▶ Request ▶ one task each ▶ Response ▶ FrameEncoder ▶ bytes
 //!                              │
 //!                  Connection: the state machine that decides what a request may be now
-//!   monitors ─▶ http: /livez /readyz /metrics
+//!   monitors, browsers ─▶ http: /livez /readyz /metrics, the dashboard
 //! ```
 //!
 //! | module | contents |
@@ -23,7 +23,7 @@
 //! | [`listener`] | ports, limits, drain |
 //! | [`exposure`] | protection that ports beyond loopback need |
 //! | [`tls`] | certificates, their reload, handshakes |
-//! | `http`, [`metrics`] | health and metrics |
+//! | `http`, [`metrics`] | health, metrics and the dashboard |
 //!
 //! # Invariants
 //!

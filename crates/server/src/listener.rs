@@ -40,8 +40,10 @@ use crate::tls::{Handshakes, Tls};
 pub struct Config {
     /// Address for CQL; port 0 picks a free one.
     pub listen: SocketAddr,
-    /// Address for `/livez`, `/readyz` and `/metrics`; `None` for no HTTP port.
+    /// Address for `/livez`, `/readyz`, `/metrics` and the dashboard; `None` for no HTTP port.
     pub http: Option<SocketAddr>,
+    /// Names by which browsers reach the dashboard, beside `localhost` and addresses.
+    pub http_hosts: Vec<String>,
     /// Token that clients of the HTTP port show; required beyond loopback.
     pub http_token: Option<HttpToken>,
     /// Certificates: with them, CQL is over TLS, and so is HTTP beyond loopback.
@@ -64,6 +66,7 @@ impl Config {
         Self {
             listen,
             http: None,
+            http_hosts: Vec::new(),
             http_token: None,
             tls: None,
             insecure_plaintext: false,
@@ -131,7 +134,12 @@ impl<B: Backend> Server<B> {
             budget: memory.child(limits.request_bytes_max),
             answers: memory.child(limits.answer_bytes()),
             connections: memory.child(limits.connection_bytes()),
-            monitoring: Monitoring::new(config.http, config.tls.is_some(), config.http_token),
+            monitoring: Monitoring::new(
+                config.http,
+                config.tls.is_some(),
+                config.http_token,
+                config.http_hosts,
+            ),
             handshakes: Handshakes::new(),
             tls: config.tls,
             places: AddressLimit::of(Places {
@@ -189,7 +197,7 @@ impl<B: Backend> Server<B> {
         let (drain, draining) = watch::channel(false);
         // These tasks end with this function.
         let mut beside = JoinSet::new();
-        let http = http.and_then(|http| {
+        let mut http = http.and_then(|http| {
             HttpService::start(Arc::clone(&shared), http, draining.clone())
                 .inspect_err(|error| error!(%error, "the HTTP port is not answered"))
                 .ok()
@@ -234,6 +242,15 @@ impl<B: Backend> Server<B> {
             warn!(
                 ?drain_timeout,
                 "statements of other servers are cut off: they did not end in time"
+            );
+            ended = Drain::CutOff;
+        }
+        if let Some(http) = &mut http
+            && timeout_at(until, http.drain()).await.is_err()
+        {
+            warn!(
+                ?drain_timeout,
+                "statements of the dashboard are cut off: they did not end in time"
             );
             ended = Drain::CutOff;
         }

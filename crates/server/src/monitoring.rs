@@ -66,13 +66,20 @@ pub(crate) struct Monitoring {
     pub(crate) over_tls: bool,
     /// Token that a request must show.
     token: Option<HttpToken>,
+    /// Names by which browsers reach the dashboard, beside the usual ones.
+    pub(crate) hosts: Vec<String>,
 }
 
 impl Monitoring {
     /// On loopback the port is as plain as without certificates.
-    pub(crate) fn new(http: Option<SocketAddr>, has_tls: bool, token: Option<HttpToken>) -> Self {
+    pub(crate) fn new(
+        http: Option<SocketAddr>,
+        has_tls: bool,
+        token: Option<HttpToken>,
+        hosts: Vec<String>,
+    ) -> Self {
         let is_exposed = http.is_some_and(|http| !is_loopback(http));
-        Self { over_tls: has_tls && is_exposed, token }
+        Self { over_tls: has_tls && is_exposed, token, hosts }
     }
 
     /// Returns `true` if the headers of a request have the token, or none is required.
@@ -118,7 +125,7 @@ mod tests {
     #[test]
     fn tls_is_for_addresses_beyond_loopback() {
         let over_tls = |http: &str, has_tls| {
-            Monitoring::new(Some(http.parse().unwrap()), has_tls, None).over_tls
+            Monitoring::new(Some(http.parse().unwrap()), has_tls, None, Vec::new()).over_tls
         };
         assert!(over_tls("0.0.0.0:1", true) && over_tls("10.0.0.1:1", true));
         assert!(!over_tls("127.0.0.1:1", true) && !over_tls("[::1]:1", true));

@@ -69,7 +69,7 @@ pub(crate) struct Serve {
     /// all of them.
     #[arg(long, value_name = "ADDRESS", value_parser = settings::advertise)]
     advertise: Option<SocketAddr>,
-    /// Address for /livez, /readyz and /metrics, or "off". An address beyond loopback requires
+    /// Address for /livez, /readyz, /metrics and the dashboard, or "off". An address beyond loopback requires
     /// --http-token-file, and TLS.
     ///
     /// Default: 127.0.0.1:9180
@@ -167,6 +167,7 @@ impl Serve {
         let config = Config {
             listen,
             http,
+            http_hosts: settings.http_hosts.iter().cloned().collect(),
             http_token,
             tls,
             insecure_plaintext: settings.tls.insecure_plaintext(),
@@ -207,6 +208,7 @@ impl Serve {
             advertise: self.advertise.or(file.advertise),
             http: self.http.or(file.http),
             http_token_file: self.http_token_file.or(file.http_token_file),
+            http_hosts: file.http_hosts,
             tls: self.tls.over(file.tls),
             users: self.users.or(file.users),
             roles: if self.roles { Some(true) } else { file.roles },

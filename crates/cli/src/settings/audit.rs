@@ -61,7 +61,8 @@ impl Audit {
     }
 }
 
-fn names(text: &str) -> BTreeSet<String> {
+/// Parses names that are separated by commas.
+pub(super) fn names(text: &str) -> BTreeSet<String> {
     let names = text.split(',').map(str::trim);
     names.filter(|name| !name.is_empty()).map(str::to_owned).collect()
 }

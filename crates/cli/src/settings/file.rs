@@ -8,6 +8,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use carnet::cluster::ClusterUrl;
 use toml::de::{DeTable, DeValue};
 
+use super::audit;
 use super::known::{is_known, names, sections};
 use super::{
     Settings, advertise, bytes, count, durability, http, isolation, listen, retention, timestamps,
@@ -74,6 +75,7 @@ impl Settings {
             ("server", "listen") => self.listen = Some(listen(text)?),
             ("server", "advertise") => self.advertise = Some(advertise(text)?),
             ("server", "http") => self.http = Some(http(text)?),
+            ("server", "http_hosts") => self.http_hosts = audit::names(text),
             ("server", "http_token_file") => self.http_token_file = Some(path()),
             ("server", "users") => self.users = Some(path()),
             ("server", "roles") => self.roles = Some(truth(text)?),
@@ -219,7 +221,7 @@ mod tests {
     fn file_has_the_command_lines_settings() {
         let settings = parse(
             "[server]\nlisten = \"127.0.0.1:1\"\nadvertise = \"10.0.0.9:2\"\nhttp = \"off\"\n\
-             users = \"users\"\nroles = true\nhttp_token_file = \"token\"\ntimestamps = \"ignore\"\n\
+             users = \"users\"\nroles = true\nhttp_token_file = \"token\"\nhttp_hosts = \"db1.example.com, db1\"\ntimestamps = \"ignore\"\n\
              connections = 100\nconnections_per_address = \"10\"\nconnections_per_user = 9\n\
              request_memory = \"64MiB\"\nrequest_memory_per_address = \"32MiB\"\n\
              idle_timeout = \"1m\"\nshutdown_timeout = \"30s\"\nmemory = \"96MiB\"\nanswer_memory = \"32MiB\"\nprepared_memory = \"8MiB\"\n\
@@ -236,6 +238,7 @@ mod tests {
             advertise: Some("10.0.0.9:2".parse().unwrap()),
             http: Some(super::super::Http(None)),
             http_token_file: Some("/etc/carnet/token".into()),
+            http_hosts: ["db1.example.com", "db1"].map(str::to_owned).into(),
             users: Some("/etc/carnet/users".into()),
             roles: Some(true),
             timestamps: Some(Timestamps::Ignore),

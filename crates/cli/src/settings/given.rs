@@ -1,5 +1,6 @@
 //! Settings that are given, in the file or on the command line.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -20,6 +21,7 @@ pub(crate) struct Settings {
     pub(crate) advertise: Option<SocketAddr>,
     pub(crate) http: Option<Http>,
     pub(crate) http_token_file: Option<PathBuf>,
+    pub(crate) http_hosts: BTreeSet<String>,
     pub(crate) users: Option<PathBuf>,
     /// Whether clients log in as roles of the database.
     pub(crate) roles: Option<bool>,

@@ -39,7 +39,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         "server",
         "http",
         "127.0.0.1:9180",
-        "Address for /livez, /readyz and /metrics, or \"off\". An address beyond loopback requires \
+        "Address for /livez, /readyz, /metrics and the dashboard, or \"off\". An address beyond loopback requires \
          http_token_file and [tls].",
     ),
     setting(
@@ -47,6 +47,13 @@ pub(super) const SETTINGS: &[Setting] = &[
         "http_token_file",
         "",
         "File with a token of 16 characters or more. Clients of the HTTP port show it: Authorization: Bearer TOKEN.",
+    ),
+    setting(
+        "server",
+        "http_hosts",
+        "",
+        "Names by which browsers reach the dashboard, separated by commas, such as db1.example.com. localhost and the \
+         server's\n# address are known without; other names are refused, since a foreign page could use them.",
     ),
     setting(
         "server",

@@ -53,7 +53,7 @@ function Transactions() {
   ];
   return html`<${Card} wide title="Open transactions" note=${data ? count(data.rows.length) : ''}>
     <${Failure} error=${error} />
-    <${Table} label="Open transactions" rows=${data?.rows} columns=${columns}
+    <${Table} label="Open transactions" rows=${data?.rows} error=${error} columns=${columns}
       rowKey=${(row) => row.id ?? `${row.read_timestamp} ${row.start_timestamp} ${row.number}`}
       empty="No transaction is open." />
     <p class="note">The one with the oldest snapshot comes first: it keeps old versions from being removed.
@@ -75,7 +75,7 @@ function Clients() {
   ];
   return html`<${Card} wide title="Clients" note=${data ? count(data.rows.length) : ''}>
     <${Failure} error=${error} />
-    <${Table} label="Clients" rows=${data?.rows} columns=${columns} empty="No client is connected."
+    <${Table} label="Clients" rows=${data?.rows} error=${error} columns=${columns} empty="No client is connected."
       rowKey=${(row) => `${row.address} ${row.port} ${row.driver_name}`}
       sortedBy=${{ name: 'request_count', falls: true }} />
   <//>`;

@@ -19,7 +19,7 @@ function Servers() {
   const schemas = new Set(data?.map((row) => row.schema_version));
   return html`<${Card} wide title="Servers" note=${data ? `${count(data.length)} of this database` : ''}>
     <${Failure} error=${error} />
-    <${Table} label="Servers" rows=${data} rowKey=${(row) => row.host_id} empty="The server does not know itself." columns=${[
+    <${Table} label="Servers" rows=${data} error=${error} rowKey=${(row) => row.host_id} empty="The server does not know itself." columns=${[
       { name: 'which', label: 'Server' },
       { name: 'address', label: 'Address', kind: 'code' },
       { name: 'port', label: 'Port', kind: 'number', format: text },

@@ -31,7 +31,7 @@ export function Settings() {
   return html`<div class="grid">
     <${Card} title="Settings" note="system_views.settings, under Cassandra's names">
       <${Failure} error=${error} />
-      <${Table} label="Settings" rows=${data?.rows} rowKey=${(row) => row.name} empty="The server tells no settings."
+      <${Table} label="Settings" rows=${data?.rows} error=${error} rowKey=${(row) => row.name} empty="The server tells no settings."
         sortedBy=${{ name: 'name' }} columns=${[
           { name: 'name', label: 'Setting', kind: 'code' },
           { name: 'value', label: 'Value', kind: 'code', format: text },

@@ -41,7 +41,7 @@ function Sizes() {
       <label class="inline">Find <input type="search" value=${filter} onInput=${(event) => setFilter(event.target.value)} /></label>
       <button type="button" onClick=${again}>Estimate again</button>`}>
     <${Failure} error=${error} />
-    <${Table} label="Sizes of tables" rows=${rows} rowKey=${(row) => row.name}
+    <${Table} label="Sizes of tables" rows=${rows} error=${error} rowKey=${(row) => row.name}
       empty=${filter ? 'No table has such a name.' : 'There are no tables yet: CREATE TABLE makes one.'}
       sortedBy=${{ name: 'size', falls: true }}
       columns=${[
@@ -61,7 +61,7 @@ function Derived({ title, view, name, empty }) {
   const { data, error } = usePoll(() => query(`SELECT * FROM system_views.${view}`, { rows: 1000 }), 10000);
   return html`<${Card} wide title=${title}>
     <${Failure} error=${error} />
-    <${Table} label=${title} rows=${data?.rows} empty=${empty} columns=${[
+    <${Table} label=${title} rows=${data?.rows} error=${error} empty=${empty} columns=${[
       { name: 'keyspace_name', label: 'Keyspace', kind: 'code' },
       { name, label: 'Name', kind: 'code' },
       { name: view === 'indexes' ? 'table_name' : 'base_table_name', label: 'Table', kind: 'code' },

@@ -390,7 +390,7 @@ fn note_end(permit: &Permit, response: &Response) {
 /// Refuses a query while there is no memory for a small answer: answers that are being made or wait
 /// to be sent hold all of it. Queries that drivers need to connect, and writes, whose answers are
 /// short, proceed.
-fn check_answers<B: Backend>(
+pub(crate) fn check_answers<B: Backend>(
     shared: &Shared<B>,
     permit: Option<Arc<Permit>>,
 ) -> Result<Option<Arc<Permit>>, Failure> {
@@ -431,7 +431,7 @@ async fn wait_for_room<B: Backend>(shared: &Shared<B>, unsent: &Unsent, witness:
 }
 
 /// Begins an admitted statement, after other statements that have arrived if levels compete.
-async fn begin(permit: &Permit) {
+pub(crate) async fn begin(permit: &Permit) {
     if permit.yields() {
         // The runtime polls the sockets first, so that requests that have arrived join the gate.
         tokio::task::yield_now().await;
@@ -510,13 +510,13 @@ fn response(answer: StatementResult, skip: bool, known: Option<&[u8]>) -> (Respo
     (response, answer.warnings)
 }
 
-fn panicked() -> Failure {
+pub(crate) fn panicked() -> Failure {
     Failure::new(FailureKind::Server, "the server failed at this statement; its log says where")
 }
 
 /// Runs a future to its end or to its panic, so that a panic fails one statement and not its
 /// connection.
-async fn unless_panicked<F: Future>(mut future: Pin<&mut F>) -> Option<F::Output> {
+pub(crate) async fn unless_panicked<F: Future>(mut future: Pin<&mut F>) -> Option<F::Output> {
     future::poll_fn(|context| {
         // After a panic the future is not polled again, so its broken state is never observed.
         let polled = panic::catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context)));

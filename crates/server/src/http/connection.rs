@@ -4,6 +4,7 @@
 
 use std::convert::Infallible;
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,6 +16,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
+use super::ends::Ends;
 use super::progress::Progress;
 use super::route::route;
 use super::site::Site;
@@ -31,28 +33,32 @@ const STALL_TIMEOUT: Duration = Duration::from_secs(10);
 pub(super) async fn serve_connection<B: Backend>(
     site: &Arc<Site<B>>,
     stream: TcpStream,
+    peer: SocketAddr,
 ) -> io::Result<()> {
     // Without this option small answers would wait for acknowledgements. A failure to set it is
     // harmless.
     let _ = stream.set_nodelay(true);
+    let local = stream.local_addr()?.ip();
     let tls = site.shared.tls.as_ref().filter(|_| site.shared.monitoring.over_tls);
+    let ends = Ends { peer, local, over_tls: tls.is_some() };
     match tls {
         Some(tls) => {
             let acceptor = TlsAcceptor::from(tls.monitors());
             let stream = timeout(HEAD_TIMEOUT, acceptor.accept(stream)).await??;
-            serve_requests(site, stream).await
+            serve_requests(site, stream, ends).await
         }
-        None => serve_requests(site, stream).await,
+        None => serve_requests(site, stream, ends).await,
     }
 }
 
 async fn serve_requests<B: Backend>(
     site: &Arc<Site<B>>,
     stream: impl AsyncRead + AsyncWrite + Unpin,
+    ends: Ends,
 ) -> io::Result<()> {
     let service = service_fn(|request| {
         let site = Arc::clone(site);
-        async move { Ok::<_, Infallible>(route(&site, &request)) }
+        async move { Ok::<_, Infallible>(route(&site, request, ends).await) }
     });
     let stream = TokioIo::new(Progress::new(stream, STALL_TIMEOUT));
     let served = http1::Builder::new()

@@ -1,26 +1,53 @@
-//! HTTP port for monitoring: `/livez`, `/readyz`, `/metrics`.
+//! HTTP port: health and metrics for monitors, and the dashboard for people.
 //!
 //! | path | 200 | otherwise |
 //! | --- | --- | --- |
 //! | `/livez` | the process answers | |
 //! | `/readyz` | statements can run | 503 with the cause: draining, or why the store takes no writes |
 //! | `/metrics` | metrics in Prometheus' text format | |
+//! | `/`, `/assets/…` | the dashboard's page and its parts, which are in the binary | |
+//! | `/api/session`, `/api/login`, `/api/logout` | log-in of the dashboard | 401, 403, 503 |
+//! | `/api/query` | the result of a CQL statement, or its error, as JSON | 400, 401, 403, 413, 503 |
 //!
 //! The text of a 200 from `/readyz` is `ok`, or names damage that does not prevent statements.
 //!
-//! Beyond loopback connections are over TLS, and a request shows a token as `Authorization: Bearer
-//! TOKEN`; otherwise the answer is 401.
+//! Beyond loopback connections are over TLS, and a monitor shows a token as `Authorization: Bearer
+//! TOKEN`; otherwise the answer is 401. A dashboard shows the cookie of its session instead.
 //!
-//! Hyper speaks HTTP/1.1. The head of a request is limited in bytes and time, and so are the time for
-//! which a client does not read its answer, and the number of connections, of which one address may
-//! have half; further ones are closed at once.
+//! ```text
+//!   listener ─▶ connection ─▶ route ─┬▶ monitors      /livez /readyz /metrics
+//!               TLS, hyper           ├▶ assets        the page
+//!                                    └▶ guard ─┬▶ login ─▶ sessions
+//!                                              └▶ query ─▶ admission ─▶ backend ─▶ rows as JSON
+//! ```
+//!
+//! # Invariants, each with a test that fails without it
+//!
+//! * **Bounded by anyone.** The head of a request is limited in bytes and time, so is its body, and so is the
+//!   time for which a client does not read its answer. The number of connections is limited, of which one
+//!   address may have half; further ones are closed at once.
+//! * **The dashboard has the rights of its user**, by the path of every CQL client: the log-in, permissions,
+//!   service levels, the audit log, timeouts and the memory of answers.
+//! * **Pages of other sites cannot use it.** The names of the `Host` header are known ones, so that no other
+//!   name leads here (DNS rebinding). A POST has the type JSON and comes from this site. The cookie is sent
+//!   by this site only, and no page may frame this one. Scripts and styles come from files of this server only.
+//! * **Monitors wait for no statement**: this service has a thread of its own, and statements run on those of
+//!   the server.
 
 mod answer;
+mod assets;
+mod body;
 mod connection;
+mod ends;
+mod guard;
+mod login;
 mod monitors;
 mod progress;
+mod query;
 mod route;
+mod rows;
 mod service;
+mod sessions;
 mod site;
 
 pub(crate) use service::HttpService;

@@ -2,18 +2,18 @@
 
 use hyper::StatusCode;
 
-use super::answer::{Answer, text, with_body};
+use super::answer::{Answer, closing, text, with_body};
 use super::site::Site;
 use crate::backend::Backend;
 use crate::metrics::append_memory;
 use crate::{audit_figures, process_figures, shed_figures};
 
-/// Answers `/livez`.
+/// Answers `/livez`: the process runs.
 pub(super) fn livez() -> Answer {
     text(StatusCode::OK, "ok")
 }
 
-/// Answers `/readyz`.
+/// Answers `/readyz`: whether statements can run.
 pub(super) fn readyz<B: Backend>(site: &Site<B>) -> Answer {
     if site.is_draining() {
         return text(StatusCode::SERVICE_UNAVAILABLE, "draining");
@@ -24,8 +24,8 @@ pub(super) fn readyz<B: Backend>(site: &Site<B>) -> Answer {
     }
 }
 
-/// Answers `/metrics`.
-pub(super) fn metrics<B: Backend>(site: &Site<B>) -> Answer {
+/// Answers `/metrics`. The connection of a dashboard stays open for its next request.
+pub(super) fn metrics<B: Backend>(site: &Site<B>, stays_open: bool) -> Answer {
     let shared = &site.shared;
     let mut body = shared.metrics.render(shared.budget.used());
     let mut memory = vec![
@@ -40,5 +40,6 @@ pub(super) fn metrics<B: Backend>(site: &Site<B>) -> Answer {
     audit_figures::append(&mut body, shared.audit.as_deref());
     shared.backend.append_metrics(&mut body);
     let content_type = "text/plain; version=0.0.4; charset=utf-8";
-    with_body(StatusCode::OK, content_type, body.into())
+    let answer = with_body(StatusCode::OK, content_type, body.into());
+    if stays_open { answer } else { closing(answer) }
 }

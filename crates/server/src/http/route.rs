@@ -1,25 +1,86 @@
 //! Decides which part of the service answers a request.
 
+use std::sync::Arc;
+
 use hyper::body::Incoming;
 use hyper::{Method, Request, StatusCode};
 
-use super::answer::{Answer, text, unauthorized, wrong_method};
-use super::monitors;
+use super::answer::{Answer, json, refusal, text, unauthorized, wrong_method};
+use super::assets;
+use super::ends::Ends;
+use super::guard::check_post;
 use super::site::Site;
+use super::{login, monitors, query};
 use crate::backend::Backend;
 
+const NOT_FOUND: &str = "there are /livez, /readyz and /metrics, and the dashboard at /";
+
 /// Answers a request.
-pub(super) fn route<B: Backend>(site: &Site<B>, request: &Request<Incoming>) -> Answer {
-    if !matches!(*request.method(), Method::GET | Method::HEAD) {
-        return wrong_method();
+pub(super) async fn route<B: Backend>(
+    site: &Arc<Site<B>>,
+    request: Request<Incoming>,
+    ends: Ends,
+) -> Answer {
+    let path = request.uri().path();
+    if path == "/" || path.starts_with("/assets/") || path.starts_with("/api/") {
+        if let Err(why) = site.hosts.check(request.headers(), ends.local) {
+            return refusal(StatusCode::MISDIRECTED_REQUEST, &why);
+        }
+        return dashboard(site, request, ends).await;
     }
-    if !site.shared.monitoring.admits(request.headers()) {
+    monitor(site, &request)
+}
+
+/// Answers a monitor, which shows the token; a dashboard shows its session.
+fn monitor<B: Backend>(site: &Site<B>, request: &Request<Incoming>) -> Answer {
+    if !is_read(request.method()) {
+        return wrong_method("GET or HEAD");
+    }
+    let (headers, path) = (request.headers(), request.uri().path());
+    let session = || login::secret(headers).and_then(|secret| site.sessions.find(&secret));
+    let of_session = path == "/metrics" && session().is_some();
+    if !of_session && !site.shared.monitoring.admits(headers) {
         return unauthorized();
     }
-    match request.uri().path() {
+    match path {
         "/livez" => monitors::livez(),
         "/readyz" => monitors::readyz(site),
-        "/metrics" => monitors::metrics(site),
-        _ => text(StatusCode::NOT_FOUND, "there are /livez, /readyz and /metrics"),
+        "/metrics" => monitors::metrics(site, of_session),
+        _ => text(StatusCode::NOT_FOUND, NOT_FOUND),
     }
+}
+
+/// Answers a request of the dashboard, whose host is known.
+async fn dashboard<B: Backend>(
+    site: &Arc<Site<B>>,
+    request: Request<Incoming>,
+    ends: Ends,
+) -> Answer {
+    let (parts, body) = request.into_parts();
+    let (headers, path) = (&parts.headers, parts.uri.path());
+    let is_post = matches!(path, "/api/login" | "/api/logout" | "/api/query");
+    if !is_post {
+        return match path {
+            _ if !is_read(&parts.method) => wrong_method("GET or HEAD"),
+            "/api/session" => login::session(site, headers),
+            _ => assets::find(path, headers)
+                .unwrap_or_else(|| text(StatusCode::NOT_FOUND, NOT_FOUND)),
+        };
+    }
+    if parts.method != Method::POST {
+        return wrong_method("POST");
+    }
+    if let Err(why) = check_post(headers) {
+        return refusal(StatusCode::FORBIDDEN, why);
+    }
+    match path {
+        "/api/login" => login::login(site, headers, body, ends).await,
+        "/api/logout" => login::logout(site, headers, ends),
+        "/api/query" => query::query(site, headers, body).await,
+        _ => json(StatusCode::NOT_FOUND, "{}"),
+    }
+}
+
+fn is_read(method: &Method) -> bool {
+    matches!(*method, Method::GET | Method::HEAD)
 }

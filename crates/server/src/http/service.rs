@@ -6,7 +6,7 @@ use std::thread;
 
 use carnet_base::{AddressLimit, Places};
 use tokio::net::TcpListener;
-use tokio::runtime;
+use tokio::runtime::{self, Handle};
 use tokio::sync::{oneshot, watch};
 use tokio::task::{self, JoinSet};
 use tracing::error;
@@ -16,6 +16,7 @@ use super::site::Site;
 use crate::accept::pause_after;
 use crate::backend::Backend;
 use crate::connection::Shared;
+use crate::in_progress::InProgress;
 
 const CONNECTIONS_MAX: usize = 64;
 
@@ -24,17 +25,20 @@ const CONNECTIONS_MAX: usize = 64;
 pub(crate) struct HttpService {
     stop: oneshot::Sender<()>,
     thread: thread::JoinHandle<()>,
+    statements: InProgress,
 }
 
 impl HttpService {
-    /// Starts the service's thread.
+    /// Starts the service's thread. Statements run on the caller's runtime.
     pub(crate) fn start<B: Backend>(
         shared: Arc<Shared<B>>,
         listener: TcpListener,
         draining: watch::Receiver<bool>,
     ) -> io::Result<Self> {
+        let address = listener.local_addr()?;
         let listener = listener.into_std()?;
-        let site = Arc::new(Site { shared, draining });
+        let (statements, working) = InProgress::new();
+        let site = Arc::new(Site::new(shared, address, draining, Handle::current(), working));
         let runtime = runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
         let (stop, stopped) = oneshot::channel();
         let thread = thread::Builder::new().name("carnet-http".to_owned()).spawn(move || {
@@ -50,7 +54,12 @@ impl HttpService {
                 }
             });
         })?;
-        Ok(Self { stop, thread })
+        Ok(Self { stop, thread, statements })
+    }
+
+    /// Accepts no more statements, and waits for the ones in progress.
+    pub(crate) async fn drain(&mut self) {
+        self.statements.drain().await;
     }
 
     /// Ends the thread and waits for it, which releases its references to the server's state.
@@ -87,7 +96,7 @@ async fn accept<B: Backend>(site: Arc<Site<B>>, listener: TcpListener) {
                 connections.spawn(async move {
                     let _place = place;
                     // A client that disconnects or stalls gets no answer.
-                    let _ = serve_connection(&site, stream).await;
+                    let _ = serve_connection(&site, stream, peer).await;
                 });
             }
             Some(_) = connections.join_next() => {}

@@ -180,7 +180,7 @@ impl<T> Slices<T> {
 }
 
 /// A task that is aborted when its handle is dropped.
-struct AbortOnDrop<T>(JoinHandle<T>);
+pub(crate) struct AbortOnDrop<T>(pub(crate) JoinHandle<T>);
 
 impl<T> Future for AbortOnDrop<T> {
     type Output = Result<T, tokio::task::JoinError>;

@@ -14,7 +14,8 @@ use carnet_base::SystemClock;
 use carnet_server::protocol::compression;
 use carnet_server::protocol::segment::{self, PAYLOAD_LEN_MAX};
 use carnet_server::{
-    Authenticator, Backend, Clients, Config, Drain, Events, Limits, Metrics, Server, Tls, Users,
+    Authenticator, Backend, Clients, Config, Drain, Events, HttpToken, Limits, Metrics, Server,
+    Tls, Users,
 };
 use tokio::net::TcpSocket;
 use tokio::runtime::Runtime;
@@ -87,6 +88,12 @@ impl Running {
     ) -> Self {
         let config = Config { tls: Some(tls), limits, ..Self::config() };
         Self::with_config(Runtime::new().unwrap(), toy::Toy::default(), config, authenticator)
+    }
+
+    /// Starts a server whose monitors show a token.
+    pub(crate) fn with_http_token(token: HttpToken) -> Self {
+        let config = Config { http_token: Some(token), ..Self::config() };
+        Self::with_config(Runtime::new().unwrap(), toy::Toy::default(), config, None)
     }
 
     fn config() -> Config {

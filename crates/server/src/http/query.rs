@@ -1,0 +1,228 @@
+//! Statements of the dashboard: admitted, run, limited and audited as those of CQL clients.
+
+#![expect(clippy::disallowed_methods, reason = "its tasks run on the runtime")]
+
+use std::pin::pin;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use carnet::admission::{Arrived, Permit};
+use carnet_base::{Charge, Moment};
+use carnet_cql::result::Response as Outcome;
+use carnet_cql::{AnswerMemory, Grant, RequestTimes};
+use hyper::StatusCode;
+use hyper::body::Incoming;
+use hyper::header::HeaderMap;
+use serde::Deserialize;
+use tracing::error;
+
+use super::answer::{Answer, json as answer_json, refusal};
+use super::body::receive;
+use super::login::secret;
+use super::rows::{Told, failed, told};
+use super::site::Site;
+use crate::backend::{Backend, StatementResult};
+use crate::connection::{Shared, begin, check_answers, panicked, unless_panicked};
+use crate::events::Event;
+use crate::failure::{Failure, FailureKind};
+use crate::in_progress::InProgressGuard;
+use crate::long::{AbortOnDrop, Slices, yield_now};
+use crate::protocol::peek::Peek;
+use crate::protocol::request::QueryParams;
+use crate::protocol::types::Consistency;
+use crate::protocol::{Opcode, Version};
+
+/// Maximum bytes of an answer's rows: a page of results ends there.
+const ANSWER_BYTES_MAX: usize = 4 << 20;
+const PAGE_ROWS: u32 = 100;
+const PAGE_ROWS_MAX: u32 = 5_000;
+
+/// Body of a request.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Asked {
+    statement: String,
+    /// Maximum number of rows; further ones are on the next page.
+    #[serde(default)]
+    rows: Option<u32>,
+    /// State of the next page, from an earlier answer.
+    #[serde(default)]
+    next: Option<String>,
+    /// Whether it is a statement of the console, rather than of a page.
+    #[serde(default)]
+    console: bool,
+}
+
+/// Answers `/api/query`: runs a statement of a session.
+pub(super) async fn query<B: Backend>(
+    site: &Arc<Site<B>>,
+    headers: &HeaderMap,
+    body: Incoming,
+) -> Answer {
+    let Some(opened) = secret(headers).and_then(|secret| site.sessions.find(&secret)) else {
+        return refusal(
+            StatusCode::UNAUTHORIZED,
+            "log in first: there is no session, or it has ended",
+        );
+    };
+    let received = match receive::<Asked>(body, &site.shared.budget).await {
+        Ok(received) => received,
+        Err(answer) => return answer,
+    };
+    let Asked { statement, rows, next, console } = received.value;
+    let Some(paging_state) =
+        next.as_deref().map(from_hex).map_or(Some(None), |state| state.map(Some))
+    else {
+        return refusal(StatusCode::BAD_REQUEST, "next should be the value of an earlier answer");
+    };
+    let Some(working) = site.working.begin() else {
+        return refusal(StatusCode::SERVICE_UNAVAILABLE, "the server is shutting down");
+    };
+    let shared = Arc::clone(&site.shared);
+    let wait = opened.account.wait(|| shared.clock.now());
+    if !wait.is_zero() {
+        tokio::time::sleep(wait).await;
+    }
+    let now = shared.clock.now();
+    opened.account.take(now);
+    opened.registration.count_request();
+    let page_size = Some(rows.unwrap_or(PAGE_ROWS).clamp(1, PAGE_ROWS_MAX));
+    let params = QueryParams { page_size, paging_state, ..QueryParams::default() };
+    let session = Arc::clone(if console { &opened.console } else { &opened.pages });
+    let statement =
+        Running { shared, session, text: statement, params, arrived: now, charge: received.charge };
+    // The service's thread waits for no statement. If the client is gone, the statement ends.
+    let task = site.runtime.spawn(statement.run());
+    match AbortOnDrop(task).await {
+        Ok(bytes) => {
+            answer_json(StatusCode::OK, Bytes::from_owner(Sending { bytes, _working: working }))
+        }
+        // The server has ended.
+        Err(_) => refusal(StatusCode::SERVICE_UNAVAILABLE, "the server is shutting down"),
+    }
+}
+
+/// Answer of a statement that is in progress until it is sent: a drain waits for it.
+struct Sending {
+    bytes: Bytes,
+    _working: InProgressGuard,
+}
+
+impl AsRef<[u8]> for Sending {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+struct Running<B: Backend> {
+    shared: Arc<Shared<B>>,
+    session: Arc<B::Session>,
+    text: String,
+    params: QueryParams,
+    arrived: Moment,
+    /// Charge of the request to the server's budget until it is answered.
+    charge: Charge,
+}
+
+impl<B: Backend> Running<B> {
+    /// Runs the statement and returns its answer as JSON, whose memory is charged until it is sent.
+    async fn run(self) -> Bytes {
+        let (shared, arrived) = (Arc::clone(&self.shared), self.arrived);
+        let metrics = Arc::clone(&shared.metrics);
+        let _in_flight = metrics.requests_in_flight.enter();
+        metrics.requests.get(Opcode::Query).add(1);
+        let answer = self.admit_and_run().await.unwrap_or_else(|failure| {
+            if failure.kind == FailureKind::Server {
+                error!(error = %failure, "a statement failed by the server's fault");
+            }
+            let response = failure.clone().into_response(Consistency::default());
+            metrics.errors.get(response.code(Version::HIGHEST)).add(1);
+            failed(&failure).into()
+        });
+        metrics.request_duration.get(Opcode::Query).record(shared.clock.now().since(arrived));
+        answer
+    }
+
+    async fn admit_and_run(self) -> Result<Bytes, Failure> {
+        let Self { shared, session, text, params, arrived, charge } = self;
+        let (bytes, times) = (charge.bytes(), RequestTimes::at(arrived));
+        let admitted = shared.backend.arrive(&session, Peek::Query(&text), bytes, times)?;
+        let permit = match admitted {
+            None => None,
+            Some(Arrived::Admitted(permit)) => Some(Arc::new(permit)),
+            Some(Arrived::Waits(place)) => Some(Arc::new(place.await?)),
+        };
+        if let Some(permit) = &permit {
+            begin(permit).await;
+        }
+        let permit = check_answers(&shared, permit)?;
+        let bytes_max = ANSWER_BYTES_MAX.min(shared.answers.max() / 2);
+        let memory = Arc::new(AnswerMemory::new(&shared.answers, bytes_max));
+        let grant = Grant {
+            arrived: Some(arrived),
+            permit: permit.clone(),
+            memory: Some(Arc::clone(&memory)),
+            trace: None,
+            yield_now: Some(yield_now),
+        };
+        let (of_work, of_permit) = (Arc::clone(&shared), permit.clone());
+        let work = Box::pin(async move {
+            let running = pin!(of_work.backend.query(&session, &text, params, grant));
+            let result = unless_panicked(running).await.unwrap_or_else(|| Err(panicked()));
+            note_end(of_permit.as_deref(), &result);
+            encode(&of_work, result?, &memory)
+        });
+        let answer = shared.long.run(Slices::new(work, permit, bytes)).await;
+        drop(charge);
+        answer
+    }
+}
+
+/// Records the outcome of the statement in its permit.
+fn note_end(permit: Option<&Permit>, result: &Result<StatementResult, Failure>) {
+    let Some(permit) = permit else { return };
+    match result {
+        Err(failure) if failure.kind == FailureKind::Timeout => permit.timed_out(),
+        _ => permit.answered(),
+    }
+}
+
+/// Tells other clients of a change of the schema, and returns the result as JSON.
+fn encode<B: Backend>(
+    shared: &Shared<B>,
+    result: StatementResult,
+    memory: &AnswerMemory,
+) -> Result<Bytes, Failure> {
+    let StatementResult { response, mut warnings } = result;
+    warnings.extend(memory.take_warnings().into_iter().map(String::from));
+    if let Outcome::SchemaChange(change) = &response
+        && !shared.backend.reports_change()
+    {
+        shared.events.publish(Event::Schema(change.clone()));
+    }
+    let text = told(&response, &warnings)?;
+    memory.set(text.len());
+    Ok(Bytes::from_owner(Told { text, _held: memory.take_charge() }))
+}
+
+fn from_hex(text: &str) -> Option<Bytes> {
+    if !text.bytes().all(|byte| byte.is_ascii_hexdigit()) || !text.len().is_multiple_of(2) {
+        return None;
+    }
+    let digits = (0..text.len()).step_by(2).map(|at| text.get(at..at + 2));
+    digits.map(|digits| u8::from_str_radix(digits?, 16).ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn states_of_pages_are_hexadecimal() {
+        assert_eq!(from_hex("00ffA0").unwrap()[..], [0, 255, 160]);
+        assert!(from_hex("").unwrap().is_empty());
+        for wrong in ["0", "0g", "é", "+1"] {
+            assert!(from_hex(wrong).is_none(), "{wrong}");
+        }
+    }
+}

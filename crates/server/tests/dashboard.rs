@@ -1,0 +1,364 @@
+//! The dashboard's requests: its session, its statements, and the guards against pages of other sites.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use carnet_base::{Rng, SeededRng};
+use carnet_server::{HttpToken, Limits};
+use support::{PASSWORDS, Running, get, http};
+
+mod support;
+
+const JSON: &str = "Content-Type: application/json";
+const TOKEN: &str = "0123456789abcdef";
+
+/// An answer with its head.
+#[derive(Debug)]
+struct Answer {
+    status: u16,
+    head: String,
+    body: String,
+}
+
+impl Answer {
+    fn header(&self, name: &str) -> Option<&str> {
+        self.head.lines().find_map(|line| {
+            let (given, value) = line.split_once(": ")?;
+            given.eq_ignore_ascii_case(name).then_some(value)
+        })
+    }
+
+    /// Returns the cookie that the answer sets, as a browser sends it back.
+    fn cookie(&self) -> String {
+        let set = self.header("set-cookie").unwrap();
+        format!("Cookie: {}", set.split(';').next().unwrap())
+    }
+}
+
+/// Sends a request on a connection of its own.
+fn send(address: SocketAddr, method: &str, path: &str, headers: &[&str], body: &str) -> Answer {
+    let mut tcp = TcpStream::connect(address).unwrap();
+    send_over(&mut tcp, method, path, &[headers, &["Connection: close"]].concat(), body);
+    receive(&mut tcp)
+}
+
+fn send_over(tcp: &mut TcpStream, method: &str, path: &str, headers: &[&str], body: &str) {
+    let port = tcp.peer_addr().unwrap().port();
+    let has_host = headers.iter().any(|header| header.starts_with("Host:"));
+    let host = if has_host { String::new() } else { format!("Host: localhost:{port}\r\n") };
+    let headers: String = headers.iter().map(|header| format!("{header}\r\n")).collect();
+    let len = body.len();
+    let request =
+        format!("{method} {path} HTTP/1.1\r\n{host}{headers}Content-Length: {len}\r\n\r\n{body}");
+    tcp.write_all(request.as_bytes()).unwrap();
+}
+
+/// Receives an answer, whose length its head has.
+fn receive(tcp: &mut TcpStream) -> Answer {
+    tcp.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let mut bytes = Vec::new();
+    let end = loop {
+        if let Some(end) = bytes.windows(4).position(|four| four == b"\r\n\r\n") {
+            break end + 4;
+        }
+        read_some(tcp, &mut bytes);
+    };
+    let head = String::from_utf8(bytes[..end].to_vec()).unwrap();
+    let mut answer = Answer { status: head[9..12].parse().unwrap(), head, body: String::new() };
+    let len: usize = answer.header("content-length").unwrap().parse().unwrap();
+    while bytes.len() < end + len {
+        read_some(tcp, &mut bytes);
+    }
+    answer.body = String::from_utf8(bytes[end..].to_vec()).unwrap();
+    answer
+}
+
+fn read_some(tcp: &mut TcpStream, bytes: &mut Vec<u8>) {
+    let mut part = [0; 4096];
+    let len = tcp.read(&mut part).unwrap();
+    assert!(len > 0, "the connection was closed: {}", String::from_utf8_lossy(bytes));
+    bytes.extend_from_slice(&part[..len]);
+}
+
+fn post(address: SocketAddr, path: &str, headers: &[&str], body: &str) -> Answer {
+    send(address, "POST", path, &[headers, &[JSON]].concat(), body)
+}
+
+fn query(address: SocketAddr, cookie: &str, statement: &str) -> Answer {
+    let body = serde_json::json!({ "statement": statement }).to_string();
+    post(address, "/api/query", &[cookie], &body)
+}
+
+/// Begins a session on a server without users.
+fn begin(server: &Running) -> String {
+    post(server.http, "/api/login", &[], "{}").cookie()
+}
+
+fn log_in(server: &Running, user: &str, password: &str) -> Answer {
+    let body = serde_json::json!({ "user": user, "password": password }).to_string();
+    post(server.http, "/api/login", &[], &body)
+}
+
+fn with_users() -> Running {
+    Running::with(Limits::default(), Some(PASSWORDS))
+}
+
+#[test]
+fn every_answer_protects_the_browser() {
+    let server = Running::start();
+    for (method, path) in [
+        ("GET", "/"),
+        ("GET", "/assets/main.js"),
+        ("GET", "/assets/none.js"),
+        ("GET", "/metrics"),
+        ("GET", "/else"),
+        ("GET", "/api/session"),
+        ("POST", "/api/query"),
+        ("DELETE", "/"),
+    ] {
+        let answer = send(server.http, method, path, &[], "");
+        let policy = answer.header("content-security-policy").unwrap();
+        for part in [
+            "default-src 'none'",
+            "script-src 'self';",
+            "style-src 'self';",
+            "connect-src 'self';",
+            "base-uri 'none'",
+            "form-action 'none'",
+            "frame-ancestors 'none'",
+        ] {
+            assert!(policy.contains(part), "{path}: {policy}");
+        }
+        assert!(!policy.contains("unsafe") && !policy.contains('*'), "{policy}");
+        assert_eq!(answer.header("x-content-type-options"), Some("nosniff"), "{path}");
+        assert_eq!(answer.header("x-frame-options"), Some("DENY"), "{path}");
+        assert_eq!(answer.header("cross-origin-resource-policy"), Some("same-origin"), "{path}");
+    }
+    let page = send(server.http, "GET", "/", &[], "");
+    assert_eq!((page.status, page.header("content-type")), (200, Some("text/html; charset=utf-8")));
+    assert!(page.body.starts_with("<!doctype html>"));
+}
+
+#[test]
+fn dashboard_is_reached_by_known_names_only() {
+    let server = Running::start();
+    for path in ["/", "/assets/main.js", "/api/session"] {
+        for host in ["Host: evil.example", "Host: evil.example:9180", "Host: 192.0.2.1"] {
+            let answer = send(server.http, "GET", path, &[host], "");
+            assert_eq!(answer.status, 421, "{path} {host}");
+            assert!(answer.body.contains("server.http_hosts"), "{}", answer.body);
+        }
+        assert_eq!(send(server.http, "GET", path, &["Host: 127.0.0.1:1"], "").status, 200);
+    }
+    let rebound = post(server.http, "/api/login", &["Host: evil.example"], "{}");
+    assert_eq!((rebound.status, rebound.header("set-cookie")), (421, None));
+    assert_eq!(http(server.http, "GET / HTTP/1.0\r\n\r\n").0, "HTTP/1.0 421 Misdirected Request");
+}
+
+#[test]
+fn posts_of_other_sites_do_nothing() {
+    let server = Running::start();
+    let cookie = begin(&server);
+    let body = r#"{"statement": "warn"}"#;
+    let refused = |headers: &[&str]| {
+        let headers = [headers, &[&cookie]].concat();
+        let answer = send(server.http, "POST", "/api/query", &headers, body);
+        assert_eq!(answer.status, 403, "{headers:?}: {}", answer.body);
+    };
+    refused(&[JSON, "Origin: http://evil.example"]);
+    refused(&[JSON, "Origin: null"]);
+    refused(&[JSON, "Sec-Fetch-Site: cross-site"]);
+    refused(&[JSON, "Sec-Fetch-Site: same-site"]);
+    refused(&["Content-Type: text/plain"]);
+    refused(&["Content-Type: application/x-www-form-urlencoded"]);
+    refused(&[]);
+    let preflight =
+        send(server.http, "OPTIONS", "/api/query", &["Origin: http://evil.example"], "");
+    assert_eq!(preflight.status, 405);
+    assert_eq!(preflight.header("access-control-allow-origin"), None);
+    let origin = format!("Origin: http://localhost:{}", server.http.port());
+    let own = [&*cookie, &*origin, "Sec-Fetch-Site: same-origin"];
+    assert_eq!(post(server.http, "/api/query", &own, body).status, 200);
+    assert_eq!(send(server.http, "GET", "/api/query", &[&cookie], "").status, 405);
+}
+
+#[test]
+fn statements_need_a_session() {
+    let server = with_users();
+    let address = server.http;
+    assert_eq!(query(address, "X: y", "whoami").status, 401);
+    assert_eq!(query(address, "Cookie: carnet_1=0123", "whoami").status, 401);
+    assert_eq!(post(address, "/api/login", &[], "{}").status, 400, "there are users");
+    for (user, password) in [("ann", "two"), ("bob", "one"), ("ann", "")] {
+        let wrong = log_in(&server, user, password);
+        assert_eq!((wrong.status, wrong.header("set-cookie")), (401, None));
+        assert!(wrong.body.contains("the user or the password is wrong"), "{}", wrong.body);
+    }
+    assert_eq!(server.metrics.logins_refused.get(), 3);
+    let right = log_in(&server, "ann", "one");
+    let cookie = right.cookie();
+    let set = right.header("set-cookie").unwrap();
+    assert!(set.ends_with("; Path=/; HttpOnly; SameSite=Strict"), "{set}");
+    let answer = query(address, &cookie, "whoami");
+    assert!(answer.status == 200 && answer.body.contains("ann"), "{}", answer.body);
+    let session = send(address, "GET", "/api/session", &[&cookie], "").body;
+    assert!(session.contains("\"user\":\"ann\"") && session.contains("\"access\":\"login\""));
+    assert_eq!(post(address, "/api/logout", &[&cookie], "{}").status, 200);
+    assert_eq!(query(address, &cookie, "whoami").status, 401);
+}
+
+#[test]
+fn sessions_are_listed_as_clients() {
+    let server = with_users();
+    let cookie = log_in(&server, "ann", "one").cookie();
+    query(server.http, &cookie, "warn");
+    let clients = carnet_cql::system::ClientList::clients(&server.clients);
+    let [client] = &clients[..] else { panic!("{clients:?}") };
+    assert_eq!(client.username.as_deref(), Some("ann"));
+    assert_eq!(client.options["DRIVER_NAME"], "Carnet dashboard");
+    assert_eq!(client.request_count, 1);
+    post(server.http, "/api/logout", &[&cookie], "{}");
+    assert!(carnet_cql::system::ClientList::clients(&server.clients).is_empty());
+}
+
+#[test]
+fn session_replaces_the_token_for_metrics_only() {
+    let server = Running::with_http_token(HttpToken::new(TOKEN).unwrap());
+    assert_eq!(get(server.http, "/metrics").0, "HTTP/1.1 401 Unauthorized");
+    let cookie = begin(&server);
+    assert_eq!(send(server.http, "GET", "/metrics", &[&cookie], "").status, 200);
+    assert_eq!(send(server.http, "GET", "/readyz", &[&cookie], "").status, 401);
+    let token = format!("Authorization: Bearer {TOKEN}");
+    assert_eq!(send(server.http, "GET", "/metrics", &[&token], "").status, 200);
+    assert_eq!(query(server.http, &token, "warn").status, 401, "a monitor runs no statement");
+}
+
+#[test]
+fn results_are_json() {
+    let server = Running::start();
+    let cookie = begin(&server);
+    let rows = query(server.http, &cookie, "whoami").body;
+    let rows: serde_json::Value = serde_json::from_str(&rows).unwrap();
+    assert_eq!(rows["kind"], "rows");
+    assert_eq!(rows["columns"][0]["type"], "text");
+    let warned = query(server.http, &cookie, "warn").body;
+    assert!(warned.contains("\"warnings\":[\""), "{warned}");
+    let wrong = query(server.http, &cookie, "what");
+    assert_eq!(wrong.status, 200);
+    let error: serde_json::Value = serde_json::from_str(&wrong.body).unwrap();
+    assert_eq!(error["error"]["kind"], "syntax");
+    let (_, figures) = get(server.http, "/metrics");
+    assert!(figures.contains("\ncarnet_server_errors_total{code=\"syntax\"} 1\n"), "{figures}");
+    assert!(figures.contains("\ncarnet_server_requests_total{opcode=\"query\"} 3\n"));
+    for wrong in ["", "{", "[]", r#"{"statement": 1}"#, r#"{"statement": "warn", "x": 1}"#] {
+        assert_eq!(post(server.http, "/api/query", &[&cookie], wrong).status, 400, "{wrong}");
+    }
+    let next = r#"{"statement": "warn", "next": "0g"}"#;
+    assert_eq!(post(server.http, "/api/query", &[&cookie], next).status, 400);
+}
+
+#[test]
+fn long_request_is_refused_and_memory_given_back() {
+    let server = Running::start();
+    let cookie = begin(&server);
+    let long = format!("{{\"statement\": \"warn{}\"}}", " ".repeat(1 << 20));
+    let mut tcp = TcpStream::connect(server.http).unwrap();
+    let head = format!(
+        "POST /api/query HTTP/1.1\r\nHost: localhost\r\n{JSON}\r\nCookie: {}\r\nContent-Length: {}\r\n\r\n",
+        cookie
+            .replace(&format!("carnet_{}", server.http.port()), "carnet_0")
+            .trim_start_matches("Cookie: "),
+        long.len()
+    );
+    tcp.write_all(head.as_bytes()).unwrap();
+    assert_eq!(receive(&mut tcp).status, 413, "it is refused before it arrives");
+    let short = format!("{{\"statement\": \"warn{}\"}}", " ".repeat(1 << 19));
+    assert_eq!(post(server.http, "/api/query", &[&cookie], &short).status, 200);
+    for owner in ["requests", "answers"] {
+        let line = format!("carnet_memory_bytes{{owner=\"{owner}\"}} 0\n");
+        server
+            .eventually("memory is given back", |_| get(server.http, "/metrics").1.contains(&line));
+    }
+}
+
+#[test]
+fn connection_serves_one_request_after_another() {
+    let server = Running::start();
+    let mut tcp = TcpStream::connect(server.http).unwrap();
+    send_over(&mut tcp, "POST", "/api/login", &[JSON], "{}");
+    let cookie = receive(&mut tcp).cookie();
+    for path in ["/", "/metrics", "/api/session"] {
+        send_over(&mut tcp, "GET", path, &[&cookie], "");
+        assert_eq!(receive(&mut tcp).status, 200, "{path}");
+    }
+    tcp.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    assert_eq!(tcp.read(&mut [0]).unwrap(), 0, "an idle connection is closed");
+}
+
+#[test]
+fn statement_ends_with_its_client() {
+    let server = Running::start();
+    let cookie = begin(&server);
+    let mut tcp = TcpStream::connect(server.http).unwrap();
+    let body = r#"{"statement": "sleep 60000"}"#;
+    send_over(&mut tcp, "POST", "/api/query", &[JSON, &cookie], body);
+    server.eventually("it runs", |metrics| metrics.requests_in_flight.get() == 1);
+    drop(tcp);
+    server.eventually("it ends", |metrics| metrics.requests_in_flight.get() == 0);
+}
+
+#[test]
+fn drain_answers_the_statement_of_a_dashboard() {
+    let mut server = Running::start();
+    let cookie = begin(&server);
+    let mut tcp = TcpStream::connect(server.http).unwrap();
+    let body = r#"{"statement": "sleep 500"}"#;
+    send_over(&mut tcp, "POST", "/api/query", &[JSON, &cookie], body);
+    server.eventually("it runs", |metrics| metrics.requests_in_flight.get() == 1);
+    server.shut_down();
+    assert_eq!(receive(&mut tcp).status, 200);
+    server.join();
+}
+
+#[test]
+fn metrics_are_answered_beside_statements() {
+    let server = Running::start();
+    let cookie = begin(&server);
+    let mut streams: Vec<TcpStream> = (0..8)
+        .map(|_| {
+            let mut tcp = TcpStream::connect(server.http).unwrap();
+            let body = r#"{"statement": "sleep 60000"}"#;
+            send_over(&mut tcp, "POST", "/api/query", &[JSON, &cookie], body);
+            tcp
+        })
+        .collect();
+    server.eventually("they run", |metrics| metrics.requests_in_flight.get() == 8);
+    assert_eq!(get(server.http, "/livez").0, "HTTP/1.1 200 OK");
+    streams.clear();
+}
+
+/// Any answer is valid for arbitrary bytes; a server that does not answer others afterwards is not.
+#[test]
+fn arbitrary_requests_do_no_harm() {
+    let server = Running::start();
+    let request =
+        b"POST /api/query HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
+                    Content-Length: 2\r\nCookie: carnet_0=00\r\nConnection: close\r\n\r\n{}";
+    for seed in 0..300 {
+        let mut rng = SeededRng::new(seed);
+        let mut bytes = request.to_vec();
+        for _ in 0..=rng.below(6) {
+            let at = usize::try_from(rng.below(bytes.len() as u64)).unwrap();
+            bytes[at] = rng.next_u64().to_be_bytes()[0];
+        }
+        let mut tcp = TcpStream::connect(server.http).unwrap();
+        tcp.write_all(&bytes).unwrap();
+        tcp.shutdown(std::net::Shutdown::Write).unwrap();
+        // The server may close a connection with bytes that it has not read.
+        let _ = tcp.read_to_end(&mut Vec::new());
+    }
+    assert_eq!(get(server.http, "/livez").0, "HTTP/1.1 200 OK");
+    assert!(server.metrics.requests_in_flight.get() == 0);
+}
