@@ -115,6 +115,31 @@ pub(crate) fn node() -> Client {
     skip_without("the Node driver", home)
 }
 
+/// Chromium, and the folder of the module that drives it.
+pub(crate) struct Browser {
+    pub(crate) chromium: PathBuf,
+    pub(crate) modules: PathBuf,
+}
+
+/// Returns the machine's Chromium, with Playwright. `CHROMIUM` names a browser at another place.
+pub(crate) fn browser() -> Option<Browser> {
+    let named = env::var_os("CHROMIUM").map(PathBuf::from);
+    let names = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];
+    let found = named.into_iter().chain(names.map(PathBuf::from)).find(|path| path.exists());
+    let found =
+        found.ok_or_else(|| "no browser is installed (apt-get install chromium)".to_owned());
+    let chromium = skip_without("Chromium", found)?;
+    let pins = [e2e("dashboard/package.json")];
+    let home = installed("browser", &read(&pins), |home| {
+        fs::copy(&pins[0], home.join("package.json")).map_err(|error| error.to_string())?;
+        let mut npm = Command::new("npm");
+        npm.args(["install", "--no-package-lock", "--no-audit", "--no-fund", "--loglevel=error"]);
+        run(npm.current_dir(home))
+    });
+    let home = skip_without("Playwright", home)?;
+    Some(Browser { chromium, modules: home.join("node_modules") })
+}
+
 /// Returns the folder that holds the jars of the Java driver.
 pub(crate) fn java() -> Client {
     jars("java", "the Java driver", "pom.xml")
