@@ -34,7 +34,7 @@ function options(width, height, lines, { format, steps, isTime, isLive }) {
   return {
     width,
     height,
-    padding: [8, 8, 0, 0],
+    padding: [8, 24, 0, 0],
     cursor: { points: { size: 6 }, y: false },
     legend: { show: false },
     scales: { x: { time: isTime, range: isLive ? (_, low, high) => [Math.min(low, high - WIDTH_SECS), high] : undefined }, y: { range: (_, low, high) => [Math.min(0, low), high > 0 ? high * 1.1 : 1] } },
