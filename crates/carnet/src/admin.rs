@@ -110,7 +110,8 @@ pub(crate) fn take(
     reread_after: Duration,
     tell: impl FnMut(&Progress) -> Result<()>,
 ) -> Result<Backup> {
-    run(begin(store, dest, reread_after)?, tell, |_| Ok(()))
+    let local = store.local_for("a backup")?;
+    local.count_backup(|| run(begin(store, dest, reread_after)?, tell, |_| Ok(())))
 }
 
 fn begin(store: &AnyStore, dest: &Path, reread_after: Duration) -> Result<BackupJob> {

@@ -82,6 +82,7 @@ pub use carnet_base::{
 };
 pub use carnet_storage as storage;
 pub use carnet_store::{Outcome, PageLimit, pem};
+pub use carnet_store_local::{BackupFigures, LastBackup};
 pub use carnet_txn::{Entry, Isolation, Label, Limits as TransactionLimits};
 pub use commit_counts::CommitOutcome;
 pub use db::{

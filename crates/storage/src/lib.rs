@@ -54,6 +54,6 @@ pub use engine::{
     AppendError, Appended, Engine, EntryCell, Merged, Prepared, Publish, Spill, SpilledCell,
 };
 pub use merge_operator::MergeOperator;
-pub use metrics::Metrics;
+pub use metrics::{LevelTotals, Metrics};
 pub use options::{CompactionStyle, Durability, IoOptions, Options, ReplaceMerges, TableOptionsOf};
 pub use sstable::{Compression, FilterKind, ReadOptions, TableOptions};

@@ -7,6 +7,15 @@
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+/// Tables of a level.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LevelTotals {
+    /// Number of SSTables.
+    pub tables: u64,
+    /// Total size of the SSTables.
+    pub bytes: u64,
+}
+
 /// Number of shards: 6 KiB of counters.
 const STRIPES: usize = 16;
 

@@ -25,6 +25,7 @@
 //! continues across restarts.
 
 mod backup;
+mod backup_counts;
 mod bound;
 mod commit_table;
 mod encodings;
@@ -42,16 +43,20 @@ use carnet_base::{
     Call, CellKey, CellKeyRef, Clock, Encoding, Error, ErrorKind, KeyRange, Result, Signal, Spawn,
     Timestamp, Version, WallTime,
 };
+use carnet_storage::backup::Backup;
 use carnet_storage::disk::Disk;
 use carnet_storage::io::{Class, ClassTotals};
 use carnet_storage::{
-    AppendError, Engine, Metrics, Mutation, Options, Publish, ReadOptions, TableOptionsOf,
+    AppendError, Engine, LevelTotals, Metrics, Mutation, Options, Publish, ReadOptions,
+    TableOptionsOf,
 };
 use carnet_store::{
     At, BeginKind, Begun, CandidatePage, CellStore, CommitLog, CommitOrder, CommitRequest, Context,
     LogStart, Outcome, RangeRequest, RowTables, Spill, check_handed_out,
 };
 
+use crate::backup_counts::BackupCounts;
+pub use crate::backup_counts::{BackupFigures, LastBackup};
 pub use crate::encodings::DEFAULT_ENCODING;
 use crate::encodings::Encodings;
 use crate::gc::Gc;
@@ -74,6 +79,7 @@ pub struct LocalStore {
     encodings: Arc<Encodings>,
     rows: Arc<RowMerge>,
     maintenance: MaintenanceHandle,
+    backups: BackupCounts,
 }
 
 /// Notifies the commit order of each published commit.
@@ -151,7 +157,8 @@ impl LocalStore {
             spawn,
             signal,
         );
-        Ok(Self { engine, order, clock, wall_clock, encodings, rows, maintenance })
+        let backups = BackupCounts::default();
+        Ok(Self { engine, order, clock, wall_clock, encodings, rows, maintenance, backups })
     }
 
     /// Flushes the memtables to files.
@@ -222,6 +229,27 @@ impl LocalStore {
     #[must_use]
     pub fn io_totals(&self) -> Option<[ClassTotals; Class::KINDS]> {
         self.engine.io_totals()
+    }
+
+    /// Returns the tables of each level, see [`Engine::level_totals`].
+    #[must_use]
+    pub fn level_totals(&self) -> Vec<LevelTotals> {
+        self.engine.level_totals()
+    }
+
+    /// Returns the figures of the backups that this process has taken.
+    #[must_use]
+    pub fn backup_figures(&self) -> BackupFigures {
+        self.backups.figures()
+    }
+
+    /// Takes a backup by a function, and counts it.
+    ///
+    /// # Errors
+    ///
+    /// Those of the function.
+    pub fn count_backup(&self, take: impl FnOnce() -> Result<Backup>) -> Result<Backup> {
+        self.backups.count(take)
     }
 }
 

@@ -309,6 +309,21 @@ fn only_the_database_owner_is_asked() {
     db.transact(|tx| table.put(tx, "a", "1")).unwrap();
     let Done::Backup { commit, .. } = asked().unwrap() else { panic!("it was a backup") };
     assert_eq!(commit, db.published().get());
+    let figures = db.backup_figures().unwrap();
+    assert_eq!((figures.running, figures.taken, figures.failed), (0, 1, 0));
+    let last = figures.last.unwrap();
+    assert_eq!(last.commit, db.published());
+    assert!(last.bytes > 0 && last.at.millis() > 0, "{last:?}");
+    let within =
+        ControlRequest::Backup { dest: data.join("backups"), keep: None, reread_after_days: None };
+    ask(&data, &within, |_| {}).unwrap_err();
+    let figures = db.backup_figures().unwrap();
+    assert_eq!((figures.running, figures.taken, figures.failed), (0, 1, 1));
+    assert_eq!(figures.last, Some(last), "a failure does not hide the last backup");
+    let levels = db.level_totals().unwrap();
+    assert_eq!(levels.iter().map(|level| level.tables).sum::<u64>(), db.metrics().unwrap().tables);
+    assert_eq!(levels[0].bytes, db.metrics().unwrap().level0_bytes);
+    assert!(levels[0].tables > 0, "the backup has flushed the memtable");
     let relative =
         ControlRequest::Backup { dest: PathBuf::from("b"), keep: None, reread_after_days: None };
     let error = ask(&data, &relative, |_| {}).unwrap_err();

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use carnet_base::{Encoding, Result, Timestamp};
+use carnet_store_local::{BackupFigures, LocalStore};
 
 use super::database::Db;
 use crate::admin;
@@ -63,6 +64,13 @@ impl Db {
             tell(progress);
             Ok(())
         })
+    }
+
+    /// Returns the figures of the backups that this process has taken; `None` for a database without a
+    /// directory.
+    #[must_use]
+    pub fn backup_figures(&self) -> Option<BackupFigures> {
+        self.inner.store.local().map(LocalStore::backup_figures)
     }
 
     /// Switches the commit table to another encoding while transactions run, without copying data

@@ -8,8 +8,8 @@ use carnet_base::{
     CellKeyRef, Clock, ErrorKind, MemoryBudget, Result, SeededRng, Spawn, TableId, ThreadTimer,
     Timestamp, block_on, block_on_one, lock,
 };
-use carnet_storage::Metrics;
 use carnet_storage::io::{Class as IoClass, ClassTotals as IoTotals};
+use carnet_storage::{LevelTotals, Metrics};
 use carnet_store::{Context, Outcome, StoreHandle};
 use carnet_store_local::{LocalStore, Newest};
 use carnet_txn::{Backoff, Contention, IdleWatch, Isolation, Limits};
@@ -247,6 +247,13 @@ impl Db {
     #[must_use]
     pub fn io_totals(&self) -> Option<[IoTotals; IoClass::KINDS]> {
         self.inner.store.local().and_then(LocalStore::io_totals)
+    }
+
+    /// Returns the tables of each level of the storage engine, from level 0 on; `None` for a database without a
+    /// directory.
+    #[must_use]
+    pub fn level_totals(&self) -> Option<Vec<LevelTotals>> {
+        self.inner.store.local().map(LocalStore::level_totals)
     }
 
     pub(crate) fn downgrade(&self) -> WeakDb {

@@ -1,9 +1,10 @@
 //! Metrics of an engine.
 
 use super::core::Engine;
+use super::view::OpenTable;
 use crate::disk::Shortage;
 use crate::io::{Class, ClassTotals};
-use crate::metrics::Metrics;
+use crate::metrics::{LevelTotals, Metrics};
 
 impl Engine {
     /// Returns the current metrics of the engine.
@@ -33,6 +34,17 @@ impl Engine {
             cache_bytes: self.core.cache.bytes(),
             ..self.core.counters.snapshot()
         }
+    }
+
+    /// Returns the tables of each level, from level 0 on.
+    #[must_use]
+    pub fn level_totals(&self) -> Vec<LevelTotals> {
+        let view = self.core.view();
+        let totals = |level: &Vec<OpenTable>| LevelTotals {
+            tables: level.len() as u64,
+            bytes: level.iter().map(|open| open.meta.bytes).sum(),
+        };
+        view.levels.iter().map(totals).collect()
     }
 
     fn refuses_for(&self, is_meant: impl Fn(Shortage) -> bool) -> bool {
