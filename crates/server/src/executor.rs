@@ -17,6 +17,7 @@ use carnet_cql::{
 use tracing::info;
 
 use crate::backend::{Backend, Client, StatementResult};
+use crate::backup_figures;
 use crate::cluster_figures;
 use crate::commit_figures;
 use crate::disk_figures;
@@ -348,6 +349,8 @@ impl Backend for CqlBackend {
         }
         if let Some(metrics) = db.metrics() {
             storage_figures::append(out, &metrics);
+            storage_figures::append_levels(out, &db.level_totals().unwrap_or_default());
+            backup_figures::append(out, &db.backup_figures().unwrap_or_default());
         }
     }
 }

@@ -54,6 +54,7 @@ pub mod audit;
 mod audit_figures;
 pub mod auth;
 pub mod backend;
+mod backup_figures;
 pub mod clients;
 mod cluster_figures;
 mod commit_figures;
