@@ -31,13 +31,13 @@ struct Shop {
     server: Server,
     load: Option<JoinHandle<()>>,
     stops: Arc<AtomicBool>,
-    _directory: tempfile::TempDir,
+    directory: tempfile::TempDir,
 }
 
 impl Shop {
     fn open() -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let server = Server::start(directory.path(), &[]);
+        let server = Server::start(&directory.path().join("data"), &[]);
         let runtime = Runtime::new().unwrap();
         let address = server.cql.to_string();
         let session = runtime.block_on(SessionBuilder::new().known_node(address).build()).unwrap();
@@ -45,7 +45,7 @@ impl Shop {
             runtime.block_on(session.query_unpaged(statement, ())).unwrap();
         }
         let (session, stops) = (Arc::new(session), Arc::default());
-        Self { runtime, session, server, load: None, stops, _directory: directory }
+        Self { runtime, session, server, load: None, stops, directory }
     }
 
     /// Begins to write and read sales.
@@ -98,6 +98,8 @@ fn figures_are_those_of_the_metrics() {
     let mut shop = Shop::open().with_load();
     run(&browser, "rates", &shop.server, &[]);
     shop.end_load();
+    let place = |name| shop.directory.path().join(name);
+    succeed(carnet().arg("backup").arg(place("data")).arg(place("backups")));
     run(&browser, "figures", &shop.server, &[]);
 }
 

@@ -26,7 +26,7 @@ function Statements() {
         detail="Its client gets an error. What it has not committed has no effect."
         statement=${`KILL STATEMENT ${row.id}`} />`,
     },
-    ...columnsOf(data, ['age_seconds', 'state', 'statement', 'client', 'user_name', 'username', 'level']),
+    ...columnsOf(data, ['age_seconds', 'state', 'statement', 'table_name', 'waits_for', 'lost_row', 'client', 'user_name', 'level', 'class', 'rows_read', 'bytes_read']),
   ];
   return html`<${Card} wide title="Running statements" note=${data ? count(data.rows.length) : ''}>
     <${Failure} error=${error} />
@@ -61,6 +61,18 @@ function Transactions() {
   <//>`;
 }
 
+// Statements that lost a row, if the server keeps them.
+function Conflicts() {
+  const isThere = hasView('conflicts');
+  const { data, error } = usePoll(() => (isThere ? query('SELECT * FROM system_views.conflicts', { rows: 200 }) : null), 4000);
+  if (!isThere) return null;
+  return html`<${Card} wide title="Lost rows" note="statements that another transaction was faster than, newest first">
+    <${Failure} error=${error} />
+    ${data && html`<${Table} label="Lost rows" rows=${data.rows} empty="No statement has lost a row."
+      columns=${columnsOf(data, ['at', 'table_name', 'key', 'statement', 'client', 'user_name', 'outcome', 'attempts'])} />`}
+  <//>`;
+}
+
 function Clients() {
   const { data, error } = usePoll(() => query('SELECT * FROM system_views.clients', { rows: 1000 }), 4000);
   const columns = [
@@ -82,5 +94,5 @@ function Clients() {
 }
 
 export function Activity() {
-  return html`<div class="grid"><${Statements} /><${Transactions} /><${Clients} /></div>`;
+  return html`<div class="grid"><${Statements} /><${Transactions} /><${Conflicts} /><${Clients} /></div>`;
 }

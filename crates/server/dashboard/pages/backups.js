@@ -2,18 +2,25 @@
 
 import { html } from './preact.mjs';
 import { useMetrics } from './api.js';
-import { count } from './format.js';
+import { bytes, count, duration } from './format.js';
 import { Card, Notice, Tile, Tiles } from './parts.js';
 
 export function Backups() {
   const metrics = useMetrics();
   if (!metrics.last) return html`<p class="empty">${metrics.error ?? 'The server is asked.'}</p>`;
   const isEmbedded = metrics.sum('carnet_storage_tables') !== undefined;
+  const [at, commit] = [metrics.sum('carnet_backup_last_timestamp_seconds'), metrics.sum('carnet_backup_last_commit')];
+  const failed = metrics.sum('carnet_backups_total', { outcome: 'failed' });
+  const published = metrics.sum('carnet_published_timestamp');
   return html`
-    <${Tiles}>
-      <${Tile} id="published" label="Last commit" value=${count(metrics.sum('carnet_published_timestamp'))}
-        note="a backup taken now has all up to it" />
-    <//>
+    ${isEmbedded && html`<${Tiles}>
+      <${Tile} id="last" label="Last backup" value=${at > 0 ? `${duration(metrics.last.at - at)} ago` : 'none'} tone=${at > 0 ? 'good' : ''}
+        note=${at > 0 ? new Date(at * 1000).toLocaleString('sv') : 'since the start of the server'} />
+      <${Tile} id="behind" label="Timestamps since" value=${at > 0 ? count(published - commit) : '–'} note=${`the last commit is ${count(published)}`} />
+      <${Tile} id="size" label="Size" value=${at > 0 ? bytes(metrics.sum('carnet_backup_last_bytes')) : '–'} note="of its files, shared ones included" />
+      <${Tile} id="backups" label="Taken" value=${count(metrics.sum('carnet_backups_total', { outcome: 'taken' }))} note=${`${count(metrics.sum('carnet_backup_running'))} run now`} />
+      <${Tile} id="failed" label="Failed" value=${count(failed)} tone=${failed > 0 ? 'bad' : ''} note=${failed > 0 ? 'the log has the reason' : 'since the start'} />
+    <//>`}
     <div class="grid"><${Card} wide title=${isEmbedded ? 'Take a backup' : 'Back up the cluster'}>
       ${isEmbedded ? html`
         <p>A backup is taken beside the running server, on its machine. Transactions go on meanwhile.</p>

@@ -8,13 +8,17 @@ import { Card, columnsOf, Failure, hasView, NoView, Table } from './parts.js';
 const DURATION = 'carnet_server_request_duration_seconds';
 
 function ByText() {
-  const isThere = hasView('statements');
-  const { data, error } = usePoll(() => (isThere ? query('SELECT * FROM system_views.statements', { rows: 500 }) : null), 4000);
-  const order = ['statement', 'count', 'executions', 'mean_micros', 'p50_micros', 'p99_micros', 'max_micros'];
+  const isThere = hasView('statement_statistics');
+  const { data, error } = usePoll(() => (isThere ? query('SELECT * FROM system_views.statement_statistics', { rows: 500 }) : null), 4000);
+  const order = [
+    'statement', 'table_name', 'count', 'total_seconds', 'mean_micros', 'p50_micros', 'p95_micros', 'p99_micros', 'max_micros',
+    'rows_read', 'rows_returned', 'conflicts', 'errors',
+  ];
   return html`<${Card} wide title="By text" note="values are left out">
     <${Failure} error=${error} />
-    ${!isThere && html`<${NoView} name="statements" what="Statements are not counted by their text." />`}
+    ${!isThere && html`<${NoView} name="statement_statistics" what="Statements are not counted by their text." />`}
     ${data && html`<${Table} label="Statements by text" rows=${data.rows} columns=${columnsOf(data, order)}
+      sortedBy=${{ name: 'total_seconds', falls: true }}
       empty="No statement has ended yet." />`}
   <//>`;
 }

@@ -5,7 +5,7 @@ import { useMetrics } from './api.js';
 import { bytes, bytesPerSecond, count, percent, perSecond, seconds } from './format.js';
 import { history, rate } from './metrics.js';
 import { hitRate, Alarms } from './overview.js';
-import { Card, Notice, Table, Tile, Tiles } from './parts.js';
+import { Bar, Card, Notice, Table, Tile, Tiles } from './parts.js';
 import { Plot } from './plot.js';
 
 const CLASSES = ['wal', 'read', 'flush', 'compaction', 'maintenance'];
@@ -47,12 +47,31 @@ export function Storage() {
         <${Plot} label="Tables of level 0" times=${metrics.times} format=${count} steps="whole"
           lines=${[{ label: 'tables', points: metrics.points('level0') }]} />
       <//>
+      <${Levels} metrics=${metrics} />
       <${Work} metrics=${metrics} />
       <${Reads} metrics=${metrics} />
       <${Device} metrics=${metrics} />
       <${Retries} metrics=${metrics} />
     </div>`;
 }
+
+function Levels({ metrics }) {
+  const bytesOf = metrics.by('carnet_storage_level_bytes', 'level');
+  const all = [...bytesOf.values()].reduce((sum, one) => sum + one, 0);
+  const rows = [...metrics.by('carnet_storage_level_tables', 'level')]
+    .map(([level, tables]) => ({ level: Number(level), tables, size: bytesOf.get(level) }))
+    .filter((row) => row.tables > 0);
+  return html`<${Card} wide title="Levels" note=${`${bytes(all)} in ${count(total(metrics, 'tables'))} files`}>
+    <${Table} label="Levels" rows=${rows} empty="No memtable was flushed yet: all data is in the log and in memory." columns=${[
+      { name: 'level', label: 'Level', kind: 'number', format: String },
+      { name: 'tables', label: 'Files', kind: 'number', format: count },
+      { name: 'size', label: 'Size', kind: 'number', format: bytes },
+      { name: 'share', label: 'Share', cell: (row) => html`<${Bar} share=${all > 0 ? row.size / all : 0} />` },
+    ]} />
+  <//>`;
+}
+
+const total = (metrics, name) => metrics.sum(`carnet_storage_${name}`);
 
 function Figures({ title, label, rows }) {
   return html`<${Card} title=${title}>

@@ -82,6 +82,15 @@ const TESTS = {
       const bytes = async () => await metric(base, 'carnet_storage_table_bytes');
       await same('tables', bytes, 'bytes');
       await same('level0', sum('carnet_storage_level0_tables'), 'count');
+      await same('deeper', async () => (await bytes()) - await metric(base, 'carnet_storage_level0_bytes'), 'bytes');
+      const levels = page.locator('section', { has: page.getByText('Levels', { exact: true }) }).locator('tbody tr');
+      assert.equal(await levels.count(), 1, 'the backup has flushed the memtable');
+      assert.equal(await levels.locator('td').nth(2).innerText(), await written(page, await bytes(), 'bytes'));
+      await visit(page, 'Backups');
+      await same('size', sum('carnet_backup_last_bytes'), 'bytes');
+      await same('backups', sum('carnet_backups_total', 'outcome="taken"'), 'count');
+      assert.equal(await metric(base, 'carnet_backups_total', 'outcome="taken"'), 1);
+      assert.match(await figure(page, 'last').innerText(), /^\d+\u202fs ago$/);
       await visit(page, 'Tables');
       const row = page.locator('tbody tr', { hasText: 'shop.sales' });
       const { rows: [{ count: all }] } = await query(page, 'SELECT count(*) FROM shop.sales');
