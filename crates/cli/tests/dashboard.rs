@@ -134,13 +134,15 @@ fn users_log_in() {
     let server = Server::start(&directory.path().join("data"), &arguments);
     run(&browser, "login", &server, &[]);
     let lines = || std::fs::read_to_string(&audit).unwrap_or_default();
-    eventually("log-ins are in the audit log", || {
+    eventually("the log-ins and the change are in the audit log", || {
         let lines = lines();
         let login = |outcome: &str| {
             let outcome = format!("\"outcome\":\"{outcome}\"");
             lines.lines().any(|line| line.contains("\"LOGIN\"") && line.contains(&outcome))
         };
-        login("ok") && login("error")
+        let is_change =
+            |line: &str| line.contains("CREATE KEYSPACE") && line.contains("\"user\":\"ann\"");
+        login("ok") && login("error") && lines.lines().any(is_change)
     });
 }
 

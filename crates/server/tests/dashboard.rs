@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-use carnet_base::{Rng, SeededRng};
+use carnet_base::{Clock, Rng, SeededRng, SystemClock};
 use carnet_server::{HttpToken, Limits};
 use support::{PASSWORDS, Running, get, http};
 
@@ -158,6 +158,14 @@ fn dashboard_is_reached_by_known_names_only() {
 }
 
 #[test]
+fn settings_name_more_hosts() {
+    let server = Running::with_http_host("db1.example.com");
+    let get = |host| send(server.http, "GET", "/", &[host], "").status;
+    assert_eq!(get("Host: db1.example.com:443"), 200);
+    assert_eq!(get("Host: db2.example.com"), 421);
+}
+
+#[test]
 fn posts_of_other_sites_do_nothing() {
     let server = Running::start();
     let cookie = begin(&server);
@@ -207,6 +215,31 @@ fn statements_need_a_session() {
     assert!(session.contains("\"user\":\"ann\"") && session.contains("\"access\":\"login\""));
     assert_eq!(post(address, "/api/logout", &[&cookie], "{}").status, 200);
     assert_eq!(query(address, &cookie, "whoami").status, 401);
+}
+
+#[test]
+fn sessions_count_as_connections_of_their_user() {
+    let limits = Limits { connections_per_user_max: Some(1), ..Limits::default() };
+    let server = Running::with(limits, Some(PASSWORDS));
+    let cookie = log_in(&server, "ann", "one").cookie();
+    let second = log_in(&server, "ann", "one");
+    assert_eq!(second.status, 503);
+    assert!(second.body.contains("too many connections"), "{}", second.body);
+    post(server.http, "/api/logout", &[&cookie], "{}");
+    assert_eq!(log_in(&server, "ann", "one").status, 200);
+}
+
+#[test]
+fn requests_keep_to_the_rate_of_their_user() {
+    let limits = Limits { requests_per_client_max: Some(4), ..Limits::default() };
+    let server = Running::with(limits, None);
+    let cookie = begin(&server);
+    let begun = SystemClock.now();
+    for _ in 0..7 {
+        assert_eq!(query(server.http, &cookie, "whoami").status, 200);
+    }
+    // Four are a burst of a second; each further one waits for a quarter.
+    assert!(SystemClock.now().since(begun) >= Duration::from_millis(500));
 }
 
 #[test]
@@ -281,6 +314,17 @@ fn long_request_is_refused_and_memory_given_back() {
         server
             .eventually("memory is given back", |_| get(server.http, "/metrics").1.contains(&line));
     }
+}
+
+#[test]
+fn body_that_does_not_arrive_is_given_up() {
+    let server = Running::start();
+    let mut tcp = TcpStream::connect(server.http).unwrap();
+    let head = format!(
+        "POST /api/login HTTP/1.1\r\nHost: localhost\r\n{JSON}\r\nContent-Length: 9\r\n\r\n{{"
+    );
+    tcp.write_all(head.as_bytes()).unwrap();
+    assert_eq!(receive(&mut tcp).status, 408);
 }
 
 #[test]

@@ -26,6 +26,18 @@ async fn get(mut stream: impl AsyncRead + AsyncWrite + Unpin, token: &str) -> St
     String::from_utf8_lossy(&answer).lines().next().unwrap_or_default().to_owned()
 }
 
+/// Begins a session of the dashboard, and returns the cookie that the answer sets.
+async fn begin_session(mut stream: impl AsyncRead + AsyncWrite + Unpin) -> String {
+    let request = "POST /api/login HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\
+                   Content-Type: application/json\r\nContent-Length: 2\r\n\r\n{}";
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer).await;
+    let answer = String::from_utf8_lossy(&answer).into_owned();
+    let cookie = answer.lines().find_map(|line| line.strip_prefix("set-cookie: "));
+    cookie.unwrap_or(&answer).to_owned()
+}
+
 #[tokio::test]
 async fn monitors_use_tls_beyond_loopback() {
     let directory = tempfile::tempdir().unwrap();
@@ -66,8 +78,10 @@ async fn monitors_use_tls_beyond_loopback() {
     let right = get(connect().await, TOKEN).await;
     let wrong = get(connect().await, "0123456789abcdeF").await;
     let plain = get(TcpStream::connect(http).await.unwrap(), TOKEN).await;
+    let cookie = begin_session(connect().await).await;
     drop(stop);
     served.await.unwrap();
+    assert!(cookie.ends_with("; HttpOnly; SameSite=Strict; Secure"), "{cookie}");
     assert_eq!(right, "HTTP/1.1 200 OK");
     assert_eq!(wrong, "HTTP/1.1 401 Unauthorized");
     assert!(!plain.contains("HTTP"), "{plain:?}");

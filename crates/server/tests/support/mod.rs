@@ -96,6 +96,12 @@ impl Running {
         Self::with_config(Runtime::new().unwrap(), toy::Toy::default(), config, None)
     }
 
+    /// Starts a server that browsers reach by a name.
+    pub(crate) fn with_http_host(name: &str) -> Self {
+        let config = Config { http_hosts: vec![name.to_owned()], ..Self::config() };
+        Self::with_config(Runtime::new().unwrap(), toy::Toy::default(), config, None)
+    }
+
     fn config() -> Config {
         let loopback = SocketAddr::from(([127, 0, 0, 1], 0));
         Config { http: Some(loopback), ..Config::new(loopback) }

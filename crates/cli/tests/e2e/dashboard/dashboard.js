@@ -163,6 +163,7 @@ const TESTS = {
       assert.equal(await page.evaluate(() => document.cookie), '', 'no script reads the cookie');
       const [cookie] = await context.cookies();
       assert.equal(cookie.httpOnly && cookie.sameSite, 'Strict');
+      await query(page, "CREATE KEYSPACE audited WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}");
       await page.reload();
       await page.locator('.user', { hasText: 'ann' }).waitFor();
       await page.getByRole('button', { name: 'Log out' }).click();
