@@ -147,6 +147,18 @@ fn users_log_in() {
 }
 
 #[test]
+fn token_hides_figures_until_the_log_in() {
+    let Some(browser) = clients::browser() else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let users = users_file(directory.path());
+    let token = directory.path().join("token");
+    std::fs::write(&token, "0123456789abcdef").unwrap();
+    let arguments = ["--users", &users, "--http-token-file", token.to_str().unwrap()];
+    let server = Server::start(&directory.path().join("data"), &arguments);
+    run(&browser, "token", &server, &[]);
+}
+
+#[test]
 fn roles_have_their_permissions() {
     let Some(browser) = clients::browser() else { return };
     let directory = tempfile::tempdir().unwrap();

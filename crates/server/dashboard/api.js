@@ -90,9 +90,11 @@ export async function query(statement, options = {}) {
 
 // Reads the metrics once.
 export async function readMetrics() {
+  if (history.needsLogin && !session.state?.open) return;
   try {
     const response = await fetch('/metrics', { cache: 'no-store', credentials: 'same-origin' });
     if (response.status === 401) {
+      history.needsLogin = true;
       history.fail('Metrics need a log-in here.');
       return;
     }

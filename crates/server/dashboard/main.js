@@ -89,6 +89,7 @@ function Head({ state, page }) {
     <div class="status">
       <${Health} />
       ${state?.version && html`<span class="version">v${state.version}</span>`}
+      ${state?.access === 'login' && !state.open && html`<a href="#/console">Log in</a>`}
       ${state?.user && html`<span class="user">${state.user}</span>`}
       ${state?.user && html`<button type="button" onClick=${() => session.logout()}>Log out</button>`}
       <button type="button" class="theme" aria-label="Switch between light and dark"
@@ -98,9 +99,10 @@ function Head({ state, page }) {
 }
 
 function Content({ page, state, error }) {
+  const metrics = useMetrics();
   if (error && !state) return html`<${Failure} error=${error} />`;
   if (!state) return html`<p class="empty">The server is asked.</p>`;
-  if (!page.open && !state.open) {
+  if ((!page.open || metrics.needsLogin) && !state.open) {
     if (state.access === 'login') return html`<${Login} title=${page.title} />`;
     if (state.access === 'closed') return html`<${Notice} tone="warn">${state.why}.<//>`;
     return html`<p class="empty">The server is asked.</p>`;

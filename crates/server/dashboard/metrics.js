@@ -96,6 +96,8 @@ export const history = {
   times: [],
   tracks: new Map(),
   error: null,
+  // Whether metrics need a token or a session, which this browser does not have.
+  needsLogin: false,
   listeners: new Set(),
   // Computes a value from each sample and the one before, from now on.
   track(name, value) {
@@ -114,6 +116,7 @@ export const history = {
     if (this.samples.length > SAMPLES_MAX) this.samples.shift();
     if (before) this.addPoint(before, sample);
     this.error = null;
+    this.needsLogin = false;
     this.tell();
   },
   addPoint(before, sample) {

@@ -172,6 +172,21 @@ const TESTS = {
     });
   },
 
+  // Where even figures need a token, the first page is the log-in.
+  async token() {
+    await withPage(base, {}, async (page, { errors }) => {
+      await page.goto(base);
+      await page.locator('input[name=user]').fill('ann');
+      await page.locator('input[name=password]').fill('correct horse');
+      await page.keyboard.press('Enter');
+      await eventually('figures are shown', async () =>
+        (await figure(page, 'connections').count()) === 1 && (await figure(page, 'connections').innerText()) !== '–');
+      // The browser itself reports the answer 401 to the first request for metrics.
+      assert.equal(errors.length, 1);
+      assert.match(errors.pop(), /401/);
+    });
+  },
+
   // A role sees what its permissions permit, and the page says what it lacks.
   async role() {
     await withPage(base, {}, async (page) => {
