@@ -131,15 +131,22 @@ export function NoView({ name, what }) {
 // Columns of any view: units follow from the names, alignment from the types.
 const NUMBERS = /^(tinyint|smallint|int|bigint|varint|counter|float|double|decimal)$/;
 
-export function columnsOf(answer, order = [], labels = {}) {
-  const names = answer.columns.map((column) => column.name);
+export function columnsOf(answer, order = [], hidden = []) {
+  const names = answer.columns.map((column) => column.name).filter((name) => !hidden.includes(name));
   const first = order.filter((name) => names.includes(name));
   const all = [...first, ...names.filter((name) => !first.includes(name))];
   const type = Object.fromEntries(answer.columns.map((column) => [column.name, column.type]));
-  return all.map((name) => ({ name, label: labels[name] ?? labelOf(name), ...lookOf(name, type[name]) }));
+  return all.map((name) => ({ name, label: labelOf(name), ...lookOf(name, type[name]) }));
 }
 
-const labelOf = (name) => name.replace(/_(seconds|micros|millis|bytes)$/, '').replaceAll('_', ' ');
+function labelOf(name) {
+  const words = name.replace(/_(seconds|micros|millis|bytes|name)$/, '').replaceAll('_', ' ');
+  return words[0].toUpperCase() + words.slice(1);
+}
+
+// A long text, of which three lines are shown; the pointer shows all of it.
+export const clamp = (value) => (value === null || value === undefined || value === ''
+  ? '–' : html`<span class="clamp" title=${value}>${value}</span>`);
 
 function lookOf(name, type) {
   const number = (format) => ({
@@ -156,6 +163,7 @@ function lookOf(name, type) {
     return number(short);
   }
   if (type === 'boolean') return { format: yesNo };
-  if (/^(statement|query|text|id|key|lost_row)$/.test(name)) return { kind: 'code' };
+  if (/^(statement|query|text)$/.test(name)) return { kind: 'code long', format: clamp };
+  if (/^(id|key|lost_row)$/.test(name)) return { kind: 'code' };
   return {};
 }

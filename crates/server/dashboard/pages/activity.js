@@ -3,7 +3,7 @@
 import { html, useState } from './preact.mjs';
 import { query, usePoll } from './api.js';
 import { count, duration, text } from './format.js';
-import { Card, columnsOf, Confirm, Failure, hasView, NoView, Table } from './parts.js';
+import { Card, clamp, columnsOf, Confirm, Failure, hasView, NoView, Table } from './parts.js';
 
 // A button that asks first, and then ends a statement or transaction.
 function Kill({ id, what, detail, statement, onDone }) {
@@ -26,7 +26,7 @@ function Statements() {
         detail="Its client gets an error. What it has not committed has no effect."
         statement=${`KILL STATEMENT ${row.id}`} />`,
     },
-    ...columnsOf(data, ['age_seconds', 'state', 'statement', 'table_name', 'waits_for', 'lost_row', 'client', 'user_name', 'level', 'class', 'rows_read', 'bytes_read']),
+    ...columnsOf(data, ['age_seconds', 'state', 'statement', 'table_name', 'waits_for', 'lost_row', 'client', 'user_name', 'level', 'class', 'rows_read', 'bytes_read'], ['task', 'thread_id']),
   ];
   return html`<${Card} wide title="Running statements" note=${data ? count(data.rows.length) : ''}>
     <${Failure} error=${error} />
@@ -46,7 +46,7 @@ function Transactions() {
     { name: 'age_seconds', label: 'Age', kind: 'number', format: (age) => duration(age) },
     { name: 'idle_seconds', label: 'Idle', kind: 'number', format: (idle) => (idle === null ? 'runs' : duration(idle)) },
     { name: 'client', label: 'Client' },
-    { name: 'statement', label: 'Last statement', kind: 'code' },
+    { name: 'statement', label: 'Last statement', kind: 'code long', format: clamp },
     { name: 'isolation', label: 'Isolation' },
     { name: 'id', label: 'Id', kind: 'code', format: text },
     { name: 'read_timestamp', label: 'Reads at', kind: 'number', format: String },

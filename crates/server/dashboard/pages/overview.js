@@ -4,7 +4,7 @@ import { html } from './preact.mjs';
 import { query, useMetrics, usePoll, useSession } from './api.js';
 import { bytes, bytesPerSecond, count, percent, perSecond, seconds, short } from './format.js';
 import { history, percentile, rate } from './metrics.js';
-import { Bar, Card, Failure, Notice, Table, Tile, Tiles } from './parts.js';
+import { Bar, Card, clamp, Failure, Notice, Table, Tile, Tiles } from './parts.js';
 import { Plot } from './plot.js';
 
 const DURATION = 'carnet_server_request_duration_seconds';
@@ -83,7 +83,7 @@ function Bottleneck() {
           { name: 'waited_seconds', label: 'Waited', kind: 'number', format: seconds },
           { name: 'waits', label: 'Waits', kind: 'number', format: (waits) => count(Number(waits)) },
           { name: 'table_name', label: 'Table' },
-          { name: 'statement', label: 'Statement', kind: 'code' },
+          { name: 'statement', label: 'Statement', kind: 'code long', format: clamp },
           { name: 'explanation', label: 'What it is' },
         ]} />`;
   };

@@ -17,7 +17,7 @@ function ByText() {
   return html`<${Card} wide title="By text" note="values are left out">
     <${Failure} error=${error} />
     ${!isThere && html`<${NoView} name="statement_statistics" what="Statements are not counted by their text." />`}
-    ${data && html`<${Table} label="Statements by text" rows=${data.rows} columns=${columnsOf(data, order)}
+    ${data && html`<${Table} label="Statements by text" rows=${data.rows} columns=${columnsOf(data, order, ['rank', 'fingerprint'])}
       sortedBy=${{ name: 'total_seconds', falls: true }}
       empty="No statement has ended yet." />`}
   <//>`;
