@@ -1,14 +1,18 @@
 //! Thread of the HTTP port, which accepts its connections.
 
+#![expect(clippy::disallowed_methods, reason = "its tasks run on the runtime")]
+
 use std::io;
 use std::sync::Arc;
 use std::thread;
+use std::time::Duration;
 
 use carnet_base::{AddressLimit, Places};
 use tokio::net::TcpListener;
 use tokio::runtime::{self, Handle};
 use tokio::sync::{oneshot, watch};
 use tokio::task::{self, JoinSet};
+use tokio::time::sleep;
 use tracing::error;
 
 use super::connection::serve_connection;
@@ -19,6 +23,8 @@ use crate::connection::Shared;
 use crate::in_progress::InProgress;
 
 const CONNECTIONS_MAX: usize = 64;
+/// Idle time after which the sessions are looked through for ones that have ended.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
 
 /// HTTP service on a thread of its own, so that busy statement threads do not delay monitoring. It
 /// ends with [`HttpService::end`].
@@ -100,6 +106,8 @@ async fn accept<B: Backend>(site: Arc<Site<B>>, listener: TcpListener) {
                 });
             }
             Some(_) = connections.join_next() => {}
+            // Requests end them, too.
+            () = sleep(SWEEP_INTERVAL) => site.sessions.end_unused(),
         }
     }
 }

@@ -92,6 +92,11 @@ impl<S> Sessions<S> {
         lock(&self.open).remove(&key(secret));
     }
 
+    /// Ends sessions that are not used any more: their transactions and their places in lists of clients.
+    pub(super) fn end_unused(&self) {
+        drop(self.live());
+    }
+
     /// Returns the sessions that have not ended.
     fn live(&self) -> MutexGuard<'_, HashMap<Key, Entry<S>>> {
         let now = self.clock.now();
@@ -182,6 +187,8 @@ mod tests {
             assert!(sessions.find(&secret).is_some(), "it is used");
         }
         clock.0.store(88 * 60, Ordering::Relaxed);
+        sessions.end_unused();
+        assert!(lock(&sessions.open).is_empty());
         assert!(sessions.find(&secret).is_none());
     }
 

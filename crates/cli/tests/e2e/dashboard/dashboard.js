@@ -166,8 +166,14 @@ const TESTS = {
       await query(page, "CREATE KEYSPACE audited WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}");
       await page.reload();
       await page.locator('.user', { hasText: 'ann' }).waitFor();
+      await page.evaluate(async () => {
+        const { query: run } = await import('/assets/api.js');
+        await run('START TRANSACTION', { console: true });
+      });
+      assert.equal(await metric(base, 'carnet_open_transactions'), 1);
       await page.getByRole('button', { name: 'Log out' }).click();
       await page.locator('input[name=user]').waitFor();
+      assert.equal(await metric(base, 'carnet_open_transactions'), 0, 'it ends with its session');
       assert.equal(await page.locator('.user').count(), 0);
     });
   },
