@@ -61,6 +61,10 @@ pub fn verify(disk: &Arc<dyn Disk>, mut tell: impl FnMut(&Progress)) -> Result<P
         refuse_log(&**disk, name, &manifest)?;
         return Ok(progress);
     }
+    if manifest.unlogged {
+        recovery::refuse_records(&**disk, manifest::FILE_NAME, manifest.first_segment)?;
+        return Ok(progress);
+    }
     let base = Lsn(manifest.first_lsn);
     progress.log_torn = recovery::check(&**disk, manifest.first_segment, base, |record| {
         progress.log_records += 1;

@@ -24,6 +24,17 @@ pub enum Durability {
     /// Survives a crash of the process: the log is written before the acknowledgement; the
     /// operating system decides when it is written to the device.
     None,
+    /// Survives a clean close only, because there is no log. A crash of the process keeps the flushed
+    /// commits: all commits up to a certain one, and none after it.
+    Memory,
+}
+
+impl Durability {
+    /// Returns `true` if commits are written to a log, and so survive a crash of the process.
+    #[must_use]
+    pub const fn has_log(self) -> bool {
+        !matches!(self, Self::Memory)
+    }
 }
 
 /// Function that returns the layout options of a table for new files.

@@ -20,7 +20,7 @@ use crate::memtable::{CellRef, Memtable};
 use crate::metrics::add;
 use crate::sync::atomic::Ordering;
 use crate::sync::lock;
-use crate::wal::{Header, RECORD_HEADER_BYTES, record};
+use crate::wal::{Header, Lsn, RECORD_HEADER_BYTES, record};
 
 /// Number of bytes by which the active memtable may exceed its flush size while sealed ones wait
 /// for their flush. A memtable with a larger flush size may double it.
@@ -155,7 +155,8 @@ impl Engine {
         let mutations = mutations.into_iter();
         let (record, changes) =
             batch::encode(mutations, RECORD_HEADER_BYTES, record::BODY_BYTES_MAX)?;
-        let body_crc = crc32c::crc32c(&record[RECORD_HEADER_BYTES..]);
+        let body_crc =
+            if self.core.log.exists() { crc32c::crc32c(&record[RECORD_HEADER_BYTES..]) } else { 0 };
         Ok(Prepared { start, record, body_crc, changes })
     }
 
@@ -185,7 +186,7 @@ impl Engine {
         decide: impl FnOnce() -> Result<Timestamp, E>,
     ) -> Result<Reserved<'_>, AppendError<E>> {
         let core = &*self.core;
-        let Prepared { start, mut record, body_crc, changes } = prepared;
+        let Prepared { start, record, body_crc, changes } = prepared;
         let len = record.len();
         let mut order = lock(&core.order);
         core.make_room(&mut order, len).map_err(AppendError::Engine)?;
@@ -196,11 +197,7 @@ impl Engine {
         let slot = core.publication.open(start, commit, lsn.after(len as u64));
         let memtable = Arc::clone(&order.active);
         drop(order);
-        let body_len = record.len() - RECORD_HEADER_BYTES;
-        let durable = core.log.durable();
-        Header { lsn, start, commit, durable, body_len, body_crc }.fill(&mut record);
-        let record = record.freeze();
-        core.publication.filled(slot, record.clone());
+        let record = core.pass_to_log(slot, (lsn, start, commit), record, body_crc);
         if core.settles_when_synced() {
             core.log.signal.ring();
         }
@@ -287,7 +284,7 @@ impl Core {
             return Err(self.overloaded("too many commits are under way"));
         }
         if order.active.memory_bytes() < self.budget.flush {
-            if order.tail.is_full(len as u64) {
+            if self.log.exists() && order.tail.is_full(len as u64) {
                 self.log.rotate(order.tail.rotate(self.publication.opened()));
             }
             return Ok(());
@@ -308,6 +305,26 @@ impl Core {
 }
 
 impl Core {
+    /// Completes a record's header and passes the record to the log, if there is one. Returns the
+    /// record.
+    pub(super) fn pass_to_log(
+        &self,
+        slot: u64,
+        (lsn, start, commit): (Lsn, Timestamp, Timestamp),
+        mut record: BytesMut,
+        body_crc: u32,
+    ) -> Bytes {
+        if !self.log.exists() {
+            return record.freeze();
+        }
+        let body_len = record.len() - RECORD_HEADER_BYTES;
+        let durable = self.log.durable();
+        Header { lsn, start, commit, durable, body_len, body_crc }.fill(&mut record);
+        let record = record.freeze();
+        self.publication.filled(slot, record.clone());
+        record
+    }
+
     fn overloaded(&self, why: &'static str) -> Error {
         self.counters.appends_overloaded.fetch_add(1, Ordering::Relaxed);
         Error::new(ErrorKind::Overloaded { retry_after: RETRY_AFTER }, why)

@@ -15,7 +15,7 @@
 //! A directory with an earlier checkpoint of the same database is updated: its tables that are
 //! still part of the database are kept, and it remains the earlier checkpoint until the manifest is
 //! replaced atomically. The file `CHECKPOINT` permits this, and states that there is no log. The
-//! first opening starts a log and removes the file, because from then on the directory is an
+//! first opening states `unlogged` in the manifest and removes the file, because from then on the directory is an
 //! independent database.
 //!
 //! A checkpoint has the *identity* of its database, so that a checkpoint of another database is
@@ -29,10 +29,9 @@ use carnet_base::{Error, Result, Timestamp};
 use super::core::{Core, Engine};
 use crate::disk::{Disk, During};
 use crate::manifest::{self, Edit, Identity, Line, Manifest, TableMeta};
-use crate::metrics::Counters;
 use crate::sstable;
 use crate::sync::lock;
-use crate::wal::{Lsn, Writer, recovery, segment};
+use crate::wal::{recovery, segment};
 
 /// Name of the file that marks a directory as a checkpoint that has not been opened.
 pub(crate) const MARKER: &str = "CHECKPOINT";
@@ -133,8 +132,8 @@ impl Engine {
     }
 }
 
-/// Turns an unopened checkpoint into a database: starts its log, durably.
-pub(super) fn take_over(disk: &Arc<dyn Disk>, counters: &Arc<Counters>) -> Result<()> {
+/// Turns an unopened checkpoint into a database without a log, durably.
+pub(super) fn take_over(disk: &Arc<dyn Disk>) -> Result<()> {
     match disk.open(MARKER) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         opened => opened.during("open", &**disk, MARKER)?,
@@ -146,8 +145,7 @@ pub(super) fn take_over(disk: &Arc<dyn Disk>, counters: &Arc<Counters>) -> Resul
         )));
     };
     refuse_log(&**disk, MARKER, &manifest)?;
-    let base = Lsn(manifest.first_lsn);
-    Writer::begin(Arc::clone(disk), Arc::clone(counters), manifest.first_segment, base, 0, None)?;
+    manifest.unlogged = true;
     (manifest.identity, manifest.line) = (Identity::random(), Line::default());
     // Snapshots of the original database may have seen later commits, and a backup does not record
     // `forgotten`.

@@ -10,12 +10,13 @@ use crate::sync::lock;
 
 impl Engine {
     /// Closes the engine: publishes all decided commits, writes and syncs their records, whatever
-    /// the durability setting, and unlocks the directory.
+    /// the durability setting (without a log, flushes them), and unlocks the directory.
     ///
     /// # Errors
     ///
     /// `Unavailable` if the store had stopped or stops now; then the next opening recovers all
-    /// acknowledged commits, and possibly whole records that were not acknowledged. Every
+    /// acknowledged commits (with [`Durability::Memory`](crate::Durability::Memory) the flushed
+    /// ones), and possibly whole records that were not acknowledged. Every
     /// [`Appended`](super::Appended) that is not published gets an error.
     pub fn close(self) -> Result<()> {
         self.shut_down()

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
-use carnet_base::{CellKey, Result, Signal, Step, Timestamp, Worker};
+use carnet_base::{CellKey, Error, Result, Signal, Step, Timestamp, Worker};
 
 use super::compact::{Installs, LOOK_AGAIN};
 use super::core::{Core, Engine, Order};
@@ -192,6 +192,33 @@ impl Core {
         self.cache.resize(self.budget.cache_beside(self.view().sealed.len()));
     }
 
+    /// Flushes every published commit. The order is closed, so no other one follows.
+    ///
+    /// # Errors
+    ///
+    /// `Unavailable`; then the store has stopped, and commits that are not flushed are lost.
+    pub(super) fn flush_for_good(&self) -> Result<()> {
+        if self.options.read_only {
+            return Ok(());
+        }
+        {
+            let mut order = lock(&self.order);
+            if !order.active.is_empty() {
+                self.seal(&mut order);
+            }
+        }
+        while self.or_stop(self.with_grace(Work::Flush, || self.flush_oldest()))? {}
+        let left = lock(&self.flushes.sealed).len();
+        // Nothing was appended before recovered commits were adopted, and the log still has those.
+        if left == 0 || !self.adopts_recovered.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        self.or_stop(Err(Error::unavailable(format!(
+            "{left} memtables could not be flushed when the database was closed: their commits are \
+             lost"
+        ))))
+    }
+
     fn is_ready(&self, sealed: &Sealed) -> bool {
         let is_recovered = sealed.adopted.as_ref().is_some_and(|adopted| !adopted.is_unpublished());
         (!is_recovered || self.adopts_recovered.load(Ordering::Acquire))
@@ -208,6 +235,7 @@ impl Core {
             add: table.into_iter().chain(adopted.map(|adopted| adopted.meta.clone())).collect(),
             log: Some((sealed.next_segment, sealed.next_base.0)),
             flushed: Some(sealed.last_commit),
+            unlogged: (sealed.next_segment >= self.log.files_below).then_some(true),
             ..Edit::default()
         };
         if let Err(error) = self.install(&edit, Installs::Flush) {
@@ -233,7 +261,8 @@ impl Core {
 
     fn retire_segments(&self, sealed: &Sealed) {
         self.forget_segments(sealed.next_segment);
-        for number in sealed.memtable.first_segment()..sealed.next_segment {
+        let end = sealed.next_segment.min(self.log.files_below);
+        for number in sealed.memtable.first_segment()..end {
             if self.log.keep_spare(number) {
                 continue;
             }

@@ -132,7 +132,7 @@ impl Core {
 
     /// Drops segments below a number, which the durable manifest does not need.
     pub(super) fn forget_segments(&self, number: u64) {
-        let mut writer = lock(&self.log.writer);
+        let Some(mut writer) = self.log.writer() else { return };
         writer.writer.forget_below(number);
         self.release(writer);
     }
@@ -166,7 +166,7 @@ impl Core {
     /// Syncs everything written. The caller holds `syncing`. After an error that passes, everything
     /// is still unsynced.
     fn sync_unsynced(&self) -> Result<bool> {
-        let mut writer = lock(&self.log.writer);
+        let Some(mut writer) = self.log.writer() else { return Ok(false) };
         let rewritten = writer.writer.rewrite_lost();
         if rewritten.is_err() {
             self.release(writer);
@@ -190,9 +190,11 @@ impl Core {
     /// as one that does not pass if writes may be lost for good.
     fn keep_unsynced(&self, unsynced: Unsynced, error: Error) -> Error {
         let Some(shortage) = shortage(&error) else { return error };
-        let mut writer = lock(&self.log.writer);
-        let kept = writer.writer.put_back(unsynced, shortage.loses_writes());
-        self.release(writer);
+        let kept = self.log.writer().is_some_and(|mut writer| {
+            let kept = writer.writer.put_back(unsynced, shortage.loses_writes());
+            self.release(writer);
+            kept
+        });
         if kept {
             return error;
         }
@@ -225,15 +227,20 @@ impl Core {
     /// Writes all pending records, and syncs them if the durability setting requires it for
     /// acknowledgement.
     pub(super) fn settle(&self) -> Result<bool> {
-        let wrote = self.write(lock(&self.log.writer))?;
+        let Some(writer) = self.log.writer() else { return Ok(false) };
+        let wrote = self.write(writer)?;
         self.look_again();
         let synced = self.settles_when_synced() && self.sync()?;
         Ok(wrote || synced)
     }
 
     /// Writes and syncs all records, then starts a segment whose header states that all of them are
-    /// durable, so that any later damage of the closed database is detected.
+    /// durable, so that any later damage of the closed database is detected. Without a log, flushes
+    /// all commits.
     pub(super) fn settle_for_good(&self) -> Result<()> {
+        if !self.log.exists() {
+            return self.flush_for_good();
+        }
         self.write_or_stop()?;
         self.sync_or_stop()?;
         let opened = self.publication.opened();
@@ -254,8 +261,13 @@ impl Core {
     ///
     /// `Unavailable` if the store has stopped, or for the shortage.
     pub(super) fn write_log(&self) -> Result<()> {
+        if !self.log.exists() {
+            return self.publication.check();
+        }
         self.with_grace(Work::Log, || {
-            self.write(lock(&self.log.writer))?;
+            if let Some(writer) = self.log.writer() {
+                self.write(writer)?;
+            }
             self.look_again();
             self.shortages.check_work(Work::Log)
         })?;
@@ -319,9 +331,11 @@ impl Flusher {
         };
         // Set before the check: a write after the check sees it and wakes the flusher.
         self.core.log.sleeping.store(true, Ordering::Release);
-        let writer = lock(&self.core.log.writer);
-        let unsynced = writer.writer.is_unsynced();
-        self.core.release(writer);
+        let unsynced = self.core.log.writer().is_some_and(|writer| {
+            let unsynced = writer.writer.is_unsynced();
+            self.core.release(writer);
+            unsynced
+        });
         if !unsynced {
             return Step::Idle(None);
         }

@@ -5,6 +5,11 @@
 //!       → start a new segment → start the workers
 //! ```
 //!
+//! With [`Durability::Memory`] no segment is started. The log of earlier processes stays until its
+//! records are flushed; the edit of that flush sets `unlogged` in the manifest, and the files are
+//! removed. A process with a log that finds `unlogged` starts a segment durably, and clears
+//! `unlogged` durably before it writes a record.
+//!
 //! A directory without a manifest is a new database only if it contains no data files, because the
 //! manifest is durable before the first record.
 
@@ -71,36 +76,26 @@ impl Engine {
         let io = Io::open(&disk, &clock, spawn, &options);
         let disk = io.disk();
         let cache = Cache::counted(budget.cache_beside(0), Arc::clone(&counters));
-        let mut manifest = load_or_create(&disk, &counters)?;
-        let mut spares = Spares::new(options.log_spares_max, options.segment_bytes);
+        let mut manifest = load_or_create(&disk, &counters, options.durability)?;
+        let spares_max = if options.durability.has_log() { options.log_spares_max } else { 0 };
+        let mut spares = Spares::new(spares_max, options.segment_bytes);
         let chunks = Chunks::new(budget.flush);
         let replayed = Replayed::read(&disk, &manifest, &cache, &chunks)?;
         remove_orphans(&*disk, &manifest, &replayed.unadopted, &mut spares)?;
         let tables = open_tables(&disk, &manifest, &cache)?;
         let last_commit = replayed.last_commit.max(manifest.flushed);
         record_opening(&*disk, &mut manifest, &options, last_commit)?;
-        let Recovered { segment, base, cut_bytes } = replayed.recovered;
+        let recovered = replayed.recovered;
+        let Recovered { segment, base, cut_bytes } = recovered;
         counters.recovered_records.store(replayed.records, std::sync::atomic::Ordering::Relaxed);
         counters.recovered_cut_bytes.store(cut_bytes, std::sync::atomic::Ordering::Relaxed);
-        let spare = spares.take();
-        let mut writer = Writer::begin(
-            Arc::clone(&disk),
-            Arc::clone(&counters),
-            segment,
-            base,
-            options.log_zeros_bytes(),
-            spare,
-        )?;
-        if options.durability == Durability::Always {
-            writer.keep_writes();
-        }
+        let (log, settled) =
+            begin_log(&disk, &counters, &options, &mut manifest, recovered, spares)?;
         let unadopted = replayed.unadopted;
         let next_file = unadopted.iter().map(|(_, _, meta)| meta.number + 1);
         let next_file = next_file.fold(manifest.next_file, u64::max);
         let active = Arc::new(replayed.memtable);
         let sealed = unadopted.iter().rev().map(|(memtable, ..)| Arc::clone(memtable)).collect();
-        let settled = writer.written();
-        let log = Log::new(writer, spares);
         let flushes = Flushes::new(chunks);
         let compactors = if options.read_only { 0 } else { options.compaction_threads.max(1) };
         let compactions = Compactions::new(compactors);
@@ -145,12 +140,13 @@ impl Engine {
         for (memtable, place, meta) in unadopted {
             lock(&core.flushes.sealed).push_recovered(memtable, place, meta);
         }
-        let flusher = Box::new(Flusher::new(Arc::clone(&core)));
+        let mut workers = Vec::new();
+        if core.log.exists() {
+            let flusher = Box::new(Flusher::new(Arc::clone(&core)));
+            workers.push(spawn.spawn("carnet-log", core.log.signal.clone(), flusher));
+        }
         let memtables = core.io.niced(MemtableFlusher(Arc::clone(&core)));
-        let mut workers = vec![
-            spawn.spawn("carnet-log", core.log.signal.clone(), flusher),
-            spawn.spawn("carnet-flush", core.flushes.signal.clone(), memtables),
-        ];
+        workers.push(spawn.spawn("carnet-flush", core.flushes.signal.clone(), memtables));
         for (at, signal) in core.compactions.signals.iter().enumerate() {
             let compactor = core.io.niced(Compactor::new(Arc::clone(&core), at > 0));
             workers.push(spawn.spawn("carnet-compact", signal.clone(), compactor));
@@ -169,20 +165,60 @@ fn read_only(disk: Arc<dyn Disk>) -> Result<Arc<dyn Disk>> {
     Ok(Arc::new(ReadOnlyDisk::new(disk)))
 }
 
-fn load_or_create(disk: &Arc<dyn Disk>, counters: &Arc<Counters>) -> Result<Manifest> {
+fn load_or_create(
+    disk: &Arc<dyn Disk>,
+    counters: &Arc<Counters>,
+    durability: Durability,
+) -> Result<Manifest> {
     // A killed process may have left renames that are not durable.
     disk.sync_dir().during("sync", &**disk, "")?;
     backup::refuse(&**disk)?;
-    checkpoint::take_over(disk, counters)?;
+    checkpoint::take_over(disk)?;
     if let Some(manifest) = Manifest::load(&**disk)? {
         return Ok(manifest);
     }
     refuse_headless(&**disk)?;
-    let manifest = Manifest { identity: Identity::random(), ..Manifest::empty() };
-    let base = Lsn(manifest.first_lsn);
-    Writer::begin(Arc::clone(disk), Arc::clone(counters), manifest.first_segment, base, 0, None)?;
+    let (identity, unlogged) = (Identity::random(), !durability.has_log());
+    let manifest = Manifest { identity, unlogged, ..Manifest::empty() };
+    if !unlogged {
+        let (disk, counters) = (Arc::clone(disk), Arc::clone(counters));
+        let base = Lsn(manifest.first_lsn);
+        Writer::begin(disk, counters, manifest.first_segment, base, 0, None)?;
+    }
     manifest.store(&**disk)?;
     Ok(manifest)
+}
+
+/// Starts the log after the recovered one, if the durability has a log. Returns it, and the LSN up
+/// to which records are settled.
+fn begin_log(
+    disk: &Arc<dyn Disk>,
+    counters: &Arc<Counters>,
+    options: &Options,
+    manifest: &mut Manifest,
+    recovered: Recovered,
+    mut spares: Spares,
+) -> Result<(Log, Lsn)> {
+    if !options.durability.has_log() {
+        let names = disk.list().during("list", &**disk, "")?;
+        let last = names.iter().filter_map(|name| segment::number_in(name)).max();
+        return Ok((Log::absent(last.map_or(0, |last| last + 1)), Lsn(u64::MAX)));
+    }
+    // A crash may leave the first segment without the edit below; then it has no more than a header.
+    let spare = if manifest.unlogged { None } else { spares.take() };
+    let Recovered { segment, base, .. } = recovered;
+    let (of, counters) = (Arc::clone(disk), Arc::clone(counters));
+    let mut writer = Writer::begin(of, counters, segment, base, options.log_zeros_bytes(), spare)?;
+    if manifest.unlogged {
+        let logged = Manifest { unlogged: false, ..manifest.clone() };
+        logged.store(&**disk)?;
+        *manifest = logged;
+    }
+    if options.durability == Durability::Always {
+        writer.keep_writes();
+    }
+    let settled = writer.written();
+    Ok((Log::new(writer, spares), settled))
 }
 
 /// Updates the manifest for this opening: `lossy`, and the consequences of the last close or crash.
@@ -286,6 +322,11 @@ impl Replayed {
         let mut unadopted = Vec::new();
         let (mut records, mut last_commit) = (0, Timestamp::ZERO);
         let base = Lsn(manifest.first_lsn);
+        if manifest.unlogged {
+            recovery::refuse_records(&**disk, manifest::FILE_NAME, manifest.first_segment)?;
+            let recovered = Recovered { segment: manifest.first_segment, base, cut_bytes: 0 };
+            return Ok(Self { unadopted, memtable, records, last_commit, recovered });
+        }
         let recovered = recovery::recover(&**disk, manifest.first_segment, base, |record| {
             let Record { segment, lsn, start, commit, body } = record;
             if let Some(Adoption { number, bytes }) = Adoption::decode(&body)? {

@@ -9,7 +9,11 @@ use crate::wal::{Lsn, Rotation, Rotations, Spares, Writer};
 
 /// Log of an open engine.
 pub(super) struct Log {
-    pub(super) writer: Mutex<LogWriter>,
+    /// `None` with [`Durability::Memory`](crate::Durability::Memory).
+    writer: Option<Mutex<LogWriter>>,
+    /// Without a writer, segments from this number on have no file: files below it are of an earlier
+    /// process. With a writer, `u64::MAX`.
+    pub(super) files_below: u64,
     /// Held while unsynced segments are taken and synced. Otherwise a second sync could find no
     /// segments, and report records as durable that the first one is still syncing.
     pub(super) syncing: Mutex<()>,
@@ -36,6 +40,29 @@ pub(super) struct LogWriter {
 }
 
 impl Log {
+    /// Makes the state of a database without a log, of which files below a number exist.
+    pub(super) fn absent(files_below: u64) -> Self {
+        Self {
+            writer: None,
+            files_below,
+            syncing: Mutex::new(()),
+            durable: AtomicU64::new(0),
+            // No flush waits for a segment.
+            segment: AtomicU64::new(u64::MAX),
+            signal: Signal::new(),
+            sleeping: AtomicBool::new(false),
+            next: AtomicU64::new(0),
+            rotations: Mutex::default(),
+            spares: Mutex::new(Spares::new(0, 0)),
+            rotating: AtomicBool::new(false),
+        }
+    }
+
+    /// Returns `true` if commits are written to a log.
+    pub(super) const fn exists(&self) -> bool {
+        self.writer.is_some()
+    }
+
     pub(super) fn new(writer: Writer, spares: Spares) -> Self {
         Self {
             syncing: Mutex::new(()),
@@ -47,7 +74,8 @@ impl Log {
             rotations: Mutex::default(),
             spares: Mutex::new(spares),
             rotating: AtomicBool::new(false),
-            writer: Mutex::new(LogWriter { writer, records: Vec::new() }),
+            files_below: u64::MAX,
+            writer: Some(Mutex::new(LogWriter { writer, records: Vec::new() })),
         }
     }
 
@@ -62,8 +90,11 @@ impl Log {
         lock(&self.spares).keep(number)
     }
 
-    /// Switches the log to a new segment.
+    /// Switches the log, if there is one, to a new segment.
     pub(super) fn rotate(&self, rotation: Rotation) {
+        if !self.exists() {
+            return;
+        }
         let mut rotations = lock(&self.rotations);
         rotations.push_back(rotation);
         self.rotating.store(true, Ordering::SeqCst);
@@ -77,11 +108,17 @@ impl Log {
     /// Returns the number of segments that are open to be synced.
     #[cfg(test)]
     pub(super) fn unsynced_segments(&self) -> usize {
-        lock(&self.writer).writer.unsynced_segments()
+        self.writer().map_or(0, |writer| writer.writer.unsynced_segments())
     }
 
+    /// Locks the writer; `None` if there is no log.
+    pub(super) fn writer(&self) -> Option<MutexGuard<'_, LogWriter>> {
+        self.writer.as_ref().map(lock)
+    }
+
+    /// Like [`Log::writer`], but also `None` if the writer is locked.
     pub(super) fn try_writer(&self) -> Option<MutexGuard<'_, LogWriter>> {
-        match self.writer.try_lock() {
+        match self.writer.as_ref()?.try_lock() {
             Ok(writer) => Some(writer),
             Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
             Err(TryLockError::WouldBlock) => None,

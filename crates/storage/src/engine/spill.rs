@@ -43,7 +43,7 @@ use crate::memtable::Memtable;
 use crate::sstable::{self, Built, EntryRef, RawCursor, ReadOptions, Table, TableCursor, Walk};
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::{Mutex, lock};
-use crate::wal::{Header, RECORD_HEADER_BYTES};
+use crate::wal::RECORD_HEADER_BYTES;
 
 /// Number of small runs at which some are merged.
 const SMALL_RUNS_MAX: usize = 8;
@@ -145,7 +145,6 @@ impl Core {
         let Merged { run, start } = merged;
         let mut record = BytesMut::zeroed(RECORD_HEADER_BYTES);
         Adoption { number: run.meta.number, bytes: run.meta.bytes }.put(&mut record);
-        let body_len = record.len() - RECORD_HEADER_BYTES;
         let body_crc = crc32c::crc32c(&record[RECORD_HEADER_BYTES..]);
         let mut order = lock(&self.order);
         self.make_room(&mut order, record.len()).map_err(AppendError::Engine)?;
@@ -157,10 +156,7 @@ impl Core {
         let len = record.len() as u64;
         let lsn = order.tail.reserve(len);
         let slot = self.publication.open(*start, commit, lsn.after(len));
-        let durable = self.log.durable();
-        Header { lsn, start: *start, commit, durable, body_len, body_crc }.fill(&mut record);
-        let record = record.freeze();
-        self.publication.filled(slot, record.clone());
+        let record = self.pass_to_log(slot, (lsn, *start, commit), record, body_crc);
         // The entry is flushed with the older memtable, so that one edit contains the whole commit.
         insert(&order.active, *start, commit, Changes::default().of(&[]));
         let active = Memtable::new(rotation.segment, self.flushes.chunks.clone());

@@ -27,4 +27,6 @@ pub struct Edit {
     pub begins_backup: bool,
     /// Whether a crash loses visible commits.
     pub lossy: Option<bool>,
+    /// Whether there is no log.
+    pub unlogged: Option<bool>,
 }

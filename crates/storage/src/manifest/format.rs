@@ -13,7 +13,10 @@ use super::table::{Contents, TableMeta};
 use crate::codec::Decoder;
 
 pub(super) const MAGIC: &[u8; 8] = b"CARNTMAN";
-const VERSION: u32 = 9;
+const VERSION: u32 = 10;
+/// Version without `unlogged`, of programs for which a database always has a log. Databases with one
+/// are still written so, and these programs can open them.
+const VERSION_9: u32 = 9;
 /// Version without the line.
 const VERSION_8: u32 = 8;
 /// Version without `bottom_garbage`.
@@ -34,7 +37,8 @@ const VERSION_2: u32 = 2;
 pub(super) fn encode(manifest: &Manifest) -> Vec<u8> {
     let mut out = Vec::new();
     out.put_slice(MAGIC);
-    out.put_u32_le(VERSION);
+    let version = if manifest.unlogged { VERSION } else { VERSION_9 };
+    out.put_u32_le(version);
     out.put_slice(&manifest.identity.0);
     out.put_u64_le(manifest.bound.get());
     out.put_u64_le(manifest.swept.get());
@@ -52,6 +56,9 @@ pub(super) fn encode(manifest: &Manifest) -> Vec<u8> {
         put_table(&mut out, table);
     }
     put_line(&mut out, &manifest.line);
+    if manifest.unlogged {
+        out.put_u8(1);
+    }
     let crc = crc32c::crc32c(&out);
     out.put_u32_le(crc);
     out
@@ -113,8 +120,8 @@ pub(super) fn decode(bytes: &Bytes, path: &str) -> Result<Manifest> {
     let place = |decoder: &Decoder| sealed.len() - decoder.len();
     let version = decoder.u32().map_err(|error| damaged(place(&decoder), error))?;
     let advice = match version {
-        VERSION | VERSION_8 | VERSION_7 | VERSION_6 | VERSION_5 | VERSION_4 | VERSION_3
-        | VERSION_2 => {
+        VERSION | VERSION_9 | VERSION_8 | VERSION_7 | VERSION_6 | VERSION_5 | VERSION_4
+        | VERSION_3 | VERSION_2 => {
             return fields(&mut decoder, version).map_err(|error| damaged(place(&decoder), error));
         }
         0..VERSION_2 => "it was never released, make the database anew",
@@ -155,6 +162,7 @@ fn fields(decoder: &mut Decoder, version: u32) -> Result<Manifest> {
         add.push(table);
     }
     let line = if version > VERSION_8 { line(decoder)? } else { Line::default() };
+    let unlogged = version > VERSION_9 && flag(decoder)?;
     if !decoder.is_empty() {
         return Err(Error::corrupted("there are bytes after the last field"));
     }
@@ -175,6 +183,7 @@ fn fields(decoder: &mut Decoder, version: u32) -> Result<Manifest> {
         next_file,
         first_segment,
         first_lsn,
+        unlogged,
         line,
         levels,
     })

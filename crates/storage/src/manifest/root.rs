@@ -36,6 +36,9 @@ pub struct Manifest {
     pub first_segment: u64,
     /// Base LSN of that segment.
     pub first_lsn: u64,
+    /// Whether there is no log: no segment from `first_segment` on has a record. The next log
+    /// begins there.
+    pub unlogged: bool,
     /// The incarnations that wrote it.
     pub line: Line,
     /// Tables by level.
@@ -57,6 +60,7 @@ impl Manifest {
             next_file: 1,
             first_segment: 1,
             first_lsn: 0,
+            unlogged: false,
             line: Line::default(),
             levels: Levels::default(),
         }
@@ -115,6 +119,7 @@ impl Manifest {
         }
         edited.line.is_backed_up |= edit.begins_backup;
         edited.lossy = edit.lossy.unwrap_or(self.lossy);
+        edited.unlogged = edit.unlogged.unwrap_or(self.unlogged);
         Ok(edited)
     }
 }

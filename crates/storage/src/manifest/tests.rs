@@ -57,6 +57,10 @@ fn manifest() -> Manifest {
     Manifest { identity, line, ..Manifest::empty() }.edited(&edit).unwrap()
 }
 
+fn unlogged() -> Manifest {
+    manifest().edited(&Edit { unlogged: Some(true), ..Edit::default() }).unwrap()
+}
+
 fn numbers(manifest: &Manifest, level: usize) -> Vec<u64> {
     manifest.levels.level(level).iter().map(|table| table.number).collect()
 }
@@ -160,8 +164,10 @@ fn edit_is_atomic_when_the_disk_fails() {
 
 #[test]
 fn manifest_round_trips() {
-    let bytes = Bytes::from(format::encode(&manifest()));
-    assert_eq!(format::decode(&bytes, "M").unwrap(), manifest());
+    for manifest in [manifest(), unlogged()] {
+        let bytes = Bytes::from(format::encode(&manifest));
+        assert_eq!(format::decode(&bytes, "M").unwrap(), manifest);
+    }
 }
 
 /// Files of every format version, kept forever. `CARNET_UPDATE=1 cargo test -p carnet-storage
@@ -175,7 +181,11 @@ fn golden_manifests_still_decode() {
     };
     if std::env::var("CARNET_UPDATE").is_ok() {
         std::fs::write(path(9), format::encode(&manifest())).unwrap();
+        std::fs::write(path(10), format::encode(&unlogged())).unwrap();
     }
+    // Databases with a log are still written in version 9.
+    assert_eq!(of(10), unlogged());
+    assert_eq!(std::fs::read(path(10)).unwrap(), format::encode(&unlogged()));
     assert_eq!(of(9), manifest());
     assert_eq!(std::fs::read(path(9)).unwrap(), format::encode(&manifest()));
     // Version 8 does not know incarnations.
@@ -294,7 +304,7 @@ fn random_bytes_never_panic() {
 
 #[test]
 fn other_format_versions_are_refused() {
-    for (version, advice) in [(1, "never released"), (10, "newer")] {
+    for (version, advice) in [(1, "never released"), (11, "newer")] {
         let mut bytes = format::encode(&manifest());
         bytes[8] = version;
         bytes.truncate(bytes.len() - 4);

@@ -201,6 +201,30 @@ pub(crate) fn begun_segment(disk: &dyn Disk, first: u64) -> Result<Option<String
     Ok(None)
 }
 
+/// Checks that the log has no record, as the file `stated_by` states.
+///
+/// # Errors
+///
+/// `Corrupted` naming the segment that has one; `Unavailable` if the disk fails.
+pub(crate) fn refuse_records(disk: &dyn Disk, stated_by: &str, first: u64) -> Result<()> {
+    let names = disk.list().during("list the directory of", disk, "")?;
+    let numbers = names.iter().filter_map(|name| segment::number_in(name));
+    for number in numbers.filter(|number| *number >= first) {
+        let name = file_name(number);
+        let file = disk.open(&name).during("open", disk, &name)?;
+        let len = file.len().during("open", disk, &name)?;
+        if number > first || len > segment::HEADER_BYTES as u64 {
+            return Err(Error::corrupted(format!(
+                "{} says that this database has no log, but {name} exists: keep a copy of the \
+                 directory, and move this file away if it belongs to another database, or restore \
+                 a backup",
+                disk.path(stated_by)
+            )));
+        }
+    }
+    Ok(())
+}
+
 fn open_segments(disk: &dyn Disk, first: u64) -> Result<Vec<Segment>> {
     let names = disk.list().during("list the directory of", disk, "")?;
     let mut numbers: Vec<u64> =
