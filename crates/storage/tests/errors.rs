@@ -92,7 +92,11 @@ impl Client {
             for round in 0..4 {
                 self.write(&engine, &workers);
                 if round % 2 == 0 {
-                    self.note(engine.flush());
+                    let (flushed, last) = (engine.flush(), self.model.last_commit());
+                    if flushed.is_ok() {
+                        self.model.kept = last;
+                    }
+                    self.note(flushed);
                 }
                 let bound = time(self.model.last_commit().get() + 100);
                 let raised = engine.raise_bound(bound);
@@ -159,6 +163,7 @@ impl Client {
                 let closed = engine.close();
                 if closed.is_ok() {
                     self.model.acknowledged = self.model.last_commit();
+                    self.model.kept = self.model.acknowledged;
                     return Ok(None);
                 }
                 self.note(closed);
@@ -202,10 +207,7 @@ impl Client {
         let mut rng = self.rng.clone();
         let without_power = |disk: &SimDisk, model: &Model, rng: &mut SeededRng| {
             let mut model = model.clone();
-            if self.options.durability != Durability::Always {
-                // Any prefix may be recovered.
-                model.acknowledged = Timestamp::ZERO;
-            }
+            model.lose(self.options.durability, true);
             check_recovered(&disk.crash(rng), &self.options, &mut model, rng)
         };
         let times = if long_edition() { 4 } else { 1 };
@@ -216,10 +218,12 @@ impl Client {
         // The next process must make the recovered commits as durable as its option requires before
         // it serves them.
         let mut model = self.model.clone();
+        model.lose(self.options.durability, false);
         let next = self.disk.kill();
         check_recovered(&next, &self.options, &mut model, &mut rng)
             .map_err(|error| format!("the next process: {error}"))?;
         model.acknowledged = model.last_commit();
+        model.kept = model.acknowledged;
         for _ in 0..times {
             without_power(&next, &model, &mut rng)
                 .map_err(|error| format!("the next process loses its power: {error}"))?;
@@ -246,7 +250,8 @@ fn with_failure(options: &Options, kind: Kind, nth: u64) -> Result<End, String> 
 
 fn all_options() -> Vec<Options> {
     let mut all = Vec::new();
-    for durability in [Durability::Always, Durability::None, Durability::Interval(Duration::ZERO)] {
+    let interval = Durability::Interval(Duration::ZERO);
+    for durability in [Durability::Always, Durability::None, interval, Durability::Memory] {
         for style in [CompactionStyle::Leveled, CompactionStyle::Tiered] {
             all.push(options(durability, style));
         }

@@ -19,8 +19,8 @@ use carnet_storage::compaction::policy::Config;
 use carnet_storage::disk::Disk;
 use carnet_storage::disk::sim::SimDisk;
 use carnet_storage::{
-    Appended, Engine, EntryCell, MergeOperator, Mutation, Options, PageLimit, TableOptions,
-    TableOptionsOf,
+    Appended, Durability, Engine, EntryCell, MergeOperator, Mutation, Options, PageLimit,
+    TableOptions, TableOptionsOf,
 };
 
 pub fn time(number: u64) -> Timestamp {
@@ -103,6 +103,10 @@ pub type Cells = BTreeMap<CellKey, Option<Bytes>>;
 pub struct Model {
     pub records: Vec<(Timestamp, Timestamp, Cells, Vec<KeyRange>)>,
     pub acknowledged: Timestamp,
+    /// Durability of the last opening that succeeded.
+    pub opened: Option<Durability>,
+    /// Commits that survive a loss of power with any durability: they were flushed, or recovered.
+    pub kept: Timestamp,
     pub bound: Timestamp,
 }
 
@@ -128,6 +132,15 @@ impl Model {
             }
         }
         visible
+    }
+
+    /// Takes back the promises that a durability does not keep when the process is killed or, with
+    /// `power`, the power fails.
+    pub fn lose(&mut self, durability: Durability, power: bool) {
+        let keeps = if power { durability == Durability::Always } else { durability.has_log() };
+        if !keeps {
+            self.acknowledged = self.acknowledged.min(self.kept);
+        }
     }
 
     pub fn last_commit(&self) -> Timestamp {
@@ -269,6 +282,8 @@ pub fn run(
         return Err(Error::corrupted(format!("{promised} was acknowledged, {found} is the last")));
     }
     model.records.retain(|record| record.1 <= found);
+    model.kept = found;
+    model.opened = Some(options.durability);
     let mut forget = Forget::nothing_yet(&engine);
     let mut waiting: Vec<Appended> = Vec::new();
     for _ in 0..steps {
@@ -280,7 +295,11 @@ pub fn run(
                 forget.below(engine.published());
                 workers.step(2 + rng.below(2) as usize);
             }
-            89..92 => engine.flush()?,
+            89..92 => {
+                let last = model.last_commit();
+                engine.flush()?;
+                model.kept = model.kept.max(last);
+            }
             92..95 => {
                 let bound = time(model.last_commit().get() + 1000);
                 engine.raise_bound(bound)?;
@@ -293,6 +312,7 @@ pub fn run(
             _ => {
                 engine.close()?;
                 model.acknowledged = model.last_commit();
+                model.kept = model.acknowledged;
                 waiting.clear();
                 (engine, workers) = open(disk, options.clone())?;
                 forget = Forget::nothing_yet(&engine);
@@ -309,6 +329,7 @@ pub fn run(
     }
     engine.close()?;
     model.acknowledged = model.last_commit();
+    model.kept = model.acknowledged;
     Ok(())
 }
 
