@@ -115,7 +115,8 @@ impl Builder {
     ///
     /// Default: [`Durability::Always`]. The other levels are faster, and may lose the last commits
     /// when the machine (not only the process) crashes: always whole commits, and never an earlier
-    /// one without the later ones.
+    /// one without the later ones. [`Durability::Memory`], which has no log, loses all commits since
+    /// the last flush when the process crashes, too.
     #[must_use]
     pub const fn durability(mut self, durability: Durability) -> Self {
         self.storage.durability = durability;

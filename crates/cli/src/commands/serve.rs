@@ -81,8 +81,9 @@ pub(crate) struct Serve {
     http_token_file: Option<PathBuf>,
     #[command(flatten)]
     tls: TlsOptions,
-    /// Guarantee of an acknowledgement: "always" synced, synced every "interval:MILLISECONDS", or
-    /// "none": written, not synced.
+    /// Guarantee of an acknowledgement: "always" synced, synced every "interval:MILLISECONDS",
+    /// "none": written, not synced, or "memory": no log, so that a crash loses everything since the
+    /// last flush.
     ///
     /// Default: always
     #[arg(long, value_name = "WHEN", value_parser = settings::durability)]

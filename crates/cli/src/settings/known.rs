@@ -230,7 +230,8 @@ pub(super) const SETTINGS: &[Setting] = &[
         "database",
         "durability",
         "always",
-        "Guarantee of an acknowledgement: always, interval:MILLISECONDS, or none.",
+        "Guarantee of an acknowledgement: always, interval:MILLISECONDS, none, or memory (no log: a crash loses\n# \
+         everything since the last flush).",
     ),
     setting(
         "database",

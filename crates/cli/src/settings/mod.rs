@@ -54,13 +54,17 @@ pub(crate) fn durability(text: &str) -> Result<Durability, String> {
     match (text, millis) {
         ("always", _) => Ok(Durability::Always),
         ("none", _) => Ok(Durability::None),
+        ("memory", _) => Ok(Durability::Memory),
         (_, Some(millis @ 1..=SYNC_MILLIS_MAX)) => {
             Ok(Durability::Interval(Duration::from_millis(millis)))
         }
         (_, Some(1..)) => {
             Err(format!("expected an interval of at most {SYNC_MILLIS_MAX} milliseconds, one hour"))
         }
-        _ => Err("expected always, none, or interval:MILLISECONDS such as interval:100".into()),
+        _ => {
+            Err("expected always, none, memory, or interval:MILLISECONDS such as interval:100"
+                .into())
+        }
     }
 }
 
@@ -108,9 +112,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durability_has_three_forms() {
+    fn durability_has_four_forms() {
         assert_eq!(durability("always"), Ok(Durability::Always));
         assert_eq!(durability("none"), Ok(Durability::None));
+        assert_eq!(durability("memory"), Ok(Durability::Memory));
         let interval = Duration::from_millis(50);
         assert_eq!(durability("interval:50"), Ok(Durability::Interval(interval)));
         let error = durability("interval:3600001").unwrap_err();

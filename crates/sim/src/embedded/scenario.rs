@@ -125,7 +125,7 @@ async fn live<D: Administered>(
         let end = until_the_end(world, &disk, &mut random).await;
         disk = die(world, db, &disk, end, &mut random);
         vault = if end == End::PowerLoss { vault.crash(random.rng()) } else { vault.kill() };
-        may_have_lost = end == End::PowerLoss;
+        may_have_lost = setup.may_lose_at_end(end == End::PowerLoss);
     }
 }
 

@@ -38,6 +38,7 @@ impl Setup {
         let durability = match random.below(10) {
             0 => Durability::None,
             1 => Durability::Interval(random.micros(100, 20_000)),
+            2 => Durability::Memory,
             _ => Durability::Always,
         };
         let layout = TableOptions {
@@ -94,5 +95,11 @@ impl Setup {
     /// Returns `true` if a loss of power may lose acknowledged commits.
     pub(super) fn may_lose(&self) -> bool {
         self.options.durability != Durability::Always
+    }
+
+    /// Returns `true` if the end of a process may lose acknowledged commits: without a log, a kill
+    /// does, and so does a close whose flush fails.
+    pub(super) fn may_lose_at_end(&self, power_fails: bool) -> bool {
+        power_fails || !self.options.durability.has_log()
     }
 }
