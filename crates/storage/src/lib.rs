@@ -46,12 +46,14 @@ mod options;
 pub mod place;
 pub mod sstable;
 mod sync;
+pub mod usage;
 mod wal;
 
 pub use batch::Mutation;
 pub use carnet_base::PageLimit;
 pub use engine::{
     AppendError, Appended, Engine, EntryCell, Merged, Prepared, Publish, Spill, SpilledCell,
+    TableSpace,
 };
 pub use merge_operator::MergeOperator;
 pub use metrics::{LevelTotals, Metrics};

@@ -20,6 +20,7 @@ use crate::memtable::{CellRef, Memtable};
 use crate::metrics::add;
 use crate::sync::atomic::Ordering;
 use crate::sync::lock;
+use crate::usage::{SAMPLE, Waiting};
 use crate::wal::{Header, Lsn, RECORD_HEADER_BYTES, record};
 
 /// Number of bytes by which the active memtable may exceed its flush size while sealed ones wait
@@ -92,6 +93,8 @@ pub struct Appended {
     commit: Timestamp,
     slot: u64,
     publication: Arc<Publication>,
+    /// Clock of the commit's latency, if it is in the sample.
+    timed: Option<Box<Waiting>>,
     /// Freed by the thread that allocated it and not by the log writer: with per-thread allocator
     /// caches one would wait for the other.
     _record: Bytes,
@@ -104,7 +107,12 @@ impl Appended {
         publication: Arc<Publication>,
         record: Bytes,
     ) -> Self {
-        Self { commit, slot, publication, _record: record }
+        Self { commit, slot, publication, timed: None, _record: record }
+    }
+
+    fn timed_by(mut self, timed: Option<Box<Waiting>>) -> Self {
+        self.timed = timed;
+        self
     }
 
     /// Returns the commit timestamp.
@@ -117,8 +125,14 @@ impl Appended {
 impl Future for Appended {
     type Output = Result<Timestamp>;
 
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        self.publication.poll(self.slot, context).map_ok(|()| self.commit)
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let polled = self.publication.poll(self.slot, context);
+        if matches!(polled, Poll::Ready(Ok(())))
+            && let Some(timed) = self.timed.take()
+        {
+            timed.end();
+        }
+        polled.map_ok(|()| self.commit)
     }
 }
 
@@ -138,6 +152,7 @@ pub(super) struct Reserved<'e> {
     record: Bytes,
     /// Taken by the insertion.
     changes: Option<Changes>,
+    is_timed: bool,
 }
 
 impl Engine {
@@ -201,10 +216,11 @@ impl Engine {
         if core.settles_when_synced() {
             core.log.signal.ring();
         }
-        core.counters.appends.fetch_add(1, Ordering::Relaxed);
+        let before = core.counters.appends.fetch_add(1, Ordering::Relaxed);
+        let is_timed = before.is_multiple_of(SAMPLE);
         add(&core.counters.appended_cells, changes.len());
         let changes = Some(changes);
-        Ok(Reserved { core, memtable, start, commit, slot, record, changes })
+        Ok(Reserved { core, memtable, start, commit, slot, record, changes, is_timed })
     }
 
     /// Returns `true` if a start's commit is decided and not published yet.
@@ -334,10 +350,14 @@ impl Core {
 impl Reserved<'_> {
     /// Inserts the cells on the caller's thread.
     pub(super) fn insert(mut self) -> Appended {
+        let mut timed = None;
         if let Some(changes) = self.changes.take() {
             let stop = StopOnPanic(&self.core.publication, "a writer panicked while it inserted");
             let body = &self.record[RECORD_HEADER_BYTES..];
+            let Core { usage, clock, .. } = self.core;
+            timed = self.is_timed.then(|| Waiting::begin(usage, clock, changes.of(body)));
             insert(&self.memtable, self.start, self.commit, changes.of(body));
+            usage.commit(changes.of(body));
             std::mem::forget(stop);
         }
         self.core.publication.inserted(self.slot);
@@ -347,7 +367,7 @@ impl Reserved<'_> {
         }
         let publication = Arc::clone(&self.core.publication);
         let record = std::mem::take(&mut self.record);
-        Appended::new(self.commit, self.slot, publication, record)
+        Appended::new(self.commit, self.slot, publication, record).timed_by(timed)
     }
 }
 

@@ -26,6 +26,7 @@ use crate::metrics::Counters;
 use crate::options::{Durability, Options};
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Mutex, lock};
+use crate::usage::Usage;
 use crate::wal::Tail;
 
 /// Encodes a start and its commit as the cell that records them, which is written when their
@@ -64,6 +65,7 @@ pub(super) struct Core {
     pub(super) permits: BytePermits,
     pub(super) entry_cell: EntryCell,
     pub(super) counters: Arc<Counters>,
+    pub(super) usage: Arc<Usage>,
     pub(super) cache: Arc<Cache>,
     pub(super) order: Mutex<Order>,
     pub(super) log: Log,
@@ -150,6 +152,14 @@ impl Engine {
     #[must_use]
     pub fn commit_of(&self, start: Timestamp) -> Option<Timestamp> {
         self.core.view().memtables().find_map(|memtable| memtable.commit_of(start))
+    }
+
+    /// Returns the starts and commits of records that are not flushed yet, in any order. Some may
+    /// not be published yet.
+    #[must_use]
+    pub fn unflushed_commits(&self) -> Vec<(Timestamp, Timestamp)> {
+        let view = Arc::clone(&self.core.view());
+        view.memtables().flat_map(|memtable| memtable.entries()).collect()
     }
 
     /// Returns a disk whose I/O is scheduled as maintenance.

@@ -198,7 +198,7 @@ impl Core {
     ///
     /// `Unavailable`; then the store has stopped, and commits that are not flushed are lost.
     pub(super) fn flush_for_good(&self) -> Result<()> {
-        if !self.log.exists() {
+        if self.options.read_only {
             return Ok(());
         }
         {

@@ -12,6 +12,7 @@ use super::view::View;
 use crate::memtable;
 use crate::sstable::{Found, Missing, ReadOptions, Table};
 use crate::sync::atomic::Ordering;
+use crate::usage::Reading;
 
 impl Engine {
     /// Returns a cell's newest version that committed at or before `read`; a tombstone is a version
@@ -39,6 +40,7 @@ impl Engine {
         reads: ReadOptions,
     ) -> Call<'a, Option<Version>> {
         let key = key.as_bytes();
+        let reading = self.core.usage.get(key, &*self.core.clock);
         let (looked, kept) = {
             let view = self.core.view();
             let looked = self.look_in_memory(&view, key, read, reads);
@@ -46,8 +48,11 @@ impl Engine {
             (looked, kept)
         };
         match looked {
-            Looked::Found(version) if kept.is_none() => Call::ready(Ok(version)),
-            looked => Call::boxed(self.go_on(looked, kept, key, read, reads)),
+            Looked::Found(version) if kept.is_none() => {
+                reading.got(version.as_ref(), &*self.core.clock);
+                Call::ready(Ok(version))
+            }
+            looked => Call::boxed(self.go_on(looked, kept, key, (read, reads), reading)),
         }
     }
 
@@ -70,6 +75,7 @@ impl Engine {
         moment: impl Fn() -> Timestamp + Send,
     ) -> Result<(Timestamp, Option<Version>)> {
         let key = key.as_bytes();
+        let reading = self.core.usage.get(key, &*self.core.clock);
         let (read, looked, kept) = {
             let mut view = self.core.view();
             let read = loop {
@@ -89,8 +95,11 @@ impl Engine {
         };
         // Return directly: an extra future would copy the value.
         match looked {
-            Looked::Found(version) if kept.is_none() => Ok((read, version)),
-            looked => Ok((read, self.go_on(looked, kept, key, read, reads).await?)),
+            Looked::Found(version) if kept.is_none() => {
+                reading.got(version.as_ref(), &*self.core.clock);
+                Ok((read, version))
+            }
+            looked => Ok((read, self.go_on(looked, kept, key, (read, reads), reading).await?)),
         }
     }
 
@@ -101,19 +110,24 @@ impl Engine {
         looked: Looked,
         kept: Option<Arc<View>>,
         key: &[u8],
-        read: Timestamp,
-        reads: ReadOptions,
+        (read, reads): (Timestamp, ReadOptions),
+        reading: Reading<'_>,
     ) -> Result<Option<Version>> {
         let found = match looked {
             Looked::Found(version) => version,
-            Looked::Unread(missing, tables) => self.read(missing, tables, key, read, reads).await?,
-        };
-        match (found, kept) {
-            (Some(newest), Some(view)) if self.core.is_of_delta(key, &newest) => {
-                self.merged(&view, key, newest, reads).await.map(Some)
+            Looked::Unread(missing, tables) => {
+                reading.get_on_disk();
+                self.read(missing, tables, key, read, reads).await?
             }
-            (found, _) => Ok(found),
-        }
+        };
+        let found = match (found, kept) {
+            (Some(newest), Some(view)) if self.core.is_of_delta(key, &newest) => {
+                Some(self.merged(&view, key, newest, reads).await?)
+            }
+            (found, _) => found,
+        };
+        reading.got(found.as_ref(), &*self.core.clock);
+        Ok(found)
     }
 
     /// Searches a cell in memory, without waiting. This usually suffices.
@@ -124,7 +138,6 @@ impl Engine {
         read: Timestamp,
         reads: ReadOptions,
     ) -> Looked {
-        self.core.counters.gets.fetch_add(1, Ordering::Relaxed);
         if let Some(found) = view.memtables().find_map(|memtable| memtable.get(key, read)) {
             let memtable::Found { start, commit, payload, .. } = found;
             return Looked::Found(Some(Version { start, commit: Some(commit), payload }));

@@ -83,6 +83,7 @@ mod report;
 mod retry;
 mod sealed;
 mod shortages;
+mod space;
 mod spill;
 mod stop_on_panic;
 #[cfg(test)]
@@ -95,4 +96,5 @@ mod watermark;
 pub use self::core::{Engine, EntryCell};
 pub use append::{AppendError, Appended, Prepared};
 pub use publication::Publish;
+pub use space::TableSpace;
 pub use spill::{Merged, Spill, SpilledCell};

@@ -44,6 +44,7 @@ use crate::options::{Durability, Options};
 use crate::sstable::{self, Table};
 use crate::sync::atomic::{AtomicBool, AtomicU64};
 use crate::sync::{Mutex, lock};
+use crate::usage::Usage;
 use crate::wal::recovery::{self, Recovered};
 use crate::wal::segment::{self, HEADER_BYTES};
 use crate::wal::{Lsn, Record, Spares, Tail, Writer};
@@ -101,6 +102,7 @@ impl Engine {
         let compactions = Compactions::new(compactors);
         let mut signals = vec![log.signal.clone(), flushes.signal.clone()];
         signals.extend(compactions.signals.iter().cloned());
+        let usage = Arc::new(Usage::new(clock.now()));
         let core = Arc::new(Core {
             publication: Arc::new(Publication::new(last_commit, settled, signals)),
             order: Mutex::new(Order {
@@ -135,6 +137,7 @@ impl Engine {
             options,
             entry_cell,
             counters,
+            usage,
             cache,
         });
         for (memtable, place, meta) in unadopted {

@@ -13,7 +13,6 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 use carnet_base::{
@@ -76,7 +75,7 @@ impl Engine {
         reads: ReadOptions,
     ) -> Result<CellPage> {
         check(range)?;
-        self.core.counters.pages.fetch_add(1, Ordering::Relaxed);
+        let reading = self.core.usage.page(range.table, &*self.core.clock);
         let Some(bounds) = range.byte_bounds() else { return Ok(CellPage::default()) };
         let cells_wanted = Some(limit.cells.max(1));
         let how = Walk { read, reverse, cells_wanted, reads, ..Walk::default() };
@@ -90,17 +89,20 @@ impl Engine {
         let mut filling = Filling { mark, ..Filling::new(read, limit) };
         merge.begin().await?;
         merge.fill(&mut filling).await?;
+        let waited = merge.permit.is_some();
         drop(merge);
         add(&self.core.counters.page_cells_hidden, filling.hidden);
         let has_deltas = filling.has_deltas;
         let page = filling.finish(range, reverse)?;
-        match kept {
+        let page = match kept {
             Some(view) if has_deltas => {
                 let rest_behind = |last| range.after(last, reverse);
-                self.merged_page(&view, page, reads, limit.bytes, rest_behind).await
+                self.merged_page(&view, page, reads, limit.bytes, rest_behind).await?
             }
-            _ => Ok(page),
-        }
+            _ => page,
+        };
+        reading.paged(&page, waited, &*self.core.clock);
+        Ok(page)
     }
 }
 

@@ -1,10 +1,13 @@
 //! Metrics of an engine.
 
+use std::time::Duration;
+
 use super::core::Engine;
 use super::view::OpenTable;
 use crate::disk::Shortage;
 use crate::io::{Class, ClassTotals};
 use crate::metrics::{LevelTotals, Metrics};
+use crate::usage::TableUse;
 
 impl Engine {
     /// Returns the current metrics of the engine.
@@ -12,6 +15,7 @@ impl Engine {
     pub fn metrics(&self) -> Metrics {
         let view = self.core.view();
         let (reads, bytes, waiting) = self.core.permits.in_use();
+        let (gets, pages) = self.core.usage.reads();
         Metrics {
             tables_quarantined: self.core.compactions.quarantine.tables().len() as u64,
             tables_damaged: view.tables().filter(|open| open.table.damage().is_some()).count()
@@ -32,6 +36,8 @@ impl Engine {
             memtable_bytes: view.memtables().map(|memtable| memtable.memory_bytes() as u64).sum(),
             memtable_spare_bytes: self.core.flushes.chunks.bytes() as u64,
             cache_bytes: self.core.cache.bytes(),
+            gets,
+            pages,
             ..self.core.counters.snapshot()
         }
     }
@@ -45,6 +51,19 @@ impl Engine {
             bytes: level.iter().map(|open| open.meta.bytes).sum(),
         };
         view.levels.iter().map(totals).collect()
+    }
+
+    /// Returns the reads and writes of each table since the engine was opened, by the table's id;
+    /// last, without an id, those of all tables beyond [`TABLES_MAX`](crate::usage::TABLES_MAX).
+    #[must_use]
+    pub fn table_use(&self) -> Vec<TableUse> {
+        self.core.usage.snapshot()
+    }
+
+    /// Returns the time for which [`Engine::table_use`] has counted.
+    #[must_use]
+    pub fn counted_for(&self) -> Duration {
+        self.core.usage.counted_for(self.core.clock.now())
     }
 
     fn refuses_for(&self, is_meant: impl Fn(Shortage) -> bool) -> bool {

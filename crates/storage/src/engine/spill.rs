@@ -43,6 +43,7 @@ use crate::memtable::Memtable;
 use crate::sstable::{self, Built, EntryRef, RawCursor, ReadOptions, Table, TableCursor, Walk};
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::{Mutex, lock};
+use crate::usage::Sums;
 use crate::wal::RECORD_HEADER_BYTES;
 
 /// Number of small runs at which some are merged.
@@ -77,6 +78,8 @@ pub type SpilledCell = (CellKey, Option<Bytes>);
 pub struct Merged {
     run: Arc<Run>,
     start: Timestamp,
+    /// Its cells by table, for the counters.
+    sums: Vec<Sums>,
 }
 
 impl Engine {
@@ -142,7 +145,7 @@ impl Core {
         merged: &Merged,
         decide: impl FnOnce() -> Result<Timestamp, E>,
     ) -> Result<Appended, AppendError<E>> {
-        let Merged { run, start } = merged;
+        let Merged { run, start, sums } = merged;
         let mut record = BytesMut::zeroed(RECORD_HEADER_BYTES);
         Adoption { number: run.meta.number, bytes: run.meta.bytes }.put(&mut record);
         let body_crc = crc32c::crc32c(&record[RECORD_HEADER_BYTES..]);
@@ -164,6 +167,7 @@ impl Core {
         self.seal_behind(&mut order, rotation, active, Some(adopted));
         drop(order);
         self.counters.appends.fetch_add(1, Ordering::Relaxed);
+        sums.iter().for_each(|sums| self.usage.add(sums));
         Ok(Appended::new(commit, slot, Arc::clone(&self.publication), record))
     }
 }
@@ -303,17 +307,19 @@ impl Spill {
             1 => None,
             _ => Some(RunWriter::begin(&self.core, self.start)?),
         };
+        let mut sums: Vec<Sums> = Vec::new();
         while let Some((key, payload)) = walk.next()? {
             if let Some(writer) = &mut writer {
                 writer.push(&key, payload.as_deref())?;
             }
+            Sums::add_cell(&mut sums, &key, payload.as_deref());
             each(&CellKey::from_bytes(key.into())?);
         }
         let run = match writer {
             None => Arc::clone(&runs[0]),
             Some(writer) => writer.finish()?.expect("several runs hold a cell at least"),
         };
-        Ok(Merged { run, start: self.start })
+        Ok(Merged { run, start: self.start, sums })
     }
 }
 

@@ -57,6 +57,7 @@ mod links;
 mod memory_limits;
 mod options;
 mod page;
+mod position;
 mod prefetch;
 mod raw;
 pub(crate) mod read_ahead;

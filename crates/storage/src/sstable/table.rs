@@ -306,7 +306,7 @@ impl Table {
     /// # Errors
     ///
     /// `Corrupted`, naming the file and the offset; `Unavailable` if the disk fails.
-    async fn load(&self, named: Named<'_>, reads: ReadOptions) -> Result<SharedBlock> {
+    pub(super) async fn load(&self, named: Named<'_>, reads: ReadOptions) -> Result<SharedBlock> {
         let wanted = match named.kind() {
             Kind::Index => Wanted::Nothing,
             Kind::Data => Wanted::Little,

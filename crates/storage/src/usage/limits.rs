@@ -1,0 +1,6 @@
+//! Limits of the counters of tables.
+
+/// One of this number of operations of a thread's shard is timed.
+pub const SAMPLE: u64 = 64;
+/// Maximum number of tables with counters of their own.
+pub const TABLES_MAX: usize = 1000;
