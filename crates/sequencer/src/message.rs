@@ -54,6 +54,11 @@ pub enum LeaderRequest {
         /// Start timestamp of the transaction.
         start: Timestamp,
     },
+    /// Abort a transaction of any process that is not decided yet, and return its outcome.
+    Abort {
+        /// Start timestamp of the transaction.
+        start: Timestamp,
+    },
     /// Keep the snapshots of a process alive.
     Alive {
         /// Process that asks.

@@ -639,3 +639,43 @@ fn leader_refuses_a_conflict_before_writing_cells() {
     assert_eq!(commit(), commit());
     assert_eq!(outcome(&database, &leader, late.start.unwrap()), Outcome::Aborted);
 }
+
+/// Any process may abort a transaction of another one that is still open: its later commit finds the
+/// abort marker. A commit that was decided is not undone.
+#[test]
+fn open_start_of_another_process_can_be_aborted() {
+    for encoding in ENCODINGS {
+        let database = Database::encoded(encoding);
+        let leader = database.start("leader");
+        let follower = database.start("follower");
+        let abort = |member: &Member, start| {
+            database.run(member.log.abort(&Context::unbounded(), start)).unwrap()
+        };
+        for (owner, other) in [(&leader, &follower), (&follower, &leader)] {
+            let begun = database.writer(owner);
+            let start = begun.start.unwrap();
+            assert_eq!(outcome(&database, other, start), Outcome::Pending);
+            assert_eq!(abort(other, start), Outcome::Aborted);
+            assert_eq!(outcome(&database, owner, start), Outcome::Aborted);
+            let refused = database.commit(owner, begun, &cell("x"), "never").unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::Conflict, "{refused}");
+            assert_eq!(abort(other, start), Outcome::Aborted, "again");
+            let entries = database.run(async {
+                let mut entries = Vec::new();
+                let all = (Timestamp::ZERO, Timestamp::MAX);
+                let mut visit = |_, start, entry| {
+                    entries.push((start, entry));
+                    Ok(())
+                };
+                owner.log.commit_table().list(all, &mut visit).await.map(|_| entries)
+            });
+            assert!(entries.unwrap().contains(&(start, CommitEntry::Aborted)), "the marker is put");
+        }
+        let begun = database.writer(&follower);
+        let start = begun.start.unwrap();
+        let commit = database.commit(&follower, begun, &cell("x"), "one").unwrap();
+        assert_eq!(abort(&leader, start), Outcome::Committed(commit));
+        let now = database.snapshot(&leader);
+        assert_eq!(database.read(&leader, &cell("x"), now).as_deref(), Some(&b"one"[..]));
+    }
+}

@@ -79,6 +79,20 @@ pub trait CommitLog: Send + Sync + 'static {
     /// mark, whose entry may have been deleted; `Unavailable`, `Corrupted`.
     fn outcome<'a>(&'a self, context: &'a Context, start: Timestamp) -> Call<'a, Outcome>;
 
+    /// Aborts the transaction that started at S, of whatever process, unless its commit has been
+    /// decided. Returns its outcome: `Pending` if its commit is being written.
+    ///
+    /// # Errors
+    ///
+    /// See [`CommitLog::outcome`]; `Unsupported` for a log in which a transaction is ended where it
+    /// was begun.
+    fn abort<'a>(&'a self, context: &'a Context, start: Timestamp) -> Call<'a, Outcome> {
+        let _ = (context, start);
+        Call::ready(Err(Error::unsupported(
+            "this store aborts transactions of its own process only, by their ids",
+        )))
+    }
+
     /// Like [`CommitLog::outcome`], for a reader at a snapshot that this log handed out.
     ///
     /// It promises less, so that it may cost less: it is certain whether the transaction committed

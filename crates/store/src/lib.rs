@@ -28,6 +28,7 @@ mod candidates;
 mod cell_store;
 mod cells;
 pub mod cluster;
+mod commit_listing;
 mod commit_log;
 mod commit_request;
 #[cfg(feature = "conformance")]
@@ -51,6 +52,7 @@ pub use candidates::{CandidatePage, CandidatesBuilder, Unsettled};
 pub use carnet_base::PageLimit;
 pub use cell_store::{At, CellStore, RangeRequest};
 pub use cells::Cells;
+pub use commit_listing::CommitListing;
 pub use commit_log::{CommitLog, CommitOrder, LogStart, Outcome, check_handed_out};
 pub use commit_request::{Claim, CommitRequest, ReadSet};
 pub use context::Context;

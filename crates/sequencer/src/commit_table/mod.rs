@@ -21,6 +21,7 @@
 //! before it serves them. Snapshots of the original database are refused by the sweep's mark.
 
 mod fencing;
+mod listing;
 mod map;
 mod place;
 mod reading;

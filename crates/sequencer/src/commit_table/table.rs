@@ -97,7 +97,7 @@ impl<C: Cluster> CommitTable<C> {
         Ok(())
     }
 
-    async fn read_map(&self, mode: ReadMode) -> Result<Arc<EncodingMap>> {
+    pub(super) async fn read_map(&self, mode: ReadMode) -> Result<Arc<EncodingMap>> {
         let bytes = self.cluster.read_register(Register::Coordination, mode).await?;
         let bytes = bytes.ok_or_else(|| {
             Error::unavailable("the database has no coordination map: no leader has started it yet")

@@ -43,6 +43,31 @@ impl<C: Cluster> Leader<C> {
         answer_of(start, settled.map_err(|error| unknown(start, error))?)
     }
 
+    /// Aborts a transaction of any process unless its commit was decided, and returns its outcome:
+    /// pending if its commit is being written.
+    ///
+    /// The start is closed here first, so that this term decides no commit of it, and then the abort
+    /// marker is put unless an entry exists. A later commit of its process finds the marker.
+    pub(super) async fn abort(&self, start: Timestamp) -> Result<Outcome> {
+        check_handed_out(&*self.order, start)?;
+        {
+            let mut state = lock(&self.state);
+            match state.decided.get(&start) {
+                Some(Decided::Pending(_)) => return Ok(Outcome::Pending),
+                Some(Decided::Known(CommitEntry::Committed(commit))) => {
+                    return Ok(Outcome::Committed(*commit));
+                }
+                Some(Decided::Known(CommitEntry::Aborted)) | None => {
+                    state.clients.decided(start);
+                }
+            }
+        }
+        Ok(match Box::pin(self.table.settle(start)).await? {
+            CommitEntry::Committed(commit) => Outcome::Committed(commit),
+            CommitEntry::Aborted => Outcome::Aborted,
+        })
+    }
+
     pub(super) async fn outcome(&self, start: Timestamp) -> Result<Outcome> {
         check_handed_out(&*self.order, start)?;
         let known = {

@@ -35,6 +35,7 @@ impl<C: Cluster> Leader<C> {
                 self.commit(client, token, claim).await
             }
             LeaderRequest::Outcome { start } => self.outcome(start).await.map(Response::Outcome),
+            LeaderRequest::Abort { start } => self.abort(start).await.map(Response::Outcome),
             LeaderRequest::Alive { client, oldest } => {
                 self.seen(client, oldest);
                 Ok(Response::Done)

@@ -114,6 +114,18 @@ impl<C: Cluster, T: Transport> CommitLog for ClusterLog<C, T> {
         })
     }
 
+    fn abort<'a>(&'a self, context: &'a Context, start: Timestamp) -> Call<'a, Outcome> {
+        Call::boxed(async move {
+            self.inner.check(context)?;
+            match self.inner.ask(context, &LeaderRequest::Abort { start }).await {
+                Ok(Response::Outcome(outcome)) => Ok(outcome),
+                Ok(Response::Refused(error)) => Err(error),
+                Ok(other) => Err(unexpected(&other)),
+                Err(GaveUp) => Err(self.inner.unanswered(context)),
+            }
+        })
+    }
+
     fn outcome_for_reader<'a>(
         &'a self,
         context: &'a Context,

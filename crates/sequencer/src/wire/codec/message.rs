@@ -17,6 +17,7 @@ const OUTCOME: u8 = 0x04;
 const ALIVE: u8 = 0x05;
 const ANNOUNCE: u8 = 0x06;
 const FORWARD: u8 = 0x07;
+const ABORT: u8 = 0x08;
 
 const RELEASED: u8 = 0x81;
 const COMMITTED: u8 = 0x82;
@@ -49,6 +50,7 @@ pub(super) const fn kind_of_request(request: &LeaderRequest) -> u8 {
         LeaderRequest::Alive { .. } => ALIVE,
         LeaderRequest::Announce { .. } => ANNOUNCE,
         LeaderRequest::Forward { .. } => FORWARD,
+        LeaderRequest::Abort { .. } => ABORT,
     }
 }
 
@@ -65,7 +67,9 @@ pub(super) fn put_request(request: &LeaderRequest, out: &mut BytesMut) {
             put_snapshot(*client, *token, out);
             claim::put(claim, out);
         }
-        LeaderRequest::Outcome { start } => out.put_u64(start.get()),
+        LeaderRequest::Outcome { start } | LeaderRequest::Abort { start } => {
+            out.put_u64(start.get());
+        }
         LeaderRequest::Alive { client, oldest } => put_snapshot(*client, *oldest, out),
         LeaderRequest::Announce { client, what } => {
             out.put_u64(client.0);
@@ -178,6 +182,7 @@ pub(super) fn take(kind: u8, fields: &mut Fields) -> Result<Message, Malformed> 
             })
         }
         OUTCOME => Message::LeaderRequest(LeaderRequest::Outcome { start: fields.timestamp()? }),
+        ABORT => Message::LeaderRequest(LeaderRequest::Abort { start: fields.timestamp()? }),
         ALIVE => {
             let (client, oldest) = take_snapshot(fields)?;
             Message::LeaderRequest(LeaderRequest::Alive { client, oldest })

@@ -81,6 +81,7 @@ fn examples() -> Vec<Message> {
         LeaderRequest::End { client, token },
         LeaderRequest::Commit { client, token, claim: claim(&cells, &[1, u64::MAX], ranges) },
         LeaderRequest::Outcome { start: Timestamp::MAX },
+        LeaderRequest::Abort { start: at(1) },
         LeaderRequest::Alive { client, oldest: token },
         LeaderRequest::Announce { client, what: Bytes::new() },
         LeaderRequest::Announce { client, what: Bytes::from_static(b"here") },
