@@ -70,18 +70,20 @@ mod row_changes;
 mod row_memory;
 mod stores;
 pub mod table;
+pub mod table_statistics;
 mod thread_handles;
 mod tx;
 pub mod view;
 
 pub use bytes::BytesMut;
 pub use carnet_base as base;
+pub use carnet_base::CommitEntry;
 pub use carnet_base::{
     Bytes, CellKey, DataType, Encoding, Error, ErrorKind, KeyRange, PartitionKey, Result,
     Timestamp, Token, Uuid, Value, WallTime, block_on,
 };
 pub use carnet_storage as storage;
-pub use carnet_store::{Outcome, PageLimit, pem};
+pub use carnet_store::{CommitListing, Outcome, PageLimit, pem};
 pub use carnet_store_local::{BackupFigures, LastBackup};
 pub use carnet_txn::{Entry, Isolation, Label, Limits as TransactionLimits};
 pub use commit_counts::CommitOutcome;

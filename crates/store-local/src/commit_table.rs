@@ -8,7 +8,7 @@ use carnet_storage::{FilterKind, TableOptions};
 const TABLES: [(TableId, Encoding); 3] =
     [(TableId(1), Encoding::V2), (TableId(6), Encoding::V1), (TableId(7), Encoding::V3)];
 
-fn table_of(encoding: Encoding) -> TableId {
+pub(crate) fn table_of(encoding: Encoding) -> TableId {
     let found = TABLES.into_iter().find(|(_, of)| *of == encoding);
     found.expect("every encoding has a table").0
 }

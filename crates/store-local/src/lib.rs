@@ -28,6 +28,7 @@ mod backup;
 mod backup_counts;
 mod bound;
 mod commit_table;
+mod commits;
 mod encodings;
 mod gc;
 mod maintenance;
@@ -41,14 +42,15 @@ use std::time::Duration;
 
 use carnet_base::{
     Call, CellKey, CellKeyRef, Clock, Encoding, Error, ErrorKind, KeyRange, Result, Signal, Spawn,
-    Timestamp, Version, WallTime,
+    TableId, Timestamp, Version, WallTime,
 };
 use carnet_storage::backup::Backup;
 use carnet_storage::disk::Disk;
 use carnet_storage::io::{Class, ClassTotals};
+use carnet_storage::usage::TableUse;
 use carnet_storage::{
     AppendError, Engine, LevelTotals, Metrics, Mutation, Options, Publish, ReadOptions,
-    TableOptionsOf,
+    TableOptionsOf, TableSpace,
 };
 use carnet_store::{
     At, BeginKind, Begun, CandidatePage, CellStore, CommitLog, CommitOrder, CommitRequest, Context,
@@ -217,6 +219,27 @@ impl LocalStore {
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
         self.engine.warnings()
+    }
+
+    /// Returns the reads and writes of each table since the store was opened.
+    #[must_use]
+    pub fn table_use(&self) -> Vec<TableUse> {
+        self.engine.table_use()
+    }
+
+    /// Returns the time since the store was opened.
+    #[must_use]
+    pub fn counted_for(&self) -> Duration {
+        self.engine.counted_for()
+    }
+
+    /// Returns the space that a table takes in files.
+    ///
+    /// # Errors
+    ///
+    /// `Corrupted`, naming the file and the offset; `Unavailable` if the disk fails.
+    pub async fn space_of(&self, table: TableId) -> Result<TableSpace> {
+        self.engine.space_of(table).await
     }
 
     /// Returns the engine's metrics.

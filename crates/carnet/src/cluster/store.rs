@@ -4,21 +4,15 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use carnet_base::{Bytes, Call, Encoding, TableId, Timestamp};
+use carnet_base::{Bytes, Call, CommitEntry, Encoding, Result, TableId, Timestamp};
 use carnet_sequencer::{Address, ClusterLog, ForwardHandler, Transport, Unanswered};
 use carnet_store::cluster::Cluster;
-use carnet_store::{RowTables, Store};
+use carnet_store::{CommitListing, RowTables, Store};
 
 use super::any_backup::AnyBackup;
 
 /// Answer to forwarded bytes.
-type Forwarded<'a> = Pin<
-    Box<
-        dyn Future<Output = carnet_base::Result<carnet_base::Result<Bytes>, Unanswered>>
-            + Send
-            + 'a,
-    >,
->;
+type Forwarded<'a> = Pin<Box<dyn Future<Output = Result<Result<Bytes>, Unanswered>> + Send + 'a>>;
 
 /// A store over a cluster: what [`ClusterLog`] has beside the methods of a [`Store`].
 pub(crate) trait ClusterStore: Store {
@@ -33,6 +27,12 @@ pub(crate) trait ClusterStore: Store {
     fn address(&self) -> Address;
     fn serve_forwarded(&self, handler: &Arc<dyn ForwardHandler>);
     fn forward<'a>(&'a self, to: &'a Address, what: Bytes) -> Forwarded<'a>;
+    /// Lists entries of the commit table.
+    fn list_commits<'a>(
+        &'a self,
+        starts: (Timestamp, Timestamp),
+        visit: &'a mut (dyn FnMut(Encoding, Timestamp, CommitEntry) -> Result<()> + Send),
+    ) -> Call<'a, CommitListing>;
     /// Garbage-collects versions past the retention, if this process leads.
     fn sweep(&self) -> Call<'_, ()>;
     /// Begins a backup with an id.
@@ -50,6 +50,14 @@ impl<C: Cluster, T: Transport> ClusterStore for ClusterLog<C, T> {
 
     fn migrate(&self, to: Encoding) -> Call<'_, Option<Timestamp>> {
         Call::boxed(self.migrate(to))
+    }
+
+    fn list_commits<'a>(
+        &'a self,
+        starts: (Timestamp, Timestamp),
+        visit: &'a mut (dyn FnMut(Encoding, Timestamp, CommitEntry) -> Result<()> + Send),
+    ) -> Call<'a, CommitListing> {
+        Call::boxed(self.commit_table().list(starts, visit))
     }
 
     fn is_leading(&self) -> bool {

@@ -1,15 +1,18 @@
 //! Handle of a database: its state, outcomes of transactions, and maintenance.
 
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
+use std::task::Poll;
 use std::time::Duration;
 
 use carnet_base::{
-    CellKeyRef, Clock, ErrorKind, MemoryBudget, Result, SeededRng, Spawn, TableId, ThreadTimer,
-    Timestamp, block_on, block_on_one, lock,
+    Call, CellKeyRef, Clock, ErrorKind, MemoryBudget, Result, SeededRng, Spawn, TableId,
+    ThreadTimer, Timestamp, block_on, block_on_one, lock,
 };
 use carnet_storage::io::{Class as IoClass, ClassTotals as IoTotals};
-use carnet_storage::{LevelTotals, Metrics};
+use carnet_storage::usage::TableUse;
+use carnet_storage::{LevelTotals, Metrics, TableSpace};
 use carnet_store::{Context, Outcome, StoreHandle};
 use carnet_store_local::{LocalStore, Newest};
 use carnet_txn::{Backoff, Contention, IdleWatch, Isolation, Limits};
@@ -91,6 +94,25 @@ impl WeakDb {
     }
 }
 
+/// Awaits several calls at once; returns their results in order, or the first error.
+async fn join_all<T: Unpin>(mut calls: Vec<Call<'_, T>>) -> Result<Vec<T>> {
+    let mut done: Vec<Option<T>> = calls.iter().map(|_| None).collect();
+    std::future::poll_fn(move |context| {
+        let mut is_pending = false;
+        for (call, done) in calls.iter_mut().zip(&mut done).filter(|(_, done)| done.is_none()) {
+            match Pin::new(call).poll(context) {
+                Poll::Ready(result) => *done = Some(result?),
+                Poll::Pending => is_pending = true,
+            }
+        }
+        match is_pending {
+            true => Poll::Pending,
+            false => Poll::Ready(Ok(done.iter_mut().filter_map(Option::take).collect())),
+        }
+    })
+    .await
+}
+
 /// Right to build the indexes and views of a database. Dropping it, also in a panic, lets another worker have
 /// it.
 pub(crate) struct Building(WeakDb);
@@ -129,6 +151,45 @@ impl Db {
     /// Same as [`Db::outcome`].
     pub async fn outcome_async(&self, start: Timestamp) -> Result<Outcome> {
         self.inner.data.outcome(&Context::unbounded(), start).await
+    }
+
+    /// Aborts the transaction with a start timestamp, of any process of a database on a cluster, unless
+    /// its commit has been decided. Returns its outcome: `Pending` if its commit is being written.
+    ///
+    /// The abort is an entry of the commit table, put unless one exists; the process that runs the
+    /// transaction learns of it when it commits.
+    ///
+    /// # Errors
+    ///
+    /// `Unsupported` for an embedded database, whose transactions end where they were begun; otherwise
+    /// same as [`Db::outcome`].
+    pub async fn abort_start(&self, start: Timestamp) -> Result<Outcome> {
+        self.inner.data.abort(&Context::unbounded(), start).await
+    }
+
+    /// Returns the outcomes of several transactions, in the order of their start timestamps.
+    ///
+    /// # Errors
+    ///
+    /// Same as [`Db::outcome`], for the first transaction with an error.
+    pub fn outcomes(&self, starts: &[Timestamp]) -> Result<Vec<Outcome>> {
+        block_on(self.outcomes_async(starts))
+    }
+
+    /// Async variant of [`Db::outcomes`]: asks for all of them at once.
+    ///
+    /// # Errors
+    ///
+    /// Same as [`Db::outcomes`].
+    pub async fn outcomes_async(&self, starts: &[Timestamp]) -> Result<Vec<Outcome>> {
+        const AT_ONCE: usize = 32;
+        let context = Context::unbounded();
+        let mut outcomes = Vec::with_capacity(starts.len());
+        for some in starts.chunks(AT_ONCE) {
+            let calls = some.iter().map(|start| self.inner.data.outcome(&context, *start));
+            outcomes.extend(join_all(calls.collect()).await?);
+        }
+        Ok(outcomes)
     }
 
     /// Reads the newest committed version of a cell; `None` if this store needs a snapshot for it.
@@ -228,6 +289,32 @@ impl Db {
     #[must_use]
     pub fn metrics(&self) -> Option<Metrics> {
         self.inner.store.local().map(LocalStore::metrics)
+    }
+
+    /// Returns the reads and writes of each table since the database was opened; `None` for a
+    /// database in memory or over a cluster.
+    #[must_use]
+    pub fn table_use(&self) -> Option<Vec<TableUse>> {
+        self.inner.store.local().map(LocalStore::table_use)
+    }
+
+    /// Returns the time for which [`Db::table_use`] has counted.
+    #[must_use]
+    pub fn counted_for(&self) -> Option<Duration> {
+        self.inner.store.local().map(LocalStore::counted_for)
+    }
+
+    /// Returns the space that a table takes in files; none for a database in memory or over a
+    /// cluster.
+    ///
+    /// # Errors
+    ///
+    /// `Corrupted`, naming the file and the offset; `Unavailable` if the disk fails.
+    pub async fn table_space(&self, table: TableId) -> Result<TableSpace> {
+        match self.inner.store.local() {
+            Some(store) => store.space_of(table).await,
+            None => Ok(TableSpace::default()),
+        }
     }
 
     /// Returns the number of commits with an outcome, since the database was opened.

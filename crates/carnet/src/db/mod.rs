@@ -3,6 +3,7 @@
 mod backup;
 mod builder;
 mod cluster;
+mod commit_list;
 mod database;
 mod forwarding;
 mod holders;
