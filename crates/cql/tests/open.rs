@@ -429,8 +429,22 @@ fn outcome_tells_what_became_of_a_transaction() {
     assert_eq!(told, "committed");
     // Another server of the database, which does not remember it, finds the same.
     let other = Executor::new(executor.db().clone(), NodeInfo::local(Uuid::from_u64_pair(3, 4)));
-    assert_eq!(outcome(&other, &committed.to_string()), ("committed".to_owned(), at));
+    assert_eq!(outcome(&other, &committed.to_string()), ("committed".to_owned(), at.clone()));
     assert_eq!(outcome(&other, &left.to_string()).0, "open");
+    // Several at once, by ids or starts, in the order of the statement.
+    let list = format!("SELECT outcome({left}, {committed}, {left})");
+    let several = rows(query(&other, &session, &list));
+    let names: Vec<&str> = several.columns.iter().map(|column| column.name.as_str()).collect();
+    assert_eq!(names, ["transaction", "outcome", "committed_at"]);
+    let told = |row: &Vec<Option<Bytes>>| [0, 1].map(|at| text(row[at].as_ref()));
+    let (left_name, committed_name) = (left.to_string(), committed.to_string());
+    assert_eq!(
+        several.values().iter().map(told).collect::<Vec<_>>(),
+        [[&left_name, "open"], [&committed_name, "committed"], [&left_name, "open"]]
+    );
+    assert_eq!(several.values()[1][2], at);
+    let none = message(query(&other, &session, &format!("SELECT outcome({left}, 1000000)")));
+    assert!(none.contains("not handed out"), "{none}");
     let refused = message(query(&other, &session, &format!("COMMIT TRANSACTION {left}")));
     assert!(refused.contains("held by another server"), "{refused}");
     assert_eq!(executor.end_transactions(), 1);

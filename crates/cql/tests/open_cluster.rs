@@ -131,3 +131,49 @@ fn statement_of_another_server_conflicts() {
     assert_eq!(*error.kind(), CqlErrorKind::Aborted, "{error}");
     assert_eq!(outcome(&other, id), "aborted");
 }
+
+/// Any server aborts the open transaction of another one by its start timestamp: a put-unless-exists of
+/// an abort, which the holder finds when it commits.
+#[test]
+fn open_transaction_of_another_server_is_aborted_by_its_start() {
+    let Servers { one, other, _handlers } = Servers::new();
+    for (holder, killer) in [(&one, &other), (&other, &one)] {
+        let id = start(holder);
+        query(holder, &format!("UPDATE ks.t USING TRANSACTION {id} SET v = 9 WHERE k = 1"))
+            .unwrap();
+        let Ok(Response::Rows(rows)) = query(
+            holder,
+            &format!(
+                "SELECT start_timestamp FROM system_views.transactions WHERE id = {id} ALLOW FILTERING"
+            ),
+        ) else {
+            panic!("it is listed")
+        };
+        let start =
+            i64::from_be_bytes(rows.values()[0][0].as_ref().unwrap()[..].try_into().unwrap());
+        query(killer, &format!("KILL TRANSACTION {start}")).unwrap();
+        assert_eq!(
+            (outcome(holder, id), outcome(killer, id)),
+            ("aborted".into(), "aborted".into())
+        );
+        let error = query(holder, &format!("COMMIT TRANSACTION {id}")).unwrap_err();
+        assert_eq!(*error.kind(), CqlErrorKind::Aborted, "{error}");
+        // Again it is no error; a start that committed is one.
+        query(killer, &format!("KILL TRANSACTION {start}")).unwrap();
+    }
+    let Ok(Response::Rows(rows)) = query(&one, "SELECT v FROM ks.t WHERE k = 1") else {
+        panic!("a row")
+    };
+    assert_eq!(rows.values()[0][0].as_deref(), Some(&1_i32.to_be_bytes()[..]));
+    let mut committed = None;
+    one.db()
+        .list_commits(carnet::Timestamp::ZERO, carnet::Timestamp::MAX, &mut |_, start, entry| {
+            if let carnet::CommitEntry::Committed(_) = entry {
+                committed = Some(start);
+            }
+            Ok(())
+        })
+        .unwrap();
+    let error = query(&other, &format!("KILL TRANSACTION {}", committed.unwrap())).unwrap_err();
+    assert!(error.message().contains("was committed at"), "{error}");
+}

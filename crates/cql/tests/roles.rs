@@ -128,7 +128,7 @@ const fn kind(statement: &Statement) -> usize {
         Statement::Open(OpenStatement::Commit(_)) => 7,
         Statement::Open(OpenStatement::Rollback(_)) => 8,
         Statement::Open(OpenStatement::Kill(_)) => 9,
-        Statement::Open(OpenStatement::Outcome(_)) => 10,
+        Statement::Open(OpenStatement::Outcome(_) | OpenStatement::Outcomes(_)) => 10,
         Statement::Use(_) => 11,
         Statement::CreateKeyspace(_) => 12,
         Statement::AlterKeyspace(_) => 13,
@@ -409,6 +409,18 @@ fn transactions_of_others_are_ended_with_a_permission() {
     assert!(sees_bob(&executor));
     grant(&executor, "MODIFY ON system_views.transactions");
     query(&executor, &ann(), &kill).unwrap();
+}
+
+/// The owner of a start is not known, so this needs the permission for transactions of others.
+#[test]
+fn starts_are_aborted_with_a_permission() {
+    let executor = executor();
+    let kill = "KILL TRANSACTION 5";
+    let refused = refusal(&executor, kill).unwrap();
+    assert!(refused.contains("MODIFY"), "{refused}");
+    grant(&executor, "MODIFY ON system_views.transactions");
+    let error = query(&executor, &ann(), kill).unwrap_err();
+    assert!(error.message().contains("by their ids"), "a database in memory ends its own: {error}");
 }
 
 /// Returns `true` if `ann` sees a transaction of `bob`.

@@ -328,6 +328,9 @@ impl<'a> Sites<'a> {
             self.option(start.as_of.as_ref(), BindRole::AsOf);
         }
         self.option(open.id(), BindRole::Transaction);
+        if let OpenStatement::Outcomes(ids) = open {
+            ids.iter().for_each(|id| self.option(Some(id), BindRole::Transaction));
+        }
     }
 
     fn condition(&mut self, condition: &'a Condition) {

@@ -11,10 +11,12 @@ pub enum OpenStatement {
     Commit(Option<Term>),
     /// `ROLLBACK [TRANSACTION [id]]`: a literal or a marker.
     Rollback(Option<Term>),
-    /// `KILL TRANSACTION id`: a literal or a marker.
+    /// `KILL TRANSACTION id`: a literal or a marker, or a start timestamp.
     Kill(Term),
     /// `SELECT outcome(id)`: the id of a transaction, or its start timestamp.
     Outcome(Term),
+    /// `SELECT outcome(id, id, …)`: ids or start timestamps of several transactions.
+    Outcomes(Vec<Term>),
 }
 
 impl OpenStatement {
@@ -26,14 +28,14 @@ impl OpenStatement {
             Self::Commit(_) => "COMMIT",
             Self::Rollback(_) => "ROLLBACK",
             Self::Kill(_) => "KILL TRANSACTION",
-            Self::Outcome(_) => "SELECT outcome",
+            Self::Outcome(_) | Self::Outcomes(_) => "SELECT outcome",
         }
     }
 
-    /// Returns the term of its transaction.
+    /// Returns the term of its transaction, if it names a single one.
     pub(crate) const fn id(&self) -> Option<&Term> {
         match self {
-            Self::Start(_) => None,
+            Self::Start(_) | Self::Outcomes(_) => None,
             Self::Commit(id) | Self::Rollback(id) => id.as_ref(),
             Self::Kill(id) | Self::Outcome(id) => Some(id),
         }

@@ -12,6 +12,8 @@ use crate::cql_error::CqlError;
 /// Compiled statement about transactions that stay open.
 pub(crate) struct OpenPlan {
     id: Option<Operand>,
+    /// Transactions of which a statement names several.
+    ids: Vec<Operand>,
 }
 
 /// Name of a transaction in a statement.
@@ -29,16 +31,27 @@ impl OpenPlan {
         &self,
         environment: &Environment<'_>,
     ) -> Result<Option<NamedTransaction>, CqlError> {
-        let Some(id) = &self.id else { return Ok(None) };
-        let wrong = || CqlError::invalid("the value is not a transaction's start timestamp");
-        match id.required(environment)? {
-            Value::Uuid(id) => Ok(Some(NamedTransaction::Id(id))),
-            Value::Bigint(start) => {
-                let start = u64::try_from(start).ok().and_then(Timestamp::new);
-                Ok(Some(NamedTransaction::Start(start.ok_or_else(wrong)?)))
-            }
-            _ => Err(wrong()),
+        self.id.as_ref().map(|id| name_of(id, environment)).transpose()
+    }
+
+    /// Returns the transactions of which the statement names several.
+    pub(crate) fn all_named(
+        &self,
+        environment: &Environment<'_>,
+    ) -> Result<Vec<NamedTransaction>, CqlError> {
+        self.ids.iter().map(|id| name_of(id, environment)).collect()
+    }
+}
+
+fn name_of(id: &Operand, environment: &Environment<'_>) -> Result<NamedTransaction, CqlError> {
+    let wrong = || CqlError::invalid("the value is not a transaction's start timestamp");
+    match id.required(environment)? {
+        Value::Uuid(id) => Ok(NamedTransaction::Id(id)),
+        Value::Bigint(start) => {
+            let start = u64::try_from(start).ok().and_then(Timestamp::new);
+            Ok(NamedTransaction::Start(start.ok_or_else(wrong)?))
         }
+        _ => Err(wrong()),
     }
 }
 
@@ -56,20 +69,28 @@ impl Compiler<'_> {
             // For the type of its marker.
             self.as_of(term)?;
         }
+        let mut ids = Vec::new();
         let id = match statement {
-            OpenStatement::Outcome(id) => {
+            OpenStatement::Outcome(id) | OpenStatement::Kill(id) => {
                 let data_type = self.id_type(id)?;
-                Some(self.operand(id, &data_type, "outcome")?)
+                Some(self.operand(id, &data_type, "transaction")?)
+            }
+            OpenStatement::Outcomes(terms) => {
+                for term in terms {
+                    let data_type = self.id_type(term)?;
+                    ids.push(self.operand(term, &data_type, "outcome")?);
+                }
+                None
             }
             other => {
                 let id = other.id().map(|id| self.operand(id, &DataType::Uuid, "transaction"));
                 id.transpose()?
             }
         };
-        Ok(OpenPlan { id })
+        Ok(OpenPlan { id, ids })
     }
 
-    /// Returns the type of the argument of `outcome`: a marker is an id.
+    /// Returns the type of the name of a transaction: a marker is an id.
     fn id_type(&mut self, term: &Term) -> Result<DataType, CqlError> {
         Ok(match self.type_of(term)? {
             Some(data_type) if is_number(&data_type) => DataType::Bigint,

@@ -19,6 +19,13 @@ impl Display for OpenStatement {
             }
             Self::Kill(id) => write!(f, "KILL TRANSACTION {id}"),
             Self::Outcome(id) => write!(f, "SELECT outcome({id})"),
+            Self::Outcomes(ids) => {
+                f.write_str("SELECT outcome(")?;
+                for (at, id) in ids.iter().enumerate() {
+                    write!(f, "{}{id}", when(at > 0, ", "))?;
+                }
+                f.write_str(")")
+            }
         }
     }
 }

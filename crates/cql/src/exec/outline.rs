@@ -118,7 +118,9 @@ impl<'s> Outline<'s> {
                 Self::of_class(Class::Write)
             }
             Statement::Open(OpenStatement::Commit(_)) => Self::COMMIT,
-            Statement::Open(OpenStatement::Outcome(_)) => Self::of_class(Class::Read),
+            Statement::Open(OpenStatement::Outcome(_) | OpenStatement::Outcomes(_)) => {
+                Self::of_class(Class::Read)
+            }
             _ => Self::of_class(Class::System),
         }
     }

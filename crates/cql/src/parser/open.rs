@@ -5,7 +5,7 @@
 //! option ::= ISOLATION LEVEL? level | READ ONLY | READ WRITE | AS OF term      each once
 //! level  ::= STRICT SERIALIZABLE | SERIALIZABLE | SNAPSHOT
 //! COMMIT (TRANSACTION id?)?      ROLLBACK (TRANSACTION id?)?
-//! KILL TRANSACTION id            SELECT outcome(id)
+//! KILL TRANSACTION (id | start)  SELECT outcome(id (, id)*)
 //! ```
 
 use super::{Parse, Parser};
@@ -19,8 +19,15 @@ impl Parser<'_> {
         if self.is_words(&["SELECT", "OUTCOME"]) && self.is_symbol_at(2, "(") {
             self.next += 3;
             let id = self.term()?;
+            let mut ids = vec![id];
+            while self.eat_symbol(",") {
+                ids.push(self.term()?);
+            }
             self.expect_symbol(")")?;
-            return Ok(Some(OpenStatement::Outcome(id)));
+            return Ok(Some(match ids.len() {
+                1 => OpenStatement::Outcome(ids.remove(0)),
+                _ => OpenStatement::Outcomes(ids),
+            }));
         }
         if self.eat_words(&["START", "DETACHED"]) {
             self.expect_word("TRANSACTION")?;
@@ -39,7 +46,7 @@ impl Parser<'_> {
             return self.named_transaction().map(|id| Some(OpenStatement::Rollback(id)));
         }
         if self.eat_words(&["KILL", "TRANSACTION"]) {
-            return self.transaction_id().map(|id| Some(OpenStatement::Kill(id)));
+            return self.killed_transaction().map(|id| Some(OpenStatement::Kill(id)));
         }
         Ok(None)
     }
@@ -91,6 +98,18 @@ impl Parser<'_> {
             return Ok(None);
         }
         self.transaction_id().map(Some)
+    }
+
+    /// Parses the id of a transaction, or its start timestamp.
+    fn killed_transaction(&mut self) -> Parse<Term> {
+        let token = self.peek();
+        if token.kind == TokenKind::Integer
+            && let Some(start) = self.constant(token)?
+        {
+            self.advance();
+            return Ok(Term::Literal(start));
+        }
+        self.transaction_id()
     }
 
     /// Parses the id of a transaction.

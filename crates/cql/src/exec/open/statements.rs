@@ -68,7 +68,9 @@ impl Executor {
         let named = plan.named(&environment)?;
         let step = Step::of(&statements.parsed.statement);
         let id = match (step, &named) {
-            (Step::Inside, _) | (Step::Outcome, Some(NamedTransaction::Start(_)) | None) => None,
+            (Step::Inside, _)
+            | (Step::Outcome, Some(NamedTransaction::Start(_)) | None)
+            | (Step::Kill, Some(NamedTransaction::Start(_))) => None,
             _ => Some(self.id_of(session, named)?),
         };
         if let Some(id) = id
@@ -93,9 +95,36 @@ impl Executor {
                 self.commit(session, self.id_of(session, named)?, run).await
             }
             OpenStatement::Rollback(_) => self.roll_back(session, self.id_of(session, named)?),
-            OpenStatement::Kill(_) => self.kill(session, self.id_of(session, named)?, run),
+            OpenStatement::Kill(_) => match named {
+                Some(NamedTransaction::Start(start)) => self.abort_start(start, run).await,
+                named => self.kill(session, self.id_of(session, named)?, run),
+            },
             OpenStatement::Outcome(_) => self.outcome(session, named).await,
+            OpenStatement::Outcomes(_) => {
+                self.outcomes(session, plan.all_named(&environment)?).await
+            }
         }
+    }
+
+    /// Returns a row for each of several transactions, in their order.
+    async fn outcomes(
+        &self,
+        session: &Session,
+        named: Vec<NamedTransaction>,
+    ) -> Result<Response, CqlError> {
+        let mut rows = Vec::with_capacity(named.len());
+        for one in named {
+            let name = match one {
+                NamedTransaction::Id(id) => id.to_string(),
+                NamedTransaction::Start(start) => start.to_string(),
+            };
+            if let Response::Rows(found) = Box::pin(self.outcome(session, Some(one))).await? {
+                let own = found.rows.to_vec().into_iter().flatten();
+                rows.push(std::iter::once(Some(Bytes::from(name))).chain(own).collect());
+            }
+        }
+        let columns = outcomes_columns().into();
+        Ok(Response::Rows(Rows { columns, rows: Vec::into(rows), paging_state: None }))
     }
 
     async fn start(
@@ -224,6 +253,25 @@ impl Executor {
         match open.find(id).and_then(|()| open.roll_back(id, End::Killed)) {
             Ok(()) => Ok(Response::Void),
             Err(refusal) => Err(CqlError::invalid(self.refused(id, refusal).message())),
+        }
+    }
+
+    /// Aborts a transaction of any server by its start timestamp. Its owner is not known, so this needs
+    /// the permission to end transactions of others.
+    async fn abort_start(&self, start: Timestamp, run: &Run<'_>) -> Result<Response, CqlError> {
+        if let Some(rights) = &run.rights {
+            let (keyspace, table) = TRANSACTIONS;
+            check(rights, &Resource::table(keyspace, table), Permission::Modify)?;
+        }
+        match self.shared.db.abort_start(start).await? {
+            Outcome::Aborted => Ok(Response::Void),
+            Outcome::Committed(at) => {
+                Err(CqlError::invalid(format!("the transaction {start} was committed at {at}")))
+            }
+            Outcome::Pending => Err(CqlError::invalid(format!(
+                "the commit of transaction {start} is being written; SELECT outcome({start}) tells \
+                 what becomes of it"
+            ))),
         }
     }
 
@@ -448,6 +496,11 @@ fn outcome_columns() -> Vec<ColumnSpec> {
     vec![column("outcome", DataType::Text), column("committed_at", DataType::Bigint)]
 }
 
+fn outcomes_columns() -> Vec<ColumnSpec> {
+    let name = column("transaction", DataType::Text);
+    std::iter::once(name).chain(outcome_columns()).collect()
+}
+
 fn outcome_rows(outcome: &'static str, committed_at: Option<Timestamp>) -> Response {
     let at = committed_at.map(|at| Value::Bigint(at.get().cast_signed()).serialize());
     let rows = vec![vec![Some(Bytes::from_static(outcome.as_bytes())), at]];
@@ -470,6 +523,7 @@ pub(in crate::exec) fn describe(
     let result = match statement {
         OpenStatement::Start(_) => started_columns(),
         OpenStatement::Outcome(_) => outcome_columns(),
+        OpenStatement::Outcomes(_) => outcomes_columns(),
         _ => Vec::new(),
     };
     Ok(Described { markers, result, ..Described::default() })
