@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use carnet::admission::AdmissionLimits;
 use carnet::base::Spawn;
+use carnet::storage::disk::sim::SimDisk;
 use carnet::{Db, Uuid, block_on};
 use carnet_cql::result::{Response, Rows};
 use carnet_cql::system::NodeInfo;
@@ -237,4 +238,56 @@ fn builds_in_progress_are_listed() {
     assert_eq!(built[1], ["'by_w'", "'late'"]);
     assert_eq!(built[2], ["'by_w', 'SUCCESS'", "'late', 'SUCCESS'"]);
     assert_eq!(built[3], ["'by_v'", "'late_index'"]);
+}
+
+/// Statements show in the statistics of their tables and of indexes; a database without a storage
+/// engine has none.
+#[test]
+fn statistics_of_tables_count_statements() {
+    let disk = SimDisk::new(1);
+    let client = Client::new(Db::builder().open_on(Arc::new(disk)).unwrap());
+    for k in 0..20 {
+        client.say(&format!("INSERT INTO ks.t (k, c, v) VALUES ({k}, 1, 7)"));
+        client.say(&format!("INSERT INTO ks.t (k, c, v) VALUES ({k}, 2, 8)"));
+    }
+    client.say("DELETE FROM ks.t WHERE k = 1 AND c = 1");
+    for k in 0..3 {
+        client.say(&format!("SELECT v FROM ks.t WHERE k = {k} AND c = 1"));
+        client.say(&format!("SELECT v FROM ks.t WHERE k = {k}"));
+    }
+    let of = |columns: &str, table: &str| {
+        let text = format!(
+            "SELECT {columns} FROM system_views.table_statistics \
+             WHERE keyspace_name = 'ks' AND table_name = '{table}'"
+        );
+        client.rows(&text)
+    };
+    assert_eq!(
+        of("writes, cells_written, tombstones_written, is_index", "t"),
+        ["41, 41, 1, False"]
+    );
+    assert_eq!(
+        of("writes, is_index", "t.by_v"),
+        ["41, True"],
+        "an index is written with its table"
+    );
+    let [reads] = &of("reads, scans, tombstones_read, cells_read", "t")[..] else {
+        panic!("a row")
+    };
+    let numbers: Vec<u64> = reads.split(", ").map(|number| number.parse().unwrap()).collect();
+    assert!(numbers[0] >= 3 && numbers[1] >= 3, "{reads}");
+    assert!(numbers[2] >= 2 && numbers[3] >= 2 + 5, "a deleted row, and those around it: {reads}");
+    assert_eq!(of("writes, reads", "u"), ["0, 0"]);
+    let latency = "SELECT count FROM system_views.local_write_latency \
+                   WHERE keyspace_name = 'ks' AND table_name = 't'";
+    assert_eq!(client.rows(latency), ["41"]);
+    let percentiles = client.rows(
+        "SELECT p50th_ms, p99th_ms, max_ms, per_second FROM system_views.local_read_latency \
+         WHERE keyspace_name = 'ks' AND table_name = 't'",
+    );
+    let numbers: Vec<f64> = percentiles[0].split(", ").map(|one| one.parse().unwrap()).collect();
+    assert!(numbers[0] <= numbers[1] && numbers[1] <= numbers[2], "{percentiles:?}");
+    let names = client.rows("SELECT table_name FROM system_views.tombstones_per_read");
+    assert_eq!(names, ["'t'", "'u'", "'by_w'"], "indexes are not among Cassandra's");
+    assert!(self::client().rows("SELECT * FROM system_views.table_statistics").is_empty());
 }

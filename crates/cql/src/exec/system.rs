@@ -84,6 +84,7 @@ impl Executor {
             wants: &|keyspace, name| wanted.table(keyspace, name),
             wants_keyspace: &|keyspace| wanted.keyspace(keyspace),
             node: &self.shared.node,
+            db,
             peers: &self.peers(),
             open: &|| self.open_list(),
             running: &|| self.running_rows(),

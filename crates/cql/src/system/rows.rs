@@ -11,7 +11,8 @@ use carnet::catalog::{
 };
 use carnet::derived::{BuildProgress, Derived};
 use carnet::diagnosis::Report;
-use carnet::{Result, Timestamp, Tx, Uuid};
+use carnet::table_statistics::table_statistics;
+use carnet::{Db, Result, Timestamp, Tx, Uuid};
 
 use super::activity::{self, LevelFigures};
 use super::auth::{self, RolesView};
@@ -30,6 +31,7 @@ use super::queries::{self, RunningRow};
 use super::settings::{self, StatementSettings};
 use super::statistics::{self, ConflictRow, StatisticsRow};
 use super::table::{Content, SystemTable};
+use super::table_statistics;
 use super::traces;
 use super::view::{self, IndexView, KeyspaceView, TableView, TypeView};
 use crate::trace::Trace;
@@ -39,6 +41,7 @@ type Row = Vec<Cell>;
 /// What the rows of system tables are made from, beside the catalog.
 pub(crate) struct Sources<'a> {
     pub(crate) node: &'a NodeInfo,
+    pub(crate) db: &'a Db,
     /// Other servers of the database.
     pub(crate) peers: &'a [Peer],
     /// Lists the open transactions of this server.
@@ -108,6 +111,11 @@ pub(crate) async fn rows(table: &SystemTable, tx: &Tx, sources: &Sources<'_>) ->
         Content::Conflicts => statistics::conflicts(table, &(sources.conflicts)()),
         Content::Queries => queries::rows(table, &(sources.running)()),
         Content::ServiceLevels => activity::service_levels(table, sources.levels),
+        Content::TableStatistics(shown) => {
+            let all = table_statistics(sources.db, tx).await?;
+            let counted_for = sources.db.counted_for().unwrap_or_default();
+            table_statistics::rows(table, shown, &all, counted_for)
+        }
         Content::ThreadPools => activity::thread_pools(table, sources.figures),
         Content::Roles
         | Content::RoleMembers

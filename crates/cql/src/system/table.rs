@@ -5,6 +5,7 @@ use carnet::catalog::ColumnKind;
 use carnet::{DataType, Uuid};
 
 use super::encode::Cell;
+use super::statistic::Statistic;
 use crate::result::ColumnSpec;
 
 /// A table that is not stored: its rows are generated on each read.
@@ -57,6 +58,7 @@ pub(super) enum Content {
     Queries,
     Statistics,
     Conflicts,
+    TableStatistics(Statistic),
     Roles,
     RoleMembers,
     RolePermissions,

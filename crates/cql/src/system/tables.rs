@@ -11,7 +11,7 @@ use super::table::{
     AUTH, Content, DISTRIBUTED, SCHEMA, SYSTEM, SystemColumn, SystemTable, TRACES, VIEWS,
     VIRTUAL_SCHEMA, clustering, partition, regular,
 };
-use super::{activity, auth, builds, queries, statistics};
+use super::{activity, auth, builds, queries, statistics, table_statistics};
 
 /// Sorted names of the system keyspaces.
 pub const KEYSPACES: [&str; 7] = [SYSTEM, AUTH, DISTRIBUTED, SCHEMA, TRACES, VIEWS, VIRTUAL_SCHEMA];
@@ -90,7 +90,11 @@ static TABLES: LazyLock<Vec<SystemTable>> = LazyLock::new(|| {
         virtual_keyspaces(),
         virtual_tables(),
     ];
-    before.into_iter().chain(auth::tables()).chain(after).collect()
+    let mut all: Vec<_> = before.into_iter().chain(auth::tables()).chain(after).collect();
+    all.extend(table_statistics::tables());
+    let place = |keyspace| KEYSPACES.iter().position(|name| *name == keyspace);
+    all.sort_by_key(|table| (place(table.keyspace), table.name));
+    all
 });
 
 fn local() -> SystemTable {

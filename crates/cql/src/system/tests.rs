@@ -69,9 +69,14 @@ pub(crate) fn node() -> NodeInfo {
     NodeInfo { started_secs: 1_700_000_000, ..NodeInfo::local(Uuid::from_u128(0x42)) }
 }
 
-fn rows_of(table: &SystemTable, snapshot: &carnet::Snapshot, node: &NodeInfo) -> Vec<Vec<Cell>> {
+fn rows_of(
+    table: &SystemTable,
+    (db, snapshot): (&Db, &carnet::Snapshot),
+    node: &NodeInfo,
+) -> Vec<Vec<Cell>> {
     let sources = Sources {
         node,
+        db,
         peers: &peers(),
         open: &open,
         running: &Vec::new,
@@ -110,7 +115,7 @@ fn roles() -> Roles {
 /// Writes each row as the `name value` pairs of its columns that are not null.
 fn dump(table: &SystemTable, db: &Db, node: &NodeInfo) -> Vec<String> {
     let snapshot = db.snapshot().unwrap();
-    let rows = rows_of(table, &snapshot, node);
+    let rows = rows_of(table, (db, &snapshot), node);
     let line = |row: Vec<Cell>| {
         assert_eq!(row.len(), table.columns.len());
         let mut line = String::new();
@@ -347,19 +352,33 @@ fn virtual_tables_have_a_schema_of_their_own() {
              comment 'currently connected clients'",
             "keyspace_name 'system_views'; table_name 'conflicts'; \
              comment 'the last statements that lost a row to another transaction, newest first'",
+            "keyspace_name 'system_views'; table_name 'disk_usage'; \
+             comment 'space of each table in files'",
             "keyspace_name 'system_views'; table_name 'indexes'; \
              comment 'state of secondary indexes'",
+            "keyspace_name 'system_views'; table_name 'local_read_latency'; \
+             comment 'latencies of point reads of each table'",
+            "keyspace_name 'system_views'; table_name 'local_scan_latency'; \
+             comment 'latencies of pages of range reads'",
+            "keyspace_name 'system_views'; table_name 'local_write_latency'; \
+             comment 'latencies of commits to each table'",
             "keyspace_name 'system_views'; table_name 'materialized_views'; \
              comment 'state of materialized views'",
             "keyspace_name 'system_views'; table_name 'queries'; \
              comment 'statements that run or wait, oldest first'",
+            "keyspace_name 'system_views'; table_name 'rows_per_read'; \
+             comment 'rows that a read of a table returned'",
             "keyspace_name 'system_views'; table_name 'service_levels'; \
              comment 'statements of each service level that had any since the start, by class'",
             "keyspace_name 'system_views'; table_name 'settings'; comment 'current settings'",
             "keyspace_name 'system_views'; table_name 'statement_statistics'; \
              comment 'statements by fingerprint since the start, the largest total time first'",
+            "keyspace_name 'system_views'; table_name 'table_statistics'; \
+             comment 'reads, writes and space of each table'",
             "keyspace_name 'system_views'; table_name 'thread_pools'; \
              comment 'statements that run and wait, by their class'",
+            "keyspace_name 'system_views'; table_name 'tombstones_per_read'; \
+             comment 'tombstones that a read of a table met'",
             "keyspace_name 'system_views'; table_name 'transactions'; \
              comment 'open transactions, oldest snapshot first'",
             "keyspace_name 'system_virtual_schema'; table_name 'columns'; \
@@ -371,7 +390,10 @@ fn virtual_tables_have_a_schema_of_their_own() {
         ]
     );
     let columns = dump_of("system_virtual_schema", "columns");
-    assert_eq!(columns.len(), 10 + 13 + 9 + 10 + 8 + 19 + 9 + 2 + 15 + 7 + 10 + 8 + 1 + 3);
+    let of_tables = 3 + 3 * 7 + 2 * 6 + 27;
+    let of_statements = 9 + 19 + 9 + 15;
+    let others = 10 + 13 + 10 + 8 + 2 + 7 + 10 + 8 + 1 + 3;
+    assert_eq!(columns.len(), others + of_tables + of_statements);
     assert_eq!(
         columns[11],
         "keyspace_name 'system_views'; table_name 'clients'; column_name 'client_options'; \
@@ -534,8 +556,9 @@ fn tables_and_rows_are_in_order() {
         };
         assert!(table.columns.is_sorted_by_key(rank), "{}", table.name);
         assert!(is_system_keyspace(table.keyspace));
-        let snapshot = sample().snapshot().unwrap();
-        let rows = rows_of(table, &snapshot, &node());
+        let db = sample();
+        let snapshot = db.snapshot().unwrap();
+        let rows = rows_of(table, (&db, &snapshot), &node());
         let key_columns = table.columns.iter().filter(|c| rank(c).0 < 2).count();
         let keys: Vec<_> = rows.iter().map(|row| &row[..key_columns]).collect();
         assert!(keys.is_sorted_by(|a, b| a < b), "{}", table.name);

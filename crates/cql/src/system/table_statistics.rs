@@ -1,0 +1,201 @@
+//! The tables of `system_views` with statistics of each table: those of Cassandra by their names,
+//! and `table_statistics` with all numbers of a table in one row.
+//!
+//! ```text
+//! local_read_latency    point reads        count, p50th_ms, p99th_ms, max_ms, per_second
+//! local_scan_latency    pages of ranges
+//! local_write_latency   commits
+//! rows_per_read         point reads, pages count, p50th, p99th, max
+//! tombstones_per_read
+//! disk_usage            files              mebibytes
+//! ```
+//!
+//! Latencies and the numbers per read are a sample; `count` is that of all. `per_second` is the mean
+//! since the server's start, where Cassandra's decays over 15 minutes.
+
+use std::time::Duration;
+
+use carnet::storage::usage::Distribution;
+use carnet::table_statistics::TableStatistics;
+use carnet::{DataType, Uuid};
+
+use super::encode::{self, Cell};
+use super::statistic::Statistic;
+use super::table::{Content, SystemColumn, SystemTable, VIEWS, clustering, partition, regular};
+
+/// Returns the tables, by name.
+pub(super) fn tables() -> [SystemTable; 7] {
+    use Statistic::{
+        All, DiskUsage, ReadLatency, RowsPerRead, ScanLatency, TombstonesPerRead, WriteLatency,
+    };
+    [
+        table("disk_usage", "space of each table in files", DiskUsage),
+        table("local_read_latency", "latencies of point reads of each table", ReadLatency),
+        table("local_scan_latency", "latencies of pages of range reads", ScanLatency),
+        table("local_write_latency", "latencies of commits to each table", WriteLatency),
+        table("rows_per_read", "rows that a read of a table returned", RowsPerRead),
+        table("table_statistics", "reads, writes and space of each table", All),
+        table("tombstones_per_read", "tombstones that a read of a table met", TombstonesPerRead),
+    ]
+}
+
+fn table(name: &'static str, comment: &'static str, shown: Statistic) -> SystemTable {
+    let regular_columns: Vec<SystemColumn> = match shown {
+        Statistic::DiskUsage => vec![regular("mebibytes", DataType::Bigint)],
+        Statistic::RowsPerRead | Statistic::TombstonesPerRead => vec![
+            regular("count", DataType::Bigint),
+            regular("max", DataType::Double),
+            regular("p50th", DataType::Double),
+            regular("p99th", DataType::Double),
+        ],
+        Statistic::ReadLatency | Statistic::ScanLatency | Statistic::WriteLatency => vec![
+            regular("count", DataType::Bigint),
+            regular("max_ms", DataType::Double),
+            regular("p50th_ms", DataType::Double),
+            regular("p99th_ms", DataType::Double),
+            regular("per_second", DataType::Double),
+        ],
+        Statistic::All => ALL.map(|(name, data_type)| regular(name, data_type)).into(),
+    };
+    let key = match shown {
+        // One partition for each keyspace, so that a keyspace's tables are read at once.
+        Statistic::All => clustering("table_name", DataType::Text),
+        _ => partition("table_name", DataType::Text),
+    };
+    let mut columns = vec![partition("keyspace_name", DataType::Text), key];
+    columns.extend(regular_columns);
+    let content = Content::TableStatistics(shown);
+    SystemTable { keyspace: VIEWS, name, comment, uuid: Uuid::nil(), content, columns }
+}
+
+/// Columns of `table_statistics`, sorted.
+const ALL: [(&str, DataType); 25] = [
+    ("bytes_written", DataType::Bigint),
+    ("cache_hit_rate", DataType::Double),
+    ("cells_read", DataType::Bigint),
+    ("cells_written", DataType::Bigint),
+    ("disk_bytes", DataType::Bigint),
+    ("disk_files", DataType::Bigint),
+    ("disk_tombstones", DataType::Bigint),
+    ("disk_versions", DataType::Bigint),
+    ("is_index", DataType::Boolean),
+    ("partitions_read", DataType::Bigint),
+    ("read_p50_ms", DataType::Double),
+    ("read_p99_ms", DataType::Double),
+    ("reads", DataType::Bigint),
+    ("reads_absent", DataType::Bigint),
+    ("reads_on_disk", DataType::Bigint),
+    ("scan_p50_ms", DataType::Double),
+    ("scan_p99_ms", DataType::Double),
+    ("scans", DataType::Bigint),
+    ("scans_on_disk", DataType::Bigint),
+    ("tombstones_read", DataType::Bigint),
+    ("tombstones_written", DataType::Bigint),
+    ("write_p50_ms", DataType::Double),
+    ("write_p99_ms", DataType::Double),
+    ("writes", DataType::Bigint),
+    ("writes_of_ranges", DataType::Bigint),
+];
+
+/// Returns the rows of a table, given those of all tables and the time for which they are counted.
+pub(super) fn rows(
+    table: &SystemTable,
+    shown: Statistic,
+    statistics: &[TableStatistics],
+    counted_for: Duration,
+) -> Vec<Vec<Cell>> {
+    // Cassandra's tables show tables only.
+    let is_shown = |of: &&TableStatistics| shown == Statistic::All || !of.is_index;
+    statistics.iter().filter(is_shown).map(|of| row(table, shown, of, counted_for)).collect()
+}
+
+fn row(
+    table: &SystemTable,
+    shown: Statistic,
+    of: &TableStatistics,
+    counted_for: Duration,
+) -> Vec<Cell> {
+    let usage = &of.usage;
+    let reads = usage.gets + usage.pages;
+    let own: Vec<(&'static str, Cell)> = match shown {
+        Statistic::ReadLatency => latencies(usage.gets, &usage.get_nanos, counted_for),
+        Statistic::ScanLatency => latencies(usage.pages, &usage.page_nanos, counted_for),
+        Statistic::WriteLatency => latencies(usage.commits, &usage.commit_nanos, counted_for),
+        Statistic::RowsPerRead => counts(reads, &usage.rows_per_read),
+        Statistic::TombstonesPerRead => counts(reads, &usage.tombstones_per_read),
+        Statistic::DiskUsage => vec![("mebibytes", bigint(of.space.bytes.div_ceil(1 << 20)))],
+        Statistic::All => all(of),
+    };
+    let key =
+        [("keyspace_name", encode::text(&of.keyspace)), ("table_name", encode::text(&of.name))];
+    table.row_of(key.into_iter().chain(own))
+}
+
+fn latencies(
+    count: u64,
+    sample: &Distribution,
+    counted_for: Duration,
+) -> Vec<(&'static str, Cell)> {
+    let per_second = number(count) / counted_for.as_secs_f64().max(1.0);
+    vec![
+        ("count", bigint(count)),
+        ("max_ms", millis(sample.max())),
+        ("p50th_ms", millis(sample.quantile(0.5))),
+        ("p99th_ms", millis(sample.quantile(0.99))),
+        ("per_second", encode::double(per_second)),
+    ]
+}
+
+fn counts(count: u64, sample: &Distribution) -> Vec<(&'static str, Cell)> {
+    vec![
+        ("count", bigint(count)),
+        ("max", encode::double(number(sample.max()))),
+        ("p50th", encode::double(number(sample.quantile(0.5)))),
+        ("p99th", encode::double(number(sample.quantile(0.99)))),
+    ]
+}
+
+fn all(of: &TableStatistics) -> Vec<(&'static str, Cell)> {
+    let (usage, space) = (&of.usage, &of.space);
+    let quantile = |sample: &Distribution, part| millis(sample.quantile(part));
+    vec![
+        ("bytes_written", bigint(usage.bytes_written)),
+        ("cache_hit_rate", encode::double(usage.hit_rate())),
+        ("cells_read", bigint(usage.cells_read())),
+        ("cells_written", bigint(usage.cells_written)),
+        ("disk_bytes", bigint(space.bytes)),
+        ("disk_files", bigint(space.files)),
+        ("disk_tombstones", bigint(space.tombstones)),
+        ("disk_versions", bigint(space.versions)),
+        ("is_index", encode::boolean(of.is_index)),
+        ("partitions_read", bigint(usage.partitions_read())),
+        ("read_p50_ms", quantile(&usage.get_nanos, 0.5)),
+        ("read_p99_ms", quantile(&usage.get_nanos, 0.99)),
+        ("reads", bigint(usage.gets)),
+        ("reads_absent", bigint(usage.gets_absent)),
+        ("reads_on_disk", bigint(usage.gets_on_disk)),
+        ("scan_p50_ms", quantile(&usage.page_nanos, 0.5)),
+        ("scan_p99_ms", quantile(&usage.page_nanos, 0.99)),
+        ("scans", bigint(usage.pages)),
+        ("scans_on_disk", bigint(usage.pages_on_disk)),
+        ("tombstones_read", bigint(usage.tombstones_read())),
+        ("tombstones_written", bigint(usage.cells_deleted)),
+        ("write_p50_ms", quantile(&usage.commit_nanos, 0.5)),
+        ("write_p99_ms", quantile(&usage.commit_nanos, 0.99)),
+        ("writes", bigint(usage.commits)),
+        ("writes_of_ranges", bigint(usage.ranges_deleted)),
+    ]
+}
+
+fn bigint(count: u64) -> Cell {
+    encode::bigint(i64::try_from(count).unwrap_or(i64::MAX))
+}
+
+fn millis(nanos: u64) -> Cell {
+    encode::double(number(nanos) / 1e6)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "statistics are rounded")]
+const fn number(count: u64) -> f64 {
+    count as f64
+}
