@@ -8,6 +8,7 @@
 //!   carnet stress ──▶ a database or a server, and the checker
 //!   carnet bottleneck ──▶ SHOW BOTTLENECK of a server
 //!   carnet top ──▶ top ──▶ database ──▶ a server's system_views
+//!   carnet table-stats ──▶ system_views.table_statistics of a server or a directory
 //!   carnet backup, compact, migrate ──▶ carnet, or carnet::control ──▶ the process that has the database
 //!   carnet restore ──▶ carnet::backup
 //!   carnet backup, restore --store ──▶ carnet::cluster::backup, around a copy that others make
@@ -78,6 +79,7 @@ fn main() -> ExitCode {
         Command::Iotune(arguments) => arguments.run(),
         Command::Bottleneck(arguments) => arguments.run(),
         Command::Top(arguments) => arguments.run(),
+        Command::TableStats(arguments) => arguments.run(),
         Command::Compact(arguments) => arguments.run(),
         Command::Backup(arguments) => arguments.run(),
         Command::Restore(arguments) => arguments.run(),

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::{env, fs};
 
-use support::Server;
+use support::{Server, carnet, succeed};
 
 const BEGIN: &str = "<!-- begin of the list of metrics -->\n";
 const END: &str = "<!-- end of the list of metrics -->";
@@ -59,7 +59,13 @@ fn page_lists_every_metric() {
     let (list, tail) = rest.split_once(END).unwrap();
     let directory = tempfile::tempdir().unwrap();
     let server = Server::start(directory.path(), &[]);
+    // The metrics of tables need a table.
+    let statements =
+        "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1};
+                      CREATE TABLE k.t (k int PRIMARY KEY); INSERT INTO k.t (k) VALUES (1)";
+    succeed(carnet().args(["shell", "--server", &server.cql.to_string(), "-e", statements]));
     let (_, text) = server.get("/metrics");
+    assert!(text.contains("carnet_table_writes_total{keyspace=\"k\",table=\"t\"} 1\n"), "{text}");
     let metrics = parse(&text);
     for (name, Metric { kind, help, .. }) in &metrics {
         assert_eq!(kind == "counter", name.ends_with("_total"), "{name} is a {kind}");

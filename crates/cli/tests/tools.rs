@@ -213,3 +213,58 @@ fn disk_is_measured_and_its_model_used() {
     let wrong = fails(&["iotune", "--dir", dir, "--scratch-mib", "8"]);
     assert!(wrong.contains("from 16 to 65536"), "{wrong}");
 }
+
+/// The commit table of a directory: entries that are flushed and those of the log, by start.
+#[test]
+fn commit_table_is_listed() {
+    let root = tempfile::tempdir().unwrap();
+    let dir = root.path().join("data");
+    let dir = dir.to_str().unwrap();
+    write(dir, "apples");
+    succeeds(&["compact", dir, "--retention", "1h"]);
+    write(dir, "pears");
+    let entries = |arguments: &[&str]| -> (Vec<(u64, u64)>, String) {
+        let text = succeeds(&[&["inspect", "commits", dir], arguments].concat());
+        let mut lines = text.lines();
+        assert_eq!(lines.next(), Some("start\tcommit\tencoding"), "{text}");
+        let entry = |line: &str| {
+            let fields: Vec<&str> = line.split('\t').collect();
+            let [start, commit, "v2"] = fields[..] else { return None };
+            Some((start.parse().unwrap(), commit.parse().unwrap()))
+        };
+        (lines.clone().map_while(entry).collect(), lines.last().unwrap_or_default().to_owned())
+    };
+    let (all, summary) = entries(&["--limit", "100000"]);
+    assert!(all.len() >= 100, "{} commits of 2 × 50 inserts and their schema", all.len());
+    assert!(all.is_sorted() && all.iter().all(|(start, commit)| commit > start), "{all:?}");
+    assert!(summary.contains("0 aborted; encodings: v2 from 0"), "{summary}");
+    assert!(summary.starts_with(&format!("{} committed", all.len())), "{summary}");
+
+    let (first, _) = entries(&["--limit", "3"]);
+    assert_eq!(first, all[..3]);
+    let (from, to) = (all[20].0, all[30].0);
+    let (some, _) = entries(&["--from", &from.to_string(), "--to", &to.to_string()]);
+    assert_eq!(some, all[20..30]);
+}
+
+/// Without a server the space of each table in files is known, and nothing is changed.
+#[test]
+fn tables_of_a_directory_have_their_space() {
+    let root = tempfile::tempdir().unwrap();
+    let path = root.path().join("data");
+    let dir = path.to_str().unwrap();
+    write(dir, "apples");
+    succeeds(&["compact", dir, "--retention", "0s"]);
+    let before = files(&path, "sst");
+    let table = succeeds(&["table-stats", "--dir", dir]);
+    assert!(table.contains("stock") && table.contains("disk_bytes"), "{table}");
+    let json = succeeds(&["table-stats", "shop.stock", "--dir", dir, "--json"]);
+    let row: serde_json::Value = serde_json::from_str(json.trim()).unwrap();
+    assert_eq!((&row["keyspace_name"], &row["table_name"]), (&"shop".into(), &"stock".into()));
+    assert_eq!(row["disk_files"], 1);
+    // The file is shared with the catalog, so that the number is an estimate.
+    assert!((25..100).contains(&row["disk_versions"].as_u64().unwrap()), "{json}");
+    assert!(row["disk_bytes"].as_u64().unwrap() > 0, "{json}");
+    assert!(succeeds(&["table-stats", "other", "--dir", dir, "--json"]).trim().is_empty());
+    assert_eq!(files(&path, "sst"), before);
+}

@@ -8,6 +8,8 @@ use bytes::Bytes;
 use carnet::admission::{Admission, AdmissionRequest, Arrived, Class, Figures, LevelId, Permit};
 use carnet::cluster::ForwardHandler;
 use carnet::diagnosis::Why;
+use carnet::table_statistics::table_statistics;
+use carnet::{Db, block_on};
 use carnet_base::{Moment, WallTime};
 use carnet_cql::{
     BatchItem as CqlItem, CqlError, CqlErrorKind, Executor, Grant, Outline, Parameters,
@@ -31,6 +33,7 @@ use crate::protocol::peek::Peek;
 use crate::protocol::request::{Batch, BatchStatement, QueryParams, Statement};
 use crate::protocol::response::Prepared;
 use crate::storage_figures;
+use crate::table_figures;
 use crate::wait_figures;
 
 /// Interval at which idle transactions are ended.
@@ -44,14 +47,19 @@ pub struct CqlBackend {
     executor: Executor,
     /// Checks of the database's other servers; `None` for a single server.
     others: Option<Watch>,
+    /// Maximum number of tables with metrics of their own.
+    table_metrics_max: usize,
 }
+
+/// Number of tables with metrics of their own, unless set otherwise.
+const TABLE_METRICS: usize = 100;
 
 impl CqlBackend {
     /// Creates the backend of an executor.
     #[must_use]
     pub fn new(executor: Executor) -> Self {
         executor.set_hashing(hashing());
-        Self { executor, others: None }
+        Self { executor, others: None, table_metrics_max: TABLE_METRICS }
     }
 
     /// Creates the backend of one of several servers of a database. Clients are notified of the
@@ -60,7 +68,14 @@ impl CqlBackend {
     pub async fn among_others(executor: Executor) -> Self {
         executor.set_hashing(hashing());
         let others = Watch::start(&executor).await;
-        Self { executor, others: Some(others) }
+        Self { executor, others: Some(others), table_metrics_max: TABLE_METRICS }
+    }
+
+    /// Sets the maximum number of tables that have metrics of their own; 0 for none. Default: 100.
+    #[must_use]
+    pub const fn table_metrics_max(mut self, tables: usize) -> Self {
+        self.table_metrics_max = tables;
+        self
     }
 
     fn find(&self, id: &Bytes) -> Result<Arc<carnet_cql::Prepared>, Failure> {
@@ -352,6 +367,20 @@ impl Backend for CqlBackend {
             storage_figures::append_levels(out, &db.level_totals().unwrap_or_default());
             backup_figures::append(out, &db.backup_figures().unwrap_or_default());
         }
+        if self.table_metrics_max > 0 {
+            append_tables(out, db, self.table_metrics_max);
+        }
+    }
+}
+
+/// Appends the metrics of tables. The caller may block: it is the thread of the HTTP port.
+fn append_tables(out: &mut String, db: &Db, tables_max: usize) {
+    let statistics =
+        db.snapshot().and_then(|snapshot| block_on(table_statistics(db, snapshot.as_async())));
+    match statistics {
+        Ok(all) if all.is_empty() => {}
+        Ok(all) => table_figures::append(out, all, tables_max),
+        Err(error) => tracing::warn!(%error, "the metrics of tables cannot be made"),
     }
 }
 

@@ -84,6 +84,7 @@ pub mod protocol;
 mod refusals;
 mod shed_figures;
 mod storage_figures;
+mod table_figures;
 pub mod tls;
 mod users;
 mod wait_figures;

@@ -1,4 +1,4 @@
-//! `carnet inspect`: shows the contents of one file of a database.
+//! `carnet inspect`: shows the contents of one file of a database, or its commit table.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -9,7 +9,9 @@ use carnet::storage::disk::{Disk, RealDisk};
 use carnet::storage::{inspect, sstable};
 use clap::{Args, Subcommand};
 
-/// File to inspect.
+use super::inspect_commits::Commits;
+
+/// What to inspect.
 #[derive(Args)]
 pub(crate) struct Inspect {
     #[command(subcommand)]
@@ -33,6 +35,7 @@ enum What {
         /// The file, `MANIFEST`.
         file: PathBuf,
     },
+    Commits(Commits),
 }
 
 impl Inspect {
@@ -43,6 +46,7 @@ impl Inspect {
             What::Wal { file } => wal(out, &file),
             What::Sst { file } => sst(out, &file),
             What::Manifest { file } => manifest(out, &file),
+            What::Commits(commits) => commits.print(out),
         }
     }
 }
@@ -138,6 +142,9 @@ fn manifest(out: &mut impl Write, file: &Path) -> Result<()> {
         manifest.first_segment,
         manifest.first_lsn
     )?;
+    if manifest.unlogged {
+        writeln!(out, "no log: what was not flushed is lost in a crash")?;
+    }
     writeln!(out, "level\ttable\tbytes\tversions\ttombstones\tcommits")?;
     for table in manifest.levels.iter() {
         let contents = &table.contents;

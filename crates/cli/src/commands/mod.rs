@@ -10,6 +10,7 @@ mod config;
 mod hash_password;
 mod import;
 mod inspect;
+mod inspect_commits;
 mod iotune;
 mod login;
 mod maelstrom;
@@ -21,6 +22,7 @@ pub(crate) mod serve;
 mod server_tls;
 mod shell;
 mod stress;
+mod table_stats;
 mod tls_init;
 mod tls_options;
 mod top;
@@ -55,6 +57,7 @@ Examples:
   carnet verify ./data                      check every byte of a database that is not in use
   carnet bottleneck                         say what statements of a server wait for
   carnet top                                watch what a server does
+  carnet table-stats                        show reads, writes and space of its tables
   carnet stress --dir ./tried               drive a database, and check what its clients saw
 
 'carnet <command> --help' tells more about a command.";
@@ -67,7 +70,7 @@ pub(crate) enum Command {
     Check(check::CheckCommand),
     Config(config::Config),
     HashPassword(hash_password::HashPassword),
-    /// Show the contents of one file of a database.
+    /// Show the contents of one file of a database, or its commit table.
     Inspect(inspect::Inspect),
     Stress(stress::Stress),
     /// Read every byte of a database and check it.
@@ -77,6 +80,7 @@ pub(crate) enum Command {
     Iotune(iotune::Iotune),
     Bottleneck(bottleneck::Bottleneck),
     Top(top::Top),
+    TableStats(table_stats::TableStats),
     Backup(backup::Backup),
     Restore(restore::Restore),
     Import(import::Import),

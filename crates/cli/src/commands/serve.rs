@@ -161,7 +161,10 @@ impl Serve {
         if let Some(audit) = audit.clone() {
             executor.set_audit(audit);
         }
-        let backend = backend(&place, executor.clone())?;
+        let mut backend = backend(&place, executor.clone())?;
+        if let Some(tables) = settings.table_metrics {
+            backend = backend.table_metrics_max(tables);
+        }
         let log = config.map(|path| (logging, path));
         let users = users.map(|file| Arc::new(Mutex::new(file)));
         let reloads = Reloads { tls: tls.clone(), users, executor, log };
@@ -210,6 +213,7 @@ impl Serve {
             http: self.http.or(file.http),
             http_token_file: self.http_token_file.or(file.http_token_file),
             http_hosts: file.http_hosts,
+            table_metrics: file.table_metrics,
             tls: self.tls.over(file.tls),
             users: self.users.or(file.users),
             roles: if self.roles { Some(true) } else { file.roles },

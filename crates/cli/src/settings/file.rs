@@ -77,6 +77,7 @@ impl Settings {
             ("server", "http") => self.http = Some(http(text)?),
             ("server", "http_hosts") => self.http_hosts = audit::names(text),
             ("server", "http_token_file") => self.http_token_file = Some(path()),
+            ("server", "table_metrics") => self.table_metrics = Some(count_or_none(text)?),
             ("server", "users") => self.users = Some(path()),
             ("server", "roles") => self.roles = Some(truth(text)?),
             ("server", "timestamps") => self.timestamps = Some(timestamps(text)?),
@@ -111,6 +112,11 @@ impl Settings {
         }
         Ok(())
     }
+}
+
+/// Parses a number that may be 0.
+fn count_or_none(text: &str) -> Result<usize, String> {
+    text.parse().map_err(|_| "expected a number such as 100, or 0 for none".to_owned())
 }
 
 fn truth(text: &str) -> Result<bool, String> {
@@ -221,7 +227,7 @@ mod tests {
     fn file_has_the_command_lines_settings() {
         let settings = parse(
             "[server]\nlisten = \"127.0.0.1:1\"\nadvertise = \"10.0.0.9:2\"\nhttp = \"off\"\n\
-             users = \"users\"\nroles = true\nhttp_token_file = \"token\"\nhttp_hosts = \"db1.example.com, db1\"\ntimestamps = \"ignore\"\n\
+             users = \"users\"\nroles = true\nhttp_token_file = \"token\"\nhttp_hosts = \"db1.example.com, db1\"\ntable_metrics = 7\ntimestamps = \"ignore\"\n\
              connections = 100\nconnections_per_address = \"10\"\nconnections_per_user = 9\n\
              request_memory = \"64MiB\"\nrequest_memory_per_address = \"32MiB\"\n\
              idle_timeout = \"1m\"\nshutdown_timeout = \"30s\"\nmemory = \"96MiB\"\nanswer_memory = \"32MiB\"\nprepared_memory = \"8MiB\"\n\
@@ -239,6 +245,7 @@ mod tests {
             http: Some(super::super::Http(None)),
             http_token_file: Some("/etc/carnet/token".into()),
             http_hosts: ["db1.example.com", "db1"].map(str::to_owned).into(),
+            table_metrics: Some(7),
             users: Some("/etc/carnet/users".into()),
             roles: Some(true),
             timestamps: Some(Timestamps::Ignore),

@@ -22,6 +22,8 @@ pub(crate) struct Settings {
     pub(crate) http: Option<Http>,
     pub(crate) http_token_file: Option<PathBuf>,
     pub(crate) http_hosts: BTreeSet<String>,
+    /// Number of tables with metrics of their own.
+    pub(crate) table_metrics: Option<usize>,
     pub(crate) users: Option<PathBuf>,
     /// Whether clients log in as roles of the database.
     pub(crate) roles: Option<bool>,

@@ -57,6 +57,12 @@ pub(super) const SETTINGS: &[Setting] = &[
     ),
     setting(
         "server",
+        "table_metrics",
+        "100",
+        "Number of tables with metrics of their own on /metrics, those with the most operations; 0 for none.",
+    ),
+    setting(
+        "server",
         "users",
         "",
         "File with a line NAME:HASH for each user, as `carnet hash-password` prints it. Such a user may do \
