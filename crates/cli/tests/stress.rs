@@ -1,5 +1,7 @@
 //! `carnet stress` with the real binary: on a directory, on a server, and on a killed server.
 
+#![expect(clippy::unwrap_used, reason = "helpers outside of #[test] functions unwrap as well")]
+
 mod support;
 
 use support::{Server, carnet, fail, rows, shell, succeed, text};
@@ -140,4 +142,83 @@ fn workloads_without_a_shared_history_are_refused() {
     let error = fail(stress.args(["--workload", "register,list-append"]));
     assert!(error.contains("lists or registers, not both"), "{error}");
     assert!(!directory.path().join("data").exists(), "nothing was begun");
+}
+
+/// Runs a load and returns its result.
+fn load(place: [&str; 2], workload: &str, options: &[&str]) -> serde_json::Value {
+    let mut stress = carnet();
+    stress.arg("stress").args(place).args(["--workload", workload, "--rows", "2000", "--json"]);
+    let said = succeed(stress.args(["--threads", "3", "--seconds", "1"]).args(options));
+    serde_json::from_str(&said).unwrap()
+}
+
+fn check_loads(place: [&str; 2]) {
+    for (workload, rows_each) in
+        [("read", 1), ("write", 1), ("mixed", 1), ("scan", 7), ("multi-get", 7)]
+    {
+        let result = load(place, workload, &["--group", "7"]);
+        let count = |name: &str| result[name].as_u64().unwrap();
+        assert!(count("operations") > 5, "{result}");
+        assert_eq!(count("rows"), rows_each * count("operations"), "{result}");
+        assert_eq!((count("failed"), &result["workload"]), (0, &workload.into()), "{result}");
+        let micros = |name: &str| result["latency_micros"][name].as_u64().unwrap();
+        assert!(
+            micros("p50") > 0 && micros("p50") <= micros("p99") && micros("p99") <= micros("max")
+        );
+    }
+}
+
+#[test]
+fn loads_run_within_this_process() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path().join("data");
+    check_loads(["--dir", data.to_str().unwrap()]);
+    // In an open loop every operation that is due runs once.
+    let hdr = directory.path().join("latency.hgrm");
+    let options = ["--rate", "100", "--hdr", hdr.to_str().unwrap()];
+    let result = load(["--dir", data.to_str().unwrap()], "read", &options);
+    assert_eq!(result["operations"], 100, "{result}");
+    let percentiles = std::fs::read_to_string(&hdr).unwrap();
+    assert!(
+        percentiles.contains("Percentile") && percentiles.contains("Total count    =          100")
+    );
+}
+
+#[test]
+fn loads_run_through_a_server_and_show_in_its_statistics() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Server::start(directory.path(), &[]);
+    let address = server.cql.to_string();
+    check_loads(["--server", &address]);
+    // The last load was multi-get, of a table that it made.
+    let mut statistics = carnet();
+    statistics.args(["table-stats", "carnet_stress.load", "--at", &address, "--json"]);
+    let row: serde_json::Value = serde_json::from_str(succeed(&mut statistics).trim()).unwrap();
+    let number = |name: &str| row[name].as_f64().unwrap();
+    assert!(number("writes") >= 2000.0 && number("cells_written") >= 2000.0, "{row}");
+    assert!(number("cells_read") >= 7.0 * 6.0, "{row}");
+    assert!(number("write_p99_ms") > 0.0 && number("write_p99_ms") < 10_000.0, "{row}");
+    assert_eq!(number("tombstones_read"), 0.0, "{row}");
+    let mut table = carnet();
+    let table = succeed(table.args(["table-stats", "carnet_stress", "--at", &address]));
+    assert!(table.contains("load_rows") && table.contains("cache_hit_rate"), "{table}");
+}
+
+#[test]
+fn loads_refuse_what_they_cannot_do() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path().join("data");
+    let refuse = |options: &[&str], why: &str| {
+        let mut stress = carnet();
+        stress.arg("stress").arg("--dir").arg(&data).args(options);
+        let error = fail(&mut stress);
+        assert!(error.contains(why), "{error}");
+    };
+    refuse(&["--workload", "read,write"], "run alone");
+    refuse(&["--workload", "read,bank"], "run alone");
+    refuse(&["--workload", "scan", "--kill-every", "3"], "are for workloads that are checked");
+    refuse(
+        &["--workload", "multi-get", "--group", "900", "--rows", "1000"],
+        "at most half of --rows",
+    );
 }

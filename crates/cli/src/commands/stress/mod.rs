@@ -16,6 +16,7 @@ mod bank;
 mod client;
 mod embedded;
 mod fleet;
+mod load;
 mod plan;
 mod remote;
 mod statement;
@@ -39,10 +40,11 @@ use clap::{ArgGroup, Args};
 use self::client::{Clients, Record};
 use self::embedded::Embedded;
 use self::fleet::{Faults, Fleet};
+use self::load::{InProcess, Load, LoadKind, LoadOptions, Servers};
 use self::plan::Plan;
 use self::remote::Remote;
 use self::target::Target;
-use self::workload::Workload;
+use self::workload::{Chosen, Workload};
 use super::server_tls::ServerTls;
 use crate::place::Place;
 
@@ -74,7 +76,8 @@ pub(crate) struct Stress {
     #[arg(long, requires = "store", value_parser = clap::value_parser!(u16).range(1..))]
     servers: Option<u16>,
     /// Workloads; each transaction is one of these. A history holds lists (list-append, phantom) or
-    /// registers (register, write-skew), not both; bank goes with either.
+    /// registers (register, write-skew), not both; bank goes with either. read, write, mixed, scan and
+    /// multi-get are loads: one of them alone, timed and not checked.
     #[arg(
         long,
         value_enum,
@@ -82,9 +85,10 @@ pub(crate) struct Stress {
         value_delimiter = ',',
         default_value = "list-append"
     )]
-    workload: Vec<Workload>,
+    workload: Vec<Chosen>,
     /// Number of clients, each with one transaction at a time.
-    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, visible_alias = "threads", default_value_t = 8,
+          value_parser = clap::value_parser!(u16).range(1..))]
     clients: u16,
     /// Duration of the run.
     #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = run_time())]
@@ -95,7 +99,9 @@ pub(crate) struct Stress {
     /// Mean interval at which a server is paused with SIGSTOP, for up to 2.5 s.
     #[arg(long, value_name = "SECONDS", conflicts_with = "server", value_parser = seconds)]
     pause_every: Option<Duration>,
-    /// Maximum number of transactions per second of all clients together; unlimited by default.
+    /// Maximum number of transactions per second of all clients together; unlimited by default. Of a
+    /// load, the number of operations that are due each second, whatever the database does: their
+    /// latency counts from the time at which they are due.
     #[arg(long, value_name = "N")]
     rate: Option<u32>,
     /// Write the history to this file, as Elle's EDN, or as JSON if the name ends in .json. The
@@ -105,6 +111,8 @@ pub(crate) struct Stress {
     /// Seed. The same seed makes the same transactions, though at other moments.
     #[arg(long)]
     seed: Option<u64>,
+    #[command(flatten)]
+    load: LoadOptions,
 }
 
 /// Maximum duration and maximum interval between faults: 30 days.
@@ -118,7 +126,9 @@ Examples:
   carnet stress --dir ./data --workload list-append,bank --kill-every 3
   carnet stress --server 127.0.0.1:9042 --workload write-skew,register
   carnet stress --dir ./data --workload phantom --clients 16
-  carnet stress --store cassandra://127.0.0.1/tried --servers 3 --kill-every 5 --pause-every 5";
+  carnet stress --store cassandra://127.0.0.1/tried --servers 3 --kill-every 5 --pause-every 5
+  carnet stress --server 127.0.0.1:9042 --workload multi-get --group 20 --threads 4
+  carnet stress --dir ./tried --workload mixed --writes 10 --rate 5000 --json";
 
 fn seconds(text: &str) -> Result<Duration, String> {
     let seconds = text.parse().ok().and_then(|text| Duration::try_from_secs_f64(text).ok());
@@ -137,7 +147,10 @@ impl Stress {
     pub(crate) fn run(self) -> Result<()> {
         let seed = self.seed.unwrap_or_else(|| SeededRng::from_entropy().next_u64());
         let runtime = tokio::runtime::Runtime::new().context("cannot start the runtime")?;
-        let plan = Plan::new(seed, &self.workload)?;
+        if let Some(kind) = self.load_kind()? {
+            return self.run_load(kind, seed, &runtime);
+        }
+        let plan = Plan::new(seed, &self.checked())?;
         if self.history.is_some() && !plan.has_history() {
             bail!("the bank's transactions make no history: add another workload, or leave it out");
         }
@@ -161,6 +174,50 @@ impl Stress {
         let targets = Remote::connect_all(&fleet.addresses(), None, runtime.handle())?;
         let faults = Faults { kill_every, pause_every };
         self.drive(plan, &targets, &stop, |targets| fleet.inject(faults, seed, &stop, targets))
+    }
+
+    /// Returns the load, if one is chosen.
+    ///
+    /// # Errors
+    ///
+    /// It is chosen together with other workloads, or with options of theirs.
+    fn load_kind(&self) -> Result<Option<LoadKind>> {
+        let kinds: Vec<LoadKind> =
+            self.workload.iter().filter_map(|chosen| chosen.load()).collect();
+        let Some(kind) = kinds.first() else { return Ok(None) };
+        if self.workload.len() > 1 {
+            bail!(
+                "read, write, mixed, scan and multi-get run alone: give one of them, or only workloads \
+                 that are checked"
+            );
+        }
+        let has_faults = self.kill_every.is_some() || self.pause_every.is_some();
+        if has_faults || self.servers.is_some() || self.history.is_some() {
+            bail!(
+                "--kill-every, --pause-every, --servers and --history are for workloads that are checked"
+            );
+        }
+        if *kind == LoadKind::MultiGet && u64::from(self.load.group) > self.load.rows / 2 {
+            bail!("--group may be at most half of --rows");
+        }
+        Ok(Some(*kind))
+    }
+
+    fn checked(&self) -> Vec<Workload> {
+        self.workload.iter().filter_map(|chosen| chosen.checked()).collect()
+    }
+
+    fn run_load(&self, kind: LoadKind, seed: u64, runtime: &tokio::runtime::Runtime) -> Result<()> {
+        let (options, clients) = (self.load.clone(), self.clients);
+        let load = Load { kind, options, clients, seconds: self.seconds, rate: self.rate, seed };
+        if !self.server.is_empty() {
+            let tls = self.tls.config()?;
+            return load.run(&Servers::connect(&self.server, tls.as_ref(), runtime.handle())?);
+        }
+        let place = Place::from_options(self.dir.clone(), self.store.as_deref())?;
+        load.run(&InProcess::open(
+            &place.context("give --dir DIR, --store URL or --server HOST:PORT")?,
+        )?)
     }
 
     /// Runs the clients, with `beside` concurrently, then checks the results.
@@ -216,7 +273,8 @@ impl Stress {
         let Record { history, seen, totals } = clients.finish()?;
         println!("{totals}");
         if seen.is_none() {
-            let held = self.workload.iter().filter_map(|workload| workload.held());
+            let checked = self.checked();
+            let held = checked.iter().filter_map(|workload| workload.held());
             held.for_each(|held| println!("{held}"));
         }
         let is_strict = !has_history || self.check(&history)?;

@@ -91,6 +91,11 @@ impl Remote {
         Ok(())
     }
 
+    /// Returns the connection.
+    pub(super) fn session(&self) -> Arc<Session> {
+        Arc::clone(&*lock(&self.session))
+    }
+
     /// Connects to a server after its restart.
     pub(super) fn connect_again(&self) -> Result<()> {
         let session = self.runtime.block_on(connect(&self.address, self.tls.as_ref()))?;

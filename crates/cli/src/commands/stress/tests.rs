@@ -121,7 +121,7 @@ fn verdict(workload: Workload, mistake: Mistake, every: u64) -> Result<()> {
         server: Vec::new(),
         tls: ServerTls::default(),
         servers: None,
-        workload: vec![workload],
+        workload: vec![Chosen::Checked(workload)],
         clients: 3,
         seconds: 1,
         kill_every: None,
@@ -129,10 +129,18 @@ fn verdict(workload: Workload, mistake: Mistake, every: u64) -> Result<()> {
         rate: Some(2_000),
         history: None,
         seed: Some(1),
+        load: LoadOptions {
+            group: 20,
+            rows: 1000,
+            value_bytes: 100,
+            writes: 50,
+            json: false,
+            hdr: None,
+        },
     };
     let accounts = vec![bank::BALANCE; usize::try_from(bank::ACCOUNTS)?];
     let state = Mutex::new(State { accounts, ..State::default() });
-    let plan = Plan::new(1, &stress.workload)?;
+    let plan = Plan::new(1, &stress.checked())?;
     let targets = [Memory { state, mistake, every }];
     stress.drive(plan, &targets, &AtomicBool::new(false), |_| Ok(()))
 }

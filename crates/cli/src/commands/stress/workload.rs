@@ -1,8 +1,56 @@
 //! Kinds of transactions.
 
-use clap::ValueEnum;
+use std::sync::LazyLock;
 
-/// Kind of transactions.
+use clap::ValueEnum;
+use clap::builder::PossibleValue;
+
+use super::load::LoadKind;
+
+/// A workload as it is chosen on the command line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Chosen {
+    /// Its transactions are checked.
+    Checked(Workload),
+    /// Its operations are timed.
+    Load(LoadKind),
+}
+
+impl Chosen {
+    pub(super) const fn checked(self) -> Option<Workload> {
+        match self {
+            Self::Checked(workload) => Some(workload),
+            Self::Load(_) => None,
+        }
+    }
+
+    pub(super) const fn load(self) -> Option<LoadKind> {
+        match self {
+            Self::Checked(_) => None,
+            Self::Load(kind) => Some(kind),
+        }
+    }
+}
+
+impl ValueEnum for Chosen {
+    fn value_variants<'a>() -> &'a [Self] {
+        static ALL: LazyLock<Vec<Chosen>> = LazyLock::new(|| {
+            let checked = Workload::value_variants().iter().copied().map(Chosen::Checked);
+            let loads = LoadKind::value_variants().iter().copied().map(Chosen::Load);
+            checked.chain(loads).collect()
+        });
+        &ALL
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        match self {
+            Self::Checked(workload) => workload.to_possible_value(),
+            Self::Load(kind) => kind.to_possible_value(),
+        }
+    }
+}
+
+/// Kind of transactions that are checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Workload {
     /// Transactions read lists and append to them.
