@@ -70,6 +70,8 @@ enum Acknowledge {
     Always,
     /// No sync of the log.
     None,
+    /// Without a log.
+    Memory,
 }
 
 /// The allocator of the program `carnet`.
@@ -134,6 +136,7 @@ fn run(
                 durability: match durability {
                     Acknowledge::Always => Durability::Always,
                     Acknowledge::None => Durability::None,
+                    Acknowledge::Memory => Durability::Memory,
                 },
                 threads: *threads,
                 time: Duration::from_millis(arguments.millis),
@@ -148,4 +151,26 @@ fn run(
     }
     let medians = passes.into_iter().map(workload::median);
     Ok(arguments.threads.iter().copied().zip(medians).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The commands of this program in `docs/documents.md` are parsed by its own parser.
+    #[test]
+    fn commands_of_the_documents_page_are_known() {
+        let page = include_str!("../../../docs/documents.md");
+        let commands: Vec<&str> = page
+            .split('`')
+            .filter_map(|text| text.strip_prefix("cargo run --release -p carnet-bench -- "))
+            .collect();
+        assert!(commands.len() >= 6, "{commands:?}");
+        for command in commands {
+            let words = std::iter::once("carnet-bench").chain(command.split_whitespace());
+            if let Err(error) = Arguments::try_parse_from(words) {
+                panic!("{command}: {error}");
+            }
+        }
+    }
 }

@@ -221,3 +221,24 @@ fn main() -> ExitCode {
     let _ = writeln!(io::stdout(), "{text}");
     ExitCode::from(u8::from(!report.verdict.is_valid))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The commands of this program in `docs/documents.md` are parsed by its own parser.
+    #[test]
+    fn commands_of_the_documents_page_are_known() {
+        let page = include_str!("../../../docs/documents.md");
+        let prefix = "cargo run --release -p carnet-maelstrom-test -- ";
+        let commands: Vec<&str> =
+            page.split('`').filter_map(|text| text.strip_prefix(prefix)).collect();
+        assert!(commands.len() >= 3, "{commands:?}");
+        for command in commands {
+            let words = std::iter::once("carnet-maelstrom-test").chain(command.split_whitespace());
+            if let Err(error) = Arguments::try_parse_from(words) {
+                panic!("{command}: {error}");
+            }
+        }
+    }
+}

@@ -32,6 +32,9 @@ pub(crate) struct Order {
     /// Number of passes; medians are printed.
     #[arg(long, default_value_t = 5)]
     passes: usize,
+    /// Write no log.
+    #[arg(long)]
+    no_log: bool,
 }
 
 impl Order {
@@ -58,8 +61,8 @@ impl Order {
     /// Returns the throughput in keys per second.
     fn measure(&self, dir: &Path, groups: Option<&Groups>, threads: usize) -> Result<f64> {
         let dir = super::directory(Some(dir))?;
-        let options =
-            Options { durability: Durability::None, flush_bytes: 2 << 30, ..Options::default() };
+        let durability = if self.no_log { Durability::Memory } else { Durability::None };
+        let options = Options { durability, flush_bytes: 2 << 30, ..Options::default() };
         let engine = open(dir.path().join("data"), options, plain_entries())?;
         let clock = AtomicU64::new(2);
         let barrier = Barrier::new(threads);
