@@ -112,7 +112,8 @@ Examples:
   carnet config tls-init tls --name db1.example.com &&
     carnet serve --listen 0.0.0.0:9042 --users users --tls-cert tls/server.crt --tls-key tls/server.key
   carnet serve --roles && cat carnet-data/first-superuser
-  curl http://127.0.0.1:9180/metrics";
+  curl http://127.0.0.1:9180/metrics
+  xdg-open http://127.0.0.1:9180/      the dashboard";
 
 impl Serve {
     pub(crate) fn run(self) -> Result<()> {

@@ -10,7 +10,7 @@ const FLAGS = [
   '--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking',
   '--disable-component-update', '--disable-sync', '--disable-default-apps', '--disable-extensions',
 ];
-const TIMEOUT = 30_000;
+const TIMEOUT = 60_000;
 
 // Runs a test on a new page, and closes the browser whatever happens.
 exports.withPage = async (base, options, test) => {
