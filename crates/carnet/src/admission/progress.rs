@@ -98,7 +98,10 @@ impl Progress {
 
     /// Wakes a waiting statement when its end is requested.
     pub(crate) fn wake_on_kill(&self, waker: &Waker) {
-        let before = lock(&self.rare().waker).replace(waker.clone());
+        let mut kept = lock(&self.rare().waker);
+        let is_kept = kept.as_ref().is_some_and(|kept| kept.will_wake(waker));
+        let before = if is_kept { None } else { kept.replace(waker.clone()) };
+        drop(kept);
         drop(before);
         // The request may have come before the waker was kept.
         if self.is_killed() {
