@@ -42,6 +42,10 @@ export const session = {
   state: null,
   views: null,
   listeners: new Set(),
+  endings: new Set(),
+  forget() {
+    for (const forget of this.endings) forget();
+  },
   set(state) {
     this.state = state;
     for (const listener of this.listeners) listener();
@@ -52,7 +56,9 @@ export const session = {
       await ask('/api/login', {});
       found.open = true;
     }
-    if (found.open) await this.loadViews();
+    this.set(found);
+    // Pages that show metrics need no statement, which the server may refuse.
+    if (found.open) await this.loadViews().catch(() => {});
     this.set(found);
   },
   // Lists the views, since servers of other versions have others.
@@ -65,15 +71,18 @@ export const session = {
   },
   async login(user, password) {
     const answer = await ask('/api/login', { user, password });
-    await this.loadViews();
     this.set({ ...this.state, open: true, user: answer.user });
+    await this.loadViews().catch(() => {});
+    this.set({ ...this.state });
   },
   async logout() {
     await ask('/api/logout', {});
+    this.forget();
     this.set({ ...this.state, open: false, user: null });
     if (this.state.access === 'open') await this.load();
   },
   ended() {
+    this.forget();
     if (this.state?.open) this.set({ ...this.state, open: false, user: null });
     if (this.state?.access === 'open') this.load().catch(() => {});
   },
@@ -168,6 +177,9 @@ export function useMetrics() {
   }, []);
   return history;
 }
+
+// Calls a function at the end of each session.
+export const onEnd = (forget) => session.endings.add(forget);
 
 // Hook: the session.
 export function useSession() {

@@ -82,6 +82,11 @@ impl Monitoring {
         Self { over_tls: has_tls && is_exposed, token, hosts }
     }
 
+    /// Returns `true` if requests must show a token.
+    pub(crate) const fn has_token(&self) -> bool {
+        self.token.is_some()
+    }
+
     /// Returns `true` if the headers of a request have the token, or none is required.
     pub(crate) fn admits(&self, headers: &HeaderMap) -> bool {
         self.token.as_ref().is_none_or(|token| token.is_shown(headers))

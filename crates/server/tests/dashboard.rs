@@ -258,14 +258,66 @@ fn sessions_are_listed_as_clients() {
 
 #[test]
 fn session_replaces_the_token_for_metrics_only() {
-    let server = Running::with_http_token(HttpToken::new(TOKEN).unwrap());
+    let server = Running::with_http_token(HttpToken::new(TOKEN).unwrap(), Some(PASSWORDS));
     assert_eq!(get(server.http, "/metrics").0, "HTTP/1.1 401 Unauthorized");
-    let cookie = begin(&server);
+    let cookie = log_in(&server, "ann", "one").cookie();
     assert_eq!(send(server.http, "GET", "/metrics", &[&cookie], "").status, 200);
     assert_eq!(send(server.http, "GET", "/readyz", &[&cookie], "").status, 401);
     let token = format!("Authorization: Bearer {TOKEN}");
     assert_eq!(send(server.http, "GET", "/metrics", &[&token], "").status, 200);
     assert_eq!(query(server.http, &token, "warn").status, 401, "a monitor runs no statement");
+}
+
+/// A proxy that shows the token makes the port known to other machines.
+#[test]
+fn token_without_users_closes_the_dashboard() {
+    let server = Running::with_http_token(HttpToken::new(TOKEN).unwrap(), None);
+    let session = send(server.http, "GET", "/api/session", &[], "").body;
+    assert!(session.contains("\"access\":\"closed\"") && session.contains("--users"), "{session}");
+    let refused = post(server.http, "/api/login", &[], "{}");
+    assert_eq!(refused.status, 403, "{}", refused.body);
+}
+
+/// Clients that keep their connections leave places to monitors.
+#[test]
+fn many_connections_are_not_kept() {
+    let server = Running::start();
+    let ask = || {
+        let mut tcp = TcpStream::connect(server.http).unwrap();
+        tcp.write_all(b"GET /api/session HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n").unwrap();
+        let mut answer = [0; 1_024];
+        let len = tcp.read(&mut answer).unwrap();
+        (String::from_utf8_lossy(&answer[..len]).to_lowercase(), tcp)
+    };
+    let asked: Vec<_> = (0..20).map(|_| ask()).collect();
+    for (answer, _) in asked.iter().take(12) {
+        assert!(!answer.contains("connection: close"), "{answer}");
+    }
+    let (answer, _) = asked.last().unwrap();
+    assert!(answer.starts_with("http/1.1 200") && answer.contains("connection: close"), "{answer}");
+}
+
+#[test]
+fn statements_of_a_session_are_limited() {
+    let server = Running::start();
+    let (address, cookie) = (server.http, begin(&server));
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| query(address, &cookie, "sleep 2000"));
+        }
+        server.eventually("they run", |metrics| metrics.requests_in_flight.get() == 8);
+        let refused = query(address, &cookie, "whoami");
+        assert_eq!(refused.status, 429, "{}", refused.body);
+    });
+    assert_eq!(query(address, &cookie, "whoami").status, 200);
+}
+
+#[test]
+fn log_ins_are_short() {
+    let server = with_users();
+    let refused = log_in(&server, "ann", &"x".repeat(5_000));
+    assert_eq!(refused.status, 413, "{}", refused.body);
+    assert!(refused.body.contains("4096 bytes"), "{}", refused.body);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 // Console: a statement, its result as a table, and as a plot if it has numbers.
 
 import { html, useEffect, useRef, useState } from './preact.mjs';
-import { query, useSession } from './api.js';
+import { onEnd, query, useSession } from './api.js';
 import { count, seconds, short } from './format.js';
 import { Card, Failure, Notice, Table } from './parts.js';
 import { Plot } from './plot.js';
@@ -11,7 +11,10 @@ const TIMES = /^(timestamp|date)$/;
 const HISTORY_MAX = 100;
 
 // The console outlives visits of other pages. Statements are kept by this page only: they may have secrets.
-const kept = { statement: '', history: [], result: null, keyspace: null, shows: 'table' };
+const empty = () => ({ statement: '', history: [], result: null, keyspace: null, shows: 'table' });
+const kept = empty();
+// The next user of this page sees neither statements nor results of the one before.
+onEnd(() => Object.assign(kept, empty()));
 
 const timeOf = (value) => {
   const at = Date.parse(String(value).replace(' ', 'T'));
@@ -53,7 +56,8 @@ function Result({ result, onNext, isBusy }) {
   const what = plot ? shows : 'table';
   if (result.kind !== 'rows') return html`<${Notice} tone="good">${DONE[result.kind](result)}<//>`;
   const columns = result.columns.map(({ name, type }, at) => ({
-    name: String(at), label: name, kind: NUMBERS.test(type) ? 'number' : 'code', format: (value) => value ?? html`<i class="null">null</i>`,
+    name: String(at), label: name, kind: NUMBERS.test(type) ? 'number' : 'code', // Preact draws no booleans.
+    format: (value) => (value === null ? html`<i class="null">null</i>` : String(value)),
   }));
   return html`
     <div class="bar-of-result">

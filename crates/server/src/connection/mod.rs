@@ -22,4 +22,4 @@ pub(crate) use driver::serve;
 pub(crate) use lag::Lag;
 pub(crate) use receive::request_stamps;
 pub(crate) use shared::Shared;
-pub(crate) use statement::{begin, check_answers, panicked, unless_panicked};
+pub(crate) use statement::{begin, check_answers, cut_off, panicked, unless_panicked};

@@ -286,7 +286,7 @@ impl<B: Backend> Waiting<B> {
 /// Waits until a statement was killed and has to be dropped; returns its failure. A statement that has
 /// begun has time to end by itself: only then is it known that it wrote nothing.
 #[expect(clippy::disallowed_methods, reason = "its tasks run on the runtime")]
-async fn cut_off(entry: &RunningStatement) -> Failure {
+pub(crate) async fn cut_off(entry: &RunningStatement) -> Failure {
     entry.killed().await;
     if entry.has_begun() {
         tokio::time::sleep(KILL_PATIENCE).await;

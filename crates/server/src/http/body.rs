@@ -14,8 +14,6 @@ use tokio::time::timeout;
 
 use super::answer::{Answer, refusal};
 
-/// Maximum length of a body in bytes.
-const BODY_LEN_MAX: usize = 1 << 20;
 /// Maximum time for the arrival of a body.
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -26,32 +24,31 @@ pub(super) struct Received<T> {
     pub(super) charge: Charge,
 }
 
-/// Receives the body of a request, whose bytes are charged before they arrive.
+/// Receives the body of a request, of at most `len_max` bytes, which are charged before they arrive.
 ///
 /// # Errors
 ///
 /// The answer that refuses the request.
 pub(super) async fn receive<T: DeserializeOwned>(
     body: Incoming,
+    len_max: usize,
     budget: &MemoryBudget,
 ) -> Result<Received<T>, Answer> {
     let too_long = || {
-        let why = format!("a request may have {BODY_LEN_MAX} bytes");
+        let why = format!("a request may have {len_max} bytes");
         refusal(StatusCode::PAYLOAD_TOO_LARGE, &why)
     };
     // The length of a body in chunks is not announced.
-    let announced = body
-        .size_hint()
-        .upper()
-        .map_or(BODY_LEN_MAX, |len| usize::try_from(len).unwrap_or(usize::MAX));
-    if announced > BODY_LEN_MAX {
+    let announced =
+        body.size_hint().upper().map_or(len_max, |len| usize::try_from(len).unwrap_or(usize::MAX));
+    if announced > len_max {
         return Err(too_long());
     }
     let Some(mut charge) = budget.charge(announced) else {
         let why = "the server holds too many bytes of requests already: try again later";
         return Err(refusal(StatusCode::SERVICE_UNAVAILABLE, why));
     };
-    let collected = timeout(BODY_TIMEOUT, Limited::new(body, BODY_LEN_MAX).collect()).await;
+    let collected = timeout(BODY_TIMEOUT, Limited::new(body, len_max).collect()).await;
     let bytes: Bytes = match collected {
         Ok(Ok(collected)) => collected.to_bytes(),
         Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => return Err(too_long()),

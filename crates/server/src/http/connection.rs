@@ -28,12 +28,13 @@ const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
 /// Maximum time for which a client takes no byte of its answer.
 const STALL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Serves a client, after its TLS handshake where one is required. The handshake keeps only this
-/// service's thread.
+/// Serves a client, after its TLS handshake where one is required, until it leaves, or for one request
+/// unless the connection is kept. The handshake keeps only this service's thread.
 pub(super) async fn serve_connection<B: Backend>(
     site: &Arc<Site<B>>,
     stream: TcpStream,
     peer: SocketAddr,
+    is_kept: bool,
 ) -> io::Result<()> {
     // Without this option small answers would wait for acknowledgements. A failure to set it is
     // harmless.
@@ -45,9 +46,9 @@ pub(super) async fn serve_connection<B: Backend>(
         Some(tls) => {
             let acceptor = TlsAcceptor::from(tls.monitors());
             let stream = timeout(HEAD_TIMEOUT, acceptor.accept(stream)).await??;
-            serve_requests(site, stream, ends).await
+            serve_requests(site, stream, ends, is_kept).await
         }
-        None => serve_requests(site, stream, ends).await,
+        None => serve_requests(site, stream, ends, is_kept).await,
     }
 }
 
@@ -55,6 +56,7 @@ async fn serve_requests<B: Backend>(
     site: &Arc<Site<B>>,
     stream: impl AsyncRead + AsyncWrite + Unpin,
     ends: Ends,
+    is_kept: bool,
 ) -> io::Result<()> {
     let service = service_fn(|request| {
         let site = Arc::clone(site);
@@ -65,6 +67,7 @@ async fn serve_requests<B: Backend>(
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIMEOUT)
         .max_buf_size(HEAD_LEN_MAX)
+        .keep_alive(is_kept)
         .serve_connection(stream, service)
         .await;
     served.map_err(io::Error::other)

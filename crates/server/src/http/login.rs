@@ -10,11 +10,12 @@ use hyper::header::{COOKIE, HOST, HeaderMap, HeaderValue, SET_COOKIE};
 use hyper::http::uri::Authority;
 use serde::Deserialize;
 use serde_json::json;
+use tokio::sync::Semaphore;
 
 use super::answer::{Answer, json as answer_json, refusal};
 use super::body::{Received, receive};
 use super::ends::Ends;
-use super::sessions::Opened;
+use super::sessions::{Opened, STATEMENTS_MAX};
 use super::site::{Access, Site};
 use crate::accounts::Owner;
 use crate::auth::{Credentials, Refusal};
@@ -22,8 +23,9 @@ use crate::backend::{Backend, Client, User};
 use crate::protocol::Version;
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
-const CLOSED: &str = "this server has no users, and other machines reach its HTTP port: start it with \
-                      --users or --roles, so that the dashboard can log in";
+
+/// Maximum length of a log-in in bytes.
+const LOGIN_LEN_MAX: usize = 4 << 10;
 
 /// Body of a log-in. Not `Debug`: passwords must not be logged.
 #[derive(Deserialize)]
@@ -36,15 +38,20 @@ struct Given {
 /// Answers `/api/session`: whether there is a session, and how to get one.
 pub(super) fn session<B: Backend>(site: &Site<B>, headers: &HeaderMap) -> Answer {
     let found = secret(headers).and_then(|secret| site.sessions.find(&secret));
-    let access = match site.access() {
+    let access = site.access();
+    let why = match access {
+        Access::Closed(why) => Some(why),
+        Access::Login | Access::Open => None,
+    };
+    let access = match access {
         Access::Login => "login",
         Access::Open => "open",
-        Access::Closed => "closed",
+        Access::Closed(_) => "closed",
     };
     let body = json!({
         "version": VERSION,
         "access": access,
-        "why": (access == "closed").then_some(CLOSED),
+        "why": why,
         "open": found.is_some(),
         "user": found.and_then(|found| found.user.clone()),
     });
@@ -58,7 +65,7 @@ pub(super) async fn login<B: Backend>(
     body: Incoming,
     ends: Ends,
 ) -> Answer {
-    let given = match receive::<Given>(body, &site.shared.budget).await {
+    let given = match receive::<Given>(body, LOGIN_LEN_MAX, &site.shared.budget).await {
         Ok(Received { value, .. }) => value,
         Err(answer) => return answer,
     };
@@ -66,7 +73,7 @@ pub(super) async fn login<B: Backend>(
         return refusal(StatusCode::SERVICE_UNAVAILABLE, "the server is shutting down");
     }
     let user = match site.access() {
-        Access::Closed => return refusal(StatusCode::FORBIDDEN, CLOSED),
+        Access::Closed(why) => return refusal(StatusCode::FORBIDDEN, why),
         Access::Open => None,
         Access::Login => {
             let (Some(name), Some(password)) = (given.user, given.password) else {
@@ -186,6 +193,7 @@ fn open<B: Backend>(
         pages: Arc::new(shared.backend.open(client)),
         account,
         registration,
+        statements: Semaphore::new(STATEMENTS_MAX),
     })
 }
 

@@ -13,14 +13,14 @@ use tokio::time::{Sleep, sleep};
 /// Stream that ends if its peer takes no byte of an answer for a time.
 pub(super) struct Progress<S> {
     stream: S,
-    patience: Duration,
+    stall_max: Duration,
     /// Time at which the peer is given up; `None` unless an answer waits for it.
     stalled: Option<Pin<Box<Sleep>>>,
 }
 
 impl<S> Progress<S> {
-    pub(super) const fn new(stream: S, patience: Duration) -> Self {
-        Self { stream, patience, stalled: None }
+    pub(super) const fn new(stream: S, stall_max: Duration) -> Self {
+        Self { stream, stall_max, stalled: None }
     }
 
     /// Notes that a write has moved bytes, or waits for the peer.
@@ -33,8 +33,8 @@ impl<S> Progress<S> {
             self.stalled = None;
             return polled;
         }
-        let patience = self.patience;
-        let stalled = self.stalled.get_or_insert_with(|| Box::pin(sleep(patience)));
+        let stall_max = self.stall_max;
+        let stalled = self.stalled.get_or_insert_with(|| Box::pin(sleep(stall_max)));
         ready!(stalled.as_mut().poll(context));
         let why = "the client does not read its answer";
         Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, why)))

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use carnet::admission::{Arrived, Permit};
 use carnet_base::{Charge, Moment};
 use carnet_cql::result::Response as Outcome;
-use carnet_cql::{AnswerMemory, Grant, RequestTimes};
+use carnet_cql::{AnswerMemory, Grant, RequestTimes, RunningStatement};
 use hyper::StatusCode;
 use hyper::body::Incoming;
 use hyper::header::HeaderMap;
@@ -20,18 +20,21 @@ use super::answer::{Answer, json as answer_json, refusal};
 use super::body::receive;
 use super::login::secret;
 use super::rows::{Told, failed, told};
+use super::sessions::STATEMENTS_MAX;
 use super::site::Site;
 use crate::backend::{Backend, StatementResult};
-use crate::connection::{Shared, begin, check_answers, panicked, unless_panicked};
+use crate::connection::{Shared, begin, check_answers, cut_off, panicked, unless_panicked};
 use crate::events::Event;
 use crate::failure::{Failure, FailureKind};
 use crate::in_progress::InProgressGuard;
 use crate::long::{AbortOnDrop, Slices, yield_now};
 use crate::protocol::peek::Peek;
-use crate::protocol::request::QueryParams;
+use crate::protocol::request::{QueryParams, Statement};
 use crate::protocol::types::Consistency;
 use crate::protocol::{Opcode, Version};
 
+/// Maximum length of a request in bytes.
+const BODY_LEN_MAX: usize = 1 << 20;
 /// Maximum bytes of an answer's rows: a page of results ends there.
 const ANSWER_BYTES_MAX: usize = 4 << 20;
 const PAGE_ROWS: u32 = 100;
@@ -65,7 +68,7 @@ pub(super) async fn query<B: Backend>(
             "log in first: there is no session, or it has ended",
         );
     };
-    let received = match receive::<Asked>(body, &site.shared.budget).await {
+    let received = match receive::<Asked>(body, BODY_LEN_MAX, &site.shared.budget).await {
         Ok(received) => received,
         Err(answer) => return answer,
     };
@@ -75,7 +78,13 @@ pub(super) async fn query<B: Backend>(
     else {
         return refusal(StatusCode::BAD_REQUEST, "next should be the value of an earlier answer");
     };
-    let Some(working) = site.working.begin() else {
+    let Ok(_place) = opened.statements.try_acquire() else {
+        let why =
+            format!("the session runs {STATEMENTS_MAX} statements already: wait for their answers");
+        return refusal(StatusCode::TOO_MANY_REQUESTS, &why);
+    };
+    let working = site.working.begin().filter(|_| !site.is_draining());
+    let Some(working) = working else {
         return refusal(StatusCode::SERVICE_UNAVAILABLE, "the server is shutting down");
     };
     let shared = Arc::clone(&site.shared);
@@ -131,7 +140,7 @@ impl<B: Backend> Running<B> {
         let metrics = Arc::clone(&shared.metrics);
         let _in_flight = metrics.requests_in_flight.enter();
         metrics.requests.get(Opcode::Query).add(1);
-        let answer = self.admit_and_run().await.unwrap_or_else(|failure| {
+        let answer = self.run_until_killed().await.unwrap_or_else(|failure| {
             if failure.kind == FailureKind::Server {
                 error!(error = %failure, "a statement failed by the server's fault");
             }
@@ -143,10 +152,34 @@ impl<B: Backend> Running<B> {
         answer
     }
 
-    async fn admit_and_run(self) -> Result<Bytes, Failure> {
+    /// Runs the statement to its end, or until it is killed. Operators see it meanwhile.
+    async fn run_until_killed(self) -> Result<Bytes, Failure> {
+        let (shared, session) = (Arc::clone(&self.shared), Arc::clone(&self.session));
+        let (bytes, times) = (self.charge.bytes(), RequestTimes::at(self.arrived));
+        let arrived = shared.backend.arrive(&session, Peek::Query(&self.text), bytes, times)?;
+        let admission = arrived.as_ref().map(|arrived| match arrived {
+            Arrived::Admitted(permit) => (permit.class(), permit.level().0),
+            Arrived::Waits(place) => (place.class(), place.level()),
+        });
+        let (text, params) = (self.text.clone(), QueryParams::default());
+        let statement = Statement::Query { text, params };
+        let entry = shared.backend.enter(&session, Some(&statement), self.arrived, admission, None);
+        let Some(entry) = entry else { return self.admit_and_run(arrived, None).await };
+        let running = pin!(self.admit_and_run(arrived, Some(&entry)));
+        tokio::select! {
+            biased;
+            answer = running => answer,
+            failure = cut_off(&entry) => Err(failure),
+        }
+    }
+
+    async fn admit_and_run(
+        self,
+        admitted: Option<Arrived>,
+        entry: Option<&RunningStatement>,
+    ) -> Result<Bytes, Failure> {
         let Self { shared, session, text, params, arrived, charge } = self;
-        let (bytes, times) = (charge.bytes(), RequestTimes::at(arrived));
-        let admitted = shared.backend.arrive(&session, Peek::Query(&text), bytes, times)?;
+        let bytes = charge.bytes();
         let permit = match admitted {
             None => None,
             Some(Arrived::Admitted(permit)) => Some(Arc::new(permit)),
@@ -154,6 +187,9 @@ impl<B: Backend> Running<B> {
         };
         if let Some(permit) = &permit {
             begin(permit).await;
+        }
+        if let Some(entry) = entry {
+            entry.begin(permit.as_ref());
         }
         let permit = check_answers(&shared, permit)?;
         let bytes_max = ANSWER_BYTES_MAX.min(shared.answers.max() / 2);
@@ -169,7 +205,7 @@ impl<B: Backend> Running<B> {
         let work = Box::pin(async move {
             let running = pin!(of_work.backend.query(&session, &text, params, grant));
             let result = unless_panicked(running).await.unwrap_or_else(|| Err(panicked()));
-            note_end(of_permit.as_deref(), &result);
+            note_end(of_permit.as_deref(), &result, &memory);
             encode(&of_work, result?, &memory)
         });
         let answer = shared.long.run(Slices::new(work, permit, bytes)).await;
@@ -179,8 +215,15 @@ impl<B: Backend> Running<B> {
 }
 
 /// Records the outcome of the statement in its permit.
-fn note_end(permit: Option<&Permit>, result: &Result<StatementResult, Failure>) {
+fn note_end(
+    permit: Option<&Permit>,
+    result: &Result<StatementResult, Failure>,
+    memory: &AnswerMemory,
+) {
     let Some(permit) = permit else { return };
+    if let (Err(_), Some(retry_after)) = (result, memory.refused()) {
+        permit.lacked_memory(retry_after);
+    }
     match result {
         Err(failure) if failure.kind == FailureKind::Timeout => permit.timed_out(),
         _ => permit.answered(),

@@ -89,6 +89,7 @@ pub(super) fn failed(failure: &Failure) -> String {
         FailureKind::Conflict => "conflict",
         FailureKind::Aborted => "aborted",
         FailureKind::Overloaded { .. } => "overloaded",
+        FailureKind::Killed => "killed",
         FailureKind::Timeout => "timeout",
         FailureKind::Unknown => "unknown",
         FailureKind::Unavailable => "unavailable",

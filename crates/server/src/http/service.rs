@@ -12,7 +12,7 @@ use tokio::net::TcpListener;
 use tokio::runtime::{self, Handle};
 use tokio::sync::{oneshot, watch};
 use tokio::task::{self, JoinSet};
-use tokio::time::sleep;
+use tokio::time::interval;
 use tracing::error;
 
 use super::connection::serve_connection;
@@ -23,7 +23,10 @@ use crate::connection::Shared;
 use crate::in_progress::InProgress;
 
 const CONNECTIONS_MAX: usize = 64;
-/// Idle time after which the sessions are looked through for ones that have ended.
+/// Number of connections from which a further one ends with its first answer, so that clients that keep
+/// theirs leave places to monitors.
+const KEPT_MAX: usize = CONNECTIONS_MAX / 4;
+/// Interval of the search for sessions that have ended.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
 
 /// HTTP service on a thread of its own, so that busy statement threads do not delay monitoring. It
@@ -82,6 +85,7 @@ impl HttpService {
 async fn accept<B: Backend>(site: Arc<Site<B>>, listener: TcpListener) {
     let mut connections = JoinSet::new();
     let places = AddressLimit::of(Places::shared(CONNECTIONS_MAX));
+    let mut sweep = interval(SWEEP_INTERVAL);
     loop {
         tokio::select! {
             accepted = listener.accept() => {
@@ -98,16 +102,17 @@ async fn accept<B: Backend>(site: Arc<Site<B>>, listener: TcpListener) {
                     site.shared.refusals.connection(peer, "there are too many for HTTP");
                     continue;
                 };
+                let is_kept = connections.len() < KEPT_MAX;
                 let site = Arc::clone(&site);
                 connections.spawn(async move {
                     let _place = place;
                     // A client that disconnects or stalls gets no answer.
-                    let _ = serve_connection(&site, stream, peer).await;
+                    let _ = serve_connection(&site, stream, peer, is_kept).await;
                 });
             }
             Some(_) = connections.join_next() => {}
             // Requests end them, too.
-            () = sleep(SWEEP_INTERVAL) => site.sessions.end_unused(),
+            _ = sweep.tick() => site.sessions.end_unused(),
         }
     }
 }

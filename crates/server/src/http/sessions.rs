@@ -11,6 +11,7 @@ use std::time::Duration;
 use carnet_base::{Clock, Moment, lock};
 use rustls::crypto::aws_lc_rs;
 use sha2::{Digest, Sha256};
+use tokio::sync::Semaphore;
 
 use crate::accounts::{Account, Owner};
 use crate::clients::Registration;
@@ -35,7 +36,12 @@ pub(super) struct Opened<S> {
     pub(super) account: Account,
     /// Entry in the list of clients.
     pub(super) registration: Registration,
+    /// Places of the statements that it runs at a time.
+    pub(super) statements: Semaphore,
 }
+
+/// Maximum number of statements that a session runs at a time: those of a page, and of the console.
+pub(super) const STATEMENTS_MAX: usize = 8;
 
 /// The sessions of a server, by the hashes of their secrets.
 pub(super) struct Sessions<S> {
@@ -154,6 +160,7 @@ mod tests {
             console: Arc::new(()),
             pages: Arc::new(()),
             registration: Clients::default().register(address, None),
+            statements: Semaphore::new(STATEMENTS_MAX),
         }
     }
 

@@ -34,16 +34,32 @@ pub(super) enum Access {
     Login,
     /// Without a log-in: there are no users, and only this machine reaches the port.
     Open,
-    /// Not at all: there are no users, and other machines reach the port.
-    Closed,
+    /// Not at all, for a reason.
+    Closed(&'static str),
+}
+
+const NO_USERS: &str = "this server has no users, and other machines may reach its HTTP port, or monitors show it a token: \
+                        start it with --users or --roles, so that the dashboard can log in";
+const CERTIFICATES: &str = "this server asks its clients for certificates (tls.clients = \"required\"), and the \
+                            dashboard has none: use carnet shell --server";
+
+/// Facts of a server on which the access to its dashboard depends.
+#[derive(Clone, Copy, Debug)]
+struct Exposure {
+    has_users: bool,
+    on_loopback: bool,
+    /// Whether monitors show a token: a proxy may make the port known to other machines.
+    has_token: bool,
+    wants_certificates: bool,
 }
 
 impl Access {
-    const fn new(has_users: bool, on_loopback: bool) -> Self {
-        match (has_users, on_loopback) {
-            (true, _) => Self::Login,
-            (false, true) => Self::Open,
-            (false, false) => Self::Closed,
+    const fn new(exposure: Exposure) -> Self {
+        match exposure {
+            Exposure { wants_certificates: true, .. } => Self::Closed(CERTIFICATES),
+            Exposure { has_users: true, .. } => Self::Login,
+            Exposure { on_loopback: true, has_token: false, .. } => Self::Open,
+            Exposure { .. } => Self::Closed(NO_USERS),
         }
     }
 }
@@ -68,7 +84,16 @@ impl<B: Backend> Site<B> {
     }
 
     pub(super) fn access(&self) -> Access {
-        Access::new(self.shared.authenticator.is_some(), self.on_loopback)
+        Access::new(Exposure {
+            has_users: self.shared.authenticator.is_some(),
+            on_loopback: self.on_loopback,
+            has_token: self.shared.monitoring.has_token(),
+            wants_certificates: self
+                .shared
+                .tls
+                .as_ref()
+                .is_some_and(|tls| tls.wants_certificates()),
+        })
     }
 
     pub(super) fn is_draining(&self) -> bool {
@@ -81,10 +106,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_loopback_is_open_without_users() {
-        assert_eq!(Access::new(false, true), Access::Open);
-        assert_eq!(Access::new(false, false), Access::Closed);
-        assert_eq!(Access::new(true, true), Access::Login);
-        assert_eq!(Access::new(true, false), Access::Login);
+    fn only_loopback_without_a_token_is_open_without_users() {
+        let plain = Exposure {
+            has_users: false,
+            on_loopback: true,
+            has_token: false,
+            wants_certificates: false,
+        };
+        assert_eq!(Access::new(plain), Access::Open);
+        let token = Exposure { has_token: true, ..plain };
+        assert_eq!(Access::new(token), Access::Closed(NO_USERS), "a proxy may stand before it");
+        let beyond = Exposure { on_loopback: false, ..plain };
+        assert_eq!(Access::new(beyond), Access::Closed(NO_USERS));
+        for exposure in [plain, token, beyond] {
+            let users = Exposure { has_users: true, ..exposure };
+            assert_eq!(Access::new(users), Access::Login);
+            let certificates = Exposure { wants_certificates: true, ..users };
+            assert_eq!(Access::new(certificates), Access::Closed(CERTIFICATES));
+        }
     }
 }

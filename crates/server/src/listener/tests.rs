@@ -14,7 +14,9 @@ use tokio_rustls::TlsConnector;
 
 use super::*;
 use crate::executor::CqlBackend;
+use crate::hash_password;
 use crate::tls::tests::files;
+use crate::users::Users;
 
 const TOKEN: &str = "0123456789abcdef";
 
@@ -28,8 +30,12 @@ async fn get(mut stream: impl AsyncRead + AsyncWrite + Unpin, token: &str) -> St
 
 /// Begins a session of the dashboard, and returns the cookie that the answer sets.
 async fn begin_session(mut stream: impl AsyncRead + AsyncWrite + Unpin) -> String {
-    let request = "POST /api/login HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\
-                   Content-Type: application/json\r\nContent-Length: 2\r\n\r\n{}";
+    let body = "{\"user\":\"ann\",\"password\":\"one\"}";
+    let request = format!(
+        "POST /api/login HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\
+         Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
     stream.write_all(request.as_bytes()).await.unwrap();
     let mut answer = Vec::new();
     let _ = stream.read_to_end(&mut answer).await;
@@ -51,7 +57,9 @@ async fn monitors_use_tls_beyond_loopback() {
     };
     let db = Db::builder().in_memory();
     let backend = CqlBackend::new(Executor::new(db, NodeInfo::local(Uuid::nil())));
-    let mut server = Server::bind(config, backend, None, Arc::new(SystemClock)).await.unwrap();
+    let users = Users::parse(&format!("ann:{}", hash_password("one").unwrap())).unwrap();
+    let users = Some(Authenticator::of_users(Arc::new(users)));
+    let mut server = Server::bind(config, backend, users, Arc::new(SystemClock)).await.unwrap();
     let shared = Arc::get_mut(&mut server.shared).unwrap();
     assert!(!shared.monitoring.over_tls, "on loopback");
     // As if it had another address.

@@ -9,7 +9,7 @@ use std::time::SystemTime;
 use carnet_base::{Result, lock};
 use rustls::ServerConfig;
 
-use super::files::{Configs, TlsFiles};
+use super::files::{ClientCertificates, Configs, TlsFiles};
 
 /// The certificates in use, and the files that they come from.
 pub struct Tls {
@@ -42,6 +42,11 @@ impl Tls {
         let stamps = stamps(&files);
         let configs = files.load()?;
         Ok(Self { files, state: Mutex::new(State { configs, stamps }) })
+    }
+
+    /// Returns `true` if each client of the native protocol shows a certificate.
+    pub(crate) fn wants_certificates(&self) -> bool {
+        self.files.clients == ClientCertificates::Required
     }
 
     /// Reads the files again. Later handshakes use the new certificates.

@@ -91,9 +91,10 @@ impl Running {
     }
 
     /// Starts a server whose monitors show a token.
-    pub(crate) fn with_http_token(token: HttpToken) -> Self {
+    pub(crate) fn with_http_token(token: HttpToken, passwords: Option<&str>) -> Self {
         let config = Config { http_token: Some(token), ..Self::config() };
-        Self::with_config(Runtime::new().unwrap(), toy::Toy::default(), config, None)
+        let users = authenticator(passwords);
+        Self::with_config(Runtime::new().unwrap(), toy::Toy::default(), config, users)
     }
 
     /// Starts a server that browsers reach by a name.
@@ -114,8 +115,7 @@ impl Running {
         passwords: Option<&str>,
     ) -> Self {
         let config = Config { limits, ..Self::config() };
-        let users = passwords.map(|text| Arc::new(Users::parse(text).unwrap()));
-        Self::with_config(runtime, backend, config, users.map(Authenticator::of_users))
+        Self::with_config(runtime, backend, config, authenticator(passwords))
     }
 
     fn with_config<B: Backend>(
@@ -184,6 +184,10 @@ impl Running {
         client.settle(false);
         client
     }
+}
+
+fn authenticator(passwords: Option<&str>) -> Option<Authenticator> {
+    passwords.map(|text| Authenticator::of_users(Arc::new(Users::parse(text).unwrap())))
 }
 
 #[expect(clippy::disallowed_methods, reason = "a test waits for the wall clock")]
