@@ -101,7 +101,9 @@ export async function query(statement, options = {}) {
 export async function readMetrics() {
   if (history.needsLogin && !session.state?.open) return;
   try {
-    const response = await fetch('/metrics', { cache: 'no-store', credentials: 'same-origin' });
+    // A server that hangs answers nothing.
+    const signal = AbortSignal.timeout(10_000);
+    const response = await fetch('/metrics', { cache: 'no-store', credentials: 'same-origin', signal });
     if (response.status === 401) {
       history.needsLogin = true;
       history.fail('Metrics need a log-in here.');

@@ -4,6 +4,8 @@
 const POINTS_MAX = 300;
 // Whole samples, for rates over some seconds.
 const SAMPLES_MAX = 8;
+// Seconds without a sample, such as those of a hidden page, after which rates begin anew.
+const GAP = 10;
 
 // Parses Prometheus' text format: name -> [{ labels, value }].
 export function parse(text) {
@@ -111,6 +113,10 @@ export const history = {
     const started = sum(sample, 'process_start_time_seconds');
     // Another process counts from 0.
     if (this.last && sum(this.last, 'process_start_time_seconds') !== started) this.samples = [];
+    if (this.last && at - this.last.at > GAP) {
+      this.samples = [];
+      this.addGap(at);
+    }
     const before = this.last;
     this.samples.push(sample);
     if (this.samples.length > SAMPLES_MAX) this.samples.shift();
@@ -119,9 +125,17 @@ export const history = {
     this.needsLogin = false;
     this.tell();
   },
+  addGap(at) {
+    this.times.push(at);
+    for (const track of this.tracks.values()) track.points.push(null);
+    this.shorten();
+  },
   addPoint(before, sample) {
     this.times.push(sample.at);
     for (const track of this.tracks.values()) track.points.push(track.value(before, sample) ?? null);
+    this.shorten();
+  },
+  shorten() {
     if (this.times.length > POINTS_MAX) {
       this.times.shift();
       for (const track of this.tracks.values()) track.points.shift();

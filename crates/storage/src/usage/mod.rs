@@ -1,6 +1,6 @@
 //! Reads and writes of each table of the layer above, counted.
 //!
-//! A *table* here is a [`TableId`], whose cells lie in many files. The counters tell
+//! A *table* here is a [`TableId`](carnet_base::TableId), whose cells lie in many files. The counters tell
 //! operators how often a table is read and written, how long that takes, how many rows
 //! and tombstones a read meets, and how many reads have to wait for the disk.
 //!
