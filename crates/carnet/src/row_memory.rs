@@ -42,26 +42,23 @@ impl RowMemory {
     ///
     /// # Errors
     ///
-    /// `Timeout`.
+    /// `Timeout`; `Aborted` if the statement is killed meanwhile.
     pub(crate) async fn take(
         &self,
         bytes: usize,
         context: &Context,
         admitted: Option<&Permit>,
     ) -> Result<BytePermit<'_>> {
+        let take = async { Ok(self.permits.take(bytes).await) };
         let take = async {
-            let take = pin!(self.permits.take(bytes));
             match admitted {
-                Some(admitted) => admitted.wait_for(Why::Memory, take).await,
+                Some(admitted) => admitted.read(Why::Memory, pin!(take)).await,
                 None => take.await,
             }
         };
-        let Some(deadline) = context.deadline() else { return Ok(take.await) };
+        let Some(deadline) = context.deadline() else { return take.await };
         let limit = self.timer.wait(deadline.since(self.timer.now()));
-        match before(limit, take).await {
-            Some(permit) => Ok(permit),
-            None => Err(Context::passed()),
-        }
+        before(limit, take).await.unwrap_or_else(|| Err(Context::passed()))
     }
 }
 
@@ -69,20 +66,42 @@ impl RowMemory {
 mod tests {
     use std::time::Duration;
 
+    use std::task::{Poll, Waker};
+
     use carnet_base::{Clock, ErrorKind, SystemClock, ThreadSpawn, block_on};
 
     use super::*;
+    use crate::Db;
+    use crate::admission::{AdmissionLimits, Class};
+
+    fn memory(bytes_max: usize) -> RowMemory {
+        let timer = ThreadTimer::lazy(Arc::new(SystemClock), Arc::new(ThreadSpawn));
+        RowMemory::new(bytes_max, Arc::new(timer))
+    }
 
     #[test]
     fn wait_for_a_turn_ends_at_the_deadline() {
-        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-        let timer = Arc::new(ThreadTimer::lazy(Arc::clone(&clock), Arc::new(ThreadSpawn)));
-        let memory = RowMemory::new(100, timer);
+        let memory = memory(100);
         let held = memory.try_take(60).expect("nothing is held");
-        let soon = || Context::until(clock.now().after(Duration::from_millis(5)));
+        let soon = || Context::until(SystemClock.now().after(Duration::from_millis(5)));
         let error = block_on(memory.take(60, &soon(), None)).expect_err("the memory is held");
         assert_eq!(error.kind(), ErrorKind::Timeout);
         drop(held);
         assert!(block_on(memory.take(1_000, &soon(), None)).is_ok(), "alone it may be longer");
+    }
+
+    #[test]
+    fn killed_statement_leaves_its_wait() {
+        let memory = memory(100);
+        let _held = memory.try_take(60).expect("nothing is held");
+        let db = Db::builder().admission(AdmissionLimits::of_server(1)).in_memory();
+        let permit = db.admission().expect("it was set").admit_alone(Class::Write);
+        let context = Context::unbounded();
+        let mut wait = pin!(memory.take(60, &context, Some(&permit)));
+        let mut task = std::task::Context::from_waker(Waker::noop());
+        assert!(wait.as_mut().poll(&mut task).is_pending());
+        permit.progress().kill();
+        let Poll::Ready(Err(error)) = wait.as_mut().poll(&mut task) else { panic!("it waits on") };
+        assert_eq!(error.kind(), ErrorKind::Aborted);
     }
 }

@@ -192,7 +192,7 @@ impl Tx {
     ///
     /// # Errors
     ///
-    /// `Timeout` at the deadline of the transaction.
+    /// `Timeout` at the deadline of the transaction; `Aborted` if the statement is killed meanwhile.
     pub async fn row_memory(&self, bytes: usize) -> Result<BytePermit<'_>> {
         let (context, admitted) = (self.transaction.context(), self.permit.as_deref());
         self.shared.handles.row_memory.take(bytes, context, admitted).await

@@ -150,6 +150,16 @@ impl Admission {
         self.gates[Class::Write as usize].count_wait(Some(level), why, waited);
     }
 
+    /// Admits a statement while no other runs.
+    #[cfg(test)]
+    pub(crate) fn admit_alone(&self, class: Class) -> Permit {
+        let level = Level::default();
+        match self.arrive(AdmissionRequest::new(&level, class, Workload::Interactive, 1)) {
+            Ok(Arrived::Admitted(permit)) => permit,
+            _ => panic!("another statement runs"),
+        }
+    }
+
     /// Returns the figures of a class.
     #[must_use]
     pub fn figures(&self, class: Class) -> Figures {

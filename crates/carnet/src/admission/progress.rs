@@ -4,9 +4,11 @@
 //! end at its next read, its next turn and before its commit, and fails there without effect. A commit
 //! that has begun is not ended: it may be decided already.
 
+use std::future::poll_fn;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock};
-use std::task::Waker;
+use std::task::{Poll, Waker};
 
 use carnet_base::{Error, Result, lock};
 
@@ -97,7 +99,7 @@ impl Progress {
     }
 
     /// Wakes a waiting statement when its end is requested.
-    pub(crate) fn wake_on_kill(&self, waker: &Waker) {
+    fn wake_on_kill(&self, waker: &Waker) {
         let mut kept = lock(&self.rare().waker);
         let is_kept = kept.as_ref().is_some_and(|kept| kept.will_wake(waker));
         let before = if is_kept { None } else { kept.replace(waker.clone()) };
@@ -107,6 +109,24 @@ impl Progress {
         if self.is_killed() {
             waker.wake_by_ref();
         }
+    }
+
+    /// Returns the output of a future, or `None` once the statement is killed.
+    pub(crate) async fn unless_killed<F: Future + ?Sized>(
+        &self,
+        mut future: Pin<&mut F>,
+    ) -> Option<F::Output> {
+        poll_fn(|context| {
+            if self.is_killed() {
+                return Poll::Ready(None);
+            }
+            let polled = future.as_mut().poll(context).map(Some);
+            if polled.is_pending() {
+                self.wake_on_kill(context.waker());
+            }
+            polled
+        })
+        .await
     }
 
     fn rare(&self) -> &Rare {

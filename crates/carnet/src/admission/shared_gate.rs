@@ -416,24 +416,14 @@ impl Permit {
     ///
     /// # Errors
     ///
-    /// Those of the read; `Aborted` if the statement was killed.
+    /// Same as the read; `Aborted` if the statement was killed.
     pub async fn read<T>(
         &self,
         why: Why,
         reading: Pin<&mut (impl Future<Output = Result<T>> + ?Sized)>,
     ) -> Result<T> {
-        let mut reading = reading;
-        let unless_killed = poll_fn(|context| {
-            if self.progress.is_killed() {
-                return Poll::Ready(Err(killed()));
-            }
-            let polled = reading.as_mut().poll(context);
-            if polled.is_pending() {
-                self.progress.wake_on_kill(context.waker());
-            }
-            polled
-        });
-        self.wait_for(why, unless_killed).await
+        let read = self.wait_for(why, self.progress.unless_killed(reading)).await;
+        read.unwrap_or_else(|| Err(killed()))
     }
 
     /// Records that the statement was answered in time. Without this call its processor time counts

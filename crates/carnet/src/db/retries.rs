@@ -8,10 +8,8 @@
 //! moves. After [`LOSSES_MAX`] conflicts a transaction waits in one common queue of repeated
 //! losers. One transaction of that queue runs at a time, and competes only with newcomers.
 
-use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 
 use carnet_base::{CellHash, Error, ErrorKind, Moment, Timer, before};
@@ -192,9 +190,12 @@ impl<'db> Retries<'db> {
         let left = self.deadline.map(|deadline| deadline.since(self.db.inner.clock.now()));
         let limit =
             self.db.inner.timer.wait(left.map_or(TURN_WAIT_MAX, |left| left.min(TURN_WAIT_MAX)));
-        let permit = self.permit.as_deref();
-        let waiting = unless_killed(permit, before(limit, self.turns.take(cell)));
-        let has_turn = waiting.await.flatten().unwrap_or(false);
+        let waiting = before(limit, self.turns.take(cell));
+        let has_turn = match self.permit.as_deref() {
+            Some(permit) => permit.progress().unless_killed(pin!(waiting)).await.flatten(),
+            None => waiting.await,
+        };
+        let has_turn = has_turn.unwrap_or(false);
         if !has_turn {
             self.is_impatient = true;
             self.turns.leave();
@@ -210,37 +211,17 @@ fn blocked() -> Error {
     )
 }
 
-/// Returns the output of a future, or `None` if the statement is killed first.
-async fn unless_killed<T>(permit: Option<&Permit>, future: impl Future<Output = T>) -> Option<T> {
-    let mut future = pin!(future);
-    poll_fn(|context| {
-        let polled = future.as_mut().poll(context).map(Some);
-        let Some(progress) = permit.map(Permit::progress).filter(|_| polled.is_pending()) else {
-            return polled;
-        };
-        if progress.is_killed() {
-            return Poll::Ready(None);
-        }
-        progress.wake_on_kill(context.waker());
-        polled
-    })
-    .await
-}
-
 #[cfg(test)]
 mod tests {
+    use std::task::Poll;
+
     use super::*;
-    use crate::admission::{AdmissionLimits, AdmissionRequest, Arrived, Class, Level, Workload};
+    use crate::admission::{AdmissionLimits, Class};
 
     const OVERLOADED: ErrorKind = ErrorKind::Overloaded { retry_after: Duration::from_millis(50) };
 
     fn permit(db: &Db) -> Arc<Permit> {
-        let (level, class, workload) = (&Level::default(), Class::Write, Workload::Interactive);
-        let request = AdmissionRequest::new(level, class, workload, 1);
-        match db.admission().unwrap().arrive(request).unwrap() {
-            Arrived::Admitted(permit) => Arc::new(permit),
-            Arrived::Waits(_) => panic!("nothing else runs"),
-        }
+        Arc::new(db.admission().unwrap().admit_alone(Class::Write))
     }
 
     #[test]
