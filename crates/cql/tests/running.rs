@@ -181,6 +181,22 @@ fn role_sees_and_kills_its_own_statements() {
     assert!(wait.as_mut().poll(&mut task).is_ready());
 }
 
+/// A statement that is dropped before its end says whether it may have had an effect.
+#[test]
+fn change_within_a_transaction_has_no_effect_alone() {
+    let fixture = Fixture::new();
+    let level = Level::default().id;
+    let enter = |class| {
+        let source = StatementSource::Text("UPDATE t SET v = 1 WHERE k = 1 AND c = 1".into());
+        let (now, admission) = (fixture.executor.db().now(), Some((class, level)));
+        fixture.executor.enter(&fixture.session, source, now, admission, None)
+    };
+    assert!(enter(Class::Read).is_without_effect() && !enter(Class::Write).is_without_effect());
+    fixture.run("START TRANSACTION", Grant::default()).unwrap();
+    assert!(enter(Class::Write).is_without_effect());
+    assert!(!enter(Class::System).is_without_effect(), "COMMIT");
+}
+
 /// A stack of nested statements would overflow.
 #[test]
 fn explained_statement_is_not_nested() {

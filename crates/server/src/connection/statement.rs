@@ -291,7 +291,7 @@ pub(crate) async fn cut_off(entry: &RunningStatement) -> Failure {
     if entry.has_begun() {
         tokio::time::sleep(KILL_PATIENCE).await;
     }
-    if entry.is_read() || !entry.has_begun() {
+    if entry.is_without_effect() || !entry.has_begun() {
         return Failure::new(FailureKind::Killed, "the statement was killed; nothing was written");
     }
     Failure::new(

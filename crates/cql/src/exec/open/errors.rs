@@ -93,9 +93,7 @@ pub(super) fn describe(end: End) -> String {
             "was rolled back, because a statement failed after some of its changes".to_owned()
         }
         End::TooOld => "was rolled back, because it can read no longer".to_owned(),
-        End::CutOff => {
-            "was rolled back, because a statement was cut off with its connection".to_owned()
-        }
+        End::CutOff => "was rolled back, because a statement was cut off before its end".to_owned(),
         End::Expired(limit) => {
             format!("was rolled back, because no statement came for {limit:?}")
         }

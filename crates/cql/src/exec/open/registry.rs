@@ -91,7 +91,7 @@ pub(in crate::exec) enum End {
     Failed,
     /// The transaction can no longer read, because its snapshot is too old or its tables changed.
     TooOld,
-    /// A statement was cut off with its connection, after it had made some of its changes.
+    /// A statement was cut off before its end, after it had made some of its changes.
     CutOff,
     /// No statement came for this time.
     Expired(Duration),

@@ -20,6 +20,8 @@ pub(super) struct Entry {
     pub(super) began: Moment,
     /// Class and level, if the server admits statements.
     pub(super) admission: Option<(Class, LevelId)>,
+    /// Whether it is part of an open transaction, whose `COMMIT` alone has an effect.
+    pub(super) is_part: bool,
     pub(super) source: StatementSource,
     pub(super) keyspace: Option<String>,
     pub(super) state: Mutex<EntryState>,

@@ -33,10 +33,11 @@ impl RunningStatement {
         self.entry.has_begun()
     }
 
-    /// Returns `true` if the statement changes nothing.
+    /// Returns `true` if the statement alone has no effect: a read, or a change within an open
+    /// transaction.
     #[must_use]
-    pub fn is_read(&self) -> bool {
-        matches!(self.entry.admission, Some((Class::Read, _)))
+    pub fn is_without_effect(&self) -> bool {
+        self.entry.is_part || matches!(self.entry.admission, Some((Class::Read, _)))
     }
 
     /// Waits until the statement is killed.

@@ -78,6 +78,7 @@ mod tests {
             user: None,
             began: Moment::default(),
             admission: None,
+            is_part: false,
             source: StatementSource::Unknown,
             keyspace: None,
             state: EntryState::of(None).into(),
