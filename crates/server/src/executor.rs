@@ -448,7 +448,8 @@ fn parameters(params: QueryParams, grant: Grant) -> Parameters {
     }
 }
 
-fn failure(error: &CqlError) -> Failure {
+/// Returns the failure that a client gets for an error.
+pub(crate) fn failure(error: &CqlError) -> Failure {
     let kind = match error.kind() {
         CqlErrorKind::Syntax { .. } => FailureKind::Syntax,
         CqlErrorKind::Unprepared { id } => {

@@ -418,21 +418,49 @@ fn drain_answers_the_statement_of_a_dashboard() {
     server.join();
 }
 
+/// The statement keeps its thread, which must not be the one that answers monitors.
 #[test]
 fn metrics_are_answered_beside_statements() {
     let server = Running::start();
     let cookie = begin(&server);
-    let mut streams: Vec<TcpStream> = (0..8)
-        .map(|_| {
-            let mut tcp = TcpStream::connect(server.http).unwrap();
-            let body = r#"{"statement": "sleep 60000"}"#;
-            send_over(&mut tcp, "POST", "/api/query", &[JSON, &cookie], body);
-            tcp
-        })
-        .collect();
-    server.eventually("they run", |metrics| metrics.requests_in_flight.get() == 8);
+    let mut tcp = TcpStream::connect(server.http).unwrap();
+    let body = r#"{"statement": "hog 4000"}"#;
+    send_over(&mut tcp, "POST", "/api/query", &[JSON, &cookie], body);
+    server.eventually("it runs", |metrics| metrics.requests_in_flight.get() == 1);
     assert_eq!(get(server.http, "/livez").0, "HTTP/1.1 200 OK");
-    streams.clear();
+    assert_eq!(server.metrics.requests_in_flight.get(), 1, "the statement has ended");
+    assert_eq!(receive(&mut tcp).status, 200);
+}
+
+/// Announced bytes are no memory: many clients that send nothing would take it from others.
+#[test]
+fn body_is_charged_as_it_arrives() {
+    let server = Running::start();
+    let cookie = begin(&server);
+    let mut tcp = TcpStream::connect(server.http).unwrap();
+    let head = format!("POST /api/query HTTP/1.1\r\nHost: localhost\r\n{JSON}\r\n{}", {
+        let port = format!("carnet_{}", server.http.port());
+        cookie.replace(&port, "carnet_0")
+    });
+    let (begun, rest) = (format!("{head}\r\nContent-Length: 900000\r\n\r\n"), " ".repeat(1_000));
+    tcp.write_all(begun.as_bytes()).unwrap();
+    tcp.write_all(rest.as_bytes()).unwrap();
+    server.eventually("a part has arrived", |_| {
+        get(server.http, "/metrics").1.contains("carnet_memory_bytes{owner=\"requests\"} 1000\n")
+    });
+}
+
+/// A text of control characters is six times as long in JSON.
+#[test]
+fn text_of_an_answer_is_limited() {
+    let server = Running::start();
+    let cookie = begin(&server);
+    let long = query(server.http, &cookie, "blob 3000000");
+    let error: serde_json::Value = serde_json::from_str(&long.body).unwrap();
+    assert_eq!(error["error"]["kind"], "invalid", "{error}");
+    let message = error["error"]["message"].as_str().unwrap();
+    assert!(message.contains("that of an answer to the dashboard"), "{message}");
+    assert_eq!(query(server.http, &cookie, "blob 1000").status, 200);
 }
 
 /// Any answer is valid for arbitrary bytes; a server that does not answer others afterwards is not.

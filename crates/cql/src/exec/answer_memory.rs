@@ -1,7 +1,7 @@
 //! Memory of a statement's result.
 
 use std::borrow::Cow;
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use carnet::base::{Charge, MemoryBudget, lock};
@@ -41,8 +41,8 @@ struct AnswerMemoryState {
     soft_bytes: usize,
     /// Maximum size of the result.
     hard_bytes: usize,
-    /// Service level that sets the maximum; `None` for the server's own.
-    hard_of: Option<Arc<str>>,
+    /// Name of the maximum, for errors.
+    hard_name: Cow<'static, str>,
     /// Whether other answers held the memory that it needs.
     was_refused: bool,
     /// Warnings that come with the answer.
@@ -69,11 +69,18 @@ impl AnswerMemory {
             kept_bytes: 0,
             soft_bytes: SOFT_BYTES,
             hard_bytes: bytes_max,
-            hard_of: None,
+            hard_name: "half of server.answer_memory".into(),
             was_refused: false,
             warnings: Vec::new(),
         };
         Self { budget: budget.clone(), state: Mutex::new(state) }
+    }
+
+    /// Names the maximum in errors; by default it is half of the memory of all answers.
+    #[must_use]
+    pub fn limited_by(self, name: &'static str) -> Self {
+        lock(&self.state).hard_name = name.into();
+        self
     }
 
     /// Adds a warning that comes with the answer, once: a statement may run again.
@@ -98,7 +105,8 @@ impl AnswerMemory {
             && hard < state.hard_bytes
         {
             state.hard_bytes = hard;
-            state.hard_of = Some(Arc::clone(&level.level.name));
+            let name = &level.level.name;
+            state.hard_name = format!("memory_hard of the service level {name}").into();
         }
         if let Some(soft) = level.options.memory_soft {
             state.soft_bytes = bytes(soft);
@@ -143,7 +151,7 @@ impl AnswerMemory {
     /// # Errors
     ///
     /// `Invalid` if the result exceeds its maximum; `Overloaded` if other answers hold the memory.
-    pub(super) fn grow_to(&self, rows: usize, fetched: usize) -> Result<(), CqlError> {
+    pub fn grow_to(&self, rows: usize, fetched: usize) -> Result<(), CqlError> {
         self.grow(rows, rows.saturating_add(fetched))
     }
 
@@ -205,10 +213,7 @@ const fn left_to_smaller(bytes: usize, max: usize) -> usize {
 }
 
 fn beyond_hard_limit(state: &AnswerMemoryState) -> String {
-    let limit = match &state.hard_of {
-        Some(level) => format!("memory_hard of the service level {level}"),
-        None => "half of server.answer_memory".to_owned(),
-    };
+    let limit = &state.hard_name;
     format!(
         "the result takes more than the {} bytes of memory that one answer may have ({limit}); ask for it in \
          pages, or restrict it with WHERE or LIMIT",

@@ -4,9 +4,8 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
 use carnet_base::{Charge, MemoryBudget};
-use http_body_util::{BodyExt, Limited};
+use http_body_util::BodyExt;
 use hyper::StatusCode;
 use hyper::body::{Body, Incoming};
 use serde::de::DeserializeOwned;
@@ -24,7 +23,7 @@ pub(super) struct Received<T> {
     pub(super) charge: Charge,
 }
 
-/// Receives the body of a request, of at most `len_max` bytes, which are charged before they arrive.
+/// Receives the body of a request, of at most `len_max` bytes, which are charged as they arrive.
 ///
 /// # Errors
 ///
@@ -34,33 +33,46 @@ pub(super) async fn receive<T: DeserializeOwned>(
     len_max: usize,
     budget: &MemoryBudget,
 ) -> Result<Received<T>, Answer> {
-    let too_long = || {
-        let why = format!("a request may have {len_max} bytes");
-        refusal(StatusCode::PAYLOAD_TOO_LARGE, &why)
-    };
-    // The length of a body in chunks is not announced.
-    let announced =
-        body.size_hint().upper().map_or(len_max, |len| usize::try_from(len).unwrap_or(usize::MAX));
-    if announced > len_max {
-        return Err(too_long());
+    let announced = body.size_hint().lower();
+    if usize::try_from(announced).map_or(true, |len| len > len_max) {
+        return Err(too_long(len_max));
     }
-    let Some(mut charge) = budget.charge(announced) else {
-        let why = "the server holds too many bytes of requests already: try again later";
-        return Err(refusal(StatusCode::SERVICE_UNAVAILABLE, why));
-    };
-    let collected = timeout(BODY_TIMEOUT, Limited::new(body, len_max).collect()).await;
-    let bytes: Bytes = match collected {
-        Ok(Ok(collected)) => collected.to_bytes(),
-        Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => return Err(too_long()),
-        Ok(Err(_)) => return Err(refusal(StatusCode::BAD_REQUEST, "the request is incomplete")),
+    let mut charge = budget.charge(0).expect("no bytes fit into every budget");
+    let bytes = match timeout(BODY_TIMEOUT, collect(body, len_max, &mut charge)).await {
+        Ok(collected) => collected?,
         Err(_) => {
             let why = "the request took too long to arrive";
             return Err(refusal(StatusCode::REQUEST_TIMEOUT, why));
         }
     };
-    charge.set(bytes.len());
     let value = serde_json::from_slice(&bytes).map_err(|error| {
         refusal(StatusCode::BAD_REQUEST, &format!("the request is not as expected: {error}"))
     })?;
     Ok(Received { value, charge })
+}
+
+async fn collect(
+    mut body: Incoming,
+    len_max: usize,
+    charge: &mut Charge,
+) -> Result<Vec<u8>, Answer> {
+    let mut bytes = Vec::new();
+    while let Some(frame) = body.frame().await {
+        let incomplete = |_| refusal(StatusCode::BAD_REQUEST, "the request is incomplete");
+        // Trailers have no meaning here.
+        let Ok(part) = frame.map_err(incomplete)?.into_data() else { continue };
+        if part.len() > len_max - bytes.len() {
+            return Err(too_long(len_max));
+        }
+        if !charge.grow_to(bytes.len() + part.len()) {
+            let why = "the server holds too many bytes of requests already: try again later";
+            return Err(refusal(StatusCode::SERVICE_UNAVAILABLE, why));
+        }
+        bytes.extend_from_slice(&part);
+    }
+    Ok(bytes)
+}
+
+fn too_long(len_max: usize) -> Answer {
+    refusal(StatusCode::PAYLOAD_TOO_LARGE, &format!("a request may have {len_max} bytes"))
 }

@@ -19,7 +19,7 @@ use tracing::error;
 use super::answer::{Answer, json as answer_json, refusal};
 use super::body::receive;
 use super::login::secret;
-use super::rows::{Told, failed, told};
+use super::rows::{AnswerText, failed, result_text};
 use super::sessions::STATEMENTS_MAX;
 use super::site::Site;
 use crate::backend::{Backend, StatementResult};
@@ -35,7 +35,7 @@ use crate::protocol::{Opcode, Version};
 
 /// Maximum length of a request in bytes.
 const BODY_LEN_MAX: usize = 1 << 20;
-/// Maximum bytes of an answer's rows: a page of results ends there.
+/// Maximum bytes of an answer's rows, and of its text.
 const ANSWER_BYTES_MAX: usize = 4 << 20;
 const PAGE_ROWS: u32 = 100;
 const PAGE_ROWS_MAX: u32 = 5_000;
@@ -193,7 +193,8 @@ impl<B: Backend> Running<B> {
         }
         let permit = check_answers(&shared, permit)?;
         let bytes_max = ANSWER_BYTES_MAX.min(shared.answers.max() / 2);
-        let memory = Arc::new(AnswerMemory::new(&shared.answers, bytes_max));
+        let memory = AnswerMemory::new(&shared.answers, bytes_max);
+        let memory = Arc::new(memory.limited_by("that of an answer to the dashboard"));
         let grant = Grant {
             arrived: Some(arrived),
             permit: permit.clone(),
@@ -243,9 +244,10 @@ fn encode<B: Backend>(
     {
         shared.events.publish(Event::Schema(change.clone()));
     }
-    let text = told(&response, &warnings)?;
+    let text = result_text(&response, &warnings, memory)?;
+    drop(response);
     memory.set(text.len());
-    Ok(Bytes::from_owner(Told { text, _held: memory.take_charge() }))
+    Ok(Bytes::from_owner(AnswerText { text, _held: memory.take_charge() }))
 }
 
 fn from_hex(text: &str) -> Option<Bytes> {

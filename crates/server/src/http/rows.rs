@@ -8,33 +8,39 @@
 
 use std::fmt::Write as _;
 
+use bytes::Bytes;
 use carnet_base::Charge;
 use carnet_cql::result::{ChangeKind, Response as Outcome, Rows};
-use carnet_cql::write_shown_json;
+use carnet_cql::{AnswerMemory, write_shown_json};
 use serde_json::json;
 
+use crate::executor::failure;
 use crate::failure::{Failure, FailureKind};
 
-/// An answer's text with its memory, which is given back when the text is sent.
-pub(super) struct Told {
+/// Text of an answer with its memory, which is given back when the text is sent.
+pub(super) struct AnswerText {
     pub(super) text: String,
     pub(super) _held: Charge,
 }
 
-impl AsRef<[u8]> for Told {
+impl AsRef<[u8]> for AnswerText {
     fn as_ref(&self) -> &[u8] {
         self.text.as_bytes()
     }
 }
 
-/// Returns the result of a statement as JSON.
+/// Returns the result of a statement as JSON. The text of rows is charged while it is made.
 ///
 /// # Errors
 ///
-/// A value that has no text.
-pub(super) fn told(outcome: &Outcome, warnings: &[String]) -> Result<String, Failure> {
+/// A value that has no text; a text that the answer has no memory for.
+pub(super) fn result_text(
+    outcome: &Outcome,
+    warnings: &[String],
+    memory: &AnswerMemory,
+) -> Result<String, Failure> {
     Ok(match outcome {
-        Outcome::Rows(rows) => told_rows(rows, warnings)?,
+        Outcome::Rows(rows) => rows_text(rows, warnings, memory)?,
         Outcome::Void => json!({ "kind": "done", "warnings": warnings }).to_string(),
         Outcome::SetKeyspace(keyspace) => {
             json!({ "kind": "keyspace", "keyspace": keyspace, "warnings": warnings }).to_string()
@@ -52,7 +58,7 @@ pub(super) fn told(outcome: &Outcome, warnings: &[String]) -> Result<String, Fai
     })
 }
 
-fn told_rows(rows: &Rows, warnings: &[String]) -> Result<String, Failure> {
+fn rows_text(rows: &Rows, warnings: &[String], memory: &AnswerMemory) -> Result<String, Failure> {
     let columns: Vec<_> = rows
         .columns
         .iter()
@@ -60,16 +66,19 @@ fn told_rows(rows: &Rows, warnings: &[String]) -> Result<String, Failure> {
         .collect();
     let mut out = String::from("{\"kind\":\"rows\",\"columns\":");
     let _ = write!(out, "{},\"rows\":[", serde_json::Value::from(columns));
-    for (number, row) in rows.rows.to_vec().iter().enumerate() {
+    let rows_len = rows.rows.encoded().len();
+    for (number, row) in rows.rows.iter().enumerate() {
         out.push_str(if number > 0 { ",[" } else { "[" });
         for (place, (column, value)) in rows.columns.iter().zip(row).enumerate() {
             if place > 0 {
                 out.push(',');
             }
+            let value = value.map(Bytes::copy_from_slice);
             write_shown_json(&mut out, &column.data_type, value.as_ref())
-                .map_err(|error| Failure::invalid(error.to_string()))?;
+                .map_err(|error| failure(&error))?;
         }
         out.push(']');
+        memory.grow_to(out.len(), rows_len).map_err(|error| failure(&error))?;
     }
     let next = rows.paging_state.as_ref().map(|state| {
         state.iter().fold(String::new(), |mut hex, byte| {
