@@ -1,6 +1,5 @@
 //! `carnet bottleneck`: reasons for which a server's statements wait.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,9 +14,8 @@ use scylla::policies::retry::FallthroughRetryPolicy;
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
-use super::server_tls::ServerTls;
-use crate::password;
-use crate::server_address::with_port;
+use super::login::At;
+use crate::database::Server;
 
 /// Timeout for the connection and for the answer.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -32,17 +30,8 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Bottleneck {
-    /// Address of the server.
-    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:9042")]
-    at: String,
-    /// User name, if the server requires a login.
-    #[arg(long, value_name = "NAME", requires = "password_file")]
-    user: Option<String>,
-    /// File with the user's password.
-    #[arg(long, value_name = "FILE", requires = "user")]
-    password_file: Option<PathBuf>,
     #[command(flatten)]
-    tls: ServerTls,
+    server: At,
     /// Print a JSON object.
     #[arg(long)]
     json: bool,
@@ -74,7 +63,8 @@ impl Bottleneck {
 
     async fn ask(&self) -> Result<Vec<Line>> {
         let session = self.connect().await?;
-        let refused = |error| anyhow!("{} refuses SHOW BOTTLENECK: {error}", self.at);
+        let at = self.server.address();
+        let refused = |error| anyhow!("{at} refuses SHOW BOTTLENECK: {error}");
         let result = session.query_unpaged("SHOW BOTTLENECK", ()).await.map_err(refused)?;
         let result = result.into_rows_result()?;
         let rows = result.rows::<Row>()?.map(|row| row.map(Line::from));
@@ -82,7 +72,7 @@ impl Bottleneck {
     }
 
     async fn connect(&self) -> Result<Session> {
-        let at = with_port(&self.at);
+        let Server { address: at, credentials, tls } = self.server.server()?;
         // Without this the driver could send the query to another server of the database.
         let filter = AllowListHostFilter::new([at.as_str()])
             .with_context(|| format!("cannot resolve {at}"))?;
@@ -94,10 +84,10 @@ impl Bottleneck {
             .known_node(&at)
             .host_filter(Arc::new(filter))
             .connection_timeout(TIMEOUT)
-            .tls_context(self.tls.config()?)
+            .tls_context(tls)
             .default_execution_profile_handle(profile.into_handle());
-        if let (Some(user), Some(path)) = (&self.user, &self.password_file) {
-            builder = builder.user(user, password::read(path)?);
+        if let Some((user, password)) = credentials {
+            builder = builder.user(user, password);
         }
         builder.build().await.map_err(|error| anyhow!("cannot connect to {at}: {error}"))
     }

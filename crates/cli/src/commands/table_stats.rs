@@ -8,12 +8,10 @@ use carnet_cql::Executor;
 use carnet_cql::system::NodeInfo;
 use clap::Args;
 
-use super::server_tls::ServerTls;
-use crate::database::{Database, Local, Remote, Server};
+use super::login::At;
+use crate::database::{Database, Local, Remote};
 use crate::origin::Origin;
-use crate::password;
 use crate::place::Place;
-use crate::server_address::with_port;
 use crate::shell::{Format, Printer, Session};
 
 /// Show reads, writes, latencies and space of each table.
@@ -21,32 +19,18 @@ use crate::shell::{Format, Printer, Session};
 /// A server counts since its start: reads and writes, their latencies (a sample), cells and tombstones
 /// that reads met, the part of reads that found everything in memory, and the bytes in files. Each
 /// server of a database counts its own. Of a directory, which no server may have open, only the
-/// space in files is known; it is not changed. Indexes have lines of their own, after their table's.
+/// space in files is known; it is not changed. The lines of indexes follow their table.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct TableStats {
     /// Only the tables of a keyspace, or one table.
     #[arg(value_name = "KEYSPACE[.TABLE]")]
     only: Option<String>,
-    /// Address of the server.
-    #[arg(
-        long,
-        value_name = "HOST:PORT",
-        default_value = "127.0.0.1:9042",
-        conflicts_with = "dir"
-    )]
-    at: String,
-    /// The directory of a database that is not in use.
-    #[arg(long, value_name = "DIR")]
-    dir: Option<PathBuf>,
-    /// User name, if the server requires a login.
-    #[arg(long, value_name = "NAME", requires = "password_file", conflicts_with = "dir")]
-    user: Option<String>,
-    /// File with the user's password.
-    #[arg(long, value_name = "FILE", requires = "user")]
-    password_file: Option<PathBuf>,
     #[command(flatten)]
-    tls: ServerTls,
+    server: At,
+    /// The directory of a database that is not in use.
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["at", "user"])]
+    dir: Option<PathBuf>,
     /// Print a JSON object for each table, with all numbers.
     #[arg(long)]
     json: bool,
@@ -78,15 +62,9 @@ impl TableStats {
 
     fn database(&self) -> Result<Database> {
         let Some(directory) = &self.dir else {
-            let credentials = match (&self.user, &self.password_file) {
-                (Some(user), Some(path)) => Some((user.clone(), password::read(path)?)),
-                _ => None,
-            };
-            let server =
-                Server { address: with_port(&self.at), credentials, tls: self.tls.config()? };
-            return Ok(Database::Remote(Box::new(Remote::connect(server)?)));
+            return Ok(Database::Remote(Box::new(Remote::connect(self.server.server()?)?)));
         };
-        if self.tls.is_given() {
+        if self.server.has_tls() {
             bail!("the files of TLS are for a server: leave --dir away");
         }
         let place = Place::Directory(directory.clone());
