@@ -12,7 +12,7 @@ use crate::{Db, Tx};
 pub struct TableStatistics {
     /// Keyspace of the table.
     pub keyspace: String,
-    /// Name of the table or view, or that of an index after its table's and a dot.
+    /// Name of the table or view; for an index `table.index`.
     pub name: String,
     /// Id of its cells.
     pub id: TableId,

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 use support::{Server, carnet, succeed};
 
-/// Labels that Prometheus adds, and that of the buckets of a histogram.
+/// Labels that Prometheus adds, and the label of histogram buckets.
 const GIVEN_LABELS: [&str; 3] = ["instance", "job", "le"];
 
 fn docs(name: &str) -> PathBuf {

@@ -214,7 +214,7 @@ fn disk_is_measured_and_its_model_used() {
     assert!(wrong.contains("from 16 to 65536"), "{wrong}");
 }
 
-/// The commit table of a directory: entries that are flushed and those of the log, by start.
+/// The commit table of a directory has the flushed entries and the entries of the log, by start.
 #[test]
 fn commit_table_is_listed() {
     let root = tempfile::tempdir().unwrap();

@@ -4,7 +4,7 @@
 const POINTS_MAX = 300;
 // Whole samples, for rates over some seconds.
 const SAMPLES_MAX = 8;
-// Seconds without a sample, such as those of a hidden page, after which rates begin anew.
+// Seconds without a sample after which rates begin anew: a hidden page takes none.
 const GAP = 10;
 
 // Parses Prometheus' text format: name -> [{ labels, value }].

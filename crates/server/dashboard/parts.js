@@ -144,7 +144,7 @@ function labelOf(name) {
   return words[0].toUpperCase() + words.slice(1);
 }
 
-// A long text, of which three lines are shown; the pointer shows all of it.
+// A long text: three lines are shown, and all of it under the pointer.
 export const clamp = (value) => (value === null || value === undefined || value === ''
   ? '–' : html`<span class="clamp" title=${value}>${value}</span>`);
 

@@ -47,11 +47,11 @@ pub struct CqlBackend {
     executor: Executor,
     /// Checks of the database's other servers; `None` for a single server.
     others: Option<Watch>,
-    /// Maximum number of tables with metrics of their own.
+    /// Maximum number of tables in the metrics.
     table_metrics_max: usize,
 }
 
-/// Number of tables with metrics of their own, unless set otherwise.
+/// Default of the maximum number of tables in the metrics.
 const TABLE_METRICS: usize = 100;
 
 impl CqlBackend {
@@ -71,7 +71,7 @@ impl CqlBackend {
         Self { executor, others: Some(others), table_metrics_max: TABLE_METRICS }
     }
 
-    /// Sets the maximum number of tables that have metrics of their own; 0 for none. Default: 100.
+    /// Sets the maximum number of tables in the metrics; 0 for none. Default: 100.
     #[must_use]
     pub const fn table_metrics_max(mut self, tables: usize) -> Self {
         self.table_metrics_max = tables;

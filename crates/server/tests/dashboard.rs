@@ -37,7 +37,7 @@ impl Answer {
     }
 }
 
-/// Sends a request on a connection of its own.
+/// Sends a request on a new connection.
 fn send(address: SocketAddr, method: &str, path: &str, headers: &[&str], body: &str) -> Answer {
     let mut tcp = TcpStream::connect(address).unwrap();
     send_over(&mut tcp, method, path, &[headers, &["Connection: close"]].concat(), body);

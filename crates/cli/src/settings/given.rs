@@ -22,7 +22,7 @@ pub(crate) struct Settings {
     pub(crate) http: Option<Http>,
     pub(crate) http_token_file: Option<PathBuf>,
     pub(crate) http_hosts: BTreeSet<String>,
-    /// Number of tables with metrics of their own.
+    /// Maximum number of tables in the metrics.
     pub(crate) table_metrics: Option<usize>,
     pub(crate) users: Option<PathBuf>,
     /// Whether clients log in as roles of the database.

@@ -59,7 +59,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         "server",
         "table_metrics",
         "100",
-        "Number of tables with metrics of their own on /metrics, those with the most operations; 0 for none.",
+        "Maximum number of tables on /metrics: the ones with the most operations; 0 for none.",
     ),
     setting(
         "server",

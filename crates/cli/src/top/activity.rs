@@ -197,7 +197,7 @@ fn statements(part: &Part) -> Shown {
 
 fn transactions(part: &Part) -> Shown {
     let rows = part.clone().map(|listed| {
-        // The others are those of running statements.
+        // Other transactions belong to running statements.
         let open = listed.iter().filter(|row| !row.text("id").is_empty());
         open.map(|row| {
             vec![

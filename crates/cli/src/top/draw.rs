@@ -8,7 +8,7 @@ use ratatui::widgets::{Cell, Paragraph, Row, Table};
 
 use super::activity::{Activity, Shown};
 
-/// Maximum number of rows of a table, of which the last one takes the rest of the screen.
+/// Maximum number of rows of a table; the last table takes the rest of the screen.
 const ROWS_MAX: usize = 8;
 /// Maximum number of rows of the last table with `--once`.
 const LAST_ROWS_MAX: usize = 20;

@@ -12,7 +12,7 @@ use crate::cql_error::CqlError;
 /// Compiled statement about transactions that stay open.
 pub(crate) struct OpenPlan {
     id: Option<Operand>,
-    /// Transactions of which a statement names several.
+    /// Transactions that a statement names.
     ids: Vec<Operand>,
 }
 
@@ -34,7 +34,7 @@ impl OpenPlan {
         self.id.as_ref().map(|id| name_of(id, environment)).transpose()
     }
 
-    /// Returns the transactions of which the statement names several.
+    /// Returns the transactions if the statement names several.
     pub(crate) fn all_named(
         &self,
         environment: &Environment<'_>,

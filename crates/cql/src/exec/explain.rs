@@ -1,7 +1,7 @@
 //! `EXPLAIN`: how a statement would find and change its rows, and why it would wait or be batch work.
 //!
 //! The statement is compiled as for its run, and its permissions are checked; nothing of it runs. The
-//! sizes of tables are estimated from samples, those of an index's answer by counting its first entries.
+//! sizes of tables are estimated from samples, answers of an index by counting its first entries.
 
 use std::sync::LazyLock;
 
@@ -278,7 +278,7 @@ fn explain_write(
     Ok(())
 }
 
-/// Returns a value that is evaluated from bound values; `None` if one of these is not given.
+/// Evaluates a term with the bound values; `None` if a bound value is missing.
 fn known<T>(
     value: Result<T, CqlError>,
     environment: &Environment<'_>,

@@ -203,7 +203,7 @@ pub fn is_virtual_keyspace(name: &str) -> bool {
 
 /// The table of open transactions. Who may modify it may end those of others.
 pub(crate) const TRANSACTIONS: (&str, &str) = (VIEWS, "transactions");
-/// The table of running statements. Who may modify it may end those of others.
+/// The table of running statements. Roles that may modify it may kill statements of other users.
 pub(crate) const QUERIES: (&str, &str) = (VIEWS, "queries");
 /// The table of the diagnosis.
 pub(crate) const BOTTLENECK: (&str, &str) = (VIEWS, "bottleneck");

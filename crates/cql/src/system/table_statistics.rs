@@ -1,4 +1,4 @@
-//! The tables of `system_views` with statistics of each table: those of Cassandra by their names,
+//! The tables of `system_views` with statistics of each table: Cassandra's tables by their names,
 //! and `table_statistics` with all numbers of a table in one row.
 //!
 //! ```text
@@ -10,7 +10,7 @@
 //! disk_usage            files              mebibytes
 //! ```
 //!
-//! Latencies and the numbers per read are a sample; `count` is that of all. `per_second` is the mean
+//! Latencies and the numbers per read are a sample; `count` counts all operations. `per_second` is the mean
 //! since the server's start, where Cassandra's decays over 15 minutes.
 
 use std::time::Duration;
@@ -97,7 +97,7 @@ const ALL: [(&str, DataType); 25] = [
     ("writes_of_ranges", DataType::Bigint),
 ];
 
-/// Returns the rows of a table, given those of all tables and the time for which they are counted.
+/// Returns the rows of a system table from the statistics of all tables and the time of counting.
 pub(super) fn rows(
     table: &SystemTable,
     shown: Statistic,

@@ -20,7 +20,7 @@ use super::{ALLOCATOR, tables};
 const ANSWERS_BYTES: usize = 40 << 20;
 const ANSWER_BYTES: usize = ANSWERS_BYTES / 2;
 
-/// Memory of all transactions in the same server, of which a half is for their sets.
+/// Memory of all transactions in the same server; their sets have a half.
 const TRANSACTIONS_BYTES: usize = 32 << 20;
 
 /// Time for which a statement may run, by the clock below.

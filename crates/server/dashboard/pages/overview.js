@@ -24,7 +24,7 @@ history.track('log bytes', (from, to) => rate(from, to, 'carnet_storage_log_byte
 history.track('flush bytes', (from, to) => rate(from, to, 'carnet_storage_flush_bytes_total'));
 history.track('compaction bytes', (from, to) => rate(from, to, 'carnet_storage_compaction_bytes_total'));
 
-// Conditions that need somebody now, in words.
+// Conditions that need an operator now, in words.
 const ALARMS = [
   ['carnet_storage_stopped', 'bad', 'The store has stopped and takes no writes until the next start. /readyz and the log name the cause.'],
   ['carnet_storage_disk_full', 'bad', 'The disk is full: writes are refused. They go on by themselves once there is space.'],
@@ -84,7 +84,7 @@ function Bottleneck() {
           { name: 'waits', label: 'Waits', kind: 'number', format: (waits) => count(Number(waits)) },
           { name: 'table_name', label: 'Table' },
           { name: 'statement', label: 'Statement', kind: 'code long', format: clamp },
-          { name: 'explanation', label: 'What it is' },
+          { name: 'explanation', label: 'Meaning' },
         ]} />`;
   };
   return html`<${Card} wide title="Bottleneck" note="waits of statements in the last 10 s">${body()}<//>`;

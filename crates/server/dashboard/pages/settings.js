@@ -12,7 +12,7 @@ function Process() {
   const rows = metrics.last && [
     ['Version', text(state?.version)],
     ['Started', `${new Date(started * 1000).toLocaleString('sv')} (${duration(metrics.last.at - started)} ago)`],
-    ['Logged in as', state?.user ?? 'nobody: this server has no users'],
+    ['Logged in as', state?.user ?? 'no user: this server has none'],
     ['Threads', count(metrics.sum('process_threads'))],
     ['Resident memory', bytes(metrics.sum('process_resident_memory_bytes'))],
     ['Memory budget of the engine', bytes(metrics.sum('carnet_storage_memory_budget_bytes'))],

@@ -301,7 +301,7 @@ pub(crate) async fn cut_off(entry: &RunningStatement) -> Failure {
     )
 }
 
-/// Returns the answer of a statement that has failed outside of its own execution.
+/// Returns the answer of a statement that failed without an answer from its execution.
 fn failed<B>(shared: &Shared<B>, reply: Reply, failure: Failure) -> Answer {
     let Reply { stream, encoding, consistency } = reply;
     let response = Response::Error(failure.into_response(consistency));

@@ -24,15 +24,15 @@
 //! # Invariants, each with a test that fails without it
 //!
 //! * **Bounded by anyone.** The head of a request is limited in bytes and time, so is its body, and so is the
-//!   time for which a client does not read its answer. The number of connections is limited, of which one
-//!   address may have half; further ones are closed at once.
+//!   time for which a client does not read its answer. The number of connections is limited, and one address
+//!   may have half of them; further ones are closed at once.
 //! * **The dashboard has the rights of its user**, by the path of every CQL client: the log-in, permissions,
 //!   service levels, the audit log, timeouts and the memory of answers.
 //! * **Pages of other sites cannot use it.** The names of the `Host` header are known ones, so that no other
 //!   name leads here (DNS rebinding). A POST has the type JSON and comes from this site. The cookie is sent
 //!   by this site only, and no page may frame this one. Scripts and styles come from files of this server only.
-//! * **Monitors wait for no statement**: this service has a thread of its own, and statements run on those of
-//!   the server.
+//! * **Monitors wait for no statement**: this service has a separate thread, and statements run on the
+//!   server's threads.
 
 mod answer;
 mod assets;

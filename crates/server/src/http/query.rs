@@ -1,4 +1,4 @@
-//! Statements of the dashboard: admitted, run, limited and audited as those of CQL clients.
+//! Statements of the dashboard: admitted, run, limited and audited like statements of CQL clients.
 
 #![expect(clippy::disallowed_methods, reason = "its tasks run on the runtime")]
 

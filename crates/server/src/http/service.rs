@@ -29,7 +29,7 @@ const KEPT_MAX: usize = CONNECTIONS_MAX / 4;
 /// Interval of the search for sessions that have ended.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
 
-/// HTTP service on a thread of its own, so that busy statement threads do not delay monitoring. It
+/// HTTP service on a separate thread, so that busy statement threads do not delay monitoring. It
 /// ends with [`HttpService::end`].
 pub(crate) struct HttpService {
     stop: oneshot::Sender<()>,

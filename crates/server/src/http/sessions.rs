@@ -1,6 +1,6 @@
 //! Sessions of the dashboard: who has logged in, by the secret of a cookie.
 //!
-//! A secret has 128 random bits, of which only the hash is kept. A session ends when it is not used for half
+//! A secret has 128 random bits; only its hash is kept. A session ends when it is not used for half
 //! an hour, twelve hours after its log-in, at its log-out, and with the server. Their number is bounded: a
 //! user with as many as one may have loses the one that was not used for the longest time.
 
@@ -40,7 +40,7 @@ pub(super) struct Opened<S> {
     pub(super) statements: Semaphore,
 }
 
-/// Maximum number of statements that a session runs at a time: those of a page, and of the console.
+/// Maximum number of statements that a session runs at a time, for its page and its console.
 pub(super) const STATEMENTS_MAX: usize = 8;
 
 /// The sessions of a server, by the hashes of their secrets.

@@ -40,7 +40,7 @@ pub(super) struct LogWriter {
 }
 
 impl Log {
-    /// Makes the state of a database without a log, of which files below a number exist.
+    /// Makes the state of a database without a log. Log files with lower numbers may exist.
     pub(super) fn absent(files_below: u64) -> Self {
         Self {
             writer: None,

@@ -54,7 +54,7 @@ impl Engine {
     }
 
     /// Returns the reads and writes of each table since the engine was opened, by the table's id;
-    /// last, without an id, those of all tables beyond [`TABLES_MAX`](crate::usage::TABLES_MAX).
+    /// last, without an id, the sum of all tables beyond [`TABLES_MAX`](crate::usage::TABLES_MAX).
     #[must_use]
     pub fn table_use(&self) -> Vec<TableUse> {
         self.core.usage.snapshot()

@@ -2,5 +2,5 @@
 
 /// One of this number of operations of a thread's shard is timed.
 pub const SAMPLE: u64 = 64;
-/// Maximum number of tables with counters of their own.
+/// Maximum number of tables with separate counters.
 pub const TABLES_MAX: usize = 1000;

@@ -18,7 +18,7 @@
 //!
 //! # Limits
 //!
-//! At most [`TABLES_MAX`] tables since the opening have counters of their own; all later ones share
+//! At most [`TABLES_MAX`] tables since the opening have separate counters; all later ones share
 //! one set, which is returned without a table. Latencies are a sample, so the greatest one of all
 //! reads may be missing from them. Nothing is stored: the counters begin at zero with each opening.
 

@@ -1,4 +1,4 @@
-//! The counters of all tables: finds those of a table without a lock.
+//! The counters of all tables, found by table without a lock.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -16,7 +16,7 @@ macro_rules! counters {
         /// Reads and writes of a table since the engine was opened.
         #[derive(Clone, Debug, Default, PartialEq, Eq)]
         pub struct TableUse {
-            /// The table; `None` for all tables without counters of their own.
+            /// The table; `None` for all tables without separate counters.
             pub table: Option<TableId>,
             $($(#[doc = $doc])+ pub $name: u64,)+
             /// Latencies of point reads in nanoseconds, a sample.

@@ -91,8 +91,8 @@ impl Entry {
         }
     }
 
-    /// Describes the statement at a moment; `level` returns the name of a level, `lost` that of a row by its
-    /// key.
+    /// Describes the statement at a moment; `level` returns the name of a level, `lost` the name of a row
+    /// by its key.
     pub(super) fn row(
         &self,
         now: Moment,

@@ -25,7 +25,7 @@ pub enum StatementSource {
 }
 
 impl StatementSource {
-    /// Returns the source of a text, of which only the beginning is kept.
+    /// Returns the source of a text. Only its beginning is kept.
     #[must_use]
     pub fn text(text: &str) -> Self {
         Self::Text(text[..text.floor_char_boundary(TEXT_LEN_MAX)].into())

@@ -25,8 +25,8 @@ use crate::timestamps::Timestamps;
 
 impl Executor {
     /// Registers a statement of a session that has not ended in its first turn. `began` is the time at
-    /// which it reached the server, `admission` its class and level, and `permit` that of a statement
-    /// that has begun.
+    /// which it reached the server, `admission` its class and level, and `permit` its permit if it has
+    /// begun.
     #[must_use]
     pub fn enter(
         &self,

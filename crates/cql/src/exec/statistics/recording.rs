@@ -21,7 +21,7 @@ use crate::fingerprint;
 use crate::result::Response;
 use crate::system::ConflictRow;
 
-/// Makes the fingerprint of a batch another one than that of its first statement.
+/// Makes the fingerprint of a batch differ from the fingerprint of its first statement.
 const BATCH: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// A statement at its end.
@@ -31,7 +31,7 @@ struct Ended<'r> {
     statements: &'r Statements,
     keyspace: Option<&'r str>,
     grant: &'r Grant,
-    /// Number of statements of a driver's batch, of which `statements` is the first.
+    /// Number of statements of a driver's batch; `statements` is its first one.
     batch: Option<usize>,
     /// Time from which its duration counts.
     began: Moment,
