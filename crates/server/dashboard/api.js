@@ -97,6 +97,18 @@ export async function query(statement, options = {}) {
   return { ...answer, values: answer.rows, rows };
 }
 
+// Like query, with the rows of all pages.
+export async function queryAll(statement) {
+  const first = await query(statement, { rows: 5000 });
+  const rows = first.rows;
+  for (let next = first.next; next;) {
+    const page = await query(statement, { rows: 5000, next });
+    rows.push(...page.rows);
+    next = page.next;
+  }
+  return { ...first, rows, next: null };
+}
+
 // Reads the metrics once.
 export async function readMetrics() {
   if (history.needsLogin && !session.state?.open) return;

@@ -64,3 +64,6 @@ export function duration(value) {
 export const percent = (value) => (isNumber(value) ? `${digits(value * 100)}\u202f%` : missing);
 export const text = (value) => (value === null || value === undefined || value === '' ? missing : String(value));
 export const yesNo = (value) => (value === null || value === undefined ? missing : value ? 'yes' : 'no');
+
+// The number of rows of an answer; further rows are on its next page.
+export const shown = (answer) => (answer.next ? `the first ${count(answer.rows.length)}` : count(answer.rows.length));

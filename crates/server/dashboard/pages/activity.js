@@ -2,7 +2,7 @@
 
 import { html, useState } from './preact.mjs';
 import { query, usePoll } from './api.js';
-import { count, duration, text } from './format.js';
+import { count, duration, shown, text } from './format.js';
 import { Card, clamp, columnsOf, Confirm, Failure, hasView, NoView, Table } from './parts.js';
 
 // A button that asks first, and then ends a statement or transaction.
@@ -28,7 +28,7 @@ function Statements() {
     },
     ...columnsOf(data, ['age_seconds', 'state', 'statement', 'table_name', 'waits_for', 'lost_row', 'client', 'user_name', 'level', 'class', 'rows_read', 'bytes_read'], ['task', 'thread_id']),
   ];
-  return html`<${Card} wide title="Running statements" note=${data ? count(data.rows.length) : ''}>
+  return html`<${Card} wide title="Running statements" note=${data ? shown(data) : ''}>
     <${Failure} error=${error} />
     ${data && html`<${Table} label="Running statements" rows=${data.rows} columns=${columns}
       rowKey=${(row) => row.id} empty="No statement runs or waits." />`}
@@ -51,7 +51,7 @@ function Transactions() {
     { name: 'id', label: 'Id', kind: 'code', format: text },
     { name: 'read_timestamp', label: 'Reads at', kind: 'number', format: String },
   ];
-  return html`<${Card} wide title="Open transactions" note=${data ? count(data.rows.length) : ''}>
+  return html`<${Card} wide title="Open transactions" note=${data ? shown(data) : ''}>
     <${Failure} error=${error} />
     <${Table} label="Open transactions" rows=${data?.rows} error=${error} columns=${columns}
       rowKey=${(row) => row.id ?? `${row.read_timestamp} ${row.start_timestamp} ${row.number}`}
@@ -85,7 +85,7 @@ function Clients() {
     { name: 'connection_stage', label: 'Stage' },
     { name: 'ssl_enabled', label: 'TLS', format: (tls) => (tls ? 'yes' : 'no') },
   ];
-  return html`<${Card} wide title="Clients" note=${data ? count(data.rows.length) : ''}>
+  return html`<${Card} wide title="Clients" note=${data ? shown(data) : ''}>
     <${Failure} error=${error} />
     <${Table} label="Clients" rows=${data?.rows} error=${error} columns=${columns} empty="No client is connected."
       rowKey=${(row) => `${row.address} ${row.port} ${row.driver_name}`}

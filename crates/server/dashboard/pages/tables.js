@@ -1,7 +1,7 @@
 // Tables: how large they are, by estimates of the server; and the state of indexes and views.
 
 import { html, useState } from './preact.mjs';
-import { query, usePoll } from './api.js';
+import { query, queryAll, usePoll } from './api.js';
 import { bytes, count, text, yesNo } from './format.js';
 import { Card, Failure, Table } from './parts.js';
 
@@ -9,9 +9,9 @@ const SYSTEM = /^system(_|$)/;
 
 async function read() {
   const [tables, views, sizes] = await Promise.all([
-    query('SELECT keyspace_name, table_name, default_time_to_live, comment FROM system_schema.tables', { rows: 5000 }),
-    query('SELECT keyspace_name, view_name, base_table_name FROM system_schema.views', { rows: 5000 }),
-    query('SELECT keyspace_name, table_name, partitions_count, mean_partition_size FROM system.size_estimates', { rows: 5000 }),
+    queryAll('SELECT keyspace_name, table_name, default_time_to_live, comment FROM system_schema.tables'),
+    queryAll('SELECT keyspace_name, view_name, base_table_name FROM system_schema.views'),
+    queryAll('SELECT keyspace_name, table_name, partitions_count, mean_partition_size FROM system.size_estimates'),
   ]);
   const estimates = new Map();
   for (const row of sizes.rows) {
