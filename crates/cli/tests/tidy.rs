@@ -186,6 +186,21 @@ fn no_file_names_a_path_of_one_machine() {
     }
 }
 
+/// Notes for oneself, which `git add -A` takes along.
+#[test]
+fn root_has_only_the_documents_of_the_project() {
+    const KNOWN: [&str; 5] =
+        ["ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "README.md", "SECURITY.md"];
+    let Some(tracked) = tracked() else { return };
+    let strangers: Vec<String> = tracked
+        .iter()
+        .filter(|path| path.parent() == Some(&*root()))
+        .map(|path| shown(path))
+        .filter(|name| name.ends_with(".md") && !KNOWN.contains(&name.as_str()))
+        .collect();
+    assert!(strangers.is_empty(), "no documents of the project: {strangers:?}");
+}
+
 #[test]
 fn links_between_documents_lead_somewhere() {
     let Some(files) = tracked() else { return };
