@@ -122,11 +122,9 @@ impl Lease {
         match bytes.first() {
             Some(&VERSION) => {}
             Some(other) => {
-                return Err(Error::unsupported(format!(
-                    "the lease has version {other}, \
-                                                                  which this program does not \
-                                                                  know"
-                )));
+                let what =
+                    format!("the lease has version {other}, which this program does not know");
+                return Err(Error::unsupported(what));
             }
             None => return Err(corrupted()),
         }

@@ -13,26 +13,12 @@ use crate::sweep::VersionOutcome;
 impl<C: Cluster> Leader<C> {
     /// Returns the outcome of a version's transaction and makes it final.
     pub(crate) async fn version_outcome(&self, start: Timestamp) -> Result<VersionOutcome> {
-        if start > self.order.latest() {
-            return Ok(VersionOutcome::Open);
+        let latest = self.order.latest();
+        let known = lock(&self.state).known_outcome(start, latest);
+        match known {
+            Some(outcome) => Ok(outcome),
+            None => Ok(self.table.settle_for_reader(start).await?.into()),
         }
-        let known = {
-            let state = lock(&self.state);
-            match state.decided.get(&start) {
-                Some(Decided::Pending(_)) => return Ok(VersionOutcome::Open),
-                Some(Decided::Known(entry)) => Some(*entry),
-                None if state.clients.is_open(start) => return Ok(VersionOutcome::Open),
-                None => None,
-            }
-        };
-        let entry = match known {
-            Some(entry) => entry,
-            None => self.table.settle_for_reader(start).await?,
-        };
-        Ok(match entry {
-            CommitEntry::Committed(commit) => VersionOutcome::Committed(commit),
-            CommitEntry::Aborted => VersionOutcome::Aborted,
-        })
     }
 
     /// Settles a start that this term did not decide from the commit table; if there is no entry,

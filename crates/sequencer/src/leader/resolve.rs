@@ -7,14 +7,11 @@ use carnet_base::{CellKey, CommitEntry, Timestamp};
 use carnet_store::cluster::Cluster;
 
 use super::outcome::answer_of;
-use super::state::{Decided, Ended, Entry, LeaderState, Resolved};
+use super::state::{Ended, Entry, LeaderState, Resolved};
 use super::term::Leader;
 use crate::commit_table::unresolved::Settled;
 use crate::message::Response;
 use crate::oneshot::Sender;
-
-/// Maximum number of remembered decisions; for older ones the leader reads the commit table.
-const REMEMBERED_MAX: usize = 1 << 16;
 
 impl<C: Cluster> Leader<C> {
     /// Moves P over the entries that are final now, and answers their waiters.
@@ -61,17 +58,9 @@ impl<C: Cluster> Leader<C> {
         while let Some((commit, Resolved { start, entry })) = state.prefix.pop() {
             reached = Some(commit);
             self.table.remember(start, entry);
-            state.remembered.push_back(start);
-            let before = state.decided.insert(start, Decided::Known(entry));
-            let Some(Decided::Pending(waiting)) = before else { continue };
-            for waiter in waiting {
+            for waiter in state.remember(start, entry) {
                 let response = answer_of(start, entry).unwrap_or_else(Response::Refused);
                 answers.push((waiter, response));
-            }
-        }
-        while state.remembered.len() > REMEMBERED_MAX {
-            if let Some(oldest) = state.remembered.pop_front() {
-                state.decided.remove(&oldest);
             }
         }
         if let Some(reached) = reached {

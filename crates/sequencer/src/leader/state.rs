@@ -15,13 +15,17 @@ use crate::message::Response;
 use crate::oneshot::Sender;
 use crate::prefix::Prefix;
 use crate::row_allocator::RowAllocator;
+use crate::sweep::VersionOutcome;
+
+/// Maximum number of remembered decisions; for older ones the leader reads the commit table.
+const REMEMBERED_MAX: usize = 1 << 16;
 
 pub(super) struct LeaderState {
     pub(super) clients: Clients,
     /// Decisions by start; waiters are answered in that order when the term ends.
     pub(super) decided: BTreeMap<Timestamp, Decided>,
     /// Starts whose decisions are remembered, oldest first.
-    pub(super) remembered: VecDeque<Timestamp>,
+    remembered: VecDeque<Timestamp>,
     pub(super) prefix: Prefix<Resolved>,
     /// The last commit that was decided; at first, the beginning of the term.
     pub(super) last_commit: Timestamp,
@@ -54,6 +58,43 @@ impl LeaderState {
             ended: None,
         }
     }
+
+    /// Returns a version's outcome as far as this term knows it, or `None` if the commit table has
+    /// to be asked. Starts above `latest` belong to a later leader, who may still commit them:
+    /// asking for them would abort them.
+    pub(super) fn known_outcome(
+        &self,
+        start: Timestamp,
+        latest: Timestamp,
+    ) -> Option<VersionOutcome> {
+        if start > latest || self.clients.is_open(start) {
+            return Some(VersionOutcome::Open);
+        }
+        Some(match self.decided.get(&start)? {
+            Decided::Pending(_) => VersionOutcome::Open,
+            Decided::Known(entry) => (*entry).into(),
+        })
+    }
+
+    /// Remembers a decision that is final, forgets the oldest ones above the maximum, and returns
+    /// the waiters of its start.
+    pub(super) fn remember(
+        &mut self,
+        start: Timestamp,
+        entry: CommitEntry,
+    ) -> Vec<Sender<Response>> {
+        let before = self.decided.insert(start, Decided::Known(entry));
+        self.remembered.push_back(start);
+        if self.remembered.len() > REMEMBERED_MAX
+            && let Some(oldest) = self.remembered.pop_front()
+        {
+            self.decided.remove(&oldest);
+        }
+        match before {
+            Some(Decided::Pending(waiting)) => waiting,
+            _ => Vec::new(),
+        }
+    }
 }
 
 /// The reason why a term ended.
@@ -80,4 +121,50 @@ pub(super) struct Entry {
 pub(super) struct Resolved {
     pub(super) start: Timestamp,
     pub(super) entry: CommitEntry,
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+    use carnet_base::Epoch;
+
+    use super::*;
+
+    fn at(number: u64) -> Timestamp {
+        Timestamp::new(number).unwrap()
+    }
+
+    fn state() -> LeaderState {
+        let term = Term { epoch: Epoch(1), nonce: 1, first: at(2), bound: at(1 << 40) };
+        LeaderState::new(&term, Moment::default())
+    }
+
+    #[test]
+    fn outcomes_that_a_term_knows() {
+        let mut state = state();
+        state.remember(at(10), CommitEntry::Committed(at(12)));
+        state.remember(at(20), CommitEntry::Aborted);
+        state.decided.insert(at(30), Decided::Pending(Vec::new()));
+        let known = |start, latest| state.known_outcome(at(start), at(latest));
+        assert_eq!(known(10, 40), Some(VersionOutcome::Committed(at(12))));
+        assert_eq!(known(20, 40), Some(VersionOutcome::Aborted));
+        assert_eq!(known(30, 40), Some(VersionOutcome::Open));
+        assert_eq!(known(8, 40), None, "decided before this term, or long ago");
+        assert_eq!(known(40, 40), None, "handed out, and given up");
+        assert_eq!(known(42, 40), Some(VersionOutcome::Open), "handed out by a later leader");
+        assert_eq!(known(60, 40), Some(VersionOutcome::Open), "handed out by a later leader");
+    }
+
+    #[test]
+    fn remembered_decisions_are_bounded() {
+        let mut state = state();
+        let starts = (1..=REMEMBERED_MAX as u64 + 3).map(|number| at(2 * number));
+        for start in starts {
+            state.remember(start, CommitEntry::Aborted);
+        }
+        assert_eq!(state.decided.len(), REMEMBERED_MAX);
+        let oldest = state.decided.keys().next().copied();
+        assert_eq!(oldest, Some(at(8)), "the three oldest were forgotten");
+    }
 }

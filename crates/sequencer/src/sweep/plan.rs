@@ -30,7 +30,7 @@
 //! A base that is a tombstone is deleted too, last of all: until every replica has deleted the
 //! older versions, a replica that was down could bring them back.
 
-use carnet_base::{Bytes, Result, RowImage, Timestamp, Version};
+use carnet_base::{Bytes, CommitEntry, Result, RowImage, Timestamp, Version};
 use carnet_store::cluster::Statement;
 use carnet_store::{DeltaChain, looks_like_delta};
 
@@ -45,6 +45,15 @@ pub(crate) enum VersionOutcome {
     Aborted,
     /// Its leader has not decided it.
     Open,
+}
+
+impl From<CommitEntry> for VersionOutcome {
+    fn from(entry: CommitEntry) -> Self {
+        match entry {
+            CommitEntry::Committed(commit) => Self::Committed(commit),
+            CommitEntry::Aborted => Self::Aborted,
+        }
+    }
 }
 
 impl VersionOutcome {
