@@ -1,5 +1,5 @@
-//! Runs README's program as printed.
-#![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
+//! Runs README's program as printed. The test needs a process to itself, because it changes the working
+//! directory.
 
 use std::env;
 
@@ -11,7 +11,6 @@ mod program {
     }
 }
 
-/// The only test of its process, because it changes the working directory.
 #[test]
 fn printed_program_runs_repeatedly() {
     let readme = include_str!("../../../README.md");

@@ -35,7 +35,7 @@
 //!
 //! * *Sound*: every report is proven, provided that the database was empty at first, that each
 //!   value is written to an object at most once, and that a process runs one transaction at a time.
-//!   Brute force over all small histories agrees (`tests/oracle.rs`).
+//!   Brute force over all small histories agrees (`tests/all/oracle.rs`).
 //! * *Complete where possible*: if every append is in some read, the verdict is exact.
 //! * Unknown transactions may have happened at any time after they were invoked, or not at all;
 //!   once a read shows a write of one, it happened.

@@ -1,5 +1,4 @@
 //! Admission permits and the queue for them.
-#![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
 
 use std::cell::Cell;
 use std::future::{Future, poll_fn};

@@ -1,7 +1,5 @@
 //! Contention: many transactions that change one row, and read sets of ranges read in part.
 
-#![expect(clippy::unwrap_used, reason = "helpers outside of #[test] functions unwrap as well")]
-
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};

@@ -2,10 +2,8 @@
 //! is present, none is present in part, and the sum of balances is unchanged.
 //!
 //! The seed determines the workload, the sync at which the power fails, and which unsynced writes
-//! survive. Replay one with `CARNET_SEED=n cargo test -p carnet --test crash`; run more with
+//! survive. Replay one with `CARNET_SEED=n cargo test -p carnet --test all crash::`; run more with
 //! `CARNET_CRASH_SEEDS=n`.
-
-#![expect(clippy::unwrap_used, reason = "helpers outside of #[test] functions unwrap as well")]
 
 use std::collections::BTreeMap;
 use std::pin::{Pin, pin};
@@ -228,7 +226,7 @@ fn acknowledged_transfers_survive_whole() {
         if let Some(wrong) = check(seed, Durability::Always, |_| {}) {
             panic!(
                 "seed {seed}: {wrong}\n\
-                 replay: CARNET_SEED={seed} cargo test -p carnet --test crash nothing_acknowledged"
+                 replay: CARNET_SEED={seed} cargo test -p carnet --test all crash::nothing_acknowledged"
             );
         }
     }
@@ -240,7 +238,7 @@ fn lost_transfers_are_lost_whole_without_fsync() {
         if let Some(wrong) = check(seed, Durability::None, |_| {}) {
             panic!(
                 "seed {seed}: {wrong}\n\
-                 replay: CARNET_SEED={seed} cargo test -p carnet --test crash without_fsync"
+                 replay: CARNET_SEED={seed} cargo test -p carnet --test all crash::without_fsync"
             );
         }
     }

@@ -1,5 +1,4 @@
 //! Waits of statements are added to the diagnosis when the statement ends.
-#![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
 
 use std::future::{Future, pending, poll_fn};
 use std::pin::{Pin, pin};

@@ -1,8 +1,6 @@
 //! Idle timeouts of transactions: cleanup that an idle transaction delays goes on after it is
 //! rolled back.
 
-#![expect(clippy::unwrap_used, reason = "helpers outside of #[test] functions unwrap as well")]
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;

@@ -1,8 +1,6 @@
 //! Large transactions: writes that exceed the memory limit are spilled to private files, without
 //! any other visible effect.
 
-#![expect(clippy::unwrap_used, reason = "helpers outside of #[test] functions unwrap as well")]
-
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

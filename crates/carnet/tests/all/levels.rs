@@ -1,5 +1,4 @@
 //! Service levels are durable, and other processes see them.
-#![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,7 +1,5 @@
 //! Limits of the public API: a value at the limit is accepted, one beyond it fails with its name.
 
-#![expect(clippy::unwrap_used, reason = "helpers outside of #[test] functions unwrap as well")]
-
 use std::sync::Arc;
 
 use carnet::base::limits::{CLUSTERING_KEY_BYTES_MAX, PARTITION_KEY_BYTES_MAX, VALUE_BYTES_MAX};

@@ -1,7 +1,5 @@
 //! All ways to read a range return the same rows.
 
-#![expect(clippy::unwrap_used, reason = "helpers outside of #[test] functions unwrap as well")]
-
 use std::collections::BTreeMap;
 use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;

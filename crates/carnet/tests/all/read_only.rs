@@ -1,5 +1,4 @@
 //! Databases opened read-only.
-#![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
 
 use std::fs;
 use std::path::Path;

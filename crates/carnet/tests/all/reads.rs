@@ -1,7 +1,5 @@
 //! Threads on which disk reads run.
 
-#![expect(clippy::unwrap_used, reason = "helpers outside of #[test] functions unwrap as well")]
-
 use std::sync::Arc;
 
 use carnet::base::block_on_one;

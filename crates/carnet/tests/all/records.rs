@@ -1,7 +1,5 @@
 //! All ways to write a row produce the same bytes, and all ways to read it produce the same record.
 
-#![expect(clippy::unwrap_used, reason = "helpers outside of #[test] functions unwrap as well")]
-
 use std::sync::Arc;
 
 use carnet::base::KeyRange;

@@ -1,8 +1,6 @@
 //! Snapshots after a restart: served if all their versions still exist, refused with `TooOld`
 //! otherwise.
 
-#![expect(clippy::unwrap_used, reason = "helpers outside of #[test] functions unwrap as well")]
-
 use std::sync::Arc;
 use std::time::Duration;
 

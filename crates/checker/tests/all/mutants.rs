@@ -1,6 +1,5 @@
 //! A small database with one bug at a time: each bug is found, and no other is reported. Databases
 //! without a bug keep their guarantees.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::collections::BTreeSet;
 use std::mem;

@@ -1,14 +1,13 @@
 //! Compares the checker with brute force: on small histories it agrees exactly with the
 //! definitions.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-mod common;
 
 use std::collections::BTreeMap;
 use std::env;
 
 use carnet_base::{Rng, SeededRng};
 use carnet_checker::{History, Model, Moment, Op, Options, Outcome, Transaction, check};
+
+use crate::support;
 
 /// Returns the seeds to try: a long edition sets `CARNET_HISTORIES`.
 fn seeds(usual: u64) -> Box<dyn Iterator<Item = u64>> {
@@ -200,7 +199,7 @@ fn compare(shape: &Shape, usual: u64, is_exact: bool) -> (u64, BTreeMap<Model, u
         let history = maker.history();
         let report = check(&history, &Options::default()).unwrap();
         for model in Model::ALL {
-            let (says, is) = (report.allows(model), common::explains(&history, model));
+            let (says, is) = (report.allows(model), support::explains(&history, model));
             assert_eq!(says, report.counterexample(model).is_none(), "CARNET_SEED={seed}");
             *allowed.entry(model).or_default() += u64::from(is);
             missed += u64::from(says && !is);

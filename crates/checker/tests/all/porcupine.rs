@@ -4,9 +4,6 @@
 //! Porcupine (<https://github.com/anishathalye/porcupine>, MIT licence) is fetched through the Go
 //! module proxy. If it or Go is not available, the test prints a line and is skipped; with
 //! `CI=true` it fails.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-mod common;
 
 use std::collections::BTreeMap;
 use std::io::{self, Write as _};
@@ -17,6 +14,8 @@ use std::{env, thread};
 use carnet_base::{Rng, SeededRng};
 use carnet_checker::format::write_json;
 use carnet_checker::{History, Key, Model, Moment, Op, Options, Outcome, Transaction, check};
+
+use crate::support;
 
 /// Known property of a generated history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -316,7 +315,7 @@ fn porcupine_agrees_with_the_checker() {
             Made::Altered => assert!(allows || !is_linearizable, "accused wrongly: {which}"),
         }
         if history.transactions().len() <= 10 {
-            let is_explained = common::explains(history, Model::StrictSerializable);
+            let is_explained = support::explains(history, Model::StrictSerializable);
             assert_eq!(is_linearizable, is_explained, "Porcupine and brute force: {which}");
         }
         // For single operations real time is enough: no violation is missed. See

@@ -1,7 +1,7 @@
 //! Nodes on virtual time, by seeds: the guarantees hold under faults, and deliberate bugs are
 //! detected.
 //!
-//! `CARNET_SEED=n cargo test -p carnet-maelstrom-test --test simulated` replays one seed.
+//! `CARNET_SEED=n cargo test -p carnet-maelstrom-test --test all simulated::` replays one seed.
 
 use std::env;
 use std::time::Duration;

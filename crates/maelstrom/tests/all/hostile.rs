@@ -1,5 +1,4 @@
 //! Hostile lines: a node answers or drops any line, and continues.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

@@ -2,6 +2,7 @@
 //!
 //! `scripts/cassandra run` starts it, and stops it with this process, however the process ends.
 //! `CARNET_CASSANDRA=host:port` names a node that runs already, `CARNET_CASSANDRA_PID` its process.
+//! The tests need a process to themselves: a node takes gigabytes, and they kill and pause it.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod cells;

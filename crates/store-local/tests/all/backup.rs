@@ -1,7 +1,5 @@
 //! Restored stores have separate timestamps.
 
-#![expect(clippy::unwrap_used, reason = "helpers outside of #[test] functions unwrap as well")]
-
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -1,7 +1,5 @@
 //! The local store passes the conformance suite, also with constant flushes.
 
-#![expect(clippy::unwrap_used, reason = "helpers outside of #[test] functions unwrap as well")]
-
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -1,7 +1,5 @@
 //! The commit table changes its encoding while transactions run, without losses.
 
-#![expect(clippy::unwrap_used, reason = "helpers outside of #[test] functions unwrap as well")]
-
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -1,9 +1,6 @@
 //! Counts the store calls of transactions, by number of keys and by workload.
 //!
-//! `cargo test -p carnet-tree --test cost -- --nocapture` prints the figures.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-mod sim;
+//! `cargo test -p carnet-tree --test all cost:: -- --nocapture` prints the figures.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -12,7 +9,8 @@ use carnet_base::{Bytes, Rng, SeededRng, VirtualTimer, block_on};
 use carnet_tree::memory::{Faults, Memory};
 use carnet_tree::micro::Op;
 use carnet_tree::{Options, ROOT_BYTES_MAX, Root, Shape, Stats, Timer, Tree};
-use sim::Sim;
+
+use crate::sim::Sim;
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 

@@ -1,7 +1,4 @@
 //! Stores that answer late or never.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-mod sim;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -9,7 +6,8 @@ use std::time::Duration;
 
 use carnet_base::{Bytes, ErrorKind, Moment, Result, SeededRng, VirtualTimer};
 use carnet_tree::{NodeId, NodeStore, Options, RootPointer, Stats, Swap, Timer, Tree};
-use sim::Sim;
+
+use crate::sim::Sim;
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 /// Longer than any test.

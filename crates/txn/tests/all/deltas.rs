@@ -1,7 +1,5 @@
 //! Reads beside changes by another handle of the same transaction.
 
-#![expect(clippy::unwrap_used, reason = "helpers outside of #[test] functions unwrap as well")]
-
 use std::sync::{Arc, Mutex};
 
 use carnet_base::row::{Change, RowDelta, RowImage};

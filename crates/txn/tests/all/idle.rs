@@ -1,7 +1,5 @@
 //! Idle transactions, on a manual clock.
 
-#![expect(clippy::unwrap_used, reason = "helpers outside of #[test] functions unwrap as well")]
-
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -1,8 +1,6 @@
 //! A reader beside a sweep that stamps a version and deletes its entry between the reader's two
 //! reads, while newer versions appear.
 
-#![expect(clippy::unwrap_used, reason = "helpers outside of #[test] functions unwrap as well")]
-
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 

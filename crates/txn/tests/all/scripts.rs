@@ -1,7 +1,7 @@
 //! Golden scripts: anomalies by name, each under `snapshot` and under `strict`, as stories.
 //!
 //! A script's commands are prefixed with the transaction that runs them. Rewrite the expected
-//! output with `UPDATE_GOLDENFILES=1 cargo test -p carnet-txn --test scripts`, and read the diff.
+//! output with `UPDATE_GOLDENFILES=1 cargo test -p carnet-txn --test all scripts::`, and read the diff.
 //!
 //! ```text
 //! t1: begin snapshot|serializable|strict [readonly]

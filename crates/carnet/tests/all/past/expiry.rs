@@ -10,7 +10,7 @@ use carnet::base::{CellKey, ColumnId, KeyRange};
 use carnet::storage::disk::sim::SimDisk;
 use carnet::{Db, Key, PageLimit, Table, WallTime, block_on, catalog};
 
-use crate::world::{SECOND, World};
+use super::world::{SECOND, World};
 
 carnet::record! {
     #[derive(Debug, PartialEq)]

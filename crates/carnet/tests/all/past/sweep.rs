@@ -6,7 +6,7 @@ use std::time::Duration;
 use carnet::storage::disk::sim::SimDisk;
 use carnet::{Db, Durability, ErrorKind, Label, Outcome, RawTable, Timestamp};
 
-use crate::world::{SECOND, World, put};
+use super::world::{SECOND, World, put};
 
 const RETENTION: Duration = Duration::from_secs(100);
 

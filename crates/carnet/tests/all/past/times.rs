@@ -7,7 +7,7 @@ use carnet::base::Clock;
 use carnet::storage::disk::sim::SimDisk;
 use carnet::{AsOf, Db, ErrorKind, RawTable, Timestamp, WallTime, block_on};
 
-use crate::world::{SECOND, World, put};
+use super::world::{SECOND, World, put};
 
 /// Commits with the wall times of their acknowledgements.
 type Commits = Vec<(Timestamp, WallTime)>;

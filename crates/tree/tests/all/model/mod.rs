@@ -5,13 +5,10 @@
 //! against a map with the earlier transactions applied: this is serializability. The times of call
 //! and return add strictness.
 //!
-//! `CARNET_SEED=n cargo test -p carnet-tree --test model` replays one seed.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+//! `CARNET_SEED=n cargo test -p carnet-tree --test all model::` replays one seed.
 
 mod history;
 mod mutants;
-#[path = "../sim/mod.rs"]
-mod sim;
 
 use std::env;
 use std::time::Duration;

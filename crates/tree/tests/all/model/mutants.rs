@@ -3,8 +3,8 @@
 use carnet_tree::Options;
 use carnet_tree::memory::Faults;
 
-use crate::history::{Plan, run};
-use crate::{MILLISECOND, options, seeds};
+use super::history::{Plan, run};
+use super::{MILLISECOND, options, seeds};
 
 fn violations(plan: impl Fn(u64) -> Plan) -> Vec<String> {
     seeds(40).filter_map(|seed| run(&plan(seed)).violation).collect()

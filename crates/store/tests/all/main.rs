@@ -1,0 +1,3 @@
+//! Tests of the stores, in one binary: each binary would link all crates again.
+
+mod memory;
