@@ -1,7 +1,10 @@
-//! Compares the engine's own accounting of memory with the allocator's.
-#![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
+//! Compares the engine's own accounting of memory with the allocator's. The test needs a
+//! process to itself: the allocator counts the bytes of all threads.
+#![expect(clippy::unwrap_used, reason = "helpers outside of #[test] functions unwrap as well")]
 
-mod common;
+#[allow(dead_code, reason = "most helpers are for the runner `all`")]
+#[path = "all/support/mod.rs"]
+mod support;
 
 use std::alloc::System;
 use std::sync::Arc;
@@ -10,8 +13,8 @@ use carnet_base::{CellKey, Error, KeyRange, PartitionKey, TableId, Timestamp, bl
 use carnet_storage::disk::sim::SimDisk;
 use carnet_storage::disk::{Disk, RealDisk};
 use carnet_storage::{Durability, Engine, Mutation, Options, PageLimit};
-use common::{open, open_on, time};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
+use support::{open, open_on, time};
 
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;

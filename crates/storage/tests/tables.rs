@@ -1,4 +1,5 @@
-//! Cached point reads and cursor steps allocate only the payload.
+//! Cached point reads and cursor steps allocate only the payload. The test needs a process to
+//! itself: the allocator counts the allocations of all threads.
 
 use std::alloc::System;
 use std::hint::black_box;

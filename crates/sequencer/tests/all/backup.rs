@@ -1,8 +1,5 @@
 //! Backups: copies of a cluster's tables, each made at a different moment, that become a prefix of
 //! the order of commits.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-mod common;
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -24,8 +21,9 @@ use carnet_store::cluster::{
 use carnet_store::{BeginKind, CommitLog, CommitRequest, Context, ReadSet, Write};
 use carnet_txn::reader;
 
-use common::scripted::{Effect, Gate, Op, Scripted};
-use common::{Database, Member, TABLE, cell, put};
+use crate::support;
+use crate::support::scripted::{Effect, Gate, Op, Scripted};
+use crate::support::{Database, Member, TABLE, cell, put};
 
 const TABLES: [TableId; 2] = [TABLE, TableId(1001)];
 const PARTS: [Part; 5] = [
@@ -181,7 +179,7 @@ fn copy_in_any_order_becomes_a_prefix() {
         let what = format!("seed {seed}");
         let mut rng = SeededRng::new(seed);
         let encoding = if seed % 3 == 0 { Encoding::V2 } else { Encoding::V3 };
-        let mut options = Options { encoding, ..common::asking() };
+        let mut options = Options { encoding, ..support::asking() };
         options.lease.bound_step = 200;
         let database = Database::with(options);
         let leader = database.start("leader");
@@ -742,7 +740,7 @@ fn snapshots_from_before_a_restore_are_refused() {
 /// The options are the database's own: a restore must know how long its leases last.
 #[test]
 fn restore_watches_the_lease_for_its_timeout() {
-    let mut options = common::asking();
+    let mut options = support::asking();
     options.lease.timeout = Duration::from_secs(20);
     options.lease.renew_every = Duration::from_secs(5);
     let database = Database::with(options);

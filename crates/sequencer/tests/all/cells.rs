@@ -1,7 +1,4 @@
 //! The cell cache: reads without the cluster, never stale.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-mod common;
 
 use std::sync::Arc;
 
@@ -14,8 +11,8 @@ use carnet_store::cluster::{
 use carnet_store::{At, BeginKind, CellStore, CommitLog, CommitRequest, Context, ReadSet};
 use carnet_txn::{Isolation, reader};
 
-use common::scripted::Op;
-use common::{Database, Member, TABLE, cell, put};
+use crate::support::scripted::Op;
+use crate::support::{Database, Member, TABLE, cell, put};
 
 const ONE: &[u8] = b"one";
 const TWO: &[u8] = b"two";

@@ -1,7 +1,4 @@
 //! Commits whose answers are lost, and entries that live on one replica.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-mod common;
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -19,8 +16,9 @@ use carnet_store::cluster::{
 use carnet_store::{BeginKind, Begun, CommitLog, Context, Outcome};
 use carnet_txn::{Isolation, reader};
 
-use common::scripted::{Effect, Gate, Op};
-use common::{Database, Member, cell, put};
+use crate::support;
+use crate::support::scripted::{Effect, Gate, Op};
+use crate::support::{Database, Member, cell, put};
 
 const ENCODINGS: [Encoding; 2] = [Encoding::V2, Encoding::V3];
 
@@ -531,7 +529,7 @@ fn a_migration_loses_nothing_and_copies_nothing() {
         encoding: Encoding::V2,
         coordination_step: 30,
         lease,
-        ..common::asking()
+        ..support::asking()
     };
     let database = Database::with(options);
     let leader = database.start("leader");

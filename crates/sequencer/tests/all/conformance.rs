@@ -1,5 +1,4 @@
 //! A database over a cluster passes the store's conformance suite, on its leader and on a follower.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;

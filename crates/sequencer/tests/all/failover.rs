@@ -1,7 +1,4 @@
 //! Changes of leader, and leaders that do not know that they were deposed.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-mod common;
 
 use std::collections::BTreeSet;
 use std::task::{Context as TaskContext, Waker};
@@ -14,8 +11,9 @@ use carnet_store::cluster::{Register, Registers as _, SetAnswer};
 use carnet_store::{BeginKind, CommitLog, Context, Outcome};
 use carnet_txn::Isolation;
 
-use common::scripted::{Effect, Op};
-use common::{Database, cell, put};
+use crate::support;
+use crate::support::scripted::{Effect, Op};
+use crate::support::{Database, cell, put};
 
 const LEASE: Op = Op::Set(Register::Lease);
 
@@ -67,7 +65,7 @@ fn a_deposed_leader_hands_out_no_strict_snapshot() {
 /// Callers do not wait for a leader that hangs once there is another one.
 #[test]
 fn callers_of_a_hung_leader_ask_the_next() {
-    let options = Options { call_timeout: Duration::from_secs(3600), ..common::asking() };
+    let options = Options { call_timeout: Duration::from_secs(3600), ..support::asking() };
     let database = Database::with(Options { leader_timeout: options.call_timeout, ..options });
     let hangs = database.start("hangs");
     let (next, follower) = (database.start("next"), database.start("follower"));

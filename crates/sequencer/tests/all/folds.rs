@@ -1,7 +1,4 @@
 //! The row of a cell is written in place of its deltas, so that chains stay short.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-mod common;
 
 use carnet_base::row::{Change, RowImage};
 use carnet_base::{CellKey, ColumnId, KeyRange, RowDelta, Timestamp, Version, block_on};
@@ -11,8 +8,8 @@ use carnet_store::{
     BeginKind, CommitLog, CommitRequest, Context, PageLimit, ReadSet, Write, looks_like_delta,
 };
 
-use common::scripted::{Effect, Op};
-use common::{Database, Member, TABLE, cell};
+use crate::support::scripted::{Effect, Op};
+use crate::support::{Database, Member, TABLE, cell};
 
 const COLUMN: ColumnId = ColumnId(4);
 const MANY: PageLimit = PageLimit { cells: 1000, bytes: usize::MAX };

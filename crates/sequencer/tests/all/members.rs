@@ -1,14 +1,11 @@
 //! Announcements of processes.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-mod common;
 
 use std::time::Duration;
 
 use carnet_base::{Bytes, ErrorKind};
 use carnet_sequencer::{ANNOUNCEMENT_BYTES_MAX, LeaseOptions, Options};
 
-use common::{Database, Member, asking};
+use crate::support::{Database, Member, asking};
 
 fn announce(database: &Database, member: &Member) {
     let what: Bytes = member.address.as_str().to_owned().into();

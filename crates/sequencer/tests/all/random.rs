@@ -7,9 +7,6 @@
 //! began.
 //!
 //! `CARNET_SEEDS` sets the number of seeds.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-mod common;
 
 use std::collections::BTreeSet;
 use std::future::poll_fn;
@@ -26,8 +23,9 @@ use carnet_store::{BeginKind, CommitLog, CommitRequest, Context, Outcome, ReadSe
 use carnet_txn::reader;
 
 use carnet_sequencer::Options;
-use common::scripted::{Effect, Gate, Op};
-use common::{Database, Log, Member, cell};
+
+use crate::support::scripted::{Effect, Gate, Op};
+use crate::support::{Database, Log, Member, cell};
 
 const COUNTERS: usize = 3;
 const CLIENTS: u64 = 4;

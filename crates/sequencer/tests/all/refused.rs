@@ -1,7 +1,4 @@
 //! Repeated commits: they get the same answer, or an unknown outcome.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-mod common;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,8 +12,8 @@ use carnet_store::cluster::Register;
 use carnet_store::{BeginKind, Begun, CommitLog, Context, Slot};
 use carnet_txn::CommitChecker;
 
-use common::scripted::{Effect, Op, Scripted};
-use common::{Database, Member, cell, put};
+use crate::support::scripted::{Effect, Op, Scripted};
+use crate::support::{Database, Member, cell, put};
 
 /// A process that sends its own requests to the leader.
 struct Client<'a> {

@@ -1,7 +1,4 @@
 //! The sweep, beside transactions, readers, and leaders that do not know that they were deposed.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-mod common;
 
 use std::pin::Pin;
 use std::task::{Context as TaskContext, Waker};
@@ -15,8 +12,9 @@ use carnet_store::cluster::{ClusterCells, ReadMode, Register, Registers};
 use carnet_store::{BeginKind, CommitLog, Context, Outcome, PageLimit};
 use carnet_txn::reader;
 
-use common::scripted::{Effect, Op};
-use common::{Database, Member, TABLE, cell, put};
+use crate::support;
+use crate::support::scripted::{Effect, Op};
+use crate::support::{Database, Member, TABLE, cell, put};
 
 const MANY: PageLimit = PageLimit { cells: 1000, bytes: usize::MAX };
 
@@ -151,7 +149,7 @@ fn the_mark_is_persisted_before_anything_is_deleted() {
 /// A replica that is away still has the versions that a tombstone hides. All others are swept beside it.
 #[test]
 fn tombstone_stays_until_all_replicas_have_deleted() {
-    let mut options = common::asking();
+    let mut options = support::asking();
     options.sweep.every = Duration::ZERO;
     options.sweep.page_cells = 1;
     let database = Database::with(options);
@@ -351,7 +349,7 @@ fn start_with_rows(database: &Database, name: &str) -> Member {
 
 #[test]
 fn expired_rows_and_columns_are_removed_from_an_idle_database() {
-    let mut options = common::asking();
+    let mut options = support::asking();
     options.sweep.every = Duration::ZERO;
     let database = Database::with(options);
     let leader = start_with_rows(&database, "leader");
@@ -400,7 +398,7 @@ fn row_that_an_open_snapshot_needs_is_kept() {
 /// snapshot in between.
 #[test]
 fn rows_of_pages_are_kept_for_the_retention() {
-    let mut options = common::asking();
+    let mut options = support::asking();
     options.sweep.every = Duration::ZERO;
     let database = Database::with(options);
     let leader = start_with_rows(&database, "leader");

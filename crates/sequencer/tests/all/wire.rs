@@ -1,7 +1,4 @@
 //! Processes of one database that communicate over TCP.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-mod tcp;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,8 +9,9 @@ use carnet_sequencer::{
 };
 use carnet_store::{BeginKind, CommitLog, Context, Outcome};
 
-use tcp::relay::Relay;
-use tcp::{Database, cell, put};
+use crate::support::tcp;
+use crate::support::tcp::relay::Relay;
+use crate::support::tcp::{Database, cell, put};
 
 fn secret(text: &str) -> Security {
     Security::Secret(Secret::new(text).unwrap())

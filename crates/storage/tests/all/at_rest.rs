@@ -1,8 +1,5 @@
 //! A database at rest writes nothing, whatever its history: compaction rewrites a table for its
 //! garbage only if it drops some.
-#![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
-
-mod common;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,7 +10,8 @@ use carnet_base::{
 use carnet_storage::compaction::merge::{GcHook, Mark};
 use carnet_storage::disk::sim::SimDisk;
 use carnet_storage::{Engine, MergeOperator, Mutation, Options};
-use common::{Joined, entry_cell, time};
+
+use crate::support::{Joined, entry_cell, time};
 
 /// GC watermark that the test moves, and the second that has passed for all readers.
 #[derive(Default)]

@@ -1,8 +1,6 @@
 //! Backups: each can be restored to the database of its commit or an earlier one, with concurrent
 //! writes and after power failures.
-#![allow(missing_docs, clippy::cast_possible_truncation, clippy::unwrap_used, reason = "a test")]
-
-mod common;
+#![allow(clippy::cast_possible_truncation, reason = "a test")]
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +13,9 @@ use carnet_storage::backup::{
 use carnet_storage::disk::sim::SimDisk;
 use carnet_storage::disk::{Disk, RealDisk};
 use carnet_storage::{Engine, Options, inspect};
-use common::{Forget, Mix, Model, append, compare_at, open, time};
+
+use crate::support;
+use crate::support::{Forget, Mix, Model, append, compare_at, open, time};
 
 const MIX: Mix = Mix { tables: 2, partitions: 5, clusterings: 4, payload_bytes: 300 };
 
@@ -23,9 +23,9 @@ fn options() -> Options {
     Options {
         flush_bytes: 15_000,
         memtables_waiting_max: 50,
-        table_options: common::blocks(500),
+        table_options: support::blocks(500),
         cache_bytes: 5_000,
-        compaction: common::small_compaction(),
+        compaction: support::small_compaction(),
         ..Options::default()
     }
 }
@@ -150,7 +150,7 @@ fn unchanged_tables_are_shared_between_backups() {
     let mut rng = SeededRng::new(1);
     let disk: Arc<dyn Disk> = Arc::new(RealDisk::open(dir.path().join("db")).unwrap());
     let mut model = Model::default();
-    let (engine, _workers) = common::open_on(&|| Arc::clone(&disk), options()).unwrap();
+    let (engine, _workers) = support::open_on(&|| Arc::clone(&disk), options()).unwrap();
     append_some(&engine, &mut model, 40, &mut rng);
     let first = take(&engine, &vault).unwrap();
     assert_eq!(first.shared_files, 0);

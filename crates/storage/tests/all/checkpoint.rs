@@ -1,8 +1,6 @@
 //! Checkpoints: each opens as the database at one point in time, with concurrent writes and after
 //! power failures.
-#![allow(missing_docs, clippy::cast_possible_truncation, clippy::unwrap_used, reason = "a test")]
-
-mod common;
+#![allow(clippy::cast_possible_truncation, reason = "a test")]
 
 use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
@@ -16,7 +14,9 @@ use carnet_base::{
 use carnet_storage::disk::sim::{Kind, SimDisk};
 use carnet_storage::disk::{Disk, RealDisk};
 use carnet_storage::{Durability, Engine, Mutation, Options, inspect};
-use common::{Mix, Model, append, check_recovered, compare_at, entry_cell, open, time};
+
+use crate::support;
+use crate::support::{Mix, Model, append, check_recovered, compare_at, entry_cell, open, time};
 
 const MIX: Mix = Mix { tables: 2, partitions: 5, clusterings: 4, payload_bytes: 300 };
 
@@ -24,9 +24,9 @@ fn options() -> Options {
     Options {
         flush_bytes: 15_000,
         memtables_waiting_max: 50,
-        table_options: common::blocks(500),
+        table_options: support::blocks(500),
         cache_bytes: 5_000,
-        compaction: common::small_compaction(),
+        compaction: support::small_compaction(),
         ..Options::default()
     }
 }

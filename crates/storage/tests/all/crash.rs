@@ -1,25 +1,25 @@
 //! Power failures at every operation: every acknowledged commit is recovered, each record
 //! completely or not at all, and the recovered commits are a prefix of commit order.
-#![allow(missing_docs, clippy::cast_possible_truncation, clippy::unwrap_used, reason = "a test")]
-
-mod common;
+#![allow(clippy::cast_possible_truncation, reason = "a test")]
 
 use carnet_base::{ErrorKind, Rng, SeededRng};
 use carnet_storage::disk::Disk;
 use carnet_storage::disk::sim::SimDisk;
 use carnet_storage::{Durability, Options};
-use common::{Mix, Model, SMALL, append, check_recovered, open, run};
+
+use crate::support;
+use crate::support::{Mix, Model, SMALL, append, check_recovered, open, run};
 
 fn options(durability: Durability) -> Options {
     Options {
         durability,
         flush_bytes: 30_000,
         memtables_waiting_max: 50,
-        table_options: common::blocks(1000),
+        table_options: support::blocks(1000),
         cache_bytes: 10_000,
         segment_bytes: 9_000,
         log_ahead_bytes: 3_000,
-        compaction: common::small_compaction(),
+        compaction: support::small_compaction(),
         ..Options::default()
     }
 }

@@ -1,9 +1,7 @@
 //! Damage in the files of a database: every flipped bit is either detected, with file and offset in
 //! the error, or has no effect. Only the last group of the log may read as a torn tail after a
 //! kill. Verification detects everything that opening and reading detect.
-#![allow(missing_docs, clippy::cast_possible_truncation, clippy::unwrap_used, reason = "a test")]
-
-mod common;
+#![allow(clippy::cast_possible_truncation, reason = "a test")]
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,7 +10,9 @@ use carnet_base::{Error, ErrorKind, Rng, SeededRng, Timestamp};
 use carnet_storage::disk::Disk;
 use carnet_storage::disk::sim::SimDisk;
 use carnet_storage::{Options, inspect};
-use common::{Mix, Model, append, compare_at, open};
+
+use crate::support;
+use crate::support::{Mix, Model, append, compare_at, open};
 
 const MIX: Mix = Mix { tables: 2, partitions: 4, clusterings: 3, payload_bytes: 60 };
 
@@ -21,7 +21,7 @@ fn options(left: Left) -> Options {
         // Recycled segments may have leftovers too.
         log_spares_max: if left == Left::Killed { 4 } else { 0 },
         segment_bytes: 500,
-        table_options: common::blocks(200),
+        table_options: support::blocks(200),
         cache_bytes: 2_000,
         log_ahead_bytes: 100,
         ..Options::default()

@@ -1,7 +1,4 @@
 //! Cells whose newest version is a delta; the model of `model.rs` and `crash.rs` has such cells too.
-#![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
-
-mod common;
 
 use std::pin::pin;
 use std::task::{Context, Waker};
@@ -9,7 +6,8 @@ use std::task::{Context, Waker};
 use carnet_base::{CellKey, Error, KeyRange, PartitionKey, TableId, Timestamp, Version, block_on};
 use carnet_storage::disk::sim::SimDisk;
 use carnet_storage::{Engine, Mutation, Options, PageLimit, ReadOptions};
-use common::{Forget, open, time};
+
+use crate::support::{Forget, open, time};
 
 fn put(engine: &Engine, key: &CellKey, commit: u64, payload: &str) {
     let put = [Mutation::put_or_delete(key, Some(payload.as_bytes()))];

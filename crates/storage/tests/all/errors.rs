@@ -4,9 +4,6 @@
 //! error that names the file, and reads continue. A failed read fails only its call; a file that
 //! cannot be removed is left. The next process recovers everything acknowledged, after a kill and
 //! after a power failure, and so does the process after it.
-#![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
-
-mod common;
 
 use std::io;
 use std::task::Poll;
@@ -15,7 +12,9 @@ use std::time::Duration;
 use carnet_base::{Error, ErrorKind, Result, SeededRng, Stepped, Timestamp, block_on};
 use carnet_storage::disk::sim::{Kind, SimDisk};
 use carnet_storage::{CompactionStyle, Durability, Engine, Options};
-use common::{Forget, Mix, Model, append, check_recovered, compare_at, poll, time};
+
+use crate::support;
+use crate::support::{Forget, Mix, Model, append, check_recovered, compare_at, poll, time};
 
 const MIX: Mix = Mix { tables: 2, partitions: 4, clusterings: 3, payload_bytes: 400 };
 
@@ -32,9 +31,9 @@ fn options(durability: Durability, style: CompactionStyle) -> Options {
         memtables_waiting_max: 50,
         segment_bytes: 2_000,
         log_ahead_bytes: 100,
-        table_options: common::blocks(500),
+        table_options: support::blocks(500),
         cache_bytes: 20_000,
-        compaction: common::small_compaction(),
+        compaction: support::small_compaction(),
         ..Options::default()
     }
 }
@@ -70,7 +69,7 @@ impl Client {
     }
 
     fn open(&self) -> Result<(Engine, Stepped)> {
-        common::open(&self.disk, self.options.clone())
+        support::open(&self.disk, self.options.clone())
     }
 
     /// Records an error; the client continues.

@@ -1,7 +1,5 @@
 //! Full disks, failed syncs, and refused operations; `errors` tests errors of every operation.
-#![allow(missing_docs, clippy::cast_possible_truncation, clippy::unwrap_used, reason = "a test")]
-
-mod common;
+#![allow(clippy::cast_possible_truncation, reason = "a test")]
 
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -13,17 +11,21 @@ use carnet_base::{
 use carnet_storage::disk::Disk;
 use carnet_storage::disk::sim::{Kind, SimDisk};
 use carnet_storage::{Durability, Engine, Mutation, Options};
-use common::{Mix, Model, append, check_recovered, compare_at, entry_cell, open, run, time};
+
+use crate::support;
+use crate::support::{
+    Mix, Model, append, check_recovered, compare_at, entry_cell, open, run, time,
+};
 
 const MIX: Mix = Mix { tables: 2, partitions: 4, clusterings: 3, payload_bytes: 400 };
 
 fn options() -> Options {
     Options {
         flush_bytes: 20_000,
-        table_options: common::blocks(500),
+        table_options: support::blocks(500),
         cache_bytes: 2_000,
         log_ahead_bytes: 100,
-        compaction: common::small_compaction(),
+        compaction: support::small_compaction(),
         ..Options::default()
     }
 }
@@ -84,7 +86,7 @@ fn open_moved(disk: &SimDisk, clock: &Arc<Moved>, options: Options) -> (Engine, 
     let (workers, disk) = (Stepped::default(), Arc::new(disk.clone()));
     let clock = Arc::clone(clock) as Arc<dyn Clock>;
     let engine = Engine::open(disk, clock, &workers, options, entry_cell()).unwrap();
-    engine.set_merge_operator(Arc::new(common::Joined));
+    engine.set_merge_operator(Arc::new(support::Joined));
     (engine, workers)
 }
 
@@ -252,7 +254,7 @@ fn invalid_values_and_options_are_refused() {
     assert_eq!(error.kind(), ErrorKind::Invalid);
     assert!(error.to_string().contains("270000 bytes is too long"), "{error}");
     let foreign = KeyRange {
-        upper: std::ops::Bound::Included(common::entry_key(time(1))),
+        upper: std::ops::Bound::Included(support::entry_key(time(1))),
         ..KeyRange::table(TableId(1))
     };
     let limit = carnet_storage::PageLimit { cells: 1, bytes: 1 };

@@ -1,8 +1,6 @@
 //! Memory limits: disk reads hold permits within the limits, in order, and release them in all
 //! cases; reads from memory need none.
-#![allow(missing_docs, clippy::cast_possible_truncation, clippy::unwrap_used, reason = "a test")]
-
-mod common;
+#![allow(clippy::cast_possible_truncation, reason = "a test")]
 
 use std::future::Future;
 use std::pin::Pin;
@@ -13,7 +11,9 @@ use carnet_base::{
 };
 use carnet_storage::disk::sim::{Kind, SimDisk};
 use carnet_storage::{Engine, Mutation, Options, PageLimit, ReadOptions};
-use common::{open, time};
+
+use crate::support;
+use crate::support::{open, time};
 
 fn key(number: u64) -> CellKey {
     CellKey::new(TableId(1), &PartitionKey::new(number.to_be_bytes().to_vec()), "")
@@ -29,7 +29,7 @@ fn put(engine: &Engine, number: u64) {
 /// Twenty cells in separate blocks, none in memory.
 fn cold(reads_max: usize) -> (SimDisk, Engine, Stepped) {
     let options = Options {
-        table_options: common::blocks(500),
+        table_options: support::blocks(500),
         cache_bytes: 1,
         reads_max,
         ..Options::default()

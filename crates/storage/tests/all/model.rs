@@ -1,8 +1,6 @@
 //! Compares the engine with a map: after any writes, flushes and restarts, every snapshot reads
 //! like the map, by points and ranges, in both directions, with any page limits.
-#![allow(missing_docs, clippy::cast_possible_truncation, clippy::unwrap_used, reason = "a test")]
-
-mod common;
+#![allow(clippy::cast_possible_truncation, reason = "a test")]
 
 use std::sync::Arc;
 
@@ -10,16 +8,18 @@ use carnet_base::{KeyRange, Rng, SeededRng, Timestamp};
 use carnet_storage::disk::RealDisk;
 use carnet_storage::disk::sim::SimDisk;
 use carnet_storage::{Durability, Engine, Options};
-use common::{Mix, Model, append, compare_at, open, open_on, random_range, scan, time};
+
+use crate::support;
+use crate::support::{Mix, Model, append, compare_at, open, open_on, random_range, scan, time};
 
 fn small(durability: Durability) -> Options {
     Options {
         durability,
         flush_bytes: 40_000,
         memtables_waiting_max: 100,
-        table_options: common::blocks(600),
+        table_options: support::blocks(600),
         cache_bytes: 20_000,
-        compaction: common::small_compaction(),
+        compaction: support::small_compaction(),
         ..Options::default()
     }
 }
@@ -74,7 +74,7 @@ fn every_snapshot_matches_the_map() {
     let many = Mix { tables: 3, partitions: 200, clusterings: 1, payload_bytes: 200 };
     let hot = Mix { tables: 1, partitions: 2, clusterings: 2, payload_bytes: 300 };
     for seed in 0..24 {
-        let mix = [&common::SMALL, &wide, &many, &hot][(seed % 4) as usize];
+        let mix = [&support::SMALL, &wide, &many, &hot][(seed % 4) as usize];
         println!("seed {seed}: replay with story({seed}, …)");
         story(seed, mix);
     }
@@ -89,11 +89,11 @@ fn real_disk_matches_the_simulated_one() {
     for _ in 0..3 {
         let (engine, workers) = open_on(&disk, small(Durability::Always)).unwrap();
         for _ in 0..50 {
-            drop(append(&engine, &mut model, &common::SMALL, &mut rng).unwrap());
+            drop(append(&engine, &mut model, &support::SMALL, &mut rng).unwrap());
         }
         workers.settle();
         engine.flush().unwrap();
-        drop(append(&engine, &mut model, &common::SMALL, &mut rng).unwrap());
+        drop(append(&engine, &mut model, &support::SMALL, &mut rng).unwrap());
         engine.close().unwrap();
     }
     let (engine, _workers) = open_on(&disk, small(Durability::Always)).unwrap();

@@ -1,8 +1,6 @@
 //! Errors that pass (no space, descriptors or memory, and interruptions) at every operation: the
 //! store goes on, and no commit is lost.
-#![allow(missing_docs, clippy::cast_possible_truncation, clippy::unwrap_used, reason = "a test")]
-
-mod common;
+#![allow(clippy::cast_possible_truncation, reason = "a test")]
 
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
@@ -13,8 +11,12 @@ use carnet_base::{
 };
 use carnet_storage::disk::sim::{Kind, SimDisk};
 use carnet_storage::{Appended, CompactionStyle, Durability, Engine, Options};
-use common::{Forget, Mix, Model, append, check_recovered, compare_at, entry_cell, poll, time};
 use rustix::io::Errno;
+
+use crate::support;
+use crate::support::{
+    Forget, Mix, Model, append, check_recovered, compare_at, entry_cell, poll, time,
+};
 
 const MIX: Mix = Mix { tables: 2, partitions: 4, clusterings: 3, payload_bytes: 400 };
 
@@ -36,9 +38,9 @@ fn options(durability: Durability, style: CompactionStyle) -> Options {
         memtables_waiting_max: 50,
         segment_bytes: 2_000,
         log_ahead_bytes: 100,
-        table_options: common::blocks(500),
+        table_options: support::blocks(500),
         cache_bytes: 20_000,
-        compaction: common::small_compaction(),
+        compaction: support::small_compaction(),
         ..Options::default()
     }
 }
@@ -79,7 +81,7 @@ impl Client {
         let (workers, disk) = (Stepped::default(), Arc::new(self.disk.clone()));
         let clock = Arc::clone(&self.clock) as Arc<dyn Clock>;
         let engine = Engine::open(disk, clock, &workers, self.options.clone(), entry_cell())?;
-        engine.set_merge_operator(Arc::new(common::Joined));
+        engine.set_merge_operator(Arc::new(support::Joined));
         Ok((engine, workers))
     }
 

@@ -1,7 +1,7 @@
 //! Golden scripts of the compaction policies: which tables are compacted next, and why.
 //!
 //! No table is read: a policy decides from the manifest alone. Rewrite the expected output with
-//! `UPDATE_GOLDENFILES=1 cargo test -p carnet-storage --test policy_scripts`, and read the diff.
+//! `UPDATE_GOLDENFILES=1 cargo test -p carnet-storage --test all policy_scripts::`, and read the diff.
 //!
 //! ```text
 //! policy leveled|tiered
@@ -14,10 +14,6 @@
 //! tables                           the tables by level
 //! ```
 
-#![expect(clippy::unwrap_used, reason = "helpers of a test unwrap as well")]
-
-mod common;
-
 use std::collections::VecDeque;
 use std::error::Error;
 use std::fmt::Write as _;
@@ -29,6 +25,8 @@ use carnet_storage::compaction::policy::{
 };
 use carnet_storage::manifest::{Edit, LEVELS, Levels, TableMeta, Tally, VersionKind};
 use goldenscript::Command;
+
+use crate::support;
 
 const CELL_BYTES: u64 = 1_000;
 const CELLS: u64 = 10;
@@ -199,20 +197,20 @@ impl goldenscript::Runner for Script {
 
 #[test]
 fn script_of_leveled_compaction() {
-    common::run_script(&mut Script::new(), "policy/leveled");
+    support::run_script(&mut Script::new(), "policy/leveled");
 }
 
 #[test]
 fn script_of_level_sizes() {
-    common::run_script(&mut Script::new(), "policy/size");
+    support::run_script(&mut Script::new(), "policy/size");
 }
 
 #[test]
 fn script_of_tiered_compaction() {
-    common::run_script(&mut Script::new(), "policy/tiered");
+    support::run_script(&mut Script::new(), "policy/tiered");
 }
 
 #[test]
 fn script_of_garbage() {
-    common::run_script(&mut Script::new(), "policy/garbage");
+    support::run_script(&mut Script::new(), "policy/garbage");
 }

@@ -1,8 +1,6 @@
 //! A damaged block in one table: its compactions end, everything else continues, and errors name
 //! the file.
-#![allow(missing_docs, clippy::cast_possible_truncation, clippy::unwrap_used, reason = "a test")]
-
-mod common;
+#![allow(clippy::cast_possible_truncation, reason = "a test")]
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -13,16 +11,18 @@ use carnet_storage::compaction::policy::Config;
 use carnet_storage::disk::Disk;
 use carnet_storage::disk::sim::SimDisk;
 use carnet_storage::{CompactionStyle, Engine, Mutation, Options, inspect};
-use common::{Forget, open, time};
+
+use crate::support;
+use crate::support::{Forget, open, time};
 
 const ROWS: u64 = 60;
 
 fn options(style: CompactionStyle) -> Options {
     Options {
         compaction_style: style,
-        table_options: common::blocks(500),
+        table_options: support::blocks(500),
         cache_bytes: 1,
-        compaction: Config { slow_runs: 3, slowest_runs: 6, ..common::small_compaction() },
+        compaction: Config { slow_runs: 3, slowest_runs: 6, ..support::small_compaction() },
         ..Options::default()
     }
 }

@@ -1,7 +1,4 @@
 //! Read-only databases on disks that accept no writes.
-#![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
-
-mod common;
 
 use std::collections::BTreeMap;
 
@@ -9,16 +6,18 @@ use carnet_base::{ErrorKind, Rng, SeededRng};
 use carnet_storage::disk::Disk;
 use carnet_storage::disk::sim::SimDisk;
 use carnet_storage::{Engine, Options, inspect};
-use common::{Mix, Model, append, check_recovered, open, run};
+
+use crate::support;
+use crate::support::{Mix, Model, append, check_recovered, open, run};
 
 const MIX: Mix = Mix { tables: 2, partitions: 4, clusterings: 3, payload_bytes: 400 };
 
 fn options() -> Options {
     Options {
         flush_bytes: 20_000,
-        table_options: common::blocks(500),
+        table_options: support::blocks(500),
         log_ahead_bytes: 100,
-        compaction: common::small_compaction(),
+        compaction: support::small_compaction(),
         ..Options::default()
     }
 }
@@ -78,13 +77,13 @@ fn read_only_database_refuses_writes() {
     let refused = append(&engine, &mut model.clone(), &MIX, &mut rng).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Invalid);
     assert!(refused.to_string().contains("for reading only"), "{refused}");
-    let spilled = engine.spill(common::time(1_000_000)).add([].into_iter() as Nothing);
+    let spilled = engine.spill(support::time(1_000_000)).add([].into_iter() as Nothing);
     assert_eq!(spilled.unwrap_err().kind(), ErrorKind::Invalid);
     assert_eq!(engine.compact().unwrap_err().kind(), ErrorKind::Invalid);
     for worker in 0..2 {
         workers.step(worker);
     }
-    common::compare_at(&engine, &model, engine.published(), &mut rng).unwrap();
+    support::compare_at(&engine, &model, engine.published(), &mut rng).unwrap();
     Engine::close(engine).unwrap();
 }
 

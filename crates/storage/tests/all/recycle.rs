@@ -1,14 +1,13 @@
 //! Recycled log segments: leftovers, including whole records with valid checksums, are never
 //! recovered, even after power failures.
-#![allow(missing_docs, clippy::cast_possible_truncation, clippy::unwrap_used, reason = "a test")]
-
-mod common;
+#![allow(clippy::cast_possible_truncation, reason = "a test")]
 
 use carnet_base::{CellKey, Error, PartitionKey, SeededRng, TableId, block_on};
 use carnet_storage::disk::Disk;
 use carnet_storage::disk::sim::{Kind, SimDisk};
 use carnet_storage::{Durability, Engine, Mutation, Options, inspect};
-use common::{open, time};
+
+use crate::support::{open, time};
 
 fn options() -> Options {
     Options { durability: Durability::Always, segment_bytes: 20_000, ..Options::default() }

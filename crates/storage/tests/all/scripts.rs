@@ -1,6 +1,6 @@
 //! Golden scripts of the engine: recovery, flush, compaction and range tombstones, as stories.
 //!
-//! Rewrite the expected output with `UPDATE_GOLDENFILES=1 cargo test -p carnet-storage --test scripts`, and read
+//! Rewrite the expected output with `UPDATE_GOLDENFILES=1 cargo test -p carnet-storage --test all scripts::`, and read
 //! the diff. The disk is simulated, and the engine's threads run only where a command says so.
 //!
 //! ```text
@@ -20,10 +20,6 @@
 //! crash                the power fails: writes that were not synced may be lost
 //! ```
 
-#![expect(clippy::unwrap_used, reason = "helpers of a test unwrap as well")]
-
-mod common;
-
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::fmt::Write as _;
@@ -36,8 +32,10 @@ use carnet_base::{
 };
 use carnet_storage::disk::sim::SimDisk;
 use carnet_storage::{Appended, Engine, Mutation, Options, PageLimit, inspect};
-use common::{Forget, poll, time};
 use goldenscript::{Argument, Command};
+
+use crate::support;
+use crate::support::{Forget, poll, time};
 
 const TABLE: TableId = TableId(1000);
 
@@ -67,7 +65,7 @@ impl Script {
 
     /// Opens the database; returns the last commit that it finds.
     fn open(&mut self) -> carnet_base::Result<String> {
-        let (engine, workers) = common::open(&self.disk, Options::default())?;
+        let (engine, workers) = support::open(&self.disk, Options::default())?;
         let found = engine.published();
         let forget = Forget::nothing_yet(&engine);
         self.engine = Some((engine, workers, forget));
@@ -241,20 +239,20 @@ impl goldenscript::Runner for Script {
 
 #[test]
 fn script_of_recovery() {
-    common::run_script(&mut Script::new(), "recovery");
+    support::run_script(&mut Script::new(), "recovery");
 }
 
 #[test]
 fn script_of_flush() {
-    common::run_script(&mut Script::new(), "flush");
+    support::run_script(&mut Script::new(), "flush");
 }
 
 #[test]
 fn script_of_compaction() {
-    common::run_script(&mut Script::new(), "compaction");
+    support::run_script(&mut Script::new(), "compaction");
 }
 
 #[test]
 fn script_of_range_tombstones() {
-    common::run_script(&mut Script::new(), "range_tombstones");
+    support::run_script(&mut Script::new(), "range_tombstones");
 }

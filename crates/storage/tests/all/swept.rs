@@ -1,12 +1,11 @@
 //! GC watermarks after crashes.
-#![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
-
-mod common;
 
 use carnet_base::{Rng, SeededRng};
 use carnet_storage::disk::sim::SimDisk;
 use carnet_storage::{Durability, Options};
-use common::{Forget, Mix, Model, append, open};
+
+use crate::support;
+use crate::support::{Forget, Mix, Model, append, open};
 
 const MIX: Mix = Mix { tables: 1, partitions: 3, clusterings: 2, payload_bytes: 100 };
 
@@ -19,7 +18,7 @@ fn repeated_crashes_do_not_raise_forgotten() {
     let mut disk = SimDisk::new(rng.next_u64());
     let mut model = Model::default();
     let (engine, workers) = open(&disk, options.clone()).unwrap();
-    engine.raise_bound(common::time(1_000_000)).unwrap();
+    engine.raise_bound(support::time(1_000_000)).unwrap();
     let forget = Forget::nothing_yet(&engine);
     for _ in 0..50 {
         drop(append(&engine, &mut model, &MIX, &mut rng).unwrap());

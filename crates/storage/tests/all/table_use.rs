@@ -1,14 +1,13 @@
 //! Counters of each table after known sequences of reads and writes, and the space of tables that
 //! share files.
-#![allow(missing_docs, clippy::unwrap_used, clippy::cast_possible_truncation, reason = "a test")]
-
-mod common;
+#![allow(clippy::cast_possible_truncation, reason = "a test")]
 
 use carnet_base::{CellKey, Error, KeyRange, PageLimit, PartitionKey, TableId, block_on};
 use carnet_storage::disk::sim::SimDisk;
 use carnet_storage::usage::{SAMPLE, TableUse};
 use carnet_storage::{Engine, Mutation, Options};
-use common::{open, time};
+
+use crate::support::{open, time};
 
 fn key(table: u32, row: u32) -> CellKey {
     CellKey::new(TableId(table), &PartitionKey::new(row.to_be_bytes().to_vec()), "c")

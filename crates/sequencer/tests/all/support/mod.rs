@@ -1,8 +1,8 @@
 //! Processes over a cluster, on virtual time.
-#![allow(dead_code, reason = "each test uses a part of it")]
 #![allow(unreachable_pub, reason = "a module of tests")]
 
 pub mod scripted;
+pub mod tcp;
 pub mod world;
 
 use std::sync::Arc;

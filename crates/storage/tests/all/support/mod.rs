@@ -1,6 +1,6 @@
 //! Shared by the engine's tests: workers that the test steps, a model, and a random workload.
-#![allow(dead_code, unreachable_pub, missing_docs, reason = "each test uses a part of it")]
-#![allow(clippy::unwrap_used, clippy::cast_possible_truncation, reason = "a test")]
+#![allow(unreachable_pub, reason = "each test uses a part of it")]
+#![allow(clippy::cast_possible_truncation, reason = "a test")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;

@@ -1,5 +1,4 @@
 //! Processes over one cluster in memory, each with its own port, on real time.
-#![allow(dead_code, reason = "each test uses a part of it")]
 #![allow(unreachable_pub, reason = "a module of tests")]
 
 pub mod relay;
