@@ -9,7 +9,7 @@ use std::sync::Arc;
 use carnet_base::{Error, Result, SystemClock};
 use carnet_server::{Authenticator, Config, Server, Users};
 
-#[path = "../tests/support/toy.rs"]
+#[path = "../tests/all/support/toy.rs"]
 mod toy;
 
 #[tokio::main]

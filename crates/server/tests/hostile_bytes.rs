@@ -2,6 +2,8 @@
 //!
 //! Every input is drawn from its own seed, which a failure prints: `CARNET_SEED=<seed> cargo test
 //! -p carnet-server --test hostile_bytes` replays that input alone.
+//!
+//! The tests need a process to themselves: the allocator counts the bytes of all threads.
 
 #![expect(clippy::unwrap_used, reason = "these are the tests' own hands")]
 

@@ -1,7 +1,4 @@
 //! Behaviour of the server under overload.
-#![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
-
-mod support;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,9 +14,12 @@ use carnet_cql::system::NodeInfo;
 use carnet_cql::{Executor, Grant, Parameters, Session, Timeouts};
 use carnet_server::protocol::Opcode;
 use carnet_server::{CqlBackend, Limits, Metrics};
-use support::toy::Toy;
-use support::{Client, ERROR, EXECUTE, PREPARE, QUERY, READY, RESULT, Running, frame, get, pause};
 use tempfile::TempDir;
+
+use crate::support::toy::Toy;
+use crate::support::{
+    Client, ERROR, EXECUTE, PREPARE, QUERY, READY, RESULT, Running, frame, get, pause,
+};
 
 const OVERLOADED: i32 = 0x1001;
 const READ_TIMEOUT: i32 = 0x1200;

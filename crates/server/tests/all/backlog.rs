@@ -1,8 +1,5 @@
 //! A server that is offered far more than it can do, by clients that do not wait for answers. A file of its own, so that
 //! no other test runs at the same time.
-#![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
-
-mod support;
 
 use std::sync::mpsc;
 use std::thread::JoinHandle;
@@ -11,8 +8,9 @@ use std::time::Duration;
 use carnet::Db;
 use carnet::admission::{AdmissionLimits, Workload};
 use carnet::base::{Clock, SystemClock};
-use support::toy::Toy;
-use support::{Client, RESULT, Running, pause};
+
+use crate::support::toy::Toy;
+use crate::support::{Client, RESULT, Running, pause};
 
 const OVERLOADED: i32 = 0x1001;
 

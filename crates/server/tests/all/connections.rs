@@ -11,12 +11,11 @@ use carnet_cql::result::{ChangeKind, ChangeTarget, SchemaChange};
 use carnet_cql::system::{ClientList, ConnectionStage};
 use carnet_server::protocol::{Opcode, segment};
 use carnet_server::{Authenticator, Config, Event, Limits, Server, Users};
-use support::{
+
+use crate::support::{
     AUTH_SUCCESS, AUTHENTICATE, Client, ERROR, EVENT, OPTIONS, PASSWORDS, QUERY, READY, RESULT,
     Running, SUPPORTED, frame, get, http, http_over, pause, toy::Toy,
 };
-
-mod support;
 
 const PROTOCOL: i32 = 0x000a;
 const OVERLOADED: i32 = 0x1001;

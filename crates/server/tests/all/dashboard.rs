@@ -1,5 +1,4 @@
 //! The dashboard's requests: its session, its statements, and the guards against pages of other sites.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -7,9 +6,8 @@ use std::time::Duration;
 
 use carnet_base::{Clock, Rng, SeededRng, SystemClock};
 use carnet_server::{HttpToken, Limits};
-use support::{PASSWORDS, Running, get, http};
 
-mod support;
+use crate::support::{PASSWORDS, Running, get, http};
 
 const JSON: &str = "Content-Type: application/json";
 const TOKEN: &str = "0123456789abcdef";

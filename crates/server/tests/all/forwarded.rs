@@ -1,7 +1,4 @@
 //! Statements that another server of the database forwards to a server.
-#![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
-
-mod support;
 
 use std::sync::Arc;
 
@@ -12,7 +9,9 @@ use carnet_cql::result::{Response, Rows};
 use carnet_cql::system::NodeInfo;
 use carnet_cql::{CqlError, CqlErrorKind, Executor, Parameters, Session};
 use carnet_server::{CqlBackend, Limits};
-use support::{Running, get, pause};
+
+use crate::support;
+use crate::support::{Running, get, pause};
 
 /// Returns the executors of two processes, and waits until the second one knows the first.
 fn executors() -> [Executor; 2] {

@@ -1,13 +1,13 @@
 //! Statements that run on their connection's task, and their limits.
 
-mod support;
-
 use std::collections::HashSet;
 
 use bytes::Bytes;
 use carnet_server::Limits;
 use carnet_server::protocol::Opcode;
-use support::{Client, QUERY, RESULT, Running, frame, toy};
+
+use crate::support;
+use crate::support::{Client, QUERY, RESULT, Running, frame, toy};
 
 /// Sends queries in one write.
 fn send_together(client: &mut Client, texts: &[&str]) {

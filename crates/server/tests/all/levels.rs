@@ -1,14 +1,12 @@
 //! Service levels of a server's users.
-#![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
-
-mod support;
 
 use carnet::Db;
 use carnet::admission::{AdmissionLimits, Class};
 use carnet_cql::Executor;
 use carnet_cql::system::NodeInfo;
 use carnet_server::{CqlBackend, Limits};
-use support::{AUTH_SUCCESS, AUTHENTICATE, Client, PASSWORDS, RESULT, Running, get};
+
+use crate::support::{AUTH_SUCCESS, AUTHENTICATE, Client, PASSWORDS, RESULT, Running, get};
 
 const INVALID: i32 = 0x2200;
 const READ_TIMEOUT: i32 = 0x1200;

@@ -6,16 +6,13 @@
 //! registers for events. The recordings with lz4 have an insert of 200 kB, which v5 splits over
 //! segments. `python-v5-lz4` logs in as `ann`.
 
-#![expect(clippy::unwrap_used, reason = "these are the tests' own hands")]
-
 use bytes::BytesMut;
 use carnet_base::MemoryBudget;
 use carnet_server::Limits;
 use carnet_server::protocol::decoder::{Decoded, FrameDecoder};
 use carnet_server::protocol::{Opcode, Version};
-use support::{AUTH_SUCCESS, AUTHENTICATE, Client, ERROR, EVENT, PASSWORDS, READY, Running};
 
-mod support;
+use crate::support::{AUTH_SUCCESS, AUTHENTICATE, Client, ERROR, EVENT, PASSWORDS, READY, Running};
 
 /// Returns the streams and opcodes of the requests in a recording, each with the bytes that
 /// complete it.
@@ -74,31 +71,31 @@ fn assert_paged(answers: &[Vec<u8>]) {
 
 #[test]
 fn v4_session_is_understood() {
-    let recording = include_bytes!("recorded/python-v4-session.bin");
+    let recording = include_bytes!("../recorded/python-v4-session.bin");
     assert_paged(&replay(recording, Version::V4, false, None));
 }
 
 #[test]
 fn v4_session_with_lz4_is_understood() {
-    let recording = include_bytes!("recorded/python-v4-lz4-session.bin");
+    let recording = include_bytes!("../recorded/python-v4-lz4-session.bin");
     assert_paged(&replay(recording, Version::V4, true, None));
 }
 
 #[test]
 fn v5_session_is_understood() {
-    let recording = include_bytes!("recorded/python-v5-session.bin");
+    let recording = include_bytes!("../recorded/python-v5-session.bin");
     assert_paged(&replay(recording, Version::V5, false, None));
 }
 
 #[test]
 fn v5_session_with_lz4_and_password_is_understood() {
-    let recording = include_bytes!("recorded/python-v5-lz4-session.bin");
+    let recording = include_bytes!("../recorded/python-v5-lz4-session.bin");
     assert_paged(&replay(recording, Version::V5, true, Some(PASSWORDS)));
 }
 
 #[test]
 fn v5_control_connection_is_understood() {
-    let recording = include_bytes!("recorded/python-v5-control.bin");
+    let recording = include_bytes!("../recorded/python-v5-control.bin");
     let answers = replay(recording, Version::V5, false, None);
     assert!(answers.len() > 10, "{} answers", answers.len());
 }

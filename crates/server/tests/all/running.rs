@@ -1,7 +1,4 @@
 //! Running statements: their list, and their end by `KILL STATEMENT`.
-#![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
-
-mod support;
 
 use std::time::Duration;
 
@@ -13,8 +10,9 @@ use carnet_cql::result::Response;
 use carnet_cql::system::NodeInfo;
 use carnet_cql::{Executor, Hashing, Parameters, Session};
 use carnet_server::{CqlBackend, Limits};
-use support::{RESULT, Running, pause};
 use tempfile::TempDir;
+
+use crate::support::{RESULT, Running, pause};
 
 const INVALID: i32 = 0x2200;
 const UNKNOWN: i32 = 0x1700;

@@ -1,6 +1,6 @@
 //! Golden scripts of the native protocol: frames in, frames out.
 //!
-//! Rewrite the expected output with `UPDATE_GOLDENFILES=1 cargo test -p carnet-server --test scripts`, and read the
+//! Rewrite the expected output with `UPDATE_GOLDENFILES=1 cargo test -p carnet-server --test all scripts::`, and read the
 //! diff. The server runs on the toy backend. Each command sends a frame and prints the answer.
 //!
 //! ```text
@@ -18,8 +18,6 @@
 //!
 //! A prefix such as `a:` names one of several connections.
 
-mod support;
-
 use std::collections::HashMap;
 use std::error::Error;
 use std::fmt::Write as _;
@@ -28,7 +26,8 @@ use std::path::Path;
 use bytes::BufMut;
 use carnet_server::Limits;
 use goldenscript::{Argument, Command};
-use support::{
+
+use crate::support::{
     AUTH_SUCCESS, AUTHENTICATE, Client, ERROR, EVENT, OPTIONS, PASSWORDS, PREPARE, READY, REGISTER,
     RESULT, Response, Running, SUPPORTED, put_string,
 };

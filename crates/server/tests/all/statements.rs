@@ -1,7 +1,4 @@
 //! Statements over the protocol: prepared ids, descriptions of columns, deadlines and the drain.
-#![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
-
-mod support;
 
 use std::time::Duration;
 
@@ -10,7 +7,8 @@ use carnet::Db;
 use carnet_cql::system::NodeInfo;
 use carnet_cql::{Executor, Parameters, Session, Timeouts};
 use carnet_server::{CqlBackend, Limits};
-use support::{Client, ERROR, EXECUTE, PREPARE, RESULT, Response, Running};
+
+use crate::support::{Client, ERROR, EXECUTE, PREPARE, RESULT, Response, Running};
 
 const UNPREPARED: i32 = 0x2500;
 const TIMEOUTS: [i32; 2] = [0x1100, 0x1200];

@@ -1,7 +1,5 @@
 //! Guarantees of connections over TLS.
 
-#![expect(clippy::unwrap_used, reason = "helpers outside of #[test] functions unwrap as well")]
-
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::sync::Arc;
@@ -14,15 +12,15 @@ use carnet_base::{Clock, SystemClock};
 use carnet_cql::system::ClientList;
 use carnet_server::{Authenticator, ClientCertificates, Limits, Tls, TlsFiles};
 use rustls::ClientConfig;
-use support::certificates::{
-    Authority, Identity, TlsClient, VERSIONS, handshake, self_signed, write,
-};
-use support::{
-    AUTHENTICATE, Client, ERROR, OPTIONS, READY, RESULT, Running, SUPPORTED, frame, pause,
-};
 use tempfile::TempDir;
 
-mod support;
+use crate::support;
+use crate::support::certificates::{
+    Authority, Identity, TlsClient, VERSIONS, handshake, self_signed, write,
+};
+use crate::support::{
+    AUTHENTICATE, Client, ERROR, OPTIONS, READY, RESULT, Running, SUPPORTED, frame, pause,
+};
 
 const PROTOCOL: i32 = 0x000a;
 const NAME: &str = "127.0.0.1";

@@ -1,8 +1,5 @@
 //! A server on the toy backend, and a client that encodes the protocol byte by byte.
 
-#![allow(dead_code, reason = "each test file uses a part of it")]
-#![expect(clippy::unwrap_used, reason = "these are the tests' own hands")]
-
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -73,11 +70,6 @@ impl Running {
         let mut runtime = tokio::runtime::Builder::new_multi_thread();
         let runtime = runtime.worker_threads(1).enable_all().build().unwrap();
         Self::on(runtime, backend, Limits::default(), None)
-    }
-
-    /// Starts a server whose connections are over TLS.
-    pub(crate) fn over_tls(tls: Arc<Tls>, limits: Limits) -> Self {
-        Self::over_tls_with(tls, limits, None)
     }
 
     /// Starts a server whose connections are over TLS, with log-ins.
