@@ -1,4 +1,5 @@
 //! Prepared statements: their memory is bounded, and its estimate is not too low.
+//! The tests need a process to themselves: the allocator counts the bytes of all threads.
 
 #![expect(clippy::unwrap_used, reason = "helpers outside of #[test] functions unwrap as well")]
 

@@ -2,21 +2,23 @@
 //! little memory beyond its answer, and takes few steps between two places where it yields.
 //!
 //! Costs are counted, not timed. The clock advances by a time slice at each reading, so that a
-//! statement yields wherever it can.
+//! statement yields wherever it can. The costs need a process to themselves: the allocator counts the
+//! bytes of all threads.
 
 #![expect(clippy::unwrap_used, reason = "helpers outside of #[test] functions unwrap as well")]
 
-mod common;
 mod costs;
+#[path = "all/support/seeds.rs"]
+mod support;
 
 use std::cell::{Cell, RefCell};
 
 use carnet::base::{Rng, SeededRng};
 
 use carnet_cql::SECTION_STEPS_MAX;
-use common::with_seeds;
 use costs::client::Client;
 use costs::{seeds, statements};
+use support::with_seeds;
 
 /// Maximum memory that a statement holds beyond its answer, and beyond the rows it writes.
 const HELD_BYTES_MAX: usize = 64 << 20;

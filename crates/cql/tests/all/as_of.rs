@@ -1,7 +1,5 @@
 //! `AS OF`: reads of earlier states of a table.
 
-#![expect(clippy::unwrap_used, reason = "helpers outside of #[test] functions unwrap as well")]
-
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 

@@ -1,7 +1,5 @@
 //! A database at rest writes nothing, whatever statements it ran before.
 
-#![expect(clippy::unwrap_used, reason = "helpers outside of #[test] functions unwrap as well")]
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::thread;

@@ -1,7 +1,5 @@
 //! What the audit log is told of statements.
 
-#![expect(clippy::unwrap_used, reason = "helpers outside of #[test] functions unwrap as well")]
-
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Waker};
 

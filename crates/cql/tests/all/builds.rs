@@ -1,22 +1,15 @@
 //! Builds of indexes and views: a row that cannot be indexed stops no other build, and may be changed
 //! and deleted.
 
-#![expect(clippy::unwrap_used, reason = "helpers outside of #[test] functions unwrap as well")]
-#![allow(dead_code, reason = "other tests use the rest of the common client")]
-
-#[path = "common/cluster.rs"]
-mod cluster;
-mod common;
-#[path = "common/derived.rs"]
-mod derived;
-
 use std::sync::Arc;
 
 use carnet::base::{Clock, Moment, Spawn, SystemClock, WallTime};
 use carnet::derived::{Differences, check_index, check_view};
 use carnet::storage::disk::sim::SimDisk;
 use carnet::{Db, Durability, block_on, catalog};
-use derived::{Client, KeepsBuilder};
+
+use crate::support::cluster;
+use crate::support::derived::{Client, KeepsBuilder};
 
 /// Rows of the table `t`: more than the statement that creates an index builds itself.
 const ROWS: usize = 300;

@@ -1,14 +1,5 @@
 //! Clients that send times of their own: what their statements store does not depend on them.
 
-#![expect(clippy::unwrap_used, reason = "helpers outside of #[test] functions unwrap as well")]
-
-#[path = "common/cluster.rs"]
-mod cluster;
-mod common;
-#[path = "common/derived.rs"]
-#[allow(dead_code, reason = "each test takes what it needs")]
-mod derived;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -18,9 +9,10 @@ use carnet::storage::disk::sim::SimDisk;
 use carnet::{Db, Durability, block_on, catalog};
 use carnet_cql::result::Response;
 use carnet_cql::{CqlError, Parameters};
-use cluster::TestCluster;
-use common::with_seeds;
-use derived::{COLUMNS, Client, Manual, below, change};
+
+use crate::support::cluster::TestCluster;
+use crate::support::derived::{COLUMNS, Client, Manual, below, change};
+use crate::support::{derived, with_seeds};
 
 /// Differences between the clocks of clients and the database's, in seconds.
 const SKEWS: [i64; 4] = [1_000, -1_000, 3, -3];

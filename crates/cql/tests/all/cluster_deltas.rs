@@ -1,10 +1,5 @@
 //! Versions that hold a part of a row, over a cluster in memory.
 
-#![expect(clippy::unwrap_used, reason = "helpers outside of #[test] functions unwrap as well")]
-
-#[path = "common/cluster.rs"]
-mod cluster;
-
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,7 +10,8 @@ use carnet::{Bytes, Db, Uuid, block_on};
 use carnet_cql::result::Response;
 use carnet_cql::system::NodeInfo;
 use carnet_cql::{Executor, Parameters, Session};
-use cluster::TestCluster;
+
+use crate::support::cluster::TestCluster;
 
 struct Client(Executor);
 

@@ -1,7 +1,5 @@
 //! Collections: random changes beside a model, many clients, markers, and reopening.
 
-#![expect(clippy::unwrap_used, reason = "helpers outside of #[test] functions unwrap as well")]
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 

@@ -1,7 +1,5 @@
 //! Counter tables: additions that commute.
 
-#![expect(clippy::unwrap_used, reason = "helpers outside of #[test] functions unwrap as well")]
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 

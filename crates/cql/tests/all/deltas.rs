@@ -1,7 +1,5 @@
 //! Statements that change a part of a row without reading it.
 
-#![expect(clippy::unwrap_used, reason = "helpers outside of #[test] functions unwrap as well")]
-
 use std::sync::Arc;
 
 use carnet::base::row::{Change, RowDelta};

@@ -1,16 +1,13 @@
 //! `DESCRIBE KEYSPACE` of random schemas: its statements create the same keyspace again.
 
-#![expect(clippy::unwrap_used, reason = "helpers outside of #[test] functions unwrap as well")]
-
-mod common;
-
 use carnet::base::{Bytes, Rng, SeededRng};
 use carnet::{Db, Uuid, block_on};
 use carnet_cql::ast::Name;
 use carnet_cql::result::Response;
 use carnet_cql::system::NodeInfo;
 use carnet_cql::{Executor, Parameters, Session};
-use common::with_seeds;
+
+use crate::support::with_seeds;
 
 /// Names that CQL quotes, beside plain ones.
 const NAMES: [&str; 12] = [

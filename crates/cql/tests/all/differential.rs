@@ -9,22 +9,18 @@
 //!
 //! | command | |
 //! | --- | --- |
-//! | `CARNET_RECORD=1 cargo test -p carnet-cql --test differential record` | records again, and keeps reasons |
+//! | `CARNET_RECORD=1 cargo test -p carnet-cql --test all differential::record` | records again, and keeps reasons |
 //! | `CARNET_RECORD=masks,slices …` | records these scripts again |
-//! | `CARNET_DIFFERENTIAL_SEEDS=20 cargo test -p carnet-cql --test differential live` | random statements on both |
+//! | `CARNET_DIFFERENTIAL_SEEDS=20 cargo test -p carnet-cql --test all differential::live` | random statements on both |
 //! | `CARNET_DIFFERENTIAL_SEED=7 …` | replays one seed |
 //!
 //! Both start a Cassandra with `scripts/cassandra`, or use the one at `$CARNET_CASSANDRA`.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-#[path = "differential/cassandra.rs"]
 mod cassandra;
-#[allow(dead_code, reason = "other tests use the rest of it")]
-#[path = "../../store-cql/tests/cassandra/node.rs"]
+#[allow(dead_code, reason = "the tests over a Cassandra use the rest")]
+#[path = "../../../store-cql/tests/cassandra/node.rs"]
 mod node;
-#[path = "differential/random.rs"]
 mod random;
-#[path = "differential/script.rs"]
 mod script;
 
 use std::collections::BTreeSet;
@@ -203,7 +199,7 @@ fn live() {
             assert!(
                 script::agree(&expected, &found) || random::is_known(&expected, &found),
                 "{statement}\nCassandra: {expected}Carnet: {found}replay: \
-                 CARNET_DIFFERENTIAL_SEED={seed} cargo test -p carnet-cql --test differential live"
+                 CARNET_DIFFERENTIAL_SEED={seed} cargo test -p carnet-cql --test all differential::live"
             );
         }
     }

@@ -1,9 +1,6 @@
 //! The examples of `docs/cql`: each block of a page runs, and below a statement its answer stands as
-//! a comment. Rewrite the answers with `UPDATE_GOLDENFILES=1 cargo test -p carnet-cql --test docs`,
+//! a comment. Rewrite the answers with `UPDATE_GOLDENFILES=1 cargo test -p carnet-cql --test all docs::`,
 //! and read the diff.
-
-#[path = "common/table.rs"]
-mod table;
 
 use std::fs;
 use std::path::PathBuf;
@@ -12,6 +9,8 @@ use carnet::{Db, Uuid, block_on};
 use carnet_cql::result::Response;
 use carnet_cql::system::NodeInfo;
 use carnet_cql::{Executor, Parameters, PieceEnd, Session, split};
+
+use crate::support::table;
 
 const OPEN: &str = "```cql\n";
 const CLOSE: &str = "```\n";

@@ -1,7 +1,5 @@
 //! Elements of collections that expire alone, beside a model, and the times that a `SELECT` returns.
 
-#![expect(clippy::unwrap_used, reason = "helpers outside of #[test] functions unwrap as well")]
-
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};

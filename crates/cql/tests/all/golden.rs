@@ -2,15 +2,14 @@
 //!
 //! A script consists of blocks separated by an empty line: optional comments, a statement, `----`,
 //! and its outcome. Rewrite the outcomes with `UPDATE_GOLDENFILES=1 cargo test -p carnet-cql --test
-//! golden`, and read the diff.
-
-#[path = "common/blocks.rs"]
-mod blocks;
+//! all golden::`, and read the diff.
 
 use std::fmt::Write as _;
 
 use carnet_cql::ast::{BindRole, BindSite, Name, Statement};
 use carnet_cql::{Limits, parse};
+
+use crate::support::blocks;
 
 const SCRIPTS_FOLDER: &str = "parser";
 

@@ -1,7 +1,5 @@
 //! `GROUP BY`: groups of random rows beside a model, whole and in pages.
 
-#![expect(clippy::unwrap_used, reason = "helpers outside of #[test] functions unwrap as well")]
-
 use std::collections::BTreeMap;
 
 use carnet::base::{Rng, SeededRng};

@@ -1,13 +1,5 @@
 //! Secondary indexes: queries through an index agree with scans, and entries agree with the rows.
 
-#![expect(clippy::unwrap_used, reason = "helpers outside of #[test] functions unwrap as well")]
-
-#[path = "common/cluster.rs"]
-mod cluster;
-mod common;
-#[path = "common/derived.rs"]
-mod derived;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -16,7 +8,10 @@ use carnet::derived::{Differences, check_index};
 use carnet::storage::disk::sim::SimDisk;
 use carnet::{Db, Durability, Key, block_on, catalog};
 use carnet_cql::Session;
-use derived::{COLUMNS, Client, KeepsBuilder, Manual, at, below, change};
+
+use crate::support;
+use crate::support::cluster;
+use crate::support::derived::{COLUMNS, Client, KeepsBuilder, Manual, at, below, change};
 
 trait Checks {
     fn check(&self, table: &str);
@@ -136,7 +131,7 @@ fn agree(rng: &mut SeededRng, db: &Db, clock: Option<&Manual>) {
 
 #[test]
 fn queries_through_indexes_agree_with_scans() {
-    common::with_seeds(12, |rng| {
+    support::with_seeds(12, |rng| {
         let clock = Arc::new(Manual(AtomicI64::new(0)));
         let builder = || Db::builder().clock(Arc::clone(&clock) as Arc<dyn Clock>);
         agree(rng, &builder().in_memory(), Some(&clock));
@@ -148,14 +143,14 @@ fn queries_through_indexes_agree_with_scans() {
 
 #[test]
 fn queries_over_a_cluster_agree_with_scans() {
-    common::with_seeds(2, |rng| {
+    support::with_seeds(2, |rng| {
         agree(rng, &cluster::TestCluster::new().open("one"), None);
     });
 }
 
 #[test]
 fn index_is_built_while_rows_change() {
-    common::with_seeds(4, |rng| {
+    support::with_seeds(4, |rng| {
         let disk = SimDisk::new(rng.next_u64());
         let spawn = Arc::new(KeepsBuilder::default());
         let open = || {

@@ -1,7 +1,5 @@
 //! Equal values as elements, keys, index terms and rows: one value has one key, whatever bytes it has.
 
-#![expect(clippy::unwrap_used, reason = "helpers outside of #[test] functions unwrap as well")]
-
 use std::sync::Arc;
 
 use carnet::base::row::{Change, Collection, CollectionChange, CollectionKind, Element};

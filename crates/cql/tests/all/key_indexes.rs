@@ -1,13 +1,6 @@
 //! Indexes on columns of the partition key: queries agree with scans, also of partitions that have
 //! static columns only.
 
-#![expect(clippy::unwrap_used, reason = "helpers outside of #[test] functions unwrap as well")]
-
-mod common;
-#[path = "common/derived.rs"]
-#[allow(dead_code, reason = "other tests take the rest")]
-mod derived;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -15,7 +8,9 @@ use carnet::base::{Clock, SeededRng};
 use carnet::derived::{Differences, check_index};
 use carnet::{Db, block_on, catalog};
 use carnet_cql::Session;
-use derived::{Client, Manual, at, below};
+
+use crate::support;
+use crate::support::derived::{Client, Manual, at, below};
 
 const COLUMNS: &str =
     "(a int, b int, c int, s int STATIC, r int STATIC, v int, PRIMARY KEY ((a, b), c))";
@@ -62,7 +57,7 @@ fn check(client: &Client) {
 
 #[test]
 fn queries_by_part_of_the_key_agree_with_scans() {
-    common::with_seeds(10, |rng| {
+    support::with_seeds(10, |rng| {
         let clock = Arc::new(Manual(AtomicI64::new(0)));
         let db = Db::builder().clock(Arc::clone(&clock) as Arc<dyn Clock>).in_memory();
         let client = Client::new(db);

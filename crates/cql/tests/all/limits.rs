@@ -1,8 +1,6 @@
 //! Limits through CQL: a value above a limit is refused with its name, and does not use up the
 //! server's memory.
 
-#![expect(clippy::unwrap_used, reason = "helpers outside of #[test] functions unwrap as well")]
-
 use carnet::base::limits::VALUE_BYTES_MAX;
 use carnet::{Bytes, Db, TransactionLimits, Uuid, block_on};
 use carnet_cql::system::NodeInfo;

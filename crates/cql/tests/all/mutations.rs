@@ -1,10 +1,9 @@
 //! No text makes the parser or the splitter panic, and errors have positions within the text.
 
-mod common;
-
 use carnet::base::{Rng, SeededRng};
 use carnet_cql::{Limits, NESTING_MAX, ParseErrorKind, TERMS_MAX, parse, split};
-use common::{generate, with_seeds};
+
+use crate::support::{generate, with_seeds};
 
 /// Parses a text, and checks the invariants of every text.
 fn check(text: &str) {

@@ -1,8 +1,6 @@
 //! Transactions that stay open between statements: joined by id, ended by limits, time, connections
 //! and conflicts.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
 use std::future::{Future, pending, poll_fn};
 use std::net::IpAddr;
 use std::pin::pin;

@@ -1,10 +1,5 @@
 //! Transactions that stay open over a cluster in memory: two servers of one database.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-#[path = "common/cluster.rs"]
-mod cluster;
-
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +8,8 @@ use carnet::{Uuid, block_on};
 use carnet_cql::result::Response;
 use carnet_cql::system::NodeInfo;
 use carnet_cql::{CqlError, CqlErrorKind, Executor, Parameters, Session};
-use cluster::TestCluster;
+
+use crate::support::cluster::TestCluster;
 
 struct Servers {
     one: Executor,

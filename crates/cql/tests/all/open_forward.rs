@@ -1,10 +1,5 @@
 //! Transactions that stay open, joined through other servers than the one that started them.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-#[path = "common/servers.rs"]
-mod servers;
-
 use std::collections::BTreeSet;
 use std::future::{Future as _, pending};
 use std::pin::pin;
@@ -23,7 +18,8 @@ use carnet_cql::result::Response;
 use carnet_cql::{
     BatchItem, Bound, CqlError, CqlErrorKind, Grant, Parameters, Session, Timeouts, Values,
 };
-use servers::{Loss, Server, Servers, ints, rows, wait};
+
+use crate::support::servers::{Loss, Server, Servers, ints, rows, wait};
 
 fn bound(value: &Value) -> Bound {
     Bound::Bytes(value.serialize())

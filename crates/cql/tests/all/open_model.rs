@@ -4,19 +4,15 @@
 //! one after the other, in the order of their commits, as single statements on a new database, which
 //! has no transactions of several statements. Each statement has to give the answer that it gave
 //! before, and both databases have to end with the same rows. A schedule that fails names its seed;
-//! `SEED=n cargo test -p carnet-cql --test open_model` replays it alone.
-
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-#[path = "common/cluster.rs"]
-mod cluster;
+//! `SEED=n cargo test -p carnet-cql --test all open_model::` replays it alone.
 
 use carnet::base::{Rng, SeededRng};
 use carnet::{Db, Durability, Uuid, block_on};
 use carnet_cql::result::{Response, Rows};
 use carnet_cql::system::NodeInfo;
 use carnet_cql::{CqlError, CqlErrorKind, Executor, Parameters, Session};
-use cluster::TestCluster;
+
+use crate::support::cluster::TestCluster;
 
 const SCHEDULES: u64 = 60;
 const STEPS: u64 = 60;
@@ -213,7 +209,7 @@ fn schedules_in_memory_are_serializable() {
         let executor = database(Db::builder().in_memory());
         let mut rng = SeededRng::new(seed);
         let found = difference(&[executor], &mut rng, "STRICT SERIALIZABLE");
-        assert_eq!(found, None, "SEED={seed} cargo test -p carnet-cql --test open_model");
+        assert_eq!(found, None, "SEED={seed} cargo test -p carnet-cql --test all open_model::");
     }
 }
 
@@ -225,7 +221,7 @@ fn schedules_on_disk_are_serializable() {
         let executor = database(builder.open(directory.path().join("db")).unwrap());
         let mut rng = SeededRng::new(seed);
         let found = difference(&[executor], &mut rng, "SERIALIZABLE");
-        assert_eq!(found, None, "SEED={seed} cargo test -p carnet-cql --test open_model");
+        assert_eq!(found, None, "SEED={seed} cargo test -p carnet-cql --test all open_model::");
     }
 }
 
@@ -247,7 +243,7 @@ fn schedules_over_a_cluster_are_serializable() {
         wait_for_announcements(&servers);
         let mut rng = SeededRng::new(seed);
         let found = difference(&servers, &mut rng, "STRICT SERIALIZABLE");
-        assert_eq!(found, None, "SEED={seed} cargo test -p carnet-cql --test open_model");
+        assert_eq!(found, None, "SEED={seed} cargo test -p carnet-cql --test all open_model::");
         assert!(servers.iter().all(|server| server.forwarded_statements() > (0, 0)));
         drop(handlers);
     }

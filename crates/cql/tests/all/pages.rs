@@ -4,10 +4,6 @@
 //! system tables, outside and inside of transactions. Outside, rows change between two pages: all pages
 //! read one moment.
 
-#![expect(clippy::unwrap_used, reason = "helpers outside of #[test] functions unwrap as well")]
-
-mod common;
-
 use std::collections::BTreeMap;
 
 use carnet::base::{Rng, SeededRng};
@@ -15,7 +11,8 @@ use carnet::{Bytes, Db, Uuid, block_on};
 use carnet_cql::result::{Response, Rows};
 use carnet_cql::system::NodeInfo;
 use carnet_cql::{CqlError, Executor, Parameters, Session};
-use common::with_seeds;
+
+use crate::support::with_seeds;
 
 type Row = Vec<Option<Bytes>>;
 

@@ -1,7 +1,5 @@
 //! Prepared statements, their markers, and pages.
 
-#![expect(clippy::unwrap_used, reason = "helpers outside of #[test] functions unwrap as well")]
-
 use std::sync::Arc;
 
 use carnet::admission::AdmissionLimits;

@@ -1,9 +1,8 @@
 //! A syntax tree's text parses to the same tree, with its bind markers in order.
 
-mod common;
-
 use carnet_cql::{Limits, PieceEnd, parse, split};
-use common::{generate, with_seeds};
+
+use crate::support::{generate, with_seeds};
 
 #[test]
 fn text_of_a_tree_parses_to_the_tree() {

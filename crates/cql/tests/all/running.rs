@@ -1,7 +1,5 @@
 //! Statements that are killed: whatever their kind, they end without effect.
 
-#![expect(clippy::unwrap_used, reason = "helpers outside of #[test] functions unwrap as well")]
-
 use std::sync::Arc;
 
 use carnet::admission::{

@@ -1,18 +1,12 @@
 //! Limits of the schema: no statement stores a schema that cannot be read, dropped or sent to drivers.
 
-#![expect(clippy::unwrap_used, reason = "helpers outside of #[test] functions unwrap as well")]
-#![allow(dead_code, reason = "other tests use the rest of the common client")]
-
-mod common;
-#[path = "common/derived.rs"]
-mod derived;
-
 use std::sync::Arc;
 
 use carnet::base::TableId;
 use carnet::storage::disk::sim::SimDisk;
 use carnet::{CellKey, Db, Durability, PartitionKey, Uuid, block_on};
-use derived::Client;
+
+use crate::support::derived::Client;
 
 /// Client of a database on a simulated disk.
 struct Reopened {

@@ -3,12 +3,7 @@
 //! A script consists of blocks separated by an empty line: optional comments, a statement, `----`,
 //! and its result. Each script runs on the memory store and on the embedded store with constant
 //! flushing; the results must be equal. Rewrite the expected results with `UPDATE_GOLDENFILES=1
-//! cargo test -p carnet-cql --test statements`, and read the diff.
-
-#[path = "common/blocks.rs"]
-mod blocks;
-#[path = "common/table.rs"]
-mod table;
+//! cargo test -p carnet-cql --test all statements::`, and read the diff.
 
 use std::net::Ipv4Addr;
 
@@ -16,6 +11,8 @@ use carnet::{Db, Durability, Uuid, block_on};
 use carnet_cql::result::{ChangeTarget, Response};
 use carnet_cql::system::NodeInfo;
 use carnet_cql::{Executor, Parameters, Session, Timestamps};
+
+use crate::support::{blocks, table};
 
 const SCRIPTS_FOLDER: &str = "statements";
 

@@ -1,7 +1,5 @@
 //! Statistics of statements by fingerprint, and lost rows.
 
-#![expect(clippy::unwrap_used, reason = "helpers outside of #[test] functions unwrap as well")]
-
 use std::sync::Arc;
 
 use carnet::admission::{AdmissionLimits, AdmissionRequest, Arrived, Class, Level, Workload};

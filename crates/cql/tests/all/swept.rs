@@ -1,7 +1,5 @@
 //! Moments that are swept: a retry cannot succeed, and the error does not invite drivers to one.
 
-#![expect(clippy::unwrap_used, reason = "helpers outside of #[test] functions unwrap as well")]
-
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -1,11 +1,5 @@
 //! System tables: every form of `SELECT` over them, and their rows about built indexes and views.
 
-#![expect(clippy::unwrap_used, reason = "helpers outside of #[test] functions unwrap as well")]
-
-#[path = "common/derived.rs"]
-#[allow(dead_code, reason = "other tests take the rest")]
-mod derived;
-
 use std::sync::Arc;
 
 use carnet::admission::AdmissionLimits;
@@ -15,7 +9,8 @@ use carnet::{Db, Uuid, block_on};
 use carnet_cql::result::{Response, Rows};
 use carnet_cql::system::NodeInfo;
 use carnet_cql::{CqlError, Executor, Parameters, Session};
-use derived::KeepsBuilder;
+
+use crate::support::derived::KeepsBuilder;
 
 struct Client {
     executor: Executor,

@@ -1,7 +1,5 @@
 //! Values that expire: `USING TTL`, `default_time_to_live` and `TTL()`.
 
-#![expect(clippy::unwrap_used, reason = "helpers outside of #[test] functions unwrap as well")]
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;

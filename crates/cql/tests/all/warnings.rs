@@ -1,7 +1,5 @@
 //! Warnings about statements that are heavy in Cassandra, with its thresholds.
 
-#![expect(clippy::unwrap_used, reason = "helpers outside of #[test] functions unwrap as well")]
-
 use std::sync::Arc;
 
 use carnet::base::MemoryBudget;

@@ -8,8 +8,7 @@ use std::path::{Path, PathBuf};
 
 use carnet::{Bytes, DataType};
 
-#[path = "../common/blocks.rs"]
-mod blocks;
+use crate::support::blocks;
 
 const SEPARATOR: &str = "\n----\n";
 const DIFFERENCE: &str = "!= ";

@@ -1,6 +1,5 @@
 //! Golden scripts: blocks separated by an empty line, each with optional comments, a statement,
 //! `----`, and its outcome.
-#![allow(dead_code, reason = "each test binary uses a part of it")]
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

@@ -19,7 +19,6 @@ impl TestCluster {
     }
 
     /// Returns the number of reads of cells, by all processes.
-    #[allow(dead_code, reason = "not all tests count reads")]
     pub(crate) fn cell_reads(&self) -> u64 {
         self.cluster.cell_reads()
     }
@@ -30,7 +29,6 @@ impl TestCluster {
     }
 
     /// Opens the database in another process, with a clock.
-    #[allow(dead_code, reason = "not all tests have clocks")]
     pub(crate) fn open_at(&self, name: &str, clock: Arc<dyn Clock>) -> Db {
         self.open_by(name, SequencerOptions::default(), Db::builder().clock(clock))
     }
