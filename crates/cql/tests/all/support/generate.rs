@@ -685,8 +685,9 @@ impl Generator<'_> {
 
     fn statement(&mut self) -> Statement {
         let (if_exists, if_not_exists) = (self.flip(), self.flip());
-        match self.below(26) {
+        match self.below(27) {
             24 => Statement::Open(self.open()),
+            25 => Statement::Role(self.role()),
             0..=3 => Statement::Select(self.select()),
             4..=6 => Statement::Write(self.write(true)),
             7 => Statement::Batch(self.batch()),
