@@ -4,10 +4,6 @@
 //! whose acknowledgements the client knew when it began. This detects states that are not a prefix
 //! of the commit order: every client's rows have no gap, and every recorded row is present.
 
-#![expect(clippy::unwrap_used, reason = "helpers outside of #[test] functions unwrap as well")]
-
-mod support;
-
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -17,7 +13,8 @@ use std::time::Duration;
 use carnet::base::{Clock, SystemClock};
 use scylla::client::session::Session;
 use scylla::client::session_builder::SessionBuilder;
-use support::{Guard, Server, carnet, eventually, fail, pause, rows, succeed};
+
+use crate::support::{Guard, Server, carnet, eventually, fail, pause, rows, succeed};
 
 const CLIENTS: usize = 4;
 

@@ -1,14 +1,12 @@
 //! `carnet bottleneck`: reports of a server, and failures to reach it.
 
-mod support;
-
 use std::fs;
 use std::io::Write;
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 
-use support::{Server, carnet, fail, shell, succeed, text};
+use crate::support::{Server, carnet, fail, shell, succeed, text};
 
 fn bottleneck(at: &str) -> Command {
     let mut command = carnet();

@@ -1,16 +1,12 @@
 //! Bulk loads of stock drivers with their defaults: many requests in flight, a log that is synced before each
 //! acknowledgement, and another process that syncs files on the same disk. No request may fail.
 //!
-//! The long edition: `CARNET_BULK_ROWS=100000 CARNET_BULK_BUSY=6 cargo test --release -p carnet-cli --test bulk`
+//! The long edition: `CARNET_BULK_ROWS=100000 CARNET_BULK_BUSY=6 cargo test --release -p carnet-cli --test all bulk::`
 //!
 //! | variable | |
 //! | --- | --- |
 //! | `CARNET_BULK_ROWS` | rows of a load |
 //! | `CARNET_BULK_BUSY` | processes that keep a processor busy meanwhile |
-
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-mod support;
 
 use std::env;
 use std::path::Path;
@@ -18,9 +14,10 @@ use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use scylla::client::session_builder::SessionBuilder;
-use support::{Guard, Server, clients, e2e, succeed};
 use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
+
+use crate::support::{Guard, Server, clients, e2e, succeed};
 
 /// Number of rows of a load, the second argument of each program, unless a variable sets it. A server without
 /// optimizations takes 0.7 ms of processor time for a row, and drivers give up after seconds.

@@ -1,13 +1,10 @@
 //! `COPY` of the shell: dialects, options, refused rows, and files exchanged with stock cqlsh.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-mod support;
 
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use support::{Server, clients, e2e, fail, rows, shell, succeed};
+use crate::support::{Server, clients, e2e, fail, rows, shell, succeed};
 
 const KEYSPACE: &str = "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', \
                         'replication_factor': 1};";

@@ -12,9 +12,6 @@
 //! | --- | --- |
 //! | `CARNET_CRASH_ROUNDS` | how often to kill; 20 unless set, 200 in the long edition |
 //! | `CARNET_CRASH_SEED` | replays the transfers and the moments of a run that failed |
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-mod support;
 
 use std::env;
 use std::path::Path;
@@ -23,7 +20,8 @@ use std::time::Duration;
 use carnet::base::{Rng, SeededRng};
 use carnet::derived::{Differences, check_index, check_view};
 use carnet::{Db, block_on, catalog};
-use support::{Server, clients, pause};
+
+use crate::support::{Server, clients, pause};
 
 const ROUNDS: u64 = 20;
 /// Number of rounds of which the last one interrupts the build of an index or a view.
@@ -43,7 +41,7 @@ fn acknowledged_transfers_survive_and_stay_atomic() {
         variable("CARNET_CRASH_SEED").unwrap_or_else(|| SeededRng::from_entropy().next_u64());
     let replay = format!(
         "replay: CARNET_CRASH_SEED={seed} CARNET_CRASH_ROUNDS={rounds} \
-         cargo test -p carnet-cli --test crash"
+         cargo test -p carnet-cli --test all crash::"
     );
     println!("{replay}");
     let mut rng = SeededRng::new(seed);

@@ -1,8 +1,5 @@
 //! The dashboard in headless Chromium, on the real server under load. The tests of the pages are in
 //! `tests/e2e/dashboard`.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-mod support;
 
 use std::io::Write;
 use std::path::Path;
@@ -12,11 +9,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use scylla::client::session::Session;
 use scylla::client::session_builder::SessionBuilder;
-use support::clients::Browser;
-use support::{Server, carnet, clients, e2e, eventually, succeed};
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 use uuid::Uuid;
+
+use crate::support;
+use crate::support::clients::Browser;
+use crate::support::{Server, carnet, clients, e2e, eventually, succeed};
 
 const SCHEMA: [&str; 3] = [
     "CREATE KEYSPACE shop WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",

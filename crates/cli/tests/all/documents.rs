@@ -6,13 +6,11 @@
 //! * Other programs take minutes to build: their arguments are parsed by tests of their own
 //!   (`carnet-bench`, `carnet-maelstrom-test`), and tests and examples that are named must exist.
 
-mod support;
-
 use std::path::{Path, PathBuf};
 
-use support::{Server, carnet, shell, succeed};
+use crate::support::{Server, carnet, shell, succeed};
 
-const PAGE: &str = include_str!("../../../docs/documents.md");
+const PAGE: &str = include_str!("../../../../docs/documents.md");
 const SERVER: &str = "127.0.0.1:9042";
 
 fn root() -> PathBuf {
@@ -129,7 +127,11 @@ fn other_commands_name_what_exists() {
         let folder = root().join("crates").join(name);
         assert!(folder.join("Cargo.toml").exists(), "{command}: no package {package}");
         if let Some(test) = behind("--test") {
-            assert!(folder.join("tests").join(format!("{test}.rs")).exists(), "{command}");
+            let module =
+                behind(&test).and_then(|filter| Some(filter.split_once("::")?.0.to_owned()));
+            let module = module.unwrap_or_else(|| panic!("{command} names no module of {test}"));
+            let file = folder.join("tests").join(test).join(format!("{module}.rs"));
+            assert!(file.exists(), "{command}");
         }
         if let Some(example) = behind("--example") {
             let examples = folder.join("examples").join(&example);

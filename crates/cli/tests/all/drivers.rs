@@ -1,11 +1,7 @@
 //! Stock clients against the real server. Their programs are in `tests/e2e`.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-mod support;
-
 #[expect(clippy::disallowed_methods, unreachable_pub, reason = "an example is an application")]
-#[path = "../../../examples/transactions/retry.rs"]
+#[path = "../../../../examples/transactions/retry.rs"]
 mod retry;
 
 use std::path::{Path, PathBuf};
@@ -18,7 +14,8 @@ use carnet_cql::result::Response;
 use carnet_cql::system::NodeInfo;
 use scylla::client::session_builder::SessionBuilder;
 use scylla::routing::Token;
-use support::{Server, clients, e2e, succeed};
+
+use crate::support::{Server, clients, e2e, succeed};
 
 #[test]
 fn python_driver_runs_application_statements() {

@@ -1,8 +1,5 @@
 //! The real `carnet maelstrom` over pipes, under the harness. Verdicts and counts are checked, not
 //! times: the machine may be busy.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-mod support;
 
 use std::io::{BufRead, Write};
 use std::path::PathBuf;
@@ -11,6 +8,8 @@ use std::time::Duration;
 
 use carnet_maelstrom_test::processes::{Program, run};
 use carnet_maelstrom_test::{Conditions, Faults, Kind, Plan, Report};
+
+use crate::support;
 
 fn node(options: &[&str]) -> Program {
     let arguments = ["maelstrom"].iter().chain(options).map(|word| (*word).to_owned()).collect();

@@ -1,10 +1,8 @@
 //! Object mappers and further drivers against the real server. Their programs are in `tests/e2e`.
 
-mod support;
-
 use std::process::Command;
 
-use support::{Server, clients, e2e, succeed};
+use crate::support::{Server, clients, e2e, succeed};
 
 fn run_on_server(command: &mut Command) {
     let directory = tempfile::tempdir().expect("a temporary directory");

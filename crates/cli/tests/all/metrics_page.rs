@@ -1,13 +1,10 @@
 //! `docs/metrics.md` lists what `/metrics` serves. `UPDATE_GOLDENFILES=1` writes the list anew.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-mod support;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::{env, fs};
 
-use support::{Server, carnet, succeed};
+use crate::support::{Server, carnet, succeed};
 
 const BEGIN: &str = "<!-- begin of the list of metrics -->\n";
 const END: &str = "<!-- end of the list of metrics -->";

@@ -1,14 +1,12 @@
 //! The Grafana dashboard and the alerts in `docs/grafana` use metrics that exist, as their kinds permit.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-mod support;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
-use support::{Server, carnet, succeed};
+
+use crate::support::{Server, carnet, succeed};
 
 /// Labels that Prometheus adds, and the label of histogram buckets.
 const GIVEN_LABELS: [&str; 3] = ["instance", "job", "le"];

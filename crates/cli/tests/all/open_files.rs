@@ -1,13 +1,10 @@
 //! `carnet serve` with few file descriptors.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-mod support;
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-use support::Server;
+use crate::support::Server;
 
 /// A client of the native protocol v4 that sends one request at a time.
 struct Client(TcpStream);

@@ -3,18 +3,15 @@
 //! The commands' programs are replaced by the binaries that were built for the tests, and ports by
 //! free ones; everything else is literal. A command that is added to README must be added here. The
 //! one for a cluster runs in `cassandra.rs`.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-mod support;
 
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Command;
 
-use support::{Server, carnet, clients, succeed};
+use crate::support::{Server, carnet, clients, succeed};
 
-const README: &str = include_str!("../../../README.md");
+const README: &str = include_str!("../../../../README.md");
 const CARGO_RUN: &str = "cargo run --release -- ";
 
 /// Returns the code blocks of a language.

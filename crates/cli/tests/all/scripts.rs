@@ -1,10 +1,8 @@
 //! Golden scripts of the program: command lines and their output.
 //!
-//! Rewrite the expected output with `UPDATE_GOLDENFILES=1 cargo test -p carnet-cli --test scripts`, and read the diff.
+//! Rewrite the expected output with `UPDATE_GOLDENFILES=1 cargo test -p carnet-cli --test all scripts::`, and read the diff.
 //! Each command runs `carnet` with its arguments in a directory of the script, which is printed as `DIR`. Lines of
 //! standard error begin with `!`, and an exit code other than 0 is printed.
-
-#![expect(clippy::unwrap_used, reason = "helpers of a test unwrap as well")]
 
 use std::error::Error;
 use std::fmt::Write as _;

@@ -1,7 +1,4 @@
 //! `carnet serve`: ports, passwords, and draining.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-mod support;
 
 use std::fmt::Write as _;
 use std::io::{Read, Write};
@@ -10,7 +7,9 @@ use std::process::{Output, Stdio};
 use std::time::Duration;
 
 use scylla::client::session_builder::SessionBuilder;
-use support::{Server, carnet, clients, e2e, eventually, fail, pause, succeed, text};
+
+use crate::support;
+use crate::support::{Server, carnet, clients, e2e, eventually, fail, pause, succeed, text};
 
 #[test]
 fn http_endpoints_answer() {

@@ -1,13 +1,10 @@
 //! `carnet shell`: scripts, formats, COPY, and error messages.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-mod support;
 
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use support::{Server, carnet, clients, e2e, fail, rows, shell, succeed};
+use crate::support::{Server, carnet, clients, e2e, fail, rows, shell, succeed};
 
 const BANK: &str = "
     CREATE KEYSPACE bank WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1};

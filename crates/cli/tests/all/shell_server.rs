@@ -1,13 +1,10 @@
 //! `carnet shell --server`: the shell on a server, and what scripts made for cqlsh contain.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-mod support;
 
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use support::{Server, carnet, fail, shell, succeed};
+use crate::support::{Server, carnet, fail, shell, succeed};
 
 const SCHEMA: &str = "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', \
                       'replication_factor': 1}; CREATE TABLE k.t (a int PRIMARY KEY, b text);";

@@ -1,10 +1,6 @@
 //! `carnet stress` with the real binary: on a directory, on a server, and on a killed server.
 
-#![expect(clippy::unwrap_used, reason = "helpers outside of #[test] functions unwrap as well")]
-
-mod support;
-
-use support::{Server, carnet, fail, rows, shell, succeed, text};
+use crate::support::{Server, carnet, fail, rows, shell, succeed, text};
 
 const VERDICT: &str = "strictly serializable, nothing acknowledged is missing";
 

@@ -3,9 +3,6 @@
 //! `tests/suites` has a list for each driver: the tests that fail on Carnet, with reasons. Another
 //! test that fails is a regression. A listed test that passes is reported in one line, and fails
 //! the long edition, `CARNET_SUITES=all`, which also runs the slow tests.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-mod support;
 
 use std::collections::BTreeMap;
 use std::env;
@@ -14,7 +11,7 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use support::{Server, clients, e2e, text};
+use crate::support::{Server, clients, e2e, text};
 
 /// The list of a driver.
 #[derive(Debug, Default)]

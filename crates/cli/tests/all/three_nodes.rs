@@ -1,15 +1,12 @@
 //! Carnet on a Cassandra of three nodes, one of which is killed, hangs or is slow: the long edition.
 //!
 //! ```sh
-//! CARNET_THREE_NODES=60 cargo test --release -p carnet-cli --test three_nodes -- --nocapture
+//! CARNET_THREE_NODES=60 cargo test --release -p carnet-cli --test all three_nodes:: -- --nocapture
 //! ```
 //!
 //! The variable is the number of seconds per phase; without it nothing is run. The checker judges
 //! each phase. Each phase prints its longest interval without an acknowledgement: compare the phase
 //! of a leader's death with the one without faults.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-mod support;
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -18,7 +15,9 @@ use std::time::Duration;
 use std::{env, fs, thread};
 
 use carnet::base::{Clock, SystemClock};
-use support::{Guard, carnet, pause, secret_file, succeed};
+
+use crate::support;
+use crate::support::{Guard, carnet, pause, secret_file, succeed};
 
 /// Line in a node's log when it accepts CQL connections.
 const LISTENS: &str = "Starting listening for CQL clients";

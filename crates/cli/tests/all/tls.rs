@@ -1,15 +1,13 @@
 //! `carnet serve` over TLS: stock drivers, the commands that connect to a server, and reloads.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-mod support;
 
 use std::io::Write;
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use support::{Server, carnet, clients, e2e, eventually, fail, succeed};
 use tempfile::TempDir;
+
+use crate::support::{Server, carnet, clients, e2e, eventually, fail, succeed};
 
 /// A server over TLS whose drivers show certificates, and the directory of the files.
 struct Secured {

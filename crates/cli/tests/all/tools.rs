@@ -1,7 +1,5 @@
 //! `carnet inspect`, `verify` and `compact` on a database that the shell created.
 
-#![expect(clippy::unwrap_used, reason = "helpers outside of #[test] functions unwrap as well")]
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

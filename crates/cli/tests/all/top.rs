@@ -1,8 +1,6 @@
 //! `carnet top`: a frame of a server with statements, and failures.
 
-mod support;
-
-use support::{Server, carnet, fail, shell, succeed};
+use crate::support::{Server, carnet, fail, shell, succeed};
 
 fn top(server: &str) -> std::process::Command {
     let mut command = carnet();

@@ -5,20 +5,20 @@
 //! | `CARNET_CASSANDRA` | `host:port` of a node that runs; one is started unless it is set |
 //! | `CARNET_CLUSTER_SECONDS` | how long servers are killed and paused; 9 unless set |
 //! | `CARNET_CLUSTER_SEED` | replays the transactions and the moments of a run that failed |
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+//!
+//! The tests need a process to themselves: a node takes gigabytes, and they pause it.
 
-#[path = "cassandra/backup.rs"]
+#![expect(clippy::unwrap_used, reason = "helpers outside of #[test] functions unwrap as well")]
+
 mod backup;
-#[path = "cassandra/growth.rs"]
 mod growth;
-#[path = "cassandra/guide.rs"]
 mod guide;
-#[path = "cassandra/import.rs"]
 mod import;
-#[path = "cassandra/matrix/mod.rs"]
 mod matrix;
-#[path = "../../store-cql/tests/cassandra/node.rs"]
+#[path = "../../../store-cql/tests/cassandra/node.rs"]
 mod node;
+#[allow(dead_code, reason = "the runner `all` uses the other helpers")]
+#[path = "../all/support/mod.rs"]
 mod support;
 
 use std::env;
@@ -230,7 +230,7 @@ fn the_shell_works_on_a_cluster() {
 #[test]
 fn the_readme_command_runs() {
     let Some(node) = node::node() else { return };
-    let readme = include_str!("../../../README.md");
+    let readme = include_str!("../../../../README.md");
     let printed = readme.lines().find(|line| line.contains("shell --store")).unwrap();
     let command = printed.strip_prefix("cargo run --release -- ").unwrap();
     let command = command.replace("127.0.0.1:PORT", &node.contact_point).replace('\'', "");
@@ -276,7 +276,7 @@ fn weak_settings_are_named() {
     {
         assert!(metrics.lines().any(|have| have == line), "{line} in {metrics}");
     }
-    let page = include_str!("../../../docs/metrics.md");
+    let page = include_str!("../../../../docs/metrics.md");
     for help in metrics.lines().filter_map(|line| line.strip_prefix("# HELP carnet_cluster_")) {
         let (name, help) = help.split_once(' ').unwrap();
         let name = format!("| `carnet_cluster_{name}` | ");

@@ -2,7 +2,6 @@
 //!
 //! The ceilings only fall. A comment that names its subject ("the flusher", "the caller") needs none of
 //! these words; CONTRIBUTING.md has the rules.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::fmt::Write;
 use std::fs;

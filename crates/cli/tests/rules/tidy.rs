@@ -1,5 +1,4 @@
 //! Rules of the repository that a compiler does not check.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::env;
@@ -199,6 +198,34 @@ fn root_has_only_the_documents_of_the_project() {
         .filter(|name| name.ends_with(".md") && !KNOWN.contains(&name.as_str()))
         .collect();
     assert!(strangers.is_empty(), "no documents of the project: {strangers:?}");
+}
+
+/// Every binary of tests links all crates again. A crate has one, `all`, and others only for tests that
+/// need a process to themselves.
+#[test]
+fn tests_of_a_crate_are_one_binary() {
+    for (name, _) in manifests() {
+        let Ok(entries) = fs::read_dir(root().join("crates").join(name).join("tests")) else {
+            continue;
+        };
+        for entry in entries {
+            let path = entry.unwrap().path();
+            let file = if path.is_dir() { path.join("main.rs") } else { path.clone() };
+            let is_known = ["all", "rules"].iter().any(|name| path.ends_with(name));
+            if is_known || !file.exists() || file.extension().is_none_or(|name| name != "rs") {
+                continue;
+            }
+            let text = fs::read_to_string(&file).unwrap();
+            let head = text.lines().map_while(|line| line.strip_prefix("//!"));
+            let head = head.flat_map(str::split_whitespace).collect::<Vec<_>>().join(" ");
+            assert!(
+                head.contains("a process to itself") || head.contains("a process to themselves"),
+                "{}: move the tests to the folder `all`, or begin with the reason why they need a \
+                 process to themselves",
+                shown(&file)
+            );
+        }
+    }
 }
 
 #[test]

@@ -1,7 +1,5 @@
 //! Shared helpers of the end-to-end tests: the real binary, run as a server or a shell, and the
 //! fetched clients.
-#![allow(dead_code, reason = "each test binary uses a part of it")]
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 pub(crate) mod clients;
 
@@ -98,6 +96,7 @@ impl Guard {
     }
 
     /// Returns the status of a process that has ended.
+    #[allow(dead_code, reason = "only the tests over a Cassandra use it")]
     pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
         self.0.try_wait().unwrap()
     }
@@ -169,6 +168,7 @@ impl Server {
     }
 
     /// Serves a database on a cluster, at an address.
+    #[allow(dead_code, reason = "only the tests over a Cassandra use it")]
     pub(crate) fn of_store(url: &str, listen: &str) -> Self {
         Self::start_on(&["--store", url], listen, &[])
     }
@@ -191,6 +191,7 @@ impl Server {
     }
 
     /// Starts a server of a database on a cluster; returns the log of one that ends instead.
+    #[allow(dead_code, reason = "only the tests over a Cassandra use it")]
     pub(crate) fn try_store(url: &str, listen: &str, arguments: &[&str]) -> Result<Self, String> {
         Self::try_run(carnet(), &["--store", url], listen, arguments)
     }
