@@ -90,3 +90,36 @@ impl Header {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn header(body_len: usize) -> Header {
+        let at = |number| Timestamp::new(number).unwrap();
+        let (lsn, durable) = (Lsn(100), Lsn(90));
+        Header { lsn, start: at(3), commit: at(4), durable, body_len, body_crc: 5 }
+    }
+
+    /// Returns the header's bytes after a change, with a checksum that fits them.
+    fn bytes(header: &Header, change: impl FnOnce(&mut [u8])) -> [u8; HEADER_BYTES] {
+        let mut bytes = [0; HEADER_BYTES];
+        header.fill(&mut bytes);
+        change(&mut bytes);
+        let crc = crc32c::crc32c(&bytes[..44]);
+        bytes[44..].copy_from_slice(&crc.to_le_bytes());
+        bytes
+    }
+
+    #[test]
+    fn only_whole_headers_of_records_are_read() {
+        let whole = header(BODY_BYTES_MAX);
+        assert_eq!(Header::read(&bytes(&whole, |_| {})), Some(whole));
+        assert_eq!(Header::read(&bytes(&header(BODY_BYTES_MAX + 1), |_| {})), None, "too long");
+        assert_eq!(Header::read(&bytes(&whole, |bytes| bytes[0] ^= 1)), None, "no record");
+        let mut damaged = bytes(&whole, |_| {});
+        damaged[40] ^= 1;
+        assert_eq!(Header::read(&damaged), None, "its checksum differs");
+        assert_eq!(Header::read(&bytes(&whole, |_| {})[..HEADER_BYTES - 1]), None, "cut off");
+    }
+}

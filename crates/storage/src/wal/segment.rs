@@ -86,3 +86,22 @@ impl SegmentHeader {
         Some((u32_at(8)?, header))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_whole_headers_of_segments_are_read() {
+        let bytes = SegmentHeader { number: 1, base: Lsn(2), durable: Lsn(1) }.encode();
+        assert!(SegmentHeader::read(&bytes, "f").unwrap().is_some());
+        let mut damaged = bytes.clone();
+        damaged[20] ^= 1;
+        assert!(SegmentHeader::read(&damaged, "f").unwrap().is_none(), "its checksum differs");
+        let mut foreign = bytes;
+        foreign[0] ^= 1;
+        let crc = crc32c::crc32c(&foreign[..36]).to_le_bytes();
+        foreign[36..].copy_from_slice(&crc);
+        assert!(SegmentHeader::read(&foreign, "f").unwrap().is_none(), "no segment of a log");
+    }
+}
