@@ -226,7 +226,7 @@ fn from_level(
         let garbage = state.garbage_percent(table) >= config.garbage_percent;
         let overlap: u64 =
             levels.overlapping((level + 2).min(LAST), &table.range).map(|table| table.bytes).sum();
-        let heavy = level + 2 <= LAST && overlap > config.grandparent_bytes();
+        let heavy = overlap > config.grandparent_bytes();
         if plan.inputs.len() == 1 && !garbage && !heavy {
             let (from, tables) = (table.level, vec![table.number]);
             return Some(Choice::Move { tables, from, to: into });

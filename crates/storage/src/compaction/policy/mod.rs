@@ -20,6 +20,8 @@
 
 mod config;
 mod decision;
+#[cfg(test)]
+mod edge_tests;
 mod garbage;
 mod leveled;
 mod plan;

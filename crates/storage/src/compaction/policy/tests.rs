@@ -8,48 +8,48 @@ use super::*;
 use crate::compaction::merge::Mark;
 use crate::manifest::{Contents, Edit, FlatRange, Levels, TableMeta};
 
-fn at(number: u64) -> Timestamp {
+pub(super) fn at(number: u64) -> Timestamp {
     Timestamp::new(number).unwrap()
 }
 
-fn config() -> Config {
+pub(super) fn config() -> Config {
     Config { base_bytes: 400, table_bytes: 100, fanout: 10, ..Config::default() }
 }
 
 /// Makes a key of table (of the catalog) 1.
-fn key(text: &str) -> Vec<u8> {
+pub(super) fn key(text: &str) -> Vec<u8> {
     [&[0, 0, 0, 1], text.as_bytes()].concat()
 }
 
-fn range(lower: &str, upper: &str) -> FlatRange {
+pub(super) fn range(lower: &str, upper: &str) -> FlatRange {
     FlatRange::new(key(lower), key(upper))
 }
 
 /// Makes a table of ten cells with a commit of ten times its number.
-fn table(number: u64, level: u8, lower: &str, upper: &str, bytes: u64) -> TableMeta {
+pub(super) fn table(number: u64, level: u8, lower: &str, upper: &str, bytes: u64) -> TableMeta {
     let commit = at(10 * number);
     let contents =
         Contents { cells: 10, commit_min: commit, commit_max: commit, ..Contents::default() };
     TableMeta { number, level, bytes, range: range(lower, upper), contents }
 }
 
-fn levels(tables: impl Into<Vec<TableMeta>>) -> Levels {
+pub(super) fn levels(tables: impl Into<Vec<TableMeta>>) -> Levels {
     let mut levels = Levels::default();
     levels.edit(&Edit { add: tables.into(), ..Edit::default() }).unwrap();
     levels
 }
 
-fn state(oldest: u64) -> CompactionState {
+pub(super) fn state(oldest: u64) -> CompactionState {
     let mut state = CompactionState::default();
     state.oldest = at(oldest);
     state
 }
 
-fn leveled(levels: &Levels, state: &CompactionState) -> Choice {
+pub(super) fn leveled(levels: &Levels, state: &CompactionState) -> Choice {
     Leveled.choose(levels, &config(), state)
 }
 
-fn plan(choice: Choice) -> Plan {
+pub(super) fn plan(choice: Choice) -> Plan {
     match choice {
         Choice::Compact(plan) => plan,
         choice => panic!("{choice:?}"),
@@ -57,13 +57,13 @@ fn plan(choice: Choice) -> Plan {
 }
 
 /// Returns the numbers of a plan's inputs and its output level.
-fn inputs(choice: Choice) -> (Vec<u64>, u8) {
+pub(super) fn inputs(choice: Choice) -> (Vec<u64>, u8) {
     let plan = plan(choice);
     (plan.numbers().collect(), plan.output_level)
 }
 
 /// Tables that fill the last level, so that level 5 is the base and may hold 500 bytes.
-fn bottom() -> Vec<TableMeta> {
+pub(super) fn bottom() -> Vec<TableMeta> {
     let names = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k"];
     let table = |(number, pair): (u64, &[&str])| table(number, 6, pair[0], pair[1], 500);
     (1..).zip(names.windows(2)).map(table).collect()
@@ -145,7 +145,7 @@ fn level0_is_merged_while_base_is_busy() {
 }
 
 /// Tables that fill level 5 far beyond its target, over all of level 6.
-fn full() -> Vec<TableMeta> {
+pub(super) fn full() -> Vec<TableMeta> {
     let mut tables = bottom();
     let names = ["a", "b", "c", "d", "e", "f", "g", "h"];
     let more = (20..).zip(names.windows(2)).map(|(n, pair)| table(n, 5, pair[0], pair[1], 200));

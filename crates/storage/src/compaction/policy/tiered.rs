@@ -120,7 +120,7 @@ fn similar(runs: &[Run], config: &Config) -> Option<(usize, usize)> {
             let count = (to - from) as u64;
             let alike = run.bytes.saturating_mul(2 * count) >= bytes
                 && run.bytes.saturating_mul(2 * count) <= bytes.saturating_mul(3);
-            if count > 0 && !alike {
+            if !alike {
                 break;
             }
             bytes += run.bytes;
