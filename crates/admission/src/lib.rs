@@ -16,13 +16,16 @@
 //! for its turn at a hot cell [pauses](Permit::pause) the permit: other statements run meanwhile,
 //! possibly the one it waits for.
 //!
-//! An embedded database has no admission control unless
-//! [`Builder::admission`](crate::Builder::admission) is set; `carnet serve` always has it.
+//! [`levels`] are the service levels, whose limits the gates apply; [`diagnosis`] sums up why statements
+//! wait. An embedded database has no admission control unless its builder's `admission` is set; `carnet serve`
+//! always has it.
 
 mod class;
+pub mod diagnosis;
 mod figures;
 mod gate;
 mod level;
+pub mod levels;
 #[cfg(all(test, shuttle))]
 mod models;
 mod newest;
@@ -97,7 +100,9 @@ pub struct Admission {
 }
 
 impl Admission {
-    pub(crate) fn new(limits: AdmissionLimits, clock: &Arc<dyn Clock>, spawn: &dyn Spawn) -> Self {
+    /// Opens the gates, whose workers wake the statements that have waited for too long.
+    #[must_use]
+    pub fn new(limits: AdmissionLimits, clock: &Arc<dyn Clock>, spawn: &dyn Spawn) -> Self {
         let diagnosis = Arc::new(Diagnosis::new(Arc::clone(clock)));
         let open = |class| {
             let limits = match class {
@@ -148,16 +153,6 @@ impl Admission {
     /// Tells the diagnosis for how long a request of a level waited unread, which is refused now.
     pub fn waited_unread(&self, level: &Arc<str>, why: Why, waited: Duration) {
         self.gates[Class::Write as usize].count_wait(Some(level), why, waited);
-    }
-
-    /// Admits a statement while no other runs.
-    #[cfg(test)]
-    pub(crate) fn admit_alone(&self, class: Class) -> Permit {
-        let level = Level::default();
-        match self.arrive(AdmissionRequest::new(&level, class, Workload::Interactive, 1)) {
-            Ok(Arrived::Admitted(permit)) => permit,
-            _ => panic!("another statement runs"),
-        }
     }
 
     /// Returns the figures of a class.

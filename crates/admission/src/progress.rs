@@ -36,13 +36,13 @@ struct Rare {
 
 impl Progress {
     /// Counts rows that were read from the store, with the bytes of their keys and values.
-    pub(crate) fn read(&self, rows: usize, bytes: usize) {
+    pub fn read(&self, rows: usize, bytes: usize) {
         add(&self.rows_read, rows as u64);
         add(&self.bytes_read, bytes as u64);
     }
 
     /// Counts an attempt that was lost to another transaction, at a cell if it is known.
-    pub(crate) fn lost(&self, key: Option<&[u8]>) {
+    pub fn lost(&self, key: Option<&[u8]>) {
         let rare = self.rare();
         add(&rare.conflicts, 1);
         let key = key.filter(|key| key.len() <= LOST_KEY_LEN_MAX);
@@ -112,7 +112,7 @@ impl Progress {
     }
 
     /// Returns the output of a future, or `None` once the statement is killed.
-    pub(crate) async fn unless_killed<F: Future + ?Sized>(
+    pub async fn unless_killed<F: Future + ?Sized>(
         &self,
         mut future: Pin<&mut F>,
     ) -> Option<F::Output> {

@@ -52,7 +52,6 @@
 //! * The [kind](ErrorKind) of an [`Error`] determines how a caller can react.
 
 mod admin;
-pub mod admission;
 pub mod backup;
 pub mod catalog;
 pub mod cluster;
@@ -60,7 +59,6 @@ mod commit_counts;
 pub mod control;
 mod db;
 pub mod derived;
-pub mod diagnosis;
 mod handle;
 pub mod index;
 pub mod levels;
@@ -71,11 +69,15 @@ mod row_memory;
 mod stores;
 pub mod table;
 pub mod table_statistics;
+#[cfg(test)]
+mod testing;
 mod thread_handles;
 mod tx;
 pub mod view;
 
 pub use bytes::BytesMut;
+pub use carnet_admission as admission;
+pub use carnet_admission::diagnosis;
 pub use carnet_base as base;
 pub use carnet_base::CommitEntry;
 pub use carnet_base::{

@@ -72,7 +72,8 @@ mod tests {
 
     use super::*;
     use crate::Db;
-    use crate::admission::{AdmissionLimits, Class};
+    use crate::admission::AdmissionLimits;
+    use crate::testing::admitted;
 
     fn memory(bytes_max: usize) -> RowMemory {
         let timer = ThreadTimer::lazy(Arc::new(SystemClock), Arc::new(ThreadSpawn));
@@ -95,7 +96,7 @@ mod tests {
         let memory = memory(100);
         let _held = memory.try_take(60).expect("nothing is held");
         let db = Db::builder().admission(AdmissionLimits::of_server(1)).in_memory();
-        let permit = db.admission().expect("it was set").admit_alone(Class::Write);
+        let permit = admitted(&db);
         let context = Context::unbounded();
         let mut wait = pin!(memory.take(60, &context, Some(&permit)));
         let mut task = std::task::Context::from_waker(Waker::noop());

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use carnet_base::{Error, Result};
 
-use crate::admission::{LevelLimits, SHARES_DEFAULT, Workload};
+use crate::{LevelLimits, SHARES_DEFAULT, Workload};
 
 /// Options of a service level. An option that is not set takes the server's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

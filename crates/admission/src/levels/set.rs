@@ -6,7 +6,7 @@ use std::sync::Arc;
 use carnet_base::{Error, ErrorKind, Result};
 
 use super::service_level::{ServiceLevel, Setting};
-use crate::admission::{Level, LevelId};
+use crate::{Level, LevelId};
 
 /// Name of the level of users without an attached level.
 pub const DEFAULT: &str = "default";
@@ -49,11 +49,11 @@ pub struct EffectiveOption {
 /// The service levels of a database, and their attachments to users.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Levels {
-    pub(super) levels: BTreeMap<Arc<str>, Arc<Effective>>,
+    levels: BTreeMap<Arc<str>, Arc<Effective>>,
     /// Names of attached levels by user.
-    pub(super) attached: BTreeMap<String, Arc<str>>,
+    attached: BTreeMap<String, Arc<str>>,
     /// Next id. Ids are never reused, because metrics are kept by id.
-    pub(super) next_id: u64,
+    next_id: u64,
 }
 
 impl Default for Levels {
@@ -68,10 +68,43 @@ impl Default for Levels {
 }
 
 impl Levels {
-    pub(super) fn keep(&mut self, id: LevelId, name: &str, options: ServiceLevel) {
+    fn keep(&mut self, id: LevelId, name: &str, options: ServiceLevel) {
         let name: Arc<str> = name.into();
         let level = Level { id, name: Arc::clone(&name), limits: options.limits() };
         self.levels.insert(name, Arc::new(Effective { level, options }));
+    }
+
+    /// Restores a level that was stored.
+    ///
+    /// # Errors
+    ///
+    /// `Invalid` for an invalid name.
+    pub fn restore(&mut self, id: LevelId, name: &str, options: ServiceLevel) -> Result<()> {
+        check_name("service level", name, NAME_BYTES_MAX)?;
+        self.keep(id, name, options);
+        Ok(())
+    }
+
+    /// Restores the attachment of a level to a user.
+    ///
+    /// # Errors
+    ///
+    /// `Invalid` for an invalid name of a user.
+    pub fn restore_attached(&mut self, user: String, level: String) -> Result<()> {
+        check_name("user", &user, USER_BYTES_MAX)?;
+        self.attached.insert(user, level.into());
+        Ok(())
+    }
+
+    /// Restores the [next id](Self::next_id).
+    pub const fn restore_next_id(&mut self, id: u64) {
+        self.next_id = id;
+    }
+
+    /// Returns the id of the next level that is created. Ids are never reused, because metrics are kept by id.
+    #[must_use]
+    pub const fn next_id(&self) -> u64 {
+        self.next_id
     }
 
     /// Creates a level.
@@ -237,7 +270,12 @@ pub fn no_level(name: &str) -> Error {
     Error::invalid(format!("Service Level {name} doesn't exist."))
 }
 
-pub(super) fn check_name(what: &str, name: &str, bytes_max: usize) -> Result<()> {
+/// Checks the name of a level or a user.
+///
+/// # Errors
+///
+/// `Invalid` for an empty or too long name.
+pub fn check_name(what: &str, name: &str, bytes_max: usize) -> Result<()> {
     if name.is_empty() {
         return Err(Error::invalid(format!("the name of a {what} cannot be empty")));
     }
@@ -256,7 +294,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::admission::Workload;
+    use crate::Workload;
 
     #[test]
     fn levels_that_always_exist_cannot_be_dropped() {

@@ -216,12 +216,13 @@ mod tests {
     use std::task::Poll;
 
     use super::*;
-    use crate::admission::{AdmissionLimits, Class};
+    use crate::admission::AdmissionLimits;
+    use crate::testing::admitted;
 
     const OVERLOADED: ErrorKind = ErrorKind::Overloaded { retry_after: Duration::from_millis(50) };
 
     fn permit(db: &Db) -> Arc<Permit> {
-        Arc::new(db.admission().unwrap().admit_alone(Class::Write))
+        Arc::new(admitted(db))
     }
 
     #[test]

@@ -16,14 +16,11 @@
 //! cached, and not by those of its snapshot.
 
 mod rows;
-mod service_level;
-mod set;
 
-pub use rows::Row;
-pub use service_level::{ServiceLevel, Setting};
-pub use set::{
+pub use carnet_admission::levels::{
     ATTACHED_MAX, DEFAULT, DRIVER, Effective, EffectiveOption, LEVELS_MAX, Levels, NAME_BYTES_MAX,
-    USER_BYTES_MAX, no_level,
+    ServiceLevel, Setting, USER_BYTES_MAX, no_level,
 };
+pub use rows::Row;
 
 pub(crate) use rows::{load, write};

@@ -9,15 +9,19 @@
 //!
 //! Every change writes the `next` row, so that changes conflict with each other.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use carnet_base::{Bytes, Error, Result};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::service_level::ServiceLevel;
-use super::set::{ATTACHED_MAX, LEVELS_MAX, Levels, NAME_BYTES_MAX, USER_BYTES_MAX, check_name};
-use crate::admission::{LevelId, Workload};
+use carnet_admission::levels::{
+    ATTACHED_MAX, Effective, LEVELS_MAX, Levels, NAME_BYTES_MAX, ServiceLevel, check_name,
+};
+use carnet_admission::{LevelId, Workload};
+
 use crate::catalog::{self, LEVELS};
 use crate::tx::Tx;
 
@@ -203,23 +207,21 @@ pub(crate) async fn load(tx: &Tx) -> Result<Levels> {
     if let Some(next) = tx.get_cell(&catalog::system_cell(LEVELS, "", NEXT)).await?
         && let Row::Next(next) = Row::decode_next(&next.payload)?
     {
-        levels.next_id = next;
+        levels.restore_next_id(next);
     }
     let rows = catalog::all_cells(tx, LEVELS, LEVELS_PARTITION).await?;
     for (name, payload) in rows {
-        check_name("service level", &name, NAME_BYTES_MAX)?;
         if let Row::Level { id, options } = Row::decode_level(&payload)? {
-            levels.keep(id, &name, options);
+            levels.restore(id, &name, options)?;
         }
     }
     let rows = catalog::all_cells(tx, LEVELS, USERS_PARTITION).await?;
-    if rows.len() > ATTACHED_MAX || levels.levels.len() > LEVELS_MAX {
+    if rows.len() > ATTACHED_MAX || levels.iter().count() > LEVELS_MAX {
         return Err(corrupted());
     }
     for (user, payload) in rows {
-        check_name("user", &user, USER_BYTES_MAX)?;
         if let Row::User(level) = Row::decode_user(&payload)? {
-            levels.attached.insert(user, level.into());
+            levels.restore_attached(user, level)?;
         }
     }
     Ok(levels)
@@ -231,18 +233,23 @@ pub(crate) async fn load(tx: &Tx) -> Result<Levels> {
 ///
 /// Same as [`Tx::put_cell`].
 pub(crate) fn write(tx: &Tx, old: &Levels, new: &Levels) -> Result<()> {
-    let level = |name: &str| catalog::system_cell(LEVELS, LEVELS_PARTITION, name);
-    let user = |name: &str| catalog::system_cell(LEVELS, USERS_PARTITION, name);
-    let levels = (&old.levels, &new.levels);
     catalog::put_changes(
         tx,
-        levels,
-        |name| level(name),
+        (&by_name(old), &by_name(new)),
+        |name| catalog::system_cell(LEVELS, LEVELS_PARTITION, name),
         |kept| Row::Level { id: kept.level.id, options: kept.options }.encode(),
     )?;
-    let attached = (&old.attached, &new.attached);
-    catalog::put_changes(tx, attached, |name| user(name), |to| Row::User(to.to_string()).encode())?;
-    tx.put_cell(catalog::system_cell(LEVELS, "", NEXT), Row::Next(new.next_id).encode())
+    catalog::put_changes(
+        tx,
+        (&old.attachments().collect(), &new.attachments().collect()),
+        |user| catalog::system_cell(LEVELS, USERS_PARTITION, user),
+        |level| Row::User(level.to_string()).encode(),
+    )?;
+    tx.put_cell(catalog::system_cell(LEVELS, "", NEXT), Row::Next(new.next_id()).encode())
+}
+
+fn by_name(levels: &Levels) -> BTreeMap<&str, &Arc<Effective>> {
+    levels.iter().map(|level| (&*level.level.name, level)).collect()
 }
 
 #[cfg(test)]

@@ -8,8 +8,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Maximum number of occurrences in the Rust files of a folder.
-const CEILINGS: [(&str, usize); 18] = [
+const CEILINGS: [(&str, usize); 19] = [
     ("bench/peers", 0),
+    ("crates/admission", 0),
     ("crates/base", 0),
     ("crates/bench", 0),
     ("crates/carnet", 0),
