@@ -140,7 +140,9 @@ impl Gate {
     ) -> Arrival {
         let Arriving { level, workload, bytes, age, deadline, tenant, .. } = request;
         let id = QueueId { level, workload };
-        self.begin(request);
+        if self.begin(request) {
+            self.next(now, decisions);
+        }
         let levels_compete = self.newest_level.competes(level, now);
         let tenants_compete = self.newest_tenant.competes(tenant, now) && age >= CROWDED_AGE;
         let yields = levels_compete || tenants_compete;
@@ -150,7 +152,7 @@ impl Gate {
             return Arrival::Shed(shed);
         }
         let queue = self.queue(id);
-        if queue.len() == 0 && self.may_run(id) && !self.others_wait(id) {
+        if queue.len() == 0 && self.may_run(id) {
             return Arrival::Admitted(Pass { yields, ..self.admit(id) });
         }
         let has_room = self.has_room(id, bytes);
@@ -279,7 +281,9 @@ impl Gate {
         self.levels.get(&level).map_or(SHARES_DEFAULT, |state| state.limits.shares)
     }
 
-    fn begin(&mut self, request: Arriving) {
+    /// Applies the limits of an arriving request to its level. Returns `true` if they have changed, so that waiting
+    /// requests may run now.
+    fn begin(&mut self, request: Arriving) -> bool {
         let Arriving { level, limits, .. } = request;
         if self.levels.len() >= LEVELS_MAX && !self.levels.contains_key(&level) {
             self.forget_idle();
@@ -291,11 +295,8 @@ impl Gate {
             admitted: 0,
             queues: Default::default(),
         });
-        let is_waiting = state.queues.iter().any(|queue| queue.len() > 0);
-        if !is_waiting || state.limits.shares != limits.shares {
-            self.accounts.begin(level, limits.shares, state.held == 0);
-        }
-        state.limits = limits;
+        self.accounts.begin(level, limits.shares, state.held == 0);
+        std::mem::replace(&mut state.limits, limits) != limits
     }
 
     fn forget_idle(&mut self) {
@@ -415,14 +416,6 @@ impl Gate {
             && has_place(&self.limits, &self.levels[&id.level], self.batch_running, id.workload)
     }
 
-    /// Returns `true` if a request of another queue is waiting for a slot that it may use now.
-    fn others_wait(&self, id: QueueId) -> bool {
-        self.waiting > 0
-            && self
-                .queues()
-                .any(|(other, queue)| other != id && queue.len() > 0 && self.may_run(other))
-    }
-
     /// Returns `true` if a queue may grow by a request.
     fn has_room(&self, id: QueueId, bytes: usize) -> bool {
         self.queue(id).len() < self.queue_max(id.level) && self.has_memory(id.level, bytes)
@@ -510,6 +503,9 @@ fn has_place(
         && (workload != Workload::Batch || batch_running < batch_max)
 }
 
+#[cfg(test)]
+#[path = "gate_edge_tests.rs"]
+mod edge_tests;
 #[cfg(test)]
 #[path = "gate_tests.rs"]
 mod tests;

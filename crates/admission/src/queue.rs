@@ -130,3 +130,33 @@ impl Queue {
         Some(waiting)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn average_follows_slowly() {
+        let mut average = Average::default();
+        average.add(Duration::from_millis(320));
+        assert_eq!(average.get(), Duration::from_millis(320), "the first value counts in full");
+        average.add(Duration::ZERO);
+        assert_eq!(average.get(), Duration::from_millis(310));
+        average.add(Duration::from_millis(630));
+        assert_eq!(average.get(), Duration::from_millis(320));
+    }
+
+    #[test]
+    fn bytes_of_waiting_requests_are_counted() {
+        let mut queue = Queue::default();
+        let waiting = |bytes| {
+            let (arrived, tenant) = (Moment::default(), Tenant::default());
+            Waiting { arrived, joined: arrived, deadline: None, bytes, tenant }
+        };
+        queue.push(1, waiting(10));
+        queue.push(2, waiting(5));
+        assert_eq!(queue.bytes, 15);
+        queue.take(1);
+        assert_eq!((queue.bytes, queue.len()), (5, 1));
+    }
+}

@@ -101,9 +101,7 @@ impl RunQueue {
     /// Requests a turn.
     pub fn ask(&mut self, asking: Asking) -> Asked {
         let Asking { level, shares, .. } = asking;
-        if !self.levels.contains_key(&level) {
-            self.accounts.begin(level, shares, true);
-        }
+        self.accounts.begin(level, shares, true);
         if self.running < self.turns_max {
             self.accounts.serve(level);
             self.running += 1;
@@ -163,10 +161,8 @@ impl RunQueue {
         self.levels.values().map(|of_level| of_level.waiting.len()).sum()
     }
 
+    /// Gives the turn that has just ended to a waiting statement.
     fn next(&mut self) -> Option<TurnId> {
-        if self.running >= self.turns_max {
-            return None;
-        }
         let level = self.accounts.next(self.levels.keys().copied())?;
         let of_level = self.levels.get_mut(&level)?;
         of_level.turns += 1;

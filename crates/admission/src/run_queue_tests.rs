@@ -170,3 +170,37 @@ fn every_turn_is_granted_once() {
         assert_eq!((model.queue.running(), model.queue.waiting()), (0, 0), "seed {seed}");
     }
 }
+
+#[test]
+fn lone_statement_goes_on() {
+    let mut queue = RunQueue::new(1);
+    let asking = |used| {
+        let (level, begun) = (LevelId(1), Moment::default());
+        Asking { level, shares: 100, begun, used }
+    };
+    assert!(matches!(queue.ask(asking(Duration::ZERO)), Asked::Granted));
+    assert!(matches!(queue.go_on(asking(SLICE), SLICE), (Asked::Granted, None)));
+    let Asked::Waits(other) = queue.ask(asking(Duration::ZERO)) else { panic!("no turn is free") };
+    let (asked, next) = queue.go_on(asking(BANDS[0]), SLICE);
+    assert!(matches!(asked, Asked::Waits(_)), "it has used enough for the next band");
+    assert_eq!(next, Some(other));
+}
+
+#[test]
+fn bands_begin_at_their_limits() {
+    let first = |used| {
+        let mut queue = RunQueue::new(1);
+        let asking = |used| {
+            let (level, begun) = (LevelId(1), Moment::default());
+            Asking { level, shares: 100, begun, used }
+        };
+        queue.ask(asking(Duration::ZERO));
+        let waits = [used, Duration::ZERO].map(|used| queue.ask(asking(used)));
+        let next = queue.end(LevelId(1), SLICE).unwrap();
+        waits.iter().position(|asked| matches!(asked, Asked::Waits(id) if *id == next)).unwrap()
+    };
+    for limit in BANDS {
+        assert_eq!(first(limit), 1, "the statement that has used nothing");
+    }
+    assert_eq!(first(BANDS[0] - Duration::from_nanos(1)), 0, "both are in the first band");
+}

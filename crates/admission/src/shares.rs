@@ -41,7 +41,7 @@ struct Account {
 }
 
 impl Accounts {
-    /// Begins or resumes the account of a level that had no waiting work, and sets its shares. `is_idle` means that
+    /// Begins or resumes the account of a level for which work arrives, and sets its shares. `is_idle` means that
     /// none of its requests runs either.
     pub(super) fn begin(&mut self, level: LevelId, shares: u32, is_idle: bool) {
         let ahead_max = if is_idle { IDLE_AHEAD_MAX } else { BUSY_AHEAD_MAX };
@@ -80,6 +80,12 @@ impl Accounts {
         let (least, level) = levels.map(|level| (used(&level), level)).min()?;
         self.now = self.now.max(least);
         Some(level)
+    }
+
+    /// Returns the time that a level has used, in units of its shares.
+    #[cfg(test)]
+    pub(super) fn used(&self, level: LevelId) -> u64 {
+        self.by_level[&level].used
     }
 
     /// Removes the account of a level.
@@ -173,5 +179,39 @@ mod tests {
         assert!((9 * small..=11 * small).contains(&large), "{large} {small}");
         let [large, small] = served(true);
         assert!(large < 7 * small, "{large} {small}");
+    }
+
+    #[test]
+    fn charges_are_given_back() {
+        let mut accounts = Accounts::default();
+        accounts.begin(LevelId(1), 250, true);
+        accounts.charge(LevelId(1), 7 * MILLI);
+        let before = accounts.used(LevelId(1));
+        accounts.charge(LevelId(1), 3 * MILLI);
+        assert!(accounts.used(LevelId(1)) > before);
+        accounts.give_back(LevelId(1), 3 * MILLI);
+        assert_eq!(accounts.used(LevelId(1)), before);
+    }
+
+    #[test]
+    fn removed_levels_have_no_account() {
+        let mut accounts = Accounts::default();
+        accounts.begin(LevelId(1), 100, true);
+        accounts.remove(LevelId(1));
+        assert!(accounts.by_level.is_empty());
+    }
+
+    #[test]
+    fn levels_begin_little_behind_the_one_that_was_served() {
+        for (is_idle, ahead) in [(true, IDLE_AHEAD_MAX), (false, BUSY_AHEAD_MAX)] {
+            let mut accounts = Accounts::default();
+            accounts.begin(LevelId(1), 1_000, true);
+            for _ in 0..10_000 {
+                accounts.charge(LevelId(1), MILLI);
+                accounts.serve(LevelId(1));
+            }
+            accounts.begin(LevelId(2), 1_000, is_idle);
+            assert_eq!(accounts.used(LevelId(2)), accounts.used(LevelId(1)) - nanos(ahead));
+        }
     }
 }
