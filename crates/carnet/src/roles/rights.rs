@@ -131,3 +131,65 @@ impl Rights {
         self.is_superuser || has.contains(permission)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn resources() -> Vec<Resource> {
+        let mut all = vec![Resource::Keyspaces, Resource::Roles, Resource::Levels];
+        for name in ["a", "b"] {
+            all.push(Resource::Keyspace(name.to_owned()));
+            all.push(Resource::Tables(name.to_owned()));
+            all.extend(["t", "u"].map(|table| Resource::table(name, table)));
+            all.push(Resource::Role(name.to_owned()));
+            all.push(Resource::Level(name.to_owned()));
+        }
+        all
+    }
+
+    /// One or two grants of one role, asked for with every permission on every resource.
+    #[test]
+    fn rights_reach_the_resource_and_what_belongs_to_it() {
+        let all = resources();
+        let granted = Permissions::of(&[Permission::Select, Permission::Authorize]);
+        for first in &all {
+            for second in &all {
+                let mut rights = Rights::new(vec!["r".into()], false);
+                rights.add(first, granted);
+                rights.add(second, granted);
+                for asked in &all {
+                    let chain = asked.chain();
+                    let is_covered = chain.contains(first) || chain.contains(second);
+                    for permission in Permission::ALL {
+                        assert_eq!(
+                            rights.allows(asked, permission),
+                            is_covered && granted.contains(permission),
+                            "{permission} on {asked}, with {first} and {second}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn permissions_on_a_chain_add_up() {
+        let table = Resource::table("a", "t");
+        let mut rights = Rights::new(vec!["r".into()], false);
+        for (on, permission) in table.chain().iter().zip(Permission::ALL) {
+            rights.add(on, Permissions::of(&[permission]));
+        }
+        let allowed = Permission::ALL.map(|permission| rights.allows(&table, permission));
+        assert_eq!(allowed, [true, true, true, true, false, false, false, false]);
+    }
+
+    #[test]
+    fn superusers_may_do_everything() {
+        let rights = Rights::of_superuser("s".into());
+        assert!(rights.is_superuser() && rights.role().as_ref() == "s");
+        for asked in resources() {
+            assert!(Permission::ALL.iter().all(|permission| rights.allows(&asked, *permission)));
+        }
+    }
+}
