@@ -96,9 +96,11 @@ fn join(a: Value, op: ArithmeticOp, b: &Value) -> Result<Value, CqlError> {
         return Err(no_arithmetic(op, &a));
     };
     let append = |mut text: String| {
-        if text.len() + more.len() > VALUE_BYTES_MAX {
+        let bytes = text.len() + more.len();
+        if bytes > VALUE_BYTES_MAX {
             return Err(CqlError::invalid(format!(
-                "the text is longer than the {VALUE_BYTES_MAX} bytes that a calculated text may have"
+                "the text has {bytes} bytes, more than the {VALUE_BYTES_MAX} that a calculated text may \
+                 have"
             )));
         }
         text.push_str(more);

@@ -47,7 +47,7 @@ impl<'a> BatchParts<'a> {
                 let statements = Statements::parse(&text)?;
                 steps.take(statements.parsed.steps)?;
                 self.terms += statements.parsed.terms;
-                check_batch_terms(self.terms)?;
+                check_batch_terms(self.terms, self.parts.len() + 1)?;
                 (Arc::new(statements), keyspace, values)
             }
             BatchItem::Prepared { prepared, values } => {
@@ -89,12 +89,12 @@ pub(super) fn batch_transaction(parts: &[BatchPart]) -> Result<Option<Uuid>, Cql
 }
 
 /// Refuses a batch whose statements have too many terms in total.
-fn check_batch_terms(terms: usize) -> Result<(), CqlError> {
+fn check_batch_terms(terms: usize, statements: usize) -> Result<(), CqlError> {
     if terms <= TERMS_MAX {
         return Ok(());
     }
     Err(CqlError::invalid(format!(
-        "the statements of the batch have more than {TERMS_MAX} terms together; send them in \
-         several batches, or prepare them"
+        "the first {statements} statements of the batch have {terms} terms together, more than the \
+         {TERMS_MAX} that are allowed; send them in several batches, or prepare them"
     )))
 }

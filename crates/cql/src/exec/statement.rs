@@ -41,7 +41,10 @@ impl Executor {
         text: &str,
         parameters: &Parameters,
     ) -> Result<Response, CqlError> {
-        let statements = Box::new(Statements::parse(text)?);
+        let statements = match Statements::parse(text) {
+            Ok(statements) => Box::new(statements),
+            Err(error) => return Err(self.not_begun(session, error)),
+        };
         self.note(&parameters.grant, || "Parsed the statement".to_owned());
         let keyspace = parameters.keyspace.clone().or_else(|| session.keyspace());
         self.run(session, &statements, keyspace, parameters).await
@@ -229,12 +232,20 @@ impl Executor {
                 large.log(now, statements, run.keyspace.as_deref(), &parameters.grant);
                 result
             }
-            Err(error) => Err(error),
+            Err(error) => Err(self.not_begun(session, error)),
         };
         if let Some(audited) = audited {
             (*audited).end(&result);
         }
         result
+    }
+
+    /// Says in the error of a statement that has not begun that the connection's transaction is open.
+    fn not_begun(&self, session: &Session, error: CqlError) -> CqlError {
+        match session.transaction() {
+            Some(id) => self.still_open(session, id, error),
+            None => error,
+        }
     }
 
     /// Resolves what the run of a statement needs, on the heap: each future of the server around it would

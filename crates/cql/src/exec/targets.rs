@@ -45,8 +45,9 @@ pub(super) async fn targeted<'a>(
         keys += targets.count();
         if keys > BATCH_KEYS_MAX {
             return Err(CqlError::invalid(format!(
-                "the statements of the batch or transaction name more than {BATCH_KEYS_MAX} keys \
-                 together; send them in several ones"
+                "the first {} statements of the batch or transaction name {keys} keys together, more \
+                 than the {BATCH_KEYS_MAX} that are allowed; send them in several ones",
+                found.len() + 1
             )));
         }
         let competing = plan.competing(environment)?;

@@ -123,14 +123,30 @@ impl Parser<'_> {
         self.comma_separated_until(")", |parser| {
             count += 1;
             if count > IN_VALUES_MAX {
+                let count = IN_VALUES_MAX + parser.items_ahead();
                 let message = format!(
-                    "the list behind IN has more than {IN_VALUES_MAX} values; ask for them in \
-                     several statements"
+                    "the list behind IN has {count} values, more than the {IN_VALUES_MAX} that are \
+                     allowed; ask for them in several statements"
                 );
                 return Err(Failure::invalid(parser.at(), message));
             }
             one(parser)
         })
+    }
+
+    /// Counts the items from the next token to the end of a list in parentheses.
+    fn items_ahead(&self) -> usize {
+        let (mut open, mut items) = (0_usize, 1);
+        for token in &self.tokens[self.next..] {
+            match token.kind {
+                TokenKind::Symbol("(" | "[" | "{") => open += 1,
+                TokenKind::Symbol(")" | "]" | "}") if open == 0 => break,
+                TokenKind::Symbol(")" | "]" | "}") => open -= 1,
+                TokenKind::Symbol(",") if open == 0 => items += 1,
+                _ => {}
+            }
+        }
+        items
     }
 
     fn column_relation(&mut self) -> Parse<Relation> {

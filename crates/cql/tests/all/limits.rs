@@ -178,8 +178,11 @@ fn keys_of_a_batch() {
         let result = block_on(client.executor.batch(session, kind, items, &parameters));
         result.map(drop).map_err(|error| error.to_string())
     };
-    batch(2).unwrap();
-    refused(batch(11), &["more than 100000 keys together"]);
+    batch(10).unwrap();
+    refused(
+        batch(11),
+        &["the first 11 statements", "name 110000 keys together", "more than the 100000"],
+    );
 }
 
 #[test]
@@ -187,8 +190,9 @@ fn terms_of_a_statement_and_of_a_batch() {
     let client = Client::new(TransactionLimits::default());
     client.run("CREATE TABLE u (k int PRIMARY KEY, v int)", &[]).unwrap();
     let sum = |count: usize| format!("UPDATE u SET v = {} WHERE k = 1", vec!["0"; count].join("+"));
-    client.run(&sum(90_000), &[]).unwrap();
-    refused(client.run(&sum(100_001), &[]), &["more than 100000 terms"]);
+    // The key is a term, too.
+    client.run(&sum(99_999), &[]).unwrap();
+    refused(client.run(&sum(100_000), &[]), &["more than 100000 terms"]);
     let batch = |counts: [usize; 2]| {
         let text = |count: usize| BatchItem::Text { text: sum(count), values: Values::default() };
         let items = counts.map(text).into();
@@ -197,8 +201,11 @@ fn terms_of_a_statement_and_of_a_batch() {
         let result = block_on(client.executor.batch(&client.session, kind, items, &parameters));
         result.map(drop).map_err(|error| error.to_string())
     };
-    batch([40_000, 40_000]).unwrap();
-    refused(batch([60_000, 60_000]), &["more than 100000 terms together"]);
+    batch([49_999, 49_999]).unwrap();
+    refused(
+        batch([49_999, 50_000]),
+        &["the first 2 statements", "have 100001 terms together", "more than the 100000"],
+    );
 }
 
 #[test]
@@ -209,7 +216,9 @@ fn values_of_a_list() {
     client.run(&select(10_000), &[]).unwrap();
     // The parser stops at the value: the mistake after it is not reported.
     let text = select(10_001).replace(')', " oops");
-    refused(client.run(&text, &[]), &["more than 10000 values"]);
+    refused(client.run(&text, &[]), &["has 10001 values, more than the 10000"]);
+    let tuples = "SELECT v FROM u WHERE k IN (".to_owned() + &"(1,2),".repeat(12_344) + "3)";
+    refused(client.run(&tuples, &[]), &["has 12345 values"]);
     let marker = "SELECT v FROM u WHERE k IN ?";
     let list = [&10_001_i32.to_be_bytes()[..], &[0, 0, 0, 4, 0, 0, 0, 1].repeat(10_001)].concat();
     let values = Values::Positional(vec![Bound::Bytes(list.into())]);

@@ -109,7 +109,10 @@ pub(super) fn after(error: CqlError, id: Uuid, end: Option<End>) -> CqlError {
         if matches!(error.kind(), CqlErrorKind::Unprepared { .. }) {
             return error;
         }
-        let message = format!("{}; the transaction is still open", error.message());
+        // The place of a mistake in a text is shown on further lines.
+        let (first, rest) =
+            error.message().split_at(error.message().find('\n').unwrap_or(error.message().len()));
+        let message = format!("{first}; the transaction is still open{rest}");
         return CqlError::new(error.kind().clone(), message);
     };
     let message = format!("{}; transaction {id} {}", error.message(), describe(end));
