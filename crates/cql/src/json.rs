@@ -27,6 +27,9 @@ use crate::result::ColumnSpec;
 /// Maximum bytes of the JSON of a value.
 const TEXT_BYTES_MAX: usize = 64 << 20;
 
+/// Number of bits of the least number with more than [`NUMBER_DIGITS_MAX`] digits.
+const REFUSED_BITS: u64 = 33_220;
+
 /// Returns a value in Cassandra's serialization as JSON; null is `null`.
 #[cfg(test)]
 pub(crate) fn of_bytes(data_type: &DataType, bytes: Option<&Bytes>) -> Result<String, CqlError> {
@@ -239,13 +242,21 @@ fn java_float(plain: &str, number: impl LowerExp) -> String {
 
 /// Refuses a number with too many digits: writing them takes quadratic time.
 pub(crate) fn check_digits(number: &BigInt) -> Result<(), CqlError> {
-    // A decimal digit takes more than three bits.
-    let digits_min = number.bits() / 4;
-    if usize::try_from(digits_min).is_ok_and(|digits| digits <= NUMBER_DIGITS_MAX) {
+    let bits = number.bits();
+    // Only a number of as many bits as the first refused one is compared with it.
+    let is_short = bits < REFUSED_BITS
+        || bits == REFUSED_BITS && {
+            let refused =
+                BigInt::from(10).pow(u32::try_from(NUMBER_DIGITS_MAX).unwrap_or(u32::MAX));
+            -&refused < *number && *number < refused
+        };
+    if is_short {
         return Ok(());
     }
+    let digits = bits * 30_103 / 100_000 + 1;
     Err(CqlError::invalid(format!(
-        "a number of more than {NUMBER_DIGITS_MAX} digits cannot be written as text"
+        "a number of about {digits} digits cannot be written as text; at most {NUMBER_DIGITS_MAX} \
+         digits can"
     )))
 }
 
@@ -286,6 +297,23 @@ mod tests {
 
     fn json(data_type: &DataType, text: &str) -> String {
         of_value(&data_type.parse_text(text).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn longest_number_has_ten_thousand_digits() {
+        let refused = BigInt::from(10).pow(10_000);
+        let longest = &refused - BigInt::from(1);
+        for number in [longest.clone(), -longest] {
+            assert!(of_value(&Value::Varint(number.clone())).unwrap().len() >= 10_000);
+            of_value(&Value::Decimal { unscaled: number, scale: 7 }).unwrap();
+        }
+        for number in [refused.clone(), -refused] {
+            let error = of_value(&Value::Varint(number)).unwrap_err().to_string();
+            assert!(
+                error.contains("about 10001 digits") && error.contains("at most 10000"),
+                "{error}"
+            );
+        }
     }
 
     #[test]

@@ -10,6 +10,7 @@
 use carnet::base::BigInt;
 use carnet::{DataType, Value};
 
+use super::decimal::digits;
 use super::number::is_number;
 use super::times::{date, millis_of};
 use crate::cql_error::CqlError;
@@ -123,11 +124,11 @@ fn whole_decimal(unscaled: &BigInt, scale: i32) -> Result<BigInt, CqlError> {
     let places = scale.unsigned_abs();
     let power = || BigInt::from(10).pow(places);
     if scale < 0 {
-        let is_long = usize::try_from(places).is_ok_and(|places| places > NUMBER_DIGITS_MAX);
-        if is_long {
+        let count = digits(unscaled) as u64 + u64::from(places);
+        if count > NUMBER_DIGITS_MAX as u64 {
             return Err(CqlError::invalid(format!(
-                "a decimal with an integer part of more than {NUMBER_DIGITS_MAX} digits cannot be \
-                 cast to an integer"
+                "a decimal with an integer part of {count} digits cannot be cast to an integer; at most \
+                 {NUMBER_DIGITS_MAX} digits can"
             )));
         }
         return Ok(unscaled * power());
@@ -221,9 +222,14 @@ mod tests {
             (Decimal, "-123456789012345678901234567890.99", "-123456789012345678901234567890"),
             (Double, "1e30", "1000000000000000019884624838656"),
             (Decimal, "0e-5", "0"),
+            (Decimal, "0e20000", "0"),
         ] {
             let value = from.parse_text(text).unwrap();
             assert_eq!(cast(value, &Varint).unwrap().to_string(), expected, "{text}");
         }
+        let cast = |text: &str| cast(Decimal.parse_text(text).unwrap(), &Varint);
+        assert_eq!(cast("-12345e9995").unwrap().to_string().len(), 1 + 10_000);
+        let error = cast("12345e9996").unwrap_err().to_string();
+        assert!(error.contains("10001 digits") && error.contains("at most 10000"), "{error}");
     }
 }

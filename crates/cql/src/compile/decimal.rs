@@ -168,7 +168,7 @@ impl From<Decimal> for Value {
 }
 
 /// Returns the number of decimal digits; 1 for zero.
-fn digits(number: &BigInt) -> usize {
+pub(super) fn digits(number: &BigInt) -> usize {
     number.magnitude().to_string().len()
 }
 
