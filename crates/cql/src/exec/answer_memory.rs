@@ -119,12 +119,13 @@ impl AnswerMemory {
         lock(&self.state).charge.bytes()
     }
 
-    /// Returns the number of bytes charged if it exceeds the soft limit, above which an answer
+    /// Returns the number of bytes charged, and the soft limit, if the number exceeds it: such an answer
     /// comes with a warning.
     #[must_use]
-    pub fn beyond_soft_limit(&self) -> Option<usize> {
+    pub fn beyond_soft_limit(&self) -> Option<(usize, usize)> {
         let state = lock(&self.state);
-        Some(state.charge.bytes()).filter(|bytes| *bytes > state.soft_bytes)
+        let bytes = state.charge.bytes();
+        (bytes > state.soft_bytes).then_some((bytes, state.soft_bytes))
     }
 
     /// Returns the time after which the client may retry if other answers held the memory that the answer

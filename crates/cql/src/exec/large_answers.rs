@@ -37,12 +37,13 @@ impl LargeAnswers {
         keyspace: Option<&str>,
         grant: &Grant,
     ) {
-        let Some(bytes) = grant.memory.as_ref().and_then(|memory| memory.beyond_soft_limit())
+        let Some((bytes, limit)) =
+            grant.memory.as_ref().and_then(|memory| memory.beyond_soft_limit())
         else {
             return;
         };
         let Some(not_logged) = self.admit(now) else { return };
         let named = statements.named(keyspace);
-        warn!(bytes, not_logged, statement = named.statement(), "an answer is large");
+        warn!(bytes, limit, not_logged, statement = named.statement(), "an answer is large");
     }
 }

@@ -215,7 +215,7 @@ fn memory_of_levels_limits_their_answers() {
     memory.grow_to(50_000, 0).unwrap();
     assert_eq!(memory.beyond_soft_limit(), None);
     memory.grow_to(90_000, 0).unwrap();
-    assert_eq!(memory.beyond_soft_limit(), Some(90_000));
+    assert_eq!(memory.beyond_soft_limit(), Some((90_000, 60_000)));
     fixture.query("ALTER SERVICE LEVEL default WITH memory_hard = null AND memory_soft = null");
     assert_eq!(query_within(&fixture, 8 << 20, None).unwrap().rows.len(), 20);
 }

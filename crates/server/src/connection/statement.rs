@@ -351,8 +351,8 @@ impl<B: Backend> Work<B> {
         {
             shared.events.publish(Event::Schema(change.clone()));
         }
-        if let Some(bytes) = memory.beyond_soft_limit() {
-            warnings.push(soft_limit(bytes));
+        if let Some((bytes, limit)) = memory.beyond_soft_limit() {
+            warnings.push(soft_limit(bytes, limit));
         }
         if let Some(permit) = permit {
             // A page that ends early is an answer.
@@ -412,8 +412,11 @@ pub(crate) fn check_answers<B: Backend>(
     ))
 }
 
-fn soft_limit(bytes: usize) -> String {
-    format!("the result takes {bytes} bytes of the server's memory; ask for it in smaller pages")
+fn soft_limit(bytes: usize, limit: usize) -> String {
+    format!(
+        "the answer takes {bytes} bytes of the server's memory, more than {limit} (memory_soft of the service level); \
+         ask for it in pages, or select fewer columns of long rows"
+    )
 }
 
 /// Waits until a client has read enough of its earlier answers. The diagnosis is told meanwhile: the client may never
