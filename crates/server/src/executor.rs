@@ -314,6 +314,7 @@ impl Backend for CqlBackend {
             ("prepared_statements", self.executor.prepared_size().1),
             ("transactions", self.executor.db().transaction_memory_bytes()),
         ];
+        memory.extend(self.executor.db().cell_cache_bytes().map(|bytes| ("cell_cache", bytes)));
         if let Some(storage) = self.executor.db().metrics() {
             let bytes = |bytes| usize::try_from(bytes).unwrap_or(usize::MAX);
             memory.extend([

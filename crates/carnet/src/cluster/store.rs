@@ -20,6 +20,8 @@ pub(crate) trait ClusterStore: Store {
     fn row_tables(&self) -> Arc<RowTables>;
     fn migrate(&self, to: Encoding) -> Call<'_, Option<Timestamp>>;
     fn is_leading(&self) -> bool;
+    /// Returns the memory of the cell cache; `None` if there is none.
+    fn cell_cache_bytes(&self) -> Option<usize>;
     fn leave(&self) -> Call<'_, ()>;
     fn announce(&self, what: Bytes) -> Call<'_, ()>;
     fn withdraw(&self);
@@ -62,6 +64,10 @@ impl<C: Cluster, T: Transport> ClusterStore for ClusterLog<C, T> {
 
     fn is_leading(&self) -> bool {
         self.is_leading()
+    }
+
+    fn cell_cache_bytes(&self) -> Option<usize> {
+        self.cell_cache_bytes()
     }
 
     fn leave(&self) -> Call<'_, ()> {

@@ -227,6 +227,13 @@ impl Db {
         })
     }
 
+    /// Returns the estimated memory of the cells that this process caches, in bytes; `None` for an
+    /// embedded database, and without a cache.
+    #[must_use]
+    pub fn cell_cache_bytes(&self) -> Option<usize> {
+        self.inner.store.cluster()?.cell_cache_bytes()
+    }
+
     /// Returns `true` if this process leads the database; always `true` for an embedded one.
     #[must_use]
     pub fn is_leading(&self) -> bool {

@@ -117,6 +117,11 @@ impl CellCache {
         Self { kept: Mutex::new(Kept { known: None, recent: Recent::default(), cells }), bytes_max }
     }
 
+    /// Returns the estimated memory of the cached cells, in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        usize::try_from(lock(&self.kept).cells.weight()).unwrap_or(usize::MAX)
+    }
+
     /// Returns W. A request for a snapshot carries it, so that the answer has the changes since.
     pub(crate) fn known(&self) -> Option<Timestamp> {
         lock(&self.kept).known

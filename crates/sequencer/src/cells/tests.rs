@@ -53,6 +53,19 @@ fn read_cell_is_cached_until_it_changes() {
 }
 
 #[test]
+fn memory_of_cached_cells_is_counted() {
+    let cache = knowing(40);
+    assert_eq!(cache.bytes(), 0);
+    cache.keep(&cell(1), Some(&version(28, 30, b"payload")), at(30), at(40));
+    let one = cache.bytes();
+    assert!((7..1_000).contains(&one), "{one} bytes");
+    cache.keep(&cell(2), None, at(30), at(40));
+    assert!(cache.bytes() > one);
+    cache.apply(&Changes::Unknown, at(50));
+    assert_eq!(cache.bytes(), 0);
+}
+
+#[test]
 fn absent_cell_is_cached_from_its_read() {
     let cache = knowing(40);
     cache.keep(&cell(1), None, at(40), at(40));

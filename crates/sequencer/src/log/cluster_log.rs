@@ -103,6 +103,12 @@ impl<C: Cluster, T: Transport> ClusterLog<C, T> {
         self.inner.node.table()
     }
 
+    /// Returns the estimated memory of the cell cache, in bytes; `None` if there is none.
+    #[must_use]
+    pub fn cell_cache_bytes(&self) -> Option<usize> {
+        self.inner.cells.as_ref().map(CellCache::bytes)
+    }
+
     /// Returns `true` if this process leads, as far as it knows.
     #[must_use]
     pub fn is_leading(&self) -> bool {
