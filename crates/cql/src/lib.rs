@@ -13,8 +13,8 @@
 //!
 //! * a whole family of statements (functions, aggregates, triggers …) becomes
 //!   [`ast::Statement::Unsupported`], whatever its details;
-//! * a form that is easy to parse (a `LIKE`, a list literal, a counter) becomes a syntax tree that
-//!   the executor refuses, because it knows the table and can give a better message;
+//! * a form that is easy to parse (a `LIKE` in `IF`, `!=` in `WHERE`) becomes a syntax tree that the
+//!   executor refuses, because it knows the table and can give a better message;
 //! * the rest is a [`ParseError`] of kind [`Unsupported`](ParseErrorKind::Unsupported).
 //!
 //! ```

@@ -5,6 +5,37 @@ use crate::ast::{Attribute, Statement};
 use crate::error::Failure;
 use crate::lexer::TokenKind;
 
+/// First words of the statements that are listed for a text that begins with none of them.
+#[rustfmt::skip]
+const STATEMENTS: [&str; 22] = [
+    "SELECT", "INSERT", "UPDATE", "DELETE", "BEGIN", "START", "COMMIT", "ROLLBACK", "CREATE", "ALTER",
+    "DROP", "TRUNCATE", "USE", "DESCRIBE", "EXPLAIN", "GRANT", "REVOKE", "LIST", "ATTACH", "DETACH",
+    "SHOW", "KILL",
+];
+
+/// Words that may follow the first one, where only these may.
+#[rustfmt::skip]
+const OBJECTS: [(&str, &[&str]); 7] = [
+    ("START", &["TRANSACTION", "DETACHED TRANSACTION"]),
+    ("ATTACH", &["SERVICE LEVEL"]),
+    ("DETACH", &["SERVICE LEVEL"]),
+    ("KILL", &["STATEMENT", "TRANSACTION"]),
+    (
+        "CREATE",
+        &[
+            "KEYSPACE", "TABLE", "TYPE", "INDEX", "MATERIALIZED VIEW", "ROLE", "USER", "SERVICE LEVEL",
+        ],
+    ),
+    ("ALTER", &["KEYSPACE", "TABLE", "TYPE", "MATERIALIZED VIEW", "ROLE", "USER", "SERVICE LEVEL"]),
+    (
+        "DROP",
+        &[
+            "KEYSPACE", "TABLE", "TYPE", "INDEX", "MATERIALIZED VIEW", "ROLE", "USER", "SERVICE LEVEL",
+            "IDENTITY",
+        ],
+    ),
+];
+
 impl Parser<'_> {
     /// Parses the only statement of the text.
     pub(super) fn whole_statement(&mut self) -> Parse<Statement> {
@@ -108,22 +139,52 @@ impl Parser<'_> {
         read(self).map(Some)
     }
 
+    /// Returns the error of a text that begins like no statement.
     fn no_statement(&self) -> Failure {
-        let objects = ["CREATE", "ALTER", "DROP"].into_iter().find(|verb| self.is_word(verb));
-        if let Some(verb) = objects {
+        if let Some((verb, objects)) = OBJECTS.into_iter().find(|(verb, _)| self.is_word(verb)) {
             let after = self.peek_at(1);
             let found = match after.kind {
                 TokenKind::End => "the end of the statement",
                 _ => self.text_of(after),
             };
             let found = crate::lexer::shorten(found);
-            let message = format!(
-                "expected KEYSPACE, TABLE, TYPE, INDEX or ROLE behind {verb}, found {found}"
-            );
+            let objects = one_of(objects);
+            let message = format!("expected {objects} behind {verb}, found {found}");
             return self.unread_or(Failure::syntax(after.start, message));
         }
-        let statements = "a statement (SELECT, INSERT, UPDATE, DELETE, BEGIN, CREATE, ALTER, DROP, \
-                          TRUNCATE, USE, DESCRIBE)";
-        self.expected(statements)
+        self.expected(&format!("a statement ({})", STATEMENTS.join(", ")))
+    }
+}
+
+/// Lists words as alternatives.
+fn one_of(words: &[&str]) -> String {
+    match words {
+        [others @ .., last] if !others.is_empty() => format!("{} or {last}", others.join(", ")),
+        words => words.concat(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Limits, parse};
+
+    /// Returns the message for a text that a mistake follows.
+    fn mistake(text: &str) -> String {
+        parse(&format!("{text} ]"), &Limits::default()).expect_err(text).message().to_owned()
+    }
+
+    #[test]
+    fn listed_statements_and_objects_are_known() {
+        for word in super::STATEMENTS {
+            let message = mistake(word);
+            assert!(!message.starts_with("expected a statement"), "{word}: {message}");
+        }
+        for (verb, objects) in super::OBJECTS {
+            assert!(mistake(verb).ends_with(&format!(" behind {verb}, found ]")), "{verb}");
+            for object in objects {
+                let message = mistake(&format!("{verb} {object}"));
+                assert!(!message.contains(" behind "), "{verb} {object}: {message}");
+            }
+        }
     }
 }
