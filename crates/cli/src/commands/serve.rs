@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use carnet::base::{Clock, SystemClock};
 use carnet::{Builder, Db, Durability, block_on};
 use carnet_cql::Executor;
@@ -205,6 +205,13 @@ impl Serve {
     fn settings(self) -> Result<Settings> {
         let file = self.config.as_deref().map(Settings::read).transpose()?.unwrap_or_default();
         self.store.as_deref().map_or(Ok(()), refuse_secret)?;
+        if let (Some(directory), true) = (&self.directory, file.store.is_some()) {
+            bail!(
+                "the settings file has a database on a cluster, and {} names another one: leave the directory \
+                 out, or the section [cluster]",
+                directory.display()
+            );
+        }
         let has_place = self.directory.is_some() || self.store.is_some();
         let (directory, store) =
             if has_place { (self.directory, self.store) } else { (file.directory, file.store) };

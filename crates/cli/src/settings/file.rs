@@ -316,7 +316,8 @@ mod tests {
         // Every setting that has a default parses with it.
         let given: String = lines
             .iter()
-            .filter(|line| !line.contains("= \"\""))
+            .take_while(|line| **line != "[cluster]")
+            .filter(|line| !line.ends_with("# an example"))
             .map(|line| match line.strip_prefix('#') {
                 Some(rest) if rest.starts_with(|c: char| c.is_ascii_lowercase()) => rest,
                 _ => line,
@@ -328,6 +329,52 @@ mod tests {
         assert_eq!(settings.memory_bytes, None);
         assert_eq!(settings.isolation, Some(Isolation::StrictSerializable));
         assert_eq!(settings.timestamps, Some(Timestamps::Refuse));
+        // They are those of the code.
+        let (given, none) = (settings.limits, Limits::default());
+        let all = |limits: &Limits| {
+            let (gates, timeouts) = (limits.admission(), limits.timeouts());
+            format!(
+                "{gates:?} {timeouts:?} {:?} {:?}",
+                limits.open_transactions(),
+                limits.warn_thresholds()
+            )
+        };
+        assert_eq!(all(&given), all(&none));
+        assert_eq!(settings.io.options(), Io::default().options());
+        let server = carnet_server::Limits::default();
+        assert_eq!(settings.idle_timeout, Some(server.idle_timeout));
+        assert_eq!(settings.shutdown_timeout, Some(server.drain_timeout));
+        assert_eq!(settings.connections, Some(server.connections_max));
+        assert_eq!(settings.connections_per_address, Some(server.connections_max / 2));
+        assert_eq!(settings.retention, Some(Duration::from_secs(600)));
+    }
+
+    /// A line that is taken out of its comment does not make the file wrong.
+    #[test]
+    fn every_line_of_the_template_is_taken() {
+        let template = template();
+        let (others, cluster) = template.split_once("[cluster]\n").unwrap();
+        let setting = |line: &'static str| {
+            let setting = line.strip_prefix('#')?;
+            setting.starts_with(|c: char| c.is_ascii_lowercase()).then_some(setting)
+        };
+        let mut section = "";
+        for line in others.to_owned().leak().lines() {
+            if line.starts_with('[') {
+                section = line;
+            }
+            let Some(setting) = setting(line) else { continue };
+            let parsed = parse(&format!("{section}\n{setting}\n"));
+            assert!(parsed.is_ok(), "{section} {setting}: {:?}", parsed.err());
+        }
+        // Most options of a cluster need others.
+        let lines: Vec<&str> = cluster.to_owned().leak().lines().filter_map(setting).collect();
+        for left_out in ["secret ", "secret_file "] {
+            let lines = lines.iter().filter(|line| !line.starts_with(left_out));
+            let text: String = lines.flat_map(|line| [line, "\n"]).collect();
+            let parsed = parse(&format!("[cluster]\n{text}"));
+            assert!(parsed.is_ok(), "{text}: {:?}", parsed.err());
+        }
     }
 
     #[test]

@@ -4,7 +4,9 @@ use std::fmt::Write;
 
 use carnet::cluster::OPTIONS;
 
-/// Setting with its default.
+use super::examples::example;
+
+/// Setting with its default, empty if it has none.
 pub(super) struct Setting {
     pub(super) section: &'static str,
     pub(super) name: &'static str,
@@ -131,7 +133,8 @@ pub(super) const SETTINGS: &[Setting] = &[
         "server",
         "timestamps",
         "refuse",
-        "USING TIMESTAMP: refuse fails the statement, ignore runs it without the timestamp.",
+        "USING TIMESTAMP: refuse fails the statement, ignore runs it without the timestamp, record makes it the write \
+         time,\n# which decides between values as in Cassandra.",
     ),
     setting(
         "server",
@@ -392,18 +395,22 @@ pub(super) fn sections() -> Vec<&'static str> {
 pub(crate) fn template() -> String {
     let mut text = String::from(
         "# Settings of `carnet serve --config FILE`. Options on the command line override it.\n\
-         # Paths are relative to this file. `carnet config check FILE` reads it without serving.\n",
+         # Paths are relative to this file. `carnet config check FILE` reads it without serving.\n\
+         # Values are the defaults. Where there is none, the value is an example.\n",
     );
     for section in sections() {
         let _ = write!(text, "\n[{section}]\n");
         for Setting { name, default, what, .. } in
             SETTINGS.iter().filter(|known| known.section == section)
         {
-            let _ = writeln!(text, "# {what}\n#{name} = \"{default}\"\n");
+            let note = if default.is_empty() { "   # an example" } else { "" };
+            let value = if default.is_empty() { example(section, name) } else { default };
+            let _ = writeln!(text, "# {what}\n#{name} = \"{value}\"{note}\n");
         }
         if section == "cluster" {
             for (name, what) in OPTIONS {
-                let _ = writeln!(text, "#{name:16} = \"\"   # {what}");
+                let value = example(section, name);
+                let _ = writeln!(text, "#{name:16} = \"{value}\"   # {what}");
             }
         }
     }

@@ -9,6 +9,7 @@
 //! Paths in a file are relative to the file.
 
 mod audit;
+mod examples;
 mod file;
 mod given;
 mod io;
