@@ -102,7 +102,8 @@ fn described() -> Vec<Described> {
         (
             FailureKind::Invalid,
             "the statement does not match the existing tables; the type, index or service level to \
-             create exists already",
+             create exists already; an option of a service level is unknown or has a value that it \
+             cannot have; a keyspace with `LocalStrategy`",
             "change the statement",
         ),
         (FailureKind::Invalid, "the statement is not supported yet", "change the statement"),
