@@ -9,6 +9,7 @@ mod dashboard;
 mod forwarded;
 mod inline;
 mod levels;
+mod page_codes;
 mod recorded_drivers;
 mod running;
 mod scripts;
