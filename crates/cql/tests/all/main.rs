@@ -14,6 +14,7 @@ mod deltas;
 mod describe_load;
 mod differential;
 mod docs;
+mod edges;
 mod element_times;
 mod estimates;
 mod golden;

@@ -10,6 +10,7 @@ mod forwarded;
 mod inline;
 mod levels;
 mod page_codes;
+mod page_limits;
 mod recorded_drivers;
 mod running;
 mod scripts;
