@@ -15,6 +15,7 @@ mod mappers;
 mod metrics_page;
 mod monitoring;
 mod open_files;
+mod page_examples;
 mod page_faults;
 mod readme;
 mod scripts;
