@@ -6,6 +6,7 @@ mod command;
 mod linear;
 mod mutants;
 mod oracle;
+mod page;
 mod porcupine;
 mod stories;
 mod support;
