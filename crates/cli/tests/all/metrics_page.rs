@@ -38,12 +38,24 @@ fn parse(text: &str) -> BTreeMap<String, Metric> {
     metrics
 }
 
+/// Returns the unit of a metric, which its name has; empty for a number of things.
+fn unit(name: &str) -> &'static str {
+    let has = |word: &str| name.split('_').any(|part| part == word);
+    match (has("seconds"), has("bytes")) {
+        (true, _) => "s",
+        (_, true) => "bytes",
+        _ => "",
+    }
+}
+
 fn table(metrics: &BTreeMap<String, Metric>) -> String {
-    let mut table = "| metric | kind | labels | meaning |\n| --- | --- | --- | --- |\n".to_owned();
+    let mut table =
+        "| metric | kind | labels | unit | meaning |\n| --- | --- | --- | --- | --- |\n".to_owned();
     for (name, Metric { kind, help, labels }) in metrics {
+        let unit = unit(name);
         let labels = labels.iter().filter(|label| *label != "le").map(|label| format!("`{label}`"));
         let labels = labels.collect::<Vec<_>>().join(", ");
-        table.push_str(&format!("| `{name}` | {kind} | {labels} | {help} |\n"));
+        table.push_str(&format!("| `{name}` | {kind} | {labels} | {unit} | {help} |\n"));
     }
     table
 }
