@@ -5,4 +5,5 @@
 mod architecture;
 mod circles;
 mod language;
+mod promises;
 mod tidy;

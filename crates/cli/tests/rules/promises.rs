@@ -1,0 +1,194 @@
+//! Compares `docs/promises.md` with the pages, and looks for the tests that it names.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const LIST: &str = include_str!("../../../../docs/promises.md");
+
+/// Pages on which all words are looked for.
+const WHOLE: [&str; 4] = ["README", "backup", "memory", "operations"];
+
+/// Pages that promise nothing of their own: measurements, generated lists, other programs and this list.
+const OTHERS: [&str; 9] = [
+    "checker",
+    "documents",
+    "maelstrom",
+    "metrics",
+    "performance",
+    "promises",
+    "simulator",
+    "stress",
+    "tree",
+];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Returns the pages by their names.
+fn pages() -> BTreeMap<String, String> {
+    let read = |path: &Path| fs::read_to_string(path).unwrap();
+    let mut pages = BTreeMap::from([("README".to_owned(), read(&root().join("README.md")))]);
+    for entry in fs::read_dir(root().join("docs")).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|end| end == "md") {
+            pages.insert(path.file_stem().unwrap().to_str().unwrap().to_owned(), read(&path));
+        }
+    }
+    pages.retain(|name, _| !OTHERS.contains(&name.as_str()));
+    pages
+}
+
+/// Returns the sentences and cells of a page, without its blocks, comments and headings.
+fn sentences(page: &str) -> Vec<String> {
+    let mut parts: Vec<String> = vec![String::new()];
+    let (mut in_block, mut in_comment) = (false, false);
+    for line in page.lines() {
+        let line = line.trim();
+        in_block ^= line.starts_with("```");
+        in_comment |= line.starts_with("<!--");
+        let is_skipped = in_block || in_comment || line.starts_with("```");
+        in_comment &= !line.ends_with("-->");
+        if is_skipped {
+            continue;
+        }
+        let item = line.strip_prefix("* ").or_else(|| {
+            line.split_once(". ")
+                .filter(|(number, _)| {
+                    !number.is_empty() && number.chars().all(|digit| digit.is_ascii_digit())
+                })
+                .map(|(_, rest)| rest)
+        });
+        if line.starts_with('|') {
+            parts.extend(line.trim_matches('|').split(" |").map(|cell| cell.trim().to_owned()));
+            parts.push(String::new());
+        } else if line.is_empty() || line.starts_with('#') {
+            parts.push(String::new());
+        } else if let Some(item) = item {
+            parts.push(item.to_owned());
+        } else {
+            let last = parts.last_mut().unwrap();
+            if !last.is_empty() {
+                last.push(' ');
+            }
+            last.push_str(line);
+        }
+    }
+    parts.iter().flat_map(|part| split(part)).collect()
+}
+
+/// Splits a paragraph behind `.`, `:` and `;`, where the next word begins like a sentence.
+fn split(part: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut begin = 0;
+    for (at, pair) in part.as_bytes().windows(2).enumerate() {
+        let next = part.as_bytes().get(at + 2);
+        let begins = |next: &u8| next.is_ascii_uppercase() || b"`*[".contains(next);
+        if b".:;".contains(&pair[0]) && pair[1] == b' ' && next.is_some_and(begins) {
+            found.push(part[begin..=at].to_owned());
+            begin = at + 2;
+        }
+    }
+    found.push(part[begin..].to_owned());
+    found.retain(|sentence| !sentence.is_empty());
+    found
+}
+
+/// Returns `true` for a sentence that has a word of promises.
+fn promises(page: &str, sentence: &str) -> bool {
+    let lower = sentence.to_ascii_lowercase();
+    let mut words = lower.split(|letter: char| !letter.is_ascii_alphanumeric());
+    let is_whole = WHOLE.contains(&page);
+    words.any(|word| {
+        ["never", "always"].contains(&word) || is_whole && ["every", "all"].contains(&word)
+    }) || is_whole && lower.contains("at most")
+}
+
+/// Rows of both tables of the list: page, words and tests.
+fn rows() -> Vec<[&'static str; 3]> {
+    let row = |line: &'static str| {
+        let cells: Vec<&str> = line.trim_matches('|').split(" |").map(str::trim).collect();
+        [cells[0], cells[1], cells.get(2).copied().unwrap_or_default()]
+    };
+    let rows = LIST.lines().filter(|line| line.starts_with("| ")).map(row);
+    rows.filter(|row| !["page", "---"].contains(&row[0])).collect()
+}
+
+#[test]
+fn pages_promise_what_is_listed() {
+    let (pages, rows) = (pages(), rows());
+    assert!(rows.len() > 70, "{} rows", rows.len());
+    let mut missing = Vec::new();
+    for (name, page) in &pages {
+        for sentence in sentences(page).iter().filter(|sentence| promises(name, sentence)) {
+            if !rows.iter().any(|[of, words, _]| of == name && sentence.contains(words)) {
+                missing.push(format!("{name}: {sentence}"));
+            }
+        }
+    }
+    assert!(
+        missing.is_empty(),
+        "docs/promises.md lists these sentences with a test, or as others, or they are written without \
+         never, always, every, all and at most:\n{}",
+        missing.join("\n")
+    );
+    for [of, words, _] in rows {
+        let page = pages.get(of).unwrap_or_else(|| panic!("there is no page {of}"));
+        let mut found = sentences(page).into_iter();
+        assert!(found.any(|sentence| sentence.contains(words)), "{of} does not say: {words}");
+    }
+}
+
+#[test]
+fn named_tests_exist() {
+    let mut sources: BTreeMap<String, String> = BTreeMap::new();
+    let mut named = 0;
+    for [of, words, tests] in rows().into_iter().filter(|row| !row[2].is_empty()) {
+        let names: Vec<&str> = tests.split('`').skip(1).step_by(2).collect();
+        assert!(names.len() >= 2 && names.len() % 2 == 0, "{of}: {words}: {tests}");
+        for pair in names.chunks(2) {
+            let folder = pair[0].strip_prefix("carnet-").unwrap_or(pair[0]);
+            let source = sources.entry(folder.to_owned()).or_insert_with(|| source(folder));
+            let is_there = source.contains(&format!("fn {}(", pair[1]));
+            assert!(is_there, "{of}: {words}: {} has no test {}", pair[0], pair[1]);
+            named += 1;
+        }
+    }
+    assert!(named > 60, "{named} tests");
+}
+
+/// Returns the source of a crate, of its tests above all.
+fn source(name: &str) -> String {
+    let mut all = String::new();
+    let mut folders = vec![root().join("crates").join(name)];
+    while let Some(folder) = folders.pop() {
+        for entry in
+            fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()))
+        {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|end| end == "rs") {
+                all += &fs::read_to_string(path).unwrap();
+            }
+        }
+    }
+    all
+}
+
+#[test]
+fn sentences_are_told_apart() {
+    let page = "# Never\n\nOne is *always* so. Two\nnever: `three`.\n\n* all of\n  it\n1. at most\n\n| a | b; C |\n";
+    let found = sentences(page);
+    assert_eq!(
+        found,
+        ["One is *always* so.", "Two never:", "`three`.", "all of it", "at most", "a", "b;", "C"]
+    );
+    assert!(
+        promises("cql", &found[0])
+            && !promises("cql", "all of it")
+            && promises("backup", "all of it")
+    );
+    assert!(!promises("cql", "nevertheless"));
+}
