@@ -101,7 +101,7 @@ fn markers_of_a_prepared_statement() {
         let insert = "INSERT INTO t (k, v) VALUES (?, ?) ";
         format!("BEGIN BATCH {}APPLY BATCH", repeated(count, insert))
     };
-    assert_eq!(prepare(&batch(3_250)), Ok(6_500));
+    assert_eq!(prepare(&batch(3_000)), Ok(6_000));
     let error = prepare(&batch(3_750)).unwrap_err();
     assert!(error.contains("16777216 are allowed for one statement"), "{error}");
 }
