@@ -3,11 +3,14 @@
 //! Each figure is the median of several passes. Each pass runs on a new database, and the settings
 //! alternate within a pass, so that a disturbance of the machine affects all of them alike.
 
+mod check;
 mod diagnose;
 mod gates;
 mod harm;
 mod logins;
 mod overload;
+#[cfg(test)]
+mod pages;
 mod processors;
 mod program;
 mod server;

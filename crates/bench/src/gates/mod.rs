@@ -33,6 +33,7 @@ use carnet_storage::{AppendError, Engine, EntryCell, Mutation, Options};
 use clap::Subcommand;
 use rustix::time::{ClockId, clock_gettime};
 
+use crate::check::Check;
 use crate::diagnose::Diagnose;
 use crate::harm::Harm;
 use crate::logins::Logins;
@@ -42,6 +43,8 @@ use crate::server::{self, Acknowledgement, ServerCost};
 /// Programs that each measure one property.
 #[derive(Subcommand)]
 pub(crate) enum Gate {
+    /// Compare the figures of the documents with those of this machine.
+    Check(Check),
     /// Count reads of a wide partition, and time its pages in both directions.
     Partition(partition::Partition),
     /// Measure the size of commit-table entries on disk and in memory, under two layouts.
@@ -106,6 +109,7 @@ impl Gate {
     pub(crate) fn run(&self, dir: Option<&Path>) -> Result<()> {
         let dir = directory(dir)?;
         match self {
+            Self::Check(check) => check.run(),
             Self::Partition(partition) => partition.run(dir.path()),
             Self::CommitTable(commit_table) => commit_table.run(dir.path()),
             Self::Sustained(sustained) => sustained.run(dir.path()),
