@@ -377,6 +377,31 @@ mod tests {
         }
     }
 
+    /// The pages show the defaults of these sections, for a machine of two processors.
+    #[test]
+    fn defaults_on_pages_are_those_of_the_code() {
+        let page = include_str!("../../../../docs/overload.md");
+        let mut blocks =
+            page.split("```toml\n").skip(1).map(|rest| rest.split("```").next().unwrap());
+        let limits = parse(blocks.next().unwrap()).unwrap().limits;
+        let gates = carnet::admission::AdmissionLimits::of_server(2).statements;
+        assert_eq!(limits.admission().statements, gates);
+        assert_eq!(limits.timeouts(), Limits::default().timeouts());
+        let io = parse(blocks.next().unwrap()).unwrap().io;
+        assert_eq!(io.options(), Io::default().options());
+        let page = include_str!("../../../../docs/cql.md");
+        let open = Limits::default().open_transactions();
+        let minutes = open.idle_timeout.as_secs() / 60;
+        for (setting, default) in [
+            ("transaction_idle_timeout", format!("`{minutes}m`")),
+            ("transactions", open.transactions_max.to_string()),
+        ] {
+            let begin = format!("| `{setting}` |");
+            let row = page.lines().find(|line| line.starts_with(&begin)).unwrap();
+            assert!(row.ends_with(&format!("| {default} |")), "{row}");
+        }
+    }
+
     #[test]
     fn errors_name_the_line() {
         for (text, why) in [

@@ -146,7 +146,7 @@ fn named_tests_exist() {
     let mut named = 0;
     for [of, words, tests] in rows().into_iter().filter(|row| !row[2].is_empty()) {
         let names: Vec<&str> = tests.split('`').skip(1).step_by(2).collect();
-        assert!(names.len() >= 2 && names.len() % 2 == 0, "{of}: {words}: {tests}");
+        assert!(names.len() >= 2 && names.len().is_multiple_of(2), "{of}: {words}: {tests}");
         for pair in names.chunks(2) {
             let folder = pair[0].strip_prefix("carnet-").unwrap_or(pair[0]);
             let source = sources.entry(folder.to_owned()).or_insert_with(|| source(folder));
