@@ -16,7 +16,7 @@ const WORSE: f64 = 0.25;
 #[serde(deny_unknown_fields)]
 pub(super) struct Figure {
     pub(super) name: String,
-    /// What it is, for the page.
+    /// Description for the page.
     pub(super) claim: String,
     /// Arguments of this program.
     pub(super) command: String,
@@ -28,7 +28,7 @@ pub(super) struct Figure {
     pub(super) better: Better,
     /// Whether it is a count, which does not depend on the machine.
     pub(super) counted: bool,
-    /// Recorded value.
+    /// The value that was recorded last.
     pub(super) value: Option<f64>,
     pub(super) origin: Option<Origin>,
 }

@@ -17,6 +17,10 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use rcgen::{
+    BasicConstraints, CertificateParams, CertificateRevocationListParams, IsCa, Issuer,
+    KeyIdMethod, KeyPair, KeyUsagePurpose, SerialNumber, date_time_ymd,
+};
 use crate::support::{carnet, shell, succeed, text};
 
 /// A line of a users file.
@@ -260,11 +264,29 @@ fn examples_of_the_help_are_parsed() {
     assert!(parsed > 20, "{parsed} examples");
 }
 
+/// Returns a list of revoked certificates, which has none, of an authority.
+fn revocations() -> String {
+    let mut authority = CertificateParams::new(Vec::<String>::new()).unwrap();
+    authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    authority.key_usages = vec![KeyUsagePurpose::CrlSign];
+    let list = CertificateRevocationListParams {
+        this_update: date_time_ymd(2024, 1, 1),
+        next_update: date_time_ymd(4000, 1, 1),
+        crl_number: SerialNumber::from(1),
+        issuing_distribution_point: None,
+        revoked_certs: Vec::new(),
+        key_identifier_method: KeyIdMethod::Sha256,
+    };
+    let issuer = Issuer::new(authority, KeyPair::generate().unwrap());
+    list.signed_by(&issuer).unwrap().pem().unwrap()
+}
+
 /// A folder with the files that settings name.
 fn folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     succeed(carnet().args(["config", "tls-init", "tls"]).current_dir(folder.path()));
     fs::write(folder.path().join("token"), "a-token-of-more-than-16-letters").unwrap();
+    fs::write(folder.path().join("tls/ca.crl"), revocations()).unwrap();
     let users = folder.path().join("users");
     fs::write(&users, USERS).unwrap();
     fs::set_permissions(users, fs::Permissions::from_mode(0o600)).unwrap();

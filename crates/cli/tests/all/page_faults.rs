@@ -16,7 +16,6 @@ fn directory_beside_a_cluster_is_refused() {
     assert!(!folder.path().join("data").exists());
 }
 
-/// docs/overload.md#the-disk
 #[test]
 fn disk_metrics_are_absent_without_a_scheduler() {
     for (scheduler, has_lines) in [("on", true), ("off", false)] {
@@ -30,7 +29,7 @@ fn disk_metrics_are_absent_without_a_scheduler() {
     }
 }
 
-/// docs/cql.md#transactions-that-stay-open, in the shell: its prompt keeps the star.
+/// The connection of the shell has the transaction: docs/cql.md#transactions-that-stay-open.
 #[test]
 fn mistake_in_a_transaction_says_that_it_is_open() {
     let folder = tempfile::tempdir().unwrap();
@@ -43,7 +42,7 @@ fn mistake_in_a_transaction_says_that_it_is_open() {
     assert!(!outside.contains("still open"), "{outside}");
 }
 
-/// docs/cql.md#calculations: a cast is exact, or refused.
+/// A cast is exact, or refused: docs/cql.md#calculations.
 #[test]
 fn casts_of_decimals_are_exact() {
     let folder = tempfile::tempdir().unwrap();
