@@ -17,11 +17,11 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::support::{carnet, shell, succeed, text};
 use rcgen::{
     BasicConstraints, CertificateParams, CertificateRevocationListParams, IsCa, Issuer,
     KeyIdMethod, KeyPair, KeyUsagePurpose, SerialNumber, date_time_ymd,
 };
-use crate::support::{carnet, shell, succeed, text};
 
 /// A line of a users file.
 const USERS: &str =

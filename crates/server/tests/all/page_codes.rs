@@ -1,11 +1,11 @@
 //! Tries the causes of the table of errors in `docs/cql.md` on a server: each has the code that the table names.
 
+use crate::support::{Client, ERROR, EXECUTE, QUERY, Response, Running};
 use bytes::BufMut;
 use carnet::Db;
 use carnet_cql::system::NodeInfo;
 use carnet_cql::{Executor, OpenLimits};
 use carnet_server::{CqlBackend, Limits};
-use crate::support::{Client, ERROR, EXECUTE, QUERY, Response, Running};
 
 const PAGE: &str = include_str!("../../../../docs/cql.md");
 const BEGIN: &str = "<!-- errors: made of crates/server/src/failure_docs.rs -->\n";
@@ -14,8 +14,8 @@ const END: &str = "<!-- end of errors -->";
 /// Causes that statements alone do not make, with the file whose tests try them.
 const ELSEWHERE: [(&str, &str); 6] = [
     ("the statement lost to another transaction", "crates/server/src/failure.rs"),
-    ("the server is overloaded", "crates/server/tests/admission.rs"),
-    ("`KILL STATEMENT`", "crates/server/tests/running.rs"),
+    ("the server is overloaded", "crates/server/tests/all/admission.rs"),
+    ("`KILL STATEMENT`", "crates/server/tests/all/running.rs"),
     ("the effect of the statement is unknown", "crates/server/src/failure.rs"),
     ("the store cannot be reached", "crates/server/src/failure.rs"),
     ("stored bytes are damaged", "crates/server/src/failure.rs"),
