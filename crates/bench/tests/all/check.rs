@@ -1,5 +1,4 @@
 //! Counts among the figures of the documents: `carnet-bench check --counted`, as CI runs it.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::process::{Command, Output};
 

@@ -1,0 +1,5 @@
+//! Tests of the benchmarks, in one binary: each binary would link all crates again.
+
+#![expect(clippy::unwrap_used, reason = "helpers outside of #[test] functions unwrap as well")]
+
+mod check;
