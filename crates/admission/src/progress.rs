@@ -26,6 +26,8 @@ pub struct Progress {
 
 #[derive(Debug, Default)]
 struct Rare {
+    /// Whether the statement is part of an open transaction, whose commit alone has an effect.
+    is_part: AtomicBool,
     conflicts: AtomicU64,
     /// Key of the cell that the last lost attempt lost.
     lost_key: Mutex<Option<Box<[u8]>>>,
@@ -59,6 +61,17 @@ impl Progress {
     #[must_use]
     pub fn bytes_read(&self) -> u64 {
         self.bytes_read.load(Ordering::Relaxed)
+    }
+
+    /// Records that the statement runs within an open transaction, so that it has no effect alone.
+    pub fn join(&self) {
+        self.rare().is_part.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns `true` if the statement has no effect alone.
+    #[must_use]
+    pub fn is_part(&self) -> bool {
+        self.rare.get().is_some_and(|rare| rare.is_part.load(Ordering::Relaxed))
     }
 
     /// Returns the number of attempts that were lost to other transactions.

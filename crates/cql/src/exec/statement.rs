@@ -164,7 +164,7 @@ impl Executor {
                 let named = first.statements.named(first.keyspace.as_deref());
                 let body =
                     async |tx: Tx| self.run_batch(&tx, kind, (parts, rights), steps, grant).await;
-                Box::pin(self.inside(session, id, named, run, body)).await
+                Box::pin(self.inside(session, id, named, (run, grant), body)).await
             }
             _ if session.transaction().is_some() => Err(not_as_text()),
             _ => {
@@ -457,6 +457,7 @@ impl Executor {
             }
             done => done,
         };
+        let options = (options, &run.parameters.grant);
         self.inside(session, id, named, options, body).await
     }
 

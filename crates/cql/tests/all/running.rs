@@ -183,16 +183,30 @@ fn role_sees_and_kills_its_own_statements() {
 #[test]
 fn change_within_a_transaction_has_no_effect_alone() {
     let fixture = Fixture::new();
-    let level = Level::default().id;
-    let enter = |class| {
-        let source = StatementSource::Text("UPDATE t SET v = 1 WHERE k = 1 AND c = 1".into());
-        let (now, admission) = (fixture.executor.db().now(), Some((class, level)));
-        fixture.executor.enter(&fixture.session, source, now, admission, None)
+    let (one, other) = (Session::with_name("127.0.0.1:8"), Session::with_name("127.0.0.1:9"));
+    let is_without_effect = |session: &Session, class, text: &str| {
+        let (permit, executor) = (fixture.permit(), &fixture.executor);
+        let grant = Grant { permit: Some(Arc::clone(&permit)), ..Grant::default() };
+        let parameters = Parameters { grant, ..Parameters::default() };
+        let admission = Some((class, Level::default().id));
+        let (source, now) = (StatementSource::text(text), executor.db().now());
+        let entry = executor.enter(session, source, now, admission, Some(&permit));
+        block_on(executor.query(session, text, &parameters)).unwrap();
+        entry.is_without_effect()
     };
-    assert!(enter(Class::Read).is_without_effect() && !enter(Class::Write).is_without_effect());
-    fixture.run("START TRANSACTION", Grant::default()).unwrap();
-    assert!(enter(Class::Write).is_without_effect());
-    assert!(!enter(Class::System).is_without_effect(), "COMMIT");
+    let write = "UPDATE ks.t SET v = 1 WHERE k = 1 AND c = 1";
+    assert!(is_without_effect(&one, Class::Read, "SELECT v FROM ks.t WHERE k = 1"));
+    assert!(!is_without_effect(&one, Class::Write, write));
+    assert!(!is_without_effect(&one, Class::System, "START TRANSACTION"));
+    assert!(is_without_effect(&one, Class::Write, write));
+    let elsewhere = "UPDATE ks.t SET v = 1 WHERE k = 1 AND c = 2";
+    assert!(!is_without_effect(&other, Class::Write, elsewhere));
+    assert!(!is_without_effect(&one, Class::System, "COMMIT"));
+    let rows = fixture.rows("START DETACHED TRANSACTION").values();
+    let id = Uuid::from_slice(rows[0][0].as_deref().unwrap()).unwrap();
+    let write = format!("UPDATE ks.t USING TRANSACTION {id} SET v = 1 WHERE k = 1 AND c = 1");
+    assert!(is_without_effect(&other, Class::Write, &write), "of any connection");
+    assert!(!is_without_effect(&other, Class::System, &format!("COMMIT TRANSACTION {id}")));
 }
 
 /// A stack of nested statements would overflow.

@@ -13,6 +13,7 @@ use carnet::{ErrorKind, Outcome};
 use super::super::authorize::check;
 use super::super::executor::Executor;
 use super::super::forward::Step;
+use super::super::grant::Grant;
 use super::super::moment::as_of;
 use super::super::parameters::Session;
 use super::super::prepared::{Described, Statements};
@@ -343,7 +344,7 @@ impl Executor {
         session: &Session,
         id: Uuid,
         statement: Arc<Named>,
-        options: TransactionOptions<'_>,
+        (options, grant): (TransactionOptions<'_>, &Grant),
         body: impl FnOnce(Tx) -> F,
     ) -> Result<Response, CqlError>
     where
@@ -363,6 +364,9 @@ impl Executor {
                 _ => error,
             }
         })?;
+        if let Some(permit) = &grant.permit {
+            permit.progress().join();
+        }
         let result = body(options.join(&joined.tx)).await;
         let Err(error) = result else {
             joined.succeed();

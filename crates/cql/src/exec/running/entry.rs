@@ -20,8 +20,6 @@ pub(super) struct Entry {
     pub(super) began: Moment,
     /// Class and level, if the server admits statements.
     pub(super) admission: Option<(Class, LevelId)>,
-    /// Whether it is part of an open transaction, whose `COMMIT` alone has an effect.
-    pub(super) is_part: bool,
     pub(super) source: StatementSource,
     pub(super) keyspace: Option<String>,
     pub(super) state: Mutex<EntryState>,
@@ -63,6 +61,12 @@ impl Entry {
     /// Returns `true` if the statement has begun.
     pub(super) fn has_begun(&self) -> bool {
         lock(&self.state).has_begun
+    }
+
+    /// Returns `true` if the statement runs within an open transaction of this server.
+    pub(super) fn is_part(&self) -> bool {
+        let permit = lock(&self.state).permit.upgrade();
+        permit.is_some_and(|permit| permit.progress().is_part())
     }
 
     /// Completes when the statement is killed; wakes the waker then.

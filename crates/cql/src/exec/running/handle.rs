@@ -34,10 +34,11 @@ impl RunningStatement {
     }
 
     /// Returns `true` if the statement alone has no effect: a read, or a change within an open
-    /// transaction.
+    /// transaction of this server. Call it before the future of the statement is dropped, which holds
+    /// the permit.
     #[must_use]
     pub fn is_without_effect(&self) -> bool {
-        self.entry.is_part || matches!(self.entry.admission, Some((Class::Read, _)))
+        self.entry.is_part() || matches!(self.entry.admission, Some((Class::Read, _)))
     }
 
     /// Waits until the statement is killed.

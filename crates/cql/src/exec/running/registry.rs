@@ -78,7 +78,6 @@ mod tests {
             user: None,
             began: Moment::default(),
             admission: None,
-            is_part: false,
             source: StatementSource::Unknown,
             keyspace: None,
             state: EntryState::of(None).into(),

@@ -42,8 +42,6 @@ impl Executor {
             user: session.user_name().cloned(),
             began,
             admission,
-            // `COMMIT` and schema changes are of another class.
-            is_part: session.is_in_transaction() && matches!(admission, Some((Class::Write, _))),
             keyspace: match &source {
                 StatementSource::Text(_) | StatementSource::Batch(..) => session.keyspace(),
                 _ => None,
