@@ -29,6 +29,9 @@ const PAGES = [
   { path: 'console', title: 'Console', page: Console },
 ];
 
+// The server may keep the console off.
+const pagesOf = (state) => PAGES.filter(({ path }) => path !== 'console' || state?.console !== false);
+
 const pathNow = () => location.hash.replace(/^#\/?/, '').split('?')[0] || 'overview';
 
 function usePath() {
@@ -83,13 +86,13 @@ function Head({ state, page }) {
     <button type="button" class="menu" aria-expanded=${isOpen} aria-controls="nav"
       onClick=${() => setOpen(!isOpen)}>${page.title}<span aria-hidden="true">${'\u00a0▾'}</span></button>
     <nav id="nav" class=${isOpen ? 'open' : ''} aria-label="Pages">
-      ${PAGES.map(({ path, title }) => html`<a key=${path} href=${`#/${path}`} onClick=${() => setOpen(false)}
+      ${pagesOf(state).map(({ path, title }) => html`<a key=${path} href=${`#/${path}`} onClick=${() => setOpen(false)}
         aria-current=${path === page.path ? 'page' : undefined}>${title}</a>`)}
     </nav>
     <div class="status">
       <${Health} />
       ${state?.version && html`<span class="version">v${state.version}</span>`}
-      ${state?.access === 'login' && !state.open && html`<a href="#/console">Log in</a>`}
+      ${state?.access === 'login' && !state.open && html`<a href="#/activity">Log in</a>`}
       ${state?.user && html`<span class="user">${state.user}</span>`}
       ${state?.user && html`<button type="button" onClick=${() => session.logout()}>Log out</button>`}
       <button type="button" class="theme" aria-label="Switch between light and dark"
@@ -115,7 +118,7 @@ function App() {
   const path = usePath();
   const [error, setError] = useState(null);
   const heading = useRef(null);
-  const page = PAGES.find((one) => one.path === path) ?? PAGES[0];
+  const page = pagesOf(state).find((one) => one.path === path) ?? PAGES[0];
   useEffect(() => {
     let timer = null;
     const load = async () => {

@@ -102,7 +102,7 @@ pub use first_superuser::make_first_superuser;
 pub use limits::Limits;
 pub use listener::{Config, Drain, Server};
 pub use metrics::Metrics;
-pub use monitoring::HttpToken;
+pub use monitoring::{Dashboard, HttpToken};
 pub use protocol::request::{
     Batch, BatchItem, BatchStatement, ProtocolRequest, QueryParams, Statement,
 };

@@ -31,7 +31,7 @@ use crate::http::HttpService;
 use crate::limits::{Limits, connection_bytes};
 use crate::long::LongThreads;
 use crate::metrics::Metrics;
-use crate::monitoring::{HttpToken, Monitoring};
+use crate::monitoring::{Dashboard, HttpToken, Monitoring};
 use crate::refusals::Refusals;
 use crate::tls::{Handshakes, Tls};
 
@@ -42,6 +42,8 @@ pub struct Config {
     pub listen: SocketAddr,
     /// Address for `/livez`, `/readyz`, `/metrics` and the dashboard; `None` for no HTTP port.
     pub http: Option<SocketAddr>,
+    /// Part of the dashboard that the HTTP port has.
+    pub dashboard: Dashboard,
     /// Names by which browsers reach the dashboard, beside `localhost` and addresses.
     pub http_hosts: Vec<String>,
     /// Token that clients of the HTTP port show; required beyond loopback.
@@ -66,6 +68,7 @@ impl Config {
         Self {
             listen,
             http: None,
+            dashboard: Dashboard::default(),
             http_hosts: Vec::new(),
             http_token: None,
             tls: None,
@@ -138,7 +141,7 @@ impl<B: Backend> Server<B> {
                 config.http,
                 config.tls.is_some(),
                 config.http_token,
-                config.http_hosts,
+                (config.http_hosts, config.dashboard),
             ),
             handshakes: Handshakes::new(),
             tls: config.tls,

@@ -1,4 +1,4 @@
-//! Protection of the HTTP port for monitoring.
+//! Protection and parts of the HTTP port.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -60,7 +60,19 @@ fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
     })
 }
 
-/// Protection of the HTTP port.
+/// Part of the dashboard that the HTTP port has. Health and metrics are always there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Dashboard {
+    /// Every page, and the console.
+    #[default]
+    Full,
+    /// All pages but the console: only statements of the pages run.
+    WithoutConsole,
+    /// No page, no log-in and no statement.
+    Off,
+}
+
+/// Protection and parts of the HTTP port.
 pub(crate) struct Monitoring {
     /// Whether connections are over TLS.
     pub(crate) over_tls: bool,
@@ -68,6 +80,7 @@ pub(crate) struct Monitoring {
     token: Option<HttpToken>,
     /// Names by which browsers reach the dashboard, beside the usual ones.
     pub(crate) hosts: Vec<String>,
+    pub(crate) dashboard: Dashboard,
 }
 
 impl Monitoring {
@@ -76,10 +89,10 @@ impl Monitoring {
         http: Option<SocketAddr>,
         has_tls: bool,
         token: Option<HttpToken>,
-        hosts: Vec<String>,
+        (hosts, dashboard): (Vec<String>, Dashboard),
     ) -> Self {
         let is_exposed = http.is_some_and(|http| !is_loopback(http));
-        Self { over_tls: has_tls && is_exposed, token, hosts }
+        Self { over_tls: has_tls && is_exposed, token, hosts, dashboard }
     }
 
     /// Returns `true` if requests must show a token.
@@ -130,7 +143,7 @@ mod tests {
     #[test]
     fn tls_is_for_addresses_beyond_loopback() {
         let over_tls = |http: &str, has_tls| {
-            Monitoring::new(Some(http.parse().unwrap()), has_tls, None, Vec::new()).over_tls
+            Monitoring::new(Some(http.parse().unwrap()), has_tls, None, Default::default()).over_tls
         };
         assert!(over_tls("0.0.0.0:1", true) && over_tls("10.0.0.1:1", true));
         assert!(!over_tls("127.0.0.1:1", true) && !over_tls("[::1]:1", true));

@@ -13,8 +13,8 @@ use carnet::{Builder, Db, Durability, block_on};
 use carnet_cql::Executor;
 use carnet_cql::system::NodeInfo;
 use carnet_server::{
-    Audit, Authenticator, Clients, Config, CqlBackend, Drain, Exposure, HttpToken, Limits, Server,
-    Tls,
+    Audit, Authenticator, Clients, Config, CqlBackend, Dashboard, Drain, Exposure, HttpToken,
+    Limits, Server, Tls,
 };
 use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
@@ -172,6 +172,7 @@ impl Serve {
         let config = Config {
             listen,
             http,
+            dashboard: dashboard(&settings),
             http_hosts: settings.http_hosts.iter().cloned().collect(),
             http_token,
             tls,
@@ -221,6 +222,8 @@ impl Serve {
             http: self.http.or(file.http),
             http_token_file: self.http_token_file.or(file.http_token_file),
             http_hosts: file.http_hosts,
+            http_dashboard: file.http_dashboard,
+            http_console: file.http_console,
             table_metrics: file.table_metrics,
             tls: self.tls.over(file.tls),
             users: self.users.or(file.users),
@@ -301,6 +304,14 @@ fn place(settings: &Settings) -> Result<Place> {
     let directory = settings.directory.clone().unwrap_or_else(|| DIRECTORY.into());
     Place::from_settings(Some(directory), settings.store.as_deref())?
         .context("a directory has a default")
+}
+
+fn dashboard(settings: &Settings) -> Dashboard {
+    match (settings.http_dashboard, settings.http_console) {
+        (Some(false), _) => Dashboard::Off,
+        (_, Some(false)) => Dashboard::WithoutConsole,
+        _ => Dashboard::Full,
+    }
 }
 
 fn limits(settings: &Settings, memory: Memory) -> Limits {

@@ -76,6 +76,8 @@ impl Settings {
             ("server", "advertise") => self.advertise = Some(advertise(text)?),
             ("server", "http") => self.http = Some(http(text)?),
             ("server", "http_hosts") => self.http_hosts = audit::names(text),
+            ("server", "http_dashboard") => self.http_dashboard = Some(truth(text)?),
+            ("server", "http_console") => self.http_console = Some(truth(text)?),
             ("server", "http_token_file") => self.http_token_file = Some(path()),
             ("server", "table_metrics") => self.table_metrics = Some(count_or_none(text)?),
             ("server", "users") => self.users = Some(path()),
@@ -227,7 +229,8 @@ mod tests {
     fn file_has_the_command_lines_settings() {
         let settings = parse(
             "[server]\nlisten = \"127.0.0.1:1\"\nadvertise = \"10.0.0.9:2\"\nhttp = \"off\"\n\
-             users = \"users\"\nroles = true\nhttp_token_file = \"token\"\nhttp_hosts = \"db1.example.com, db1\"\ntable_metrics = 7\ntimestamps = \"ignore\"\n\
+             users = \"users\"\nroles = true\nhttp_token_file = \"token\"\nhttp_hosts = \"db1.example.com, db1\"\n\
+             http_dashboard = true\nhttp_console = false\ntable_metrics = 7\ntimestamps = \"ignore\"\n\
              connections = 100\nconnections_per_address = \"10\"\nconnections_per_user = 9\n\
              request_memory = \"64MiB\"\nrequest_memory_per_address = \"32MiB\"\n\
              idle_timeout = \"1m\"\nshutdown_timeout = \"30s\"\nmemory = \"96MiB\"\nanswer_memory = \"32MiB\"\nprepared_memory = \"8MiB\"\n\
@@ -245,6 +248,8 @@ mod tests {
             http: Some(super::super::Http(None)),
             http_token_file: Some("/etc/carnet/token".into()),
             http_hosts: ["db1.example.com", "db1"].map(str::to_owned).into(),
+            http_dashboard: Some(true),
+            http_console: Some(false),
             table_metrics: Some(7),
             users: Some("/etc/carnet/users".into()),
             roles: Some(true),

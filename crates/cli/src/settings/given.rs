@@ -22,6 +22,10 @@ pub(crate) struct Settings {
     pub(crate) http: Option<Http>,
     pub(crate) http_token_file: Option<PathBuf>,
     pub(crate) http_hosts: BTreeSet<String>,
+    /// Whether the HTTP port has the dashboard.
+    pub(crate) http_dashboard: Option<bool>,
+    /// Whether the dashboard has its console.
+    pub(crate) http_console: Option<bool>,
     /// Maximum number of tables in the metrics.
     pub(crate) table_metrics: Option<usize>,
     pub(crate) users: Option<PathBuf>,

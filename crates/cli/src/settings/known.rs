@@ -59,6 +59,18 @@ pub(super) const SETTINGS: &[Setting] = &[
     ),
     setting(
         "server",
+        "http_dashboard",
+        "true",
+        "false: the HTTP port has /livez, /readyz and /metrics only.",
+    ),
+    setting(
+        "server",
+        "http_console",
+        "true",
+        "false: the dashboard runs the statements of its pages, and no others.",
+    ),
+    setting(
+        "server",
         "table_metrics",
         "100",
         "Maximum number of tables on /metrics: the ones with the most operations; 0 for none.",

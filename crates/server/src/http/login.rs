@@ -20,6 +20,7 @@ use super::site::{Access, Site};
 use crate::accounts::Owner;
 use crate::auth::{Credentials, Refusal};
 use crate::backend::{Backend, Client, User};
+use crate::monitoring::Dashboard;
 use crate::protocol::Version;
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -35,9 +36,18 @@ struct Given {
     password: Option<String>,
 }
 
+/// Finds the session of a request's cookie.
+pub(super) fn find<B: Backend>(
+    site: &Site<B>,
+    headers: &HeaderMap,
+    ends: Ends,
+) -> Option<Arc<Opened<B::Session>>> {
+    site.sessions.find(&secret(headers, ends)?)
+}
+
 /// Answers `/api/session`: whether there is a session, and how to get one.
-pub(super) fn session<B: Backend>(site: &Site<B>, headers: &HeaderMap) -> Answer {
-    let found = secret(headers).and_then(|secret| site.sessions.find(&secret));
+pub(super) fn session<B: Backend>(site: &Site<B>, headers: &HeaderMap, ends: Ends) -> Answer {
+    let found = find(site, headers, ends);
     let access = site.access();
     let why = match access {
         Access::Closed(why) => Some(why),
@@ -52,6 +62,7 @@ pub(super) fn session<B: Backend>(site: &Site<B>, headers: &HeaderMap) -> Answer
         "version": VERSION,
         "access": access,
         "why": why,
+        "console": site.shared.monitoring.dashboard == Dashboard::Full,
         "open": found.is_some(),
         "user": found.and_then(|found| found.user.clone()),
     });
@@ -96,7 +107,7 @@ pub(super) async fn login<B: Backend>(
         Err(refused) => return refuse(refused),
     };
     // Log-ins of one browser replace each other.
-    if let Some(earlier) = secret(headers) {
+    if let Some(earlier) = secret(headers, ends) {
         site.sessions.end(&earlier);
     }
     let Some(secret) = site.sessions.add(opened) else {
@@ -110,7 +121,7 @@ pub(super) async fn login<B: Backend>(
 
 /// Answers `/api/logout`: ends the session.
 pub(super) fn logout<B: Backend>(site: &Site<B>, headers: &HeaderMap, ends: Ends) -> Answer {
-    if let Some(secret) = secret(headers) {
+    if let Some(secret) = secret(headers, ends) {
         site.sessions.end(&secret);
     }
     let mut answer = answer_json(StatusCode::OK, Bytes::from_static(b"{}"));
@@ -119,8 +130,8 @@ pub(super) fn logout<B: Backend>(site: &Site<B>, headers: &HeaderMap, ends: Ends
 }
 
 /// Returns the secret of a request's cookie.
-pub(super) fn secret(headers: &HeaderMap) -> Option<String> {
-    let name = cookie_name(headers);
+fn secret(headers: &HeaderMap, ends: Ends) -> Option<String> {
+    let name = cookie_name(headers, ends);
     let cookies = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
     let mut pairs =
         cookies.flat_map(|value| value.split(';')).filter_map(|one| one.split_once('='));
@@ -128,16 +139,18 @@ pub(super) fn secret(headers: &HeaderMap) -> Option<String> {
     Some(secret.trim().to_owned())
 }
 
-/// Browsers send the cookies of all ports of a host to each: the name has the port.
-fn cookie_name(headers: &HeaderMap) -> String {
+/// Browsers send the cookies of all ports of a host to each: the name has the port. Over TLS it has the
+/// prefix by which browsers take the cookie from this host alone: not from a subdomain, nor from a plain port.
+fn cookie_name(headers: &HeaderMap, ends: Ends) -> String {
     let host = headers.get(HOST).and_then(|host| host.to_str().ok());
     let port = host.and_then(|host| host.parse::<Authority>().ok()?.port_u16());
-    format!("carnet_{}", port.unwrap_or_default())
+    let prefix = if ends.over_tls { "__Host-" } else { "" };
+    format!("{prefix}carnet_{}", port.unwrap_or_default())
 }
 
 /// No script reads the cookie, and only pages of this site send it.
 fn set_cookie(answer: &mut Answer, headers: &HeaderMap, secret: &str, ends: Ends) {
-    let (name, secure) = (cookie_name(headers), if ends.over_tls { "; Secure" } else { "" });
+    let (name, secure) = (cookie_name(headers, ends), if ends.over_tls { "; Secure" } else { "" });
     let cookie = format!("{name}={secret}; Path=/; HttpOnly; SameSite=Strict{secure}");
     if let Ok(cookie) = HeaderValue::from_str(&cookie) {
         answer.headers_mut().insert(SET_COOKIE, cookie);
@@ -210,28 +223,38 @@ mod tests {
         headers
     }
 
-    #[test]
-    fn cookie_is_that_of_the_port() {
-        let cookies = ["a=b; carnet_9180=one", "carnet_9181=two;carnet_0=three"];
-        assert_eq!(secret(&headers("localhost:9180", &cookies)).as_deref(), Some("one"));
-        assert_eq!(secret(&headers("[::1]:9181", &cookies)).as_deref(), Some("two"));
-        assert_eq!(secret(&headers("db1.example.com", &cookies)).as_deref(), Some("three"));
-        assert_eq!(secret(&headers("localhost:9182", &cookies)), None);
+    fn ends(over_tls: bool) -> Ends {
+        let (peer, local) = ("127.0.0.1:1".parse().unwrap(), "127.0.0.1".parse().unwrap());
+        Ends { peer, local, over_tls }
     }
 
     #[test]
+    fn cookie_is_that_of_the_port() {
+        let cookies = ["a=b; carnet_9180=one", "carnet_9181=two;carnet_0=three"];
+        assert_eq!(
+            secret(&headers("localhost:9180", &cookies), ends(false)).as_deref(),
+            Some("one")
+        );
+        assert_eq!(secret(&headers("[::1]:9181", &cookies), ends(false)).as_deref(), Some("two"));
+        assert_eq!(
+            secret(&headers("db1.example.com", &cookies), ends(false)).as_deref(),
+            Some("three")
+        );
+        assert_eq!(secret(&headers("localhost:9182", &cookies), ends(false)), None);
+    }
+
+    /// A cookie of the plain name may come from a subdomain, or from a plain port of this host.
+    #[test]
     fn cookie_is_secure_over_tls() {
-        let ends = |over_tls| Ends {
-            peer: "127.0.0.1:1".parse().unwrap(),
-            local: "127.0.0.1".parse().unwrap(),
-            over_tls,
-        };
+        let over_tls = |cookie| secret(&headers("localhost:1", &[cookie]), ends(true));
+        assert_eq!(over_tls("__Host-carnet_1=00").as_deref(), Some("00"));
+        assert_eq!(over_tls("carnet_1=00"), None);
         let set = |over_tls| {
             let mut answer = answer_json(StatusCode::OK, "");
             set_cookie(&mut answer, &headers("localhost:1", &[]), "00", ends(over_tls));
             answer.headers()[SET_COOKIE].to_str().unwrap().to_owned()
         };
         assert_eq!(set(false), "carnet_1=00; Path=/; HttpOnly; SameSite=Strict");
-        assert_eq!(set(true), "carnet_1=00; Path=/; HttpOnly; SameSite=Strict; Secure");
+        assert_eq!(set(true), "__Host-carnet_1=00; Path=/; HttpOnly; SameSite=Strict; Secure");
     }
 }

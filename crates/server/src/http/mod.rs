@@ -5,7 +5,7 @@
 //! | `/livez` | the process answers | |
 //! | `/readyz` | statements can run | 503 with the cause: draining, or why the store takes no writes |
 //! | `/metrics` | metrics in Prometheus' text format | |
-//! | `/`, `/assets/…` | the dashboard's page and its parts, which are in the binary | |
+//! | `/`, `/assets/…` | the dashboard's page and its parts, which are in the binary | 404 if it is off |
 //! | `/api/session`, `/api/login`, `/api/logout` | log-in of the dashboard | 401, 403, 503 |
 //! | `/api/query` | the result of a CQL statement, or its error, as JSON | 400, 401, 403, 413, 503 |
 //!
@@ -42,6 +42,7 @@ mod ends;
 mod guard;
 mod login;
 mod monitors;
+mod page_statement;
 mod progress;
 mod query;
 mod route;

@@ -18,7 +18,9 @@ use tracing::error;
 
 use super::answer::{Answer, json as answer_json, refusal};
 use super::body::receive;
-use super::login::secret;
+use super::ends::Ends;
+use super::login::find;
+use super::page_statement::is_of_a_page;
 use super::rows::{AnswerText, failed, result_text};
 use super::sessions::STATEMENTS_MAX;
 use super::site::Site;
@@ -28,6 +30,7 @@ use crate::events::Event;
 use crate::failure::{Failure, FailureKind};
 use crate::in_progress::InProgressGuard;
 use crate::long::{AbortOnDrop, Slices, yield_now};
+use crate::monitoring::Dashboard;
 use crate::protocol::peek::Peek;
 use crate::protocol::request::{QueryParams, Statement};
 use crate::protocol::types::Consistency;
@@ -37,6 +40,8 @@ use crate::protocol::{Opcode, Version};
 const BODY_LEN_MAX: usize = 1 << 20;
 /// Maximum bytes of an answer's rows, and of its text.
 const ANSWER_BYTES_MAX: usize = 4 << 20;
+const CONSOLE_OFF: &str = "the console is off (server.http_console = false): the dashboard runs the statements of its \
+                           pages only; use carnet shell --server";
 const PAGE_ROWS: u32 = 100;
 const PAGE_ROWS_MAX: u32 = 5_000;
 
@@ -61,8 +66,9 @@ pub(super) async fn query<B: Backend>(
     site: &Arc<Site<B>>,
     headers: &HeaderMap,
     body: Incoming,
+    ends: Ends,
 ) -> Answer {
-    let Some(opened) = secret(headers).and_then(|secret| site.sessions.find(&secret)) else {
+    let Some(opened) = find(site, headers, ends) else {
         return refusal(
             StatusCode::UNAUTHORIZED,
             "log in first: there is no session, or it has ended",
@@ -73,6 +79,10 @@ pub(super) async fn query<B: Backend>(
         Err(answer) => return answer,
     };
     let Asked { statement, rows, next, console } = received.value;
+    let has_console = site.shared.monitoring.dashboard == Dashboard::Full;
+    if !has_console && (console || !is_of_a_page(&statement)) {
+        return refusal(StatusCode::FORBIDDEN, CONSOLE_OFF);
+    }
     let Some(paging_state) =
         next.as_deref().map(from_hex).map_or(Some(None), |state| state.map(Some))
     else {

@@ -12,8 +12,11 @@ use super::guard::check_post;
 use super::site::Site;
 use super::{login, monitors, query};
 use crate::backend::Backend;
+use crate::monitoring::Dashboard;
 
 const NOT_FOUND: &str = "there are /livez, /readyz and /metrics, and the dashboard at /";
+const OFF: &str =
+    "the dashboard is off (server.http_dashboard = false); there are /livez, /readyz and /metrics";
 
 /// Answers a request.
 pub(super) async fn route<B: Backend>(
@@ -23,22 +26,24 @@ pub(super) async fn route<B: Backend>(
 ) -> Answer {
     let path = request.uri().path();
     if path == "/" || path.starts_with("/assets/") || path.starts_with("/api/") {
+        if site.shared.monitoring.dashboard == Dashboard::Off {
+            return text(StatusCode::NOT_FOUND, OFF);
+        }
         if let Err(why) = site.hosts.check(request.headers(), ends.local) {
             return refusal(StatusCode::MISDIRECTED_REQUEST, &why);
         }
         return dashboard(site, request, ends).await;
     }
-    monitor(site, &request)
+    monitor(site, &request, ends)
 }
 
 /// Answers a monitor, which shows the token; a dashboard shows its session.
-fn monitor<B: Backend>(site: &Site<B>, request: &Request<Incoming>) -> Answer {
+fn monitor<B: Backend>(site: &Site<B>, request: &Request<Incoming>, ends: Ends) -> Answer {
     if !is_read(request.method()) {
         return wrong_method("GET or HEAD");
     }
     let (headers, path) = (request.headers(), request.uri().path());
-    let session = || login::secret(headers).and_then(|secret| site.sessions.find(&secret));
-    let of_session = path == "/metrics" && session().is_some();
+    let of_session = path == "/metrics" && login::find(site, headers, ends).is_some();
     if !of_session && !site.shared.monitoring.admits(headers) {
         return unauthorized();
     }
@@ -62,7 +67,7 @@ async fn dashboard<B: Backend>(
     if !is_post {
         return match path {
             _ if !is_read(&parts.method) => wrong_method("GET or HEAD"),
-            "/api/session" => login::session(site, headers),
+            "/api/session" => login::session(site, headers, ends),
             _ => assets::find(path, headers)
                 .unwrap_or_else(|| text(StatusCode::NOT_FOUND, NOT_FOUND)),
         };
@@ -76,7 +81,7 @@ async fn dashboard<B: Backend>(
     match path {
         "/api/login" => login::login(site, headers, body, ends).await,
         "/api/logout" => login::logout(site, headers, ends),
-        "/api/query" => query::query(site, headers, body).await,
+        "/api/query" => query::query(site, headers, body, ends).await,
         _ => json(StatusCode::NOT_FOUND, "{}"),
     }
 }

@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 use carnet_base::{Clock, Rng, SeededRng, SystemClock};
-use carnet_server::{HttpToken, Limits};
+use carnet_server::{Dashboard, HttpToken, Limits};
 
 use crate::support::{PASSWORDS, Running, get, http};
 
@@ -161,6 +161,44 @@ fn settings_name_more_hosts() {
     let get = |host| send(server.http, "GET", "/", &[host], "").status;
     assert_eq!(get("Host: db1.example.com:443"), 200);
     assert_eq!(get("Host: db2.example.com"), 421);
+}
+
+#[test]
+fn dashboard_can_be_off() {
+    let server = Running::with_dashboard(Dashboard::Off);
+    for path in ["/", "/assets/main.js", "/api/session"] {
+        let answer = send(server.http, "GET", path, &[], "");
+        assert_eq!(answer.status, 404, "{path}");
+        assert!(answer.body.contains("server.http_dashboard = false"), "{}", answer.body);
+    }
+    assert_eq!(post(server.http, "/api/login", &[], "{}").status, 404);
+    assert_eq!(query(server.http, "X: y", "whoami").status, 404);
+    for path in ["/livez", "/readyz", "/metrics"] {
+        assert_eq!(get(server.http, path).0, "HTTP/1.1 200 OK", "{path}");
+    }
+}
+
+/// A client that says that a statement is of a page runs no other statements.
+#[test]
+fn console_can_be_off() {
+    let server = Running::with_dashboard(Dashboard::WithoutConsole);
+    let cookie = begin(&server);
+    let session = send(server.http, "GET", "/api/session", &[&cookie], "").body;
+    assert!(session.contains("\"console\":false"), "{session}");
+    let run = |statement: &str, console: bool| {
+        let body = serde_json::json!({ "statement": statement, "console": console }).to_string();
+        post(server.http, "/api/query", &[&cookie], &body)
+    };
+    let of_page = "SELECT name, value FROM system_views.settings";
+    for (statement, console) in [("whoami", true), ("whoami", false), (of_page, true)] {
+        let refused = run(statement, console);
+        assert_eq!(refused.status, 403, "{statement} {console}");
+        assert!(refused.body.contains("server.http_console = false"), "{}", refused.body);
+    }
+    assert_eq!(run(of_page, false).status, 200);
+    let full = Running::start();
+    let session = send(full.http, "GET", "/api/session", &[], "").body;
+    assert!(session.contains("\"console\":true"), "{session}");
 }
 
 #[test]

@@ -11,8 +11,8 @@ use carnet_base::SystemClock;
 use carnet_server::protocol::compression;
 use carnet_server::protocol::segment::{self, PAYLOAD_LEN_MAX};
 use carnet_server::{
-    Authenticator, Backend, Clients, Config, Drain, Events, HttpToken, Limits, Metrics, Server,
-    Tls, Users,
+    Authenticator, Backend, Clients, Config, Dashboard, Drain, Events, HttpToken, Limits, Metrics,
+    Server, Tls, Users,
 };
 use tokio::net::TcpSocket;
 use tokio::runtime::Runtime;
@@ -92,6 +92,12 @@ impl Running {
     /// Starts a server that browsers reach by a name.
     pub(crate) fn with_http_host(name: &str) -> Self {
         let config = Config { http_hosts: vec![name.to_owned()], ..Self::config() };
+        Self::with_config(Runtime::new().unwrap(), toy::Toy::default(), config, None)
+    }
+
+    /// Starts a server with a part of the dashboard.
+    pub(crate) fn with_dashboard(dashboard: Dashboard) -> Self {
+        let config = Config { dashboard, ..Self::config() };
         Self::with_config(Runtime::new().unwrap(), toy::Toy::default(), config, None)
     }
 
