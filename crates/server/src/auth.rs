@@ -68,6 +68,13 @@ struct Known {
     is_role: bool,
 }
 
+/// A user whose password was verified, with its hash. Not `Debug`: hashes must not be logged.
+#[derive(Clone)]
+pub(crate) struct Proven {
+    pub(crate) user: User,
+    hash: Arc<str>,
+}
+
 /// Reason for a refused log-in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
@@ -151,6 +158,15 @@ impl Authenticator {
         credentials: Credentials,
         address: IpAddr,
     ) -> Result<User, Refusal> {
+        self.prove(credentials, address).await.map(|proven| proven.user)
+    }
+
+    /// Like [`Authenticator::verify`], with the proof of the log-in.
+    pub(crate) async fn prove(
+        &self,
+        credentials: Credentials,
+        address: IpAddr,
+    ) -> Result<Proven, Refusal> {
         let place = self.by_address.enter(address, || ()).ok_or(Refusal::Busy)?;
         let waiting = Arc::clone(&self.waiting).try_acquire_owned().map_err(|_| Refusal::Busy)?;
         let running = Arc::clone(&self.running).acquire_owned().await;
@@ -159,7 +175,7 @@ impl Authenticator {
         let found = known.as_ref().map(|known| (known.can_login, known.is_role));
         let hash = known.map_or_else(|| self.decoy(&credentials.user), |known| known.hash);
         let (password, hasher) = (credentials.password, self.hasher);
-        let memories = Arc::clone(&self.memories);
+        let (memories, verified) = (Arc::clone(&self.memories), Arc::clone(&hash));
         let work = task::spawn_blocking(move || {
             let _permits = permits;
             memories.lend(|memory| hasher(&hash, &password, memory))
@@ -167,10 +183,20 @@ impl Authenticator {
         let right = work.await.unwrap_or(false);
         match found {
             // The verified hash decides whether it is a role: the file may have changed meanwhile.
-            Some((true, is_role)) if right => Ok(User { name: credentials.user, is_role }),
+            Some((true, is_role)) if right => {
+                Ok(Proven { user: User { name: credentials.user, is_role }, hash: verified })
+            }
             Some((false, _)) if right => Err(Refusal::NoLogin),
             _ => Err(Refusal::Wrong),
         }
+    }
+
+    /// Returns `true` if the log-in of a user would succeed again: the user or role exists, may log in, and has the
+    /// password that was verified.
+    pub(crate) fn still_holds(&self, proven: &Proven) -> bool {
+        self.find(&proven.user.name).is_some_and(|known| {
+            known.can_login && known.is_role == proven.user.is_role && known.hash == proven.hash
+        })
     }
 
     /// Returns `true` if clients may log in by their certificates.
@@ -290,6 +316,22 @@ mod tests {
 
     fn credentials(token: &'static [u8]) -> Credentials {
         Credentials::parse(Some(&Bytes::from_static(token))).unwrap()
+    }
+
+    #[tokio::test]
+    async fn log_in_holds_until_its_user_or_password_is_gone() {
+        let (ann, bob) = (hash("one"), hash("two"));
+        let authenticator = of(&format!("ann:{ann}\nbob:{bob}"));
+        let proven = authenticator.prove(credentials(b"\0ann\0one"), LOOPBACK).await;
+        let Ok(proven) = proven else { panic!("the password is right") };
+        let holds_with = |text: String| {
+            authenticator.users.replace(&Users::parse(&text).unwrap());
+            authenticator.still_holds(&proven)
+        };
+        assert!(holds_with(format!("ann:{ann}")), "another user is gone");
+        assert!(!holds_with(format!("bob:{bob}")), "the user is gone");
+        assert!(!holds_with(format!("ann:{}", hash("one"))), "the password was set again");
+        assert!(!holds_with(format!("ann:{bob}")), "the password is another one");
     }
 
     #[tokio::test]

@@ -15,11 +15,11 @@ use tokio::sync::Semaphore;
 use super::answer::{Answer, json as answer_json, refusal};
 use super::body::{Received, receive};
 use super::ends::Ends;
-use super::sessions::{Opened, STATEMENTS_MAX};
+use super::sessions::{Login, Opened, STATEMENTS_MAX};
 use super::site::{Access, Site};
 use crate::accounts::Owner;
 use crate::auth::{Credentials, Refusal};
-use crate::backend::{Backend, Client, User};
+use crate::backend::{Backend, Client};
 use crate::monitoring::Dashboard;
 use crate::protocol::Version;
 
@@ -83,7 +83,7 @@ pub(super) async fn login<B: Backend>(
     if site.is_draining() {
         return refusal(StatusCode::SERVICE_UNAVAILABLE, "the server is shutting down");
     }
-    let user = match site.access() {
+    let login = match site.access() {
         Access::Closed(why) => return refusal(StatusCode::FORBIDDEN, why),
         Access::Open => None,
         Access::Login => {
@@ -92,13 +92,13 @@ pub(super) async fn login<B: Backend>(
                 return refusal(StatusCode::BAD_REQUEST, why);
             };
             match verify(site, name, password, ends.peer).await {
-                Ok(user) => Some(user),
+                Ok(login) => Some(login),
                 Err(refused) => return refuse(refused),
             }
         }
     };
-    let name = user.as_ref().map(|user| user.name.clone());
-    let opened = open(site, user, ends.peer);
+    let name = login.as_ref().map(|login| login.proven.user.name.clone());
+    let opened = open(site, login, ends.peer);
     if let Some(name) = &name {
         site.shared.logged_in(ends.peer, name, opened.as_ref().err().copied());
     }
@@ -162,16 +162,18 @@ async fn verify<B: Backend>(
     name: String,
     password: String,
     peer: SocketAddr,
-) -> Result<User, Refusal> {
+) -> Result<Login, Refusal> {
     let Some(authenticator) = site.shared.authenticator.as_ref().map(Arc::clone) else {
         return Err(Refusal::Wrong);
     };
     let credentials = Credentials::new(name.clone(), password.into_bytes());
-    let verified = authenticator.verify(credentials, peer.ip()).await;
-    if let Err(refused) = &verified {
-        site.shared.logged_in(peer, &name, Some(*refused));
+    match authenticator.prove(credentials, peer.ip()).await {
+        Ok(proven) => Ok(Login { authenticator, proven }),
+        Err(refused) => {
+            site.shared.logged_in(peer, &name, Some(refused));
+            Err(refused)
+        }
     }
-    verified
 }
 
 fn refuse(refused: Refusal) -> Answer {
@@ -185,10 +187,11 @@ fn refuse(refused: Refusal) -> Answer {
 /// Opens the sessions of a user, who counts with one more connection.
 fn open<B: Backend>(
     site: &Site<B>,
-    user: Option<User>,
+    login: Option<Login>,
     peer: SocketAddr,
 ) -> Result<Opened<B::Session>, Refusal> {
     let shared = &site.shared;
+    let user = login.as_ref().map(|login| login.proven.user.clone());
     let owner = Owner::of(user.as_ref().map(|user| user.name.as_str()), peer.ip());
     let account = shared.accounts.enter(owner.clone()).ok_or(Refusal::TooManyConnections)?;
     let options = vec![
@@ -207,6 +210,7 @@ fn open<B: Backend>(
         account,
         registration,
         statements: Semaphore::new(STATEMENTS_MAX),
+        login,
     })
 }
 

@@ -27,7 +27,10 @@
 //!   time for which a client does not read its answer. The number of connections is limited, and one address
 //!   may have half of them; further ones are closed at once.
 //! * **The dashboard has the rights of its user**, by the path of every CQL client: the log-in, permissions,
-//!   service levels, the audit log, timeouts and the memory of answers.
+//!   service levels, the audit log, timeouts and the memory of answers. A session ends with its user, and with
+//!   the password by which it began.
+//! * **Without the console only statements of pages run**: they read the server's own tables, and end statements
+//!   and transactions.
 //! * **Pages of other sites cannot use it.** The names of the `Host` header are known ones, so that no other
 //!   name leads here (DNS rebinding). A POST has the type JSON and comes from this site. The cookie is sent
 //!   by this site only, and no page may frame this one. Scripts and styles come from files of this server only.

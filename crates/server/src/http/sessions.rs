@@ -1,7 +1,8 @@
 //! Sessions of the dashboard: who has logged in, by the secret of a cookie.
 //!
 //! A secret has 128 random bits; only its hash is kept. A session ends when it is not used for half
-//! an hour, twelve hours after its log-in, at its log-out, and with the server. Their number is bounded: a
+//! an hour, twelve hours after its log-in, at its log-out, with its user or the password of its log-in, and with the
+//! server. Their number is bounded: a
 //! user with as many as one may have loses the one that was not used for the longest time.
 
 use std::collections::HashMap;
@@ -14,6 +15,7 @@ use sha2::{Digest, Sha256};
 use tokio::sync::Semaphore;
 
 use crate::accounts::{Account, Owner};
+use crate::auth::{Authenticator, Proven};
 use crate::clients::Registration;
 
 const SESSIONS_MAX: usize = 256;
@@ -38,6 +40,20 @@ pub(super) struct Opened<S> {
     pub(super) registration: Registration,
     /// Places of the statements that it runs at a time.
     pub(super) statements: Semaphore,
+    /// Log-in that began it; `None` on a server without users.
+    pub(super) login: Option<Login>,
+}
+
+/// Log-in of a user, which ends with the user or its password.
+pub(super) struct Login {
+    pub(super) authenticator: Arc<Authenticator>,
+    pub(super) proven: Proven,
+}
+
+impl Login {
+    fn holds(&self) -> bool {
+        self.authenticator.still_holds(&self.proven)
+    }
 }
 
 /// Maximum number of statements that a session runs at a time, for its page and its console.
@@ -108,7 +124,9 @@ impl<S> Sessions<S> {
         let now = self.clock.now();
         let mut open = lock(&self.open);
         open.retain(|_, entry| {
-            now.since(entry.used) < IDLE_MAX && now.since(entry.begun) < AGE_MAX
+            now.since(entry.used) < IDLE_MAX
+                && now.since(entry.begun) < AGE_MAX
+                && entry.opened.login.as_ref().is_none_or(Login::holds)
         });
         open
     }
@@ -161,6 +179,7 @@ mod tests {
             pages: Arc::new(()),
             registration: Clients::default().register(address, None),
             statements: Semaphore::new(STATEMENTS_MAX),
+            login: None,
         }
     }
 

@@ -2,10 +2,11 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
 use std::time::Duration;
 
 use carnet_base::{Clock, Rng, SeededRng, SystemClock};
-use carnet_server::{Dashboard, HttpToken, Limits};
+use carnet_server::{Dashboard, HttpToken, Limits, Users};
 
 use crate::support::{PASSWORDS, Running, get, http};
 
@@ -199,6 +200,21 @@ fn console_can_be_off() {
     let full = Running::start();
     let session = send(full.http, "GET", "/api/session", &[], "").body;
     assert!(session.contains("\"console\":true"), "{session}");
+}
+
+#[test]
+fn session_ends_with_its_user() {
+    let users = Arc::new(Users::parse(PASSWORDS).unwrap());
+    let server = Running::with_users(&users, HttpToken::new(TOKEN).unwrap());
+    let cookie = log_in(&server, "ann", "one").cookie();
+    let is_open = || send(server.http, "GET", "/metrics", &[&cookie], "").status == 200;
+    assert!(is_open());
+    let again = PASSWORDS.replace("c29tZXNhbHQ", "b3RoZXJzYWx0");
+    users.replace(&Users::parse(&again).unwrap());
+    assert!(!is_open(), "the password has changed");
+    assert_eq!(query(server.http, &cookie, "whoami").status, 401);
+    users.replace(&Users::parse(PASSWORDS).unwrap());
+    assert!(!is_open(), "it does not come back");
 }
 
 #[test]

@@ -101,6 +101,14 @@ impl Running {
         Self::with_config(Runtime::new().unwrap(), toy::Toy::default(), config, None)
     }
 
+    /// Starts a server with these users, which may be replaced, and a token for monitors.
+    pub(crate) fn with_users(users: &Arc<Users>, token: HttpToken) -> Self {
+        let authenticator = Authenticator::of_users(Arc::clone(users));
+        let config = Config { http_token: Some(token), ..Self::config() };
+        let (runtime, toy) = (Runtime::new().unwrap(), toy::Toy::default());
+        Self::with_config(runtime, toy, config, Some(authenticator))
+    }
+
     fn config() -> Config {
         let loopback = SocketAddr::from(([127, 0, 0, 1], 0));
         Config { http: Some(loopback), ..Config::new(loopback) }
