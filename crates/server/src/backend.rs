@@ -40,6 +40,8 @@ pub struct Client {
     pub version: Version,
     /// Options of its STARTUP: `DRIVER_NAME` and others, in the order sent, unchecked.
     pub options: Vec<(String, String)>,
+    /// Whether its statements watch the server, so that statistics of statements leave them out.
+    pub is_watching: bool,
 }
 
 /// Result of a statement, with warnings.

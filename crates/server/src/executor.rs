@@ -103,7 +103,7 @@ impl Backend for CqlBackend {
     type Session = Session;
 
     fn open(&self, client: Client) -> Session {
-        let Client { address, user, options, .. } = client;
+        let Client { address, user, options, is_watching, .. } = client;
         let session = match user {
             Some(user) => {
                 let session = Session::with_name(format!("{}@{address}", user.name));
@@ -118,7 +118,8 @@ impl Backend for CqlBackend {
             name.eq_ignore_ascii_case(THROW_ON_OVERLOAD)
                 && (value == "1" || value.eq_ignore_ascii_case("true"))
         });
-        session.with_address(address.ip()).with_throw_on_overload(throws)
+        let session = session.with_address(address.ip()).with_throw_on_overload(throws);
+        if is_watching { session.uncounted() } else { session }
     }
 
     fn arrive(

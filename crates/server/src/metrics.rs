@@ -132,6 +132,8 @@ pub struct Metrics {
     pub request_duration: PerRequest<Histogram>,
     /// Number of statements in progress.
     pub requests_in_flight: Gauge,
+    /// Number of statements of the dashboard's pages, which no other metric of requests counts.
+    pub requests_watching: Counter,
     /// Duration for which statements kept their thread at a time.
     pub poll_duration: PerThreads<Histogram>,
     /// Number of statements that moved to the threads of long statements.
@@ -262,6 +264,9 @@ impl Metrics {
         counter(out, name, help, &self.statements_long);
         let help = "Statements in progress.";
         gauge(out, "carnet_server_requests_in_flight", help, self.requests_in_flight.get());
+        let name = "carnet_server_dashboard_requests_total";
+        let help = "Statements of the dashboard's pages, which are not part of the other figures of requests.";
+        counter(out, name, help, &self.requests_watching);
         let help = "Bytes of requests that are not answered yet.";
         let bytes = i64::try_from(request_bytes).unwrap_or(i64::MAX);
         gauge(out, "carnet_server_request_bytes_in_flight", help, bytes);

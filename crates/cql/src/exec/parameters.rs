@@ -30,6 +30,8 @@ pub struct Session {
     address: Option<IpAddr>,
     tenant: Tenant,
     throws_on_overload: bool,
+    /// Whether statistics of statements leave the session out.
+    is_uncounted: bool,
     /// Open transaction that the statements of the connection are part of; rolled back with it.
     transaction: Mutex<Option<Binding>>,
     has_transaction: AtomicBool,
@@ -99,6 +101,18 @@ impl Session {
     pub const fn with_throw_on_overload(mut self, throws: bool) -> Self {
         self.throws_on_overload = throws;
         self
+    }
+
+    /// Leaves the session's statements out of the statistics of statements: it watches the server.
+    #[must_use]
+    pub const fn uncounted(mut self) -> Self {
+        self.is_uncounted = true;
+        self
+    }
+
+    /// Returns `true` if statistics of statements leave the session out.
+    pub(super) const fn is_uncounted(&self) -> bool {
+        self.is_uncounted
     }
 
     /// Returns `true` if the client prefers a refusal to a wait.

@@ -102,6 +102,19 @@ fn statements_are_counted_by_their_fingerprint() {
     assert_eq!(client.figures(insert), Some([5, 0, 0, 0, 0]));
 }
 
+/// A dashboard asks every few seconds.
+#[test]
+fn session_that_watches_is_not_counted() {
+    let client = Client::new();
+    let watching = Client { session: Session::new().uncounted(), ..Client::new() };
+    let text = "SELECT v FROM ks.t WHERE k = 1";
+    for client in [&client, &watching] {
+        client.run(text).unwrap();
+    }
+    assert_eq!(client.figures("SELECT v FROM ks.t WHERE k = ?"), Some([1, 0, 0, 0, 0]));
+    assert_eq!(watching.figures("SELECT v FROM ks.t WHERE k = ?"), None);
+}
+
 #[test]
 fn secrets_are_not_in_the_statistics() {
     let client = Client::new();

@@ -538,7 +538,8 @@ impl<B: Backend> Driver<B> {
                         let owner = Owner::of(name, self.peer.ip());
                         self.account = self.shared.accounts.enter(owner);
                     }
-                    let client = Client { address: self.peer, user, version, options };
+                    let client =
+                        Client { address: self.peer, user, version, options, is_watching: false };
                     self.session = Some(Arc::new(self.shared.backend.open(client)));
                 }
                 Action::Run(job) => self.start(job, arrived.take(), times),

@@ -22,4 +22,6 @@ pub(crate) use driver::serve;
 pub(crate) use lag::Lag;
 pub(crate) use receive::request_stamps;
 pub(crate) use shared::Shared;
-pub(crate) use statement::{begin, check_answers, cut_off, panicked, unless_panicked};
+pub(crate) use statement::{
+    admission_of, answered, begin, check_answers, run, unless_killed, unless_panicked,
+};

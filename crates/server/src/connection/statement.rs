@@ -29,7 +29,7 @@ use crate::long::{Slices, begins_long, yield_now};
 use crate::metrics::Metrics;
 use crate::protocol::Opcode;
 use crate::protocol::encoder::Encoding;
-use crate::protocol::error::{ErrorCode, ErrorDetail, ErrorResponse};
+use crate::protocol::error::{ErrorCode, ErrorResponse};
 use crate::protocol::peek::Peek;
 use crate::protocol::request::{Batch, Statement};
 use crate::protocol::response::{MetadataForm, Notes, Response};
@@ -146,10 +146,7 @@ impl<B: Backend> Arriving<B> {
 
     /// Returns the class and level of the statement, if it needs an admission.
     fn admission(&self) -> Option<(Class, LevelId)> {
-        match self.arrived.as_ref()? {
-            Arrived::Admitted(permit) => Some((permit.class(), permit.level().0)),
-            Arrived::Waits(place) => Some((place.class(), place.level())),
-        }
+        self.arrived.as_ref().map(admission_of)
     }
 
     /// Begins the statement. Returns the answer of a statement that is refused.
@@ -237,17 +234,8 @@ impl<B: Backend> Waiting<B> {
         let Some(entry) = self.enter(&shared, session) else {
             return self.run_to_end(&shared, None).await;
         };
-        // Dropped before its answer, as after the disconnect of its client: a transaction that is not
-        // being committed is rolled back.
-        let killed = {
-            let running = pin!(self.run_to_end(&shared, Some(&entry)));
-            select! {
-                biased;
-                answer = running => return answer,
-                failure = cut_off(&entry) => failure,
-            }
-        };
-        failed(&shared, reply, killed)
+        let answer = unless_killed(&entry, self.run_to_end(&shared, Some(&entry))).await;
+        answer.unwrap_or_else(|killed| failed(&shared, reply, killed))
     }
 
     /// Registers the statement, so that operators see it and may kill it.
@@ -283,10 +271,32 @@ impl<B: Backend> Waiting<B> {
     }
 }
 
+/// Returns the class and level of a statement that has arrived.
+pub(crate) fn admission_of(arrived: &Arrived) -> (Class, LevelId) {
+    match arrived {
+        Arrived::Admitted(permit) => (permit.class(), permit.level().0),
+        Arrived::Waits(place) => (place.class(), place.level()),
+    }
+}
+
+/// Runs a statement to its end, or until it is killed. It is dropped then, as after the disconnect of its
+/// client: a transaction that is not being committed is rolled back.
+pub(crate) async fn unless_killed<T>(
+    entry: &RunningStatement,
+    running: impl Future<Output = T>,
+) -> Result<T, Failure> {
+    let running = pin!(running);
+    select! {
+        biased;
+        answer = running => Ok(answer),
+        failure = cut_off(entry) => Err(failure),
+    }
+}
+
 /// Waits until a statement was killed and has to be dropped; returns its failure. A statement that has
 /// begun has time to end by itself: only then is it known that it wrote nothing.
 #[expect(clippy::disallowed_methods, reason = "its tasks run on the runtime")]
-pub(crate) async fn cut_off(entry: &RunningStatement) -> Failure {
+async fn cut_off(entry: &RunningStatement) -> Failure {
     entry.killed().await;
     if entry.has_begun() {
         tokio::time::sleep(KILL_PATIENCE).await;
@@ -329,13 +339,10 @@ impl<B: Backend> Work<B> {
         let shared = &self.shared;
         let (stream, encoding) = (self.stream, self.encoding);
         let consistency = consistency_of(&self.statement);
-        let running =
-            pin!(run(&shared.backend, &self.session, &mut self.statement, &mut self.grant));
-        let answer = unless_panicked(running).await.unwrap_or_else(|| Err(panicked()));
+        let running = run(&shared.backend, &self.session, &mut self.statement, &mut self.grant);
+        let answer = unless_panicked(pin!(running)).await;
+        let answer = answered(shared, permit.as_deref(), &memory, answer);
         let (response, mut warnings) = answer.unwrap_or_else(|failure| {
-            if failure.kind == FailureKind::Server {
-                error!(error = %failure, "a statement failed by the server's fault");
-            }
             (Response::Error(failure.into_response(consistency)), Vec::new())
         });
         warnings.extend(memory.take_warnings().into_iter().map(String::from));
@@ -346,20 +353,8 @@ impl<B: Backend> Work<B> {
         if let Some(trace) = trace {
             shared.backend.end_trace(trace, permit.as_deref());
         }
-        if let Response::SchemaChange(change) = &response
-            && !shared.backend.reports_change()
-        {
-            shared.events.publish(Event::Schema(change.clone()));
-        }
         if let Some((bytes, limit)) = memory.beyond_soft_limit() {
             warnings.push(soft_limit(bytes, limit));
-        }
-        if let Some(permit) = permit {
-            // A page that ends early is an answer.
-            if let (Response::Error(_), Some(retry_after)) = (&response, memory.refused()) {
-                permit.lacked_memory(retry_after);
-            }
-            note_end(&permit, &response);
         }
         let notes = Notes { trace: id, warnings: &warnings };
         let frame = encode(&shared.metrics, encoding, stream, response, notes);
@@ -377,14 +372,35 @@ fn runs_at_once(arrived: Option<&Arrived>, bytes: usize) -> bool {
     }
 }
 
-/// Records the outcome of the statement in its permit.
-fn note_end(permit: &Permit, response: &Response) {
-    match response {
-        Response::Error(ErrorResponse { detail: ErrorDetail::ReadTimeout { .. }, .. }) => {
-            permit.timed_out();
+/// Records the outcome of a statement in its permit, and tells other clients of a change of the schema. A statement
+/// that has panicked has no outcome.
+pub(crate) fn answered<B: Backend>(
+    shared: &Shared<B>,
+    permit: Option<&Permit>,
+    memory: &AnswerMemory,
+    outcome: Option<Result<(Response, Vec<String>), Failure>>,
+) -> Result<(Response, Vec<String>), Failure> {
+    let outcome = outcome.unwrap_or_else(|| Err(panicked()));
+    match &outcome {
+        Err(failure) if failure.kind == FailureKind::Server => {
+            error!(error = %failure, "a statement failed by the server's fault");
         }
-        _ => permit.answered(),
+        Ok((Response::SchemaChange(change), _)) if !shared.backend.reports_change() => {
+            shared.events.publish(Event::Schema(change.clone()));
+        }
+        _ => {}
     }
+    if let Some(permit) = permit {
+        // A page that ends early is an answer.
+        if let (Err(_), Some(retry_after)) = (&outcome, memory.refused()) {
+            permit.lacked_memory(retry_after);
+        }
+        match &outcome {
+            Err(failure) if failure.kind == FailureKind::Timeout => permit.timed_out(),
+            _ => permit.answered(),
+        }
+    }
+    outcome
 }
 
 /// Refuses a query while there is no memory for a small answer: answers that are being made or wait
@@ -470,7 +486,7 @@ const fn consistency_of(statement: &Statement) -> Consistency {
 }
 
 /// Runs a statement. Its values are moved out of it: they would be twice in the future otherwise.
-async fn run<B: Backend>(
+pub(crate) async fn run<B: Backend>(
     backend: &B,
     session: &B::Session,
     statement: &mut Statement,
@@ -513,7 +529,7 @@ fn response(answer: StatementResult, skip: bool, known: Option<&[u8]>) -> (Respo
     (response, answer.warnings)
 }
 
-pub(crate) fn panicked() -> Failure {
+fn panicked() -> Failure {
     Failure::new(FailureKind::Server, "the server failed at this statement; its log says where")
 }
 

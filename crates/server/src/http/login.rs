@@ -201,12 +201,14 @@ fn open<B: Backend>(
     let name = user.as_ref().map(|user| user.name.clone());
     let registration = shared.clients.register(peer, None);
     registration.ready(Version::HIGHEST, name.as_deref(), &options);
-    let client = Client { address: peer, user, version: Version::HIGHEST, options };
+    let version = Version::HIGHEST;
+    let client = Client { address: peer, user, version, options, is_watching: false };
+    let watching = Client { is_watching: true, ..client.clone() };
     Ok(Opened {
         user: name,
         owner,
-        console: Arc::new(shared.backend.open(client.clone())),
-        pages: Arc::new(shared.backend.open(client)),
+        console: Arc::new(shared.backend.open(client)),
+        pages: Arc::new(shared.backend.open(watching)),
         account,
         registration,
         statements: Semaphore::new(STATEMENTS_MAX),

@@ -6,15 +6,13 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use carnet::admission::{Arrived, Permit};
+use carnet::admission::Arrived;
 use carnet_base::{Charge, Moment};
-use carnet_cql::result::Response as Outcome;
 use carnet_cql::{AnswerMemory, Grant, RequestTimes, RunningStatement};
 use hyper::StatusCode;
 use hyper::body::Incoming;
 use hyper::header::HeaderMap;
 use serde::Deserialize;
-use tracing::error;
 
 use super::answer::{Answer, json as answer_json, refusal};
 use super::body::receive;
@@ -24,15 +22,17 @@ use super::page_statement::is_of_a_page;
 use super::rows::{AnswerText, failed, result_text};
 use super::sessions::STATEMENTS_MAX;
 use super::site::Site;
-use crate::backend::{Backend, StatementResult};
-use crate::connection::{Shared, begin, check_answers, cut_off, panicked, unless_panicked};
-use crate::events::Event;
-use crate::failure::{Failure, FailureKind};
+use crate::backend::Backend;
+use crate::connection::{
+    Shared, admission_of, answered, begin, check_answers, run, unless_killed, unless_panicked,
+};
+use crate::failure::Failure;
 use crate::in_progress::InProgressGuard;
 use crate::long::{AbortOnDrop, Slices, yield_now};
 use crate::monitoring::Dashboard;
 use crate::protocol::peek::Peek;
 use crate::protocol::request::{QueryParams, Statement};
+use crate::protocol::response::Response;
 use crate::protocol::types::Consistency;
 use crate::protocol::{Opcode, Version};
 
@@ -108,10 +108,11 @@ pub(super) async fn query<B: Backend>(
     let page_size = Some(rows.unwrap_or(PAGE_ROWS).clamp(1, PAGE_ROWS_MAX));
     let params = QueryParams { page_size, paging_state, ..QueryParams::default() };
     let session = Arc::clone(if console { &opened.console } else { &opened.pages });
-    let statement =
-        Running { shared, session, text: statement, params, arrived: now, charge: received.charge };
+    let charge = received.charge;
+    let statement = Statement::Query { text: statement, params };
+    let running = Running { shared, session, statement, arrived: now, charge, console };
     // The service's thread waits for no statement. If the client is gone, the statement ends.
-    let task = site.runtime.spawn(statement.run());
+    let task = site.runtime.spawn(running.run());
     match AbortOnDrop(task).await {
         Ok(bytes) => {
             answer_json(StatusCode::OK, Bytes::from_owner(Sending { bytes, _working: working }))
@@ -136,29 +137,33 @@ impl AsRef<[u8]> for Sending {
 struct Running<B: Backend> {
     shared: Arc<Shared<B>>,
     session: Arc<B::Session>,
-    text: String,
-    params: QueryParams,
+    statement: Statement,
     arrived: Moment,
     /// Charge of the request to the server's budget until it is answered.
     charge: Charge,
+    /// Whether it is a person's statement: others watch the server, and are counted apart.
+    console: bool,
 }
 
 impl<B: Backend> Running<B> {
     /// Runs the statement and returns its answer as JSON, whose memory is charged until it is sent.
     async fn run(self) -> Bytes {
-        let (shared, arrived) = (Arc::clone(&self.shared), self.arrived);
+        let (shared, arrived, console) = (Arc::clone(&self.shared), self.arrived, self.console);
         let metrics = Arc::clone(&shared.metrics);
-        let _in_flight = metrics.requests_in_flight.enter();
-        metrics.requests.get(Opcode::Query).add(1);
+        let _in_flight = console.then(|| metrics.requests_in_flight.enter());
+        let requests =
+            if console { metrics.requests.get(Opcode::Query) } else { &metrics.requests_watching };
+        requests.add(1);
         let answer = self.run_until_killed().await.unwrap_or_else(|failure| {
-            if failure.kind == FailureKind::Server {
-                error!(error = %failure, "a statement failed by the server's fault");
+            if console {
+                let response = failure.clone().into_response(Consistency::default());
+                metrics.errors.get(response.code(Version::HIGHEST)).add(1);
             }
-            let response = failure.clone().into_response(Consistency::default());
-            metrics.errors.get(response.code(Version::HIGHEST)).add(1);
             failed(&failure).into()
         });
-        metrics.request_duration.get(Opcode::Query).record(shared.clock.now().since(arrived));
+        if console {
+            metrics.request_duration.get(Opcode::Query).record(shared.clock.now().since(arrived));
+        }
         answer
     }
 
@@ -166,20 +171,14 @@ impl<B: Backend> Running<B> {
     async fn run_until_killed(self) -> Result<Bytes, Failure> {
         let (shared, session) = (Arc::clone(&self.shared), Arc::clone(&self.session));
         let (bytes, times) = (self.charge.bytes(), RequestTimes::at(self.arrived));
-        let arrived = shared.backend.arrive(&session, Peek::Query(&self.text), bytes, times)?;
-        let admission = arrived.as_ref().map(|arrived| match arrived {
-            Arrived::Admitted(permit) => (permit.class(), permit.level().0),
-            Arrived::Waits(place) => (place.class(), place.level()),
-        });
-        let (text, params) = (self.text.clone(), QueryParams::default());
-        let statement = Statement::Query { text, params };
-        let entry = shared.backend.enter(&session, Some(&statement), self.arrived, admission, None);
-        let Some(entry) = entry else { return self.admit_and_run(arrived, None).await };
-        let running = pin!(self.admit_and_run(arrived, Some(&entry)));
-        tokio::select! {
-            biased;
-            answer = running => answer,
-            failure = cut_off(&entry) => Err(failure),
+        let arrived = shared.backend.arrive(&session, Peek::from(&self.statement), bytes, times)?;
+        let admission = arrived.as_ref().map(admission_of);
+        let (began, statement) = (self.arrived, Some(&self.statement));
+        match shared.backend.enter(&session, statement, began, admission, None) {
+            None => self.admit_and_run(arrived, None).await,
+            Some(entry) => {
+                unless_killed(&entry, self.admit_and_run(arrived, Some(&entry))).await.flatten()
+            }
         }
     }
 
@@ -188,7 +187,7 @@ impl<B: Backend> Running<B> {
         admitted: Option<Arrived>,
         entry: Option<&RunningStatement>,
     ) -> Result<Bytes, Failure> {
-        let Self { shared, session, text, params, arrived, charge } = self;
+        let Self { shared, session, mut statement, arrived, charge, .. } = self;
         let bytes = charge.bytes();
         let permit = match admitted {
             None => None,
@@ -205,7 +204,7 @@ impl<B: Backend> Running<B> {
         let bytes_max = ANSWER_BYTES_MAX.min(shared.answers.max() / 2);
         let memory = AnswerMemory::new(&shared.answers, bytes_max);
         let memory = Arc::new(memory.limited_by("that of an answer to the dashboard"));
-        let grant = Grant {
+        let mut grant = Grant {
             arrived: Some(arrived),
             permit: permit.clone(),
             memory: Some(Arc::clone(&memory)),
@@ -214,10 +213,9 @@ impl<B: Backend> Running<B> {
         };
         let (of_work, of_permit) = (Arc::clone(&shared), permit.clone());
         let work = Box::pin(async move {
-            let running = pin!(of_work.backend.query(&session, &text, params, grant));
-            let result = unless_panicked(running).await.unwrap_or_else(|| Err(panicked()));
-            note_end(of_permit.as_deref(), &result, &memory);
-            encode(&of_work, result?, &memory)
+            let running = run(&of_work.backend, &session, &mut statement, &mut grant);
+            let outcome = unless_panicked(pin!(running)).await;
+            encode(answered(&of_work, of_permit.as_deref(), &memory, outcome)?, &memory)
         });
         let answer = shared.long.run(Slices::new(work, permit, bytes)).await;
         drop(charge);
@@ -225,35 +223,12 @@ impl<B: Backend> Running<B> {
     }
 }
 
-/// Records the outcome of the statement in its permit.
-fn note_end(
-    permit: Option<&Permit>,
-    result: &Result<StatementResult, Failure>,
-    memory: &AnswerMemory,
-) {
-    let Some(permit) = permit else { return };
-    if let (Err(_), Some(retry_after)) = (result, memory.refused()) {
-        permit.lacked_memory(retry_after);
-    }
-    match result {
-        Err(failure) if failure.kind == FailureKind::Timeout => permit.timed_out(),
-        _ => permit.answered(),
-    }
-}
-
-/// Tells other clients of a change of the schema, and returns the result as JSON.
-fn encode<B: Backend>(
-    shared: &Shared<B>,
-    result: StatementResult,
+/// Returns the answer of a statement as JSON.
+fn encode(
+    (response, mut warnings): (Response, Vec<String>),
     memory: &AnswerMemory,
 ) -> Result<Bytes, Failure> {
-    let StatementResult { response, mut warnings } = result;
     warnings.extend(memory.take_warnings().into_iter().map(String::from));
-    if let Outcome::SchemaChange(change) = &response
-        && !shared.backend.reports_change()
-    {
-        shared.events.publish(Event::Schema(change.clone()));
-    }
     let text = result_text(&response, &warnings, memory)?;
     drop(response);
     memory.set(text.len());

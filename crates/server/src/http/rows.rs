@@ -10,12 +10,13 @@ use std::fmt::Write as _;
 
 use bytes::Bytes;
 use carnet_base::Charge;
-use carnet_cql::result::{ChangeKind, Response as Outcome, Rows};
+use carnet_cql::result::{ChangeKind, Rows};
 use carnet_cql::{AnswerMemory, write_shown_json};
 use serde_json::json;
 
 use crate::executor::failure;
 use crate::failure::{Failure, FailureKind};
+use crate::protocol::response::Response;
 
 /// Text of an answer with its memory, which is given back when the text is sent.
 pub(super) struct AnswerText {
@@ -35,17 +36,16 @@ impl AsRef<[u8]> for AnswerText {
 ///
 /// A value that has no text; a text that the answer has no memory for.
 pub(super) fn result_text(
-    outcome: &Outcome,
+    response: &Response,
     warnings: &[String],
     memory: &AnswerMemory,
 ) -> Result<String, Failure> {
-    Ok(match outcome {
-        Outcome::Rows(rows) => rows_text(rows, warnings, memory)?,
-        Outcome::Void => json!({ "kind": "done", "warnings": warnings }).to_string(),
-        Outcome::SetKeyspace(keyspace) => {
+    Ok(match response {
+        Response::Rows(rows, _) => rows_text(rows, warnings, memory)?,
+        Response::SetKeyspace(keyspace) => {
             json!({ "kind": "keyspace", "keyspace": keyspace, "warnings": warnings }).to_string()
         }
-        Outcome::SchemaChange(change) => {
+        Response::SchemaChange(change) => {
             let what = match change.kind {
                 ChangeKind::Created => "created",
                 ChangeKind::Updated => "altered",
@@ -55,6 +55,8 @@ pub(super) fn result_text(
             json!({ "kind": "schema", "change": what, "keyspace": keyspace, "warnings": warnings })
                 .to_string()
         }
+        // A statement that was not prepared has no other response.
+        _ => json!({ "kind": "done", "warnings": warnings }).to_string(),
     })
 }
 

@@ -85,8 +85,9 @@ fn post(address: SocketAddr, path: &str, headers: &[&str], body: &str) -> Answer
     send(address, "POST", path, &[headers, &[JSON]].concat(), body)
 }
 
+/// Runs a statement of the console.
 fn query(address: SocketAddr, cookie: &str, statement: &str) -> Answer {
-    let body = serde_json::json!({ "statement": statement }).to_string();
+    let body = serde_json::json!({ "statement": statement, "console": true }).to_string();
     post(address, "/api/query", &[cookie], &body)
 }
 
@@ -396,6 +397,27 @@ fn results_are_json() {
     assert_eq!(post(server.http, "/api/query", &[&cookie], next).status, 400);
 }
 
+/// Figures of the dashboard are of clients, not of its own requests.
+#[test]
+fn statements_of_pages_are_counted_apart() {
+    let server = Running::start();
+    let cookie = begin(&server);
+    for statement in ["whoami", "what"] {
+        let body = serde_json::json!({ "statement": statement }).to_string();
+        assert_eq!(post(server.http, "/api/query", &[&cookie], &body).status, 200);
+    }
+    assert_eq!(query(server.http, &cookie, "whoami").status, 200);
+    let (_, figures) = get(server.http, "/metrics");
+    for line in [
+        "carnet_server_requests_total{opcode=\"query\"} 1",
+        "carnet_server_request_duration_seconds_count{opcode=\"query\"} 1",
+        "carnet_server_errors_total{code=\"syntax\"} 0",
+        "carnet_server_dashboard_requests_total 2",
+    ] {
+        assert!(figures.contains(&format!("\n{line}\n")), "{line}: {figures}");
+    }
+}
+
 #[test]
 fn long_request_is_refused_and_memory_given_back() {
     let server = Running::start();
@@ -450,7 +472,7 @@ fn statement_ends_with_its_client() {
     let server = Running::start();
     let cookie = begin(&server);
     let mut tcp = TcpStream::connect(server.http).unwrap();
-    let body = r#"{"statement": "sleep 60000"}"#;
+    let body = r#"{"statement": "sleep 60000", "console": true}"#;
     send_over(&mut tcp, "POST", "/api/query", &[JSON, &cookie], body);
     server.eventually("it runs", |metrics| metrics.requests_in_flight.get() == 1);
     drop(tcp);
@@ -462,7 +484,7 @@ fn drain_answers_the_statement_of_a_dashboard() {
     let mut server = Running::start();
     let cookie = begin(&server);
     let mut tcp = TcpStream::connect(server.http).unwrap();
-    let body = r#"{"statement": "sleep 500"}"#;
+    let body = r#"{"statement": "sleep 500", "console": true}"#;
     send_over(&mut tcp, "POST", "/api/query", &[JSON, &cookie], body);
     server.eventually("it runs", |metrics| metrics.requests_in_flight.get() == 1);
     server.shut_down();
@@ -476,7 +498,7 @@ fn metrics_are_answered_beside_statements() {
     let server = Running::start();
     let cookie = begin(&server);
     let mut tcp = TcpStream::connect(server.http).unwrap();
-    let body = r#"{"statement": "hog 4000"}"#;
+    let body = r#"{"statement": "hog 4000", "console": true}"#;
     send_over(&mut tcp, "POST", "/api/query", &[JSON, &cookie], body);
     server.eventually("it runs", |metrics| metrics.requests_in_flight.get() == 1);
     assert_eq!(get(server.http, "/livez").0, "HTTP/1.1 200 OK");

@@ -134,6 +134,9 @@ impl Drop for Recording<'_> {
 impl Ended<'_> {
     /// Records the end of the statement; without a result it was cut off.
     fn record(&self, now: Moment, result: Option<&Result<Response, CqlError>>) {
+        if self.session.is_uncounted() {
+            return;
+        }
         let rows_returned = match result {
             Some(Ok(Response::Rows(rows))) => rows.rows.len() as u64,
             _ => 0,
