@@ -74,7 +74,6 @@ pub(super) fn thread_pools(
     figures: &(dyn Fn(Class) -> Option<Figures> + Sync),
 ) -> Vec<Vec<Cell>> {
     let int = |number: usize| encode::int(i32::try_from(number).unwrap_or(i32::MAX));
-    let bigint = |number: u64| encode::bigint(i64::try_from(number).unwrap_or(i64::MAX));
     let row = |class: Class| {
         let found = figures(class)?;
         let name = match class {
@@ -86,9 +85,9 @@ pub(super) fn thread_pools(
         Some(table.row([
             ("name", encode::text(name)),
             ("active_tasks", int(found.running)),
-            ("blocked_tasks", bigint(0)),
-            ("blocked_tasks_all_time", bigint(found.throttled)),
-            ("completed_tasks", bigint(completed)),
+            ("blocked_tasks", encode::count(0)),
+            ("blocked_tasks_all_time", encode::count(found.throttled)),
+            ("completed_tasks", encode::count(completed)),
             ("pending_tasks", int(found.waiting)),
         ]))
     };
@@ -131,7 +130,6 @@ pub(super) fn service_levels(
     levels: &(dyn Fn(Class) -> Vec<LevelFigures> + Sync),
 ) -> Vec<Vec<Cell>> {
     let int = |number: usize| encode::int(i32::try_from(number).unwrap_or(i32::MAX));
-    let bigint = |number: u64| encode::bigint(i64::try_from(number).unwrap_or(i64::MAX));
     let of_class = |class: Class| levels(class).into_iter().map(move |level| (class, level));
     let mut rows: Vec<(Class, LevelFigures)> = Class::ALL.into_iter().flat_map(of_class).collect();
     rows.sort_by(|(a, one), (b, other)| (&one.name, a.name()).cmp(&(&other.name, b.name())));
@@ -142,11 +140,11 @@ pub(super) fn service_levels(
         table.row([
             ("level", encode::text(&name)),
             ("class", encode::text(class.name())),
-            ("admitted", bigint(figures.admitted)),
-            ("refused", bigint(refused)),
+            ("admitted", encode::count(figures.admitted)),
+            ("refused", encode::count(refused)),
             ("running", int(figures.running)),
             ("shares", shares.and_then(int)),
-            ("throttled", bigint(figures.throttled)),
+            ("throttled", encode::count(figures.throttled)),
             ("waited_seconds", encode::double(figures.waited.as_secs_f64())),
             ("waiting", int(figures.waiting)),
         ])

@@ -58,7 +58,7 @@ fn verdict(table: &SystemTable, report: &Report) -> Vec<Cell> {
         ("level", largest.and_then(|cause| encode::text(&cause.level))),
         ("share", encode::double(share)),
         ("waited_seconds", encode::double(report.waited.as_secs_f64())),
-        ("waits", count(waits)),
+        ("waits", encode::count(waits)),
         ("why", encode::text(largest.map_or("none", |cause| cause.why.name()))),
     ])
 }
@@ -77,11 +77,7 @@ fn cause(table: &SystemTable, rank: i32, cause: &Cause) -> Vec<Cell> {
         ("table_name", table_name.and_then(encode::text)),
         ("user_name", user.and_then(encode::text)),
         ("waited_seconds", encode::double(waited.as_secs_f64())),
-        ("waits", count(*waits)),
+        ("waits", encode::count(*waits)),
         ("why", encode::text(why.name())),
     ])
-}
-
-fn count(count: u64) -> Cell {
-    encode::bigint(i64::try_from(count).unwrap_or(i64::MAX))
 }

@@ -113,7 +113,7 @@ pub(super) async fn views_in_progress(table: &SystemTable, tx: &Tx) -> Result<Ve
                 ("view_name", encode::text(&view.name)),
                 ("start_token", end()),
                 ("end_token", end()),
-                ("keys_built", encode::bigint(i64::try_from(progress.rows).unwrap_or(i64::MAX))),
+                ("keys_built", encode::count(progress.rows)),
             ]));
         }
     }

@@ -4,6 +4,7 @@
 //! after its length. All numbers have 4 bytes, big-endian. Source: native protocol v4, section 6.
 
 use std::net::IpAddr;
+use std::time::Duration;
 
 use carnet::{Bytes, Uuid, Value};
 
@@ -20,6 +21,16 @@ pub(crate) fn int(number: i32) -> Cell {
 
 pub(crate) fn bigint(number: i64) -> Cell {
     Some(Value::Bigint(number).serialize())
+}
+
+/// Encodes a number of items.
+pub(crate) fn count(number: u64) -> Cell {
+    bigint(i64::try_from(number).unwrap_or(i64::MAX))
+}
+
+/// Encodes a duration as a number of microseconds.
+pub(crate) fn micros(time: Duration) -> Cell {
+    count(u64::try_from(time.as_micros()).unwrap_or(u64::MAX))
 }
 
 /// Encodes a timestamp in milliseconds.

@@ -53,9 +53,9 @@ mod rows;
 mod schemas;
 mod setting;
 mod settings;
-mod statistic;
-mod statistics;
+mod statement_statistics;
 mod table;
+mod table_figure;
 mod table_statistics;
 mod tables;
 mod traces;
@@ -97,7 +97,7 @@ pub(crate) use options::{
 pub(crate) use replication::{Replication, repaired, resolve};
 pub(crate) use setting::{map_of, plain};
 pub(crate) use settings::StatementSettings;
-pub(crate) use statistics::{ConflictRow, StatisticsRow};
+pub(crate) use statement_statistics::{ConflictRow, StatisticsRow};
 pub(crate) use view::{
     IndexView, KeyspaceView, TableView, TypeView, ViewDefinition, all, keyspace, short_class,
 };

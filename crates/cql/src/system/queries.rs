@@ -78,17 +78,17 @@ fn row(table: &SystemTable, running: &RunningRow) -> Vec<Cell> {
     let statement = running.named.as_ref().map(|named| named.statement());
     let table_name = running.named.as_ref().map(|named| named.table());
     table.row([
-        ("id", bigint(running.id)),
+        ("id", encode::count(running.id)),
         ("age_seconds", encode::double(running.age.as_secs_f64())),
-        ("bytes_read", bigint(running.bytes_read)),
+        ("bytes_read", encode::count(running.bytes_read)),
         ("class", optional(running.class)),
         ("client", encode::text(&running.client)),
-        ("conflicts", bigint(running.conflicts)),
+        ("conflicts", encode::count(running.conflicts)),
         ("level", optional(running.level.as_deref())),
         ("lost_row", optional(running.lost_row.as_deref())),
-        ("queued_micros", micros(running.queued)),
-        ("rows_read", bigint(running.rows_read)),
-        ("running_micros", micros(running.age.saturating_sub(running.queued))),
+        ("queued_micros", encode::micros(running.queued)),
+        ("rows_read", encode::count(running.rows_read)),
+        ("running_micros", encode::micros(running.age.saturating_sub(running.queued))),
         ("state", encode::text(running.state)),
         ("statement", optional(statement)),
         ("table_name", optional(table_name.filter(|name| !name.is_empty()))),
@@ -98,12 +98,4 @@ fn row(table: &SystemTable, running: &RunningRow) -> Vec<Cell> {
         ("waited_seconds", encode::double(running.waited.as_secs_f64())),
         ("waits_for", optional(running.waits_for)),
     ])
-}
-
-fn micros(time: Duration) -> Cell {
-    bigint(u64::try_from(time.as_micros()).unwrap_or(u64::MAX))
-}
-
-fn bigint(number: u64) -> Cell {
-    encode::bigint(i64::try_from(number).unwrap_or(i64::MAX))
 }

@@ -29,7 +29,7 @@ use super::open::{self, OpenTransaction};
 use super::peers::Peer;
 use super::queries::{self, RunningRow};
 use super::settings::{self, StatementSettings};
-use super::statistics::{self, ConflictRow, StatisticsRow};
+use super::statement_statistics::{self, ConflictRow, StatisticsRow};
 use super::table::{Content, SystemTable};
 use super::table_statistics;
 use super::traces;
@@ -107,8 +107,8 @@ pub(crate) async fn rows(table: &SystemTable, tx: &Tx, sources: &Sources<'_>) ->
         Content::BuiltViews => builds::built_views(table, tx).await?,
         Content::ViewBuilds => builds::views_in_progress(table, tx).await?,
         Content::ViewBuildStatus => builds::status(table, tx, node.host_id).await?,
-        Content::Statistics => statistics::statistics(table, &(sources.statistics)()),
-        Content::Conflicts => statistics::conflicts(table, &(sources.conflicts)()),
+        Content::Statistics => statement_statistics::statistics(table, &(sources.statistics)()),
+        Content::Conflicts => statement_statistics::conflicts(table, &(sources.conflicts)()),
         Content::Queries => queries::rows(table, &(sources.running)()),
         Content::ServiceLevels => activity::service_levels(table, sources.levels),
         Content::TableStatistics(shown) => {
@@ -411,7 +411,7 @@ async fn index_states(table: &SystemTable, tx: &Tx) -> Result<Vec<Row>> {
                 true => Some(BuildProgress::read(tx, &Derived::index(schema, index)?).await?),
                 false => None,
             };
-            let read = progress.map(|progress| i64::try_from(progress.rows).unwrap_or(i64::MAX));
+            let read = progress.map(|progress| progress.rows);
             rows.push(table.row([
                 ("keyspace_name", encode::text(&schema.keyspace)),
                 ("index_name", encode::text(&index.name)),
@@ -419,7 +419,7 @@ async fn index_states(table: &SystemTable, tx: &Tx) -> Result<Vec<Row>> {
                 ("is_building", encode::boolean(index.is_building())),
                 ("is_queryable", encode::boolean(index.is_built)),
                 ("partitions", encode::int(1 << index.bits)),
-                ("rows_read", read.and_then(encode::bigint)),
+                ("rows_read", read.and_then(encode::count)),
                 ("state", build_state(index.is_built, index.failure.as_ref())),
                 ("table_name", encode::text(&schema.name)),
                 ("target", encode::text(&IndexView::new(schema, index).target)),
@@ -443,7 +443,7 @@ async fn view_states(table: &SystemTable, tx: &Tx) -> Result<Vec<Row>> {
                 true => Some(BuildProgress::read(tx, &Derived::view(schema, view)?).await?),
                 false => None,
             };
-            let read = progress.map(|progress| i64::try_from(progress.rows).unwrap_or(i64::MAX));
+            let read = progress.map(|progress| progress.rows);
             rows.push(table.row([
                 ("keyspace_name", encode::text(&schema.keyspace)),
                 ("view_name", encode::text(&view.name)),
@@ -451,7 +451,7 @@ async fn view_states(table: &SystemTable, tx: &Tx) -> Result<Vec<Row>> {
                 ("failure", failure_text(view.failure.as_ref())),
                 ("is_building", encode::boolean(view.is_building())),
                 ("is_queryable", encode::boolean(view.is_built)),
-                ("rows_read", read.and_then(encode::bigint)),
+                ("rows_read", read.and_then(encode::count)),
                 ("state", build_state(view.is_built, view.failure.as_ref())),
             ]));
         }
@@ -510,7 +510,7 @@ fn client(table: &SystemTable, client: &Client) -> Row {
         ("driver_version", option("DRIVER_VERSION")),
         ("hostname", encode::text(&client.address.ip().to_string())),
         ("protocol_version", encode::int(client.protocol_version.into())),
-        ("request_count", encode::bigint(i64::try_from(client.request_count).unwrap_or(i64::MAX))),
+        ("request_count", encode::count(client.request_count)),
         ("ssl_cipher_suite", client.tls.as_ref().and_then(|tls| encode::text(&tls.cipher_suite))),
         ("ssl_enabled", encode::boolean(client.tls.is_some())),
         ("ssl_protocol", client.tls.as_ref().and_then(|tls| encode::text(tls.version))),

@@ -5,7 +5,7 @@ use carnet::catalog::ColumnKind;
 use carnet::{DataType, Uuid};
 
 use super::encode::Cell;
-use super::statistic::Statistic;
+use super::table_figure::TableFigure;
 use crate::result::ColumnSpec;
 
 /// A table that is not stored: its rows are generated on each read.
@@ -58,7 +58,7 @@ pub(super) enum Content {
     Queries,
     Statistics,
     Conflicts,
-    TableStatistics(Statistic),
+    TableStatistics(TableFigure),
     Roles,
     RoleMembers,
     RolePermissions,

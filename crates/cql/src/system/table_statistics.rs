@@ -20,12 +20,12 @@ use carnet::table_statistics::TableStatistics;
 use carnet::{DataType, Uuid};
 
 use super::encode::{self, Cell};
-use super::statistic::Statistic;
 use super::table::{Content, SystemColumn, SystemTable, VIEWS, clustering, partition, regular};
+use super::table_figure::TableFigure;
 
 /// Returns the tables, by name.
 pub(super) fn tables() -> [SystemTable; 7] {
-    use Statistic::{
+    use TableFigure::{
         All, DiskUsage, ReadLatency, RowsPerRead, ScanLatency, TombstonesPerRead, WriteLatency,
     };
     [
@@ -39,27 +39,27 @@ pub(super) fn tables() -> [SystemTable; 7] {
     ]
 }
 
-fn table(name: &'static str, comment: &'static str, shown: Statistic) -> SystemTable {
+fn table(name: &'static str, comment: &'static str, shown: TableFigure) -> SystemTable {
     let regular_columns: Vec<SystemColumn> = match shown {
-        Statistic::DiskUsage => vec![regular("mebibytes", DataType::Bigint)],
-        Statistic::RowsPerRead | Statistic::TombstonesPerRead => vec![
+        TableFigure::DiskUsage => vec![regular("mebibytes", DataType::Bigint)],
+        TableFigure::RowsPerRead | TableFigure::TombstonesPerRead => vec![
             regular("count", DataType::Bigint),
             regular("max", DataType::Double),
             regular("p50th", DataType::Double),
             regular("p99th", DataType::Double),
         ],
-        Statistic::ReadLatency | Statistic::ScanLatency | Statistic::WriteLatency => vec![
+        TableFigure::ReadLatency | TableFigure::ScanLatency | TableFigure::WriteLatency => vec![
             regular("count", DataType::Bigint),
             regular("max_ms", DataType::Double),
             regular("p50th_ms", DataType::Double),
             regular("p99th_ms", DataType::Double),
             regular("per_second", DataType::Double),
         ],
-        Statistic::All => ALL.map(|(name, data_type)| regular(name, data_type)).into(),
+        TableFigure::All => ALL.map(|(name, data_type)| regular(name, data_type)).into(),
     };
     let key = match shown {
         // One partition for each keyspace, so that a keyspace's tables are read at once.
-        Statistic::All => clustering("table_name", DataType::Text),
+        TableFigure::All => clustering("table_name", DataType::Text),
         _ => partition("table_name", DataType::Text),
     };
     let mut columns = vec![partition("keyspace_name", DataType::Text), key];
@@ -100,31 +100,33 @@ const ALL: [(&str, DataType); 25] = [
 /// Returns the rows of a system table from the statistics of all tables and the time of counting.
 pub(super) fn rows(
     table: &SystemTable,
-    shown: Statistic,
+    shown: TableFigure,
     statistics: &[TableStatistics],
     counted_for: Duration,
 ) -> Vec<Vec<Cell>> {
     // Cassandra's tables show tables only.
-    let is_shown = |of: &&TableStatistics| shown == Statistic::All || !of.is_index;
+    let is_shown = |of: &&TableStatistics| shown == TableFigure::All || !of.is_index;
     statistics.iter().filter(is_shown).map(|of| row(table, shown, of, counted_for)).collect()
 }
 
 fn row(
     table: &SystemTable,
-    shown: Statistic,
+    shown: TableFigure,
     of: &TableStatistics,
     counted_for: Duration,
 ) -> Vec<Cell> {
     let usage = &of.usage;
     let reads = usage.gets + usage.pages;
     let own: Vec<(&'static str, Cell)> = match shown {
-        Statistic::ReadLatency => latencies(usage.gets, &usage.get_nanos, counted_for),
-        Statistic::ScanLatency => latencies(usage.pages, &usage.page_nanos, counted_for),
-        Statistic::WriteLatency => latencies(usage.commits, &usage.commit_nanos, counted_for),
-        Statistic::RowsPerRead => counts(reads, &usage.rows_per_read),
-        Statistic::TombstonesPerRead => counts(reads, &usage.tombstones_per_read),
-        Statistic::DiskUsage => vec![("mebibytes", bigint(of.space.bytes.div_ceil(1 << 20)))],
-        Statistic::All => all(of),
+        TableFigure::ReadLatency => latencies(usage.gets, &usage.get_nanos, counted_for),
+        TableFigure::ScanLatency => latencies(usage.pages, &usage.page_nanos, counted_for),
+        TableFigure::WriteLatency => latencies(usage.commits, &usage.commit_nanos, counted_for),
+        TableFigure::RowsPerRead => counts(reads, &usage.rows_per_read),
+        TableFigure::TombstonesPerRead => counts(reads, &usage.tombstones_per_read),
+        TableFigure::DiskUsage => {
+            vec![("mebibytes", encode::count(of.space.bytes.div_ceil(1 << 20)))]
+        }
+        TableFigure::All => all(of),
     };
     let key =
         [("keyspace_name", encode::text(&of.keyspace)), ("table_name", encode::text(&of.name))];
@@ -138,7 +140,7 @@ fn latencies(
 ) -> Vec<(&'static str, Cell)> {
     let per_second = number(count) / counted_for.as_secs_f64().max(1.0);
     vec![
-        ("count", bigint(count)),
+        ("count", encode::count(count)),
         ("max_ms", millis(sample.max())),
         ("p50th_ms", millis(sample.quantile(0.5))),
         ("p99th_ms", millis(sample.quantile(0.99))),
@@ -148,7 +150,7 @@ fn latencies(
 
 fn counts(count: u64, sample: &Distribution) -> Vec<(&'static str, Cell)> {
     vec![
-        ("count", bigint(count)),
+        ("count", encode::count(count)),
         ("max", encode::double(number(sample.max()))),
         ("p50th", encode::double(number(sample.quantile(0.5)))),
         ("p99th", encode::double(number(sample.quantile(0.99)))),
@@ -159,36 +161,32 @@ fn all(of: &TableStatistics) -> Vec<(&'static str, Cell)> {
     let (usage, space) = (&of.usage, &of.space);
     let quantile = |sample: &Distribution, part| millis(sample.quantile(part));
     vec![
-        ("bytes_written", bigint(usage.bytes_written)),
+        ("bytes_written", encode::count(usage.bytes_written)),
         ("cache_hit_rate", encode::double(usage.hit_rate())),
-        ("cells_read", bigint(usage.cells_read())),
-        ("cells_written", bigint(usage.cells_written)),
-        ("disk_bytes", bigint(space.bytes)),
-        ("disk_files", bigint(space.files)),
-        ("disk_tombstones", bigint(space.tombstones)),
-        ("disk_versions", bigint(space.versions)),
+        ("cells_read", encode::count(usage.cells_read())),
+        ("cells_written", encode::count(usage.cells_written)),
+        ("disk_bytes", encode::count(space.bytes)),
+        ("disk_files", encode::count(space.files)),
+        ("disk_tombstones", encode::count(space.tombstones)),
+        ("disk_versions", encode::count(space.versions)),
         ("is_index", encode::boolean(of.is_index)),
-        ("partitions_read", bigint(usage.partitions_read())),
+        ("partitions_read", encode::count(usage.partitions_read())),
         ("read_p50_ms", quantile(&usage.get_nanos, 0.5)),
         ("read_p99_ms", quantile(&usage.get_nanos, 0.99)),
-        ("reads", bigint(usage.gets)),
-        ("reads_absent", bigint(usage.gets_absent)),
-        ("reads_on_disk", bigint(usage.gets_on_disk)),
+        ("reads", encode::count(usage.gets)),
+        ("reads_absent", encode::count(usage.gets_absent)),
+        ("reads_on_disk", encode::count(usage.gets_on_disk)),
         ("scan_p50_ms", quantile(&usage.page_nanos, 0.5)),
         ("scan_p99_ms", quantile(&usage.page_nanos, 0.99)),
-        ("scans", bigint(usage.pages)),
-        ("scans_on_disk", bigint(usage.pages_on_disk)),
-        ("tombstones_read", bigint(usage.tombstones_read())),
-        ("tombstones_written", bigint(usage.cells_deleted)),
+        ("scans", encode::count(usage.pages)),
+        ("scans_on_disk", encode::count(usage.pages_on_disk)),
+        ("tombstones_read", encode::count(usage.tombstones_read())),
+        ("tombstones_written", encode::count(usage.cells_deleted)),
         ("write_p50_ms", quantile(&usage.commit_nanos, 0.5)),
         ("write_p99_ms", quantile(&usage.commit_nanos, 0.99)),
-        ("writes", bigint(usage.commits)),
-        ("writes_of_ranges", bigint(usage.ranges_deleted)),
+        ("writes", encode::count(usage.commits)),
+        ("writes_of_ranges", encode::count(usage.ranges_deleted)),
     ]
-}
-
-fn bigint(count: u64) -> Cell {
-    encode::bigint(i64::try_from(count).unwrap_or(i64::MAX))
 }
 
 fn millis(nanos: u64) -> Cell {

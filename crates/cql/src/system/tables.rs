@@ -11,7 +11,7 @@ use super::table::{
     AUTH, Content, DISTRIBUTED, SCHEMA, SYSTEM, SystemColumn, SystemTable, TRACES, VIEWS,
     VIRTUAL_SCHEMA, clustering, partition, regular,
 };
-use super::{activity, auth, builds, queries, statistics, table_statistics};
+use super::{activity, auth, builds, queries, statement_statistics, table_statistics};
 
 /// Sorted names of the system keyspaces.
 pub const KEYSPACES: [&str; 7] = [SYSTEM, AUTH, DISTRIBUTED, SCHEMA, TRACES, VIEWS, VIRTUAL_SCHEMA];
@@ -77,13 +77,13 @@ static TABLES: LazyLock<Vec<SystemTable>> = LazyLock::new(|| {
         trace_sessions(),
         bottleneck(),
         clients(),
-        statistics::conflicts_table(),
+        statement_statistics::conflicts_table(),
         index_states(),
         view_states(),
         queries::queries_table(),
         activity::service_levels_table(),
         settings(),
-        statistics::statistics_table(),
+        statement_statistics::statistics_table(),
         activity::thread_pools_table(),
         transactions(),
         virtual_columns(),

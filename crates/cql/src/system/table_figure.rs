@@ -1,8 +1,8 @@
-//! Kinds of tables with statistics of tables.
+//! Figures of tables that a system table shows.
 
-/// Statistics that a table shows.
+/// Figure that a system table shows of each table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Statistic {
+pub(super) enum TableFigure {
     ReadLatency,
     ScanLatency,
     WriteLatency,

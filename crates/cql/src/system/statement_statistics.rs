@@ -100,17 +100,17 @@ pub(super) fn statistics(table: &SystemTable, rows: &[StatisticsRow]) -> Vec<Vec
         let fingerprint = row.fingerprint.map(|id| format!("{id:016x}"));
         table.row([
             ("rank", encode::int(rank)),
-            ("conflicts", bigint(row.conflicts)),
-            ("count", bigint(row.count)),
-            ("errors", bigint(row.errors)),
+            ("conflicts", encode::count(row.conflicts)),
+            ("count", encode::count(row.count)),
+            ("errors", encode::count(row.errors)),
             ("fingerprint", fingerprint.and_then(|id| encode::text(&id))),
-            ("max_micros", micros(row.longest)),
-            ("mean_micros", bigint(mean)),
-            ("p50_micros", micros(p50)),
-            ("p95_micros", micros(p95)),
-            ("p99_micros", micros(p99)),
-            ("rows_read", bigint(row.rows_read)),
-            ("rows_returned", bigint(row.rows_returned)),
+            ("max_micros", encode::micros(row.longest)),
+            ("mean_micros", encode::count(mean)),
+            ("p50_micros", encode::micros(p50)),
+            ("p95_micros", encode::micros(p95)),
+            ("p99_micros", encode::micros(p99)),
+            ("rows_read", encode::count(row.rows_read)),
+            ("rows_returned", encode::count(row.rows_returned)),
             ("statement", encode::text(&row.statement)),
             (
                 "table_name",
@@ -133,7 +133,7 @@ pub(super) fn conflicts(table: &SystemTable, rows: &[ConflictRow]) -> Vec<Vec<Ce
         table.row([
             ("number", encode::int(number)),
             ("at", Some(Value::Timestamp(row.at.millis()).serialize())),
-            ("attempts", bigint(row.attempts)),
+            ("attempts", encode::count(row.attempts)),
             ("client", encode::text(&row.client)),
             ("key", key.and_then(encode::text)),
             ("outcome", encode::text(outcome)),
@@ -143,12 +143,4 @@ pub(super) fn conflicts(table: &SystemTable, rows: &[ConflictRow]) -> Vec<Vec<Ce
         ])
     };
     (1..).zip(rows).map(row).collect()
-}
-
-fn micros(time: Duration) -> Cell {
-    bigint(u64::try_from(time.as_micros()).unwrap_or(u64::MAX))
-}
-
-fn bigint(number: u64) -> Cell {
-    encode::bigint(i64::try_from(number).unwrap_or(i64::MAX))
 }
