@@ -91,6 +91,15 @@ impl Token {
     pub const MIN: Self = Self(i64::MIN);
     /// The largest token.
     pub const MAX: Self = Self(i64::MAX);
+
+    /// Returns the part of all tokens that is below this one, from 0 to 1.
+    #[must_use]
+    pub fn part(self) -> f64 {
+        let (below, all) = (self.0.cast_unsigned() ^ (1 << 63), u64::MAX);
+        #[expect(clippy::cast_precision_loss, reason = "a part of a progress")]
+        let part = below as f64 / all as f64;
+        part
+    }
 }
 
 impl fmt::Display for Token {

@@ -52,6 +52,12 @@ impl BuildProgress {
         Ok(Self { next, rows: rows.map_or(0, u64::from_be_bytes) })
     }
 
+    /// Returns the part of the base table that was read, from 0 to 1, by the tokens of its partitions.
+    #[must_use]
+    pub fn part(&self) -> f64 {
+        self.next.as_ref().map_or(0.0, |next| next.token().part())
+    }
+
     fn payload(&self) -> Bytes {
         let mut image = RowImage::new(0);
         if let Some(next) = &self.next {

@@ -272,6 +272,7 @@ VIRTUAL TABLE system_views.indexes (
     failure text,
     is_building boolean,
     is_queryable boolean,
+    part_read double,
     partitions int,
     rows_read bigint,
     state text,
@@ -291,6 +292,7 @@ VIRTUAL TABLE system_views.materialized_views (
     failure text,
     is_building boolean,
     is_queryable boolean,
+    part_read double,
     rows_read bigint,
     state text,
     PRIMARY KEY (keyspace_name, view_name)

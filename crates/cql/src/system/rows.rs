@@ -411,6 +411,7 @@ async fn index_states(table: &SystemTable, tx: &Tx) -> Result<Vec<Row>> {
                 true => Some(BuildProgress::read(tx, &Derived::index(schema, index)?).await?),
                 false => None,
             };
+            let part = progress.as_ref().map(BuildProgress::part);
             let read = progress.map(|progress| progress.rows);
             rows.push(table.row([
                 ("keyspace_name", encode::text(&schema.keyspace)),
@@ -418,6 +419,7 @@ async fn index_states(table: &SystemTable, tx: &Tx) -> Result<Vec<Row>> {
                 ("failure", failure_text(index.failure.as_ref())),
                 ("is_building", encode::boolean(index.is_building())),
                 ("is_queryable", encode::boolean(index.is_built)),
+                ("part_read", part.and_then(encode::double)),
                 ("partitions", encode::int(1 << index.bits)),
                 ("rows_read", read.and_then(encode::count)),
                 ("state", build_state(index.is_built, index.failure.as_ref())),
@@ -443,6 +445,7 @@ async fn view_states(table: &SystemTable, tx: &Tx) -> Result<Vec<Row>> {
                 true => Some(BuildProgress::read(tx, &Derived::view(schema, view)?).await?),
                 false => None,
             };
+            let part = progress.as_ref().map(BuildProgress::part);
             let read = progress.map(|progress| progress.rows);
             rows.push(table.row([
                 ("keyspace_name", encode::text(&schema.keyspace)),
@@ -451,6 +454,7 @@ async fn view_states(table: &SystemTable, tx: &Tx) -> Result<Vec<Row>> {
                 ("failure", failure_text(view.failure.as_ref())),
                 ("is_building", encode::boolean(view.is_building())),
                 ("is_queryable", encode::boolean(view.is_built)),
+                ("part_read", part.and_then(encode::double)),
                 ("rows_read", read.and_then(encode::count)),
                 ("state", build_state(view.is_built, view.failure.as_ref())),
             ]));

@@ -392,7 +392,7 @@ fn virtual_tables_have_a_schema_of_their_own() {
     let columns = dump_of("system_virtual_schema", "columns");
     let of_tables = 3 + 3 * 7 + 2 * 6 + 27;
     let of_statements = 9 + 19 + 9 + 15;
-    let others = 10 + 13 + 10 + 8 + 2 + 7 + 10 + 8 + 1 + 3;
+    let others = 10 + 13 + 11 + 9 + 2 + 7 + 10 + 8 + 1 + 3;
     assert_eq!(columns.len(), others + of_tables + of_statements);
     assert_eq!(
         columns[11],

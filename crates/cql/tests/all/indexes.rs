@@ -170,8 +170,12 @@ fn index_is_built_while_rows_change() {
         assert_eq!(client.rows(filtered, None).len(), 143);
         let state = "SELECT is_building, rows_read FROM system_views.indexes";
         assert_eq!(client.rows(state, None)[0][0].as_deref(), Some(&[1][..]));
-        let mut reopened = false;
+        let (mut reopened, mut part) = (false, 0.0);
         while !client.is_built("t", "i") {
+            let found = client.rows("SELECT part_read FROM system_views.indexes", None);
+            let now = f64::from_be_bytes(found[0][0].as_deref().unwrap().try_into().unwrap());
+            assert!((part..1.0).contains(&now), "{part} of the table was read, and now {now}");
+            part = now;
             assert!(spawn.step(), "the builder ended before the index was built");
             for _ in 0..5 {
                 let (k, v) = (below(rng, 1100), below(rng, 7));
@@ -187,6 +191,7 @@ fn index_is_built_while_rows_change() {
                 client = Client::new(open());
             }
         }
+        assert!(part > 0.0, "the progress was seen");
         client.check("t");
         let found = client.rows("SELECT k FROM t WHERE v = 3", Some(50)).len();
         assert_eq!(found, client.rows(filtered, None).len());
