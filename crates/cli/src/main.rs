@@ -33,6 +33,7 @@
 //!   a cluster takes any number of processes.
 
 mod allocator;
+mod bar;
 mod check;
 mod commands;
 mod copy;

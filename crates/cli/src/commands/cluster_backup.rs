@@ -14,8 +14,8 @@ use carnet::base::{Clock, SystemClock};
 use carnet::cluster::ClusterUrl;
 use carnet::cluster::backup::{self, ClusterBackup, Label, RENEW_EVERY, RestoreProgress};
 use carnet::{Db, ErrorKind, block_on};
-use indicatif::{ProgressBar, ProgressStyle};
 
+use crate::bar::{Bar, Extent};
 use crate::place::{Place, refuse_secret};
 use crate::private::write_private;
 
@@ -130,13 +130,12 @@ pub(super) fn restore(store: &str, label: &Path) -> Result<()> {
     let url = parse(store)?;
     let text = read_label(label).with_context(|| label.display().to_string())?;
     let label = Label::decode(&text).with_context(|| label.display().to_string())?;
-    let style = ProgressStyle::with_template("{bar:40} {pos} of {len} rows, {eta} left")?;
-    let bar = ProgressBar::new(0).with_style(style);
+    let bar = Bar::new(Extent::Part);
     let restored = backup::restore(&url, &label, |RestoreProgress { rows, rows_total, .. }| {
-        bar.set_length(rows_total);
-        bar.set_position(rows);
+        let part = rows as f64 / rows_total.max(1) as f64;
+        bar.set_part(part, &format!("{rows} of {rows_total} rows"));
     });
-    bar.finish_and_clear();
+    drop(bar);
     let restored = restored?;
     println!("{url}: every commit up to {}", restored.commit);
     println!(

@@ -7,8 +7,8 @@ use carnet::backup::{self, Which};
 use carnet::{AsOf, DataType, Timestamp, Value, WallTime};
 use clap::Args;
 
-use super::ask::Bar;
 use super::cluster_backup;
+use crate::bar::{Bar, Extent};
 
 /// Create a database from a backup, in an empty directory.
 ///
@@ -82,10 +82,10 @@ impl Restore {
 
     fn run_on(&self, dest: &Path, dir: &Path) -> Result<()> {
         let which = Which { backup: self.backup, as_of: self.as_of, copies: self.copy };
-        let bar = Bar::new()?;
+        let bar = Bar::new(Extent::Told);
         let tell = |progress: &backup::Progress| bar.tell(progress);
         let restored = backup::restore_with(dest, dir, &which, tell);
-        bar.finish();
+        drop(bar);
         let restored = restored?;
         println!("{}: every commit up to {}", dir.display(), restored.commit);
         if restored.cut_tables > 0 {

@@ -9,7 +9,7 @@ use carnet::storage::disk::{Disk, RealDisk};
 use carnet::storage::{backup, inspect};
 use clap::Args;
 
-use super::ask::Bar;
+use crate::bar::{Bar, Extent};
 
 /// Database or backup to check. A database must not be in use.
 #[derive(Args)]
@@ -25,9 +25,9 @@ impl Verify {
             bail!("{} is not a directory", self.dir.display());
         }
         let disk: Arc<dyn Disk> = Arc::new(RealDisk::open(&self.dir)?);
-        let bar = Bar::new()?;
+        let bar = Bar::new(Extent::Told);
         let checked = check(&disk, &bar);
-        bar.finish();
+        drop(bar);
         let (label, checked) = checked?;
         let inspect::Progress { table_bytes, tables, versions, log_records, log_torn, .. } =
             checked;

@@ -21,25 +21,31 @@ pub(super) struct Column {
 pub(super) fn of_table(database: &Database, table: &str) -> Result<Vec<Column>> {
     let prepared = database.prepare(&format!("SELECT * FROM {table}"))?;
     let Some(first) = prepared.columns.first() else { return Ok(Vec::new()) };
-    let key = key_names(database, first)?;
+    let key = key(database, first)?;
     let mut columns: Vec<Column> = prepared
         .columns
         .iter()
         .map(|spec| Column {
             name: spec.name.clone(),
             data_type: spec.data_type.clone(),
-            is_key: key.contains(&spec.name),
+            is_key: key.iter().any(|(_, name)| *name == spec.name),
         })
         .collect();
     columns.sort_by_key(|column| {
-        let place = key.iter().position(|name| *name == column.name);
+        let place = key.iter().position(|(_, name)| *name == column.name);
         (place.unwrap_or(usize::MAX), column.name.clone())
     });
     Ok(columns)
 }
 
-/// Returns the names of the primary key's columns in their order.
-fn key_names(database: &Database, of: &ColumnSpec) -> Result<Vec<String>> {
+/// Returns the names of the partition key's columns, by one of the table's columns.
+pub(super) fn partition_key(database: &Database, of: &ColumnSpec) -> Result<Vec<String>> {
+    let key = key(database, of)?.into_iter();
+    Ok(key.filter(|(is_clustering, _)| !is_clustering).map(|(_, name)| name).collect())
+}
+
+/// Returns the names of the primary key's columns in their order, and whether each is a clustering column.
+fn key(database: &Database, of: &ColumnSpec) -> Result<Vec<(bool, String)>> {
     let select = "SELECT column_name, kind, position FROM system_schema.columns \
                   WHERE keyspace_name = ? AND table_name = ?";
     let prepared = database.prepare(select)?;
@@ -58,7 +64,7 @@ fn key_names(database: &Database, of: &ColumnSpec) -> Result<Vec<String>> {
         }
     }
     key.sort();
-    Ok(key.into_iter().map(|(_, _, name)| name).collect())
+    Ok(key.into_iter().map(|(is_clustering, _, name)| (is_clustering, name)).collect())
 }
 
 /// Returns a stored name as a CQL identifier.

@@ -1,13 +1,14 @@
 //! `COPY … TO`.
 
 use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use carnet::Bytes;
+use carnet::base::Token;
 use carnet::storage::place;
-use carnet_cql::result::Rows;
+use carnet_cql::result::{ColumnSpec, Rows};
 
 use super::columns::{self, spelled};
 use super::dialect::Field;
@@ -30,8 +31,16 @@ pub(super) fn run(database: &Database, copy: &Copy, origin: &Origin) -> Result<S
     };
     let select = format!("SELECT {} FROM {}", columns.join(", "), copy.table);
     // Prepare before creating the file, which may replace one.
-    let prepared = database.prepare(&select)?;
-    let export = Export { database, copy, prepared: &prepared };
+    let mut prepared = database.prepare(&select)?;
+    let columns = std::mem::take(&mut prepared.columns);
+    let is_on_screen = copy.end == End::Standard && io::stdout().is_terminal();
+    let progress = Progress::of_table(is_on_screen);
+    // Only people see which part was read.
+    let with_tokens = progress.is_shown().then(|| with_tokens(database, copy, &select, &columns));
+    let with_tokens = with_tokens.flatten();
+    let has_tokens = with_tokens.is_some();
+    let prepared = with_tokens.unwrap_or(prepared);
+    let export = Export { database, copy, prepared, columns, has_tokens, progress };
     match &copy.end {
         End::Standard => {
             let count = export.write(io::stdout().lock())?;
@@ -47,6 +56,20 @@ pub(super) fn run(database: &Database, copy: &Copy, origin: &Origin) -> Result<S
             Ok(format!("{} written to {shown}", rows(count)))
         }
     }
+}
+
+/// Prepares the statement with the token of each row as its last column; `None` for a table without tokens.
+fn with_tokens(
+    database: &Database,
+    copy: &Copy,
+    select: &str,
+    columns: &[ColumnSpec],
+) -> Option<Prepared> {
+    let key = columns::partition_key(database, columns.first()?).ok()?;
+    let key: Vec<String> = key.iter().map(|name| spelled(name)).collect();
+    let from = format!(" FROM {}", copy.table);
+    let selected = select.strip_suffix(&from)?;
+    database.prepare(&format!("{selected}, token({}){from}", key.join(", "))).ok()
 }
 
 /// Refuses a path inside a database's directory, where COPY could replace a file.
@@ -71,7 +94,12 @@ fn create(path: &Path) -> io::Result<File> {
 struct Export<'a> {
     database: &'a Database,
     copy: &'a Copy,
-    prepared: &'a Prepared,
+    prepared: Prepared,
+    /// Columns of the file.
+    columns: Vec<ColumnSpec>,
+    /// Whether the token of a row follows its columns.
+    has_tokens: bool,
+    progress: Progress,
 }
 
 impl Export<'_> {
@@ -79,18 +107,17 @@ impl Export<'_> {
         let options = &self.copy.options;
         let mut csv = Writer::new(BufWriter::new(out), options.dialect.clone());
         if options.header {
-            for column in &self.prepared.columns {
+            for column in &self.columns {
                 csv.field(&Field { text: column.name.clone(), is_quoted: false })?;
             }
             csv.end_record()?;
         }
-        let progress = Progress::new(None);
         let mut count = 0;
         let mut paging_state = None;
         loop {
             let page = self.page(paging_state)?;
             for row in page.rows.iter() {
-                for (column, bytes) in page.columns.iter().zip(row) {
+                for (column, bytes) in self.columns.iter().zip(row) {
                     match bytes {
                         Some(bytes) => {
                             let timestamps = options.timestamps.as_ref();
@@ -102,7 +129,7 @@ impl Export<'_> {
                 csv.end_record()?;
             }
             count += page.rows.len() as u64;
-            progress.set(count, 0);
+            self.report(&page, count, csv.bytes());
             paging_state = page.paging_state;
             if paging_state.is_none() {
                 break;
@@ -112,9 +139,19 @@ impl Export<'_> {
         Ok(count)
     }
 
+    /// Reports the rows and bytes up to the end of a page.
+    fn report(&self, page: &Rows, rows: u64, bytes: u64) {
+        let token = match page.rows.iter().last() {
+            Some(row) if self.has_tokens => row.last().copied().flatten(),
+            _ => None,
+        };
+        let token = token.and_then(|bytes| bytes.try_into().ok()).map(i64::from_be_bytes);
+        self.progress.set_part(rows, bytes, token.map_or(0.0, |token| Token(token).part()));
+    }
+
     /// Reads a page; pages after the first read the first page's snapshot.
     fn page(&self, paging_state: Option<Bytes>) -> Result<Rows> {
         let page = Page { rows: Some(self.copy.options.page_rows), state: paging_state };
-        self.database.execute(self.prepared, &[], &page)
+        self.database.execute(&self.prepared, &[], &page)
     }
 }

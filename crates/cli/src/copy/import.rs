@@ -34,7 +34,7 @@ pub(super) fn run(database: &Database, copy: &Copy, origin: &Origin) -> Result<S
     let mut lines = Lines::new(input, &copy.options, source);
     let columns = columns_to_set(copy, &table, &mut lines)?;
     let mut import = Import::new(database, copy, columns, rejects)?;
-    let progress = Progress::new(total_bytes);
+    let progress = Progress::of_file(total_bytes);
     let result = import.take_all(&mut lines, &progress);
     drop(progress);
     let refused = import.rejects.finish()?;

@@ -1,38 +1,33 @@
-//! Progress bar on standard error, if that is a terminal.
+//! Progress of a `COPY` on standard error, if that is a terminal.
 
-use std::time::Duration;
+use crate::bar::{Bar, Extent};
 
-use indicatif::{ProgressBar, ProgressStyle};
-
-/// Progress of a `COPY`.
-pub(super) struct Progress(ProgressBar);
+/// Rows and bytes that a `COPY` has moved.
+pub(super) struct Progress(Bar);
 
 impl Progress {
-    /// Counts rows, and bytes if the total is known.
-    pub(super) fn new(total_bytes: Option<u64>) -> Self {
-        let (bar, template) = match total_bytes {
-            Some(total) => (
-                ProgressBar::new(total),
-                "{bar:30} {bytes}/{total_bytes}, {msg}, {elapsed}, {eta} to go",
-            ),
-            None => (ProgressBar::new_spinner(), "{spinner} {msg}, {elapsed}"),
-        };
-        // An invalid template leaves the default style.
-        if let Ok(style) = ProgressStyle::with_template(template) {
-            bar.set_style(style);
-        }
-        bar.enable_steady_tick(Duration::from_millis(200));
-        Self(bar)
+    /// Creates the progress of reading a file, whose length is known unless it is standard input.
+    pub(super) fn of_file(bytes: Option<u64>) -> Self {
+        Self(Bar::new(bytes.map_or(Extent::Unknown, Extent::Bytes)))
     }
 
+    /// Creates the progress of reading a table. It is hidden if the rows go to the same terminal.
+    pub(super) fn of_table(is_hidden: bool) -> Self {
+        Self(if is_hidden { Bar::hidden() } else { Bar::new(Extent::Part) })
+    }
+
+    /// Returns `true` if people see the progress.
+    pub(super) fn is_shown(&self) -> bool {
+        self.0.is_shown()
+    }
+
+    /// Counts rows, and bytes of the file.
     pub(super) fn set(&self, rows: u64, bytes: u64) {
-        self.0.set_position(bytes);
-        self.0.set_message(format!("{rows} rows"));
+        self.0.set_bytes(bytes, &format!("{rows} rows"));
     }
-}
 
-impl Drop for Progress {
-    fn drop(&mut self) {
-        self.0.finish_and_clear();
+    /// Counts rows and bytes that were written, and the part of the table that was read.
+    pub(super) fn set_part(&self, rows: u64, bytes: u64, part: f64) {
+        self.0.set_part(part, &format!("{rows} rows, {}", Bar::bytes(bytes)));
     }
 }

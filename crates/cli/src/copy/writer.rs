@@ -9,15 +9,18 @@ pub(super) struct Writer<W> {
     out: W,
     dialect: Dialect,
     is_within_record: bool,
+    /// Number of bytes that were written.
+    bytes: u64,
 }
 
 impl<W: Write> Writer<W> {
     pub(super) fn new(out: W, dialect: Dialect) -> Self {
-        Self { out, dialect, is_within_record: false }
+        Self { out, dialect, is_within_record: false, bytes: 0 }
     }
 
     pub(super) fn null(&mut self) -> io::Result<()> {
         self.begin_field()?;
+        self.bytes += self.dialect.null.len() as u64;
         self.out.write_all(self.dialect.null.as_bytes())
     }
 
@@ -32,14 +35,14 @@ impl<W: Write> Writer<W> {
             return self.escape(bytes);
         }
         let quote = [self.dialect.quote];
-        self.out.write_all(&quote)?;
+        self.put(&quote)?;
         self.escape(bytes)?;
-        self.out.write_all(&quote)
+        self.put(&quote)
     }
 
     fn begin_field(&mut self) -> io::Result<()> {
         if std::mem::replace(&mut self.is_within_record, true) {
-            self.out.write_all(&[self.dialect.delimiter])?;
+            self.put(&[self.dialect.delimiter])?;
         }
         Ok(())
     }
@@ -48,16 +51,26 @@ impl<W: Write> Writer<W> {
         let Dialect { quote, escape, .. } = self.dialect;
         let mut rest = bytes;
         while let Some(at) = rest.iter().position(|byte| *byte == quote || Some(*byte) == escape) {
-            self.out.write_all(&rest[..at])?;
-            self.out.write_all(&[escape.unwrap_or(quote), rest[at]])?;
+            self.put(&rest[..at])?;
+            self.put(&[escape.unwrap_or(quote), rest[at]])?;
             rest = &rest[at + 1..];
         }
-        self.out.write_all(rest)
+        self.put(rest)
     }
 
     pub(super) fn end_record(&mut self) -> io::Result<()> {
         self.is_within_record = false;
-        self.out.write_all(b"\n")
+        self.put(b"\n")
+    }
+
+    fn put(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.bytes += bytes.len() as u64;
+        self.out.write_all(bytes)
+    }
+
+    /// Returns the number of bytes that were written.
+    pub(super) const fn bytes(&self) -> u64 {
+        self.bytes
     }
 
     pub(super) fn flush(&mut self) -> io::Result<()> {

@@ -3,16 +3,15 @@
 use std::fmt;
 use std::time::Duration;
 
-use indicatif::{HumanBytes, ProgressBar, ProgressStyle};
+use indicatif::HumanBytes;
 
 use super::copier::Copier;
 use super::plan::Tally;
 use super::source::Source;
 use super::table_name::TableName;
 use super::target::Target;
+use crate::bar::{Bar, Extent};
 
-/// Number of steps of the bar.
-const PARTS: u64 = 1_000;
 const EVERY: Duration = Duration::from_millis(100);
 
 /// Result of an import.
@@ -45,18 +44,11 @@ impl fmt::Display for Summary {
 
 /// Shows a copy's progress on standard error, if that is a terminal, until it ends.
 pub(super) fn watch<S: Source, T: Target>(copier: &Copier<'_, S, T>) {
-    let bar = ProgressBar::new(PARTS);
-    // An invalid template leaves the default style.
-    if let Ok(style) = ProgressStyle::with_template("{bar:30} {percent} %, {msg}, {elapsed}") {
-        bar.set_style(style);
-    }
+    let bar = Bar::new(Extent::Part);
     while copier.goes_on(EVERY) {
         let (copied, part) = copier.copied();
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 1,000")]
-        bar.set_position((part * PARTS as f64) as u64);
-        bar.set_message(format!("{} rows", copied.rows));
+        bar.set_part(part, &format!("{} rows, {}", copied.rows, Bar::bytes(copied.bytes)));
     }
-    bar.finish_and_clear();
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@
 //! the shell's commands, without I/O; [`print`](self::print) and [`value`] format results; `hints`
 //! knows typical mistakes.
 
+mod build;
 pub(crate) mod command;
 mod complete;
 mod hints;

@@ -1,7 +1,7 @@
 //! Runs scripts and statements.
 
 use std::fs;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -10,6 +10,7 @@ use carnet_cql::ast::{OpenStatement, Statement};
 use carnet_cql::result::{Response, Rows};
 use carnet_cql::{CqlError, Limits, Location, Piece, PieceEnd, parse};
 
+use super::build::Build;
 use super::command::{Command, HELP, first_word};
 use super::hints::hint;
 use super::lexer::Mistake;
@@ -192,6 +193,9 @@ impl Session {
                 self.printer.note(&format!("(using {keyspace})"))?;
             }
             Response::Void => self.printer.note(done(statement))?,
+        }
+        if let Some(build) = statement.and_then(Build::of).filter(|_| io::stderr().is_terminal()) {
+            build.follow(&self.database)?;
         }
         match answer.trace {
             Some(trace) => self.print_trace(trace),
