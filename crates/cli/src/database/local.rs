@@ -1,5 +1,6 @@
 //! The database of this process.
 
+use std::cell::Cell;
 use std::future::Future;
 use std::sync::Arc;
 
@@ -7,7 +8,7 @@ use anyhow::{Context as _, Result, bail};
 use carnet::block_on;
 use carnet_cql::ast::BatchKind;
 use carnet_cql::result::{Response, Rows};
-use carnet_cql::{BatchItem, Bound, CqlError, Executor, Grant, Parameters, Session, Values};
+use carnet_cql::{BatchItem, Bound, CqlError, Executor, Grant, Parameters, Session, Trace, Values};
 
 use super::answer::{Answer, Handle, Page, Prepared};
 use crate::interrupt::{self, until_pressed};
@@ -16,17 +17,31 @@ use crate::interrupt::{self, until_pressed};
 pub(crate) struct Local {
     executor: Executor,
     session: Session,
+    pub(super) traces: Cell<bool>,
 }
 
 impl Local {
     pub(crate) fn new(executor: Executor) -> Self {
-        Self { executor, session: Session::new() }
+        Self { executor, session: Session::new(), traces: Cell::new(false) }
     }
 
     pub(super) fn query(&self, text: &str, page: &Page) -> Result<Answer> {
-        let parameters = parameters(&[], page);
-        let response = self.run(self.executor.query(&self.session, text, &parameters))?;
-        Ok(Answer { response, warnings: Vec::new(), trace: None })
+        let mut parameters = parameters(&[], page);
+        let trace = self.traces.get().then(|| self.begin_trace(text, page));
+        parameters.grant.trace.clone_from(&trace);
+        let result = self.run(self.executor.query(&self.session, text, &parameters));
+        let id = trace.as_ref().map(|trace| trace.id);
+        if let Some(trace) = trace {
+            self.executor.end_trace(trace, None);
+        }
+        Ok(Answer { response: result?, warnings: Vec::new(), trace: id })
+    }
+
+    fn begin_trace(&self, text: &str, page: &Page) -> Arc<Trace> {
+        let mut given = vec![("query", text.to_owned())];
+        given.extend(page.rows.map(|rows| ("page_size", rows.to_string())));
+        let now = self.executor.db().now();
+        self.executor.begin_trace(&self.session, "Execute CQL3 query", given, now)
     }
 
     pub(super) fn prepare(&self, text: &str) -> Result<Prepared> {

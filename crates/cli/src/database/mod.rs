@@ -9,6 +9,8 @@ mod local;
 mod remote;
 mod types;
 
+use std::cell::Cell;
+
 use anyhow::Result;
 use carnet_cql::Bound;
 use carnet_cql::ast::BatchKind;
@@ -93,6 +95,14 @@ impl Database {
         match self {
             Self::Local(local) => local.is_in_transaction(),
             Self::Remote(remote) => remote.is_in_transaction(),
+        }
+    }
+
+    /// Returns the setting whether statements are traced.
+    pub(crate) fn traces(&self) -> &Cell<bool> {
+        match self {
+            Self::Local(local) => &local.traces,
+            Self::Remote(remote) => &remote.traces,
         }
     }
 

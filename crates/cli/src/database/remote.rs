@@ -61,7 +61,7 @@ pub(crate) struct Remote {
     transaction: Cell<Option<Uuid>>,
     pub(crate) consistency: Cell<Consistency>,
     pub(crate) serial_consistency: Cell<SerialConsistency>,
-    pub(crate) traces: Cell<bool>,
+    pub(super) traces: Cell<bool>,
     /// Last field: dropped after the session.
     runtime: Runtime,
 }
@@ -163,11 +163,6 @@ impl Remote {
             rows.iter().map(|row| row.iter().map(Raw).collect()).collect();
         let session = self.session();
         self.run(session.batch(&batch, values)).map(|_| ())
-    }
-
-    /// Turns traces off, and returns whether they were on.
-    pub(crate) fn suspend_traces(&self) -> bool {
-        self.traces.replace(false)
     }
 
     /// Waits until the server has stored a trace.

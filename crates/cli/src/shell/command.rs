@@ -255,7 +255,7 @@ The shell's own commands:
                              what a server runs and has run; KILL STATEMENT id ends one
   SHOW VERSION | HOST | SESSION id
   SOURCE 'script.cql'        run a script
-  TRACING [ON | OFF]         show the server's steps and their times
+  TRACING [ON | OFF]         show the steps of statements and their times
   HELP                       this text
   EXIT, QUIT                 leave; so does Ctrl-D
 ";

@@ -11,7 +11,6 @@ use scylla::statement::{Consistency, SerialConsistency};
 
 use super::command::{Capture, Command, Paging, Show};
 use super::session::Session;
-use crate::database::Remote;
 use crate::origin::Origin;
 use crate::password;
 
@@ -83,11 +82,9 @@ impl Session {
     }
 
     fn tracing(&mut self, traces: Option<bool>) -> Result<()> {
-        let Some(remote) = self.database.remote() else {
-            bail!("TRACING needs a server: start one by carnet serve, and use --server HOST:PORT");
-        };
-        remote.traces.set(traces.unwrap_or(remote.traces.get()));
-        let state = if remote.traces.get() { "on" } else { "off" };
+        let setting = self.database.traces();
+        setting.set(traces.unwrap_or(setting.get()));
+        let state = if setting.get() { "on" } else { "off" };
         self.printer.note(&format!("(tracing is {state})"))
     }
 
@@ -155,11 +152,10 @@ impl Session {
 
     /// Prints the steps of a traced statement.
     pub(super) fn print_trace(&mut self, id: Uuid) -> Result<()> {
-        let traces = self.database.remote().map(Remote::suspend_traces);
+        // The query of the steps is not traced.
+        let traces = self.database.traces().replace(false);
         let steps = self.trace(id);
-        if let (Some(remote), Some(traces)) = (self.database.remote(), traces) {
-            remote.traces.set(traces);
-        }
+        self.database.traces().set(traces);
         let (text, steps) = steps?;
         self.printer.note(&format!("\nTrace {id}:"))?;
         self.print_rows(&text, steps, "")

@@ -53,8 +53,35 @@ fn shell_on_a_server_does_what_the_local_one_does() {
     assert_eq!(keys, ["1", "3"]);
     let error = fail(&mut remote(&server, "SELECT * FROM k.nothing"));
     assert!(error.starts_with("error: -e, line 1: ") && error.contains("nothing"), "{error}");
-    let traced = succeed(&mut remote(&server, "TRACING ON\nSELECT * FROM k.t;"));
-    assert!(traced.contains("Request complete"), "{traced}");
+}
+
+/// Checks the steps of a traced read, and that their times do not fall.
+fn check_trace(traced: &str) {
+    let tables: Vec<&str> = traced.split("microseconds,").collect();
+    let [_, steps] = tables[..] else {
+        panic!("the query of the steps is not traced, and other statements are: {traced}")
+    };
+    let steps: Vec<&str> = steps.lines().skip(1).collect();
+    let time = |step: &&str| step.split(',').next().unwrap().parse().unwrap();
+    let times: Vec<u64> = steps.iter().map(time).collect();
+    assert!(times.is_sorted() && times.last() > Some(&0), "{times:?}");
+    for activity in ["at timestamp ", "Found 1 rows", "Request complete"] {
+        assert!(steps.iter().any(|step| step.contains(activity)), "{activity}: {steps:?}");
+    }
+}
+
+#[test]
+fn traces_show_steps_with_their_times() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path().join("data");
+    let script = format!("{SCHEMA} INSERT INTO k.t (a) VALUES (1);");
+    let read = "TRACING ON\nSELECT * FROM k.t;";
+    let server = Server::start(&data, &[]);
+    succeed(&mut remote(&server, &script));
+    check_trace(&succeed(remote(&server, read).arg("--csv")));
+    server.terminate();
+    server.wait();
+    check_trace(&succeed(shell(&data, read).arg("--csv")));
 }
 
 #[test]
