@@ -23,6 +23,13 @@ pub(crate) struct Answer {
     pub(crate) trace: Option<Uuid>,
 }
 
+impl Answer {
+    /// Returns the answer of a statement that had no result.
+    pub(super) const fn done() -> Self {
+        Self { response: Response::Void, warnings: Vec::new(), trace: None }
+    }
+}
+
 /// A prepared statement.
 pub(crate) struct Prepared {
     /// Columns of the result.

@@ -15,7 +15,7 @@ use anyhow::{Context as _, Result, anyhow, bail};
 use carnet::{Bytes, Uuid};
 use carnet_cql::ast::{BatchKind, OpenStatement, Statement as Ast};
 use carnet_cql::result::{Response, Rows};
-use carnet_cql::{Bound, Limits, parse};
+use carnet_cql::{Bound, CqlError, Limits, parse};
 use scylla::client::PoolSize;
 use scylla::client::execution_profile::ExecutionProfile;
 use scylla::client::session::{Session, TlsContext};
@@ -54,11 +54,19 @@ pub(crate) struct Server {
     pub(crate) tls: Option<TlsContext>,
 }
 
+/// Transaction that is open on the connection.
+#[derive(Clone, Copy)]
+struct Open {
+    id: Uuid,
+    /// Whether its connection was lost: the server rolls it back, and a later connection does not have it.
+    is_lost: bool,
+}
+
 /// Connection to a server, and the settings of its statements.
 pub(crate) struct Remote {
     server: RefCell<Server>,
     session: RefCell<Arc<Session>>,
-    transaction: Cell<Option<Uuid>>,
+    transaction: Cell<Option<Open>>,
     pub(crate) consistency: Cell<Consistency>,
     pub(crate) serial_consistency: Cell<SerialConsistency>,
     pub(super) traces: Cell<bool>,
@@ -101,14 +109,24 @@ impl Remote {
             Ok(Ast::Open(open)) => Some(open),
             _ => None,
         };
+        if self.ends_lost(open.as_ref()) {
+            return Ok(Answer::done());
+        }
+        let ends_open =
+            self.is_in_transaction() && matches!(open, Some(OpenStatement::Rollback(_)));
         self.check_transaction(open.as_ref())?;
         let mut statement = Statement::new(text).with_page_size(page_rows(page));
         statement.set_consistency(self.consistency.get());
         statement.set_serial_consistency(Some(self.serial_consistency.get()));
         statement.set_tracing(self.traces.get());
         let session = self.session();
-        let answer = self.run(session.query_single_page(statement, (), paging_state(page)));
-        let (result, next) = answer?;
+        let answer = self.wait(session.query_single_page(statement, (), paging_state(page)))?;
+        let answer = answer.map_err(|error| self.failed(&error, open.as_ref()));
+        let (result, next) = match answer {
+            // The driver has connected again, and the transaction ended with the connection before.
+            Err(error) if ends_open && is_not_open(&error) => return Ok(Answer::done()),
+            answer => answer?,
+        };
         let warnings = result.warnings().map(str::to_owned).collect();
         let trace = result.tracing_id();
         let response = types::response(result, state(next))?;
@@ -185,7 +203,42 @@ impl Remote {
     }
 
     fn run<T>(&self, statement: impl Future<Output = Result<T, ExecutionError>>) -> Result<T> {
-        self.wait(statement)?.map_err(|error| types::error(&error))
+        self.wait(statement)?.map_err(|error| self.failed(&error, None))
+    }
+
+    /// Returns the error of a statement. One that was lost with its connection says what becomes of the
+    /// open transaction.
+    fn failed(&self, error: &ExecutionError, ended: Option<&OpenStatement>) -> anyhow::Error {
+        if !types::is_of_connection(error) {
+            return types::error(error);
+        }
+        let lost = format!("the connection to {} was lost ({error})", self.address());
+        let Some(open @ Open { id, .. }) = self.transaction.get() else {
+            return anyhow!("{lost}; the shell connects again by itself");
+        };
+        if matches!(ended, Some(OpenStatement::Commit(_))) {
+            self.transaction.set(None);
+            return anyhow!(
+                "{lost}; it is not known whether transaction {id} was committed: once the server answers \
+                 again, SELECT outcome({id}) tells"
+            );
+        }
+        self.transaction.set(Some(Open { is_lost: true, ..open }));
+        anyhow!(
+            "{lost}, and transaction {id} with it: nothing of it is written. Send ROLLBACK, and run the \
+             transaction again"
+        )
+    }
+
+    /// Returns `true` for the `ROLLBACK` of a transaction that was lost with its connection: no server has
+    /// it.
+    fn ends_lost(&self, open: Option<&OpenStatement>) -> bool {
+        let is_lost = self.transaction.get().is_some_and(|open| open.is_lost);
+        let ends = is_lost && matches!(open, Some(OpenStatement::Rollback(_)));
+        if ends {
+            self.transaction.set(None);
+        }
+        ends
     }
 
     /// Waits for a statement. If Ctrl-C ends the wait, another connection replaces the statement's:
@@ -219,7 +272,13 @@ impl Remote {
     /// Checks that the open transaction is still bound to the connection, which the driver may have
     /// replaced: the statement would be committed alone.
     fn check_transaction(&self, open: Option<&OpenStatement>) -> Result<()> {
-        let Some(id) = self.transaction.get() else { return Ok(()) };
+        let Some(Open { id, is_lost }) = self.transaction.get() else { return Ok(()) };
+        if is_lost {
+            bail!(
+                "transaction {id} was lost with its connection, and this statement was not run: send \
+                 ROLLBACK, and run the transaction again"
+            );
+        }
         if matches!(open, Some(OpenStatement::Rollback(_))) {
             self.transaction.set(None);
             return Ok(());
@@ -248,7 +307,8 @@ impl Remote {
                     && let Some(Some(id)) =
                         rows.rows.iter().next().and_then(|row| row.first().copied())
                 {
-                    self.transaction.set(Uuid::from_slice(id).ok());
+                    let id = Uuid::from_slice(id).ok();
+                    self.transaction.set(id.map(|id| Open { id, is_lost: false }));
                 }
             }
             Some(OpenStatement::Commit(_) | OpenStatement::Rollback(_)) => {
@@ -257,6 +317,13 @@ impl Remote {
             _ => {}
         }
     }
+}
+
+/// Returns `true` for the answer to a `ROLLBACK` on a connection without a transaction.
+fn is_not_open(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<CqlError>().is_some_and(|error| {
+        error.message().starts_with("no transaction is open on this connection")
+    })
 }
 
 async fn open(server: &Server) -> Result<Session> {

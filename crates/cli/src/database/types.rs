@@ -75,6 +75,15 @@ fn data_type(column: &ColumnType<'_>) -> Result<DataType> {
     })
 }
 
+/// Returns `true` if an error says that the connection is lost.
+pub(super) const fn is_of_connection(error: &ExecutionError) -> bool {
+    matches!(
+        error,
+        ExecutionError::ConnectionPoolError(_)
+            | ExecutionError::LastAttemptError(RequestAttemptError::BrokenConnectionError(_))
+    )
+}
+
 /// Returns an error of the driver; the server's errors become errors of CQL.
 pub(super) fn error(error: &ExecutionError) -> anyhow::Error {
     let ExecutionError::LastAttemptError(RequestAttemptError::DbError(kind, message)) = error
