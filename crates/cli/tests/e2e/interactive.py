@@ -3,73 +3,19 @@
 Types into `carnet shell` through a pseudo-terminal, and reads what is shown.
 """
 
-import codecs
-import fcntl
 import os
-import pty
-import select
-import struct
 import sys
 import tempfile
-import termios
 import time
+
+from terminal import Terminal
 
 CARNET = sys.argv[1]
 os.environ.pop("PAGER", None)
 
 
-class Terminal:
-    def __init__(self, home, *arguments):
-        environment = {"HOME": home, "TERM": "xterm", "PATH": os.environ["PATH"], "TMPDIR": home}
-        # Without a pager the shell asks after each page.
-        environment["PAGER"] = os.environ.get("PAGER", "")
-        self.process, self.fd = pty.fork()
-        if self.process == 0:
-            os.execve(CARNET, [CARNET, "shell", *arguments], environment)
-        self.shown = ""
-        self.decoder = codecs.getincrementaldecoder("utf-8")()
-
-    def expect(self, text):
-        """Reads until a text is shown; returns all that was shown before it."""
-        deadline = time.monotonic() + 20
-        while text not in self.shown:
-            ready, _, _ = select.select([self.fd], [], [], deadline - time.monotonic())
-            assert ready, f"{text!r} was not shown, but {self.shown!r}"
-            try:
-                data = os.read(self.fd, 65_536)
-            except OSError:
-                data = b""
-            assert data, f"the shell ended; {text!r} was not shown, but {self.shown!r}"
-            self.shown += self.decoder.decode(data)
-        before, self.shown = self.shown.split(text, 1)
-        return before
-
-    def type(self, text):
-        os.write(self.fd, text.encode())
-
-    def end(self):
-        deadline = time.monotonic() + 20
-        while time.monotonic() < deadline:
-            process, status = os.waitpid(self.process, os.WNOHANG)
-            if process:
-                return os.waitstatus_to_exitcode(status)
-            if select.select([self.fd], [], [], 0.05)[0]:
-                try:
-                    self.shown += self.decoder.decode(os.read(self.fd, 65_536))
-                except OSError:
-                    pass
-        raise AssertionError("the shell did not end")
-
-    def close(self):
-        try:
-            os.kill(self.process, 9)
-            os.waitpid(self.process, 0)
-        except (ProcessLookupError, ChildProcessError):
-            pass
-
-
 def a_first_session(home):
-    terminal = Terminal(home)
+    terminal = Terminal(CARNET, home, "shell")
     try:
         terminal.expect("it is removed at the end")
         terminal.expect("carnet> ")
@@ -124,11 +70,6 @@ def a_first_session(home):
         terminal.close()
 
 
-def resize(terminal, lines, columns):
-    size = struct.pack("HHHH", lines, columns, 0, 0)
-    fcntl.ioctl(terminal.fd, termios.TIOCSWINSZ, size)
-
-
 def is_one_scan_interrupted(terminal, delay):
     """Presses Ctrl-C during a scan; it may come too early or too late."""
     terminal.type("SELECT count(*) FROM t;\r")
@@ -141,7 +82,7 @@ def is_one_scan_interrupted(terminal, delay):
 
 def ctrl_c_ends_the_statement(home):
     data = os.path.join(home, "long")
-    terminal = Terminal(home, data)
+    terminal = Terminal(CARNET, home, "shell", data)
     try:
         terminal.expect("carnet> ")
         terminal.type(
@@ -196,11 +137,11 @@ def ctrl_c_ends_the_statement(home):
         terminal.expect("(1 row, ")
         terminal.expect("carnet:k> ")
         # Rows that are wider than the terminal are expanded.
-        resize(terminal, 50, 20)
+        terminal.resize(50, 20)
         terminal.type("SELECT * FROM t LIMIT 1;\r")
         terminal.expect("row 1")
         terminal.expect("carnet:k> ")
-        resize(terminal, 50, 200)
+        terminal.resize(50, 200)
         # A password is not stored.
         terminal.type("CREATE ROLE r WITH PASSWORD = 'geheim';\r")
         terminal.expect("(done)")
@@ -215,10 +156,10 @@ def ctrl_c_ends_the_statement(home):
 
 def a_pager_shows_long_results(home):
     os.environ["PAGER"] = f"cat > {home}/paged"
-    terminal = Terminal(home, os.path.join(home, "long"))
+    terminal = Terminal(CARNET, home, "shell", os.path.join(home, "long"))
     try:
         terminal.expect("carnet> ")
-        resize(terminal, 24, 200)
+        terminal.resize(24, 200)
         terminal.type("SELECT * FROM k.t LIMIT 2500;\r")
         terminal.expect("(2500 rows, ")
         with open(os.path.join(home, "paged")) as file:
@@ -231,7 +172,7 @@ def a_pager_shows_long_results(home):
 
 
 def a_new_database_is_asked_for(home):
-    terminal = Terminal(home, home)
+    terminal = Terminal(CARNET, home, "shell", home)
     try:
         terminal.expect("[y/N]")
         terminal.type("\x03")
@@ -242,7 +183,7 @@ def a_new_database_is_asked_for(home):
 
 
 def the_history_is_kept(home):
-    terminal = Terminal(home, os.path.join(home, "data"))
+    terminal = Terminal(CARNET, home, "shell", os.path.join(home, "data"))
     try:
         terminal.expect("A new database in ")
         terminal.expect("carnet> ")
