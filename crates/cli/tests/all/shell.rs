@@ -358,6 +358,14 @@ fn terminal_session_works() {
     succeed(command.arg(e2e("interactive.py")).arg(env!("CARGO_BIN_EXE_carnet")));
 }
 
+/// A shell on a server, the progress of long work, and `carnet top`.
+#[test]
+fn terminal_session_on_a_server_works() {
+    let Some(python) = clients::python() else { return };
+    let mut command = Command::new(python);
+    succeed(command.arg(e2e("interactive_server.py")).arg(env!("CARGO_BIN_EXE_carnet")));
+}
+
 #[test]
 fn help_shows_examples() {
     for (arguments, example) in [
