@@ -102,6 +102,25 @@ fn figures_are_those_of_the_metrics() {
     run(&browser, "figures", &shop.server, &[]);
 }
 
+/// Rates, percentiles and texts of numbers, without a server.
+#[test]
+fn figures_are_computed_from_samples() {
+    let Some(node) = clients::javascript() else { return };
+    let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../server/dashboard");
+    succeed(Command::new(node).arg(e2e("dashboard/figures.mjs")).arg(scripts));
+}
+
+#[test]
+fn console_is_off_by_a_setting() {
+    let Some(browser) = clients::browser() else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let config = directory.path().join("carnet.toml");
+    std::fs::write(&config, "[server]\nhttp_console = false\n").unwrap();
+    let arguments = ["--config", config.to_str().unwrap()];
+    let server = Server::start(&directory.path().join("data"), &arguments);
+    run(&browser, "consoleless", &server, &[]);
+}
+
 #[test]
 fn click_kills_a_transaction() {
     let Some(browser) = clients::browser() else { return };

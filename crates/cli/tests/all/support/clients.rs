@@ -115,6 +115,12 @@ pub(crate) fn node() -> Client {
     skip_without("the Node driver", home)
 }
 
+/// Returns the program that runs JavaScript.
+pub(crate) fn javascript() -> Client {
+    let answers = output(Command::new("node").arg("--version")).map(|_| PathBuf::from("node"));
+    skip_without("Node.js", answers)
+}
+
 /// Chromium, and the folder of the module that drives it.
 pub(crate) struct Browser {
     pub(crate) chromium: PathBuf,
