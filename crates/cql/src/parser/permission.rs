@@ -9,6 +9,11 @@ use crate::error::Failure;
 /// Permissions of Cassandra that Carnet does not have, with the feature that they belong to.
 const OTHERS: [&str; 2] = ["UNMASK", "SELECT_MASKED"];
 
+/// Objects that `LIST` lists.
+const LISTED: &str = "ROLES, USERS, SUPERUSERS, IDENTITIES, ALL PERMISSIONS, a permission, SERVICE LEVEL, \
+                      ALL SERVICE LEVELS, ALL ATTACHED SERVICE LEVELS, ATTACHED SERVICE LEVEL OF or \
+                      EFFECTIVE SERVICE LEVEL OF";
+
 impl Parser<'_> {
     /// Parses what follows `GRANT`.
     pub(super) fn grant(&mut self) -> Parse<RoleStatement> {
@@ -53,6 +58,11 @@ impl Parser<'_> {
             let of = if self.eat_word("OF") { Some(self.role_name()?) } else { None };
             let no_recursive = self.eat_word("NORECURSIVE");
             return Ok(RoleStatement::List { of, no_recursive });
+        }
+        let others = OTHERS.into_iter();
+        let mut known = Permission::ALL.iter().map(|one| one.name()).chain(others).chain(["ALL"]);
+        if !known.any(|word| self.is_word(word)) {
+            return Err(self.expected(LISTED));
         }
         let permissions = self.permissions()?;
         let on = if self.eat_word("ON") { Some(self.resource()?) } else { None };

@@ -5,35 +5,26 @@ use crate::ast::{Attribute, Statement};
 use crate::error::Failure;
 use crate::lexer::TokenKind;
 
-/// First words of the statements that are listed for a text that begins with none of them.
-#[rustfmt::skip]
-const STATEMENTS: [&str; 22] = [
-    "SELECT", "INSERT", "UPDATE", "DELETE", "BEGIN", "START", "COMMIT", "ROLLBACK", "CREATE", "ALTER",
-    "DROP", "TRUNCATE", "USE", "DESCRIBE", "EXPLAIN", "GRANT", "REVOKE", "LIST", "ATTACH", "DETACH",
-    "SHOW", "KILL",
-];
+/// First words of the statements.
+const STATEMENTS: &str = "SELECT, INSERT, UPDATE, DELETE, BEGIN, START, COMMIT, ROLLBACK, CREATE, ALTER, DROP, \
+                          TRUNCATE, USE, DESCRIBE, GRANT, REVOKE, LIST, ADD, ATTACH, DETACH, EXPLAIN, SHOW, KILL";
 
-/// Words that may follow the first one, where only these may.
-#[rustfmt::skip]
-const OBJECTS: [(&str, &[&str]); 7] = [
-    ("START", &["TRANSACTION", "DETACHED TRANSACTION"]),
-    ("ATTACH", &["SERVICE LEVEL"]),
-    ("DETACH", &["SERVICE LEVEL"]),
-    ("KILL", &["STATEMENT", "TRANSACTION"]),
+/// Words behind a first word that decide which statement it is.
+const OBJECTS: [(&str, &str); 8] = [
     (
         "CREATE",
-        &[
-            "KEYSPACE", "TABLE", "TYPE", "INDEX", "MATERIALIZED VIEW", "ROLE", "USER", "SERVICE LEVEL",
-        ],
+        "KEYSPACE, TABLE, TYPE, INDEX, CUSTOM INDEX, MATERIALIZED VIEW, ROLE, USER or SERVICE LEVEL",
     ),
-    ("ALTER", &["KEYSPACE", "TABLE", "TYPE", "MATERIALIZED VIEW", "ROLE", "USER", "SERVICE LEVEL"]),
+    ("ALTER", "KEYSPACE, TABLE, TYPE, MATERIALIZED VIEW, ROLE, USER or SERVICE LEVEL"),
     (
         "DROP",
-        &[
-            "KEYSPACE", "TABLE", "TYPE", "INDEX", "MATERIALIZED VIEW", "ROLE", "USER", "SERVICE LEVEL",
-            "IDENTITY",
-        ],
+        "KEYSPACE, TABLE, TYPE, INDEX, MATERIALIZED VIEW, ROLE, USER, IDENTITY or SERVICE LEVEL",
     ),
+    ("START", "TRANSACTION or DETACHED TRANSACTION"),
+    ("ADD", "IDENTITY"),
+    ("ATTACH", "SERVICE LEVEL"),
+    ("DETACH", "SERVICE LEVEL"),
+    ("KILL", "STATEMENT or TRANSACTION"),
 ];
 
 impl Parser<'_> {
@@ -139,7 +130,6 @@ impl Parser<'_> {
         read(self).map(Some)
     }
 
-    /// Returns the error of a text that begins like no statement.
     fn no_statement(&self) -> Failure {
         if let Some((verb, objects)) = OBJECTS.into_iter().find(|(verb, _)| self.is_word(verb)) {
             let after = self.peek_at(1);
@@ -148,42 +138,97 @@ impl Parser<'_> {
                 _ => self.text_of(after),
             };
             let found = crate::lexer::shorten(found);
-            let objects = one_of(objects);
             let message = format!("expected {objects} behind {verb}, found {found}");
             return self.unread_or(Failure::syntax(after.start, message));
         }
-        self.expected(&format!("a statement ({})", STATEMENTS.join(", ")))
-    }
-}
-
-/// Lists words as alternatives.
-fn one_of(words: &[&str]) -> String {
-    match words {
-        [others @ .., last] if !others.is_empty() => format!("{} or {last}", others.join(", ")),
-        words => words.concat(),
+        self.expected(&format!("a statement ({STATEMENTS})"))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::{Limits, parse};
+    use super::super::{Limits, parse};
+    use super::*;
 
-    /// Returns the message for a text that a mistake follows.
-    fn mistake(text: &str) -> String {
-        parse(&format!("{text} ]"), &Limits::default()).expect_err(text).message().to_owned()
-    }
+    /// A statement of each form that the grammar takes.
+    const SAMPLES: [&str; 51] = [
+        "SELECT a FROM t",
+        "SELECT outcome(1)",
+        "INSERT INTO t (a) VALUES (1)",
+        "UPDATE t SET a = 1 WHERE b = 1",
+        "DELETE FROM t WHERE a = 1",
+        "BEGIN BATCH APPLY BATCH",
+        "BEGIN TRANSACTION SELECT a FROM t; COMMIT TRANSACTION",
+        "START TRANSACTION",
+        "START DETACHED TRANSACTION",
+        "COMMIT",
+        "ROLLBACK",
+        "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy'}",
+        "CREATE TABLE t (a int PRIMARY KEY)",
+        "CREATE TABLE t LIKE u",
+        "CREATE TYPE t (a int)",
+        "CREATE INDEX ON t (a)",
+        "CREATE CUSTOM INDEX ON t (a) USING 'sai'",
+        "CREATE MATERIALIZED VIEW v AS SELECT a FROM t WHERE a IS NOT NULL PRIMARY KEY (a)",
+        "CREATE ROLE r",
+        "CREATE USER u",
+        "CREATE SERVICE LEVEL l",
+        "ALTER KEYSPACE k WITH durable_writes = true",
+        "ALTER TABLE t ADD a int",
+        "ALTER TYPE t ADD a int",
+        "ALTER MATERIALIZED VIEW v WITH comment = ''",
+        "ALTER ROLE r WITH LOGIN = true",
+        "ALTER USER u SUPERUSER",
+        "ALTER SERVICE LEVEL l WITH shares = 1",
+        "DROP KEYSPACE k",
+        "DROP TABLE t",
+        "DROP TYPE t",
+        "DROP INDEX i",
+        "DROP MATERIALIZED VIEW v",
+        "DROP ROLE r",
+        "DROP USER u",
+        "DROP IDENTITY 'i'",
+        "DROP SERVICE LEVEL l",
+        "TRUNCATE t",
+        "USE k",
+        "DESCRIBE TABLES",
+        "GRANT SELECT ON t TO r",
+        "REVOKE SELECT ON t FROM r",
+        "LIST ROLES",
+        "LIST ALL SERVICE LEVELS",
+        "ADD IDENTITY 'i' TO ROLE r",
+        "ATTACH SERVICE LEVEL l TO u",
+        "DETACH SERVICE LEVEL FROM u",
+        "EXPLAIN SELECT a FROM t",
+        "SHOW BOTTLENECK",
+        "KILL STATEMENT 1",
+        "KILL TRANSACTION 1",
+    ];
 
     #[test]
-    fn listed_statements_and_objects_are_known() {
-        for word in super::STATEMENTS {
-            let message = mistake(word);
-            assert!(!message.starts_with("expected a statement"), "{word}: {message}");
+    fn errors_name_each_statement() {
+        let verbs: Vec<&str> = STATEMENTS.split(", ").collect();
+        let verb = |sample: &str| sample.split(' ').next().unwrap().to_owned();
+        for sample in SAMPLES {
+            parse(sample, &Limits::default()).unwrap_or_else(|error| panic!("{sample}: {error}"));
+            let verb = verb(sample);
+            assert!(verbs.contains(&&*verb), "{sample}");
+            let Some((_, objects)) = OBJECTS.iter().find(|(known, _)| *known == verb) else {
+                continue;
+            };
+            let mut known = objects.split(", ").flat_map(|part| part.split(" or "));
+            assert!(
+                known.any(|object| sample.starts_with(&format!("{verb} {object}"))),
+                "{sample}"
+            );
         }
-        for (verb, objects) in super::OBJECTS {
-            assert!(mistake(verb).ends_with(&format!(" behind {verb}, found ]")), "{verb}");
-            for object in objects {
-                let message = mistake(&format!("{verb} {object}"));
-                assert!(!message.contains(" behind "), "{verb} {object}: {message}");
+        for named in verbs {
+            assert!(SAMPLES.iter().any(|sample| verb(sample) == named), "{named}");
+        }
+        for (verb, objects) in OBJECTS {
+            for object in objects.split(", ").flat_map(|part| part.split(" or ")) {
+                let begin = format!("{verb} {object}");
+                assert!(SAMPLES.iter().any(|sample| sample.starts_with(&begin)), "{begin}");
             }
         }
     }
