@@ -44,6 +44,12 @@ pub(crate) fn serialize(
     Ok(Some(value.serialize()))
 }
 
+/// Returns `true` for the text `now` as a timestamp: the time of the statement, as in Cassandra.
+pub(crate) fn is_now(literal: &Literal, data_type: &DataType) -> bool {
+    let is_word = matches!(literal, Literal::String(text) if text.eq_ignore_ascii_case("now"));
+    is_word && *data_type == DataType::Timestamp
+}
+
 fn parse(data_type: &DataType, text: &str, what: &str) -> Result<Value, CqlError> {
     data_type
         .parse_text(text)

@@ -403,6 +403,9 @@ impl Compiler<'_> {
             {
                 composite(self.composite_parts(term, data_type, what)?, data_type, what)?
             }
+            Term::Literal(constant) if literal::is_now(constant, data_type) => {
+                Source::Call(Function::CurrentTimestamp, Vec::new())
+            }
             Term::Literal(constant) => {
                 Source::Constant(literal::serialize(constant, data_type, what)?)
             }

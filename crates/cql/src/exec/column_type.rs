@@ -22,7 +22,7 @@ pub(super) fn column_type(
     check(type_name)?;
     let data_type = types
         .resolve(&format!("the type of column {name}"), type_name)?
-        .ok_or_else(|| CqlError::unsupported(format!("column {name}: type {type_name}")))?;
+        .ok_or_else(|| unknown_type("column", name, type_name))?;
     let is_key = matches!(kind, ColumnKind::Partition | ColumnKind::Clustering(_));
     if is_key && data_type.contains(&DataType::Duration) {
         return Err(CqlError::invalid(format!(
@@ -65,7 +65,7 @@ pub(super) fn field_type(
             check_parts(type_name)?;
             types
                 .resolve(&format!("the type of field {name}"), type_name)?
-                .ok_or_else(|| CqlError::unsupported(format!("field {name}: type {type_name}")))
+                .ok_or_else(|| unknown_type("field", name, type_name))
         }
     }
 }
@@ -129,4 +129,13 @@ fn check(type_name: &TypeName) -> Result<(), CqlError> {
         TypeName::Tuple(fields) => fields.iter().try_for_each(check),
         _ => Ok(()),
     }
+}
+
+/// Returns the error of a type that no column has, such as a class of Java.
+fn unknown_type(what: &str, name: &str, type_name: &TypeName) -> CqlError {
+    let mut message = format!("{what} {name}: type {type_name}");
+    if matches!(type_name, TypeName::Custom(_)) {
+        message.push_str("; name a type of CQL instead, such as blob for bytes of any form");
+    }
+    CqlError::unsupported(message)
 }
