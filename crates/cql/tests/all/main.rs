@@ -12,6 +12,7 @@ mod collections;
 mod counters;
 mod deltas;
 mod describe_load;
+mod differences;
 mod differential;
 mod docs;
 mod edges;
