@@ -26,7 +26,7 @@ impl Owner for AnyStore {
             ControlRequest::Backup { dest, keep, reread_after_days } => {
                 back_up(self, dest, *keep, reread_after(*keep, *reread_after_days), tell)
             }
-            ControlRequest::Compact {} => compact(self),
+            ControlRequest::Compact {} => compact(self, tell),
             ControlRequest::Migrate { to } => {
                 Ok(Done::migrated(migrate(self, ControlRequest::encoding(*to)?)?))
             }
@@ -143,11 +143,14 @@ fn run(
     }
 }
 
-fn compact(store: &AnyStore) -> Result<Done> {
+/// Compacts a store. A store that is closed meanwhile ends it by itself.
+fn compact(store: &AnyStore, tell: &mut dyn FnMut(&Progress) -> Result<()>) -> Result<Done> {
     let store = store.local_for("compaction")?;
     store.flush()?;
     let before = store.metrics();
-    store.compact()?;
+    store.compact_with(&mut |bytes, bytes_total| {
+        let _ = tell(&Progress { bytes, bytes_total });
+    })?;
     let after = store.metrics();
     Ok(Done::Compact {
         tables_before: before.tables,

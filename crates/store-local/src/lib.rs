@@ -181,6 +181,15 @@ impl LocalStore {
         self.engine.compact()
     }
 
+    /// Like [`LocalStore::compact`]; tells the bytes of tables that are read, and those of all tables.
+    ///
+    /// # Errors
+    ///
+    /// Like [`LocalStore::compact`].
+    pub fn compact_with(&self, tell: &mut dyn FnMut(u64, u64)) -> Result<()> {
+        self.engine.compact_with(tell)
+    }
+
     /// Reads a cell at a snapshot chosen during the call, without a transaction.
     ///
     /// # Errors

@@ -218,6 +218,16 @@ impl Engine {
     /// engine is closed meanwhile, and `Corrupted` if a table is damaged: the tables stay unchanged.
     /// `Invalid` if the database was opened read-only.
     pub fn compact(&self) -> Result<()> {
+        self.compact_with(&mut |_, _| {})
+    }
+
+    /// Like [`Engine::compact`]; tells the bytes of tables that are read, and those of all tables, as it
+    /// goes on.
+    ///
+    /// # Errors
+    ///
+    /// Like [`Engine::compact`].
+    pub fn compact_with(&self, tell: &mut dyn FnMut(u64, u64)) -> Result<()> {
         self.core.check_open()?;
         self.flush()?;
         let core = &self.core;
@@ -238,7 +248,7 @@ impl Engine {
         let mut result = Ok(());
         if let Some(plan) = everything(&levels, &core.options.compaction, &state) {
             state.begin(&plan);
-            let outcome = core.guarded(|| core.compact_now(&plan, &levels));
+            let outcome = core.guarded(|| core.compact_now(&plan, &levels, tell));
             state.end(&plan);
             result = outcome.and_then(|given_up| given_up.map_or(Ok(()), Err));
         }
@@ -268,7 +278,13 @@ impl Drop for ManualCompaction<'_> {
 
 impl Core {
     /// Runs a plan to its end; returns the reason if it was abandoned.
-    fn compact_now(self: &Arc<Self>, plan: &Plan, levels: &Levels) -> Result<Option<Error>> {
+    fn compact_now(
+        self: &Arc<Self>,
+        plan: &Plan,
+        levels: &Levels,
+        tell: &mut dyn FnMut(u64, u64),
+    ) -> Result<Option<Error>> {
+        let (bytes, cells) = (plan.bytes(), plan.cells().max(1));
         let (inputs, outputs) = self.of_job();
         let mut job = match Job::new(plan, levels, &inputs, outputs, self.hook()) {
             Ok(job) => job,
@@ -281,7 +297,12 @@ impl Core {
                 return Ok(Some(error));
             }
             match job.step(STEP_BYTES) {
-                Ok(Progress::More) => self.compactions.throttle.refill(STEP_BYTES),
+                Ok(Progress::More) => {
+                    self.compactions.throttle.refill(STEP_BYTES);
+                    // The size of a table's compressed cells is its part of the file.
+                    let read = u128::from(bytes) * u128::from(job.read_cells().min(cells));
+                    tell(u64::try_from(read / u128::from(cells)).unwrap_or(bytes), bytes);
+                }
                 Ok(Progress::Done(edit)) => return self.install_compaction(&edit),
                 Err(error) => {
                     let error = self.may_abandon(plan, error)?;

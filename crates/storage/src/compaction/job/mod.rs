@@ -56,6 +56,7 @@ pub struct Job<T: Tables, O: Outputs, H> {
     writer: Writer<O>,
     remove: Vec<u64>,
     read_bytes: u64,
+    read_cells: u64,
 }
 
 impl<T: Tables, O: Outputs, H: GcHook> Job<T, O, H> {
@@ -104,7 +105,7 @@ impl<T: Tables, O: Outputs, H: GcHook> Job<T, O, H> {
         let merge = Merge::new(sources, fragments, part, below, hook);
         let cutter = Cutter::new(plan, part, levels);
         let writer = Writer::new(outputs, merge.range_tombstones(), cutter, plan.output_level);
-        Ok(Self { merge, writer, remove: Vec::new(), read_bytes: 0 })
+        Ok(Self { merge, writer, remove: Vec::new(), read_bytes: 0, read_cells: 0 })
     }
 
     /// Reads about `bytes` of cells and writes the surviving ones. A table never ends within a key,
@@ -117,7 +118,10 @@ impl<T: Tables, O: Outputs, H: GcHook> Job<T, O, H> {
         let mut done_bytes = 0;
         while done_bytes < bytes.max(1) {
             match self.merge.step(&mut self.writer)? {
-                Some(moved) => done_bytes += moved.max(1),
+                Some(moved) => {
+                    done_bytes += moved.max(1);
+                    self.read_cells += 1;
+                }
                 None => {
                     self.read_bytes += done_bytes;
                     self.writer.end()?;
@@ -138,6 +142,12 @@ impl<T: Tables, O: Outputs, H: GcHook> Job<T, O, H> {
     #[must_use]
     pub const fn read_bytes(&self) -> u64 {
         self.read_bytes
+    }
+
+    /// Returns the number of versions that were read so far.
+    #[must_use]
+    pub const fn read_cells(&self) -> u64 {
+        self.read_cells
     }
 
     /// Abandons the job. Returns the numbers of the files that it has finished, which are not

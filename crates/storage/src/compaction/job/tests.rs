@@ -176,7 +176,7 @@ fn step_reads_about_the_given_bytes() {
     let mut job = job(&plan, &levels, &memory);
     for step in 1..=20 {
         assert_eq!(job.step(50).unwrap(), Progress::More);
-        assert_eq!(job.read_bytes(), 50 * step);
+        assert_eq!((job.read_bytes(), job.read_cells()), (50 * step, 5 * step));
     }
     assert!(matches!(job.step(50).unwrap(), Progress::Done(_)));
     assert_eq!(job.read_bytes(), 1000);

@@ -94,6 +94,12 @@ impl Plan {
         self.tables().map(|table| table.bytes).sum()
     }
 
+    /// Returns the number of versions in all inputs.
+    #[must_use]
+    pub fn cells(&self) -> u64 {
+        self.tables().map(|table| table.contents.cells).sum()
+    }
+
     /// Returns the first and the last level that the compaction reads or writes.
     #[must_use]
     pub fn levels(&self) -> (usize, usize) {

@@ -81,3 +81,26 @@ fn background_threads_are_niced() {
     assert_eq!(receiver.recv().unwrap(), 10.max(before));
     assert_eq!(rustix::process::getpriority_process(None).unwrap(), before);
 }
+
+#[test]
+fn manual_compaction_tells_its_progress() {
+    let engine = open(&SimDisk::new(1), &ThreadSpawn, Options::default());
+    let payload = Bytes::from(vec![7; 100 << 10]);
+    for n in 1..=10 {
+        let key = key(n);
+        let put = Mutation::put_or_delete(&key, Some(&payload));
+        let prepared = engine.prepare(time(10 * n - 1), [put]).unwrap();
+        let reserved = engine.reserve(prepared, || Ok::<_, Error>(time(10 * n))).unwrap();
+        block_on(reserved.insert()).unwrap();
+    }
+    engine.flush().unwrap();
+    let (size, mut told) = (engine.metrics().table_bytes, Vec::new());
+    engine
+        .compact_with(&mut |bytes, total| {
+            assert_eq!(total, size);
+            told.push(bytes);
+        })
+        .unwrap();
+    assert!(told.len() >= 3 && told.is_sorted(), "{told:?}");
+    assert!(told[0] >= size / 10 && *told.last().unwrap() < size, "{told:?} of {size}");
+}
