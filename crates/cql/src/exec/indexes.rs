@@ -49,6 +49,11 @@ const FIXED_OPTIONS: [(&str, &[&str]); 6] = [
     ("analyzed", &["false"]),
 ];
 
+/// Options by which an index compares folded texts.
+const FOLDING: [&str; 3] = ["case_sensitive", "normalize", "ascii"];
+const FOLD_YOURSELF: &str = ", which compares texts as they are stored; write the folded text to another column, and index \
+                             that one";
+
 /// Options of other systems' indexes that change no answer, whatever their values.
 const FREE_OPTIONS: [&str; 4] = [
     "construction_beam_width",
@@ -288,7 +293,10 @@ fn bits_of(value: &str) -> Result<u8, CqlError> {
 fn check_option(key: &str, value: &str) -> Result<(), CqlError> {
     match FIXED_OPTIONS.iter().find(|(known, _)| *known == key) {
         Some((_, values)) if values.contains(&value) => Ok(()),
-        Some(_) => Err(CqlError::unsupported(format!("option {key} = {value} of an index"))),
+        Some(_) => {
+            let remedy = if FOLDING.contains(&key) { FOLD_YOURSELF } else { "" };
+            Err(CqlError::unsupported(format!("option {key} = {value} of an index{remedy}")))
+        }
         None if key == SIMILARITY && Similarity::from_option(value).is_some() => Ok(()),
         None if key == SIMILARITY => Err(CqlError::invalid(format!(
             "Similarity function '{value}' was not found: it is cosine, dot_product or euclidean"
