@@ -322,7 +322,7 @@ impl<'a> CellKeyRef<'a> {
     }
 
     /// Rejects a clustering key or a value that is too long; the value is `None` for a deletion. A partition key cannot
-    /// be too long: [`crate::partition`] rejects it.
+    /// be too long: [`CellKeyBuilder`](crate::CellKeyBuilder) rejects it.
     ///
     /// # Errors
     ///

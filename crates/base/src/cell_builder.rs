@@ -5,6 +5,7 @@ use bytes::{BufMut, BytesMut};
 use crate::cell::{CellKey, CellKeyRef, FRAME_BYTES, PartitionKey, ordered};
 use crate::error::Result;
 use crate::ids::{TableId, Token};
+use crate::limits::check_partition_key;
 use crate::scratch;
 
 /// Builds a cell's key: the partition key first, the rest when it is known.
@@ -54,15 +55,15 @@ impl CellKeyBuilder {
     ///
     /// # Errors
     ///
-    /// `Invalid` if the partition key is empty or longer than
-    /// [`LEN_MAX`](crate::partition::LEN_MAX), and any error of `clustering`.
+    /// `Invalid` if the partition key is empty or longer than [`PARTITION_KEY_BYTES_MAX`](crate::limits::PARTITION_KEY_BYTES_MAX), and any error of
+    /// `clustering`.
     pub fn end(
         self,
         table: TableId,
         clustering: impl FnOnce(&mut BytesMut) -> Result<()>,
     ) -> Result<CellBuilder> {
         let partition = &self.0[FRAME_BYTES..];
-        crate::partition::check(partition)?;
+        check_partition_key(partition)?;
         let token = crate::murmur3::token(partition);
         self.end_at(table, token, clustering)
     }
@@ -75,7 +76,7 @@ impl CellKeyBuilder {
     ) -> Result<CellBuilder> {
         let Self(mut bytes) = self;
         let len = u16::try_from(bytes.len() - FRAME_BYTES)
-            .expect("a partition key has at most LEN_MAX bytes");
+            .expect("a partition key has at most 65,535 bytes");
         let mut frame = &mut bytes[..FRAME_BYTES];
         frame.put_u32(table.0);
         frame.put_u64(ordered(token));
@@ -159,7 +160,7 @@ mod tests {
 
     #[test]
     fn unstorable_partition_key_is_rejected() {
-        for len in [0, crate::partition::LEN_MAX + 1] {
+        for len in [0, crate::limits::PARTITION_KEY_BYTES_MAX + 1] {
             let mut key = CellKeyBuilder::new();
             key.partition().put_bytes(b'x', len);
             assert!(key.end(TableId(1), |_| Ok(())).is_err(), "{len} bytes");

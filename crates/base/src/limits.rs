@@ -5,6 +5,8 @@
 //! engine rejects the same lengths when it is used without transactions, and no decoder accepts longer
 //! ones.
 
+use crate::error::{Error, Result};
+
 /// Maximum length of a partition key in Cassandra's serialization: its length has 16 bits.
 pub const PARTITION_KEY_BYTES_MAX: usize = u16::MAX as usize;
 
@@ -14,3 +16,24 @@ pub const CLUSTERING_KEY_BYTES_MAX: usize = 4 * (u16::MAX as usize);
 
 /// Maximum length of a row image, or value of a raw table.
 pub const VALUE_BYTES_MAX: usize = 32 << 20;
+
+/// Checks the length of a partition key.
+///
+/// # Errors
+///
+/// `Invalid` if the key is empty or too long.
+pub fn check_partition_key(key: &[u8]) -> Result<()> {
+    match key.len() {
+        0 => Err(Error::invalid("Key may not be empty")),
+        1..=PARTITION_KEY_BYTES_MAX => Ok(()),
+        len => Err(partition_key_too_long(len)),
+    }
+}
+
+/// Makes the error for a partition key, or a component of one, that is too long.
+#[must_use]
+pub fn partition_key_too_long(len: usize) -> Error {
+    Error::invalid(format!(
+        "Key length of {len} is longer than maximum of {PARTITION_KEY_BYTES_MAX}"
+    ))
+}

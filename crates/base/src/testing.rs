@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use crate::rng::{Rng, SeededRng};
+use crate::{Rng, SeededRng};
 
 /// Reads a file of golden vectors.
 pub(crate) fn vectors(name: &str) -> serde_json::Value {

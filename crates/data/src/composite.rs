@@ -15,8 +15,8 @@
 //! written in the one form.
 
 use bytes::{Buf, BufMut, BytesMut};
+use carnet_base::error::{Error, Result};
 
-use crate::error::{Error, Result};
 use crate::value::{Composite, DataType, Value};
 use crate::vector;
 

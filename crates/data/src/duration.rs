@@ -12,8 +12,8 @@ use std::fmt::{self, Display, Formatter};
 
 use bytes::{BufMut, BytesMut};
 
-use crate::error::{Error, Result};
-use crate::text::calendar::Civil;
+use carnet_base::calendar::Civil;
+use carnet_base::error::{Error, Result};
 
 /// A duration. Its parts have one sign.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -294,8 +294,8 @@ fn vint(bytes: &[u8]) -> Option<(i64, &[u8])> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rng::Rng;
     use crate::testing;
+    use carnet_base::rng::Rng;
 
     fn bytes(duration: CqlDuration) -> Vec<u8> {
         let mut out = BytesMut::new();

@@ -13,8 +13,8 @@
 //! a change removes the other forms of a key.
 
 use bytes::Bytes;
+use carnet_base::error::Result;
 
-use crate::error::Result;
 use crate::key::least_scale;
 use crate::value::{Composite, DataType, FieldKeys, UserType, Value};
 

@@ -15,13 +15,14 @@
 //! lower end of the ring.
 
 use bytes::{BufMut, Bytes, BytesMut};
+use carnet_base::cell::PartitionKey;
+use carnet_base::error::{Error, Result};
+use carnet_base::limits::{PARTITION_KEY_BYTES_MAX, check_partition_key, partition_key_too_long};
 
-use crate::cell::PartitionKey;
-use crate::error::{Error, Result};
 use crate::value::{DataType, Value};
 
 /// Maximum length of a partition key in bytes.
-pub const LEN_MAX: usize = crate::limits::PARTITION_KEY_BYTES_MAX;
+pub const LEN_MAX: usize = PARTITION_KEY_BYTES_MAX;
 
 /// Serializes a partition key, one value for each of its columns.
 ///
@@ -47,14 +48,15 @@ pub fn join(components: &[Bytes]) -> Result<PartitionKey> {
         [component] => component.clone(),
         _ => composite(components)?,
     };
-    check(&key)?;
+    check_partition_key(&key)?;
     Ok(PartitionKey::new(key))
 }
 
 fn composite(components: &[Bytes]) -> Result<Bytes> {
     let mut key = BytesMut::with_capacity(components.iter().map(|part| part.len() + 3).sum());
     for component in components {
-        let len = u16::try_from(component.len()).map_err(|_| too_long(component.len()))?;
+        let len =
+            u16::try_from(component.len()).map_err(|_| partition_key_too_long(component.len()))?;
         key.put_u16(len);
         key.put_slice(component);
         key.put_u8(0);
@@ -99,24 +101,11 @@ fn take_component<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     Some(component)
 }
 
-/// Rejects a key that is empty or too long.
-pub(crate) fn check(key: &[u8]) -> Result<()> {
-    match key.len() {
-        0 => Err(Error::invalid("Key may not be empty")),
-        1..=LEN_MAX => Ok(()),
-        len => Err(too_long(len)),
-    }
-}
-
-fn too_long(len: usize) -> Error {
-    Error::invalid(format!("Key length of {len} is longer than maximum of {LEN_MAX}"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::ErrorKind;
     use crate::testing::{self, unhex};
+    use carnet_base::error::ErrorKind;
 
     #[test]
     fn composite_keys_are_the_drivers_routing_keys() {
@@ -143,7 +132,7 @@ mod tests {
     fn single_column_is_bare_and_not_empty() {
         let key = encode(&[Value::Text("abc".into())]).unwrap();
         assert_eq!(&key.bytes()[..], b"abc");
-        assert_eq!(key.token(), crate::murmur3::token(b"abc"));
+        assert_eq!(key.token(), carnet_base::murmur3::token(b"abc"));
         let error = encode(&[Value::Text(String::new())]).unwrap_err();
         assert_eq!((error.kind(), error.message()), (ErrorKind::Invalid, "Key may not be empty"));
         assert_eq!(encode(&[]).unwrap_err().kind(), ErrorKind::Invalid);

@@ -28,11 +28,11 @@
 use std::net::IpAddr;
 
 use bytes::{BufMut, Bytes, BytesMut};
+use carnet_base::error::{Error, Result};
 use num_bigint::BigInt;
 use uuid::Uuid;
 
 use crate::duration::CqlDuration;
-use crate::error::{Error, Result};
 use crate::value::{Composite, DataType, Value};
 
 /// Number of nanoseconds in a day; every `time` is smaller.
@@ -257,8 +257,8 @@ pub(crate) fn check_timeuuid(uuid: &Uuid) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::ErrorKind;
     use crate::testing::{self, unhex};
+    use carnet_base::error::ErrorKind;
 
     #[test]
     fn bytes_match_a_stock_driver() {

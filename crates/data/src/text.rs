@@ -32,7 +32,6 @@
 //! Deliberately absent: names of time zones, host names as `inet`, and `now`. The first two need
 //! databases of their own, and the last a clock.
 
-pub(crate) mod calendar;
 mod composite;
 mod format;
 mod parse;

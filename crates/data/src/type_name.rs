@@ -2,7 +2,8 @@
 
 use std::str::FromStr;
 
-use crate::error::{Error, Result};
+use carnet_base::error::{Error, Result};
+
 use crate::value::{DataType, TYPE_DEPTH_MAX};
 
 /// Parses a type as `Display` writes it, with or without `frozen<…>` around a composite type.

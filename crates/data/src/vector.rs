@@ -2,7 +2,7 @@
 //!
 //! A vector has as many elements as its type says, so that no count is written. Elements of a type
 //! of one length follow each other; before any other element stands its length, as a
-//! [`VAR_LONG`](crate::var_long).
+//! [`VAR_LONG`](carnet_base::var_long).
 //!
 //! ```text
 //! [1.0, 2.0] of vector<float, 2>    3f800000 40000000
@@ -14,10 +14,10 @@
 //! other types, even of `smallint` or `date`.
 
 use bytes::{BufMut, BytesMut};
+use carnet_base::error::{Error, Result};
+use carnet_base::var_long;
 
-use crate::error::{Error, Result};
 use crate::value::{DataType, Value};
-use crate::var_long;
 
 /// Returns the length of the elements of a type, if Cassandra writes them without their lengths.
 fn fixed_length(data_type: &DataType) -> Option<usize> {

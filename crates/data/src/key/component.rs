@@ -4,11 +4,11 @@
 use std::net::IpAddr;
 
 use bytes::{BufMut, Bytes, BytesMut};
+use carnet_base::error::{Error, Result};
 use uuid::Uuid;
 
 use super::number::{put_decimal, put_varint};
 use super::reader::{END, ESCAPED, KeyReader, wrong};
-use crate::error::{Error, Result};
 use crate::value::{Composite, DataType, FieldKeys, Value};
 
 /// Before the items of a list, set or map, and before the fields of a tuple. It sorts after the

@@ -24,10 +24,10 @@
 //! digits has the scale 0.
 
 use bytes::{BufMut, BytesMut};
+use carnet_base::error::{Error, Result};
 use num_bigint::{BigInt, Sign};
 
 use super::reader::{KeyReader, wrong};
-use crate::error::{Error, Result};
 use crate::value::DataType;
 
 /// Maximum length of a number in a clustering key. Cassandra has the same limit, of all components.

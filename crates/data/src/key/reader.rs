@@ -2,7 +2,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use crate::error::{Error, Result};
+use carnet_base::error::{Error, Result};
+
 use crate::value::DataType;
 
 /// Follows a zero byte of the value; sorts after the end, so that a prefix comes first.

@@ -3,10 +3,10 @@
 use std::ops::Bound;
 
 use bytes::{Bytes, BytesMut};
+use carnet_base::error::{Error, Result};
 
 use super::order::Order;
 use super::tuple::{encode, encode_into};
-use crate::error::{Error, Result};
 use crate::value::Value;
 
 /// Bounds of a range of encoded clustering keys.

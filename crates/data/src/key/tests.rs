@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::ops::{Bound, RangeBounds};
 
 use bytes::Bytes;
+use carnet_base::error::ErrorKind;
 use num_bigint::BigInt;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -14,7 +15,6 @@ use uuid::Uuid;
 
 use super::comparators::{compare, compare_tuples};
 use super::*;
-use crate::error::ErrorKind;
 use crate::testing;
 use crate::value::{Composite, DataType, FieldKeys, Value};
 

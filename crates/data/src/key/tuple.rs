@@ -1,10 +1,10 @@
 //! Encodes and decodes clustering keys.
 
 use bytes::{Bytes, BytesMut};
+use carnet_base::error::{Error, Result};
 
 use super::component;
 use super::order::Order;
-use crate::error::{Error, Result};
 use crate::value::{DataType, Value};
 
 impl DataType {

@@ -5,13 +5,14 @@
 //! deletion removes the values written up to its time, and leaves no trace: an older value that is
 //! written after it is visible.
 
+use carnet_base::clock::WallTime;
+use carnet_base::error::Result;
+use carnet_base::ids::ColumnId;
+
 use super::collection::Collection;
 use super::delta::{Change, RowDelta};
 use super::image::{Column, RowImage, UNKNOWN};
 use super::marker::Marker;
-use crate::clock::WallTime;
-use crate::error::Result;
-use crate::ids::ColumnId;
 
 impl RowDelta {
     /// Applies the changes to a stored image, except where the image has later values.

@@ -2,8 +2,8 @@
 
 use bytes::{Buf, BufMut, BytesMut};
 
-use crate::error::{Error, Result};
-use crate::var_long;
+use carnet_base::error::{Error, Result};
+use carnet_base::var_long;
 
 pub(super) fn put_len(out: &mut BytesMut, len: usize) {
     var_long::put(out, i64::try_from(len).expect("no allocation is longer than i64::MAX"));

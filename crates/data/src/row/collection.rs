@@ -24,12 +24,12 @@
 use std::sync::OnceLock;
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
+use carnet_base::clock::WallTime;
+use carnet_base::error::Result;
 
 use super::bytes::{ends_early, put_len, take_u8};
 use super::element::{CollectionKind, Element, ElementRef, no_collection, sort, take_count};
 use super::encoded::{Encoded, move_time};
-use crate::clock::WallTime;
-use crate::error::Result;
 use crate::value::{DataType, Value};
 
 /// Value of a column whose elements can be changed one by one.

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use std::iter;
 
 use bytes::{BufMut, Bytes, BytesMut};
+use carnet_base::clock::WallTime;
+use carnet_base::error::Result;
 
 use super::bytes::{put_bytes, put_len, take_bytes, take_len, take_u8};
 use super::collection::Collection;
 use super::element::{CollectionKind, Element, ElementRef, no_collection, sort};
-use crate::clock::WallTime;
-use crate::error::Result;
 
 /// Flag beside the kind: the collection is cleared first.
 const CLEARED: u8 = 0x80;

@@ -51,6 +51,10 @@
 //! version did not write keep theirs.
 
 use bytes::{BufMut, Bytes, BytesMut};
+use carnet_base::clock::WallTime;
+use carnet_base::error::{Error, Result};
+use carnet_base::ids::{ColumnId, Timestamp};
+use carnet_base::var_long;
 
 use super::bytes::{put_bytes, put_len, take_bytes, take_i64, take_u8};
 use super::collection_change::CollectionChange;
@@ -58,10 +62,6 @@ use super::flags::FORMAT_DELTA;
 use super::image::{Column, RowImage};
 use super::marker::Marker;
 use super::reader;
-use crate::clock::WallTime;
-use crate::error::{Error, Result};
-use crate::ids::{ColumnId, Timestamp};
-use crate::var_long;
 
 const SET: u8 = 0;
 const SET_EXPIRING: u8 = 1;

@@ -1,11 +1,11 @@
 use std::collections::BTreeMap;
 
+use carnet_base::error::ErrorKind;
 use proptest::collection::{btree_map, vec};
 use proptest::option;
 use proptest::prelude::*;
 
 use super::*;
-use crate::error::ErrorKind;
 use crate::row::{Collection, CollectionKind, Element};
 use crate::testing;
 use crate::value::DataType;

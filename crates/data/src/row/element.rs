@@ -1,11 +1,11 @@
 //! Elements of a collection, and elements as they are encoded in a row.
 
 use bytes::{BufMut, Bytes, BytesMut};
+use carnet_base::clock::WallTime;
+use carnet_base::error::{Error, Result};
 
 use super::bytes::{put_bytes, take_bytes, take_i64, take_len, take_u8};
 use super::flags::{ELEMENT_EXPIRES, ELEMENT_WRITTEN};
-use crate::clock::WallTime;
-use crate::error::{Error, Result};
 use crate::value::DataType;
 
 /// Kind of a collection that is not frozen.

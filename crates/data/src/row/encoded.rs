@@ -4,10 +4,10 @@ use std::collections::VecDeque;
 use std::iter;
 
 use bytes::{BufMut, Bytes, BytesMut};
+use carnet_base::clock::WallTime;
+use carnet_base::error::Result;
 
 use super::element::{CollectionKind, Element, ElementRef, no_collection, take_count};
-use crate::clock::WallTime;
-use crate::error::Result;
 
 /// Number of pieces from which the next one makes one piece of all.
 const PIECES_MAX: usize = 64;

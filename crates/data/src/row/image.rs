@@ -1,6 +1,10 @@
 //! A decoded row image.
 
 use bytes::{BufMut, Bytes, BytesMut};
+use carnet_base::clock::WallTime;
+use carnet_base::error::Result;
+use carnet_base::ids::ColumnId;
+use carnet_base::var_long;
 
 use super::bytes::{put_bytes, put_len};
 use super::collection::Collection;
@@ -9,10 +13,6 @@ use super::encoded::move_time;
 use super::flags::{COLLECTION, COLUMN_WRITTEN, EXPIRES, FORMAT};
 use super::marker::Marker;
 use super::reader::{ReadColumn, RowReader};
-use crate::clock::WallTime;
-use crate::error::Result;
-use crate::ids::ColumnId;
-use crate::var_long;
 
 /// Write time of a column that was written without one.
 pub(super) const UNKNOWN: WallTime = WallTime(i64::MIN);
@@ -329,9 +329,9 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::error::ErrorKind;
     use crate::row::Element;
     use crate::testing;
+    use carnet_base::error::ErrorKind;
 
     fn elements(kind: CollectionKind, elements: &[(&str, &str)]) -> Collection {
         let element = |(key, value): &(&str, &str)| Element {

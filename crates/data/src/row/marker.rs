@@ -1,9 +1,9 @@
 //! Row markers.
 
 use bytes::{BufMut, BytesMut};
+use carnet_base::clock::WallTime;
 
 use super::flags::{MARKED, MARKER_EXPIRES, MARKER_WRITTEN, WRITTEN};
-use crate::clock::WallTime;
 
 /// Row marker: the row exists even without columns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

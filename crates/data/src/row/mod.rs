@@ -31,7 +31,7 @@
 //! ```
 //!
 //! An expiry is in seconds since 1970-01-01 UTC, a write time in microseconds; both are two's
-//! complement, big-endian. `VAR_LONG` is [`crate::var_long`]. Nothing follows the last column. For example, version 3 of a schema, a row
+//! complement, big-endian. `VAR_LONG` is [`carnet_base::var_long`]. Nothing follows the last column. For example, version 3 of a schema, a row
 //! with a marker and `int` column 2 set to 7 by this very version:
 //!
 //! ```text

@@ -3,6 +3,10 @@
 use std::fmt;
 
 use bytes::Buf;
+use carnet_base::clock::WallTime;
+use carnet_base::error::{Error, Result};
+use carnet_base::ids::ColumnId;
+use carnet_base::var_long;
 
 use super::collection;
 use super::flags::{
@@ -10,10 +14,6 @@ use super::flags::{
     MARKER_WRITTEN, WRITTEN, WRITTEN_BEFORE,
 };
 use super::marker::Marker;
-use crate::clock::WallTime;
-use crate::error::{Error, Result};
-use crate::ids::ColumnId;
-use crate::var_long;
 
 /// Minimum length of a column: id, flags, length.
 const COLUMN_LEN_MIN: usize = 3;

@@ -1,10 +1,10 @@
 //! Writes a row image in place.
 
 use bytes::{BufMut, BytesMut};
+use carnet_base::ids::ColumnId;
+use carnet_base::var_long;
 
 use super::flags::{FORMAT, MARKED};
-use crate::ids::ColumnId;
-use crate::var_long;
 
 /// Writer of the image of a row with a marker, whose columns are all set by this version without an
 /// expiry. Columns are written in place, one after the other.

@@ -7,8 +7,9 @@
 
 use std::fmt::{self, Formatter};
 
+use carnet_base::error::{Error, Result};
+
 use super::quote::quoted;
-use crate::error::{Error, Result};
 use crate::value::{Composite, DataType, UserType, Value, quote_name};
 
 impl DataType {

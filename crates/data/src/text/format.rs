@@ -2,15 +2,10 @@
 
 use std::fmt::{self, Display, Formatter};
 
+use carnet_base::calendar::{Civil, YEARS, write_time_of_day, write_timestamp};
 use num_bigint::{BigInt, Sign};
 
-use super::calendar::Civil;
-use crate::clock::WallTime;
 use crate::value::Value;
-
-const DAY_MILLIS: i64 = 86_400_000;
-/// Years that are printed as dates.
-const YEARS: std::ops::RangeInclusive<i64> = 1..=9999;
 
 impl Display for Value {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
@@ -29,21 +24,14 @@ impl Display for Value {
             Self::Uuid(uuid) | Self::Timeuuid(uuid) => uuid.hyphenated().fmt(f),
             Self::Inet(address) => address.fmt(f),
             Self::Blob(bytes) => write!(f, "0x{bytes:x}"),
-            Self::Timestamp(millis) => timestamp(f, *millis),
+            Self::Timestamp(millis) => write_timestamp(f, *millis),
             Self::Date(days) => date(f, *days),
-            Self::Time(nanos) => time_of_day(f, nanos.div_euclid(1_000_000_000))
+            Self::Time(nanos) => write_time_of_day(f, nanos.div_euclid(1_000_000_000))
                 .and_then(|()| write!(f, ".{:09}", nanos.rem_euclid(1_000_000_000))),
             Self::Duration(duration) => duration.fmt(f),
             Self::Composite(composite) => super::composite::write(f, composite),
             Self::Empty(_) => Ok(()),
         }
-    }
-}
-
-/// Like CQL's `timestamp`, to the millisecond.
-impl Display for WallTime {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        timestamp(f, self.millis())
     }
 }
 
@@ -114,27 +102,7 @@ fn decimal(f: &mut Formatter<'_>, unscaled: &BigInt, scale: i32) -> fmt::Result 
     write!(f, "E{exponent:+}")
 }
 
-fn timestamp(f: &mut Formatter<'_>, millis: i64) -> fmt::Result {
-    let day = Civil::from_days(millis.div_euclid(DAY_MILLIS));
-    if !YEARS.contains(&day.year) {
-        return millis.fmt(f);
-    }
-    let millis = millis.rem_euclid(DAY_MILLIS);
-    civil(f, day)?;
-    f.write_str(" ")?;
-    time_of_day(f, millis / 1_000)?;
-    write!(f, ".{:03}000+0000", millis % 1_000)
-}
-
 fn date(f: &mut Formatter<'_>, days: u32) -> fmt::Result {
     let day = Civil::from_days(i64::from(days) - (1 << 31));
-    if YEARS.contains(&day.year) { civil(f, day) } else { days.fmt(f) }
-}
-
-fn civil(f: &mut Formatter<'_>, day: Civil) -> fmt::Result {
-    write!(f, "{:04}-{:02}-{:02}", day.year, day.month, day.day)
-}
-
-fn time_of_day(f: &mut Formatter<'_>, seconds: i64) -> fmt::Result {
-    write!(f, "{:02}:{:02}:{:02}", seconds / 3_600, seconds / 60 % 60, seconds % 60)
+    if YEARS.contains(&day.year) { day.fmt(f) } else { days.fmt(f) }
 }

@@ -5,13 +5,13 @@ use std::num::{IntErrorKind, ParseIntError};
 use std::str::FromStr;
 
 use bytes::Bytes;
+use carnet_base::calendar::Civil;
+use carnet_base::error::{Error, Result};
 use num_bigint::BigInt;
 use uuid::Uuid;
 
-use super::calendar::Civil;
 use super::quote::quoted;
 use crate::duration::CqlDuration;
-use crate::error::{Error, Result};
 use crate::value::{DataType, Value};
 
 /// Maximum number of digits of a `varint` or `decimal` as text: parsing takes quadratic time.

@@ -1,9 +1,8 @@
 //! Forms one by one, and properties of all values.
 
+use carnet_base::error::ErrorKind;
 use proptest::prelude::*;
 
-use super::calendar::Civil;
-use crate::error::ErrorKind;
 use crate::testing::{self, unhex};
 use crate::value::{DataType, Value};
 
@@ -196,24 +195,6 @@ fn wrong_text_is_rejected_with_a_reason() {
     }
     let error = DataType::Boolean.parse_text("yes").unwrap_err();
     assert_eq!(error.to_string(), "'yes' is no boolean: expected true or false");
-}
-
-#[test]
-fn the_calendar_goes_on_day_by_day() {
-    let mut previous = Civil::from_days(-1_000_000);
-    for days in -999_999..1_000_000 {
-        let day = Civil::from_days(days);
-        assert_eq!(day.to_days(), Some(days));
-        let is_next =
-            (day.year, day.month, day.day) == (previous.year, previous.month, previous.day + 1);
-        let turns_month = day.day == 1
-            && previous.day >= 28
-            && (day.year * 12 + day.month) == (previous.year * 12 + previous.month + 1);
-        assert!(is_next || turns_month, "{previous:?} is followed by {day:?}");
-        previous = day;
-    }
-    assert_eq!(Civil { year: 2000, month: 2, day: 29 }.to_days(), Some(11_016));
-    assert_eq!(Civil { year: 1900, month: 2, day: 29 }.to_days(), None);
 }
 
 proptest! {
