@@ -3,8 +3,9 @@
 #![no_main]
 
 use carnet_base::commit_encoding::{v1, v2};
-use carnet_base::key::{self, Order};
-use carnet_base::{DataType, Timestamp, partition, var_long};
+use carnet_data::key::{self, Order};
+use carnet_base::{Timestamp, var_long};
+use carnet_data::{DataType, partition};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: (u8, u8, bool, bool, u64, Vec<u8>)| {

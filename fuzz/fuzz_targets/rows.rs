@@ -2,8 +2,9 @@
 //! meaning.
 #![no_main]
 
-use carnet_base::row::{Collection, CollectionKind};
-use carnet_base::{Bytes, DataType, RowDelta, RowImage, RowReader};
+use carnet_data::row::{Collection, CollectionKind};
+use carnet_base::Bytes;
+use carnet_data::{DataType, RowDelta, RowImage, RowReader};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {

@@ -1,7 +1,7 @@
 //! Values from hostile bytes and texts. What is read from text is written so that it is read back.
 #![no_main]
 
-use carnet_base::DataType;
+use carnet_data::DataType;
 use libfuzzer_sys::fuzz_target;
 
 /// Types of parts; the scalar types come before them.

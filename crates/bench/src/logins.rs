@@ -9,8 +9,8 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use carnet::base::{Clock, SystemClock};
 use carnet::{Error, Result};
+use carnet_base::{Clock, SystemClock};
 use clap::Args;
 
 use crate::program::{Client, Process, ServeOptions};

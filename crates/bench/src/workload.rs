@@ -5,8 +5,8 @@ use std::sync::Barrier;
 use std::thread;
 use std::time::Duration;
 
-use carnet::base::{Clock, Rng, SeededRng, SystemClock};
 use carnet::{Db, Durability, Isolation, Key, RawTable, Result, Table, record};
+use carnet_base::{Clock, Rng, SeededRng, SystemClock};
 use hdrhistogram::Histogram;
 
 record! {

@@ -4,10 +4,9 @@ use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use carnet_base::{
-    Bytes, CellKey, Cells, Error, ErrorKind, KeyRange, Result, RowDelta, RowImage, Timestamp,
-};
+use carnet_base::{Bytes, CellKey, Cells, Error, ErrorKind, KeyRange, Result, Timestamp};
 use carnet_checker::Op;
+use carnet_data::{RowDelta, RowImage};
 use carnet_store::{BeginKind, PageLimit};
 use carnet_txn::{Entry, Isolation};
 

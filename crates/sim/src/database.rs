@@ -4,7 +4,8 @@ use std::future::Future;
 use std::sync::Arc;
 
 use carnet::{Db, Tx};
-use carnet_base::{Bytes, CellKey, CellPage, KeyRange, Result, RowDelta, Timestamp, WallTime};
+use carnet_base::{Bytes, CellKey, CellPage, KeyRange, Result, Timestamp, WallTime};
+use carnet_data::RowDelta;
 use carnet_store::{BeginKind, Context, Outcome, PageLimit, Store};
 use carnet_txn::{Entry, IdleWatch, Isolation, Limits, Terms, Transaction};
 

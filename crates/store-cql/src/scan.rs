@@ -445,7 +445,7 @@ fn row_of(
         let time = u64::try_from(number).ok().and_then(Timestamp::new);
         time.ok_or_else(|| format!("{number} is not a timestamp"))
     };
-    if partition.len() > carnet_base::partition::LEN_MAX {
+    if partition.len() > carnet_base::limits::PARTITION_KEY_BYTES_MAX {
         return Err(format!("a partition key of {} bytes", partition.len()));
     }
     let start = time(start)?;

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use carnet_base::row::Lifetime;
-use carnet_base::{Bytes, CellKeyRef, Result, RowDelta, RowReader, TableId, Timestamp};
+use carnet_base::{Bytes, CellKeyRef, Result, TableId, Timestamp};
+use carnet_data::row::Lifetime;
+use carnet_data::{RowDelta, RowReader};
 use carnet_storage::{MergeOperator, Mutation};
 use carnet_store::RowTables;
 

@@ -1,6 +1,7 @@
 //! Requests for commits, and the claims that are decided.
 
-use carnet_base::{CellHash, KeyRange, RowDelta, TableId, Timestamp};
+use carnet_base::{CellHash, KeyRange, TableId, Timestamp};
+use carnet_data::RowDelta;
 
 use crate::begun::{Begun, Slot};
 use crate::cells::Cells;

@@ -15,7 +15,8 @@
 //! only if the row of a delta was on a majority before, and then the second read finds that row. To read the oldest delta
 //! alone is not enough: it may be missing from the replicas of one read and not from those of the next.
 
-use carnet_base::{Bytes, Result, RowDelta, Timestamp, Version};
+use carnet_base::{Bytes, Result, Timestamp, Version};
+use carnet_data::RowDelta;
 
 use crate::row_tables::looks_like_delta;
 
@@ -91,7 +92,7 @@ impl DeltaChain {
 #[cfg(test)]
 mod tests {
     use carnet_base::ColumnId;
-    use carnet_base::row::{Change, RowImage};
+    use carnet_data::row::{Change, RowImage};
 
     use super::*;
 

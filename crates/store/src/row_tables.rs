@@ -9,7 +9,8 @@ use std::pin::Pin;
 use std::sync::{OnceLock, RwLock};
 
 use carnet_base::sync::{read, write};
-use carnet_base::{Result, RowDelta, TableId, Version};
+use carnet_base::{Result, TableId, Version};
+use carnet_data::RowDelta;
 
 /// A list of tables that is being read.
 pub type Loading<'a> = Pin<Box<dyn Future<Output = Result<Vec<TableId>>> + Send + 'a>>;

@@ -10,10 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::{Context, Result};
-use carnet_base::{
-    Bytes, CellKey, CellKeyRef, ErrorKind, KeyRange, PartitionKey, SystemClock, TableId,
-    ThreadSpawn, Timestamp, Token, block_on,
-};
+use carnet_base::{Bytes, CellKey, CellKeyRef, ErrorKind, KeyRange, PartitionKey, SystemClock, TableId, ThreadSpawn, Timestamp, Token, block_on};
 use carnet_storage::disk::RealDisk;
 use carnet_storage::{AppendError, Engine, EntryCell, Mutation, PageLimit, ReadOptions};
 

@@ -13,8 +13,8 @@
 use std::path::Path;
 use std::time::Duration;
 
-use carnet::base::{Clock, Rng, SeededRng, SystemClock};
 use carnet::{Db, Durability, Isolation, Label, RawTable, Result};
+use carnet_base::{Clock, Rng, SeededRng, SystemClock};
 use clap::Args;
 
 use super::processor_time;

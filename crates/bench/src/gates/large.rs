@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::time::Duration;
 
-use carnet::base::{Clock, SystemClock};
 use carnet::{Db, Durability, Result, TransactionLimits};
 use carnet_base::SeededRng;
+use carnet_base::{Clock, SystemClock};
 use clap::Args;
 
 use super::noise;

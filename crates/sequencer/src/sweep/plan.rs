@@ -30,7 +30,8 @@
 //! A base that is a tombstone is deleted too, last of all: until every replica has deleted the
 //! older versions, a replica that was down could bring them back.
 
-use carnet_base::{Bytes, CommitEntry, Result, RowImage, Timestamp, Version};
+use carnet_base::{Bytes, CommitEntry, Result, Timestamp, Version};
+use carnet_data::RowImage;
 use carnet_store::cluster::Statement;
 use carnet_store::{DeltaChain, looks_like_delta};
 
@@ -243,8 +244,9 @@ fn chain_of(versions: &[(Version, VersionOutcome)]) -> DeltaChain {
 
 #[cfg(test)]
 mod tests {
-    use carnet_base::row::{Change, Column};
-    use carnet_base::{ColumnId, RowDelta};
+    use carnet_base::ColumnId;
+    use carnet_data::RowDelta;
+    use carnet_data::row::{Change, Column};
 
     use super::*;
 

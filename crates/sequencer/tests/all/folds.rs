@@ -1,7 +1,8 @@
 //! The row of a cell is written in place of its deltas, so that chains stay short.
 
-use carnet_base::row::{Change, RowImage};
-use carnet_base::{CellKey, ColumnId, KeyRange, RowDelta, Timestamp, Version, block_on};
+use carnet_base::{CellKey, ColumnId, KeyRange, Timestamp, Version, block_on};
+use carnet_data::RowDelta;
+use carnet_data::row::{Change, RowImage};
 use carnet_sequencer::Options;
 use carnet_store::cluster::ClusterCells;
 use carnet_store::{

@@ -4,8 +4,8 @@ use std::pin::Pin;
 use std::task::{Context as TaskContext, Waker};
 use std::time::Duration;
 
-use carnet_base::row::{Column, RowImage};
 use carnet_base::{Clock as _, ColumnId, ErrorKind, KeyRange, Timestamp, block_on};
+use carnet_data::row::{Column, RowImage};
 use carnet_sequencer::Options;
 use carnet_sequencer::sweep::{Marks, SweepOptions, SweepReport};
 use carnet_store::cluster::{ClusterCells, ReadMode, Register, Registers};

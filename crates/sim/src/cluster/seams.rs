@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex};
 
 use carnet_base::sync::lock;
 use carnet_base::{
-    Bytes, CellKey, CommitEntry, Encoding, Epoch, KeyRange, RowDelta, TableId, Tasks, Timestamp,
-    Version,
+    Bytes, CellKey, CommitEntry, Encoding, Epoch, KeyRange, TableId, Tasks, Timestamp, Version,
 };
+use carnet_data::RowDelta;
 use carnet_store::cluster::{
     Acknowledge, ClusterCells, CommitRow, CommitRows, EntryPage, Faulty, NewEntry, ReadMode,
     Register, Registers, RowAnswer, SetAnswer, Statement, StoredEntry, VersionName, VersionPage,

@@ -1,9 +1,9 @@
 //! Changes of single columns and counters of rows that are not read: versions that hold a part of a
 //! row. Counters are changed by transfers, so that their sum is zero at every snapshot.
 
-use carnet_base::row::{Change, RowDelta, RowImage};
 use carnet_base::{Bytes, CellKey, ColumnId, Result};
 use carnet_checker::{Key, Op};
+use carnet_data::row::{Change, RowDelta, RowImage};
 use carnet_store::BeginKind;
 
 use super::{Numbers, Workload, cell, partition};

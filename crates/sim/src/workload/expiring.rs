@@ -4,8 +4,9 @@
 //! gone. So a reader finds a part that was removed too early, although its reads are not compared
 //! with a replay, which knows no expiries.
 
-use carnet_base::row::{Change, Column, RowImage};
-use carnet_base::{Bytes, CellKey, Clock as _, ColumnId, Result, RowDelta};
+use carnet_base::{Bytes, CellKey, Clock as _, ColumnId, Result};
+use carnet_data::RowDelta;
+use carnet_data::row::{Change, Column, RowImage};
 use carnet_store::BeginKind;
 
 use super::{Numbers, Workload, cell};

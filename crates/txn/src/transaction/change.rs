@@ -7,7 +7,8 @@
 //! Changing a row is not reading it: a transaction that only changes rows has an empty read set. If
 //! the transaction reads the row later, the delta becomes an image, and the row is in its read set.
 
-use carnet_base::{Bytes, CellKey, KeyRange, Result, RowDelta, RowImage, Version};
+use carnet_base::{Bytes, CellKey, KeyRange, Result, Version};
+use carnet_data::{RowDelta, RowImage};
 
 use super::handle::Transaction;
 use crate::entry::Entry;

@@ -2,11 +2,11 @@
 
 use std::sync::{Arc, Mutex};
 
-use carnet_base::row::{Change, RowDelta, RowImage};
 use carnet_base::{
     Bytes, Call, CellKey, ColumnId, KeyRange, PageLimit, PartitionKey, TableId, Timestamp, Version,
     block_on,
 };
+use carnet_data::row::{Change, RowDelta, RowImage};
 use carnet_store::{
     At, BeginKind, Begun, CandidatePage, CellStore, CommitLog, CommitRequest, Context, MemoryStore,
     Outcome, RangeRequest,

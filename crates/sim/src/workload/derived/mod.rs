@@ -16,9 +16,10 @@ use std::sync::Arc;
 use carnet::catalog::{self, KeyspaceSchema, TableSchema};
 use carnet::derived::RowStore;
 use carnet::{Db, Tx};
-use carnet_base::key::{self, Order};
-use carnet_base::row::{Change, Column, Marker, RowDelta, RowImage};
-use carnet_base::{Bytes, CellKey, ErrorKind, Result, TableId, Value, partition};
+use carnet_base::{Bytes, CellKey, ErrorKind, Result, TableId};
+use carnet_data::key::{self, Order};
+use carnet_data::row::{Change, Column, Marker, RowDelta, RowImage};
+use carnet_data::{Value, partition};
 use carnet_store::BeginKind;
 use carnet_txn::Isolation;
 

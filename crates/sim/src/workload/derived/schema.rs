@@ -7,8 +7,9 @@ use carnet::catalog::{
     ColumnKind, ColumnSchema, IndexSchema, IndexedPart, TableKind, TableSchema, ViewRelation,
     ViewSchema, ViewTest,
 };
-use carnet_base::key::Order;
-use carnet_base::{CellKey, ColumnId, DataType, PartitionKey, TableId};
+use carnet_base::{CellKey, ColumnId, PartitionKey, TableId};
+use carnet_data::DataType;
+use carnet_data::key::Order;
 
 /// Table of the catalog with the schemas of tables.
 const SCHEMAS: TableId = TableId(3);
