@@ -1,7 +1,8 @@
 //! Rows as cells of a transaction: images without expired columns, and changes of a part of a row.
 
-use carnet_base::row::RowReader;
-use carnet_base::{Bytes, CellKey, Result, RowDelta, RowImage, WallTime};
+use carnet_base::{Bytes, CellKey, Result, WallTime};
+use carnet_data::row::RowReader;
+use carnet_data::{RowDelta, RowImage};
 use carnet_txn::Entry;
 
 use crate::tx::Tx;

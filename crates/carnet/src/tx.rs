@@ -9,8 +9,9 @@ use std::time::Duration;
 
 use carnet_base::{
     BytePermit, Bytes, CellBuilder, CellHash, CellKey, CellPage, ErrorKind, KeyRange, Result,
-    RowDelta, TableId, TimeSlice, Timestamp, WallTime, YieldNow, block_on, lock,
+    TableId, TimeSlice, Timestamp, WallTime, YieldNow, block_on, lock,
 };
+use carnet_data::RowDelta;
 use carnet_store::{Context, PageLimit};
 use carnet_txn::{Contention, Entry, Isolation, Transaction, Turns};
 

@@ -1,6 +1,6 @@
 //! Columns that were dropped from a table, which `system_schema.dropped_columns` lists.
 
-use carnet_base::DataType;
+use carnet_data::DataType;
 use serde::{Deserialize, Serialize};
 
 /// Maximum number of dropped columns that a table lists; the latest remain.

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use carnet_base::{ColumnId, DataType, TableId};
+use carnet_base::{ColumnId, TableId};
+use carnet_data::DataType;
 use serde::{Deserialize, Serialize};
 
 use super::build_failure::BuildFailure;

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use carnet_base::{ColumnId, RowImage};
+use carnet_base::ColumnId;
+use carnet_data::RowImage;
 
 /// The columns of a table some of whose columns were dropped. Rows keep the values of dropped
 /// columns until they are written again, and these values must not keep a row alive.
@@ -37,8 +38,8 @@ impl KeptColumns {
 
 #[cfg(test)]
 mod tests {
-    use carnet_base::Marker;
-    use carnet_base::row::Column;
+    use carnet_data::Marker;
+    use carnet_data::row::Column;
 
     use super::*;
 

@@ -8,7 +8,8 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use carnet_base::{DataType, Error, Result, TYPE_DEPTH_MAX, UserType};
+use carnet_base::{Error, Result};
+use carnet_data::{DataType, TYPE_DEPTH_MAX, UserType};
 
 use super::schema::{KeyspaceSchema, TableSchema};
 use super::type_size::{Measure, TypeSize};

@@ -18,7 +18,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use carnet_base::{Bytes, ColumnId, Error, FieldKeys, Result, TableId, UserType};
+use carnet_base::{Bytes, ColumnId, Error, Result, TableId};
+use carnet_data::{FieldKeys, UserType};
 use serde::{Deserialize, Serialize};
 
 use super::dropped_column::DroppedColumn;

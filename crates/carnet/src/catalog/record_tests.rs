@@ -1,6 +1,7 @@
 use std::sync::Arc;
 
-use carnet_base::{DataType, FieldKeys, TYPE_DEPTH_MAX, TypeReference, UserType, Uuid, WallTime};
+use carnet_base::{Uuid, WallTime};
+use carnet_data::{DataType, FieldKeys, TYPE_DEPTH_MAX, TypeReference, UserType};
 
 use super::*;
 use crate::catalog::IndexedPart;

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-use carnet_base::{ColumnId, DataType, Error, Result, TableId, UserType, Uuid, WallTime};
+use carnet_base::{ColumnId, Error, Result, TableId, Uuid, WallTime};
+use carnet_data::{DataType, UserType};
 use serde::{Deserialize, Serialize};
 
 use super::dropped_column::{DroppedColumn, limit_dropped, without_user_types};
@@ -11,7 +12,7 @@ use super::index_schema::{IndexSchema, IndexedPart};
 use super::kept_columns::KeptColumns;
 use super::view_schema::{ViewBase, ViewSchema};
 
-pub use carnet_base::key::Order;
+pub use carnet_data::key::Order;
 
 /// Schema of a keyspace.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -12,7 +12,7 @@
 //! names it by its reference, so that no record grows with what its types contain, and no tree is
 //! deeper than the type that a statement has named.
 
-use carnet_base::{DataType, TypeReference};
+use carnet_data::{DataType, TypeReference};
 use serde::{Deserialize, Serialize};
 
 #[derive(Serialize, Deserialize)]

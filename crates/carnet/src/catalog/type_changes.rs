@@ -7,7 +7,8 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use carnet_base::{DataType, Error, FieldKeys, Result, TypeReference, UserType};
+use carnet_base::{Error, Result};
+use carnet_data::{DataType, FieldKeys, TypeReference, UserType};
 
 use super::cells::{put_keyspace, replace_table, tables, touch};
 use super::index_schema::IndexSchema;

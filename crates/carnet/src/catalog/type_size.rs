@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use carnet_base::{DataType, UserType};
+use carnet_data::{DataType, UserType};
 
 /// Upper bound of the length of a class name of one type, without its parts.
 const CLASS_BYTES: usize = 50;
@@ -102,8 +102,8 @@ mod tests {
             keyspace: "ks".to_owned(),
             name: name.to_owned(),
             fields: (0..fields).map(|n| (format!("f{n}"), field.clone())).collect(),
-            reference: carnet_base::TypeReference::default(),
-            keys: carnet_base::FieldKeys::Open,
+            reference: carnet_data::TypeReference::default(),
+            keys: carnet_data::FieldKeys::Open,
         }))
     }
 

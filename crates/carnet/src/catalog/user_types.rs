@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use carnet_base::{DataType, FieldKeys, TypeReference, UserType};
+use carnet_data::{DataType, FieldKeys, TypeReference, UserType};
 use serde::{Deserialize, Serialize};
 
 use super::stored_type::{StoredCopy, StoredType, UserTypePart};

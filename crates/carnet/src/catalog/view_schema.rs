@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use carnet_base::key::Order;
 use carnet_base::{Bytes, ColumnId, TableId, Uuid};
+use carnet_data::key::Order;
 use serde::{Deserialize, Serialize};
 
 use super::build_failure::BuildFailure;

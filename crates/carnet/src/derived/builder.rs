@@ -7,10 +7,9 @@
 
 use std::ops::Bound;
 
-use carnet_base::row::Column;
-use carnet_base::{
-    Bytes, CellKey, ColumnId, Error, ErrorKind, KeyRange, Result, RowImage, TableId, Value,
-};
+use carnet_base::{Bytes, CellKey, ColumnId, Error, ErrorKind, KeyRange, Result, TableId};
+use carnet_data::row::Column;
+use carnet_data::{RowImage, Value};
 use carnet_store::PageLimit;
 use carnet_txn::{Isolation, Label};
 

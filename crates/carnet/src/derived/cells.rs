@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use carnet_base::{Bytes, CellKey, Error, Result, RowImage};
+use carnet_base::{Bytes, CellKey, Error, Result};
+use carnet_data::RowImage;
 
 /// Derived cells of a base row in one derived table. They depend on the stored bytes of the row only,
 /// neither on limits for new values nor on a clock: what a row may have in a derived table is deleted

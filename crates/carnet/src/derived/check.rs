@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-use carnet_base::{CellKey, KeyRange, Result, RowImage};
+use carnet_base::{CellKey, KeyRange, Result};
+use carnet_data::RowImage;
 use carnet_store::PageLimit;
 
 use super::cells::is_same;

@@ -1,6 +1,7 @@
 //! Names of rows in messages.
 
-use carnet_base::{CellKey, Result, Value, key, partition};
+use carnet_base::{CellKey, Result};
+use carnet_data::{Value, key, partition};
 
 use crate::catalog::{ColumnSchema, TableSchema};
 

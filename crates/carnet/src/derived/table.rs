@@ -1,6 +1,7 @@
 //! The cells that a base row has in a derived table, and their changes.
 
-use carnet_base::{Bytes, CellKey, Marker, PartitionKey, Result, RowDelta, RowImage, TableId};
+use carnet_base::{Bytes, CellKey, PartitionKey, Result, TableId};
+use carnet_data::{Marker, RowDelta, RowImage};
 
 use super::cells::Cells;
 use crate::catalog::{BuildFailure, ColumnKind, IndexSchema, TableSchema, ViewSchema};

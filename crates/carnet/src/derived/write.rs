@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use carnet_base::{Bytes, CellKey, Error, Result, RowDelta, RowImage, WallTime};
+use carnet_base::{Bytes, CellKey, Error, Result, WallTime};
+use carnet_data::{RowDelta, RowImage};
 use carnet_txn::Entry;
 
 use super::cells::{Cells, Change, changes};

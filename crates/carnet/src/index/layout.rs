@@ -14,13 +14,11 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-use carnet_base::key::{self, Order};
 use carnet_base::limits::CLUSTERING_KEY_BYTES_MAX;
-use carnet_base::row::{Collection, CollectionKind, Element};
-use carnet_base::{
-    Bytes, CellKey, DataType, Error, PartitionKey, Result, RowImage, TableId, Token, Value,
-    partition,
-};
+use carnet_base::{Bytes, CellKey, Error, PartitionKey, Result, TableId, Token};
+use carnet_data::key::{self, Order};
+use carnet_data::row::{Collection, CollectionKind, Element};
+use carnet_data::{DataType, RowImage, Value, partition};
 
 use crate::catalog::{
     ColumnKind, ColumnSchema, INDEX_BITS_MAX, IndexSchema, IndexedPart, TableSchema,
@@ -310,8 +308,9 @@ fn bucket(number: u8) -> PartitionKey {
 
 #[cfg(test)]
 mod tests {
-    use carnet_base::row::Column;
-    use carnet_base::{ColumnId, Marker, Uuid};
+    use carnet_base::{ColumnId, Uuid};
+    use carnet_data::Marker;
+    use carnet_data::row::Column;
 
     use super::*;
     use crate::catalog::TableKind;

@@ -1,7 +1,8 @@
 //! Keys of typed tables.
 
 use bytes::{BufMut, BytesMut};
-use carnet_base::{DataType, Error, Result, Value, partition};
+use carnet_base::{Error, Result};
+use carnet_data::{DataType, Value, partition};
 
 use super::scalar::Scalar;
 
@@ -130,7 +131,8 @@ impl<P: KeyTuple + 'static, C: KeyTuple + 'static> TableKey for Key<P, C> {
 mod tests {
     use std::fmt::Debug;
 
-    use carnet_base::{ErrorKind, partition};
+    use carnet_base::ErrorKind;
+    use carnet_data::partition;
 
     use super::*;
 

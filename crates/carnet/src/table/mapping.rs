@@ -2,14 +2,15 @@
 
 use std::ops::Bound;
 
-use carnet_base::key::{self, Order};
-use carnet_base::row::{
+use carnet_base::{
+    Bytes, CellBuilder, CellKey, CellKeyBuilder, CellKeyRef, ColumnId, Error, KeyRange, Result,
+    TableId, Token,
+};
+use carnet_data::key::{self, Order};
+use carnet_data::row::{
     Change, Column, Marker, RowColumns, RowDelta, RowImage, RowReader, RowWriter,
 };
-use carnet_base::{
-    Bytes, CellBuilder, CellKey, CellKeyBuilder, CellKeyRef, ColumnId, DataType, Error, KeyRange,
-    Result, TableId, Token, Value, partition,
-};
+use carnet_data::{DataType, Value, partition};
 
 use super::key::{KeyTuple, TableKey};
 use super::record::Record;

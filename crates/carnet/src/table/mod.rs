@@ -16,6 +16,7 @@ mod rows;
 mod scalar;
 mod typed;
 
+pub use carnet_data::{RowColumns, RowWriter};
 pub use key::{Key, KeyTuple, TableKey};
 pub use name::DEFAULT_KEYSPACE;
 pub use raw::{RawRows, RawTable};

@@ -4,11 +4,11 @@ use std::fmt;
 use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
 
-use carnet_base::key::prefix_range;
 use carnet_base::{
     Bytes, CellBuilder, CellKey, Error, KeyRange, PartitionKey, Result, TableId, Token, block_on,
     block_on_one,
 };
+use carnet_data::key::prefix_range;
 use carnet_store::PageLimit;
 
 use super::cached_schema::CachedSchema;

@@ -1,6 +1,7 @@
 //! Rust structs that map to rows.
 
-use carnet_base::{DataType, Error, Result, RowColumns, RowWriter, Value};
+use carnet_base::{Error, Result};
+use carnet_data::{DataType, RowColumns, RowWriter, Value};
 
 use super::scalar::{Scalar, stored};
 

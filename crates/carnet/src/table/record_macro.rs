@@ -35,11 +35,11 @@ macro_rules! record {
                 ::std::vec![$($crate::table::Field::to_column(&self.$field)),*]
             }
 
-            fn put_columns(&self, row: &mut $crate::base::RowWriter<'_>) {
+            fn put_columns(&self, row: &mut $crate::table::RowWriter<'_>) {
                 $($crate::table::Field::put_column(&self.$field, row);)*
             }
 
-            fn take_columns(row: &mut $crate::base::RowColumns<'_>) -> $crate::Result<Self> {
+            fn take_columns(row: &mut $crate::table::RowColumns<'_>) -> $crate::Result<Self> {
                 ::std::result::Result::Ok(Self {
                     $($field: $crate::table::Field::take_column(
                         stringify!($field),

@@ -3,8 +3,8 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use carnet_base::row::RowReader;
 use carnet_base::{Bytes, CellKeyRef, KeyRange, Result, block_on_one};
+use carnet_data::row::RowReader;
 use carnet_store::PageLimit;
 
 use super::cached_schema::{CachedSchema, View};

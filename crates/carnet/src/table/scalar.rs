@@ -3,7 +3,8 @@
 use std::net::IpAddr;
 
 use bytes::{BufMut, BytesMut};
-use carnet_base::{BigInt, Bytes, DataType, Error, Result, Uuid, Value, WallTime};
+use carnet_base::{Bytes, Error, Result, Uuid, WallTime};
+use carnet_data::{BigInt, DataType, Value};
 
 /// A Rust type that maps to a CQL scalar type.
 pub trait Scalar: Sized + Send {

@@ -4,8 +4,9 @@ use std::marker::PhantomData;
 use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
 
-use carnet_base::key::Order;
-use carnet_base::{Result, Token, Uuid, Value, block_on, partition};
+use carnet_base::{Result, Token, Uuid, block_on};
+use carnet_data::key::Order;
+use carnet_data::{Value, partition};
 
 use super::cached_schema::{CachedSchema, View};
 use super::ensure::ensure;

@@ -2,13 +2,11 @@
 
 use std::cmp::Ordering;
 
-use carnet_base::key;
 use carnet_base::limits::CLUSTERING_KEY_BYTES_MAX;
-use carnet_base::row::{Collection, CollectionKind};
-use carnet_base::{
-    Bytes, CellKey, ColumnId, DataType, Error, Marker, Result, RowDelta, RowImage, TableId, Value,
-    partition,
-};
+use carnet_base::{Bytes, CellKey, ColumnId, Error, Result, TableId};
+use carnet_data::key;
+use carnet_data::row::{Collection, CollectionKind};
+use carnet_data::{DataType, Marker, RowDelta, RowImage, Value, partition};
 
 use crate::catalog::{
     ColumnKind, ColumnSchema, Order, TableSchema, ViewOperator, ViewSchema, ViewTest,

@@ -13,8 +13,8 @@ use carnet::admission::{
     Admission, AdmissionLimits, AdmissionRequest, Arrived, Class, GateLimits, Level, LevelId,
     LevelLimits, Permit, Place, Workload,
 };
-use carnet::base::{Clock, Moment, WallTime};
 use carnet::{Db, Error, ErrorKind, block_on};
+use carnet_base::{Clock, Moment, WallTime};
 
 fn db(running_max: usize, queue_max: usize) -> Db {
     let shed_after = Duration::from_millis(20);

@@ -10,10 +10,10 @@ use std::time::Duration;
 use carnet::admission::{
     AdmissionLimits, AdmissionRequest, Arrived, Class, GateLimits, Level, Permit, Workload,
 };
-use carnet::base::{Clock, Moment, Stepped, WaitNote, WallTime, note_wait};
 use carnet::diagnosis::{Named, Waiter, Why};
 use carnet::storage::disk::sim::SimDisk;
 use carnet::{Builder, Db, Durability, block_on};
+use carnet_base::{Clock, Moment, Stepped, WaitNote, WallTime, note_wait};
 
 /// A clock that is set by the test.
 #[derive(Default)]

@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use carnet::base::{ThreadSpawn, WorkerTasks};
 use carnet::catalog::{self, ColumnKind, KeyspaceSchema, Pins, TableKind, TableSchema};
 use carnet::cluster::{Address, LeaseOptions, LocalNetwork, MemoryCluster, SequencerOptions};
 use carnet::{
     CellKey, DataType, Db, Durability, Error, ErrorKind, Isolation, Key, KeyRange, Outcome,
     PageLimit, PartitionKey, Result, Uuid, abort, block_on, record,
 };
+use carnet_base::{ThreadSpawn, WorkerTasks};
 
 record! {
     /// A row with a nullable column.
@@ -446,7 +446,7 @@ fn start_timestamps_are_unique_across_restarts() {
 #[test]
 fn page_limit_holds_with_own_writes() {
     on_each_store(|db| {
-        let table = carnet::base::TableId(2_000);
+        let table = carnet_base::TableId(2_000);
         let cell = |n: u8| CellKey::new(table, &PartitionKey::new("p"), [n]);
         block_on(async {
             for n in (0..40).step_by(4) {

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use carnet::base::{ThreadSpawn, WorkerTasks};
 use carnet::cluster::{Address, LocalNetwork, MemoryCluster, SequencerOptions};
 use carnet::levels::{DEFAULT, Setting};
 use carnet::{Db, ErrorKind, Isolation, block_on};
+use carnet_base::{ThreadSpawn, WorkerTasks};
 
 fn shares(db: &Db, user: &str) -> u32 {
     db.levels().effective(&[user]).options.shares

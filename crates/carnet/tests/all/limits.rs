@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use carnet::base::limits::{CLUSTERING_KEY_BYTES_MAX, PARTITION_KEY_BYTES_MAX, VALUE_BYTES_MAX};
-use carnet::base::{ThreadSpawn, WorkerTasks};
 use carnet::cluster::{Address, LocalNetwork, MemoryCluster, SequencerOptions};
 use carnet::{
     Builder, Bytes, Db, Durability, ErrorKind, Isolation, Key, RawTable, Result, TransactionLimits,
     record,
 };
+use carnet_base::limits::{CLUSTERING_KEY_BYTES_MAX, PARTITION_KEY_BYTES_MAX, VALUE_BYTES_MAX};
+use carnet_base::{ThreadSpawn, WorkerTasks};
 
 record! {
     struct Row {

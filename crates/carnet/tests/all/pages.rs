@@ -4,15 +4,16 @@ use std::collections::BTreeMap;
 use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
 
-use carnet::base::key::{self, Order};
-use carnet::base::row::{Marker, RowImage};
-use carnet::base::{Rng, SeededRng, partition};
 use carnet::storage::disk::sim::SimDisk;
 use carnet::table::{RawRows, Rows};
 use carnet::{
     Bytes, BytesMut, CellKey, Db, ErrorKind, Key, RawTable, SyncTx, Table, Token, Value, block_on,
     catalog,
 };
+use carnet_base::{Rng, SeededRng};
+use carnet_data::key::{self, Order};
+use carnet_data::partition;
+use carnet_data::row::{Marker, RowImage};
 
 type Expected = BTreeMap<Vec<u8>, Vec<u8>>;
 

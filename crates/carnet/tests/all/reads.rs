@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use carnet::base::block_on_one;
 use carnet::storage::disk::sim::{Kind, SimDisk};
 use carnet::{CellKey, Db, RawTable, block_on};
+use carnet_base::block_on_one;
 
 const ROWS: usize = 2_000;
 
@@ -76,7 +76,7 @@ fn concurrent_reads_run_on_other_threads() {
         assert_eq!(page.len(), 100);
     });
     let page = block_on(snapshot.range_cells(
-        &carnet::base::KeyRange::table(table_of(&db)),
+        &carnet_base::KeyRange::table(table_of(&db)),
         false,
         carnet::PageLimit::cells(ROWS),
     ));
@@ -94,7 +94,7 @@ fn concurrent_reads_run_on_other_threads() {
     });
 }
 
-fn table_of(db: &Db) -> carnet::base::TableId {
+fn table_of(db: &Db) -> carnet_base::TableId {
     let snapshot = block_on(db.snapshot_async()).unwrap();
     block_on(carnet::catalog::table(&snapshot, carnet::table::DEFAULT_KEYSPACE, "t"))
         .unwrap()
@@ -109,7 +109,7 @@ fn bounded_multi_get_depends_on_returned_cells() {
     let table = db.raw("t").unwrap();
     db.transact(|tx| (0..9).try_for_each(|row| table.put(tx, key(row), [7; 100]))).unwrap();
     let snapshot = block_on(db.snapshot_async()).unwrap();
-    let range = carnet::base::KeyRange::table(table_of(&db));
+    let range = carnet_base::KeyRange::table(table_of(&db));
     let page = block_on(snapshot.range_cells(&range, false, carnet::PageLimit::cells(9))).unwrap();
     let keys: Vec<CellKey> = page.cells.iter().map(|cell| cell.key.to_key()).collect();
     let conflicts = |other: usize| {

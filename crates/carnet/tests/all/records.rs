@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use carnet::base::KeyRange;
-use carnet::base::row::{Column, RowImage, RowReader};
 use carnet::storage::disk::sim::{Kind, SimDisk};
 use carnet::{
     Bytes, CellKey, DataType, Db, ErrorKind, Key, PageLimit, Record, Result, Table, Value,
     block_on, catalog,
 };
+use carnet_base::KeyRange;
+use carnet_data::row::{Column, RowImage, RowReader};
 
 carnet::record! {
     #[derive(Clone, Debug, PartialEq)]

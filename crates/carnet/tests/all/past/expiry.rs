@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use carnet::base::row::{
-    Change, CollectionChange, CollectionKind, Column, Element, RowDelta, RowImage,
-};
-use carnet::base::{CellKey, ColumnId, KeyRange};
 use carnet::storage::disk::sim::SimDisk;
 use carnet::{Db, Key, PageLimit, Table, WallTime, block_on, catalog};
+use carnet_base::{CellKey, ColumnId, KeyRange};
+use carnet_data::row::{
+    Change, CollectionChange, CollectionKind, Column, Element, RowDelta, RowImage,
+};
 
 use super::world::{SECOND, World};
 
@@ -48,7 +48,7 @@ impl Place {
 
     /// Returns the second in `seconds` seconds.
     fn after(&self, seconds: i64) -> Option<i64> {
-        use carnet::base::Clock;
+        use carnet_base::Clock;
         Some(self.world.wall().0.div_euclid(SECOND) + seconds)
     }
 
@@ -97,7 +97,7 @@ impl Place {
         let table = block_on(catalog::table(&snapshot, "main", "readings")).unwrap().unwrap();
         let range = KeyRange::table(table.id);
         let page = block_on(snapshot.range_cells(&range, false, PageLimit::cells(1))).unwrap();
-        let partition = carnet::base::partition::encode(&[carnet::Value::Bigint(number)]).unwrap();
+        let partition = carnet_data::partition::encode(&[carnet::Value::Bigint(number)]).unwrap();
         CellKey::new(table.id, &partition, page.cells.get(0).unwrap().key.clustering())
     }
 

@@ -207,7 +207,7 @@ fn idle_database_is_garbage_collected() {
     // Compaction runs in its own thread, at its own pace.
     let swept = (0..2_000).any(|_| {
         std::thread::yield_now();
-        carnet::base::Signal::new().wait(Some(Duration::from_millis(5)));
+        carnet_base::Signal::new().wait(Some(Duration::from_millis(5)));
         bytes(&db, &table).0 <= 2 * live
     });
     assert!(swept, "{} bytes for {live}", bytes(&db, &table).0);
