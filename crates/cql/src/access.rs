@@ -2,9 +2,9 @@
 
 use std::ops::Bound;
 
-use carnet::base::{Bytes, TableId, Token};
 use carnet::catalog::KeptColumns;
 use carnet::{KeyRange, PartitionKey};
+use carnet_base::{Bytes, TableId, Token};
 
 /// Partitions that a statement reads.
 #[derive(Clone, Debug, PartialEq, Eq)]

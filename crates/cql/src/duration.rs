@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use carnet::base::CqlDuration;
+use carnet_data::CqlDuration;
 
 use crate::cql_error::CqlError;
 

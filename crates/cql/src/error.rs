@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use crate::base::{Error, ErrorKind};
+use carnet_base::{Error, ErrorKind};
+
 use crate::position::Location;
 
 /// Number of characters shown on either side of the mistake.

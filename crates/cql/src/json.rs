@@ -17,8 +17,9 @@ pub(crate) mod read;
 use std::fmt::LowerExp;
 use std::net::{IpAddr, Ipv6Addr};
 
-use carnet::base::{BigInt, Bytes, Composite};
 use carnet::{DataType, Value};
+use carnet_base::Bytes;
+use carnet_data::{BigInt, Composite};
 
 use crate::cql_error::CqlError;
 use crate::parser::NUMBER_DIGITS_MAX;

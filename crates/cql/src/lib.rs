@@ -47,7 +47,6 @@
 mod access;
 pub mod ast;
 mod audit;
-mod base;
 mod bound;
 mod compile;
 mod cql_error;
@@ -75,7 +74,7 @@ mod uuids;
 
 pub use audit::{AuditCategory, AuditEntry, AuditLog};
 pub use bound::{Bound, Values};
-pub use carnet::base::keyword::is_reserved;
+pub use carnet_data::keyword::is_reserved;
 pub use cql_error::{CqlError, CqlErrorKind, LostRow, StatementId};
 pub use error::{ParseError, ParseErrorKind};
 pub use exec::{

@@ -9,7 +9,7 @@ use std::slice;
 use std::sync::{Arc, OnceLock};
 
 use carnet::DataType;
-use carnet::base::Bytes;
+use carnet_base::Bytes;
 
 pub use self::row_set::RowSet;
 

@@ -67,7 +67,7 @@ impl Write for Beginning {
 
 #[cfg(test)]
 mod tests {
-    use carnet::base::BigInt;
+    use carnet_data::BigInt;
 
     use super::*;
 

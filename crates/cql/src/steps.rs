@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use carnet::Db;
 use carnet::admission::Progress;
-use carnet::base::{Moment, TimeSlice};
+use carnet_base::{Moment, TimeSlice};
 
 use crate::cql_error::{CqlError, CqlErrorKind};
 
@@ -170,7 +170,7 @@ mod tests {
     #[test]
     fn work_in_sections_has_no_maximum() {
         let steps = Steps::new();
-        carnet::base::block_on(async {
+        carnet_base::block_on(async {
             for _ in 0..8 {
                 steps.take(SECTION_STEPS_MAX / 2).unwrap();
                 steps.pace(&mut None).await.unwrap();

@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use carnet::Uuid;
-use carnet::base::{Moment, WallTime, lock};
+use carnet_base::{Moment, WallTime, lock};
 
 /// Maximum number of kept traces.
 pub(crate) const SESSIONS_MAX: usize = 1_000;

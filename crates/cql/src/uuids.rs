@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 
 use carnet::Uuid;
-use carnet::base::{Rng, SeededRng, WallTime, lock};
+use carnet_base::{Rng, SeededRng, WallTime, lock};
 
 /// Intervals of 100 nanoseconds between 1582-10-15, the origin of version 1, and 1970-01-01.
 const GREGORIAN_TICKS: u64 = 0x01b2_1dd2_1381_4000;

@@ -6,8 +6,8 @@
 use std::alloc::System;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use carnet::base::lock;
 use carnet::{Db, Uuid, Value, block_on};
+use carnet_base::lock;
 use carnet_cql::system::NodeInfo;
 use carnet_cql::{Bound, CqlError, CqlErrorKind, Executor, Parameters, Prepared, Session, Values};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};

@@ -13,7 +13,7 @@ mod support;
 
 use std::cell::{Cell, RefCell};
 
-use carnet::base::{Rng, SeededRng};
+use carnet_base::{Rng, SeededRng};
 
 use carnet_cql::SECTION_STEPS_MAX;
 use costs::client::Client;

@@ -4,9 +4,10 @@
 //! executor decide which kinds are allowed where: a bare name in `WHERE a = b`, for example, is no
 //! value.
 
+use carnet_base::Uuid;
+
 use super::name::Name;
 use super::types::TypeName;
-use crate::base::Uuid;
 use crate::position::Position;
 
 /// Expression that has a value.

@@ -1,7 +1,8 @@
 //! Names of types.
 
+use carnet_data::DataType;
+
 use super::name::TableName;
-use crate::base::DataType;
 
 /// A type as written. Some are parsed only so that the refusal can name them.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,8 +7,8 @@
 //! | any type but `text` and `blob` | `text`, `ascii` | in Java's format |
 //! | `timeuuid`, `timestamp`, `date` | `timestamp`, `date` | the time of the value |
 
-use carnet::base::BigInt;
 use carnet::{DataType, Value};
+use carnet_data::BigInt;
 
 use super::decimal::digits;
 use super::number::is_number;

@@ -3,8 +3,8 @@
 use std::collections::{HashSet, VecDeque};
 
 use carnet::DataType;
-use carnet::base::Bytes;
-use carnet::base::row::Element;
+use carnet_base::Bytes;
+use carnet_data::row::Element;
 
 /// Number of elements of a new chunk.
 const CHUNK_LEN: usize = 256;
@@ -188,7 +188,7 @@ impl ChunkedList {
 
 #[cfg(test)]
 mod tests {
-    use carnet::base::{Rng, SeededRng};
+    use carnet_base::{Rng, SeededRng};
 
     use super::*;
 

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use carnet::DataType;
-use carnet::base::UserType;
+use carnet_data::UserType;
 
 use super::compiler::Compiler;
 use super::operand::Operand;

@@ -12,7 +12,7 @@
 //! them would take long are refused.
 
 use carnet::Value;
-use carnet::base::BigInt;
+use carnet_data::BigInt;
 
 use crate::ast::ArithmeticOp;
 

@@ -13,12 +13,12 @@
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 
-use carnet::base::Bytes;
-use carnet::base::row::{
-    Change as ColumnChange, Collection, CollectionChange, CollectionKind, Element,
-};
 use carnet::catalog::ColumnSchema;
 use carnet::{DataType, Value};
+use carnet_base::Bytes;
+use carnet_data::row::{
+    Change as ColumnChange, Collection, CollectionChange, CollectionKind, Element,
+};
 
 use super::chunked_list::ChunkedList;
 use super::elements::ElementChange;

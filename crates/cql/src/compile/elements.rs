@@ -15,8 +15,8 @@
 //! its time to live, and the others keep theirs.
 
 use carnet::DataType;
-use carnet::base::row::{Change as ColumnChange, Collection, CollectionChange, CollectionKind};
 use carnet::catalog::ColumnSchema;
+use carnet_data::row::{Change as ColumnChange, Collection, CollectionChange, CollectionKind};
 
 use super::compiler::Compiler;
 use super::environment::Environment;

@@ -1,6 +1,6 @@
 //! Inputs of the evaluation of terms.
 
-use carnet::base::{Bytes, WallTime};
+use carnet_base::{Bytes, WallTime};
 
 use super::evaluated::Evaluated;
 use crate::bound::Bound;

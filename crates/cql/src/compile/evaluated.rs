@@ -1,6 +1,6 @@
 //! Values of operands.
 
-use carnet::base::Bytes;
+use carnet_base::Bytes;
 
 /// Value of an operand.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -15,12 +15,12 @@
 
 use std::ops::Bound;
 
-use carnet::base::Bytes;
-use carnet::base::key::{self, ByteBounds, Order};
-use carnet::base::partition::LEN_MAX;
 use carnet::catalog::{ColumnKind, IndexSchema, IndexedPart, TableSchema};
 use carnet::index::{IndexLayout, has_entries};
 use carnet::{KeyRange, PartitionKey, Value};
+use carnet_base::Bytes;
+use carnet_data::key::{self, ByteBounds, Order};
+use carnet_data::partition::LEN_MAX;
 
 use super::environment::Environment;
 use super::keys::bytes_at_most;
@@ -270,7 +270,7 @@ fn searched(value: Value) -> Result<Value, CqlError> {
 }
 
 fn ranges_of<'r>(
-    entries: carnet::base::TableId,
+    entries: carnet_base::TableId,
     partitions: &'r [PartitionKey],
     bounds: &'r [ByteBounds],
 ) -> impl Iterator<Item = KeyRange> + 'r {

@@ -6,9 +6,9 @@
 use std::cmp::Ordering;
 
 use carnet::Value;
-use carnet::base::Bytes;
-use carnet::base::key::{self, Order};
-use carnet::base::partition::LEN_MAX;
+use carnet_base::Bytes;
+use carnet_data::key::{self, Order};
+use carnet_data::partition::LEN_MAX;
 
 use crate::cql_error::CqlError;
 

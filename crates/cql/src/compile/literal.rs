@@ -1,7 +1,8 @@
 //! Constants as values of the type of their use.
 
-use carnet::base::{BigInt, Bytes};
 use carnet::{DataType, Value};
+use carnet_base::Bytes;
+use carnet_data::BigInt;
 
 use crate::ast::Literal;
 use crate::cql_error::CqlError;

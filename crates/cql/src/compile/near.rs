@@ -4,6 +4,7 @@
 //! approximation by an index, hence the name ("approximate nearest neighbour").
 
 use carnet::catalog::{ColumnSchema, IndexedPart, TableSchema};
+use carnet_data::vector::floats;
 
 use super::compiler::Compiler;
 use super::environment::Environment;
@@ -12,7 +13,6 @@ use super::operand::Operand;
 use super::relation::find;
 use crate::ast::Select;
 use crate::cql_error::CqlError;
-use carnet::base::vector::floats;
 
 /// Maximum number of rows, which is Cassandra's. They are kept in memory while the others are read.
 const ROWS_MAX: u32 = 1_000;

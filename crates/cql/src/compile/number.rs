@@ -1,8 +1,8 @@
 //! Arithmetic on values, and their order.
 
-use carnet::base::BigInt;
-use carnet::base::limits::VALUE_BYTES_MAX;
 use carnet::{DataType, Value};
+use carnet_base::limits::VALUE_BYTES_MAX;
+use carnet_data::BigInt;
 
 use super::decimal::{Decimal, NUMBER_BITS_MAX, NoResult};
 use super::temporal::{is_temporal, shift};

@@ -4,8 +4,9 @@
 //! serialized once. Evaluation needs the values of the markers, the row, and the values that `LET`s
 //! have read.
 
-use carnet::base::{Bytes, Composite};
 use carnet::{DataType, Value};
+use carnet_base::Bytes;
+use carnet_data::Composite;
 
 use super::cast;
 use super::compiler::Compiler;

@@ -1,7 +1,7 @@
 //! `ORDER BY`: the order in which a `SELECT` reads rows.
 
-use carnet::base::key::Order;
 use carnet::catalog::{ColumnKind, ColumnSchema, TableSchema};
+use carnet_data::key::Order;
 
 use super::relation::find;
 use super::where_clause::Where;

@@ -1,9 +1,9 @@
 //! Results that consist of stored columns only.
 
 use carnet::DataType;
-use carnet::base::ColumnId;
-use carnet::base::key::Order;
 use carnet::catalog::{ColumnKind, TableSchema};
+use carnet_base::ColumnId;
+use carnet_data::key::Order;
 
 use crate::system::Compact;
 

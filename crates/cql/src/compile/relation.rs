@@ -2,9 +2,10 @@
 
 use std::cmp::Ordering;
 
-use carnet::base::{Bytes, Composite};
 use carnet::catalog::{ColumnKind, ColumnSchema, TableSchema};
 use carnet::{DataType, Value};
+use carnet_base::Bytes;
+use carnet_data::Composite;
 
 use super::compiler::Compiler;
 use super::environment::Environment;

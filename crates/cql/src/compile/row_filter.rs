@@ -5,10 +5,10 @@
 
 use std::cmp::Ordering;
 
-use carnet::base::Bytes;
-use carnet::base::key::{self, Order};
 use carnet::catalog::TableSchema;
 use carnet::{DataType, Value};
+use carnet_base::Bytes;
+use carnet_data::key::{self, Order};
 
 use super::environment::Environment;
 use super::like::Pattern;

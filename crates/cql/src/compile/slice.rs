@@ -1,7 +1,7 @@
 //! Slices of sets and maps: `column[from..to]`.
 
-use carnet::base::Composite;
 use carnet::{DataType, Value};
+use carnet_data::Composite;
 
 use super::compiler::Compiler;
 use super::environment::Environment;

@@ -11,8 +11,8 @@ use std::cmp::Ordering;
 use std::ops::Bound;
 use std::slice::from_ref;
 
-use carnet::base::key::{self, ByteBounds, Order};
 use carnet::{Result, Value};
+use carnet_data::key::{self, ByteBounds, Order};
 
 /// Returns the disjoint ranges of the keys that begin with `equal` and whose next components lie
 /// between two bounds.

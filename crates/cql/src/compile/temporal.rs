@@ -3,8 +3,8 @@
 //! Months move the date within the calendar, and its day becomes the last of a shorter month; then come
 //! days and nanoseconds.
 
-use carnet::base::CqlDuration;
 use carnet::{DataType, Value};
+use carnet_data::CqlDuration;
 
 use super::times::{date, millis_of};
 use crate::ast::ArithmeticOp;

@@ -3,8 +3,8 @@
 //! A statement with a recorded timestamp reads its row, and leaves later values. Its
 //! transaction depends on the row, so the outcome is that of a serial order of all transactions.
 
-use carnet::base::WallTime;
 use carnet::{DataType, Value};
+use carnet_base::WallTime;
 
 use super::compiler::Compiler;
 use super::environment::Environment;

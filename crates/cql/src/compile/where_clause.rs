@@ -13,10 +13,11 @@
 
 use std::ops::{Bound, RangeBounds};
 
-use carnet::base::key::{self, Order};
-use carnet::base::{Bytes, Token, partition};
 use carnet::catalog::{ColumnKind, TableSchema};
 use carnet::{DataType, PartitionKey, Value};
+use carnet_base::{Bytes, Token};
+use carnet_data::key::{self, Order};
+use carnet_data::partition;
 
 use super::compiler::Compiler;
 use super::environment::Environment;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use carnet::DataType;
-use carnet::base::WallTime;
 use carnet::catalog::{ColumnKind, ColumnSchema, TableSchema};
+use carnet_base::WallTime;
 
 use super::compiler::Compiler;
 use super::counter::{self, Addition};

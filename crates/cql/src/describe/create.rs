@@ -1,7 +1,7 @@
 //! The `CREATE` statements of keyspaces, tables and views, as text.
 
-use carnet::base::Order;
 use carnet::catalog::{ColumnKind, DroppedColumn};
+use carnet_data::Order;
 
 use crate::ast::{Literal, Name};
 use crate::system::{

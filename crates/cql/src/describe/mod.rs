@@ -25,8 +25,8 @@ mod tests;
 use std::collections::{BTreeMap, HashSet};
 use std::net::SocketAddr;
 
-use carnet::base::Bytes;
 use carnet::{DataType, Error, Result, Tx};
+use carnet_base::Bytes;
 
 use crate::ast::{Describe, DescribeTarget, Name, TableName};
 use crate::result::{ColumnSpec, Rows};

@@ -1,8 +1,8 @@
 //! Tests of the output that cqlsh prints.
 
-use carnet::base::Order;
 use carnet::catalog::{ColumnKind, TableSchema};
 use carnet::{Db, Uuid, block_on};
+use carnet_data::Order;
 
 use super::*;
 use crate::ast::Statement;

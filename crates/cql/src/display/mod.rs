@@ -16,11 +16,11 @@ mod view;
 
 use std::fmt::{self, Display, Formatter};
 
-use carnet::base::keyword::is_plain;
+use carnet_data::DataType;
+use carnet_data::keyword::is_plain;
 
 use crate::ast::Statement;
 use crate::ast::{Name, TableName, TypeName};
-use crate::base::DataType;
 
 /// Writes items with a separator between them.
 fn join<T: Display>(

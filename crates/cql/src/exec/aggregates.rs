@@ -5,8 +5,9 @@
 
 use std::cmp::Ordering;
 
-use carnet::base::{BigInt, Bytes};
 use carnet::{DataType, Tx, Value};
+use carnet_base::Bytes;
+use carnet_data::BigInt;
 
 use super::project::{project, value};
 use super::select_reader::{SelectReader, of_table};

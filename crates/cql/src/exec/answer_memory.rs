@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use carnet::base::{Charge, MemoryBudget, lock};
 use carnet::levels::Effective;
+use carnet_base::{Charge, MemoryBudget, lock};
 
 use crate::cql_error::{CqlError, CqlErrorKind};
 

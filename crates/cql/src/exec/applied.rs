@@ -16,9 +16,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::LazyLock;
 
-use carnet::base::{Bytes, RowImage};
 use carnet::catalog::{ColumnKind, TableSchema};
 use carnet::{CellKey, DataType, PartitionKey, Tx, Value};
+use carnet_base::Bytes;
+use carnet_data::RowImage;
 
 use super::condition_kind::Kind;
 use super::row;

@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 
-use carnet::base::{CellRef, Cells};
 use carnet::{Bytes, CellKey};
+use carnet_base::{CellRef, Cells};
 
 /// A queue of cells: those of a page, or those of a multi-get.
 #[derive(Default)]

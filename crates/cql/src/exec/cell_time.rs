@@ -1,9 +1,10 @@
 //! Values of `TTL`, `WRITETIME` and `MAXWRITETIME`.
 
-use carnet::base::row::{Collection, CollectionKind, Element, ElementRef};
-use carnet::base::{Bytes, RowImage, WallTime};
 use carnet::catalog::{ColumnKind, ColumnSchema, TableSchema};
 use carnet::{BytesMut, Tx, Value};
+use carnet_base::{Bytes, WallTime};
+use carnet_data::RowImage;
+use carnet_data::row::{Collection, CollectionKind, Element, ElementRef};
 
 use super::stored_row::StoredRow;
 use crate::compile::{CellTime, Environment, Part, TimeOf};

@@ -1,9 +1,9 @@
 //! Comparison of the rows of several partitions.
 
-use carnet::base::Bytes;
-use carnet::base::key::{self, Order};
 use carnet::catalog::TableSchema;
 use carnet::{CellKey, DataType, Result};
+use carnet_base::Bytes;
+use carnet_data::key::{self, Order};
 
 /// Comparison of rows.
 pub(super) struct Comparison {

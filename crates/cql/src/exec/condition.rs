@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use carnet::base::{Bytes, RowImage};
 use carnet::catalog::TableSchema;
 use carnet::{CellKey, PartitionKey, Tx};
+use carnet_base::Bytes;
+use carnet_data::RowImage;
 
 use super::applied::{Form, Judged, Read, answer, shown_rows};
 use super::condition_kind::Kind;

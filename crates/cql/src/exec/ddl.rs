@@ -2,10 +2,10 @@
 
 use std::collections::HashSet;
 
-use carnet::base::WallTime;
-use carnet::base::key::Order;
 use carnet::catalog::{self, ColumnKind, KeyspaceSchema, TableKind, TableSchema};
 use carnet::{DataType, Tx};
+use carnet_base::WallTime;
+use carnet_data::key::Order;
 
 use super::authorize::{check_schema, follow};
 use super::column_type::column_type;

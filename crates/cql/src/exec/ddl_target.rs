@@ -50,7 +50,7 @@ pub(super) fn new_uuid(tx: &Tx, keyspace: &str, name: &str) -> Uuid {
 }
 
 fn catalog_salt(keyspace: &str, name: &str) -> u64 {
-    let hash = carnet::base::murmur3::token(format!("{keyspace}.{name}").as_bytes());
+    let hash = carnet_base::murmur3::token(format!("{keyspace}.{name}").as_bytes());
     (hash.0.cast_unsigned() >> 2) | (0b10 << 62)
 }
 

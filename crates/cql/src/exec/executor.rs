@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use carnet::Db;
 use carnet::admission::Permit;
-use carnet::base::{Moment, SeededRng, TimeSlice, lock};
+use carnet_base::{Moment, SeededRng, TimeSlice, lock};
 
 use super::forward::ForwardState;
 use super::grant::{Grant, Timeouts};

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use carnet::TransactionOptions;
 use carnet::admission::Permit;
-use carnet::base::{Moment, YieldNow};
 use carnet::diagnosis::Why;
+use carnet_base::{Moment, YieldNow};
 
 use super::answer_memory::AnswerMemory;
 use crate::trace::Trace;

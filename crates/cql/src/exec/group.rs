@@ -4,8 +4,8 @@
 //! group is concluded when the next one begins: pages and limits count groups, and a page ends
 //! between two of them.
 
-use carnet::base::Bytes;
 use carnet::{CellKey, Tx};
+use carnet_base::Bytes;
 
 use super::aggregates::Aggregates;
 use super::paging::PagingState;

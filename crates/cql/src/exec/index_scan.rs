@@ -16,11 +16,12 @@ use std::collections::VecDeque;
 use std::ops::RangeBounds;
 use std::sync::Arc;
 
-use carnet::base::concurrent::join;
-use carnet::base::{CellPage, RowImage, Token};
 use carnet::catalog::TableSchema;
 use carnet::index::IndexLayout;
 use carnet::{CellKey, Error, KeyRange, PageLimit, PartitionKey, Result, Tx};
+use carnet_base::concurrent::join;
+use carnet_base::{CellPage, Token};
+use carnet_data::RowImage;
 
 use super::scan::{Scan, fetch_statics};
 use super::stored_row::StoredRow;

@@ -5,13 +5,13 @@
 
 use std::collections::BTreeMap;
 
-use carnet::base::TableId;
 use carnet::catalog::{
     self, ColumnKind, ColumnSchema, INDEX_BITS_MAX, IndexSchema, IndexedPart, TableSchema,
 };
 use carnet::derived::Derived;
 use carnet::index::{self, IndexLayout, default_bits};
 use carnet::{DataType, Tx};
+use carnet_base::TableId;
 
 use super::ddl_target::{changed, place};
 use super::first_build::FirstBuild;

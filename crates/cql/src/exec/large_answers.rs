@@ -3,7 +3,7 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use carnet::base::{LogRate, Moment};
+use carnet_base::{LogRate, Moment};
 use tracing::warn;
 
 use super::grant::Grant;

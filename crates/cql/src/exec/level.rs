@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use carnet::admission::{Class, Tenant, Workload};
-use carnet::base::{Moment, lock};
 use carnet::diagnosis::Why;
 use carnet::levels::{Effective, no_level};
+use carnet_base::{Moment, lock};
 
 use super::executor::Executor;
 use super::grant::{Grant, RequestTimes};

@@ -1,8 +1,8 @@
 //! Names of rows that a transaction has lost to another one.
 
 use carnet::CellKey;
-use carnet::base::Bytes;
 use carnet::derived::row_name;
+use carnet_base::Bytes;
 
 use super::executor::Executor;
 use crate::cql_error::{CqlError, LostRow};

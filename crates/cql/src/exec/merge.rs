@@ -18,9 +18,9 @@
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
-use carnet::base::Bytes;
 use carnet::catalog::TableSchema;
 use carnet::{CellKey, PartitionKey, Result, Tx};
+use carnet_base::Bytes;
 
 use super::comparison::Comparison;
 use super::index_scan::IndexScan;

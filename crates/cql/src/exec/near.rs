@@ -6,9 +6,10 @@
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
-use carnet::base::vector::floats;
-use carnet::base::{Bytes, RowImage};
 use carnet::{CellKey, Tx};
+use carnet_base::Bytes;
+use carnet_data::RowImage;
+use carnet_data::vector::floats;
 
 use super::project::project;
 use super::row;

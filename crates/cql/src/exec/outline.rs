@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use carnet::admission::Class;
-use carnet::base::CqlDuration;
+use carnet_data::CqlDuration;
 
 use super::prepared::Prepared;
 use super::timeout::literal_timeout;

@@ -20,9 +20,9 @@
 //! Clients store it and send it back. The checksum detects damaged or invented states; it is no
 //! secret, and a paging state gives access to nothing that the statement itself could not read.
 
-use carnet::base::TableId;
-use carnet::base::{Bytes, Token, murmur3};
 use carnet::{CellKey, PartitionKey, Timestamp, WallTime};
+use carnet_base::TableId;
+use carnet_base::{Bytes, Token, murmur3};
 
 use crate::cql_error::{CqlError, CqlErrorKind};
 

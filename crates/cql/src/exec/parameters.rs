@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use carnet::admission::Tenant;
-use carnet::base::{Moment, lock};
 use carnet::roles::Rights;
 use carnet::{Bytes, Label, Uuid, WallTime};
+use carnet_base::{Moment, lock};
 
 use super::grant::Grant;
 use super::open::Binding;

@@ -10,9 +10,10 @@
 //!
 //! No value has an allocation or a reference count of its own.
 
-use carnet::base::row::RowReader;
-use carnet::base::{Bytes, BytesMut, CellKeyRef, key, partition};
 use carnet::{Result, Tx};
+use carnet_base::{Bytes, BytesMut, CellKeyRef};
+use carnet_data::row::RowReader;
+use carnet_data::{key, partition};
 
 use super::answer_memory::AnswerMemory;
 use super::select_reader::ROW_BYTES;

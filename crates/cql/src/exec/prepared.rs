@@ -5,9 +5,9 @@ use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwapOption;
 use carnet::Tx;
-use carnet::base::TableId;
 use carnet::catalog::{Pins, TableSchema};
 use carnet::diagnosis::Named;
+use carnet_base::TableId;
 use sha2::{Digest, Sha256};
 
 use super::named;

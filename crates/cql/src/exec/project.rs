@@ -1,7 +1,7 @@
 //! Values that a `SELECT` returns of a row.
 
-use carnet::base::Bytes;
 use carnet::{Tx, Value};
+use carnet_base::Bytes;
 
 use super::cell_time::cell_time;
 use super::select_reader::SelectReader;

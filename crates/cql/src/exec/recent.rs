@@ -11,7 +11,7 @@ use std::hash::Hash;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
-use carnet::base::lock;
+use carnet_base::lock;
 
 /// Part of the limit that an eviction leaves free: one in this number.
 const ROOM: usize = 16;
@@ -128,7 +128,7 @@ impl<K: Copy + Eq + Hash, V: Clone> Recent<K, V> {
 mod tests {
     use std::thread;
 
-    use carnet::base::{Rng as _, SeededRng};
+    use carnet_base::{Rng as _, SeededRng};
 
     use super::*;
 

@@ -1,8 +1,9 @@
 //! Rows as columns: decoding of a cell's key and images into columns.
 
-use carnet::base::{Bytes, RowImage, key, partition};
 use carnet::catalog::{ColumnKind, ColumnSchema, TableSchema};
 use carnet::{CellKey, Result};
+use carnet_base::Bytes;
+use carnet_data::{RowImage, key, partition};
 
 use super::stored_row::StoredRow;
 use crate::system::Compact;

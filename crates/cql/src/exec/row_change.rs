@@ -8,12 +8,13 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use carnet::base::limits::VALUE_BYTES_MAX;
-use carnet::base::row::{Change as ColumnChange, Collection, CollectionKind};
-use carnet::base::{BytePermit, Bytes, Marker, RowDelta, RowImage, WallTime};
 use carnet::catalog::{ColumnKind, ColumnSchema};
 use carnet::derived::RowStore;
 use carnet::{CellKey, PartitionKey, Tx};
+use carnet_base::limits::VALUE_BYTES_MAX;
+use carnet_base::{BytePermit, Bytes, WallTime};
+use carnet_data::row::{Change as ColumnChange, Collection, CollectionKind};
+use carnet_data::{Marker, RowDelta, RowImage};
 
 use super::row;
 use super::scan::has_many_elements;

@@ -6,8 +6,8 @@
 
 use std::collections::HashMap;
 
-use carnet::base::{Bytes, TableId};
 use carnet::{PartitionKey, Tx};
+use carnet_base::{Bytes, TableId};
 
 use super::row_change::{RowGroup, change_row};
 use super::targets::Targeted;

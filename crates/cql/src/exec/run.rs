@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use carnet::base::Moment;
 use carnet::levels::Effective;
 use carnet::roles::Rights;
 use carnet::{Db, Label, TransactionOptions};
+use carnet_base::Moment;
 
 use super::parameters::Parameters;
 use crate::bound::Bound;

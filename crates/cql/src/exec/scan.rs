@@ -18,9 +18,10 @@ use std::collections::VecDeque;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use carnet::base::row::RowReader;
-use carnet::base::{Bytes, CellRef, RowImage, TimeSlice};
 use carnet::{CellKey, Error, KeyRange, PageLimit, PartitionKey, Result, Tx};
+use carnet_base::{Bytes, CellRef, TimeSlice};
+use carnet_data::RowImage;
+use carnet_data::row::RowReader;
 
 use super::cell_queue::CellQueue;
 use super::stored_row::{CellImage, LentImage, LentRow, StoredRow};

@@ -1,7 +1,7 @@
 //! Rows that satisfy a `SELECT`, and the limits of its result.
 
-use carnet::base::{Bytes, TimeSlice};
 use carnet::{CellKey, Tx};
+use carnet_base::{Bytes, TimeSlice};
 
 use super::answer_memory::AnswerMemory;
 use super::index_scan::IndexScan;

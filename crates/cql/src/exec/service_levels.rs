@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use carnet::admission::Workload;
-use carnet::base::Bytes;
-use carnet::base::CqlDuration;
 use carnet::levels::{Levels, Setting, no_level};
 use carnet::roles::{Permission, Permissions, Resource, Rights, Roles};
 use carnet::{DataType, ErrorKind};
+use carnet_base::Bytes;
+use carnet_data::CqlDuration;
 
 use super::authorize::check;
 use super::executor::Executor;

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use carnet::base::{Bytes, CellKeyRef, RowImage};
 use carnet::catalog::KeptColumns;
 use carnet::{CellKey, Result, Tx};
+use carnet_base::{Bytes, CellKeyRef};
+use carnet_data::RowImage;
 
 /// A row in its stored form.
 #[derive(Clone, Debug)]

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use carnet::Tx;
 use carnet::admission::Class;
-use carnet::base::Moment;
 use carnet::roles::{Permission, Resource, Rights};
+use carnet_base::Moment;
 
 use super::authorize::check;
 use super::executor::Executor;

@@ -14,10 +14,11 @@ use std::cmp::Ordering;
 use std::collections::{HashMap, VecDeque};
 use std::ops::{Bound, RangeBounds};
 
-use carnet::base::key::{self, Order};
-use carnet::base::{Bytes, partition};
 use carnet::catalog::{ColumnKind, TableSchema};
 use carnet::{CellKey, PartitionKey, Result, Value};
+use carnet_base::Bytes;
+use carnet_data::key::{self, Order};
+use carnet_data::partition;
 
 use super::comparison::Comparison;
 use super::row::held_bytes;

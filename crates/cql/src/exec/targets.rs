@@ -2,8 +2,8 @@
 
 use std::cell::OnceCell;
 
-use carnet::base::WallTime;
 use carnet::{PartitionKey, Tx};
+use carnet_base::WallTime;
 
 use crate::access::{Clustering, Partitions};
 use crate::compile::{Environment, WritePlan, WriteTarget, required, written_key};
@@ -96,7 +96,7 @@ fn targets(plan: &WritePlan, environment: &Environment<'_>) -> Result<Targets, C
                 }
             };
             Ok(Targets {
-                partitions: vec![carnet::base::partition::encode(&values)?],
+                partitions: vec![carnet_data::partition::encode(&values)?],
                 clustering: Clustering::Cells(clustering),
             })
         }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use carnet::base::{Clock, MemoryBudget, Moment, WallTime, lock};
 use carnet::{Db, Isolation, Tx, Uuid, block_on};
+use carnet_base::{Clock, MemoryBudget, Moment, WallTime, lock};
 
 use super::applied::Form;
 use super::first_build::FirstBuild;
@@ -270,7 +270,7 @@ fn statement_yields_before_it_works_on_a_long_collection() {
         fixture.query(&format!("INSERT INTO ks.lists (k, l) VALUES ({k}, [{list}])"));
     }
     let yields = |text: &str| {
-        let yield_now: carnet::base::YieldNow = || {
+        let yield_now: carnet_base::YieldNow = || {
             YIELDS.fetch_add(1, Ordering::Relaxed);
             Box::pin(std::future::ready(()))
         };

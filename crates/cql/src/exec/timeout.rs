@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use carnet::base::CqlDuration;
+use carnet_data::CqlDuration;
 
 use crate::ast::{Attribute, Literal, Statement, Term};
 use crate::bound::Bound;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use carnet::Tx;
 use carnet::admission::Permit;
-use carnet::base::Moment;
+use carnet_base::Moment;
 
 use super::executor::Executor;
 use super::grant::Grant;

@@ -2,8 +2,8 @@
 
 use std::iter;
 
-use carnet::base::Bytes;
 use carnet::{Tx, Value};
+use carnet_base::Bytes;
 
 use super::answer_memory::AnswerMemory;
 use super::applied::{applied_column, applied_columns, boolean};

@@ -7,8 +7,8 @@
 use std::collections::HashSet;
 
 use carnet::Tx;
-use carnet::base::UserType;
 use carnet::catalog::{self, Fields, KeyspaceSchema};
+use carnet_data::UserType;
 
 use super::column_type::field_type;
 use super::known_types::{Types, unknown};

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use carnet::base::{ColumnId, TableId};
 use carnet::catalog::{
     ColumnKind, ColumnSchema, Order, TableSchema, ViewOperator, ViewRelation, ViewSchema, ViewTest,
 };
 use carnet::{DataType, Uuid};
+use carnet_base::{ColumnId, TableId};
 
 use crate::ast::{CompareOp, CreateView, InValues, Name, Relation, SelectItem, Selection, Term};
 use crate::compile::{Environment, constant};

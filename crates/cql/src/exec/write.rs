@@ -6,9 +6,9 @@
 
 use std::ops::Bound;
 
-use carnet::base::{Bytes, WallTime};
 use carnet::derived::RowStore;
 use carnet::{CellKey, KeyRange, PageLimit, PartitionKey, Tx};
+use carnet_base::{Bytes, WallTime};
 
 use super::applied::{Form, applied};
 use super::condition;

@@ -4,8 +4,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use carnet::base::{FieldKeys, TypeReference, UserType};
 use carnet::{Bytes, DataType, Timestamp, Uuid, WallTime};
+use carnet_data::{FieldKeys, TypeReference, UserType};
 
 use super::fields::{Malformed, Reader};
 use super::kinds::{

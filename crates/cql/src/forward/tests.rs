@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use carnet::base::{TypeReference, UserType};
 use carnet::{Bytes, DataType, Timestamp, Uuid, WallTime};
+use carnet_data::{TypeReference, UserType};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
@@ -95,7 +95,7 @@ fn data_type() -> impl Strategy<Value = DataType> {
                     name,
                     fields,
                     reference: TypeReference::default(),
-                    keys: carnet::base::FieldKeys::Open,
+                    keys: carnet_data::FieldKeys::Open,
                 }))
             }),
         ]

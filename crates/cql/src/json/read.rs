@@ -5,9 +5,9 @@
 
 use std::collections::BTreeMap;
 
-use carnet::base::Composite;
 use carnet::catalog::TableSchema;
 use carnet::{DataType, Value};
+use carnet_data::Composite;
 use serde_json::value::RawValue;
 
 use crate::cql_error::CqlError;
@@ -184,7 +184,7 @@ fn expected(what: &str, text: &str) -> CqlError {
 
 #[cfg(test)]
 mod tests {
-    use carnet::base::{Rng, SeededRng};
+    use carnet_base::{Rng, SeededRng};
 
     use super::*;
     use crate::json;

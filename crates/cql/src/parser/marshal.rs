@@ -1,7 +1,8 @@
 //! Types by the names of Cassandra's Java classes.
 
+use carnet_data::DataType;
+
 use crate::ast::TypeName;
-use crate::base::DataType;
 
 const PACKAGE: &str = "org.apache.cassandra.db.marshal.";
 

@@ -1,6 +1,6 @@
 //! Parser of names.
 
-use carnet::base::keyword::is_reserved;
+use carnet_data::keyword::is_reserved;
 
 use super::{Parse, Parser};
 use crate::ast::{Name, TableName};

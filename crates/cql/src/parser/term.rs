@@ -1,13 +1,13 @@
 //! Parser of terms.
 
-use carnet::base::keyword::is_reserved;
+use carnet_base::Uuid;
+use carnet_data::keyword::is_reserved;
 
 use super::{NUMBER_DIGITS_MAX, Names, Parse, Parser};
 use crate::ast::{
     Arguments, ArithmeticOp, BindMarker, FunctionCall, FunctionName, Literal, Name, Reference,
     Slice, Term, TermPart, TypeName,
 };
-use crate::base::Uuid;
 use crate::error::Failure;
 use crate::lexer::{Token, TokenKind, shorten};
 

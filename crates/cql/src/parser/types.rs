@@ -1,8 +1,9 @@
 //! Parser of type names.
 
+use carnet_data::DataType;
+
 use super::{Parse, Parser};
 use crate::ast::TypeName;
-use crate::base::DataType;
 use crate::error::Failure;
 use crate::lexer::TokenKind;
 

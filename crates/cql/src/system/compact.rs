@@ -13,8 +13,8 @@
 //! COMPACT STORAGE`.
 
 use carnet::DataType;
-use carnet::base::Order;
 use carnet::catalog::{ColumnKind, TableSchema};
+use carnet_data::Order;
 
 use super::column_view::ColumnView;
 use crate::cql_error::CqlError;

@@ -16,9 +16,9 @@
 
 use std::ops::Bound;
 
-use carnet::base::{CellKey, KeyRange, TableId, Token};
 use carnet::catalog::{self, TableKind};
 use carnet::{PageLimit, Result, Tx, Value};
+use carnet_base::{CellKey, KeyRange, TableId, Token};
 
 use super::encode::{self, Cell};
 use super::node::NodeInfo;

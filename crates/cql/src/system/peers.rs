@@ -12,9 +12,9 @@
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
-use carnet::base::murmur3;
 use carnet::cluster::Address;
 use carnet::{Bytes, Uuid};
+use carnet_base::murmur3;
 use serde::{Deserialize, Serialize};
 
 use super::node::NodeInfo;

@@ -5,7 +5,6 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use carnet::admission::{Class, Figures};
-use carnet::base::Order;
 use carnet::catalog::{
     self, BuildFailure, ColumnKind, DroppedColumn, IndexSchema, TableSchema, ViewSchema,
 };
@@ -13,6 +12,7 @@ use carnet::derived::{BuildProgress, Derived};
 use carnet::diagnosis::Report;
 use carnet::table_statistics::table_statistics;
 use carnet::{Db, Result, Timestamp, Tx, Uuid};
+use carnet_data::Order;
 
 use super::activity::{self, LevelFigures};
 use super::auth::{self, RolesView};

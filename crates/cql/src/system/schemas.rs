@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, LazyLock};
 
-use carnet::base::{ColumnId, TableId};
 use carnet::catalog::{ColumnSchema, TableKind, TableSchema};
+use carnet_base::{ColumnId, TableId};
 
 use super::table::{SystemColumn, SystemTable};
 use super::tables::tables;

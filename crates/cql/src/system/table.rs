@@ -1,8 +1,8 @@
 //! Definition of a system table: its name, columns and types.
 
-use carnet::base::Order;
 use carnet::catalog::ColumnKind;
 use carnet::{DataType, Uuid};
+use carnet_data::Order;
 
 use super::encode::Cell;
 use super::table_figure::TableFigure;

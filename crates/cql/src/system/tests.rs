@@ -5,11 +5,11 @@ use std::fmt::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
-use carnet::base::Order;
 use carnet::catalog::{self, ColumnKind, KeyspaceSchema, TableKind, TableSchema};
 use carnet::diagnosis::{Cause, Named, Report, Waiter, Why};
 use carnet::roles::{Permission, Permissions, Resource, RoleChanges, Roles, StoredPassword};
 use carnet::{Bytes, DataType, Db, Holder, Label, Timestamp, Uuid, WallTime, block_on};
+use carnet_data::Order;
 
 use super::*;
 

@@ -3,12 +3,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use carnet::base::{Order, UserType};
 use carnet::catalog::{
     self, ColumnKind, DroppedColumn, IndexSchema, IndexedPart, KeyspaceSchema, TableKind,
     TableSchema, ViewRelation, ViewSchema, ViewTest,
 };
 use carnet::{DataType, Result, Tx, Uuid};
+use carnet_data::{Order, UserType};
 
 use super::column_view::ColumnView;
 use super::compact::Compact;

@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use carnet::base::{Clock, Moment};
 use carnet::{Db, Timestamp, Uuid, Value, WallTime, block_on};
+use carnet_base::{Clock, Moment};
 use carnet_cql::result::Response;
 use carnet_cql::system::NodeInfo;
 use carnet_cql::{Bound, CqlErrorKind, Executor, Parameters, Session, Values};

@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Waker};
 
-use carnet::base::lock;
 use carnet::{Bytes, Db, Uuid, block_on};
+use carnet_base::lock;
 use carnet_cql::ast::BatchKind;
 use carnet_cql::system::NodeInfo;
 use carnet_cql::{

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use carnet::base::{Clock, Moment, SeededRng, SystemClock, WallTime};
 use carnet::derived::{Differences, check_index, check_view};
 use carnet::storage::disk::sim::SimDisk;
 use carnet::{Db, Durability, block_on, catalog};
+use carnet_base::{Clock, Moment, SeededRng, SystemClock, WallTime};
 use carnet_cql::result::Response;
 use carnet_cql::{CqlError, Parameters};
 

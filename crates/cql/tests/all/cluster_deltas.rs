@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use carnet::base::{Rng as _, SeededRng};
 use carnet::cluster::SequencerOptions;
 use carnet::storage::disk::sim::SimDisk;
 use carnet::{Bytes, Db, Uuid, block_on};
+use carnet_base::{Rng as _, SeededRng};
 use carnet_cql::result::Response;
 use carnet_cql::system::NodeInfo;
 use carnet_cql::{Executor, Parameters, Session};

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use carnet::base::SeededRng;
 use carnet::storage::disk::sim::{Kind, SimDisk};
 use carnet::{Bytes, Db, Durability, Uuid, block_on};
+use carnet_base::SeededRng;
 use carnet_cql::ast::BatchKind;
 use carnet_cql::result::Response;
 use carnet_cql::system::NodeInfo;

@@ -1,7 +1,7 @@
 //! `DESCRIBE KEYSPACE` of random schemas: its statements create the same keyspace again.
 
-use carnet::base::{Bytes, Rng, SeededRng};
 use carnet::{Db, Uuid, block_on};
+use carnet_base::{Bytes, Rng, SeededRng};
 use carnet_cql::ast::Name;
 use carnet_cql::result::Response;
 use carnet_cql::system::NodeInfo;

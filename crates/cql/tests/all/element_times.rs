@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-use carnet::base::{Clock, Moment, Rng, SeededRng, WallTime};
 use carnet::storage::disk::sim::SimDisk;
 use carnet::{Db, Durability, Uuid, block_on};
+use carnet_base::{Clock, Moment, Rng, SeededRng, WallTime};
 use carnet_cql::result::{Response, Rows};
 use carnet_cql::system::NodeInfo;
 use carnet_cql::{Executor, Parameters, Session};

@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
-use carnet::base::row::{Change, Collection, CollectionChange, CollectionKind, Element};
-use carnet::base::{Bytes, Marker, RowDelta, RowImage, TableId, WallTime};
 use carnet::derived::{Differences, check_index, check_view};
 use carnet::storage::disk::sim::SimDisk;
 use carnet::{CellKey, DataType, Db, PartitionKey, Uuid, block_on, catalog};
+use carnet_base::{Bytes, TableId, WallTime};
 use carnet_cql::result::Response;
 use carnet_cql::system::NodeInfo;
 use carnet_cql::{CqlError, Executor, Parameters, Session};
+use carnet_data::row::{Change, Collection, CollectionChange, CollectionKind, Element};
+use carnet_data::{Marker, RowDelta, RowImage};
 
 struct Client {
     executor: Executor,

@@ -4,9 +4,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use carnet::base::{Clock, SeededRng};
 use carnet::derived::{Differences, check_index};
 use carnet::{Db, block_on, catalog};
+use carnet_base::{Clock, SeededRng};
 use carnet_cql::Session;
 
 use crate::support;

@@ -1,8 +1,8 @@
 //! Limits through CQL: a value above a limit is refused with its name, and does not use up the
 //! server's memory.
 
-use carnet::base::limits::VALUE_BYTES_MAX;
 use carnet::{Bytes, Db, TransactionLimits, Uuid, block_on};
+use carnet_base::limits::VALUE_BYTES_MAX;
 use carnet_cql::system::NodeInfo;
 use carnet_cql::{BatchItem, Bound, CqlErrorKind, Executor, Parameters, Session, Values, ast};
 

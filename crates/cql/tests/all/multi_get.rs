@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use carnet::base::{Clock, Moment, WallTime};
 use carnet::{Db, Uuid, block_on};
+use carnet_base::{Clock, Moment, WallTime};
 use carnet_cql::result::Response;
 use carnet_cql::system::NodeInfo;
 use carnet_cql::{Executor, Grant, Parameters, Session};

@@ -1,6 +1,6 @@
 //! No text makes the parser or the splitter panic, and errors have positions within the text.
 
-use carnet::base::{Rng, SeededRng};
+use carnet_base::{Rng, SeededRng};
 use carnet_cql::ast::Statement;
 use carnet_cql::{Limits, NESTING_MAX, ParseErrorKind, TERMS_MAX, parse, split};
 

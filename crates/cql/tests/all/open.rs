@@ -11,8 +11,8 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use carnet::admission::{AdmissionLimits, AdmissionRequest, Arrived, Class, Level, Workload};
-use carnet::base::{Moment, VirtualTimer};
 use carnet::{Bytes, Db, Uuid, Value, block_on};
+use carnet_base::{Moment, VirtualTimer};
 use carnet_cql::ast::BatchKind;
 use carnet_cql::result::{Response, Rows};
 use carnet_cql::system::NodeInfo;

@@ -10,8 +10,8 @@ use std::task::{Context, Waker};
 use std::time::Duration;
 
 use carnet::admission::{AdmissionRequest, Arrived, Class, Level, Permit, Workload};
-use carnet::base::{Clock as _, SystemClock, lock};
 use carnet::{Bytes, Uuid, Value, block_on};
+use carnet_base::{Clock as _, SystemClock, lock};
 use carnet_cql::ast::BatchKind;
 use carnet_cql::forward::{Answer, Caller, Request, Statement, Task};
 use carnet_cql::result::Response;
@@ -566,7 +566,7 @@ fn answers_that_are_no_answers_are_told_apart() {
     assert_eq!(kind(other.query(&write)), CqlErrorKind::Aborted);
     let warnings = vec!["careful".to_owned()];
     one.answer_with(&Answer::Done { result: Ok(Response::Void), warnings });
-    let memory = carnet_cql::AnswerMemory::new(&carnet::base::MemoryBudget::new(1 << 20), 1 << 19);
+    let memory = carnet_cql::AnswerMemory::new(&carnet_base::MemoryBudget::new(1 << 20), 1 << 19);
     let grant = Grant { memory: Some(Arc::new(memory)), ..Grant::default() };
     let parameters = Parameters { grant: grant.clone(), ..Parameters::default() };
     block_on(third.executor.query(&Session::new(), &write, &parameters)).unwrap();

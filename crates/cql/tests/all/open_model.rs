@@ -6,8 +6,8 @@
 //! before, and both databases have to end with the same rows. A schedule that fails names its seed;
 //! `SEED=n cargo test -p carnet-cql --test all open_model::` replays it alone.
 
-use carnet::base::{Rng, SeededRng};
 use carnet::{Db, Durability, Uuid, block_on};
+use carnet_base::{Rng, SeededRng};
 use carnet_cql::result::{Response, Rows};
 use carnet_cql::system::NodeInfo;
 use carnet_cql::{CqlError, CqlErrorKind, Executor, Parameters, Session};

@@ -6,8 +6,8 @@
 
 use std::collections::BTreeMap;
 
-use carnet::base::{Rng, SeededRng};
 use carnet::{Bytes, Db, Uuid, block_on};
+use carnet_base::{Rng, SeededRng};
 use carnet_cql::result::{Response, Rows};
 use carnet_cql::system::NodeInfo;
 use carnet_cql::{CqlError, Executor, Parameters, Session};

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use carnet::base::TableId;
 use carnet::storage::disk::sim::SimDisk;
 use carnet::{CellKey, Db, Durability, PartitionKey, Uuid, block_on};
+use carnet_base::TableId;
 
 use crate::support::derived::Client;
 

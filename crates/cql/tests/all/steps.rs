@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use carnet::base::{Clock, MemoryBudget, Moment, WallTime};
 use carnet::{Bytes, DataType, Db, Uuid, Value, block_on};
+use carnet_base::{Clock, MemoryBudget, Moment, WallTime};
 use carnet_cql::result::{Response, Rows};
 use carnet_cql::system::NodeInfo;
 use carnet_cql::{
@@ -210,7 +210,7 @@ fn relations_take_steps_in_proportion() {
 #[test]
 fn long_numbers_are_not_calculated() {
     let client = Client::new();
-    let number = carnet::base::BigInt::from(1) << 8_000_000_u32;
+    let number = carnet_data::BigInt::from(1) << 8_000_000_u32;
     let decimal = Value::Decimal { unscaled: number.clone(), scale: 3 };
     let insert = "INSERT INTO t (id, n, d) VALUES (1, ?, ?)";
     client.with_values(insert, &[Value::Varint(number), decimal]).unwrap();

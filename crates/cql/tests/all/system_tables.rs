@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use carnet::admission::AdmissionLimits;
-use carnet::base::Spawn;
 use carnet::storage::disk::sim::SimDisk;
 use carnet::{Db, Uuid, block_on};
+use carnet_base::Spawn;
 use carnet_cql::result::{Response, Rows};
 use carnet_cql::system::NodeInfo;
 use carnet_cql::{CqlError, Executor, Parameters, Session};

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-use carnet::base::{Clock, Moment, WallTime};
 use carnet::storage::disk::sim::SimDisk;
 use carnet::{Bytes, Db, Durability, Uuid, block_on};
+use carnet_base::{Clock, Moment, WallTime};
 use carnet_cql::ast::BatchKind;
 use carnet_cql::result::{Response, Rows};
 use carnet_cql::system::NodeInfo;

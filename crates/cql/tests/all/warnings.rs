@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use carnet::base::MemoryBudget;
 use carnet::{Db, Uuid, block_on};
+use carnet_base::MemoryBudget;
 use carnet_cql::ast::BatchKind;
 use carnet_cql::system::NodeInfo;
 use carnet_cql::{

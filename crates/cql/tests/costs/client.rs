@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use carnet::base::{Clock, MemoryBudget, Moment, TIME_SLICE, WallTime};
 use carnet::{Db, Uuid, Value, block_on};
+use carnet_base::{Clock, MemoryBudget, Moment, TIME_SLICE, WallTime};
 use carnet_cql::result::Response;
 use carnet_cql::system::NodeInfo;
 use carnet_cql::{

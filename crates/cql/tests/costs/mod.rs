@@ -7,7 +7,7 @@ pub(crate) mod tables;
 
 use std::sync::{LazyLock, Mutex, MutexGuard};
 
-use carnet::base::lock;
+use carnet_base::lock;
 use client::Client;
 use peak_alloc::PeakAlloc;
 

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use carnet::base::{Rng, SeededRng};
+use carnet_base::{Rng, SeededRng};
 
 /// Maximum bytes of a statement.
 const BYTES_MAX: usize = 9_900;

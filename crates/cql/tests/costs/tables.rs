@@ -12,8 +12,8 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use carnet::base::{BigInt, Composite};
 use carnet::{DataType, Value};
+use carnet_data::{BigInt, Composite};
 
 use super::client::Client;
 

@@ -1,7 +1,7 @@
 //! Functions of collections.
 
-use carnet::base::Composite;
 use carnet::{DataType, Value};
+use carnet_data::Composite;
 
 use super::super::decimal::{Decimal, NUMBER_BITS_MAX};
 use super::super::number;

@@ -1,8 +1,9 @@
 //! Functions that hide values: `mask_default`, `mask_null`, `mask_replace`, `mask_inner`, `mask_outer` and
 //! `mask_hash`. Columns that are masked for users without a permission are not built.
 
-use carnet::base::{BigInt, Bytes, Composite, CqlDuration, Uuid};
 use carnet::{DataType, Value};
+use carnet_base::{Bytes, Uuid};
+use carnet_data::{BigInt, Composite, CqlDuration};
 use md5::Md5;
 use sha1::Sha1;
 use sha2::{Digest, Sha224, Sha256, Sha384, Sha512};

@@ -1,7 +1,7 @@
 //! Functions of numbers. Each returns a number of the type of its argument.
 
-use carnet::base::BigInt;
 use carnet::{DataType, Value};
+use carnet_data::BigInt;
 
 use super::super::number;
 use crate::cql_error::CqlError;

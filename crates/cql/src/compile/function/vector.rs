@@ -8,8 +8,8 @@
 //! | `similarity_euclidean` | 1 / (1 + square of the distance) | 1 |
 //! | `similarity_dot_product` | (1 + dot product) / 2; for vectors of length 1 | 1 |
 
-use carnet::base::vector::floats;
 use carnet::{DataType, Value};
+use carnet_data::vector::floats;
 
 use crate::cql_error::CqlError;
 

@@ -6,7 +6,7 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
-use carnet::base::lock;
+use carnet_base::lock;
 
 /// Maximum number of cancelled calls that are known before they begin.
 const EARLY_MAX: usize = 256;

@@ -6,9 +6,9 @@ use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 
-use carnet::base::{Moment, concurrent};
 use carnet::cluster::Address;
 use carnet::{Bytes, Uuid};
+use carnet_base::{Moment, concurrent};
 
 use super::super::executor::Executor;
 use crate::forward::{Answer, Caller, Request, Task};

@@ -6,9 +6,9 @@ use std::task::{Context, Waker};
 use std::time::Duration;
 
 use carnet::admission::Permit;
-use carnet::base::Moment;
 use carnet::cluster::Address;
 use carnet::{Db, Uuid};
+use carnet_base::Moment;
 
 use super::super::batch::BatchPart;
 use super::super::executor::Executor;

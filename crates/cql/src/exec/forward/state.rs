@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use carnet::base::{Rng, SeededRng, lock};
+use carnet_base::{Rng, SeededRng, lock};
 
 use super::cancel::Calls;
 

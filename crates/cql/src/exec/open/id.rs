@@ -13,8 +13,8 @@
 //! With the start timestamp in it, the outcome of a transaction can be found by its id at every
 //! server, also after the server that held the transaction has crashed.
 
-use carnet::base::murmur3;
 use carnet::{Timestamp, Uuid};
+use carnet_base::murmur3;
 
 const VERSION: u64 = 8;
 const VARIANT: u64 = 0b10;
@@ -67,7 +67,7 @@ pub(in crate::exec) fn start_of(id: Uuid) -> Option<Timestamp> {
 
 #[cfg(test)]
 mod tests {
-    use carnet::base::{Rng, SeededRng};
+    use carnet_base::{Rng, SeededRng};
 
     use super::*;
 

@@ -7,9 +7,9 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use carnet::base::{Moment, Places};
 use carnet::diagnosis::Named;
 use carnet::{Timestamp, Uuid};
+use carnet_base::{Moment, Places};
 
 /// Maximum number of ended transactions whose end is remembered.
 const ENDED_MAX: usize = 10_000;

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use carnet::base::Bytes;
 use carnet::diagnosis::Named;
 use carnet::roles::{Permission, Resource};
 use carnet::{
     AsOf, DataType, Holder, Isolation, Label, Timestamp, TransactionOptions, Tx, Uuid, Value,
 };
 use carnet::{ErrorKind, Outcome};
+use carnet_base::Bytes;
 
 use super::super::authorize::check;
 use super::super::executor::Executor;

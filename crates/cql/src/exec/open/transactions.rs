@@ -3,9 +3,9 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use carnet::base::{Rng, SeededRng, lock};
 use carnet::diagnosis::Named;
 use carnet::{Db, Tx, Uuid, WallTime};
+use carnet_base::{Rng, SeededRng, lock};
 
 use super::id;
 use super::registry::{End, Open, OpenLimits, OpenTotals, Owner, Refusal, Registry};

@@ -1,7 +1,7 @@
 //! Values of `USING TRANSACTION`.
 
-use carnet::base::Bytes;
 use carnet::{DataType, Uuid, Value};
+use carnet_base::Bytes;
 
 use crate::ast::{Attribute, Literal, OpenStatement, Statement, Term, Using};
 use crate::bound::Bound;

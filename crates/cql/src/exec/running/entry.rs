@@ -5,8 +5,8 @@ use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use carnet::admission::{Class, LevelId, Permit, Progress};
-use carnet::base::{Moment, lock};
 use carnet::diagnosis::{Named, Waits, Why};
+use carnet_base::{Moment, lock};
 
 use super::source::StatementSource;
 use crate::system::RunningRow;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use carnet::base::{lock, stripe};
+use carnet_base::{lock, stripe};
 
 use super::entry::Entry;
 
@@ -65,7 +65,7 @@ impl Running {
 
 #[cfg(test)]
 mod tests {
-    use carnet::base::Moment;
+    use carnet_base::Moment;
 
     use super::super::entry::EntryState;
     use super::super::source::StatementSource;

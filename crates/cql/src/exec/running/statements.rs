@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use carnet::admission::{Class, LevelId, Permit};
-use carnet::base::Moment;
 use carnet::roles::{Permission, Resource};
 use carnet::{DataType, Value};
+use carnet_base::Moment;
 
 use super::super::authorize::check;
 use super::super::executor::Executor;

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
 use carnet::WallTime;
-use carnet::base::lock;
 use carnet::diagnosis::Named;
+use carnet_base::lock;
 
 use crate::cql_error::LostRow;
 

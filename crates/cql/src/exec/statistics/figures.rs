@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use carnet::base::stripe;
+use carnet_base::stripe;
 
 use super::histogram::{Counts, Histogram};
 

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use carnet::admission::{Permit, Progress};
-use carnet::base::Moment;
+use carnet_base::Moment;
 
 use super::conflicts::Conflict;
 use super::figures::Executed;

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
-use carnet::base::{Moment, lock};
+use carnet_base::{Moment, lock};
 
 use super::figures::{Executed, Figures, Totals};
 use crate::system::StatisticsRow;

@@ -4,7 +4,7 @@ use std::error::Error;
 use std::num::NonZeroUsize;
 
 use carnet::{Bytes, DataType};
-use carnet_base::UserType;
+use carnet_data::UserType;
 use scylla::client::PoolSize;
 use scylla::client::session::Session;
 use scylla::client::session_builder::SessionBuilder;
@@ -111,8 +111,8 @@ fn data_type(column: &ColumnType<'_>) -> DataType {
                     fields: fields
                         .map(|(name, of)| (name.clone().into_owned(), data_type(of)))
                         .collect(),
-                    reference: carnet_base::TypeReference::default(),
-                    keys: carnet_base::FieldKeys::Open,
+                    reference: carnet_data::TypeReference::default(),
+                    keys: carnet_data::FieldKeys::Open,
                 }
                 .into(),
             )

@@ -7,7 +7,8 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use carnet::DataType;
-use carnet_base::{Rng as _, SeededRng, UserType};
+use carnet_base::{Rng as _, SeededRng};
+use carnet_data::UserType;
 
 /// Number of writes and reads.
 const STATEMENTS: usize = 60;
@@ -76,8 +77,8 @@ pub(crate) fn statements(rng: &mut SeededRng) -> Vec<String> {
         keyspace: "ks".into(),
         name: "u".into(),
         fields: fields.map(|(name, of)| (name.to_owned(), of)).into(),
-        reference: carnet_base::TypeReference::default(),
-        keys: carnet_base::FieldKeys::Open,
+        reference: carnet_data::TypeReference::default(),
+        keys: carnet_data::FieldKeys::Open,
     }));
     let mut generator = Generator { rng, user_type, columns: Vec::new() };
     let mut statements = vec![

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use carnet::base::{Clock, Tasks, ThreadSpawn, WorkerTasks};
 use carnet::cluster::{Address, LocalNetwork, MemoryCluster, SequencerOptions};
 use carnet::{Builder, Db};
+use carnet_base::{Clock, Tasks, ThreadSpawn, WorkerTasks};
 
 /// Cluster in memory, and the network of its processes.
 pub(crate) struct TestCluster {

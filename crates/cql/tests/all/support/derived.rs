@@ -4,10 +4,10 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-use carnet::base::{
+use carnet::{Bytes, Db, Uuid, block_on};
+use carnet_base::{
     Clock, Moment, Rng, SeededRng, Signal, Spawn, Step, ThreadSpawn, WallTime, Worker, WorkerHandle,
 };
-use carnet::{Bytes, Db, Uuid, block_on};
 use carnet_cql::result::{Response, Rows};
 use carnet_cql::system::NodeInfo;
 use carnet_cql::{CqlError, Executor, Parameters, Session};

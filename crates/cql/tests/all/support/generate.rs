@@ -2,10 +2,11 @@
 //!
 //! The fields of a node are drawn in the order of the text, which numbers the bind markers.
 
-use carnet::base::{DataType, Rng, SeededRng, Uuid};
 use carnet::roles::Permission;
+use carnet_base::{Rng, SeededRng, Uuid};
 use carnet_cql::Position;
 use carnet_cql::ast::*;
+use carnet_data::DataType;
 
 const NAMES: [&str; 24] = [
     "a", "b_1", "key", "value", "type", "date", "text", "ttl", "count", "per", "group", "then",

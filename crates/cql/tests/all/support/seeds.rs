@@ -1,6 +1,6 @@
 //! Seeds of random tests.
 
-use carnet::base::SeededRng;
+use carnet_base::SeededRng;
 
 /// Runs a test with a number of seeds, or only with `CARNET_SEED` if that is set.
 pub(crate) fn with_seeds(count: u64, test: impl Fn(&mut SeededRng)) {

@@ -11,11 +11,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use carnet::admission::AdmissionLimits;
-use carnet::base::lock;
 use carnet::cluster::{
     ForwardHandler, Forwarding, LeaseOptions, MemoryCluster, Security, SequencerOptions, TcpNetwork,
 };
 use carnet::{Bytes, Db, Uuid, block_on};
+use carnet_base::lock;
 use carnet_cql::forward::{Answer, Request};
 use carnet_cql::result::{Response, Rows};
 use carnet_cql::system::NodeInfo;

@@ -1,6 +1,6 @@
 //! Tests of the registry: each decision alone, and random calls against a model.
 
-use carnet::base::{Rng, SeededRng};
+use carnet_base::{Rng, SeededRng};
 
 use super::*;
 
