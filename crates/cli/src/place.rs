@@ -4,9 +4,9 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
-use carnet::base::murmur3;
 use carnet::cluster::{ClusterUrl, Peers};
 use carnet::{Builder, Db, Uuid, block_on};
+use carnet_base::murmur3;
 
 /// Location of a database.
 #[derive(Clone, Debug)]

@@ -156,8 +156,8 @@ mod tests {
     use std::sync::Arc;
 
     use carnet::Db;
-    use carnet::base::{Signal, Spawn, ThreadSpawn, Worker, WorkerHandle, WorkerTasks, block_on};
     use carnet::cluster::{Address, LocalNetwork, MemoryCluster, SequencerOptions};
+    use carnet_base::{Signal, Spawn, ThreadSpawn, Worker, WorkerHandle, WorkerTasks, block_on};
     use carnet_cql::result::Response;
     use carnet_cql::system::NodeInfo;
     use carnet_cql::{CqlError, Parameters, Session};

@@ -10,10 +10,10 @@ use std::process::{Child, Command, ExitStatus};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use carnet::base::{Clock, SystemClock};
 use carnet::cluster::ClusterUrl;
 use carnet::cluster::backup::{self, ClusterBackup, Label, RENEW_EVERY, RestoreProgress};
 use carnet::{Db, ErrorKind, block_on};
+use carnet_base::{Clock, SystemClock};
 
 use crate::bar::{Bar, Extent};
 use crate::place::{Place, refuse_secret};

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use carnet::base::lock;
+use carnet_base::lock;
 use carnet_cql::Executor;
 use carnet_server::Tls;
 use tokio::signal::unix::Signal;

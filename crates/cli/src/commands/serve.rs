@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use carnet::base::{Clock, SystemClock};
 use carnet::{Builder, Db, Durability, block_on};
+use carnet_base::{Clock, SystemClock};
 use carnet_cql::Executor;
 use carnet_cql::system::NodeInfo;
 use carnet_server::{

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use carnet::base::{Clock, SystemClock};
+use carnet_base::{Clock, SystemClock};
 use chrono::{DateTime, Datelike, Days, Utc};
 use clap::Args;
 use rcgen::{

@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
-use carnet::base::{Clock as _, Moment, SystemClock};
+use carnet_base::{Clock as _, Moment, SystemClock};
 use clap::Args;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;

@@ -6,9 +6,9 @@
 
 use std::fmt::Write as _;
 
-use carnet::base::Composite;
 use carnet::{DataType, Value};
 use carnet_cql::Bound;
+use carnet_data::Composite;
 
 use super::columns::Column;
 use super::cqlsh_text::undisplay;

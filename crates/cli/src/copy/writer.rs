@@ -80,7 +80,7 @@ impl<W: Write> Writer<W> {
 
 #[cfg(test)]
 mod tests {
-    use carnet::base::{Rng, SeededRng};
+    use carnet_base::{Rng, SeededRng};
 
     use super::super::reader::Reader;
     use super::*;

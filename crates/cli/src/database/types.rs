@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result, anyhow, bail};
-use carnet::base::{FieldKeys, TypeReference, UserType};
 use carnet::{Bytes, DataType};
 use carnet_cql::result::{ColumnSpec, Response, RowSet, Rows};
 use carnet_cql::{CqlError, CqlErrorKind};
+use carnet_data::{FieldKeys, TypeReference, UserType};
 use scylla::deserialize::row::ColumnIterator;
 use scylla::errors::{DbError, ExecutionError, RequestAttemptError};
 use scylla::frame::response::result::{CollectionType, ColumnType};

@@ -10,8 +10,8 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use carnet::base::{Clock, Signal, SystemClock, Token, lock};
 use carnet::{Bytes, ErrorKind};
+use carnet_base::{Clock, Signal, SystemClock, Token, lock};
 
 use super::pace::Pace;
 use super::plan::{Cursor, Range, Tally};

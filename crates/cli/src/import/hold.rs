@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use carnet::Uuid;
-use carnet::base::Signal;
+use carnet_base::Signal;
 
 use super::copier::Copier;
 use super::row::{Row, literal};

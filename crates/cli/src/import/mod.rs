@@ -53,9 +53,9 @@ mod writes;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use carnet::base::{Clock, Rng, SeededRng, SystemClock};
 use carnet::cluster::TableUrl;
 use carnet::{Bytes, Db, Uuid, block_on};
+use carnet_base::{Clock, Rng, SeededRng, SystemClock};
 
 pub(crate) use report::Summary;
 pub(crate) use table_name::TableName;

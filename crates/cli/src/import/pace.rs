@@ -10,7 +10,7 @@
 
 use std::time::Duration;
 
-use carnet::base::Moment;
+use carnet_base::Moment;
 
 /// Target size of a page in bytes.
 const PAGE_BYTES: u64 = 1 << 20;

@@ -1,6 +1,6 @@
 //! Token ranges of a plan and their progress. Pure.
 
-use carnet::base::Token;
+use carnet_base::Token;
 
 /// Number of ranges of a table: enough for several concurrent readers until the end.
 pub(super) const RANGES: u16 = 256;

@@ -18,8 +18,8 @@
 //! ends when it reads `current`.
 
 use anyhow::{Context, Result, anyhow};
-use carnet::base::Token;
 use carnet::{Bytes, Uuid};
+use carnet_base::Token;
 
 use super::plan::{Range, Tally, is_whole};
 use super::row::{Row, literal, text};
@@ -149,7 +149,7 @@ pub(super) fn job_values(target: &TableName, job: &Bytes, source: &str, target_i
 
 #[cfg(test)]
 mod tests {
-    use carnet::base::{Rng, SeededRng};
+    use carnet_base::{Rng, SeededRng};
 
     use super::super::plan::plan;
     use super::*;

@@ -4,7 +4,7 @@ use std::fmt;
 
 use anyhow::{Context, Result, bail};
 use carnet::DataType;
-use carnet::base::Order;
+use carnet_data::Order;
 
 use super::row::{Field, Row, literal, text};
 use super::table_name::TableName;
@@ -268,7 +268,7 @@ fn column(row: &Row, types: &UserTypes) -> Result<(Column, i32)> {
 
 #[cfg(test)]
 mod tests {
-    use carnet::base::{Rng, SeededRng};
+    use carnet_base::{Rng, SeededRng};
 
     use carnet::Bytes;
 

@@ -1,9 +1,9 @@
 //! Source of the rows.
 
 use anyhow::{Result, bail, ensure};
-use carnet::base::Token;
 use carnet::cluster::{ForeignCluster, ForeignPosition, ForeignScan, ForeignTable, TableUrl};
 use carnet::{ErrorKind, block_on};
+use carnet_base::Token;
 
 use super::row::{Row, literal, text};
 use super::shape::{self, Shape};

@@ -5,8 +5,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use carnet::base::{Token, murmur3};
 use carnet::{Error, ErrorKind};
+use carnet_base::{Token, murmur3};
 
 use super::row::{Field, Row};
 use super::source::{RowPage, Source};

@@ -208,8 +208,8 @@ fn encoded(text: &str) -> String {
 mod tests {
     use std::time::Duration;
 
-    use carnet::base::{Rng, SeededRng};
     use carnet::{Durability, Isolation};
+    use carnet_base::{Rng, SeededRng};
     use carnet_cql::Timestamps;
     use carnet_server::ClientCertificates;
 

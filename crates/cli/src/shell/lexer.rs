@@ -98,7 +98,7 @@ fn quoted(rest: &str, quote: char, at: usize) -> Result<(Option<TokenKind>, usiz
 
 #[cfg(test)]
 mod tests {
-    use carnet::base::{Rng, SeededRng};
+    use carnet_base::{Rng, SeededRng};
 
     use super::*;
 

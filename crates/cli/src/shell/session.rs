@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 
 use anyhow::{Context, Result, anyhow, bail};
-use carnet::base::{Clock, SystemClock};
+use carnet_base::{Clock, SystemClock};
 use carnet_cql::ast::{OpenStatement, Statement};
 use carnet_cql::result::{Response, Rows};
 use carnet_cql::{CqlError, Limits, Location, Piece, PieceEnd, parse};

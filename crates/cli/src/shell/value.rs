@@ -1,7 +1,7 @@
 //! Display forms of values: for tables and CSV, and for JSON.
 
-use carnet::base::Composite;
 use carnet::{DataType, Result, Value};
+use carnet_data::Composite;
 
 /// Returns a value's display form.
 pub(crate) fn text(data_type: &DataType, bytes: &[u8]) -> Result<String> {
@@ -56,7 +56,7 @@ pub(crate) fn quote(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use carnet::base::{Rng, SeededRng};
+    use carnet_base::{Rng, SeededRng};
 
     use super::*;
 

@@ -275,8 +275,8 @@ fn statistics(before: &Sample, after: &Sample, seconds: f64) -> Shown {
 
 #[cfg(test)]
 mod tests {
-    use carnet::base::Moment;
     use carnet::{DataType, Value};
+    use carnet_base::Moment;
     use carnet_cql::result::{ColumnSpec, Rows};
 
     use super::*;

@@ -2,7 +2,7 @@
 
 use anyhow::{Context as _, Result};
 use carnet::Value;
-use carnet::base::Moment;
+use carnet_base::Moment;
 use carnet_cql::result::Rows;
 
 use crate::database::Database;

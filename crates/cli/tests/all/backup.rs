@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
-use carnet::base::{Clock, SystemClock};
+use carnet_base::{Clock, SystemClock};
 use scylla::client::session::Session;
 use scylla::client::session_builder::SessionBuilder;
 

@@ -17,9 +17,9 @@ use std::env;
 use std::path::Path;
 use std::time::Duration;
 
-use carnet::base::{Rng, SeededRng};
 use carnet::derived::{Differences, check_index, check_view};
 use carnet::{Db, block_on, catalog};
+use carnet_base::{Rng, SeededRng};
 
 use crate::support::{Server, clients, pause};
 

@@ -14,7 +14,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use std::{env, fs, thread};
 
-use carnet::base::{Clock, SystemClock};
+use carnet_base::{Clock, SystemClock};
 
 use crate::support;
 use crate::support::{Guard, carnet, pause, secret_file, succeed};

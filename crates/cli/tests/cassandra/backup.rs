@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use carnet::base::{Rng, SeededRng};
 use carnet::{Db, Key, block_on};
+use carnet_base::{Rng, SeededRng};
 use scylla::value::CqlValue;
 
 use super::import::Cql;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use carnet::base::{Clock as _, SystemClock};
 use carnet::{Bytes, Db, Uuid, WallTime, block_on};
+use carnet_base::{Clock as _, SystemClock};
 use carnet_cql::result::Response;
 use carnet_cql::system::NodeInfo;
 use carnet_cql::{Executor, Parameters, Session};

@@ -27,8 +27,8 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use carnet::base::{Rng, SeededRng};
 use carnet::{Db, Error, ErrorKind, Key, Result, block_on, record};
+use carnet_base::{Rng, SeededRng};
 use support::{Guard, Server, carnet, clients, e2e, fail, secret_file, succeed};
 
 record! {

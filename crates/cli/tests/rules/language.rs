@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Maximum number of occurrences in the Rust files of a folder.
-const CEILINGS: [(&str, usize); 19] = [
+const CEILINGS: [(&str, usize); 20] = [
     ("bench/peers", 0),
     ("crates/admission", 0),
     ("crates/base", 0),
@@ -17,6 +17,7 @@ const CEILINGS: [(&str, usize); 19] = [
     ("crates/checker", 0),
     ("crates/cli", 0),
     ("crates/cql", 0),
+    ("crates/data", 0),
     ("crates/maelstrom", 0),
     ("crates/maelstrom-test", 0),
     ("crates/sequencer", 0),

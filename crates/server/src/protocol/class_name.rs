@@ -6,7 +6,7 @@
 
 use std::fmt::Write as _;
 
-use carnet_base::DataType;
+use carnet_data::DataType;
 
 const PACKAGE: &str = "org.apache.cassandra.db.marshal.";
 
@@ -85,12 +85,12 @@ mod tests {
             name("vector<vector<tuple<date, varint>, 1>, 2>"),
             "VectorType(VectorType(TupleType(SimpleDateType,IntegerType) , 1) , 2)"
         );
-        let user_type = carnet_base::UserType {
+        let user_type = carnet_data::UserType {
             keyspace: "ks".to_owned(),
             name: "p".to_owned(),
             fields: vec![("x".to_owned(), DataType::Blob)],
-            reference: carnet_base::TypeReference::default(),
-            keys: carnet_base::FieldKeys::Open,
+            reference: carnet_data::TypeReference::default(),
+            keys: carnet_data::FieldKeys::Open,
         };
         let of_users = DataType::vector(DataType::Udt(std::sync::Arc::new(user_type)), 1);
         assert_eq!(

@@ -1,5 +1,5 @@
-use carnet_base::DataType;
 use carnet_cql::result::{ChangeKind, ChangeTarget, ColumnSpec};
+use carnet_data::DataType;
 use std::fmt::Write as _;
 use std::net::SocketAddr;
 

@@ -3,8 +3,8 @@
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
-use carnet_base::DataType;
 use carnet_cql::result::{ChangeKind, ChangeTarget, ColumnSpec, Columns, SchemaChange};
+use carnet_data::DataType;
 use sha2::{Digest, Sha256};
 
 use super::ProtocolError;

@@ -6,10 +6,10 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use carnet::admission::{AdmissionLimits, AdmissionRequest, Class, GateLimits, Level, Workload};
-use carnet::base::{Clock, SystemClock};
 use carnet::diagnosis::Why;
 use carnet::levels::{DEFAULT, Setting};
 use carnet::{Db, Durability};
+use carnet_base::{Clock, SystemClock};
 use carnet_cql::system::NodeInfo;
 use carnet_cql::{Executor, Grant, Parameters, Session, Timeouts};
 use carnet_server::protocol::Opcode;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use carnet::Db;
 use carnet::admission::{AdmissionLimits, Workload};
-use carnet::base::{Clock, SystemClock};
+use carnet_base::{Clock, SystemClock};
 
 use crate::support::toy::Toy;
 use crate::support::{Client, RESULT, Running, pause};

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use carnet::base::{Tasks, ThreadSpawn, WorkerTasks};
 use carnet::cluster::{Address, LocalNetwork, MemoryCluster, SequencerOptions};
 use carnet::{Db, Uuid, block_on};
+use carnet_base::{Tasks, ThreadSpawn, WorkerTasks};
 use carnet_cql::result::{Response, Rows};
 use carnet_cql::system::NodeInfo;
 use carnet_cql::{CqlError, CqlErrorKind, Executor, Parameters, Session};

@@ -4,7 +4,7 @@
 //! of a history of lists and registers: their values do not identify their writers.
 
 use anyhow::Result;
-use carnet::base::{Rng, SeededRng};
+use carnet_base::{Rng, SeededRng};
 use carnet_checker::invariant;
 
 use super::target::{Target, TransactionOutcome};

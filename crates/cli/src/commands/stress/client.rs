@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use carnet::base::{Clock, Moment, Signal, SystemClock, lock};
+use carnet_base::{Clock, Moment, Signal, SystemClock, lock};
 use carnet_checker::{History, Outcome, Recorder};
 use hdrhistogram::Histogram;
 

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use carnet::base::{Rng, SeededRng, Signal as Bell, lock};
+use carnet_base::{Rng, SeededRng, Signal as Bell, lock};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::remote::Remote;

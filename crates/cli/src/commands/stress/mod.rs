@@ -31,7 +31,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use carnet::base::{Clock, Rng, SeededRng, SystemClock};
+use carnet_base::{Clock, Rng, SeededRng, SystemClock};
 use carnet_checker::format::{write_edn, write_json};
 use carnet_checker::{History, Model, Options, check};
 use clap::builder::TypedValueParser;
@@ -265,7 +265,7 @@ impl Stress {
                 eprintln!("{:>5} s  {}", now.since(began).as_secs(), clients.progress());
                 printed = now;
             }
-            carnet::base::Signal::new().wait(Some(LOOK));
+            carnet_base::Signal::new().wait(Some(LOOK));
         }
     }
 

@@ -1,7 +1,7 @@
 //! The plan: draws transactions from a seed. Pure.
 
 use anyhow::{Result, bail};
-use carnet::base::{Rng, SeededRng};
+use carnet_base::{Rng, SeededRng};
 use carnet_checker::{Key, Op};
 
 use super::bank::BankOperation;

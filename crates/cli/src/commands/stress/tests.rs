@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-use carnet::base::lock;
+use carnet_base::lock;
 use carnet_checker::{Key, Op};
 
 use super::target::TransactionOutcome;

@@ -10,7 +10,7 @@ use std::process::{Child, ChildStdin, Command, ExitStatus, Output, Stdio};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use carnet::base::{Clock, SystemClock};
+use carnet_base::{Clock, SystemClock};
 
 /// Maximum duration of any step, unless it hangs.
 const PATIENCE: Duration = Duration::from_secs(30);

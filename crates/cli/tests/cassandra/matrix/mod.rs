@@ -28,8 +28,8 @@ use std::process::Stdio;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use carnet::base::{Clock, Moment, Rng, SeededRng, SystemClock};
 use carnet::cluster::statements;
+use carnet_base::{Clock, Moment, Rng, SeededRng, SystemClock};
 
 use self::fault::Fault;
 use self::probe::Probe;

@@ -11,7 +11,7 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use carnet::base::{Clock, Moment, SystemClock};
+use carnet_base::{Clock, Moment, SystemClock};
 
 use super::fault::{Fault, NodeError};
 use super::frames::{BATCH, Body, EXECUTE, Frame, PREPARE, QUERY, RESULT};

@@ -9,11 +9,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use carnet::Db;
 use carnet::admission::{Admission, AdmissionRequest, Arrived, Class, Level, Workload};
-use carnet_base::{Clock, DataType, SystemClock, TIME_SLICE, YieldNow, lock, murmur3};
+use carnet_base::{Clock, SystemClock, TIME_SLICE, YieldNow, lock, murmur3};
 use carnet_cql::result::{
     ChangeKind, ChangeTarget, ColumnSpec, Columns, Response as Outcome, Rows, SchemaChange,
 };
 use carnet_cql::{Bound, Grant, RequestTimes, Values};
+use carnet_data::DataType;
 use carnet_server::protocol::peek::Peek;
 use carnet_server::{
     Backend, Batch, BatchStatement, Client, Failure, FailureKind, Prepared, QueryParams,

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::{Result, bail};
-use carnet::base::{Clock, Moment, Signal, SystemClock, lock};
+use carnet_base::{Clock, Moment, Signal, SystemClock, lock};
 
 use super::load_target::{Done, LoadTarget};
 use super::measured::Measured;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use carnet::base::Moment;
+use carnet_base::Moment;
 use hdrhistogram::Histogram;
 
 use super::load_target::Done;

@@ -1,6 +1,6 @@
 //! Operations of a load, and the statements that carry them out. Pure.
 
-use carnet::base::{Rng, SeededRng};
+use carnet_base::{Rng, SeededRng};
 use clap::ValueEnum;
 
 use super::options::LoadOptions;
