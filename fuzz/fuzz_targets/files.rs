@@ -2,7 +2,7 @@
 //! And the sections of tables alone, behind the checksums that keep most damage out.
 #![no_main]
 
-use carnet::storage::disk::sim::SimDisk;
+use carnet_storage::disk::sim::SimDisk;
 use carnet::{Db, Durability};
 use carnet_base::Stepped;
 use libfuzzer_sys::fuzz_target;
@@ -41,7 +41,7 @@ fn open(disk: &SimDisk) -> carnet::Result<Db> {
 
 fuzz_target!(|input: (Vec<(u8, u16, u8)>, u8, Vec<u8>)| {
     let (damage, kind, section) = input;
-    carnet::storage::sstable::decode_anything(kind, &section);
+    carnet_storage::sstable::decode_anything(kind, &section);
     let mut files = files().clone();
     for (file, at, byte) in damage {
         let count = files.len();

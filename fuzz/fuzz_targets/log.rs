@@ -2,8 +2,8 @@
 //! or the error says why not. The input: start, commit, body.
 #![no_main]
 
-use carnet::storage::disk::sim::SimDisk;
-use carnet::storage::inspect;
+use carnet_storage::disk::sim::SimDisk;
+use carnet_storage::inspect;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: &[u8]| {

@@ -1,8 +1,8 @@
 //! A manifest with a right checksum around fields that somebody else wrote.
 #![no_main]
 
-use carnet::storage::disk::sim::SimDisk;
-use carnet::storage::inspect;
+use carnet_storage::disk::sim::SimDisk;
+use carnet_storage::inspect;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|fields: &[u8]| {

@@ -5,6 +5,6 @@ use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: &[u8]| {
     if let Some((kind, section)) = input.split_first() {
-        carnet::storage::sstable::decode_anything(*kind, section);
+        carnet_storage::sstable::decode_anything(*kind, section);
     }
 });

@@ -76,15 +76,14 @@ mod tx;
 pub mod view;
 
 pub use bytes::BytesMut;
-pub use carnet_admission as admission;
-pub use carnet_admission::diagnosis;
+pub use carnet_admission::{AdmissionLimits, GateLimits};
 pub use carnet_base::CommitEntry;
 pub use carnet_base::{
     Bytes, CellKey, Encoding, Error, ErrorKind, KeyRange, PartitionKey, Result, Timestamp, Token,
     Uuid, WallTime, block_on,
 };
 pub use carnet_data::{DataType, Value};
-pub use carnet_storage as storage;
+pub use carnet_storage::LevelTotals;
 pub use carnet_store::{CommitListing, Outcome, PageLimit, pem};
 pub use carnet_store_local::{BackupFigures, LastBackup};
 pub use carnet_txn::{Entry, Isolation, Label, Limits as TransactionLimits};

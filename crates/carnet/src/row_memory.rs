@@ -20,8 +20,8 @@ use std::sync::Arc;
 use carnet_base::{BytePermit, BytePermits, Result, ThreadTimer, Timer, before};
 use carnet_store::Context;
 
-use crate::admission::Permit;
-use crate::diagnosis::Why;
+use carnet_admission::Permit;
+use carnet_admission::diagnosis::Why;
 
 /// Permits for decoded rows, with a maximum of bytes for all of them.
 pub(crate) struct RowMemory {
@@ -72,8 +72,8 @@ mod tests {
 
     use super::*;
     use crate::Db;
-    use crate::admission::AdmissionLimits;
     use crate::testing::admitted;
+    use carnet_admission::AdmissionLimits;
 
     fn memory(bytes_max: usize) -> RowMemory {
         let timer = ThreadTimer::lazy(Arc::new(SystemClock), Arc::new(ThreadSpawn));

@@ -1,8 +1,8 @@
 //! Statistics of each table of the catalog: reads, writes, and the space in files.
 
 use carnet_base::{Result, TableId};
-use carnet_storage::TableSpace;
-use carnet_storage::usage::TableUse;
+pub use carnet_storage::TableSpace;
+pub use carnet_storage::usage::{Distribution, TableUse};
 
 use crate::catalog::{self, TableKind};
 use crate::{Db, Tx};

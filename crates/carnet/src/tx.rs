@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
+use carnet_admission::Permit;
+use carnet_admission::diagnosis::Why;
 use carnet_base::{
     BytePermit, Bytes, CellBuilder, CellHash, CellKey, CellPage, ErrorKind, KeyRange, Result,
     TableId, TimeSlice, Timestamp, WallTime, YieldNow, block_on, lock,
@@ -15,9 +17,7 @@ use carnet_data::RowDelta;
 use carnet_store::{Context, PageLimit};
 use carnet_txn::{Contention, Entry, Isolation, Transaction, Turns};
 
-use crate::admission::Permit;
 use crate::catalog::{SchemaAt, SchemaCache, TableKind, TableSchema};
-use crate::diagnosis::Why;
 use crate::thread_handles::ThreadHandles;
 
 /// Error of the wall time of a moment in the past, see [`crate::Db::timestamp_at`].

@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use carnet_admission::{Admission, AdmissionLimits};
 use carnet_base::{
     Clock, Encoding, Error, MemoryBudget, Result, SeededRng, Spawn, SystemClock, ThreadSpawn,
     ThreadTimer, block_on,
@@ -20,7 +21,6 @@ use carnet_txn::{
 };
 
 use super::database::{Db, Inner};
-use crate::admission::{Admission, AdmissionLimits};
 use crate::catalog::{self, Cached, SchemaCache};
 use crate::cluster::ClusterUrl;
 use crate::control::ControlServer;

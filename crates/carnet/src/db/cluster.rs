@@ -49,7 +49,7 @@ impl Builder {
     /// ```
     /// use std::sync::Arc;
     /// use carnet::Db;
-    /// use carnet::base::{Tasks, ThreadSpawn, WorkerTasks};
+    /// use carnet_base::{Tasks, ThreadSpawn, WorkerTasks};
     /// use carnet::cluster::{Address, LocalNetwork, MemoryCluster, SequencerOptions};
     ///
     /// # fn main() -> carnet::Result<()> {
@@ -184,7 +184,7 @@ impl Db {
     /// ```
     /// # fn main() -> carnet::Result<()> {
     /// # use std::sync::Arc;
-    /// # use carnet::base::{Tasks, ThreadSpawn, WorkerTasks};
+    /// # use carnet_base::{Tasks, ThreadSpawn, WorkerTasks};
     /// # use carnet::cluster::{Address, LocalNetwork, MemoryCluster, SequencerOptions};
     /// # let network = LocalNetwork::new(Arc::new(WorkerTasks::new("network", &ThreadSpawn)));
     /// # let (cluster, address) = (Arc::new(MemoryCluster::new()), Address::new("one")?);

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, Weak};
 use std::task::Poll;
 use std::time::Duration;
 
+use carnet_admission::Admission;
 use carnet_base::{
     Call, CellKeyRef, Clock, ErrorKind, MemoryBudget, Result, SeededRng, Spawn, TableId,
     ThreadTimer, Timestamp, block_on, block_on_one, lock,
@@ -17,7 +18,6 @@ use carnet_store::{Context, Outcome, StoreHandle};
 use carnet_store_local::{LocalStore, Newest};
 use carnet_txn::{Backoff, Contention, IdleWatch, Isolation, Limits};
 
-use crate::admission::Admission;
 use crate::catalog::{Cached, SchemaCache, TableSchema};
 use crate::commit_counts::CommitOutcome;
 use crate::control::ControlServer;

@@ -4,13 +4,13 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use carnet_admission::Permit;
 use carnet_base::{Error, Moment, Result, Signal, Timer, Timestamp, WallTime, YieldNow, block_on};
 use carnet_store::{BeginKind, Context};
 use carnet_txn::{Isolation, Label, Terms, Transaction};
 
 use super::database::Db;
 use super::retries::{Finished, Retries};
-use crate::admission::Permit;
 use crate::thread_handles::ThreadHandles;
 use crate::tx::{SyncTx, Tx};
 

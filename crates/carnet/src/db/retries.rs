@@ -12,12 +12,12 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use carnet_admission::Permit;
 use carnet_base::{CellHash, Error, ErrorKind, Moment, Timer, before};
 use carnet_store::Context;
 use carnet_txn::{Backoff, Turns};
 
 use super::database::Db;
-use crate::admission::Permit;
 use crate::tx::Tx;
 
 /// Maximum wait for a turn, if no deadline comes earlier; afterwards the transaction runs out of
@@ -216,8 +216,8 @@ mod tests {
     use std::task::Poll;
 
     use super::*;
-    use crate::admission::AdmissionLimits;
     use crate::testing::admitted;
+    use carnet_admission::AdmissionLimits;
 
     const OVERLOADED: ErrorKind = ErrorKind::Overloaded { retry_after: Duration::from_millis(50) };
 

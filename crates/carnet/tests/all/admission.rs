@@ -9,11 +9,11 @@ use std::task::{Context, Poll, Waker};
 use std::thread;
 use std::time::Duration;
 
-use carnet::admission::{
+use carnet::{Db, Error, ErrorKind, block_on};
+use carnet_admission::{
     Admission, AdmissionLimits, AdmissionRequest, Arrived, Class, GateLimits, Level, LevelId,
     LevelLimits, Permit, Place, Workload,
 };
-use carnet::{Db, Error, ErrorKind, block_on};
 use carnet_base::{Clock, Moment, WallTime};
 
 fn db(running_max: usize, queue_max: usize) -> Db {

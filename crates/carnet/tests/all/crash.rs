@@ -10,9 +10,9 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use carnet::storage::disk::sim::SimDisk;
 use carnet::{Db, Durability, ErrorKind, Key, Result, Table, Tx, record};
 use carnet_base::{Rng, SeededRng, Stepped};
+use carnet_storage::disk::sim::SimDisk;
 
 const ACCOUNTS: i32 = 12;
 const BALANCE: i64 = 100;

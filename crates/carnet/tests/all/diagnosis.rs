@@ -7,13 +7,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use carnet::admission::{
+use carnet::{Builder, Db, Durability, block_on};
+use carnet_admission::diagnosis::{Named, Waiter, Why};
+use carnet_admission::{
     AdmissionLimits, AdmissionRequest, Arrived, Class, GateLimits, Level, Permit, Workload,
 };
-use carnet::diagnosis::{Named, Waiter, Why};
-use carnet::storage::disk::sim::SimDisk;
-use carnet::{Builder, Db, Durability, block_on};
 use carnet_base::{Clock, Moment, Stepped, WaitNote, WallTime, note_wait};
+use carnet_storage::disk::sim::SimDisk;
 
 /// A clock that is set by the test.
 #[derive(Default)]

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use carnet::storage::disk::sim::SimDisk;
 use carnet::{Db, Durability, ErrorKind, block_on};
 use carnet_base::{Clock, Moment, Stepped, WallTime};
+use carnet_storage::disk::sim::SimDisk;
 
 #[derive(Clone, Default)]
 struct ManualClock(Arc<AtomicU64>);

@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use carnet::storage::disk::Disk;
-use carnet::storage::disk::sim::SimDisk;
 use carnet::{Db, Durability, ErrorKind, RawTable, Result, SyncTx, TransactionLimits};
 use carnet_base::{Rng, SeededRng};
+use carnet_storage::disk::Disk;
+use carnet_storage::disk::sim::SimDisk;
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 

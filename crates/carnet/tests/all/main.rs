@@ -15,6 +15,7 @@ mod newest;
 mod outcomes;
 mod pages;
 mod past;
+mod public_names;
 mod read_only;
 mod reads;
 mod records;

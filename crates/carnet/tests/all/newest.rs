@@ -5,8 +5,8 @@ use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::Duration;
 
-use carnet::storage::disk::sim::SimDisk;
 use carnet::{Builder, Db, Key, RawTable, Table, catalog};
+use carnet_storage::disk::sim::SimDisk;
 
 carnet::record! {
     #[derive(Clone, Debug, PartialEq)]

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use carnet::storage::disk::sim::SimDisk;
 use carnet::{Db, Durability, ErrorKind, Outcome};
 use carnet_base::{Clock, Moment, WallTime};
+use carnet_storage::disk::sim::SimDisk;
 
 const RETENTION: Duration = Duration::from_secs(20);
 

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
 
-use carnet::storage::disk::sim::SimDisk;
 use carnet::table::{RawRows, Rows};
 use carnet::{
     Bytes, BytesMut, CellKey, Db, ErrorKind, Key, RawTable, SyncTx, Table, Token, Value, block_on,
@@ -14,6 +13,7 @@ use carnet_base::{Rng, SeededRng};
 use carnet_data::key::{self, Order};
 use carnet_data::partition;
 use carnet_data::row::{Marker, RowImage};
+use carnet_storage::disk::sim::SimDisk;
 
 type Expected = BTreeMap<Vec<u8>, Vec<u8>>;
 

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use carnet::storage::disk::sim::{Kind, SimDisk};
 use carnet::{CellKey, Db, RawTable, block_on};
 use carnet_base::block_on_one;
+use carnet_storage::disk::sim::{Kind, SimDisk};
 
 const ROWS: usize = 2_000;
 

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use carnet::storage::disk::sim::{Kind, SimDisk};
 use carnet::{
     Bytes, CellKey, DataType, Db, ErrorKind, Key, PageLimit, Record, Result, Table, Value,
     block_on, catalog,
 };
 use carnet_base::KeyRange;
 use carnet_data::row::{Column, RowImage, RowReader};
+use carnet_storage::disk::sim::{Kind, SimDisk};
 
 carnet::record! {
     #[derive(Clone, Debug, PartialEq)]

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use carnet::storage::disk::sim::SimDisk;
 use carnet::{Db, Durability, ErrorKind, RawTable, Result, Timestamp, block_on};
+use carnet_storage::disk::sim::SimDisk;
 
 /// How a process ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use carnet::storage::disk::sim::SimDisk;
 use carnet::{Db, Key, PageLimit, Table, WallTime, block_on, catalog};
 use carnet_base::{CellKey, ColumnId, KeyRange};
 use carnet_data::row::{
     Change, CollectionChange, CollectionKind, Column, Element, RowDelta, RowImage,
 };
+use carnet_storage::disk::sim::SimDisk;
 
 use super::world::{SECOND, World};
 

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use carnet::storage::disk::sim::SimDisk;
 use carnet::{Db, Durability, ErrorKind, Label, Outcome, RawTable, Timestamp};
+use carnet_storage::disk::sim::SimDisk;
 
 use super::world::{SECOND, World, put};
 

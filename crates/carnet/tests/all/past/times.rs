@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use carnet::backup::{self, Which};
-use carnet::storage::disk::sim::SimDisk;
 use carnet::{AsOf, Db, ErrorKind, RawTable, Timestamp, WallTime, block_on};
 use carnet_base::Clock;
+use carnet_storage::disk::sim::SimDisk;
 
 use super::world::{SECOND, World, put};
 

@@ -3,9 +3,9 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use carnet::storage::disk::sim::SimDisk;
 use carnet::{Builder, Db, RawTable, Timestamp, WallTime};
 use carnet_base::{Clock, Moment, Signal, Spawn, Step, ThreadSpawn, Worker, WorkerHandle};
+use carnet_storage::disk::sim::SimDisk;
 
 pub(crate) const SECOND: i64 = 1_000_000;
 
