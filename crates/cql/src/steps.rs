@@ -8,7 +8,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use carnet::Db;
-use carnet::admission::Progress;
+use carnet_admission::Progress;
 use carnet_base::{Moment, TimeSlice};
 
 use crate::cql_error::{CqlError, CqlErrorKind};

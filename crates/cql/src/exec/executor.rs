@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use carnet::Db;
-use carnet::admission::Permit;
+use carnet_admission::Permit;
 use carnet_base::{Moment, SeededRng, TimeSlice, lock};
 
 use super::forward::ForwardState;

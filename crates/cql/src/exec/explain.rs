@@ -5,9 +5,9 @@
 
 use std::sync::LazyLock;
 
-use carnet::admission::Class;
 use carnet::catalog::TableSchema;
 use carnet::{DataType, PageLimit, Tx};
+use carnet_admission::Class;
 
 use super::executor::Executor;
 use super::grant::RequestTimes;

@@ -1,13 +1,13 @@
 //! Permit, deadline and memory of a statement.
 //!
-//! A server admits statements before it runs them (see [`carnet::admission`]).
+//! A server admits statements before it runs them (see [`carnet_admission`]).
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use carnet::TransactionOptions;
-use carnet::admission::Permit;
-use carnet::diagnosis::Why;
+use carnet_admission::Permit;
+use carnet_admission::diagnosis::Why;
 use carnet_base::{Moment, YieldNow};
 
 use super::answer_memory::AnswerMemory;

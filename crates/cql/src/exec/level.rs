@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use carnet::admission::{Class, Tenant, Workload};
-use carnet::diagnosis::Why;
 use carnet::levels::{Effective, no_level};
+use carnet_admission::diagnosis::Why;
+use carnet_admission::{Class, Tenant, Workload};
 use carnet_base::{Moment, lock};
 
 use super::executor::Executor;

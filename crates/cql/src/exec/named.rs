@@ -1,6 +1,6 @@
 //! Names of statements for the diagnosis and the log: the table, and the text without values.
 
-use carnet::diagnosis::Named;
+use carnet_admission::diagnosis::Named;
 
 use crate::ast::{Batch, Statement, TableName, Write};
 use crate::cut::beginning;

@@ -4,8 +4,8 @@ use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use carnet::admission::Permit;
-use carnet::diagnosis::Waiter;
+use carnet_admission::Permit;
+use carnet_admission::diagnosis::Waiter;
 
 use super::prepared::Statements;
 

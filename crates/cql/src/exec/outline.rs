@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use carnet::admission::Class;
+use carnet_admission::Class;
 use carnet_data::CqlDuration;
 
 use super::prepared::Prepared;

@@ -6,9 +6,9 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use carnet::admission::Tenant;
 use carnet::roles::Rights;
 use carnet::{Bytes, Label, Uuid, WallTime};
+use carnet_admission::Tenant;
 use carnet_base::{Moment, lock};
 
 use super::grant::Grant;

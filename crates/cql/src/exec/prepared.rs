@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use arc_swap::ArcSwapOption;
 use carnet::Tx;
 use carnet::catalog::{Pins, TableSchema};
-use carnet::diagnosis::Named;
+use carnet_admission::diagnosis::Named;
 use carnet_base::TableId;
 use sha2::{Digest, Sha256};
 

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use carnet::admission::Workload;
 use carnet::levels::{Levels, Setting, no_level};
 use carnet::roles::{Permission, Permissions, Resource, Rights, Roles};
 use carnet::{DataType, ErrorKind};
+use carnet_admission::Workload;
 use carnet_base::Bytes;
 use carnet_data::CqlDuration;
 

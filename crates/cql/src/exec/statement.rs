@@ -2,9 +2,9 @@
 
 use std::pin::pin;
 
-use carnet::admission::Class;
 use carnet::roles::Rights;
 use carnet::{AsOf, Tx, Uuid};
+use carnet_admission::Class;
 
 use super::applied::Form;
 use super::batch::{BatchPart, BatchParts, batch_transaction};

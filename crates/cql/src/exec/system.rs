@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use carnet::Tx;
-use carnet::admission::Class;
 use carnet::roles::{Permission, Resource, Rights};
+use carnet_admission::Class;
 use carnet_base::Moment;
 
 use super::authorize::check;

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use carnet::Tx;
-use carnet::admission::Permit;
+use carnet_admission::Permit;
 use carnet_base::Moment;
 
 use super::executor::Executor;

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use carnet::admission::{Class, Figures};
 use carnet::{DataType, Uuid};
+use carnet_admission::{Class, Figures};
 
 use super::encode::{self, Cell};
 use super::table::{Content, SYSTEM, SystemTable, VIEWS, clustering, partition, regular};

@@ -1,6 +1,6 @@
 //! The rows of `system_views.bottleneck` and `SHOW BOTTLENECK`.
 
-use carnet::diagnosis::{Cause, Report, Why};
+use carnet_admission::diagnosis::{Cause, Report, Why};
 
 use super::encode::{self, Cell};
 use super::table::SystemTable;

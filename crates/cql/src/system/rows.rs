@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use carnet::admission::{Class, Figures};
 use carnet::catalog::{
     self, BuildFailure, ColumnKind, DroppedColumn, IndexSchema, TableSchema, ViewSchema,
 };
 use carnet::derived::{BuildProgress, Derived};
-use carnet::diagnosis::Report;
 use carnet::table_statistics::table_statistics;
 use carnet::{Db, Result, Timestamp, Tx, Uuid};
+use carnet_admission::diagnosis::Report;
+use carnet_admission::{Class, Figures};
 use carnet_data::Order;
 
 use super::activity::{self, LevelFigures};

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use carnet::diagnosis::Named;
 use carnet::{DataType, Uuid, Value, WallTime};
+use carnet_admission::diagnosis::Named;
 
 use super::encode::{self, Cell};
 use super::table::{Content, SystemTable, VIEWS, partition, regular};

@@ -15,8 +15,7 @@
 
 use std::time::Duration;
 
-use carnet::storage::usage::Distribution;
-use carnet::table_statistics::TableStatistics;
+use carnet::table_statistics::{Distribution, TableStatistics};
 use carnet::{DataType, Uuid};
 
 use super::encode::{self, Cell};

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use carnet::catalog::{self, ColumnKind, KeyspaceSchema, TableKind, TableSchema};
-use carnet::diagnosis::{Cause, Named, Report, Waiter, Why};
 use carnet::roles::{Permission, Permissions, Resource, RoleChanges, Roles, StoredPassword};
 use carnet::{Bytes, DataType, Db, Holder, Label, Timestamp, Uuid, WallTime, block_on};
+use carnet_admission::diagnosis::{Cause, Named, Report, Waiter, Why};
 use carnet_data::Order;
 
 use super::*;

@@ -5,12 +5,12 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use carnet::storage::disk::Disk;
-use carnet::storage::disk::sim::{Kind, SimDisk};
 use carnet::{Bytes, Db, Durability, Uuid, block_on};
 use carnet_base::{Clock, Moment, Rng, SeededRng, Stepped, WallTime};
 use carnet_cql::system::NodeInfo;
 use carnet_cql::{Bound, Executor, Parameters, Session, Values};
+use carnet_storage::disk::Disk;
+use carnet_storage::disk::sim::{Kind, SimDisk};
 
 /// Wall time at which a clock begins.
 const BEGIN_SECONDS: i64 = 1_700_000_000;

@@ -4,9 +4,9 @@
 use std::sync::Arc;
 
 use carnet::derived::{Differences, check_index, check_view};
-use carnet::storage::disk::sim::SimDisk;
 use carnet::{Db, Durability, block_on, catalog};
 use carnet_base::{Clock, Moment, Spawn, SystemClock, WallTime};
+use carnet_storage::disk::sim::SimDisk;
 
 use crate::support::cluster;
 use crate::support::derived::{Client, KeepsBuilder};

@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use carnet::derived::{Differences, check_index, check_view};
-use carnet::storage::disk::sim::SimDisk;
 use carnet::{Db, Durability, block_on, catalog};
 use carnet_base::{Clock, Moment, SeededRng, SystemClock, WallTime};
 use carnet_cql::result::Response;
 use carnet_cql::{CqlError, Parameters};
+use carnet_storage::disk::sim::SimDisk;
 
 use crate::support::cluster::TestCluster;
 use crate::support::derived::{COLUMNS, Client, Manual, below, change};

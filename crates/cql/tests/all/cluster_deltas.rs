@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use carnet::cluster::SequencerOptions;
-use carnet::storage::disk::sim::SimDisk;
 use carnet::{Bytes, Db, Uuid, block_on};
 use carnet_base::{Rng as _, SeededRng};
 use carnet_cql::result::Response;
 use carnet_cql::system::NodeInfo;
 use carnet_cql::{Executor, Parameters, Session};
+use carnet_storage::disk::sim::SimDisk;
 
 use crate::support::cluster::TestCluster;
 

@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use carnet::storage::disk::sim::{Kind, SimDisk};
 use carnet::{CellKey, DataType, Db, Durability, PartitionKey, Uuid, Value, block_on, catalog};
 use carnet_base::{Rng, SeededRng};
 use carnet_cql::result::{Response, Rows};
 use carnet_cql::system::NodeInfo;
 use carnet_cql::{Bound, CqlError, CqlErrorKind, Executor, Parameters, Prepared, Session, Values};
 use carnet_data::{Column, Composite, Marker, RowImage};
+use carnet_storage::disk::sim::{Kind, SimDisk};
 
 const CREATE: &str = "CREATE TABLE ks.t (k int PRIMARY KEY, l list<int>, s set<text>, \
                       m map<int, frozen<tuple<text, int>>>, f frozen<set<int>>)";

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use carnet::storage::disk::sim::{Kind, SimDisk};
 use carnet::{Bytes, Db, Durability, Uuid, block_on};
 use carnet_base::SeededRng;
 use carnet_cql::ast::BatchKind;
 use carnet_cql::result::Response;
 use carnet_cql::system::NodeInfo;
 use carnet_cql::{BatchItem, Bound, CqlError, Executor, Parameters, Session, Values};
+use carnet_storage::disk::sim::{Kind, SimDisk};
 
 struct Client {
     executor: Executor,

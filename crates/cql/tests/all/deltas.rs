@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use carnet::storage::disk::sim::{Kind, SimDisk};
 use carnet::{Db, Durability, KeyRange, PageLimit, Uuid, block_on, catalog};
 use carnet_cql::result::Response;
 use carnet_cql::system::NodeInfo;
 use carnet_cql::{Executor, Parameters, Session};
 use carnet_data::row::{Change, RowDelta};
+use carnet_storage::disk::sim::{Kind, SimDisk};
 
 struct Client {
     executor: Executor,

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-use carnet::storage::disk::sim::SimDisk;
 use carnet::{Db, Durability, Uuid, block_on};
 use carnet_base::{Clock, Moment, Rng, SeededRng, WallTime};
 use carnet_cql::result::{Response, Rows};
 use carnet_cql::system::NodeInfo;
 use carnet_cql::{Executor, Parameters, Session};
+use carnet_storage::disk::sim::SimDisk;
 
 /// Wall time at which a clock begins.
 const BEGIN_SECONDS: i64 = 1_700_000_000;

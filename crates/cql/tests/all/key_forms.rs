@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use carnet::derived::{Differences, check_index, check_view};
-use carnet::storage::disk::sim::SimDisk;
 use carnet::{CellKey, DataType, Db, PartitionKey, Uuid, block_on, catalog};
 use carnet_base::{Bytes, TableId, WallTime};
 use carnet_cql::result::Response;
@@ -11,6 +10,7 @@ use carnet_cql::system::NodeInfo;
 use carnet_cql::{CqlError, Executor, Parameters, Session};
 use carnet_data::row::{Change, Collection, CollectionChange, CollectionKind, Element};
 use carnet_data::{Marker, RowDelta, RowImage};
+use carnet_storage::disk::sim::SimDisk;
 
 struct Client {
     executor: Executor,

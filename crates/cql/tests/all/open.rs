@@ -10,8 +10,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use carnet::admission::{AdmissionLimits, AdmissionRequest, Arrived, Class, Level, Workload};
 use carnet::{Bytes, Db, Uuid, Value, block_on};
+use carnet_admission::{AdmissionLimits, AdmissionRequest, Arrived, Class, Level, Workload};
 use carnet_base::{Moment, VirtualTimer};
 use carnet_cql::ast::BatchKind;
 use carnet_cql::result::{Response, Rows};

@@ -9,8 +9,8 @@ use std::sync::atomic::Ordering::{self, Relaxed};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use carnet::admission::{AdmissionRequest, Arrived, Class, Level, Permit, Workload};
 use carnet::{Bytes, Uuid, Value, block_on};
+use carnet_admission::{AdmissionRequest, Arrived, Class, Level, Permit, Workload};
 use carnet_base::{Clock as _, SystemClock, lock};
 use carnet_cql::ast::BatchKind;
 use carnet_cql::forward::{Answer, Caller, Request, Statement, Task};

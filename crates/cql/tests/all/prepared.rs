@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use carnet::admission::AdmissionLimits;
 use carnet::{Bytes, DataType, Db, Uuid, Value, block_on};
+use carnet_admission::AdmissionLimits;
 use carnet_base::{Rng, SeededRng, murmur3};
 use carnet_cql::result::{Response, Rows};
 use carnet_cql::system::NodeInfo;

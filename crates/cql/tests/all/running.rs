@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use carnet::admission::{
+use carnet::{Db, Uuid, block_on};
+use carnet_admission::{
     AdmissionLimits, AdmissionRequest, Arrived, Class, Level, Permit, Workload,
 };
-use carnet::{Db, Uuid, block_on};
 use carnet_cql::ast::BatchKind;
 use carnet_cql::result::{Response, Rows};
 use carnet_cql::system::NodeInfo;

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use carnet::storage::disk::sim::SimDisk;
 use carnet::{CellKey, Db, Durability, PartitionKey, Uuid, block_on};
 use carnet_base::TableId;
+use carnet_storage::disk::sim::SimDisk;
 
 use crate::support::derived::Client;
 

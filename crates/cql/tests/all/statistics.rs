@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use carnet::admission::{AdmissionLimits, AdmissionRequest, Arrived, Class, Level, Workload};
 use carnet::{Db, Uuid, Value, block_on};
+use carnet_admission::{AdmissionLimits, AdmissionRequest, Arrived, Class, Level, Workload};
 use carnet_cql::ast::BatchKind;
 use carnet_cql::result::{Response, Rows};
 use carnet_cql::system::NodeInfo;

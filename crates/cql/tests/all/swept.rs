@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use carnet::storage::disk::sim::SimDisk;
 use carnet::{Db, Durability, Timestamp, Uuid, block_on};
 use carnet_cql::result::{Response, Rows};
 use carnet_cql::system::NodeInfo;
 use carnet_cql::{CqlError, CqlErrorKind, Executor, Parameters, Session};
+use carnet_storage::disk::sim::SimDisk;
 
 fn executor() -> Executor {
     let builder = Db::builder().durability(Durability::None).retention(Duration::ZERO);

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use carnet::admission::AdmissionLimits;
-use carnet::storage::disk::sim::SimDisk;
 use carnet::{Db, Uuid, block_on};
+use carnet_admission::AdmissionLimits;
 use carnet_base::Spawn;
 use carnet_cql::result::{Response, Rows};
 use carnet_cql::system::NodeInfo;
 use carnet_cql::{CqlError, Executor, Parameters, Session};
+use carnet_storage::disk::sim::SimDisk;
 
 use crate::support::derived::KeepsBuilder;
 

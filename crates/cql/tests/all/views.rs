@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use carnet::derived::{Differences, check_view};
-use carnet::storage::disk::sim::SimDisk;
 use carnet::{Db, Durability, Key, block_on, catalog};
 use carnet_base::{Clock, Rng, SeededRng, Spawn};
 use carnet_cql::Session;
+use carnet_storage::disk::sim::SimDisk;
 
 use crate::support;
 use crate::support::cluster;

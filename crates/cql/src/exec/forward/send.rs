@@ -5,9 +5,9 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use carnet::admission::Permit;
 use carnet::cluster::Address;
 use carnet::{Db, Uuid};
+use carnet_admission::Permit;
 use carnet_base::Moment;
 
 use super::super::batch::BatchPart;

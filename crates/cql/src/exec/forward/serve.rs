@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use carnet::Bytes;
-use carnet::admission::{AdmissionRequest, Arrived, Permit};
 use carnet::cluster::{FORWARD_BYTES_MAX, ForwardHandler, Forwarding};
+use carnet_admission::{AdmissionRequest, Arrived, Permit};
 
 use super::super::batch::BatchPart;
 use super::super::executor::Executor;
@@ -105,7 +105,7 @@ impl Executor {
                 result
             }
             Task::Batch { kind, statements, now } => {
-                let outline = Outline::of_class(carnet::admission::Class::Write);
+                let outline = Outline::of_class(carnet_admission::Class::Write);
                 let grant = self.admit(session, &outline, bytes, grant).await?;
                 let permit = grant.permit.clone();
                 let steps = self.count_steps(session.deadline());

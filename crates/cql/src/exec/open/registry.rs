@@ -7,8 +7,8 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use carnet::diagnosis::Named;
 use carnet::{Timestamp, Uuid};
+use carnet_admission::diagnosis::Named;
 use carnet_base::{Moment, Places};
 
 /// Maximum number of ended transactions whose end is remembered.

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use carnet::diagnosis::Named;
 use carnet::roles::{Permission, Resource};
 use carnet::{
     AsOf, DataType, Holder, Isolation, Label, Timestamp, TransactionOptions, Tx, Uuid, Value,
 };
 use carnet::{ErrorKind, Outcome};
+use carnet_admission::diagnosis::Named;
 use carnet_base::Bytes;
 
 use super::super::authorize::check;

@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use carnet::diagnosis::Named;
 use carnet::{Db, Tx, Uuid, WallTime};
+use carnet_admission::diagnosis::Named;
 use carnet_base::{Rng, SeededRng, lock};
 
 use super::id;

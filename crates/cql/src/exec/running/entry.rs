@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex, Weak};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-use carnet::admission::{Class, LevelId, Permit, Progress};
-use carnet::diagnosis::{Named, Waits, Why};
+use carnet_admission::diagnosis::{Named, Waits, Why};
+use carnet_admission::{Class, LevelId, Permit, Progress};
 use carnet_base::{Moment, lock};
 
 use super::source::StatementSource;

@@ -4,7 +4,7 @@ use std::fmt;
 use std::future::poll_fn;
 use std::sync::Arc;
 
-use carnet::admission::{Class, Permit};
+use carnet_admission::{Class, Permit};
 
 use super::entry::Entry;
 use super::registry::Running;

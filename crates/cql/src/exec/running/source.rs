@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use carnet::diagnosis::Named;
+use carnet_admission::diagnosis::Named;
 
 use super::super::named::name_of_text;
 use super::super::prepared::Prepared;

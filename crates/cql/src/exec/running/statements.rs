@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use carnet::admission::{Class, LevelId, Permit};
 use carnet::roles::{Permission, Resource};
 use carnet::{DataType, Value};
+use carnet_admission::{Class, LevelId, Permit};
 use carnet_base::Moment;
 
 use super::super::authorize::check;

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
 use carnet::WallTime;
-use carnet::diagnosis::Named;
+use carnet_admission::diagnosis::Named;
 use carnet_base::lock;
 
 use crate::cql_error::LostRow;

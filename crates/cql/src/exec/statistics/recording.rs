@@ -4,7 +4,7 @@ use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use carnet::admission::{Permit, Progress};
+use carnet_admission::{Permit, Progress};
 use carnet_base::Moment;
 
 use super::conflicts::Conflict;

@@ -10,11 +10,11 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use carnet::admission::AdmissionLimits;
 use carnet::cluster::{
     ForwardHandler, Forwarding, LeaseOptions, MemoryCluster, Security, SequencerOptions, TcpNetwork,
 };
 use carnet::{Bytes, Db, Uuid, block_on};
+use carnet_admission::AdmissionLimits;
 use carnet_base::lock;
 use carnet_cql::forward::{Answer, Request};
 use carnet_cql::result::{Response, Rows};
