@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use carnet::admission::{Admission, Arrived, Class, LevelId, Permit};
 use carnet::cluster::ForwardHandler;
-use carnet::diagnosis::Why;
+use carnet_admission::diagnosis::Why;
+use carnet_admission::{Admission, Arrived, Class, LevelId, Permit};
 use carnet_base::Moment;
 use carnet_cql::result::Response;
 use carnet_cql::{Grant, RequestTimes, RunningStatement, Trace};

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use carnet::admission::{Admission, AdmissionRequest, Arrived, Class, Figures, LevelId, Permit};
 use carnet::cluster::ForwardHandler;
-use carnet::diagnosis::Why;
 use carnet::table_statistics::table_statistics;
 use carnet::{Db, block_on};
+use carnet_admission::diagnosis::Why;
+use carnet_admission::{Admission, AdmissionRequest, Arrived, Class, Figures, LevelId, Permit};
 use carnet_base::{Moment, WallTime};
 use carnet_cql::{
     BatchItem as CqlItem, CqlError, CqlErrorKind, Executor, Grant, Outline, Parameters,

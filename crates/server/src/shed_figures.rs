@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use carnet::admission::{Admission, Class};
+use carnet_admission::{Admission, Class};
 
 use crate::metrics::{Metrics, label_value};
 

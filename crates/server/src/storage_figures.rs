@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use carnet::storage::{LevelTotals, Metrics};
+use carnet::{LevelTotals, Metrics};
 
 /// Appends the counters and gauges of an engine.
 pub(crate) fn append(out: &mut String, metrics: &Metrics) {

@@ -6,8 +6,7 @@
 use std::cmp::Reverse;
 use std::fmt::Write as _;
 
-use carnet::storage::usage::Distribution;
-use carnet::table_statistics::TableStatistics;
+use carnet::table_statistics::{Distribution, TableStatistics};
 
 use crate::metrics::label_value as label;
 
@@ -102,9 +101,9 @@ mod tests {
     use super::*;
 
     fn table(name: &str, gets: u64) -> TableStatistics {
-        let usage = carnet::storage::usage::TableUse { gets, ..Default::default() };
+        let usage = carnet::table_statistics::TableUse { gets, ..Default::default() };
         let (keyspace, name, id) = ("k\"s".to_owned(), name.to_owned(), TableId(1));
-        let space = carnet::storage::TableSpace { bytes: 7, ..Default::default() };
+        let space = carnet::table_statistics::TableSpace { bytes: 7, ..Default::default() };
         TableStatistics { keyspace, name, id, is_index: false, usage, space }
     }
 

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use carnet::diagnosis::{Totals, Why};
+use carnet_admission::diagnosis::{Totals, Why};
 
 /// Appends the waits of each level by reason, and the wasted processor time.
 pub(crate) fn append(out: &mut String, totals: &[(Arc<str>, Totals)]) {

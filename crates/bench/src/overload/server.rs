@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::thread::available_parallelism;
 use std::time::Duration;
 
-use carnet::admission::{AdmissionLimits, Class};
 use carnet::{Db, Durability, IoClass, IoTotals, Uuid};
+use carnet_admission::{AdmissionLimits, Class};
 use carnet_base::SystemClock;
 use carnet_cql::system::NodeInfo;
 use carnet_cql::{Executor, Timeouts};

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
-use carnet::storage::disk::{Disk, RealDisk};
-use carnet::storage::{inspect, sstable};
+use carnet_storage::disk::{Disk, RealDisk};
+use carnet_storage::{inspect, sstable};
 use clap::{Args, Subcommand};
 
 use super::inspect_commits::Commits;

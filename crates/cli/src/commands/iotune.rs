@@ -14,9 +14,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use carnet::storage::disk::{BulkReader, Disk, File, Place, RealDisk};
-use carnet::storage::io::{Combine, Direction, Flow, Model, file};
 use carnet_base::{Rng, SeededRng};
+use carnet_storage::disk::{BulkReader, Disk, File, Place, RealDisk};
+use carnet_storage::io::{Combine, Direction, Flow, Model, file};
 use clap::Args;
 
 /// Scratch file for the measurement, removed at the end.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use anyhow::{Result, bail};
 use carnet::backup::Progress;
-use carnet::storage::disk::{Disk, RealDisk};
-use carnet::storage::{backup, inspect};
+use carnet_storage::disk::{Disk, RealDisk};
+use carnet_storage::{backup, inspect};
 use clap::Args;
 
 use crate::bar::{Bar, Extent};

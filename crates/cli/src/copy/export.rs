@@ -6,9 +6,9 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use carnet::Bytes;
-use carnet::base::Token;
-use carnet::storage::place;
+use carnet_base::Token;
 use carnet_cql::result::{ColumnSpec, Rows};
+use carnet_storage::place;
 
 use super::columns::{self, spelled};
 use super::dialect::Field;

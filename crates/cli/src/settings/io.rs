@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use carnet::IoOptions;
-use carnet::storage::io::Goal;
+use carnet_storage::io::Goal;
 
 use super::units::scaled;
 

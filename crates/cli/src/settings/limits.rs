@@ -3,7 +3,7 @@
 use std::thread::available_parallelism;
 use std::time::Duration;
 
-use carnet::admission::{AdmissionLimits, GateLimits};
+use carnet_admission::{AdmissionLimits, GateLimits};
 use carnet_cql::{OpenLimits, Timeouts, WarnThresholds};
 
 use super::units::{bytes, scaled};

@@ -8,12 +8,12 @@
 //! Statements that are refused under overload ([`Workload::is_refused`]) are not counted: the gate has to see all of
 //! them to decide.
 //!
-//! [`Workload::is_refused`]: carnet::admission::Workload::is_refused
+//! [`Workload::is_refused`]: carnet_admission::Workload::is_refused
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use carnet::admission::Arrived;
+use carnet_admission::Arrived;
 use tokio::sync::Notify;
 
 /// Maximum part of a connection in the queue, however few connections wait. It covers the time until the

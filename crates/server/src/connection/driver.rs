@@ -33,8 +33,9 @@ use std::time::Duration;
 use std::{fmt, future, io};
 
 use bytes::{Bytes, BytesMut};
-use carnet::admission::Arrived;
-use carnet::diagnosis::Why;
+use carnet_admission::Arrived;
+use carnet_admission::diagnosis::Why;
+use carnet_base::MemoryBudget;
 use carnet_base::{AddressPlace, Charge, Moment};
 use carnet_cql::RequestTimes;
 use tokio::net::TcpStream;
@@ -70,7 +71,6 @@ use crate::protocol::peek::Peek;
 use crate::protocol::response::{Notes, Response};
 use crate::protocol::types::{Consistency, EventType};
 use crate::tls::HANDSHAKE_RECORD;
-use carnet_base::MemoryBudget;
 
 /// Maximum length of a body before the client has logged in.
 const GREETING_BODY_MAX: usize = 64 << 10;

@@ -9,8 +9,8 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use bytes::Bytes;
-use carnet::admission::{Arrived, Class, LevelId, Permit, Witness};
-use carnet::diagnosis::Why;
+use carnet_admission::diagnosis::Why;
+use carnet_admission::{Arrived, Class, LevelId, Permit, Witness};
 use carnet_base::{Charge, Moment};
 use carnet_cql::result::Response as Outcome;
 use carnet_cql::{AnswerMemory, Grant, RequestTimes, RunningStatement};
@@ -547,7 +547,7 @@ pub(crate) async fn unless_panicked<F: Future>(mut future: Pin<&mut F>) -> Optio
 #[cfg(test)]
 mod tests {
     use carnet::Db;
-    use carnet::admission::{AdmissionLimits, AdmissionRequest, Level, LevelId, Workload};
+    use carnet_admission::{AdmissionLimits, AdmissionRequest, Level, LevelId, Workload};
 
     use super::*;
     use crate::executor::CqlBackend;

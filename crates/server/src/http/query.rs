@@ -6,7 +6,7 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use carnet::admission::Arrived;
+use carnet_admission::Arrived;
 use carnet_base::{Charge, Moment};
 use carnet_cql::{AnswerMemory, Grant, RequestTimes, RunningStatement};
 use hyper::StatusCode;

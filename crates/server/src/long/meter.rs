@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use carnet::admission::Permit;
+use carnet_admission::Permit;
 use carnet_base::{Clock, ReadLevel, with_read_level};
 
 use crate::metrics::{Metrics, Threads};

@@ -23,7 +23,7 @@
 //! long threads as soon as a connection's thread has work. While both kinds have more work than
 //! processors, the long threads get about a tenth (the weights of nice 10 and nice 0 are 110 and
 //! 1,024): long statements are slow but do not starve. Among themselves they run in turns
-//! ([`carnet::admission::RunQueue`]), by the shares of their levels.
+//! ([`carnet_admission::RunQueue`]), by the shares of their levels.
 //!
 //! # Invariants
 //!
@@ -40,7 +40,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use carnet::admission::{Permit, Workload};
+use carnet_admission::{Permit, Workload};
 use carnet_base::Clock;
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinHandle;

@@ -2,10 +2,10 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc;
 
 use carnet::Db;
-use carnet::admission::{
+use carnet_admission::diagnosis::Why;
+use carnet_admission::{
     AdmissionLimits, AdmissionRequest, Arrived, Class, Level, LevelId, LevelLimits, Workload,
 };
-use carnet::diagnosis::Why;
 use carnet_base::{Moment, ReadLevel, SystemClock, TIME_SLICE, WallTime, read_level};
 
 use super::*;

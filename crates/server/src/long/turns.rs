@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use carnet::admission::{
+use carnet_admission::diagnosis::Why;
+use carnet_admission::{
     Asked, Asking, LevelId, LongSlot, Permit, RunQueue, SHARES_DEFAULT, TurnId,
 };
-use carnet::diagnosis::Why;
 use carnet_base::{Moment, lock};
 
 use super::meter::{Meter, Polled, Work};

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use carnet::admission::{AdmissionLimits, AdmissionRequest, Class, GateLimits, Level, Workload};
-use carnet::diagnosis::Why;
 use carnet::levels::{DEFAULT, Setting};
 use carnet::{Db, Durability};
+use carnet_admission::diagnosis::Why;
+use carnet_admission::{AdmissionLimits, AdmissionRequest, Class, GateLimits, Level, Workload};
 use carnet_base::{Clock, SystemClock};
 use carnet_cql::system::NodeInfo;
 use carnet_cql::{Executor, Grant, Parameters, Session, Timeouts};

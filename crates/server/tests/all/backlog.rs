@@ -6,7 +6,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use carnet::Db;
-use carnet::admission::{AdmissionLimits, Workload};
+use carnet_admission::{AdmissionLimits, Workload};
 use carnet_base::{Clock, SystemClock};
 
 use crate::support::toy::Toy;

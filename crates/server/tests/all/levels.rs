@@ -1,7 +1,7 @@
 //! Service levels of a server's users.
 
 use carnet::Db;
-use carnet::admission::{AdmissionLimits, Class};
+use carnet_admission::{AdmissionLimits, Class};
 use carnet_cql::Executor;
 use carnet_cql::system::NodeInfo;
 use carnet_server::{CqlBackend, Limits};

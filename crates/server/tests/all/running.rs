@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use carnet::admission::{
+use carnet::{Db, Durability, Value};
+use carnet_admission::{
     AdmissionLimits, AdmissionRequest, Arrived, Class, GateLimits, Level, Workload,
 };
-use carnet::{Db, Durability, Value};
 use carnet_cql::result::Response;
 use carnet_cql::system::NodeInfo;
 use carnet_cql::{Executor, Hashing, Parameters, Session};

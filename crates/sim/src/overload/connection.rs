@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::task::{Poll, Waker};
 
-use carnet::admission::Place;
+use carnet_admission::Place;
 
 use super::request::SimRequest;
 use super::tally::Outcome;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use carnet::admission::{Asking, Permit};
+use carnet_admission::{Asking, Permit};
 use carnet_base::{Clock, TIME_SLICE};
 
 use super::request::SimRequest;

@@ -1,7 +1,7 @@
 //! More requests than the processors can serve: the gate, the run queue and time slices under load.
 //!
 //! ```text
-//!  clients ──▶ connection ──▶ gate (carnet::admission) ──▶ statement in turns ──▶ answer
+//!  clients ──▶ connection ──▶ gate (carnet_admission) ──▶ statement in turns ──▶ answer
 //!  open loop,    a task          the real one               reads of the real
 //!  batch, slow,                                             database, each cell
 //!  disconnecting                                            costs processor time

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use carnet::Result;
-use carnet::admission::{Permit, Place};
+use carnet_admission::{Permit, Place};
 
 use super::world::World;
 use crate::mutant::Mutant;

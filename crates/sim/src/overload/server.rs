@@ -6,8 +6,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
 
-use carnet::admission::{AdmissionRequest, Arrived, Class, Workload};
 use carnet::{Error, ErrorKind, Result};
+use carnet_admission::{AdmissionRequest, Arrived, Class, Workload};
 use carnet_base::{Clock, TimeSlice};
 
 use super::batch::ask_batch;

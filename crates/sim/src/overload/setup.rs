@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use carnet::admission::{AdmissionLimits, GateLimits, Level, LevelId, LevelLimits};
+use carnet_admission::{AdmissionLimits, GateLimits, Level, LevelId, LevelLimits};
 
 use crate::mutant::Mutant;
 use crate::random::Random;

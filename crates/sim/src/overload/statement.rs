@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use carnet::Result;
-use carnet::admission::Permit;
+use carnet_admission::Permit;
 use carnet_base::Clock;
 
 use super::request::{Reads, SimRequest};

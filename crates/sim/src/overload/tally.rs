@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use carnet::admission::{Figures, GateLimits};
+use carnet_admission::{Figures, GateLimits};
 use carnet_base::Moment;
 
 use super::request::SimRequest;

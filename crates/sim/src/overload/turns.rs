@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::task::Waker;
 use std::time::Duration;
 
-use carnet::admission::{Asked, Asking, LevelId, RunQueue, TurnId};
+use carnet_admission::{Asked, Asking, LevelId, RunQueue, TurnId};
 
 /// The run queue, and the statements waiting in it.
 pub(super) struct Turns(pub(super) RefCell<TurnsState>);

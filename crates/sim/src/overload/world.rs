@@ -4,8 +4,8 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use carnet::admission::{Class, Figures, Level};
 use carnet::{Db, Durability, RawTable};
+use carnet_admission::{Class, Figures, Level};
 use carnet_base::Moment;
 use carnet_storage::disk::sim::SimDisk;
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use carnet::Db;
-use carnet::admission::{Admission, AdmissionRequest, Arrived, Class, Level, Workload};
+use carnet_admission::{Admission, AdmissionRequest, Arrived, Class, Level, Workload};
 use carnet_base::{Clock, SystemClock, TIME_SLICE, YieldNow, lock, murmur3};
 use carnet_cql::result::{
     ChangeKind, ChangeTarget, ColumnSpec, Columns, Response as Outcome, Rows, SchemaChange,
