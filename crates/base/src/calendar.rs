@@ -11,7 +11,7 @@ use std::ops::RangeInclusive;
 
 use crate::clock::WallTime;
 
-/// A date.
+/// A date of the proleptic Gregorian calendar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Civil {
     /// The year; 0 is 1 BC.

@@ -1,6 +1,6 @@
-//! The names that an application may use, at the root of the crate and in its public modules, are those that
-//! `public_names.txt` lists: a change of them shows in a diff. Rewrite the list with `UPDATE_GOLDENFILES=1 cargo test
-//! -p carnet --test all public_names::`, and read the diff.
+//! `public_names.txt` lists the names that an application may use, at the root of the crate and in its public
+//! modules, so that a change of them shows in a diff. Rewrite the list with `UPDATE_GOLDENFILES=1 cargo test -p carnet
+//! --test all public_names::`, and read the diff.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
