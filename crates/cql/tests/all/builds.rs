@@ -8,8 +8,9 @@ use carnet::{Db, Durability, block_on, catalog};
 use carnet_base::{Clock, Moment, Spawn, SystemClock, WallTime};
 use carnet_storage::disk::sim::SimDisk;
 
+use crate::support::client::Client;
 use crate::support::cluster;
-use crate::support::derived::{Client, KeepsBuilder};
+use crate::support::derived::KeepsBuilder;
 
 /// Rows of the table `t`: more than the statement that creates an index builds itself.
 const ROWS: usize = 300;
@@ -25,7 +26,7 @@ fn fill(client: &Client) {
         client.run(&format!("INSERT INTO t (k, v, w) VALUES ({k}, 'v{}', {})", k % 5, k % 7));
     }
     client.run(&format!("UPDATE t SET v = '{}' WHERE k = {BAD}", "x".repeat(70_000)));
-    let keys = client.rows("SELECT k FROM t", None);
+    let keys = client.all_rows("SELECT k FROM t", None);
     let place = keys.iter().position(|row| row[0].as_deref() == Some(&BAD.to_be_bytes()[..]));
     assert!(place.unwrap() > 260, "the statement that creates an index would read the row");
 }
@@ -58,7 +59,7 @@ const NARROW: &str = "CREATE MATERIALIZED VIEW narrow AS SELECT k, w FROM t WHER
                       IS NOT NULL PRIMARY KEY (w, k)";
 
 fn text(client: &Client, select: &str) -> Vec<String> {
-    let rows = client.rows(select, None).into_iter();
+    let rows = client.all_rows(select, None).into_iter();
     let text = |value: Option<carnet::Bytes>| {
         value.map_or_else(String::new, |value| String::from_utf8(value.to_vec()).unwrap())
     };
@@ -109,8 +110,8 @@ fn failed_build_stops_no_other() {
             let text = error.message();
             assert!(text.contains("failed") && text.contains("drop it"), "{text}");
         }
-        assert_eq!(client.rows("SELECT k FROM t WHERE w = 3", None).len(), 43);
-        assert_eq!(client.rows("SELECT k FROM narrow WHERE w = 3", None).len(), 43);
+        assert_eq!(client.all_rows("SELECT k FROM t WHERE w = 3", None).len(), 43);
+        assert_eq!(client.all_rows("SELECT k FROM narrow WHERE w = 3", None).len(), 43);
         check(client.executor.db());
         drop(client);
         client = open();
@@ -122,8 +123,8 @@ fn failed_build_stops_no_other() {
     client.run("CREATE INDEX bad ON t (v)");
     client.run(WIDE);
     build(&spawn);
-    assert_eq!(client.rows("SELECT k FROM t WHERE v = 'v1'", None).len(), 60);
-    assert_eq!(client.rows("SELECT k FROM wide WHERE v = 'v1'", None).len(), 60);
+    assert_eq!(client.all_rows("SELECT k FROM t WHERE v = 'v1'", None).len(), 60);
+    assert_eq!(client.all_rows("SELECT k FROM wide WHERE v = 'v1'", None).len(), 60);
     check(client.executor.db());
 }
 
@@ -215,7 +216,7 @@ fn deleted_row_leaves_no_entries_for_slower_clocks() {
         client.run("INSERT INTO t (k, v) VALUES (1, 5) USING TTL 1000");
         ahead.run(change);
         check(client.executor.db());
-        assert!(client.rows("SELECT * FROM narrow WHERE v = 5", None).is_empty(), "{change}");
+        assert!(client.all_rows("SELECT * FROM narrow WHERE v = 5", None).is_empty(), "{change}");
     }
 }
 
@@ -230,7 +231,7 @@ fn build_by_a_faster_clock_has_all_entries() {
     ahead.run("CREATE INDEX ON t (v)");
     ahead.run(NARROW_OF_V);
     check(client.executor.db());
-    assert_eq!(client.rows("SELECT * FROM narrow WHERE v = 5", None).len(), 1);
+    assert_eq!(client.all_rows("SELECT * FROM narrow WHERE v = 5", None).len(), 1);
 }
 
 const NARROW_OF_V: &str = "CREATE MATERIALIZED VIEW narrow AS SELECT * FROM t WHERE k IS NOT NULL AND v \

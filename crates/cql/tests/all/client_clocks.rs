@@ -10,8 +10,9 @@ use carnet_cql::result::Response;
 use carnet_cql::{CqlError, Parameters};
 use carnet_storage::disk::sim::SimDisk;
 
+use crate::support::client::Client;
 use crate::support::cluster::TestCluster;
-use crate::support::derived::{COLUMNS, Client, Manual, below, change};
+use crate::support::derived::{COLUMNS, Manual, below, change};
 use crate::support::{derived, with_seeds};
 
 /// Differences between the clocks of clients and the database's, in seconds.
@@ -81,7 +82,11 @@ fn stored_values_do_not_depend_on_clients_clocks() {
             clock.0.fetch_add(i64::from(below(rng, 3) == 0), Ordering::SeqCst);
             for table in ["t", "by_v", "by_c"] {
                 let all = format!("SELECT * FROM {table}");
-                assert_eq!(skewed.rows(&all, None), plain.rows(&all, None), "{statement}: {table}");
+                assert_eq!(
+                    skewed.all_rows(&all, None),
+                    plain.all_rows(&all, None),
+                    "{statement}: {table}"
+                );
             }
             check_derived(&skewed);
         }
@@ -110,7 +115,7 @@ fn elements_of_lists_that_a_client_does_not_see_stay() {
     ahead("UPDATE t SET l[0] = 30 WHERE k = 1");
     ahead("DELETE l[1] FROM t WHERE k = 1");
     ahead("UPDATE t SET l = l - [5] WHERE k = 1");
-    let rows = client.rows("SELECT to_json(l) FROM t WHERE k = 1", None);
+    let rows = client.all_rows("SELECT to_json(l) FROM t WHERE k = 1", None);
     assert_eq!(rows[0][0].as_deref(), Some(&b"[1, 2, 30, 5]"[..]));
 }
 
@@ -137,7 +142,7 @@ fn server_whose_clock_is_ahead_removes_no_elements_of_others() {
     one.run("CREATE INDEX ON t (v)");
     let ahead = Client::new(cluster.open_at("ahead", Arc::new(Ahead(50))));
     one.run("UPDATE t USING TTL 40 SET e = e + {1} WHERE k = 1");
-    let elements = |client: &Client| client.rows("SELECT to_json(e) FROM t WHERE k = 1", None);
+    let elements = |client: &Client| client.all_rows("SELECT to_json(e) FROM t WHERE k = 1", None);
     ahead.run("UPDATE t SET v = 7, e = e + {2} WHERE k = 1");
     assert_eq!(elements(&ahead)[0][0].as_deref(), Some(&b"[2]"[..]));
     assert_eq!(elements(&one)[0][0].as_deref(), Some(&b"[1, 2]"[..]));

@@ -3,50 +3,33 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use carnet::{CellKey, DataType, Db, Durability, PartitionKey, Uuid, Value, block_on, catalog};
+use carnet::{CellKey, DataType, Db, Durability, PartitionKey, Value, block_on, catalog};
 use carnet_base::{Rng, SeededRng};
-use carnet_cql::result::{Response, Rows};
-use carnet_cql::system::NodeInfo;
-use carnet_cql::{Bound, CqlError, CqlErrorKind, Executor, Parameters, Prepared, Session, Values};
+use carnet_cql::result::Response;
+use carnet_cql::{Bound, CqlErrorKind, Parameters, Prepared, Values};
 use carnet_data::{Column, Composite, Marker, RowImage};
 use carnet_storage::disk::sim::{Kind, SimDisk};
+
+use crate::support::client::Client;
 
 const CREATE: &str = "CREATE TABLE ks.t (k int PRIMARY KEY, l list<int>, s set<text>, \
                       m map<int, frozen<tuple<text, int>>>, f frozen<set<int>>)";
 
-struct Client {
-    executor: Executor,
-    session: Session,
+fn open(disk: &SimDisk) -> Client {
+    let db = Db::builder().durability(Durability::Always).open_on(Arc::new(disk.clone()));
+    Client::on(db.unwrap())
 }
 
-impl Client {
-    fn on(db: Db) -> Self {
-        let executor = Executor::new(db, NodeInfo::local(Uuid::from_u64_pair(1, 2)));
-        Self { executor, session: Session::new() }
-    }
+/// The table of the tests.
+trait Table {
+    fn create_table(&self);
+    fn show(&self, column: &str, key: i32) -> String;
+}
 
-    fn open(disk: &SimDisk) -> Self {
-        Self::on(
-            Db::builder().durability(Durability::Always).open_on(Arc::new(disk.clone())).unwrap(),
-        )
-    }
-
+impl Table for Client {
     fn create_table(&self) {
         self.run("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy'}");
         self.run(CREATE);
-    }
-
-    fn try_run(&self, statement: &str) -> Result<Response, CqlError> {
-        block_on(self.executor.query(&self.session, statement, &Parameters::default()))
-    }
-
-    fn run(&self, statement: &str) -> Response {
-        self.try_run(statement).unwrap_or_else(|error| panic!("{statement}: {error}"))
-    }
-
-    fn rows(&self, statement: &str) -> Rows {
-        let Response::Rows(rows) = self.run(statement) else { panic!("{statement}: rows") };
-        rows
     }
 
     /// Returns a column of the row with a key, as a literal; `null` if there is none.
@@ -163,7 +146,7 @@ impl Model {
 fn random_changes_agree_with_a_model() {
     for seed in 0..12 {
         let disk = SimDisk::new(seed);
-        let mut client = Client::open(&disk);
+        let mut client = open(&disk);
         client.create_table();
         let (mut rng, mut model) = (SeededRng::new(seed), Model::default());
         for step in 0..150 {
@@ -174,7 +157,7 @@ fn random_changes_agree_with_a_model() {
                 39 => client.executor.db().compact().unwrap(),
                 49 => {
                     drop(client);
-                    client = Client::open(&disk);
+                    client = open(&disk);
                 }
                 _ => {}
             }
@@ -186,7 +169,7 @@ fn random_changes_agree_with_a_model() {
 
 #[test]
 fn additions_of_many_clients_do_not_conflict() {
-    add_by_many_clients(Client::open(&SimDisk::new(1)), false);
+    add_by_many_clients(open(&SimDisk::new(1)), false);
 }
 
 #[test]
@@ -228,14 +211,14 @@ fn add_by_many_clients(client: Client, retries: bool) {
 #[test]
 fn changes_of_elements_read_nothing() {
     let disk = SimDisk::new(2);
-    let client = Client::open(&disk);
+    let client = open(&disk);
     client.create_table();
     client.run(
         "INSERT INTO ks.t (k, l, s, m) VALUES (1, [1], {'a'}, {1: ('x', 1), 2: ('y', 2), -3: ('', 3)})",
     );
     client.executor.db().flush().unwrap();
     drop(client);
-    let client = Client::open(&disk);
+    let client = open(&disk);
     client.run("UPDATE ks.t SET s += {'z'} WHERE k = 2"); // It reads the schema.
     let before = disk.count(Kind::Read);
     for statement in [
@@ -365,7 +348,7 @@ fn json_rows_are_bound_to_one_marker() {
 /// A collection is as long as its row may be.
 #[test]
 fn long_collections_are_whole() {
-    let client = Client::open(&SimDisk::new(3));
+    let client = open(&SimDisk::new(3));
     client.create_table();
     let list = |count: usize| vec!["1"; count].join(", ");
     client.run(&format!("INSERT INTO ks.t (k, l) VALUES (1, [{}])", list(70_000)));
@@ -379,7 +362,7 @@ fn long_collections_are_whole() {
 /// Older programs stored collections as plain values.
 #[test]
 fn plain_values_are_collections() {
-    let client = Client::open(&SimDisk::new(4));
+    let client = open(&SimDisk::new(4));
     client.create_table();
     let db = client.executor.db();
     let tx = block_on(db.transaction().begin_async()).unwrap();

@@ -3,31 +3,27 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use carnet::{Bytes, Db, Durability, Uuid, block_on};
+use carnet::{Bytes, Db, Durability, block_on};
 use carnet_base::SeededRng;
 use carnet_cql::ast::BatchKind;
 use carnet_cql::result::Response;
-use carnet_cql::system::NodeInfo;
-use carnet_cql::{BatchItem, Bound, CqlError, Executor, Parameters, Session, Values};
+use carnet_cql::{BatchItem, Bound, Parameters, Values};
 use carnet_storage::disk::sim::{Kind, SimDisk};
 
-struct Client {
-    executor: Executor,
-    session: Session,
+use crate::support::client::Client;
+
+fn open(disk: &SimDisk) -> Client {
+    let db = Db::builder().durability(Durability::Always).open_on(Arc::new(disk.clone()));
+    Client::on(db.unwrap())
 }
 
-impl Client {
-    fn on(db: Db) -> Self {
-        let executor = Executor::new(db, NodeInfo::local(Uuid::from_u64_pair(1, 2)));
-        Self { executor, session: Session::new() }
-    }
+/// The tables of the tests.
+trait Tables {
+    fn create_tables(&self);
+    fn row(&self, k: i32) -> Option<[Option<i64>; 3]>;
+}
 
-    fn open(disk: &SimDisk) -> Self {
-        Self::on(
-            Db::builder().durability(Durability::Always).open_on(Arc::new(disk.clone())).unwrap(),
-        )
-    }
-
+impl Tables for Client {
     fn create_tables(&self) {
         self.run("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy'}");
         self.run(
@@ -35,18 +31,6 @@ impl Client {
              PRIMARY KEY (k, c))",
         );
         self.run("CREATE TABLE ks.t (k int PRIMARY KEY, v int)");
-    }
-
-    fn try_run(&self, statement: &str) -> Result<Response, CqlError> {
-        block_on(self.executor.query(&self.session, statement, &Parameters::default()))
-    }
-
-    fn run(&self, statement: &str) -> Response {
-        self.try_run(statement).unwrap_or_else(|error| panic!("{statement}: {error}"))
-    }
-
-    fn refused(&self, statement: &str) -> String {
-        self.try_run(statement).expect_err(statement).message().to_owned()
     }
 
     /// Returns the columns `a`, `b` and `s` of the row (k, 1).
@@ -69,7 +53,7 @@ fn in_memory() -> Client {
 
 fn on_disk(seed: u64) -> (SimDisk, Client) {
     let disk = SimDisk::new(seed);
-    let client = Client::open(&disk);
+    let client = open(&disk);
     client.create_tables();
     (disk, client)
 }
@@ -126,7 +110,7 @@ fn concurrent_additions_are_all_counted() {
     assert_eq!(client.row(1), Some([Some(600), Some(-600), None]));
     client.executor.db().flush().unwrap();
     drop(client);
-    let client = Client::open(&disk);
+    let client = open(&disk);
     client.run("UPDATE ks.n SET a = a + 0 WHERE k = 2 AND c = 1"); // It reads the schema.
     let before = disk.count(Kind::Read);
     add_concurrently(&client, 2, 4);
@@ -177,7 +161,7 @@ fn crash_loses_and_repeats_no_acknowledged_addition() {
         });
         let (at_least, before) = crashed.unwrap();
         for (at_least, disk) in [(at_least, before), (60, disk.crash(&mut SeededRng::new(seed)))] {
-            let client = Client::open(&disk);
+            let client = open(&disk);
             client.executor.db().compact().unwrap();
             let found = client.row(1).and_then(|row| row[0]).unwrap_or(0);
             assert!((at_least..=60).contains(&found), "seed {seed}: {at_least}, found {found}");

@@ -2,43 +2,32 @@
 
 use std::sync::Arc;
 
-use carnet::{Db, Durability, KeyRange, PageLimit, Uuid, block_on, catalog};
+use carnet::{Db, Durability, KeyRange, PageLimit, block_on, catalog};
 use carnet_cql::result::Response;
-use carnet_cql::system::NodeInfo;
-use carnet_cql::{Executor, Parameters, Session};
 use carnet_data::row::{Change, RowDelta};
 use carnet_storage::disk::sim::{Kind, SimDisk};
 
-struct Client {
-    executor: Executor,
-    session: Session,
+use crate::support::client::Client;
+
+fn open(disk: &SimDisk) -> Client {
+    let builder = Db::builder().durability(Durability::None);
+    Client::on(builder.open_on(Arc::new(disk.clone())).unwrap())
 }
 
-impl Client {
-    fn open(disk: &SimDisk) -> Self {
-        let builder = Db::builder().durability(Durability::None);
-        let db = builder.open_on(Arc::new(disk.clone())).unwrap();
-        let executor = Executor::new(db, NodeInfo::local(Uuid::from_u64_pair(1, 2)));
-        Self { executor, session: Session::new() }
-    }
+fn with_table(disk: &SimDisk) -> Client {
+    let client = open(disk);
+    client.run("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy'}");
+    client.run("CREATE TABLE ks.t (k int, c int, a int, b text, s int STATIC, PRIMARY KEY (k, c))");
+    client
+}
 
-    fn with_table(disk: &SimDisk) -> Self {
-        let client = Self::open(disk);
-        client.run("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy'}");
-        client.run(
-            "CREATE TABLE ks.t (k int, c int, a int, b text, s int STATIC, PRIMARY KEY (k, c))",
-        );
-        client
-    }
+/// The table of the tests.
+trait Table {
+    fn row(&self, k: u32) -> Option<[Option<String>; 3]>;
+    fn deltas_merged(&self) -> u64;
+}
 
-    fn try_run(&self, statement: &str) -> Result<Response, carnet_cql::CqlError> {
-        block_on(self.executor.query(&self.session, statement, &Parameters::default()))
-    }
-
-    fn run(&self, statement: &str) -> Response {
-        self.try_run(statement).unwrap_or_else(|error| panic!("{statement}: {error}"))
-    }
-
+impl Table for Client {
     /// Returns the columns `a` and `b` of a row, and the static column.
     fn row(&self, k: u32) -> Option<[Option<String>; 3]> {
         let statement = format!("SELECT a, b, s FROM ks.t WHERE k = {k} AND c = 1");
@@ -65,13 +54,13 @@ fn row(a: Option<u32>, b: Option<&str>, s: Option<u32>) -> Option<[Option<String
 #[test]
 fn changes_of_cold_rows_read_nothing() {
     let disk = SimDisk::new(1);
-    let client = Client::with_table(&disk);
+    let client = with_table(&disk);
     for k in 0..200 {
         client.run(&format!("INSERT INTO ks.t (k, c, a, b, s) VALUES ({k}, 1, {k}, 'b', 7)"));
     }
     client.executor.db().flush().unwrap();
     drop(client);
-    let client = Client::open(&disk);
+    let client = open(&disk);
     client.run("UPDATE ks.t SET a = 0 WHERE k = 1000 AND c = 1"); // It reads the schema.
     let before = disk.count(Kind::Read);
     for k in 0..200 {
@@ -91,7 +80,7 @@ fn changes_of_cold_rows_read_nothing() {
 #[test]
 fn deltas_survive_restart_and_are_merged_by_compaction() {
     let disk = SimDisk::new(2);
-    let client = Client::with_table(&disk);
+    let client = with_table(&disk);
     client.run("INSERT INTO ks.t (k, c, a, b) VALUES (1, 1, 1, 'one')");
     client.executor.db().flush().unwrap();
     client.run("UPDATE ks.t SET a = 2 WHERE k = 1 AND c = 1");
@@ -109,12 +98,12 @@ fn deltas_survive_restart_and_are_merged_by_compaction() {
     check(&client);
     client.executor.db().flush().unwrap();
     drop(client);
-    let client = Client::open(&disk);
+    let client = open(&disk);
     check(&client);
     assert!(client.deltas_merged() > 0);
     client.executor.db().compact().unwrap();
     drop(client);
-    let client = Client::open(&disk);
+    let client = open(&disk);
     client.executor.db().compact().unwrap();
     check(&client);
 }
@@ -122,7 +111,7 @@ fn deltas_survive_restart_and_are_merged_by_compaction() {
 #[test]
 fn deleted_rows_do_not_come_back_with_a_delta() {
     let disk = SimDisk::new(3);
-    let client = Client::with_table(&disk);
+    let client = with_table(&disk);
     client.run("INSERT INTO ks.t (k, c, a, b) VALUES (1, 1, 1, 'one')");
     client.run("DELETE FROM ks.t WHERE k = 1 AND c = 1");
     assert_eq!(client.row(1), None);
@@ -138,7 +127,7 @@ fn deleted_rows_do_not_come_back_with_a_delta() {
 #[test]
 fn transaction_reads_its_own_deltas() {
     let disk = SimDisk::new(4);
-    let client = Client::with_table(&disk);
+    let client = with_table(&disk);
     client.run("INSERT INTO ks.t (k, c, a, b) VALUES (1, 1, 1, 'one')");
     client.run(
         "BEGIN TRANSACTION \
@@ -154,7 +143,7 @@ fn transaction_reads_its_own_deltas() {
 #[test]
 fn concurrent_changes_of_a_row_do_not_conflict() {
     let disk = SimDisk::new(7);
-    let client = Client::with_table(&disk);
+    let client = with_table(&disk);
     client.run("INSERT INTO ks.t (k, c, a, b) VALUES (1, 1, 0, 'one')");
     let db = client.executor.db();
     let reader = block_on(db.transaction().begin_async()).unwrap();
@@ -181,7 +170,7 @@ fn concurrent_changes_of_a_row_do_not_conflict() {
 #[test]
 fn chains_of_deltas_in_memory_are_short() {
     let disk = SimDisk::new(6);
-    let client = Client::with_table(&disk);
+    let client = with_table(&disk);
     client.run("INSERT INTO ks.t (k, c, a, b) VALUES (1, 1, 0, 'one')");
     for a in 1..100 {
         client.run(&format!("UPDATE ks.t SET a = {a} WHERE k = 1 AND c = 1"));

@@ -1,12 +1,11 @@
 //! `DESCRIBE KEYSPACE` of random schemas: its statements create the same keyspace again.
 
-use carnet::{Db, Uuid, block_on};
+use carnet::Db;
 use carnet_base::{Bytes, Rng, SeededRng};
 use carnet_cql::ast::Name;
 use carnet_cql::result::Response;
-use carnet_cql::system::NodeInfo;
-use carnet_cql::{Executor, Parameters, Session};
 
+use crate::support::client::Client;
 use crate::support::with_seeds;
 
 /// Names that CQL quotes, beside plain ones.
@@ -30,23 +29,12 @@ const SCALARS: [&str; 8] =
     ["int", "text", "decimal", "timeuuid", "inet", "varint", "date", "duration"];
 const KEYS: [&str; 5] = ["int", "text", "decimal", "timeuuid", "inet"];
 
-struct Client {
-    executor: Executor,
-    session: Session,
+/// Asks for the statements that make a schema.
+trait Describes {
+    fn describe(&self, keyspace: &str) -> Vec<String>;
 }
 
-impl Client {
-    fn new() -> Self {
-        let db = Db::builder().in_memory();
-        let executor = Executor::new(db, NodeInfo::local(Uuid::from_u64_pair(1, 2)));
-        Self { executor, session: Session::new() }
-    }
-
-    fn run(&self, statement: &str) -> Response {
-        let done = block_on(self.executor.query(&self.session, statement, &Parameters::default()));
-        done.unwrap_or_else(|error| panic!("{statement}: {error}"))
-    }
-
+impl Describes for Client {
     /// Returns the statements of a keyspace.
     fn describe(&self, keyspace: &str) -> Vec<String> {
         let Response::Rows(rows) = self.run(&format!("DESCRIBE KEYSPACE {keyspace}")) else {
@@ -135,7 +123,7 @@ fn create_table(rng: &mut SeededRng, client: &Client, name: &str, types: &[Strin
 #[test]
 fn described_keyspace_loads_again() {
     with_seeds(60, |rng| {
-        let client = Client::new();
+        let client = Client::on(Db::builder().in_memory());
         let keyspace = Name::new(pick(rng, &["ks", "Odd", "table", "1k"])).to_string();
         let class = "{'class': 'NetworkTopologyStrategy', 'datacenter1': '1'}";
         client.run(&format!("CREATE KEYSPACE {keyspace} WITH replication = {class}"));
@@ -155,7 +143,7 @@ fn described_keyspace_loads_again() {
             create_table(rng, &client, name, &types, number);
         }
         let described = client.describe(&keyspace);
-        let loaded = Client::new();
+        let loaded = Client::on(Db::builder().in_memory());
         for statement in &described {
             loaded.run(statement);
         }
@@ -165,7 +153,7 @@ fn described_keyspace_loads_again() {
 
 #[test]
 fn types_follow_the_types_they_use() {
-    let client = Client::new();
+    let client = Client::on(Db::builder().in_memory());
     client.run("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy'}");
     client.run("USE ks");
     client.run("CREATE TYPE zz (c int)");

@@ -10,8 +10,9 @@ use carnet_cql::Session;
 use carnet_storage::disk::sim::SimDisk;
 
 use crate::support;
+use crate::support::client::Client;
 use crate::support::cluster;
-use crate::support::derived::{COLUMNS, Client, KeepsBuilder, Manual, at, below, change};
+use crate::support::derived::{COLUMNS, KeepsBuilder, Manual, at, below, change};
 
 trait Checks {
     fn check(&self, table: &str);
@@ -105,8 +106,8 @@ fn agree(rng: &mut SeededRng, db: &Db, clock: Option<&Manual>) {
                 let select = |table: &str| {
                     format!("SELECT {columns} FROM {table} WHERE {condition} ALLOW FILTERING")
                 };
-                let mut wanted = client.rows(&select("plain"), None);
-                let mut found = client.rows(&select("indexed"), page);
+                let mut wanted = client.all_rows(&select("plain"), None);
+                let mut found = client.all_rows(&select("indexed"), page);
                 if condition.starts_with("v = ") {
                     // Entries of one value are in the order of the table.
                     assert_eq!(found, wanted, "step {step}: {condition}, pages of {page:?}");
@@ -167,12 +168,12 @@ fn index_is_built_while_rows_change() {
         let error = client.try_run("SELECT k FROM t WHERE v = 3").unwrap_err();
         assert!(error.message().contains("building"), "{error}");
         let filtered = "SELECT k FROM t WHERE v = 3 ALLOW FILTERING";
-        assert_eq!(client.rows(filtered, None).len(), 143);
+        assert_eq!(client.all_rows(filtered, None).len(), 143);
         let state = "SELECT is_building, rows_read FROM system_views.indexes";
-        assert_eq!(client.rows(state, None)[0][0].as_deref(), Some(&[1][..]));
+        assert_eq!(client.all_rows(state, None)[0][0].as_deref(), Some(&[1][..]));
         let (mut reopened, mut part) = (false, 0.0);
         while !client.is_built("t", "i") {
-            let found = client.rows("SELECT part_read FROM system_views.indexes", None);
+            let found = client.all_rows("SELECT part_read FROM system_views.indexes", None);
             let now = f64::from_be_bytes(found[0][0].as_deref().unwrap().try_into().unwrap());
             assert!((part..1.0).contains(&now), "{part} of the table was read, and now {now}");
             part = now;
@@ -193,8 +194,8 @@ fn index_is_built_while_rows_change() {
         }
         assert!(part > 0.0, "the progress was seen");
         client.check("t");
-        let found = client.rows("SELECT k FROM t WHERE v = 3", Some(50)).len();
-        assert_eq!(found, client.rows(filtered, None).len());
+        let found = client.all_rows("SELECT k FROM t WHERE v = 3", Some(50)).len();
+        assert_eq!(found, client.all_rows(filtered, None).len());
     });
 }
 
@@ -235,7 +236,7 @@ fn index_reads_are_protected_from_phantoms() {
         let other = Client { executor: client.executor.clone(), session: Session::new() };
         other.run("USE ks");
         client.run("START TRANSACTION");
-        assert_eq!(client.rows("SELECT k FROM t WHERE v = 5", None).len(), 1);
+        assert_eq!(client.all_rows("SELECT k FROM t WHERE v = 5", None).len(), 1);
         client.run("INSERT INTO sums (k, n) VALUES (1, 1)");
         other.run(write);
         let committed = client.try_run("COMMIT");
@@ -295,7 +296,7 @@ fn limited_query_reads_a_part_of_the_index() {
     }
     let reads = |select: &str| {
         let before = cluster.cell_reads();
-        let rows = client.rows(select, None).len();
+        let rows = client.all_rows(select, None).len();
         (rows, cluster.cell_reads() - before)
     };
     reads("SELECT k FROM t WHERE v = 1");
@@ -315,14 +316,14 @@ fn index_shows_own_writes_and_the_past() {
     client.run("START TRANSACTION");
     client.run("UPDATE t SET v = 6 WHERE k = 1");
     client.run("INSERT INTO t (k, v) VALUES (2, 6)");
-    assert_eq!(client.rows("SELECT k FROM t WHERE v = 6", None).len(), 2);
-    assert!(client.rows("SELECT k FROM t WHERE v = 5", None).is_empty());
+    assert_eq!(client.all_rows("SELECT k FROM t WHERE v = 6", None).len(), 2);
+    assert!(client.all_rows("SELECT k FROM t WHERE v = 5", None).is_empty());
     client.run("ROLLBACK");
-    assert_eq!(client.rows("SELECT k FROM t WHERE v = 5", None).len(), 1);
+    assert_eq!(client.all_rows("SELECT k FROM t WHERE v = 5", None).len(), 1);
     let before = client.executor.db().published().get();
     client.run("UPDATE t SET v = 7 WHERE k = 1");
     let past = format!("SELECT k FROM t WHERE v = 5 AS OF {before}");
-    assert_eq!(client.rows(&past, None).len(), 1);
+    assert_eq!(client.all_rows(&past, None).len(), 1);
     client.check("t");
 }
 
@@ -346,7 +347,7 @@ fn typed_tables_maintain_indexes() {
     })
     .unwrap();
     client.check("t");
-    let with = |v: i32| client.rows(&format!("SELECT c FROM t WHERE v = {v}"), None).len();
+    let with = |v: i32| client.all_rows(&format!("SELECT c FROM t WHERE v = {v}"), None).len();
     assert_eq!((with(5), with(6)), (2, 1));
     let six = Some(carnet::Value::Int(6));
     db.transact(|tx| table.update(tx, &key(1), &[("v", six.clone())])).unwrap();

@@ -10,7 +10,8 @@ use carnet_base::{Clock, SeededRng};
 use carnet_cql::Session;
 
 use crate::support;
-use crate::support::derived::{Client, Manual, at, below};
+use crate::support::client::Client;
+use crate::support::derived::{Manual, at, below};
 
 const COLUMNS: &str =
     "(a int, b int, c int, s int STATIC, r int STATIC, v int, PRIMARY KEY ((a, b), c))";
@@ -90,8 +91,8 @@ fn queries_by_part_of_the_key_agree_with_scans() {
                     "SELECT a, b, c, s, r, v FROM {table} WHERE {condition}{limit} ALLOW FILTERING"
                 )
             };
-            let mut wanted = client.rows(&select("plain"), None);
-            let mut found = client.rows(&select("indexed"), page);
+            let mut wanted = client.all_rows(&select("plain"), None);
+            let mut found = client.all_rows(&select("indexed"), page);
             if !condition.starts_with("a >") && !condition.starts_with("a IN") {
                 assert_eq!(found, wanted, "step {step}: {condition}, pages of {page:?}");
             }
@@ -133,7 +134,7 @@ fn rows_after_a_static_entry_are_phantoms() {
             other.run("USE ks");
             client.run("START TRANSACTION");
             let select = format!("SELECT b, c FROM t WHERE a = 1{limit}");
-            assert_eq!(client.rows(&select, None).len(), 1);
+            assert_eq!(client.all_rows(&select, None).len(), 1);
             client.run("INSERT INTO sums (k, n) VALUES (1, 1)");
             other.run(write);
             let committed = client.try_run("COMMIT");
@@ -156,10 +157,10 @@ fn index_without_static_entries_is_left_aside() {
     .unwrap();
     client.run("INSERT INTO t (a, b, s) VALUES (1, 2, 3)");
     client.run("INSERT INTO t (a, b, c) VALUES (1, 1, 1)");
-    assert_eq!(client.rows("SELECT * FROM t WHERE a = 1", None).len(), 2);
+    assert_eq!(client.all_rows("SELECT * FROM t WHERE a = 1", None).len(), 2);
     client.run("DROP INDEX t_a_idx");
     client.run("CREATE INDEX ON t (a)");
-    assert_eq!(client.rows("SELECT * FROM t WHERE a = 1", Some(1)).len(), 2);
+    assert_eq!(client.all_rows("SELECT * FROM t WHERE a = 1", Some(1)).len(), 2);
 }
 
 #[test]
@@ -184,6 +185,6 @@ fn distinct_needs_the_whole_partition_key() {
         ("SELECT DISTINCT a FROM t WHERE a = 1 AND b IN (0, 1)", 2),
         ("SELECT DISTINCT s FROM t WHERE a = 1 AND b = 1", 1),
     ] {
-        assert_eq!(client.rows(statement, None).len(), count, "{statement}");
+        assert_eq!(client.all_rows(statement, None).len(), count, "{statement}");
     }
 }

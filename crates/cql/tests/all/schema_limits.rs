@@ -6,7 +6,7 @@ use carnet::{CellKey, Db, Durability, PartitionKey, Uuid, block_on};
 use carnet_base::TableId;
 use carnet_storage::disk::sim::SimDisk;
 
-use crate::support::derived::Client;
+use crate::support::client::Client;
 
 /// Client of a database on a simulated disk.
 struct Reopened {
@@ -27,7 +27,7 @@ impl Reopened {
         drop(client);
         let client = open(&disk);
         for table in ["keyspaces", "tables", "columns", "types", "views", "indexes"] {
-            client.rows(&format!("SELECT * FROM system_schema.{table}"), None);
+            client.all_rows(&format!("SELECT * FROM system_schema.{table}"), None);
         }
         client.run("DESCRIBE SCHEMA");
         Self { disk, client }
@@ -70,13 +70,13 @@ fn chained_types_are_limited_in_depth() {
     let db = db.reopen();
     db.run("CREATE TABLE t (k int PRIMARY KEY, v t31, w frozen<t31>)");
     db.run("INSERT INTO t (k, v) VALUES (1, {a: null})");
-    assert_eq!(db.client.rows("SELECT v, w FROM t", None).len(), 1);
+    assert_eq!(db.client.all_rows("SELECT v, w FROM t", None).len(), 1);
     let db = db.reopen();
     db.run("DROP TABLE t");
     for n in (1..32).rev() {
         db.run(&format!("DROP TYPE t{n}"));
     }
-    assert!(db.reopen().client.rows("SELECT * FROM system_schema.types", None).is_empty());
+    assert!(db.reopen().client.all_rows("SELECT * FROM system_schema.types", None).is_empty());
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn list_of_deep_type_leaves_table_readable() {
     assert!(error.contains("column x") && error.contains("at most 32"), "{error}");
     let db = db.reopen();
     db.run("INSERT INTO t (k, v, w) VALUES (1, [], [])");
-    assert_eq!(db.client.rows("SELECT * FROM t", None).len(), 1);
+    assert_eq!(db.client.all_rows("SELECT * FROM t", None).len(), 1);
     db.run("DROP TABLE t");
 }
 
@@ -118,7 +118,7 @@ fn types_are_limited_in_expanded_size() {
     assert!(error.message().contains("at most 4194304"), "{error}");
     let db = db.reopen();
     db.run("INSERT INTO t (k, v) VALUES (1, {f0: {f1: 7}})");
-    assert_eq!(db.client.rows("SELECT * FROM t", None).len(), 1);
+    assert_eq!(db.client.all_rows("SELECT * FROM t", None).len(), 1);
     db.run("DROP TABLE t");
     db.run("DROP TYPE t2");
     db.run("DROP TYPE t1");
@@ -156,7 +156,8 @@ fn altered_type_is_seen_through_types_that_use_it() {
     let db = db.reopen();
     db.run("INSERT INTO t (k, v) VALUES (2, {i: {x: 7, b: 8}})");
     for table in ["t", "w"] {
-        let found = db.client.rows(&format!("SELECT to_json(v) FROM {table} WHERE k = 2"), None);
+        let found =
+            db.client.all_rows(&format!("SELECT to_json(v) FROM {table} WHERE k = 2"), None);
         let expected = &br#"{"i": {"x": 7, "b": 8}}"#[..];
         assert_eq!(found[0][0].as_deref(), Some(expected), "{table}");
     }
@@ -213,7 +214,7 @@ fn database_with_copied_types_is_upgraded() {
         db = db.reopen();
     }
     db.run("INSERT INTO t (k, v) VALUES (2, {i: {a: 7, b: 8}})");
-    let found = db.client.rows("SELECT to_json(v) FROM t WHERE k IN (1, 2)", None);
+    let found = db.client.all_rows("SELECT to_json(v) FROM t WHERE k IN (1, 2)", None);
     let found: Vec<&[u8]> = found.iter().map(|row| row[0].as_deref().unwrap()).collect();
     let expected = [&br#"{"i": {"a": 7, "b": null}}"#[..], &br#"{"i": {"a": 7, "b": 8}}"#[..]];
     assert_eq!(found, expected);
@@ -222,7 +223,7 @@ fn database_with_copied_types_is_upgraded() {
     db.run("DROP TABLE t");
     db.run("DROP TYPE outer");
     db.run("DROP TYPE inner");
-    assert!(db.reopen().client.rows("SELECT * FROM system_schema.types", None).is_empty());
+    assert!(db.reopen().client.all_rows("SELECT * FROM system_schema.types", None).is_empty());
 }
 
 #[test]
@@ -252,7 +253,7 @@ fn long_names_are_refused_by_create_and_alter() {
     // The name that an index gets by default is cut to the length of a name.
     db.run(&format!("CREATE INDEX ON t (\"{most}\")"));
     let db = db.reopen();
-    db.client.rows("SELECT * FROM t", None);
+    db.client.all_rows("SELECT * FROM t", None);
 }
 
 #[test]

@@ -5,53 +5,40 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use carnet::{Bytes, DataType, Db, Uuid, Value, block_on};
+use carnet::{Bytes, DataType, Db, Value, block_on};
 use carnet_base::{Clock, MemoryBudget, Moment, WallTime};
-use carnet_cql::result::{Response, Rows};
-use carnet_cql::system::NodeInfo;
+use carnet_cql::result::Response;
 use carnet_cql::{
-    AnswerMemory, BatchItem, Bound, CqlError, CqlErrorKind, Executor, Grant, Parameters,
-    SECTION_STEPS_MAX, Session, Timeouts, Values, ast,
+    AnswerMemory, BatchItem, Bound, CqlError, CqlErrorKind, Grant, Parameters, SECTION_STEPS_MAX,
+    Timeouts, Values, ast,
 };
+
+use crate::support::client::Client;
 
 /// Ratio of the steps of a statement of twice the size.
 const RATIO_MAX: f64 = 2.2;
 
-struct Client {
-    executor: Executor,
-    session: Session,
+fn client_of(db: Db) -> Client {
+    let client = Client::new(db);
+    client.run(
+        "CREATE TABLE t (id int PRIMARY KEY, v int, tx text, n varint, d decimal, l list<int>, \
+         m map<text, int>, vec vector<float, 2>)",
+    );
+    client
 }
 
-impl Client {
-    fn new() -> Self {
-        Self::on(Db::builder().in_memory())
-    }
+fn in_memory() -> Client {
+    client_of(Db::builder().in_memory())
+}
 
-    fn on(db: Db) -> Self {
-        let executor = Executor::new(db, NodeInfo::local(Uuid::from_u64_pair(1, 2)));
-        let client = Self { executor, session: Session::new() };
-        client.run("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy'}");
-        client.run("USE ks");
-        client.run(
-            "CREATE TABLE t (id int PRIMARY KEY, v int, tx text, n varint, d decimal, l list<int>, \
-             m map<text, int>, vec vector<float, 2>)",
-        );
-        client
-    }
+/// A client whose steps are counted.
+trait Counted {
+    fn with_values(&self, text: &str, values: &[Value]) -> Result<Response, CqlError>;
+    fn steps(&self, call: impl FnOnce(&Self)) -> u64;
+    fn insert_list(&self, count: i32);
+}
 
-    fn query(&self, text: &str, parameters: &Parameters) -> Result<Response, CqlError> {
-        block_on(self.executor.query(&self.session, text, parameters))
-    }
-
-    fn run(&self, text: &str) -> Response {
-        self.query(text, &Parameters::default()).unwrap_or_else(|error| panic!("{text}: {error}"))
-    }
-
-    fn rows(&self, text: &str) -> Rows {
-        let Response::Rows(rows) = self.run(text) else { panic!("{text}: rows") };
-        rows
-    }
-
+impl Counted for Client {
     fn with_values(&self, text: &str, values: &[Value]) -> Result<Response, CqlError> {
         let values = values.iter().map(|value| Bound::Bytes(value.serialize())).collect();
         let values = Values::Positional(values);
@@ -85,7 +72,7 @@ fn nested(depth: usize, open: &str, close: &str) -> String {
 /// An operand that is compiled twice takes 2⁶⁰ steps at this depth.
 #[test]
 fn nested_terms_take_steps_in_proportion() {
-    let client = Client::new();
+    let client = in_memory();
     client.run("INSERT INTO t (id, v, vec) VALUES (1, 0, [1, 1])");
     for (open, close) in [
         ("abs(id+", ")"),
@@ -108,7 +95,7 @@ fn nested_terms_take_steps_in_proportion() {
 
 #[test]
 fn nested_arguments_of_one_type_take_steps_in_proportion() {
-    let client = Client::new();
+    let client = in_memory();
     let steps = |depth: usize| {
         let open = "similarity_cosine(".repeat(depth);
         let text = format!("SELECT {open}vec{} FROM t", ", vec)".repeat(depth));
@@ -122,7 +109,7 @@ fn nested_arguments_of_one_type_take_steps_in_proportion() {
 
 #[test]
 fn named_values_take_steps_in_proportion() {
-    let client = Client::new();
+    let client = in_memory();
     let steps = |count: usize| {
         let markers: Vec<String> = (0..count).map(|at| format!(":n{at}")).collect();
         let text = format!("UPDATE t SET l = [{}] WHERE id = 1", markers.join(", "));
@@ -136,7 +123,7 @@ fn named_values_take_steps_in_proportion() {
 
 #[test]
 fn joined_texts_take_steps_in_proportion() {
-    let client = Client::new();
+    let client = in_memory();
     let text = Value::Text("x".repeat(64 << 10));
     client.with_values("INSERT INTO t (id, tx) VALUES (1, ?)", &[text]).unwrap();
     let statement =
@@ -155,7 +142,7 @@ fn joined_texts_take_steps_in_proportion() {
 /// Twice the statements on a list of twice the length.
 #[test]
 fn removals_in_a_batch_take_steps_in_proportion() {
-    let client = Client::new();
+    let client = in_memory();
     let remove = |count: usize| {
         let delete = || BatchItem::Text {
             text: "DELETE l[0] FROM t WHERE id = 1".to_owned(),
@@ -179,7 +166,7 @@ fn removals_in_a_batch_take_steps_in_proportion() {
 
 #[test]
 fn assigned_elements_take_steps_in_proportion() {
-    let client = Client::new();
+    let client = in_memory();
     let steps = |count: usize, place: fn(usize) -> String| {
         let sets: Vec<String> = (0..count).map(|at| format!("{} = {at}", place(at))).collect();
         let text = format!("UPDATE t SET {} WHERE id = 1", sets.join(", "));
@@ -197,7 +184,7 @@ fn assigned_elements_take_steps_in_proportion() {
 
 #[test]
 fn relations_take_steps_in_proportion() {
-    let client = Client::new();
+    let client = in_memory();
     client.run("INSERT INTO t (id, v) VALUES (1, 1)");
     let steps = |count: usize| {
         let conditions = vec!["v = 1"; count].join(" AND ");
@@ -209,7 +196,7 @@ fn relations_take_steps_in_proportion() {
 
 #[test]
 fn long_numbers_are_not_calculated() {
-    let client = Client::new();
+    let client = in_memory();
     let number = carnet_data::BigInt::from(1) << 8_000_000_u32;
     let decimal = Value::Decimal { unscaled: number.clone(), scale: 3 };
     let insert = "INSERT INTO t (id, n, d) VALUES (1, ?, ?)";
@@ -239,7 +226,7 @@ fn long_numbers_are_not_calculated() {
 
 #[test]
 fn messages_show_little_of_a_term() {
-    let client = Client::new();
+    let client = in_memory();
     let long = vec!["id"; 30_000].join(" + ");
     let text = "x".repeat(500_000);
     for statement in [
@@ -267,7 +254,7 @@ fn messages_show_little_of_a_term() {
 /// Lists of the times of all elements would take 480 MB.
 #[test]
 fn memory_of_a_row_is_charged_as_it_is_produced() {
-    let client = Client::new();
+    let client = in_memory();
     client.insert_list(20_000);
     let budget = MemoryBudget::new(16 << 20);
     let memory = Arc::new(AnswerMemory::new(&budget, 8 << 20));
@@ -301,7 +288,7 @@ impl Clock for SlowClock {
 
 #[test]
 fn statement_ends_at_its_deadline() {
-    let client = Client::on(Db::builder().clock(Arc::new(SlowClock::default())).in_memory());
+    let client = client_of(Db::builder().clock(Arc::new(SlowClock::default())).in_memory());
     client.run("INSERT INTO t (id, v) VALUES (1, 1)");
     let statement = Duration::from_millis(20);
     client.executor.set_timeouts(Timeouts { statement, scan: statement, schema: statement });
@@ -331,7 +318,7 @@ fn statement_ends_at_its_deadline() {
 
 #[test]
 fn value_of_a_marker_is_counted_by_its_bytes() {
-    let client = Client::new();
+    let client = in_memory();
     let insert = |bytes: usize| {
         client.steps(|client| {
             let text = Value::Text("x".repeat(bytes));
@@ -345,7 +332,7 @@ fn value_of_a_marker_is_counted_by_its_bytes() {
 /// Statements at the limits of the parser take fewer steps than a section may have.
 #[test]
 fn longest_statements_are_run() {
-    let client = Client::new();
+    let client = in_memory();
     let many = |count: usize, one: fn(usize) -> String, between: &str| {
         (0..count).map(one).collect::<Vec<_>>().join(between)
     };

@@ -10,8 +10,9 @@ use carnet_cql::Session;
 use carnet_storage::disk::sim::SimDisk;
 
 use crate::support;
+use crate::support::client::Client;
 use crate::support::cluster;
-use crate::support::derived::{COLUMNS, Client, KeepsBuilder, Manual, at, below, change};
+use crate::support::derived::{COLUMNS, KeepsBuilder, Manual, at, below, change};
 
 trait Checks {
     fn check(&self, table: &str);
@@ -131,7 +132,7 @@ impl View {
         };
         let base = format!("SELECT {columns} FROM t{}", conditions(self.base));
         let own = format!("SELECT {columns} FROM {}{}", self.name, conditions(""));
-        let (mut wanted, mut found) = (client.rows(&base, None), client.rows(&own, page));
+        let (mut wanted, mut found) = (client.all_rows(&base, None), client.all_rows(&own, page));
         wanted.sort();
         found.sort();
         assert_eq!(found, wanted, "{own}, pages of {page:?}");
@@ -232,7 +233,7 @@ fn view_is_built_while_rows_change() {
         let error = client.executor.db().table::<Key<(String,), (String,)>, Nothing>("ks.i");
         assert!(error.err().unwrap().message().contains("building"));
         let state = "SELECT is_building, rows_read FROM system_views.materialized_views";
-        assert_eq!(client.rows(state, None)[0][0].as_deref(), Some(&[1][..]));
+        assert_eq!(client.all_rows(state, None)[0][0].as_deref(), Some(&[1][..]));
         let mut reopened = false;
         while !client.is_built("t", "i") || !client.is_built("t", "j") {
             assert!(spawn.step(), "the builder ended before the view was built");
@@ -251,11 +252,11 @@ fn view_is_built_while_rows_change() {
             }
         }
         client.check("t");
-        let found = client.rows("SELECT k FROM i WHERE v = 'v3'", Some(50)).len();
+        let found = client.all_rows("SELECT k FROM i WHERE v = 'v3'", Some(50)).len();
         let filtered = "SELECT k FROM t WHERE v = 'v3' ALLOW FILTERING";
-        assert_eq!(found, client.rows(filtered, None).len());
-        assert_eq!(client.rows("SELECT k FROM i WHERE v = 'progress'", None).len(), 1);
-        assert_eq!(client.rows("SELECT k FROM j WHERE k = 'progress'", None).len(), 1);
+        assert_eq!(found, client.all_rows(filtered, None).len());
+        assert_eq!(client.all_rows("SELECT k FROM i WHERE v = 'progress'", None).len(), 1);
+        assert_eq!(client.all_rows("SELECT k FROM j WHERE k = 'progress'", None).len(), 1);
     });
 }
 
@@ -332,7 +333,7 @@ fn view_reads_are_protected_from_phantoms() {
         client.run("CREATE TABLE sums (k int PRIMARY KEY, n int)");
         let other = client.another();
         client.run("START TRANSACTION");
-        assert_eq!(client.rows("SELECT k, w FROM by_v WHERE v = 5", None).len(), 1);
+        assert_eq!(client.all_rows("SELECT k, w FROM by_v WHERE v = 5", None).len(), 1);
         client.run("INSERT INTO sums (k, n) VALUES (1, 1)");
         other.run(write);
         let committed = client.try_run("COMMIT");
@@ -386,19 +387,19 @@ fn view_shows_own_writes_and_the_past() {
     client.run("START TRANSACTION");
     client.run("UPDATE t SET v = 6 WHERE k = 1");
     client.run("INSERT INTO t (k, v) VALUES (3, 6)");
-    assert_eq!(client.rows("SELECT k FROM by_v WHERE v = 6", None).len(), 3);
-    assert!(client.rows("SELECT k FROM by_v WHERE v = 5", None).is_empty());
+    assert_eq!(client.all_rows("SELECT k FROM by_v WHERE v = 6", None).len(), 3);
+    assert!(client.all_rows("SELECT k FROM by_v WHERE v = 5", None).is_empty());
     client.run("ROLLBACK");
-    assert_eq!(client.rows("SELECT k FROM by_v WHERE v = 5", None).len(), 1);
+    assert_eq!(client.all_rows("SELECT k FROM by_v WHERE v = 5", None).len(), 1);
     let before = client.executor.db().published().get();
     client.run("UPDATE t SET v = 7 WHERE k = 1");
     let past = format!("SELECT k FROM by_v WHERE v = 5 AS OF {before}");
-    assert_eq!(client.rows(&past, None).len(), 1);
+    assert_eq!(client.all_rows(&past, None).len(), 1);
     client.run(
         "BEGIN TRANSACTION LET row = (SELECT k FROM by_v WHERE v = 7 AND k = 1); \
          UPDATE t SET v = 8 WHERE k = 1; COMMIT TRANSACTION",
     );
-    assert_eq!(client.rows("SELECT k FROM by_v WHERE v = 8", None).len(), 1);
+    assert_eq!(client.all_rows("SELECT k FROM by_v WHERE v = 8", None).len(), 1);
     client.check("t");
 }
 
@@ -428,7 +429,7 @@ fn typed_tables_maintain_views() {
     })
     .unwrap();
     client.check("t");
-    let with = |v: i32| client.rows(&format!("SELECT c FROM by_v WHERE v = {v}"), None).len();
+    let with = |v: i32| client.all_rows(&format!("SELECT c FROM by_v WHERE v = {v}"), None).len();
     assert_eq!((with(5), with(6)), (2, 1));
     let six = Some(carnet::Value::Int(6));
     db.transact(|tx| table.update(tx, &key(1), &[("v", six.clone())])).unwrap();

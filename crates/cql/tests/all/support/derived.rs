@@ -4,13 +4,14 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-use carnet::{Bytes, Db, Uuid, block_on};
+use carnet::{Bytes, block_on};
 use carnet_base::{
     Clock, Moment, Rng, SeededRng, Signal, Spawn, Step, ThreadSpawn, WallTime, Worker, WorkerHandle,
 };
+use carnet_cql::Parameters;
 use carnet_cql::result::{Response, Rows};
-use carnet_cql::system::NodeInfo;
-use carnet_cql::{CqlError, Executor, Parameters, Session};
+
+use super::client::Client;
 
 /// Clock that stands still until it is moved, in seconds.
 pub(crate) struct Manual(pub(crate) AtomicI64);
@@ -25,31 +26,13 @@ impl Clock for Manual {
     }
 }
 
-pub(crate) struct Client {
-    pub(crate) executor: Executor,
-    pub(crate) session: Session,
-}
-
 impl Client {
-    pub(crate) fn new(db: Db) -> Self {
-        let executor = Executor::new(db, NodeInfo::local(Uuid::from_u64_pair(1, 2)));
-        let client = Self { executor, session: Session::new() };
-        let class = "{'class': 'SimpleStrategy', 'replication_factor': 1}";
-        client.run(&format!("CREATE KEYSPACE IF NOT EXISTS ks WITH replication = {class}"));
-        client.run("USE ks");
-        client
-    }
-
-    pub(crate) fn try_run(&self, statement: &str) -> Result<Response, CqlError> {
-        block_on(self.executor.query(&self.session, statement, &Parameters::default()))
-    }
-
-    pub(crate) fn run(&self, statement: &str) -> Response {
-        self.try_run(statement).unwrap_or_else(|error| panic!("{statement}: {error}"))
-    }
-
     /// Returns all rows of a query, read in pages of `page_rows`.
-    pub(crate) fn rows(&self, select: &str, page_rows: Option<usize>) -> Vec<Vec<Option<Bytes>>> {
+    pub(crate) fn all_rows(
+        &self,
+        select: &str,
+        page_rows: Option<usize>,
+    ) -> Vec<Vec<Option<Bytes>>> {
         let mut all = Vec::new();
         let mut parameters = Parameters { page_rows, ..Parameters::default() };
         loop {

@@ -1,6 +1,7 @@
 //! Helpers of the tests.
 
 pub(crate) mod blocks;
+pub(crate) mod client;
 pub(crate) mod cluster;
 pub(crate) mod derived;
 pub(crate) mod generate;
