@@ -54,8 +54,6 @@ impl Proof {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
     use carnet_base::{Epoch, Timestamp, WallTime};
 
     use super::*;

@@ -125,8 +125,6 @@ pub(super) struct Resolved {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
     use carnet_base::Epoch;
 
     use super::*;
