@@ -126,7 +126,7 @@ fn expired_table_hides_what_is_older_in_its_level() {
     assert!(!drops(5, table(4, 6, "d", "f", 10)));
 }
 
-/// Readers of a dropped file see nothing in its place; a tombstone may be what they need.
+/// Readers of a dropped file see nothing in its place, and may need one of its tombstones.
 #[test]
 fn only_tables_with_expired_values_are_dropped_unread() {
     let mut tables = [table(5, 6, "c", "e", 10)];
