@@ -389,7 +389,7 @@ mod tests {
         let mut blocks =
             page.split("```toml\n").skip(1).map(|rest| rest.split("```").next().unwrap());
         let limits = parse(blocks.next().unwrap()).unwrap().limits;
-        let gates = carnet::admission::AdmissionLimits::of_server(2).statements;
+        let gates = carnet_admission::AdmissionLimits::of_server(2).statements;
         assert_eq!(limits.admission().statements, gates);
         assert_eq!(limits.timeouts(), Limits::default().timeouts());
         let io = parse(blocks.next().unwrap()).unwrap().io;

@@ -35,7 +35,7 @@ use crate::value::{DataType, Value};
 /// Value of a column whose elements can be changed one by one.
 ///
 /// ```
-/// use carnet_base::row::{Collection, CollectionKind};
+/// use carnet_data::row::{Collection, CollectionKind};
 /// use carnet_base::{DataType, Value};
 ///
 /// let set = DataType::set(DataType::Int);

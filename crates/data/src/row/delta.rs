@@ -99,7 +99,7 @@ impl From<CollectionChange> for Change {
 /// Changes of a row by one transaction.
 ///
 /// ```
-/// use carnet_base::row::{Change, RowDelta, RowImage};
+/// use carnet_data::row::{Change, RowDelta, RowImage};
 /// use carnet_base::{ColumnId, Timestamp};
 ///
 /// let mut delta = RowDelta::new(1);

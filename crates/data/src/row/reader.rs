@@ -208,7 +208,7 @@ impl<'a> RowReader<'a> {
 /// Reads the values of selected columns of an image, without those of expired columns.
 ///
 /// ```
-/// use carnet_base::row::{Column, RowColumns, RowImage, RowReader};
+/// use carnet_data::row::{Column, RowColumns, RowImage, RowReader};
 /// use carnet_base::ColumnId;
 ///
 /// let mut image = RowImage::new(1);

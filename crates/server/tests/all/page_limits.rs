@@ -1,9 +1,9 @@
 //! Compares tables of the pages with the code: limits of the server and of the data, and the options of service
 //! levels.
 
-use carnet::admission::AdmissionLimits;
-use carnet::base::limits::{CLUSTERING_KEY_BYTES_MAX, PARTITION_KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use carnet::levels::ServiceLevel;
+use carnet_admission::AdmissionLimits;
+use carnet_base::limits::{CLUSTERING_KEY_BYTES_MAX, PARTITION_KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use carnet_cql::{OpenLimits, WarnThresholds};
 use carnet_server::Limits;
 
