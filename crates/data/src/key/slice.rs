@@ -41,8 +41,8 @@ pub fn prefix_range(prefix: &Bytes) -> ByteBounds {
 /// ```
 /// use std::ops::{Bound, RangeBounds};
 ///
-/// use carnet_base::key::{encode, slice};
-/// use carnet_base::{Order, Value};
+/// use carnet_data::key::{encode, slice};
+/// use carnet_data::{Order, Value};
 ///
 /// // PRIMARY KEY (p, a, b) WITH CLUSTERING ORDER BY (a ASC, b DESC): a = 1 AND b > 5
 /// let orders = [Order::Asc, Order::Desc];

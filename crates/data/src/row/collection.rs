@@ -36,7 +36,7 @@ use crate::value::{DataType, Value};
 ///
 /// ```
 /// use carnet_data::row::{Collection, CollectionKind};
-/// use carnet_base::{DataType, Value};
+/// use carnet_data::{DataType, Value};
 ///
 /// let set = DataType::set(DataType::Int);
 /// let sorted = set.parse_text("{-1, 2}")?.serialize();
