@@ -295,7 +295,12 @@ impl Gate {
             admitted: 0,
             queues: Default::default(),
         });
-        self.accounts.begin(level, limits.shares, state.held == 0);
+        // The account of a level that waits stays: raised at each arrival, a level that wants slots of its own kind
+        // would never become the one that has used least.
+        let is_waiting = state.queues.iter().any(|queue| queue.len() > 0);
+        if !is_waiting || state.limits.shares != limits.shares {
+            self.accounts.begin(level, limits.shares, state.held == 0);
+        }
         std::mem::replace(&mut state.limits, limits) != limits
     }
 

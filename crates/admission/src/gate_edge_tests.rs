@@ -194,6 +194,44 @@ fn busy_levels_keep_more_of_the_time_that_others_used() {
     assert!(behind(true) > behind(false));
 }
 
+/// Batch requests of two levels wait for the slots that the first one holds, while small requests of a third level use
+/// the others and move the virtual time on.
+#[test]
+fn waiting_levels_keep_what_they_did_not_use() {
+    let mut gate = Gate::new(GateLimits { running_max: 8, queue_max: 10_000, ..LIMITS });
+    let of = |id, workload, shares| {
+        let limits = LevelLimits { shares, ..LevelLimits::default() };
+        Arriving { level: LevelId(id), limits, workload, ..request(0, None) }
+    };
+    let mut running = std::collections::VecDeque::new();
+    let mut admitted = [0; 3];
+    for millis in 0..200 {
+        let mut decisions = Vec::new();
+        let small = of(0, Workload::Interactive, 100);
+        let small = pass(gate.arrive(small, at(millis), &mut decisions));
+        gate.done(small, Duration::from_millis(10), at(millis), &mut decisions);
+        for id in [1, 2] {
+            if millis == 0 && id == 2 {
+                continue;
+            }
+            let batch = gate.arrive(of(id, Workload::Batch, 1_000), at(millis), &mut decisions);
+            if let Arrival::Admitted(pass) = batch {
+                running.push_back(pass);
+            }
+        }
+        if millis >= 10 {
+            let first = running.pop_front().unwrap();
+            gate.done(first, Duration::from_millis(10), at(millis), &mut decisions);
+        }
+        for decision in decisions {
+            let Decision::Admit(ticket, pass) = decision else { panic!("{decision:?}") };
+            admitted[usize::try_from(ticket.queue.level.0).unwrap()] += 1;
+            running.push_back(pass);
+        }
+    }
+    assert!(admitted[2] >= 50, "{admitted:?}");
+}
+
 #[test]
 fn limits_of_an_idle_queue() {
     let mut gate = Gate::new(LIMITS);
