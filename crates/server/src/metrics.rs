@@ -265,7 +265,7 @@ impl Metrics {
         let help = "Statements in progress.";
         gauge(out, "carnet_server_requests_in_flight", help, self.requests_in_flight.get());
         let name = "carnet_server_dashboard_requests_total";
-        let help = "Statements of the dashboard's pages, which are not part of the other figures of requests.";
+        let help = "Statements of the dashboard's pages, which the numbers of requests and errors and the durations leave out.";
         counter(out, name, help, &self.requests_watching);
         let help = "Bytes of requests that are not answered yet.";
         let bytes = i64::try_from(request_bytes).unwrap_or(i64::MAX);

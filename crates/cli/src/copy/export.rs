@@ -34,11 +34,11 @@ pub(super) fn run(database: &Database, copy: &Copy, origin: &Origin) -> Result<S
     let mut prepared = database.prepare(&select)?;
     let columns = std::mem::take(&mut prepared.columns);
     let is_on_screen = copy.end == End::Standard && io::stdout().is_terminal();
-    let progress = Progress::of_table(is_on_screen);
     // Only people see which part was read.
-    let with_tokens = progress.is_shown().then(|| with_tokens(database, copy, &select, &columns));
-    let with_tokens = with_tokens.flatten();
+    let is_seen = !is_on_screen && io::stderr().is_terminal();
+    let with_tokens = is_seen.then(|| with_tokens(database, copy, &select, &columns)).flatten();
     let has_tokens = with_tokens.is_some();
+    let progress = if is_on_screen { Progress::hidden() } else { Progress::of_table(has_tokens) };
     let prepared = with_tokens.unwrap_or(prepared);
     let export = Export { database, copy, prepared, columns, has_tokens, progress };
     match &copy.end {
@@ -141,12 +141,13 @@ impl Export<'_> {
 
     /// Reports the rows and bytes up to the end of a page.
     fn report(&self, page: &Rows, rows: u64, bytes: u64) {
-        let token = match page.rows.iter().last() {
-            Some(row) if self.has_tokens => row.last().copied().flatten(),
-            _ => None,
-        };
-        let token = token.and_then(|bytes| bytes.try_into().ok()).map(i64::from_be_bytes);
-        self.progress.set_part(rows, bytes, token.map_or(0.0, |token| Token(token).part()));
+        if !self.has_tokens {
+            return self.progress.set(rows, bytes);
+        }
+        let token = page.rows.iter().last().and_then(|row| row.last().copied().flatten());
+        if let Some(token) = token.and_then(|bytes| bytes.try_into().ok()).map(i64::from_be_bytes) {
+            self.progress.set_part(rows, bytes, Token(token).part());
+        }
     }
 
     /// Reads a page; pages after the first read the first page's snapshot.

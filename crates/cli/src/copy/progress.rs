@@ -11,14 +11,14 @@ impl Progress {
         Self(Bar::new(bytes.map_or(Extent::Unknown, Extent::Bytes)))
     }
 
-    /// Creates the progress of reading a table. It is hidden if the rows go to the same terminal.
-    pub(super) fn of_table(is_hidden: bool) -> Self {
-        Self(if is_hidden { Bar::hidden() } else { Bar::new(Extent::Part) })
+    /// Creates the progress of reading a table. Without tokens of its rows the part that was read is unknown.
+    pub(super) fn of_table(has_tokens: bool) -> Self {
+        Self(Bar::new(if has_tokens { Extent::Part } else { Extent::Unknown }))
     }
 
-    /// Returns `true` if people see the progress.
-    pub(super) fn is_shown(&self) -> bool {
-        self.0.is_shown()
+    /// Creates the progress of rows that go to the same terminal.
+    pub(super) fn hidden() -> Self {
+        Self(Bar::hidden())
     }
 
     /// Counts rows, and bytes of the file.

@@ -106,7 +106,7 @@ impl Remote {
 
     pub(super) fn query(&self, text: &str, page: &Page) -> Result<Answer> {
         let open = match parse(text, &Limits::default()).map(|parsed| parsed.statement) {
-            Ok(Ast::Open(open)) => Some(open),
+            Ok(Ast::Open(open)) if !self.is_of_another(&open) => Some(open),
             _ => None,
         };
         if self.ends_lost(open.as_ref()) {
@@ -196,6 +196,16 @@ impl Remote {
 
     pub(super) fn is_in_transaction(&self) -> bool {
         self.transaction.get().is_some()
+    }
+
+    /// Returns `true` for the `COMMIT` or `ROLLBACK` of a transaction that this connection does not hold, such as a
+    /// detached one: the open transaction stays.
+    fn is_of_another(&self, open: &OpenStatement) -> bool {
+        let (OpenStatement::Commit(Some(id)) | OpenStatement::Rollback(Some(id))) = open else {
+            return false;
+        };
+        let held = self.transaction.get();
+        held.is_none_or(|held| id.to_string() != held.id.to_string())
     }
 
     fn session(&self) -> Arc<Session> {

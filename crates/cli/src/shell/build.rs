@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use carnet_cql::ast::{Statement, TableName};
 
 use crate::bar::{Bar, Extent};
@@ -44,21 +44,28 @@ impl<'s> Build<'s> {
     }
 
     /// Shows the progress until the build ends, or until Ctrl-C: the build goes on then.
-    pub(super) fn follow(&self, database: &Database) -> Result<()> {
-        let Some(keyspace) = self.keyspace(database) else { return Ok(()) };
+    pub(super) fn follow(&self, database: &Database) {
+        // The looks would fill the server's list of traces.
+        let traces = database.traces().replace(false);
+        self.follow_untraced(database);
+        database.traces().set(traces);
+        if interrupt::check().is_err() {
+            eprintln!("the build goes on: see system_views.{}", self.list);
+        }
+    }
+
+    fn follow_untraced(&self, database: &Database) {
+        let Some(keyspace) = self.keyspace(database) else { return };
         let mut bar = None;
         // Servers of other systems have no such list.
         while let Ok(Some(Look { rows, part })) = self.look(database, &keyspace) {
             let bar = bar.get_or_insert_with(|| Bar::new(Extent::Part));
             if !bar.is_shown() {
-                return Ok(());
+                return;
             }
             bar.set_part(part, &format!("{rows} rows read"));
             pause();
         }
-        drop(bar);
-        let goes_on = || format!("the build goes on, see system_views.{}", self.list);
-        interrupt::check().with_context(goes_on)
     }
 
     fn keyspace(&self, database: &Database) -> Option<String> {

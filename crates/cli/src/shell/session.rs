@@ -147,7 +147,7 @@ impl Session {
             None => {}
         }
         let statement = self.parse(piece, origin).map_err(|error| with_hint(error, piece.text))?;
-        let result = self.run_statement(piece.text, statement.as_ref());
+        let result = self.run_statement(piece.text, statement.as_ref(), origin);
         let result = result.map_err(|error| with_hint(error, piece.text));
         placed(result.map(|()| Flow::Continue), origin, piece.start.line)
     }
@@ -166,7 +166,12 @@ impl Session {
         }
     }
 
-    fn run_statement(&mut self, text: &str, statement: Option<&Statement>) -> Result<()> {
+    fn run_statement(
+        &mut self,
+        text: &str,
+        statement: Option<&Statement>,
+        origin: &Origin,
+    ) -> Result<()> {
         let started = SystemClock.now();
         let answer = self.query(text, None)?;
         let elapsed = SystemClock.now().since(started);
@@ -194,8 +199,10 @@ impl Session {
             }
             Response::Void => self.printer.note(done(statement))?,
         }
-        if let Some(build) = statement.and_then(Build::of).filter(|_| io::stderr().is_terminal()) {
-            build.follow(&self.database)?;
+        // Scripts do not wait for builds, at a terminal as elsewhere.
+        let is_watched = *origin == Origin::Terminal && io::stderr().is_terminal();
+        if let Some(build) = statement.and_then(Build::of).filter(|_| is_watched) {
+            build.follow(&self.database);
         }
         match answer.trace {
             Some(trace) => self.print_trace(trace),

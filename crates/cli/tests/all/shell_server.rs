@@ -55,6 +55,20 @@ fn shell_on_a_server_does_what_the_local_one_does() {
     assert!(error.starts_with("error: -e, line 1: ") && error.contains("nothing"), "{error}");
 }
 
+/// The end of a detached transaction is none of the one that the shell has open.
+#[test]
+fn end_of_another_transaction_leaves_the_open_one() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Server::start(&directory.path().join("data"), &[]);
+    for end in ["COMMIT", "ROLLBACK"] {
+        let started = succeed(remote(&server, "START DETACHED TRANSACTION").arg("--csv"));
+        let id = started.lines().nth(1).and_then(|row| row.split(',').next()).unwrap();
+        let text = format!("START TRANSACTION; {end} TRANSACTION {id}; LOGIN other");
+        let error = fail(&mut remote(&server, &text));
+        assert!(error.contains("LOGIN inside a transaction"), "{error}");
+    }
+}
+
 /// Checks the steps of a traced read, and that their times do not fall.
 fn check_trace(traced: &str) {
     let tables: Vec<&str> = traced.split("microseconds,").collect();

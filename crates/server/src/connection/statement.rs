@@ -372,8 +372,8 @@ fn runs_at_once(arrived: Option<&Arrived>, bytes: usize) -> bool {
     }
 }
 
-/// Records the outcome of a statement in its permit, and tells other clients of a change of the schema. A statement
-/// that has panicked has no outcome.
+/// Records the outcome of a statement in its permit, and tells other clients of a change of the schema. `None` is the
+/// outcome of a statement that has panicked: an error of the server.
 pub(crate) fn answered<B: Backend>(
     shared: &Shared<B>,
     permit: Option<&Permit>,

@@ -68,19 +68,15 @@ pub(super) async fn query<B: Backend>(
     body: Incoming,
     ends: Ends,
 ) -> Answer {
-    let Some(opened) = find(site, headers, ends) else {
-        return refusal(
-            StatusCode::UNAUTHORIZED,
-            "log in first: there is no session, or it has ended",
-        );
-    };
+    let Some(opened) = find(site, headers, ends) else { return no_session() };
     let received = match receive::<Asked>(body, BODY_LEN_MAX, &site.shared.budget).await {
         Ok(received) => received,
         Err(answer) => return answer,
     };
     let Asked { statement, rows, next, console } = received.value;
-    let has_console = site.shared.monitoring.dashboard == Dashboard::Full;
-    if !has_console && (console || !is_of_a_page(&statement)) {
+    // The client's word alone would hide statements from the figures.
+    let console = console || !is_of_a_page(&statement);
+    if console && site.shared.monitoring.dashboard != Dashboard::Full {
         return refusal(StatusCode::FORBIDDEN, CONSOLE_OFF);
     }
     let Some(paging_state) =
@@ -102,9 +98,15 @@ pub(super) async fn query<B: Backend>(
     if !wait.is_zero() {
         tokio::time::sleep(wait).await;
     }
+    // The session may have ended while the body arrived.
+    if find(site, headers, ends).is_none() {
+        return no_session();
+    }
     let now = shared.clock.now();
     opened.account.take(now);
-    opened.registration.count_request();
+    if console {
+        opened.registration.count_request();
+    }
     let page_size = Some(rows.unwrap_or(PAGE_ROWS).clamp(1, PAGE_ROWS_MAX));
     let params = QueryParams { page_size, paging_state, ..QueryParams::default() };
     let session = Arc::clone(if console { &opened.console } else { &opened.pages });
@@ -120,6 +122,10 @@ pub(super) async fn query<B: Backend>(
         // The server has ended.
         Err(_) => refusal(StatusCode::SERVICE_UNAVAILABLE, "the server is shutting down"),
     }
+}
+
+fn no_session() -> Answer {
+    refusal(StatusCode::UNAUTHORIZED, "log in first: there is no session, or it has ended")
 }
 
 /// Answer of a statement that is in progress until it is sent: a drain waits for it.
