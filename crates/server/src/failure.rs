@@ -267,6 +267,7 @@ mod tests {
         assert_eq!(code(ErrorKind::Timeout, Version::V5), ErrorCode::ReadTimeout);
         assert_eq!(code(ErrorKind::Unsupported, Version::V5), ErrorCode::Invalid);
         assert_eq!(code(ErrorKind::Corrupted, Version::V5), ErrorCode::Server);
+        assert_eq!(code(ErrorKind::Unavailable, Version::V5), ErrorCode::Unavailable);
     }
 
     #[test]
