@@ -190,20 +190,19 @@ impl Session {
     }
 
     /// Runs a `CREATE … IF NOT EXISTS`, and waits until every node knows the change. It is repeated if
-    /// its connection breaks: a busy node may be silent for longer than the keepalive meanwhile.
+    /// its connection breaks: a busy node may be silent for longer than the keepalive meanwhile, and
+    /// the driver needs a moment to connect again.
     pub(crate) async fn create(&self, text: &str) -> Result<()> {
-        const TRIES: u32 = 3;
+        let mut wait = FIRST_WAIT;
         for tried in 1.. {
             let changed = self.within(self.driver.query_unpaged(text, ())).await;
             let Err(error) = changed else { break };
-            let is_broken = matches!(
-                &error,
-                ExecutionError::LastAttemptError(RequestAttemptError::BrokenConnectionError(_))
-            );
-            if !is_broken || tried == TRIES {
+            if !is_of_connection(&error) || tried == TRIES {
                 let refused = Error::unavailable(format!("cannot change the schema: {text}"));
                 return Err(refused.with_source(error));
             }
+            self.within(pause(wait)).await;
+            wait *= 2;
         }
         self.await_schema().await
     }
@@ -480,6 +479,15 @@ const fn is_answer(error: &PrepareError) -> bool {
     matches!(first_attempt, RequestAttemptError::DbError(..))
 }
 
+/// Returns `true` if a statement's connection broke, or if none was there because it had broken before.
+const fn is_of_connection(error: &ExecutionError) -> bool {
+    matches!(
+        error,
+        ExecutionError::LastAttemptError(RequestAttemptError::BrokenConnectionError(_))
+            | ExecutionError::ConnectionPoolError(_)
+    )
+}
+
 fn answer_of(result: QueryResult) -> Faulty<ResultSet> {
     let unclear = |error: &dyn std::fmt::Display| misunderstood(Access::Conditional, error);
     let result = result.into_rows_result().map_err(|error| unclear(&error))?;
@@ -487,4 +495,18 @@ fn answer_of(result: QueryResult) -> Faulty<ResultSet> {
     let rows = result.rows::<Row>().map_err(|error| unclear(&error))?;
     let rows = rows.map(|row| row.map(|row| row.columns)).collect::<Result<_, _>>();
     Ok(ResultSet { names, rows: rows.map_err(|error| unclear(&error))? })
+}
+
+#[cfg(test)]
+mod tests {
+    use scylla::errors::ConnectionPoolError;
+
+    use super::*;
+
+    #[test]
+    fn statements_wait_for_a_connection() {
+        let pool = |error| is_of_connection(&ExecutionError::ConnectionPoolError(error));
+        assert!(pool(ConnectionPoolError::Initializing), "the driver connects again");
+        assert!(!is_of_connection(&ExecutionError::RequestTimeout(SCHEMA_TIMEOUT)));
+    }
 }
