@@ -295,8 +295,8 @@ impl Gate {
             admitted: 0,
             queues: Default::default(),
         });
-        // The account of a level that waits stays: raised at each arrival, a level that wants slots of its own kind
-        // would never become the one that has used least.
+        // Accounts of waiting levels stay as they are. If each arrival raised them, batch requests would wait for ever
+        // behind another level's: small requests move the virtual time on meanwhile.
         let is_waiting = state.queues.iter().any(|queue| queue.len() > 0);
         if !is_waiting || state.limits.shares != limits.shares {
             self.accounts.begin(level, limits.shares, state.held == 0);

@@ -233,7 +233,7 @@ fn waiting_levels_keep_what_they_did_not_use() {
 }
 
 #[test]
-fn limits_of_an_idle_queue() {
+fn numbers_of_a_level_are_zero_before_it_is_known() {
     let mut gate = Gate::new(LIMITS);
     assert_eq!(gate.of_level(LEVEL.level), (0, 0));
     gate.tick(at(0), &mut Vec::new());

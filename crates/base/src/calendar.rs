@@ -97,7 +97,7 @@ impl Display for WallTime {
 ///
 /// # Errors
 ///
-/// Those of the formatter.
+/// Errors of the formatter.
 pub fn write_timestamp(f: &mut Formatter<'_>, millis: i64) -> fmt::Result {
     let day = Civil::from_days(millis.div_euclid(DAY_MILLIS));
     if !YEARS.contains(&day.year) {
@@ -113,7 +113,7 @@ pub fn write_timestamp(f: &mut Formatter<'_>, millis: i64) -> fmt::Result {
 ///
 /// # Errors
 ///
-/// Those of the formatter.
+/// Errors of the formatter.
 pub fn write_time_of_day(f: &mut Formatter<'_>, seconds: i64) -> fmt::Result {
     write!(f, "{:02}:{:02}:{:02}", seconds / 3_600, seconds / 60 % 60, seconds % 60)
 }

@@ -193,17 +193,11 @@ impl Session {
     /// its connection breaks: a busy node may be silent for longer than the keepalive meanwhile, and
     /// the driver needs a moment to connect again.
     pub(crate) async fn create(&self, text: &str) -> Result<()> {
-        let mut wait = FIRST_WAIT;
-        for tried in 1.. {
-            let changed = self.within(self.driver.query_unpaged(text, ())).await;
-            let Err(error) = changed else { break };
-            if !is_of_connection(&error) || tried == TRIES {
-                let refused = Error::unavailable(format!("cannot change the schema: {text}"));
-                return Err(refused.with_source(error));
-            }
-            self.within(pause(wait)).await;
-            wait *= 2;
-        }
+        let change = || self.within(self.driver.query_unpaged(text, ()));
+        let changed = repeat(change, is_of_connection, |wait| self.within(pause(wait))).await;
+        changed.map_err(|error| {
+            Error::unavailable(format!("cannot change the schema: {text}")).with_source(error)
+        })?;
         self.await_schema().await
     }
 
@@ -246,18 +240,8 @@ impl Session {
     where
         F: Future<Output = Result<T>>,
     {
-        let mut wait = FIRST_WAIT;
-        for _ in 1..TRIES {
-            match ask().await {
-                Err(error) if error.kind() == ErrorKind::Unavailable => {
-                    tracing::debug!(%error, "a call failed; trying again");
-                }
-                answer => return answer,
-            }
-            self.within(pause(wait)).await;
-            wait *= 2;
-        }
-        ask().await
+        let may_pass = |error: &Error| error.kind() == ErrorKind::Unavailable;
+        repeat(ask, may_pass, |wait| self.within(pause(wait))).await
     }
 
     /// Loads the locations of the keyspace's replicas, so that requests go directly to one of them.
@@ -479,6 +463,31 @@ const fn is_answer(error: &PrepareError) -> bool {
     matches!(first_attempt, RequestAttemptError::DbError(..))
 }
 
+/// Repeats a call while its error may pass, [`TRIES`] times in all. The waits between them double.
+async fn repeat<T, E, F, P>(
+    call: impl Fn() -> F,
+    may_pass: impl Fn(&E) -> bool,
+    pause: impl Fn(Duration) -> P,
+) -> Result<T, E>
+where
+    E: std::fmt::Display,
+    F: Future<Output = Result<T, E>>,
+    P: Future,
+{
+    let mut wait = FIRST_WAIT;
+    for _ in 1..TRIES {
+        match call().await {
+            Err(error) if may_pass(&error) => {
+                tracing::debug!(%error, "a call failed; trying again");
+            }
+            answer => return answer,
+        }
+        pause(wait).await;
+        wait *= 2;
+    }
+    call().await
+}
+
 /// Returns `true` if a statement's connection broke, or if none was there because it had broken before.
 const fn is_of_connection(error: &ExecutionError) -> bool {
     matches!(
@@ -499,14 +508,43 @@ fn answer_of(result: QueryResult) -> Faulty<ResultSet> {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::{Cell, RefCell};
+
+    use carnet_base::block_on;
     use scylla::errors::ConnectionPoolError;
 
     use super::*;
 
     #[test]
-    fn statements_wait_for_a_connection() {
+    fn statements_without_a_connection_may_pass() {
         let pool = |error| is_of_connection(&ExecutionError::ConnectionPoolError(error));
         assert!(pool(ConnectionPoolError::Initializing), "the driver connects again");
         assert!(!is_of_connection(&ExecutionError::RequestTimeout(SCHEMA_TIMEOUT)));
+    }
+
+    /// Repeats a call that answers in order; returns its result, and the waits in milliseconds.
+    fn repeated(answers: &[Result<u8, &'static str>]) -> (Result<u8, &'static str>, Vec<u128>) {
+        let (calls, waits) = (Cell::new(0), RefCell::new(Vec::new()));
+        let call = || {
+            let answer = answers[calls.replace(calls.get() + 1)];
+            async move { answer }
+        };
+        let pause = |wait: Duration| {
+            waits.borrow_mut().push(wait.as_millis());
+            async {}
+        };
+        let result = block_on(repeat(call, |error| *error == "passes", pause));
+        assert_eq!(calls.get(), waits.borrow().len() + 1);
+        (result, waits.into_inner())
+    }
+
+    #[test]
+    fn calls_are_repeated_after_waits_while_their_error_may_pass() {
+        let passes = Err("passes");
+        assert_eq!(repeated(&[Ok(7)]), (Ok(7), vec![]));
+        assert_eq!(repeated(&[passes, passes, Ok(7)]), (Ok(7), vec![100, 200]));
+        assert_eq!(repeated(&[passes, Err("stays")]), (Err("stays"), vec![100]));
+        let all = repeated(&[passes; 5]);
+        assert_eq!(all, (passes, vec![100, 200, 400, 800]));
     }
 }

@@ -181,7 +181,7 @@ impl LocalStore {
         self.engine.compact()
     }
 
-    /// Like [`LocalStore::compact`]; tells the bytes of tables that are read, and those of all tables.
+    /// Like [`LocalStore::compact`]; reports the bytes that were read, and the bytes of all tables.
     ///
     /// # Errors
     ///

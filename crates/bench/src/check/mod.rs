@@ -1,4 +1,4 @@
-//! Compares the figures of the documents with those of this machine: `carnet-bench check`.
+//! `carnet-bench check`: measures the figures of the documents again, and compares them.
 //!
 //! ```text
 //!   docs/figures.json ──▶ a command of this program, in a short form ──▶ its output ──▶ a number

@@ -43,7 +43,7 @@ use crate::server::{self, Acknowledgement, ServerCost};
 /// Programs that each measure one property.
 #[derive(Subcommand)]
 pub(crate) enum Gate {
-    /// Compare the figures of the documents with those of this machine.
+    /// Measure the figures of the documents again, and compare them.
     Check(Check),
     /// Count reads of a wide partition, and time its pages in both directions.
     Partition(partition::Partition),

@@ -334,7 +334,7 @@ mod tests {
         assert_eq!(settings.memory_bytes, None);
         assert_eq!(settings.isolation, Some(Isolation::StrictSerializable));
         assert_eq!(settings.timestamps, Some(Timestamps::Refuse));
-        // They are those of the code.
+        // The defaults come from the code.
         let (given, none) = (settings.limits, Limits::default());
         let all = |limits: &Limits| {
             let (gates, timeouts) = (limits.admission(), limits.timeouts());

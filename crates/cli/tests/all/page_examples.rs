@@ -135,7 +135,7 @@ fn arguments(line: &str) -> Vec<Vec<String>> {
             }
             _ => return None,
         };
-        // The other engines' benchmark is run in a folder of its own.
+        // The benchmark of other engines is run in another folder.
         (words.first().is_some_and(|first| !["write", "read", "--help"].contains(&first.as_str())))
             .then_some(words)
     };
@@ -199,7 +199,7 @@ fn commands_of_blocks_are_parsed() {
     assert!(parsed > 35, "{parsed} commands");
 }
 
-/// Commands within sentences and tables: their words are those of the program's help.
+/// Commands within sentences and tables have only words that the program's help knows.
 #[test]
 fn commands_within_sentences_are_known() {
     let mut known = 0;

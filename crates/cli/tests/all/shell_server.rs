@@ -55,7 +55,7 @@ fn shell_on_a_server_does_what_the_local_one_does() {
     assert!(error.starts_with("error: -e, line 1: ") && error.contains("nothing"), "{error}");
 }
 
-/// The end of a detached transaction is none of the one that the shell has open.
+/// A detached transaction ends; the transaction of the shell stays open.
 #[test]
 fn end_of_another_transaction_leaves_the_open_one() {
     let directory = tempfile::tempdir().unwrap();

@@ -9,7 +9,7 @@ const LIST: &str = include_str!("../../../../docs/promises.md");
 /// Pages on which all words are looked for.
 const WHOLE: [&str; 4] = ["README", "backup", "memory", "operations"];
 
-/// Pages that promise nothing of their own: measurements, generated lists, other programs and this list.
+/// Pages without promises: measurements, generated lists, other programs and this list.
 const OTHERS: [&str; 9] = [
     "checker",
     "documents",

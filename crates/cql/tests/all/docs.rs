@@ -34,7 +34,7 @@ impl Page {
     fn new() -> Self {
         let node = NodeInfo::local(Uuid::from_u64_pair(1, 2));
         let executor = Executor::new(Db::builder().in_memory(), node);
-        // Those of a server, which EXPLAIN shows.
+        // The timeouts of a server: EXPLAIN shows them.
         let [statement, scan, schema] = [5, 60, 60].map(Duration::from_secs);
         executor.set_timeouts(Timeouts { statement, scan, schema });
         Self { executor, session: Session::new() }

@@ -58,7 +58,7 @@ fn repeated(count: usize, text: &str) -> String {
 #[test]
 fn depth_of_a_statement() {
     let client = Client::new();
-    // The assigned term is a level of its own.
+    // The assigned term counts as a level.
     let nested = |levels: usize| {
         let inner = levels - 1;
         format!("UPDATE t SET v = {}1{} WHERE k = 1", repeated(inner, "("), repeated(inner, ")"))
@@ -232,7 +232,7 @@ fn bits_of_calculated_numbers() {
     assert!(error.contains("more than 262144 bits together"), "{error}");
 }
 
-/// The numbers of the page are those of the code.
+/// The page has the code's numbers.
 #[test]
 fn page_has_these_numbers() {
     let thousands = |number: u64| {

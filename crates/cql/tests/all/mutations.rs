@@ -14,7 +14,7 @@ fn check(text: &str) {
             let again = parse(&canonical, &Limits::default())
                 .unwrap_or_else(|error| panic!("{text:?} became {canonical:?}: {error}"));
             if matches!(parsed.statement, Statement::Role(_)) {
-                // A password that was damaged becomes the one that is shown.
+                // A damaged password is shown as the mask.
                 assert_eq!(again.statement.to_string(), canonical, "{text:?}");
             } else {
                 assert_eq!(again.statement, parsed.statement, "{text:?} became {canonical:?}");

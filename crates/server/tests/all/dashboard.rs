@@ -397,7 +397,7 @@ fn results_are_json() {
     assert_eq!(post(server.http, "/api/query", &[&cookie], next).status, 400);
 }
 
-/// Figures of the dashboard are of clients, not of its own requests.
+/// The dashboard's figures show the load of clients, without its own requests.
 #[test]
 fn statements_of_pages_are_counted_apart() {
     let server = Running::start();

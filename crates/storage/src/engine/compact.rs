@@ -221,7 +221,7 @@ impl Engine {
         self.compact_with(&mut |_, _| {})
     }
 
-    /// Like [`Engine::compact`]; tells the bytes of tables that are read, and those of all tables, as it
+    /// Like [`Engine::compact`]; reports the bytes that were read, and the bytes of all tables, as it
     /// goes on.
     ///
     /// # Errors

@@ -213,7 +213,7 @@ fn headers_with_wrong_fields_never_panic() {
     }
 }
 
-/// Plants two segments of which the first has a torn record at its end, and recovers.
+/// Plants two segments, the first with a torn record at its end, and recovers.
 fn recovered_with(torn: &[u8], second: impl FnOnce(u64) -> Vec<u8>) -> Result<usize> {
     let disk = SimDisk::new(1);
     let (mut first, end) = segment(1, 0, &[10], false);

@@ -59,7 +59,7 @@ const TESTS = {
     assert.equal(metrics.rate(from, from, 'c'), undefined);
     assert.equal(metrics.rate(from, to, 'absent'), undefined);
   },
-  'percentiles are those of Prometheus'() {
+  'percentiles agree with Prometheus'() {
     const [from, to] = [sample(0, ''), sample(1, TEXT)];
     const near = (fraction, expected) => {
       const found = metrics.percentile(from, to, 'd', fraction);

@@ -144,7 +144,11 @@ fn tables_set_aside_are_left_alone() {
     let mut state = state(1000);
     assert_eq!(inputs(leveled(&levels, &state)), (vec![25, 6], 6));
     state.set_aside([6]);
-    assert_eq!(inputs(leveled(&levels, &state)).0[0], 20, "what it would be merged with");
+    assert_eq!(
+        inputs(leveled(&levels, &state)).0[0],
+        20,
+        "its only overlapping table is set aside"
+    );
     state.set_aside([25, 1]);
     assert_eq!(inputs(leveled(&levels, &state)).0[0], 21);
 }
