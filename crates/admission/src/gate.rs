@@ -79,6 +79,9 @@ const BATCH_EVERY: u64 = 20;
 /// Age of arriving requests from which tenants compete: the machine is busy, and requests wait for it where no gate sees
 /// them.
 const CROWDED_AGE: Duration = Duration::from_millis(2);
+/// Minimum of [`GateLimits::shed_after`]: no request arrives at an age of zero, nor waits for less.
+const SHED_AFTER_MIN: Duration = Duration::from_millis(1);
+
 /// Duration of an overload after the last refusal, in multiples of [`GateLimits::shed_after`].
 const OVERLOAD_INTERVALS: u32 = 2;
 /// Number of levels above which a gate forgets levels without running or waiting requests.
@@ -454,7 +457,7 @@ impl Gate {
 
     fn shed_after(&self, level: LevelId) -> Duration {
         let of_level = self.levels.get(&level).and_then(|state| state.limits.shed_after);
-        of_level.unwrap_or(self.limits.shed_after)
+        of_level.unwrap_or(self.limits.shed_after).max(SHED_AFTER_MIN)
     }
 
     /// Returns `true` if a request that arrived at this time arrived before the end of the overload. After a pause of

@@ -142,7 +142,8 @@ fn idle_gate_admits_any_request() {
         for workload in Workload::ALL {
             for level in 0..3 {
                 let deadline = rng.chance(500).then(|| at(random.now + 1));
-                let request = Arriving { level: LevelId(level), workload, ..request(1, deadline) };
+                let (level, limits) = (LevelId(level), random.limits);
+                let request = Arriving { level, limits, workload, ..request(1, deadline) };
                 let mut decisions = Vec::new();
                 let pass = pass(random.gate.arrive(request, at(random.now), &mut decisions));
                 random.gate.give_back(pass, at(random.now), &mut decisions);
@@ -328,6 +329,8 @@ fn paused_requests_make_room() {
 /// A gate with random requests, and what its driver knows of them.
 struct Random {
     gate: Gate,
+    /// Limits of all levels.
+    limits: LevelLimits,
     waiting: BTreeSet<Ticket>,
     running: Vec<Pass>,
     now: u64,
@@ -336,7 +339,9 @@ struct Random {
 impl Random {
     fn new(rng: &mut SeededRng) -> Self {
         let gate = Gate::new(GateLimits { queue_max: 1 + number(rng, 6), ..LIMITS });
-        Self { gate, waiting: BTreeSet::new(), running: Vec::new(), now: 0 }
+        let shed_after = rng.chance(500).then(|| Duration::from_millis(rng.below(3)));
+        let limits = LevelLimits { shed_after, ..LevelLimits::default() };
+        Self { gate, limits, waiting: BTreeSet::new(), running: Vec::new(), now: 0 }
     }
 
     fn step(&mut self, rng: &mut SeededRng) {
@@ -347,6 +352,7 @@ impl Random {
                 let deadline = rng.chance(500).then(|| at(self.now + rng.below(60)));
                 let request = Arriving {
                     level: LevelId(rng.below(3)),
+                    limits: self.limits,
                     workload: Workload::ALL[number(rng, 3)],
                     age: Duration::from_millis(rng.below(5) * rng.below(30)),
                     tenant: Tenant(rng.below(3)),

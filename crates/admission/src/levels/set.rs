@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use carnet_base::{Error, ErrorKind, Result};
 
@@ -81,6 +82,8 @@ impl Levels {
     /// `Invalid` for an invalid name.
     pub fn restore(&mut self, id: LevelId, name: &str, options: ServiceLevel) -> Result<()> {
         check_name("service level", name, NAME_BYTES_MAX)?;
+        // Earlier versions accepted options with which no driver connects.
+        let options = if name == DRIVER { of_driver(options) } else { options };
         self.keep(id, name, options);
         Ok(())
     }
@@ -138,9 +141,11 @@ impl Levels {
     pub fn alter(&mut self, name: &str, settings: &[Setting]) -> Result<()> {
         let old = self.get(name).ok_or_else(|| no_level(name))?;
         let (id, options) = (old.level.id, with(old.options, settings)?);
-        if name == DRIVER && options.timeout.is_some() {
-            // A timeout would also apply to the statement that resets it.
-            return Err(Error::invalid(format!("The {DRIVER} service level has no timeout")));
+        if name == DRIVER && options != of_driver(options) {
+            // They would also apply to the statement that resets them, and to the log-in before it.
+            return Err(Error::invalid(format!(
+                "The {DRIVER} service level takes shares, max_concurrency and max_queue only: drivers connect by it"
+            )));
         }
         self.keep(id, name, options);
         Ok(())
@@ -261,7 +266,23 @@ impl Levels {
 fn with(mut options: ServiceLevel, settings: &[Setting]) -> Result<ServiceLevel> {
     settings.iter().for_each(|setting| options.set(*setting));
     options.check()?;
+    // Checked here alone: earlier versions have stored such levels.
+    if options.shed_after == Some(Duration::ZERO) {
+        return Err(Error::invalid("shed_after has to be at least 1ms"));
+    }
     Ok(options)
+}
+
+/// Returns the options with which [`DRIVER`] refuses nothing.
+const fn of_driver(options: ServiceLevel) -> ServiceLevel {
+    ServiceLevel {
+        timeout: None,
+        workload_type: None,
+        shed_after: None,
+        memory_soft: None,
+        memory_hard: None,
+        ..options
+    }
 }
 
 /// Makes the error for a level that does not exist.
@@ -291,8 +312,6 @@ pub fn check_name(what: &str, name: &str, bytes_max: usize) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
     use crate::Workload;
 
@@ -302,10 +321,42 @@ mod tests {
         assert!(levels.drop(DEFAULT).is_err());
         assert!(levels.drop(DRIVER).is_err());
         assert!(levels.attach(DRIVER, "ann").is_err());
-        assert!(levels.alter(DRIVER, &[Setting::Timeout(Some(Duration::ZERO))]).is_err());
+        levels.alter(DRIVER, &[Setting::MaxQueue(Some(9)), Setting::Shares(Some(200))]).unwrap();
         levels.alter(DEFAULT, &[Setting::Shares(Some(5))]).unwrap();
         assert_eq!(levels.effective(&["ann"]).level.limits.shares, 5);
         assert_eq!(levels.driver().options.shares, 200);
+    }
+
+    /// Whatever its level, a driver connects, and an administrator can alter the level.
+    #[test]
+    fn level_of_drivers_has_no_option_that_refuses() {
+        let millis = Duration::from_millis;
+        let refusing = [
+            Setting::Timeout(Some(millis(1))),
+            Setting::WorkloadType(Some(Workload::Interactive)),
+            Setting::ShedAfter(Some(millis(1))),
+            Setting::MemorySoft(Some(1)),
+            Setting::MemoryHard(Some(1)),
+        ];
+        let mut levels = Levels::default();
+        for setting in refusing {
+            let error = levels.alter(DRIVER, &[setting]).unwrap_err();
+            assert!(error.to_string().contains("takes shares"), "{setting:?}: {error}");
+            let mut stored = ServiceLevel { shares: 7, ..ServiceLevel::default() };
+            stored.set(setting);
+            levels.restore(LevelId(1), DRIVER, stored).unwrap();
+            let expected = ServiceLevel { shares: 7, ..ServiceLevel::default() };
+            assert_eq!(levels.driver().options, expected, "{setting:?}");
+        }
+    }
+
+    #[test]
+    fn level_that_refuses_whatever_waits_is_not_made() {
+        let zero = Setting::ShedAfter(Some(Duration::ZERO));
+        let mut levels = Levels::default();
+        assert!(levels.create("gold", &[zero]).is_err());
+        levels.create("gold", &[Setting::ShedAfter(Some(Duration::from_millis(1)))]).unwrap();
+        assert!(levels.alter("gold", &[zero]).is_err());
     }
 
     #[test]
