@@ -3,7 +3,7 @@
 use crate::position::Position;
 
 /// A name: of a keyspace, table, column, variable or alias.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Name {
     /// The name, in lower case unless it was quoted.
     pub text: String,
@@ -26,7 +26,7 @@ impl Name {
 }
 
 /// Name of a table, user-defined type or index, with its keyspace if that is given.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct TableName {
     /// Keyspace; by default the current one.
     pub keyspace: Option<Name>,

@@ -11,7 +11,7 @@ use super::types::TypeName;
 use crate::position::Position;
 
 /// Expression that has a value.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Term {
     /// A constant value.
     Literal(Literal),
@@ -56,7 +56,7 @@ pub enum Term {
 }
 
 /// A constant, in its written form: its type follows from its use.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Literal {
     /// The constant `null`.
     Null,
@@ -77,7 +77,7 @@ pub enum Literal {
 }
 
 /// `?` or `:name`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct BindMarker {
     /// Index of the marker in the order of the text, from 0.
     pub index: u16,
@@ -91,7 +91,7 @@ pub struct BindMarker {
 ///
 /// Outside of transactions the name is a column and the field one of a user-defined type. Inside,
 /// the name may also be a `LET`'s, and the field a column that it read.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Reference {
     /// Column, or name of a `LET`.
     pub name: Name,
@@ -100,7 +100,7 @@ pub struct Reference {
 }
 
 /// Part of a composite value.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum TermPart {
     /// A field of a user-defined type.
     Field(Name),
@@ -121,7 +121,7 @@ impl TermPart {
 }
 
 /// `from..to`: bounds of a slice, both included. At least one is given.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Slice {
     /// First element of a set, or key of a map.
     pub from: Option<Term>,
@@ -130,7 +130,7 @@ pub struct Slice {
 }
 
 /// `name(…)`: a function call.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct FunctionCall {
     /// Name of the function.
     pub function: FunctionName,
@@ -139,7 +139,7 @@ pub struct FunctionCall {
 }
 
 /// Name of a function, with its keyspace if that is given.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct FunctionName {
     /// Keyspace of a user-defined function.
     pub keyspace: Option<Name>,
@@ -148,7 +148,7 @@ pub struct FunctionName {
 }
 
 /// Arguments of a function call.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Arguments {
     /// `*`, as in `count(*)`.
     Star,
@@ -157,7 +157,7 @@ pub enum Arguments {
 }
 
 /// An operator between numbers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ArithmeticOp {
     /// The operator `+`.
     Add,

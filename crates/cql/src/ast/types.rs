@@ -5,7 +5,7 @@ use carnet_data::DataType;
 use super::name::TableName;
 
 /// A type as written. Some are parsed only so that the refusal can name them.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum TypeName {
     /// A scalar type.
     Native(DataType),

@@ -1,5 +1,7 @@
 //! State of the compilation of one statement.
 
+use std::collections::HashMap;
+
 use carnet::DataType;
 use carnet::catalog::TableSchema;
 
@@ -22,22 +24,22 @@ pub(crate) struct Compiler<'a> {
     pub(super) in_row: bool,
     /// Whether selected terms are being compiled: their markers have no name of their own.
     pub(super) in_selection: bool,
-    /// Calls of aggregates within the selected term that is being compiled, and types of their results,
-    /// which follow the columns of the row.
-    pub(super) aggregated: Vec<(FunctionCall, DataType)>,
+    /// Calls of aggregates within the selected term that is being compiled: the place of each result
+    /// behind the columns of the row, and its type.
+    pub(super) aggregated: HashMap<FunctionCall, (usize, DataType)>,
     pub(super) lets: Vec<LetColumns>,
     pub(super) timestamps: Timestamps,
     pub(super) steps: &'a Steps<'a>,
 }
 
 impl<'a> Compiler<'a> {
-    pub(crate) const fn new(timestamps: Timestamps, steps: &'a Steps<'a>) -> Self {
+    pub(crate) fn new(timestamps: Timestamps, steps: &'a Steps<'a>) -> Self {
         Self {
             markers: Vec::new(),
             table: None,
             in_row: false,
             in_selection: false,
-            aggregated: Vec::new(),
+            aggregated: HashMap::new(),
             lets: Vec::new(),
             timestamps,
             steps,

@@ -668,10 +668,10 @@ impl Compiler<'_> {
         {
             return self.mask(call, mask, terms);
         }
-        let aggregated = self.aggregated.iter().position(|(known, _)| known == call);
-        if let (Some(place), Some(table)) = (aggregated, self.row_table()) {
-            let data_type = self.aggregated[place].1.clone();
-            let position = table.columns.len() + place;
+        // The hash of an empty map's key is not calculated.
+        let aggregated = self.aggregated.get(call);
+        if let (Some((place, data_type)), Some(table)) = (aggregated, self.row_table()) {
+            let (position, data_type) = (table.columns.len() + place, data_type.clone());
             return Ok(Operand::column(position, data_type, call.function.name.as_str()));
         }
         let function = Function::find(call)?;

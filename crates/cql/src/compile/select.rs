@@ -1,5 +1,6 @@
 //! `SELECT`: the rows that it reads, and the columns that it returns.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use carnet::catalog::{ColumnKind, ColumnSchema, IndexSchema, TableSchema};
@@ -256,11 +257,11 @@ impl<'a> Compiler<'a> {
         table: &TableSchema,
         what: &str,
     ) -> Result<(String, DataType, Output), CqlError> {
-        let (mut calls, mut aggregates) = (Vec::new(), Vec::new());
+        let (mut calls, mut aggregates) = (HashMap::new(), Vec::new());
         for call in aggregate_calls(term) {
-            if calls.iter().all(|(known, _)| known != call) {
+            if !calls.contains_key(call) {
                 let (_, aggregate) = self.aggregate(call, table)?;
-                calls.push((call.clone(), aggregate.returns()));
+                calls.insert(call.clone(), (aggregates.len(), aggregate.returns()));
                 aggregates.push(aggregate);
             }
         }

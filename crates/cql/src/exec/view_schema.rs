@@ -1,6 +1,6 @@
 //! The schema of a view from its `CREATE MATERIALIZED VIEW`, under Cassandra's rules.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use carnet::catalog::{
     ColumnKind, ColumnSchema, Order, TableSchema, ViewOperator, ViewRelation, ViewSchema, ViewTest,
@@ -54,12 +54,14 @@ fn selected<'a>(
     view: &str,
     selection: &Selection,
 ) -> Result<Vec<&'a ColumnSchema>, CqlError> {
-    let columns = match selection {
+    let mut columns: Vec<_> = match selection {
         Selection::All => base.columns.iter().collect(),
         Selection::Items(items) => {
-            items.iter().map(|item| item_column(base, item)).collect::<Result<Vec<_>, _>>()?
+            items.iter().map(|item| item_column(base, item)).collect::<Result<_, _>>()?
         }
     };
+    let mut known = HashSet::new();
+    columns.retain(|column| known.insert(column.id));
     match columns.iter().find(|column| column.kind == ColumnKind::Static) {
         Some(column) => Err(CqlError::invalid(format!(
             "Cannot include static column '{}' in materialized view '{view}'",

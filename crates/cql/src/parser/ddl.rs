@@ -79,7 +79,7 @@ impl Parser<'_> {
                 let column = self.column_definition()?;
                 let is_key = self.eat_words(&["PRIMARY", "KEY"]);
                 let partition = vec![column.name.clone()];
-                columns.push(column);
+                self.push_definition(&mut columns, column)?;
                 is_key.then_some(PrimaryKey { partition, clustering: Vec::new() })
             };
             if found.is_some() && key.is_some() {
@@ -128,7 +128,8 @@ impl Parser<'_> {
             if self.eat_symbol("(") { self.column_names()? } else { vec![self.name("a column")?] };
         let mut clustering = Vec::new();
         while self.eat_symbol(",") {
-            clustering.push(self.name("a column")?);
+            let name = self.name("a column")?;
+            self.push_definition(&mut clustering, name)?;
         }
         self.expect_symbol(")")?;
         Ok(PrimaryKey { partition, clustering })
@@ -146,7 +147,7 @@ impl Parser<'_> {
                 is_compact = true;
             } else if self.eat_words(&["CLUSTERING", "ORDER", "BY"]) {
                 self.expect_symbol("(")?;
-                clustering_order.extend(self.comma_separated(Self::clustering_order)?);
+                clustering_order.extend(self.definitions(Self::clustering_order)?);
                 self.expect_symbol(")")?;
             } else {
                 self.option(options)?;
@@ -173,7 +174,8 @@ impl Parser<'_> {
         self.expect_symbol("(")?;
         let mut fields = Vec::new();
         loop {
-            fields.push((self.name("a field")?, self.type_name()?));
+            let field = (self.name("a field")?, self.type_name()?);
+            self.push_definition(&mut fields, field)?;
             if self.ends_definitions()? {
                 break;
             }
@@ -265,7 +267,8 @@ impl Parser<'_> {
         loop {
             let old = self.name("a column")?;
             self.expect_word("TO")?;
-            renames.push((old, self.name("a column")?));
+            let new = self.name("a column")?;
+            self.push_definition(&mut renames, (old, new))?;
             if !self.eat_word("AND") {
                 return Ok(renames);
             }
@@ -278,7 +281,7 @@ impl Parser<'_> {
         if !self.eat_symbol("(") {
             return Ok(vec![one(self)?]);
         }
-        let all = self.comma_separated(one)?;
+        let all = self.definitions(one)?;
         self.expect_symbol(")")?;
         Ok(all)
     }

@@ -1,6 +1,6 @@
 //! Parser of statements about service levels.
 
-use super::{Parse, Parser};
+use super::{OPTIONS_MAX, Parse, Parser};
 use crate::ast::{LevelOptions, LevelStatement, Literal, Name};
 use crate::error::Failure;
 use crate::lexer::TokenKind;
@@ -143,7 +143,7 @@ impl Parser<'_> {
             }
             self.expect_symbol("=")?;
             let value = if self.eat_word("NULL") { Literal::Null } else { self.option_constant()? };
-            options.push((name, value));
+            self.push(&mut options, (name, value), OPTIONS_MAX, "options")?;
             if !self.eat_word("AND") {
                 return Ok(options);
             }

@@ -64,6 +64,16 @@ pub const TERMS_MAX: usize = 100_000;
 /// Maximum number of values in a list after `IN`.
 pub const IN_VALUES_MAX: usize = 10_000;
 
+/// Maximum number of columns or fields in a list of a statement; more than any table or type has. This
+/// list and the next ones are searched for each of their items.
+const DEFINITIONS_MAX: usize = 2_000;
+
+/// Maximum number of options after `WITH`.
+const OPTIONS_MAX: usize = 100;
+
+/// Maximum number of `LET`s of a transaction.
+const LETS_MAX: usize = 256;
+
 /// Maximum number of characters in a number: parsing its digits takes quadratic time.
 pub const NUMBER_DIGITS_MAX: usize = 10_000;
 
@@ -314,6 +324,33 @@ impl<'t> Parser<'t> {
             all.push(one(self)?);
         }
         Ok(all)
+    }
+
+    /// Parses definitions or names of columns, separated by commas.
+    fn definitions<T>(&mut self, mut one: impl FnMut(&mut Self) -> Parse<T>) -> Parse<Vec<T>> {
+        let mut all = Vec::new();
+        loop {
+            let definition = one(self)?;
+            self.push_definition(&mut all, definition)?;
+            if !self.eat_symbol(",") {
+                return Ok(all);
+            }
+        }
+    }
+
+    /// Adds a definition of a column or field, or its name, to a list.
+    fn push_definition<T>(&self, list: &mut Vec<T>, definition: T) -> Parse<()> {
+        self.push(list, definition, DEFINITIONS_MAX, "columns or fields")
+    }
+
+    /// Adds an item to a list in which later checks search for each item.
+    fn push<T>(&self, list: &mut Vec<T>, item: T, max: usize, what: &str) -> Parse<()> {
+        if list.len() == max {
+            let message = format!("the statement has a list of more than {max} {what}");
+            return Err(Failure::invalid(self.at(), message));
+        }
+        list.push(item);
+        Ok(())
     }
 
     /// Parses items separated by commas, possibly none, up to a closing symbol.

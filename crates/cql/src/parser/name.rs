@@ -51,7 +51,7 @@ impl Parser<'_> {
 
     /// Parses `(column, …)` after its opening parenthesis.
     pub(super) fn column_names(&mut self) -> Parse<Vec<Name>> {
-        let names = self.comma_separated(|parser| parser.name("a column"))?;
+        let names = self.definitions(|parser| parser.name("a column"))?;
         self.expect_symbol(")")?;
         Ok(names)
     }

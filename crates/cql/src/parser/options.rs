@@ -1,6 +1,6 @@
 //! Parser of `WITH option = value AND …`.
 
-use super::{Parse, Parser};
+use super::{OPTIONS_MAX, Parse, Parser};
 use crate::ast::{Literal, OptionValue, Options};
 use crate::error::Failure;
 use crate::lexer::TokenKind;
@@ -33,8 +33,7 @@ impl Parser<'_> {
         } else {
             OptionValue::Literal(self.option_constant()?)
         };
-        options.push((name, value));
-        Ok(())
+        self.push(options, (name, value), OPTIONS_MAX, "options")
     }
 
     /// Parses a constant; a bare word is a string.

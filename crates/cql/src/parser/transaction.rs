@@ -13,7 +13,7 @@
 //! The ends besides Accord's are for clients that know only batches: cqlsh waits for `APPLY …;` and
 //! gocql prepares a `BEGIN` only if its last word is `BATCH`.
 
-use super::{Names, Parse, Parser};
+use super::{LETS_MAX, Names, Parse, Parser};
 use crate::ast::{
     Body, Branch, Condition, InValues, Let, Selection, Term, Transaction, TransactionResult, Write,
 };
@@ -57,7 +57,7 @@ impl Parser<'_> {
             let select = self.select()?;
             self.expect_symbol(")")?;
             self.expect_symbol(";")?;
-            lets.push(Let { name, select });
+            self.push(&mut lets, Let { name, select }, LETS_MAX, "LETs")?;
         }
         Ok(lets)
     }
