@@ -2,9 +2,11 @@
 //!
 //! A thousand statements that each remove an element of a list would otherwise copy the list a
 //! thousand times. Statements are grouped whose values do not depend on the row: made in their order,
-//! they have the same effect as one by one. The others are made alone, after the groups before them.
+//! they have the same effect as one by one. The others, and deletions, are made alone, after the groups
+//! of the rows that they read or change. The order of changes of different rows has no effect.
 
 use std::collections::HashMap;
+use std::ops::RangeBounds as _;
 
 use carnet::{PartitionKey, Tx};
 use carnet_base::{Bytes, TableId};
@@ -19,15 +21,26 @@ use crate::cql_error::CqlError;
 pub(super) struct RowGroups<'w> {
     /// Whether there is one statement only, which is made at once.
     is_alone: bool,
-    groups: Vec<RowGroup<'w>>,
-    /// Groups by their row.
-    by_row: HashMap<(TableId, &'w PartitionKey, Option<&'w Bytes>), usize>,
+    /// `None` for a group that was made.
+    groups: Vec<Option<RowGroup<'w>>>,
+    /// Places of the groups that are not made.
+    by_row: HashMap<GroupRow<'w>, usize>,
+    /// Places of all groups of a partition.
+    by_partition: HashMap<(TableId, &'w PartitionKey), Vec<usize>>,
 }
+
+/// Row of a group; without a clustering key, the static columns of the partition.
+type GroupRow<'w> = (TableId, &'w PartitionKey, Option<&'w Bytes>);
 
 impl<'w> RowGroups<'w> {
     /// Creates the groups of a number of statements.
     pub(super) fn new(writes: usize) -> Self {
-        Self { is_alone: writes == 1, groups: Vec::new(), by_row: HashMap::new() }
+        Self {
+            is_alone: writes == 1,
+            groups: Vec::new(),
+            by_row: HashMap::new(),
+            by_partition: HashMap::new(),
+        }
     }
 
     /// Adds a statement.
@@ -54,37 +67,92 @@ impl<'w> RowGroups<'w> {
         if self.is_alone {
             return change_row(tx, &group).await;
         }
+        let row = (plan.table.id, group.partition, group.clustering);
         // A change that leaves later values is made on the changes before it.
         if group.writes[0].competes || !is_grouped(plan) {
-            self.make(tx).await?;
+            let statics = (row.0, row.1, None);
+            self.make_row(tx, &statics).await?;
+            self.make_row(tx, &row).await?;
             return change_row(tx, &group).await;
         }
         group.columns = columns(plan);
-        let row = (plan.table.id, group.partition, group.clustering);
-        let Some(known) = self.by_row.get(&row) else {
-            self.by_row.insert(row, self.groups.len());
-            self.groups.push(group);
+        let known = self.by_row.get(&row).and_then(|known| self.groups[*known].as_mut());
+        let Some(known) = known else {
+            self.push(row, group);
             return Ok(());
         };
-        if let Some(later) = self.groups[*known].add(group) {
-            self.make(tx).await?;
-            self.by_row.insert(row, 0);
-            self.groups.push(later);
+        if let Some(later) = known.add(group) {
+            self.make_row(tx, &row).await?;
+            self.push(row, later);
         }
         Ok(())
     }
 
-    /// Makes the changes of all groups.
-    pub(super) async fn make(&mut self, tx: &Tx) -> Result<(), CqlError> {
-        self.by_row.clear();
+    fn push(&mut self, row: GroupRow<'w>, group: RowGroup<'w>) {
+        let place = self.groups.len();
+        self.by_row.insert(row, place);
+        self.by_partition.entry((row.0, row.1)).or_default().push(place);
+        self.groups.push(Some(group));
+    }
+
+    /// Makes the changes of the rows that a statement deletes, before it deletes them.
+    pub(super) async fn make_deleted(
+        &mut self,
+        tx: &Tx,
+        write: &'w Targeted<'w>,
+    ) -> Result<(), CqlError> {
+        let table = write.plan.table.id;
+        for partition in &write.targets.partitions {
+            if let Clustering::Cells(cells) = &write.targets.clustering {
+                for clustering in cells {
+                    self.make_row(tx, &(table, partition, Some(clustering))).await?;
+                }
+                continue;
+            }
+            let places = self.by_partition.get(&(table, partition)).cloned().unwrap_or_default();
+            for place in places {
+                let clustering = self.groups[place].as_ref().map(|group| group.clustering);
+                if clustering.is_some_and(|row| deletes(&write.targets.clustering, row)) {
+                    self.make_at(tx, place).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn make_row(&mut self, tx: &Tx, row: &GroupRow<'_>) -> Result<(), CqlError> {
+        match self.by_row.get(row) {
+            Some(place) => self.make_at(tx, *place).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn make_at(&mut self, tx: &Tx, place: usize) -> Result<(), CqlError> {
+        match self.groups[place].take() {
+            Some(group) => change_row(tx, &group).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Makes the changes of all groups that are left.
+    pub(super) async fn make(mut self, tx: &Tx) -> Result<(), CqlError> {
         let mut slice = tx.time_slice();
-        for group in self.groups.drain(..) {
+        for place in 0..self.groups.len() {
             if let Some(slice) = &mut slice {
                 slice.check().await;
             }
-            change_row(tx, &group).await?;
+            self.make_at(tx, place).await?;
         }
         Ok(())
+    }
+}
+
+/// Returns `true` if a deletion of ranges contains a row, or the static columns.
+fn deletes(ranges: &Clustering, row: Option<&Bytes>) -> bool {
+    match (ranges, row) {
+        (Clustering::Spans(spans), Some(row)) => spans.iter().any(|span| span.contains(row)),
+        (Clustering::Spans(_), None) => false,
+        (Clustering::All | Clustering::Cells(_), _) => true,
     }
 }
 

@@ -19,9 +19,13 @@ use crate::access::Clustering;
 use crate::compile::{Change, Environment, Evaluated, GuardPlan, WritePlan};
 use crate::cql_error::CqlError;
 use crate::result::Response;
+use crate::steps::Steps;
 
 /// Maximum number of rows in one read of a range delete.
 const PAGE_CELLS: usize = 500;
+
+/// Number of steps of the deletion of a row: it is read, guarded and written.
+const DELETE_STEPS: u64 = 32;
 
 /// Runs statements as a unit: all of them, or none if an `IF` does not hold. Counts their writes.
 pub(crate) async fn run(
@@ -72,7 +76,7 @@ async fn apply_all(tx: &Tx, writes: &[Targeted<'_>]) -> Result<(), CqlError> {
         let Targeted { plan, targets, environment, .. } = write;
         environment.steps.take(1)?;
         if matches!(plan.change, Change::Delete) {
-            groups.make(tx).await?;
+            groups.make_deleted(tx, write).await?;
             for partition in &targets.partitions {
                 Box::pin(delete(tx, write, partition, &targets.clustering)).await?;
             }
@@ -118,6 +122,8 @@ async fn delete(
     let table = write.plan.table.id;
     let rows = RowStore::new(tx, &write.plan.table);
     let until = write.competes.then_some(write.written);
+    let steps = write.environment.steps;
+    let mut slice = tx.time_slice();
     match clustering {
         Clustering::Cells(cells) => {
             for clustering in cells {
@@ -126,17 +132,19 @@ async fn delete(
                     Some(time) => rows.delete_by_time(cell, time).await?,
                     None => rows.delete(cell).await?,
                 }
+                steps.take(DELETE_STEPS)?;
+                steps.pace(&mut slice).await?;
             }
         }
         // A whole partition is deleted with its static columns.
         Clustering::All => {
-            delete_range(tx, rows, KeyRange::partition(table, partition), until).await?;
+            delete_range(tx, rows, KeyRange::partition(table, partition), until, steps).await?;
         }
         Clustering::Spans(spans) => {
             for (lower, upper) in spans {
                 let (lower, upper): (Bound<Bytes>, Bound<Bytes>) = (lower.clone(), upper.clone());
                 let range = KeyRange::clustering(table, partition, lower, upper);
-                delete_range(tx, rows, range, until).await?;
+                delete_range(tx, rows, range, until, steps).await?;
             }
         }
     }
@@ -149,7 +157,9 @@ async fn delete_range(
     rows: RowStore<'_>,
     range: KeyRange,
     until: Option<WallTime>,
+    steps: &Steps<'_>,
 ) -> Result<(), CqlError> {
+    let mut slice = tx.time_slice();
     tx.guard_range(range.clone())?;
     let mut rest = Some(range);
     while let Some(range) = rest {
@@ -159,6 +169,9 @@ async fn delete_range(
                 Some(time) => rows.delete_by_time(cell, time).await?,
                 None => rows.delete_found(cell, Some(&payload))?,
             }
+            steps.take(DELETE_STEPS)?;
+            steps.take_bytes(payload.len())?;
+            steps.pace(&mut slice).await?;
         }
         rest = page.resume;
     }
