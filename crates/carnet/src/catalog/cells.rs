@@ -86,16 +86,27 @@ pub(super) async fn user_types(tx: &Tx, keyspace: &str) -> Result<Arc<UserTypes>
 /// Same as [`Tx::get_cell`].
 pub async fn tables(tx: &Tx, keyspace: &str) -> Result<Vec<TableSchema>> {
     let cells = all_cells(tx, TABLES, keyspace).await?;
-    let read = |(name, record): (String, Bytes)| {
-        let stored = StoredTable::read(keyspace, &name, &record)?;
-        Ok((name, stored))
-    };
-    let stored = cells.into_iter().map(read).collect::<Result<Vec<_>>>()?;
+    let mut slice = tx.time_slice();
+    let mut stored = Vec::with_capacity(cells.len());
+    for (name, record) in cells {
+        let table = StoredTable::read(keyspace, &name, &record)?;
+        stored.push((name, table));
+        if let Some(slice) = &mut slice {
+            slice.check().await;
+        }
+    }
     let types = match stored.iter().any(|(_, table)| table.needs_user_types()) {
         true => user_types(tx, keyspace).await?,
         false => Arc::default(),
     };
-    stored.into_iter().map(|(name, table)| table.resolve(keyspace, &name, &types)).collect()
+    let mut tables = Vec::with_capacity(stored.len());
+    for (name, table) in stored {
+        tables.push(table.resolve(keyspace, &name, &types)?);
+        if let Some(slice) = &mut slice {
+            slice.check().await;
+        }
+    }
+    Ok(tables)
 }
 
 /// Puts the records of a table and of its views beside that of the table that it replaces.

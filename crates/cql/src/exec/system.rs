@@ -5,7 +5,6 @@ use std::sync::Arc;
 use carnet::Tx;
 use carnet::roles::{Permission, Resource, Rights};
 use carnet_admission::Class;
-use carnet_base::Moment;
 
 use super::authorize::check;
 use super::executor::Executor;
@@ -19,6 +18,9 @@ use crate::cql_error::CqlError;
 use crate::result::{Response, Rows};
 use crate::system::{self, SystemTable};
 use crate::trace::Trace;
+
+/// More than the number of columns of any table.
+const ROWS_OF_TABLE_MAX: usize = 2_000;
 
 impl Executor {
     pub(super) fn is_system(&self, table: &TableName, run: &Run<'_>) -> bool {
@@ -35,7 +37,7 @@ impl Executor {
         (run, state): (&Run<'_>, Option<&PagingState>),
     ) -> Result<Rows, CqlError> {
         let rights = run.rights.as_deref();
-        let given = (state, run.deadline, rights);
+        let given = (state, run, rights);
         let mut rows = self.system_rows(tx, (plan, table), environment, given).await?;
         if let Some(rights) = own_rows_only(rights, table) {
             rows.retain(|row| table.is_of(row, rights.role()));
@@ -61,12 +63,12 @@ impl Executor {
         tx: &Tx,
         (plan, table): (&SelectPlan, &'static SystemTable),
         environment: &Environment<'_>,
-        (state, deadline, rights): (Option<&PagingState>, Option<Moment>, Option<&Rights>),
+        (state, run, rights): (Option<&PagingState>, &Run<'_>, Option<&Rights>),
     ) -> Result<Vec<Columns>, CqlError> {
         let access = plan.filter.access(&plan.table, plan.order.reverse, environment)?;
-        let wanted = Wanted::new(&access, state.map(|state| &state.partition));
+        let wanted = Wanted::new(&access, state);
         let elsewhere = if table.lists_open_transactions() {
-            self.open_elsewhere(deadline).await
+            self.open_elsewhere(run.deadline).await
         } else {
             Vec::new()
         };
@@ -83,6 +85,11 @@ impl Executor {
         let sources = system::Sources {
             wants: &|keyspace, name| wanted.table(keyspace, name),
             wants_keyspace: &|keyspace| wanted.keyspace(keyspace),
+            rows_max: run
+                .parameters
+                .page_rows
+                .filter(|_| wanted.is_a_prefix(plan))
+                .map(rows_of_page),
             node: &self.shared.node,
             db,
             peers: &self.peers(),
@@ -110,6 +117,12 @@ impl Executor {
         };
         Ok(system::rows(table, tx, &sources).await?)
     }
+}
+
+/// Returns the number of rows, from the table of the last row on, that a page of `rows` rows needs: those of
+/// that table are made again.
+const fn rows_of_page(rows: usize) -> usize {
+    rows.saturating_add(ROWS_OF_TABLE_MAX)
 }
 
 /// Returns the rights of a role that sees only its own rows of a table; `None` if it sees all.

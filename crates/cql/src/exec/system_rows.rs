@@ -21,10 +21,11 @@ use carnet_data::key::{self, Order};
 use carnet_data::partition;
 
 use super::comparison::Comparison;
+use super::paging::PagingState;
 use super::row::held_bytes;
 use super::stored_row::StoredRow;
 use crate::access::{Access, Clustering, Partitions};
-use crate::compile::RowOrder;
+use crate::compile::{RowOrder, SelectPlan};
 
 /// Columns of a row, in the order of the table's columns.
 pub(super) type Columns = Vec<Option<Bytes>>;
@@ -202,13 +203,31 @@ fn key_of(table: &TableSchema, columns: &[Option<Bytes>]) -> Result<CellKey> {
 /// Part of a system table that a statement reads, by keyspaces and tables: rows of others need not be made.
 pub(super) struct Wanted<'a> {
     access: &'a Access,
-    /// Partition of the last row that was returned before.
-    behind: Option<&'a PartitionKey>,
+    /// State of the last row that was returned before.
+    behind: Option<&'a PagingState>,
 }
 
 impl<'a> Wanted<'a> {
-    pub(super) const fn new(access: &'a Access, behind: Option<&'a PartitionKey>) -> Self {
+    pub(super) const fn new(access: &'a Access, behind: Option<&'a PagingState>) -> Self {
         Self { access, behind }
+    }
+
+    /// Returns `true` if a page of a plan has the first rows of the whole table by its key.
+    pub(super) fn is_a_prefix(&self, plan: &SelectPlan) -> bool {
+        let has_own_order = plan.order.reverse || plan.aggregates || plan.distinct;
+        let is_whole = match &self.access.partitions {
+            Partitions::Tokens(lower, upper) => {
+                matches!((lower, upper), (Bound::Unbounded, Bound::Unbounded))
+            }
+            Partitions::Keys(keys) => keys.len() == 1,
+        };
+        is_whole
+            && matches!(self.access.clustering, Clustering::All)
+            && !has_own_order
+            && plan.filter.filters.is_empty()
+            && plan.group.is_none()
+            && plan.near.is_none()
+            && plan.per_partition_limit.is_none()
     }
 
     /// Returns `true` if the rows of a keyspace may be read, in a table with this partition key.
@@ -217,9 +236,9 @@ impl<'a> Wanted<'a> {
             Partitions::Keys(keys) => {
                 keys.iter().any(|key| key.bytes()[..] == *keyspace.as_bytes())
             }
-            Partitions::Tokens(..) => {
-                self.behind.is_none_or(|behind| *keyspace.as_bytes() >= behind.bytes()[..])
-            }
+            Partitions::Tokens(..) => self
+                .behind
+                .is_none_or(|behind| *keyspace.as_bytes() >= behind.partition.bytes()[..]),
         }
     }
 
@@ -229,11 +248,23 @@ impl<'a> Wanted<'a> {
             return true;
         };
         self.keyspace(keyspace)
+            && self.is_ahead(keyspace, &prefix)
             && match &self.access.clustering {
                 Clustering::All => true,
                 Clustering::Cells(cells) => cells.iter().any(|cell| cell.starts_with(&prefix)),
                 Clustering::Spans(spans) => spans.iter().any(|span| overlaps(span, &prefix)),
             }
+    }
+}
+
+impl Wanted<'_> {
+    /// Returns `true` unless all rows whose key begins with a prefix were returned before.
+    fn is_ahead(&self, keyspace: &str, prefix: &Bytes) -> bool {
+        let Some(behind) = self.behind else { return true };
+        let last = &behind.clustering;
+        *keyspace.as_bytes() != behind.partition.bytes()[..]
+            || last.starts_with(prefix)
+            || directed(prefix.cmp(last), self.access.reverse).is_gt()
     }
 }
 

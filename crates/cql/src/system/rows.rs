@@ -63,8 +63,11 @@ pub(crate) struct Sources<'a> {
     /// Returns `true` for a keyspace whose rows are wanted, in the tables that list keyspaces, tables and
     /// columns. Rows of other keyspaces may be missing.
     pub(crate) wants_keyspace: &'a (dyn Fn(&str) -> bool + Sync),
-    /// Returns `true` for a table whose estimates are wanted, by its keyspace and name.
+    /// Returns `true` for a table whose rows are wanted, by its keyspace and name, in the tables whose key
+    /// begins with these. Rows of other tables may be missing.
     pub(crate) wants: &'a (dyn Fn(&str, &str) -> bool + Sync),
+    /// Number of rows after which further ones may be missing, if rows are wanted in the order of the key.
+    pub(crate) rows_max: Option<usize>,
     pub(crate) settings: StatementSettings,
     /// Returns the roles; they are needed for the tables that show them.
     pub(crate) roles: RolesView<'a>,
@@ -140,7 +143,7 @@ pub(crate) async fn rows(table: &SystemTable, tx: &Tx, sources: &Sources<'_>) ->
             let of_table = |view| dropped_columns(table, view);
             tables_of(&views).flat_map(of_table).collect()
         }
-        Content::Columns => columns(table, &views(tx, sources, false).await?),
+        Content::Columns => columns(table, tx, sources, &views(tx, sources, false).await?).await,
         Content::Indexes => {
             let views = views(tx, sources, false).await?;
             let of_table = |view| indexes(table, view);
@@ -166,7 +169,9 @@ pub(crate) async fn rows(table: &SystemTable, tx: &Tx, sources: &Sources<'_>) ->
             let views = views(tx, sources, true).await?;
             tables_of(&views).map(|view| virtual_table(table, view)).collect()
         }
-        Content::VirtualColumns => columns(table, &views(tx, sources, true).await?),
+        Content::VirtualColumns => {
+            columns(table, tx, sources, &views(tx, sources, true).await?).await
+        }
     })
 }
 
@@ -189,7 +194,8 @@ fn version_uuid(version: Timestamp) -> Uuid {
 }
 
 async fn views(tx: &Tx, sources: &Sources<'_>, is_virtual: bool) -> Result<Vec<KeyspaceView>> {
-    let mut views = view::wanted(tx, &sources.node.data_center, sources.wants_keyspace).await?;
+    let Sources { node, wants_keyspace, wants, .. } = sources;
+    let mut views = view::wanted(tx, &node.data_center, wants_keyspace, wants).await?;
     views.retain(|view| view.is_virtual == is_virtual);
     Ok(views)
 }
@@ -332,15 +338,27 @@ fn virtual_table(table: &SystemTable, view: &TableView) -> Row {
     ])
 }
 
-fn columns(table: &SystemTable, views: &[KeyspaceView]) -> Vec<Row> {
-    let rows_of = |view: &TableView| {
+async fn columns(
+    table: &SystemTable,
+    tx: &Tx,
+    sources: &Sources<'_>,
+    views: &[KeyspaceView],
+) -> Vec<Row> {
+    let mut slice = tx.time_slice();
+    let mut rows = Vec::new();
+    for view in tables_of(views) {
+        if sources.rows_max.is_some_and(|max| rows.len() >= max) {
+            break;
+        }
         let hidden = view.compact.map(|kind| kind.all_columns(&view.columns));
         let mut columns: Vec<_> = hidden.as_ref().unwrap_or(&view.columns).iter().collect();
         columns.sort_by(|a, b| a.name.cmp(&b.name));
-        let rows = columns.into_iter().map(|found| column(table, view, found));
-        rows.collect::<Vec<_>>()
-    };
-    tables_of(views).flat_map(rows_of).collect()
+        rows.extend(columns.into_iter().map(|found| column(table, view, found)));
+        if let Some(slice) = &mut slice {
+            slice.check().await;
+        }
+    }
+    rows
 }
 
 fn column(table: &SystemTable, view: &TableView, column: &ColumnView) -> Row {

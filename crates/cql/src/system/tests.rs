@@ -87,6 +87,7 @@ fn rows_of(
         report: &report,
         wants: &|_, _| true,
         wants_keyspace: &|_| true,
+        rows_max: None,
         figures: &|_| None,
         settings: StatementSettings::default(),
         roles: RolesView { roles: &roles(), has_hashes: true },

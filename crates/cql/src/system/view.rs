@@ -193,14 +193,16 @@ impl TableView {
 
 /// Lists all keyspaces by name, at a node of this data centre.
 pub(crate) async fn all(tx: &Tx, data_center: &str) -> Result<Vec<KeyspaceView>> {
-    wanted(tx, data_center, &|_| true).await
+    wanted(tx, data_center, &|_| true, &|_, _| true).await
 }
 
-/// Like [`all`], for the keyspaces whose names are wanted.
+/// Like [`all`], for the keyspaces whose names are wanted. Tables of the user that are not wanted may be
+/// missing.
 pub(super) async fn wanted(
     tx: &Tx,
     data_center: &str,
     wants: &(dyn Fn(&str) -> bool + Sync),
+    wants_table: &(dyn Fn(&str, &str) -> bool + Sync),
 ) -> Result<Vec<KeyspaceView>> {
     let system = tables::KEYSPACES.into_iter().filter(|name| wants(name));
     let mut views: Vec<_> = system.map(of_system).collect();
@@ -208,7 +210,7 @@ pub(super) async fn wanted(
         // A user keyspace may have the name of a later version's system keyspace; it is
         // inaccessible.
         if wants(&schema.name) && !is_system_keyspace(&schema.name) {
-            views.push(of_user(tx, schema, data_center).await?);
+            views.push(of_user(tx, schema, data_center, wants_table).await?);
         }
     }
     views.sort_by(|a, b| a.name.cmp(&b.name));
@@ -225,18 +227,32 @@ pub(crate) async fn keyspace(
         return Ok(Some(of_system(name)));
     }
     match catalog::keyspace(tx, name).await? {
-        Some(schema) => of_user(tx, schema, data_center).await.map(Some),
+        Some(schema) => of_user(tx, schema, data_center, &|_, _| true).await.map(Some),
         None => Ok(None),
     }
 }
 
-async fn of_user(tx: &Tx, schema: KeyspaceSchema, data_center: &str) -> Result<KeyspaceView> {
+async fn of_user(
+    tx: &Tx,
+    schema: KeyspaceSchema,
+    data_center: &str,
+    wants: &(dyn Fn(&str, &str) -> bool + Sync),
+) -> Result<KeyspaceView> {
     let tables = catalog::tables(tx, &schema.name).await?;
+    let mut slice = tx.time_slice();
+    let mut views = Vec::new();
     // CQL cannot name the contents of a raw table.
-    let rows = tables.iter().filter(|table| table.kind == TableKind::Rows);
+    for table in tables.iter().filter(|table| table.kind == TableKind::Rows) {
+        if wants(&schema.name, &table.name) {
+            views.push(of_table(table, &tables));
+        }
+        if let Some(slice) = &mut slice {
+            slice.check().await;
+        }
+    }
     Ok(KeyspaceView {
         types: schema.types.values().map(|user_type| TypeView::new(user_type)).collect(),
-        tables: rows.map(|table| of_table(table, &tables)).collect(),
+        tables: views,
         name: schema.name,
         replication: repaired(&schema.replication, data_center),
         durable_writes: schema.durable_writes,
