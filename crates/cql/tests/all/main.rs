@@ -36,6 +36,7 @@ mod roles;
 mod round_trip;
 mod running;
 mod schema_limits;
+mod searched_lists;
 mod statements;
 mod statistics;
 mod steps;
