@@ -256,17 +256,17 @@ impl<C: Cluster> Node<C> {
     }
 
     /// Returns the timestamp from which on snapshots of earlier terms can be read: the mark of the
-    /// sweep, or `begin` if the mark cannot be read at once. A mark that is too low does no harm: a
+    /// sweep, or zero if the mark cannot be read at once. A mark that is too low does no harm: a
     /// reader checks the mark again after it has read.
     async fn swept_below(&self, begin: Timestamp) -> Timestamp {
         let marks = Box::pin(self.table.sweep_marks());
         match first(marks, self.environment.timer.wait(MARK_WAIT)).await {
             First::Left(Ok(marks)) => marks.versions.min(begin),
             First::Left(Err(error)) => {
-                tracing::warn!(%error, "pages and moments of earlier terms cannot be read");
-                begin
+                tracing::debug!(%error, "readers alone find snapshots that are too old");
+                Timestamp::ZERO
             }
-            First::Right(()) => begin,
+            First::Right(()) => Timestamp::ZERO,
         }
     }
 

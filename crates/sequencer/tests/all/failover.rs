@@ -430,3 +430,36 @@ fn snapshots_of_an_earlier_term_are_taken_up_again() {
     let late = third.log.begin(&context, BeginKind::ReadOnlyAt(page));
     assert_eq!(database.run(late).unwrap_err().kind(), ErrorKind::TooOld);
 }
+
+/// A new leader that cannot read the mark of the sweep, or not in time, still takes up snapshots of the terms
+/// before: readers check the mark themselves.
+#[test]
+fn snapshots_of_an_earlier_term_need_no_mark_at_its_end() {
+    let effects = [None, Some(Effect::LoseRequest), Some(Effect::Refuse)];
+    for (number, effect) in effects.into_iter().enumerate() {
+        let database = Database::new();
+        let old = database.start("old");
+        database.put(&old, &cell("x"), "one");
+        let page = database.snapshot(&old);
+        let other = database.start("other");
+        database.put(&old, &cell("x"), "two");
+        old.process.kill();
+        let read = Op::Read(Register::SweepMark);
+        let gate = match effect {
+            Some(effect) => {
+                other.cluster.script(read, 1, effect);
+                None
+            }
+            None => Some(other.cluster.hold(read)),
+        };
+        database.let_lease_run_out();
+        database.put(&other, &cell("x"), "three");
+        if let Some(gate) = gate {
+            assert!(gate.arrived() > 0, "the new leader asks for the mark");
+            gate.open();
+        }
+        let begun = database.begin(&other, BeginKind::ReadOnlyAt(page));
+        assert_eq!(begun.read, page, "effect {number}");
+        assert_eq!(database.read(&other, &cell("x"), page).as_deref(), Some(&b"one"[..]));
+    }
+}
