@@ -4,16 +4,18 @@
 //! and every call waits for work that is never done. A process that ends is started again by its
 //! supervisor, and another one takes over its lease.
 
+use std::borrow::Cow;
+
 /// Guard that ends the process if it is dropped by a panic. Held by a thread or a task for its life.
 #[derive(Debug)]
 pub struct EndOnPanic {
-    task: String,
+    task: Cow<'static, str>,
 }
 
 impl EndOnPanic {
     /// Creates the guard of a task, which the message names.
     #[must_use]
-    pub fn new(task: impl Into<String>) -> Self {
+    pub fn new(task: impl Into<Cow<'static, str>>) -> Self {
         Self { task: task.into() }
     }
 }

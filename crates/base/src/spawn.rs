@@ -138,7 +138,7 @@ impl Spawn for ThreadSpawn {
     }
 
     fn spawn(&self, name: &str, signal: Signal, mut worker: Box<dyn Worker>) -> WorkerHandle {
-        let guard = (!worker.stops_store_on_panic()).then(|| EndOnPanic::new(name));
+        let guard = (!worker.stops_store_on_panic()).then(|| EndOnPanic::new(name.to_owned()));
         let thread = thread::Builder::new()
             .name(name.to_owned())
             .spawn(move || {

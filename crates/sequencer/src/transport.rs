@@ -14,9 +14,14 @@ use crate::lease::Address;
 use crate::message::{LeaderRequest, Response};
 use crate::oneshot::channel;
 
-/// No answer arrived: whether the request did is not known.
+/// No answer arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Unanswered;
+pub enum Unanswered {
+    /// Nothing was sent.
+    NotSent,
+    /// Whether the request arrived is not known.
+    Lost,
+}
 
 /// Carries requests to other processes.
 ///
@@ -80,11 +85,12 @@ impl LocalNetwork {
 
 impl Transport for LocalNetwork {
     async fn call(&self, to: &Address, request: LeaderRequest) -> Result<Response, Unanswered> {
-        let handler = lock(&self.handlers).get(to).and_then(Weak::upgrade).ok_or(Unanswered)?;
+        let handler = lock(&self.handlers).get(to).and_then(Weak::upgrade);
+        let handler = handler.ok_or(Unanswered::NotSent)?;
         let (sender, receiver) = channel();
         // A task of its own, as in another process: it goes on when the caller is gone.
         self.tasks.spawn(Box::pin(async move { sender.send(handler.handle(request).await) }));
-        receiver.await.ok_or(Unanswered)
+        receiver.await.ok_or(Unanswered::Lost)
     }
 }
 

@@ -34,7 +34,7 @@ impl Db {
     ///
     /// # Errors
     ///
-    /// [`Unanswered`] if the handler may have acted, and its answer did not arrive. The inner error
+    /// [`Unanswered`] if no answer arrived; if the request was lost, the handler may have acted. The inner error
     /// says that the handler did not act: `Invalid` for more than
     /// [`FORWARD_BYTES_MAX`](crate::cluster::FORWARD_BYTES_MAX) bytes, `Unsupported` for an embedded
     /// database, or the reason of the other process.

@@ -28,7 +28,7 @@ impl<C: Cluster, T: Transport> ClusterLog<C, T> {
     ///
     /// # Errors
     ///
-    /// [`Unanswered`] if the handler may have acted, and its answer did not arrive. The inner error
+    /// [`Unanswered`] if no answer arrived; if the request was lost, the handler may have acted. The inner error
     /// says that the handler did not act: `Invalid` for more than [`FORWARD_BYTES_MAX`] bytes, or the
     /// reason of the other process.
     pub async fn forward(&self, to: &Address, what: Bytes) -> Result<Result<Bytes>, Unanswered> {
@@ -42,7 +42,7 @@ impl<C: Cluster, T: Transport> ClusterLog<C, T> {
         match self.inner.transport.call(to, LeaderRequest::Forward { what }).await? {
             Response::Forwarded(answer) => Ok(Ok(answer)),
             Response::Refused(error) => Ok(Err(error)),
-            _ => Err(Unanswered),
+            _ => Err(Unanswered::Lost),
         }
     }
 }

@@ -5,6 +5,7 @@
 use std::collections::HashMap;
 use std::future::Future;
 use std::pin::{Pin, pin};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
@@ -25,6 +26,8 @@ use crate::transport::Unanswered;
 pub(super) struct Link {
     calls: Mutex<Calls>,
     outbox: Outbox,
+    /// Whether the connection was ever open: before that nothing was sent.
+    has_run: AtomicBool,
     limits: Limits,
 }
 
@@ -47,12 +50,13 @@ struct UnderWay {
 impl Link {
     pub(super) fn new(limits: Limits) -> Arc<Self> {
         let outbox = Outbox::new(2 * limits.request_bytes_max);
-        Arc::new(Self { calls: Mutex::default(), outbox, limits })
+        let has_run = AtomicBool::new(false);
+        Arc::new(Self { calls: Mutex::default(), outbox, has_run, limits })
     }
 
     /// Sends a request immediately.
     ///
-    /// It is `Unanswered` if the connection is closed or has no room for another request.
+    /// It is not sent if the connection is closed or has no room for another request.
     pub(super) fn ask(self: &Arc<Self>, request: LeaderRequest) -> Asked {
         let (sender, receiver) = channel();
         let mut frame = BytesMut::new();
@@ -63,13 +67,13 @@ impl Link {
         };
         if let Err(error) = encode(id, &Message::LeaderRequest(request), &mut frame) {
             // A request that cannot be encoded fails at every try, so none can be in flight.
-            return Asked::Answered(Some(Response::Refused(error)));
+            return Asked::Answered(Some(Ok(Response::Refused(error))));
         }
         let mut calls = lock(&self.calls);
         let has_room = calls.under_way.len() < self.limits.requests_max
             && calls.bytes + frame.len() <= self.limits.request_bytes_max;
         if calls.is_closed || !has_room || !self.outbox.push(&frame) {
-            return Asked::Answered(None);
+            return Asked::NOT_SENT;
         }
         calls.bytes += frame.len();
         calls.under_way.insert(id, UnderWay { bytes: frame.len(), caller: Some(sender) });
@@ -95,6 +99,7 @@ impl Link {
 
     /// Carries calls and answers over a stream, until it breaks.
     pub(super) async fn run(&self, stream: Box<dyn Stream>) -> Broken {
+        self.has_run.store(true, Ordering::Release);
         let (reader, writer) = split(stream);
         let activity = Activity::new();
         let stall = self.limits.ping_every * self.limits.pings_lost_max;
@@ -174,22 +179,27 @@ impl Link {
 
 /// A request that was sent, or could not be.
 pub(super) enum Asked {
-    Answered(Option<Response>),
+    Answered(Option<Result<Response, Unanswered>>),
     Waits { link: Arc<Link>, id: u64, receiver: Receiver<Response> },
+}
+
+impl Asked {
+    pub(super) const NOT_SENT: Self = Self::Answered(Some(Err(Unanswered::NotSent)));
 }
 
 impl Future for Asked {
     type Output = Result<Response, Unanswered>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let answered = match self.get_mut() {
-            Self::Answered(response) => response.take(),
-            Self::Waits { receiver, .. } => match pin!(receiver).poll(context) {
-                Poll::Ready(response) => response,
-                Poll::Pending => return Poll::Pending,
-            },
-        };
-        Poll::Ready(answered.ok_or(Unanswered))
+        match self.get_mut() {
+            Self::Answered(answer) => {
+                Poll::Ready(answer.take().expect("a future is not polled after its end"))
+            }
+            Self::Waits { link, receiver, .. } => pin!(receiver).poll(context).map(|response| {
+                let was_sent = link.has_run.load(Ordering::Acquire);
+                response.ok_or(if was_sent { Unanswered::Lost } else { Unanswered::NotSent })
+            }),
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use carnet_base::sync::lock;
-use carnet_base::{AddressLimit, AddressPlace, Clock as _, LogRate, SystemClock};
+use carnet_base::{AddressLimit, AddressPlace, Clock as _, EndOnPanic, LogRate, SystemClock};
 use tokio::io::{ReadHalf, split};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -24,7 +24,7 @@ use super::pause::pause;
 use super::refusal::Refusal;
 use super::security::Security;
 use super::stream::{Activity, Broken, Frames, Outbox, Stream};
-use crate::message::Response;
+use crate::message::{LeaderRequest, Response};
 use crate::transport::{Answering, Handler};
 
 /// Length above which a frame is decoded by a separate task: decoding and deciding may take a
@@ -186,7 +186,10 @@ async fn receive(
             Message::LeaderRequest(request) => {
                 let answer = answers.begin(frame.id, len)?;
                 match served.handler() {
-                    Some(handler) => answer_in_turn(answer, handler.handle(request)),
+                    Some(handler) => {
+                        let guard = guard(&request);
+                        answer_in_turn(answer, guard, handler.handle(request));
+                    }
                     // Dropping the answer reports that no process leads here.
                     None => drop(answer),
                 }
@@ -197,14 +200,24 @@ async fn receive(
     }
 }
 
+/// Returns the guard of an answer of the leader. If one panics, the state of the leader is in doubt, while
+/// its lease goes on. A forwarded statement is isolated, as those of clients are.
+fn guard(request: &LeaderRequest) -> Option<EndOnPanic> {
+    let is_forwarded = matches!(request, LeaderRequest::Forward { .. });
+    (!is_forwarded).then(|| EndOnPanic::new("answer of the leader to another process"))
+}
+
 /// Polls an answer once, and leaves the rest to a task, which goes on when the client is gone.
 ///
 /// Polling once here makes requests begin in the order in which they arrive.
-fn answer_in_turn(answer: Answer, mut answering: Answering) {
+fn answer_in_turn(answer: Answer, guard: Option<EndOnPanic>, mut answering: Answering) {
     match answering.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(response) => answer.say(response),
         Poll::Pending => {
-            tokio::spawn(async move { answer.say(answering.await) });
+            tokio::spawn(async move {
+                answer.say(answering.await);
+                drop(guard);
+            });
         }
     }
 }
@@ -218,6 +231,7 @@ async fn answer_long(answer: Answer, bytes: Bytes, handler: Option<Arc<dyn Handl
     match decoded {
         Ok(request) => {
             if let Some(handler) = handler {
+                let _guard = guard(&request);
                 answer.say(handler.handle(request).await);
             }
         }

@@ -71,7 +71,7 @@ impl Peers {
             }
         };
         drop(known);
-        let Some(link) = link else { return Asked::Answered(None) };
+        let Some(link) = link else { return Asked::NOT_SENT };
         let asked = link.ask(request);
         if is_new {
             connect(Kept { peers: Arc::clone(self), address: to.clone() }, link);

@@ -214,7 +214,11 @@ fn calls_that_are_dropped_leave_nothing_behind() {
     }
     assert_eq!(dropped.load(Ordering::SeqCst), CALLS, "every caller's waker is dropped");
     let more = block_on(follower.call(leader.address(), question(1)));
-    assert_eq!(more.unwrap_err(), Unanswered, "the leader has as much under way as it may");
+    assert_eq!(
+        more.unwrap_err(),
+        Unanswered::NotSent,
+        "the leader has as much under way as it may"
+    );
     notify.notify_all();
     assert_echoes(&follower, leader.address());
     while follower.peers.calls_under_way(leader.address()) > 0 {
@@ -234,22 +238,52 @@ fn process_without_a_handler_does_not_lead() {
     assert!(matches!(answer_of(&follower, leader.address(), 1), Response::NotLeading));
 }
 
-/// A handler that panics must leave neither its caller nor others waiting.
+/// Set in the process that is to end.
+const CHILD: &str = "CARNET_TEST_LEADER_PANICS";
+
+/// A leader whose state may be half changed must not keep its lease.
 #[test]
-fn panicking_handler_answers_not_leading() {
+fn panic_of_a_leader_ends_the_process() {
+    if std::env::var_os(CHILD).is_some() {
+        let runtime = runtime();
+        let (leader, follower) = (network(&runtime), network(&runtime));
+        let handler = scripted(|request| {
+            Box::pin(async move {
+                tokio::task::yield_now().await;
+                assert!(!matches!(request, LeaderRequest::End { .. }), "a test's own panic");
+                echoed(&request)
+            })
+        });
+        leader.serve(&handler);
+        assert_echoes(&follower, leader.address());
+        let end = LeaderRequest::End { client: ClientId(1), token: Token(1) };
+        let _ = block_on(follower.call(leader.address(), end));
+        return;
+    }
+    let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+    child.args(["--exact", "wire::tests::panic_of_a_leader_ends_the_process", "--nocapture"]);
+    let output = child.env(CHILD, "1").output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(!output.status.success() && said.contains("answer of the leader"), "{said}");
+}
+
+/// A forwarded statement that panics must leave neither its caller nor others waiting.
+#[test]
+fn panicking_statement_answers_not_leading() {
     let runtime = runtime();
     let (leader, follower) = (network(&runtime), network(&runtime));
     let handler = scripted(|request| {
         Box::pin(async move {
             tokio::task::yield_now().await;
-            assert!(!matches!(request, LeaderRequest::End { .. }), "a test's own panic");
+            assert!(!matches!(request, LeaderRequest::Forward { .. }), "a test's own panic");
             echoed(&request)
         })
     });
     leader.serve(&handler);
     assert_echoes(&follower, leader.address());
-    let end = LeaderRequest::End { client: ClientId(1), token: Token(1) };
-    assert!(matches!(block_on(follower.call(leader.address(), end)), Ok(Response::NotLeading)));
+    let forward = LeaderRequest::Forward { what: Bytes::from_static(b"a statement") };
+    let answer = block_on(follower.call(leader.address(), forward));
+    assert!(matches!(answer, Ok(Response::NotLeading)));
     assert_echoes(&follower, leader.address());
 }
 
@@ -313,11 +347,11 @@ fn dropping_the_last_clone_closes_port_and_calls() {
     let mut waiting = Box::pin(follower.call(&address, end));
     assert!(poll_once(waiting.as_mut()).is_pending());
     drop(clone);
-    assert_eq!(block_on(waiting).unwrap_err(), Unanswered);
+    assert_eq!(block_on(waiting).unwrap_err(), Unanswered::Lost);
     while std::net::TcpStream::connect(port).is_ok() {
         std::thread::yield_now();
     }
-    assert_eq!(block_on(follower.call(&address, question(1))).unwrap_err(), Unanswered);
+    assert!(block_on(follower.call(&address, question(1))).is_err());
 }
 
 /// Another incarnation on the same port is not the process in the lease.
@@ -329,7 +363,8 @@ fn another_process_at_the_address_is_not_asked() {
     other.serve(&handler);
     let (place, _) = other.address().as_str().split_once('/').unwrap();
     let before = Address::new(format!("{place}/0123456789abcdef")).unwrap();
-    assert_eq!(block_on(follower.call(&before, question(1))).unwrap_err(), Unanswered);
+    let unanswered = block_on(follower.call(&before, question(1))).unwrap_err();
+    assert_eq!(unanswered, Unanswered::NotSent);
     assert_echoes(&follower, other.address());
 }
 
@@ -341,7 +376,8 @@ fn peer_silent_in_the_handshake_is_given_up() {
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("{}/0123456789abcdef", silent.local_addr().unwrap());
     let address = Address::new(address).unwrap();
-    assert_eq!(block_on(follower.call(&address, question(1))).unwrap_err(), Unanswered);
+    let unanswered = block_on(follower.call(&address, question(1))).unwrap_err();
+    assert_eq!(unanswered, Unanswered::NotSent);
 }
 
 /// A process that is stopped or cut off keeps its connections.
@@ -362,7 +398,7 @@ fn a_peer_that_falls_silent_is_given_up() {
         handshake::welcome(&mut stream, secret().secret(), incarnation, None).await.unwrap();
         stream
     });
-    assert_eq!(block_on(call).unwrap_err(), Unanswered);
+    assert_eq!(block_on(call).unwrap_err(), Unanswered::Lost);
     drop(greeted);
 }
 
@@ -468,7 +504,7 @@ fn connections_are_bounded() {
     let handler = echo();
     leader.serve(&handler);
     assert_echoes(&first, leader.address());
-    assert_eq!(block_on(second.call(leader.address(), question(1))).unwrap_err(), Unanswered);
+    assert!(block_on(second.call(leader.address(), question(1))).is_err());
     drop(first);
     assert_echoes(&second, leader.address());
 }

@@ -157,7 +157,7 @@ fn forwarded_bytes_reach_the_handler_of_any_process() {
         assert_eq!(refused.kind(), ErrorKind::Invalid);
         assert_eq!(echo.answered.load(Ordering::SeqCst), before, "it was not sent");
         // The handler has acted, and its answer is lost: this is no refusal.
-        assert_eq!(forward(TOO_LONG.into()).unwrap_err(), Unanswered);
+        assert_eq!(forward(TOO_LONG.into()).unwrap_err(), Unanswered::Lost);
         assert_eq!(echo.answered.load(Ordering::SeqCst), before + 1);
     }
     drop((handler, echo));

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use carnet_base::{Clock, Error, LogRate, Result, WallTime, lock};
+use carnet_base::{Clock, EndOnPanic, Error, LogRate, Result, WallTime, lock};
 use carnet_cql::{AuditCategory, AuditEntry, AuditLog};
 use tracing::{error, info};
 
@@ -88,6 +88,7 @@ impl Audit {
         };
         let (ends, ended) = sync_channel(0);
         let run = move || {
+            let _guard = EndOnPanic::new("audit log");
             writer.run();
             drop::<SyncSender<()>>(ends);
         };

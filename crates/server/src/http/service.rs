@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use carnet_base::{AddressLimit, Places};
+use carnet_base::{AddressLimit, EndOnPanic, Places};
 use tokio::net::TcpListener;
 use tokio::runtime::{self, Handle};
 use tokio::sync::{oneshot, watch};
@@ -51,6 +51,7 @@ impl HttpService {
         let runtime = runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
         let (stop, stopped) = oneshot::channel();
         let thread = thread::Builder::new().name("carnet-http".to_owned()).spawn(move || {
+            let _guard = EndOnPanic::new("HTTP service");
             runtime.block_on(async {
                 let listener = match TcpListener::from_std(listener) {
                     Ok(listener) => listener,

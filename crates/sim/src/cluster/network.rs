@@ -148,7 +148,7 @@ impl Transport for Network {
             }
             slot.1 = Some(context.waker().clone());
             drop(slot);
-            timeout.as_mut().poll(context).map(|()| Err(Unanswered))
+            timeout.as_mut().poll(context).map(|()| Err(Unanswered::Lost))
         })
         .await
     }

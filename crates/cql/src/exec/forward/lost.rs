@@ -37,13 +37,23 @@ impl Step {
     }
 }
 
+/// Why the server that holds a transaction did not answer its statement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::exec) enum Absence {
+    /// No server is known to hold it.
+    Unknown,
+    /// Nothing was sent to it.
+    NotReached(SocketAddr),
+    /// It may have got the statement.
+    Silent(SocketAddr),
+}
+
 impl Executor {
-    /// Answers a statement of a transaction that no server holds. `silent` is the server that holds
-    /// it and has not answered.
+    /// Answers a statement of a transaction that no server holds, or whose holder has not answered.
     pub(in crate::exec) async fn lost(
         &self,
         id: Uuid,
-        silent: Option<SocketAddr>,
+        holder: Absence,
         step: Step,
     ) -> Result<Response, CqlError> {
         let start = start_of(id);
@@ -53,7 +63,7 @@ impl Executor {
         let outcome = match start {
             Some(start) => self.shared.db.outcome_async(start).await.ok(),
             // It only read. Nothing depends on its end.
-            None if step == Step::Inside && silent.is_some() => None,
+            None if step == Step::Inside && holder != Absence::Unknown => None,
             None => Some(Outcome::Aborted),
         };
         match (outcome, step) {
@@ -63,7 +73,7 @@ impl Executor {
             (Some(Outcome::Committed(at)), _) => Err(ended(id, End::Committed(at))),
             (Some(Outcome::Aborted), Step::Kill) => Err(CqlError::invalid(gone(id))),
             (Some(Outcome::Aborted), _) => Err(aborted(&gone(id))),
-            (Some(Outcome::Pending) | None, _) => Err(unreachable(id, start, silent, step)),
+            (Some(Outcome::Pending) | None, _) => Err(unreachable(id, start, holder, step)),
         }
     }
 }
@@ -73,18 +83,22 @@ fn gone(id: Uuid) -> String {
 }
 
 /// Returns the error of a statement whose transaction may be open at a server that does not answer.
-fn unreachable(
-    id: Uuid,
-    start: Option<Timestamp>,
-    silent: Option<SocketAddr>,
-    step: Step,
-) -> CqlError {
-    let Some(server) = silent else {
-        let message = format!(
-            "no server that is connected to this one holds transaction {id} now; nothing was done: try \
-             again, or run the transaction again"
-        );
-        return CqlError::new(CqlErrorKind::Unavailable, message);
+fn unreachable(id: Uuid, start: Option<Timestamp>, holder: Absence, step: Step) -> CqlError {
+    let unavailable = |message| CqlError::new(CqlErrorKind::Unavailable, message);
+    let server = match holder {
+        Absence::Silent(server) => server,
+        Absence::NotReached(server) => {
+            return unavailable(format!(
+                "the server {server}, which holds transaction {id}, cannot be reached now; nothing was \
+                 done: try again"
+            ));
+        }
+        Absence::Unknown => {
+            return unavailable(format!(
+                "no server that is connected to this one holds transaction {id} now; nothing was done: \
+                 try again, or run the transaction again"
+            ));
+        }
     };
     let lost = format!(
         "the connection to the server {server}, which holds transaction {id}, ended before its answer"

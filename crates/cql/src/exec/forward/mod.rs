@@ -28,5 +28,5 @@ mod send;
 mod serve;
 mod state;
 
-pub(super) use lost::Step;
+pub(super) use lost::{Absence, Step};
 pub(super) use state::ForwardState;

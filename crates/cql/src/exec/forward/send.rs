@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use carnet::cluster::Address;
+use carnet::cluster::{Address, Unanswered};
 use carnet::{Db, Uuid};
 use carnet_admission::Permit;
 use carnet_base::Moment;
@@ -16,7 +16,7 @@ use super::super::grant::Grant;
 use super::super::parameters::{Parameters, Session};
 use super::super::prepared::Statements;
 use super::super::run::Run;
-use super::lost::Step;
+use super::lost::{Absence, Step};
 use crate::ast::BatchKind;
 use crate::bound::Bound;
 use crate::cql_error::{CqlError, CqlErrorKind};
@@ -133,7 +133,12 @@ impl Executor {
                 format!("the server {}, which holds transaction {id}, refused: {why}", peer.address)
             };
             let answer = match answer {
-                Err(_) => return self.lost(id, Some(peer.address), step).await,
+                Err(Unanswered::NotSent) => {
+                    return self.lost(id, Absence::NotReached(peer.address), step).await;
+                }
+                Err(Unanswered::Lost) => {
+                    return self.lost(id, Absence::Silent(peer.address), step).await;
+                }
                 // The commit table answers instead.
                 Ok(Err(_)) if step == Step::Outcome => continue,
                 Ok(Err(error)) => {
@@ -159,11 +164,11 @@ impl Executor {
                 }
                 Err(why) => {
                     tracing::warn!(server = %peer.address, %why, "an answer cannot be decoded");
-                    return self.lost(id, Some(peer.address), step).await;
+                    return self.lost(id, Absence::Silent(peer.address), step).await;
                 }
             }
         }
-        self.lost(id, None, step).await
+        self.lost(id, Absence::Unknown, step).await
     }
 }
 

@@ -12,7 +12,7 @@ use carnet_base::Bytes;
 
 use super::super::authorize::check;
 use super::super::executor::Executor;
-use super::super::forward::Step;
+use super::super::forward::{Absence, Step};
 use super::super::grant::Grant;
 use super::super::moment::as_of;
 use super::super::parameters::Session;
@@ -84,7 +84,7 @@ impl Executor {
             && self.is_of_earlier_process(id)
         {
             session.unbind(id);
-            return self.lost(id, None, step).await;
+            return self.lost(id, Absence::Unknown, step).await;
         }
         match statement {
             OpenStatement::Start(start) => {
@@ -352,7 +352,7 @@ impl Executor {
     {
         let user = session.user();
         if self.is_of_earlier_process(id) {
-            return self.lost(id, None, Step::Inside).await;
+            return self.lost(id, Absence::Unknown, Step::Inside).await;
         }
         let joined = self.shared.open.enter(id, user, statement).map_err(|refusal| {
             let error = self.refused(id, refusal);
