@@ -75,14 +75,21 @@ impl CqlCluster {
         Ok(cluster)
     }
 
-    /// Logs what the node that answers does not promise. A node of ScyllaDB tells no settings.
+    /// Logs what the nodes do not promise. A node of ScyllaDB tells no settings.
     async fn warn_of_settings(&self) {
-        let sync = self.session.setting("commitlog_sync").await;
-        if sync.as_deref() == Some("periodic") {
+        if self.session.is_scylla() {
+            return;
+        }
+        for node in self.session.nodes() {
+            let sync = self.session.setting(&node, "commitlog_sync").await;
+            if sync.as_deref() != Some("periodic") {
+                continue;
+            }
             self.session.requests.note_syncs_later();
-            let period = self.session.setting("commitlog_sync_period").await.unwrap_or_default();
+            let period = self.session.setting(&node, "commitlog_sync_period").await;
             tracing::warn!(
-                period,
+                node = %node.address,
+                period = period.unwrap_or_default(),
                 "a node acknowledges writes before they are on its disk (commitlog_sync: periodic): a \
                  kill or a power cut of a majority of replicas within this period loses acknowledged \
                  commits; set commitlog_sync to batch or group"
@@ -122,12 +129,19 @@ impl CqlCluster {
         if read(&self.tables).contains(&table) {
             return Ok(());
         }
-        let _creating = self.creating.lock().await;
-        if read(&self.tables).contains(&table) {
-            return Ok(());
-        }
         let new = NewTable::of_cells(table);
-        self.need(&new, &self.names(Statement::TableNames).await?).await?;
+        let known = self.names(Statement::TableNames).await?;
+        if known.contains(&new.name) {
+            // The creation of another table may take long, and does not delay this.
+            Box::pin(self.session.await_table(&new.name)).await?;
+        } else {
+            let _creating = self.creating.lock().await;
+            if read(&self.tables).contains(&table) {
+                return Ok(());
+            }
+            let known = self.names(Statement::TableNames).await?;
+            Box::pin(self.need(&new, &known)).await?;
+        }
         write(&self.tables).insert(table);
         Ok(())
     }
@@ -143,9 +157,17 @@ impl CqlCluster {
     }
 
     /// Like [`create_table`](Self::create_table), but fails with a certain fault, for use before a
-    /// call.
+    /// call, and takes no longer than a request.
     pub(crate) async fn need_table(&self, table: TableId) -> Faulty<()> {
-        self.create_table(table).await.map_err(Fault::Failed)
+        if read(&self.tables).contains(&table) {
+            return Ok(());
+        }
+        match self.session.in_request_time(Box::pin(self.create_table(table))).await {
+            Some(created) => created.map_err(Fault::Failed),
+            None => Err(Fault::failed(
+                "the nodes do not agree on the schema yet, so that a table cannot be used; repeat the statement",
+            )),
+        }
     }
 
     /// Returns the names that a statement about the schema selects.

@@ -21,9 +21,12 @@ use carnet_store::cluster::{Fault, Faulty};
 use scylla::client::execution_profile::ExecutionProfile;
 use scylla::client::session::Session as Driver;
 use scylla::client::session_builder::SessionBuilder;
+use scylla::cluster::Node;
 use scylla::cluster::metadata::ColumnType;
-use scylla::errors::{ExecutionError, PrepareError, RequestAttemptError};
-use scylla::policies::load_balancing::DefaultPolicy;
+use scylla::errors::{ExecutionError, RequestAttemptError, SchemaAgreementError};
+use scylla::policies::load_balancing::{
+    DefaultPolicy, NodeIdentifier, SingleTargetLoadBalancingPolicy,
+};
 use scylla::policies::retry::FallthroughRetryPolicy;
 use scylla::policies::speculative_execution::SimpleSpeculativeExecutionPolicy;
 use scylla::response::query_result::{QueryResult, QueryRowsResult};
@@ -51,6 +54,9 @@ const SCHEMA_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Interval between checks of the schema.
 const SCHEMA_INTERVAL: Duration = Duration::from_millis(50);
+
+/// Timeout for a node to tell a setting, about which there is only a warning.
+const SETTING_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Number of tries of a request that no node answered; the waits between them double.
 const TRIES: u32 = 5;
@@ -208,18 +214,26 @@ impl Session {
     pub(crate) async fn await_table(&self, name: &str) -> Result<()> {
         let text = format!("SELECT * FROM {}.{name} LIMIT 1", self.keyspace);
         let asked = self.within(async {
-            let mut tries = SCHEMA_TIMEOUT.as_millis() / SCHEMA_INTERVAL.as_millis();
-            loop {
-                let preparing = in_time(self.request_timeout, self.driver.prepare(text.as_str()));
-                let error = match preparing.await {
-                    Some(Ok(_)) => return Ok(()),
-                    Some(Err(error)) if tries > 0 && is_answer(&error) => error,
-                    Some(Err(error)) => return Err(unusable(name).with_source(error)),
-                    None => return Err(unusable(name)),
-                };
-                tracing::debug!(name, %error, "a table cannot be used yet");
-                pause(SCHEMA_INTERVAL).await;
-                tries -= 1;
+            let mut failed = None;
+            let asking = async {
+                loop {
+                    let preparing =
+                        in_time(self.request_timeout, self.driver.prepare(text.as_str()));
+                    match preparing.await {
+                        Some(Ok(_)) => return,
+                        Some(Err(error)) => {
+                            tracing::debug!(name, %error, "a table cannot be used yet");
+                            failed = Some(error);
+                        }
+                        None => tracing::debug!(name, "no node prepared a read of a table in time"),
+                    }
+                    pause(SCHEMA_INTERVAL).await;
+                }
+            };
+            match (in_time(SCHEMA_TIMEOUT, asking).await, failed) {
+                (Some(()), _) => Ok(()),
+                (None, Some(error)) => Err(unusable(name).with_source(error)),
+                (None, None) => Err(unusable(name)),
             }
         });
         asked.await?;
@@ -228,28 +242,45 @@ impl Session {
 
     /// Waits until all reachable nodes have the same schema.
     pub(crate) async fn await_schema(&self) -> Result<()> {
-        let agreed = self.within(self.driver.await_schema_agreement()).await;
+        let agree = || self.within(self.driver.await_schema_agreement());
+        // The driver itself waits for agreement.
+        let may_pass =
+            |error: &SchemaAgreementError| !matches!(error, SchemaAgreementError::Timeout(_));
+        let agreed = repeat(agree, may_pass, |wait| self.within(pause(wait))).await;
         agreed.map(|_| ()).map_err(|error| {
             Error::unavailable("the nodes do not agree on a schema").with_source(error)
         })
     }
 
-    /// Retries a call that may be repeated: the node that was asked may just have died, and the
-    /// driver picks another the next time.
+    /// Retries a call that may be repeated: the node that was asked may just have died, or have too
+    /// much to do, and the driver picks another the next time.
     pub(crate) async fn retry<T, F>(&self, ask: impl Fn() -> F) -> Result<T>
     where
         F: Future<Output = Result<T>>,
     {
-        let may_pass = |error: &Error| error.kind() == ErrorKind::Unavailable;
+        let may_pass = |error: &Error| {
+            matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Overloaded { .. })
+        };
         repeat(ask, may_pass, |wait| self.within(pause(wait))).await
+    }
+
+    /// Returns the output of a call, or `None` if it takes longer than a request may.
+    pub(crate) async fn in_request_time<F: Future>(&self, call: F) -> Option<F::Output> {
+        self.within(in_time(self.request_timeout, call)).await
     }
 
     /// Loads the locations of the keyspace's replicas, so that requests go directly to one of them.
     pub(crate) async fn learn_replicas(&self) -> Result<()> {
-        let learned = self.within(self.driver.refresh_metadata()).await;
+        let learn = || self.within(self.driver.refresh_metadata());
+        let learned = repeat(learn, |_| true, |wait| self.within(pause(wait))).await;
         learned.map_err(|error| {
             Error::unavailable("cannot read where the replicas are").with_source(error)
         })
+    }
+
+    /// Returns the nodes of the cluster.
+    pub(crate) fn nodes(&self) -> Vec<Arc<Node>> {
+        self.driver.get_cluster_state().get_nodes_info().to_vec()
     }
 
     /// Runs a statement and returns its rows.
@@ -263,13 +294,29 @@ impl Session {
         result.into_rows_result().map_err(|error| misunderstood(how.access, error))
     }
 
-    /// Returns a setting of the node that answers, if it tells it.
-    pub(crate) async fn setting(&self, name: &str) -> Option<String> {
-        let how = self.read_any();
-        let rows = self.rows(how, Statement::Setting, &[Bind::Text(name)]).await;
+    /// Returns a setting of a node, if it tells it.
+    pub(crate) async fn setting(&self, node: &Arc<Node>, name: &str) -> Option<String> {
+        let ask = || self.setting_once(node, name);
+        let asking = Box::pin(repeat(ask, |_| true, |wait| self.within(pause(wait))));
+        let rows = self.within(in_time(SETTING_TIMEOUT, asking)).await?;
         let rows = rows.inspect_err(|fault| tracing::debug!(%fault, "a node tells no settings"));
         let (value,) = rows.ok()?.maybe_first_row::<(Option<String>,)>().ok()??;
         value
+    }
+
+    async fn setting_once(&self, node: &Arc<Node>, name: &str) -> Faulty<QueryRowsResult> {
+        let how = self.read_any();
+        let mut prepared = self.prepare(how, Statement::Setting).await?;
+        how.apply(&mut prepared);
+        let target = NodeIdentifier::Node(Arc::clone(node));
+        prepared
+            .set_load_balancing_policy(Some(SingleTargetLoadBalancingPolicy::new(target, None)));
+        let values: &[Bind<'_>] = &[Bind::Text(name)];
+        self.requests.count(how);
+        let ran = self.within(self.driver.execute_unpaged(&prepared, values)).await;
+        self.requests.ended(|| self.clock.now(), &ran);
+        let result = ran.map_err(|error| fault_of(how.access, error))?;
+        result.into_rows_result().map_err(|error| misunderstood(how.access, error))
     }
 
     /// Runs a conditional statement.
@@ -454,13 +501,6 @@ fn builder(options: &CqlOptions) -> SessionBuilder {
 fn unusable(table: &str) -> Error {
     let message = format!("the schema names the table {table}, and no node prepared a read of it");
     Error::unavailable(message)
-}
-
-/// Returns `true` if a node answered: that there is no such table or, during its creation, with an
-/// internal exception.
-const fn is_answer(error: &PrepareError) -> bool {
-    let PrepareError::AllAttemptsFailed { first_attempt } = error else { return false };
-    matches!(first_attempt, RequestAttemptError::DbError(..))
 }
 
 /// Repeats a call while its error may pass, [`TRIES`] times in all. The waits between them double.
