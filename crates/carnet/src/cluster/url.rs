@@ -78,7 +78,8 @@ impl ClusterUrl {
 
 impl ClusterUrl {
     /// Returns a sentence for each timeout that is not shorter than the next one outward: the wait
-    /// for a node, a request, the leader, and a statement if it has one.
+    /// for a node, a request, the leader, and a statement if it has one; and for a lease that is not
+    /// shorter than the wait for the leader.
     #[must_use]
     pub fn misordered_timeouts(&self, statement: Option<Duration>) -> Vec<String> {
         let mut timeouts = vec![
@@ -94,7 +95,8 @@ impl ClusterUrl {
             )),
             _ => None,
         };
-        timeouts.windows(2).filter_map(misordered).collect()
+        let lease = [("lease", self.sequencer.lease.timeout), timeouts[2]];
+        timeouts.windows(2).chain([&lease[..]]).filter_map(misordered).collect()
     }
 }
 
@@ -210,6 +212,7 @@ mod tests {
         assert_eq!(misordered("cassandra://h/ks?request_timeout=6s", statement), 1);
         assert_eq!(misordered("cassandra://h/ks?keepalive=1m&leader_timeout=60m", statement), 2);
         assert_eq!(misordered("cassandra://h/ks?keepalive=1m&leader_timeout=60m", None), 1);
+        assert_eq!(misordered("cassandra://h/ks?lease=10s", statement), 1);
     }
 
     #[test]
