@@ -350,8 +350,59 @@ mod tests {
         roles.drop_resource(&Resource::Keyspace("k".into()));
         let left: Vec<_> = roles.grants_of("bob").map(|(resource, _)| resource.clone()).collect();
         assert_eq!(left, [Resource::table("l", "t")]);
+        let left: Vec<_> = roles.grants_of("ann").map(|(resource, _)| resource.clone()).collect();
+        assert_eq!(left, [Resource::Role("bob".into())]);
         roles.drop("bob").unwrap();
         assert_eq!(roles, with(&["ann"]));
+    }
+
+    /// Beside the superuser by password there are one without log-in, one without password, and a client
+    /// that is none.
+    #[test]
+    fn superuser_by_password_needs_both_and_the_status() {
+        let changes = |is_superuser, can_login, has_password: bool| RoleChanges {
+            is_superuser: Some(is_superuser),
+            can_login: Some(can_login),
+            password: has_password.then(|| StoredPassword::new("x")),
+            ..RoleChanges::default()
+        };
+        for (is_superuser, can_login, has_password) in
+            [(true, false, true), (true, true, false), (false, true, true)]
+        {
+            let mut roles = Roles::default();
+            roles.create("ann", &changes(is_superuser, can_login, has_password)).unwrap();
+            assert!(!roles.has_superuser(), "{is_superuser} {can_login} {has_password}");
+            roles.create("root", &changes(true, true, true)).unwrap();
+            assert!(roles.has_superuser());
+        }
+    }
+
+    #[test]
+    fn identities_log_in_as_their_roles() {
+        let mut roles = with(&["ann"]);
+        assert!(roles.add_identity("spiffe://x/ann", "bob").is_err(), "there is no bob");
+        roles.add_identity("spiffe://x/ann", "ann").unwrap();
+        assert_eq!(roles.role_of("spiffe://x/ann").map(|role| &**role), Some("ann"));
+        let again = roles.add_identity("spiffe://x/ann", "ann").unwrap_err();
+        assert_eq!(again.kind(), ErrorKind::AlreadyExists);
+        roles.drop_identity("spiffe://x/ann").unwrap();
+        assert_eq!(roles.role_of("spiffe://x/ann"), None);
+        assert!(roles.drop_identity("spiffe://x/ann").is_err());
+    }
+
+    /// A resource on which the role has permissions takes no further place.
+    #[test]
+    fn resources_of_grants_are_limited() {
+        let mut roles = with(&["ann"]);
+        let table = |number: usize| Resource::table("k", &format!("t{number}"));
+        for number in 0..GRANTS_MAX {
+            roles.grant(SELECT, table(number), "ann").unwrap();
+        }
+        assert!(roles.grant(SELECT, table(GRANTS_MAX), "ann").is_err());
+        let modify = Permissions::of(&[Permission::Modify]);
+        roles.grant(modify, table(0), "ann").unwrap();
+        assert!(roles.rights("ann").unwrap().allows_table("k", "t0", Permission::Modify));
+        assert!(roles.grant(SELECT, table(0), "bob").is_err(), "there is no bob");
     }
 
     #[test]

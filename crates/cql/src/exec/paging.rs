@@ -165,6 +165,7 @@ mod tests {
             state(),
             PagingState { remaining: None, entry: None, ..state() },
             PagingState { start: None, ..state() },
+            PagingState { clustering: Bytes::new(), entry: None, ..state() },
         ] {
             assert_eq!(PagingState::decode(&state.encode()).unwrap(), state);
         }
