@@ -152,6 +152,12 @@ mod tests {
         assert_ne!(in_keyspace(one, Some("a")), in_keyspace(one, Some("b")));
     }
 
+    /// Monitors compare the fingerprints of several servers, and keep them over upgrades.
+    #[test]
+    fn fingerprint_is_the_same_everywhere() {
+        assert_eq!(fingerprint("SELECT v FROM t WHERE k = 7"), 0x8ebd_b854_246e_3bbb);
+    }
+
     #[test]
     fn text_has_no_values() {
         let cases = [

@@ -40,6 +40,7 @@ mod tests {
     fn figures_name_their_class() {
         let mut totals = [IoTotals::default(); IoClass::KINDS];
         totals[IoClass::Flush.kind()].bytes = 7;
+        totals[IoClass::Compaction.kind()].queued = 3;
         totals[IoClass::Wal.kind()].in_device = Duration::from_millis(1500);
         let mut out = String::new();
         append(&mut out, &totals);
@@ -48,6 +49,7 @@ mod tests {
             "\ncarnet_io_bytes_total{class=\"flush\"} 7\n",
             "\ncarnet_io_bytes_total{class=\"compaction\"} 0\n",
             "\ncarnet_io_device_seconds_total{class=\"wal\"} 1.5\n",
+            "\ncarnet_io_queued{class=\"compaction\"} 3\n",
             "\ncarnet_io_queued{class=\"maintenance\"} 0\n",
         ] {
             assert!(out.contains(line), "{line} in {out}");

@@ -32,7 +32,7 @@ fn described() -> Vec<Described> {
         (
             FailureKind::Aborted,
             "a transaction that stays open [has ended](#transactions-that-stay-open) without effect",
-            "run all of it again after `retry_after_ms`",
+            "run it again from its start, after `retry_after_ms`",
         ),
         (FailureKind::Raised, "a transaction ended by `RAISE`, with this text", ""),
         (

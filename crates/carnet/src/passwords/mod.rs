@@ -155,6 +155,9 @@ mod tests {
         let cheap = bcrypt::hash("one", 4).unwrap();
         let costly = cheap.replacen("$04$", "$31$", 1);
         assert!(check_hash(&costly).unwrap_err().contains("cost of 31"));
+        // docs/roles.md has the number.
+        check_hash(&cheap.replacen("$04$", "$14$", 1)).unwrap();
+        assert!(check_hash(&cheap.replacen("$04$", "$15$", 1)).is_err());
         for broken in ["", "secret", "$2a$04$secret", "$2a$xx$secret", "$argon2id$secret"] {
             let error = check_hash(broken).unwrap_err();
             assert!(!error.contains("secret"), "{error}");

@@ -131,6 +131,18 @@ async fn open_transaction_ends_with_a_drain() {
     assert!(rows.rows.is_empty());
 }
 
+#[test]
+fn default_retries_go_to_another_server() {
+    if let Some(python) = clients::python() {
+        succeed(Command::new(python).arg(e2e("default_retries.py")));
+    }
+    if let Some(node) = clients::node() {
+        let mut command = Command::new("node");
+        command.env("NODE_PATH", node.join("node_modules"));
+        succeed(command.arg(e2e("default_retries.js")));
+    }
+}
+
 /// Returns a folder of the examples.
 fn example(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples").join(name)

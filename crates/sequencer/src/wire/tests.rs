@@ -583,3 +583,26 @@ fn large_claim_passes_and_too_large_is_refused() {
     let Ok(Response::Refused(error)) = answer else { panic!("{answer:?}") };
     assert_eq!(error.kind(), carnet_base::ErrorKind::Invalid);
 }
+
+#[test]
+fn limits_are_those_of_the_page() {
+    const PAGE: &str = include_str!("../../../../docs/wire.md");
+    let page = PAGE.split_whitespace().collect::<Vec<_>>().join(" ");
+    let limits = Limits::default();
+    assert_eq!((limits.requests_max, limits.greeting_timeout.as_secs()), (16_384, 2));
+    for said in [
+        format!("A frame has at most {} MiB.", codec::FRAME_BYTES_MAX >> 20),
+        format!("whose frames have at most {} MiB together", limits.request_bytes_max >> 20),
+        "at most 16,384 requests in flight".to_owned(),
+        format!("pings after {} ms of silence", limits.ping_every.as_millis()),
+        format!("A server looks every {} s", limits.client_silence_max.as_secs()),
+        "Connecting and greeting take two seconds at most".to_owned(),
+        format!(
+            "At most {} connections may be in this phase, {} of them from one address",
+            limits.greetings_max, limits.greetings_per_address_max
+        ),
+        format!("at most {} may be past it", limits.connections_max),
+    ] {
+        assert!(page.contains(&said), "{said}");
+    }
+}

@@ -94,6 +94,11 @@ impl Handshakes {
     pub(super) fn in_progress(&self) -> usize {
         HANDSHAKES_MAX - self.all.available_permits()
     }
+
+    /// Returns the number of further signatures that may be made at the same time.
+    pub(super) fn signatures_free(&self) -> usize {
+        self.signatures.available_permits()
+    }
 }
 
 impl HandshakeFailure {

@@ -128,6 +128,18 @@ async fn handshakes_in_progress_are_bounded() {
 }
 
 #[test]
+fn limits_of_handshakes_are_on_the_page() {
+    const PAGE: &str = include_str!("../../../../docs/limits.md");
+    let row = PAGE.lines().find(|row| row.starts_with("| TLS handshakes in progress |")).unwrap();
+    let limits =
+        format!("| {HANDSHAKES_MAX}, of them {HANDSHAKES_PER_ADDRESS_MAX} from one address");
+    assert!(row.contains(&limits), "{limits}");
+    assert!(row.contains("Signatures at once: half of the processors"), "{row}");
+    let processors = std::thread::available_parallelism().unwrap().get();
+    assert_eq!(Handshakes::new().signatures_free(), processors.div_ceil(2));
+}
+
+#[test]
 fn failures_have_remedies() {
     let explain = |error: rustls::Error| {
         HandshakeFailure::explain(&std::io::Error::new(std::io::ErrorKind::InvalidData, error))

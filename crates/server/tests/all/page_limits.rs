@@ -48,7 +48,7 @@ fn limits_of_data_are_on_the_page() {
         "clustering key, or key of a raw table",
         &format!("{} bytes", shown(CLUSTERING_KEY_BYTES_MAX)),
     );
-    has("value: a row with all", &mib(VALUE_BYTES_MAX));
+    has("value: a row with its columns", &mib(VALUE_BYTES_MAX));
 }
 
 #[test]
@@ -101,4 +101,12 @@ fn thresholds_of_warnings_are_on_the_page() {
     assert!(row(CQL, "an unlogged batch writes").contains(&partitions), "{partitions}");
     let tombstones = format!("| {} |", thresholds.tombstones);
     assert!(row(CQL, "a statement reads over many").contains(&tombstones), "{tombstones}");
+}
+
+#[test]
+fn interval_of_certificates_is_on_the_page() {
+    const SECURITY: &str = include_str!("../../../../docs/security.md");
+    let seconds = Limits::default().certificate_interval.as_secs();
+    let said = format!("The server examines the files every {seconds} seconds");
+    assert!(SECURITY.contains(&said), "{said}");
 }

@@ -424,7 +424,8 @@ fn writers_wait_while_memtables_wait() {
     drop(reserve(&engine, 32).insert());
     assert_eq!(engine.metrics().memtables_waiting, 2, "who got here together is let in");
     let key = key(36);
-    let payload = vec![7; append::OVERSHOOT_BYTES];
+    // docs/memory.md has the number.
+    let payload = vec![7; 4 << 20];
     let put = Mutation::put_or_delete(&key, Some(&payload));
     let large = engine.prepare(time(35), [put]).unwrap();
     drop(engine.append(large, || Ok::<_, Error>(time(36))).unwrap());
@@ -441,6 +442,31 @@ fn writers_wait_while_memtables_wait() {
     workers.step(1);
     assert!(matches!(ready.as_mut().poll(&mut context), Poll::Ready(Ok(()))));
     drop(reserve(&engine, 40).insert());
+}
+
+#[test]
+fn active_memtable_grows_to_twice_its_part_while_others_wait() {
+    const FLUSH_BYTES: usize = 5 << 20;
+    let (disk, workers) = (SimDisk::new(1), Stepped::default());
+    let options =
+        Options { flush_bytes: FLUSH_BYTES, memtables_waiting_max: 1, ..Options::default() };
+    let engine = open(&disk, &workers, options);
+    let payload = vec![7; 1 << 20];
+    let mut commit = 10;
+    let refused = loop {
+        let key = key(commit);
+        let put = Mutation::put_or_delete(&key, Some(&payload));
+        let record = engine.prepare(time(commit - 1), [put]).unwrap();
+        match engine.append(record, || Ok::<_, Error>(time(commit))) {
+            Ok(appended) => drop(appended),
+            Err(refused) => break Error::from(refused),
+        }
+        commit += 2;
+    };
+    assert!(matches!(refused.kind(), ErrorKind::Overloaded { .. }), "{refused}");
+    assert_eq!(engine.metrics().memtables_waiting, 1);
+    let active = engine.core.view().active.memory_bytes();
+    assert!((2 * FLUSH_BYTES..2 * FLUSH_BYTES + (3 << 20)).contains(&active), "{active}");
 }
 
 #[test]

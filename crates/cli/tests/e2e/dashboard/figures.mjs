@@ -95,6 +95,12 @@ const TESTS = {
     assert.equal(history.times.length, 300);
     assert.equal(history.samples.length, 8);
     assert.equal(history.rate('c'), 1);
+    add(2000, 3000, 2);
+    assert.equal(history.rate('c'), (3000 - 1990) / 10, 'ten seconds');
+    for (let at = 2002; at <= 2008; at += 2) add(at, 3000, 2);
+    assert.equal(history.rate('c'), (3000 - 1998) / 10, 'the rise is still within ten seconds');
+    add(2010, 3000, 2);
+    assert.equal(history.rate('c'), 0, 'the rise was ten seconds ago');
   },
   'numbers have their units'() {
     const cases = {

@@ -152,6 +152,31 @@ fn every_kind_of_message_round_trips() {
     }
 }
 
+/// Processes of other versions read the same numbers.
+#[test]
+fn errors_have_the_numbers_of_the_page() {
+    const PAGE: &str = include_str!("../../../../../docs/wire.md");
+    let (_, rest) = PAGE.split_once("| kind | error | further fields |\n").unwrap();
+    let rows = rest.lines().skip(1).take_while(|line| line.starts_with('|'));
+    let on_page: Vec<(u8, String)> = rows
+        .map(|row| {
+            let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+            (cells[1].parse().unwrap(), cells[2].replace(' ', ""))
+        })
+        .collect();
+    let mut encoded: Vec<(u8, String)> = Vec::new();
+    for message in examples() {
+        let Message::Response(Response::Refused(error)) = &message else { continue };
+        let name = format!("{:?}", error.kind());
+        let name = name.split(' ').next().unwrap_or_default().to_lowercase();
+        // The content follows the length and the checksum: the kind of the message, its id, the kind of the error.
+        encoded.push((frame(1, &message)[17], name));
+    }
+    encoded.sort();
+    encoded.dedup();
+    assert_eq!(encoded, on_page);
+}
+
 #[test]
 fn an_error_keeps_its_kind_and_its_causes() {
     let disk = std::io::Error::other("no space left");

@@ -221,6 +221,24 @@ fn filter_saves_the_block_read() {
     }
 }
 
+#[test]
+fn page_of_one_member_has_no_filter() {
+    let cache = Cache::new(64 << 20);
+    let has_filter = |model: &Model, filter| {
+        let table = model.table(&cache, TableOptions { filter, ..TableOptions::default() });
+        describe(&table).unwrap().pages[0].filter.is_some()
+    };
+    for filter in [FilterKind::Partitions, FilterKind::Cells] {
+        assert!(!has_filter(&hashed(1), filter) && has_filter(&hashed(2), filter));
+    }
+    // Two cells of one partition.
+    let mut model = hashed(1);
+    let (key, kept) =
+        model.versions.iter().next().map(|(at, kept)| (at.0.clone(), kept.clone())).unwrap();
+    model.versions.insert(([&key[..], b"x"].concat(), Reverse(time(9))), kept);
+    assert!(!has_filter(&model, FilterKind::Partitions) && has_filter(&model, FilterKind::Cells));
+}
+
 /// Many versions of one key, over many blocks and pages.
 #[test]
 fn old_versions_are_skipped_without_reads() {
