@@ -11,6 +11,7 @@ mod dashboard;
 mod documents;
 mod drivers;
 mod idle_server;
+mod logs;
 mod maelstrom;
 mod mappers;
 mod metrics_page;

@@ -43,7 +43,11 @@ def a_first_session(home):
         terminal.type("SELECT a WHERE b;\r")
         terminal.expect("expected FROM")
         terminal.type("INSERT INTO t (a) VALUES (7);\r")
-        terminal.expect("(done)")
+        terminal.expect("(1 row written)")
+        # A block of other databases is no statement that waits for its end.
+        terminal.type("BEGIN;\r")
+        terminal.expect("hint: START TRANSACTION begins a transaction")
+        terminal.expect("carnet:k> ")
         # Ctrl-C throws away what was typed.
         terminal.type("SELECT nonsense\r")
         terminal.expect("...> ")
