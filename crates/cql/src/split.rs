@@ -84,7 +84,7 @@ enum Word {
     Ends,
     /// The word `BATCH` or `TRANSACTION`.
     Block,
-    /// A semicolon.
+    /// The symbol `;`, which ends a statement.
     Semicolon,
     /// Any other token, or none.
     #[default]
