@@ -296,6 +296,30 @@ fn sweep_runs_periodically_up_to_the_retention() {
     assert_eq!(versions(&database, "x").len(), 1);
 }
 
+/// The cluster serves its other clients for four fifths of the time.
+#[test]
+fn sweep_rests_four_times_as_long_as_a_page_took() {
+    let mut options = support::asking();
+    options.sweep.every = Duration::ZERO;
+    let database = Database::with(options);
+    let leader = database.start("leader");
+    database.put(&leader, &cell("x"), "old");
+    database.put(&leader, &cell("x"), "new");
+    let gate = leader.cluster.hold(Op::DeleteOlder);
+    let mut sweeping: Pin<Box<dyn Future<Output = _>>> = Box::pin(leader.log.sweep());
+    while gate.arrived() == 0 {
+        let polled = sweeping.as_mut().poll(&mut TaskContext::from_waker(Waker::noop()));
+        assert!(polled.is_pending());
+        database.world.settle();
+    }
+    database.world.pass(Duration::from_secs(1));
+    gate.open();
+    let answered = database.world.time.now();
+    database.run(sweeping).unwrap();
+    let rested = database.world.time.now().since(answered).as_millis();
+    assert!((4_000..4_500).contains(&rested), "{rested} ms");
+}
+
 /// Old versions stay readable for the retention, even if a sweep is requested. The next page of a
 /// read, for example, may use a snapshot that was not held in between.
 #[test]
