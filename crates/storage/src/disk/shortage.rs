@@ -27,8 +27,10 @@ use super::directory::Disk;
 /// Pauses of [`retried`] before its attempts; the last one is repeated.
 const PAUSE_MIN: Duration = Duration::from_millis(1);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
-/// Number of attempts of [`retried`], about 20 seconds.
-const ATTEMPTS: u32 = 30;
+/// Number of attempts of [`retried`], about an hour: an operator can end the shortage meanwhile.
+const ATTEMPTS: u32 = 3_600;
+/// Number of attempts for each line of the log.
+const LOGGED_ATTEMPTS: u32 = 30;
 
 /// Resource whose absence made an operation fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,14 +78,16 @@ impl Shortage {
     }
 }
 
-/// Repeats an operation that must not be left undone while its error passes. The error of the last
-/// attempt does not count as passing, because the caller does not know the state of the disk.
+/// Repeats an operation that must not be left undone, for as long as its error may pass. The error of the
+/// last attempt does not count as passing, because the caller does not know the state of the disk.
 pub(crate) fn retried<T>(mut operation: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     let mut pause = PAUSE_MIN;
-    for _ in 1..ATTEMPTS {
+    for attempt in 1..ATTEMPTS {
         match operation() {
             Err(error) if Shortage::of(&error).is_some() => {
-                tracing::warn!(%error, "a file operation is retried");
+                if attempt % LOGGED_ATTEMPTS == 1 {
+                    tracing::warn!(%error, attempt, "a file operation is retried");
+                }
                 Signal::new().wait(Some(pause));
                 pause = (2 * pause).min(PAUSE_MAX);
             }
