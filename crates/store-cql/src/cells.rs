@@ -56,7 +56,7 @@ const fn write_time(Number(number): Number) -> i64 {
 
 impl ClusterCells for CqlCluster {
     async fn create_table(&self, table: TableId) -> Faulty<()> {
-        self.need_table(table).await
+        Self::create_table(self, table).await.map_err(Fault::Failed)
     }
 
     async fn write_versions(&self, context: &Context, writes: &[VersionWrite]) -> Faulty<()> {

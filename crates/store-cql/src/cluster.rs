@@ -1,11 +1,13 @@
 //! A cluster, and the creation of its tables.
 
-use std::collections::HashSet;
-use std::sync::{Arc, RwLock};
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, RwLock};
 
-use carnet_base::sync::{read, write};
+use carnet_base::sync::{lock, read, write};
 use carnet_base::{Clock, Error, Result, TableId};
 use carnet_store::cluster::{Fault, Faulty};
+use futures::future::join_all;
+use scylla::cluster::Node;
 
 use crate::loads::Loads;
 use crate::options::CqlOptions;
@@ -22,8 +24,10 @@ pub struct CqlCluster {
     pub(crate) clock: Arc<dyn Clock>,
     /// Tables of cells that every node knows.
     tables: RwLock<HashSet<TableId>>,
-    /// Held while a table is created.
+    /// Held while this process waits for the creation of a table.
     creating: tokio::sync::Mutex<()>,
+    /// Held, by table, while this process waits until an existing table can be used.
+    awaited: Mutex<HashMap<TableId, Arc<tokio::sync::Mutex<()>>>>,
     /// Tuners of reads of many cells.
     pub(crate) loads: Loads,
 }
@@ -77,32 +81,34 @@ impl CqlCluster {
 
     /// Logs what the nodes do not promise. A node of ScyllaDB tells no settings.
     async fn warn_of_settings(&self) {
-        if self.session.is_scylla() {
+        if !self.session.is_scylla() {
+            let nodes = self.session.nodes();
+            join_all(nodes.iter().map(|node| self.warn_of_node(node))).await;
+        }
+    }
+
+    async fn warn_of_node(&self, node: &Arc<Node>) {
+        let sync = self.session.setting(node, "commitlog_sync").await;
+        if sync.as_deref() != Some("periodic") {
             return;
         }
-        for node in self.session.nodes() {
-            let sync = self.session.setting(&node, "commitlog_sync").await;
-            if sync.as_deref() != Some("periodic") {
-                continue;
-            }
-            self.session.requests.note_syncs_later();
-            let period = self.session.setting(&node, "commitlog_sync_period").await;
-            tracing::warn!(
-                node = %node.address,
-                period = period.unwrap_or_default(),
-                "a node acknowledges writes before they are on its disk (commitlog_sync: periodic): a \
-                 kill or a power cut of a majority of replicas within this period loses acknowledged \
-                 commits; set commitlog_sync to batch or group"
-            );
-        }
+        self.session.requests.note_syncs_later();
+        let period = self.session.setting(node, "commitlog_sync_period").await;
+        tracing::warn!(
+            node = %node.address,
+            period = period.unwrap_or_default(),
+            "a node acknowledges writes before they are on its disk (commitlog_sync: periodic): a \
+             kill or a power cut of a majority of replicas within this period loses acknowledged \
+             commits; set commitlog_sync to batch or group"
+        );
     }
 
     async fn reach(options: &CqlOptions, clock: Arc<dyn Clock>) -> Result<Self> {
         options.check()?;
         let session = Session::connect(options, Arc::clone(&clock)).await?;
-        let creating = tokio::sync::Mutex::new(());
+        let (creating, awaited) = (tokio::sync::Mutex::new(()), Mutex::default());
         let (tables, loads) = (RwLock::default(), Loads::default());
-        Ok(Self { session, clock, tables, creating, loads })
+        Ok(Self { session, clock, tables, creating, awaited, loads })
     }
 
     /// Returns the runtime of the driver, for other tasks of the same database.
@@ -129,20 +135,24 @@ impl CqlCluster {
         if read(&self.tables).contains(&table) {
             return Ok(());
         }
+        // The first statements after a start use the same table. The creation of another table may take
+        // long, and they do not wait for it.
+        let turn = Arc::clone(lock(&self.awaited).entry(table).or_default());
+        let _turn = turn.lock().await;
+        if read(&self.tables).contains(&table) {
+            return Ok(());
+        }
         let new = NewTable::of_cells(table);
         let known = self.names(Statement::TableNames).await?;
         if known.contains(&new.name) {
-            // The creation of another table may take long, and does not delay this.
             Box::pin(self.session.await_table(&new.name)).await?;
         } else {
             let _creating = self.creating.lock().await;
-            if read(&self.tables).contains(&table) {
-                return Ok(());
-            }
             let known = self.names(Statement::TableNames).await?;
             Box::pin(self.need(&new, &known)).await?;
         }
         write(&self.tables).insert(table);
+        lock(&self.awaited).remove(&table);
         Ok(())
     }
 
@@ -164,9 +174,11 @@ impl CqlCluster {
         }
         match self.session.in_request_time(Box::pin(self.create_table(table))).await {
             Some(created) => created.map_err(Fault::Failed),
-            None => Err(Fault::failed(
-                "the nodes do not agree on the schema yet, so that a table cannot be used; repeat the statement",
-            )),
+            None => Err(Fault::Failed(Error::unavailable(format!(
+                "the table {} cannot be used yet: no node knows it, or the nodes do not agree on the schema; repeat the \
+                 statement",
+                NewTable::of_cells(table).name
+            )))),
         }
     }
 

@@ -61,8 +61,8 @@ impl RequestCounters {
         self.is_failing.load(Ordering::Relaxed)
     }
 
-    /// Returns `true` if the node that answered at the start acknowledges writes before they are on
-    /// its disk (`commitlog_sync: periodic`); `false` also if it did not tell.
+    /// Returns `true` if a node acknowledges writes before they are on its disk (`commitlog_sync:
+    /// periodic`), as it told at the start; `false` also if no node told.
     #[must_use]
     pub fn syncs_later(&self) -> bool {
         self.syncs_later.load(Ordering::Relaxed)

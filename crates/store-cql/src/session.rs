@@ -18,12 +18,13 @@ use std::time::Duration;
 use carnet_base::sync::{read, write};
 use carnet_base::{Bytes, Clock, Error, ErrorKind, Result};
 use carnet_store::cluster::{Fault, Faulty};
+use futures::future::join_all;
 use scylla::client::execution_profile::ExecutionProfile;
 use scylla::client::session::Session as Driver;
 use scylla::client::session_builder::SessionBuilder;
 use scylla::cluster::Node;
 use scylla::cluster::metadata::ColumnType;
-use scylla::errors::{ExecutionError, RequestAttemptError, SchemaAgreementError};
+use scylla::errors::{DbError, ExecutionError, RequestAttemptError};
 use scylla::policies::load_balancing::{
     DefaultPolicy, NodeIdentifier, SingleTargetLoadBalancingPolicy,
 };
@@ -200,7 +201,8 @@ impl Session {
     /// the driver needs a moment to connect again.
     pub(crate) async fn create(&self, text: &str) -> Result<()> {
         let change = || self.within(self.driver.query_unpaged(text, ()));
-        let changed = repeat(change, is_of_connection, |wait| self.within(pause(wait))).await;
+        let may_pass = |error: &ExecutionError| is_of_connection(error) || is_overloaded(error);
+        let changed = repeat(change, may_pass, |wait| self.within(pause(wait))).await;
         changed.map_err(|error| {
             Error::unavailable(format!("cannot change the schema: {text}")).with_source(error)
         })?;
@@ -242,14 +244,14 @@ impl Session {
 
     /// Waits until all reachable nodes have the same schema.
     pub(crate) async fn await_schema(&self) -> Result<()> {
+        // The driver itself waits for agreement, and ends at once with some errors of connections.
         let agree = || self.within(self.driver.await_schema_agreement());
-        // The driver itself waits for agreement.
-        let may_pass =
-            |error: &SchemaAgreementError| !matches!(error, SchemaAgreementError::Timeout(_));
-        let agreed = repeat(agree, may_pass, |wait| self.within(pause(wait))).await;
-        agreed.map(|_| ()).map_err(|error| {
-            Error::unavailable("the nodes do not agree on a schema").with_source(error)
-        })
+        let agreeing = Box::pin(repeat(agree, |_| true, |wait| self.within(pause(wait))));
+        let disagree = || Error::unavailable("the nodes do not agree on a schema");
+        match self.within(in_time(SCHEMA_TIMEOUT, agreeing)).await {
+            Some(agreed) => agreed.map(|_| ()).map_err(|error| disagree().with_source(error)),
+            None => Err(disagree()),
+        }
     }
 
     /// Retries a call that may be repeated: the node that was asked may just have died, or have too
@@ -296,27 +298,28 @@ impl Session {
 
     /// Returns a setting of a node, if it tells it.
     pub(crate) async fn setting(&self, node: &Arc<Node>, name: &str) -> Option<String> {
-        let ask = || self.setting_once(node, name);
-        let asking = Box::pin(repeat(ask, |_| true, |wait| self.within(pause(wait))));
-        let rows = self.within(in_time(SETTING_TIMEOUT, asking)).await?;
-        let rows = rows.inspect_err(|fault| tracing::debug!(%fault, "a node tells no settings"));
-        let (value,) = rows.ok()?.maybe_first_row::<(Option<String>,)>().ok()??;
+        let asking = Box::pin(self.ask_setting(node, name));
+        let told = self.within(in_time(SETTING_TIMEOUT, asking)).await?;
+        let told = told.inspect_err(|why| tracing::debug!(why, "a node tells no settings"));
+        let rows = told.ok()?.into_rows_result().ok()?;
+        let (value,) = rows.maybe_first_row::<(Option<String>,)>().ok()??;
         value
     }
 
-    async fn setting_once(&self, node: &Arc<Node>, name: &str) -> Faulty<QueryRowsResult> {
+    /// Asks one node for a setting. Its failures say nothing about the cluster's health, and are not counted: a
+    /// role may not be allowed to read settings.
+    async fn ask_setting(&self, node: &Arc<Node>, name: &str) -> Result<QueryResult, String> {
         let how = self.read_any();
-        let mut prepared = self.prepare(how, Statement::Setting).await?;
+        let prepared = self.prepare(how, Statement::Setting).await;
+        let mut prepared = prepared.map_err(|fault| fault.to_string())?;
         how.apply(&mut prepared);
         let target = NodeIdentifier::Node(Arc::clone(node));
         prepared
             .set_load_balancing_policy(Some(SingleTargetLoadBalancingPolicy::new(target, None)));
         let values: &[Bind<'_>] = &[Bind::Text(name)];
-        self.requests.count(how);
-        let ran = self.within(self.driver.execute_unpaged(&prepared, values)).await;
-        self.requests.ended(|| self.clock.now(), &ran);
-        let result = ran.map_err(|error| fault_of(how.access, error))?;
-        result.into_rows_result().map_err(|error| misunderstood(how.access, error))
+        let ask = || self.within(self.driver.execute_unpaged(&prepared, values));
+        let asked = repeat(ask, is_of_connection, |wait| self.within(pause(wait))).await;
+        asked.map_err(|error| error.to_string())
     }
 
     /// Runs a conditional statement.
@@ -374,11 +377,12 @@ impl Session {
     /// Prepares the statements that a process needs to lead. Preparing takes as long as the slowest
     /// node; a process that takes over because a node hangs should not have to.
     pub(crate) async fn prepare_ahead(&self) {
-        for statement in Statement::of_a_leader() {
+        let prepare = async |statement| {
             if let Err(fault) = self.prepare(self.read(), statement).await {
                 tracing::debug!(%fault, "a statement is prepared when it is needed");
             }
-        }
+        };
+        join_all(Statement::of_a_leader().map(prepare)).await;
     }
 
     async fn prepare(
@@ -535,6 +539,14 @@ const fn is_of_connection(error: &ExecutionError) -> bool {
         ExecutionError::LastAttemptError(RequestAttemptError::BrokenConnectionError(_))
             | ExecutionError::ConnectionPoolError(_)
     )
+}
+
+/// Returns `true` if the node had too much to do, and did nothing.
+const fn is_overloaded(error: &ExecutionError) -> bool {
+    let ExecutionError::LastAttemptError(RequestAttemptError::DbError(error, _)) = error else {
+        return false;
+    };
+    matches!(error, DbError::Overloaded)
 }
 
 fn answer_of(result: QueryResult) -> Faulty<ResultSet> {

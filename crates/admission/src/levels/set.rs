@@ -266,14 +266,14 @@ impl Levels {
 fn with(mut options: ServiceLevel, settings: &[Setting]) -> Result<ServiceLevel> {
     settings.iter().for_each(|setting| options.set(*setting));
     options.check()?;
-    // Checked here alone: earlier versions have stored such levels.
-    if options.shed_after == Some(Duration::ZERO) {
+    // Only what is set now: earlier versions have stored such levels.
+    if settings.contains(&Setting::ShedAfter(Some(Duration::ZERO))) {
         return Err(Error::invalid("shed_after has to be at least 1ms"));
     }
     Ok(options)
 }
 
-/// Returns the options with which [`DRIVER`] refuses nothing.
+/// Returns the options that can be set for [`DRIVER`]; the others have their defaults.
 const fn of_driver(options: ServiceLevel) -> ServiceLevel {
     ServiceLevel {
         timeout: None,
@@ -327,7 +327,7 @@ mod tests {
         assert_eq!(levels.driver().options.shares, 200);
     }
 
-    /// Whatever its level, a driver connects, and an administrator can alter the level.
+    /// These options would refuse log-ins, and the statement that resets them.
     #[test]
     fn level_of_drivers_has_no_option_that_refuses() {
         let millis = Duration::from_millis;
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn level_that_refuses_whatever_waits_is_not_made() {
+    fn level_that_refuses_all_statements_is_not_made() {
         let zero = Setting::ShedAfter(Some(Duration::ZERO));
         let mut levels = Levels::default();
         assert!(levels.create("gold", &[zero]).is_err());

@@ -356,10 +356,9 @@ mod tests {
         assert_eq!(roles, with(&["ann"]));
     }
 
-    /// Beside the superuser by password there are one without log-in, one without password, and a client
-    /// that is none.
+    /// A role without log-in, one without a password, and one that is no superuser.
     #[test]
-    fn superuser_by_password_needs_both_and_the_status() {
+    fn superuser_by_password_has_log_in_password_and_status() {
         let changes = |is_superuser, can_login, has_password: bool| RoleChanges {
             is_superuser: Some(is_superuser),
             can_login: Some(can_login),

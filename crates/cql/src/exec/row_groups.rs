@@ -5,8 +5,8 @@
 //! they have the same effect as one by one. The others, and deletions, are made alone, after the groups
 //! of the rows that they read or change. The order of changes of different rows has no effect.
 
-use std::collections::HashMap;
-use std::ops::RangeBounds as _;
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Bound;
 
 use carnet::{PartitionKey, Tx};
 use carnet_base::{Bytes, TableId};
@@ -23,11 +23,12 @@ pub(super) struct RowGroups<'w> {
     is_alone: bool,
     /// `None` for a group that was made.
     groups: Vec<Option<RowGroup<'w>>>,
-    /// Places of the groups that are not made.
-    by_row: HashMap<GroupRow<'w>, usize>,
-    /// Places of all groups of a partition.
-    by_partition: HashMap<(TableId, &'w PartitionKey), Vec<usize>>,
+    /// Places of the groups that are not made, by their row.
+    places: HashMap<(TableId, &'w PartitionKey), Places<'w>>,
 }
+
+/// Places of the groups of a partition, by clustering key; that of its static columns has none.
+type Places<'w> = BTreeMap<Option<&'w Bytes>, usize>;
 
 /// Row of a group; without a clustering key, the static columns of the partition.
 type GroupRow<'w> = (TableId, &'w PartitionKey, Option<&'w Bytes>);
@@ -35,12 +36,7 @@ type GroupRow<'w> = (TableId, &'w PartitionKey, Option<&'w Bytes>);
 impl<'w> RowGroups<'w> {
     /// Creates the groups of a number of statements.
     pub(super) fn new(writes: usize) -> Self {
-        Self {
-            is_alone: writes == 1,
-            groups: Vec::new(),
-            by_row: HashMap::new(),
-            by_partition: HashMap::new(),
-        }
+        Self { is_alone: writes == 1, groups: Vec::new(), places: HashMap::new() }
     }
 
     /// Adds a statement.
@@ -76,8 +72,8 @@ impl<'w> RowGroups<'w> {
             return change_row(tx, &group).await;
         }
         group.columns = columns(plan);
-        let known = self.by_row.get(&row).and_then(|known| self.groups[*known].as_mut());
-        let Some(known) = known else {
+        let known = self.places.get(&(row.0, row.1)).and_then(|places| places.get(&row.2));
+        let Some(known) = known.and_then(|place| self.groups[*place].as_mut()) else {
             self.push(row, group);
             return Ok(());
         };
@@ -88,10 +84,8 @@ impl<'w> RowGroups<'w> {
         Ok(())
     }
 
-    fn push(&mut self, row: GroupRow<'w>, group: RowGroup<'w>) {
-        let place = self.groups.len();
-        self.by_row.insert(row, place);
-        self.by_partition.entry((row.0, row.1)).or_default().push(place);
+    fn push(&mut self, (table, partition, clustering): GroupRow<'w>, group: RowGroup<'w>) {
+        self.places.entry((table, partition)).or_default().insert(clustering, self.groups.len());
         self.groups.push(Some(group));
     }
 
@@ -109,20 +103,22 @@ impl<'w> RowGroups<'w> {
                 }
                 continue;
             }
-            let places = self.by_partition.get(&(table, partition)).cloned().unwrap_or_default();
-            for place in places {
-                let clustering = self.groups[place].as_ref().map(|group| group.clustering);
-                if clustering.is_some_and(|row| deletes(&write.targets.clustering, row)) {
-                    self.make_at(tx, place).await?;
-                }
+            let Some(places) = self.places.get_mut(&(table, partition)) else { continue };
+            for place in take_deleted(places, &write.targets.clustering) {
+                self.make_at(tx, place).await?;
             }
         }
         Ok(())
     }
 
-    async fn make_row(&mut self, tx: &Tx, row: &GroupRow<'_>) -> Result<(), CqlError> {
-        match self.by_row.get(row) {
-            Some(place) => self.make_at(tx, *place).await,
+    async fn make_row(
+        &mut self,
+        tx: &Tx,
+        (table, partition, clustering): &GroupRow<'_>,
+    ) -> Result<(), CqlError> {
+        let places = self.places.get_mut(&(*table, *partition));
+        match places.and_then(|places| places.remove(clustering)) {
+            Some(place) => self.make_at(tx, place).await,
             None => Ok(()),
         }
     }
@@ -147,13 +143,27 @@ impl<'w> RowGroups<'w> {
     }
 }
 
-/// Returns `true` if a deletion of ranges contains a row, or the static columns.
-fn deletes(ranges: &Clustering, row: Option<&Bytes>) -> bool {
-    match (ranges, row) {
-        (Clustering::Spans(spans), Some(row)) => spans.iter().any(|span| span.contains(row)),
-        (Clustering::Spans(_), None) => false,
-        (Clustering::All | Clustering::Cells(_), _) => true,
+/// Takes the places of the groups whose rows a deletion of ranges has.
+fn take_deleted(places: &mut Places<'_>, deleted: &Clustering) -> Vec<usize> {
+    let Clustering::Spans(spans) = deleted else {
+        return std::mem::take(places).into_values().collect();
+    };
+    let mut taken = Vec::new();
+    for (lower, upper) in spans {
+        // The static columns come before all rows, and are no part of a range.
+        let lower = match lower {
+            Bound::Unbounded => Bound::Excluded(None),
+            lower => lower.as_ref().map(Some),
+        };
+        let is_empty = matches!((lower, upper), (Bound::Included(Some(from)) | Bound::Excluded(Some(from)), Bound::Included(to) | Bound::Excluded(to)) if from >= to);
+        if is_empty {
+            continue;
+        }
+        let range = (lower, upper.as_ref().map(Some));
+        let rows: Vec<_> = places.range(range).map(|(row, _)| *row).collect();
+        taken.extend(rows.into_iter().filter_map(|row| places.remove(&row)));
     }
+    taken
 }
 
 /// Returns `true` if a statement may be made together with others: its values depend neither on the

@@ -27,8 +27,8 @@ use super::directory::Disk;
 /// Pauses of [`retried`] before its attempts; the last one is repeated.
 const PAUSE_MIN: Duration = Duration::from_millis(1);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
-/// Number of attempts of [`retried`], about an hour: an operator can end the shortage meanwhile.
-const ATTEMPTS: u32 = 3_600;
+/// Number of attempts of [`retried`], about ten minutes: an operator can end the shortage meanwhile.
+const ATTEMPTS: u32 = 600;
 /// Number of attempts for each line of the log.
 const LOGGED_ATTEMPTS: u32 = 30;
 

@@ -89,8 +89,8 @@ fn unreachable(id: Uuid, start: Option<Timestamp>, holder: Absence, step: Step) 
         Absence::Silent(server) => server,
         Absence::NotReached(server) => {
             return unavailable(format!(
-                "the server {server}, which holds transaction {id}, cannot be reached now; nothing was \
-                 done: try again"
+                "nothing could be sent to the server {server}, which holds transaction {id}, so that nothing \
+                 was done: try again"
             ));
         }
         Absence::Unknown => {
