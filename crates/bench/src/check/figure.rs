@@ -151,8 +151,12 @@ pub(super) fn read(path: &Path) -> Result<Vec<Figure>> {
 
 /// Writes the file of figures.
 pub(super) fn write(path: &Path, figures: &[Figure]) -> Result<()> {
-    let text = serde_json::to_string_pretty(figures)
-        .map_err(|error| Error::invalid("figures cannot be written as JSON").with_source(error))?;
+    let line = |figure| {
+        serde_json::to_string(figure)
+            .map_err(|error| Error::invalid("a figure is no JSON").with_source(error))
+    };
+    let lines = figures.iter().map(line).collect::<Result<Vec<_>>>()?;
+    let text = format!("[\n  {}\n]", lines.join(",\n  "));
     std::fs::write(path, text + "\n").map_err(|error| {
         Error::unavailable(format!("{} cannot be written", path.display())).with_source(error)
     })
