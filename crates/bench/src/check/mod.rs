@@ -14,6 +14,9 @@
 mod figure;
 mod origin;
 mod page;
+#[cfg(test)]
+#[allow(dead_code, reason = "check is about to use it")]
+mod take;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
