@@ -16,6 +16,9 @@ mod origin;
 mod page;
 #[cfg(test)]
 #[allow(dead_code, reason = "check is about to use it")]
+mod command;
+#[cfg(test)]
+#[allow(dead_code, reason = "check is about to use it")]
 mod take;
 
 use std::collections::BTreeMap;
