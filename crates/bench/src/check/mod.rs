@@ -19,6 +19,15 @@ mod page;
 mod command;
 #[cfg(test)]
 #[allow(dead_code, reason = "check is about to use it")]
+mod group;
+#[cfg(test)]
+#[allow(dead_code, reason = "check is about to use it")]
+mod outputs;
+#[cfg(test)]
+#[allow(dead_code, reason = "check is about to use it")]
+mod record;
+#[cfg(test)]
+#[allow(dead_code, reason = "check is about to use it")]
 mod take;
 
 use std::collections::BTreeMap;
