@@ -28,6 +28,9 @@ mod outputs;
 mod record;
 #[cfg(test)]
 #[allow(dead_code, reason = "check is about to use it")]
+mod tables;
+#[cfg(test)]
+#[allow(dead_code, reason = "check is about to use it")]
 mod take;
 
 use std::collections::BTreeMap;
