@@ -22,6 +22,9 @@ mod command;
 mod group;
 #[cfg(test)]
 #[allow(dead_code, reason = "check is about to use it")]
+mod groups;
+#[cfg(test)]
+#[allow(dead_code, reason = "check is about to use it")]
 mod outputs;
 #[cfg(test)]
 #[allow(dead_code, reason = "check is about to use it")]
