@@ -4,14 +4,18 @@
 //! take minutes. A command that several figures share runs once.
 
 mod engine;
+mod overload;
 
 use super::group::Group;
 
 /// Returns all groups, in the order in which they are measured.
 pub(super) fn groups() -> Vec<Group> {
-    let groups = [engine::groups()];
+    let groups = [engine::groups(), overload::groups()];
     groups.into_iter().flatten().collect()
 }
+
+/// A column of which each row has the field of a JSON object: part of the name, title, field.
+type Field = (&'static str, &'static str, &'static str);
 
 #[cfg(test)]
 mod tests {
