@@ -5,12 +5,14 @@
 
 mod engine;
 mod overload;
+mod peers;
+mod programs;
 
 use super::group::Group;
 
 /// Returns all groups, in the order in which they are measured.
 pub(super) fn groups() -> Vec<Group> {
-    let groups = [engine::groups(), overload::groups()];
+    let groups = [engine::groups(), overload::groups(), programs::groups(), peers::groups()];
     groups.into_iter().flatten().collect()
 }
 
