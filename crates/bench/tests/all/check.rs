@@ -24,22 +24,22 @@ fn worse_figures_are_named() {
     let text = std::fs::read_to_string(docs.join("figures.json")).unwrap();
     let mut figures: serde_json::Value = serde_json::from_str(&text).unwrap();
     let figures_of = figures.as_array_mut().unwrap();
-    let worst = figures_of.iter_mut().find(|figure| figure["name"] == "commit-entry-v2").unwrap();
+    let worst = figures_of.iter_mut().find(|figure| figure["name"] == "storage.commit-entry-v2").unwrap();
     let value = worst["value"].as_f64().unwrap();
     worst["value"] = (value / 1.3).into();
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("figures.json"), figures.to_string()).unwrap();
     let folder = folder.path().to_str().unwrap();
-    let output = check(&["commit-entry-v2", "--docs", folder]);
+    let output = check(&["storage.commit-entry-v2", "--docs", folder]);
     let error = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success());
     assert!(
         error.contains(
-            "worse than recorded by more than a quarter, or not measured: commit-entry-v2"
+            "worse than recorded by more than a quarter, or not measured: storage.commit-entry-v2"
         ),
         "{error}"
     );
     let unknown = check(&["nothing", "--docs", folder]);
     let error = String::from_utf8_lossy(&unknown.stderr);
-    assert!(error.contains("there is no figure nothing; the figures are "), "{error}");
+    assert!(error.contains("there is no group or figure nothing; the groups are "), "{error}");
 }
