@@ -12,6 +12,8 @@
 //! speed of a machine as much as a time does. Other figures are shown beside them. Counts do not
 //! depend on the machine, and CI checks those of this program.
 
+#[cfg(test)]
+mod cited;
 mod command;
 mod group;
 mod groups;

@@ -203,9 +203,53 @@ fn number(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::super::group::{Better, Found};
+    use super::super::groups::groups;
     use super::super::origin::Origin;
+    use super::super::record::read;
     use super::super::take::text;
     use super::*;
+
+    fn docs() -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs")
+    }
+
+    #[test]
+    fn pages_have_the_recorded_figures() {
+        let groups = groups();
+        let records = read(&docs().join("figures.json"), &groups).unwrap();
+        for path in paths(&docs()).unwrap() {
+            let page = std::fs::read_to_string(&path).unwrap();
+            let made = make(&page, &groups, &records).unwrap();
+            let differs = page.lines().zip(made.lines()).find(|(page, made)| page != made);
+            assert!(
+                page == made,
+                "{} differs from docs/figures.json, carnet-bench check --pages makes it anew: {differs:?}",
+                path.display()
+            );
+        }
+    }
+
+    #[test]
+    fn every_group_has_a_place_on_one_page() {
+        let pages: String = paths(&docs())
+            .unwrap()
+            .iter()
+            .map(|path| std::fs::read_to_string(path).unwrap())
+            .collect();
+        for group in groups() {
+            let mark = format!("{}{} -->", TABLE[0], group.name);
+            assert_eq!(pages.matches(&mark).count(), 1, "places of the group {}", group.name);
+        }
+    }
+
+    /// Tables between marks are made from the records; others would be forgotten when figures change.
+    #[test]
+    fn performance_page_has_no_table_by_hand() {
+        let page = std::fs::read_to_string(docs().join("performance.md")).unwrap();
+        let outside = replace(&page, TABLE, |_| Some(String::new())).unwrap();
+        let table = outside.lines().find(|line| line.trim_start().starts_with('|'));
+        assert_eq!(table, None, "a table of performance.md is outside of the marks");
+    }
 
     #[test]
     fn table_has_rows_and_origins() {
