@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use carnet_base::{Error, Result};
 
 use super::group::{Figure, Group};
+use super::origin::Origin;
 use super::record::{Record, Records};
 
 /// Begins of the marks before a table and before a single figure, and the marks behind them.
@@ -151,38 +152,30 @@ impl<'t> Head<'t> {
     }
 }
 
-/// Returns the commands of a table, and the machines, dates and commits of its figures.
+/// Returns the commands of a table, and the machines, dates and commits of its figures. The origin of
+/// most figures comes first, and others name their rows.
 fn origins(group: &Group, records: &Records) -> String {
-    let of_group =
-        || group.figures.iter().filter_map(|figure| Some((figure, records.get(&figure.name)?)));
-    let mut commands: Vec<&str> = Vec::new();
-    let mut origins = Vec::new();
-    for (figure, Record { origin, .. }) in of_group() {
-        commands.extend(figure.commands());
-        if !origins.contains(&origin) {
-            origins.push(origin);
+    let mut commands: Vec<String> = Vec::new();
+    let mut origins: Vec<(&Origin, Vec<&str>)> = Vec::new();
+    for figure in &group.figures {
+        let Some(Record { origin, .. }) = records.get(&figure.name) else { continue };
+        for command in figure.commands().map(|command| format!("`{command}`")) {
+            if !commands.contains(&command) {
+                commands.push(command);
+            }
+        }
+        match origins.iter_mut().find(|(other, _)| *other == origin) {
+            Some((_, rows)) => rows.push(&figure.row),
+            None => origins.push((origin, vec![&figure.row])),
         }
     }
-    let mut seen = Vec::new();
-    commands.retain(|command| {
-        !seen.contains(command) && {
-            seen.push(command);
-            true
-        }
+    origins.sort_by_key(|(_, rows)| std::cmp::Reverse(rows.len()));
+    let origins = origins.into_iter().enumerate().map(|(at, (origin, mut rows))| {
+        rows.dedup();
+        let rows = if at == 0 { String::new() } else { format!(" ({})", rows.join("; ")) };
+        format!("{}, {}, {}{rows}", origin.machine, origin.date, origin.commit)
     });
-    let commands: Vec<String> = commands.iter().map(|command| format!("`{command}`")).collect();
-    let origins: Vec<String> = origins
-        .into_iter()
-        .map(|origin| {
-            let all = of_group().all(|(_, record)| record.origin == *origin);
-            let of = of_group().filter(|(_, record)| record.origin == *origin);
-            let names: Vec<&str> = of.map(|(figure, _)| figure.row.as_str()).collect();
-            let mut rows = names.clone();
-            rows.dedup();
-            let which = if all { String::new() } else { format!(" ({})", rows.join("; ")) };
-            format!("{}, {}, {}{which}", origin.machine, origin.date, origin.commit)
-        })
-        .collect();
+    let origins: Vec<String> = origins.collect();
     format!("Commands: {}. Recorded: {}.\n", commands.join(", "), origins.join("; "))
 }
 
@@ -204,7 +197,6 @@ fn number(value: f64) -> String {
 mod tests {
     use super::super::group::{Better, Found};
     use super::super::groups::groups;
-    use super::super::origin::Origin;
     use super::super::record::read;
     use super::super::take::text;
     use super::*;
@@ -217,6 +209,9 @@ mod tests {
     fn pages_have_the_recorded_figures() {
         let groups = groups();
         let records = read(&docs().join("figures.json"), &groups).unwrap();
+        let text = std::fs::read_to_string(docs().join("figures.json")).unwrap();
+        let all = text.lines().filter(|line| line.trim_start().starts_with('{')).count();
+        assert_eq!(records.len(), all, "records of figures that are no longer measured");
         for path in paths(&docs()).unwrap() {
             let page = std::fs::read_to_string(&path).unwrap();
             let made = make(&page, &groups, &records).unwrap();
@@ -278,7 +273,7 @@ mod tests {
             | load | per second | to idle ↓ |\n| --- | ---: | ---: |\n\
             | one | 12,345 | 12,345 (1.5 to 20,000) |\n\
             | two | 12,345 | – |\n\n\
-            Commands: `carnet-bench merge`. Recorded: 2 × X, 2026-01-02, abc (one); \
+            Commands: `carnet-bench merge`. Recorded: 2 × X, 2026-01-02, abc; \
             2 × X, 2026-01-02, def (two).\n<!-- end of figures -->\n\
             b <!-- figure: loads.one.rate -->12,345<!-- end --> c\n";
         assert_eq!(made, wanted);

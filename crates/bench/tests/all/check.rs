@@ -65,21 +65,11 @@ fn recorded_figures_are_in_the_pages() {
         records.into_iter().filter(|record| record["name"] != name).collect()
     };
     // The commit of the record is that of the directory.
-    for words in [
-        &["init", "--quiet"][..],
-        &[
-            "-c",
-            "user.name=a",
-            "-c",
-            "user.email=a@b",
-            "commit",
-            "--quiet",
-            "--allow-empty",
-            "-m",
-            "a",
-        ],
-    ] {
-        assert!(Command::new("git").current_dir(&folder).args(words).status().unwrap().success());
+    for words in
+        ["init --quiet", "-c user.name=a -c user.email=a@b commit --quiet --allow-empty -m a"]
+    {
+        let mut git = Command::new("git");
+        assert!(git.current_dir(&folder).args(words.split(' ')).status().unwrap().success());
     }
     let output = check(&[name, "--record", "--docs", folder.path().to_str().unwrap()]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
