@@ -64,9 +64,8 @@ fn storage() -> Group {
     const SPACE: &str = "carnet-bench space --keys 2000 --writes 100000 --idle-millis 3000";
     let mut group = Group::new("storage", "figure");
     let mut add = |name: &str, title: &str, command: &str, take| {
-        let is_new = name.starts_with("commit-filters") || name == "reading-update-reads";
         group.add((name, title), ("", "value"), command, take).better(Better::Less).counted =
-            command != SPACE && command != PAGES && !is_new;
+            command != SPACE && command != PAGES;
     };
     let reads = "disk reads of a cold get in a wide partition, at most";
     add("cold-get", reads, GETS, text("reads by a cold get", -2));
