@@ -1,5 +1,6 @@
 //! Machine, date and commit of a recorded figure.
 
+use std::path::Path;
 use std::process::Command;
 
 use carnet_base::{Error, Result};
@@ -15,10 +16,17 @@ pub(super) struct Origin {
 }
 
 impl Origin {
-    /// Describes this machine, today and the commit of the working tree.
-    pub(super) fn of_this_run() -> Result<Self> {
-        let changed = output("git", &["status", "--porcelain", "--untracked-files=no"])?;
-        let commit = output("git", &["rev-parse", "--short=10", "HEAD"])?;
+    /// Describes this machine, today and the commit of the working tree. The documents may have
+    /// changed: recorded figures change them.
+    pub(super) fn of_this_run(docs: &Path) -> Result<Self> {
+        let docs = docs.to_string_lossy();
+        let git = |words: &str| {
+            let words = ["-C", &*docs].into_iter().chain(words.split(' '));
+            output("git", &words.collect::<Vec<_>>())
+        };
+        let code = ":(top) :(top,exclude)*.md :(top,exclude)docs/figures.json";
+        let changed = git(&format!("status --porcelain --untracked-files=no -- {code}"))?;
+        let commit = git("rev-parse --short=10 HEAD")?;
         let mark = if changed.is_empty() { "" } else { " with changes" };
         Ok(Self {
             machine: machine(&std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default()),

@@ -27,6 +27,11 @@ use loads::{LOADS, Load};
 const READ_EVERY: Duration = Duration::from_millis(2);
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
+/// Returns the names of the loads, in the order in which they are measured.
+pub(crate) fn load_names() -> impl Iterator<Item = &'static str> {
+    LOADS.iter().map(|load| load.name)
+}
+
 /// Measure memory and point reads beside heavy clients.
 #[derive(Args)]
 pub(crate) struct Harm {
