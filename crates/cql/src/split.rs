@@ -84,7 +84,7 @@ enum Word {
     Ends,
     /// The word `BATCH` or `TRANSACTION`.
     Block,
-    /// A semicolon.
+    /// Symbol `;`, which ends statements.
     Semicolon,
     /// Any other token, or none.
     #[default]
