@@ -84,7 +84,7 @@ enum Word {
     Ends,
     /// The word `BATCH` or `TRANSACTION`.
     Block,
-    /// The symbol `;`, which ends a statement.
+    /// Symbol `;`, which ends statements.
     Semicolon,
     /// Any other token, or none.
     #[default]

@@ -13,8 +13,8 @@ use carnet_base::{Clock, SystemClock};
 use carnet_cql::Executor;
 use carnet_cql::system::NodeInfo;
 use carnet_server::{
-    Audit, Authenticator, Clients, Config, CqlBackend, Dashboard, Drain, Exposure, HttpToken,
-    Limits, Server, Tls,
+    Audit, Authenticator, ChangeLog, Clients, Config, CqlBackend, Dashboard, Drain, Exposure,
+    HttpToken, Limits, Server, Tls,
 };
 use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
@@ -136,7 +136,8 @@ impl Serve {
         let builder = builder(&settings, memory).control(true);
         let builder = builder.admission(settings.limits.admission());
         let db = place.open(builder)?;
-        log_start(&settings, config.as_deref(), &place, &db);
+        let mut effective = settings.effective(&memory, &place);
+        log_start(config.as_deref(), &place, &effective, &db);
         // Over a cluster, the process that was building an index may have ended.
         db.build_derived();
         let authenticator = match &users {
@@ -150,6 +151,8 @@ impl Serve {
             None => None,
         };
         let listen = with_port(listen)?;
+        let shown = effective.iter_mut().find(|(name, _)| name == "server.listen");
+        shown.into_iter().for_each(|(_, value)| *value = listen.to_string());
         let clients = Clients::default();
         let mut node = node_info(&place, advertised_address(&place, listen, settings.advertise));
         node.clients = Some(Arc::new(clients.clone()));
@@ -158,10 +161,9 @@ impl Serve {
         }
         let prepared_bytes = memory.prepared;
         let executor = executor(&db, &settings, prepared_bytes, users.as_ref(), node);
+        executor.set_settings(effective);
         let audit = audit(&settings)?;
-        if let Some(audit) = audit.clone() {
-            executor.set_audit(audit);
-        }
+        executor.set_audit(Arc::new(ChangeLog::new(audit.clone(), Arc::new(SystemClock))));
         let mut backend = backend(&place, executor.clone())?;
         if let Some(tables) = settings.table_metrics {
             backend = backend.table_metrics_max(tables);
@@ -280,14 +282,13 @@ impl Checked {
 }
 
 /// Logs the start of the server, and the recovery of its database.
-fn log_start(settings: &Settings, config: Option<&Path>, place: &Place, db: &Db) {
+fn log_start(config: Option<&Path>, place: &Place, effective: &[(String, String)], db: &Db) {
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),
         process = std::process::id(),
         database = %place,
-        settings = config.map(|path| path.display().to_string()),
-        log_in = settings.users.is_some() || settings.roles == Some(true),
-        tls = settings.tls.cert.is_some(),
+        file = config.map(|path| path.display().to_string()),
+        settings = settings::changed(effective),
         "carnet serve starts"
     );
     if let Some(metrics) = db.metrics() {
@@ -394,6 +395,8 @@ async fn serve(
         line.push_str(&format!(", HTTP on {http}"));
     }
     say(&line);
+    let http = server.http_addr()?.map(|http| http.to_string());
+    tracing::info!(cql = %server.local_addr()?, http, "listening");
     memory.log();
     let shutdown = async {
         tokio::select! {
@@ -452,6 +455,7 @@ fn executor(
 ) -> Executor {
     let timestamps = settings.timestamps.unwrap_or_default();
     let executor = Executor::with_timestamps(db.clone(), node, timestamps);
+    executor.log_slow(settings.log.slow);
     executor.set_timeouts(settings.limits.timeouts());
     executor.set_warn_thresholds(settings.limits.warn_thresholds());
     executor.set_open_limits(settings.limits.open_transactions());

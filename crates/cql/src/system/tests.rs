@@ -90,6 +90,7 @@ fn rows_of(
         rows_max: None,
         figures: &|_| None,
         settings: StatementSettings::default(),
+        own_settings: &[],
         roles: RolesView { roles: &roles(), has_hashes: true },
         traces: &Vec::new,
     };
