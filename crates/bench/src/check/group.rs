@@ -298,6 +298,9 @@ mod tests {
         let outputs = Outputs::with("carnet-bench merge", runs);
         let found = group.figures[0].find(&outputs).unwrap();
         assert_eq!(found, Found { value: 2.0, low: 1.0, high: 3.0 });
+        // Rounds of one run are divided one by one, or by the median if their numbers differ.
+        assert_eq!(ratios(&[4.0, 30.0, 9.0], &[2.0, 10.0, 9.0]), [2.0, 3.0, 1.0]);
+        assert_eq!(ratios(&[4.0, 30.0], &[2.0, 10.0, 5.0]), [0.8, 6.0]);
         let error = group.figures[0].find(&Outputs::default()).unwrap_err().to_string();
         assert_eq!(error, "group.one: no output of carnet-bench merge has it");
     }

@@ -84,7 +84,7 @@ impl Check {
                 self.check(figure, &mut outputs, &mut records, origin.as_ref(), &mut wrong);
             }
             if self.record && !figures.is_empty() {
-                // A long run that is interrupted keeps what it has measured.
+                // An interrupted run keeps the figures of the groups before.
                 record::write(&path, &groups, &records)?;
                 tables::write(&self.docs, &groups, &records)?;
             }

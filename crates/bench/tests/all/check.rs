@@ -54,7 +54,7 @@ fn worse_figures_are_named() {
     assert!(error.contains("there is no group or figure nothing; the groups are "), "{error}");
 }
 
-/// `--record` stores what it measures, makes the tables of the pages, and keeps the other records.
+/// `--record` stores the measured figures, makes the tables of the pages, and keeps the other records.
 #[test]
 fn recorded_figures_are_in_the_pages() {
     let name = "storage.commit-entry-v2";
