@@ -114,7 +114,7 @@ impl<'w> RowGroups<'w> {
     async fn make_row(
         &mut self,
         tx: &Tx,
-        (table, partition, clustering): &GroupRow<'_>,
+        (table, partition, clustering): &GroupRow<'w>,
     ) -> Result<(), CqlError> {
         let places = self.places.get_mut(&(*table, *partition));
         match places.and_then(|places| places.remove(clustering)) {
@@ -144,7 +144,7 @@ impl<'w> RowGroups<'w> {
 }
 
 /// Takes the places of the groups whose rows a deletion of ranges has.
-fn take_deleted(places: &mut Places<'_>, deleted: &Clustering) -> Vec<usize> {
+fn take_deleted<'w>(places: &mut Places<'w>, deleted: &'w Clustering) -> Vec<usize> {
     let Clustering::Spans(spans) = deleted else {
         return std::mem::take(places).into_values().collect();
     };
