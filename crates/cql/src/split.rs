@@ -1,8 +1,11 @@
 //! Splits a script into its statements, for the shell.
 //!
-//! A statement ends at a semicolon outside of strings, quoted names and comments. Inside `BEGIN …
-//! APPLY` and `BEGIN … COMMIT` the semicolons belong to the block, which ends at the first one
-//! after `APPLY BATCH`, `APPLY TRANSACTION` or `COMMIT TRANSACTION`.
+//! A statement ends at a semicolon outside of strings, quoted names and comments. Inside `BEGIN BATCH
+//! … APPLY` and `BEGIN TRANSACTION … COMMIT` the semicolons belong to the block, which ends at the
+//! first one after `APPLY BATCH`, `APPLY TRANSACTION` or `COMMIT TRANSACTION`.
+//!
+//! Blocks as other databases have them are invalid and end at once, so that a terminal need not wait
+//! for an end that never comes: `BEGIN;`, `BEGIN TRANSACTION;`, and a `COMMIT;` inside a block.
 //!
 //! The content of a statement does not matter here: a piece may be invalid CQL. The parser then
 //! reports it, and the next piece is still found.
@@ -65,6 +68,10 @@ pub fn split(script: &str) -> Vec<Piece<'_>> {
 #[derive(Default)]
 struct Current {
     range: Option<Range<usize>>,
+    /// Number of tokens.
+    tokens: usize,
+    /// The first word is `BEGIN`.
+    begins: bool,
     in_block: bool,
     /// Classes of the last two tokens.
     last: [Word; 2],
@@ -77,10 +84,15 @@ enum Word {
     Ends,
     /// The word `BATCH` or `TRANSACTION`.
     Block,
-    /// Any other token.
+    /// Symbol `;`, which ends statements.
+    Semicolon,
+    /// Any other token, or none.
     #[default]
     Other,
 }
+
+/// Words behind the `BEGIN` of a block.
+const KINDS: [&str; 5] = ["BATCH", "COUNTER", "LOGGED", "TRANSACTION", "UNLOGGED"];
 
 impl Current {
     /// Adds a token, or returns the end of the piece before it.
@@ -89,25 +101,34 @@ impl Current {
         match token.kind {
             TokenKind::End if is_open => return Some(PieceEnd::Inside("BEGIN block")),
             TokenKind::End => return Some(PieceEnd::Script),
-            TokenKind::Symbol(";") if !is_open => return Some(PieceEnd::Semicolon),
+            TokenKind::Symbol(";") if !is_open || self.is_foreign() => {
+                return Some(PieceEnd::Semicolon);
+            }
             _ => {}
         }
         let text = &script[token.start..token.end];
-        let is_any = |words: [&str; 2]| {
+        let is_any = |words: &[&str]| {
             token.kind == TokenKind::Word
                 && words.iter().any(|word| text.eq_ignore_ascii_case(word))
         };
-        self.in_block |= self.range.is_none() && is_any(["BEGIN", "BEGIN"]);
-        let word = if is_any(["APPLY", "COMMIT"]) {
-            Word::Ends
-        } else if is_any(["BATCH", "TRANSACTION"]) {
-            Word::Block
-        } else {
-            Word::Other
+        self.begins |= self.tokens == 0 && is_any(&["BEGIN"]);
+        self.in_block |= self.begins && self.tokens == 1 && is_any(&KINDS);
+        self.tokens += 1;
+        let word = match token.kind {
+            TokenKind::Symbol(";") => Word::Semicolon,
+            _ if is_any(&["APPLY", "COMMIT"]) => Word::Ends,
+            _ if is_any(&["BATCH", "TRANSACTION"]) => Word::Block,
+            _ => Word::Other,
         };
         self.last = [self.last[1], word];
         self.cover(token.start, token.end);
         None
+    }
+
+    /// Returns `true` before a semicolon that no valid block has: directly behind `BEGIN
+    /// TRANSACTION`, or behind a `COMMIT` that is a statement.
+    fn is_foreign(&self) -> bool {
+        self.tokens == 2 || self.last == [Word::Semicolon, Word::Ends]
     }
 
     /// Extends the piece over a part of the script.
@@ -151,6 +172,26 @@ mod tests {
         }
         // The words do not begin a block.
         assert_eq!(texts("SELECT begin; 'BEGIN'; a").len(), 3);
+        // Columns and tables of these names are no ends.
+        let block =
+            "BEGIN TRANSACTION LET a = (SELECT commit FROM t); SELECT a.commit; COMMIT TRANSACTION";
+        assert_eq!(texts(&format!("{block}; USE b")), [block, "USE b"]);
+        let block = "BEGIN TRANSACTION SELECT a FROM batch; COMMIT TRANSACTION";
+        assert_eq!(texts(&format!("{block}; USE b")), [block, "USE b"]);
+    }
+
+    #[test]
+    fn blocks_of_other_databases_end_at_once() {
+        assert_eq!(texts("BEGIN; UPDATE a; COMMIT;"), ["BEGIN", "UPDATE a", "COMMIT"]);
+        assert_eq!(texts("BEGIN UPDATE a; COMMIT"), ["BEGIN UPDATE a", "COMMIT"]);
+        assert_eq!(texts("begin work; UPDATE a"), ["begin work", "UPDATE a"]);
+        assert_eq!(texts("BEGIN TRANSACTION; UPDATE a"), ["BEGIN TRANSACTION", "UPDATE a"]);
+        let block = "BEGIN TRANSACTION UPDATE a; COMMIT";
+        assert_eq!(texts(&format!("{block}; USE b")), [block, "USE b"]);
+        for script in ["BEGIN;", "BEGIN TRANSACTION;", "BEGIN TRANSACTION UPDATE a; COMMIT;"] {
+            assert_eq!(last_end(script), PieceEnd::Semicolon, "{script}");
+        }
+        assert_eq!(last_end("BEGIN"), PieceEnd::Script);
     }
 
     #[test]

@@ -11,9 +11,10 @@ use super::lexer::{TokenKind, tokens};
 /// Patterns, the first that matches first, and their hints.
 ///
 /// A pattern is a row of tokens: words without regard to case, symbols, `"` for any name in double
-/// quotes. `^` binds it to the beginning of the statement, `~` searches a text in the error
-/// instead.
-const HINTS: [(&str, &str); 76] = [
+/// quotes. `^` binds it to the beginning of the statement, `:` to the places of types in definitions,
+/// and `~` searches a text in the error instead. Elsewhere the first word of a pattern is no name, of a
+/// column for instance.
+const HINTS: [(&str, &str); 75] = [
     (r"^\ dt", "DESCRIBE TABLES lists the tables"),
     (r"^\ d", "DESCRIBE TABLES lists the tables, and DESCRIBE TABLE name shows one"),
     (r"^\ l", "DESCRIBE KEYSPACES lists the keyspaces"),
@@ -59,11 +60,7 @@ const HINTS: [(&str, &str); 76] = [
     ("^REPLACE INTO", "INSERT overwrites the row of the same key: write INSERT INTO"),
     ("^INSERT IGNORE", "write INSERT INTO … IF NOT EXISTS"),
     ("^MERGE", "INSERT overwrites the row of the same key; UPDATE … IF makes it conditional"),
-    ("^BEGIN WORK", "START TRANSACTION begins a transaction that stays open until COMMIT"),
-    (
-        "~BEGIN block has no end",
-        "BEGIN TRANSACTION … COMMIT TRANSACTION is one statement; START TRANSACTION begins a transaction that stays open",
-    ),
+    ("~BEGIN block has no end", BLOCK),
     ("ON DUPLICATE", "INSERT overwrites the row of the same key: omit ON DUPLICATE KEY"),
     (
         "ON CONFLICT",
@@ -95,17 +92,17 @@ const HINTS: [(&str, &str); 76] = [
     ("AUTOINCREMENT", "keys are not counted up: use uuid PRIMARY KEY, and uuid() in the INSERT"),
     ("IDENTITY", "keys are not counted up: use uuid PRIMARY KEY, and uuid() in the INSERT"),
     ("SERIAL PRIMARY", "keys are not counted up: use uuid PRIMARY KEY, and uuid() in the INSERT"),
-    ("BIGSERIAL", "keys are not counted up: use uuid PRIMARY KEY, and uuid() in the INSERT"),
+    (":BIGSERIAL", "keys are not counted up: use uuid PRIMARY KEY, and uuid() in the INSERT"),
     ("VARCHAR (", "texts have no maximum length: write text"),
     ("CHAR (", "texts have no maximum length: write text"),
     ("DECIMAL (", "decimals have no precision: write decimal"),
-    ("NUMERIC", "the type is decimal, without a precision"),
-    ("DATETIME", "the type is timestamp"),
-    ("INTEGER", "the type is int, or bigint for 64 bits"),
-    ("STRING", "the type is text"),
-    ("BOOL", "the type is boolean"),
-    ("LONG", "the type is bigint"),
-    ("JSONB", "the type is text; SELECT JSON and INSERT … JSON convert rows"),
+    (":NUMERIC", "the type is decimal, without a precision"),
+    (":DATETIME", "the type is timestamp"),
+    (":INTEGER", "the type is int, or bigint for 64 bits"),
+    (":STRING", "the type is text"),
+    (":BOOL", "the type is boolean"),
+    (":LONG", "the type is bigint"),
+    (":JSONB", "the type is text; SELECT JSON and INSERT … JSON convert rows"),
     ("DEFAULT", "columns have no defaults: give the value in the INSERT"),
     ("NOT NULL", "columns other than the primary key may always be null: omit NOT NULL"),
     ("CHECK (", "columns have no checks here: BEGIN TRANSACTION with IF checks before it writes"),
@@ -134,6 +131,8 @@ const HINTS: [(&str, &str); 76] = [
     ),
 ];
 
+const BLOCK: &str = "START TRANSACTION begins a transaction that stays open until COMMIT or ROLLBACK; \
+                     BEGIN TRANSACTION … COMMIT TRANSACTION is one statement";
 const QUOTES: &str = "texts stand in single quotes; double quotes are for names";
 const ROWS: &str = "an INSERT has one row: send one for each, in BEGIN BATCH … APPLY BATCH if they belong together";
 const COLUMNS: &str = "an INSERT names its columns: INSERT INTO table (column, …) VALUES (…)";
@@ -145,29 +144,70 @@ const NOT_EQUAL: &str = "WHERE has no <> or !=: read the rows, and leave out the
 pub(crate) fn hint(text: &str, message: &str) -> Option<&'static str> {
     let words = words(text);
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    let matches = |pattern: &str| match (pattern.strip_prefix('~'), pattern.strip_prefix('^')) {
-        (Some(part), _) => message.contains(part),
-        (_, Some(begin)) => begins(&words, begin),
-        _ => (0..words.len()).any(|at| begins(&words[at..], pattern)),
+    let defines = DEFINITIONS.iter().any(|begin| begins(&words, begin));
+    let is_found = |pattern: &str, at: usize| begins(&words[at..], pattern);
+    let matches = |pattern: &str| match pattern.split_at(1) {
+        ("~", part) => message.contains(part),
+        ("^", begin) => begins(&words, begin),
+        (":", name) => {
+            defines && (0..words.len()).any(|at| is_found(name, at) && is_type(&words, at))
+        }
+        _ => (0..words.len()).any(|at| is_found(pattern, at) && !is_name(&words, at)),
     };
     // A statement that can be parsed has none of these mistakes, but names of other databases' types.
     let is_wrong = match parse(text, &Limits::default()) {
         Ok(parsed) => matches!(parsed.statement, Statement::Unsupported(_)),
         Err(_) => true,
     };
-    let defines = ["CREATE TABLE", "ALTER TABLE", "CREATE TYPE"];
-    let has_words = is_wrong || defines.iter().any(|begin| begins(&words, begin));
+    let has_words = is_wrong || defines;
     let applies = |pattern: &str| has_words || pattern.starts_with('~');
     let mut known = HINTS.iter().filter(|(pattern, _)| applies(pattern) && matches(pattern));
     let known = known.next().map(|(_, hint)| *hint);
     known.or_else(|| of_form(&words))
 }
 
+/// Beginnings of statements that have types.
+const DEFINITIONS: [&str; 4] = ["CREATE TABLE", "ALTER TABLE", "CREATE TYPE", "ALTER TYPE"];
+
+/// Words that a name follows.
+const BEFORE_NAMES: [&str; 22] = [
+    "ADD", "ALTER", "AND", "AS", "BY", "COLUMN", "DELETE", "DISTINCT", "DROP", "EXISTS", "FROM",
+    "INTO", "LET", "ON", "RENAME", "SELECT", "SET", "TABLE", "TO", "TYPE", "UPDATE", "WHERE",
+];
+
+/// Returns `true` if a word is where a statement has a name of a column, table or keyspace.
+fn is_name(words: &[&str], at: usize) -> bool {
+    let Some(before) = at.checked_sub(1).map(|before| words[before]) else { return false };
+    if !is_word(words[at]) {
+        return false;
+    }
+    let is_called = words.get(at + 1) == Some(&"(") && before != ".";
+    let is_listed = ["(", ","].contains(&before) && !words[..at].contains(&"VALUES");
+    !is_called && (before == "." || is_listed || BEFORE_NAMES.contains(&before))
+}
+
+/// Returns `true` if a word of a definition is where it has a type: behind a name, or in `<…>`.
+fn is_type(words: &[&str], at: usize) -> bool {
+    let count = |symbol| words[..at].iter().filter(|word| **word == symbol).count();
+    let before = at.checked_sub(1).map_or("", |before| words[before]);
+    let is_named = before == "\"" || is_word(before);
+    // ALTER column TYPE type.
+    let follows_name = before == "TYPE" && at > 2 || is_named && !BEFORE_NAMES.contains(&before);
+    follows_name || count("<") > count(">")
+}
+
+fn is_word(token: &str) -> bool {
+    token.starts_with(|c: char| c.is_alphanumeric() || c == '_')
+}
+
 /// Returns a hint for a mistake that is no row of tokens.
 fn of_form(words: &[&str]) -> Option<&'static str> {
     let has = |pattern: &str| (0..words.len()).any(|at| begins(&words[at..], pattern));
     let is_write = |verb| words.first() == Some(&verb);
-    if has("= \"") || has("( \"") && has("VALUES (") || has(", \"") && has("VALUES (") {
+    if is_foreign_block(words) {
+        return Some(BLOCK);
+    }
+    if (0..words.len()).any(|at| is_quoted_text(words, at)) {
         return Some(QUOTES);
     }
     if is_write("INSERT") && has(") , (") {
@@ -185,6 +225,31 @@ fn of_form(words: &[&str]) -> Option<&'static str> {
         return Some(NOT_EQUAL);
     }
     None
+}
+
+/// Returns `true` for blocks of other databases: `BEGIN;`, `BEGIN UPDATE …`, `BEGIN TRANSACTION;` and `…; COMMIT;`.
+fn is_foreign_block(words: &[&str]) -> bool {
+    match words {
+        ["BEGIN"] | ["BEGIN", "TRANSACTION"] => true,
+        ["BEGIN", "TRANSACTION", .., ";", "COMMIT"] => true,
+        ["BEGIN", kind, ..] => {
+            !["BATCH", "COUNTER", "LOGGED", "TRANSACTION", "UNLOGGED"].contains(kind)
+        }
+        _ => false,
+    }
+}
+
+/// Returns `true` if a name in double quotes stands where a statement has a value.
+fn is_quoted_text(words: &[&str], at: usize) -> bool {
+    let next = words.get(at + 1).copied().unwrap_or_default();
+    // A column or field of what precedes the point, a function, a field of a type, or a counter.
+    let is_name = [".", "(", ":", "+", "-"].contains(&next);
+    if words[at] != "\"" || is_name || at == 0 {
+        return false;
+    }
+    let is_in_values = words[..at].windows(2).any(|pair| pair == ["VALUES", "("]);
+    let is_listed = ["(", ",", "[", "{", ":"].contains(&words[at - 1]);
+    words[at - 1] == "=" || is_in_values && is_listed
 }
 
 fn begins(words: &[&str], pattern: &str) -> bool {
@@ -243,6 +308,66 @@ mod tests {
         assert_eq!(hint("DELETE FROM t", ""), Some(WHOLE_TABLE));
         assert_eq!(hint("SELECT a FROM t WHERE b <> 1", ""), Some(NOT_EQUAL));
         assert_eq!(hint("SELECT a FROM t", "unknown column"), None);
+    }
+
+    #[test]
+    fn blocks_of_other_databases_have_a_hint() {
+        for text in [
+            "BEGIN",
+            "begin work",
+            "BEGIN UPDATE t SET a = 1 WHERE k = 1",
+            "BEGIN TRANSACTION",
+            "BEGIN TRANSACTION UPDATE t SET a = 1 WHERE k = 1; COMMIT",
+        ] {
+            assert_eq!(hint(text, "refused"), Some(BLOCK), "{text}");
+        }
+        let block = "BEGIN TRANSACTION UPDATE t SET a = 1 WHERE k = 1; COMMIT TRANSACTION";
+        for text in [block, "BEGIN BATCH UPDATE t SET a = 1 WHERE k = 1; APPLY BATCH"] {
+            assert_eq!(hint(text, "refused"), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn quoted_names_are_no_texts() {
+        for text in [
+            r#"INSERT INTO t ("Key", "Value") VALUES (1, 'x')"#,
+            r#"INSERT INTO t (a) VALUES ({"Street": 'x'})"#,
+            r#"UPDATE t SET "Count" = "Count" + 1 WHERE a = 1"#,
+        ] {
+            assert_eq!(hint(text, "refused"), None, "{text}");
+        }
+        for text in [
+            r#"INSERT INTO t ("Key", b) VALUES (1, "x")"#,
+            r#"INSERT INTO t (a) VALUES ({'k': "x"})"#,
+            r#"UPDATE t SET "a" = "x" WHERE k = 1"#,
+        ] {
+            assert_eq!(hint(text, "refused"), Some(QUOTES), "{text}");
+        }
+    }
+
+    #[test]
+    fn names_of_columns_are_no_mistakes() {
+        for text in [
+            "CREATE TABLE t (string text PRIMARY KEY, long int, identity int, bool int) WITH x = 1",
+            "CREATE TABLE string (a int, long int, PRIMARY KEY (a, long)) WITH CLUSTERING ORDER BY (b ASC)",
+            "ALTER TABLE k.string ADD long bigint",
+            "ALTER TABLE t DROP identity",
+            "SELECT offset, union FROM t WHERE default = 1 AND",
+        ] {
+            assert_eq!(hint(text, "refused"), None, "{text}");
+        }
+        for (text, part) in [
+            ("CREATE TABLE t (identity int PRIMARY KEY, a string)", "text"),
+            ("CREATE TABLE t (\"A\" string PRIMARY KEY)", "text"),
+            ("CREATE TABLE t (a map<text, long>, long text)", "bigint"),
+            ("CREATE TABLE t (a int IDENTITY(1, 1) PRIMARY KEY)", "uuid"),
+            ("ALTER TABLE t ALTER a TYPE string", "text"),
+            ("CREATE TABLE t (a int, UNIQUE (a))", "unique"),
+            ("INSERT INTO t (a) VALUES (DEFAULT)", "defaults"),
+        ] {
+            let found = hint(text, "refused").unwrap_or_default();
+            assert!(found.contains(part), "{text}: {found}");
+        }
     }
 
     #[test]

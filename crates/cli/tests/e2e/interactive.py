@@ -44,6 +44,10 @@ def a_first_session(home):
         terminal.expect("expected FROM")
         terminal.type("INSERT INTO t (a) VALUES (7);\r")
         terminal.expect("(done)")
+        # A block of other databases is no statement that waits for its end.
+        terminal.type("BEGIN;\r")
+        terminal.expect("hint: START TRANSACTION begins a transaction")
+        terminal.expect("carnet:k> ")
         # Ctrl-C throws away what was typed.
         terminal.type("SELECT nonsense\r")
         terminal.expect("...> ")
