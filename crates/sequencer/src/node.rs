@@ -1,12 +1,13 @@
 //! The node: drives the candidate of a process, and the leader while it leads.
 
+use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
 use carnet_base::sync::lock;
-use carnet_base::{Epoch, Error, Moment, Result, Timestamp};
+use carnet_base::{Epoch, Error, LogRate, Moment, Result, Timestamp};
 use carnet_store::LogStart;
 use carnet_store::cluster::{Cluster, Fault, ReadMode, Register, SetAnswer};
 
@@ -27,6 +28,10 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// Maximum wait of a new leader for the mark of the sweep.
 const MARK_WAIT: Duration = Duration::from_millis(200);
 
+/// Maximum burst of log lines about the lease, and the interval after which one more may be written: a
+/// candidate tries again at once, for as long as the cluster does not answer.
+const LEASE_LOGGED: (u32, Duration) = (3, Duration::from_secs(10));
+
 /// State of one process in the protocol.
 pub(crate) struct Node<C> {
     owner: Owner,
@@ -41,6 +46,8 @@ pub(crate) struct Node<C> {
     notify: Arc<Notify>,
     /// Time of the last request to read the lease.
     looked: Mutex<Option<Moment>>,
+    /// Rate of the log lines about the lease.
+    lease_log: Mutex<LogRate>,
     is_closed: AtomicBool,
     /// `true` once the driving task has ended.
     has_ended: AtomicBool,
@@ -88,6 +95,7 @@ impl<C: Cluster> Node<C> {
             changed: Notify::default(),
             notify: Arc::default(),
             looked: Mutex::default(),
+            lease_log: Mutex::new(LogRate::new(LEASE_LOGGED.0, LEASE_LOGGED.1)),
             is_closed: AtomicBool::new(false),
             has_ended: AtomicBool::new(false),
             forwarded: Mutex::default(),
@@ -314,10 +322,7 @@ impl<C: Cluster> Node<C> {
         let read = self.table.cluster().read_register(Register::Lease, ReadMode::Serial).await;
         match read.map_err(Error::from).and_then(|bytes| decode(bytes.as_deref())) {
             Ok(lease) => Input::Lease(lease),
-            Err(error) => {
-                tracing::warn!(%error, "the lease cannot be read");
-                Input::Failed
-            }
+            Err(error) => self.lease_failed("read", &error),
         }
     }
 
@@ -329,17 +334,19 @@ impl<C: Cluster> Node<C> {
             Ok(SetAnswer::Applied) => Input::Set,
             Ok(SetAnswer::Refused(stored)) => match decode(stored.as_deref()) {
                 Ok(lease) => Input::NotSet(lease),
-                Err(error) => {
-                    tracing::warn!(%error, "the lease cannot be read");
-                    Input::Failed
-                }
+                Err(error) => self.lease_failed("read", &error),
             },
             Err(Fault::Unknown(_)) => Input::Unsure,
-            Err(Fault::Failed(error)) => {
-                tracing::warn!(%error, "the lease cannot be set");
-                Input::Failed
-            }
+            Err(Fault::Failed(error)) => self.lease_failed("set", &error),
         }
+    }
+
+    fn lease_failed(&self, verb: &str, error: &dyn fmt::Display) -> Input {
+        let now = self.environment.timer.now();
+        if let Some(suppressed) = lock(&self.lease_log).admit(now) {
+            tracing::warn!(%error, suppressed, "the lease cannot be {verb}");
+        }
+        Input::Failed
     }
 
     fn follow(&self, lease: &Lease) {

@@ -28,11 +28,11 @@ use crate::events::Events;
 use crate::exposure::Exposure;
 use crate::forwarded::ForwardedStatements;
 use crate::http::HttpService;
+use crate::limited_log::LimitedLog;
 use crate::limits::{Limits, connection_bytes};
 use crate::long::LongThreads;
 use crate::metrics::Metrics;
 use crate::monitoring::{Dashboard, HttpToken, Monitoring};
-use crate::refusals::Refusals;
 use crate::tls::{Handshakes, Tls};
 
 /// Addresses and limits of a server.
@@ -150,7 +150,7 @@ impl<B: Backend> Server<B> {
                 per_client_max: limits.connections_per_address(),
             }),
             accounts: Accounts::new(limits.accounts(), Arc::clone(&clock)),
-            refusals: Refusals::new(Arc::clone(&clock)),
+            log: LimitedLog::new(Arc::clone(&clock)),
             limits,
             clients: config.clients,
             metrics,
@@ -319,7 +319,7 @@ fn admit<B: Backend>(
         Ok(placed) => placed,
         Err(why) => {
             shared.metrics.connections_refused.add(1);
-            shared.refusals.connection(peer, why);
+            shared.log.connection(peer, why);
             return;
         }
     };

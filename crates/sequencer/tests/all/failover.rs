@@ -12,6 +12,7 @@ use carnet_store::{BeginKind, CommitLog, Context, Outcome};
 use carnet_txn::Isolation;
 
 use crate::support;
+use crate::support::log::Log;
 use crate::support::scripted::{Effect, Op};
 use crate::support::{Database, cell, put};
 
@@ -60,6 +61,23 @@ fn a_deposed_leader_hands_out_no_strict_snapshot() {
     let strict = database.begin(&stale, BeginKind::ReadOnly);
     assert!(strict.read >= commit);
     assert_eq!(database.read(&stale, &cell("x"), strict.read).as_deref(), Some(&b"new"[..]));
+}
+
+/// A candidate tries again at once for as long as the cluster does not answer.
+#[test]
+fn unreadable_lease_is_logged_at_a_limited_rate() {
+    let database = Database::new();
+    let member = database.start("member");
+    database.snapshot(&member);
+    member.cluster.script(LEASE, usize::MAX, Effect::Overload);
+    member.cluster.script(Op::Read(Register::Lease), usize::MAX, Effect::Overload);
+    let log = Log::collect(|| database.world.pass(Duration::from_secs(60)));
+    let attempts = member.cluster.calls(Op::Read(Register::Lease)) + member.cluster.calls(LEASE);
+    let lines = log.lines("the lease cannot be");
+    assert!(attempts > 30, "{attempts}");
+    // Three at once, and one each ten seconds.
+    assert!((4..=9).contains(&lines.len()), "{lines:#?}");
+    assert!(lines.iter().any(|line| !line.contains("suppressed=0")), "{lines:#?}");
 }
 
 /// Callers do not wait for a leader that hangs once there is another one.

@@ -43,7 +43,7 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::{broadcast, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
-use tracing::{debug, error, warn};
+use tracing::debug;
 
 use super::alarm::Alarm;
 use super::arrival::{Arrivals, Reading};
@@ -446,7 +446,7 @@ impl<B: Backend> Driver<B> {
                 Err(e) => {
                     debug!(peer = %self.peer, error = %e, "not the native protocol");
                     if self.connection.is_greeting() && e == TLS_HELLO {
-                        self.shared.refusals.connection(self.peer, TLS_UNEXPECTED);
+                        self.shared.log.connection(self.peer, TLS_UNEXPECTED);
                     }
                     let actions = self.connection.broken(&e);
                     self.act(actions);
@@ -639,7 +639,7 @@ impl<B: Backend> Driver<B> {
 
     /// Ends the connection after the failure of a statement outside of its backend.
     fn broke(&mut self, error: &dyn fmt::Display) {
-        error!(peer = %self.peer, %error, "a connection's task broke");
+        self.shared.log.broken(self.peer, error);
         self.connection.close();
     }
 
@@ -653,7 +653,7 @@ impl<B: Backend> Driver<B> {
             // It missed some events. A driver that reconnects reads the whole schema and all
             // servers.
             Err(broadcast::error::RecvError::Lagged(missed)) => {
-                warn!(peer = %self.peer, missed, "too far behind the events");
+                self.shared.log.behind(self.peer, missed);
                 self.connection.close();
             }
             Err(broadcast::error::RecvError::Closed) => self.events = None,

@@ -55,12 +55,12 @@ pub(super) async fn secure<B>(
         HandshakeFailure::Silent => debug!(%peer, "closed before its first byte"),
         HandshakeFailure::Plaintext { first, stream } => {
             shared.metrics.tls_handshakes_failed.add(1);
-            shared.refusals.connection(peer, PLAINTEXT);
+            shared.log.connection(peer, PLAINTEXT);
             refuse(shared, stream, first).await;
         }
         HandshakeFailure::Failed(error) => {
             shared.metrics.tls_handshakes_failed.add(1);
-            shared.refusals.handshake(peer, HandshakeFailure::explain(&error));
+            shared.log.handshake(peer, HandshakeFailure::explain(&error));
         }
     }
     None

@@ -12,11 +12,11 @@ use crate::audit::Audit;
 use crate::auth::{Authenticator, Refusal};
 use crate::clients::Clients;
 use crate::events::Events;
+use crate::limited_log::LimitedLog;
 use crate::limits::Limits;
 use crate::long::LongThreads;
 use crate::metrics::Metrics;
 use crate::monitoring::Monitoring;
-use crate::refusals::Refusals;
 use crate::tls::{Handshakes, Tls};
 use carnet_base::MemoryBudget;
 
@@ -44,7 +44,7 @@ pub(crate) struct Shared<B> {
     pub(crate) places: Arc<AddressLimit<MemoryBudget>>,
     /// What the connections of one user share.
     pub(crate) accounts: Arc<Accounts>,
-    pub(crate) refusals: Refusals,
+    pub(crate) log: LimitedLog,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) events: Events,
     /// Threads for long statements.
@@ -62,7 +62,7 @@ impl<B> Shared<B> {
         let why = refusal.map(Refusal::why);
         if let Some(why) = why {
             self.metrics.logins_refused.add(1);
-            self.refusals.login(peer, user, why);
+            self.log.login(peer, user, why);
         }
         if let Some(audit) = &self.audit {
             audit.login(peer, user, why);

@@ -16,7 +16,6 @@ use carnet_cql::result::Response as Outcome;
 use carnet_cql::{AnswerMemory, Grant, RequestTimes, RunningStatement};
 use tokio::select;
 use tokio::time::timeout;
-use tracing::error;
 
 use super::backlog::{Backlog, InQueue};
 use super::shared::Shared;
@@ -383,7 +382,7 @@ pub(crate) fn answered<B: Backend>(
     let outcome = outcome.unwrap_or_else(|| Err(panicked()));
     match &outcome {
         Err(failure) if failure.kind == FailureKind::Server => {
-            error!(error = %failure, "a statement failed by the server's fault");
+            shared.log.fault(failure);
         }
         Ok((Response::SchemaChange(change), _)) if !shared.backend.reports_change() => {
             shared.events.publish(Event::Schema(change.clone()));

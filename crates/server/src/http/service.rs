@@ -99,7 +99,7 @@ async fn accept<B: Backend>(site: Arc<Site<B>>, listener: TcpListener) {
                 let place = places.enter(peer.ip(), || ());
                 let place = place.filter(|_| connections.len() < CONNECTIONS_MAX);
                 let Some(place) = place else {
-                    site.shared.refusals.connection(peer, "there are too many for HTTP");
+                    site.shared.log.connection(peer, "there are too many for HTTP");
                     continue;
                 };
                 let is_kept = connections.len() < KEPT_MAX;

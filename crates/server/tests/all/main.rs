@@ -9,6 +9,7 @@ mod dashboard;
 mod forwarded;
 mod inline;
 mod levels;
+mod log_lines;
 mod page_codes;
 mod page_limits;
 mod recorded_drivers;

@@ -1,6 +1,7 @@
 //! Processes over a cluster, on virtual time.
 #![allow(unreachable_pub, reason = "a module of tests")]
 
+pub mod log;
 pub mod scripted;
 pub mod tcp;
 pub mod world;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
@@ -53,6 +53,28 @@ pub(crate) struct Running {
     served: Option<JoinHandle<Drain>>,
 }
 
+/// Log lines of a server.
+#[derive(Clone, Default)]
+pub(crate) struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Log {
+    /// Returns the lines that contain a text.
+    pub(crate) fn lines(&self, part: &str) -> Vec<String> {
+        let log = String::from_utf8(self.0.lock().unwrap().clone()).unwrap();
+        log.lines().filter(|line| line.contains(part)).map(str::to_owned).collect()
+    }
+}
+
+impl Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
 impl Running {
     pub(crate) fn start() -> Self {
         Self::with(Limits::default(), None)
@@ -70,6 +92,21 @@ impl Running {
         let mut runtime = tokio::runtime::Builder::new_multi_thread();
         let runtime = runtime.worker_threads(1).enable_all().build().unwrap();
         Self::on(runtime, backend, Limits::default(), None)
+    }
+
+    /// Starts a server whose log lines are collected.
+    pub(crate) fn logged<B: Backend>(backend: B) -> (Self, Log) {
+        let log = Log::default();
+        let of_threads = log.clone();
+        let mut runtime = tokio::runtime::Builder::new_multi_thread();
+        runtime.enable_all().worker_threads(2).on_thread_start(move || {
+            let writer = of_threads.clone();
+            let lines = tracing_subscriber::fmt().with_ansi(false);
+            let lines = lines.with_writer(move || writer.clone());
+            // The thread has this log until it ends.
+            std::mem::forget(tracing::subscriber::set_default(lines.finish()));
+        });
+        (Self::on(runtime.build().unwrap(), backend, Limits::default(), None), log)
     }
 
     /// Starts a server whose connections are over TLS, with log-ins.

@@ -1,7 +1,7 @@
-//! Log lines about refused log-ins, handshakes and connections.
+//! Log lines that clients can cause as often as they like, such as those about refused log-ins.
 //!
-//! Unauthenticated clients cause them, so each kind has a maximum rate. A line contains the number
-//! of suppressed lines since the last one; the totals are in the metrics.
+//! Each kind has a maximum rate. A line contains the number of suppressed lines since the last one;
+//! the totals are in the metrics.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -9,7 +9,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use carnet_base::{Clock, LogRate, lock};
-use tracing::warn;
+use tracing::{error, warn};
+
+use crate::failure::Failure;
 
 /// Maximum burst of lines of each kind.
 const BURST: u32 = 10;
@@ -18,18 +20,29 @@ const INTERVAL: Duration = Duration::from_secs(1);
 /// Maximum number of characters of a user's name in the log.
 const USER_CHARS_MAX: usize = 64;
 
-/// Log of refusals, at a limited rate.
-pub(crate) struct Refusals {
+/// Log at a limited rate.
+pub(crate) struct LimitedLog {
     clock: Arc<dyn Clock>,
     logins: Mutex<LogRate>,
     connections: Mutex<LogRate>,
     handshakes: Mutex<LogRate>,
+    faults: Mutex<LogRate>,
+    broken: Mutex<LogRate>,
+    behind: Mutex<LogRate>,
 }
 
-impl Refusals {
+impl LimitedLog {
     pub(crate) fn new(clock: Arc<dyn Clock>) -> Self {
         let rate = || Mutex::new(LogRate::new(BURST, INTERVAL));
-        Self { clock, logins: rate(), connections: rate(), handshakes: rate() }
+        Self {
+            clock,
+            logins: rate(),
+            connections: rate(),
+            handshakes: rate(),
+            faults: rate(),
+            broken: rate(),
+            behind: rate(),
+        }
     }
 
     /// Logs a refused log-in.
@@ -50,6 +63,27 @@ impl Refusals {
     pub(crate) fn handshake(&self, peer: SocketAddr, why: impl fmt::Display) {
         if let Some(suppressed) = self.admit(&self.handshakes) {
             warn!(%peer, suppressed, "TLS handshake failed: {why}");
+        }
+    }
+
+    /// Logs a statement that failed by the server's fault: each statement on a damaged file does.
+    pub(crate) fn fault(&self, failure: &Failure) {
+        if let Some(suppressed) = self.admit(&self.faults) {
+            error!(error = %failure, suppressed, "a statement failed by the server's fault");
+        }
+    }
+
+    /// Logs a connection whose task broke.
+    pub(crate) fn broken(&self, peer: SocketAddr, error: &dyn fmt::Display) {
+        if let Some(suppressed) = self.admit(&self.broken) {
+            error!(%peer, %error, suppressed, "a connection's task broke");
+        }
+    }
+
+    /// Logs a connection that is closed since it does not read its events.
+    pub(crate) fn behind(&self, peer: SocketAddr, missed: u64) {
+        if let Some(suppressed) = self.admit(&self.behind) {
+            warn!(%peer, missed, suppressed, "too far behind the events");
         }
     }
 
@@ -77,13 +111,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kinds_of_refusals_have_separate_rates() {
-        let refusals = Refusals::new(Arc::new(SystemClock));
-        let admitted = |rate| (0..1000).filter(|_| refusals.admit(rate).is_some()).count();
+    fn kinds_of_lines_have_separate_rates() {
+        let log = LimitedLog::new(Arc::new(SystemClock));
+        let admitted = |rate| (0..1000).filter(|_| log.admit(rate).is_some()).count();
         // More, if the test takes longer than a second.
-        assert!((10..30).contains(&admitted(&refusals.connections)));
-        assert!((10..30).contains(&admitted(&refusals.logins)));
-        assert!((10..30).contains(&admitted(&refusals.handshakes)));
+        assert!((10..30).contains(&admitted(&log.connections)));
+        assert!((10..30).contains(&admitted(&log.logins)));
+        assert!((10..30).contains(&admitted(&log.handshakes)));
+        assert!((10..30).contains(&admitted(&log.faults)));
+        assert!((10..30).contains(&admitted(&log.broken)));
+        assert!((10..30).contains(&admitted(&log.behind)));
     }
 
     #[test]
