@@ -42,6 +42,11 @@ impl Logging {
         Ok(Self { levels })
     }
 
+    /// Returns `true` if the environment sets the levels.
+    pub(crate) fn is_of_variable() -> bool {
+        variable().is_some()
+    }
+
     /// Reads the levels of a settings file again.
     ///
     /// # Errors
@@ -60,13 +65,17 @@ fn targets(log: &Log) -> Result<Targets> {
 }
 
 fn levels(log: &Log) -> Result<Targets> {
-    let variable = std::env::var(VARIABLE).ok().filter(|levels| !levels.is_empty());
+    let variable = variable();
     let (levels, source) = match (&variable, &log.levels) {
         (Some(levels), _) => (levels.as_str(), VARIABLE),
         (None, Some(levels)) => (levels.as_str(), "log.levels"),
         (None, None) => return Ok(settings::default_levels()),
     };
     settings::levels(levels).map_err(|why| anyhow!("{source} {levels:?}: {why}"))
+}
+
+fn variable() -> Option<String> {
+    std::env::var(VARIABLE).ok().filter(|levels| !levels.is_empty())
 }
 
 fn lines<S>(format: LogFormat) -> Box<dyn Layer<S> + Send + Sync>

@@ -27,8 +27,9 @@ pub(super) struct Reloads {
     pub(super) tls: Option<Arc<Tls>>,
     pub(super) users: Option<Arc<Mutex<UsersFile>>>,
     pub(super) executor: Executor,
-    /// The log and the settings file, if there is one.
-    pub(super) log: Option<(Logging, PathBuf)>,
+    pub(super) log: Logging,
+    /// Settings file, if there is one.
+    pub(super) settings: Option<PathBuf>,
 }
 
 impl Reloads {
@@ -40,9 +41,12 @@ impl Reloads {
             tokio::select! {
                 signal = hangup.recv() => match signal {
                     Some(()) => {
-                        info!("SIGHUP: the users file, the certificates and the levels of the log are read");
+                        info!("SIGHUP: loading the certificates, the users file and the levels of the log");
                         reload_certificates(self.tls.clone()).await;
-                        self.reload_users().await;
+                        match self.users {
+                            Some(_) => self.reload_users().await,
+                            None => info!("SIGHUP: there is no users file to load again"),
+                        }
                         self.reload_levels();
                     }
                     // The stream of signals does not end while the process runs.
@@ -76,8 +80,13 @@ impl Reloads {
 
 impl Reloads {
     fn reload_levels(&self) {
-        let Some((log, settings)) = &self.log else { return };
-        match log.reload(settings) {
+        if Logging::is_of_variable() {
+            return info!("SIGHUP: the levels of the log stay: RUST_LOG sets them");
+        }
+        let Some(settings) = &self.settings else {
+            return info!("SIGHUP: the levels of the log stay: there is no settings file");
+        };
+        match self.log.reload(settings) {
             Ok(()) => info!("SIGHUP: the levels of the log are loaded again"),
             Err(error) => error!(
                 error = format!("{error:#}"),

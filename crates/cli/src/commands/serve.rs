@@ -166,9 +166,8 @@ impl Serve {
         if let Some(tables) = settings.table_metrics {
             backend = backend.table_metrics_max(tables);
         }
-        let log = config.map(|path| (logging, path));
         let users = users.map(|file| Arc::new(Mutex::new(file)));
-        let reloads = Reloads { tls: tls.clone(), users, executor, log };
+        let reloads = Reloads { tls: tls.clone(), users, executor, log: logging, settings: config };
         let config = Config {
             listen,
             http,

@@ -10,6 +10,7 @@ mod crash;
 mod dashboard;
 mod documents;
 mod drivers;
+mod logs;
 mod maelstrom;
 mod mappers;
 mod metrics_page;

@@ -283,7 +283,11 @@ fn changed_users_file_is_loaded_at_sighup() {
     connect("bob").unwrap();
     let log = server.log();
     let told = |words| log.find(words).unwrap_or_else(|| panic!("{words:?} in {log}"));
-    assert!(told("SIGHUP: the users file") < told("the users file has changed"), "{log}");
+    assert!(
+        told("SIGHUP: loading the certificates, the users file")
+            < told("the users file has changed"),
+        "{log}"
+    );
 }
 
 #[test]

@@ -18,7 +18,11 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub(crate) fn carnet() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_carnet"));
     // The tests must not use the shell history of the user who runs them.
-    command.env_remove("HOME").env_remove("XDG_STATE_HOME").stdin(Stdio::null());
+    command
+        .env_remove("HOME")
+        .env_remove("XDG_STATE_HOME")
+        .env_remove("RUST_LOG")
+        .stdin(Stdio::null());
     command
 }
 
@@ -179,6 +183,13 @@ impl Server {
         let script = format!("ulimit -n {files_max}; exec \"$0\" \"$@\"");
         limited.args(["-c", &script, env!("CARGO_BIN_EXE_carnet")]).stdin(Stdio::null());
         Self::run(limited, &[directory.to_str().unwrap()], "127.0.0.1:0", &[])
+    }
+
+    /// Serves a directory in a process with these levels in the environment variable `RUST_LOG`.
+    pub(crate) fn start_with_levels(directory: &Path, levels: &str, arguments: &[&str]) -> Self {
+        let mut command = carnet();
+        command.env("RUST_LOG", levels);
+        Self::run(command, &[directory.to_str().unwrap()], "127.0.0.1:0", arguments)
     }
 
     fn start_on(place: &[&str], listen: &str, arguments: &[&str]) -> Self {
