@@ -5,10 +5,13 @@ use std::future::Future;
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result, bail};
-use carnet::block_on;
+use carnet::{Uuid, block_on};
+use carnet_base::MemoryBudget;
 use carnet_cql::ast::BatchKind;
 use carnet_cql::result::{Response, Rows};
-use carnet_cql::{BatchItem, Bound, CqlError, Executor, Grant, Parameters, Session, Trace, Values};
+use carnet_cql::{
+    AnswerMemory, BatchItem, Bound, CqlError, Executor, Grant, Parameters, Session, Trace, Values,
+};
 
 use super::answer::{Answer, Handle, Page, Prepared};
 use crate::interrupt::{self, until_pressed};
@@ -18,23 +21,35 @@ pub(crate) struct Local {
     executor: Executor,
     session: Session,
     pub(super) traces: Cell<bool>,
+    /// Trace of the last traced statement.
+    pub(super) last_trace: Cell<Option<Uuid>>,
 }
 
 impl Local {
     pub(crate) fn new(executor: Executor) -> Self {
-        Self { executor, session: Session::new(), traces: Cell::new(false) }
+        Self {
+            executor,
+            session: Session::new(),
+            traces: Cell::new(false),
+            last_trace: Cell::new(None),
+        }
     }
 
     pub(super) fn query(&self, text: &str, page: &Page) -> Result<Answer> {
         let mut parameters = parameters(&[], page);
+        // Warnings are told with the memory of the answer, which is not limited here.
+        let memory = Arc::new(AnswerMemory::new(&MemoryBudget::new(usize::MAX), usize::MAX));
+        parameters.grant.memory = Some(Arc::clone(&memory));
         let trace = self.traces.get().then(|| self.begin_trace(text, page));
         parameters.grant.trace.clone_from(&trace);
         let result = self.run(self.executor.query(&self.session, text, &parameters));
         let id = trace.as_ref().map(|trace| trace.id);
         if let Some(trace) = trace {
             self.executor.end_trace(trace, None);
+            self.last_trace.set(id);
         }
-        Ok(Answer { response: result?, warnings: Vec::new(), trace: id })
+        let warnings = memory.take_warnings().into_iter().map(String::from).collect();
+        Ok(Answer { response: result?, warnings, trace: id })
     }
 
     fn begin_trace(&self, text: &str, page: &Page) -> Arc<Trace> {

@@ -12,14 +12,19 @@ mod types;
 use std::cell::Cell;
 
 use anyhow::Result;
-use carnet_cql::Bound;
+use carnet::Uuid;
 use carnet_cql::ast::BatchKind;
 use carnet_cql::result::{Response, Rows};
+use carnet_cql::{Bound, redacted};
 
 use answer::Handle;
 pub(crate) use answer::{Answer, Page, Prepared};
 pub(crate) use local::Local;
 pub(crate) use remote::{Remote, Server};
+
+/// Query of the traces that a server has: the driver does not tell the trace of a statement that has
+/// failed.
+const TRACED: &str = "SELECT session_id, parameters['query'] FROM system_traces.sessions";
 
 /// Database of this process, or one behind a server.
 pub(crate) enum Database {
@@ -106,6 +111,14 @@ impl Database {
         }
     }
 
+    /// Returns the trace of a traced statement that has failed.
+    pub(crate) fn failed_trace(&self, text: &str) -> Result<Option<Uuid>> {
+        match self {
+            Self::Local(local) => Ok(local.last_trace.get()),
+            Self::Remote(_) => newest_trace(&self.rows(TRACED)?, text),
+        }
+    }
+
     /// Returns the server, if there is one.
     pub(crate) fn remote(&self) -> Option<&Remote> {
         match self {
@@ -113,4 +126,16 @@ impl Database {
             Self::Remote(remote) => Some(remote),
         }
     }
+}
+
+/// Returns the newest trace of a statement.
+fn newest_trace(traces: &Rows, text: &str) -> Result<Option<Uuid>> {
+    let text = redacted(text);
+    let id = |row: Vec<Option<&[u8]>>| match row.as_slice() {
+        [Some(id), Some(traced)] if *traced == text.as_bytes() => Some(Uuid::from_slice(id)),
+        _ => None,
+    };
+    let ids: Vec<Uuid> = traces.rows.iter().filter_map(id).collect::<Result<_, _>>()?;
+    // The ids are of version 1: they have the times of the traces.
+    Ok(ids.into_iter().max_by_key(|id| id.get_timestamp().map(|time| time.to_gregorian())))
 }

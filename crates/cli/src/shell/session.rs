@@ -173,7 +173,13 @@ impl Session {
         origin: &Origin,
     ) -> Result<()> {
         let started = SystemClock.now();
-        let answer = self.query(text, None)?;
+        let answer = match self.query(text, None) {
+            Ok(answer) => answer,
+            Err(error) => {
+                self.print_failed_trace(text);
+                return Err(error);
+            }
+        };
         let elapsed = SystemClock.now().since(started);
         let note = if self.printer.is_terminal() {
             format!(", {:.1} ms", elapsed.as_secs_f64() * 1e3)

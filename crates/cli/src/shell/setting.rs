@@ -19,7 +19,7 @@ const PAGE_ROWS: usize = 100;
 /// Sequence that clears a terminal.
 const CLEAR: &str = "\u{1b}[2J\u{1b}[3J\u{1b}[H";
 
-const LEVELS: [(&str, Consistency); 9] = [
+const LEVELS: [(&str, Consistency); 11] = [
     ("ANY", Consistency::Any),
     ("ONE", Consistency::One),
     ("TWO", Consistency::Two),
@@ -29,6 +29,8 @@ const LEVELS: [(&str, Consistency); 9] = [
     ("LOCAL_QUORUM", Consistency::LocalQuorum),
     ("EACH_QUORUM", Consistency::EachQuorum),
     ("LOCAL_ONE", Consistency::LocalOne),
+    ("SERIAL", Consistency::Serial),
+    ("LOCAL_SERIAL", Consistency::LocalSerial),
 ];
 
 const SERIAL_LEVELS: [(&str, SerialConsistency); 2] =
@@ -159,6 +161,19 @@ impl Session {
         let (text, steps) = steps?;
         self.printer.note(&format!("\nTrace {id}:"))?;
         self.print_rows(&text, steps, "")
+    }
+
+    /// Prints the steps of a statement that has failed, if it was traced.
+    pub(super) fn print_failed_trace(&mut self, text: &str) {
+        if !self.database.traces().replace(false) {
+            return;
+        }
+        let trace = self.database.failed_trace(text);
+        // The statement's own error is the one to tell.
+        if let Ok(Some(id)) = trace {
+            let _ = self.print_trace(id);
+        }
+        self.database.traces().set(true);
     }
 
     fn trace(&self, id: Uuid) -> Result<(String, Rows)> {

@@ -98,6 +98,98 @@ fn traces_show_steps_with_their_times() {
     check_trace(&succeed(shell(&data, read).arg("--csv")));
 }
 
+/// The shell on a directory warns of what a server warns of.
+#[test]
+fn warnings_are_those_of_a_server() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path().join("data");
+    let warn = "CREATE KEYSPACE IF NOT EXISTS w WITH replication = {'class': 'SimpleStrategy', \
+                'replication_factor': 3}; SELECT count(*) FROM k.t;";
+    let warnings = |command: &mut Command| {
+        let said = command.output().unwrap().stderr;
+        let said = String::from_utf8(said).unwrap();
+        let lines = said.lines().filter(|line| line.starts_with("warning: "));
+        lines.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let server = Server::start(&data, &[]);
+    succeed(&mut remote(&server, SCHEMA));
+    let of_server = warnings(&mut remote(&server, warn));
+    succeed(&mut remote(&server, "DROP KEYSPACE w"));
+    server.terminate();
+    server.wait();
+    assert_eq!(of_server.len(), 2, "{of_server:?}");
+    assert_eq!(warnings(&mut shell(&data, warn)), of_server);
+}
+
+/// A statement that fails is often the one whose steps are of interest.
+#[test]
+fn trace_of_a_failed_statement_is_shown() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path().join("data");
+    let check = |command: &mut Command| {
+        let output = command.args(["--csv", "--keep-going"]).output().unwrap();
+        let said = String::from_utf8(output.stdout).unwrap();
+        assert_eq!(said.matches("microseconds,activity").count(), 1, "{said}");
+        assert!(said.contains("Request complete"), "{said}");
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert!(error.contains("nothing") && error.contains("1 statement failed"), "{error}");
+    };
+    let failing = "TRACING ON\nSELECT * FROM k.nothing;";
+    let server = Server::start(&data, &[]);
+    succeed(&mut remote(&server, SCHEMA));
+    check(&mut remote(&server, failing));
+    server.terminate();
+    server.wait();
+    check(&mut shell(&data, failing));
+}
+
+#[test]
+fn facts_and_levels_are_shown() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path().join("data");
+    let server = Server::start(&data, &[]);
+    succeed(&mut remote(&server, SCHEMA));
+    let text = "SHOW HOST\nCONSISTENCY\nCONSISTENCY serial\nSELECT a FROM k.t;\nCONSISTENCY LOCAL_SERIAL\n\
+                SERIAL CONSISTENCY\nSERIAL CONSISTENCY LOCAL_SERIAL\nCLEAR\nCLS\n";
+    let said = succeed(&mut remote(&server, text));
+    let expected = [
+        &format!("Connected to Carnet at {}", server.cql),
+        "(consistency level ONE)",
+        "(consistency level SERIAL)",
+        "(consistency level LOCAL_SERIAL)",
+        "(serial consistency level SERIAL)",
+        "(serial consistency level LOCAL_SERIAL)",
+    ];
+    let mut rest = said.as_str();
+    for line in expected {
+        rest = rest.split_once(line).unwrap_or_else(|| panic!("{line:?} in {said}")).1;
+    }
+    // A terminal is cleared, and not a script's output.
+    assert!(!said.contains('\u{1b}'), "{said:?}");
+    let error = fail(&mut remote(&server, "SERIAL CONSISTENCY QUORUM"));
+    assert!(error.contains("expected a level (SERIAL, LOCAL_SERIAL), found QUORUM"), "{error}");
+    server.terminate();
+    server.wait();
+    let said = succeed(&mut shell(&data, "SHOW HOST\nCONSISTENCY SERIAL\nSERIAL CONSISTENCY"));
+    assert!(said.starts_with("Connected to Carnet in this process\n"), "{said}");
+    assert_eq!(said.matches("(without effect: this database is strictly").count(), 2, "{said}");
+}
+
+#[test]
+fn trace_is_shown_again_by_its_id() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Server::start(&directory.path().join("data"), &[]);
+    succeed(&mut remote(&server, SCHEMA));
+    let traced = succeed(&mut remote(&server, "TRACING ON\nSELECT a FROM k.t;"));
+    let (_, rest) = traced.split_once("\nTrace ").unwrap();
+    let (id, steps) = rest.split_once(":\n").unwrap();
+    let again = succeed(&mut remote(&server, &format!("SHOW SESSION {id}")));
+    assert!(steps.contains("Request complete"), "{steps}");
+    assert_eq!(again, format!("\nTrace {id}:\n{steps}"));
+    let error = fail(&mut remote(&server, "SHOW SESSION one"));
+    assert!(error.contains("expected SHOW SESSION and the id of a trace"), "{error}");
+}
+
 #[test]
 fn description_can_be_run() {
     let directory = tempfile::tempdir().unwrap();
