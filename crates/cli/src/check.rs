@@ -11,7 +11,7 @@ use carnet::{Db, Durability, block_on};
 use carnet_cql::ast::{CreateTable, Name, Statement};
 use carnet_cql::system::NodeInfo;
 use carnet_cql::{
-    CqlError, Executor, Limits, Location, Parameters, Piece, PieceEnd, Session, parse,
+    CqlError, Executor, Limits, Location, Parameters, Piece, PieceEnd, Session, Timestamps, parse,
 };
 use tempfile::TempDir;
 
@@ -27,26 +27,33 @@ pub(crate) struct Check {
     pub(crate) statements: u64,
     /// Number of statements that would be refused.
     pub(crate) refused: u64,
+    /// Number of statements on tables and keyspaces that the scripts do not create.
+    pub(crate) missing: u64,
     executor: Executor,
     session: Session,
     /// Messages about missing tables and keyspaces that were printed.
-    missing: BTreeSet<String>,
+    told_missing: BTreeSet<String>,
     /// Last field: removed after the database is closed.
     _directory: TempDir,
 }
 
 impl Check {
     /// Makes the scratch database.
-    pub(crate) fn new() -> Result<Self> {
+    pub(crate) fn new(timestamps: Timestamps) -> Result<Self> {
         let directory = TempDir::with_prefix("carnet-check-")
             .context("cannot make a temporary directory for a scratch database")?;
         let db = Db::builder().durability(Durability::None).open(directory.path())?;
         Ok(Self {
             statements: 0,
             refused: 0,
-            executor: Executor::new(db, NodeInfo::local(carnet::Uuid::nil())),
+            missing: 0,
+            executor: Executor::with_timestamps(
+                db,
+                NodeInfo::local(carnet::Uuid::nil()),
+                timestamps,
+            ),
             session: Session::new(),
-            missing: BTreeSet::new(),
+            told_missing: BTreeSet::new(),
             _directory: directory,
         })
     }
@@ -91,14 +98,15 @@ impl Check {
                 vec![format!("{}: {}\n{}", at(error.location()), error.message(), error.snippet())]
             }
             Ok(parsed) => {
-                let errors = self.try_statement(piece.text, parsed.statement);
+                let place = at(piece.start);
+                let errors = self.try_statement(piece.text, parsed.statement, &place);
                 errors.iter().map(|error| format!("{}: {error}", at(piece.start))).collect()
             }
         }
     }
 
-    /// Tries a statement, and returns its errors.
-    fn try_statement(&mut self, text: &str, statement: Statement) -> Vec<String> {
+    /// Tries a statement at a place of a script, and returns its errors.
+    fn try_statement(&mut self, text: &str, statement: Statement, place: &str) -> Vec<String> {
         let tried = match statement {
             Statement::CreateTable(create) => return self.create_table(text, &create),
             Statement::Use(name) => {
@@ -133,7 +141,7 @@ impl Check {
             // They depend on users, on open transactions, or only read the schema.
             _ => Ok(()),
         };
-        tried.err().and_then(|error| self.unless_missing(&error)).into_iter().collect()
+        tried.err().and_then(|error| self.unless_missing(&error, place)).into_iter().collect()
     }
 
     /// Creates a table. If that is refused, each option is tried alone.
@@ -178,14 +186,15 @@ impl Check {
     }
 
     /// Returns an error, unless it only says that the scripts do not create a table: that is printed
-    /// once, as a note.
-    fn unless_missing(&mut self, error: &CqlError) -> Option<String> {
+    /// once, and counted for each statement.
+    fn unless_missing(&mut self, error: &CqlError, place: &str) -> Option<String> {
         let message = error.message();
         if !message.contains("does not exist") {
             return Some(message.to_owned());
         }
-        if self.missing.insert(message.to_owned()) {
-            eprintln!("not checked: {message} in these files");
+        self.missing += 1;
+        if self.told_missing.insert(message.to_owned()) {
+            println!("{place}: would fail unless it exists: {message} in these files");
         }
         None
     }

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 use carnet::{Builder, Db, Durability, Isolation, block_on};
-use carnet_cql::Executor;
 use carnet_cql::system::NodeInfo;
+use carnet_cql::{Executor, Timestamps};
 use clap::{Args, ValueEnum};
 use tempfile::TempDir;
 
@@ -16,7 +16,7 @@ use crate::database::{Database, Local, Remote};
 use crate::origin::Origin;
 use crate::place::Place;
 use crate::shell::{self, Format, Printer, Session};
-use crate::{interrupt, script_text};
+use crate::{interrupt, script_text, settings};
 
 /// Run CQL on a database of this process, or behind a server.
 ///
@@ -71,6 +71,11 @@ pub(crate) struct Shell {
     /// The isolation level of the statements.
     #[arg(long, value_enum, default_value_t = Level::StrictSerializable)]
     isolation: Level,
+    /// What USING TIMESTAMP does, as the server's setting: "refuse" fails the statement, "ignore" runs it
+    /// without, and "record" stores the write time, by which the latest value remains.
+    #[arg(long, value_name = "HOW", value_parser = settings::timestamps, default_value = "refuse",
+          conflicts_with = "server")]
+    timestamps: Timestamps,
     /// USE this keyspace first.
     #[arg(short, long)]
     keyspace: Option<String>,
@@ -125,7 +130,7 @@ impl Shell {
         let db = opened
             .open(Db::builder().isolation(self.isolation.into()).read_only(self.read_only))?;
         let node = NodeInfo::local(opened.place.host_id(""));
-        let local = Local::new(Executor::new(db.clone(), node));
+        let local = Local::new(Executor::with_timestamps(db.clone(), node, self.timestamps));
         let done = self.session(Database::Local(local), script);
         block_on(db.leave());
         done

@@ -89,7 +89,8 @@ fn isolation(text: &str) -> Result<Isolation, String> {
     }
 }
 
-fn timestamps(text: &str) -> Result<Timestamps, String> {
+/// Parses the treatment of `USING TIMESTAMP`.
+pub(crate) fn timestamps(text: &str) -> Result<Timestamps, String> {
     match text {
         "refuse" => Ok(Timestamps::Refuse),
         "ignore" => Ok(Timestamps::Ignore),

@@ -277,6 +277,59 @@ fn new_database_among_other_files_needs_create() {
 
 #[test]
 fn check_names_every_refused_option() {
+/// A misspelled name is as bad as a refused statement.
+#[test]
+fn check_counts_statements_on_missing_tables() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str, text: &str| {
+        let path = directory.path().join(name);
+        fs::write(&path, text).unwrap();
+        path
+    };
+    let schema = path("schema.cql", SCHEMA);
+    let queries =
+        path("queries.cql", "SELECT b FROM k.tt;\nSELECT a FROM k.tt; SELECT a FROM k.t;");
+    let check = |arguments: &[&str]| {
+        let mut command = carnet();
+        command.arg("check").arg(&schema).arg(&queries).args(arguments);
+        let output = command.output().unwrap();
+        let [said, error] =
+            [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
+        (output.status.code().unwrap(), said, error)
+    };
+    let (code, said, error) = check(&[]);
+    assert_eq!(code, 1);
+    let told =
+        "queries.cql, line 1, column 1: would fail unless it exists: table k.tt does not exist";
+    assert_eq!(said.matches(told).count(), 1, "{said}");
+    assert!(error.contains("2 of 5 statements would fail unless"), "{error}");
+    let (code, said, _) = check(&["--allow-missing"]);
+    assert_eq!(code, 0);
+    assert!(said.contains("5 statements, none refused; 2 are on tables"), "{said}");
+    fs::write(&queries, "SELECT c FROM k.t; SELECT b FROM k.tt").unwrap();
+    let (code, _, error) = check(&["--allow-missing"]);
+    assert_eq!(code, 1);
+    assert!(error.contains("1 of 4 statements would be refused, and 1 would fail"), "{error}");
+}
+
+/// `USING TIMESTAMP` is treated as by a server with the same setting.
+#[test]
+fn timestamps_are_treated_as_told() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path().join("data");
+    succeed(&mut shell(&data, SCHEMA));
+    let write = "INSERT INTO k.t (a, b) VALUES (1, 'x') USING TIMESTAMP 5";
+    let error = fail(&mut shell(&data, write));
+    assert!(error.contains("TIMESTAMP"), "{error}");
+    succeed(shell(&data, write).args(["--timestamps", "record"]));
+    let read = "SELECT WRITETIME(b) AS time FROM k.t";
+    assert_eq!(succeed(shell(&data, read).arg("--csv")), "time\n5\n");
+    let path = directory.path().join("write.cql");
+    fs::write(&path, format!("{SCHEMA} {write};")).unwrap();
+    fail(carnet().arg("check").arg(&path));
+    succeed(carnet().arg("check").arg(&path).args(["--timestamps", "ignore"]));
+}
+
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("dump.cql");
     let table = "CREATE TABLE old.t (a int PRIMARY KEY, b text) WITH";
