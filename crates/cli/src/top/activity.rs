@@ -323,4 +323,18 @@ mod tests {
         assert_eq!(activity.bottleneck, "no permission");
         assert_eq!(activity.tables[1].error.as_deref(), Some("no permission"));
     }
+
+    #[test]
+    fn own_statements_are_no_load() {
+        let columns = [("statement", DataType::Text), ("count", DataType::Bigint)];
+        let row = |text: &str| vec![Value::Text(text.into()), Value::Bigint(100)];
+        let own = "SELECT * FROM system_views.statement_statistics";
+        let all = listed(&columns, &[row(own), row("SELECT v FROM k.t WHERE k = ?")]).unwrap();
+        let mut after = sample(12, [("slow", 0, 0.0), ("fast", 0, 0.0)]);
+        after.statistics = Ok(all.without_own());
+        let before = Sample { statistics: Ok(Listed::default()), ..sample(10, [("", 0, 0.0); 2]) };
+        let activity = Activity::between(&before, &after);
+        assert!(activity.load.starts_with("statements 50/s "), "{}", activity.load);
+        assert_eq!(activity.tables[4].rows.len(), 1);
+    }
 }

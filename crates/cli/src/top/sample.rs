@@ -7,6 +7,20 @@ use carnet_cql::result::Rows;
 
 use crate::database::Database;
 
+/// Query of the server's version.
+const VERSION: &str = "SELECT release_version FROM system.local";
+
+/// Queries of a sample.
+const BOTTLENECK: &str = "SELECT * FROM system_views.bottleneck";
+const LEVELS: &str = "SELECT * FROM system_views.service_levels";
+const STATEMENTS: &str = "SELECT * FROM system_views.queries";
+const TRANSACTIONS: &str = "SELECT * FROM system_views.transactions";
+const STATISTICS: &str = "SELECT * FROM system_views.statement_statistics";
+const CLIENTS: &str = "SELECT address, port FROM system_views.clients";
+
+/// Statements that watch the server. They are no load of its applications.
+const OWN: [&str; 7] = [VERSION, BOTTLENECK, LEVELS, STATEMENTS, TRANSACTIONS, STATISTICS, CLIENTS];
+
 /// Rows of a system table, by the names of the columns.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Listed {
@@ -36,8 +50,7 @@ impl Sample {
     ///
     /// If the server has no such tables, or does not answer.
     pub(crate) fn take(database: &Database, now: impl Fn() -> Moment) -> Result<Self> {
-        let name = "SELECT release_version FROM system.local";
-        let version = Listed::new(&database.rows(name).context("cannot ask the server")?)?;
+        let version = Listed::new(&database.rows(VERSION).context("cannot ask the server")?)?;
         let version = version.row(0).text("release_version");
         anyhow::ensure!(
             version.contains("carnet"),
@@ -50,12 +63,12 @@ impl Sample {
         };
         Ok(Self {
             at: now(),
-            bottleneck: read("SELECT * FROM system_views.bottleneck"),
-            levels: read("SELECT * FROM system_views.service_levels"),
-            statements: read("SELECT * FROM system_views.queries"),
-            transactions: read("SELECT * FROM system_views.transactions"),
-            statistics: read("SELECT * FROM system_views.statement_statistics"),
-            clients: read("SELECT address, port FROM system_views.clients"),
+            bottleneck: read(BOTTLENECK),
+            levels: read(LEVELS),
+            statements: read(STATEMENTS).map(Listed::without_own),
+            transactions: read(TRANSACTIONS),
+            statistics: read(STATISTICS).map(Listed::without_own),
+            clients: read(CLIENTS),
         })
     }
 }
@@ -71,6 +84,19 @@ impl Listed {
             listed.push(values.collect::<carnet::Result<Vec<_>>>()?);
         }
         Ok(Self { columns, rows: listed })
+    }
+
+    /// Removes the statements of `carnet top`.
+    pub(super) fn without_own(mut self) -> Self {
+        let Some(at) = self.columns.iter().position(|column| column == "statement") else {
+            return self;
+        };
+        let is_own = |row: &[Option<Value>]| match row.get(at) {
+            Some(Some(Value::Text(text))) => OWN.contains(&text.as_str()),
+            _ => false,
+        };
+        self.rows.retain(|row| !is_own(row));
+        self
     }
 
     pub(super) fn len(&self) -> usize {

@@ -27,6 +27,7 @@ fn frame_shows_load_statements_and_levels() {
     has("bottleneck: ");
     has("INSERT INTO k.t (a, b) VALUES (?, …)");
     has("SELECT b FROM k.t WHERE a = ?");
+    assert!(!frame.contains("system_views.statement_statistics"), "its own statements: {frame}");
     has("running statements (KILL STATEMENT id ends one)\n");
     has("open transactions (KILL TRANSACTION id ends one)\n  none\n");
     let is_level = |line: &str| line.starts_with("default") && line.contains(" read ");
