@@ -244,9 +244,11 @@ fn commands_end_with_their_line() {
 fn marks_and_encodings_of_files_are_recognized() {
     let directory = tempfile::tempdir().unwrap();
     succeed(&mut script(directory.path(), format!("\u{feff}{SCHEMA}").as_bytes()));
-    let wide: Vec<u8> =
-        format!("\u{feff}{SCHEMA}").encode_utf16().flat_map(u16::to_le_bytes).collect();
-    let error = fail(&mut script(directory.path(), &wide));
+    let wide = |text: &str| text.encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<_>>();
+    let insert = "INSERT INTO k.t (a, b) VALUES (1, 'café'); SELECT b FROM k.t;";
+    let said = succeed(&mut script(directory.path(), &wide(&format!("\u{feff}{insert}"))));
+    assert!(said.contains("café"), "{said}");
+    let error = fail(&mut script(directory.path(), &wide(SCHEMA)));
     assert!(error.contains("UTF-16") && error.contains("iconv"), "{error}");
 }
 
@@ -275,8 +277,6 @@ fn new_database_among_other_files_needs_create() {
     assert!(!directory.path().join("127.0.0.1").exists());
 }
 
-#[test]
-fn check_names_every_refused_option() {
 /// A misspelled name is as bad as a refused statement.
 #[test]
 fn check_counts_statements_on_missing_tables() {
@@ -330,6 +330,8 @@ fn timestamps_are_treated_as_told() {
     succeed(carnet().arg("check").arg(&path).args(["--timestamps", "ignore"]));
 }
 
+#[test]
+fn check_names_every_refused_option() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("dump.cql");
     let table = "CREATE TABLE old.t (a int PRIMARY KEY, b text) WITH";
