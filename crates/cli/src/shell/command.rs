@@ -6,8 +6,8 @@ use crate::copy::{self, Copy};
 /// Command of the shell.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Command {
-    /// Lists the commands.
-    Help,
+    /// Lists the commands, or describes one.
+    Help(Option<String>),
     /// Ends the shell.
     Exit,
     /// Clears the terminal.
@@ -72,7 +72,7 @@ impl Command {
     pub(crate) fn parse(text: &str) -> Option<Result<Self, Mistake>> {
         let first = first_word(text).to_ascii_uppercase();
         Some(match first.as_str() {
-            "HELP" => Ok(Self::Help),
+            "HELP" => Ok(Self::Help(topic(text))),
             "EXIT" | "QUIT" => alone(text).map(|()| Self::Exit),
             "CLEAR" | "CLS" => alone(text).map(|()| Self::Clear),
             "SOURCE" => source(text).map(Self::Source),
@@ -97,6 +97,13 @@ impl Command {
 pub(crate) fn first_word(text: &str) -> &str {
     let text = text.trim_start();
     &text[..text.find(|c: char| !c.is_alphanumeric()).unwrap_or(text.len())]
+}
+
+/// Returns the word behind `HELP`. Other text is no mistake: the person needs help.
+fn topic(text: &str) -> Option<String> {
+    let rest = text.trim_start().get("HELP".len()..).unwrap_or_default();
+    let word = first_word(rest);
+    (!word.is_empty()).then(|| word.to_ascii_uppercase())
 }
 
 fn alone(text: &str) -> Result<(), Mistake> {
@@ -219,47 +226,6 @@ fn source(text: &str) -> Result<String, Mistake> {
     }
 }
 
-pub(crate) const HELP: &str = "\
-CQL statements end with a semicolon; BEGIN TRANSACTION … COMMIT TRANSACTION; is one statement.
-Commands other than COPY may end with their line. Ctrl-C ends the running statement.
-∅ in a table stands for null.
-
-The shell's own commands:
-  COPY table [(columns)] FROM 'file.csv' | STDIN [WITH option = value AND …]
-  COPY table [(columns)] TO   'file.csv' | STDOUT [WITH …]
-       HEADER = false        the first line names the columns
-       DELIMITER = ','       one character
-       QUOTE = '\"'           one character
-       ESCAPE = '\\'          before a quote in quotes and before itself, as in cqlsh;
-                             '\"' doubles quotes instead, as in RFC 4180
-       NULL = ''             how null is written; an empty text stands in quotes
-       DATETIMEFORMAT = …    form of timestamps, as '%Y-%m-%d %H:%M:%S'
-       PAGESIZE = 1000       TO: rows read at a time
-       CHUNKSIZE = 500       FROM: rows in a transaction
-       MAXERRORS = 0         FROM: refused rows that are passed over; -1: all.
-                             MAXPARSEERRORS and MAXINSERTERRORS count separately
-       ERRFILE = …           FROM: file for these rows, by default import_<table>.err
-       CQLSHEXPORT = …       FROM: whether texts are as cqlsh exports them; by default
-                             if lines end with CR LF, as cqlsh's do
-  CAPTURE ['file' | OFF]     append results to a file
-  CLEAR, CLS                 clear the terminal
-  CONSISTENCY [level], SERIAL CONSISTENCY [level]
-                             for a server's statements; Carnet needs none
-  DESCRIBE KEYSPACES | TABLES | SCHEMA | KEYSPACE name | TABLE name
-  EXPAND [ON | OFF]          print a line for each value; rows wider than the
-                             terminal are always printed so
-  LOGIN user                 connect to the server as another user
-  PAGING [ON | OFF | rows]   rows of a page
-  SHOW BOTTLENECK            what statements wait for; of a server only
-  SHOW STATEMENTS | TRANSACTIONS | STATISTICS | CONFLICTS
-                             what a server runs and has run; KILL STATEMENT id ends one
-  SHOW VERSION | HOST | SESSION id
-  SOURCE 'script.cql'        run a script
-  TRACING [ON | OFF]         show the steps of statements and their times
-  HELP                       this text
-  EXIT, QUIT                 leave; so does Ctrl-D
-";
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -270,7 +236,9 @@ mod tests {
 
     #[test]
     fn commands_are_distinguished_from_cql() {
-        assert_eq!(Command::parse("help"), Some(Ok(Command::Help)));
+        assert_eq!(Command::parse("help"), Some(Ok(Command::Help(None))));
+        assert_eq!(Command::parse("HELP;"), Some(Ok(Command::Help(None))));
+        assert_eq!(Command::parse(" help copy"), Some(Ok(Command::Help(Some("COPY".into())))));
         assert_eq!(Command::parse(" Quit "), Some(Ok(Command::Exit)));
         let source = Command::Source("it's.cql".into());
         assert_eq!(Command::parse("source 'it''s.cql'"), Some(Ok(source)));

@@ -12,6 +12,8 @@
 mod build;
 pub(crate) mod command;
 mod complete;
+mod feedback;
+mod help;
 mod hints;
 mod interactive;
 pub(crate) mod lexer;

@@ -6,12 +6,14 @@ use std::path::Path;
 
 use anyhow::{Context, Result, anyhow, bail};
 use carnet_base::{Clock, SystemClock};
-use carnet_cql::ast::{OpenStatement, Statement};
+use carnet_cql::ast::Statement;
 use carnet_cql::result::{Response, Rows};
 use carnet_cql::{CqlError, Limits, Location, Piece, PieceEnd, parse};
 
 use super::build::Build;
-use super::command::{Command, HELP, first_word};
+use super::command::{Command, first_word};
+use super::feedback;
+use super::help::help;
 use super::hints::hint;
 use super::lexer::Mistake;
 use super::pieces::pieces;
@@ -195,7 +197,11 @@ impl Session {
                 self.printer.end_result();
                 described?;
             }
-            Response::Rows(rows) => self.print_rows(text, rows, &note)?,
+            Response::Rows(rows) => {
+                let not_applied = feedback::not_applied(statement, &rows);
+                self.print_rows(text, rows, &note)?;
+                not_applied.map_or(Ok(()), |note| self.printer.note(note))?;
+            }
             Response::SchemaChange(change) => self.printer.change(&change)?,
             Response::SetKeyspace(keyspace) => self.printer.note(&format!("(using {keyspace})"))?,
             // The driver tells no keyspace, but has it.
@@ -203,7 +209,10 @@ impl Session {
                 let keyspace = self.keyspace().unwrap_or_default();
                 self.printer.note(&format!("(using {keyspace})"))?;
             }
-            Response::Void => self.printer.note(done(statement))?,
+            Response::Void => {
+                let done = feedback::done(statement, self.is_in_transaction());
+                self.printer.note(&done)?;
+            }
         }
         // Scripts do not wait for builds, at a terminal as elsewhere.
         let is_watched = *origin == Origin::Terminal && io::stderr().is_terminal();
@@ -248,7 +257,7 @@ impl Session {
 
     fn run_command(&mut self, command: Command, origin: &Origin) -> Result<Flow> {
         match command {
-            Command::Help => self.printer.note(HELP.trim_end())?,
+            Command::Help(topic) => self.printer.note(&help(topic.as_deref()))?,
             Command::Exit => return Ok(Flow::Exit),
             Command::Source(path) => return self.source(&origin.resolve(&path)),
             Command::Copy(_) if self.is_in_transaction() => {
@@ -332,17 +341,6 @@ fn misplaced(script: &str, piece: &Piece<'_>, origin: &Origin, mistake: &Mistake
 fn between(text: &str) -> &str {
     let text = text.trim();
     text.strip_prefix(';').unwrap_or(text).trim()
-}
-
-/// Returns a description of a completed statement that has no result.
-fn done(statement: Option<&Statement>) -> &'static str {
-    match statement {
-        Some(Statement::Transaction(_) | Statement::Open(OpenStatement::Commit(_))) => {
-            "(committed)"
-        }
-        Some(Statement::Open(OpenStatement::Rollback(_))) => "(rolled back)",
-        _ => "(done)",
-    }
 }
 
 /// Asks at the terminal whether to print another page.

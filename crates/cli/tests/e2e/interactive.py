@@ -43,7 +43,7 @@ def a_first_session(home):
         terminal.type("SELECT a WHERE b;\r")
         terminal.expect("expected FROM")
         terminal.type("INSERT INTO t (a) VALUES (7);\r")
-        terminal.expect("(done)")
+        terminal.expect("(1 row written)")
         # A block of other databases is no statement that waits for its end.
         terminal.type("BEGIN;\r")
         terminal.expect("hint: START TRANSACTION begins a transaction")
