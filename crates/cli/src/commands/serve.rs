@@ -452,6 +452,7 @@ fn executor(
 ) -> Executor {
     let timestamps = settings.timestamps.unwrap_or_default();
     let executor = Executor::with_timestamps(db.clone(), node, timestamps);
+    executor.log_slow(settings.log.slow);
     executor.set_timeouts(settings.limits.timeouts());
     executor.set_warn_thresholds(settings.limits.warn_thresholds());
     executor.set_open_limits(settings.limits.open_transactions());

@@ -286,7 +286,7 @@ mod tests {
                 insecure_plaintext: Some(true),
             },
             audit: Audit::default(),
-            log: Log { levels: Some("warn".into()), format: LogFormat::Json },
+            log: Log { levels: Some("warn".into()), format: LogFormat::Json, ..Log::default() },
             io: Io { nice: Some(5), ..Default::default() },
         };
         assert_eq!(settings, expected);

@@ -10,7 +10,7 @@ use super::examples::example;
 pub(super) struct Setting {
     pub(super) section: &'static str,
     pub(super) name: &'static str,
-    default: &'static str,
+    pub(super) default: &'static str,
     what: &'static str,
 }
 
@@ -241,6 +241,12 @@ pub(super) const SETTINGS: &[Setting] = &[
          loads them\n# again. The environment variable RUST_LOG comes before them.",
     ),
     setting("log", "format", "text", "Format of the log's lines: text or json."),
+    setting(
+        "log",
+        "slow",
+        "500ms",
+        "Duration from which on a statement is logged, without its values, or off.",
+    ),
     setting(
         "database",
         "directory",

@@ -113,7 +113,8 @@ fn count(text: &str) -> Result<usize, String> {
     count.ok_or_else(|| format!("expected a number from 1 to {COUNT_MAX}"))
 }
 
-fn time(text: &str) -> Result<Duration, String> {
+/// Parses a time with its unit.
+pub(super) fn time(text: &str) -> Result<Duration, String> {
     match scaled(text, &[("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000)]) {
         Some(millis @ 1..=MILLIS_MAX) => Ok(Duration::from_millis(millis)),
         Some(_) => Err("expected a time from 1ms to 24h".into()),

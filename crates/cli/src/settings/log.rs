@@ -1,13 +1,28 @@
 //! Settings of the server's log.
 
+use std::time::Duration;
+
 use tracing_subscriber::filter::{LevelFilter, Targets};
 
+use super::limits::time;
+
 /// Settings of the log that are given.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Log {
     /// Levels by module.
     pub(crate) levels: Option<String>,
     pub(crate) format: LogFormat,
+    /// Duration from which on statements are logged; `None` if none are.
+    pub(crate) slow: Option<Duration>,
+}
+
+/// Default duration of a slow statement, that of Cassandra.
+const SLOW: Duration = Duration::from_millis(500);
+
+impl Default for Log {
+    fn default() -> Self {
+        Self { levels: None, format: LogFormat::default(), slow: Some(SLOW) }
+    }
 }
 
 /// Format of the lines.
@@ -26,6 +41,8 @@ impl Log {
                 self.levels = Some(text.to_owned());
             }
             "format" => self.format = format(text)?,
+            "slow" if text == "off" => self.slow = None,
+            "slow" => self.slow = Some(time(text).map_err(|why| format!("{why}, or off"))?),
             name => unreachable!("log.{name} is known and not taken"),
         }
         Ok(())
@@ -75,6 +92,17 @@ mod tests {
     use tracing::Level;
 
     use super::*;
+
+    #[test]
+    fn slow_statements_have_a_duration() {
+        let mut log = Log::default();
+        assert_eq!(log.slow, Some(SLOW));
+        log.take("slow", "2s").unwrap();
+        assert_eq!(log.slow, Some(Duration::from_secs(2)));
+        log.take("slow", "off").unwrap();
+        assert_eq!(log.slow, None);
+        assert!(log.take("slow", "long").unwrap_err().ends_with("2m, or off"));
+    }
 
     #[test]
     fn levels_are_those_of_modules_over_defaults() {

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use crate::support::{Server, eventually, succeed};
+use crate::support::{Server, carnet, eventually, succeed};
 
 fn hang_up(server: &Server) {
     succeed(Command::new("kill").args(["-HUP", &server.process.id().to_string()]));
@@ -32,5 +32,40 @@ fn sighup_without_files_says_so() {
     eventually("the log says that there are no levels", || server.log().contains(told));
     for told in ["there are no TLS certificates", "there is no users file"] {
         assert!(server.log().contains(told), "{}", server.log());
+    }
+}
+
+/// Runs statements through a server.
+fn run(server: &Server, cql: &str, arguments: &[&str]) -> String {
+    let mut command = carnet();
+    command.args(["shell", "--server", &server.cql.to_string(), "-e", cql]).args(arguments);
+    succeed(&mut command)
+}
+
+const KEYSPACE: &str =
+    "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1};";
+
+#[test]
+fn slow_statements_are_told_unless_that_is_off() {
+    for (slow, is_told) in [("1ms", true), ("off", false)] {
+        let directory = tempfile::tempdir().unwrap();
+        let settings = directory.path().join("carnet.toml");
+        std::fs::write(&settings, format!("[log]\nslow = \"{slow}\"\n")).unwrap();
+        let arguments = ["--config", settings.to_str().unwrap()];
+        let server = Server::start(&directory.path().join("data"), &arguments);
+        run(&server, &format!("{KEYSPACE} CREATE TABLE k.t (a int PRIMARY KEY, b text)"), &[]);
+        let rows = directory.path().join("rows.csv");
+        let lines: String = (0..20_000).map(|row| format!("{row},geheim\n")).collect();
+        std::fs::write(&rows, lines).unwrap();
+        // A batch of rows, and a scan of all of them, take longer than a millisecond.
+        let copy = format!("COPY k.t FROM '{}'; SELECT count(*) FROM k.t", rows.display());
+        run(&server, &copy, &[]);
+        let log = server.log();
+        let slow: Vec<_> =
+            log.lines().filter(|line| line.contains("a statement was slow")).collect();
+        assert_eq!(!slow.is_empty(), is_told, "{log}");
+        assert!(!log.contains("geheim"), "{log}");
+        let scan = slow.iter().find(|line| line.contains("FROM k.t"));
+        assert!(scan.is_none_or(|line| line.contains("client=\"127.0.0.1:")), "{scan:?}");
     }
 }

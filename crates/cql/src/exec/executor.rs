@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
 
 use carnet::Db;
 use carnet_admission::Permit;
@@ -15,6 +16,7 @@ use super::level_state::LevelState;
 use super::open::OpenTransactions;
 use super::prepared::{Cache, Prepared};
 use super::running::Running;
+use super::slow_log::SlowLog;
 use super::statistics::{Conflicts, Statistics};
 use super::thresholds::WarnThresholds;
 use crate::audit::AuditLog;
@@ -46,6 +48,7 @@ pub(super) struct Shared {
     pub(super) audit: OnceLock<Arc<dyn AuditLog>>,
     pub(super) warn_thresholds: OnceLock<WarnThresholds>,
     pub(super) large: LargeAnswers,
+    pub(super) slow: SlowLog,
     pub(super) open: Arc<OpenTransactions>,
     pub(super) traces: Traces,
     pub(super) running: Arc<Running>,
@@ -85,6 +88,7 @@ impl Executor {
             audit: OnceLock::new(),
             warn_thresholds: OnceLock::new(),
             large,
+            slow: SlowLog::default(),
             open,
             traces,
             running,
@@ -131,6 +135,13 @@ impl Executor {
 
     pub(super) fn peers(&self) -> Arc<[Peer]> {
         Arc::clone(&lock(&self.shared.peers))
+    }
+
+    /// Logs statements that take this long or longer, without their values; `None` logs none.
+    ///
+    /// Default: none.
+    pub fn log_slow(&self, threshold: Option<Duration>) {
+        self.shared.slow.set(threshold);
     }
 
     /// Sets the timeouts of statements that have an arrival time. Only the first call counts.

@@ -138,7 +138,7 @@ impl Executor {
         }
     }
 
-    fn own_level(&self, session: &Session) -> Arc<Effective> {
+    pub(super) fn own_level(&self, session: &Session) -> Arc<Effective> {
         let levels = self.shared.db.levels();
         // The levels of all roles that a role has are merged.
         if let Ok(Some(rights)) = self.rights(session)

@@ -68,6 +68,7 @@ mod scan;
 mod select;
 mod select_reader;
 mod service_levels;
+mod slow_log;
 mod statement;
 mod statistics;
 mod stored_row;

@@ -4,6 +4,7 @@ use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use carnet::levels::Effective;
 use carnet_admission::{Permit, Progress};
 use carnet_base::Moment;
 
@@ -17,6 +18,7 @@ use crate::exec::naming::Naming;
 use crate::exec::parameters::Session;
 use crate::exec::prepared::Statements;
 use crate::exec::run::Run;
+use crate::exec::slow_log::Slow;
 use crate::fingerprint;
 use crate::result::Response;
 use crate::system::ConflictRow;
@@ -31,6 +33,8 @@ struct Ended<'r> {
     statements: &'r Statements,
     keyspace: Option<&'r str>,
     grant: &'r Grant,
+    /// Service level; of a driver's batch, that of the session.
+    level: Option<&'r Arc<Effective>>,
     /// Number of statements of a driver's batch; `statements` is its first one.
     batch: Option<usize>,
     /// Time from which its duration counts.
@@ -94,6 +98,7 @@ impl<'r> Recorded<'r> {
             statements: self.statements,
             keyspace: self.run.keyspace.as_deref(),
             grant: &self.run.parameters.grant,
+            level: Some(&self.run.level),
             batch: None,
             began: self.run.began,
         }
@@ -157,10 +162,40 @@ impl Ended<'_> {
             rows_returned,
         };
         self.count(executed, now);
+        if self.executor.shared.slow.is_slow(executed.took) {
+            let outcome = match result {
+                Some(Ok(_)) => "ok",
+                Some(Err(_)) => "error",
+                None => "cut off",
+            };
+            self.log_slow(executed, outcome, now);
+        }
         if conflicts > 0 {
             let key = progress.and_then(Progress::lost_key);
             self.keep_conflict(conflicts, error, (key, !executed.has_failed));
         }
+    }
+
+    #[cold]
+    fn log_slow(&self, executed: Executed, outcome: &'static str, now: Moment) {
+        let Some(not_logged) = self.executor.shared.slow.admit(now) else { return };
+        let level = self.level.cloned().unwrap_or_else(|| self.executor.own_level(self.session));
+        let (table, statement) = self.name();
+        let slow = Slow {
+            took: executed.took,
+            permit: self.grant.permit.as_deref(),
+            level: &level.level.name,
+            user: self.session.user(),
+            client: &self.session.client_address(),
+            table: &table,
+            statement: &statement,
+            rows_read: executed.rows_read,
+            rows_returned: executed.rows_returned,
+            conflicts: executed.conflicts,
+            outcome,
+            trace: self.grant.trace.as_ref().map(|trace| trace.id.to_string()),
+        };
+        slow.log(not_logged);
     }
 
     #[cold]
@@ -192,15 +227,17 @@ impl Ended<'_> {
         let keyspace = named::keyspace_of_names(&parsed.statement, self.keyspace);
         let batch = self.batch.map_or(0, |_| BATCH);
         let id = fingerprint::in_keyspace(parsed.fingerprint ^ batch, keyspace);
-        let name = || {
-            let (table, text) = named::fingerprint(&parsed.statement, self.keyspace);
-            match self.batch {
-                None => (table, text),
-                Some(1) => (table, format!("BATCH: {text}")),
-                Some(_) => (table, format!("BATCH: {text}; …")),
-            }
-        };
-        statistics.count_id(id, name, executed, now);
+        statistics.count_id(id, || self.name(), executed, now);
+    }
+
+    /// Returns the table of the statement, and its text without values.
+    fn name(&self) -> (String, String) {
+        let (table, text) = named::fingerprint(&self.statements.parsed.statement, self.keyspace);
+        match self.batch {
+            None => (table, text),
+            Some(1) => (table, format!("BATCH: {text}")),
+            Some(_) => (table, format!("BATCH: {text}; …")),
+        }
     }
 }
 
@@ -213,8 +250,8 @@ impl Executor {
         grant: &'r Grant,
     ) -> Recording<'r> {
         let began = grant.arrived.unwrap_or_else(|| self.shared.db.now());
-        let (executor, batch) = (self, Some(count));
-        let ended = Ended { executor, session, statements, keyspace, grant, batch, began };
+        let (executor, level, batch) = (self, None, Some(count));
+        let ended = Ended { executor, session, statements, keyspace, grant, level, batch, began };
         Recording { ended, is_over: false }
     }
 
