@@ -89,7 +89,7 @@ pub mod tls;
 mod users;
 mod wait_figures;
 
-pub use audit::{Audit, Destination, Filter};
+pub use audit::{Audit, ChangeLog, Destination, Filter};
 pub use auth::Authenticator;
 pub use backend::{Backend, Client, StatementResult, User};
 pub use carnet::passwords::hash as hash_password;

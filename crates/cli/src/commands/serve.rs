@@ -13,8 +13,8 @@ use carnet_base::{Clock, SystemClock};
 use carnet_cql::Executor;
 use carnet_cql::system::NodeInfo;
 use carnet_server::{
-    Audit, Authenticator, Clients, Config, CqlBackend, Dashboard, Drain, Exposure, HttpToken,
-    Limits, Server, Tls,
+    Audit, Authenticator, ChangeLog, Clients, Config, CqlBackend, Dashboard, Drain, Exposure,
+    HttpToken, Limits, Server, Tls,
 };
 use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
@@ -159,9 +159,7 @@ impl Serve {
         let prepared_bytes = memory.prepared;
         let executor = executor(&db, &settings, prepared_bytes, users.as_ref(), node);
         let audit = audit(&settings)?;
-        if let Some(audit) = audit.clone() {
-            executor.set_audit(audit);
-        }
+        executor.set_audit(Arc::new(ChangeLog::new(audit.clone(), Arc::new(SystemClock))));
         let mut backend = backend(&place, executor.clone())?;
         if let Some(tables) = settings.table_metrics {
             backend = backend.table_metrics_max(tables);

@@ -69,3 +69,43 @@ fn slow_statements_are_told_unless_that_is_off() {
         assert!(scan.is_none_or(|line| line.contains("client=\"127.0.0.1:")), "{scan:?}");
     }
 }
+
+/// Changes of the schema, of roles and of the server are told although there is no audit log.
+#[test]
+fn administration_is_told_without_an_audit_log() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path().join("data");
+    let server = Server::start(&data, &["--roles"]);
+    let first = std::fs::read_to_string(data.join("first-superuser")).unwrap();
+    let (user, password) = first.trim().split_once(':').unwrap();
+    let secret = directory.path().join("secret");
+    std::fs::write(&secret, password).unwrap();
+    let statements = format!(
+        "{KEYSPACE} CREATE TABLE k.t (a int PRIMARY KEY); CREATE ROLE ann WITH PASSWORD = 'geheim'; \
+         GRANT SELECT ON k.t TO ann; CREATE SERVICE LEVEL gold; LIST ROLES; INSERT INTO k.t (a) VALUES (1); \
+         KILL STATEMENT 77; TRUNCATE k.t"
+    );
+    let mut command = carnet();
+    command.args(["shell", "--server", &server.cql.to_string(), "--keep-going", "-e", &statements]);
+    command.args(["--user", user, "--password-file"]).arg(&secret).output().unwrap();
+    let log = server.log();
+    let lines: Vec<_> = log.lines().filter(|line| line.contains("administration: ")).collect();
+    for operation in [
+        "CREATE KEYSPACE",
+        "CREATE TABLE",
+        "CREATE ROLE",
+        "GRANT",
+        "CREATE SERVICE LEVEL",
+        "KILL STATEMENT",
+        "TRUNCATE",
+    ] {
+        let part = format!("administration: {operation} ");
+        let line = lines.iter().find(|line| line.contains(&part));
+        let line = line.unwrap_or_else(|| panic!("{part:?} in {log}"));
+        assert!(line.contains(" INFO ") && line.contains("client=\"127.0.0.1:"), "{line}");
+        assert!(line.contains(&format!("user={user:?}")), "{line}");
+        assert_eq!(line.contains("error="), operation == "KILL STATEMENT", "{line}");
+    }
+    assert_eq!(lines.len(), 7, "{lines:#?}");
+    assert!(!log.contains("geheim"), "{log}");
+}

@@ -54,6 +54,8 @@ pub struct Audit {
     /// Disconnected when the thread has ended.
     ended: Mutex<Receiver<()>>,
     counts: Arc<Counts>,
+    /// Whether entries go to the server's log.
+    is_in_log: bool,
 }
 
 #[derive(Default)]
@@ -75,6 +77,7 @@ impl Audit {
     ///
     /// `Unavailable` if the file cannot be opened or the thread cannot be started.
     pub fn open(destination: Destination, filter: Filter, clock: Arc<dyn Clock>) -> Result<Self> {
+        let is_in_log = matches!(destination, Destination::Log);
         let sink = Sink::open(destination)?;
         let counts = Arc::new(Counts::default());
         let (queue, entries) = sync_channel(WAITING_MAX);
@@ -95,7 +98,7 @@ impl Audit {
             Error::unavailable("the thread of the audit log cannot be started").with_source(source)
         })?;
         let (queue, ended) = (Mutex::new(Some(queue)), Mutex::new(ended));
-        Ok(Self { filter, clock, queue, ended, counts })
+        Ok(Self { filter, clock, queue, ended, counts, is_in_log })
     }
 
     /// Flushes the queue, for a few seconds at most, and closes the log; later entries count as lost.
@@ -121,6 +124,12 @@ impl Audit {
                 error: refusal.map(str::to_owned),
             });
         }
+    }
+
+    /// Returns `true` if an entry goes to the server's log.
+    pub(super) fn logs(&self, entry: &AuditEntry) -> bool {
+        let is_wanted = self.wants(entry.category, entry.user.as_deref());
+        self.is_in_log && is_wanted && self.filter.wants_keyspaces(&entry.keyspaces)
     }
 
     /// Returns the numbers of entries that were written and lost.

@@ -21,10 +21,12 @@
 //!
 //! Deliberately absent: values of markers, rows, and passwords ([`carnet_cql::AuditEntry`]).
 
+mod change_log;
 mod filter;
 mod line;
 mod log;
 mod rotated;
 
+pub use change_log::ChangeLog;
 pub use filter::Filter;
 pub use log::{Audit, Destination};
