@@ -136,7 +136,8 @@ impl Serve {
         let builder = builder(&settings, memory).control(true);
         let builder = builder.admission(settings.limits.admission());
         let db = place.open(builder)?;
-        log_start(&settings, config.as_deref(), &place, &db);
+        let effective = settings.effective(&memory, &place);
+        log_start(config.as_deref(), &place, &effective, &db);
         // Over a cluster, the process that was building an index may have ended.
         db.build_derived();
         let authenticator = match &users {
@@ -278,14 +279,13 @@ impl Checked {
 }
 
 /// Logs the start of the server, and the recovery of its database.
-fn log_start(settings: &Settings, config: Option<&Path>, place: &Place, db: &Db) {
+fn log_start(config: Option<&Path>, place: &Place, effective: &[(String, String)], db: &Db) {
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),
         process = std::process::id(),
         database = %place,
-        settings = config.map(|path| path.display().to_string()),
-        log_in = settings.users.is_some() || settings.roles == Some(true),
-        tls = settings.tls.cert.is_some(),
+        file = config.map(|path| path.display().to_string()),
+        settings = settings::changed(effective),
         "carnet serve starts"
     );
     if let Some(metrics) = db.metrics() {
@@ -392,6 +392,8 @@ async fn serve(
         line.push_str(&format!(", HTTP on {http}"));
     }
     say(&line);
+    let http = server.http_addr()?.map(|http| http.to_string());
+    tracing::info!(cql = %server.local_addr()?, http, "listening");
     memory.log();
     let shutdown = async {
         tokio::select! {

@@ -60,6 +60,7 @@ impl Settings {
             let name = format!("{}.{}", given.section, given.name);
             let taken = settings.take(&given, folder);
             taken.map_err(|why| anyhow!("line {line}: {name} {:?}: {why}", given.text))?;
+            settings.texts.insert(name, given.text);
         }
         settings.store = store(&cluster, folder)?;
         if settings.store.is_some() && settings.directory.is_some() {
@@ -287,6 +288,7 @@ mod tests {
             },
             audit: Audit::default(),
             log: Log { levels: Some("warn".into()), format: LogFormat::Json, ..Log::default() },
+            texts: settings.texts.clone(),
             io: Io { nice: Some(5), ..Default::default() },
         };
         assert_eq!(settings, expected);

@@ -1,6 +1,6 @@
 //! Settings that are given, in the file or on the command line.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -56,6 +56,8 @@ pub(crate) struct Settings {
     pub(crate) audit: Audit,
     pub(crate) log: Log,
     pub(crate) io: Io,
+    /// Texts of the given settings, by `section.name`.
+    pub(crate) texts: BTreeMap<String, String>,
 }
 
 /// Address of the HTTP endpoints, `None` if they are off.

@@ -9,6 +9,7 @@
 //! Paths in a file are relative to the file.
 
 mod audit;
+mod effective;
 mod examples;
 mod file;
 mod given;
@@ -26,6 +27,7 @@ use std::time::Duration;
 use carnet::{Durability, Isolation};
 use carnet_cql::Timestamps;
 
+pub(crate) use effective::changed;
 pub(crate) use given::{Http, Settings};
 pub(crate) use known::template;
 pub(crate) use log::{Log, LogFormat, default_levels, levels};

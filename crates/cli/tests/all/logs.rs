@@ -45,6 +45,39 @@ fn run(server: &Server, cql: &str, arguments: &[&str]) -> String {
 const KEYSPACE: &str =
     "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1};";
 
+/// The log names version, settings, recovery and addresses.
+#[test]
+fn start_and_recovery_are_told() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path().join("data");
+    let settings = directory.path().join("carnet.toml");
+    std::fs::write(&settings, "[limits]\nscan_timeout = \"70s\"\n[database]\nmemory = \"64MiB\"\n")
+        .unwrap();
+    let arguments = ["--config", settings.to_str().unwrap(), "--durability", "none"];
+    let mut server = Server::start(&data, &arguments);
+    let log = server.log();
+    let line = log.lines().find(|line| line.contains("carnet serve starts")).unwrap();
+    for part in [
+        format!("version=\"{}\"", env!("CARGO_PKG_VERSION")),
+        "limits.scan_timeout=70s".to_owned(),
+        "database.durability=none".to_owned(),
+        data.display().to_string(),
+        format!("file=\"{}\"", settings.display()),
+    ] {
+        assert!(line.contains(&part), "{part:?} in {line}");
+    }
+    eventually("the log has the addresses", || {
+        let addresses = [format!("cql={}", server.cql), format!("http=\"{}\"", server.http)];
+        addresses.iter().all(|address| server.log().contains(address))
+    });
+    run(&server, &format!("{KEYSPACE} CREATE TABLE k.t (a int PRIMARY KEY)"), &[]);
+    server.process.kill();
+    let again = Server::start(&data, &[]);
+    let log = again.log();
+    let line = log.lines().find(|line| line.contains("its log was read")).unwrap();
+    assert!(!line.contains("records=0 "), "{line}");
+}
+
 #[test]
 fn slow_statements_are_told_unless_that_is_off() {
     for (slow, is_told) in [("1ms", true), ("off", false)] {
