@@ -136,7 +136,7 @@ impl Serve {
         let builder = builder(&settings, memory).control(true);
         let builder = builder.admission(settings.limits.admission());
         let db = place.open(builder)?;
-        let effective = settings.effective(&memory, &place);
+        let mut effective = settings.effective(&memory, &place);
         log_start(config.as_deref(), &place, &effective, &db);
         // Over a cluster, the process that was building an index may have ended.
         db.build_derived();
@@ -151,6 +151,8 @@ impl Serve {
             None => None,
         };
         let listen = with_port(listen)?;
+        let shown = effective.iter_mut().find(|(name, _)| name == "server.listen");
+        shown.into_iter().for_each(|(_, value)| *value = listen.to_string());
         let clients = Clients::default();
         let mut node = node_info(&place, advertised_address(&place, listen, settings.advertise));
         node.clients = Some(Arc::new(clients.clone()));
@@ -159,6 +161,7 @@ impl Serve {
         }
         let prepared_bytes = memory.prepared;
         let executor = executor(&db, &settings, prepared_bytes, users.as_ref(), node);
+        executor.set_settings(effective);
         let audit = audit(&settings)?;
         executor.set_audit(Arc::new(ChangeLog::new(audit.clone(), Arc::new(SystemClock))));
         let mut backend = backend(&place, executor.clone())?;

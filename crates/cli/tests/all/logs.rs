@@ -142,3 +142,27 @@ fn administration_is_told_without_an_audit_log() {
     assert_eq!(lines.len(), 7, "{lines:#?}");
     assert!(!log.contains("geheim"), "{log}");
 }
+
+/// Operators read the values that are in effect, without a shell on the machine.
+#[test]
+fn settings_in_effect_can_be_queried() {
+    let directory = tempfile::tempdir().unwrap();
+    let settings = directory.path().join("carnet.toml");
+    std::fs::write(&settings, "[server]\nmemory = \"512MiB\"\n[limits]\nscan_timeout = \"70s\"\n")
+        .unwrap();
+    let arguments = ["--config", settings.to_str().unwrap(), "--durability", "interval:5"];
+    let server = Server::start(&directory.path().join("data"), &arguments);
+    let said = run(&server, "SELECT name, value FROM system_views.settings", &["--csv"]);
+    for row in [
+        format!("server.listen,{}", server.cql),
+        "server.memory,512MiB".to_owned(),
+        "database.memory,256MiB".to_owned(),
+        "database.durability,interval:5".to_owned(),
+        "limits.scan_timeout,70s".to_owned(),
+        "log.slow,500ms".to_owned(),
+        "server.http_console,true".to_owned(),
+        "range_request_timeout,70000ms".to_owned(),
+    ] {
+        assert!(said.lines().any(|line| line == row), "{row:?} in {said}");
+    }
+}

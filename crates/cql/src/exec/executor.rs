@@ -49,6 +49,7 @@ pub(super) struct Shared {
     pub(super) warn_thresholds: OnceLock<WarnThresholds>,
     pub(super) large: LargeAnswers,
     pub(super) slow: SlowLog,
+    pub(super) settings: OnceLock<Vec<(String, String)>>,
     pub(super) open: Arc<OpenTransactions>,
     pub(super) traces: Traces,
     pub(super) running: Arc<Running>,
@@ -89,6 +90,7 @@ impl Executor {
             warn_thresholds: OnceLock::new(),
             large,
             slow: SlowLog::default(),
+            settings: OnceLock::new(),
             open,
             traces,
             running,
@@ -135,6 +137,14 @@ impl Executor {
 
     pub(super) fn peers(&self) -> Arc<[Peer]> {
         Arc::clone(&lock(&self.shared.peers))
+    }
+
+    /// Sets the names and values that `system_views.settings` shows beside those of statements. They must
+    /// have no secrets. Only the first call counts.
+    ///
+    /// Default: none.
+    pub fn set_settings(&self, settings: Vec<(String, String)>) {
+        self.shared.settings.get_or_init(|| settings);
     }
 
     /// Logs statements that take this long or longer, without their values; `None` logs none.

@@ -101,6 +101,7 @@ impl Executor {
                 unlogged_partitions: thresholds.unlogged_partitions,
                 tombstones: thresholds.tombstones,
             },
+            own_settings: self.shared.settings.get().map_or(&[], Vec::as_slice),
             roles: system::RolesView { roles: &roles, has_hashes },
             traces: &|| {
                 let mut traces = self.shared.traces.list(db.wall_time());

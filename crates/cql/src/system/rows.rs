@@ -66,6 +66,8 @@ pub(crate) struct Sources<'a> {
     /// Returns `true` for a table whose estimates are wanted, by its keyspace and name.
     pub(crate) wants: &'a (dyn Fn(&str, &str) -> bool + Sync),
     pub(crate) settings: StatementSettings,
+    /// Settings of the server, with their values.
+    pub(crate) own_settings: &'a [(String, String)],
     /// Returns the roles; they are needed for the tables that show them.
     pub(crate) roles: RolesView<'a>,
     /// Lists the kept traces.
@@ -123,7 +125,7 @@ pub(crate) async fn rows(table: &SystemTable, tx: &Tx, sources: &Sources<'_>) ->
         | Content::RolesOfResources
         | Content::Identities => auth::rows(table, &sources.roles),
         Content::Estimates => estimates::rows(table, tx, node, peers, sources.wants).await?,
-        Content::Settings => settings::rows(table, node, sources.settings),
+        Content::Settings => settings::rows(table, node, sources.settings, sources.own_settings),
         Content::TraceSessions => traces::sessions(table, node, &(sources.traces)()),
         Content::TraceEvents => traces::events(table, node, &(sources.traces)()),
         Content::Keyspaces => {

@@ -1,5 +1,5 @@
 //! The rows of `system_views.settings`: the settings that Carnet has in common with Cassandra, under
-//! Cassandra's names and in its units.
+//! Cassandra's names and in its units, and the settings of Carnet's own server, as `section.name`.
 
 use std::time::Duration;
 
@@ -27,6 +27,7 @@ pub(super) fn rows(
     table: &SystemTable,
     node: &NodeInfo,
     given: StatementSettings,
+    own: &[(String, String)],
 ) -> Vec<Vec<Cell>> {
     let millis = |timeout: Option<Duration>| timeout.map(|time| format!("{}ms", time.as_millis()));
     let (statement, scan) = (millis(given.statement), millis(given.scan));
@@ -56,7 +57,12 @@ pub(super) fn rows(
             ("value", value.and_then(|value| encode::text(&value))),
         ])
     };
-    settings.into_iter().map(row).collect()
+    let own = own.iter().map(|(name, value)| {
+        (name.as_str(), Some(value.clone()).filter(|value| !value.is_empty()))
+    });
+    let mut all: Vec<_> = settings.into_iter().chain(own).collect();
+    all.sort_unstable_by_key(|(name, _)| *name);
+    all.into_iter().map(row).collect()
 }
 
 /// Returns a number of bytes in the largest unit of Cassandra that divides it.

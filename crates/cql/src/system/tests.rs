@@ -89,6 +89,7 @@ fn rows_of(
         wants_keyspace: &|_| true,
         figures: &|_| None,
         settings: StatementSettings::default(),
+        own_settings: &[],
         roles: RolesView { roles: &roles(), has_hashes: true },
         traces: &Vec::new,
     };

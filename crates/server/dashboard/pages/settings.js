@@ -29,7 +29,7 @@ function Process() {
 export function Settings() {
   const { data, error } = usePoll(() => query('SELECT name, value FROM system_views.settings', { rows: 1000 }), 30000);
   return html`<div class="grid">
-    <${Card} title="Settings" note="system_views.settings, under Cassandra's names">
+    <${Card} title="Settings" note="system_views.settings: Carnet's own as section.name, others under Cassandra's names">
       <${Failure} error=${error} />
       <${Table} label="Settings" rows=${data?.rows} error=${error} rowKey=${(row) => row.name} empty="The server tells no settings."
         sortedBy=${{ name: 'name' }} columns=${[
