@@ -1,8 +1,8 @@
-// Tables: how large they are, by estimates of the server; and the state of indexes and views.
+// Tables: how large they are, by estimates of the server; what was read and written; and the state of indexes and views.
 
 import { html, useState } from './preact.mjs';
 import { query, queryAll, usePoll } from './api.js';
-import { bytes, count, text, yesNo } from './format.js';
+import { bytes, count, percent, seconds, text, yesNo } from './format.js';
 import { Card, Failure, Table } from './parts.js';
 
 const SYSTEM = /^system(_|$)/;
@@ -57,6 +57,51 @@ function Sizes() {
   <//>`;
 }
 
+const STATISTICS = `SELECT keyspace_name, table_name, is_index, reads, read_p99_ms, scans, scan_p99_ms, writes, write_p99_ms,
+  tombstones_read, cells_read, disk_bytes, disk_tombstones, disk_versions, cache_hit_rate FROM system_views.table_statistics`;
+
+const number = (value) => (value === null || value === undefined ? undefined : Number(value));
+const part = (some, all) => (number(all) > 0 ? number(some) / number(all) : undefined);
+
+async function readStatistics() {
+  const { rows } = await queryAll(STATISTICS);
+  return rows.filter((row) => !SYSTEM.test(row.keyspace_name)).map((row) => ({
+    ...row,
+    name: `${row.keyspace_name}.${row.table_name}`,
+    kind: row.is_index ? 'index' : 'table',
+    met: part(row.tombstones_read, number(row.reads) + number(row.scans)),
+    dead: part(row.disk_tombstones, row.disk_versions),
+  }));
+}
+
+function Statistics() {
+  const { data, error } = usePoll(readStatistics, 10000);
+  const column = (name, label, format) => ({ name, label, kind: 'number', format: (value) => format(number(value)) });
+  const millis = (value) => seconds(value === undefined ? undefined : value / 1000);
+  return html`<${Card} wide title="Reads, writes and space" note="counted since the start of the server">
+    <${Failure} error=${error} />
+    <${Table} label="Reads, writes and space" rows=${data} error=${error} rowKey=${(row) => row.name}
+      empty="No table was read or written since the start, or its database is on a cluster."
+      sortedBy=${{ name: 'reads', falls: true }}
+      columns=${[
+        { name: 'name', label: 'Table', kind: 'code' },
+        { name: 'kind', label: 'Kind' },
+        column('reads', 'Reads', count),
+        column('read_p99_ms', 'p99', millis),
+        column('scans', 'Pages', count),
+        column('scan_p99_ms', 'p99 of pages', millis),
+        column('writes', 'Commits', count),
+        column('write_p99_ms', 'p99 of commits', millis),
+        column('met', 'Tombstones a read', (value) => (value === undefined ? '–' : value.toFixed(1))),
+        column('cache_hit_rate', 'From the cache', percent),
+        column('disk_bytes', 'On disk', bytes),
+        column('dead', 'Tombstones on disk', percent),
+      ]} />
+    <p class="note">Many tombstones a read mean that deleted rows are read over: delete whole partitions, or wait for
+      compaction. carnet table-stats shows all numbers of a table.</p>
+  <//>`;
+}
+
 function Derived({ title, view, name, empty }) {
   const { data, error } = usePoll(() => query(`SELECT * FROM system_views.${view}`, { rows: 1000 }), 10000);
   return html`<${Card} wide title=${title}>
@@ -76,6 +121,7 @@ function Derived({ title, view, name, empty }) {
 export function Tables() {
   return html`<div class="grid">
     <${Sizes} />
+    <${Statistics} />
     <${Derived} title="Indexes" view="indexes" name="index_name" empty="There are no secondary indexes." />
     <${Derived} title="Materialized views" view="materialized_views" name="view_name" empty="There are no materialized views." />
   </div>`;

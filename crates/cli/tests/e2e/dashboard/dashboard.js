@@ -92,10 +92,19 @@ const TESTS = {
       assert.equal(await metric(base, 'carnet_backups_total', 'outcome="taken"'), 1);
       assert.match(await figure(page, 'last').innerText(), /^\d+\u202fs ago$/);
       await visit(page, 'Tables');
-      const row = page.locator('tbody tr', { hasText: 'shop.sales' });
+      const sizes = page.locator('section', { has: page.getByText('Sizes', { exact: true }) });
+      const row = sizes.locator('tbody tr', { hasText: 'shop.sales' });
       const { rows: [{ count: all }] } = await query(page, 'SELECT count(*) FROM shop.sales');
       const partitions = Number((await row.locator('td').nth(3).innerText()).replace(/\D/g, ''));
       assert.ok(partitions > all / 3 && partitions < all * 3, `${partitions} partitions of ${all}`);
+      const work = page.locator('section', { has: page.getByText('Reads, writes and space', { exact: true }) });
+      const sales = work.locator('tbody tr', { has: page.getByText('shop.sales', { exact: true }) });
+      const { rows: [statistics] } = await query(page, "SELECT reads, disk_bytes, cache_hit_rate FROM system_views.table_statistics"
+        + " WHERE keyspace_name = 'shop' AND table_name = 'sales'");
+      const cells = sales.locator('td');
+      assert.equal(await cells.nth(2).innerText(), await written(page, Number(statistics.reads), 'count'));
+      assert.equal(await cells.nth(10).innerText(), await written(page, Number(statistics.disk_bytes), 'bytes'));
+      assert.equal(await cells.nth(9).innerText(), await written(page, statistics.cache_hit_rate, 'percent'));
       await visit(page, 'Settings');
       const { rows: settings } = await query(page, 'SELECT name, value FROM system_views.settings');
       for (const { name, value } of settings.filter((setting) => setting.value !== null)) {
