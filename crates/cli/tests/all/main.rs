@@ -18,6 +18,7 @@ mod monitoring;
 mod open_files;
 mod page_examples;
 mod page_faults;
+mod questions;
 mod readme;
 mod scripts;
 mod serve;
