@@ -10,6 +10,7 @@ mod crash;
 mod dashboard;
 mod documents;
 mod drivers;
+mod first_hour;
 mod logs;
 mod maelstrom;
 mod mappers;
