@@ -4,8 +4,10 @@ use anyhow::{Result, bail};
 
 /// Byte-order marks of UTF-32. They are tried first: one begins with a mark of UTF-16.
 const MARKS_32: [&[u8]; 2] = [b"\xff\xfe\0\0", b"\0\0\xfe\xff"];
+/// Makes a unit of UTF-16 from its bytes.
+type Unit = fn([u8; 2]) -> u16;
 /// Byte-order marks of UTF-16, and how its units are read.
-const MARKS_16: [(&[u8], fn([u8; 2]) -> u16); 2] =
+const MARKS_16: [(&[u8], Unit); 2] =
     [(b"\xff\xfe", u16::from_le_bytes), (b"\xfe\xff", u16::from_be_bytes)];
 
 /// Returns the text of a script without its byte-order mark: of UTF-8, or of UTF-16 with a mark, as
@@ -47,7 +49,7 @@ fn other(encoding: &str) -> String {
     )
 }
 
-fn wide(bytes: &[u8], unit: fn([u8; 2]) -> u16) -> Result<String> {
+fn wide(bytes: &[u8], unit: Unit) -> Result<String> {
     let (pairs, rest) = bytes.as_chunks::<2>();
     let text = char::decode_utf16(pairs.iter().map(|pair| unit(*pair))).collect::<Result<_, _>>();
     match text {

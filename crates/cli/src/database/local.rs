@@ -38,8 +38,8 @@ impl Local {
     pub(super) fn query(&self, text: &str, page: &Page) -> Result<Answer> {
         let mut parameters = parameters(&[], page);
         // Warnings are told with the memory of the answer, which is not limited here.
-        let memory = AnswerMemory::new(&MemoryBudget::new(usize::MAX), usize::MAX);
-        let memory = parameters.grant.memory.insert(Arc::new(memory)).clone();
+        let memory = Arc::new(AnswerMemory::new(&MemoryBudget::new(usize::MAX), usize::MAX));
+        parameters.grant.memory = Some(Arc::clone(&memory));
         let trace = self.traces.get().then(|| self.begin_trace(text, page));
         parameters.grant.trace.clone_from(&trace);
         let result = self.run(self.executor.query(&self.session, text, &parameters));
