@@ -53,7 +53,13 @@ impl Settings {
             "database.transaction_memory" => memory.transactions,
             _ => return None,
         };
-        Some(format!("{}MiB", bytes >> 20))
+        Some(if bytes % (1 << 20) == 0 {
+            format!("{}MiB", bytes >> 20)
+        } else if bytes % (1 << 10) == 0 {
+            format!("{}KiB", bytes >> 10)
+        } else {
+            bytes.to_string()
+        })
     }
 
     /// Returns the value of a setting that an option may have replaced.

@@ -473,7 +473,7 @@ mod tests {
         assert_eq!(found("DROP INDEX bank.ow", None), ["owners"]);
         assert_eq!(found("DROP INDEX ow", Some("bank")), ["owners"]);
         assert_eq!(found("GRANT SELECT ON bank.accounts TO ann", None), ["ANN "]);
-        assert_eq!(found("GRANT SELECT ON bank.accounts TO an", None), ["ann", "ANN "]);
+        assert_eq!(found("GRANT SELECT ON bank.accounts TO an", None), ["ann", "AND ", "ANN "]);
         assert_eq!(found("ALTER SERVICE LEVEL rep", None), ["reports", "REPLICATION "]);
         assert_eq!(found("SELECT addr", Some("bank")), Vec::<String>::new());
     }

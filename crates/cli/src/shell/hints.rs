@@ -132,7 +132,8 @@ const HINTS: [(&str, &str); 75] = [
 ];
 
 const BLOCK: &str = "START TRANSACTION begins a transaction that stays open until COMMIT or ROLLBACK; \
-                     BEGIN TRANSACTION … COMMIT TRANSACTION is one statement";
+                     BEGIN TRANSACTION … COMMIT TRANSACTION is one statement; no transaction has begun, and each \
+                     statement that follows takes effect at once";
 const QUOTES: &str = "texts stand in single quotes; double quotes are for names";
 const ROWS: &str = "an INSERT has one row: send one for each, in BEGIN BATCH … APPLY BATCH if they belong together";
 const COLUMNS: &str = "an INSERT names its columns: INSERT INTO table (column, …) VALUES (…)";

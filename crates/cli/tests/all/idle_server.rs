@@ -47,7 +47,8 @@ fn used(process: u32) -> (u64, u64) {
 
 #[test]
 fn idle_server_writes_nothing_and_uses_no_processor() {
-    let directory = tempfile::tempdir().unwrap();
+    // In the memory of another file system no writes would be counted.
+    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let path = directory.path().join("db");
     let script = directory.path().join("history.cql");
     std::fs::write(&script, history()).unwrap();
@@ -72,12 +73,9 @@ fn idle_server_writes_nothing_and_uses_no_processor() {
     let is_quiet = |(written, ticks): (u64, u64), time: Duration| {
         written == 0 && u128::from(ticks) <= time.as_millis() / 500
     };
-    let time = Duration::from_secs(2);
+    let time = Duration::from_secs(6);
     eventually("the server has ended its merges and builds", || is_quiet(quiet(time), time));
     assert!(used(server.process.id()).0 > 0, "writes are counted");
-    let time = Duration::from_secs(6);
-    let found = quiet(time);
-    assert!(is_quiet(found, time), "bytes written and ticks within {time:?}: {found:?}");
 }
 
 fn changes(directory: &Path) -> std::path::PathBuf {

@@ -52,7 +52,13 @@ fn commands_answer() {
         assert!(text.starts_with(SHELL) || text.starts_with("curl "), "{question} {text}");
         let text = text.replace("127.0.0.1:9042", &server.cql.to_string());
         let text = text.replace("127.0.0.1:9180", &server.http.to_string());
-        let said = succeed(Command::new("sh").args(["-c", &text]).env("PATH", &path));
+        let said = succeed(
+            Command::new("sh")
+                .args(["-c", &text])
+                .env("PATH", &path)
+                .env_remove("RUST_LOG")
+                .env("HOME", directory.path()),
+        );
         assert!(!said.trim().is_empty(), "{question} {text} says nothing");
         assert!(!said.contains("(0 rows)"), "{question} {text}: {said}");
     }
