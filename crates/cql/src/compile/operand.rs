@@ -670,8 +670,8 @@ impl Compiler<'_> {
             return self.mask(call, mask, terms);
         }
         // The hash of an empty map's key is not calculated.
-        let aggregated = self.aggregated.get(call);
-        if let (Some((place, data_type)), Some(table)) = (aggregated, self.row_table()) {
+        let appended = self.appended.get(call);
+        if let (Some((place, data_type)), Some(table)) = (appended, self.row_table()) {
             let (position, data_type) = (table.columns.len() + place, data_type.clone());
             return Ok(Operand::column(position, data_type, call.function.name.as_str()));
         }
