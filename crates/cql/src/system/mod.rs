@@ -70,8 +70,8 @@ pub(crate) use bottleneck::{bottleneck_columns, show_bottleneck};
 pub use change::SchemaDigest;
 pub(crate) use compact::Compact;
 pub use node::{
-    CQL_VERSION, Client, ClientList, ClientTls, ConnectionStage, NATIVE_PROTOCOL_VERSION, NodeInfo,
-    PARTITIONER, RELEASE_VERSION, TOKEN,
+    CQL_VERSION, Client, ClientList, ClientTls, ConnectionStage, DATA_CENTER,
+    NATIVE_PROTOCOL_VERSION, NodeInfo, PARTITIONER, RELEASE_VERSION, TOKEN,
 };
 pub use open::OpenTransaction;
 pub(crate) use open::{open_transactions, rows_of_open_transactions};
