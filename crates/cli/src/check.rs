@@ -39,7 +39,7 @@ pub(crate) struct Check {
 
 impl Check {
     /// Makes the scratch database.
-    pub(crate) fn new(timestamps: Timestamps) -> Result<Self> {
+    pub(crate) fn new(timestamps: Timestamps, data_center: &str) -> Result<Self> {
         let directory = TempDir::with_prefix("carnet-check-")
             .context("cannot make a temporary directory for a scratch database")?;
         let db = Db::builder().durability(Durability::None).open(directory.path())?;
@@ -49,7 +49,7 @@ impl Check {
             missing: 0,
             executor: Executor::with_timestamps(
                 db,
-                NodeInfo::local(carnet::Uuid::nil()),
+                NodeInfo::local(carnet::Uuid::nil()).in_data_center(data_center),
                 timestamps,
             ),
             session: Session::new(),

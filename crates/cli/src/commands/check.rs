@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 use carnet_cql::Timestamps;
+use carnet_cql::system::DATA_CENTER;
 use clap::Args;
 
 use crate::check::Check;
@@ -31,6 +32,9 @@ pub(crate) struct CheckCommand {
     /// What USING TIMESTAMP does, as the server's setting: refuse, ignore or record.
     #[arg(long, value_name = "HOW", value_parser = settings::timestamps, default_value = "refuse")]
     timestamps: Timestamps,
+    /// Name of the data centre, as the server's setting.
+    #[arg(long, value_name = "NAME", value_parser = settings::data_center, default_value = DATA_CENTER)]
+    data_center: String,
 }
 
 const EXAMPLES: &str = "\
@@ -43,7 +47,7 @@ impl CheckCommand {
     pub(crate) fn run(self) -> Result<()> {
         // Ctrl-C must not leave the scratch database behind.
         interrupt::watch()?;
-        let mut check = Check::new(self.timestamps)?;
+        let mut check = Check::new(self.timestamps, &self.data_center)?;
         for file in &self.files {
             check.script(&read_script(file)?, file)?;
         }

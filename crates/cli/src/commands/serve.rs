@@ -155,6 +155,9 @@ impl Serve {
         shown.into_iter().for_each(|(_, value)| *value = listen.to_string());
         let clients = Clients::default();
         let mut node = node_info(&place, advertised_address(&place, listen, settings.advertise));
+        if let Some(name) = &settings.data_center {
+            node = node.in_data_center(name);
+        }
         node.clients = Some(Arc::new(clients.clone()));
         if place.peers().is_some() {
             node = node.among_others();

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 use carnet::{Builder, Db, Durability, Isolation, block_on};
-use carnet_cql::system::NodeInfo;
+use carnet_cql::system::{DATA_CENTER, NodeInfo};
 use carnet_cql::{Executor, Timestamps};
 use clap::{Args, ValueEnum};
 use tempfile::TempDir;
@@ -76,6 +76,10 @@ pub(crate) struct Shell {
     #[arg(long, value_name = "HOW", value_parser = settings::timestamps, default_value = "refuse",
           conflicts_with = "server")]
     timestamps: Timestamps,
+    /// Name of the data centre, as the server's setting.
+    #[arg(long, value_name = "NAME", value_parser = settings::data_center, default_value = DATA_CENTER,
+          conflicts_with = "server")]
+    data_center: String,
     /// USE this keyspace first.
     #[arg(short, long)]
     keyspace: Option<String>,
@@ -129,7 +133,7 @@ impl Shell {
         let opened = Opened::find(self.directory.clone(), self.store.as_deref(), self.create)?;
         let db = opened
             .open(Db::builder().isolation(self.isolation.into()).read_only(self.read_only))?;
-        let node = NodeInfo::local(opened.place.host_id(""));
+        let node = NodeInfo::local(opened.place.host_id("")).in_data_center(&self.data_center);
         let local = Local::new(Executor::with_timestamps(db.clone(), node, self.timestamps));
         let done = self.session(Database::Local(local), script);
         block_on(db.leave());

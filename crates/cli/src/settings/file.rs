@@ -11,7 +11,8 @@ use toml::de::{DeTable, DeValue};
 use super::audit;
 use super::known::{is_known, names, sections};
 use super::{
-    Settings, advertise, bytes, count, durability, http, isolation, listen, retention, timestamps,
+    Settings, advertise, bytes, count, data_center, durability, http, isolation, listen, retention,
+    timestamps,
 };
 
 /// Options of a cluster's URL whose values are paths.
@@ -75,6 +76,7 @@ impl Settings {
         match (&*given.section, &*given.name) {
             ("server", "listen") => self.listen = Some(listen(text)?),
             ("server", "advertise") => self.advertise = Some(advertise(text)?),
+            ("server", "data_center") => self.data_center = Some(data_center(text)?),
             ("server", "http") => self.http = Some(http(text)?),
             ("server", "http_hosts") => self.http_hosts = audit::names(text),
             ("server", "http_dashboard") => self.http_dashboard = Some(truth(text)?),
@@ -229,7 +231,7 @@ mod tests {
     #[test]
     fn file_has_the_command_lines_settings() {
         let settings = parse(
-            "[server]\nlisten = \"127.0.0.1:1\"\nadvertise = \"10.0.0.9:2\"\nhttp = \"off\"\n\
+            "[server]\nlisten = \"127.0.0.1:1\"\nadvertise = \"10.0.0.9:2\"\ndata_center = \"eu-1\"\nhttp = \"off\"\n\
              users = \"users\"\nroles = true\nhttp_token_file = \"token\"\nhttp_hosts = \"db1.example.com, db1\"\n\
              http_dashboard = true\nhttp_console = false\ntable_metrics = 7\ntimestamps = \"ignore\"\n\
              connections = 100\nconnections_per_address = \"10\"\nconnections_per_user = 9\n\
@@ -246,6 +248,7 @@ mod tests {
         let expected = Settings {
             listen: Some("127.0.0.1:1".parse().unwrap()),
             advertise: Some("10.0.0.9:2".parse().unwrap()),
+            data_center: Some("eu-1".to_owned()),
             http: Some(super::super::Http(None)),
             http_token_file: Some("/etc/carnet/token".into()),
             http_hosts: ["db1.example.com", "db1"].map(str::to_owned).into(),
@@ -418,7 +421,7 @@ mod tests {
             ),
             (
                 "[server]\nport = 1",
-                "line 2: [server] has no setting port; it has listen, advertise, http",
+                "line 2: [server] has no setting port; it has listen, advertise, data_center, http",
             ),
             (
                 "\n[sever]",

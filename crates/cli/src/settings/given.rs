@@ -19,6 +19,7 @@ use super::tls::Tls;
 pub(crate) struct Settings {
     pub(crate) listen: Option<SocketAddr>,
     pub(crate) advertise: Option<SocketAddr>,
+    pub(crate) data_center: Option<String>,
     pub(crate) http: Option<Http>,
     pub(crate) http_token_file: Option<PathBuf>,
     pub(crate) http_hosts: BTreeSet<String>,

@@ -39,6 +39,12 @@ pub(super) const SETTINGS: &[Setting] = &[
     ),
     setting(
         "server",
+        "data_center",
+        "datacenter1",
+        "Name of the data centre, for drivers and for the replication of keyspaces. All servers of a database have the same.",
+    ),
+    setting(
+        "server",
         "http",
         "127.0.0.1:9180",
         "Address for /livez, /readyz, /metrics and the dashboard, or \"off\". An address beyond loopback requires \

@@ -82,6 +82,19 @@ pub(crate) fn advertise(text: &str) -> Result<SocketAddr, String> {
     }
 }
 
+/// Parses the name of the data centre: it stands beside other keys in the replication of a keyspace.
+pub(crate) fn data_center(text: &str) -> Result<String, String> {
+    let is_letter = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
+    let is_name = !text.is_empty() && text.len() <= 48 && text.chars().all(is_letter);
+    match text {
+        "class" | "replication_factor" => Err(format!("{text} is a key of a keyspace's replication")),
+        text if is_name => Ok(text.to_owned()),
+        _ => Err("expected a name of at most 48 letters, digits, hyphens, underscores and points, such as \
+                  datacenter1"
+            .into()),
+    }
+}
+
 fn isolation(text: &str) -> Result<Isolation, String> {
     match text {
         "strict-serializable" => Ok(Isolation::StrictSerializable),
@@ -127,6 +140,17 @@ mod tests {
         assert!(durability("interval:3600000").is_ok());
         for wrong in ["", "interval", "interval:", "interval:0", "interval:-1", "sometimes"] {
             assert!(durability(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn data_center_is_a_name() {
+        for name in ["datacenter1", "DC1", "eu-west_1.a"] {
+            assert_eq!(data_center(name), Ok(name.to_owned()));
+        }
+        let long = "d".repeat(49);
+        for wrong in ["", "a b", "dc'1", "ü", &long, "class", "replication_factor"] {
+            assert!(data_center(wrong).is_err(), "{wrong}");
         }
     }
 

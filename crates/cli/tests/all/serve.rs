@@ -411,6 +411,37 @@ fn command_line_overrides_the_settings_file() {
     }
 }
 
+/// Drivers and schemas use the name of the data centre.
+#[test]
+fn data_center_has_the_name_of_the_settings() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("carnet.toml");
+    std::fs::write(&file, "[server]\ndata_center = \"eu-1\"\n").unwrap();
+    let data = directory.path().join("data");
+    let server = Server::start(&data, &["--config", file.to_str().unwrap()]);
+    let address = format!("127.0.0.1:{}", server.port());
+    let create =
+        "CREATE KEYSPACE k WITH replication = {'class': 'NetworkTopologyStrategy', 'eu-1': 3}";
+    let statements = format!("{create}; SELECT data_center FROM system.local; DESCRIBE KEYSPACE k");
+    let said = succeed(carnet().args(["shell", "--server", &address, "--csv", "-e", &statements]));
+    assert!(said.contains("data_center\neu-1\n") && said.contains("'eu-1': '3'"), "{said}");
+    server.terminate();
+    server.wait();
+
+    let path = data.to_str().unwrap();
+    let alter =
+        "ALTER KEYSPACE k WITH replication = {'class': 'NetworkTopologyStrategy', 'eu-1': 1}";
+    succeed(carnet().args(["shell", path, "--data-center", "eu-1", "-e", alter]));
+    let refused = fail(carnet().args(["shell", path, "-e", alter]));
+    assert!(refused.contains("use 'datacenter1'"), "{refused}");
+
+    let script = directory.path().join("schema.cql");
+    std::fs::write(&script, create).unwrap();
+    let script = script.to_str().unwrap();
+    succeed(carnet().args(["check", script, "--data-center", "eu-1"]));
+    fail(carnet().args(["check", script]));
+}
+
 /// `config check` refuses a file exactly if `serve` does, with the same reason.
 #[test]
 fn config_check_refuses_what_serve_refuses() {

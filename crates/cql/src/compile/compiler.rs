@@ -14,6 +14,9 @@ use crate::timestamps::Timestamps;
 /// A `LET`: its name, and the names and types of its columns.
 type LetColumns = (String, Vec<(String, DataType)>);
 
+/// Calls whose results follow the columns of the row: the place of each behind the columns, and its type.
+pub(super) type Appended = HashMap<FunctionCall, (usize, DataType)>;
+
 /// Compiler of one statement.
 pub(crate) struct Compiler<'a> {
     /// Markers found so far, by index.
@@ -24,9 +27,8 @@ pub(crate) struct Compiler<'a> {
     pub(super) in_row: bool,
     /// Whether selected terms are being compiled: their markers have no name of their own.
     pub(super) in_selection: bool,
-    /// Calls of aggregates within the selected term that is being compiled: the place of each result
-    /// behind the columns of the row, and its type.
-    pub(super) aggregated: HashMap<FunctionCall, (usize, DataType)>,
+    /// Calls of aggregates, of times and of tokens within the selected term that is being compiled.
+    pub(super) appended: Appended,
     pub(super) lets: Vec<LetColumns>,
     pub(super) timestamps: Timestamps,
     pub(super) steps: &'a Steps<'a>,
@@ -39,7 +41,7 @@ impl<'a> Compiler<'a> {
             table: None,
             in_row: false,
             in_selection: false,
-            aggregated: HashMap::new(),
+            appended: Appended::new(),
             lets: Vec::new(),
             timestamps,
             steps,

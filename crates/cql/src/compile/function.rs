@@ -15,6 +15,7 @@ pub(super) use self::mask::MaskFunction;
 use self::math::MathFunction;
 pub(crate) use self::vector::Similarity;
 pub(super) use self::vector::{is_float_vector, is_zero};
+use super::assignable::is_assignable;
 use super::environment::Environment;
 use super::times::{DAY_MILLIS, date, millis_of};
 use crate::ast::FunctionCall;
@@ -122,6 +123,24 @@ impl Function {
         }
     }
 
+    /// Returns the type as which the function takes an argument that has a type of its own; `None` if it takes
+    /// several types, of which none is chosen for this one.
+    pub(super) fn parameter(&self, found: &DataType) -> Option<DataType> {
+        match self {
+            Self::ToDate | Self::ToUnixTimestamp => {
+                (*found == DataType::Bigint).then_some(DataType::Timestamp)
+            }
+            // The bytes of an argument of another type stay as they are.
+            Self::ToTimestamp | Self::AsBlob(_) => None,
+            function => function.argument_type(),
+        }
+    }
+
+    /// Returns `true` if arguments of several types are accepted, which follow from their terms.
+    pub(super) const fn takes_several_types(&self) -> bool {
+        matches!(self, Self::ToTimestamp | Self::ToDate | Self::ToUnixTimestamp)
+    }
+
     const fn arity(&self) -> usize {
         match self {
             Self::Now
@@ -169,7 +188,9 @@ impl Function {
             Self::MinTimeuuid | Self::MaxTimeuuid => {
                 (*argument == DataType::Timestamp, "a timestamp".to_owned())
             }
-            Self::AsBlob(data_type) => (argument == data_type, format!("a value of {data_type}")),
+            Self::AsBlob(data_type) => {
+                (is_assignable(argument, data_type), format!("a value of {data_type}"))
+            }
             Self::BlobAs(_) => (*argument == DataType::Blob, "a blob".to_owned()),
             Self::Math(function) => function.accepts(argument),
             Self::Collection(function) => function.accepts(argument),

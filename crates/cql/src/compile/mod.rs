@@ -5,6 +5,7 @@
 //! is made once and used until one of its tables changes.
 
 mod arithmetic;
+mod assignable;
 mod cast;
 mod cell_time;
 mod chunked_list;

@@ -8,6 +8,7 @@ use carnet::{DataType, Value};
 use carnet_base::Bytes;
 use carnet_data::Composite;
 
+use super::assignable::is_assignable;
 use super::cast;
 use super::compiler::Compiler;
 use super::environment::Environment;
@@ -669,8 +670,8 @@ impl Compiler<'_> {
             return self.mask(call, mask, terms);
         }
         // The hash of an empty map's key is not calculated.
-        let aggregated = self.aggregated.get(call);
-        if let (Some((place, data_type)), Some(table)) = (aggregated, self.row_table()) {
+        let appended = self.appended.get(call);
+        if let (Some((place, data_type)), Some(table)) = (appended, self.row_table()) {
             let (position, data_type) = (table.columns.len() + place, data_type.clone());
             return Ok(Operand::column(position, data_type, call.function.name.as_str()));
         }
@@ -706,11 +707,20 @@ impl Compiler<'_> {
         }
         let mut arguments = Vec::with_capacity(terms.len());
         for (place, term) in terms.iter().enumerate() {
+            let is_typed = is_typed(term)
+                || function.takes_several_types()
+                    && matches!(term, Term::Hint(..) | Term::Cast(..) | Term::Arithmetic { .. });
             arguments.push(match function.argument_type() {
-                Some(data_type) if !is_typed(term) => {
-                    self.operand(term, &data_type, &what(place))?
+                Some(data_type) if !is_typed => self.operand(term, &data_type, &what(place))?,
+                _ => {
+                    let found = self.untyped_operand(term, &what(place))?;
+                    match function.parameter(&found.data_type) {
+                        Some(wanted) if is_assignable(&found.data_type, &wanted) => {
+                            Operand { data_type: wanted, ..found }
+                        }
+                        _ => found,
+                    }
                 }
-                _ => self.untyped_operand(term, &what(place))?,
             });
         }
         Ok(arguments)
@@ -743,23 +753,6 @@ fn compose(data_type: &DataType, parts: Vec<Option<Value>>, what: &str) -> Resul
     let composite =
         composite.map_err(|error| CqlError::invalid(format!("{what}: {}", error.message())))?;
     Ok(Value::Composite(composite).serialize())
-}
-
-/// Returns `true` if values of a type are values of another one, because all their bytes are. These are
-/// Cassandra's rules.
-fn is_assignable(found: &DataType, wanted: &DataType) -> bool {
-    use DataType::{Ascii, Bigint, Blob, Int, Text, Timestamp, Timeuuid, Uuid, Varint};
-    found == wanted
-        || match wanted {
-            Uuid => matches!(found, Timeuuid),
-            Text => matches!(found, Ascii),
-            Bigint => matches!(found, Timestamp),
-            Timestamp => matches!(found, Bigint),
-            // A varint of more bytes than it needs is the same number.
-            Varint => matches!(found, Int | Bigint | Timestamp),
-            Blob => !found.is_composite(),
-            _ => false,
-        }
 }
 
 pub(super) fn fits(found: Operand, data_type: &DataType, what: &str) -> Result<Operand, CqlError> {

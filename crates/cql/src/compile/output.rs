@@ -18,6 +18,8 @@ pub(crate) enum Output {
     Token,
     /// Time to live or write time of a column, or of its elements.
     Time(TimeOf),
+    /// A value calculated from the row and from times and tokens, which follow the columns.
+    Derived(Operand, Vec<Self>),
     Aggregate(Aggregate),
     /// A value calculated from aggregates, whose results follow the columns of the first row.
     Composed(Operand, Vec<Aggregate>),
@@ -29,7 +31,11 @@ impl Output {
         match self {
             Self::Aggregate(aggregate) => std::slice::from_ref(aggregate),
             Self::Composed(_, aggregates) => aggregates,
-            Self::Column(_) | Self::Operand(_) | Self::Token | Self::Time(_) => &[],
+            Self::Column(_)
+            | Self::Operand(_)
+            | Self::Token
+            | Self::Time(_)
+            | Self::Derived(..) => &[],
         }
     }
 
@@ -40,6 +46,10 @@ impl Output {
             Self::Operand(operand) => operand.columns(),
             Self::Time(time) => vec![time.position],
             Self::Token => Vec::new(),
+            Self::Derived(operand, appended) => {
+                let of_appended = appended.iter().flat_map(Self::columns);
+                operand.columns().into_iter().chain(of_appended).collect()
+            }
             Self::Aggregate(aggregate) => aggregate.columns(),
             Self::Composed(operand, aggregates) => {
                 let of_aggregates = aggregates.iter().flat_map(Aggregate::columns);

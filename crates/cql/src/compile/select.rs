@@ -1,13 +1,12 @@
 //! `SELECT`: the rows that it reads, and the columns that it returns.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use carnet::catalog::{ColumnKind, ColumnSchema, IndexSchema, TableSchema};
 use carnet::{DataType, Value};
 
 use super::cell_time::CellTime;
-use super::compiler::Compiler;
+use super::compiler::{Appended, Compiler};
 use super::environment::Environment;
 use super::evaluated::Evaluated;
 use super::index_choice::{self, IndexPlan};
@@ -24,6 +23,8 @@ use crate::cql_error::CqlError;
 use crate::result::{ColumnSpec, Columns};
 use crate::shown::shown;
 use crate::system::{self, SystemTable};
+
+const TOKEN_FUNCTION: &str = "token";
 
 /// A compiled `SELECT`.
 #[derive(Clone, Debug)]
@@ -242,7 +243,7 @@ impl<'a> Compiler<'a> {
                     return Ok((name, data_type, Output::Time(found)));
                 }
                 match call.function.name.as_str() {
-                    "token" => token(call, table),
+                    TOKEN_FUNCTION => token(call, table),
                     name => self.calculated(term, table, name),
                 }
             }
@@ -250,31 +251,63 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// Compiles a selected term that is calculated from the columns of a row, or from aggregates.
+    /// Compiles a selected term that is calculated from the columns of a row, with their times and the
+    /// token, or from aggregates.
     fn calculated(
         &mut self,
         term: &Term,
         table: &TableSchema,
         what: &str,
     ) -> Result<(String, DataType, Output), CqlError> {
-        let (mut calls, mut aggregates) = (HashMap::new(), Vec::new());
-        for call in aggregate_calls(term) {
-            if !calls.contains_key(call) {
-                let (_, aggregate) = self.aggregate(call, table)?;
-                calls.insert(call.clone(), (aggregates.len(), aggregate.returns()));
-                aggregates.push(aggregate);
-            }
+        let (calls, aggregates, appended) = self.appended(term, table)?;
+        if !aggregates.is_empty() && !appended.is_empty() {
+            return Err(CqlError::unsupported(
+                "a term of an aggregate and of a write time, time to live or token; select both, and \
+                 calculate in the application",
+            ));
         }
-        let before = std::mem::replace(&mut self.aggregated, calls);
+        let before = std::mem::replace(&mut self.appended, calls);
         let operand = self.untyped_operand(term, what);
-        self.aggregated = before;
+        self.appended = before;
         let operand = operand?;
         let data_type = operand.data_type.clone();
-        let output = match aggregates.is_empty() {
-            true => Output::Operand(operand),
-            false => Output::Composed(operand, aggregates),
+        let output = if !aggregates.is_empty() {
+            Output::Composed(operand, aggregates)
+        } else if !appended.is_empty() {
+            Output::Derived(operand, appended)
+        } else {
+            Output::Operand(operand)
         };
         Ok((column_name(term), data_type, output))
+    }
+
+    /// Compiles the calls within a selected term whose results follow the columns: the place and type of
+    /// each, the aggregates, and the other outputs.
+    fn appended(
+        &mut self,
+        term: &Term,
+        table: &TableSchema,
+    ) -> Result<(Appended, Vec<Aggregate>, Vec<Output>), CqlError> {
+        let (mut calls, mut aggregates, mut appended) = (Appended::new(), Vec::new(), Vec::new());
+        for call in appended_calls(term) {
+            if calls.contains_key(call) {
+                continue;
+            }
+            let name = call.function.name.as_str();
+            let place = aggregates.len() + appended.len();
+            let data_type = if is_aggregate(name) {
+                let (_, aggregate) = self.aggregate(call, table)?;
+                let data_type = aggregate.returns();
+                aggregates.push(aggregate);
+                data_type
+            } else {
+                let (_, data_type, output) = self.item(&Term::Call(call.clone()), table)?;
+                appended.push(output);
+                data_type
+            };
+            calls.insert(call.clone(), (place, data_type));
+        }
+        Ok((calls, aggregates, appended))
     }
 
     /// Compiles an aggregate. Returns its name in results, too.
@@ -405,11 +438,13 @@ fn all_columns(table: &TableSchema) -> (Vec<ColumnSpec>, Vec<Output>) {
     (columns.collect(), positions.iter().copied().map(Output::Column).collect())
 }
 
-/// Returns the calls of aggregates within a term.
-fn aggregate_calls(term: &Term) -> Vec<&FunctionCall> {
+/// Returns the calls within a term whose results are no values of the row: of aggregates, times and tokens.
+fn appended_calls(term: &Term) -> Vec<&FunctionCall> {
+    let is_appended =
+        |name: &str| is_aggregate(name) || name == TOKEN_FUNCTION || CellTime::find(name).is_some();
     match term {
-        Term::Call(call) if is_aggregate(call.function.name.as_str()) => vec![call],
-        term => term.children().into_iter().flat_map(aggregate_calls).collect(),
+        Term::Call(call) if is_appended(call.function.name.as_str()) => vec![call],
+        term => term.children().into_iter().flat_map(appended_calls).collect(),
     }
 }
 

@@ -124,13 +124,13 @@ fn definition_lines(table: &TableView, with_dropped: bool) -> Vec<String> {
             (rank, if rank == 0 { "" } else { column.name.as_str() }, line)
         })
         .collect();
-    for column in table.dropped.iter().filter(|_| with_dropped) {
-        let (rank, behind) = if column.is_static { (1, " static") } else { (2, "") };
-        let line = format!("{} {}{behind}", Name::new(&column.name), column.type_name);
-        lines.push((rank, &column.name, line));
-    }
     lines.sort_by(|(rank, name, _), (other_rank, other, _)| (rank, name).cmp(&(other_rank, other)));
     let mut lines: Vec<String> = lines.into_iter().map(|(_, _, line)| line).collect();
+    // Dropped columns follow, in the order in which they were dropped.
+    for column in table.dropped.iter().filter(|_| with_dropped) {
+        let behind = if column.is_static { " static" } else { "" };
+        lines.push(format!("{} {}{behind}", Name::new(&column.name), column.type_name));
+    }
     if !has_short_key {
         lines.push(primary_key(table));
     }

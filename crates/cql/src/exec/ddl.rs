@@ -173,6 +173,9 @@ async fn alter_keyspace(
 ) -> Result<Option<SchemaChange>, CqlError> {
     let name = alter.name.as_str();
     if system::is_replicated_keyspace(name) {
+        if let Some(given) = KeyspaceOptions::read(&alter.options).replication {
+            system::resolve(name, &given, None, data_center)?;
+        }
         return Ok(changed(ChangeKind::Updated, name, None));
     }
     refuse_system(name)?;

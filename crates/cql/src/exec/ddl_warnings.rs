@@ -26,8 +26,7 @@ pub(super) fn warnings(statement: &Statement, nodes: usize, data_center: &str) -
         Some(name) => found.extend(too_many_replicas(name, options, nodes, data_center)),
         None => {}
     }
-    let foreign = system::without_effect(options).into_iter();
-    found.extend(foreign.map(|name| format!("option {name} of ScyllaDB is without effect")));
+    found.extend(system::foreign_warnings(options));
     found
 }
 
@@ -88,6 +87,16 @@ mod tests {
         assert_eq!(
             of("ALTER TABLE t WITH tombstone_gc = {'mode': 'repair'} AND comment = 'x'"),
             ["option tombstone_gc of ScyllaDB is without effect"]
+        );
+        assert_eq!(
+            of(
+                "CREATE TABLE t (p int PRIMARY KEY) WITH read_repair_chance = 0.1 AND compression = \
+                {'sstable_compression': 'LZ4WithDictsCompressor'}"
+            ),
+            [
+                "option read_repair_chance of ScyllaDB is without effect",
+                "option compression of ScyllaDB is stored in Cassandra's form: {'class': 'LZ4Compressor'}"
+            ]
         );
         assert_eq!(
             of("ALTER KEYSPACE k WITH tablets = {'enabled': false}"),

@@ -40,17 +40,34 @@ const CLASSES: [&str; 6] = [
 
 /// Options of other systems' indexes with the values that Carnet's indexes have. Other values would
 /// change the result of queries.
-const FIXED_OPTIONS: [(&str, &[&str]); 6] = [
+const FIXED_OPTIONS: [(&str, &[&str]); 9] = [
+    (
+        ANALYZER,
+        &[
+            "org.apache.cassandra.index.sasi.analyzer.NoOpAnalyzer",
+            "org.apache.cassandra.index.sasi.analyzer.NonTokenizingAnalyzer",
+        ],
+    ),
     ("case_sensitive", &["true"]),
     ("normalize", &["false"]),
+    ("normalize_lowercase", &["false"]),
+    ("normalize_uppercase", &["false"]),
     ("ascii", &["false"]),
     ("mode", &["PREFIX", "CONTAINS", "SPARSE"]),
     ("is_literal", &["true", "false"]),
     ("analyzed", &["false"]),
 ];
 
+/// Option with the class that makes the terms of a text.
+const ANALYZER: &str = "analyzer_class";
+/// Beginnings of the options by which an index has the words of a text.
+const OF_WORDS: [&str; 2] = ["delimiter", "tokenization_"];
+const DIVIDE_YOURSELF: &str = ", which has whole texts; write the words to a column of type set<text>, and index that one for \
+                               CONTAINS";
+
 /// Options by which an index compares folded texts.
-const FOLDING: [&str; 3] = ["case_sensitive", "normalize", "ascii"];
+const FOLDING: [&str; 5] =
+    ["case_sensitive", "normalize", "normalize_lowercase", "normalize_uppercase", "ascii"];
 const FOLD_YOURSELF: &str = ", which compares texts as they are stored; write the folded text to another column, and index \
                              that one";
 
@@ -294,9 +311,16 @@ fn check_option(key: &str, value: &str) -> Result<(), CqlError> {
     match FIXED_OPTIONS.iter().find(|(known, _)| *known == key) {
         Some((_, values)) if values.contains(&value) => Ok(()),
         Some(_) => {
-            let remedy = if FOLDING.contains(&key) { FOLD_YOURSELF } else { "" };
+            let remedy = match key {
+                ANALYZER => DIVIDE_YOURSELF,
+                key if FOLDING.contains(&key) => FOLD_YOURSELF,
+                _ => "",
+            };
             Err(CqlError::unsupported(format!("option {key} = {value} of an index{remedy}")))
         }
+        None if OF_WORDS.iter().any(|words| key.starts_with(words)) => Err(CqlError::unsupported(
+            format!("option {key} = {value} of an index{DIVIDE_YOURSELF}"),
+        )),
         None if key == SIMILARITY && Similarity::from_option(value).is_some() => Ok(()),
         None if key == SIMILARITY => Err(CqlError::invalid(format!(
             "Similarity function '{value}' was not found: it is cosine, dot_product or euclidean"

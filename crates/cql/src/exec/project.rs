@@ -6,7 +6,7 @@ use carnet_base::Bytes;
 use super::cell_time::cell_time;
 use super::select_reader::SelectReader;
 use super::stored_row::StoredRow;
-use crate::compile::{Environment, Evaluated, Output, SelectPlan};
+use crate::compile::{Environment, Evaluated, Operand, Output, SelectPlan};
 use crate::cql_error::CqlError;
 use crate::result::RowSet;
 
@@ -44,15 +44,26 @@ pub(super) fn value(
     (stored, columns): (&StoredRow, &[Option<Bytes>]),
     environment: &Environment<'_>,
 ) -> Result<Option<Bytes>, CqlError> {
-    let environment = environment.with_row(columns);
-    Ok(match output {
-        Output::Column(position) => columns[*position].clone(),
-        Output::Operand(operand) => match operand.evaluate(&environment)? {
+    let with_row = environment.with_row(columns);
+    let evaluate = |operand: &Operand, environment: &Environment<'_>| {
+        operand.evaluate(environment).map(|found| match found {
             Evaluated::Bytes(bytes) => Some(bytes),
             Evaluated::Null | Evaluated::Unset => None,
-        },
+        })
+    };
+    Ok(match output {
+        Output::Column(position) => columns[*position].clone(),
+        Output::Operand(operand) => evaluate(operand, &with_row)?,
+        Output::Derived(operand, appended) => {
+            environment.steps.take((columns.len() / 16) as u64)?;
+            let mut row = columns.to_vec();
+            for output in appended {
+                row.push(value(tx, plan, output, (stored, columns), environment)?);
+            }
+            evaluate(operand, &environment.with_row(&row))?
+        }
         Output::Token => Some(Value::Bigint(stored.key.token().0).serialize()),
-        Output::Time(time) => cell_time(tx, &plan.table, stored, time, &environment)?,
+        Output::Time(time) => cell_time(tx, &plan.table, stored, time, &with_row)?,
         Output::Aggregate(_) | Output::Composed(..) => None,
     })
 }

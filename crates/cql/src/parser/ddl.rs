@@ -51,7 +51,7 @@ impl Parser<'_> {
             let options = if self.eat_word("WITH") { self.options()? } else { Options::new() };
             return Ok(Statement::CopyTable(CopyTable { if_not_exists, table, like, options }));
         }
-        let (columns, key) = self.table_columns(&table)?;
+        let (columns, key, reversed) = self.table_columns(&table)?;
         let mut create = CreateTable {
             if_not_exists,
             table,
@@ -65,18 +65,27 @@ impl Parser<'_> {
             create.is_compact =
                 self.table_options(&mut create.clustering_order, &mut create.options)?;
         }
+        reverse(&mut create, &reversed);
         Ok(Statement::CreateTable(create))
     }
 
-    fn table_columns(&mut self, table: &TableName) -> Parse<(Vec<ColumnDefinition>, PrimaryKey)> {
+    /// Parses the columns and the primary key. The last names are those of columns of a reversed class.
+    fn table_columns(
+        &mut self,
+        table: &TableName,
+    ) -> Parse<(Vec<ColumnDefinition>, PrimaryKey, Vec<Name>)> {
         self.expect_symbol("(")?;
-        let (mut columns, mut key) = (Vec::new(), None);
+        let (mut columns, mut key, mut reversed) = (Vec::new(), None, Vec::new());
         loop {
             let at = self.at();
             let found = if self.eat_words(&["PRIMARY", "KEY"]) {
                 Some(self.primary_key()?)
             } else {
+                let is_reversed = self.is_reversed_class_at(1);
                 let column = self.column_definition()?;
+                if is_reversed {
+                    reversed.push(column.name.clone());
+                }
                 let is_key = self.eat_words(&["PRIMARY", "KEY"]);
                 let partition = vec![column.name.clone()];
                 self.push_definition(&mut columns, column)?;
@@ -91,7 +100,14 @@ impl Parser<'_> {
             }
         }
         let no_key = || Failure::invalid(table.table.at.0, "a table needs a PRIMARY KEY");
-        Ok((columns, key.ok_or_else(no_key)?))
+        Ok((columns, key.ok_or_else(no_key)?, reversed))
+    }
+
+    /// Returns `true` if a token is the class of a type in descending order.
+    fn is_reversed_class_at(&self, ahead: usize) -> bool {
+        let token = self.peek_at(ahead);
+        token.kind == TokenKind::String
+            && super::marshal::is_reversed(&super::term::unquote(self.text_of(token)))
     }
 
     /// Consumes what follows a column or field: commas, of which Cassandra accepts any number, or the
@@ -284,5 +300,19 @@ impl Parser<'_> {
         let all = self.definitions(one)?;
         self.expect_symbol(")")?;
         Ok(all)
+    }
+}
+
+/// Adds the orders of clustering columns of reversed classes to `CLUSTERING ORDER BY`.
+fn reverse(create: &mut CreateTable, reversed: &[Name]) {
+    let is_reversed = |column: &Name| reversed.iter().any(|name| name.text == column.text);
+    let Some(last) = create.key.clustering.iter().rposition(is_reversed) else { return };
+    for ordering in &mut create.clustering_order {
+        ordering.descending |= is_reversed(&ordering.column);
+    }
+    let begin = create.clustering_order.len();
+    for column in create.key.clustering.iter().take(last + 1).skip(begin) {
+        let ordering = Ordering { column: column.clone(), descending: is_reversed(column) };
+        create.clustering_order.push(ordering);
     }
 }

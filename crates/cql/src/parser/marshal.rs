@@ -2,18 +2,31 @@
 
 use carnet_data::DataType;
 
-use crate::ast::TypeName;
+use crate::ast::{Name, TableName, TypeName};
 
 const PACKAGE: &str = "org.apache.cassandra.db.marshal.";
 
 /// Maximum number of classes within each other.
 const DEPTH_MAX: usize = 32;
 
-/// Returns the type of a class, with or without its package; `None` if it is another class.
+/// Returns the type of a class, with or without its package; `None` if it is another class. The type of a
+/// reversed class is the one that is reversed.
 pub(super) fn type_of(class: &str) -> Option<TypeName> {
-    let mut rest = class;
+    let mut rest = reversed(class).unwrap_or(class);
     let found = take(&mut rest, DEPTH_MAX)?;
     rest.trim().is_empty().then_some(found)
+}
+
+/// Returns `true` for the class of a type in descending order.
+pub(super) fn is_reversed(class: &str) -> bool {
+    reversed(class).is_some() && type_of(class).is_some()
+}
+
+/// Returns the class whose order a class reverses.
+fn reversed(class: &str) -> Option<&str> {
+    let class = class.trim();
+    let class = class.strip_prefix(PACKAGE).unwrap_or(class);
+    class.strip_prefix("ReversedType")?.trim_start().strip_prefix('(')?.strip_suffix(')')
 }
 
 /// Takes a class off the front of a text.
@@ -28,6 +41,9 @@ fn take(rest: &mut &str, depth: usize) -> Option<TypeName> {
         return Some(TypeName::Native(scalar));
     }
     *rest = rest.strip_prefix('(')?;
+    if name == "UserType" {
+        return take_user_type(rest, depth);
+    }
     let mut parts = Vec::new();
     let mut dimensions = None;
     loop {
@@ -58,6 +74,40 @@ fn take(rest: &mut &str, depth: usize) -> Option<TypeName> {
         _ => return None,
     };
     parts.next().is_none().then_some(found)
+}
+
+/// Takes `keyspace,name,field:class,…)` off the front: names in hexadecimal. The keyspace has one type of the
+/// name, so the fields are read, but not kept.
+fn take_user_type(rest: &mut &str, depth: usize) -> Option<TypeName> {
+    let keyspace = take_word(rest)?;
+    *rest = rest.strip_prefix(',')?;
+    let name = from_hex(take_word(rest)?)?;
+    while let Some(behind) = rest.strip_prefix(',') {
+        *rest = behind;
+        from_hex(take_word(rest)?)?;
+        *rest = rest.strip_prefix(':')?;
+        take(rest, depth)?;
+    }
+    *rest = rest.strip_prefix(')')?.trim_start();
+    let keyspace = Some(Name::new(keyspace));
+    Some(TypeName::UserDefined(TableName { keyspace, table: Name::new(name) }))
+}
+
+/// Takes letters, digits and underscores off the front, at least one.
+fn take_word<'a>(rest: &mut &'a str) -> Option<&'a str> {
+    let text = rest.trim_start();
+    let end = text.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(text.len());
+    let (word, behind) = text.split_at(end);
+    *rest = behind.trim_start();
+    (!word.is_empty()).then_some(word)
+}
+
+fn from_hex(digits: &str) -> Option<String> {
+    let bytes = digits.as_bytes().chunks(2).map(|pair| {
+        let pair = std::str::from_utf8(pair).ok().filter(|pair| pair.len() == 2)?;
+        u8::from_str_radix(pair, 16).ok()
+    });
+    String::from_utf8(bytes.collect::<Option<_>>()?).ok()
 }
 
 fn scalar(class: &str) -> Option<DataType> {
@@ -99,8 +149,28 @@ mod tests {
             ("FrozenType(ListType(Int32Type))", "frozen<list<int>>"),
             ("TupleType(Int32Type,SetType(UUIDType))", "tuple<int, set<uuid>>"),
             ("VectorType(FloatType , 3)", "vector<float, 3>"),
+            ("ReversedType(Int32Type)", "int"),
+            (
+                "org.apache.cassandra.db.marshal.ReversedType(org.apache.cassandra.db.marshal.LongType)",
+                "bigint",
+            ),
+            ("UserType(ks,61646472,7a6970:Int32Type,6c:ListType(UTF8Type))", "ks.addr"),
+            (
+                "FrozenType(UserType(my_ks, 41, 7a:UserType(my_ks,62,7a:Int32Type)))",
+                "frozen<my_ks.\"A\">",
+            ),
+            ("MapType(UserType(ks,61),Int32Type)", "map<ks.a, int>"),
         ] {
             assert_eq!(type_of(class).unwrap().to_string(), expected, "{class}");
+        }
+    }
+
+    #[test]
+    fn reversed_classes_are_known_from_others() {
+        assert!(is_reversed(" ReversedType (Int32Type) "));
+        assert!(is_reversed("org.apache.cassandra.db.marshal.ReversedType(UTF8Type)"));
+        for class in ["Int32Type", "ListType(ReversedType(Int32Type))", "ReversedType(Nope)", ""] {
+            assert!(!is_reversed(class), "{class}");
         }
     }
 
@@ -116,7 +186,18 @@ mod tests {
             "ListType(Int32Type,Int32Type)",
             "MapType(Int32Type)",
             "VectorType(FloatType,0)",
-            "ReversedType(Int32Type)",
+            "ReversedType(Int32Type",
+            "ReversedType(Int32Type,Int32Type)",
+            "ReversedType(ReversedType(Int32Type))",
+            "ListType(ReversedType(Int32Type))",
+            "UserType()",
+            "UserType(ks)",
+            "UserType(ks,6)",
+            "UserType(ks,zz)",
+            "UserType(ks,ff)",
+            "UserType(ks,61,7a)",
+            "UserType(ks,61,7a:Nope)",
+            "UserType(ks,61,7a:Int32Type",
             "Int32Type)",
             "com.example.Int32Type",
             &deep,

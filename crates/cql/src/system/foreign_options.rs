@@ -1,11 +1,21 @@
 //! Options of ScyllaDB. An option that changes no answer is accepted without effect, with a warning, and
-//! not stored: the description of a schema has Cassandra's options only.
+//! not stored: the description of a schema has Cassandra's options only. For the same reason, entries of
+//! `compaction` and `compression` are stored in Cassandra's form.
 
+use super::option_values::{COMPRESSOR_PACKAGE, STRATEGY_PACKAGE};
 use super::setting::plain;
-use crate::ast::{OptionValue, Options};
+use crate::ast::{Literal, OptionValue, Options};
 
-/// Options of tables and views that change no answer.
-const TABLE: [&str; 3] = ["paxos_grace_seconds", "synchronous_updates", "tombstone_gc"];
+/// Options of tables and views that change no answer. ScyllaDB describes tables with the chances of read
+/// repairs, which Cassandra had before its version 4.
+const TABLE: [&str; 6] = [
+    "dclocal_read_repair_chance",
+    "paxos_grace_seconds",
+    "read_repair_chance",
+    "synchronous_updates",
+    "tablets",
+    "tombstone_gc",
+];
 /// Options of keyspaces that change no answer.
 const KEYSPACE: [&str; 2] = ["storage", "tablets"];
 /// Options that would change answers.
@@ -41,11 +51,149 @@ pub(crate) fn is_of_keyspace(name: &str) -> bool {
     KEYSPACE.contains(&name)
 }
 
-/// Returns the names of the options that are without effect.
-pub(crate) fn without_effect(options: &Options) -> Vec<&str> {
-    let is_foreign = |name: &str, value: &OptionValue| {
-        is_of_keyspace(name) || of_table(name, value) == Some(Foreign::WithoutEffect)
+/// Returns warnings of the options that are without effect, or stored in another form.
+pub(crate) fn warnings(options: &Options) -> Vec<String> {
+    let warning = |name: &str, value: &OptionValue| {
+        if is_of_keyspace(name) || of_table(name, value) == Some(Foreign::WithoutEffect) {
+            return Some(format!("option {name} of ScyllaDB is without effect"));
+        }
+        let stored = cassandra_form(name, value)?;
+        Some(format!("option {name} of ScyllaDB is stored in Cassandra's form: {stored}"))
     };
-    let found = options.iter().filter(|(name, value)| is_foreign(name.as_str(), value));
-    found.map(|(name, _)| name.as_str()).collect()
+    options.iter().filter_map(|(name, value)| warning(name.as_str(), value)).collect()
+}
+
+type Pairs = Vec<(Literal, Literal)>;
+
+/// Returns an option of a table in Cassandra's form; `None` if it has that form, or none of ScyllaDB.
+pub(super) fn cassandra_form(name: &str, value: &OptionValue) -> Option<OptionValue> {
+    let OptionValue::Map(given) = value else { return None };
+    let changed = match name {
+        "compaction" => compaction(given),
+        "compression" => compression(given),
+        _ => return None,
+    };
+    (changed != *given).then_some(OptionValue::Map(changed))
+}
+
+/// The incremental strategy is the size-tiered one with runs of tables of a limited size.
+fn compaction(given: &Pairs) -> Pairs {
+    let is_incremental = given.iter().any(|(key, class)| {
+        plain(key) == "class"
+            && without_package(&plain(class), STRATEGY_PACKAGE) == "IncrementalCompactionStrategy"
+    });
+    let kept = given.iter().filter(|(key, _)| match plain(key).as_str() {
+        "sstable_size_in_mb" | "space_amplification_goal" => !is_incremental,
+        "enable_optimized_twcs_queries" => false,
+        _ => true,
+    });
+    kept.map(|(key, value)| match plain(key).as_str() {
+        "class" if is_incremental => (key.clone(), string("SizeTieredCompactionStrategy")),
+        _ => (key.clone(), value.clone()),
+    })
+    .collect()
+}
+
+fn compression(given: &Pairs) -> Pairs {
+    let has_class = given.iter().any(|(key, _)| plain(key) == "class");
+    let mut changed = Pairs::new();
+    for (key, value) in given {
+        match plain(key).as_str() {
+            "sstable_compression" if !has_class => {
+                let class = plain(value);
+                if class.is_empty() {
+                    return vec![(string("enabled"), string("false"))];
+                }
+                changed.push((string("class"), string(compressor(&class))));
+            }
+            "class" => changed.push((key.clone(), string(compressor(&plain(value))))),
+            "chunk_length_kb" => changed.push((string("chunk_length_in_kb"), value.clone())),
+            "crc_check_chance" => {}
+            _ => changed.push((key.clone(), value.clone())),
+        }
+    }
+    changed
+}
+
+/// Returns the compressor of Cassandra for one that has dictionaries.
+fn compressor(class: &str) -> &str {
+    match without_package(class, COMPRESSOR_PACKAGE) {
+        "LZ4WithDictsCompressor" => "LZ4Compressor",
+        "ZstdWithDictsCompressor" => "ZstdCompressor",
+        _ => class,
+    }
+}
+
+fn without_package<'a>(class: &'a str, package: &str) -> &'a str {
+    class.strip_prefix(package).unwrap_or(class)
+}
+
+fn string(text: &str) -> Literal {
+    Literal::String(text.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn map(pairs: &[(&str, &str)]) -> OptionValue {
+        OptionValue::Map(pairs.iter().map(|(key, value)| (string(key), string(value))).collect())
+    }
+
+    #[test]
+    fn scylla_entries_are_changed_to_cassandra_entries() {
+        for (name, given, expected) in [
+            (
+                "compression",
+                &[("sstable_compression", "org.apache.cassandra.io.compress.LZ4Compressor")][..],
+                &[("class", "org.apache.cassandra.io.compress.LZ4Compressor")][..],
+            ),
+            (
+                "compression",
+                &[("chunk_length_kb", "4"), ("sstable_compression", "ZstdWithDictsCompressor")],
+                &[("chunk_length_in_kb", "4"), ("class", "ZstdCompressor")],
+            ),
+            (
+                "compression",
+                &[("class", "LZ4WithDictsCompressor"), ("crc_check_chance", "1.0")],
+                &[("class", "LZ4Compressor")],
+            ),
+            ("compression", &[("sstable_compression", "")], &[("enabled", "false")]),
+            (
+                "compaction",
+                &[
+                    ("class", "IncrementalCompactionStrategy"),
+                    ("min_threshold", "2"),
+                    ("space_amplification_goal", "1.5"),
+                    ("sstable_size_in_mb", "1000"),
+                ],
+                &[("class", "SizeTieredCompactionStrategy"), ("min_threshold", "2")],
+            ),
+            (
+                "compaction",
+                &[
+                    ("class", "TimeWindowCompactionStrategy"),
+                    ("enable_optimized_twcs_queries", "true"),
+                ],
+                &[("class", "TimeWindowCompactionStrategy")],
+            ),
+        ] {
+            assert_eq!(cassandra_form(name, &map(given)), Some(map(expected)), "{given:?}");
+        }
+    }
+
+    #[test]
+    fn cassandra_entries_are_kept() {
+        for (name, given) in [
+            ("compression", &[("class", "LZ4Compressor"), ("chunk_length_in_kb", "4")][..]),
+            ("compression", &[("class", "Zip"), ("sstable_compression", "Zip")]),
+            (
+                "compaction",
+                &[("class", "LeveledCompactionStrategy"), ("sstable_size_in_mb", "160")],
+            ),
+            ("caching", &[("sstable_compression", "LZ4Compressor")]),
+        ] {
+            assert_eq!(cassandra_form(name, &map(given)), None, "{given:?}");
+        }
+    }
 }

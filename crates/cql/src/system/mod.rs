@@ -70,8 +70,8 @@ pub(crate) use bottleneck::{bottleneck_columns, show_bottleneck};
 pub use change::SchemaDigest;
 pub(crate) use compact::Compact;
 pub use node::{
-    CQL_VERSION, Client, ClientList, ClientTls, ConnectionStage, NATIVE_PROTOCOL_VERSION, NodeInfo,
-    PARTITIONER, RELEASE_VERSION, TOKEN,
+    CQL_VERSION, Client, ClientList, ClientTls, ConnectionStage, DATA_CENTER,
+    NATIVE_PROTOCOL_VERSION, NodeInfo, PARTITIONER, RELEASE_VERSION, TOKEN,
 };
 pub use open::OpenTransaction;
 pub(crate) use open::{open_transactions, rows_of_open_transactions};
@@ -88,7 +88,7 @@ pub use tables::{KEYSPACES, find, is_replicated_keyspace, is_system_keyspace, ta
 
 pub(crate) use encode::{Cell, boolean, collection, int, text, text_map, texts};
 pub(crate) use estimates::estimate_table;
-pub(crate) use foreign_options::{Foreign, of_table, without_effect};
+pub(crate) use foreign_options::{Foreign, of_table, warnings as foreign_warnings};
 pub(crate) use option_values::TTL_MAX;
 pub(crate) use options::{
     ID, TableOptions, check_keyspace_options, check_table_options, default_time_to_live,

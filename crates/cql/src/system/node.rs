@@ -19,6 +19,9 @@ pub const PARTITIONER: &str = "org.apache.cassandra.dht.Murmur3Partitioner";
 /// Only token of a ring of one node: it owns the whole ring.
 pub const TOKEN: &str = "-9223372036854775808";
 
+/// Default name of the data centre, Cassandra's.
+pub const DATA_CENTER: &str = "datacenter1";
+
 /// Description of a node.
 #[derive(Clone)]
 pub struct NodeInfo {
@@ -49,7 +52,7 @@ impl NodeInfo {
     pub fn local(host_id: Uuid) -> Self {
         Self {
             cluster_name: "Carnet".into(),
-            data_center: "datacenter1".into(),
+            data_center: DATA_CENTER.into(),
             rack: "rack1".into(),
             host_id,
             address: Ipv4Addr::LOCALHOST.into(),
@@ -58,6 +61,12 @@ impl NodeInfo {
             started_secs: 0,
             clients: None,
         }
+    }
+
+    /// Names the data centre of the node.
+    #[must_use]
+    pub fn in_data_center(self, name: impl Into<String>) -> Self {
+        Self { data_center: name.into(), ..self }
     }
 }
 

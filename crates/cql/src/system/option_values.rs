@@ -17,8 +17,8 @@ pub(crate) const TTL_MAX: i32 = 20 * 365 * 24 * 3600;
 /// Memtable configurations of Cassandra's default settings file.
 const MEMTABLES: [&str; 3] = ["default", "skiplist", "trie"];
 
-const STRATEGY_PACKAGE: &str = "org.apache.cassandra.db.compaction.";
-const COMPRESSOR_PACKAGE: &str = "org.apache.cassandra.io.compress.";
+pub(super) const STRATEGY_PACKAGE: &str = "org.apache.cassandra.db.compaction.";
+pub(super) const COMPRESSOR_PACKAGE: &str = "org.apache.cassandra.io.compress.";
 
 /// Options of all compaction strategies.
 const COMPACTION: &[&str] = &[

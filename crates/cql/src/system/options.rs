@@ -248,6 +248,8 @@ pub fn check_option(name: &str, value: &OptionValue) -> Result<String, OptionErr
     if name == ID {
         return Err(OptionError::Value("Cannot alter table id.".to_owned()));
     }
+    let translated = foreign_options::cassandra_form(name, value);
+    let value = translated.as_ref().unwrap_or(value);
     let defaults = defaults();
     let known = defaults.iter().find(|(known, _)| *known == name).map(|(_, default)| default);
     let mode = Setting::text("");

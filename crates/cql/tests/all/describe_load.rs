@@ -47,6 +47,37 @@ impl Describes for Client {
     }
 }
 
+/// Columns that were dropped have their names, types and times in the new table.
+#[test]
+fn internals_of_dropped_columns_make_the_same_table() {
+    let described = |client: &Client| {
+        let Response::Rows(rows) = client.run("DESCRIBE TABLE ks.t WITH INTERNALS") else {
+            panic!("DESCRIBE returns rows")
+        };
+        String::from_utf8(rows.values()[0][3].as_ref().unwrap().to_vec()).unwrap()
+    };
+    let client = Client::new(Db::builder().in_memory());
+    for statement in [
+        "CREATE TABLE ks.t (p int, c int, a int, \"B\" text, s text static, l list<int>, PRIMARY KEY (p, c))",
+        "ALTER TABLE ks.t DROP (a, s) USING TIMESTAMP 1000",
+        "ALTER TABLE ks.t DROP \"B\" USING TIMESTAMP 2000",
+        "ALTER TABLE ks.t DROP l USING TIMESTAMP 3000",
+        "ALTER TABLE ks.t ADD s text static",
+    ] {
+        client.run(statement);
+    }
+    let text = described(&client);
+    assert_eq!(text.matches(" DROP ").count(), 4, "{text}");
+    let again = Client::new(Db::builder().in_memory());
+    for statement in carnet_cql::split(&text) {
+        again.run(statement.text);
+    }
+    assert_eq!(described(&again), text);
+    let dropped = "SELECT column_name, type, kind, dropped_time FROM system_schema.dropped_columns";
+    let rows = client.rows(dropped).values();
+    assert_eq!((rows.len(), again.rows(dropped).values()), (4, rows));
+}
+
 fn pick<'a>(rng: &mut SeededRng, from: &[&'a str]) -> &'a str {
     from[usize::try_from(rng.below(from.len() as u64)).unwrap()]
 }

@@ -10,6 +10,7 @@ mod client_clocks;
 mod cluster_deltas;
 mod collections;
 mod counters;
+mod data_center;
 mod deltas;
 mod describe_load;
 mod differences;

@@ -35,8 +35,8 @@ pub(crate) fn folder(name: &str) -> PathBuf {
 /// Folders of the scripts whose statements are recorded.
 const SOURCES: [&str; 2] = ["applications", "statements"];
 
-/// Golden scripts of features that Cassandra does not have.
-const EXTENSIONS: [&str; 5] = ["explain", "levels", "open", "raise", "transactions"];
+/// Golden scripts of features and forms that Cassandra does not have.
+const EXTENSIONS: [&str; 6] = ["explain", "levels", "open", "raise", "scylladb", "transactions"];
 
 /// Returns the names and statements of all scripts that are recorded.
 pub(crate) fn sources() -> Vec<(String, Vec<String>)> {
