@@ -266,7 +266,7 @@ impl Levels {
 fn with(mut options: ServiceLevel, settings: &[Setting]) -> Result<ServiceLevel> {
     settings.iter().for_each(|setting| options.set(*setting));
     options.check()?;
-    // Only what is set now: earlier versions have stored such levels.
+    // Options that were set before are not checked: earlier versions have stored such levels.
     if settings.contains(&Setting::ShedAfter(Some(Duration::ZERO))) {
         return Err(Error::invalid("shed_after has to be at least 1ms"));
     }

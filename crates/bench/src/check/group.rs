@@ -3,7 +3,6 @@
 use carnet_base::{Error, Result};
 
 use super::outputs::Outputs;
-use super::record::Record;
 use super::take::Take;
 
 /// Part of a recorded value by which a figure may be worse.
@@ -214,11 +213,11 @@ impl Figure {
 
     /// Compares a measured figure with the recorded one. A value that was seen when it was recorded
     /// is not worse.
-    pub(super) fn judge(&self, found: f64, record: Option<&Record>) -> Verdict {
+    pub(super) fn judge(&self, found: f64, recorded: Option<Found>) -> Verdict {
         let Some(better) = self.better else { return Verdict::Shown };
-        let Some(record) = record else { return Verdict::New };
-        let least = (record.value * (1.0 - WORSE)).min(record.low.unwrap_or(f64::INFINITY));
-        let most = (record.value * (1.0 + WORSE)).max(record.high.unwrap_or(f64::NEG_INFINITY));
+        let Some(Found { value, low, high }) = recorded else { return Verdict::New };
+        let least = (value * (1.0 - WORSE)).min(low);
+        let most = (value * (1.0 + WORSE)).max(high);
         match better {
             Better::Less | Better::Equal if found > most => Verdict::Worse,
             Better::More | Better::Equal if found < least => Verdict::Worse,
@@ -263,8 +262,8 @@ mod tests {
     fn quarter_worse_is_worse() {
         let (less, more) = (figure(Some(Better::Less)), figure(Some(Better::More)));
         let equal = figure(Some(Better::Equal));
-        let recorded = Record::of_value(2.0, None);
-        let judge = |group: &Group, found| group.figures[0].judge(found, Some(&recorded));
+        let recorded = |value| Some(Found { value, low: value, high: value });
+        let judge = |group: &Group, found| group.figures[0].judge(found, recorded(2.0));
         for (found, of_less, of_more, of_equal) in [
             (2.0, Verdict::Same, Verdict::Same, Verdict::Same),
             (2.5, Verdict::Same, Verdict::Same, Verdict::Same),
@@ -278,16 +277,16 @@ mod tests {
         assert_eq!(less.figures[0].judge(1.0, None), Verdict::New);
         assert_eq!(judge(&figure(None), 9.0), Verdict::Shown);
         // Nothing is a quarter of none: a count of none stays none.
-        assert_eq!(less.figures[0].judge(1.0, Some(&Record::of_value(0.0, None))), Verdict::Worse);
+        assert_eq!(less.figures[0].judge(1.0, recorded(0.0)), Verdict::Worse);
     }
 
     #[test]
     fn value_seen_before_is_not_worse() {
         let less = figure(Some(Better::Less));
-        let noisy = Record::of_value(2.0, Some((1.0, 3.0)));
-        assert_eq!(less.figures[0].judge(2.9, Some(&noisy)), Verdict::Same);
-        assert_eq!(less.figures[0].judge(3.1, Some(&noisy)), Verdict::Worse);
-        assert_eq!(figure(Some(Better::More)).figures[0].judge(1.1, Some(&noisy)), Verdict::Same);
+        let noisy = Some(Found { value: 2.0, low: 1.0, high: 3.0 });
+        assert_eq!(less.figures[0].judge(2.9, noisy), Verdict::Same);
+        assert_eq!(less.figures[0].judge(3.1, noisy), Verdict::Worse);
+        assert_eq!(figure(Some(Better::More)).figures[0].judge(1.1, noisy), Verdict::Same);
     }
 
     #[test]

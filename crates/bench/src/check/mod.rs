@@ -144,15 +144,15 @@ impl Check {
         recorded: Option<&Record>,
     ) -> Result<(Found, Verdict)> {
         let all = runs(figure);
-        outputs.run(figure, if self.record { all } else { 1 })?;
+        outputs.run(figure.commands(), if self.record { all } else { 1 })?;
         let found = figure.find(outputs)?;
-        let verdict = figure.judge(found.value, recorded);
+        let verdict = figure.judge(found.value, recorded.map(Record::found));
         if verdict != Verdict::Worse || self.record || all == 1 {
             return Ok((found, verdict));
         }
-        outputs.run(figure, all)?;
+        outputs.run(figure.commands(), all)?;
         let found = figure.find(outputs)?;
-        Ok((found, figure.judge(found.value, recorded)))
+        Ok((found, figure.judge(found.value, recorded.map(Record::found))))
     }
 
     fn check_names(&self, groups: &[Group]) -> Result<()> {

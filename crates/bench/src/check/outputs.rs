@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use carnet_base::{Error, Result};
 
 use super::command;
-use super::group::Figure;
 
 /// Outputs of commands: one for each run. Several figures may be of one run.
 #[derive(Default)]
@@ -21,9 +20,13 @@ impl Outputs {
         self.outputs.get(command).map_or(&[], Vec::as_slice)
     }
 
-    /// Runs the commands of a figure until there are this many outputs of each.
-    pub(super) fn run(&mut self, figure: &Figure, count: usize) -> Result<()> {
-        for command in figure.commands() {
+    /// Runs commands until there are this many outputs of each.
+    pub(super) fn run<'c>(
+        &mut self,
+        commands: impl Iterator<Item = &'c str>,
+        count: usize,
+    ) -> Result<()> {
+        for command in commands {
             let outputs = self.outputs.entry(command.to_owned()).or_default();
             while outputs.len() < count {
                 if self.failed.contains(command) {

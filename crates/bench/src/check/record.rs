@@ -49,20 +49,17 @@ impl Record {
         }
     }
 
-    /// Returns the greatest distance of a sample from the median, as a part of it.
-    pub(super) fn spread(&self) -> f64 {
+    /// Returns the recorded median and samples.
+    pub(super) fn found(&self) -> Found {
         let (low, high) = (self.low.unwrap_or(self.value), self.high.unwrap_or(self.value));
-        let distance = (self.value - low).max(high - self.value);
-        if distance > 0.0 { distance / self.value.abs() } else { 0.0 }
+        Found { value: self.value, low, high }
     }
 
-    #[cfg(test)]
-    pub(super) fn of_value(value: f64, seen: Option<(f64, f64)>) -> Self {
-        let text = String::new;
-        let origin = Origin { machine: text(), date: text(), commit: text() };
-        let (name, figure, command) = (text(), text(), text());
-        let (low, high) = (seen.map(|it| it.0), seen.map(|it| it.1));
-        Self { name, figure, command, better: None, value, low, high, origin }
+    /// Returns the greatest distance of a sample from the median, as a part of it.
+    pub(super) fn spread(&self) -> f64 {
+        let Found { low, high, .. } = self.found();
+        let distance = (self.value - low).max(high - self.value);
+        if distance > 0.0 { distance / self.value.abs() } else { 0.0 }
     }
 }
 
@@ -122,7 +119,8 @@ mod tests {
         for name in ["one", "two"] {
             group.add((name, name), ("", "value"), "carnet-bench merge", text("both", 0));
         }
-        let origin = Record::of_value(0.0, None).origin;
+        let text = String::new;
+        let origin = Origin { machine: text(), date: text(), commit: text() };
         let found = Found { value: 1.23456, low: 1.0, high: 123.456 };
         let record = |figure| Record::new(figure, &found, &origin);
         let mut records: Records =

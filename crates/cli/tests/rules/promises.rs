@@ -42,7 +42,8 @@ fn sentences(page: &str) -> Vec<String> {
     for line in page.lines() {
         let line = line.trim();
         in_block ^= line.starts_with("```");
-        in_comment |= line.starts_with("<!--");
+        // A mark within a sentence may begin a line.
+        in_comment |= line.starts_with("<!--") && (!line.contains("-->") || line.ends_with("-->"));
         let is_skipped = in_block || in_comment || line.starts_with("```");
         in_comment &= !line.ends_with("-->");
         if is_skipped {
