@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use carnet::{CellKey, Db, Durability, PartitionKey, Uuid, block_on};
 use carnet_base::TableId;
+use carnet_cql::Parameters;
 use carnet_storage::disk::sim::SimDisk;
 
 use crate::support::client::Client;
@@ -276,4 +277,28 @@ fn numbers_are_limited_by_create_and_alter() {
     let error = db.refused(&format!("CREATE TABLE w (k int PRIMARY KEY, v tuple<{tuple}>)"));
     assert!(error.contains("has 1001 fields; at most 1000"), "{error}");
     db.reopen();
+}
+
+#[test]
+fn numbers_of_keyspaces_and_types_are_limited() {
+    let client = Client::new(Db::builder().in_memory());
+    let create = |number: usize| {
+        format!(
+            "CREATE KEYSPACE k{number} WITH replication = \
+             {{'class': 'SimpleStrategy', 'replication_factor': 1}}"
+        )
+    };
+    // The client has a keyspace of its own.
+    for number in 1..1_000 {
+        client.run(&create(number));
+    }
+    let error = client.query(&create(1_000), &Parameters::default()).unwrap_err();
+    assert!(error.message().contains("1001; at most 1000"), "{error}");
+    client.run("DROP KEYSPACE k7");
+    client.run(&create(1_000));
+    for number in 0..1_000 {
+        client.run(&format!("CREATE TYPE k1.u{number} (a int)"));
+    }
+    let error = client.query("CREATE TYPE k1.u (a int)", &Parameters::default()).unwrap_err();
+    assert!(error.message().contains("at most 1000"), "{error}");
 }
