@@ -707,9 +707,15 @@ impl Compiler<'_> {
         }
         let mut arguments = Vec::with_capacity(terms.len());
         for (place, term) in terms.iter().enumerate() {
-            let is_typed = is_typed(term)
-                || function.takes_several_types()
-                    && matches!(term, Term::Hint(..) | Term::Cast(..) | Term::Arithmetic { .. });
+            // The bytes of a value are those of the type that a cast or hint states.
+            let follows = match term {
+                Term::Hint(..) | Term::Cast(..) => {
+                    function.takes_several_types() || matches!(function, Function::AsBlob(_))
+                }
+                Term::Arithmetic { .. } | Term::Negate(_) => function.takes_several_types(),
+                _ => false,
+            };
+            let is_typed = is_typed(term) || follows;
             arguments.push(match function.argument_type() {
                 Some(data_type) if !is_typed => self.operand(term, &data_type, &what(place))?,
                 _ => {
