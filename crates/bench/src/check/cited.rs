@@ -83,7 +83,7 @@ fn bench_shape(words: &[&str]) -> String {
 fn listed() -> BTreeSet<String> {
     let groups = groups();
     let figures = groups.iter().flat_map(|group| &group.figures);
-    figures.flat_map(|figure| figure.commands()).filter_map(shape).collect()
+    figures.flat_map(super::group::Figure::commands).filter_map(shape).collect()
 }
 
 /// Returns the commands of a page that are not listed, and the number of its commands.

@@ -53,7 +53,7 @@ mod tests {
         let groups = groups();
         let figures = || groups.iter().flat_map(|group| &group.figures);
         assert!(figures().filter(|figure| figure.counted).count() >= 4);
-        let of_this_program = figures().flat_map(|figure| figure.commands());
+        let of_this_program = figures().flat_map(super::super::group::Figure::commands);
         for command in of_this_program.filter(|it| command::program(it) == "carnet-bench") {
             let words = std::iter::once("carnet-bench").chain(command::arguments(command));
             if let Err(error) = crate::Arguments::try_parse_from(words) {
