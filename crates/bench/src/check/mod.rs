@@ -10,7 +10,7 @@
 //!
 //! A compared figure is a count, or the ratio of two numbers of one run: neither changes with the
 //! speed of a machine as much as a time does. Other figures are shown beside them. Counts do not
-//! depend on the machine, and CI checks those of this program.
+//! depend on the machine. CI checks the counts of this program.
 
 #[cfg(test)]
 mod cited;

@@ -16,7 +16,7 @@ use super::record::{Record, Records};
 const TABLE: [&str; 2] = ["<!-- figures: ", "<!-- end of figures -->"];
 const SINGLE: [&str; 2] = ["<!-- figure: ", "<!-- end -->"];
 
-/// Returns the pages: those of the directory, and the README above it.
+/// Returns the pages of the directory, and the README above it.
 pub(super) fn paths(docs: &Path) -> Result<Vec<PathBuf>> {
     let failed = |error| {
         Error::unavailable(format!("{} cannot be listed", docs.display())).with_source(error)
@@ -65,7 +65,7 @@ pub(super) fn make(page: &str, groups: &[Group], records: &Records) -> Result<St
     })
 }
 
-/// Replaces the text behind each mark with that of the marked name.
+/// Replaces the text behind each mark with the text of the marked name.
 fn replace(
     page: &str,
     [begin, end]: [&str; 2],

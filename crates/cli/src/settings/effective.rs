@@ -96,7 +96,7 @@ impl Settings {
 }
 
 /// Returns the settings whose values are not the defaults, as one text. The sizes of the memory, which
-/// depend on the machine, have a line of their own.
+/// depend on the machine, have another line.
 pub(crate) fn changed(effective: &[(String, String)]) -> String {
     let is_changed = |(known, (name, value)): &(&Setting, &(String, String))| {
         !value.is_empty() && known.default != value && !name.ends_with("memory")

@@ -16,7 +16,7 @@ pub(crate) struct Log {
     pub(crate) slow: Option<Duration>,
 }
 
-/// Default duration of a slow statement, that of Cassandra.
+/// Default duration of a slow statement, as in Cassandra.
 const SLOW: Duration = Duration::from_millis(500);
 
 impl Default for Log {

@@ -123,7 +123,7 @@ impl Function {
         }
     }
 
-    /// Returns the type as which the function takes an argument that has a type of its own; `None` if it takes
+    /// Returns the parameter's type for an argument whose type does not follow from its use; `None` if it takes
     /// several types, of which none is chosen for this one.
     pub(super) fn parameter(&self, found: &DataType) -> Option<DataType> {
         match self {

@@ -707,7 +707,7 @@ impl Compiler<'_> {
         }
         let mut arguments = Vec::with_capacity(terms.len());
         for (place, term) in terms.iter().enumerate() {
-            // The bytes of a value are those of the type that a cast or hint states.
+            // A cast or hint states the type whose bytes are returned.
             let follows = match term {
                 Term::Hint(..) | Term::Cast(..) => {
                     function.takes_several_types() || matches!(function, Function::AsBlob(_))

@@ -27,7 +27,7 @@ pub(super) struct RowGroups<'w> {
     places: HashMap<(TableId, &'w PartitionKey), Places<'w>>,
 }
 
-/// Places of the groups of a partition, by clustering key; that of its static columns has none.
+/// Places of the groups of a partition, by clustering key; the static columns have none.
 type Places<'w> = BTreeMap<Option<&'w Bytes>, usize>;
 
 /// Row of a group; without a clustering key, the static columns of the partition.

@@ -120,7 +120,7 @@ impl Executor {
     }
 }
 
-/// Returns the number of rows, from the table of the last row on, that a page of `rows` rows needs: those of
+/// Returns the number of rows, from the table of the last row on, that a page of `rows` rows needs. The rows of
 /// that table are made again.
 const fn rows_of_page(rows: usize) -> usize {
     rows.saturating_add(ROWS_OF_TABLE_MAX)

@@ -288,7 +288,7 @@ fn numbers_of_keyspaces_and_types_are_limited() {
              {{'class': 'SimpleStrategy', 'replication_factor': 1}}"
         )
     };
-    // The client has a keyspace of its own.
+    // The client has created its own keyspace.
     for number in 1..1_000 {
         client.run(&create(number));
     }

@@ -71,7 +71,7 @@ fn one_term_has_many_aggregates() {
     assert_eq!(rows.values()[0][0].as_deref(), Some(&expected.to_be_bytes()[..]));
 }
 
-/// Deletions of other rows do not divide the changes of a list, and those of the same row do.
+/// Deletions of other rows do not divide the changes of a list; deletions of the same row do.
 #[test]
 fn deletions_of_other_rows_keep_changes_together() {
     let client = Client::new(Db::builder().in_memory());

@@ -201,7 +201,7 @@ async fn receive(
 }
 
 /// Returns the guard of an answer of the leader. If one panics, the state of the leader is in doubt, while
-/// its lease goes on. A forwarded statement is isolated, as those of clients are.
+/// its lease goes on. A forwarded statement is isolated like a client's statement.
 fn guard(request: &LeaderRequest) -> Option<EndOnPanic> {
     let is_forwarded = matches!(request, LeaderRequest::Forward { .. });
     (!is_forwarded).then(|| EndOnPanic::new("answer of the leader to another process"))

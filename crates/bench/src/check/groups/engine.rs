@@ -129,10 +129,11 @@ fn sustained() -> Group {
     let row = ("slowdown", "keys/s in the third 10 s, to the first");
     let slowdown = group.add(row, value, COMMAND, text("^      30 ", 2));
     slowdown.over(text("^      10 ", 2)).better(Better::More);
-    let row = ("amplification", "bytes written to tables, to those of the rows");
+    let row = ("amplification", "bytes written to tables, to the bytes of the rows");
     let take = text("write amplification", 0);
     group.add(row, value, COMMAND, take).better(Better::Less);
-    let row = ("amplification-log", "bytes written to tables and the log, to those of the rows");
+    let row =
+        ("amplification-log", "bytes written to tables and the log, to the bytes of the rows");
     let take = text("write amplification", 1);
     group.add(row, value, COMMAND, take).better(Better::Less);
     let row = ("memory", "most memory, to the budget of 112 MiB");

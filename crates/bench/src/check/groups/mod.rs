@@ -1,6 +1,6 @@
 //! The groups of figures: the tables of `docs/performance.md` and of other pages.
 //!
-//! Each command is one that the pages cite, in a form that takes seconds; those of peers and clusters
+//! Each command is one that the pages cite, in a form that takes seconds; the commands of peers and clusters
 //! take minutes. A command that several figures share runs once.
 
 mod engine;

@@ -33,7 +33,7 @@ struct Ended<'r> {
     statements: &'r Statements,
     keyspace: Option<&'r str>,
     grant: &'r Grant,
-    /// Service level; of a driver's batch, that of the session.
+    /// Service level; for a driver's batch, the session's level.
     level: Option<&'r Arc<Effective>>,
     /// Number of statements of a driver's batch; `statements` is its first one.
     batch: Option<usize>,
