@@ -39,15 +39,31 @@ pub(super) fn put_keyspace(
     let what = format!("the schema of keyspace {}", schema.name);
     let length = before.map(|before| before.encode().len());
     limits::check_record(&what, record.len(), length)?;
-    if KeyspaceSchema::decode(&schema.name, &record)? != *schema {
-        return Err(misread(&what));
-    }
+    let again = KeyspaceSchema::decode(&schema.name, &record);
+    let record = readable(&what, schema, record, again)?;
     tx.put_cell(system_cell(KEYSPACES, "", &schema.name), record)
 }
 
-/// Makes the error for a record that would be read as another one.
-pub(super) fn misread(what: &str) -> Error {
-    Error::unsupported(format!("{what} cannot be stored: it would be read as another one"))
+/// Returns the bytes of a record if they are read `again` as the same one, so that no record is stored
+/// that cannot be read.
+pub(crate) fn readable<T: PartialEq>(
+    what: &str,
+    record: &T,
+    bytes: Bytes,
+    again: Result<T>,
+) -> Result<Bytes> {
+    match again {
+        Ok(again) if again == *record => Ok(bytes),
+        Ok(_) => Err(misread(what)),
+        Err(error) => Err(misread(what).with_source(error)),
+    }
+}
+
+/// Makes the error for a record that would not be read as it is.
+fn misread(what: &str) -> Error {
+    Error::unsupported(format!(
+        "{what} cannot be stored: it would be read as another one, or not at all"
+    ))
 }
 
 /// Reads the record of a table with the user-defined types that it refers to.
@@ -145,9 +161,9 @@ pub(super) fn put_table(
     let what = format!("the schema of table {keyspace}.{name}");
     let length = before.map(|before| before.encode().len());
     limits::check_record(&what, record.len(), length)?;
-    if StoredTable::read(keyspace, name, &record)?.resolve(keyspace, name, types)? != *schema {
-        return Err(misread(&what));
-    }
+    let again = StoredTable::read(keyspace, name, &record)
+        .and_then(|stored| stored.resolve(keyspace, name, types));
+    let record = readable(&what, schema, record, again)?;
     tx.put_cell(system_cell(TABLES, keyspace, name), record)
 }
 
@@ -161,10 +177,10 @@ pub(crate) fn put_changes<K: Ord, V: PartialEq>(
     tx: &Tx,
     (old, new): (&BTreeMap<K, V>, &BTreeMap<K, V>),
     cell: impl Fn(&K) -> CellKey,
-    record: impl Fn(&V) -> Bytes,
+    record: impl Fn(&V) -> Result<Bytes>,
 ) -> Result<()> {
     let mut changed = new.iter().filter(|(key, value)| old.get(key) != Some(value));
-    changed.try_for_each(|(key, value)| tx.put_cell(cell(key), record(value)))?;
+    changed.try_for_each(|(key, value)| tx.put_cell(cell(key), record(value)?))?;
     let mut gone = old.keys().filter(|key| !new.contains_key(key));
     gone.try_for_each(|key| tx.delete_cell(cell(key)))
 }

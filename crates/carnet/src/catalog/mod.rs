@@ -46,7 +46,7 @@ pub use build_failure::BuildFailure;
 pub(crate) use cache::{Pin, SchemaAt, SchemaCache};
 pub(crate) use cached::Cached;
 pub use cells::tables;
-pub(crate) use cells::{LEVELS, ROLES, all_cells, put_changes, system_cell};
+pub(crate) use cells::{LEVELS, ROLES, all_cells, put_changes, readable, system_cell};
 pub use dropped_column::DroppedColumn;
 pub use index_schema::{INDEX_BITS_MAX, IndexSchema, IndexedPart};
 pub use kept_columns::KeptColumns;
@@ -358,3 +358,6 @@ pub(crate) async fn next_table_id(tx: &Tx) -> Result<TableId> {
     tx.put_cell(key, Bytes::copy_from_slice(&next.to_be_bytes()))?;
     Ok(TableId(id))
 }
+
+#[cfg(test)]
+mod count_tests;

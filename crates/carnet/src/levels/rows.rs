@@ -96,6 +96,21 @@ impl Row {
         }
     }
 
+    /// Encodes the row, and reads it again: no row is stored that cannot be read.
+    ///
+    /// # Errors
+    ///
+    /// `Unsupported` if the row would be read differently or not at all.
+    fn to_readable(&self) -> Result<Bytes> {
+        let bytes = self.encode();
+        let again = match self {
+            Self::Level { .. } => Self::decode_level(&bytes),
+            Self::User(_) => Self::decode_user(&bytes),
+            Self::Next(_) => Self::decode_next(&bytes),
+        };
+        catalog::readable("a row of the service levels", self, bytes, again)
+    }
+
     /// Decodes the row of a level.
     ///
     /// # Errors
@@ -231,21 +246,21 @@ pub(crate) async fn load(tx: &Tx) -> Result<Levels> {
 ///
 /// # Errors
 ///
-/// Same as [`Tx::put_cell`].
+/// `Unsupported` if a row could not be read again; same as [`Tx::put_cell`].
 pub(crate) fn write(tx: &Tx, old: &Levels, new: &Levels) -> Result<()> {
     catalog::put_changes(
         tx,
         (&by_name(old), &by_name(new)),
         |name| catalog::system_cell(LEVELS, LEVELS_PARTITION, name),
-        |kept| Row::Level { id: kept.level.id, options: kept.options }.encode(),
+        |kept| Row::Level { id: kept.level.id, options: kept.options }.to_readable(),
     )?;
     catalog::put_changes(
         tx,
         (&old.attachments().collect(), &new.attachments().collect()),
         |user| catalog::system_cell(LEVELS, USERS_PARTITION, user),
-        |level| Row::User(level.to_string()).encode(),
+        |level| Row::User(level.to_string()).to_readable(),
     )?;
-    tx.put_cell(catalog::system_cell(LEVELS, "", NEXT), Row::Next(new.next_id()).encode())
+    tx.put_cell(catalog::system_cell(LEVELS, "", NEXT), Row::Next(new.next_id()).to_readable()?)
 }
 
 fn by_name(levels: &Levels) -> BTreeMap<&str, &Arc<Effective>> {
@@ -288,6 +303,22 @@ mod tests {
         assert!(Row::decode_level(br#"{"format":1,"id":2,"shares":1,"burst":7}"#).is_err());
         let long = format!(r#"{{"format":1,"level":"{}"}}"#, "x".repeat(PAYLOAD_BYTES_MAX));
         assert!(Row::decode_user(long.as_bytes()).is_err());
+    }
+
+    #[test]
+    fn no_row_is_written_that_cannot_be_read() {
+        let db = crate::Db::builder().in_memory();
+        let tx = carnet_base::block_on(db.transaction().begin_async()).unwrap();
+        let written = |levels: &Levels| write(&tx, &Levels::default(), levels);
+        let mut levels = Levels::default();
+        levels.restore_attached("ann".into(), "gold".into()).unwrap();
+        written(&levels).unwrap();
+        levels.restore_attached("bob".into(), "x".repeat(NAME_BYTES_MAX + 1)).unwrap();
+        assert!(written(&levels).unwrap_err().to_string().contains("cannot be stored"));
+        let mut levels = Levels::default();
+        let options = ServiceLevel { shares: 0, ..ServiceLevel::default() };
+        levels.restore(LevelId(9), "gold", options).unwrap();
+        assert!(written(&levels).unwrap_err().to_string().contains("cannot be stored"));
     }
 
     /// Seeded variant of `fuzz/fuzz_targets/levels.rs`.

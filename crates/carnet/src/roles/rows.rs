@@ -98,6 +98,22 @@ impl Row {
         }
     }
 
+    /// Encodes the row, and reads it again: no row is stored that cannot be read.
+    ///
+    /// # Errors
+    ///
+    /// `Unsupported` if the row would be read differently or not at all.
+    fn to_readable(&self) -> Result<Bytes> {
+        let bytes = self.encode();
+        let again = match self {
+            Self::Role(_) => Self::decode_role(&bytes),
+            Self::Grant(_) => Self::decode_grant(&bytes),
+            Self::Identity(_) => Self::decode_identity(&bytes),
+            Self::Change(_) => Self::decode_change(&bytes),
+        };
+        catalog::readable("a row of the roles", self, bytes, again)
+    }
+
     /// Decodes the row of a role.
     ///
     /// # Errors
@@ -271,6 +287,7 @@ pub(crate) async fn change_roles<T, E: From<Error>>(
     let result = change(&mut new)?;
     if new != old {
         new.count_change();
+        check(&new)?;
         write(tx, &old, &new)?;
     }
     Ok((result, new))
@@ -279,7 +296,7 @@ pub(crate) async fn change_roles<T, E: From<Error>>(
 /// Writes the difference between two sets of roles.
 fn write(tx: &Tx, old: &Roles, new: &Roles) -> Result<()> {
     let cell = |partition: &str, name: &str| catalog::system_cell(ROLES, partition, name);
-    let role = |role: &Arc<Role>| Row::Role(Role::clone(role)).encode();
+    let role = |role: &Arc<Role>| Row::Role(Role::clone(role)).to_readable();
     catalog::put_changes(tx, (&old.roles, &new.roles), |name| cell(ROLES_PARTITION, name), role)?;
     let none = Arc::default();
     let names: BTreeSet<_> = old.grants.keys().chain(new.grants.keys()).collect();
@@ -289,13 +306,13 @@ fn write(tx: &Tx, old: &Roles, new: &Roles) -> Result<()> {
         let key = |resource: &Resource| {
             cell(GRANTS_PARTITION, &format!("{role}{SEPARATOR}{}", resource.name()))
         };
-        let grant = |permissions: &Permissions| Row::Grant(*permissions).encode();
+        let grant = |permissions: &Permissions| Row::Grant(*permissions).to_readable();
         catalog::put_changes(tx, (before, now), key, grant)?;
     }
-    let identity = |role: &Arc<str>| Row::Identity(role.to_string()).encode();
+    let identity = |role: &Arc<str>| Row::Identity(role.to_string()).to_readable();
     let identities = (&old.identities, &new.identities);
     catalog::put_changes(tx, identities, |name| cell(IDENTITIES_PARTITION, name), identity)?;
-    tx.put_cell(cell("", CHANGE), Row::Change(new.change).encode())
+    tx.put_cell(cell("", CHANGE), Row::Change(new.change).to_readable()?)
 }
 
 #[cfg(test)]
