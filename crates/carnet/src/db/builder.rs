@@ -1,7 +1,6 @@
 //! Settings of a database, and opening it.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -20,6 +19,7 @@ use carnet_txn::{
     CONFLICT_BYTES_MAX, CommitChecker, IdleLimits, IdleWatch, Isolation, Limits, VersionOrder,
 };
 
+use super::builds::Builds;
 use super::database::{Db, Inner};
 use crate::catalog::{self, Cached, SchemaCache};
 use crate::cluster::ClusterUrl;
@@ -457,7 +457,7 @@ impl Builder {
             transaction_memory,
             timer,
             spawn: self.spawn,
-            is_building: AtomicBool::new(false),
+            builds: Builds::default(),
             clock: self.clock,
             rng: Mutex::new(SeededRng::from_entropy()),
             contention: Arc::default(),

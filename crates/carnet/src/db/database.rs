@@ -1,7 +1,6 @@
 //! Handle of a database: its state, outcomes of transactions, and maintenance.
 
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::task::Poll;
 use std::time::Duration;
@@ -18,6 +17,7 @@ use carnet_store::{Context, Outcome, StoreHandle};
 use carnet_store_local::{LocalStore, Newest};
 use carnet_txn::{Backoff, Contention, IdleWatch, Isolation, Limits};
 
+use super::builds::Builds;
 use crate::catalog::{Cached, SchemaCache, TableSchema};
 use crate::commit_counts::CommitOutcome;
 use crate::control::ControlServer;
@@ -79,8 +79,7 @@ pub(super) struct Inner {
     pub(super) transaction_memory: MemoryBudget,
     pub(super) idle: IdleWatch,
     pub(super) spawn: Arc<dyn Spawn>,
-    /// Whether a worker builds indexes and views.
-    pub(super) is_building: AtomicBool,
+    pub(super) builds: Builds,
 }
 
 /// Handle that does not keep the database open.
@@ -111,18 +110,6 @@ async fn join_all<T: Unpin>(mut calls: Vec<Call<'_, T>>) -> Result<Vec<T>> {
         }
     })
     .await
-}
-
-/// Right to build the indexes and views of a database. Dropping it, also in a panic, lets another worker have
-/// it.
-pub(crate) struct Building(WeakDb);
-
-impl Drop for Building {
-    fn drop(&mut self) {
-        if let Some(db) = self.0.upgrade() {
-            db.inner.is_building.store(false, Ordering::Release);
-        }
-    }
 }
 
 impl Db {
@@ -349,12 +336,6 @@ impl Db {
 
     pub(crate) fn spawner(&self) -> &dyn Spawn {
         &*self.inner.spawn
-    }
-
-    /// Returns the right to build the indexes and views; `None` while another worker has it.
-    pub(crate) fn begin_building(&self) -> Option<Building> {
-        let was_building = self.inner.is_building.swap(true, Ordering::AcqRel);
-        (!was_building).then(|| Building(self.downgrade()))
     }
 
     pub(super) fn draw_wait(&self, backoff: &mut Backoff, kind: ErrorKind) -> Option<Duration> {

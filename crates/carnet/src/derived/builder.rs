@@ -186,6 +186,11 @@ impl Builder {
         Self { db, target: None, failed: None, rows_max: ROWS_MAX, building: Some(building) }
     }
 
+    /// Returns how often the database was asked to build; 0 for a closed one.
+    pub(super) fn asked(&self) -> u64 {
+        self.db.upgrade().map_or(0, |db| db.asked_to_build())
+    }
+
     /// Runs a step; returns `false` if all indexes and views are built, or the database is closed.
     /// After a conflict the next step has fewer rows.
     pub(super) async fn advance(&mut self) -> Result<bool> {

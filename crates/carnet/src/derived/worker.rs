@@ -15,18 +15,19 @@ use carnet_base::{Result, Signal, Step, Worker};
 use super::builder::Builder;
 use crate::db::Db;
 
-/// Wait after a failed step.
+/// Wait after a failed step. It doubles with each further one: a database at rest must not be busy with a
+/// build that fails again and again.
 const RETRY_WAIT: Duration = Duration::from_secs(1);
+/// Maximum wait after a failed step.
+const RETRY_WAIT_MAX: Duration = Duration::from_secs(60);
 
 impl Db {
     /// Starts to build the indexes and views that are not built, in the background. One call is
     /// enough: one created while the builder runs is built too.
     pub fn build_derived(&self) {
-        if let Some(building) = self.begin_building() {
-            let signal = Signal::new();
-            let worker = BuildWorker::new(Builder::new(self, building), signal.clone());
-            drop(self.spawner().spawn("carnet-build", signal, Box::new(worker)));
-        }
+        let Some(building) = self.begin_building() else { return self.ask_builder() };
+        let worker = BuildWorker::new(self, Builder::new(self, building));
+        drop(self.spawner().spawn("carnet-build", self.build_signal(), Box::new(worker)));
     }
 }
 
@@ -34,6 +35,27 @@ impl Db {
 pub(super) struct BuildWorker {
     state: State,
     signal: Signal,
+    retries: Retries,
+}
+
+/// Waits after failed steps.
+struct Retries {
+    wait: Duration,
+    /// Number of calls that asked for a build before the last failed step.
+    asked: u64,
+}
+
+impl Retries {
+    /// Returns the wait after a failed step, before which `asked` calls had asked for a build: the shortest
+    /// one for a new call.
+    fn next(&mut self, asked: u64) -> Duration {
+        if asked != self.asked {
+            *self = Self { wait: RETRY_WAIT, asked };
+        }
+        let wait = self.wait;
+        self.wait = (2 * wait).min(RETRY_WAIT_MAX);
+        wait
+    }
 }
 
 enum State {
@@ -50,9 +72,9 @@ struct Running {
 }
 
 impl BuildWorker {
-    /// Creates a worker that the signal wakes.
-    pub(super) const fn new(builder: Builder, signal: Signal) -> Self {
-        Self { state: State::Ready(builder), signal }
+    pub(super) fn new(db: &Db, builder: Builder) -> Self {
+        let retries = Retries { wait: RETRY_WAIT, asked: db.asked_to_build() };
+        Self { state: State::Ready(builder), signal: db.build_signal(), retries }
     }
 
     fn begin(&self, mut builder: Builder) -> Running {
@@ -83,12 +105,14 @@ impl Worker for BuildWorker {
         match advanced {
             Ok(false) => Step::Done,
             Ok(true) => {
+                self.retries.wait = RETRY_WAIT;
                 self.state = State::Ready(builder);
                 Step::Again
             }
             Err(_) => {
+                let wait = self.retries.next(builder.asked());
                 self.state = State::Ready(builder);
-                Step::Idle(Some(RETRY_WAIT))
+                Step::Idle(Some(wait))
             }
         }
     }
@@ -123,6 +147,23 @@ impl Wake for WakeWorker {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn failing_build_is_tried_less_and_less_until_it_is_asked_for() {
+        let mut retries = Retries { wait: RETRY_WAIT, asked: 7 };
+        let waits: Vec<_> = (0..8).map(|_| retries.next(7).as_secs()).collect();
+        assert_eq!(waits, [1, 2, 4, 8, 16, 32, 60, 60]);
+        assert_eq!(retries.next(8), RETRY_WAIT);
+    }
+
+    #[test]
+    fn call_during_a_build_wakes_its_worker() {
+        let db = Db::builder().in_memory();
+        let _building = db.begin_building().unwrap();
+        db.build_derived();
+        assert!(db.build_signal().take());
+        assert_eq!(db.asked_to_build(), 1);
+    }
 
     #[test]
     fn late_wake_leaves_the_wait_alone() {
