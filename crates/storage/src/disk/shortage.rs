@@ -80,7 +80,16 @@ impl Shortage {
 
 /// Repeats an operation that must not be left undone, for as long as its error may pass. The error of the
 /// last attempt does not count as passing, because the caller does not know the state of the disk.
-pub(crate) fn retried<T>(mut operation: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+pub(crate) fn retried<T>(operation: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    retried_after(operation, |pause| {
+        Signal::new().wait(Some(pause));
+    })
+}
+
+fn retried_after<T>(
+    mut operation: impl FnMut() -> io::Result<T>,
+    mut wait: impl FnMut(Duration),
+) -> io::Result<T> {
     let mut pause = PAUSE_MIN;
     for attempt in 1..ATTEMPTS {
         match operation() {
@@ -88,7 +97,7 @@ pub(crate) fn retried<T>(mut operation: impl FnMut() -> io::Result<T>) -> io::Re
                 if attempt % LOGGED_ATTEMPTS == 1 {
                     tracing::warn!(%error, attempt, "a file operation is retried");
                 }
-                Signal::new().wait(Some(pause));
+                wait(pause);
                 pause = (2 * pause).min(PAUSE_MAX);
             }
             other => return other,
@@ -146,6 +155,16 @@ mod tests {
         assert_eq!(done.unwrap(), 4);
         let refused = retried(|| Err::<(), _>(io::Error::from(Errno::IO))).unwrap_err();
         assert_eq!(refused.raw_os_error(), Some(Errno::IO.raw_os_error()));
+    }
+
+    /// A shortage that an operator ends within minutes does not count as damage.
+    #[test]
+    fn retried_operation_gives_up_after_ten_minutes() {
+        let mut waited = Duration::ZERO;
+        let full = || Err::<(), _>(io::Error::from(Errno::NOSPC));
+        let refused = retried_after(full, |pause| waited += pause).unwrap_err();
+        assert_eq!(Shortage::of(&refused), None);
+        assert_eq!(waited.as_secs() / 60, 9, "{waited:?}");
     }
 
     /// A failed rename of the simulated disk may have happened.
