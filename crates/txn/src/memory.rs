@@ -28,6 +28,13 @@ const SMALL_STEP_BYTES: usize = 4 << 10;
 /// Part of the memory that write sets leave to read sets, which cannot be spilled.
 const READS_PART: usize = 8;
 
+/// Returns `true` if less than an eighth of the memory of all transactions is free: write sets that can
+/// be spilled leave that much, so the others have taken it.
+#[must_use]
+pub fn is_short(all: &MemoryBudget) -> bool {
+    all.max().saturating_sub(all.used()) < all.max() / READS_PART
+}
+
 /// Charged memory of a set.
 #[derive(Debug, Default)]
 pub(crate) struct SetMemory {

@@ -12,6 +12,7 @@ mod levels;
 mod options;
 mod retries;
 mod roles;
+mod set_memory;
 mod time;
 mod transactions;
 

@@ -237,10 +237,18 @@ impl<'db> TransactionOptions<'db> {
         self.db
     }
 
-    fn context(&self) -> Context {
+    /// Returns the deadline of a call that begins now.
+    pub(super) fn until(&self) -> Option<Moment> {
         let timeout = self.timeout.map(|timeout| self.db.inner.clock.now().after(timeout));
-        let deadline = timeout.into_iter().chain(self.deadline).min();
-        let context = deadline.map_or_else(Context::unbounded, Context::until);
+        timeout.into_iter().chain(self.deadline).min()
+    }
+
+    pub(super) fn admitted(&self) -> Option<&Permit> {
+        self.permit.as_deref()
+    }
+
+    fn context(&self) -> Context {
+        let context = self.until().map_or_else(Context::unbounded, Context::until);
         if self.bypass_cache { context.bypassing_cache() } else { context }
     }
 

@@ -367,7 +367,10 @@ impl Executor {
         if let Some(permit) = &grant.permit {
             permit.progress().join();
         }
-        let result = body(options.join(&joined.tx)).await;
+        let result = match options.wait_for_set_memory().await {
+            Ok(()) => body(options.join(&joined.tx)).await,
+            Err(killed) => Err(killed.into()),
+        };
         let Err(error) = result else {
             joined.succeed();
             return result;
