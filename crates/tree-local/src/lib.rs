@@ -35,12 +35,14 @@
 
 mod collect;
 mod directory;
+mod inspect;
 mod walk;
 
 pub use carnet_tree::micro::{Answer, Op};
 pub use carnet_tree::{Options, Tree};
 pub use collect::Collected;
 pub use directory::{Directory, NODE_BYTES_MAX};
+pub use inspect::Inspected;
 
 use std::sync::Arc;
 use std::time::Duration;
