@@ -3,4 +3,6 @@
 #![expect(clippy::unwrap_used, reason = "helpers outside of #[test] functions unwrap as well")]
 
 mod collect;
+mod crash;
+mod damage;
 mod support;
