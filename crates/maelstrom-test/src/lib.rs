@@ -31,6 +31,7 @@
 
 mod clients;
 mod net;
+pub mod pictures;
 mod plan;
 pub mod processes;
 mod report;
