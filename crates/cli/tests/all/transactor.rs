@@ -46,7 +46,7 @@ impl Session {
     }
 }
 
-/// A key that is so long that the root has room for few: then transactions put nodes.
+/// Returns a long key: the root has room for few of them, and transactions put nodes.
 fn key(number: i64) -> String {
     format!("{number}{}", "x".repeat(400))
 }

@@ -47,7 +47,7 @@ fn check(disk: &SimDisk, acknowledged: &[u64], last: Option<u64>, case: &str) {
     block_on(store.collect()).unwrap();
     let after = block_on(store.inspect()).unwrap();
     assert_eq!((after.garbage, after.pending), (0, 0), "{case}");
-    // What was collected was garbage: a tree without a cache finds all keys.
+    // Only garbage was removed: a tree without a cache finds all keys.
     let (fresh, _) = crate::support::tree(Arc::new(disk.clone()), 1 << 41, small());
     append(&fresh, KEYS, 1).unwrap();
     whole(case);
