@@ -14,6 +14,9 @@ pub const NODE_BYTES_MAX: u64 = 64 << 20;
 /// File with the format of the directory.
 const FORMAT: &str = "tree";
 const FORMAT_TEXT: &[u8] = b"carnet tree 1\n";
+/// The same after the first move of the root: without it, a lost root would look like an empty tree.
+const ROOTED_TEXT: &[u8] = b"carnet tree 1 with root\n";
+const FORMAT_TEMPORARY: &str = "tree.tmp";
 const ROOT: &str = "root";
 const ROOT_TEMPORARY: &str = "root.tmp";
 pub(crate) const ROOT_LOCK: &str = "root.lock";
@@ -40,6 +43,8 @@ struct State {
     unsynced: Vec<(String, Arc<dyn File>)>,
     /// The last root that is known to be durable.
     durable: Option<Bytes>,
+    /// The format says that there is a root.
+    is_rooted: bool,
     /// A sync failed, so it is unknown which writes a power failure would take back.
     has_failed: bool,
 }
@@ -72,8 +77,7 @@ impl Directory {
         let disk = store.disk();
         // Two processes may create the tree at the same time.
         let names = disk.list().map_err(|error| store.failed("list", "", error))?;
-        let temporary = format!("{FORMAT}.tmp");
-        let ours = [FORMAT, ROOT_LOCK, ROOT, ROOT_TEMPORARY, &temporary];
+        let ours = [FORMAT, FORMAT_TEMPORARY, ROOT_LOCK];
         if let Some(other) = names.iter().find(|name| !ours.contains(&name.as_str())) {
             let path = store.place();
             return Err(Error::invalid(format!(
@@ -83,7 +87,7 @@ impl Directory {
         }
         let _lock = store.lock_root()?;
         if !store.has_format()? {
-            store.replace(&temporary, FORMAT, FORMAT_TEXT)?;
+            store.replace(FORMAT_TEMPORARY, FORMAT, FORMAT_TEXT)?;
         }
         Ok(store)
     }
@@ -95,7 +99,8 @@ impl Directory {
     /// Returns `true` if the directory contains a tree of this version.
     fn has_format(&self) -> Result<bool> {
         let Some(bytes) = self.file(FORMAT, 1024)? else { return Ok(false) };
-        if bytes == FORMAT_TEXT {
+        if bytes == FORMAT_TEXT || bytes == ROOTED_TEXT {
+            self.state().is_rooted = bytes == ROOTED_TEXT;
             return Ok(true);
         }
         let (path, text) = (self.disk().path(FORMAT), String::from_utf8_lossy(&bytes));
@@ -206,7 +211,13 @@ impl Directory {
     }
 
     fn root(&self) -> Result<Option<Bytes>> {
-        let Some(bytes) = self.file(ROOT, ROOT_BYTES_MAX as u64)? else { return Ok(None) };
+        let Some(bytes) = self.file(ROOT, ROOT_BYTES_MAX as u64)? else {
+            if self.state().is_rooted {
+                let path = self.disk().path(ROOT);
+                return Err(Error::corrupted(format!("{path} is missing: restore the file")));
+            }
+            return Ok(None);
+        };
         let bytes = Bytes::from(bytes);
         Root::decode(&bytes)
             .map_err(|error| Error::corrupted(self.disk().path(ROOT)).with_source(error))?;
@@ -268,6 +279,11 @@ impl Directory {
         }
         self.replace(ROOT_TEMPORARY, ROOT, to)?;
         self.state().durable = Some(to.clone());
+        if !self.state().is_rooted {
+            // Only once the root is durable: a power failure must not leave the word without a root.
+            self.replace(FORMAT_TEMPORARY, FORMAT, ROOTED_TEXT)?;
+            self.state().is_rooted = true;
+        }
         Ok(Swap::Done)
     }
 }

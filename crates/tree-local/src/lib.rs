@@ -7,7 +7,7 @@
 //! server, and after a power failure no acknowledged transaction may be missing.
 //!
 //! ```text
-//!   tree                  the format's version; written once
+//!   tree                  the format's version, and whether there is a root yet
 //!   root                  the newest root, replaced by rename
 //!   root.lock             held while the root is compared and replaced
 //!   gc.lock               held by the garbage collector, or by an inspection
@@ -39,7 +39,7 @@ mod inspect;
 mod walk;
 
 pub use carnet_tree::micro::{Answer, Op};
-pub use carnet_tree::{Options, Tree};
+pub use carnet_tree::{NodeStore, Options, RootPointer, Tree};
 pub use collect::Collected;
 pub use directory::{Directory, NODE_BYTES_MAX};
 pub use inspect::Inspected;

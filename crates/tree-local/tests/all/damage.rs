@@ -69,6 +69,20 @@ fn missing_and_foreign_nodes_are_reported() {
     }
 }
 
+/// A lost root must not look like an empty tree, whose nodes would be garbage.
+#[test]
+fn lost_root_is_damage() {
+    let disk = filled();
+    let files = disk.list().unwrap().len();
+    disk.remove("root").unwrap();
+    let error = read(&disk).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corrupted);
+    assert!(error.to_string().contains("root is missing"), "{error}");
+    let (tree, store) = tree(Arc::new(disk.clone()), 3, small());
+    assert!(append(&tree, 0, 1).is_err() && block_on(store.collect()).is_err());
+    assert_eq!(disk.list().unwrap().len(), files - 1);
+}
+
 #[test]
 fn lengths_are_checked_before_memory_is_allocated() {
     let whole = filled();
