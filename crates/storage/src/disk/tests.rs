@@ -602,14 +602,18 @@ fn waiting_for_a_lock_notices_a_removed_file() {
     let directory = tempfile::tempdir().unwrap();
     let open = || real(&directory, Backend::Inline).unwrap();
     let (first, second) = (open(), open());
-    let held = first.lock_named("a", true).unwrap();
-    let waiting = thread::scope(|scope| {
-        let waiter = scope.spawn(|| second.lock_named("a", true).unwrap().unwrap());
-        first.remove("a").unwrap();
-        drop(held);
-        waiter.join().unwrap()
-    });
-    assert!(first.exists("a").unwrap());
-    assert!(first.lock_named("a", false).unwrap().is_none());
-    drop(waiting);
+    // In most rounds the other thread waits already when the file is removed.
+    for _ in 0..5 {
+        let held = first.lock_named("a", true).unwrap();
+        let lock = thread::scope(|scope| {
+            let waiter = scope.spawn(|| second.lock_named("a", true).unwrap().unwrap());
+            (0..5000).for_each(|_| thread::yield_now());
+            first.remove("a").unwrap();
+            drop(held);
+            waiter.join().unwrap()
+        });
+        assert!(first.exists("a").unwrap());
+        assert!(first.lock_named("a", false).unwrap().is_none());
+        drop(lock);
+    }
 }
