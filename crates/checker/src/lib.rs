@@ -66,7 +66,7 @@ pub use history::{
     Call, HISTORY_OPS_MAX, History, Key, Moment, Op, Outcome, Recorder, Transaction, Workload,
 };
 pub use model::{AnomalyKind, Model, Order};
-pub use report::{Anomaly, Report};
+pub use report::{Anomaly, Dependency, Report};
 
 use crate::cycle::{Interference, Search, Step, View};
 use crate::explain::Explainer;
@@ -118,7 +118,8 @@ pub fn check(history: &History, options: &Options) -> Result<Report> {
             if known.insert(steps.clone()) {
                 let explainer = explainer.get_or_insert_with(|| Explainer::new(&index));
                 let transactions: Vec<u32> = steps.iter().map(|step| step.from).collect();
-                findings.add(classify(&steps), &transactions, || explainer.cycle(&steps));
+                let kind = classify(&steps);
+                findings.add_steps(kind, &transactions, &steps, || explainer.cycle(&steps));
             }
         }
     }
@@ -142,7 +143,7 @@ fn interference<'i, 'h>(
     let Some(found) = search.interference(view(model), &rivals) else { return false };
     let Interference { rivals: (a, b), steps, .. } = &found;
     let kind = AnomalyKind::GSIa(strongest_order(steps));
-    findings.add(kind, &[*a, *b], || explainer.interference(&found));
+    findings.add_steps(kind, &[*a, *b], steps, || explainer.interference(&found));
     true
 }
 

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use crate::cycle::Step;
+use crate::graph::EdgeKind;
 use crate::history::{History, Outcome};
 use crate::model::{AnomalyKind, Model};
 
@@ -21,6 +23,19 @@ pub struct Anomaly {
     pub transactions: Vec<usize>,
     /// Reasons, a sentence for each step.
     pub reasons: Vec<String>,
+    /// Dependencies between these transactions; empty if the phenomenon is not one of them.
+    pub dependencies: Vec<Dependency>,
+}
+
+/// Reason why one transaction comes before another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Dependency {
+    /// Index of the transaction that comes first.
+    pub from: usize,
+    /// Index of the transaction that comes later.
+    pub to: usize,
+    /// Name of the reason, as in Elle: `ww`, `wr`, `rw`, `rt` for real time, or `process`.
+    pub kind: &'static str,
 }
 
 /// Anomalies that were found, by kind.
@@ -38,11 +53,23 @@ impl Findings {
         transactions: &[u32],
         reasons: impl FnOnce() -> Vec<String>,
     ) {
+        self.add_steps(kind, transactions, &[], reasons);
+    }
+
+    /// Like [`Findings::add`], for dependencies between transactions.
+    pub(crate) fn add_steps(
+        &mut self,
+        kind: AnomalyKind,
+        transactions: &[u32],
+        steps: &[Step],
+        reasons: impl FnOnce() -> Vec<String>,
+    ) {
         let count = self.counts.entry(kind).or_default();
         *count += 1;
         if *count <= EXPLAINED_MAX {
             let transactions = transactions.iter().map(|&number| number as usize).collect();
-            self.anomalies.push(Anomaly { kind, transactions, reasons: reasons() });
+            let dependencies = steps.iter().map(dependency).collect();
+            self.anomalies.push(Anomaly { kind, transactions, reasons: reasons(), dependencies });
         }
     }
 
@@ -58,6 +85,17 @@ impl Findings {
             unknown: count(Outcome::Unknown),
         }
     }
+}
+
+fn dependency(step: &Step) -> Dependency {
+    let kind = match step.kind {
+        EdgeKind::Ww | EdgeKind::WwByTime => "ww",
+        EdgeKind::Wr => "wr",
+        EdgeKind::Rw | EdgeKind::RwByTime => "rw",
+        EdgeKind::Session => "process",
+        EdgeKind::RealTime | EdgeKind::Via => "rt",
+    };
+    Dependency { from: step.from as usize, to: step.to as usize, kind }
 }
 
 /// The result of a check.

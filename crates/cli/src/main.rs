@@ -15,6 +15,7 @@
 //!   carnet import ──▶ import: a table of a cluster, into a database or through a server
 //!   carnet inspect, verify ──▶ the storage engine, without a server
 //!   carnet maelstrom ──▶ carnet_maelstrom ──▶ carnet_tree: no database at all
+//!   carnet transactor ──▶ carnet_tree_local ──▶ carnet_tree: a tree in a directory
 //! ```
 //!
 //! One file per command in [`commands`]. A command prints its result on standard output. Output for
@@ -87,6 +88,7 @@ fn main() -> ExitCode {
         Command::Import(arguments) => arguments.run(),
         Command::Migrate(arguments) => arguments.run(),
         Command::Maelstrom(arguments) => arguments.run(),
+        Command::Transactor(arguments) => arguments.run(),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use crate::net::Envelope;
 use crate::plan::Plan;
+use crate::trace::Request;
 use crate::workload::{self, CallId, ClientAnswer, Workload};
 
 /// Results of the requests so far.
@@ -17,6 +18,8 @@ pub(crate) struct Tally {
     pub(crate) fail: u64,
     pub(crate) info: u64,
     pub(crate) latencies: Vec<Duration>,
+    /// Requests in the order of their answers, if they are recorded.
+    pub(crate) requests: Vec<Request>,
 }
 
 pub(crate) struct Clients {
@@ -24,6 +27,7 @@ pub(crate) struct Clients {
     rng: SeededRng,
     rate: f64,
     timeout: Duration,
+    traces: bool,
     /// For each node, its idle clients.
     idle: Vec<VecDeque<i64>>,
     next_process: i64,
@@ -50,6 +54,7 @@ impl Clients {
             rng,
             rate: plan.rate,
             timeout: plan.client_timeout,
+            traces: plan.traces,
             idle: vec![VecDeque::new(); plan.nodes],
             next_process: 0,
             calls: 0,
@@ -148,6 +153,10 @@ impl Clients {
 
     fn complete(&mut self, call: CallId, now: Moment, answer: ClientAnswer) {
         let Some(Waiting { process, node, since }) = self.waiting.remove(&call) else { return };
+        if self.traces {
+            let outcome = answer.outcome();
+            self.tally.requests.push(Request { process, node, since, until: now, outcome });
+        }
         match answer {
             ClientAnswer::Ok(_) => {
                 self.tally.ok += 1;

@@ -31,11 +31,13 @@
 
 mod clients;
 mod net;
+pub mod pictures;
 mod plan;
 pub mod processes;
 mod report;
 mod service;
 pub mod simulated;
+mod trace;
 mod workload;
 mod world;
 
@@ -43,4 +45,5 @@ pub use net::{Conditions, Distribution};
 pub use plan::Plan;
 pub use report::Report;
 pub use service::Faults;
+pub use trace::{Request, Sent, Trace};
 pub use workload::{Kind, Verdict};

@@ -10,7 +10,7 @@ use std::time::Duration;
 use carnet_checker::Model;
 use carnet_checker::format::write_edn;
 use carnet_maelstrom_test::{
-    Conditions, Distribution, Faults, Kind, Plan, Report, processes, simulated,
+    Conditions, Distribution, Faults, Kind, Plan, Report, pictures, processes, simulated,
 };
 use clap::Parser;
 
@@ -85,6 +85,9 @@ struct Arguments {
     /// Write the history to a file, as EDN.
     #[arg(long, value_name = "FILE")]
     history: Option<PathBuf>,
+    /// Draw the run into this folder: `index.html`, and its pictures as SVG files.
+    #[arg(long, value_name = "FOLDER")]
+    pictures: Option<PathBuf>,
     /// Show the nodes' logs.
     #[arg(long)]
     log: bool,
@@ -132,6 +135,7 @@ impl Arguments {
             partition_services: self.partition_services,
             model: self.consistency_model,
             seed: self.seed,
+            traces: self.pictures.is_some(),
             ..Plan::default()
         }
     }
@@ -199,6 +203,19 @@ fn save(report: &Report, path: &Path) -> io::Result<()> {
     file.flush()
 }
 
+/// Draws a run into a folder.
+fn draw(report: &Report, plan: &Plan, folder: &Path) -> Result<(), String> {
+    let drawn = pictures::draw(report)?;
+    let page = pictures::page(report, plan, &drawn);
+    let files = drawn.iter().map(|picture| (picture.file, &picture.svg));
+    std::fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    for (name, text) in files.chain([("index.html", &page)]) {
+        let path = folder.join(name);
+        std::fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))?;
+    }
+    Ok(())
+}
+
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let plan = arguments.plan();
@@ -213,6 +230,12 @@ fn main() -> ExitCode {
         && let Err(error) = save(&report, path)
     {
         eprintln!("carnet-maelstrom-test: {}: {error}", path.display());
+        return ExitCode::from(2);
+    }
+    if let Some(folder) = &arguments.pictures
+        && let Err(message) = draw(&report, &plan, folder)
+    {
+        eprintln!("carnet-maelstrom-test: {message}");
         return ExitCode::from(2);
     }
     let text =

@@ -6,12 +6,24 @@ use std::time::Duration;
 use carnet_base::{Moment, Rng, SeededRng};
 use serde_json::Value;
 
+use crate::trace::Trace;
+
 /// A message under way.
 #[derive(Clone, Debug)]
 pub(crate) struct Envelope {
     pub(crate) src: String,
     pub(crate) dest: String,
     pub(crate) body: Value,
+}
+
+fn names(envelope: &Envelope) -> (&str, &str) {
+    (&envelope.src, &envelope.dest)
+}
+
+/// A message, and its number in the trace.
+struct Underway {
+    envelope: Envelope,
+    traced: Option<usize>,
 }
 
 /// Distribution of the one-way latencies of messages between servers.
@@ -71,8 +83,12 @@ impl Party {
 pub(crate) struct Network {
     conditions: Conditions,
     rng: SeededRng,
-    underway: BTreeMap<(Moment, u64), Envelope>,
+    underway: BTreeMap<(Moment, u64), Underway>,
     sent: u64,
+    /// Messages so far, if they are recorded.
+    pub(crate) trace: Option<Trace>,
+    /// Number in the trace of the message that arrived last.
+    last_traced: Option<usize>,
     /// Nodes that do not reach the others.
     cut_off: BTreeSet<String>,
     /// Whether these nodes do not reach services, either.
@@ -87,6 +103,8 @@ impl Network {
             rng,
             underway: BTreeMap::new(),
             sent: 0,
+            trace: None,
+            last_traced: None,
             cut_off: BTreeSet::new(),
             cuts_services: false,
             counts: Counts::default(),
@@ -106,16 +124,36 @@ impl Network {
         let is_between_nodes = src == Party::Node && dest == Party::Node;
         if is_between_nodes && self.rng.chance(self.conditions.loss) {
             self.counts.lost += 1;
+            if let Some(trace) = &mut self.trace {
+                trace.add(names(&envelope), &envelope.body, now, None);
+            }
             return;
         }
         let latency = if is_of_client { Duration::ZERO } else { self.latency() };
-        self.put(envelope, now.after(latency + extra));
+        let at = now.after(latency + extra);
+        let traced = self
+            .trace
+            .as_mut()
+            .and_then(|trace| trace.add(names(&envelope), &envelope.body, now, Some(at)));
+        self.put(Underway { envelope, traced }, at);
     }
 
-    /// Sends a message that is already counted.
-    pub(crate) fn put(&mut self, envelope: Envelope, at: Moment) {
+    /// Delays the message that arrived last.
+    pub(crate) fn delay(&mut self, envelope: Envelope, at: Moment) {
+        let traced = self.last_traced.take();
+        self.note_arrival(traced, Some(at));
+        self.put(Underway { envelope, traced }, at);
+    }
+
+    fn put(&mut self, underway: Underway, at: Moment) {
         self.sent += 1;
-        self.underway.insert((at, self.sent), envelope);
+        self.underway.insert((at, self.sent), underway);
+    }
+
+    fn note_arrival(&mut self, traced: Option<usize>, at: Option<Moment>) {
+        if let (Some(trace), Some(number)) = (&mut self.trace, traced) {
+            trace.messages[number].arrives = at;
+        }
     }
 
     fn count(&mut self, envelope: &Envelope, is_of_client: bool) {
@@ -149,11 +187,13 @@ impl Network {
     pub(crate) fn arrived(&mut self, now: Moment) -> Option<Envelope> {
         loop {
             let first = self.underway.first_entry().filter(|first| first.key().0 <= now)?;
-            let envelope = first.remove();
+            let Underway { envelope, traced } = first.remove();
             if self.reaches(&envelope) {
+                self.last_traced = traced;
                 return Some(envelope);
             }
             self.counts.lost += 1;
+            self.note_arrival(traced, None);
         }
     }
 

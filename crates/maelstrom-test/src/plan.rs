@@ -36,6 +36,8 @@ pub struct Plan {
     pub partition_services: bool,
     /// The model that the history has to satisfy.
     pub model: Model,
+    /// Whether messages and requests are recorded, for [pictures](crate::pictures).
+    pub traces: bool,
     /// Seed for all randomness outside the nodes.
     pub seed: u64,
 }
@@ -60,6 +62,7 @@ impl Default for Plan {
             partition_every: None,
             partition_services: false,
             model: Model::StrictSerializable,
+            traces: false,
             seed: 0,
         }
     }

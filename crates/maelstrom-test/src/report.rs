@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use crate::net::Counts;
 use crate::plan::Plan;
+use crate::trace::Trace;
 use crate::workload::Verdict;
 
 /// Results of a run.
@@ -23,6 +24,8 @@ pub struct Report {
     pub server_messages: u64,
     /// Length of the longest value in `lin-kv`, in bytes; that is the root if `lin-kv` keeps it.
     pub root_bytes_max: usize,
+    /// Messages and requests, if the plan asked for them.
+    pub trace: Option<Trace>,
     counts: Counts,
     latencies: Vec<Duration>,
 }
@@ -37,7 +40,8 @@ impl Report {
     ) -> Self {
         latencies.sort_unstable();
         let server_messages = counts.servers;
-        Self { verdict, ok, fail, info, server_messages, root_bytes_max, counts, latencies }
+        let trace = None;
+        Self { verdict, ok, fail, info, server_messages, root_bytes_max, trace, counts, latencies }
     }
 
     /// Returns the number of messages between nodes and services per request.

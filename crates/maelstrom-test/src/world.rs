@@ -19,6 +19,7 @@ use crate::net::{Envelope, Network, Party};
 use crate::plan::Plan;
 use crate::report::Report;
 use crate::service::{End, RequestFaults, Services, error};
+use crate::trace::Trace;
 
 /// Maximum time in which nodes have to start, and to answer while keys are loaded.
 const SETUP_PATIENCE: Duration = Duration::from_secs(60);
@@ -149,7 +150,7 @@ impl World {
         if !faults.delay.is_zero() && body["is_late"].is_null() {
             let mut body = body;
             body["is_late"] = Value::Bool(true);
-            return self.network.put(Envelope { src, dest, body }, now.after(faults.delay));
+            return self.network.delay(Envelope { src, dest, body }, now.after(faults.delay));
         }
         let is_done = match faults.end {
             End::Answered => true,
@@ -201,6 +202,7 @@ impl World {
             Phase::Init | Phase::Preload => {
                 self.phase = Phase::Load;
                 self.network.counts = Default::default();
+                self.network.trace = self.plan.traces.then(Trace::default);
                 self.clients.start(now, self.plan.time_limit);
                 self.next_partition = self.plan.partition_every.map(|every| now.after(every));
             }
@@ -269,7 +271,10 @@ impl World {
         let root_bytes_max = self.services.root_bytes_max();
         let counts = [tally.ok, tally.fail, tally.info];
         let verdict = workload.verdict(self.plan.model);
-        Report::new(verdict, counts, self.network.counts, tally.latencies, root_bytes_max)
+        let mut report =
+            Report::new(verdict, counts, self.network.counts, tally.latencies, root_bytes_max);
+        report.trace = self.network.trace.map(|trace| Trace { requests: tally.requests, ..trace });
+        report
     }
 }
 

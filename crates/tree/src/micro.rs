@@ -15,6 +15,8 @@ pub enum Op {
     Read(Bytes),
     /// Writes a register.
     Write(Bytes, Bytes),
+    /// Deletes a register or a list.
+    Delete(Bytes),
     /// Reads a list.
     ReadList(Bytes),
     /// Adds an element to the end of a list.
@@ -28,16 +30,16 @@ pub enum Answer {
     Value(Option<Bytes>),
     /// The list; empty if it was never appended to.
     List(Vec<Bytes>),
-    /// The write or append was done.
+    /// The write, append or deletion was done.
     Done,
 }
 
 impl Op {
-    /// Returns the key that the operation reads; register writes read nothing.
+    /// Returns the key that the operation reads; writes of registers and deletions read nothing.
     fn reads(&self) -> Option<&Bytes> {
         match self {
             Self::Read(key) | Self::ReadList(key) | Self::Append(key, _) => Some(key),
-            Self::Write(..) => None,
+            Self::Write(..) | Self::Delete(_) => None,
         }
     }
 
@@ -48,11 +50,18 @@ impl Op {
                 view.put(key.clone(), value.clone())?;
                 Ok(Answer::Done)
             }
+            Self::Delete(key) => {
+                view.delete(key.clone())?;
+                Ok(Answer::Done)
+            }
             Self::ReadList(key) => {
                 Ok(Answer::List(view.get(key)?.map_or(Ok(Vec::new()), |list| elements(&list))?))
             }
             Self::Append(key, element) => {
-                let mut list = view.get(key)?.map_or_else(Vec::new, Vec::from);
+                let list = view.get(key)?.unwrap_or_default();
+                // An append to a register would make bytes that are neither.
+                elements(&list)?;
+                let mut list = Vec::from(list);
                 let len = i64::try_from(element.len()).expect("lengths are below 2⁶³");
                 var_long::put(&mut list, len);
                 list.extend_from_slice(element);
@@ -68,10 +77,9 @@ fn elements(list: &Bytes) -> Result<Vec<Bytes>> {
     let mut elements = Vec::new();
     let mut rest: &[u8] = list;
     while !rest.is_empty() {
-        let len = var_long::take_unsigned(&mut rest)?;
-        let element = usize::try_from(len).ok().and_then(|len| rest.split_at_checked(len));
-        let Some((element, after)) = element else {
-            return Err(Error::corrupted("a list ends in the middle of an element"));
+        let len = var_long::take_unsigned(&mut rest).ok().and_then(|len| usize::try_from(len).ok());
+        let Some((element, after)) = len.and_then(|len| rest.split_at_checked(len)) else {
+            return Err(Error::invalid("the value is not a list: it was written as a register"));
         };
         elements.push(list.slice_ref(element));
         rest = after;
@@ -99,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn damaged_list_is_an_error() {
+    fn register_is_not_a_list() {
         for bytes in [&[3, b'a'][..], &[0xff], &[1]] {
             assert!(elements(&Bytes::copy_from_slice(bytes)).is_err(), "{bytes:?}");
         }

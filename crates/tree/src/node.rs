@@ -82,6 +82,15 @@ impl Stored {
         }
     }
 
+    /// Returns the node that contains the value; `None` if it is stored inline.
+    #[must_use]
+    pub const fn node(&self) -> Option<NodeId> {
+        match self {
+            Self::Inline(_) => None,
+            Self::Node(id) => Some(*id),
+        }
+    }
+
     pub(crate) fn encoded_len(&self) -> usize {
         1 + match self {
             Self::Inline(value) => bytes_len(value),
@@ -92,6 +101,12 @@ impl Stored {
 
 impl Write {
     pub(crate) const DELETED: u8 = 2;
+
+    /// Returns the node that contains the value, if there is one.
+    #[must_use]
+    pub fn node(&self) -> Option<NodeId> {
+        self.stored.as_ref().and_then(Stored::node)
+    }
 
     pub(crate) fn encoded_len(&self) -> usize {
         bytes_len(&self.key) + self.stored.as_ref().map_or(1, Stored::encoded_len)
@@ -200,6 +215,17 @@ impl Node {
         };
         reader.end()?;
         Ok(node)
+    }
+
+    /// Returns the nodes that this node refers to.
+    #[must_use]
+    pub fn nodes(&self) -> Vec<NodeId> {
+        match self {
+            Self::Inner(children) => children.iter().map(|(_, child)| child.id).collect(),
+            Self::Leaf(entries) => entries.iter().filter_map(|entry| entry.stored.node()).collect(),
+            Self::Run(writes) => writes.iter().filter_map(Write::node).collect(),
+            Self::Value(_) => Vec::new(),
+        }
     }
 
     /// Returns the approximate memory of the node, in bytes.

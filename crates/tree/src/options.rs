@@ -45,6 +45,12 @@ pub struct Options {
     /// the first call stays open, and its answer counts. The timeout adapts to the answer times, up
     /// to half of [`Options::retry_timeout`]. Default: none, for stores with their own timeouts.
     pub answer_timeout: Option<Duration>,
+    /// The stores' answers are exact, as those of one file system are: a node that is not found does
+    /// not exist, and a compare-and-set has no effect after its mismatch or error. Then a missing
+    /// node below the newest root is reported as damage at once, a lost move is retried even if more
+    /// transactors than the root remembers have moved it meanwhile, and a failed move that left the
+    /// root as it was is known to have written nothing. Default: `false`.
+    pub exact_stores: bool,
     /// **Wrong on purpose**: treats a missing node as empty, which loses updates. Checkers use it
     /// to show that they detect this. Default: `false`.
     pub ignore_missing: bool,
@@ -117,6 +123,7 @@ impl Default for Options {
             missing_wait: Duration::from_millis(5),
             retry_timeout: Duration::from_secs(30),
             answer_timeout: None,
+            exact_stores: false,
             ignore_missing: false,
             shape: Shape::default(),
         }

@@ -91,6 +91,12 @@ impl Root {
         self.history.iter().find(|moved| moved.transactor == transactor).map(|moved| moved.attempt)
     }
 
+    /// Returns the nodes that this root refers to.
+    pub fn nodes(&self) -> impl Iterator<Item = NodeId> + '_ {
+        let top = self.below.top.map(|top| top.id);
+        self.below.run.into_iter().chain(top).chain(self.buffer.iter().filter_map(Write::node))
+    }
+
     /// Makes the successor of this root, with other references and another buffer.
     pub(crate) fn moved(
         &self,

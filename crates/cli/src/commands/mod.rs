@@ -26,6 +26,7 @@ mod table_stats;
 mod tls_init;
 mod tls_options;
 mod top;
+mod transactor;
 mod verify;
 
 use clap::{Parser, Subcommand};
@@ -86,4 +87,5 @@ pub(crate) enum Command {
     Import(import::Import),
     Migrate(migrate::Migrate),
     Maelstrom(maelstrom::Maelstrom),
+    Transactor(transactor::Transactor),
 }

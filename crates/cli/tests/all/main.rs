@@ -33,3 +33,4 @@ mod three_nodes;
 mod tls;
 mod tools;
 mod top;
+mod transactor;

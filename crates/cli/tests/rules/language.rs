@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Maximum number of occurrences in the Rust files of a folder.
-const CEILINGS: [(&str, usize); 20] = [
+const CEILINGS: [(&str, usize); 21] = [
     ("bench/peers", 0),
     ("crates/admission", 0),
     ("crates/base", 0),
@@ -28,6 +28,7 @@ const CEILINGS: [(&str, usize); 20] = [
     ("crates/store-cql", 0),
     ("crates/store-local", 0),
     ("crates/tree", 0),
+    ("crates/tree-local", 0),
     ("crates/txn", 0),
 ];
 

@@ -51,7 +51,7 @@ impl ClientAnswer {
         }
     }
 
-    const fn outcome(&self) -> Outcome {
+    pub(crate) const fn outcome(&self) -> Outcome {
         match self {
             Self::Ok(_) => Outcome::Committed,
             Self::Fail(_) => Outcome::Aborted,
@@ -71,13 +71,21 @@ pub struct Verdict {
     pub explanation: String,
     /// The history for other checkers, if they support the workload.
     pub history: Option<carnet_checker::History>,
+    /// The shortest anomaly that the model forbids, as the checker found it.
+    pub anomaly: Option<carnet_checker::Anomaly>,
 }
 
 impl Verdict {
     fn from_anomalies(mut anomalies: Vec<String>) -> Self {
         anomalies.truncate(10);
         let explanation = anomalies.join("\n");
-        Self { is_valid: anomalies.is_empty(), anomalies, explanation, history: None }
+        Self {
+            is_valid: anomalies.is_empty(),
+            anomalies,
+            explanation,
+            history: None,
+            anomaly: None,
+        }
     }
 }
 
@@ -153,6 +161,7 @@ impl History {
             is_valid: report.allows(model) && self.nonsense.is_empty(),
             explanation: format!("{}{}", report.explain(&history), self.nonsense.join("\n")),
             anomalies: kinds.chain(self.nonsense).collect(),
+            anomaly: report.counterexample(model).cloned(),
             history: Some(history),
         }
     }

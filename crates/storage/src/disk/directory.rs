@@ -20,6 +20,18 @@ pub trait Disk: Send + Sync + 'static {
     /// `Unavailable`, naming the directory and the process that holds it.
     fn lock(&self) -> Result<DirectoryLock>;
 
+    /// Locks a file until the lock is dropped, and creates it if it does not exist. Waits while
+    /// another holder has it; with `waits` off, returns `None` then. Several processes may use the
+    /// directory like this; other operations ignore the lock. A holder may remove the file.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the operating system; `Unsupported` if the disk has no such locks.
+    fn lock_named(&self, name: &str, waits: bool) -> io::Result<Option<DirectoryLock>> {
+        let _ = (name, waits);
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
     /// Checks that the directory still exists at its path, because the lock does not cover a
     /// directory that replaces it.
     ///
@@ -129,13 +141,13 @@ pub trait Disk: Send + Sync + 'static {
     fn link(&self, name: &str, to: &dyn Disk) -> io::Result<()>;
 }
 
-/// Lock of a directory, held until it is dropped.
+/// Lock of a directory, or of a file in it, held until it is dropped.
 pub struct DirectoryLock(
     #[expect(dead_code, reason = "only its drop matters")] Box<dyn Any + Send + Sync>,
 );
 
 impl DirectoryLock {
-    /// Wraps a value that unlocks the directory when dropped.
+    /// Wraps a value that unlocks the directory or the file when dropped.
     #[must_use]
     pub fn new(guard: impl Any + Send + Sync) -> Self {
         Self(Box::new(guard))

@@ -578,3 +578,42 @@ fn files_and_directories_are_private() {
         assert_eq!(mode(&path.join(name)), 0o600, "{name}");
     }
 }
+
+#[test]
+fn named_lock_has_one_holder() {
+    on_each(|name, disk| {
+        let held = disk.lock_named("a", false).unwrap();
+        assert!(held.is_some(), "{name}");
+        assert!(disk.lock_named("a", false).unwrap().is_none(), "{name}");
+        assert!(disk.lock_named("b", false).unwrap().is_some(), "{name}");
+        // The holder removes its file: the next holder gets a new one.
+        disk.remove("a").unwrap();
+        drop(held);
+        let next = disk.lock_named("a", true).unwrap();
+        assert!(disk.exists("a").unwrap(), "{name}");
+        assert!(disk.lock_named("a", false).unwrap().is_none(), "{name}");
+        drop(next);
+    });
+}
+
+/// A lock on a removed file would be one that later holders do not see.
+#[test]
+fn waiting_for_a_lock_notices_a_removed_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let open = || real(&directory, Backend::Inline).unwrap();
+    let (first, second) = (open(), open());
+    // In most rounds the other thread waits already when the file is removed.
+    for _ in 0..5 {
+        let held = first.lock_named("a", true).unwrap();
+        let lock = thread::scope(|scope| {
+            let waiter = scope.spawn(|| second.lock_named("a", true).unwrap().unwrap());
+            (0..5000).for_each(|_| thread::yield_now());
+            first.remove("a").unwrap();
+            drop(held);
+            waiter.join().unwrap()
+        });
+        assert!(first.exists("a").unwrap());
+        assert!(first.lock_named("a", false).unwrap().is_none());
+        drop(lock);
+    }
+}

@@ -68,11 +68,15 @@ impl<N: NodeStore, R: RootPointer> Core<N, R> {
                 return Ok(None);
             }
             misses += 1;
-            if misses % MISSES_BEFORE_ROOT == 0 {
+            if self.options.exact_stores || misses % MISSES_BEFORE_ROOT == 0 {
                 let newest = self.read_root(this.deadline).await?;
                 if newest.bytes != this.base.bytes {
                     return Err(Stop::Moved(newest));
                 }
+            }
+            if self.options.exact_stores {
+                let message = format!("node {id}, which the newest root refers to, is missing");
+                return Err(Error::corrupted(message).into());
             }
             let error = Error::unavailable(format!("node {id} is missing"));
             self.wait_or_fail(error, this.deadline).await?;

@@ -31,8 +31,18 @@ impl<N: NodeStore, R: RootPointer> Core<N, R> {
         match calls.first(self.timeout(|state| &mut state.root_time)).await {
             Some((_, Ok(Some(_)))) => return Ok(()),
             // The winner may continue at once, so the root is read after the wait.
-            Some((_, Ok(None))) => self.back_off(this.losses).await,
-            Some((_, Err(_))) => self.count(|stats| stats.swaps_in_doubt += 1),
+            Some((_, Ok(None))) => {
+                self.back_off(this.losses).await;
+                if self.options.exact_stores {
+                    return Err(Stop::Lost(self.read_root(this.deadline).await?));
+                }
+            }
+            Some((_, Err(error))) => {
+                self.count(|stats| stats.swaps_in_doubt += 1);
+                if self.options.exact_stores {
+                    return self.resolve_exactly(this, attempt, error).await;
+                }
+            }
             None => {
                 self.count(|stats| stats.swaps_in_doubt += 1);
                 return self.resolve_late(this, attempt, calls).await;
@@ -113,6 +123,28 @@ impl<N: NodeStore, R: RootPointer> Core<N, R> {
         };
         if !wait.is_zero() {
             self.timer.wait(wait).await;
+        }
+    }
+
+    /// Determines the outcome of an attempt that ended with an error and is not in flight any more.
+    async fn resolve_exactly(
+        &self,
+        this: &Try,
+        attempt: Attempt,
+        error: Error,
+    ) -> Result<(), Stop> {
+        // If the read fails, too, the reason of the failed move is the more useful cause.
+        let Ok(newest) = self.read_root(this.deadline).await else {
+            return Err(Stop::Failed(self.unknown(attempt, error)));
+        };
+        match newest.root.judge(self.transactor, attempt, this.base.root.generation()) {
+            Verdict::Moved => Ok(()),
+            Verdict::Lost => Err(Stop::Lost(newest)),
+            Verdict::Forgotten => Err(Stop::Failed(self.unknown(attempt, error))),
+            Verdict::Pending => {
+                let message = "the root could not be moved: nothing was written";
+                Err(Stop::Failed(Error::unavailable(message).with_source(error)))
+            }
         }
     }
 

@@ -27,7 +27,9 @@ fn load(memory: &Memory, shape: &Shape, keys: u64) {
     let options = Options { shape: shape.clone(), ..Options::default() };
     let tree = open(memory, VirtualTimer::default(), 1, options);
     for first in (0..keys).step_by(1000) {
-        let write = move |number| Op::Write(key(number), Bytes::from_static(&[b'v'; 20]));
+        // A list of one element of 19 bytes.
+        let list = Bytes::from([&[19][..], &[b'v'; 19]].concat());
+        let write = move |number| Op::Write(key(number), list.clone());
         block_on(tree.transact((first..keys.min(first + 1000)).map(write).collect())).unwrap();
     }
 }

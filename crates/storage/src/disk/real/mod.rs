@@ -185,6 +185,31 @@ impl Disk for RealDisk {
         }
     }
 
+    fn lock_named(&self, name: &str, waits: bool) -> io::Result<Option<DirectoryLock>> {
+        loop {
+            let file = self.open_plain(name, OFlags::RDWR | OFlags::CREATE)?;
+            let locked =
+                if waits { file.lock().map_err(TryLockError::Error) } else { file.try_lock() };
+            match locked {
+                Ok(()) => {}
+                Err(TryLockError::WouldBlock) => return Ok(None),
+                Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Interrupted => {
+                    continue;
+                }
+                Err(TryLockError::Error(error)) => return Err(error),
+            }
+            // An earlier holder may have removed the file: then its name is another file's.
+            let ours = file.metadata()?;
+            match statat(&self.handle, name, AtFlags::SYMLINK_NOFOLLOW) {
+                Ok(named) if named.st_ino == ours.ino() => {
+                    return Ok(Some(DirectoryLock::new(file)));
+                }
+                Ok(_) | Err(Errno::NOENT) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
     fn check_directory(&self) -> Result<()> {
         let ours = self.handle.metadata();
         let there = fs::metadata(&self.place);

@@ -32,7 +32,7 @@ mod tests;
 mod timed;
 mod timed_device;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::{Future, ready};
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -220,6 +220,7 @@ impl SimDisk {
     pub fn kill(&self) -> Self {
         let mut state = lock(&self.0.state).clone();
         state.faults = Faults::default();
+        state.locked_names.clear();
         (state.locked, state.held, state.waiting) = (false, false, 0);
         Self::with(state)
     }
@@ -268,6 +269,7 @@ impl SimDisk {
             reads_on_caller: 0,
             faults: Faults::default(),
             locked: false,
+            locked_names: BTreeSet::new(),
             held: false,
             waiting: 0,
             rng,
@@ -300,6 +302,21 @@ impl Disk for SimDisk {
         }
         state.locked = true;
         Ok(DirectoryLock::new(Unlock(self.clone())))
+    }
+
+    fn lock_named(&self, name: &str, waits: bool) -> io::Result<Option<DirectoryLock>> {
+        if !self.exists(name)? {
+            self.make(name, false)?;
+        }
+        let mut state = lock(&self.0.state);
+        while state.locked_names.contains(name) {
+            if !waits {
+                return Ok(None);
+            }
+            state = self.0.resumed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        state.locked_names.insert(name.to_owned());
+        Ok(Some(DirectoryLock::new(UnlockNamed(self.clone(), name.to_owned()))))
     }
 
     fn check_directory(&self) -> Result<()> {
@@ -375,6 +392,16 @@ struct Unlock(SimDisk);
 impl Drop for Unlock {
     fn drop(&mut self) {
         lock(&self.0.0.state).locked = false;
+    }
+}
+
+struct UnlockNamed(SimDisk, String);
+
+impl Drop for UnlockNamed {
+    fn drop(&mut self) {
+        let Self(disk, name) = self;
+        lock(&disk.0.state).locked_names.remove(name);
+        disk.0.resumed.notify_all();
     }
 }
 

@@ -21,6 +21,8 @@ pub(super) struct SimDiskState {
     pub(super) reads_on_caller: u64,
     pub(super) faults: Faults,
     pub(super) locked: bool,
+    /// Files that [`Disk::lock_named`](super::Disk::lock_named) has locked.
+    pub(super) locked_names: BTreeSet<String>,
     pub(super) held: bool,
     pub(super) waiting: usize,
     pub(super) rng: SeededRng,
