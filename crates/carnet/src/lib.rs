@@ -64,6 +64,7 @@ pub mod index;
 pub mod levels;
 pub mod passwords;
 pub mod roles;
+mod retry_counts;
 mod row_changes;
 mod row_memory;
 mod stores;
@@ -93,6 +94,7 @@ pub use db::{
     FilterKind, Holder, IoClass, IoOptions, IoTotals, Metrics, TableOptions, TransactionOptions,
 };
 pub use handle::{Handle, PointHandle, WriteHandle};
+pub use retry_counts::RetryCause;
 pub use table::{Key, RawTable, Record, Table};
 pub use tx::{Snapshot, SyncTx, Tx};
 

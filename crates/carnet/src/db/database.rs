@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use carnet_admission::Admission;
 use carnet_base::{
-    Call, CellKeyRef, Clock, ErrorKind, MemoryBudget, Result, SeededRng, Spawn, TableId,
+    Call, CellKeyRef, Clock, DurationCounts, ErrorKind, MemoryBudget, Result, SeededRng, Spawn, TableId,
     ThreadTimer, Timestamp, block_on, block_on_one, lock,
 };
 use carnet_storage::io::{Class as IoClass, ClassTotals as IoTotals};
@@ -22,6 +22,7 @@ use crate::catalog::{Cached, SchemaCache, TableSchema};
 use crate::commit_counts::CommitOutcome;
 use crate::control::ControlServer;
 use crate::levels::Levels;
+use crate::retry_counts::RetryCause;
 use crate::roles::Roles;
 use crate::stores::AnyStore;
 use crate::thread_handles::ThreadHandles;
@@ -315,6 +316,32 @@ impl Db {
             Some(store) => store.space_of(table).await,
             None => Ok(TableSpace::default()),
         }
+    }
+
+    /// Returns the durations of the syncs of the log since the database was opened; `None` for a
+    /// database in memory or over a cluster.
+    #[must_use]
+    pub fn log_sync_durations(&self) -> Option<DurationCounts> {
+        self.inner.store.local().map(LocalStore::log_sync_durations)
+    }
+
+    /// Returns the durations of commits with writes that took effect, since the database was opened.
+    #[must_use]
+    pub fn commit_durations(&self) -> DurationCounts {
+        let mut sum = DurationCounts::default();
+        for handles in &self.inner.thread_handles {
+            sum.add(&handles.commits.durations());
+        }
+        sum
+    }
+
+    /// Returns the number of transactions that ran again for a cause, and of those that gave up
+    /// after their last attempt, since the database was opened. Transactions that their caller
+    /// commits are not repeated, and count in [`Db::commits`] only.
+    #[must_use]
+    pub fn retries(&self, cause: RetryCause) -> (u64, u64) {
+        let all = self.inner.thread_handles.iter().map(|handles| handles.retries.get(cause));
+        all.fold((0, 0), |(retried, given_up), (one, other)| (retried + one, given_up + other))
     }
 
     /// Returns the number of commits with an outcome, since the database was opened.

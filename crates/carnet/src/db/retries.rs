@@ -18,6 +18,8 @@ use carnet_store::Context;
 use carnet_txn::{Backoff, Turns};
 
 use super::database::Db;
+use crate::retry_counts::{RetryCause, RetryCounts};
+use crate::thread_handles::ThreadHandles;
 use crate::tx::Tx;
 
 /// Maximum wait for a turn, if no deadline comes earlier; afterwards the transaction runs out of
@@ -137,13 +139,19 @@ impl<'db> Retries<'db> {
         self.check_killed()?;
         let is_new = lost.cell.filter(|cell| !self.is_impatient && !self.turns.holds(*cell));
         if lost.is_blocked {
+            self.counts().retry(RetryCause::Turn);
             if let Some(cell) = is_new {
                 self.take_turn(cell).await;
                 self.check_killed()?;
             }
             return Ok(None);
         }
-        let Some(backoff) = self.backoff(lost.kind) else { return Err(lost.error) };
+        let cause = RetryCause::of(lost.kind);
+        let Some(backoff) = self.backoff(lost.kind) else {
+            self.counts().give_up(cause);
+            return Err(lost.error);
+        };
+        self.counts().retry(cause);
         self.losses += 1;
         // To join the queue of a cell, the transaction would have to leave the queue of losers.
         let Some(cell) = is_new.filter(|_| !self.turns.holds(REPEATED_LOSERS)) else {
@@ -178,6 +186,10 @@ impl<'db> Retries<'db> {
         if let Some(permit) = self.permit.as_deref().filter(|_| kind == ErrorKind::Conflict) {
             permit.progress().lost(key);
         }
+    }
+
+    fn counts(&self) -> &RetryCounts {
+        &ThreadHandles::current(&self.db.inner.thread_handles).retries
     }
 
     fn check_killed(&self) -> Result<(), Error> {
