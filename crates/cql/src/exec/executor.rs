@@ -17,7 +17,7 @@ use super::open::OpenTransactions;
 use super::prepared::{Cache, Prepared};
 use super::running::Running;
 use super::slow_log::SlowLog;
-use super::statistics::{Conflicts, Statistics};
+use super::statistics::{Conflicts, KindDurations, Statistics};
 use super::thresholds::WarnThresholds;
 use crate::audit::AuditLog;
 use crate::bound::Bound;
@@ -55,6 +55,7 @@ pub(super) struct Shared {
     pub(super) running: Arc<Running>,
     pub(super) statistics: Statistics,
     pub(super) conflicts: Conflicts,
+    pub(super) kinds: KindDurations,
     pub(super) forward: ForwardState,
     /// Steps of all statements.
     pub(super) steps: AtomicU64,
@@ -96,6 +97,7 @@ impl Executor {
             running,
             statistics: Statistics::default(),
             conflicts: Conflicts::default(),
+            kinds: KindDurations::default(),
             forward: ForwardState::default(),
             steps: AtomicU64::new(0),
         };

@@ -96,6 +96,7 @@ pub use outline::Outline;
 pub use parameters::{BatchItem, Parameters, Session};
 pub use prepared::Prepared;
 pub use running::{RunningStatement, StatementSource};
+pub use statistics::StatementKind;
 pub use thresholds::WarnThresholds;
 
 #[cfg(test)]

@@ -6,10 +6,11 @@ use std::sync::Arc;
 
 use carnet::levels::Effective;
 use carnet_admission::{Permit, Progress};
-use carnet_base::Moment;
+use carnet_base::{DurationCounts, Moment};
 
 use super::conflicts::Conflict;
 use super::figures::Executed;
+use super::kinds::StatementKind;
 use crate::cql_error::{CqlError, CqlErrorKind};
 use crate::exec::executor::Executor;
 use crate::exec::grant::Grant;
@@ -162,6 +163,11 @@ impl Ended<'_> {
             rows_returned,
         };
         self.count(executed, now);
+        let kind = match self.batch {
+            Some(_) => StatementKind::Batch,
+            None => StatementKind::of(&self.statements.parsed.statement),
+        };
+        self.executor.shared.kinds.record(kind, executed.took);
         if self.executor.shared.slow.is_slow(executed.took) {
             let outcome = match result {
                 Some(Ok(_)) => "ok",
@@ -253,6 +259,13 @@ impl Executor {
         let (executor, level, batch) = (self, None, Some(count));
         let ended = Ended { executor, session, statements, keyspace, grant, level, batch, began };
         Recording { ended, is_over: false }
+    }
+
+    /// Returns the durations of the statements of a kind since the start. Statements of the
+    /// dashboard's pages are left out.
+    #[must_use]
+    pub fn statement_durations(&self, kind: StatementKind) -> DurationCounts {
+        self.shared.kinds.counts(kind)
     }
 
     /// Lists the last statements that lost a row, the newest first.
