@@ -8,15 +8,15 @@ use std::time::Duration;
 
 use carnet_admission::Admission;
 use carnet_base::{
-    Call, CellKeyRef, Clock, DurationCounts, ErrorKind, MemoryBudget, Result, SeededRng, Spawn, TableId,
-    ThreadTimer, Timestamp, block_on, block_on_one, lock,
+    Call, CellKeyRef, Clock, DurationCounts, ErrorKind, MemoryBudget, Result, SeededRng, Spawn,
+    TableId, ThreadTimer, Timestamp, block_on, block_on_one, lock,
 };
 use carnet_storage::io::{Class as IoClass, ClassTotals as IoTotals};
 use carnet_storage::usage::TableUse;
 use carnet_storage::{LevelTotals, Metrics, TableSpace};
 use carnet_store::{Context, Outcome, StoreHandle};
 use carnet_store_local::{LocalStore, Newest};
-use carnet_txn::{Backoff, Contention, IdleWatch, Isolation, Limits};
+use carnet_txn::{Backoff, Contention, IdleWatch, Isolation, Limits, TurnQueue};
 
 use crate::catalog::{Cached, SchemaCache, TableSchema};
 use crate::commit_counts::CommitOutcome;
@@ -335,8 +335,8 @@ impl Db {
         sum
     }
 
-    /// Returns the number of transactions that ran again for a cause, and of those that gave up
-    /// after their last attempt, since the database was opened. Transactions that their caller
+    /// Returns the number of attempts of transactions that were lost for a cause and repeated, and of
+    /// transactions that failed after their last attempt, since the database was opened. Transactions that their caller
     /// commits are not repeated, and count in [`Db::commits`] only.
     #[must_use]
     pub fn retries(&self, cause: RetryCause) -> (u64, u64) {
@@ -348,6 +348,13 @@ impl Db {
     #[must_use]
     pub fn commits(&self, outcome: CommitOutcome) -> u64 {
         self.inner.thread_handles.iter().map(|handles| handles.commits.get(outcome)).sum()
+    }
+
+    /// Returns the longest queues of transactions that take turns at a cell which they lost, at most
+    /// `queues_max`, the longest first. They are those of this process.
+    #[must_use]
+    pub fn turn_queues(&self, queues_max: usize) -> Vec<TurnQueue> {
+        self.inner.contention.longest(queues_max)
     }
 
     /// Returns the memory in bytes that large read and write sets of open transactions hold.
