@@ -49,7 +49,7 @@ pub(super) struct Shared {
     pub(super) warn_thresholds: OnceLock<WarnThresholds>,
     pub(super) large: LargeAnswers,
     pub(super) slow: SlowLog,
-    pub(super) settings: OnceLock<Vec<(String, String)>>,
+    pub(super) settings: Mutex<Arc<[(String, String)]>>,
     pub(super) open: Arc<OpenTransactions>,
     pub(super) traces: Traces,
     pub(super) running: Arc<Running>,
@@ -91,7 +91,7 @@ impl Executor {
             warn_thresholds: OnceLock::new(),
             large,
             slow: SlowLog::default(),
-            settings: OnceLock::new(),
+            settings: Mutex::new([].into()),
             open,
             traces,
             running,
@@ -142,11 +142,21 @@ impl Executor {
     }
 
     /// Sets the names and values that `system_views.settings` shows beside those of statements. They must
-    /// have no secrets. Only the first call counts.
+    /// have no secrets.
     ///
     /// Default: none.
     pub fn set_settings(&self, settings: Vec<(String, String)>) {
-        self.shared.settings.get_or_init(|| settings);
+        *lock(&self.shared.settings) = settings.into();
+    }
+
+    /// Replaces the value of a setting that `system_views.settings` shows.
+    pub fn set_setting(&self, name: &str, value: &str) {
+        let mut settings = lock(&self.shared.settings);
+        let changed = settings.iter().map(|(known, old)| {
+            let value = if known == name { value } else { old };
+            (known.clone(), value.to_owned())
+        });
+        *settings = changed.collect();
     }
 
     /// Logs statements that take this long or longer, without their values; `None` logs none.
