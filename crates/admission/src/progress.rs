@@ -29,6 +29,8 @@ struct Rare {
     /// Whether the statement is part of an open transaction, whose commit alone has an effect.
     is_part: AtomicBool,
     conflicts: AtomicU64,
+    /// Number of its transaction in the queues of rows, or 0.
+    ticket: AtomicU64,
     /// Key of the cell that the last lost attempt lost.
     lost_key: Mutex<Option<Box<[u8]>>>,
     is_killed: AtomicBool,
@@ -49,6 +51,18 @@ impl Progress {
         add(&rare.conflicts, 1);
         let key = key.filter(|key| key.len() <= LOST_KEY_LEN_MAX);
         *lock(&rare.lost_key) = key.map(Box::from);
+    }
+
+    /// Records the number of the statement's transaction in the queues of rows that many change.
+    pub fn queue_as(&self, ticket: u64) {
+        self.rare().ticket.store(ticket, Ordering::Relaxed);
+    }
+
+    /// Returns the number of the statement's transaction in the queues of rows; `None` if it never joined one.
+    #[must_use]
+    pub fn ticket(&self) -> Option<u64> {
+        let ticket = self.rare.get()?.ticket.load(Ordering::Relaxed);
+        (ticket != 0).then_some(ticket)
     }
 
     /// Returns the number of rows that were read from the store so far.

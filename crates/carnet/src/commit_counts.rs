@@ -1,8 +1,9 @@
-//! Numbers of commits, by their outcome.
+//! Numbers of commits by their outcome, and the durations of successful ones.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
-use carnet_base::{ErrorKind, Result, Timestamp};
+use carnet_base::{DurationCounts, Durations, ErrorKind, Result, Timestamp};
 
 /// Outcome of a commit. A transaction that runs again has a commit for each attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,18 +63,30 @@ impl CommitOutcome {
     }
 }
 
-/// Numbers of commits of one thread.
+/// Commits of one thread.
 #[derive(Debug, Default)]
-pub(crate) struct CommitCounts([AtomicU64; CommitOutcome::ALL.len()]);
+pub(crate) struct CommitCounts {
+    outcomes: [AtomicU64; CommitOutcome::ALL.len()],
+    /// Of commits with writes that took effect.
+    durations: Durations,
+}
 
 impl CommitCounts {
-    pub(crate) fn count(&self, result: &Result<Timestamp>) {
+    /// Counts a commit; `took` is the duration of one with writes.
+    pub(crate) fn count(&self, result: &Result<Timestamp>, took: Option<Duration>) {
         // Relaxed: the counters guard no other memory.
-        self.0[CommitOutcome::of(result) as usize].fetch_add(1, Ordering::Relaxed);
+        self.outcomes[CommitOutcome::of(result) as usize].fetch_add(1, Ordering::Relaxed);
+        if let Some(took) = took.filter(|_| result.is_ok()) {
+            self.durations.record(took);
+        }
     }
 
     pub(crate) fn get(&self, outcome: CommitOutcome) -> u64 {
-        self.0[outcome as usize].load(Ordering::Relaxed)
+        self.outcomes[outcome as usize].load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn durations(&self) -> DurationCounts {
+        self.durations.counts()
     }
 }
 
@@ -88,6 +101,8 @@ mod tests {
         let db = Db::builder().in_memory();
         let table = db.raw("bank.stock").unwrap();
         let before = db.commits(CommitOutcome::Committed);
+        let timed_before = db.commit_durations().count();
+        let timed = || db.commit_durations().count() - timed_before;
         let (one, other) = (db.begin().unwrap(), db.begin().unwrap());
         for tx in [&one, &other] {
             assert_eq!(table.get(tx, "k").unwrap(), None);
@@ -97,6 +112,9 @@ mod tests {
         assert_eq!(other.commit().unwrap_err().kind(), ErrorKind::Conflict);
         assert_eq!(db.commits(CommitOutcome::Committed), before + 1);
         assert_eq!(db.commits(CommitOutcome::Conflict), 1);
+        assert_eq!(timed(), 1, "without the one that was lost");
+        db.begin().unwrap().commit().unwrap();
+        assert_eq!(timed(), 1, "a commit without writes waits for nothing");
         // A transaction that runs again commits twice.
         let first = std::cell::Cell::new(true);
         db.transact(|tx| {
@@ -107,7 +125,8 @@ mod tests {
             table.put(tx, "k", "x")
         })
         .unwrap();
-        assert_eq!(db.commits(CommitOutcome::Committed), before + 3);
+        assert_eq!(db.commits(CommitOutcome::Committed), before + 4);
         assert_eq!(db.commits(CommitOutcome::Conflict), 2);
+        assert_eq!(timed(), 3);
     }
 }

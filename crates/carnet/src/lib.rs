@@ -63,6 +63,7 @@ mod handle;
 pub mod index;
 pub mod levels;
 pub mod passwords;
+mod retry_counts;
 pub mod roles;
 mod row_changes;
 mod row_memory;
@@ -86,13 +87,14 @@ pub use carnet_data::{DataType, Value};
 pub use carnet_storage::LevelTotals;
 pub use carnet_store::{CommitListing, Outcome, PageLimit, pem};
 pub use carnet_store_local::{BackupFigures, LastBackup};
-pub use carnet_txn::{Entry, Isolation, Label, Limits as TransactionLimits};
+pub use carnet_txn::{Entry, Isolation, Label, Limits as TransactionLimits, TurnQueue};
 pub use commit_counts::CommitOutcome;
 pub use db::{
     AsOf, Builder, CompactionStyle, DEFAULT_ATTEMPTS_MAX, DEFAULT_RETENTION, Db, Durability,
     FilterKind, Holder, IoClass, IoOptions, IoTotals, Metrics, TableOptions, TransactionOptions,
 };
 pub use handle::{Handle, PointHandle, WriteHandle};
+pub use retry_counts::RetryCause;
 pub use table::{Key, RawTable, Record, Table};
 pub use tx::{Snapshot, SyncTx, Tx};
 

@@ -7,6 +7,7 @@ use carnet_store::StoreHandle;
 
 use crate::catalog::SchemaCache;
 use crate::commit_counts::CommitCounts;
+use crate::retry_counts::RetryCounts;
 use crate::row_memory::RowMemory;
 use crate::stores::AnyStore;
 
@@ -26,6 +27,8 @@ pub(crate) struct ThreadHandles {
     pub(crate) clock: Arc<dyn Clock>,
     /// Commits that this thread's handles were used for.
     pub(crate) commits: CommitCounts,
+    /// Retries of the transactions that this thread repeated.
+    pub(crate) retries: RetryCounts,
     /// Memory of the sets of all transactions, as a child that only this thread counts in.
     pub(crate) memory: MemoryBudget,
     /// Memory of the rows that statements have decoded.
@@ -45,8 +48,16 @@ impl ThreadHandles {
             let (any, schemas) = (store.clone(), Arc::clone(schemas));
             let memory = memory.child(memory.max());
             let (clock, row_memory) = (Arc::clone(clock), Arc::clone(row_memory));
-            let commits = CommitCounts::default();
-            Arc::new(Self { store: any.handle(), any, schemas, clock, commits, memory, row_memory })
+            Arc::new(Self {
+                store: any.handle(),
+                any,
+                schemas,
+                clock,
+                commits: CommitCounts::default(),
+                retries: RetryCounts::default(),
+                memory,
+                row_memory,
+            })
         };
         (0..SLOTS).map(handles).collect()
     }

@@ -384,13 +384,16 @@ impl Tx {
             let created = self.created();
             self.note(Box::pin(self.shared.handles.any.create_tables(&created)).await)?;
         }
+        let clock = &self.shared.handles.clock;
+        let begun = (self.transaction.changes() > 0).then(|| clock.now());
         let committing = pin!(self.transaction.commit());
         let committed = match &self.permit {
             // Over a cluster a commit is work of this process and of the cluster's.
             Some(permit) if !self.is_over_cluster() => permit.wait_for_log(committing).await,
             _ => self.wait_for(Why::Log, committing).await,
         };
-        self.shared.handles.commits.count(&committed);
+        let took = begun.map(|begun| clock.now().since(begun));
+        self.shared.handles.commits.count(&committed, took);
         let committed = self.note(committed)?;
         Ok(*self.shared.committed.get_or_init(|| committed))
     }

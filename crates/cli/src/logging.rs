@@ -22,6 +22,12 @@ use crate::settings::{self, Log, LogFormat, Settings};
 /// Environment variable with levels. It comes before the settings.
 const VARIABLE: &str = "RUST_LOG";
 
+/// Name of the setting of the levels.
+pub(crate) const LEVELS: &str = "log.levels";
+
+/// Level of a server without settings, as the settings show it.
+const DEFAULT_LEVEL: &str = "info";
+
 /// Target of the audit log's entries, if they go to this log.
 const AUDIT: &str = "audit";
 
@@ -47,14 +53,20 @@ impl Logging {
         variable().is_some()
     }
 
-    /// Reads the levels of a settings file again.
+    /// Reads the levels of a settings file again, and returns their text.
     ///
     /// # Errors
     ///
     /// The file cannot be read or has errors; the levels stay.
-    pub(crate) fn reload(&self, settings: &Path) -> Result<()> {
-        let targets = targets(&Settings::read(settings)?.log)?;
-        self.levels.reload(targets).context("the log does not take other levels")
+    pub(crate) fn reload(&self, settings: &Path) -> Result<String> {
+        let log = Settings::read(settings)?.log;
+        self.levels.reload(targets(&log)?).context("the log does not take other levels")?;
+        Ok(Self::levels_in_effect(&log).unwrap_or_else(|| DEFAULT_LEVEL.to_owned()))
+    }
+
+    /// Returns the levels of the environment, or else of the settings; `None` for the default.
+    pub(crate) fn levels_in_effect(log: &Log) -> Option<String> {
+        variable().or_else(|| log.levels.clone())
     }
 }
 
@@ -68,7 +80,7 @@ fn levels(log: &Log) -> Result<Targets> {
     let variable = variable();
     let (levels, source) = match (&variable, &log.levels) {
         (Some(levels), _) => (levels.as_str(), VARIABLE),
-        (None, Some(levels)) => (levels.as_str(), "log.levels"),
+        (None, Some(levels)) => (levels.as_str(), LEVELS),
         (None, None) => return Ok(settings::default_levels()),
     };
     settings::levels(levels).map_err(|why| anyhow!("{source} {levels:?}: {why}"))
@@ -94,6 +106,17 @@ mod tests {
     use tracing::Level;
 
     use super::*;
+    use crate::place::Place;
+    use crate::settings::Memory;
+
+    #[test]
+    fn default_level_is_that_of_the_settings() {
+        let place = Place::Directory("data".into());
+        let settings = Settings::default();
+        let memory = Memory::divide(&settings, Some(4 << 30)).unwrap();
+        let all = settings.effective(&memory, &place);
+        assert!(all.contains(&(LEVELS.to_owned(), DEFAULT_LEVEL.to_owned())), "{all:?}");
+    }
 
     #[test]
     fn levels_leave_out_no_entry_of_the_audit_log() {

@@ -99,8 +99,18 @@ enum Lost {
 pub struct LostRow {
     /// Table, with its keyspace.
     pub table: String,
+    /// Keyspace of the table.
+    pub keyspace: String,
     /// Key of the row, as a condition in CQL. Long values are cut.
     pub key: String,
+}
+
+impl LostRow {
+    /// Returns the name of the table in its keyspace.
+    #[must_use]
+    pub fn table_name(&self) -> &str {
+        self.table.get(self.keyspace.len() + 1..).unwrap_or_default()
+    }
 }
 
 impl CqlError {

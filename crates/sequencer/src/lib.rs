@@ -92,7 +92,7 @@ pub use candidate::LeaseOptions;
 pub use commit_table::CommitTable;
 pub use environment::{Environment, MakeOrder};
 pub use lease::Address;
-pub use log::ClusterLog;
+pub use log::{ClusterLog, Status};
 pub use members::ANNOUNCEMENT_BYTES_MAX;
 pub use options::Options;
 pub use transport::{

@@ -23,6 +23,7 @@ use crate::backup_figures;
 use crate::cluster_figures;
 use crate::commit_figures;
 use crate::disk_figures;
+use crate::duration_figures;
 use crate::events::Event;
 use crate::failure::{Failure, FailureKind};
 use crate::hashing::hashing;
@@ -352,6 +353,7 @@ impl Backend for CqlBackend {
             db.published()
         );
         commit_figures::append(out, db);
+        duration_figures::append(out, &self.executor, db);
         append_timeouts(out, &self.executor);
         open_figures::append(out, &self.executor);
         if let Some(admission) = db.admission() {

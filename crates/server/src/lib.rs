@@ -61,6 +61,7 @@ mod commit_figures;
 mod connection;
 pub mod descriptors;
 mod disk_figures;
+mod duration_figures;
 pub mod events;
 mod executor;
 pub mod exposure;

@@ -5,8 +5,10 @@
 
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-use std::time::Duration;
 
+use carnet_base::Durations;
+
+use crate::duration_figures::append_one;
 use crate::protocol::Opcode;
 use crate::protocol::error::ErrorCode;
 
@@ -56,61 +58,6 @@ impl Drop for GaugeGuard<'_> {
     }
 }
 
-/// Upper bounds of a histogram's buckets, in microseconds, with their labels in seconds.
-const BUCKETS: [(u64, &str); 16] = [
-    (50, "0.00005"),
-    (100, "0.0001"),
-    (250, "0.00025"),
-    (500, "0.0005"),
-    (1_000, "0.001"),
-    (2_500, "0.0025"),
-    (5_000, "0.005"),
-    (10_000, "0.01"),
-    (25_000, "0.025"),
-    (50_000, "0.05"),
-    (100_000, "0.1"),
-    (250_000, "0.25"),
-    (500_000, "0.5"),
-    (1_000_000, "1"),
-    (2_500_000, "2.5"),
-    (10_000_000, "10"),
-];
-
-/// Histogram of durations.
-#[derive(Debug, Default)]
-pub struct Histogram {
-    /// One count more than there are buckets: the last one is unbounded.
-    counts: [Counter; BUCKETS.len() + 1],
-    sum_micros: Counter,
-}
-
-impl Histogram {
-    /// Counts one duration.
-    pub fn record(&self, took: Duration) {
-        let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
-        self.counts[BUCKETS.partition_point(|(end, _)| *end < micros)].add(1);
-        self.sum_micros.add(micros);
-    }
-
-    /// Returns the number of counted durations.
-    #[must_use]
-    pub fn count(&self) -> u64 {
-        self.counts.iter().map(Counter::get).sum()
-    }
-
-    fn render(&self, out: &mut String, name: &str, label: &str) {
-        let mut below = 0;
-        let ends = BUCKETS.iter().map(|(_, end)| *end).chain(["+Inf"]);
-        for (count, end) in self.counts.iter().zip(ends) {
-            below += count.get();
-            line(out, &format!("{name}_bucket{{{label},le=\"{end}\"}}"), below);
-        }
-        let sum = Duration::from_micros(self.sum_micros.get()).as_secs_f64();
-        line(out, &format!("{name}_sum{{{label}}}"), sum);
-        line(out, &format!("{name}_count{{{label}}}"), below);
-    }
-}
-
 /// Metrics of the server.
 #[derive(Debug, Default)]
 pub struct Metrics {
@@ -129,13 +76,13 @@ pub struct Metrics {
     pub requests: PerRequest<Counter>,
     /// Duration of requests from their last byte to their answer's encoding, by opcode. Requests
     /// that the connection answers by itself are not timed.
-    pub request_duration: PerRequest<Histogram>,
+    pub request_duration: PerRequest<Durations>,
     /// Number of statements in progress.
     pub requests_in_flight: Gauge,
     /// Number of statements of the dashboard's pages, which no other metric of requests counts.
     pub requests_watching: Counter,
     /// Duration for which statements kept their thread at a time.
-    pub poll_duration: PerThreads<Histogram>,
+    pub poll_duration: PerThreads<Durations>,
     /// Number of statements that moved to the threads of long statements.
     pub statements_long: Counter,
     /// Number of requests refused unread, because too many bytes were in flight.
@@ -252,12 +199,14 @@ impl Metrics {
         let name = "carnet_server_request_duration_seconds";
         head(out, name, "histogram", "From a statement's last byte to its answer's encoding.");
         for opcode in [Opcode::Query, Opcode::Prepare, Opcode::Execute, Opcode::Batch] {
-            self.request_duration.get(opcode).render(out, name, &label(opcode));
+            let durations = self.request_duration.get(opcode).counts();
+            append_one(out, name, &label(opcode), &durations);
         }
         let name = "carnet_server_poll_duration_seconds";
         head(out, name, "histogram", "How long statements kept their thread at a time.");
         for (threads, label) in Threads::ALL {
-            self.poll_duration.get(threads).render(out, name, &format!("threads=\"{label}\""));
+            let durations = self.poll_duration.get(threads).counts();
+            append_one(out, name, &format!("threads=\"{label}\""), &durations);
         }
         let name = "carnet_server_statements_long_total";
         let help = "Statements that ran on the threads of long statements.";
@@ -313,22 +262,6 @@ fn label(opcode: Opcode) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn histogram_buckets_are_cumulative() {
-        let histogram = Histogram::default();
-        for micros in [50, 51, 900, 20_000_000] {
-            histogram.record(Duration::from_micros(micros));
-        }
-        let mut out = String::new();
-        histogram.render(&mut out, "h", "a=\"b\"");
-        assert!(out.contains("h_bucket{a=\"b\",le=\"0.00005\"} 1\n"), "{out}");
-        assert!(out.contains("h_bucket{a=\"b\",le=\"0.0001\"} 2\n"), "{out}");
-        assert!(out.contains("h_bucket{a=\"b\",le=\"0.001\"} 3\n"), "{out}");
-        assert!(out.contains("h_bucket{a=\"b\",le=\"10\"} 3\n"), "{out}");
-        assert!(out.contains("h_bucket{a=\"b\",le=\"+Inf\"} 4\n"), "{out}");
-        assert!(out.contains("h_sum{a=\"b\"} 20.001001\n"), "{out}");
-    }
 
     #[test]
     fn every_metric_has_help_and_type() {

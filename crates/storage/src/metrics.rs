@@ -69,6 +69,11 @@ counters! {
     stopped,
     /// Gauge: 1 while writes are refused because the disk is full, 0 otherwise.
     disk_full,
+    /// Gauge: bytes that are free for this process in the file system of the directory; 0 if it is not
+    /// known.
+    disk_free_bytes,
+    /// Gauge: bytes of the file system of the directory; 0 if it is not known.
+    disk_size_bytes,
     /// Gauge: 1 while writes are refused because the process or the system has no free file
     /// descriptors or memory, 0 otherwise.
     writes_starved,
@@ -134,8 +139,15 @@ counters! {
     read_bytes,
     /// Gauge: reads that wait for a permit.
     reads_waiting,
-    /// Number of point reads.
+    /// Number of point reads. A read that is not cached, on disk or absent found a version in a
+    /// memtable.
     gets,
+    /// Point reads that found a version in files without waiting for the disk.
+    gets_cached,
+    /// Point reads that waited for the disk.
+    gets_on_disk,
+    /// Point reads that found no version, without waiting for the disk.
+    gets_absent,
     /// Pages read by range reads.
     pages,
     /// Cells that pages skipped because they were deleted or newer than the snapshot.

@@ -20,7 +20,7 @@ use crate::statement::Statement;
 ///
 /// Its calls may be polled on any executor: the driver has its own threads.
 pub struct CqlCluster {
-    pub(crate) session: Session,
+    pub(crate) session: Arc<Session>,
     pub(crate) clock: Arc<dyn Clock>,
     /// Tables of cells that every node knows.
     tables: RwLock<HashSet<TableId>>,
@@ -105,7 +105,9 @@ impl CqlCluster {
 
     async fn reach(options: &CqlOptions, clock: Arc<dyn Clock>) -> Result<Self> {
         options.check()?;
-        let session = Session::connect(options, Arc::clone(&clock)).await?;
+        let session = Arc::new(Session::connect(options, Arc::clone(&clock)).await?);
+        let weak = Arc::downgrade(&session);
+        session.requests.count_nodes(move || weak.upgrade().map(|session| session.count_nodes()));
         let (creating, awaited) = (tokio::sync::Mutex::new(()), Mutex::default());
         let (tables, loads) = (RwLock::default(), Loads::default());
         Ok(Self { session, clock, tables, creating, awaited, loads })

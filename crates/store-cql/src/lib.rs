@@ -68,6 +68,6 @@ pub use foreign::{
     ForeignCluster, ForeignPage, ForeignPosition, ForeignRow, ForeignScan, ForeignTable,
 };
 pub use options::{CqlOptions, Credentials, Quorum, Replication, TlsFiles};
-pub use requests::{RequestCounters, Requests};
+pub use requests::{Nodes, RequestCounters, Requests};
 pub use statement::statements;
 pub use tls::client_config;

@@ -45,7 +45,7 @@ use crate::answer::ResultSet;
 use crate::fault::{Access, fault_of, misunderstood};
 use crate::options::{CqlOptions, Credentials, Quorum};
 use crate::request_settings::RequestSettings;
-use crate::requests::RequestCounters;
+use crate::requests::{Nodes, RequestCounters};
 use crate::statement::Statement;
 use crate::timing::{in_time, pause};
 use crate::tls;
@@ -285,6 +285,14 @@ impl Session {
         self.driver.get_cluster_state().get_nodes_info().to_vec()
     }
 
+    /// Counts the nodes, and those with a connection.
+    pub(crate) fn count_nodes(&self) -> Nodes {
+        let state = self.driver.get_cluster_state();
+        let nodes = state.get_nodes_info();
+        let connected = nodes.iter().filter(|node| node.is_connected()).count();
+        Nodes { known: nodes.len(), connected }
+    }
+
     /// Runs a statement and returns its rows.
     pub(crate) async fn rows(
         &self,
@@ -341,7 +349,7 @@ impl Session {
         how.apply(&mut prepared);
         self.requests.count(how);
         let ran = self.within(self.driver.execute_unpaged(&prepared, values)).await;
-        self.requests.ended(|| self.clock.now(), &ran);
+        self.requests.ended(how, || self.clock.now(), &ran);
         ran.map_err(|error| fault_of(how.access, error))
     }
 
@@ -362,7 +370,7 @@ impl Session {
         self.requests.count(how);
         let values: Vec<&[Bind<'_>]> = statements.iter().map(|(_, values)| &values[..]).collect();
         let ran = self.within(self.driver.batch(&batch, values)).await;
-        self.requests.ended(|| self.clock.now(), &ran);
+        self.requests.ended(how, || self.clock.now(), &ran);
         ran.map_err(|error| fault_of(how.access, error))
     }
 
@@ -410,7 +418,7 @@ impl Session {
             Some(Ok(prepared)) => Ok(prepared),
             Some(Err(error)) => {
                 let failed = Err(ExecutionError::PrepareError(error));
-                self.requests.ended(|| self.clock.now(), &failed);
+                self.requests.ended(how, || self.clock.now(), &failed);
                 failed.map_err(|error| fault_of(how.access, error))
             }
             // The statement itself was not sent.
@@ -431,7 +439,7 @@ impl Session {
         prepared.set_page_size(page_rows);
         self.requests.count(how);
         let read = self.within(self.driver.execute_single_page(&prepared, values, state)).await;
-        self.requests.ended(|| self.clock.now(), &read);
+        self.requests.ended(how, || self.clock.now(), &read);
         read
     }
 

@@ -41,8 +41,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use carnet_base::{
-    Call, CellKey, CellKeyRef, Clock, Encoding, Error, ErrorKind, KeyRange, Result, Signal, Spawn,
-    TableId, Timestamp, Version, WallTime,
+    Call, CellKey, CellKeyRef, Clock, DurationCounts, Encoding, Error, ErrorKind, KeyRange, Result,
+    Signal, Spawn, TableId, Timestamp, Version, WallTime,
 };
 use carnet_storage::backup::Backup;
 use carnet_storage::disk::Disk;
@@ -255,6 +255,12 @@ impl LocalStore {
     #[must_use]
     pub fn metrics(&self) -> Metrics {
         self.engine.metrics()
+    }
+
+    /// Returns the durations of the log's syncs.
+    #[must_use]
+    pub fn log_sync_durations(&self) -> DurationCounts {
+        self.engine.log_sync_durations()
     }
 
     /// Returns the totals of each I/O class, see [`Engine::io_totals`].

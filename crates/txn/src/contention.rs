@@ -41,31 +41,45 @@ use carnet_base::sync::lock;
 /// Maximum number of places in all queues of a database.
 const PLACES_MAX: usize = 1 << 16;
 
-/// Name of a transaction in the queues.
-type Ticket = u64;
+/// Number of a transaction in the queues of a database.
+pub type Ticket = u64;
+
+/// Transactions that take turns at a cell.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TurnQueue {
+    /// Bytes of the cell's key; `None` if they are not known, and for the queue of transactions that
+    /// lost several cells.
+    pub key: Option<Arc<[u8]>>,
+    /// The transaction whose turn it is, then the waiting ones, in their order.
+    pub tickets: VecDeque<Ticket>,
+}
 
 /// The queues of all cells. Pure: without threads or time.
 #[derive(Debug, Default)]
 struct Queues {
-    cells: HashMap<CellHash, VecDeque<Ticket>>,
+    cells: HashMap<CellHash, TurnQueue>,
     places: usize,
 }
 
 impl Queues {
     /// Adds a transaction to the end of a cell's queue; returns `false` if the queues are full.
-    fn join(&mut self, cell: CellHash, ticket: Ticket) -> bool {
+    fn join(&mut self, (cell, key): (CellHash, Option<&Arc<[u8]>>), ticket: Ticket) -> bool {
         if self.places >= PLACES_MAX {
             return false;
         }
         self.places += 1;
-        self.cells.entry(cell).or_default().push_back(ticket);
+        let queue = self.cells.entry(cell).or_default();
+        if queue.key.is_none() {
+            queue.key = key.cloned();
+        }
+        queue.tickets.push_back(ticket);
         true
     }
 
     /// Removes a transaction from a cell's queue. Returns the transaction that becomes the first by
     /// that.
     fn leave(&mut self, cell: CellHash, ticket: Ticket) -> Option<Ticket> {
-        let queue = self.cells.get_mut(&cell)?;
+        let queue = &mut self.cells.get_mut(&cell)?.tickets;
         let at = queue.iter().position(|waiting| *waiting == ticket)?;
         queue.remove(at);
         self.places -= 1;
@@ -77,7 +91,7 @@ impl Queues {
     }
 
     fn is_first(&self, cell: CellHash, ticket: Ticket) -> bool {
-        self.cells.get(&cell).and_then(VecDeque::front) == Some(&ticket)
+        self.cells.get(&cell).and_then(|queue| queue.tickets.front()) == Some(&ticket)
     }
 }
 
@@ -110,6 +124,20 @@ impl Contention {
         self.places.load(Ordering::Relaxed)
     }
 
+    /// Returns the longest queues, at most `queues_max`, the longest first.
+    #[must_use]
+    pub fn longest(&self, queues_max: usize) -> Vec<TurnQueue> {
+        if self.places() == 0 {
+            return Vec::new();
+        }
+        let mut queues: Vec<TurnQueue> = self.lock().queues.cells.values().cloned().collect();
+        queues.sort_by(|a, b| {
+            (b.tickets.len(), &a.key, &a.tickets).cmp(&(a.tickets.len(), &b.key, &b.tickets))
+        });
+        queues.truncate(queues_max);
+        queues
+    }
+
     /// Returns the first of the given cells that has a queue, and that `turns` does not hold.
     pub fn blocking(
         &self,
@@ -127,7 +155,7 @@ impl Contention {
         lock(&self.state)
     }
 
-    fn join(&self, cell: CellHash, ticket: Ticket) -> bool {
+    fn join(&self, cell: (CellHash, Option<&Arc<[u8]>>), ticket: Ticket) -> bool {
         let mut state = self.lock();
         let joined = state.queues.join(cell, ticket);
         self.places.store(state.queues.places, Ordering::Relaxed);
@@ -151,8 +179,8 @@ impl Contention {
 pub struct Turns {
     contention: Arc<Contention>,
     ticket: Option<Ticket>,
-    /// Cells in whose queues it stands, in the order of their hashes.
-    joined: Vec<CellHash>,
+    /// Cells in whose queues it stands, in the order of their hashes, with their keys.
+    joined: Vec<(CellHash, Option<Arc<[u8]>>)>,
 }
 
 impl Turns {
@@ -165,28 +193,28 @@ impl Turns {
     /// Returns `true` if the transaction is in the queue of a cell.
     #[must_use]
     pub fn holds(&self, cell: CellHash) -> bool {
-        self.joined.contains(&cell)
+        self.joined.iter().any(|(joined, _)| *joined == cell)
     }
 
     /// Waits until the transaction is first in the queue of a cell that it lost, and is first again
     /// in the queues of earlier lost cells with higher hashes. Returns `false` immediately if too
-    /// many transactions wait already.
-    pub async fn take(&mut self, cell: CellHash) -> bool {
+    /// many transactions wait already. `key` is the key of the cell, which [`Contention::longest`] shows.
+    pub async fn take(&mut self, cell: CellHash, key: Option<&[u8]>) -> bool {
         if self.holds(cell) {
             return true;
         }
         let ticket = self.ticket();
-        let above = self.joined.partition_point(|joined| joined.0 < cell.0);
+        let above = self.joined.partition_point(|(joined, _)| joined.0 < cell.0);
         let mut wanted = self.joined.split_off(above);
-        for cell in &wanted {
+        for (cell, _) in &wanted {
             self.contention.leave(*cell, ticket);
         }
-        wanted.insert(0, cell);
-        for cell in wanted {
-            if !self.contention.join(cell, ticket) {
+        wanted.insert(0, (cell, key.map(Arc::from)));
+        for (cell, key) in wanted {
+            if !self.contention.join((cell, key.as_ref()), ticket) {
                 return false;
             }
-            self.joined.push(cell);
+            self.joined.push((cell, key));
             self.first_at(cell, ticket).await;
         }
         true
@@ -195,14 +223,15 @@ impl Turns {
     /// Leaves all queues.
     pub fn leave(&mut self) {
         let Some(ticket) = self.ticket else { return };
-        for cell in std::mem::take(&mut self.joined) {
+        for (cell, _) in std::mem::take(&mut self.joined) {
             self.contention.leave(cell, ticket);
         }
         let waker = self.contention.lock().wakers.remove(&ticket);
         drop(waker);
     }
 
-    fn ticket(&mut self) -> Ticket {
+    /// Returns the number of the transaction, which it gets at the first call.
+    pub fn ticket(&mut self) -> Ticket {
         *self.ticket.get_or_insert_with(|| {
             let mut state = self.contention.lock();
             state.tickets += 1;
@@ -253,7 +282,7 @@ mod tests {
     fn first_come_is_first_served() {
         let mut queues = Queues::default();
         for ticket in [3, 7, 9] {
-            assert!(queues.join(A, ticket));
+            assert!(queues.join((A, None), ticket));
         }
         assert!(queues.is_first(A, 3) && !queues.is_first(A, 7));
         assert_eq!(queues.leave(A, 7), None, "it did not stand first");
@@ -267,9 +296,9 @@ mod tests {
         let contention = Arc::new(Contention::new());
         let turns = || Turns::new(Arc::clone(&contention));
         let (mut first, mut second) = (turns(), turns());
-        assert!(block_on(first.take(A)));
+        assert!(block_on(first.take(A, None)));
         {
-            let mut waits = pin!(second.take(A));
+            let mut waits = pin!(second.take(A, None));
             let mut context = Context::from_waker(Waker::noop());
             assert!(waits.as_mut().poll(&mut context).is_pending());
             drop(first);
@@ -284,10 +313,10 @@ mod tests {
     fn waiting_wakes_another_thread() {
         let contention = Arc::new(Contention::new());
         let mut first = Turns::new(Arc::clone(&contention));
-        assert!(block_on(first.take(A)));
+        assert!(block_on(first.take(A, None)));
         std::thread::scope(|scope| {
             let theirs = Arc::clone(&contention);
-            let waits = scope.spawn(move || block_on(Turns::new(theirs).take(A)));
+            let waits = scope.spawn(move || block_on(Turns::new(theirs).take(A, None)));
             while contention.places() < 2 {
                 std::thread::yield_now();
             }
@@ -297,6 +326,26 @@ mod tests {
         assert_eq!(contention.places(), 0);
     }
 
+    #[test]
+    fn queues_show_whose_turn_it_is() {
+        let contention = Arc::new(Contention::new());
+        let turns = || Turns::new(Arc::clone(&contention));
+        let (mut alone, mut first, mut second) = (turns(), turns(), turns());
+        let tickets = [alone.ticket(), first.ticket(), second.ticket()];
+        assert!(block_on(alone.take(A, Some(b"a"))) && block_on(first.take(B, Some(b"b"))));
+        let mut waits = pin!(second.take(B, None));
+        assert!(waits.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        let queue = |key: &[u8], tickets: &[Ticket]| TurnQueue {
+            key: Some(key.into()),
+            tickets: tickets.iter().copied().collect(),
+        };
+        let (longest, other) = (queue(b"b", &tickets[1..]), queue(b"a", &tickets[..1]));
+        assert_eq!(contention.longest(9), [longest.clone(), other]);
+        assert_eq!(contention.longest(1), [longest]);
+        drop((alone, first));
+        assert_eq!(contention.longest(9), [queue(b"b", &tickets[2..])]);
+    }
+
     /// Two transactions want each other's cell: one gives up the higher cell before it joins the
     /// queue of the lower one.
     #[test]
@@ -304,9 +353,9 @@ mod tests {
         let contention = Arc::new(Contention::new());
         let turns = || Turns::new(Arc::clone(&contention));
         let (mut low, mut high) = (turns(), turns());
-        assert!(block_on(low.take(A)) && block_on(high.take(B)));
-        assert!(!is_ready(high.take(A)), "behind the other");
-        assert!(is_ready(low.take(B)), "it was given up");
+        assert!(block_on(low.take(A, None)) && block_on(high.take(B, None)));
+        assert!(!is_ready(high.take(A, None)), "behind the other");
+        assert!(is_ready(low.take(B, None)), "it was given up");
     }
 
     #[test]
@@ -315,7 +364,7 @@ mod tests {
         let mut first = Turns::new(Arc::clone(&contention));
         let newcomer = Turns::new(Arc::clone(&contention));
         assert_eq!(contention.blocking(&newcomer, [A, B].into_iter()), None);
-        assert!(block_on(first.take(B)));
+        assert!(block_on(first.take(B, None)));
         assert_eq!(contention.blocking(&newcomer, [A, B].into_iter()), Some(B));
         assert_eq!(contention.blocking(&first, [A, B].into_iter()), None);
     }
@@ -323,7 +372,7 @@ mod tests {
     #[test]
     fn queues_are_bounded() {
         let mut queues = Queues::default();
-        assert!((0..PLACES_MAX as u64).all(|ticket| queues.join(A, ticket)));
-        assert!(!queues.join(B, 0));
+        assert!((0..PLACES_MAX as u64).all(|ticket| queues.join((A, None), ticket)));
+        assert!(!queues.join((B, None), 0));
     }
 }

@@ -68,7 +68,7 @@ mod transaction;
 
 pub use commit_checker::CommitChecker;
 pub use conflict::{DEFAULT_BYTES_MAX as CONFLICT_BYTES_MAX, VersionOrder};
-pub use contention::{Contention, Turns};
+pub use contention::{Contention, Ticket, TurnQueue, Turns};
 pub use entry::Entry;
 pub use idle::{IdleLimits, IdleWatch};
 pub use isolation::Isolation;

@@ -23,14 +23,15 @@ mod table;
 mod url;
 mod url_options;
 
+pub use carnet_sequencer::sweep::SweepStatus;
 pub use carnet_sequencer::{
     Address, FORWARD_BYTES_MAX, ForwardHandler, Forwarding, Handler, LeaseOptions, LocalNetwork,
-    Options as SequencerOptions, Security, TcpNetwork, Transport, Unanswered,
+    Options as SequencerOptions, Security, Status, TcpNetwork, Transport, Unanswered,
 };
 pub use carnet_store::cluster::{Cluster, MemoryCluster};
 pub use carnet_store_cql::{
-    ForeignCluster, ForeignPage, ForeignPosition, ForeignRow, ForeignScan, ForeignTable, Requests,
-    TlsFiles as DriverTlsFiles, client_config as driver_tls, statements,
+    ForeignCluster, ForeignPage, ForeignPosition, ForeignRow, ForeignScan, ForeignTable, Nodes,
+    Requests, TlsFiles as DriverTlsFiles, client_config as driver_tls, statements,
 };
 pub use figures::ClusterFigures;
 pub(crate) use open::{Settings, connect, environment, open};

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use carnet_base::{Bytes, Call, CommitEntry, Encoding, Result, TableId, Timestamp};
-use carnet_sequencer::{Address, ClusterLog, ForwardHandler, Transport, Unanswered};
+use carnet_sequencer::{Address, ClusterLog, ForwardHandler, Status, Transport, Unanswered};
 use carnet_store::cluster::Cluster;
 use carnet_store::{CommitListing, RowTables, Store};
 
@@ -20,6 +20,7 @@ pub(crate) trait ClusterStore: Store {
     fn row_tables(&self) -> Arc<RowTables>;
     fn migrate(&self, to: Encoding) -> Call<'_, Option<Timestamp>>;
     fn is_leading(&self) -> bool;
+    fn status(&self) -> Status;
     /// Returns the memory of the cell cache; `None` if there is none.
     fn cell_cache_bytes(&self) -> Option<usize>;
     fn leave(&self) -> Call<'_, ()>;
@@ -64,6 +65,10 @@ impl<C: Cluster, T: Transport> ClusterStore for ClusterLog<C, T> {
 
     fn is_leading(&self) -> bool {
         self.is_leading()
+    }
+
+    fn status(&self) -> Status {
+        self.status()
     }
 
     fn cell_cache_bytes(&self) -> Option<usize> {

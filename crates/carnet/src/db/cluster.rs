@@ -213,17 +213,19 @@ impl Db {
         block_on(store.begin_backup(id)).map(ClusterBackup)
     }
 
-    /// Returns figures of this process's use of its cluster; `None` for other stores.
+    /// Returns figures of this process's use of its cluster; `None` for other stores. Requests are counted for
+    /// clusters that are reached by a driver.
     #[must_use]
     pub fn cluster_figures(&self) -> Option<ClusterFigures> {
-        let AnyStore::Cluster { store, requests: Some(requests) } = &*self.inner.store else {
-            return None;
-        };
+        let AnyStore::Cluster { store, requests } = &*self.inner.store else { return None };
+        let counters = requests.as_deref();
         Some(ClusterFigures {
-            requests: requests.read(),
-            is_leading: store.is_leading(),
-            is_failing: requests.is_failing(),
-            syncs_later: requests.syncs_later(),
+            requests: counters.map(RequestCounters::read).unwrap_or_default(),
+            failed: counters.map(RequestCounters::read_failed).unwrap_or_default(),
+            nodes: counters.and_then(RequestCounters::nodes),
+            status: store.status(),
+            is_failing: counters.is_some_and(RequestCounters::is_failing),
+            syncs_later: counters.is_some_and(RequestCounters::syncs_later),
         })
     }
 

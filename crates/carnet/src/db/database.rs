@@ -7,21 +7,22 @@ use std::time::Duration;
 
 use carnet_admission::Admission;
 use carnet_base::{
-    Call, CellKeyRef, Clock, ErrorKind, MemoryBudget, Result, SeededRng, Spawn, TableId,
-    ThreadTimer, Timestamp, block_on, block_on_one, lock,
+    Call, CellKeyRef, Clock, DurationCounts, ErrorKind, MemoryBudget, Result, SeededRng, Spawn,
+    TableId, ThreadTimer, Timestamp, block_on, block_on_one, lock,
 };
 use carnet_storage::io::{Class as IoClass, ClassTotals as IoTotals};
 use carnet_storage::usage::TableUse;
 use carnet_storage::{LevelTotals, Metrics, TableSpace};
 use carnet_store::{Context, Outcome, StoreHandle};
 use carnet_store_local::{LocalStore, Newest};
-use carnet_txn::{Backoff, Contention, IdleWatch, Isolation, Limits};
+use carnet_txn::{Backoff, Contention, IdleWatch, Isolation, Limits, TurnQueue};
 
 use super::builds::Builds;
 use crate::catalog::{Cached, SchemaCache, TableSchema};
 use crate::commit_counts::CommitOutcome;
 use crate::control::ControlServer;
 use crate::levels::Levels;
+use crate::retry_counts::RetryCause;
 use crate::roles::Roles;
 use crate::stores::AnyStore;
 use crate::thread_handles::ThreadHandles;
@@ -304,10 +305,43 @@ impl Db {
         }
     }
 
+    /// Returns the durations of the syncs of the log since the database was opened; `None` for a
+    /// database in memory or over a cluster.
+    #[must_use]
+    pub fn log_sync_durations(&self) -> Option<DurationCounts> {
+        self.inner.store.local().map(LocalStore::log_sync_durations)
+    }
+
+    /// Returns the durations of commits with writes that took effect, since the database was opened.
+    #[must_use]
+    pub fn commit_durations(&self) -> DurationCounts {
+        let mut sum = DurationCounts::default();
+        for handles in &self.inner.thread_handles {
+            sum.add(&handles.commits.durations());
+        }
+        sum
+    }
+
+    /// Returns the number of attempts of transactions that were lost for a cause and repeated, and of
+    /// transactions that failed after their last attempt, since the database was opened. Transactions that their caller
+    /// commits are not repeated, and count in [`Db::commits`] only.
+    #[must_use]
+    pub fn retries(&self, cause: RetryCause) -> (u64, u64) {
+        let all = self.inner.thread_handles.iter().map(|handles| handles.retries.get(cause));
+        all.fold((0, 0), |(retried, given_up), (one, other)| (retried + one, given_up + other))
+    }
+
     /// Returns the number of commits with an outcome, since the database was opened.
     #[must_use]
     pub fn commits(&self, outcome: CommitOutcome) -> u64 {
         self.inner.thread_handles.iter().map(|handles| handles.commits.get(outcome)).sum()
+    }
+
+    /// Returns the longest queues of transactions that take turns at a cell which they lost, at most
+    /// `queues_max`, the longest first. They are those of this process.
+    #[must_use]
+    pub fn turn_queues(&self, queues_max: usize) -> Vec<TurnQueue> {
+        self.inner.contention.longest(queues_max)
     }
 
     /// Returns the memory in bytes that large read and write sets of open transactions hold.

@@ -18,6 +18,8 @@ use carnet_store::Context;
 use carnet_txn::{Backoff, Turns};
 
 use super::database::Db;
+use crate::retry_counts::{RetryCause, RetryCounts};
+use crate::thread_handles::ThreadHandles;
 use crate::tx::Tx;
 
 /// Maximum wait for a turn, if no deadline comes earlier; afterwards the transaction runs out of
@@ -53,6 +55,8 @@ pub(super) enum Finished<T, E> {
 pub(super) struct Lost<E> {
     kind: ErrorKind,
     cell: Option<CellHash>,
+    /// Bytes of the cell's key, if they are known.
+    key: Option<Box<[u8]>>,
     /// Whether the commit was skipped because other transactions wait for the cell.
     is_blocked: bool,
     error: E,
@@ -60,7 +64,13 @@ pub(super) struct Lost<E> {
 
 impl<E: From<Error>> Lost<E> {
     fn new(error: Error) -> Self {
-        Self { kind: error.kind(), cell: error.lost_cell(), is_blocked: false, error: error.into() }
+        Self {
+            kind: error.kind(),
+            cell: error.lost_cell(),
+            key: error.lost_key().map(Box::from),
+            is_blocked: false,
+            error: error.into(),
+        }
     }
 }
 
@@ -137,20 +147,29 @@ impl<'db> Retries<'db> {
         self.check_killed()?;
         let is_new = lost.cell.filter(|cell| !self.is_impatient && !self.turns.holds(*cell));
         if lost.is_blocked {
+            self.counts().retry(RetryCause::Turn);
             if let Some(cell) = is_new {
-                self.take_turn(cell).await;
+                self.take_turn(cell, None).await;
                 self.check_killed()?;
             }
             return Ok(None);
         }
-        let Some(backoff) = self.backoff(lost.kind) else { return Err(lost.error) };
+        let cause = RetryCause::of(lost.kind);
+        let Some(backoff) = self.backoff(lost.kind) else {
+            self.counts().give_up(cause);
+            return Err(lost.error);
+        };
+        self.counts().retry(cause);
         self.losses += 1;
         // To join the queue of a cell, the transaction would have to leave the queue of losers.
         let Some(cell) = is_new.filter(|_| !self.turns.holds(REPEATED_LOSERS)) else {
             return Ok(Some(backoff));
         };
-        let cell = if self.losses < LOSSES_MAX { cell } else { REPEATED_LOSERS };
-        let has_turn = self.take_turn(cell).await;
+        let (cell, key) = match self.losses < LOSSES_MAX {
+            true => (cell, lost.key.as_deref()),
+            false => (REPEATED_LOSERS, None),
+        };
+        let has_turn = self.take_turn(cell, key).await;
         self.check_killed()?;
         Ok((!has_turn).then_some(backoff))
     }
@@ -170,7 +189,7 @@ impl<'db> Retries<'db> {
     fn retry_or_fail<T, E>(&self, tx: &Tx, error: E) -> Finished<T, E> {
         let Some(kind) = tx.retryable() else { return Finished::Done(Err(error)) };
         self.note_lost(kind, None);
-        Finished::Retry(Lost { kind, cell: None, is_blocked: false, error })
+        Finished::Retry(Lost { kind, cell: None, key: None, is_blocked: false, error })
     }
 
     /// Counts a lost attempt to the statement.
@@ -180,17 +199,24 @@ impl<'db> Retries<'db> {
         }
     }
 
+    fn counts(&self) -> &RetryCounts {
+        &ThreadHandles::current(&self.db.inner.thread_handles).retries
+    }
+
     fn check_killed(&self) -> Result<(), Error> {
         self.permit.as_ref().map_or(Ok(()), |permit| permit.progress().check())
     }
 
     /// Waits for a turn; returns `false` if the wait hits its limit, or if the statement is killed.
-    async fn take_turn(&mut self, cell: CellHash) -> bool {
+    async fn take_turn(&mut self, cell: CellHash, key: Option<&[u8]>) -> bool {
+        if let Some(permit) = &self.permit {
+            permit.progress().queue_as(self.turns.ticket());
+        }
         let _paused = self.permit.as_deref().map(Permit::pause);
         let left = self.deadline.map(|deadline| deadline.since(self.db.inner.clock.now()));
         let limit =
             self.db.inner.timer.wait(left.map_or(TURN_WAIT_MAX, |left| left.min(TURN_WAIT_MAX)));
-        let waiting = before(limit, self.turns.take(cell));
+        let waiting = before(limit, self.turns.take(cell, key));
         let has_turn = match self.permit.as_deref() {
             Some(permit) => permit.progress().unless_killed(pin!(waiting)).await.flatten(),
             None => waiting.await,

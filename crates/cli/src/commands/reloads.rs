@@ -16,7 +16,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::{MissedTickBehavior, interval};
 use tracing::{error, info};
 
-use crate::logging::Logging;
+use crate::logging::{LEVELS, Logging};
 use crate::users::UsersFile;
 
 /// Interval at which the users file is examined. The server itself examines its certificates.
@@ -87,7 +87,10 @@ impl Reloads {
             return info!("SIGHUP: the levels of the log stay: there is no settings file");
         };
         match self.log.reload(settings) {
-            Ok(()) => info!("SIGHUP: the levels of the log are loaded again"),
+            Ok(levels) => {
+                self.executor.set_setting(LEVELS, &levels);
+                info!("SIGHUP: the levels of the log are loaded again");
+            }
             Err(error) => error!(
                 error = format!("{error:#}"),
                 "SIGHUP: the levels of the log cannot be loaded again; the old ones stay"

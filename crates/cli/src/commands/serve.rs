@@ -23,7 +23,7 @@ use super::reloads::Reloads;
 use super::tls_options::TlsOptions;
 use crate::first_superuser;
 use crate::http_token;
-use crate::logging::Logging;
+use crate::logging::{LEVELS, Logging};
 use crate::place::{Place, refuse_secret};
 use crate::settings::{self, Http, Memory, Settings};
 use crate::system_memory::system_memory_bytes;
@@ -137,6 +137,10 @@ impl Serve {
         let builder = builder.admission(settings.limits.admission());
         let db = place.open(builder)?;
         let mut effective = settings.effective(&memory, &place);
+        if let Some(levels) = Logging::levels_in_effect(&settings.log) {
+            let shown = effective.iter_mut().find(|(name, _)| name == LEVELS);
+            shown.into_iter().for_each(|(_, value)| value.clone_from(&levels));
+        }
         log_start(config.as_deref(), &place, &effective, &db);
         // Over a cluster, the process that was building an index may have ended.
         db.build_derived();

@@ -26,6 +26,9 @@ pub(crate) use remote::{Remote, Server};
 /// failed.
 const TRACED: &str = "SELECT session_id, parameters['query'] FROM system_traces.sessions";
 
+/// Query of the server's time, in the form of the ids of traces.
+const NOW: &str = "SELECT now() FROM system.local";
+
 /// Database of this process, or one behind a server.
 pub(crate) enum Database {
     Local(Local),
@@ -111,11 +114,25 @@ impl Database {
         }
     }
 
-    /// Returns the trace of a traced statement that has failed.
-    pub(crate) fn failed_trace(&self, text: &str) -> Result<Option<Uuid>> {
-        match self {
-            Self::Local(local) => Ok(local.last_trace.get()),
-            Self::Remote(_) => newest_trace(&self.rows(TRACED)?, text),
+    /// Returns the time of a server before a statement whose trace may be looked for; `None` for a
+    /// database of this process.
+    pub(crate) fn time_before(&self) -> Result<Option<Uuid>> {
+        let Self::Remote(_) = self else { return Ok(None) };
+        let now = self.rows(NOW)?;
+        let id = now
+            .rows
+            .iter()
+            .next()
+            .and_then(|row| row.first().copied().flatten().map(Uuid::from_slice));
+        Ok(id.transpose()?)
+    }
+
+    /// Returns the trace of a traced statement that has failed, and began after a time of the server.
+    pub(crate) fn failed_trace(&self, text: &str, before: Option<Uuid>) -> Result<Option<Uuid>> {
+        match (self, before) {
+            (Self::Local(local), _) => Ok(local.last_trace.get()),
+            (Self::Remote(_), Some(before)) => only_trace(&self.rows(TRACED)?, text, before),
+            (Self::Remote(_), None) => Ok(None),
         }
     }
 
@@ -128,14 +145,50 @@ impl Database {
     }
 }
 
-/// Returns the newest trace of a statement.
-fn newest_trace(traces: &Rows, text: &str) -> Result<Option<Uuid>> {
+/// Returns the trace of a statement that began after a time; `None` if there is none, and if there are
+/// several, because another client runs the same text.
+fn only_trace(traces: &Rows, text: &str, before: Uuid) -> Result<Option<Uuid>> {
     let text = redacted(text);
-    let id = |row: Vec<Option<&[u8]>>| match row.as_slice() {
-        [Some(id), Some(traced)] if *traced == text.as_bytes() => Some(Uuid::from_slice(id)),
-        _ => None,
-    };
-    let ids: Vec<Uuid> = traces.rows.iter().filter_map(id).collect::<Result<_, _>>()?;
     // The ids are of version 1: they have the times of the traces.
-    Ok(ids.into_iter().max_by_key(|id| id.get_timestamp().map(|time| time.to_gregorian())))
+    let time = |id: Uuid| id.get_timestamp().map(|time| time.to_gregorian());
+    let mut found = None;
+    for row in traces.rows.iter() {
+        let [Some(id), Some(traced)] = row.as_slice() else { continue };
+        let id = Uuid::from_slice(id)?;
+        if *traced == text.as_bytes() && time(id) > time(before) && found.replace(id).is_some() {
+            return Ok(None);
+        }
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use carnet_cql::result::RowSet;
+
+    use super::*;
+
+    /// Returns an id of version 1 with a time.
+    fn id(ticks: u64) -> Uuid {
+        Uuid::from_u64_pair(ticks << 32 | 0x1000, 1 << 63)
+    }
+
+    fn traces(all: &[(Uuid, &str)]) -> Rows {
+        let mut rows = RowSet::default();
+        for (id, text) in all {
+            rows.push([Some(&id.as_bytes()[..]), Some(text.as_bytes())]);
+        }
+        Rows { rows, ..Rows::default() }
+    }
+
+    #[test]
+    fn trace_of_an_earlier_statement_is_not_taken() {
+        let (early, before, late) = (id(5), id(6), id(7));
+        let found = |all: &[(Uuid, &str)]| only_trace(&traces(all), "SELECT 1", before).unwrap();
+        assert_eq!(found(&[(early, "SELECT 1"), (late, "SELECT 1")]), Some(late));
+        assert_eq!(found(&[(early, "SELECT 1"), (late, "SELECT 2")]), None, "it was not traced");
+        assert_eq!(found(&[(before, "SELECT 1")]), None);
+        let twice = [(late, "SELECT 1"), (id(8), "SELECT 1")];
+        assert_eq!(found(&twice), None, "one of them is another client's");
+    }
 }

@@ -200,7 +200,9 @@ fn show(text: &str) -> Option<Result<Command, Mistake>> {
         _ => String::new(),
     };
     Some(match word.as_str() {
-        "BOTTLENECK" | "STATEMENTS" | "STATISTICS" | "TRANSACTIONS" | "CONFLICTS" => return None,
+        "BOTTLENECK" | "STATEMENTS" | "STATISTICS" | "TRANSACTIONS" | "CONFLICTS" | "WAITS" => {
+            return None;
+        }
         "VERSION" => end(&tokens, 2).map(|()| Command::Show(Show::Version)),
         "HOST" => end(&tokens, 2).map(|()| Command::Show(Show::Host)),
         "SESSION" => {
@@ -209,7 +211,7 @@ fn show(text: &str) -> Option<Result<Command, Mistake>> {
         }
         _ => {
             let at = tokens.get(1).map_or(text.len(), |token| token.at);
-            let expected = "expected SHOW VERSION, HOST, SESSION id, BOTTLENECK, STATEMENTS, STATISTICS, TRANSACTIONS or CONFLICTS";
+            let expected = "expected SHOW VERSION, HOST, SESSION id, BOTTLENECK, STATEMENTS, STATISTICS, TRANSACTIONS, CONFLICTS or WAITS";
             Err(Mistake::new(at, expected))
         }
     })

@@ -12,7 +12,7 @@ use crate::database::Database;
 const COLUMNS_MAX: usize = 20_000;
 
 /// Keywords of CQL and of the shell's own commands.
-const WORDS: [&str; 148] = [
+const WORDS: [&str; 149] = [
     "ADD",
     "ALL",
     "ALLOW",
@@ -159,6 +159,7 @@ const WORDS: [&str; 148] = [
     "VALUES",
     "VERSION",
     "VIEW",
+    "WAITS",
     "WHERE",
     "WITH",
 ];

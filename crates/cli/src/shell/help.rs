@@ -33,7 +33,7 @@ The shell's own commands:
   LOGIN user                 connect to the server as another user
   PAGING [ON | OFF | rows]   rows of a page
   SHOW BOTTLENECK            what statements wait for; of a server only
-  SHOW STATEMENTS | TRANSACTIONS | STATISTICS | CONFLICTS
+  SHOW STATEMENTS | TRANSACTIONS | STATISTICS | CONFLICTS | WAITS
                              what a server runs and has run; KILL STATEMENT id ends one
   SHOW VERSION | HOST | SESSION id
   SOURCE 'script.cql'        run a script

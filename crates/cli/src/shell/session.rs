@@ -174,11 +174,12 @@ impl Session {
         statement: Option<&Statement>,
         origin: &Origin,
     ) -> Result<()> {
+        let before = self.time_before_traced();
         let started = SystemClock.now();
         let answer = match self.query(text, None) {
             Ok(answer) => answer,
             Err(error) => {
-                self.print_failed_trace(text);
+                self.print_failed_trace(text, before);
                 return Err(error);
             }
         };

@@ -163,12 +163,24 @@ impl Session {
         self.print_rows(&text, steps, "")
     }
 
+    /// Returns the time of the server before a traced statement. The driver does not tell the trace of a
+    /// statement that fails, and an earlier one may have had the same text.
+    pub(super) fn time_before_traced(&self) -> Option<Uuid> {
+        if !self.database.traces().replace(false) {
+            return None;
+        }
+        let before = self.database.time_before();
+        self.database.traces().set(true);
+        // Without a time no trace is found; the statement's own error is the one to tell.
+        before.ok().flatten()
+    }
+
     /// Prints the steps of a statement that has failed, if it was traced.
-    pub(super) fn print_failed_trace(&mut self, text: &str) {
+    pub(super) fn print_failed_trace(&mut self, text: &str, before: Option<Uuid>) {
         if !self.database.traces().replace(false) {
             return;
         }
-        let trace = self.database.failed_trace(text);
+        let trace = self.database.failed_trace(text, before);
         // The statement's own error is the one to tell.
         if let Ok(Some(id)) = trace {
             let _ = self.print_trace(id);

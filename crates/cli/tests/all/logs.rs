@@ -21,6 +21,9 @@ fn levels_of_the_environment_come_before_the_settings() {
     let told = "the levels of the log stay: RUST_LOG sets them";
     eventually("the log says what sets its levels", || server.log().contains(told));
     assert!(!server.log().contains("are loaded again"), "{}", server.log());
+    let shown =
+        run(&server, "SELECT value FROM system_views.settings WHERE name = 'log.levels'", &[]);
+    assert!(shown.contains("info,carnet_server=debug"), "those in effect: {shown}");
 }
 
 #[test]

@@ -309,9 +309,16 @@ fn levels_of_the_log_are_loaded_at_sighup() {
     hang_up();
     let told = "the levels of the log are loaded again";
     eventually("the log has lines of the level info", || server.log().contains(told));
+    let shown = || {
+        let query = "SELECT value FROM system_views.settings WHERE name = 'log.levels'";
+        let mut command = carnet();
+        succeed(command.args(["shell", "--server", &server.cql.to_string(), "--csv", "-e", query]))
+    };
+    assert!(shown().contains("info"), "{}", shown());
     write("loud");
     hang_up();
     eventually("wrong levels are reported", || server.log().contains("expected a level"));
+    assert!(shown().contains("info"), "the old ones stay: {}", shown());
     for line in server.log().lines() {
         let line: serde_json::Value = serde_json::from_str(line).unwrap();
         assert!(line["level"].is_string() && line["message"].is_string(), "{line}");

@@ -1,5 +1,6 @@
 //! `carnet shell --server`: the shell on a server, and what scripts made for cqlsh contain.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -138,6 +139,11 @@ fn trace_of_a_failed_statement_is_shown() {
     let server = Server::start(&data, &[]);
     succeed(&mut remote(&server, SCHEMA));
     check(&mut remote(&server, failing));
+    let twice = "TRACING ON\nSELECT * FROM k.nothing;\nSELECT * FROM k.nothing;";
+    let output = remote(&server, twice).arg("--keep-going").output().unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    let ids: BTreeSet<&str> = said.lines().filter(|line| line.starts_with("Trace ")).collect();
+    assert_eq!(ids.len(), 2, "each has its own: {said}");
     server.terminate();
     server.wait();
     check(&mut shell(&data, failing));

@@ -216,7 +216,14 @@ VIRTUAL TABLE system_views.local_read_latency (
 */"
     );
     // Enough of the others.
-    let more = ["conflicts", "queries", "service_levels", "statement_statistics"];
+    let more = [
+        "conflicts",
+        "lost_rows",
+        "queries",
+        "row_waits",
+        "service_levels",
+        "statement_statistics",
+    ];
     others.retain(|text| !more.iter().any(|table| text.contains(&name(table))));
     assert_eq!(
         others,

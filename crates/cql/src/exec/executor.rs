@@ -17,7 +17,7 @@ use super::open::OpenTransactions;
 use super::prepared::{Cache, Prepared};
 use super::running::Running;
 use super::slow_log::SlowLog;
-use super::statistics::{Conflicts, Statistics};
+use super::statistics::{Conflicts, KindDurations, Statistics};
 use super::thresholds::WarnThresholds;
 use crate::audit::AuditLog;
 use crate::bound::Bound;
@@ -49,12 +49,13 @@ pub(super) struct Shared {
     pub(super) warn_thresholds: OnceLock<WarnThresholds>,
     pub(super) large: LargeAnswers,
     pub(super) slow: SlowLog,
-    pub(super) settings: OnceLock<Vec<(String, String)>>,
+    pub(super) settings: Mutex<Arc<[(String, String)]>>,
     pub(super) open: Arc<OpenTransactions>,
     pub(super) traces: Traces,
     pub(super) running: Arc<Running>,
     pub(super) statistics: Statistics,
     pub(super) conflicts: Conflicts,
+    pub(super) kinds: KindDurations,
     pub(super) forward: ForwardState,
     /// Steps of all statements.
     pub(super) steps: AtomicU64,
@@ -90,12 +91,13 @@ impl Executor {
             warn_thresholds: OnceLock::new(),
             large,
             slow: SlowLog::default(),
-            settings: OnceLock::new(),
+            settings: Mutex::new([].into()),
             open,
             traces,
             running,
             statistics: Statistics::default(),
             conflicts: Conflicts::default(),
+            kinds: KindDurations::default(),
             forward: ForwardState::default(),
             steps: AtomicU64::new(0),
         };
@@ -140,11 +142,21 @@ impl Executor {
     }
 
     /// Sets the names and values that `system_views.settings` shows beside those of statements. They must
-    /// have no secrets. Only the first call counts.
+    /// have no secrets.
     ///
     /// Default: none.
     pub fn set_settings(&self, settings: Vec<(String, String)>) {
-        self.shared.settings.get_or_init(|| settings);
+        *lock(&self.shared.settings) = settings.into();
+    }
+
+    /// Replaces the value of a setting that `system_views.settings` shows.
+    pub fn set_setting(&self, name: &str, value: &str) {
+        let mut settings = lock(&self.shared.settings);
+        let changed = settings.iter().map(|(known, old)| {
+            let value = if known == name { value } else { old };
+            (known.clone(), value.to_owned())
+        });
+        *settings = changed.collect();
     }
 
     /// Logs statements that take this long or longer, without their values; `None` logs none.

@@ -26,6 +26,8 @@ impl Executor {
         let cell = CellKey::from_bytes(Bytes::copy_from_slice(key)).ok()?;
         let table = self.shared.db.known_table(cell.table())?;
         let key = row_name(&table, &cell);
-        Some(LostRow { table: format!("{}.{}", table.keyspace, table.name), key })
+        let (keyspace, name) =
+            (table.keyspace.clone(), format!("{}.{}", table.keyspace, table.name));
+        Some(LostRow { table: name, keyspace, key })
     }
 }

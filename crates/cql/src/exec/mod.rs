@@ -62,12 +62,14 @@ mod roles;
 mod row;
 mod row_change;
 mod row_groups;
+mod row_waits;
 mod run;
 mod running;
 mod scan;
 mod select;
 mod select_reader;
 mod service_levels;
+mod shown_row;
 mod slow_log;
 mod statement;
 mod statistics;
@@ -96,6 +98,7 @@ pub use outline::Outline;
 pub use parameters::{BatchItem, Parameters, Session};
 pub use prepared::Prepared;
 pub use running::{RunningStatement, StatementSource};
+pub use statistics::StatementKind;
 pub use thresholds::WarnThresholds;
 
 #[cfg(test)]

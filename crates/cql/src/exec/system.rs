@@ -5,6 +5,7 @@ use std::sync::Arc;
 use carnet::Tx;
 use carnet::roles::{Permission, Resource, Rights};
 use carnet_admission::Class;
+use carnet_base::lock;
 
 use super::authorize::check;
 use super::executor::Executor;
@@ -82,6 +83,7 @@ impl Executor {
         let is_shown =
             |trace: &Arc<Trace>| own.is_none_or(|role| trace.user.as_ref() == Some(role));
         let thresholds = self.warn_thresholds();
+        let settings = Arc::clone(&lock(&self.shared.settings));
         let sources = system::Sources {
             wants: &|keyspace, name| wanted.table(keyspace, name),
             wants_keyspace: &|keyspace| wanted.keyspace(keyspace),
@@ -94,9 +96,11 @@ impl Executor {
             db,
             peers: &self.peers(),
             open: &|| self.open_list(),
-            running: &|| self.running_rows(),
+            running: &|| self.running_rows(rights),
+            row_waits: &|| self.row_waits(rights),
+            hot_rows: &|| self.hot_rows(rights),
             statistics: &|| self.shared.statistics.rows(),
-            conflicts: &|| self.conflict_rows(),
+            conflicts: &|| self.conflict_rows(rights),
             open_elsewhere: &elsewhere,
             report: &|| db.admission().map(|admission| admission.diagnosis().report()),
             figures: &|class| db.admission().map(|admission| admission.figures(class)),
@@ -108,7 +112,7 @@ impl Executor {
                 unlogged_partitions: thresholds.unlogged_partitions,
                 tombstones: thresholds.tombstones,
             },
-            own_settings: self.shared.settings.get().map_or(&[], Vec::as_slice),
+            own_settings: &settings,
             roles: system::RolesView { roles: &roles, has_hashes },
             traces: &|| {
                 let mut traces = self.shared.traces.list(db.wall_time());

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! SHOW BOTTLENECK | SHOW STATEMENTS | SHOW TRANSACTIONS | SHOW STATISTICS | SHOW CONFLICTS
+//! SHOW WAITS
 //! KILL STATEMENT id
 //! EXPLAIN statement      SELECT, INSERT, UPDATE, DELETE, BEGIN BATCH or BEGIN TRANSACTION
 //! ```
@@ -11,7 +12,7 @@ use crate::ast::{Literal, Statement, Term};
 use crate::lexer::TokenKind;
 
 /// Queries for which `SHOW` and a word are short.
-const SHOWN: [(&str, &str); 4] = [
+const SHOWN: [(&str, &str); 5] = [
     (
         "STATEMENTS",
         "SELECT id, age_seconds, state, user_name, client, level, waits_for, rows_read, bytes_read, \
@@ -32,6 +33,11 @@ const SHOWN: [(&str, &str); 4] = [
         "SELECT number, at, table_name, key, attempts, outcome, user_name, client, statement \
          FROM system_views.conflicts",
     ),
+    (
+        "WAITS",
+        "SELECT queue, place, state, table_name, key, age_seconds, user_name, client, query_id, statement \
+         FROM system_views.row_waits",
+    ),
 ];
 
 impl Parser<'_> {
@@ -45,7 +51,7 @@ impl Parser<'_> {
                 return Parser::new(query, &Limits::default())?.whole_statement();
             }
         }
-        Err(self.expected("BOTTLENECK, STATEMENTS, STATISTICS, TRANSACTIONS or CONFLICTS"))
+        Err(self.expected("BOTTLENECK, STATEMENTS, STATISTICS, TRANSACTIONS, CONFLICTS or WAITS"))
     }
 
     /// Parses the statement after `EXPLAIN`. Its first word decides, so that nothing is nested.

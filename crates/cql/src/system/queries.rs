@@ -35,6 +35,8 @@ pub(crate) struct RunningRow {
     pub(crate) conflicts: u64,
     /// Table and key of the row that was lost last.
     pub(crate) lost_row: Option<String>,
+    /// Number of its transaction in the queues of rows.
+    pub(crate) ticket: Option<u64>,
 }
 
 pub(super) fn queries_table() -> SystemTable {

@@ -28,6 +28,7 @@ use super::node::{
 use super::open::{self, OpenTransaction};
 use super::peers::Peer;
 use super::queries::{self, RunningRow};
+use super::row_waits::{self, HotRow, RowWait};
 use super::settings::{self, StatementSettings};
 use super::statement_statistics::{self, ConflictRow, StatisticsRow};
 use super::table::{Content, SystemTable};
@@ -52,6 +53,10 @@ pub(crate) struct Sources<'a> {
     pub(crate) statistics: &'a (dyn Fn() -> Vec<StatisticsRow> + Sync),
     /// Lists the statements that lost a row.
     pub(crate) conflicts: &'a (dyn Fn() -> Vec<ConflictRow> + Sync),
+    /// Lists the places in the queues of rows.
+    pub(crate) row_waits: &'a (dyn Fn() -> Vec<RowWait> + Sync),
+    /// Lists the rows that statements lost lately.
+    pub(crate) hot_rows: &'a (dyn Fn() -> Vec<HotRow> + Sync),
     /// Rows of the open transactions of other servers.
     pub(crate) open_elsewhere: &'a [Row],
     /// Returns the waits of statements, if they are measured.
@@ -114,6 +119,8 @@ pub(crate) async fn rows(table: &SystemTable, tx: &Tx, sources: &Sources<'_>) ->
         Content::ViewBuildStatus => builds::status(table, tx, node.host_id).await?,
         Content::Statistics => statement_statistics::statistics(table, &(sources.statistics)()),
         Content::Conflicts => statement_statistics::conflicts(table, &(sources.conflicts)()),
+        Content::RowWaits => row_waits::waits(table, &(sources.row_waits)()),
+        Content::LostRows => row_waits::lost_rows(table, &(sources.hot_rows)()),
         Content::Queries => queries::rows(table, &(sources.running)()),
         Content::ServiceLevels => activity::service_levels(table, sources.levels),
         Content::TableStatistics(shown) => {

@@ -37,8 +37,8 @@ pub(crate) struct ConflictRow {
     pub(crate) named: Arc<Named>,
     /// Number of attempts that were lost.
     pub(crate) attempts: u64,
-    /// Table and key of the row that was lost last, if they are known.
-    pub(crate) row: Option<(String, String)>,
+    /// Table of the row that was lost last, and its key if the reader may see it, if they are known.
+    pub(crate) row: Option<(String, Option<String>)>,
     /// Whether the statement succeeded in a later attempt.
     pub(crate) has_succeeded: bool,
 }
@@ -128,7 +128,7 @@ pub(super) fn conflicts(table: &SystemTable, rows: &[ConflictRow]) -> Vec<Vec<Ce
         let (of, key) = row
             .row
             .as_ref()
-            .map_or((row.named.table(), None), |(of, key)| (of.as_str(), Some(key.as_str())));
+            .map_or((row.named.table(), None), |(of, key)| (of.as_str(), key.as_deref()));
         let outcome = if row.has_succeeded { "succeeded" } else { "failed" };
         table.row([
             ("number", encode::int(number)),

@@ -58,6 +58,8 @@ pub(super) enum Content {
     Queries,
     Statistics,
     Conflicts,
+    RowWaits,
+    LostRows,
     TableStatistics(TableFigure),
     Roles,
     RoleMembers,

@@ -11,7 +11,7 @@ use super::table::{
     AUTH, Content, DISTRIBUTED, SCHEMA, SYSTEM, SystemColumn, SystemTable, TRACES, VIEWS,
     VIRTUAL_SCHEMA, clustering, partition, regular,
 };
-use super::{activity, auth, builds, queries, statement_statistics, table_statistics};
+use super::{activity, auth, builds, queries, row_waits, statement_statistics, table_statistics};
 
 /// Sorted names of the system keyspaces.
 pub const KEYSPACES: [&str; 7] = [SYSTEM, AUTH, DISTRIBUTED, SCHEMA, TRACES, VIEWS, VIRTUAL_SCHEMA];
@@ -79,8 +79,10 @@ static TABLES: LazyLock<Vec<SystemTable>> = LazyLock::new(|| {
         clients(),
         statement_statistics::conflicts_table(),
         index_states(),
+        row_waits::lost_rows_table(),
         view_states(),
         queries::queries_table(),
+        row_waits::waits_table(),
         activity::service_levels_table(),
         settings(),
         statement_statistics::statistics_table(),

@@ -90,6 +90,8 @@ fn rows_of(
         rows_max: None,
         figures: &|_| None,
         settings: StatementSettings::default(),
+        row_waits: &Vec::new,
+        hot_rows: &Vec::new,
         own_settings: &[],
         roles: RolesView { roles: &roles(), has_hashes: true },
         traces: &Vec::new,
@@ -364,10 +366,14 @@ fn virtual_tables_have_a_schema_of_their_own() {
              comment 'latencies of pages of range reads'",
             "keyspace_name 'system_views'; table_name 'local_write_latency'; \
              comment 'latencies of commits to each table'",
+            "keyspace_name 'system_views'; table_name 'lost_rows'; \
+             comment 'rows that the last statements lost to other transactions, the most often lost first'",
             "keyspace_name 'system_views'; table_name 'materialized_views'; \
              comment 'state of materialized views'",
             "keyspace_name 'system_views'; table_name 'queries'; \
              comment 'statements that run or wait, oldest first'",
+            "keyspace_name 'system_views'; table_name 'row_waits'; \
+             comment 'statements that take turns at a row, the longest queue first'",
             "keyspace_name 'system_views'; table_name 'rows_per_read'; \
              comment 'rows that a read of a table returned'",
             "keyspace_name 'system_views'; table_name 'service_levels'; \
@@ -393,7 +399,7 @@ fn virtual_tables_have_a_schema_of_their_own() {
     );
     let columns = dump_of("system_virtual_schema", "columns");
     let of_tables = 3 + 3 * 7 + 2 * 6 + 27;
-    let of_statements = 9 + 19 + 9 + 15;
+    let of_statements = 9 + 19 + 9 + 15 + 10 + 6;
     let others = 10 + 13 + 11 + 9 + 2 + 7 + 10 + 8 + 1 + 3;
     assert_eq!(columns.len(), others + of_tables + of_statements);
     assert_eq!(

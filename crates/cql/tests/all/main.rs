@@ -35,6 +35,7 @@ mod pages;
 mod prepared;
 mod roles;
 mod round_trip;
+mod row_waits;
 mod running;
 mod schema_limits;
 mod searched_lists;

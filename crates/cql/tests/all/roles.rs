@@ -21,6 +21,8 @@ const CASES: &[(&str, &[&str])] = &[
     ("SELECT table_name FROM system_schema.tables", &[]),
     ("SELECT name FROM system_views.settings", &["SELECT ON system_views.settings"]),
     ("SELECT address FROM system_views.clients", &[]),
+    ("SELECT key FROM system_views.row_waits", &["SELECT ON system_views.row_waits"]),
+    ("SELECT key FROM system_views.lost_rows", &["SELECT ON system_views.lost_rows"]),
     ("SELECT role FROM system_auth.roles", &["SELECT ON system_auth.roles"]),
     (
         "SELECT v FROM ks.t WHERE k = 1 USING SERVICE LEVEL gold",

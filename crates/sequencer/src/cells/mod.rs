@@ -122,6 +122,11 @@ impl CellCache {
         usize::try_from(lock(&self.kept).cells.weight()).unwrap_or(usize::MAX)
     }
 
+    /// Returns the number of cached cells.
+    pub(crate) fn len(&self) -> usize {
+        lock(&self.kept).cells.len()
+    }
+
     /// Returns W. A request for a snapshot carries it, so that the answer has the changes since.
     pub(crate) fn known(&self) -> Option<Timestamp> {
         lock(&self.kept).known

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use carnet_base::sync::lock;
-use carnet_base::{Moment, Timer, Timestamp};
+use carnet_base::{Epoch, Moment, Timer, Timestamp};
 use carnet_store::cluster::Cluster;
 use carnet_store::{CommitOrder, RowTables};
 
@@ -96,6 +96,10 @@ impl<C: Cluster> Leader<C> {
 
     pub(crate) const fn sweep(&self) -> &Sweep {
         &self.sweep
+    }
+
+    pub(crate) const fn epoch(&self) -> Epoch {
+        self.term.epoch
     }
 
     pub(crate) const fn table(&self) -> &Arc<CommitTable<C>> {

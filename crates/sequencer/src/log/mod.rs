@@ -10,6 +10,8 @@ mod open_snapshots;
 mod reads;
 mod requests;
 mod snapshots;
+mod status;
 mod writes;
 
 pub use cluster_log::ClusterLog;
+pub use status::Status;

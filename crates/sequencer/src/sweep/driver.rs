@@ -64,7 +64,9 @@ fn note_time<C: Cluster>(leader: &Leader<C>) {
 async fn run_round<C: Cluster>(leader: &Arc<Leader<C>>, wanted: Timestamp) -> Result<SweepReport> {
     let _busy = leader.sweep().begin_round()?;
     log_holder(leader, wanted);
-    round::run(leader, leader.sweep().options(), wanted).await
+    let round = round::run(leader, leader.sweep().options(), wanted).await;
+    leader.sweep().end_round(&round);
+    round
 }
 
 /// Logs the process that has blocked the sweep for longer than the retention.

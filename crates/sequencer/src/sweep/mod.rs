@@ -58,5 +58,5 @@ pub use holder::Holder;
 pub use marks::{Hold, Marks};
 pub use options::SweepOptions;
 pub(crate) use plan::{VersionOutcome, newest_row};
-pub use report::SweepReport;
+pub use report::{SweepReport, SweepStatus};
 pub(crate) use term::{HOLD_TIMEOUT, Sweep};

@@ -1,4 +1,4 @@
-//! The result of a round of the sweep.
+//! The result of a round of the sweep, and of the rounds of a term.
 
 use carnet_base::Timestamp;
 
@@ -25,4 +25,17 @@ pub struct SweepReport {
     pub left: u64,
     /// Commit entries that were deleted.
     pub entries: u64,
+}
+
+/// Progress of the sweep in a term.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SweepStatus {
+    /// Whether a round is under way.
+    pub is_running: bool,
+    /// Commit up to which the last whole round of the term swept; zero before.
+    pub mark: Timestamp,
+    /// Cells that the whole rounds of the term scanned.
+    pub cells: u64,
+    /// Rounds of the term that failed; the next round continues their work.
+    pub failed: u64,
 }

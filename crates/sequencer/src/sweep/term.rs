@@ -11,6 +11,7 @@ use carnet_base::{Error, Moment, Result, Timestamp};
 use super::history::{History, Sample};
 use super::marks::Hold;
 use super::options::SweepOptions;
+use super::report::{SweepReport, SweepStatus};
 
 /// Time without a renewal after which the hold of a backup may be taken away.
 pub(crate) const HOLD_TIMEOUT: Duration = Duration::from_secs(60);
@@ -25,6 +26,8 @@ pub(crate) struct Sweep {
     next_expiry: Mutex<Option<i64>>,
     /// The last hold that was seen, and when this value of it was seen first.
     hold: Mutex<Option<(Hold, Moment)>>,
+    /// Progress of the rounds that have ended.
+    ended: Mutex<SweepStatus>,
 }
 
 impl Sweep {
@@ -35,6 +38,7 @@ impl Sweep {
             history: Mutex::new(History::beginning_at(began)),
             next_expiry: Mutex::new(Some(i64::MIN)),
             hold: Mutex::default(),
+            ended: Mutex::default(),
         }
     }
 
@@ -48,6 +52,24 @@ impl Sweep {
             return Err(Error::unavailable("the sweep is under way already; wait for its end"));
         }
         Ok(Busy(&self.is_busy))
+    }
+
+    /// Records the end of a round.
+    pub(super) fn end_round(&self, round: &Result<SweepReport>) {
+        let mut ended = lock(&self.ended);
+        match round {
+            Ok(report) => {
+                ended.mark = ended.mark.max(report.mark);
+                ended.cells += report.cells;
+            }
+            Err(_) => ended.failed += 1,
+        }
+    }
+
+    /// Returns the progress of the sweep.
+    pub(crate) fn status(&self) -> SweepStatus {
+        let is_running = self.is_busy.load(Ordering::Acquire);
+        SweepStatus { is_running, ..*lock(&self.ended) }
     }
 
     /// Returns `true` if a hold has not been renewed for `HOLD_TIMEOUT`, as far as this term has

@@ -7,7 +7,7 @@ use std::time::Duration;
 use carnet_base::{Clock as _, ColumnId, ErrorKind, KeyRange, Timestamp, block_on};
 use carnet_data::row::{Column, RowImage};
 use carnet_sequencer::Options;
-use carnet_sequencer::sweep::{Marks, SweepOptions, SweepReport};
+use carnet_sequencer::sweep::{Marks, SweepOptions, SweepReport, SweepStatus};
 use carnet_store::cluster::{ClusterCells, ReadMode, Register, Registers};
 use carnet_store::{BeginKind, CommitLog, Context, Outcome, PageLimit};
 use carnet_txn::reader;
@@ -71,6 +71,9 @@ fn sweep_deletes_invisible_versions_and_stamped_entries() {
     let last = delete(&database, &leader, "gone");
     let report = sweep(&database, &leader);
     assert_eq!((report.mark, report.cells), (last, 2));
+    let swept = leader.log.status().sweep.unwrap();
+    let (mark, cells) = (report.mark, report.cells);
+    assert_eq!(swept, SweepStatus { mark, cells, ..SweepStatus::default() });
     assert_eq!((report.stamped, report.cleared, report.tombstones), (2, 1, 1));
     assert_eq!(report.entries, 23);
     assert_eq!(
@@ -120,10 +123,15 @@ fn snapshot_of_an_earlier_term_is_refused() {
     let reader = database.start("reader");
     database.put(&first, &cell("x"), "old");
     let begun = database.begin(&reader, BeginKind::ReadOnly);
+    let before = (first.log.status(), reader.log.status());
+    assert!(before.0.is_leading && !before.1.is_leading, "{before:?}");
+    assert_eq!(before.0.term, before.1.term);
+    assert_eq!(before.1.sweep, None, "only the leader sweeps");
     first.process.kill();
     database.network.cut(&first.address);
     database.let_lease_run_out();
     assert!(reader.log.is_leading());
+    assert!(reader.log.status().term > before.0.term, "a new term");
     database.put(&reader, &cell("x"), "new");
     sweep(&database, &reader);
     let (context, key) = (Context::unbounded(), cell("x"));

@@ -61,6 +61,30 @@ function Transactions() {
   <//>`;
 }
 
+// Statements that take turns at a row.
+function RowWaits() {
+  const isThere = hasView('row_waits');
+  const { data, error } = usePoll(() => (isThere ? query('SELECT * FROM system_views.row_waits', { rows: 500 }) : null));
+  if (!isThere) return null;
+  return html`<${Card} wide title="Waits for rows" note="statements that take turns at a row, the longest queue first">
+    <${Failure} error=${error} />
+    ${data && html`<${Table} label="Waits for rows" rows=${data.rows} empty="No statement waits for a row."
+      columns=${columnsOf(data, ['queue', 'place', 'state', 'table_name', 'key', 'age_seconds', 'statement', 'client', 'user_name', 'query_id'])} />`}
+  <//>`;
+}
+
+// Rows that were lost lately, by the number of attempts.
+function LostRows() {
+  const isThere = hasView('lost_rows');
+  const { data, error } = usePoll(() => (isThere ? query('SELECT * FROM system_views.lost_rows', { rows: 100 }) : null), 4000);
+  if (!isThere) return null;
+  return html`<${Card} wide title="Contended rows" note="the rows of the last lost attempts, the most often lost first">
+    <${Failure} error=${error} />
+    ${data && html`<${Table} label="Contended rows" rows=${data.rows} empty="No statement has lost a row."
+      columns=${columnsOf(data, ['table_name', 'key', 'attempts', 'statements', 'last'], ['rank'])} />`}
+  <//>`;
+}
+
 // Statements that lost a row, if the server keeps them.
 function Conflicts() {
   const isThere = hasView('conflicts');
@@ -94,5 +118,5 @@ function Clients() {
 }
 
 export function Activity() {
-  return html`<div class="grid"><${Statements} /><${Transactions} /><${Conflicts} /><${Clients} /></div>`;
+  return html`<div class="grid"><${Statements} /><${Transactions} /><${RowWaits} /><${LostRows} /><${Conflicts} /><${Clients} /></div>`;
 }

@@ -28,7 +28,7 @@ export function Storage() {
   return html`
     <${Alarms} metrics=${metrics} />
     <${Tiles} four>
-      <${Tile} id="tables" label="Tables" value=${bytes(total('table_bytes'))} note=${`${count(total('tables'))} files`} />
+      <${Tile} id="tables" label="Tables" value=${bytes(total('table_bytes'))} note=${`${count(total('tables'))} files${diskNote(metrics)}`} />
       <${Tile} id="level0" label="Level 0" value=${count(level0)} note=${bytes(total('level0_bytes'))} />
       <${Tile} id="deeper" label="Deeper levels" value=${bytes(total('table_bytes') - total('level0_bytes'))} note=${`${count(total('tables') - level0)} files`} />
       <${Tile} id="memtables" label="Memtables" value=${bytes(total('memtable_bytes'))} note=${`${count(total('memtables_waiting'))} wait for their flush`} tone=${total('memtables_waiting') > 1 ? 'warn' : ''} />
@@ -53,6 +53,12 @@ export function Storage() {
       <${Device} metrics=${metrics} />
       <${Retries} metrics=${metrics} />
     </div>`;
+}
+
+// The space that is left, if the server knows it.
+function diskNote(metrics) {
+  const free = metrics.sum('carnet_storage_disk_free_bytes');
+  return metrics.sum('carnet_storage_disk_size_bytes') > 0 ? `, ${bytes(free)} free on the disk` : '';
 }
 
 function Levels({ metrics }) {

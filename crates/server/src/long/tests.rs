@@ -54,7 +54,7 @@ fn long_statement_moves_to_threads_of_low_priority() {
     let (name, nice) = runtime().block_on(threads.run(Slices::new(work, None, 10)));
     assert_eq!((name.as_str(), nice), ("carnet-long", NICE));
     assert_eq!(threads.meter.metrics.statements_long.get(), 1);
-    assert_eq!(threads.meter.metrics.poll_duration.get(Threads::Connections).count(), 1);
+    assert_eq!(threads.meter.metrics.poll_duration.get(Threads::Connections).counts().count(), 1);
 }
 
 /// The disk orders reads by level, also those of a statement that runs on a thread of low priority.

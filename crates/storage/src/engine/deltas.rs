@@ -67,7 +67,7 @@ impl Engine {
             chain.push((start, payload));
             let Some(below) = commit.and_then(Timestamp::previous) else { break None };
             next = match self.look_in_memory(view, key, below, reads) {
-                Looked::Found(version) => version,
+                Looked::Found(version, _) => version,
                 Looked::Unread(missing, tables) => {
                     self.read(missing, tables, key, below, reads).await?
                 }
@@ -118,7 +118,7 @@ impl Core {
     #[inline]
     pub(super) fn may_be_delta(&self, key: &[u8], looked: &Looked) -> bool {
         match looked {
-            Looked::Found(found) => found.as_ref().is_some_and(|it| self.is_of_delta(key, it)),
+            Looked::Found(found, _) => found.as_ref().is_some_and(|it| self.is_of_delta(key, it)),
             Looked::Unread(..) => self.deltas.get().is_some(),
         }
     }

@@ -44,11 +44,12 @@ impl Engine {
         let (looked, kept) = {
             let view = self.core.view();
             let looked = self.look_in_memory(&view, key, read, reads);
+            self.count_source(&looked);
             let kept = self.core.may_be_delta(key, &looked).then(|| Arc::clone(&view));
             (looked, kept)
         };
         match looked {
-            Looked::Found(version) if kept.is_none() => {
+            Looked::Found(version, _) if kept.is_none() => {
                 reading.got(version.as_ref(), &*self.core.clock);
                 Call::ready(Ok(version))
             }
@@ -90,12 +91,13 @@ impl Engine {
                 view = now;
             };
             let looked = self.look_in_memory(&view, key, read, reads);
+            self.count_source(&looked);
             let kept = self.core.may_be_delta(key, &looked).then(|| Arc::clone(&view));
             (read, looked, kept)
         };
         // Return directly: an extra future would copy the value.
         match looked {
-            Looked::Found(version) if kept.is_none() => {
+            Looked::Found(version, _) if kept.is_none() => {
                 reading.got(version.as_ref(), &*self.core.clock);
                 Ok((read, version))
             }
@@ -114,7 +116,7 @@ impl Engine {
         reading: Reading<'_>,
     ) -> Result<Option<Version>> {
         let found = match looked {
-            Looked::Found(version) => version,
+            Looked::Found(version, _) => version,
             Looked::Unread(missing, tables) => {
                 reading.get_on_disk();
                 self.read(missing, tables, key, read, reads).await?
@@ -140,12 +142,13 @@ impl Engine {
     ) -> Looked {
         if let Some(found) = view.memtables().find_map(|memtable| memtable.get(key, read)) {
             let memtable::Found { start, commit, payload, .. } = found;
-            return Looked::Found(Some(Version { start, commit: Some(commit), payload }));
+            let version = Version { start, commit: Some(commit), payload };
+            return Looked::Found(Some(version), Source::Memtable);
         }
         let mut tables = view.tables_of(key);
         while let Some(table) = tables.next() {
             match table.get_cached(key, read, reads) {
-                Ok(Some(found)) => return Looked::Found(Some(version(found))),
+                Ok(Some(found)) => return Looked::Found(Some(version(found)), Source::Files),
                 Ok(None) => {}
                 Err(missing) => {
                     let unread = std::iter::once(table).chain(tables);
@@ -153,7 +156,18 @@ impl Engine {
                 }
             }
         }
-        Looked::Found(None)
+        Looked::Found(None, Source::Nowhere)
+    }
+
+    /// Counts where a search in memory ended. Most end in a memtable: what no counter has ended there.
+    fn count_source(&self, looked: &Looked) {
+        let counter = match looked {
+            Looked::Found(_, Source::Memtable) => return,
+            Looked::Found(_, Source::Files) => &self.core.counters.gets_cached,
+            Looked::Found(_, Source::Nowhere) => &self.core.counters.gets_absent,
+            Looked::Unread(..) => &self.core.counters.gets_on_disk,
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Continues on disk where the search in memory ended.
@@ -232,9 +246,19 @@ impl Engine {
 /// Maximum number of concurrent disk reads of one call.
 const READS_MAX: usize = 32;
 
+/// Place in memory where a version was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Source {
+    Memtable,
+    /// Cached blocks of files.
+    Files,
+    /// There is no version.
+    Nowhere,
+}
+
 /// Result of a search in memory.
 pub(super) enum Looked {
-    Found(Option<Version>),
+    Found(Option<Version>, Source),
     /// This section of the first table has to be read from disk, then the other tables are searched.
     Unread(Missing, Vec<Arc<Table>>),
 }

@@ -217,8 +217,9 @@ impl Core {
     fn sync_segments(&self, unsynced: &Unsynced) -> Result<()> {
         for segment in unsynced.segments() {
             self.counters.log_syncs.fetch_add(1, Ordering::Relaxed);
-            let begun = self.io.log_begins();
+            let (begun, started) = (self.io.log_begins(), self.clock.now());
             segment.sync(&*self.disk)?;
+            self.log.sync_durations.record(self.clock.now().since(started));
             self.io.log_wrote(0, begun);
         }
         self.disk.check_directory()

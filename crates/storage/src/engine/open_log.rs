@@ -1,7 +1,7 @@
 //! Log of an open engine: the writer, pending rotations and spare segments.
 
 use bytes::Bytes;
-use carnet_base::Signal;
+use carnet_base::{Durations, Signal};
 
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Mutex, MutexGuard, TryLockError, lock};
@@ -17,6 +17,8 @@ pub(super) struct Log {
     /// Held while unsynced segments are taken and synced. Otherwise a second sync could find no
     /// segments, and report records as durable that the first one is still syncing.
     pub(super) syncing: Mutex<()>,
+    /// Durations of the syncs that succeeded.
+    pub(super) sync_durations: Durations,
     pub(super) durable: AtomicU64,
     /// Slot of the first record that has not been written.
     pub(super) next: AtomicU64,
@@ -46,6 +48,7 @@ impl Log {
             writer: None,
             files_below,
             syncing: Mutex::new(()),
+            sync_durations: Durations::default(),
             durable: AtomicU64::new(0),
             // No flush waits for a segment.
             segment: AtomicU64::new(u64::MAX),
@@ -66,6 +69,7 @@ impl Log {
     pub(super) fn new(writer: Writer, spares: Spares) -> Self {
         Self {
             syncing: Mutex::new(()),
+            sync_durations: Durations::default(),
             durable: AtomicU64::new(writer.written().0),
             segment: AtomicU64::new(writer.segment()),
             signal: Signal::new(),

@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+use carnet_base::DurationCounts;
+use rustix::fs::{StatVfs, statvfs};
+
 use super::core::Engine;
 use super::view::OpenTable;
 use crate::disk::Shortage;
@@ -16,7 +19,11 @@ impl Engine {
         let view = self.core.view();
         let (reads, bytes, waiting) = self.core.permits.in_use();
         let (gets, pages) = self.core.usage.reads();
+        let space = self.core.disk.directory().and_then(|path| statvfs(path).ok());
+        let in_bytes = |blocks: u64, of: &StatVfs| blocks.saturating_mul(of.f_frsize);
         Metrics {
+            disk_free_bytes: space.as_ref().map_or(0, |space| in_bytes(space.f_bavail, space)),
+            disk_size_bytes: space.as_ref().map_or(0, |space| in_bytes(space.f_blocks, space)),
             tables_quarantined: self.core.compactions.quarantine.tables().len() as u64,
             tables_damaged: view.tables().filter(|open| open.table.damage().is_some()).count()
                 as u64,
@@ -64,6 +71,12 @@ impl Engine {
     #[must_use]
     pub fn counted_for(&self) -> Duration {
         self.core.usage.counted_for(self.core.clock.now())
+    }
+
+    /// Returns the durations of the log's syncs since the engine was opened.
+    #[must_use]
+    pub fn log_sync_durations(&self) -> DurationCounts {
+        self.core.log.sync_durations.counts()
     }
 
     fn refuses_for(&self, is_meant: impl Fn(Shortage) -> bool) -> bool {

@@ -127,6 +127,7 @@ fn commits_are_synced_before_publication() {
     assert!(appended.iter_mut().all(|appended| poll(appended).is_ready()));
     let metrics = engine.metrics();
     assert_eq!((metrics.log_writes, metrics.log_syncs), (1, 1), "ten commits share one sync");
+    assert_eq!(engine.log_sync_durations().count(), 1);
     assert_eq!(disk.syncs(), syncs + 1);
 }
 

@@ -5,7 +5,7 @@
 use carnet_base::{CellKey, Error, KeyRange, PageLimit, PartitionKey, TableId, block_on};
 use carnet_storage::disk::sim::SimDisk;
 use carnet_storage::usage::{SAMPLE, TableUse};
-use carnet_storage::{Engine, Mutation, Options};
+use carnet_storage::{Appended, Engine, Metrics, Mutation, Options};
 
 use crate::support::{open, time};
 
@@ -13,15 +13,19 @@ fn key(table: u32, row: u32) -> CellKey {
     CellKey::new(TableId(table), &PartitionKey::new(row.to_be_bytes().to_vec()), "c")
 }
 
-/// Writes a payload to rows of a table in one commit; `None` deletes them.
+/// Writes a payload to rows of a table in one commit; `None` deletes them. Flushes it.
 fn write(engine: &Engine, rows: &[(u32, u32)], payload: Option<&[u8]>) {
+    let appended = append(engine, rows, payload);
+    engine.flush().unwrap();
+    block_on(appended).unwrap();
+}
+
+fn append(engine: &Engine, rows: &[(u32, u32)], payload: Option<&[u8]>) -> Appended {
     let keys: Vec<CellKey> = rows.iter().map(|(table, row)| key(*table, *row)).collect();
     let start = engine.published().get() + 1;
     let puts = keys.iter().map(|key| Mutation::put_or_delete(key, payload));
     let prepared = engine.prepare(time(start), puts).unwrap();
-    let appended = engine.append(prepared, || Ok::<_, Error>(time(start + 1))).unwrap();
-    engine.flush().unwrap();
-    block_on(appended).unwrap();
+    engine.append(prepared, || Ok::<_, Error>(time(start + 1))).unwrap()
 }
 
 fn of(engine: &Engine, table: u32) -> TableUse {
@@ -58,6 +62,16 @@ fn reads_and_writes_are_counted_by_table() {
     assert_eq!(of(&engine, 4).gets, 0, "another table's reads");
     let metrics = engine.metrics();
     assert_eq!((metrics.gets, metrics.pages), (3, 1));
+    let sources = |metrics: Metrics| {
+        (metrics.gets, metrics.gets_cached, metrics.gets_on_disk, metrics.gets_absent)
+    };
+    // `write` flushes: the second flush read the blocks of the first one into the cache, or a read did.
+    assert_eq!(metrics.gets_cached + metrics.gets_on_disk + metrics.gets_absent, 3);
+    assert_eq!(metrics.gets_absent, 1, "row 3");
+    block_on(append(&engine, &[(2, 9)], Some(b"nine"))).unwrap();
+    block_on(engine.get(&key(2, 9), engine.published())).unwrap();
+    let after = Metrics { gets: metrics.gets + 1, ..metrics };
+    assert_eq!(sources(engine.metrics()), sources(after), "the memtable has the row");
 }
 
 #[test]
@@ -78,6 +92,9 @@ fn disk_reads_and_samples_are_counted() {
     let usage = of(&engine, 2);
     assert_eq!(usage.gets, 1000);
     assert!(usage.gets_on_disk > 0 && usage.gets_on_disk < 500, "{}", usage.gets_on_disk);
+    let metrics = engine.metrics();
+    assert_eq!(metrics.gets_on_disk, usage.gets_on_disk);
+    assert_eq!(metrics.gets_cached, 1000 - usage.gets_on_disk);
     assert!(usage.hit_rate() > 0.5 && usage.hit_rate() < 1.0);
     assert_eq!(usage.get_nanos.samples(), 1000_u64.div_ceil(SAMPLE));
 }

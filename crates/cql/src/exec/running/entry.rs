@@ -141,6 +141,7 @@ impl Entry {
             bytes_read: progress.map_or(0, Progress::bytes_read),
             conflicts: progress.map_or(0, Progress::conflicts),
             lost_row: progress.and_then(|progress| lost(&progress.lost_key()?)),
+            ticket: progress.and_then(Progress::ticket),
         }
     }
 

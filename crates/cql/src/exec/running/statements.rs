@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use carnet::roles::{Permission, Resource};
+use carnet::roles::{Permission, Resource, Rights};
 use carnet::{DataType, Value};
 use carnet_admission::{Class, LevelId, Permit};
 use carnet_base::Moment;
@@ -12,6 +12,7 @@ use super::super::executor::Executor;
 use super::super::parameters::Session;
 use super::super::prepared::Described;
 use super::super::run::Run;
+use super::super::shown_row::shown_to;
 use super::entry::{Entry, EntryState};
 use super::handle::RunningStatement;
 use super::source::StatementSource;
@@ -51,16 +52,16 @@ impl Executor {
         })
     }
 
-    /// Lists the statements that run or wait, the oldest first.
-    pub(in crate::exec) fn running_rows(&self) -> Vec<RunningRow> {
+    /// Lists the statements that run or wait, the oldest first, as a role sees them.
+    pub(in crate::exec) fn running_rows(&self, rights: Option<&Rights>) -> Vec<RunningRow> {
         let (now, levels) = (self.shared.db.now(), self.shared.db.levels());
         let name = |id: LevelId| {
             let level = levels.iter().find(|level| level.level.id == id)?;
             Some(Arc::clone(&level.level.name))
         };
         let lost = |key: &[u8]| {
-            let row = self.lost_row(key)?;
-            Some(format!("{} {}", row.table, row.key))
+            let (table, key) = shown_to(rights, self.lost_row(key)?);
+            Some(key.map_or_else(|| table.clone(), |key| format!("{table} {key}")))
         };
         self.shared.running.list().iter().map(|entry| entry.row(now, name, lost)).collect()
     }

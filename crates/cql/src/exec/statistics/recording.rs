@@ -5,12 +5,14 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use carnet::levels::Effective;
+use carnet::roles::Rights;
 use carnet_admission::{Permit, Progress};
-use carnet_base::Moment;
+use carnet_base::{DurationCounts, Moment};
 
 use super::conflicts::Conflict;
 use super::figures::Executed;
-use crate::cql_error::{CqlError, CqlErrorKind};
+use super::kinds::StatementKind;
+use crate::cql_error::{CqlError, CqlErrorKind, LostRow};
 use crate::exec::executor::Executor;
 use crate::exec::grant::Grant;
 use crate::exec::named;
@@ -18,6 +20,7 @@ use crate::exec::naming::Naming;
 use crate::exec::parameters::Session;
 use crate::exec::prepared::Statements;
 use crate::exec::run::Run;
+use crate::exec::shown_row::shown_to;
 use crate::exec::slow_log::Slow;
 use crate::fingerprint;
 use crate::result::Response;
@@ -162,6 +165,11 @@ impl Ended<'_> {
             rows_returned,
         };
         self.count(executed, now);
+        let kind = match self.batch {
+            Some(_) => StatementKind::Batch,
+            None => StatementKind::of(&self.statements.parsed.statement),
+        };
+        self.executor.shared.kinds.record(kind, executed.took);
         if self.executor.shared.slow.is_slow(executed.took) {
             let outcome = match result {
                 Some(Ok(_)) => "ok",
@@ -255,18 +263,29 @@ impl Executor {
         Recording { ended, is_over: false }
     }
 
-    /// Lists the last statements that lost a row, the newest first.
-    pub(in crate::exec) fn conflict_rows(&self) -> Vec<ConflictRow> {
+    /// Returns the durations of the statements of a kind since the start. Statements of the
+    /// dashboard's pages are left out.
+    #[must_use]
+    pub fn statement_durations(&self, kind: StatementKind) -> DurationCounts {
+        self.shared.kinds.counts(kind)
+    }
+
+    /// Returns the row that a statement lost last, if it is known.
+    pub(in crate::exec) fn row_of(&self, conflict: &Conflict) -> Option<LostRow> {
+        conflict.row.clone().or_else(|| self.lost_row(conflict.key.as_deref()?))
+    }
+
+    /// Lists the last statements that lost a row, the newest first, as a role sees them.
+    pub(in crate::exec) fn conflict_rows(&self, rights: Option<&Rights>) -> Vec<ConflictRow> {
         let row = |conflict: &Arc<Conflict>| {
-            let lost = conflict.row.clone();
-            let lost = lost.or_else(|| self.lost_row(conflict.key.as_deref()?));
+            let lost = self.row_of(conflict);
             ConflictRow {
                 at: conflict.at,
                 client: Arc::clone(&conflict.client),
                 user: conflict.user.clone(),
                 named: Arc::clone(&conflict.named),
                 attempts: conflict.attempts,
-                row: lost.map(|lost| (lost.table, lost.key)),
+                row: lost.map(|lost| shown_to(rights, lost)),
                 has_succeeded: conflict.has_succeeded,
             }
         };
