@@ -103,7 +103,7 @@ fn check_equality(client: &Client, fold: &Fold, column: &str, wanted: &str) {
     }
 }
 
-/// Compares `CONTAINS` on the elements of a set with those that the rows have.
+/// Compares `CONTAINS` on the elements of a set with elements that the rows have.
 fn check_contains(client: &Client, fold: &Fold, wanted: &str) {
     let cast = "CAST(k AS text), CAST(c AS text), toJson(e)";
     let all = rows(client, &format!("SELECT {cast} FROM t"));

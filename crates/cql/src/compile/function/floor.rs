@@ -159,7 +159,13 @@ mod tests {
                 Some("2026-01-31T10:00Z"),
                 "2026-03-31 10:00",
             ),
-            (DataType::Timestamp, far, "1mo1d1ms", Some("1900-01-01T00:00Z"), "5000-12-15 00:00"),
+            (
+                DataType::Timestamp,
+                far,
+                "1mo1d1ms",
+                Some("1900-01-01T00:00Z"),
+                "5000-12-21 00:00:36.028",
+            ),
             (DataType::Timestamp, "1970-01-01T00:00Z", "7mo", None, "1970-01-01 00:00"),
             (DataType::Date, "2026-09-27", "2d", None, "2026-09-26"),
             (DataType::Date, "2026-09-27", "1y", Some("2020-02-29"), "2026-02-28"),
@@ -194,8 +200,8 @@ mod tests {
             (DataType::Timestamp, "2026-01-01T00:00Z", "1us", None, "below 1 millisecond"),
             (DataType::Date, "2026-01-01", "1h", None, "below 1 day"),
             (DataType::Date, "2026-01-01", "1d", Some("2026-01-02"), "starting time is greater"),
-            (DataType::Time, "16:00", "1d", None, "smaller that a day"),
-            (DataType::Time, "16:00", "25h", None, "smaller that a day"),
+            (DataType::Time, "16:00:00", "1d", None, "smaller that a day"),
+            (DataType::Time, "16:00:00", "25h", None, "smaller that a day"),
         ] {
             let error = of(&data_type, time, duration, start).unwrap_err();
             assert!(error.contains(expected), "{time} {duration}: {error}");
