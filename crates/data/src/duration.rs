@@ -46,6 +46,8 @@ const PRINTED: [(&str, u64); 6] = [
     ("us", 1_000),
     ("ns", 1),
 ];
+/// More months than lie between any two times of 64 bits of milliseconds.
+const MONTHS_MAX: u64 = 1 << 33;
 /// Maximum number of digits of one number: more would exceed any duration.
 const DIGITS_MAX: usize = 19;
 
@@ -95,18 +97,23 @@ impl CqlDuration {
         sum.signed(sign)
     }
 
-    /// Adds this duration times `sign`, which is 1 or -1, to milliseconds since 1970: months within the
-    /// calendar of UTC, then days, then whole milliseconds. `None` if the result has more than 64 bits.
+    /// Adds this duration some times to milliseconds since 1970: months within the calendar of UTC, then
+    /// days, then whole milliseconds. `None` if the result has more than 64 bits.
     #[must_use]
-    pub fn add_to_millis(self, millis: i64, sign: i64) -> Option<i64> {
+    pub fn add_to_millis(self, millis: i64, times: i64) -> Option<i64> {
         const DAY_MILLIS: i64 = 86_400_000;
         let mut days = millis.div_euclid(DAY_MILLIS);
         if self.months != 0 {
-            days = Civil::from_days(days).plus_months(sign * i64::from(self.months)).to_days()?;
+            let months = times.checked_mul(i64::from(self.months))?;
+            if months.unsigned_abs() > MONTHS_MAX {
+                return None;
+            }
+            days = Civil::from_days(days).plus_months(months).to_days()?;
         }
-        let days = days.checked_add(sign * i64::from(self.days))?.checked_mul(DAY_MILLIS)?;
-        let rest = millis.rem_euclid(DAY_MILLIS) + sign * (self.nanos / 1_000_000);
-        days.checked_add(rest)
+        let more = times.checked_mul(i64::from(self.days))?;
+        let days = days.checked_add(more)?.checked_mul(DAY_MILLIS)?;
+        let more = times.checked_mul(self.nanos / 1_000_000)?;
+        days.checked_add(more.checked_add(millis.rem_euclid(DAY_MILLIS))?)
     }
 
     pub(crate) fn serialize_into(self, out: &mut BytesMut) {

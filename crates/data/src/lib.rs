@@ -7,6 +7,7 @@
 
 mod composite;
 mod duration;
+pub mod folding;
 pub mod key;
 mod key_form;
 pub mod keyword;
@@ -27,6 +28,7 @@ mod testing;
 use carnet_base::{Rng, SeededRng};
 
 pub use duration::CqlDuration;
+pub use folding::Folding;
 pub use key::Order;
 pub use num_bigint::BigInt;
 pub use row::{Change, Column, Marker, RowColumns, RowDelta, RowImage, RowReader, RowWriter};

@@ -89,6 +89,16 @@ impl Others {
     /// Checks again; returns the events since the last check.
     async fn check(&mut self, executor: &Executor) -> Vec<Event> {
         let (before, now) = executor.look_at_peers();
+        let own = &executor.node().data_center;
+        for peer in strangers(own, &before, &now) {
+            tracing::warn!(
+                server = %peer.address,
+                data_center = peer.data_center,
+                own,
+                "a server of this database names another data centre than this server: drivers that \
+                 prefer one of them do not use the other server; set server.data_center to one name"
+            );
+        }
         let servers = changes_of_servers(&before, &now);
         if !servers.is_empty() {
             if servers.iter().any(|event| matches!(event, Event::Status { is_up: false, .. })) {
@@ -150,6 +160,11 @@ fn changes_of_servers(before: &[Peer], now: &[Peer]) -> Vec<Event> {
     gone.chain(new).collect()
 }
 
+/// Returns the servers that joined with another data centre than this server's.
+fn strangers<'p>(own: &str, before: &[Peer], now: &'p [Peer]) -> Vec<&'p Peer> {
+    now.iter().filter(|peer| peer.data_center != own && !before.contains(peer)).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use std::net::SocketAddr;
@@ -192,6 +207,15 @@ mod tests {
         assert_eq!(changes(&[&two], &[]), gone(&two));
         let again = peer(3, 1);
         assert_eq!(changes(&[&one], &[&again]), [gone(&one), new(&again)].concat());
+    }
+
+    #[test]
+    fn another_data_center_is_told_once() {
+        let (own, other) = (peer(1, 1), Peer { data_center: "dc2".into(), ..peer(2, 2) });
+        let now = [own.clone(), other.clone()];
+        assert_eq!(strangers("datacenter1", &[], &now), [&other]);
+        assert_eq!(strangers("dc2", std::slice::from_ref(&other), &now), [&own]);
+        assert!(strangers("datacenter1", std::slice::from_ref(&other), &now).is_empty());
     }
 
     /// Runs all workers but the builder of indexes and views.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use carnet_base::{ColumnId, TableId};
-use carnet_data::DataType;
+use carnet_data::{DataType, Folding};
 use serde::{Deserialize, Serialize};
 
 use super::build_failure::BuildFailure;
@@ -40,7 +40,27 @@ impl IndexSchema {
     pub const fn is_building(&self) -> bool {
         !self.is_built && self.failure.is_none()
     }
+
+    /// Returns the steps by which its options fold the texts of entries and of equality conditions.
+    #[must_use]
+    pub fn folding(&self) -> Folding {
+        let has = |option: &str, value: &str| {
+            self.options.get(option).is_some_and(|given| given.eq_ignore_ascii_case(value))
+        };
+        Folding {
+            lower_case: has(CASE_SENSITIVE, "false"),
+            normalize: has(NORMALIZE, "true"),
+            ascii: has(ASCII, "true"),
+        }
+    }
 }
+
+/// Option of an index by which it tells upper and lower case apart, unless it is `false`.
+pub const CASE_SENSITIVE: &str = "case_sensitive";
+/// Option of an index by which it compares texts in the composed form of Unicode, if it is `true`.
+pub const NORMALIZE: &str = "normalize";
+/// Option of an index by which it compares texts as the ASCII that they resemble, if it is `true`.
+pub const ASCII: &str = "ascii";
 
 /// Maximum number of token bits that divide the entries of an index into partitions.
 pub const INDEX_BITS_MAX: u8 = 8;

@@ -48,7 +48,9 @@ pub(crate) use cached::Cached;
 pub use cells::tables;
 pub(crate) use cells::{LEVELS, ROLES, all_cells, put_changes, readable, system_cell};
 pub use dropped_column::DroppedColumn;
-pub use index_schema::{INDEX_BITS_MAX, IndexSchema, IndexedPart};
+pub use index_schema::{
+    ASCII, CASE_SENSITIVE, INDEX_BITS_MAX, IndexSchema, IndexedPart, NORMALIZE,
+};
 pub use kept_columns::KeptColumns;
 pub(crate) use limits::check_name;
 pub use limits::check_type;

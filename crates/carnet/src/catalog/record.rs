@@ -9,6 +9,7 @@
 //! 5        references to user-defined types, and the types of a keyspace
 //! 6        tables with an index on a column of the partition key that names static parts, and keyspaces
 //!          with types whose keys are open
+//! 7        tables with an index that folds texts
 //! ```
 //!
 //! A record has the lowest format that describes it, so that earlier versions of Carnet read
@@ -45,8 +46,11 @@ const FORMAT_OF_REFERENCES: u32 = 5;
 const FORMAT_OF_STATIC_ENTRIES: u32 = 6;
 /// Format version of a keyspace with [open](FieldKeys::Open) keys, of which earlier versions would write others.
 const FORMAT_OF_OPEN_KEYS: u32 = 6;
+/// Format version of a table with an index that folds texts, whose entries earlier versions of Carnet
+/// would write as they are.
+const FORMAT_OF_FOLDED_ENTRIES: u32 = 7;
 /// Latest format version.
-const FORMAT_MAX: u32 = 6;
+const FORMAT_MAX: u32 = 7;
 
 /// Maximum depth of JSON within JSON. A type of the maximum depth takes half of it, and records with
 /// copies of types, which no reader of their time could read, three quarters.
@@ -131,8 +135,10 @@ impl TableSchema {
         let has_composites = self.columns.iter().any(|column| column.data_type.is_composite());
         let has_references = self.columns.iter().any(|column| has_user_types(&column.data_type));
         let has_static_entries = self.indexes.iter().any(|index| index.has_static_entries);
+        let has_folded_entries = self.indexes.iter().any(|index| !index.folding().is_none());
         encode(&StoredTable {
             format: match (self.indexes.is_empty(), has_composites) {
+                _ if has_folded_entries => FORMAT_OF_FOLDED_ENTRIES,
                 _ if has_static_entries => FORMAT_OF_STATIC_ENTRIES,
                 _ if has_references => FORMAT_OF_REFERENCES,
                 _ if self.base.is_some() || !self.views.is_empty() => FORMAT_OF_VIEWS,

@@ -172,14 +172,14 @@ fn tables_of_scalars_are_stored_as_before() {
     let text = std::str::from_utf8(&composite).unwrap();
     assert!(text.starts_with(r#"{"format":2,"#), "{text}");
     assert!(text.contains(r#""type":"set<int>""#), "{text}");
-    let later = text.replace(r#""format":2"#, r#""format":7"#);
+    let later = text.replace(r#""format":2"#, r#""format":8"#);
     let error = read(later.as_bytes(), &KeyspaceSchema::local("ks")).unwrap_err();
     assert!(error.message().contains("later version"), "{error}");
     assert!(KeyspaceSchema::local("ks").encode().starts_with(br#"{"format":1,"#));
 }
 
 #[test]
-fn index_with_static_entries_has_a_format() {
+fn index_with_other_entries_has_a_format() {
     let mut indexed = table(&[("v", DataType::Int, false)]);
     indexed.indexes.push(IndexSchema {
         name: "i".to_owned(),
@@ -197,6 +197,21 @@ fn index_with_static_entries_has_a_format() {
         indexed.indexes[0].has_static_entries = has_static_entries;
         let text = indexed.encode();
         assert!(text.starts_with(format!(r#"{{"format":{format},"#).as_bytes()));
+        assert_eq!(round_trip(&indexed), indexed);
+    }
+    for (option, value, format) in [
+        ("case_sensitive", "true", 6),
+        ("case_sensitive", "FALSE", 7),
+        ("normalize", "true", 7),
+        ("ascii", "true", 7),
+        ("ascii", "false", 6),
+    ] {
+        indexed.indexes[0].options = [(option.to_owned(), value.to_owned())].into();
+        let text = indexed.encode();
+        assert!(
+            text.starts_with(format!(r#"{{"format":{format},"#).as_bytes()),
+            "{option} {value}"
+        );
         assert_eq!(round_trip(&indexed), indexed);
     }
 }

@@ -8,6 +8,8 @@
 //!              clustering key of the row                    as it is; empty for static columns
 //! ```
 //!
+//! An index that folds texts has the folded texts as values.
+//!
 //! An index on a static column has entries of static cells, an index on a column of the partition key
 //! those of static cells and of rows: a partition that has static columns only is a row of the table.
 
@@ -18,7 +20,7 @@ use carnet_base::limits::CLUSTERING_KEY_BYTES_MAX;
 use carnet_base::{Bytes, CellKey, Error, PartitionKey, Result, TableId, Token};
 use carnet_data::key::{self, Order};
 use carnet_data::row::{Collection, CollectionKind, Element};
-use carnet_data::{DataType, RowImage, Value, partition};
+use carnet_data::{DataType, Folding, RowImage, Value, partition};
 
 use crate::catalog::{
     ColumnKind, ColumnSchema, INDEX_BITS_MAX, IndexSchema, IndexedPart, TableSchema,
@@ -45,6 +47,8 @@ pub struct IndexLayout<'a> {
     column: &'a ColumnSchema,
     /// Types of the values at the front of an entry's key.
     types: Vec<DataType>,
+    /// Steps by which texts are folded.
+    folding: Folding,
 }
 
 impl<'a> IndexLayout<'a> {
@@ -70,13 +74,19 @@ impl<'a> IndexLayout<'a> {
                 index.name
             )));
         }
-        Ok(Self { table, index, column, types })
+        Ok(Self { table, index, column, types, folding: index.folding() })
     }
 
     /// Returns the types of the values at the front of an entry's key.
     #[must_use]
     pub fn types(&self) -> &[DataType] {
         &self.types
+    }
+
+    /// Returns the steps by which the texts of entries are folded.
+    #[must_use]
+    pub const fn folding(&self) -> Folding {
+        self.folding
     }
 
     /// Returns the table of the entries.
@@ -225,6 +235,8 @@ impl<'a> IndexLayout<'a> {
             return Ok(entries);
         };
         for (values, expiry) in self.values(cell, image)? {
+            let values: Vec<Value> =
+                values.into_iter().map(|value| self.folding.value(value)).collect();
             // As in Cassandra's SAI, the empty value has no entry.
             if values.iter().any(|value| matches!(value, Value::Empty(_))) {
                 continue;

@@ -4,6 +4,7 @@
 //! null is null, except `to_json`.
 
 mod collection;
+mod floor;
 mod mask;
 mod math;
 mod vector;
@@ -11,6 +12,7 @@ mod vector;
 use carnet::{DataType, Value};
 
 use self::collection::CollectionFunction;
+pub(super) use self::floor::other_types as floor_types;
 pub(super) use self::mask::MaskFunction;
 use self::math::MathFunction;
 pub(crate) use self::vector::Similarity;
@@ -56,6 +58,8 @@ pub(crate) enum Function {
     Similarity(Similarity),
     /// A masking function, and the type of its first argument.
     Mask(MaskFunction, DataType),
+    /// Beginning of the interval of a time.
+    Floor,
 }
 
 impl Function {
@@ -68,6 +72,7 @@ impl Function {
         Ok(match name {
             "now" | "currenttimeuuid" | "current_timeuuid" => Self::Now,
             "uuid" => Self::Uuid,
+            "floor" => Self::Floor,
             "currenttimestamp" | "current_timestamp" => Self::CurrentTimestamp,
             "currentdate" | "current_date" => Self::CurrentDate,
             "currenttime" | "current_time" => Self::CurrentTime,
@@ -107,6 +112,7 @@ impl Function {
             Self::BlobAs(data_type) => data_type.clone(),
             Self::Similarity(_) => DataType::Float,
             Self::Mask(function, data_type) => function.returns(data_type),
+            Self::Floor => floor::returns(&arguments[0]),
             Self::Math(_) => arguments[0].clone(),
             Self::Collection(function) => function.returns(&arguments[0]),
         }
@@ -119,6 +125,18 @@ impl Function {
             Self::MinTimeuuid | Self::MaxTimeuuid => Some(DataType::Timestamp),
             Self::AsBlob(data_type) => Some(data_type.clone()),
             Self::BlobAs(_) => Some(DataType::Blob),
+            _ => None,
+        }
+    }
+
+    /// Returns the type of a constant as the argument, if of the types that the function takes one has
+    /// such constants.
+    pub(super) fn constant_type(&self, natural: &DataType) -> Option<DataType> {
+        let is_time =
+            matches!(natural, DataType::Text | DataType::Int | DataType::Bigint | DataType::Varint);
+        match self {
+            Self::ToDate if is_time => Some(DataType::Timestamp),
+            Self::ToTimestamp if is_time => Some(DataType::Date),
             _ => None,
         }
     }
@@ -148,7 +166,7 @@ impl Function {
             | Self::CurrentTimestamp
             | Self::CurrentDate
             | Self::CurrentTime => 0,
-            Self::Similarity(_) => 2,
+            Self::Similarity(_) | Self::Floor => 2,
             _ => 1,
         }
     }
@@ -170,6 +188,10 @@ impl Function {
 
     /// Fails if the function, called by a name, does not take arguments of these types.
     pub(crate) fn check(&self, name: &str, arguments: &[DataType]) -> Result<(), CqlError> {
+        // The first of its arguments has determined the others.
+        if *self == Self::Floor && !arguments.is_empty() {
+            return Ok(());
+        }
         let wanted = self.arity();
         if arguments.len() != wanted {
             return Err(CqlError::invalid(format!(
@@ -221,6 +243,15 @@ impl Function {
                 _ => "null".to_owned(),
             }),
             Self::Mask(function, data_type) => return function.of(data_type, arguments),
+            Self::Floor => {
+                let [Some(time), Some(Value::Duration(duration)), start @ ..] = arguments else {
+                    return Ok(None);
+                };
+                if start.contains(&None) {
+                    return Ok(None);
+                }
+                floor::floor(time, *duration, start.first().and_then(Option::as_ref))?
+            }
             Self::Similarity(similarity) => {
                 let [Some(a), Some(b)] = arguments else { return Ok(None) };
                 similarity.of_values(a, b)?

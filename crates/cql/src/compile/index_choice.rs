@@ -12,6 +12,8 @@
 //! Entries of one value are in the order of their rows. A relation of one value can therefore be
 //! combined with a partition key, with slices of its rows, and with `token()`. For a relation of many
 //! values the named partitions are read themselves, and filtered.
+//!
+//! An index that folds texts serves relations of one value only: the filter folds, too.
 
 use std::ops::Bound;
 
@@ -27,7 +29,7 @@ use super::keys::bytes_at_most;
 use super::like::Pattern;
 use super::list::List;
 use super::operand::Operand;
-use super::relation::{Filter, Resolved, Searched};
+use super::relation::{Filter, Resolved};
 use super::where_clause::Where;
 use crate::access::{Access, Clustering, IndexAccess, Partitions};
 use crate::ast::CompareOp;
@@ -72,6 +74,16 @@ fn served(table: &TableSchema, filter: &Filter) -> Option<(usize, Wanted)> {
         let is_it = |index: &IndexSchema| (index.column, index.part) == (column.id, part);
         table.indexes.iter().position(is_it).filter(|_| has_entries(column))
     };
+    let found = found(filter, find)?;
+    let is_served = table.indexes[found.0].folding().is_none() || matches!(found.1, Wanted::One(_));
+    is_served.then_some(found)
+}
+
+/// Like [`served`], whatever the index has as entries.
+fn found(
+    filter: &Filter,
+    find: impl Fn(&usize, IndexedPart) -> Option<usize>,
+) -> Option<(usize, Wanted)> {
     let by_order = |key: Option<&Operand>, op: &CompareOp, operand: &Operand| match (key, op) {
         (_, CompareOp::NotEqual) => None,
         (None, CompareOp::Equal) => Some(Wanted::One(vec![operand.clone()])),
@@ -86,11 +98,7 @@ fn served(table: &TableSchema, filter: &Filter) -> Option<(usize, Wanted)> {
             (find(position, IndexedPart::Value)?, Wanted::Each(list.clone()))
         }
         Resolved::Contains(position, searched, operand) => {
-            let part = match searched {
-                Searched::Keys => IndexedPart::Keys,
-                Searched::Values => IndexedPart::Values,
-            };
-            (find(position, part)?, Wanted::One(vec![operand.clone()]))
+            (find(position, searched.part())?, Wanted::One(vec![operand.clone()]))
         }
         Resolved::Element(position, key, op, operand) => {
             (find(position, IndexedPart::Entries)?, by_order(Some(key), op, operand)?)
@@ -226,9 +234,12 @@ impl IndexPlan {
     ) -> Result<Vec<Span>, CqlError> {
         match &self.wanted {
             Wanted::One(operands) => {
-                let values =
-                    operands.iter().map(|operand| searched(operand.required(environment)?));
-                Ok(vec![Span::One(values.collect::<Result<_, _>>()?)])
+                let folding = layout.folding();
+                let value = |operand: &Operand| {
+                    Ok(folding.value(searched(operand.required(environment)?)?))
+                };
+                let values = operands.iter().map(value).collect::<Result<_, CqlError>>()?;
+                Ok(vec![Span::One(values)])
             }
             Wanted::Each(list) => {
                 let values = list.values(environment)?.into_iter().map(searched);

@@ -638,24 +638,40 @@ impl Compiler<'_> {
         Ok(Operand { data_type, what, source })
     }
 
-    /// Compiles a masking function; the first argument determines the types of the others.
+    /// Compiles the arguments of a function whose first one determines the types of the others.
+    fn led_arguments(
+        &mut self,
+        name: &str,
+        terms: &[Term],
+        other_types: impl Fn(&DataType, usize) -> Result<Vec<DataType>, CqlError>,
+    ) -> Result<Vec<Operand>, CqlError> {
+        let what = |place: usize| format!("arg{place}(system.{name})");
+        let mut arguments: Vec<Operand> = Vec::with_capacity(terms.len());
+        let mut types = Vec::new();
+        for (place, term) in terms.iter().enumerate() {
+            arguments.push(match place.checked_sub(1).and_then(|other| types.get(other)) {
+                Some(data_type) => self.operand(term, data_type, &what(place))?,
+                None => {
+                    let first = self.untyped_operand(term, &what(place))?;
+                    types = other_types(&first.data_type, terms.len())?;
+                    first
+                }
+            });
+        }
+        Ok(arguments)
+    }
+
     fn mask(
         &mut self,
         call: &FunctionCall,
         function: MaskFunction,
         terms: &[Term],
     ) -> Result<Operand, CqlError> {
-        let name = call.function.name.as_str();
-        let what = |place: usize| format!("arg{place}(system.{name})");
-        let Some((first, others)) = terms.split_first() else {
+        if terms.is_empty() {
             return Err(function.wrong_count());
-        };
-        let first = self.untyped_operand(first, &what(0))?;
-        let types = function.other_types(&first.data_type, terms.len())?;
-        let mut arguments = vec![first];
-        for (place, (term, data_type)) in others.iter().zip(&types).enumerate() {
-            arguments.push(self.operand(term, data_type, &what(place + 1))?);
         }
+        let types = |first: &DataType, count| function.other_types(first, count);
+        let arguments = self.led_arguments(call.function.name.as_str(), terms, types)?;
         let function = Function::Mask(function, arguments[0].data_type.clone());
         Ok(Operand {
             data_type: function.returns(&[]),
@@ -679,8 +695,11 @@ impl Compiler<'_> {
         let Arguments::Terms(terms) = &call.arguments else {
             return Err(CqlError::invalid("* is an argument of count only"));
         };
-        let arguments = self.arguments(&function, call.function.name.as_str(), terms)?;
         let name = call.function.name.as_str();
+        let arguments = match function {
+            Function::Floor => self.led_arguments(name, terms, function::floor_types)?,
+            _ => self.arguments(&function, name, terms)?,
+        };
         let types: Vec<DataType> =
             arguments.iter().map(|argument| argument.data_type.clone()).collect();
         function.check(name, &types)?;
@@ -716,7 +735,12 @@ impl Compiler<'_> {
                 _ => false,
             };
             let is_typed = is_typed(term) || follows;
-            arguments.push(match function.argument_type() {
+            let of_constant = match term {
+                Term::Literal(constant) => literal::natural_type(constant)
+                    .and_then(|natural| function.constant_type(&natural)),
+                _ => None,
+            };
+            arguments.push(match of_constant.or_else(|| function.argument_type()) {
                 Some(data_type) if !is_typed => self.operand(term, &data_type, &what(place))?,
                 _ => {
                     let found = self.untyped_operand(term, &what(place))?;

@@ -39,6 +39,15 @@ impl Output {
         }
     }
 
+    /// Returns `true` if it depends on the token of the partition.
+    pub(super) fn has_token(&self) -> bool {
+        match self {
+            Self::Token => true,
+            Self::Derived(_, appended) => appended.iter().any(Self::has_token),
+            _ => false,
+        }
+    }
+
     /// Returns the positions of the columns that it depends on; the token counts as none.
     pub(super) fn columns(&self) -> Vec<usize> {
         match self {

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use carnet::catalog::{ColumnKind, ColumnSchema, TableSchema};
+use carnet::catalog::{ColumnKind, ColumnSchema, IndexedPart, TableSchema};
 use carnet::{DataType, Value};
 use carnet_base::Bytes;
 use carnet_data::Composite;
@@ -60,12 +60,25 @@ pub(crate) enum Searched {
 impl Searched {
     /// Returns `true` if a collection has the part.
     pub(super) fn finds(self, collection: &Composite, wanted: &Value) -> bool {
+        self.parts(collection).any(|part| part.compare(wanted).is_eq())
+    }
+
+    /// Returns the parts of a collection that are searched.
+    pub(super) fn parts(self, collection: &Composite) -> impl Iterator<Item = &Value> {
         let items = collection.parts().chunks(collection.parts_per_item());
-        let mut parts = items.filter_map(|item| match self {
+        let parts = items.filter_map(move |item| match self {
             Self::Keys => item.first(),
             Self::Values => item.last(),
         });
-        parts.any(|part| part.as_ref().is_some_and(|part| part.compare(wanted).is_eq()))
+        parts.filter_map(Option::as_ref)
+    }
+
+    /// Returns the part of the column that an index of the searched parts has.
+    pub(super) const fn part(self) -> IndexedPart {
+        match self {
+            Self::Keys => IndexedPart::Keys,
+            Self::Values => IndexedPart::Values,
+        }
     }
 }
 

@@ -2,12 +2,16 @@
 //!
 //! A list after `IN` may have 10,000 values, and a scan may read millions of rows: values are
 //! looked up by binary search.
+//!
+//! A column whose index folds texts has this meaning of equality in every `WHERE`, whether the entries
+//! are read or not. Other relations, and an `IF`, compare the texts that are stored.
 
 use std::cmp::Ordering;
 
-use carnet::catalog::TableSchema;
+use carnet::catalog::{IndexedPart, TableSchema};
 use carnet::{DataType, Value};
 use carnet_base::Bytes;
+use carnet_data::Folding;
 use carnet_data::key::{self, Order};
 
 use super::environment::Environment;
@@ -20,11 +24,15 @@ use crate::cql_error::CqlError;
 /// A relation with its values.
 pub(crate) enum RowFilter {
     Compare(usize, CompareOp, Value),
+    /// Position of a text, how it is folded, and the folded value that it has to equal.
+    Folded(usize, Folding, Value),
     In(usize, ValueSet),
     CompareTuple(Vec<usize>, CompareOp, Vec<Value>),
     /// The tuples by their lengths, which may be less than the number of columns.
     InTuple(Vec<usize>, Vec<(usize, ValueSet)>),
     Contains(usize, Searched, Value),
+    /// Position of a collection, its searched parts, how they are folded, and the folded value.
+    ContainsFolded(usize, Searched, Folding, Value),
     /// Position of a map, a key, and what its value is compared with.
     Element(usize, Value, CompareOp, Value),
     Like(usize, Pattern),
@@ -80,10 +88,20 @@ fn encode(values: &[Value]) -> Result<Bytes, CqlError> {
 
 impl RowFilter {
     /// Evaluates the values of a relation.
-    pub(crate) fn new(filter: &Filter, environment: &Environment<'_>) -> Result<Self, CqlError> {
+    pub(crate) fn new(
+        table: &TableSchema,
+        filter: &Filter,
+        environment: &Environment<'_>,
+    ) -> Result<Self, CqlError> {
         Ok(match &filter.0 {
             Resolved::Compare(position, op, operand) => {
-                Self::Compare(*position, *op, operand.compared(environment)?)
+                let wanted = operand.compared(environment)?;
+                match folding(table, *position, IndexedPart::Value) {
+                    Some(folding) if *op == CompareOp::Equal => {
+                        Self::Folded(*position, folding, folding.value(wanted))
+                    }
+                    _ => Self::Compare(*position, *op, wanted),
+                }
             }
             Resolved::In(position, list) => {
                 Self::In(*position, ValueSet::new(list.values(environment)?)?)
@@ -102,7 +120,14 @@ impl RowFilter {
                 Self::InTuple(positions.clone(), sets.collect::<Result<_, CqlError>>()?)
             }
             Resolved::Contains(position, searched, operand) => {
-                Self::Contains(*position, *searched, operand.required(environment)?)
+                let wanted = operand.required(environment)?;
+                match folding(table, *position, searched.part()) {
+                    Some(folding) => {
+                        let wanted = folding.value(wanted);
+                        Self::ContainsFolded(*position, *searched, folding, wanted)
+                    }
+                    None => Self::Contains(*position, *searched, wanted),
+                }
             }
             Resolved::Element(position, at, op, operand) => {
                 let at = at.required(environment)?;
@@ -133,6 +158,10 @@ impl RowFilter {
             Self::Compare(position, op, wanted) => {
                 holds_for(stored(table, row, *position)?.as_ref(), *op, Some(wanted))
             }
+            Self::Folded(position, folding, wanted) => {
+                let found = stored(table, row, *position)?;
+                found.is_some_and(|found| folding.value(found).compare(wanted).is_eq())
+            }
             Self::In(position, wanted) => match stored(table, row, *position)? {
                 Some(found) => wanted.contains(std::slice::from_ref(&found))?,
                 None => false,
@@ -156,6 +185,13 @@ impl RowFilter {
                 Some(Value::Composite(found)) => searched.finds(&found, wanted),
                 _ => false,
             },
+            Self::ContainsFolded(position, searched, folding, wanted) => {
+                let is_it = |part: &Value| folding.value(part.clone()).compare(wanted).is_eq();
+                match stored(table, row, *position)? {
+                    Some(Value::Composite(found)) => searched.parts(&found).any(is_it),
+                    _ => false,
+                }
+            }
             Self::Like(position, pattern) => match stored(table, row, *position)? {
                 Some(Value::Text(text) | Value::Ascii(text)) => pattern.matches(&text),
                 _ => false,
@@ -166,6 +202,12 @@ impl RowFilter {
             },
         })
     }
+}
+
+/// Returns how a part of a column is folded by its index; `None` if it is compared as it is stored.
+fn folding(table: &TableSchema, position: usize, part: IndexedPart) -> Option<Folding> {
+    let index = table.index_of(table.columns[position].id, part)?;
+    Some(index.folding()).filter(|folding| !folding.is_none())
 }
 
 /// Returns a row's values of several columns; `None` if one is null.

@@ -507,7 +507,7 @@ fn check_distinct(
     }
     // Without the whole key, different partitions would give equal rows. Like Cassandra, this permits
     // them for partitions that the statement names.
-    let has_token = outputs.iter().any(|output| matches!(output, Output::Token));
+    let has_token = outputs.iter().any(Output::has_token);
     if filter.names_partitions() || has_token {
         return Ok(());
     }

@@ -58,7 +58,7 @@ pub(super) fn field_type(
         TypeName::Native(DataType::Counter) => {
             Err(CqlError::invalid("A user type cannot contain counters"))
         }
-        TypeName::UserDefined(_) => {
+        TypeName::UserDefined(_) | TypeName::UserClass(..) => {
             Err(CqlError::invalid("A user type cannot contain non-frozen UDTs"))
         }
         _ => {
@@ -74,7 +74,11 @@ pub(super) fn field_type(
 const fn is_multi_cell(type_name: &TypeName) -> bool {
     matches!(
         type_name,
-        TypeName::List(_) | TypeName::Set(_) | TypeName::Map(..) | TypeName::UserDefined(_)
+        TypeName::List(_)
+            | TypeName::Set(_)
+            | TypeName::Map(..)
+            | TypeName::UserDefined(_)
+            | TypeName::UserClass(..)
     )
 }
 
@@ -86,7 +90,8 @@ fn multi_cell_part(type_name: &TypeName) -> Option<&'static str> {
         _ => Vec::new(),
     };
     let part = parts.into_iter().find(|part| is_multi_cell(part))?;
-    Some(if matches!(part, TypeName::UserDefined(_)) { "UDTs" } else { "collections" })
+    let is_user_type = matches!(part, TypeName::UserDefined(_) | TypeName::UserClass(..));
+    Some(if is_user_type { "UDTs" } else { "collections" })
 }
 
 /// Checks the rules for types within types.

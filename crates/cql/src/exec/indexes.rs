@@ -6,7 +6,8 @@
 use std::collections::BTreeMap;
 
 use carnet::catalog::{
-    self, ColumnKind, ColumnSchema, INDEX_BITS_MAX, IndexSchema, IndexedPart, TableSchema,
+    self, ASCII, CASE_SENSITIVE, ColumnKind, ColumnSchema, INDEX_BITS_MAX, IndexSchema,
+    IndexedPart, NORMALIZE, TableSchema,
 };
 use carnet::derived::Derived;
 use carnet::index::{self, IndexLayout, default_bits};
@@ -48,11 +49,11 @@ const FIXED_OPTIONS: [(&str, &[&str]); 9] = [
             "org.apache.cassandra.index.sasi.analyzer.NonTokenizingAnalyzer",
         ],
     ),
-    ("case_sensitive", &["true"]),
-    ("normalize", &["false"]),
+    (CASE_SENSITIVE, &["true"]),
+    (NORMALIZE, &["false"]),
     ("normalize_lowercase", &["false"]),
     ("normalize_uppercase", &["false"]),
-    ("ascii", &["false"]),
+    (ASCII, &["false"]),
     ("mode", &["PREFIX", "CONTAINS", "SPARSE"]),
     ("is_literal", &["true", "false"]),
     ("analyzed", &["false"]),
@@ -65,11 +66,13 @@ const OF_WORDS: [&str; 2] = ["delimiter", "tokenization_"];
 const DIVIDE_YOURSELF: &str = ", which has whole texts; write the words to a column of type set<text>, and index that one for \
                                CONTAINS";
 
-/// Options by which an index compares folded texts.
-const FOLDING: [&str; 5] =
-    ["case_sensitive", "normalize", "normalize_lowercase", "normalize_uppercase", "ascii"];
-const FOLD_YOURSELF: &str = ", which compares texts as they are stored; write the folded text to another column, and index \
-                             that one";
+/// Options by which a storage-attached index folds texts.
+const FOLDING: [&str; 3] = [CASE_SENSITIVE, NORMALIZE, ASCII];
+/// Options by which an index of another class compares folded texts.
+const OTHER_FOLDING: [&str; 5] =
+    [CASE_SENSITIVE, NORMALIZE, "normalize_lowercase", "normalize_uppercase", ASCII];
+const FOLD_YOURSELF: &str = ", which compares texts as they are stored; create it USING 'sai' with case_sensitive = false, \
+                             which folds for =, or write the folded text to another column, and index that one for LIKE";
 
 /// Options of other systems' indexes that change no answer, whatever their values.
 const FREE_OPTIONS: [&str; 4] = [
@@ -138,6 +141,7 @@ pub(super) async fn create(
         failure: None,
     };
     IndexLayout::new(&table, &index)?;
+    check_folding(&index, column)?;
     let table = index::add_index(tx, &table, index).await?;
     let built = match table.index(&index_name) {
         Some(index) => {
@@ -158,13 +162,36 @@ fn only_target(create: &CreateIndex) -> Result<&IndexTarget, CqlError> {
     }
 }
 
+fn is_storage_attached(create: &CreateIndex) -> bool {
+    create.class.as_deref().is_some_and(|class| {
+        class.eq_ignore_ascii_case("sai") || class.ends_with("StorageAttachedIndex")
+    })
+}
+
+/// Refuses to fold the values of a key, and others than texts.
+fn check_folding(index: &IndexSchema, column: &ColumnSchema) -> Result<(), CqlError> {
+    if index.folding().is_none() {
+        return Ok(());
+    }
+    if column.is_key() {
+        let given = index.options.iter().filter(|(key, _)| FOLDING.contains(&key.as_str()));
+        let given: Vec<String> = given.map(|(key, value)| format!("{key}={value}")).collect();
+        return Err(CqlError::invalid(format!(
+            "Analysis options are not supported on primary key columns, but found {}",
+            given.join(", ")
+        )));
+    }
+    let types = index.part.types(&column.data_type).unwrap_or_default();
+    match types.as_slice() {
+        [DataType::Text | DataType::Ascii] => Ok(()),
+        _ => Err(CqlError::invalid(format!("CQL type {} cannot be analyzed.", column.data_type))),
+    }
+}
+
 /// Refuses an index for `ANN OF` on a vector that has no similarity.
 fn check_vector(create: &CreateIndex, column: &ColumnSchema) -> Result<(), CqlError> {
     let DataType::Vector(vector) = &column.data_type else { return Ok(()) };
-    let is_storage_attached = create.class.as_deref().is_some_and(|class| {
-        class.eq_ignore_ascii_case("sai") || class.ends_with("StorageAttachedIndex")
-    });
-    if is_storage_attached && vector.0 != DataType::Float {
+    if is_storage_attached(create) && vector.0 != DataType::Float {
         return Err(CqlError::invalid(
             "SAI ANN indexes are only allowed on vector columns with float elements",
         ));
@@ -283,7 +310,7 @@ fn options(tx: &Tx, create: &CreateIndex) -> Result<(BTreeMap<String, String>, u
         if key == PARTITIONS {
             bits = bits_of(&value)?;
         } else {
-            check_option(&key, &value)?;
+            check_option(create, &key, &value)?;
         }
         if options.insert(key.clone(), value).is_some() {
             return Err(CqlError::invalid(format!("option {key} of the index is given twice")));
@@ -307,13 +334,21 @@ fn bits_of(value: &str) -> Result<u8, CqlError> {
     })
 }
 
-fn check_option(key: &str, value: &str) -> Result<(), CqlError> {
+fn check_option(create: &CreateIndex, key: &str, value: &str) -> Result<(), CqlError> {
+    if is_storage_attached(create) && FOLDING.contains(&key) {
+        return match ["true", "false"].iter().any(|known| known.eq_ignore_ascii_case(value)) {
+            true => Ok(()),
+            false => {
+                Err(CqlError::invalid(format!("Illegal value for boolean option '{key}': {value}")))
+            }
+        };
+    }
     match FIXED_OPTIONS.iter().find(|(known, _)| *known == key) {
         Some((_, values)) if values.contains(&value) => Ok(()),
         Some(_) => {
             let remedy = match key {
                 ANALYZER => DIVIDE_YOURSELF,
-                key if FOLDING.contains(&key) => FOLD_YOURSELF,
+                key if OTHER_FOLDING.contains(&key) => FOLD_YOURSELF,
                 _ => "",
             };
             Err(CqlError::unsupported(format!("option {key} = {value} of an index{remedy}")))

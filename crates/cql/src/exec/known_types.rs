@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use carnet::catalog::{self, KeyspaceSchema};
 use carnet::{DataType, Tx};
+use carnet_data::UserType;
 
 use crate::ast::{TableName, TypeName};
 use crate::cql_error::CqlError;
@@ -30,11 +31,7 @@ impl Types {
         type_name: &TypeName,
     ) -> Result<Option<DataType>, CqlError> {
         self.check(type_name)?;
-        let find = |name: &TableName| {
-            let found = self.0.types.get(&name.table.text)?;
-            Some(DataType::Udt(Arc::clone(found)))
-        };
-        let data_type = type_name.resolve(&find);
+        let data_type = type_name.resolve(&self.by_name());
         // Before anything walks through it: a short text may name a type of billions of parts.
         if let Some(data_type) = &data_type {
             catalog::check_type(what, data_type)?;
@@ -42,22 +39,39 @@ impl Types {
         Ok(data_type)
     }
 
+    /// Returns the function that finds a type by its name.
+    fn by_name(&self) -> impl Fn(&TableName) -> Option<DataType> + '_ {
+        |name| Some(DataType::Udt(Arc::clone(self.0.types.get(&name.table.text)?)))
+    }
+
+    /// Finds a user-defined type of the keyspace.
+    fn find(&self, name: &TableName) -> Result<&UserType, CqlError> {
+        let keyspace = &self.0.name;
+        if let Some(other) = name.keyspace.as_ref().filter(|other| other.text != *keyspace) {
+            return Err(CqlError::invalid(format!(
+                "Statement on keyspace {keyspace} cannot refer to a user type in keyspace \
+                 {}; user types can only be used in the keyspace they are defined in",
+                other.text
+            )));
+        }
+        let found = self.0.types.get(&name.table.text);
+        found.map(|found| &**found).ok_or_else(|| unknown(keyspace, &name.table.text))
+    }
+
     fn check(&self, type_name: &TypeName) -> Result<(), CqlError> {
         match type_name {
-            TypeName::UserDefined(name) => {
-                let keyspace = &self.0.name;
-                if let Some(other) = name.keyspace.as_ref().filter(|other| other.text != *keyspace)
-                {
-                    return Err(CqlError::invalid(format!(
-                        "Statement on keyspace {keyspace} cannot refer to a user type in keyspace \
-                         {}; user types can only be used in the keyspace they are defined in",
-                        other.text
-                    )));
+            TypeName::UserDefined(name) => self.find(name).map(drop),
+            TypeName::UserClass(name, fields) => {
+                let found = self.find(name)?;
+                for (field, class) in fields {
+                    self.resolve(&format!("the type of field {field}"), class)?;
                 }
-                match self.0.types.contains_key(&name.table.text) {
-                    true => Ok(()),
-                    false => Err(unknown(keyspace, &name.table.text)),
-                }
+                let has = |(known, given): (&(String, DataType), &(String, TypeName))| {
+                    known.0 == given.0 && given.1.resolve(&self.by_name()) == Some(known.1.clone())
+                };
+                let are_alike =
+                    found.fields.len() == fields.len() && found.fields.iter().zip(fields).all(has);
+                are_alike.then_some(()).ok_or_else(|| other_fields(found, fields))
             }
             TypeName::Frozen(part)
             | TypeName::List(part)
@@ -68,6 +82,18 @@ impl Types {
             TypeName::Native(_) | TypeName::Custom(_) => Ok(()),
         }
     }
+}
+
+/// Returns the error for a class whose fields are not those of the type.
+fn other_fields(found: &UserType, fields: &[(String, TypeName)]) -> CqlError {
+    let known = found.fields.iter().map(|(name, of)| format!("{name} {of}"));
+    let given = fields.iter().map(|(name, of)| format!("{name} {of}"));
+    let [known, given] = [known.collect::<Vec<_>>(), given.collect()].map(|all| all.join(", "));
+    CqlError::invalid(format!(
+        "class UserType has the fields ({given}), and type {}.{} has ({known}); write the name of the \
+         type, {}.{}",
+        found.keyspace, found.name, found.keyspace, found.name
+    ))
 }
 
 /// Returns the error for a type that does not exist.

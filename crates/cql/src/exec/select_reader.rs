@@ -115,7 +115,8 @@ impl<'a> SelectReader<'a> {
         {
             return Err(paging::invalid("it belongs to a statement on other partitions"));
         }
-        let filters = plan.filter.filters.iter().map(|filter| RowFilter::new(filter, environment));
+        let filters = plan.filter.filters.iter();
+        let filters = filters.map(|filter| RowFilter::new(&plan.table, filter, environment));
         let filters = filters.collect::<Result<Vec<_>, _>>()?;
         let is_filtered = !filters.is_empty();
         let behind = last.as_ref();

@@ -76,21 +76,21 @@ fn take(rest: &mut &str, depth: usize) -> Option<TypeName> {
     parts.next().is_none().then_some(found)
 }
 
-/// Takes `keyspace,name,field:class,…)` off the front: names in hexadecimal. The keyspace has one type of the
-/// name, so the fields are read, but not kept.
+/// Takes `keyspace,name,field:class,…)` off the front: names in hexadecimal.
 fn take_user_type(rest: &mut &str, depth: usize) -> Option<TypeName> {
     let keyspace = take_word(rest)?;
     *rest = rest.strip_prefix(',')?;
     let name = from_hex(take_word(rest)?)?;
+    let mut fields = Vec::new();
     while let Some(behind) = rest.strip_prefix(',') {
         *rest = behind;
-        from_hex(take_word(rest)?)?;
+        let field = from_hex(take_word(rest)?)?;
         *rest = rest.strip_prefix(':')?;
-        take(rest, depth)?;
+        fields.push((field, take(rest, depth)?));
     }
     *rest = rest.strip_prefix(')')?.trim_start();
     let keyspace = Some(Name::new(keyspace));
-    Some(TypeName::UserDefined(TableName { keyspace, table: Name::new(name) }))
+    Some(TypeName::UserClass(TableName { keyspace, table: Name::new(name) }, fields))
 }
 
 /// Takes letters, digits and underscores off the front, at least one.

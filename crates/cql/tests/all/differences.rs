@@ -183,7 +183,7 @@ const ONLY_IN_CARNET: [Form; 7] = [
 ];
 
 /// Forms that Carnet refuses, each with a word of its error.
-const ONLY_IN_CASSANDRA: [(Form, &str); 21] = [
+const ONLY_IN_CASSANDRA: [(Form, &str); 20] = [
     (
         Form {
             form: "integer calculation beyond the range of its type",
@@ -194,9 +194,11 @@ const ONLY_IN_CASSANDRA: [(Form, &str); 21] = [
     ),
     (
         Form {
-            form: "index that folds letters",
-            reason: "entries have the bytes of their values",
-            example: "CREATE CUSTOM INDEX ON t (w) USING 'sai' WITH OPTIONS = {'case_sensitive': 'false'}",
+            form: "index for `LIKE` that folds letters",
+            reason: "`LIKE` compares stored texts; an index `USING 'sai'` folds for `=`",
+            example: "CREATE CUSTOM INDEX ON t (w) USING 'org.apache.cassandra.index.sasi.SASIIndex' WITH OPTIONS = \
+                      {'analyzer_class': 'org.apache.cassandra.index.sasi.analyzer.NonTokenizingAnalyzer', \
+                      'case_sensitive': 'false'}",
         },
         "case_sensitive",
     ),
@@ -216,14 +218,6 @@ const ONLY_IN_CASSANDRA: [(Form, &str); 21] = [
             example: "CREATE CUSTOM INDEX second ON t (a) USING 'sai'",
         },
         "duplicate",
-    ),
-    (
-        Form {
-            form: "`floor` of a time",
-            reason: "not built: store the beginning of the interval in a column",
-            example: "SELECT floor(at, 1h) FROM e",
-        },
-        "function floor",
     ),
     (
         Form {
@@ -332,7 +326,7 @@ const ONLY_IN_CASSANDRA: [(Form, &str); 21] = [
     ),
     (
         Form {
-            form: "`UserType` of a user-defined type that does not exist, by the name of the class",
+            form: "`UserType` of a type that does not exist or has other fields, by the name of the class",
             reason: "the class stands for the type of the keyspace",
             example: "CREATE TABLE own (k int PRIMARY KEY, v 'UserType(ks,6e6f6e65)')",
         },

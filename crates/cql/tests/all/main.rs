@@ -19,6 +19,7 @@ mod docs;
 mod edges;
 mod element_times;
 mod estimates;
+mod folded_indexes;
 mod golden;
 mod groups;
 mod indexes;

@@ -87,7 +87,7 @@ macro_rules! scripts {
     };
 }
 
-scripts! { aggregates alter arithmetic batches collections compact_storage conditions copies deletes element_times elements empty_conditions empty_values estimates explain forms functions groups indexes inserts json keyspaces levels masks number_keys open orders raise ranges recorded roles scans scylladb slices statics tables transactions types unsupported updates user_types vectors views }
+scripts! { aggregates alter arithmetic batches collections compact_storage conditions copies deletes element_times elements empty_conditions empty_values estimates explain folded_indexes forms functions groups indexes inserts intervals json keyspaces levels masks number_keys open orders raise ranges recorded roles scans scylladb slices statics tables transactions types unsupported updates user_types vectors views }
 
 #[test]
 fn no_script_is_forgotten() {
