@@ -220,6 +220,10 @@ pub(crate) fn java_text(value: &Value) -> Result<String, CqlError> {
             }
         }
         Value::Inet(IpAddr::V6(address)) => ipv6(address),
+        Value::Composite(parts) => {
+            check_all_digits(parts)?;
+            value.to_string()
+        }
         value => value.to_string(),
     })
 }
@@ -261,6 +265,15 @@ pub(crate) fn check_digits(number: &BigInt) -> Result<(), CqlError> {
     )))
 }
 
+/// Refuses a value that has a number with too many digits somewhere within.
+fn check_all_digits(composite: &Composite) -> Result<(), CqlError> {
+    composite.parts().iter().flatten().try_for_each(|part| match part {
+        Value::Varint(number) | Value::Decimal { unscaled: number, .. } => check_digits(number),
+        Value::Composite(parts) => check_all_digits(parts),
+        _ => Ok(()),
+    })
+}
+
 fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
@@ -298,6 +311,17 @@ mod tests {
 
     fn json(data_type: &DataType, text: &str) -> String {
         of_value(&data_type.parse_text(text).unwrap()).unwrap()
+    }
+
+    /// Writing a number takes quadratic time wherever it stands.
+    #[test]
+    fn numbers_within_a_collection_have_ten_thousand_digits_at_most() {
+        let long = BigInt::from(10).pow(10_000);
+        let inner = DataType::list(DataType::Varint);
+        let list = Composite::new(inner.clone(), vec![Some(Value::Varint(long))]).unwrap();
+        let outer = Composite::new(DataType::list(inner), vec![Some(Value::Composite(list))]);
+        let error = java_text(&Value::Composite(outer.unwrap())).unwrap_err().to_string();
+        assert!(error.contains("about 10001 digits"), "{error}");
     }
 
     #[test]

@@ -23,9 +23,9 @@ use carnet_base::{Rng, SeededRng};
 
 use crate::support::{Server, clients, pause};
 
-const ROUNDS: u64 = 20;
+const ROUNDS: u64 = 12;
 /// Number of rounds of which the last one interrupts the build of an index or a view.
-const ROUNDS_PER_BUILD: u64 = 4;
+const ROUNDS_PER_BUILD: u64 = 3;
 /// Maximum run time of the server in milliseconds, after all clients have begun.
 const LIFE_MILLIS_MAX: u64 = 1_200;
 

@@ -125,8 +125,28 @@ fn no_arithmetic(op: ArithmeticOp, a: &Value) -> CqlError {
 /// time of a multiplication, a division and a conversion to digits. Longer ones than may be calculated
 /// with are refused at once.
 pub(crate) fn steps(a: &Value, b: &Value) -> u64 {
-    let bits = bits(a).saturating_add(bits(b));
-    let words = if bits > NUMBER_BITS_MAX { 0 } else { bits / 64 };
+    let aligned = match (a, b) {
+        (Value::Decimal { scale: a, .. }, Value::Decimal { scale: b, .. }) => aligned_bits(*a, *b),
+        _ => 0,
+    };
+    steps_of_bits(bits(a).saturating_add(bits(b)), aligned)
+}
+
+/// Like [`steps`], of the sum of two decimals.
+pub(super) fn steps_of_sum(a: &Decimal, b: &Decimal) -> u64 {
+    steps_of_bits(a.0.bits().saturating_add(b.0.bits()), aligned_bits(a.1, b.1))
+}
+
+/// Returns the bits of the zeros that align two scales.
+fn aligned_bits(a: i32, b: i32) -> u64 {
+    u64::from(a.abs_diff(b)) * 10 / 3
+}
+
+fn steps_of_bits(bits: u64, aligned: u64) -> u64 {
+    if bits > NUMBER_BITS_MAX {
+        return 1;
+    }
+    let words = (bits + aligned.min(NUMBER_BITS_MAX)) / 64;
     1 + words.saturating_mul(words) / 64
 }
 

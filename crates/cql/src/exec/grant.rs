@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use carnet::TransactionOptions;
-use carnet_admission::Permit;
 use carnet_admission::diagnosis::Why;
+use carnet_admission::{Permit, Workload};
 use carnet_base::{Moment, YieldNow};
 
 use super::answer_memory::AnswerMemory;
@@ -16,8 +16,8 @@ use crate::trace::Trace;
 /// Result of a statement's admission.
 #[derive(Clone, Debug, Default)]
 pub struct Grant {
-    /// Arrival time of the statement, from which its timeout counts. `None` for a statement without
-    /// timeout.
+    /// Time from which the statement's timeout counts ([`RequestTimes::timeout_begin`]). `None` for a
+    /// statement without timeout.
     pub arrived: Option<Moment>,
     /// Permit of the admission gate.
     pub permit: Option<Arc<Permit>>,
@@ -56,6 +56,14 @@ impl RequestTimes {
     #[must_use]
     pub const fn at(now: Moment) -> Self {
         Self { arrived: now, read: now, unread: None }
+    }
+
+    /// Returns the time from which the request's timeout counts, for its admission and for its execution: its
+    /// arrival if it may be refused, and otherwise the time at which it was read. A driver that loads data has
+    /// more in flight than the server does within a timeout.
+    #[must_use]
+    pub const fn timeout_begin(&self, workload: Workload) -> Moment {
+        if workload.is_refused() { self.arrived } else { self.read }
     }
 }
 

@@ -39,9 +39,7 @@ impl Executor {
     /// Returns the admission terms of a statement of a session. A level that does not exist is
     /// reported when the statement runs.
     ///
-    /// The deadline of a statement that may be refused counts from its arrival. Others wait unread as
-    /// long as it takes: a driver that loads data has more in flight than the server does within a
-    /// timeout.
+    /// A statement that may not be refused waits unread as long as it takes.
     #[must_use]
     pub fn terms(&self, session: &Session, outline: &Outline<'_>, times: RequestTimes) -> Terms {
         let level = self.level_of(session, outline).unwrap_or_else(|_| self.own_level(session));
@@ -55,8 +53,7 @@ impl Executor {
         let timeout = outline.timeout.or_else(|| self.timeout_of(&level, outline));
         // A statement with a zero timeout times out when it runs.
         let timeout = timeout.filter(|timeout| !timeout.is_zero());
-        let begins = if workload.is_refused() { times.arrived } else { times.read };
-        let deadline = timeout.map(|timeout| begins.after(timeout));
+        let deadline = timeout.map(|timeout| times.timeout_begin(workload).after(timeout));
         Terms { level, workload, deadline, tenant: session.tenant() }
     }
 

@@ -11,6 +11,7 @@ use carnet_data::Composite;
 use serde_json::value::RawValue;
 
 use crate::cql_error::CqlError;
+use crate::lexer::shorten;
 
 /// Maximum length of a JSON text.
 const TEXT_BYTES_MAX: usize = 1 << 20;
@@ -30,6 +31,7 @@ pub(crate) fn columns(
     for (field, raw) in object(text)? {
         let name = column_name(&field);
         let Some(position) = table.columns.iter().position(|column| column.name == name) else {
+            let name = shorten(&name);
             return Err(CqlError::invalid(format!(
                 "JSON values map contains unrecognized column: {name}"
             )));
@@ -115,6 +117,7 @@ fn value(raw: &RawValue, data_type: &DataType) -> Result<Option<Value>, CqlError
                 let name = column_name(&field);
                 let place = user_type.fields.iter().position(|(known, _)| *known == name);
                 let place = place.ok_or_else(|| {
+                    let name = shorten(&name);
                     CqlError::invalid(format!(
                         "Unknown field '{name}' in value of user defined type"
                     ))

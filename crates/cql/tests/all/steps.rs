@@ -139,6 +139,21 @@ fn joined_texts_take_steps_in_proportion() {
     assert!(error.message().contains("more than the 33554432"), "{error}");
 }
 
+/// A sum of decimals of different scales writes the zeros between them.
+#[test]
+fn averages_of_decimals_take_steps_for_their_scales() {
+    let client = in_memory();
+    client.run("CREATE TABLE e (id int PRIMARY KEY, l list<decimal>)");
+    let steps = |id: i32, small: &str| {
+        let items: Vec<&str> = (0..40).map(|at| if at % 2 == 0 { small } else { "1" }).collect();
+        client.run(&format!("INSERT INTO e (id, l) VALUES ({id}, [{}])", items.join(", ")));
+        let text = format!("SELECT collection_avg(l) FROM e WHERE id = {id}");
+        client.steps(|client| drop(client.query(&text, &Parameters::default())))
+    };
+    let (alike, different) = (steps(1, "2"), steps(2, "1E-20000"));
+    assert!(different > 100 * alike, "{different} steps beside {alike}");
+}
+
 /// Twice the statements on a list of twice the length.
 #[test]
 fn removals_in_a_batch_take_steps_in_proportion() {

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use carnet_admission::diagnosis::Why;
-use carnet_admission::{Arrived, Class, LevelId, Permit, Witness};
+use carnet_admission::{Arrived, Class, LevelId, Permit, Witness, Workload};
 use carnet_base::{Charge, Moment};
 use carnet_cql::result::Response as Outcome;
 use carnet_cql::{AnswerMemory, Grant, RequestTimes, RunningStatement};
@@ -171,8 +171,9 @@ impl<B: Backend> Arriving<B> {
             let class = permit.class().name();
             trace.note(now, format!("Admitted after {waited} µs in the queue of class {class}"));
         }
+        let workload = permit.as_ref().map_or(Workload::Unspecified, |permit| permit.workload());
         let grant = Grant {
-            arrived: Some(times.read),
+            arrived: Some(times.timeout_begin(workload)),
             permit: permit.clone(),
             memory: Some(Arc::clone(&memory)),
             trace: trace.clone(),

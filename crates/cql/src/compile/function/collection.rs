@@ -95,14 +95,9 @@ impl CollectionFunction {
                 let numbers = values().filter_map(Decimal::of).zip(1..);
                 let average =
                     numbers.into_iter().try_fold(Decimal::ZERO, |average, (next, count)| {
-                        average.average_with(&next, count)
+                        steps.take(number::steps_of_sum(&average, &next))?;
+                        average.average_with(&next, count).map_err(|_| too_different())
                     });
-                let average = average.map_err(|_| {
-                    CqlError::invalid(format!(
-                        "the decimals of a collection differ too much in their scales, or have more \
-                         than {NUMBER_BITS_MAX} bits together"
-                    ))
-                });
                 Some(average?.into())
             }
             Self::Avg => {
@@ -113,6 +108,13 @@ impl CollectionFunction {
             }
         })
     }
+}
+
+fn too_different() -> CqlError {
+    CqlError::invalid(format!(
+        "the decimals of a collection differ too much in their scales, or have more than \
+         {NUMBER_BITS_MAX} bits together"
+    ))
 }
 
 fn element_of(data_type: &DataType) -> Option<&DataType> {

@@ -9,6 +9,7 @@ use sha1::Sha1;
 use sha2::{Digest, Sha224, Sha256, Sha384, Sha512};
 
 use crate::cql_error::CqlError;
+use crate::lexer::shorten;
 use crate::shown::shown;
 
 /// A masking function.
@@ -199,6 +200,9 @@ fn hash(value: &Value, algorithm: Option<&Value>) -> Result<Bytes, CqlError> {
         "SHA-256" | "SHA256" => Sha256::digest(&bytes).to_vec(),
         "SHA-384" | "SHA384" => Sha384::digest(&bytes).to_vec(),
         "SHA-512" | "SHA512" => Sha512::digest(&bytes).to_vec(),
-        _ => return Err(CqlError::invalid(format!("Hash algorithm not found: {name}"))),
+        _ => {
+            let name = shorten(&name);
+            return Err(CqlError::invalid(format!("Hash algorithm not found: {name}")));
+        }
     }))
 }
