@@ -1,53 +1,41 @@
-//! The right to build indexes and views: one worker of a database has it at a time.
+//! State that the worker that builds indexes and views shares with its callers.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use carnet_base::Signal;
 
-use super::database::{Db, WeakDb};
-
-/// State that the builder of a database shares with its callers.
+/// Whether a worker of a database builds, and who asked for it.
 #[derive(Default)]
 pub(super) struct Builds {
     is_building: AtomicBool,
-    /// Number of calls that found a builder at work.
+    /// Number of calls that found a worker.
     asked: AtomicU64,
-    /// Wakes the builder.
     signal: Signal,
 }
 
-/// The right to build, until it is dropped.
-pub(crate) struct Building(WeakDb);
-
-impl Drop for Building {
-    fn drop(&mut self) {
-        if let Some(db) = self.0.upgrade() {
-            db.inner.builds.is_building.store(false, Ordering::Release);
-        }
-    }
-}
-
-impl Db {
-    /// Returns the right to build the indexes and views; `None` while another worker has it.
-    pub(crate) fn begin_building(&self) -> Option<Building> {
-        let was_building = self.inner.builds.is_building.swap(true, Ordering::AcqRel);
-        (!was_building).then(|| Building(self.downgrade()))
+impl Builds {
+    /// Returns `true` if no other worker builds. The caller does so until [`Builds::end`].
+    pub(super) fn begin(&self) -> bool {
+        !self.is_building.swap(true, Ordering::AcqRel)
     }
 
-    /// Asks the worker that builds to look again now, also if its last step failed.
-    pub(crate) fn ask_builder(&self) {
-        let builds = &self.inner.builds;
-        builds.asked.fetch_add(1, Ordering::AcqRel);
-        builds.signal.ring();
+    pub(super) fn end(&self) {
+        self.is_building.store(false, Ordering::Release);
     }
 
-    /// Returns how often [`Db::ask_builder`] was called.
-    pub(crate) fn asked_to_build(&self) -> u64 {
-        self.inner.builds.asked.load(Ordering::Acquire)
+    /// Asks the worker to look again now, also if its last step failed.
+    pub(super) fn ask(&self) {
+        self.asked.fetch_add(1, Ordering::AcqRel);
+        self.signal.ring();
     }
 
-    /// Returns the signal of the worker that builds.
-    pub(crate) fn build_signal(&self) -> Signal {
-        self.inner.builds.signal.clone()
+    /// Returns the number of calls of [`Builds::ask`].
+    pub(super) fn asked(&self) -> u64 {
+        self.asked.load(Ordering::Acquire)
+    }
+
+    /// Returns the signal that wakes the worker.
+    pub(super) fn signal(&self) -> Signal {
+        self.signal.clone()
     }
 }

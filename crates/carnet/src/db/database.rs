@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use carnet_admission::Admission;
 use carnet_base::{
-    Call, CellKeyRef, Clock, DurationCounts, ErrorKind, MemoryBudget, Result, SeededRng, Spawn,
-    TableId, ThreadTimer, Timestamp, block_on, block_on_one, lock,
+    Call, CellKeyRef, Clock, DurationCounts, ErrorKind, MemoryBudget, Result, SeededRng, Signal,
+    Spawn, TableId, ThreadTimer, Timestamp, block_on, block_on_one, lock,
 };
 use carnet_storage::io::{Class as IoClass, ClassTotals as IoTotals};
 use carnet_storage::usage::TableUse;
@@ -91,6 +91,18 @@ impl WeakDb {
     /// Returns the database, unless it was closed.
     pub(crate) fn upgrade(&self) -> Option<Db> {
         self.0.upgrade().map(|inner| Db { inner })
+    }
+}
+
+/// Right to build the indexes and views of a database. Dropping it, also in a panic, lets another worker have
+/// it.
+pub(crate) struct Building(WeakDb);
+
+impl Drop for Building {
+    fn drop(&mut self) {
+        if let Some(db) = self.0.upgrade() {
+            db.inner.builds.end();
+        }
     }
 }
 
@@ -370,6 +382,26 @@ impl Db {
 
     pub(crate) fn spawner(&self) -> &dyn Spawn {
         &*self.inner.spawn
+    }
+
+    /// Returns the right to build the indexes and views; `None` while another worker has it.
+    pub(crate) fn begin_building(&self) -> Option<Building> {
+        self.inner.builds.begin().then(|| Building(self.downgrade()))
+    }
+
+    /// Asks the worker that builds to look again now, also if its last step failed.
+    pub(crate) fn ask_builder(&self) {
+        self.inner.builds.ask();
+    }
+
+    /// Returns how often [`Db::ask_builder`] was called.
+    pub(crate) fn asked_to_build(&self) -> u64 {
+        self.inner.builds.asked()
+    }
+
+    /// Returns the signal of the worker that builds.
+    pub(crate) fn build_signal(&self) -> Signal {
+        self.inner.builds.signal()
     }
 
     pub(super) fn draw_wait(&self, backoff: &mut Backoff, kind: ErrorKind) -> Option<Duration> {

@@ -18,13 +18,12 @@ mod transactions;
 
 pub(crate) use builder::LAYOUT;
 pub use builder::{Builder, DEFAULT_ATTEMPTS_MAX, DEFAULT_RETENTION};
-pub(crate) use builds::Building;
 pub use carnet_storage::io::{Class as IoClass, ClassTotals as IoTotals};
 pub use carnet_storage::{
     CompactionStyle, Durability, FilterKind, IoOptions, Metrics, TableOptions,
 };
 pub use database::Db;
-pub(crate) use database::WeakDb;
+pub(crate) use database::{Building, WeakDb};
 pub use holders::Holder;
 pub use options::TransactionOptions;
 pub use time::AsOf;

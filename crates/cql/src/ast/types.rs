@@ -24,7 +24,7 @@ pub enum TypeName {
     /// A user-defined type.
     UserDefined(TableName),
     /// A user-defined type by its Java class, which states the names and types of its fields.
-    UserClass(TableName, Vec<(String, TypeName)>),
+    UserClass(Box<TableName>, Vec<(String, TypeName)>),
     /// A Java class in single quotes.
     Custom(String),
 }
@@ -52,7 +52,8 @@ impl TypeName {
                 let fields = fields.iter().map(|field| field.resolve(find));
                 DataType::tuple(fields.collect::<Option<Vec<_>>>()?)
             }
-            Self::UserDefined(name) | Self::UserClass(name, _) => find(name)?,
+            Self::UserDefined(name) => find(name)?,
+            Self::UserClass(name, _) => find(name)?,
             Self::Vector(element, dimensions) => {
                 DataType::vector(element.resolve(find)?, *dimensions)
             }

@@ -86,7 +86,8 @@ impl Display for TypeName {
                 f.write_str(">")
             }
             Self::Vector(element, dimensions) => write!(f, "vector<{element}, {dimensions}>"),
-            Self::UserDefined(name) | Self::UserClass(name, _) => write_user_type(f, name),
+            Self::UserDefined(name) => write_user_type(f, name),
+            Self::UserClass(name, _) => write_user_type(f, name),
             Self::Custom(class) => write_string(f, class),
         }
     }

@@ -182,7 +182,7 @@ fn scalar(text: &str, data_type: &DataType) -> Result<Value, CqlError> {
 }
 
 fn expected(what: &str, text: &str) -> CqlError {
-    CqlError::invalid(format!("Expected {what}, but got {}", crate::lexer::shorten(text)))
+    CqlError::invalid(format!("Expected {what}, but got {}", shorten(text)))
 }
 
 #[cfg(test)]

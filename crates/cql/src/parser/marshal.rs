@@ -90,7 +90,8 @@ fn take_user_type(rest: &mut &str, depth: usize) -> Option<TypeName> {
     }
     *rest = rest.strip_prefix(')')?.trim_start();
     let keyspace = Some(Name::new(keyspace));
-    Some(TypeName::UserClass(TableName { keyspace, table: Name::new(name) }, fields))
+    let name = TableName { keyspace, table: Name::new(name) };
+    Some(TypeName::UserClass(Box::new(name), fields))
 }
 
 /// Takes letters, digits and underscores off the front, at least one.

@@ -5,7 +5,7 @@
 use carnet_base::{CellKey, Error, KeyRange, PageLimit, PartitionKey, TableId, block_on};
 use carnet_storage::disk::sim::SimDisk;
 use carnet_storage::usage::{SAMPLE, TableUse};
-use carnet_storage::{Appended, Engine, Metrics, Mutation, Options};
+use carnet_storage::{Appended, Durability, Engine, Metrics, Mutation, Options};
 
 use crate::support::{open, time};
 
@@ -35,7 +35,9 @@ fn of(engine: &Engine, table: u32) -> TableUse {
 
 #[test]
 fn reads_and_writes_are_counted_by_table() {
-    let (engine, _workers) = open(&SimDisk::new(1), Options::default()).unwrap();
+    // No thread syncs the log.
+    let options = Options { durability: Durability::None, ..Options::default() };
+    let (engine, _workers) = open(&SimDisk::new(1), options).unwrap();
     write(&engine, &[(2, 1), (2, 2), (4, 1)], Some(b"four"));
     write(&engine, &[(2, 2)], None);
     let key_bytes = key(2, 1).as_bytes().len() as u64;

@@ -47,7 +47,7 @@ const DURING: [Duration; 2] = [Duration::ZERO, Duration::from_secs(2)];
 /// Number of rows after which a new database is used.
 const ROWS_OF_DATABASE: usize = 100;
 
-/// Each of so many requests has a row, if no other choice is made.
+/// One request in three has a row, if no other choice is made.
 const PART_OF_REQUESTS: u64 = 3;
 
 /// Maximum time until a request was seen.
