@@ -93,6 +93,13 @@ impl Tx {
         self.transaction.changes()
     }
 
+    /// Returns `true` if the transaction is large, and memory for other transactions is short; see
+    /// [`Transaction::crowds_memory`].
+    #[must_use]
+    pub(crate) fn crowds_memory(&self) -> bool {
+        self.transaction.crowds_memory()
+    }
+
     /// Returns `true` if the transaction has ended: by a commit, a rollback, or because it was idle.
     #[must_use]
     pub fn has_ended(&self) -> bool {

@@ -73,7 +73,6 @@ pub use entry::Entry;
 pub use idle::{IdleLimits, IdleWatch};
 pub use isolation::Isolation;
 pub use limits::Limits;
-pub use memory::is_short;
 pub use open::{Label, OpenTransaction};
 pub use retry::Backoff;
 pub use transaction::{Terms, Transaction};

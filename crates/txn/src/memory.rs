@@ -28,10 +28,8 @@ const SMALL_STEP_BYTES: usize = 4 << 10;
 /// Part of the memory that write sets leave to read sets, which cannot be spilled.
 const READS_PART: usize = 8;
 
-/// Returns `true` if less than an eighth of the memory of all transactions is free: write sets that can
-/// be spilled leave that much, so the others have taken it.
-#[must_use]
-pub fn is_short(all: &MemoryBudget) -> bool {
+/// Returns `true` if less than an eighth of the memory of all transactions is free.
+pub(crate) fn is_short(all: &MemoryBudget) -> bool {
     all.max().saturating_sub(all.used()) < all.max() / READS_PART
 }
 
@@ -43,6 +41,11 @@ pub(crate) struct SetMemory {
 }
 
 impl SetMemory {
+    /// Returns the charged bytes.
+    pub(crate) const fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// Returns `true` if a set of `bytes` bytes needs no further charge.
     pub(crate) fn holds(&self, bytes: usize, bounds: &Bounds) -> bool {
         bytes <= self.bytes.max(bounds.free_bytes())

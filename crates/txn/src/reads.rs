@@ -84,6 +84,11 @@ impl Reads {
         }
     }
 
+    /// Returns the charged bytes.
+    pub(crate) const fn memory_bytes(&self) -> usize {
+        self.memory.bytes()
+    }
+
     /// Returns the cells that were added one by one.
     pub(crate) fn points(&self) -> &[CellHash] {
         &self.set.points

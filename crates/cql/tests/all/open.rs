@@ -607,20 +607,21 @@ fn statement_that_writes_ends_its_transaction_when_cut_off() {
 
 /// A database in memory cannot spill the writes of a transaction, so they fill the memory.
 #[test]
-fn statement_waits_for_memory_before_it_is_refused() {
+fn large_transaction_waits_for_memory_before_it_is_refused() {
     let executor = executor_on(Db::builder().transaction_memory_bytes(1 << 20).in_memory());
     let session = Session::new();
     query(&executor, &session, "CREATE TABLE ks.n (k int PRIMARY KEY, note text)").unwrap();
-    let (large, small) = (start(&executor, &session), start(&executor, &session));
+    let [large, other] = [(); 2].map(|()| start(&executor, &session));
     let long = "x".repeat(16 << 10);
-    let refused = (0..100).find_map(|k| {
+    let insert = |k: i32, id: Uuid| {
         let text = format!("INSERT INTO ks.n (k, note) VALUES ({k}, '{long}')");
-        query(&executor, &session, &format!("{text} USING TRANSACTION {large} AND TIMEOUT 200ms"))
-            .err()
-    });
+        query(&executor, &session, &format!("{text} USING TRANSACTION {id} AND TIMEOUT 200ms"))
+    };
+    (0..5).for_each(|k| drop(insert(k, other).unwrap()));
+    let refused = (0..100).find_map(|k| insert(k, large).err());
     let refused = refused.expect("the memory holds less").message().to_owned();
     assert!(refused.contains("all transactions hold"), "{refused}");
-    let text = format!("SELECT v FROM ks.t USING TRANSACTION {small}");
+    let text = format!("SELECT v FROM ks.t USING TRANSACTION {other}");
     let parameters = Parameters::default();
     let mut statement = pin!(executor.query(&session, &text, &parameters));
     let mut context = Context::from_waker(Waker::noop());

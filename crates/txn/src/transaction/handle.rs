@@ -11,7 +11,8 @@ use carnet_store::{BeginKind, Begun, Context, StoreHandle};
 use super::state::{Ended, TransactionState};
 use crate::idle::{Idle, IdleWatch, Since, Slot};
 use crate::isolation::Isolation;
-use crate::limits::{Bounds, Limits};
+use crate::limits::{Bounds, FREE_BYTES, Limits};
+use crate::memory::is_short;
 use crate::open::{Label, OpenTransaction};
 
 /// A transaction. Clones are cheap, and are handles of the same transaction.
@@ -108,6 +109,20 @@ impl Transaction {
             }
         });
         Ok(Self { inner, context })
+    }
+
+    /// Returns `true` if less than an eighth of the memory of all transactions is free, the transaction's sets
+    /// hold more than most transactions need, and others hold at least as much. So the largest one goes on
+    /// and ends.
+    #[must_use]
+    pub fn crowds_memory(&self) -> bool {
+        let Some(memory) = &self.inner.bounds.memory else { return false };
+        if !is_short(memory.root()) {
+            return false;
+        }
+        let state = self.inner.lock();
+        let own = state.reads.memory_bytes() + state.write_memory.bytes();
+        own > FREE_BYTES && memory.root().used().saturating_sub(own) >= own
     }
 
     /// Returns R: the transaction sees every commit up to R, and none after.

@@ -367,7 +367,7 @@ impl Executor {
         if let Some(permit) = &grant.permit {
             permit.progress().join();
         }
-        let result = match options.wait_for_set_memory().await {
+        let result = match options.wait_for_set_memory(&joined.tx).await {
             Ok(()) => body(options.join(&joined.tx)).await,
             Err(killed) => Err(killed.into()),
         };
