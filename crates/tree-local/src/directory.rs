@@ -211,7 +211,13 @@ impl Directory {
     }
 
     fn root(&self) -> Result<Option<Bytes>> {
-        let Some(bytes) = self.file(ROOT, ROOT_BYTES_MAX as u64)? else {
+        let mut bytes = self.file(ROOT, ROOT_BYTES_MAX as u64)?;
+        if bytes.is_none() && !self.state().is_rooted {
+            // Another transactor may have made the first move since the format was read.
+            self.has_format()?;
+            bytes = self.file(ROOT, ROOT_BYTES_MAX as u64)?;
+        }
+        let Some(bytes) = bytes else {
             if self.state().is_rooted {
                 let path = self.disk().path(ROOT);
                 return Err(Error::corrupted(format!("{path} is missing: restore the file")));

@@ -63,7 +63,7 @@ fn missing_and_foreign_nodes_are_reported() {
         let files = disk.list().unwrap().len();
         let collected = block_on(store.collect());
         assert!(collected.is_err() || disk.list().unwrap().len() >= files, "{collected:?}");
-        // The bytes of another node are not those of this one.
+        // Another node has other bytes.
         disk.plant(name, whole.contents(other).unwrap());
         assert_eq!(read(&disk).unwrap_err().kind(), ErrorKind::Corrupted);
     }
@@ -81,6 +81,20 @@ fn lost_root_is_damage() {
     let (tree, store) = tree(Arc::new(disk.clone()), 3, small());
     assert!(append(&tree, 0, 1).is_err() && block_on(store.collect()).is_err());
     assert_eq!(disk.list().unwrap().len(), files - 1);
+}
+
+/// A transactor may have opened the tree while it was empty.
+#[test]
+fn root_that_another_moved_is_missed() {
+    let disk = SimDisk::new(1);
+    let (early, store) = tree(Arc::new(disk.clone()), 1, small());
+    append(&tree(Arc::new(disk.clone()), 2, small()).0, 0, 1).unwrap();
+    disk.remove("root").unwrap();
+    let nodes = || disk.list().unwrap().iter().filter(|name| NodeId::parse(name).is_some()).count();
+    let before = nodes();
+    assert!(list(&early, 0).unwrap_err().to_string().contains("root is missing"));
+    assert!(append(&early, 0, 2).is_err() && block_on(store.collect()).is_err());
+    assert_eq!(nodes(), before);
 }
 
 #[test]
