@@ -6,13 +6,13 @@
 //! option              step
 //! case_sensitive      to lower case
 //! normalize           to the composed form of Unicode, NFC
-//! ascii               letters, digits and signs that resemble those of ASCII, to these
+//! ascii               letters, digits and signs that resemble ASCII characters, to these
 //! ```
 //!
 //! Entries of an index are found by the folded value, also to be deleted, so the result for a text must
 //! not change from one version of Carnet to the next. The tests have a checksum of each step over all
 //! characters: if a new toolchain or library folds in another way, entries of existing indexes would be
-//! lost, and the new folding needs a number of its own in the schema of an index.
+//! lost, and the new folding needs another number in the schema of an index.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -38,7 +38,7 @@ pub struct Folding {
     pub lower_case: bool,
     /// Whether texts get the composed form of Unicode.
     pub normalize: bool,
-    /// Whether characters become those of ASCII that they resemble.
+    /// Whether characters become the ASCII characters that they resemble.
     pub ascii: bool,
 }
 
@@ -104,7 +104,7 @@ mod tests {
     #[test]
     fn steps_follow_each_other() {
         let all = Folding { lower_case: true, normalize: true, ascii: true };
-        // The accent is a character of its own, which only the composed letter loses.
+        // The accent is a separate character, which only the composed letter loses.
         assert_eq!(all.text("E\u{301}COLE № ½ ﬃ"), "ecole № ½ ffi");
         assert_eq!(TO_ASCII.text("E\u{301}"), "E\u{301}");
         assert_eq!(COMPOSED.text("E\u{301}"), "É");

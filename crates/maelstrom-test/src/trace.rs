@@ -66,7 +66,7 @@ impl Trace {
     }
 }
 
-/// Returns the type of a message, and its other fields without those of the protocol.
+/// Returns the type of a message, and its other fields except the protocol's.
 fn text(body: &Value) -> String {
     let mut text = body["type"].as_str().unwrap_or("?").to_owned();
     for (name, value) in body.as_object().into_iter().flatten() {

@@ -102,7 +102,7 @@ impl Inspected {
     }
 }
 
-/// Counts keys, of which the newest write may be in the root, in the run or in a leaf. The run is
+/// Counts keys. The newest write of a key may be in the root, in the run or in a leaf. The run is
 /// visited before the leaves.
 #[derive(Default)]
 struct Keys {

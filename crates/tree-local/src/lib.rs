@@ -29,9 +29,9 @@
 //!
 //! # Deliberately absent
 //!
-//! Other machines: the locks are those of one kernel, and a network file system may not keep them.
+//! Other machines: one kernel keeps the locks, and a network file system may not.
 //! Packing: a node is a file. Waiting without a thread: writes, syncs and locks block the caller, as
-//! those of [`carnet_storage::disk`] do; reads do not.
+//! calls of [`carnet_storage::disk`] do; reads do not.
 
 mod collect;
 mod directory;

@@ -45,7 +45,7 @@ pub struct Options {
     /// the first call stays open, and its answer counts. The timeout adapts to the answer times, up
     /// to half of [`Options::retry_timeout`]. Default: none, for stores with their own timeouts.
     pub answer_timeout: Option<Duration>,
-    /// The stores' answers are exact, as those of one file system are: a node that is not found does
+    /// The stores' answers are exact, as the answers of one file system are: a node that is not found does
     /// not exist, and a compare-and-set has no effect after its mismatch or error. Then a missing
     /// node below the newest root is reported as damage at once, a lost move is retried even if more
     /// transactors than the root remembers have moved it meanwhile, and a failed move that left the

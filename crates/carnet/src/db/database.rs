@@ -350,7 +350,7 @@ impl Db {
     }
 
     /// Returns the longest queues of transactions that take turns at a cell which they lost, at most
-    /// `queues_max`, the longest first. They are those of this process.
+    /// `queues_max`, the longest first. Only queues of this process are listed.
     #[must_use]
     pub fn turn_queues(&self, queues_max: usize) -> Vec<TurnQueue> {
         self.inner.contention.longest(queues_max)

@@ -14,7 +14,7 @@ use carnet_base::Result;
 use super::options::TransactionOptions;
 use crate::tx::Tx;
 
-/// Maximum wait of a statement: longer waits would only hold the memory of its own transaction.
+/// Maximum wait of a statement: a longer one would only hold the memory of its transaction.
 const WAIT_MAX: Duration = Duration::from_secs(1);
 /// Time between two looks at the memory.
 const LOOK_EVERY: Duration = Duration::from_millis(10);

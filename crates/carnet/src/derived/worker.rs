@@ -35,17 +35,17 @@ impl Db {
 pub(super) struct BuildWorker {
     state: State,
     signal: Signal,
-    retries: Retries,
+    retries: RetryWaits,
 }
 
 /// Waits after failed steps.
-struct Retries {
+struct RetryWaits {
     wait: Duration,
     /// Number of calls that asked for a build before the last failed step.
     asked: u64,
 }
 
-impl Retries {
+impl RetryWaits {
     /// Returns the wait after a failed step, before which `asked` calls had asked for a build: the shortest
     /// one for a new call.
     fn next(&mut self, asked: u64) -> Duration {
@@ -73,7 +73,7 @@ struct Running {
 
 impl BuildWorker {
     pub(super) fn new(db: &Db, builder: Builder) -> Self {
-        let retries = Retries { wait: RETRY_WAIT, asked: db.asked_to_build() };
+        let retries = RetryWaits { wait: RETRY_WAIT, asked: db.asked_to_build() };
         Self { state: State::Ready(builder), signal: db.build_signal(), retries }
     }
 
@@ -150,7 +150,7 @@ mod tests {
 
     #[test]
     fn failing_build_is_tried_less_and_less_until_it_is_asked_for() {
-        let mut retries = Retries { wait: RETRY_WAIT, asked: 7 };
+        let mut retries = RetryWaits { wait: RETRY_WAIT, asked: 7 };
         let waits: Vec<_> = (0..8).map(|_| retries.next(7).as_secs()).collect();
         assert_eq!(waits, [1, 2, 4, 8, 16, 32, 60, 60]);
         assert_eq!(retries.next(8), RETRY_WAIT);

@@ -90,7 +90,7 @@ fn draw(rng: &mut SeededRng, next: &mut i64) -> Vec<Op> {
     (0..3).map(|_| op()).collect()
 }
 
-/// Runs transactions in a process after the other, each of which is killed.
+/// Runs transactions in one process after another, and kills each.
 fn drive(directory: &Path, writer: i64, recorder: &Mutex<Recorder>) {
     let mut rng = SeededRng::new(writer.cast_unsigned());
     let (mut session, mut process) = (Session::start(directory), writer);

@@ -84,7 +84,7 @@ impl Types {
     }
 }
 
-/// Returns the error for a class whose fields are not those of the type.
+/// Returns the error for a class whose fields differ from the fields of the type.
 fn other_fields(found: &UserType, fields: &[(String, TypeName)]) -> CqlError {
     let known = found.fields.iter().map(|(name, of)| format!("{name} {of}"));
     let given = fields.iter().map(|(name, of)| format!("{name} {of}"));

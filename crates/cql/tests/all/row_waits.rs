@@ -52,7 +52,7 @@ fn admitted(executor: &Executor) -> Grant {
     }
 }
 
-/// Returns the rows of a query as one text, without those of the types' names.
+/// Returns the rows of a query as one text, without the names of types.
 fn shown(executor: &Executor, session: &Session, text: &str) -> Vec<String> {
     let Ok(Response::Rows(rows)) = run(executor, session, text, Grant::default()) else {
         panic!("{text}")
@@ -87,7 +87,7 @@ const WAITS: &str = "SELECT queue, place, state, table_name, key, client, statem
 fn hot_row_shows_whose_turn_it_is() {
     let executor = executor();
     let (db, key) = (executor.db(), only_cell(executor.db()));
-    assert!(shown(&executor, &Session::new(), WAITS).is_empty(), "nobody waits");
+    assert!(shown(&executor, &Session::new(), WAITS).is_empty(), "no statement waits");
 
     // A transaction of the Rust API loses the row, takes its turn, and keeps it.
     let is_second = Cell::new(false);

@@ -20,7 +20,7 @@ const LEFT: f64 = 130.0;
 const TOP: f64 = 46.0;
 const ROW: f64 = 16.0;
 
-/// Draws the messages of one transaction: those of its client and of its node, from the request to
+/// Draws the messages of the client and of the node of one transaction, from the request to
 /// the answer. A node works for several clients at once, so some may belong to others.
 pub(super) fn transaction(trace: &Trace, request: &Request) -> Picture {
     let Request { process, node, .. } = request;
