@@ -61,41 +61,28 @@ function Transactions() {
   <//>`;
 }
 
-// Statements that take turns at a row.
-function RowWaits() {
-  const isThere = hasView('row_waits');
-  const { data, error } = usePoll(() => (isThere ? query('SELECT * FROM system_views.row_waits', { rows: 500 }) : null));
+// The rows of a virtual table of system_views, if the server has it.
+function View({ view, rows, every, title, note, empty, first, hidden }) {
+  const isThere = hasView(view);
+  const { data, error } = usePoll(() => (isThere ? query(`SELECT * FROM system_views.${view}`, { rows }) : null), every);
   if (!isThere) return null;
-  return html`<${Card} wide title="Waits for rows" note="statements that take turns at a row, the longest queue first">
+  return html`<${Card} wide title=${title} note=${note}>
     <${Failure} error=${error} />
-    ${data && html`<${Table} label="Waits for rows" rows=${data.rows} empty="No statement waits for a row."
-      columns=${columnsOf(data, ['queue', 'place', 'state', 'table_name', 'key', 'age_seconds', 'statement', 'client', 'user_name', 'query_id'])} />`}
+    ${data && html`<${Table} label=${title} rows=${data.rows} empty=${empty} columns=${columnsOf(data, first, hidden)} />`}
   <//>`;
 }
 
-// Rows that were lost lately, by the number of attempts.
-function LostRows() {
-  const isThere = hasView('lost_rows');
-  const { data, error } = usePoll(() => (isThere ? query('SELECT * FROM system_views.lost_rows', { rows: 100 }) : null), 4000);
-  if (!isThere) return null;
-  return html`<${Card} wide title="Contended rows" note="the rows of the last lost attempts, the most often lost first">
-    <${Failure} error=${error} />
-    ${data && html`<${Table} label="Contended rows" rows=${data.rows} empty="No statement has lost a row."
-      columns=${columnsOf(data, ['table_name', 'key', 'attempts', 'statements', 'last'], ['rank'])} />`}
-  <//>`;
-}
+const RowWaits = () => html`<${View} view="row_waits" rows=${500} title="Waits for rows"
+  note="statements that take turns at a row, the longest queue first" empty="No statement waits for a row."
+  first=${['queue', 'place', 'state', 'table_name', 'key', 'age_seconds', 'statement', 'client', 'user_name', 'query_id']} />`;
 
-// Statements that lost a row, if the server keeps them.
-function Conflicts() {
-  const isThere = hasView('conflicts');
-  const { data, error } = usePoll(() => (isThere ? query('SELECT * FROM system_views.conflicts', { rows: 200 }) : null), 4000);
-  if (!isThere) return null;
-  return html`<${Card} wide title="Lost rows" note="statements that another transaction was faster than, newest first">
-    <${Failure} error=${error} />
-    ${data && html`<${Table} label="Lost rows" rows=${data.rows} empty="No statement has lost a row."
-      columns=${columnsOf(data, ['at', 'table_name', 'key', 'statement', 'client', 'user_name', 'outcome', 'attempts'])} />`}
-  <//>`;
-}
+const LostRows = () => html`<${View} view="lost_rows" rows=${100} every=${4000} title="Contended rows"
+  note="the rows of the last lost attempts, the most often lost first" empty="No statement has lost a row."
+  first=${['table_name', 'key', 'attempts', 'statements', 'last']} hidden=${['rank']} />`;
+
+const Conflicts = () => html`<${View} view="conflicts" rows=${200} every=${4000} title="Lost rows"
+  note="statements that another transaction was faster than, newest first" empty="No statement has lost a row."
+  first=${['at', 'table_name', 'key', 'statement', 'client', 'user_name', 'outcome', 'attempts']} />`;
 
 function Clients() {
   const { data, error } = usePoll(() => query('SELECT * FROM system_views.clients', { rows: 1000 }), 4000);
