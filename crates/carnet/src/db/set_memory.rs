@@ -20,8 +20,8 @@ const WAIT_MAX: Duration = Duration::from_secs(1);
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 impl TransactionOptions<'_> {
-    /// Waits while the transaction [crowds the memory](Tx::crowds_memory): at most a second, and at most half
-    /// of the time until the deadline.
+    /// Waits while the transaction crowds the memory of write sets (the rule is that of
+    /// `Transaction::crowds_memory`): at most a second, and at most half of the time until the deadline.
     ///
     /// # Errors
     ///
