@@ -12,9 +12,9 @@ use carnet_base::Moment;
 use carnet_cql::result::Response;
 use carnet_cql::{Grant, RequestTimes, RunningStatement, Trace};
 
-use crate::events::Event;
 use crate::failure::Failure;
 use crate::protocol::Version;
+use crate::protocol::event::Event;
 use crate::protocol::peek::Peek;
 use crate::protocol::request::{Batch, QueryParams, Statement};
 use crate::protocol::response::Prepared;

@@ -95,7 +95,7 @@ pub use auth::Authenticator;
 pub use backend::{Backend, Client, StatementResult, User};
 pub use carnet::passwords::hash as hash_password;
 pub use clients::Clients;
-pub use events::{Event, Events};
+pub use events::Events;
 pub use executor::CqlBackend;
 pub use exposure::Exposure;
 pub use failure::{Failure, FailureKind};
@@ -104,6 +104,7 @@ pub use limits::Limits;
 pub use listener::{Config, Drain, Server};
 pub use metrics::Metrics;
 pub use monitoring::{Dashboard, HttpToken};
+pub use protocol::event::Event;
 pub use protocol::request::{
     Batch, BatchItem, BatchStatement, ProtocolRequest, QueryParams, Statement,
 };

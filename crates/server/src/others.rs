@@ -11,7 +11,7 @@ use carnet_cql::Executor;
 use carnet_cql::system::{self, Peer, SchemaDigest};
 use tokio::sync::{Mutex, Notify};
 
-use crate::events::Event;
+use crate::protocol::event::Event;
 
 /// Interval of the checks.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);

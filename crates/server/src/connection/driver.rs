@@ -61,7 +61,7 @@ use crate::accounts::{Account, Owner};
 use crate::auth::Refusal;
 use crate::backend::{Backend, Client, User};
 use crate::clients::Registration;
-use crate::events::Event;
+use crate::protocol::event::Event;
 use crate::failure::Failure;
 use crate::protocol::ProtocolError;
 use crate::protocol::decoder::{Decoded, FrameDecoder};

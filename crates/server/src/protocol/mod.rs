@@ -34,6 +34,7 @@ pub mod compression;
 pub mod decoder;
 pub mod encoder;
 pub mod error;
+pub mod event;
 pub mod frame;
 pub mod peek;
 pub mod peek_values;

@@ -5,10 +5,10 @@ use carnet_base::Uuid;
 use carnet_cql::result::{Columns, Rows, SchemaChange};
 
 use super::error::ErrorResponse;
+use super::event::Event;
 use super::types::{encoded, put_change};
 use super::writer::{Oversize, Writer};
 use super::{Opcode, Version};
-use crate::events::Event;
 
 /// Answer to a request, or an event.
 #[derive(Clone, Debug)]
