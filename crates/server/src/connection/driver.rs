@@ -61,11 +61,11 @@ use crate::accounts::{Account, Owner};
 use crate::auth::Refusal;
 use crate::backend::{Backend, Client, User};
 use crate::clients::Registration;
-use crate::protocol::event::Event;
 use crate::failure::Failure;
 use crate::protocol::ProtocolError;
 use crate::protocol::decoder::{Decoded, FrameDecoder};
 use crate::protocol::encoder::FrameEncoder;
+use crate::protocol::event::Event;
 use crate::protocol::frame::Frame;
 use crate::protocol::peek::Peek;
 use crate::protocol::response::{Notes, Response};
@@ -129,6 +129,8 @@ struct Taken {
     completed: bool,
     /// Whether the turn ended before all complete frames were taken.
     ended_early: bool,
+    /// Whether there was no room for more requests; complete frames may be left.
+    had_no_room: bool,
 }
 
 struct Driver<B: Backend> {
@@ -238,7 +240,7 @@ impl<B: Backend> Driver<B> {
             while let Some(done) = self.running.try_join_next() {
                 self.finished(done);
             }
-            let Taken { completed, ended_early } = self.take_frames();
+            let Taken { completed, ended_early, had_no_room } = self.take_frames();
             self.encoder.seal();
             if self.connection.is_closing() && self.running.is_empty() && self.encoder.is_empty() {
                 return Ok(());
@@ -246,9 +248,12 @@ impl<B: Backend> Driver<B> {
             if ended_early {
                 self.yield_turn(&writer).await?;
             }
-            // Buffered bytes come before others.
-            let waits = self.decoder.waits();
-            let reads = self.takes_requests() && !ended_early && !waits;
+            let (waits, pause) = (self.decoder.waits(), self.pause());
+            let has_room = pause.is_zero() && self.has_room();
+            // Buffered frames come before other bytes: the client may send no more until they are answered. They are taken
+            // at once where room was made meanwhile, for example because the pause has passed.
+            let takes_on = ended_early || (had_no_room && has_room);
+            let reads = has_room && !takes_on && !waits;
             let writes = !self.encoder.is_empty();
             let mid_frame = self.decoder.is_mid_frame(&self.inbox);
             self.pace.turn(Instant::now(), Turn { completed, mid_frame, reads });
@@ -264,7 +269,6 @@ impl<B: Backend> Driver<B> {
             // Wakes also to check for the client's disconnect, and whether it reads its answers.
             let next_check = checks.then(|| self.checked_at + CHECK_INTERVAL);
             let next_try = waits.then(|| Instant::now() + MEMORY_INTERVAL);
-            let pause = self.pause();
             let paused_until = (!pause.is_zero()).then(|| Instant::now() + pause);
             let deadline_at = deadline.map(|(at, _)| at);
             let wakes_at =
@@ -278,7 +282,7 @@ impl<B: Backend> Driver<B> {
                 event = next_event(&mut self.events) => self.tell(event),
                 () = alarm.passed(wakes_at) => check_deadline(deadline)?,
                 read = reader.receive(&mut self.inbox), if reads => self.received(read?)?,
-                () = future::ready(()), if ended_early => {}
+                () = future::ready(()), if takes_on => {}
             }
         }
     }
@@ -317,13 +321,17 @@ impl<B: Backend> Driver<B> {
         is_over
     }
 
-    /// Returns `true` if there is room for more requests.
+    /// Returns `true` if more requests may be taken now.
     fn takes_requests(&self) -> bool {
+        self.has_room() && self.pause().is_zero()
+    }
+
+    /// Returns `true` if there is room for more requests.
+    fn has_room(&self) -> bool {
         self.connection.takes_frames()
             && self.running.len() < self.shared.limits.requests_per_connection_max
             && self.encoder.len() < self.shared.limits.unsent_bytes_max
             && self.backlog.has_room()
-            && self.pause().is_zero()
             // The end of one of its statements gives memory back. Without any, the client is told to retry.
             && (self.decoder.waits() || self.running.is_empty() || self.decoder.has_room())
     }
@@ -454,6 +462,7 @@ impl<B: Backend> Driver<B> {
             }
             taken.completed = true;
         }
+        taken.had_no_room = true;
         taken
     }
 

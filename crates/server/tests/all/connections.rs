@@ -3,10 +3,11 @@
 use std::io::Read;
 use std::net::TcpStream;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::BytesMut;
-use carnet_base::{Clock, ErrorKind, SystemClock};
+use carnet_base::{Clock, ErrorKind, Moment, SystemClock, WallTime};
 use carnet_cql::result::{ChangeKind, ChangeTarget, SchemaChange};
 use carnet_cql::system::{ClientList, ConnectionStage};
 use carnet_server::protocol::{Opcode, segment};
@@ -470,6 +471,31 @@ fn requests_of_one_client_keep_to_their_rate() {
     (0..4 * 50).for_each(|_| assert_eq!(greedy.receive().opcode, RESULT));
     let took = SystemClock.now().since(begun);
     assert!(took >= Duration::from_millis(2_900), "200 requests took {took:?}");
+}
+
+/// Each reading takes a millisecond, so that a pause also passes between two readings.
+#[derive(Debug, Default)]
+struct ReadingClock(AtomicU64);
+
+impl Clock for ReadingClock {
+    fn now(&self) -> Moment {
+        Moment(Duration::from_millis(self.0.fetch_add(1, Ordering::Relaxed)))
+    }
+
+    fn wall(&self) -> WallTime {
+        WallTime(1_700_000_000_000_000)
+    }
+}
+
+/// The requests are in the server's buffer, and no byte comes that would wake the connection.
+#[test]
+fn pause_that_passes_before_it_begins_leaves_no_request_behind() {
+    const REQUESTS: i16 = 300;
+    let limits = Limits { requests_per_client_max: Some(100), ..limits() };
+    let server = Running::on_clock(Arc::new(ReadingClock::default()), limits);
+    let mut client = server.client(4);
+    (0..REQUESTS).for_each(|stream| client.query(stream, "warn"));
+    (0..REQUESTS).for_each(|_| assert_eq!(client.receive().opcode, RESULT));
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
-use carnet_base::SystemClock;
+use carnet_base::{Clock, SystemClock};
 use carnet_server::protocol::compression;
 use carnet_server::protocol::segment::{self, PAYLOAD_LEN_MAX};
 use carnet_server::{
@@ -167,8 +167,23 @@ impl Running {
         config: Config,
         authenticator: Option<Authenticator>,
     ) -> Self {
+        Self::with_clock(runtime, backend, config, authenticator, Arc::new(SystemClock))
+    }
+
+    /// Starts a server whose time is told by a clock.
+    pub(crate) fn on_clock(clock: Arc<dyn Clock>, limits: Limits) -> Self {
+        let config = Config { limits, ..Self::config() };
+        Self::with_clock(Runtime::new().unwrap(), toy::Toy::default(), config, None, clock)
+    }
+
+    fn with_clock<B: Backend>(
+        runtime: Runtime,
+        backend: B,
+        config: Config,
+        authenticator: Option<Authenticator>,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
         let clients = config.clients.clone();
-        let clock = Arc::new(SystemClock);
         let server = Server::bind(config, backend, authenticator, clock);
         let server = runtime.block_on(server).unwrap();
         let address = server.local_addr().unwrap();
