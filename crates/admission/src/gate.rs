@@ -32,7 +32,8 @@
 //!   ends twice `shed_after` after the last refusal. Requests that arrived until then are refused at this age, on arrival
 //!   here and at the head of the queue. Once the oldest has half of that age, all new ones are refused on arrival, which
 //!   costs least. So few requests are refused at the head.
-//! * **Batch** requests take at most half of the running slots, so that small ones do not wait for long work.
+//! * **Batch** requests take at most half of the running slots, so that small ones do not wait for long work. While small
+//!   ones arrive, they begin at a low priority ([`Permit::begins_long`](crate::Permit::begins_long)).
 //! * **Shares.** Among waiting levels, the one with the least processor time for its shares is next
 //!   ([`Accounts`]). Within a level small requests come first, except that each twentieth
 //!   slot goes to a batch request. Shares need a queue to choose from, and short requests form none: each

@@ -38,6 +38,7 @@ mod request;
 mod run_queue;
 mod shared_gate;
 mod shares;
+mod small_arrivals;
 mod sync;
 
 use std::sync::Arc;
@@ -61,6 +62,7 @@ pub use shared_gate::{Arrived, LongSlot, Paused, Permit, Place, Witness};
 pub use run_queue::{Asked, Asking, RunQueue, TurnId};
 
 use shared_gate::SharedGate;
+use small_arrivals::SmallArrivals;
 
 /// Limits of the statements that run at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,12 +106,13 @@ impl Admission {
     #[must_use]
     pub fn new(limits: AdmissionLimits, clock: &Arc<dyn Clock>, spawn: &dyn Spawn) -> Self {
         let diagnosis = Arc::new(Diagnosis::new(Arc::clone(clock)));
+        let small = Arc::new(SmallArrivals::default());
         let open = |class| {
             let limits = match class {
                 Class::Read | Class::Write => limits.statements,
                 Class::System => limits.system,
             };
-            SharedGate::open(class, limits, Arc::clone(clock), spawn, &diagnosis)
+            SharedGate::open((class, limits), Arc::clone(clock), spawn, &diagnosis, &small)
         };
         Self { gates: Class::ALL.map(open), diagnosis, limits }
     }

@@ -62,7 +62,13 @@ fn gate(running_max: usize) -> Arc<SharedGate> {
     let shed_after = Duration::from_secs(1);
     let limits = GateLimits { running_max, queue_max: 8, queue_bytes_max: 1 << 20, shed_after };
     let diagnosis = Arc::new(Diagnosis::new(Arc::new(Standing)));
-    SharedGate::open(Class::Read, limits, Arc::new(Standing), &NoWorkers, &diagnosis)
+    SharedGate::open(
+        (Class::Read, limits),
+        Arc::new(Standing),
+        &NoWorkers,
+        &diagnosis,
+        &Arc::default(),
+    )
 }
 
 fn arrive(gate: &Arc<SharedGate>) -> Arrived {

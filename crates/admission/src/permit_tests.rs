@@ -99,3 +99,28 @@ fn throttled_commit_keeps_its_slot() {
     assert!(commit.as_mut().poll(&mut context).is_pending());
     assert_eq!(running(&admission), 0);
 }
+
+/// The statements of another class count too: they run on the same threads.
+#[test]
+fn batch_statements_begin_at_a_low_priority_beside_small_ones() {
+    let admission = Admission::new(
+        AdmissionLimits::of_server(1),
+        &(Arc::new(SystemClock) as Arc<dyn Clock>),
+        &ThreadSpawn,
+    );
+    let admit = |class, workload| {
+        let level = Level::default();
+        let request = AdmissionRequest::new(&level, class, workload, 1);
+        match admission.arrive(request).unwrap() {
+            Arrived::Admitted(permit) => permit.begins_long(),
+            Arrived::Waits(_) => panic!("a slot is free"),
+        }
+    };
+    assert!(!admit(Class::Read, Workload::Batch), "it is alone");
+    // On a busy machine more time may pass between two statements.
+    let begins_long = (0..1_000).any(|_| {
+        assert!(!admit(Class::Write, Workload::Unspecified), "a small statement does not");
+        admit(Class::Read, Workload::Batch)
+    });
+    assert!(begins_long);
+}

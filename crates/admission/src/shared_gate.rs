@@ -21,6 +21,7 @@ use super::refusal::refusal;
 use super::request::{
     AdmissionRequest, Arrival, Arriving, Decision, GateLimits, Pass, Reason, Shed, Ticket,
 };
+use super::small_arrivals::SmallArrivals;
 use super::sync::{Mutex, MutexGuard};
 use crate::diagnosis::{Diagnosis, Ended, Waits, Why, nanos};
 
@@ -49,6 +50,8 @@ pub(super) struct SharedGate {
     /// none.
     is_metered: AtomicBool,
     diagnosis: Arc<Diagnosis>,
+    /// Arrivals of small statements at all gates of the process.
+    small: Arc<SmallArrivals>,
 }
 
 struct SharedGateState {
@@ -76,11 +79,11 @@ struct At {
 
 impl SharedGate {
     pub(super) fn open(
-        class: Class,
-        limits: GateLimits,
+        (class, limits): (Class, GateLimits),
         clock: Arc<dyn Clock>,
         spawn: &dyn Spawn,
         diagnosis: &Arc<Diagnosis>,
+        small: &Arc<SmallArrivals>,
     ) -> Arc<Self> {
         let shared = Arc::new(Self {
             class,
@@ -94,6 +97,7 @@ impl SharedGate {
             signal: Signal::new(),
             is_metered: AtomicBool::new(false),
             diagnosis: Arc::clone(diagnosis),
+            small: Arc::clone(small),
         });
         // The ticker ends once the gate is dropped.
         let ticker = Ticker(Arc::downgrade(&shared));
@@ -111,6 +115,9 @@ impl SharedGate {
         let arrived_at = arrived_at.map_or(now, |at| at.min(now));
         let AdmissionRequest { level, workload, bytes, deadline, tenant, .. } = request;
         let age = now.since(arrived_at);
+        if workload != Workload::Batch {
+            self.small.note(now);
+        }
         let (of_level, limits) = (level.id, level.limits);
         let request = Arriving { level: of_level, limits, workload, bytes, age, deadline, tenant };
         let mut decisions = Vec::new();
@@ -163,6 +170,7 @@ impl SharedGate {
         Permit {
             shared: Arc::clone(self),
             pass,
+            begins_long: pass.queue.workload == Workload::Batch && self.small.are_recent(admitted),
             admitted,
             paused: AtomicU64::new(0),
             frees: AtomicUsize::new(0),
@@ -290,6 +298,8 @@ impl Drop for SharedGate {
 pub struct Permit {
     shared: Arc<SharedGate>,
     pass: Pass,
+    /// Whether the statement begins at a low priority.
+    begins_long: bool,
     admitted: Moment,
     /// Total time of its pauses, in nanoseconds.
     paused: AtomicU64,
@@ -369,6 +379,13 @@ impl Permit {
     #[must_use]
     pub fn yields(&self) -> bool {
         self.pass.yields
+    }
+
+    /// Returns `true` for a batch statement that was admitted while small ones arrive: it should begin at a low
+    /// priority, so that none of them waits for its first slice. A lone one would only pay for the change of threads.
+    #[must_use]
+    pub const fn begins_long(&self) -> bool {
+        self.begins_long
     }
 
     /// Returns the class of the statement.

@@ -401,8 +401,9 @@ fn unread_answers_are_waited_for_at_the_socket() {
     const REQUESTS: i16 = 100;
     const BLOB_BYTES: usize = 1 << 20;
     let db = Db::builder().admission(AdmissionLimits::of_server(2)).in_memory();
-    // An interactive statement runs as soon as its request is read, and no request is read while
-    // answers wait for the socket. So only a statement that becomes a task waits for the socket.
+    // A short statement runs as soon as its request is read, and no request is read while answers wait
+    // for the socket. So only a statement that becomes a task, as a long text does, waits for the socket.
+    let query = format!("blob {BLOB_BYTES}{}", " ".repeat(64 << 10));
     let toy = Toy::behind(db.clone(), Workload::Batch);
     let made = Arc::clone(&toy.blob_bytes);
     let server = Running::of(toy, Limits::default(), None);
@@ -415,7 +416,7 @@ fn unread_answers_are_waited_for_at_the_socket() {
     let are_waited_for = (0..50).any(|_| {
         let mut client = server.client(4);
         let before = made.load(Ordering::Relaxed);
-        (0..REQUESTS).for_each(|stream| client.query(stream, &format!("blob {BLOB_BYTES}")));
+        (0..REQUESTS).for_each(|stream| client.query(stream, &query));
         server.eventually("answers are made", |_| made.load(Ordering::Relaxed) > before);
         // No further answer is made once the buffers are full.
         let mut last = before;

@@ -155,7 +155,7 @@ async fn admitted(
     };
     let permit = Arc::new(permit);
     let _held = Held::new(world, request.level, &permit);
-    let is_long = request.level == BATCH;
+    let is_long = permit.begins_long();
     let work = execute(world, request, Arc::clone(&permit));
     InTurns::new(world, request, permit, is_long, work).await
 }
