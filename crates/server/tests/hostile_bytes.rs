@@ -189,7 +189,7 @@ fn attack(corpus: &Corpus, seed: u64) -> (usize, impl FnOnce()) {
         0..=2 => decode(&bytes, negotiated, version, lz4, &mut |frame| read(&frame)),
         3 => {
             let charge = MemoryBudget::new(bytes.len()).charge(bytes.len()).unwrap();
-            read(&Frame { header, body: Bytes::from(bytes), charge });
+            read(&Frame { header, body: Bytes::from(bytes), charge, values: None });
         }
         _ => {
             let _ = compression::decompress(&bytes, claimed);

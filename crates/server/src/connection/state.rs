@@ -55,6 +55,8 @@ pub(super) struct Job {
     pub(super) tracing: bool,
     /// Charge of the request to the server's budget until it is answered.
     pub(super) charge: Charge,
+    /// Charge of its decoded values.
+    pub(super) values: Option<Charge>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -160,8 +162,8 @@ impl Connection {
             }
             (ProtocolRequest::Statement(statement), Phase::Ready) => {
                 let tracing = frame.header.has(flags::TRACING);
-                let charge = frame.charge;
-                vec![Action::Run(Job { stream, opcode, statement, tracing, charge })]
+                let Frame { charge, values, .. } = frame;
+                vec![Action::Run(Job { stream, opcode, statement, tracing, charge, values })]
             }
             (_, phase) => {
                 let why = match phase {
@@ -301,7 +303,7 @@ mod tests {
     fn frame(version: Version, opcode: Opcode, body: &[u8]) -> Frame {
         let header = RequestHeader { version, flags: 0, stream: 9, opcode, body_len: body.len() };
         let charge = MemoryBudget::new(body.len()).charge(body.len()).unwrap();
-        Frame { header, body: Bytes::copy_from_slice(body), charge }
+        Frame { header, body: Bytes::copy_from_slice(body), charge, values: None }
     }
 
     fn startup(version: Version, options: &[(&str, &str)]) -> Frame {

@@ -75,7 +75,7 @@ struct Request<B> {
     reply: Reply,
     started: Moment,
     /// Charge of the request to the server's budget until it is answered.
-    _charge: Charge,
+    _charges: (Charge, Option<Charge>),
 }
 
 /// Form of the answer to a request.
@@ -153,7 +153,7 @@ impl<B: Backend> Arriving<B> {
         let reply = self.reply();
         let Self { shared, session, encoding, job, times, .. } = self;
         let started = times.arrived;
-        let Job { stream, opcode, statement, tracing, charge } = job;
+        let Job { stream, opcode, statement, tracing, charge, values } = job;
         let bytes = charge.bytes();
         let memory = AnswerMemory::new(&shared.answers, shared.answers.max() / 2);
         let permit = match permit.and_then(|permit| check_answers(&shared, permit)) {
@@ -183,7 +183,7 @@ impl<B: Backend> Arriving<B> {
             Work { shared: Arc::clone(&shared), session, statement, grant, stream, encoding };
         let work = Box::pin(work.run(memory, tracing));
         let slices = Slices::new(work, permit, bytes);
-        let request = Request { shared, opcode, reply, started, _charge: charge };
+        let request = Request { shared, opcode, reply, started, _charges: (charge, values) };
         Ok(Running { slices, request })
     }
 

@@ -22,12 +22,16 @@
 //! and the client is told to retry later. So is a compressed body of v4 at once, if its uncompressed
 //! form does not fit. In addition to the budget a connection may hold one
 //! incomplete segment (128 KiB), whose frames are unknown before its checksum, and a waiting one.
+//!
+//! The memory of the values that will be decoded of a complete request counts as well, even beyond the budget: the request
+//! proceeds, and others wait for their bodies. If it waited for that memory too, requests whose bodies fill the budget would
+//! wait for each other.
 
 use bytes::{Buf, Bytes, BytesMut};
 
 use super::frame::{Frame, HEADER_LEN, RESPONSE_BIT, RequestHeader, flags};
 use super::segment::{self, Segment};
-use super::{ProtocolError, Version, compression};
+use super::{ProtocolError, Version, compression, decoded_size};
 use carnet_base::{Charge, MemoryBudget};
 
 /// Part of a body that arrives before all of it is charged: one in this number of bytes.
@@ -335,7 +339,7 @@ impl FrameDecoder {
         };
         // v5 compresses segments, and ignores the flag.
         if header.version >= Version::V5 || !header.has(flags::COMPRESSION) {
-            return Ok(Some(Decoded::Frame(Frame { header, body, charge })));
+            return Ok(Some(self.whole(header, body, charge)));
         }
         if !self.lz4 {
             return Err(ProtocolError::malformed(
@@ -346,7 +350,18 @@ impl FrameDecoder {
         drop(charge);
         let Some(charge) = self.budget.charge(len) else { return Ok(Some(Decoded::Shed(header))) };
         let body = compression::decompress(&block, len)?;
-        Ok(Some(Decoded::Frame(Frame { header, body, charge })))
+        Ok(Some(self.whole(header, body, charge)))
+    }
+
+    /// Makes a complete request.
+    fn whole(&self, header: RequestHeader, body: Bytes, charge: Charge) -> Decoded {
+        let bytes = decoded_size::of_values(header, &body);
+        let values = if bytes > 0 { self.budget.charge(0) } else { None };
+        let values = values.map(|mut values| {
+            values.set(bytes);
+            values
+        });
+        Decoded::Frame(Frame { header, body, charge, values })
     }
 }
 

@@ -323,3 +323,36 @@ fn body_above_the_limit_is_refused_by_its_header() {
     let error = decoder(usize::MAX).next(&mut BytesMut::from(&header[..])).unwrap_err();
     assert!(error.to_string().contains("1048577 bytes; 1048576"), "{error}");
 }
+
+/// Makes the body of a query with nulls.
+fn query_with_nulls(version: u8, count: u16) -> Vec<u8> {
+    let flags: &[u8] = if version == 4 { b"\x01" } else { b"\0\0\0\x01" };
+    let mut body = [&b"\0\0\0\x01x\0\x01"[..], flags].concat();
+    body.put_u16(count);
+    body.extend(std::iter::repeat_n(0xff, 4 * usize::from(count)));
+    body
+}
+
+/// Decoded nulls take ten times the bytes that they have in a request.
+#[test]
+fn values_are_charged_before_they_are_decoded() {
+    let query = |stream| plain(4, stream, &query_with_nulls(4, 10_000));
+    let budget = MemoryBudget::new(MIB);
+    let mut decoder = FrameDecoder::new(budget.clone(), MIB);
+    let mut inbox = BytesMut::from(&[query(1), query(2), query(3)].concat()[..]);
+    let mut next = |decoder: &mut FrameDecoder| decoder.next(&mut inbox).unwrap();
+    let Some(Decoded::Frame(first)) = next(&mut decoder) else { panic!("there is room") };
+    let values = first.values.as_ref().unwrap().bytes();
+    assert!(values > 8 * first.body.len(), "{values} bytes");
+    assert_eq!(first.charge.bytes(), first.body.len(), "the size of the request is another thing");
+    // A request whose body fits proceeds; the next body waits.
+    let others = budget.charge(MIB - values - 100_000).unwrap();
+    let Some(Decoded::Frame(second)) = next(&mut decoder) else { panic!("its body fits") };
+    assert!(budget.used() > MIB);
+    assert!(next(&mut decoder).is_none() && decoder.waits());
+    drop((others, second));
+    let Some(Decoded::Frame(third)) = next(&mut decoder) else { panic!("memory was freed") };
+    assert_eq!((third.header.stream, decoder.waits()), (3, false));
+    drop((first, third));
+    assert_eq!(budget.used(), 0);
+}

@@ -105,6 +105,8 @@ pub struct Frame {
     pub body: Bytes,
     /// Charge of the body to the server's budget until the request is answered.
     pub charge: Charge,
+    /// Charge of the values that are decoded of the body; `None` for a small body.
+    pub values: Option<Charge>,
 }
 
 /// Writes the header of a response.

@@ -31,6 +31,7 @@
 
 mod class_name;
 pub mod compression;
+mod decoded_size;
 pub mod decoder;
 pub mod encoder;
 pub mod error;

@@ -114,7 +114,7 @@ mod tests {
         let (version, stream, body_len) = (Version::V4, 1, body.len());
         let header = RequestHeader { version, flags, stream, opcode, body_len };
         let charge = MemoryBudget::new(body_len).charge(body_len).unwrap();
-        Frame { header, body: Bytes::from_static(body), charge }
+        Frame { header, body: Bytes::from_static(body), charge, values: None }
     }
 
     #[test]

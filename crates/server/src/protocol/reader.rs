@@ -27,13 +27,18 @@ impl BodyReader {
     ///
     /// Malformed, if fewer bytes are left.
     pub fn take(&mut self, len: usize, what: &str) -> Result<Bytes> {
+        self.check_len(len, what)?;
+        Ok(self.0.split_to(len))
+    }
+
+    fn check_len(&self, len: usize, what: &str) -> Result<()> {
         if len > self.0.len() {
             return Err(ProtocolError::malformed(format!(
                 "{what} should have {len} bytes, and {} are left in the body",
                 self.0.len()
             )));
         }
-        Ok(self.0.split_to(len))
+        Ok(())
     }
 
     fn array<const N: usize>(&mut self, what: &str) -> Result<[u8; N]> {
@@ -104,6 +109,30 @@ impl BodyReader {
         let len = usize::try_from(announced).map_err(|_| negative(what, announced))?;
         let bytes = self.take(len, what)?;
         utf8(&bytes, what)
+    }
+
+    /// Returns the number of bytes that are left in the body.
+    pub(super) fn left(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Skips a `[long string]`, which may be no UTF-8.
+    pub(super) fn skip_long_string(&mut self, what: &str) -> Result<()> {
+        let announced = self.int(what)?;
+        let len = usize::try_from(announced).map_err(|_| negative(what, announced))?;
+        self.skip(len, what)
+    }
+
+    /// Skips a `[value]`.
+    pub(super) fn skip_value(&mut self, what: &str) -> Result<()> {
+        let len = usize::try_from(self.int(what)?).unwrap_or_default();
+        self.skip(len, what)
+    }
+
+    fn skip(&mut self, len: usize, what: &str) -> Result<()> {
+        self.check_len(len, what)?;
+        self.0.advance(len);
+        Ok(())
     }
 
     /// Reads a `[string list]`.

@@ -218,7 +218,7 @@ fn refuse_unknown(flags: u32, known: u32, what: &str) -> Result<()> {
     }
 }
 
-fn param_flags(reader: &mut BodyReader, version: Version, what: &str) -> Result<u32> {
+pub(super) fn param_flags(reader: &mut BodyReader, version: Version, what: &str) -> Result<u32> {
     let (flags, known) = match version {
         Version::V4 => (u32::from(reader.byte("the flags")?), param::V4),
         Version::V5 => (reader.int("the flags")?.cast_unsigned(), param::V5),
