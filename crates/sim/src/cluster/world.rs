@@ -126,7 +126,8 @@ impl World {
         for _ in 0..self.setup.clients {
             let (world, client) = (Rc::clone(self), self.client::<D>(process));
             self.executor.spawn(clients_of(process), async move {
-                let work = Work { order: &world.order, numbers: &world.numbers, may_leave: true };
+                let only = world.order.workload;
+                let work = Work { only, numbers: &world.numbers, may_leave: true };
                 work.done_by(client, world.setup.think_micros, |_| {}).await;
             });
         }

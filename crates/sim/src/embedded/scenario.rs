@@ -104,7 +104,8 @@ async fn live<D: Administered>(
             let of_client = Rc::clone(world);
             world.executor.spawn(DATABASE, async move {
                 let (order, numbers) = (&of_client.order, &of_client.numbers);
-                let work = Work { order, numbers, may_leave: !of_client.setup.facade };
+                let work =
+                    Work { only: order.workload, numbers, may_leave: !of_client.setup.facade };
                 let work = work.done_by(client, of_client.setup.think_micros, |kind| {
                     if matches!(kind, ErrorKind::Unknown { .. } | ErrorKind::Unavailable) {
                         of_client.has_stopped.set(true);

@@ -23,7 +23,6 @@ use carnet_store::BeginKind;
 
 use crate::client::{Client, Observed};
 use crate::database::Database;
-use crate::order::Order;
 use crate::run_record::{Part, RecordId};
 pub(crate) use derived::schema_cell;
 pub use kind::Workload;
@@ -67,7 +66,8 @@ async fn run<D: Database>(
 
 /// Work of a client.
 pub(crate) struct Work<'w> {
-    pub(crate) order: &'w Order,
+    /// The only kind of transaction; `None` mixes all.
+    pub(crate) only: Option<Workload>,
     pub(crate) numbers: &'w Numbers,
     /// Whether clients sometimes abandon their own transactions.
     pub(crate) may_leave: bool,
@@ -84,8 +84,7 @@ impl Work<'_> {
         let executor = client.executor.clone();
         loop {
             executor.sleep(client.random.micros(0, think_micros)).await;
-            let workload =
-                self.order.workload.unwrap_or_else(|| client.random.pick(&Workload::ALL));
+            let workload = self.only.unwrap_or_else(|| client.random.pick(&Workload::ALL));
             let leaves = self.may_leave && client.random.percent(3);
             let limit = leaves.then(|| client.random.micros(1, 1_000));
             let ran = run(workload, &mut client, self.numbers);
