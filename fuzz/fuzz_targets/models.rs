@@ -1,7 +1,7 @@
 //! The model of a disk, with a right checksum around fields of another origin.
 #![no_main]
 
-use carnet_storage::io::file::{decode, encode};
+use carnet_storage::disk::model_file::{decode, encode};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|fields: &[u8]| {

@@ -6,12 +6,11 @@ use std::sync::Arc;
 
 use carnet_base::{Error, Result, Timestamp};
 
-use crate::backup::LABEL;
 use crate::batch::{Adoption, Change, Changes};
-use crate::cache::Cache;
 use crate::disk::{Disk, During};
-use crate::engine::checkpoint::{MARKER, refuse_log};
 use crate::manifest::{self, Manifest, TableMeta};
+use crate::marks::{BACKUP, CHECKPOINT, refuse_log};
+use crate::sstable::cache::Cache;
 use crate::sstable::{self, Description, Table, Verified};
 use crate::wal::{Lsn, recovery};
 
@@ -55,7 +54,7 @@ pub fn verify(disk: &Arc<dyn Disk>, mut tell: impl FnMut(&Progress)) -> Result<P
         progress.tables += 1;
         tell(&progress);
     }
-    let has_no_log = |name: &String| name == MARKER || name == LABEL;
+    let has_no_log = |name: &String| name == CHECKPOINT || name == BACKUP;
     if let Some(name) = disk.list().during("list", &**disk, "")?.iter().find(|n| has_no_log(n)) {
         // An unopened checkpoint, or a backup.
         refuse_log(&**disk, name, &manifest)?;

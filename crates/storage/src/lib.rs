@@ -18,7 +18,7 @@
 //! ```
 //!
 //! Modules, from the bottom up: [`disk`] is the only access to files; `wal` is the write-ahead log;
-//! `memtable` and [`sstable`] store versions in cell order; [`cache`] is the block cache;
+//! `memtable` and [`sstable`] store versions in cell order, the latter with the [block cache](sstable::cache);
 //! [`manifest`] lists the files of the database; [`compaction`] decides which tables are
 //! rewritten and which versions survive; [`engine`] combines them and states the invariants; [`backup`] takes and restores
 //! backups; [`inspect`] verifies and describes the files of a closed database, and [`place`] finds
@@ -28,7 +28,6 @@
 
 pub mod backup;
 mod batch;
-pub mod cache;
 pub mod clock_file;
 mod codec;
 pub mod compaction;
@@ -38,6 +37,7 @@ pub mod inspect;
 pub mod io;
 mod lock;
 pub mod manifest;
+mod marks;
 mod memory;
 mod memtable;
 mod merge_operator;

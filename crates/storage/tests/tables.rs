@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use carnet_base::{Timestamp, block_on};
-use carnet_storage::cache::Cache;
 use carnet_storage::disk::Disk;
 use carnet_storage::disk::sim::SimDisk;
+use carnet_storage::sstable::cache::Cache;
 use carnet_storage::sstable::{
     Builder, EntryRef, ReadOptions, Table, TableCursor, TableOptions, Walk,
 };

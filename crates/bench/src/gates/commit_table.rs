@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 use carnet_base::commit_encoding::{CommitEntry, v1, v2};
 use carnet_base::{CellKey, PartitionKey, Result, Rng, SeededRng, TableId};
-use carnet_storage::cache::Cache;
 use carnet_storage::disk::{Disk, RealDisk};
+use carnet_storage::sstable::cache::Cache;
 use carnet_storage::sstable::{Table, describe, number_in};
 use carnet_storage::{
     Compression, Durability, EntryCell, Mutation, Options, TableOptions, TableOptionsOf,

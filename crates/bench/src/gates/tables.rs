@@ -5,8 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use carnet_base::{Bytes, PartitionKey, Result, Rng, SeededRng, Timestamp, block_on};
-use carnet_storage::cache::Cache;
 use carnet_storage::disk::{Disk, RealDisk};
+use carnet_storage::sstable::cache::Cache;
 use carnet_storage::sstable::{
     Builder, Built, Compression, EntryRef, ReadOptions, Table, TableCursor, TableOptions, Walk,
     describe,

@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use carnet_base::{Rng, SeededRng};
-use carnet_storage::disk::{BulkReader, Disk, File, Place, RealDisk};
-use carnet_storage::io::{Combine, Direction, Flow, Model, file};
+use carnet_storage::disk::{BulkReader, Disk, File, Place, RealDisk, model_file};
+use carnet_storage::io::{Combine, Direction, Flow, Model};
 use clap::Args;
 
 /// Scratch file for the measurement, removed at the end.
@@ -75,8 +75,8 @@ impl Iotune {
         }
         let model = measured?;
         show(&model);
-        file::store(&disk, &model)?;
-        println!("stored in {}", disk.path(file::FILE_NAME));
+        model_file::store(&disk, &model)?;
+        println!("stored in {}", disk.path(model_file::FILE_NAME));
         Ok(())
     }
 }

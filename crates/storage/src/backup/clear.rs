@@ -2,14 +2,14 @@
 
 use carnet_base::Result;
 
-use super::label::FILE_NAME as LABEL;
 use crate::disk::{Disk, During};
 use crate::engine::checkpoint;
+use crate::marks::{BACKUP, CHECKPOINT};
 
 /// Removes all files of a database or a backup, finished or not, and no other files.
 pub(super) fn clear(disk: &dyn Disk) -> Result<()> {
     for name in disk.list().during("list", disk, "")? {
-        if checkpoint::is_ours(&name) || name == checkpoint::MARKER || is_part_of_label(&name) {
+        if checkpoint::is_ours(&name) || name == CHECKPOINT || is_part_of_label(&name) {
             disk.remove(&name).during("remove", disk, &name)?;
         }
     }
@@ -17,5 +17,5 @@ pub(super) fn clear(disk: &dyn Disk) -> Result<()> {
 }
 
 fn is_part_of_label(name: &str) -> bool {
-    name.strip_suffix(".tmp").unwrap_or(name) == LABEL
+    name.strip_suffix(".tmp").unwrap_or(name) == BACKUP
 }

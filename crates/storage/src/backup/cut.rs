@@ -5,10 +5,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 use carnet_base::{Result, Timestamp};
 
-use crate::cache::Cache;
 use crate::disk::Disk;
 use crate::manifest::{TableMeta, Tally, VersionKind};
 use crate::options::TableOptionsOf;
+use crate::sstable::cache::Cache;
 use crate::sstable::{Builder, RangeTombstone, RawCursor};
 
 /// Rewrites the table on another disk, with the same number and level, without versions and range

@@ -23,9 +23,8 @@ use carnet_base::{Error, LabelFields, LabelWriter, Result, Timestamp, WallTime};
 
 use crate::disk::{self, Disk, During};
 use crate::manifest::{self, Identity};
+use crate::marks::BACKUP;
 use crate::sstable;
-
-pub(crate) const FILE_NAME: &str = "BACKUP";
 
 const KIND: &str = "carnet backup";
 const VERSION: &str = "3";
@@ -78,18 +77,18 @@ impl Label {
     /// `Corrupted` if it is damaged, `Unsupported` if a newer program wrote it, `Unavailable` if it
     /// cannot be read.
     pub fn load(disk: &dyn Disk) -> Result<Option<Self>> {
-        let file = match disk.open(FILE_NAME) {
+        let file = match disk.open(BACKUP) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            opened => opened.during("open", disk, FILE_NAME)?,
+            opened => opened.during("open", disk, BACKUP)?,
         };
-        let bytes = disk::read_all(disk, &*file, FILE_NAME)?;
+        let bytes = disk::read_all(disk, &*file, BACKUP)?;
         Self::decode(&bytes)
             .map(Some)
-            .map_err(|error| Error::new(error.kind(), disk.path(FILE_NAME)).with_source(error))
+            .map_err(|error| Error::new(error.kind(), disk.path(BACKUP)).with_source(error))
     }
 
     pub(super) fn store(&self, disk: &dyn Disk) -> Result<()> {
-        disk::replace(disk, FILE_NAME, self.encode().as_bytes())
+        disk::replace(disk, BACKUP, self.encode().as_bytes())
     }
 
     /// Returns the total size of all files.

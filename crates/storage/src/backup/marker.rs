@@ -9,11 +9,8 @@ use std::io;
 use carnet_base::{Error, Result};
 
 use super::clear::clear;
-use super::label::FILE_NAME as LABEL;
 use crate::disk::{DirectoryLock, Disk, During, LOCK};
-
-/// Name of the marker.
-pub(crate) const MARKER: &str = "UNFINISHED";
+use crate::marks::{BACKUP, UNFINISHED};
 
 /// Locks and marks the directory of a new backup, and removes the files of an earlier attempt.
 ///
@@ -23,7 +20,7 @@ pub(crate) const MARKER: &str = "UNFINISHED";
 pub(super) fn claim(disk: &dyn Disk) -> Result<DirectoryLock> {
     let lock = disk.lock()?;
     let names = disk.list().during("list", disk, "")?;
-    let is_backup = |name: &String| name == MARKER || name == LABEL;
+    let is_backup = |name: &String| name == UNFINISHED || name == BACKUP;
     if let Some(other) = names.iter().find(|name| *name != LOCK)
         && !names.iter().any(is_backup)
     {
@@ -40,12 +37,12 @@ pub(super) fn claim(disk: &dyn Disk) -> Result<DirectoryLock> {
 /// Removes all files of a backup but the marker. The marker is durable before the label is removed,
 /// and that is durable before the first other file is, so that a partial backup has no label.
 pub(super) fn void(disk: &dyn Disk) -> Result<()> {
-    disk.create(MARKER).during("create", disk, MARKER)?;
+    disk.create(UNFINISHED).during("create", disk, UNFINISHED)?;
     disk.sync_dir().during("sync", disk, "")?;
-    match disk.remove(LABEL) {
+    match disk.remove(BACKUP) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         removed => {
-            removed.during("remove", disk, LABEL)?;
+            removed.during("remove", disk, BACKUP)?;
             disk.sync_dir().during("sync", disk, "")?;
         }
     }
@@ -54,9 +51,9 @@ pub(super) fn void(disk: &dyn Disk) -> Result<()> {
 
 /// Removes the marker of a finished backup.
 pub(super) fn unmark(disk: &dyn Disk) -> Result<()> {
-    match disk.remove(MARKER) {
+    match disk.remove(UNFINISHED) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        removed => removed.during("remove", disk, MARKER)?,
+        removed => removed.during("remove", disk, UNFINISHED)?,
     }
     disk.sync_dir().during("sync", disk, "")
 }
@@ -66,5 +63,5 @@ pub(super) fn is_unfinished(disk: &dyn Disk) -> Result<bool> {
     let names = disk.list().during("list", disk, "")?;
     let holds = |wanted: &str| names.iter().any(|name| name == wanted);
     // A directory with an unreadable label is kept: its other files may be intact.
-    Ok(holds(MARKER) && !holds(LABEL))
+    Ok(holds(UNFINISHED) && !holds(BACKUP))
 }

@@ -59,6 +59,3 @@ pub use restore::{Restore, Restored, prepare, restore};
 pub use take::{About, Backup, BackupJob};
 pub use vault::{RealVault, Vault};
 pub use verify::verify;
-
-pub(crate) use label::FILE_NAME as LABEL;
-pub(crate) use restore::refuse;

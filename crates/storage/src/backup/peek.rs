@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use carnet_base::{KeyRange, Result};
 
-use crate::cache::Cache;
 use crate::disk::Disk;
 use crate::inspect;
 use crate::manifest::FlatRange;
 use crate::sstable::RawCursor;
+use crate::sstable::cache::Cache;
 
 /// Calls `visit` with the key of every version in a range, table by table; the order of versions is
 /// not defined.

@@ -1,6 +1,5 @@
 //! Restores a database from a backup.
 
-use std::io;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -9,16 +8,13 @@ use carnet_base::{Error, ErrorKind, Result, Timestamp};
 use super::clear::clear;
 use super::label::{Label, LabelledFile};
 use super::progress::Progress;
-use super::{cut, marker, verify};
+use super::{cut, verify};
 use crate::disk::{Disk, During, LOCK, copy};
-use crate::engine::checkpoint;
 use crate::inspect;
 use crate::manifest::{self, Edit, Identity, Manifest, TableMeta};
+use crate::marks::{CHECKPOINT, RESTORE};
 use crate::options::TableOptionsOf;
 use crate::sstable;
-
-/// Name of the file that marks a directory as an unfinished restore.
-pub(crate) const MARKER: &str = "RESTORE";
 
 /// Options of a restore.
 pub struct Restore<'a> {
@@ -145,7 +141,7 @@ pub fn prepare(to: &dyn Disk) -> Result<()> {
 /// Marks an empty directory; clears a marked one.
 fn begin(to: &dyn Disk) -> Result<()> {
     let names = to.list().during("list", to, "")?;
-    if names.iter().any(|name| name == MARKER) {
+    if names.iter().any(|name| name == RESTORE) {
         return clear(to);
     }
     if let Some(name) = names.iter().find(|name| *name != LOCK) {
@@ -154,7 +150,7 @@ fn begin(to: &dyn Disk) -> Result<()> {
             to.path(name)
         )));
     }
-    to.create(MARKER).during("create", to, MARKER)?;
+    to.create(RESTORE).during("create", to, RESTORE)?;
     to.sync_dir().during("sync", to, "")
 }
 
@@ -177,37 +173,9 @@ fn bring(from: &dyn Disk, file: &LabelledFile, to: &dyn Disk, copies: bool) -> R
 
 /// Turns the directory into a checkpoint, whose first opening starts a log.
 fn finish(to: &dyn Disk, manifest: &Manifest) -> Result<()> {
-    to.create(checkpoint::MARKER).during("create", to, checkpoint::MARKER)?;
+    to.create(CHECKPOINT).during("create", to, CHECKPOINT)?;
     to.sync_dir().during("sync", to, "")?;
     manifest.store(to)?;
-    to.remove(MARKER).during("remove", to, MARKER)?;
+    to.remove(RESTORE).during("remove", to, RESTORE)?;
     to.sync_dir().during("sync", to, "")
-}
-
-/// Returns an error for directories that must not be opened: a backup, which opening would change,
-/// or an unfinished restore, which is incomplete.
-pub(crate) fn refuse(disk: &dyn Disk) -> Result<()> {
-    let holds = |name: &str| match disk.open(name) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-        opened => opened.during("open", disk, name).map(|_| true),
-    };
-    if holds(super::LABEL)? {
-        return Err(Error::invalid(format!(
-            "{} is a backup, which opening would change: restore it to an empty directory",
-            disk.path("")
-        )));
-    }
-    if holds(marker::MARKER)? {
-        return Err(Error::invalid(format!(
-            "{} is a backup that was not finished: open the database, or restore another backup",
-            disk.path("")
-        )));
-    }
-    if holds(MARKER)? {
-        return Err(Error::invalid(format!(
-            "{} holds a restore that was not finished: run it again",
-            disk.path("")
-        )));
-    }
-    Ok(())
 }

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use carnet_base::{Error, Result, Rng};
 
 use super::Vault;
-use super::marker::MARKER;
 use crate::disk::sim::SimDisk;
 use crate::disk::{DirectoryLock, Disk};
+use crate::marks::UNFINISHED;
 use crate::sync::{Mutex, lock};
 
 /// A vault of simulated disks. Clones share it.
@@ -74,7 +74,7 @@ impl Vault for SimVault {
         let mut disks = lock(&self.0.disks);
         let left = disks.get(name).map(Disk::list).transpose();
         match left {
-            Ok(left) if left.iter().flatten().all(|name| name == MARKER) => {
+            Ok(left) if left.iter().flatten().all(|name| name == UNFINISHED) => {
                 disks.remove(name);
                 Ok(())
             }

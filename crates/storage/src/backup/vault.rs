@@ -6,8 +6,8 @@ use std::{fs, io};
 
 use carnet_base::{Error, Result, ThreadSpawn};
 
-use super::marker::MARKER;
 use crate::disk::{Backend, DirectoryLock, Disk, LOCK, RealDisk};
+use crate::marks::UNFINISHED;
 
 /// A directory with one subdirectory per backup.
 pub trait Vault: Send + Sync + 'static {
@@ -98,7 +98,7 @@ impl Vault for RealVault {
 
     fn remove(&self, name: &str) -> Result<()> {
         let disk = directory(self.root.join(name))?;
-        for own in [LOCK, MARKER] {
+        for own in [LOCK, UNFINISHED] {
             match disk.remove(own) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => {
                     return Err(self.failed("empty", name, error));

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use carnet_base::Result;
 
 use super::file::File;
-use super::watch::Watch;
+use crate::io::Watch;
 
 /// A directory of files.
 pub trait Disk: Send + Sync + 'static {

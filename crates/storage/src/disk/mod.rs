@@ -57,6 +57,8 @@ mod copy;
 mod directory;
 mod failure;
 mod file;
+mod model_check;
+pub mod model_file;
 mod paced;
 mod promise;
 mod read_only;
@@ -65,7 +67,6 @@ mod shortage;
 pub mod sim;
 #[cfg(test)]
 mod tests;
-mod watch;
 mod whole_file;
 
 pub use bulk::{BulkReader, BulkWriter};
@@ -73,10 +74,10 @@ pub(crate) use copy::copy;
 pub use directory::{DirectoryLock, Disk};
 pub(crate) use failure::{During, shortage};
 pub use file::{File, Place, ReadFuture};
+pub(crate) use model_check::fits;
 pub(crate) use paced::PacedDisk;
 pub(crate) use read_only::ReadOnlyDisk;
 pub(crate) use real::LOCK;
 pub use real::{Backend, RealDisk};
 pub(crate) use shortage::{Shortage, rename};
-pub use watch::Watch;
 pub(crate) use whole_file::{read_all, replace};

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use carnet_base::Result;
 
-use super::{DirectoryLock, Disk, File, Place, ReadFuture, Watch};
-use crate::io::{Class, Direction, Turns};
+use super::{DirectoryLock, Disk, File, Place, ReadFuture};
+use crate::io::{Class, Direction, Turns, Watch};
 
 /// A disk that schedules I/O of a class: that of bulk files, or of all files.
 pub(crate) struct PacedDisk {

@@ -23,7 +23,8 @@ use std::sync::{Arc, Mutex, OnceLock};
 use carnet_base::{Bytes, Result};
 
 use super::copy::copy;
-use super::{DirectoryLock, Disk, File, Place, ReadFuture, Watch};
+use super::{DirectoryLock, Disk, File, Place, ReadFuture};
+use crate::io::Watch;
 use crate::lock::lock;
 
 /// A disk that keeps changes in memory, above a disk that is only read.

@@ -29,12 +29,10 @@ use carnet_base::{Error, Result, Timestamp};
 use super::core::{Core, Engine};
 use crate::disk::{Disk, During};
 use crate::manifest::{self, Edit, Identity, Line, Manifest, TableMeta};
+use crate::marks::{CHECKPOINT, refuse_log};
 use crate::sstable;
 use crate::sync::lock;
-use crate::wal::{recovery, segment};
-
-/// Name of the file that marks a directory as a checkpoint that has not been opened.
-pub(crate) const MARKER: &str = "CHECKPOINT";
+use crate::wal::segment;
 
 /// Number of bytes at a table's end that are compared to identify it; they contain footer and
 /// statistics.
@@ -134,9 +132,9 @@ impl Engine {
 
 /// Turns an unopened checkpoint into a database without a log, durably.
 pub(super) fn take_over(disk: &Arc<dyn Disk>) -> Result<()> {
-    match disk.open(MARKER) {
+    match disk.open(CHECKPOINT) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        opened => opened.during("open", &**disk, MARKER)?,
+        opened => opened.during("open", &**disk, CHECKPOINT)?,
     };
     let Some(mut manifest) = Manifest::load(&**disk)? else {
         return Err(Error::corrupted(format!(
@@ -144,7 +142,7 @@ pub(super) fn take_over(disk: &Arc<dyn Disk>) -> Result<()> {
             disk.path("")
         )));
     };
-    refuse_log(&**disk, MARKER, &manifest)?;
+    refuse_log(&**disk, CHECKPOINT, &manifest)?;
     manifest.unlogged = true;
     (manifest.identity, manifest.line) = (Identity::random(), Line::default());
     // Snapshots of the original database may have seen later commits, and a backup does not record
@@ -152,30 +150,14 @@ pub(super) fn take_over(disk: &Arc<dyn Disk>) -> Result<()> {
     (manifest.swept, manifest.lossy) = (manifest.bound, false);
     manifest.forgotten = manifest.bound.min(manifest.flushed);
     manifest.store(&**disk)?;
-    disk.remove(MARKER).during("remove", &**disk, MARKER)?;
+    disk.remove(CHECKPOINT).during("remove", &**disk, CHECKPOINT)?;
     disk.sync_dir().during("sync", &**disk, "")
-}
-
-/// Returns an error if a directory has a log although the file `marker` states that it has none.
-///
-/// # Errors
-///
-/// `Corrupted` naming both files; `Unavailable` if the disk fails.
-pub(crate) fn refuse_log(disk: &dyn Disk, marker: &str, manifest: &Manifest) -> Result<()> {
-    let Some(segment) = recovery::begun_segment(disk, manifest.first_segment)? else {
-        return Ok(());
-    };
-    Err(Error::corrupted(format!(
-        "{} says that this directory holds no log, but {segment} exists: remove {marker} if this \
-         is a database that was in use, or restore the directory from a backup",
-        disk.path(marker)
-    )))
 }
 
 /// Marks the directory, and returns the manifest of the checkpoint in it.
 fn begin(to: &dyn Disk, ours: Identity) -> Result<Option<Manifest>> {
     let names = to.list().during("list", to, "")?;
-    if names.iter().any(|name| name == MARKER) {
+    if names.iter().any(|name| name == CHECKPOINT) {
         let earlier = Manifest::load(to)?;
         if earlier.as_ref().is_some_and(|earlier| earlier.identity != ours) {
             return Err(of_another(to));
@@ -189,7 +171,7 @@ fn begin(to: &dyn Disk, ours: Identity) -> Result<Option<Manifest>> {
             to.path(name)
         )));
     }
-    to.create(MARKER).during("create", to, MARKER)?;
+    to.create(CHECKPOINT).during("create", to, CHECKPOINT)?;
     to.sync_dir().during("sync", to, "")?;
     Ok(None)
 }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use carnet_base::{Clock, Moment, Result, Spawn, Step, Worker};
 
-use crate::disk::{Disk, During, PacedDisk};
-use crate::io::{Class, ClassTotals, Config, Model, Turns, Waits, file, fits};
+use crate::disk::{Disk, During, PacedDisk, fits, model_file};
+use crate::io::{Class, ClassTotals, Config, Model, Turns, Waits};
 use crate::options::{IoOptions, Options};
 use crate::sstable;
 use crate::sync::atomic::{AtomicU64, Ordering};
@@ -151,13 +151,13 @@ impl Io {
 /// a model, only the shares and the back-off limit requests.
 fn model_of(disk: &dyn Disk, clock: &dyn Clock) -> Option<Model> {
     let fitting = || -> Result<Option<Model>> {
-        let Some(model) = file::load(disk)? else { return Ok(None) };
+        let Some(model) = model_file::load(disk)? else { return Ok(None) };
         let fits = match longest_table(disk)? {
             Some((name, bytes)) => fits(disk, clock, &name, bytes, &model)?,
             None => true,
         };
         if !fits {
-            let path = disk.path(file::FILE_NAME);
+            let path = disk.path(model_file::FILE_NAME);
             tracing::warn!(
                 "reads of this disk do not match {path}, which is ignored; measure the disk \
                  again with `carnet iotune`"

@@ -31,16 +31,16 @@ use super::open_log::Log;
 use super::publication::Publication;
 use super::shortages::Shortages;
 use super::view::View;
-use crate::backup;
 use crate::batch::{Adoption, Changes};
-use crate::cache::Cache;
 use crate::disk::{Disk, During, ReadOnlyDisk};
 use crate::inspect;
 use crate::manifest::{self, Identity, Manifest, TableMeta};
+use crate::marks;
 use crate::memory::Budget;
 use crate::memtable::{Chunks, Memtable};
 use crate::metrics::Counters;
 use crate::options::{Durability, Options};
+use crate::sstable::cache::Cache;
 use crate::sstable::{self, Table};
 use crate::sync::atomic::{AtomicBool, AtomicU64};
 use crate::sync::{Mutex, lock};
@@ -175,7 +175,7 @@ fn load_or_create(
 ) -> Result<Manifest> {
     // A killed process may have left renames that are not durable.
     disk.sync_dir().during("sync", &**disk, "")?;
-    backup::refuse(&**disk)?;
+    marks::refuse(&**disk)?;
     checkpoint::take_over(disk)?;
     if let Some(manifest) = Manifest::load(&**disk)? {
         return Ok(manifest);

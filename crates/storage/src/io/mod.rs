@@ -28,9 +28,7 @@
 
 mod backoff;
 mod bucket;
-mod check;
 mod class;
-pub mod file;
 mod latencies;
 mod model;
 mod queued;
@@ -43,9 +41,9 @@ mod shares;
 mod tests;
 mod totals;
 mod turns;
+mod watch;
 
 pub use backoff::{Backoff, Goal};
-pub(crate) use check::fits;
 pub use class::Class;
 pub use model::{Combine, Flow, Model};
 pub(crate) use read_queue::{ReadLimits, ReadQueue};
@@ -53,3 +51,4 @@ pub use request::{Direction, Id, PIECE_BYTES, Request};
 pub use scheduler::{Config, Dispatch, Piece, Scheduler};
 pub use totals::ClassTotals;
 pub use turns::{Turn, Turns, Waits};
+pub use watch::Watch;

@@ -9,8 +9,8 @@ use std::time::Duration;
 use carnet_base::{Clock, Moment};
 
 use super::totals::{ClassTotals, Totals};
+use super::watch::Watch;
 use super::{Class, Config, Direction, Dispatch, Id, PIECE_BYTES, Request, Scheduler};
-use crate::disk::Watch;
 use crate::lock::lock;
 
 /// Maximum wait of a thread before it checks again, which bounds the effect of clock jumps.

@@ -6,9 +6,9 @@ use carnet_base::{Error, Result, Timestamp};
 
 use super::level::LEVELS;
 use super::range::FlatRange;
-use crate::cache::Cache;
 use crate::disk::Disk;
 use crate::sstable::Table;
+use crate::sstable::cache::Cache;
 
 /// Description of a table's file: number, level, and the statistics that compaction uses.
 #[derive(Clone, Debug, PartialEq, Eq)]

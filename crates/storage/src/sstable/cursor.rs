@@ -27,6 +27,7 @@ use bytes::Bytes;
 use carnet_base::{Result, Timestamp};
 
 use super::block::{Block, SharedBlock};
+use super::cache::Kind;
 use super::entry_ref::EntryRef;
 use super::links::{Named, Wanted};
 use super::prefetch::Region;
@@ -34,7 +35,6 @@ use super::read_ahead::ReadAhead;
 use super::section::Place;
 use super::table::{Table, slot_of};
 use super::walk::Walk;
-use crate::cache::Kind;
 
 /// A scan of fewer cells of a table does not prefetch whole blocks.
 const FEW_CELLS: usize = 8;

@@ -2,12 +2,12 @@
 
 use carnet_base::{Result, Timestamp};
 
+use super::cache::Kind;
 use super::options::{Compression, FilterKind};
 use super::section::Place;
 use super::statistics::Statistics;
 use super::table::Table;
 use super::{compress, page};
-use crate::cache::Kind;
 use crate::sstable::block::Block;
 
 /// Sections of a table and their sizes.

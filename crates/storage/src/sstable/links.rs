@@ -26,10 +26,10 @@ use std::ops::Deref;
 use crossbeam_epoch::{self as epoch, Guard};
 
 use super::block::{Block, Linked, SharedBlock, prefetch_block};
+use super::cache::Kind;
 use super::page;
 use super::prefetch::Region;
 use super::section::Place;
-use crate::cache::Kind;
 
 /// A section that an index entry refers to.
 #[derive(Clone, Copy)]

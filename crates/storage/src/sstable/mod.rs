@@ -44,6 +44,7 @@
 mod block;
 mod bloom;
 mod builder;
+pub mod cache;
 mod compress;
 mod cursor;
 mod damage;

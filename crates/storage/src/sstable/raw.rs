@@ -11,11 +11,11 @@ use bytes::Bytes;
 use carnet_base::{Result, Timestamp};
 
 use super::block::{Block, SharedBlock};
+use super::cache::Kind;
 use super::entry_ref::EntryRef;
 use super::page;
 use super::section::Place;
 use super::table::{Table, slot_of};
-use crate::cache::Kind;
 use crate::disk::BulkReader;
 
 /// Maximum size of a read of blocks: half a millisecond for a device of 500 MB/s.

@@ -4,11 +4,11 @@ use bytes::Bytes;
 use carnet_base::Result;
 
 use super::block::{Block, SharedBlock};
+use super::cache::Kind;
 use super::page;
 use super::section::Place;
 use super::table::Table;
 use super::walk::Walk;
-use crate::cache::Kind;
 use crate::metrics::add;
 
 /// Size of the first piece that is read ahead of a scan without a known size; each further piece is

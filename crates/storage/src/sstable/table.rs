@@ -17,6 +17,7 @@ use carnet_base::{Result, Timestamp};
 use crossbeam_epoch::{self as epoch, Guard};
 
 use super::block::{Block, Linked, SharedBlock};
+use super::cache::{self, Cache, Kind};
 use super::entry_ref::EntryRef;
 use super::footer::{self, Footer};
 use super::links::{Named, Seen, Wanted};
@@ -26,7 +27,6 @@ use super::section::Place;
 use super::source::Source;
 use super::statistics::Statistics;
 use super::tombstones::RangeTombstones;
-use crate::cache::{self, Cache, Kind};
 use crate::disk::Disk;
 
 /// Result of a point read: a key's newest version, or the range tombstone over it.

@@ -3,13 +3,13 @@
 use carnet_base::{Error, Result, Timestamp};
 
 use super::block::{Block, SharedBlock};
+use super::cache::Kind;
 use super::entry_ref::EntryRef;
 use super::flat_key::partition_len;
 use super::page;
 use super::section::Place;
 use super::statistics::{Counting, Statistics};
 use super::table::Table;
-use crate::cache::Kind;
 
 /// Progress of a verification.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

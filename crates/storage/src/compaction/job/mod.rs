@@ -22,7 +22,7 @@ mod memory;
 #[cfg(test)]
 mod model;
 #[cfg(test)]
-mod simulation;
+mod simulation_tests;
 mod tables;
 #[cfg(test)]
 mod tests;

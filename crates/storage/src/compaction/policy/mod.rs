@@ -27,7 +27,7 @@ mod leveled;
 mod plan;
 mod pressure;
 #[cfg(test)]
-mod simulation;
+mod simulation_tests;
 mod state;
 #[cfg(test)]
 mod tests;

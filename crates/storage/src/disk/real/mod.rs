@@ -35,7 +35,8 @@ use self::file::RealFile;
 pub use self::reader::Backend;
 use self::reader::DiskReader;
 use super::copy::copy;
-use super::{DirectoryLock, Disk, During, File, Shortage, Watch};
+use super::{DirectoryLock, Disk, During, File, Shortage};
+use crate::io::Watch;
 
 /// Name of the file that contains the id of the process that holds the lock.
 pub(crate) const LOCK: &str = "LOCK";

@@ -15,7 +15,8 @@ use super::reactor::Reactor;
 use super::request::{Request, again};
 use super::watched::{Watched, Watching};
 use crate::disk::promise::promise;
-use crate::disk::{Place, ReadFuture, Watch};
+use crate::disk::{Place, ReadFuture};
+use crate::io::Watch;
 
 /// How reads wait for the device. See docs/design/0014-io-scheduler.md#figures.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

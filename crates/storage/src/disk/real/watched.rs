@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use carnet_base::Moment;
 
-use crate::disk::Watch;
+use crate::io::Watch;
 
 /// The observer of reads.
 pub(super) struct Watching(pub(super) Arc<dyn Watch>);

@@ -49,8 +49,8 @@ use self::state::{Faults, Outcome, SimDiskState, place};
 use self::timed_device::Timed;
 use super::copy::copy;
 use super::promise::{Promise, promise};
-use super::{DirectoryLock, Disk, File, Place, ReadFuture, Shortage, Watch, real};
-use crate::io::Direction;
+use super::{DirectoryLock, Disk, File, Place, ReadFuture, Shortage, real};
+use crate::io::{Direction, Watch};
 use crate::lock::lock;
 
 /// A simulated directory. Clones share it.

@@ -12,8 +12,7 @@ use carnet_base::{Clock, Timer};
 use super::SimDisk;
 use super::device::{Device, DeviceOptions};
 use super::timed_device::{InDevice, Timed};
-use crate::disk::Watch;
-use crate::io::Direction;
+use crate::io::{Direction, Watch};
 use crate::lock::lock;
 
 impl SimDisk {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use carnet_base::{Clock, Moment, Timer, Wait};
 
 use super::device::Device;
-use crate::disk::Watch;
+use crate::io::Watch;
 
 /// Device of a disk.
 pub(super) struct Timed {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use carnet_base::{Clock, Moment, WallTime};
 
 use super::super::{Class, Config, Direction, Goal, Model, PIECE_BYTES, Turns, Waits};
-use crate::disk::Watch;
+use crate::io::Watch;
 
 struct Still(Moment);
 

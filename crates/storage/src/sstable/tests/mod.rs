@@ -14,9 +14,9 @@ use bytes::Bytes;
 use carnet_base::{Rng, SeededRng, TableId, Timestamp, block_on};
 
 use super::*;
-use crate::cache::Cache;
 use crate::disk::Disk;
 use crate::disk::sim::SimDisk;
+use crate::sstable::cache::Cache;
 
 pub(super) fn time(number: u64) -> Timestamp {
     Timestamp::new(number).unwrap()

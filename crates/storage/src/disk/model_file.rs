@@ -11,9 +11,9 @@
 use bytes::Bytes;
 use carnet_base::{Error, Result};
 
-use super::model::{Combine, Model};
+use super::{Disk, During, replace};
 use crate::codec::Decoder;
-use crate::disk::{Disk, During, replace};
+use crate::io::{Combine, Model};
 
 /// Name of the file.
 pub const FILE_NAME: &str = "IO_MODEL";

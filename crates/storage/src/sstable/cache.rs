@@ -35,8 +35,8 @@ use carnet_base::Result;
 use quick_cache::sync::{self, GuardResult};
 use quick_cache::{DefaultHashBuilder, Lifecycle, OptionsBuilder, Weighter};
 
+use super::{Block, ReadOptions, SharedBlock};
 use crate::metrics::{Counters, Metrics};
-use crate::sstable::{Block, ReadOptions, SharedBlock};
 
 /// File number, and offset of the section.
 pub(crate) type Key = (u64, u64);

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use carnet_base::{Clock, Result, Rng, SeededRng};
 
-use super::model::Model;
-use crate::disk::{BulkReader, Disk, During, Place};
+use super::{BulkReader, Disk, During, Place};
+use crate::io::Model;
 
 /// Maximum duration of the check.
 const TIME_MAX: Duration = Duration::from_millis(200);
