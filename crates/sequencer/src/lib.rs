@@ -85,6 +85,7 @@ mod row_allocator;
 mod shared_read;
 mod statements;
 pub mod sweep;
+mod sweeper;
 mod transport;
 pub mod wire;
 

@@ -19,7 +19,7 @@ use crate::leader::Leader;
 use crate::lease::{Address, Lease, Owner};
 use crate::message::{LeaderRequest, Response};
 use crate::options::Options;
-use crate::sweep;
+use crate::sweeper;
 use crate::transport::{Answering, FORWARD_BYTES_MAX, ForwardHandler, Handler};
 
 /// Minimum interval between reads of the lease, however many callers look for a leader: a SERIAL
@@ -235,7 +235,7 @@ impl<C: Cluster> Node<C> {
                     self.options,
                     Arc::clone(&self.notify),
                 );
-                let sweep = sweep::drive(
+                let sweep = sweeper::drive(
                     Arc::downgrade(&leader),
                     Arc::clone(&self.environment.timer),
                     self.options.sweep.every,

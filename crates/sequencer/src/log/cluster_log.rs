@@ -19,7 +19,8 @@ use crate::message::ClientId;
 use crate::node::{Node, Role};
 use crate::options::Options;
 use crate::shared_read::SharedRead;
-use crate::sweep::{Holder, SweepReport, sweep_now, sweep_past_retention};
+use crate::sweep::{Holder, SweepReport};
+use crate::sweeper::{sweep_now, sweep_past_retention};
 use crate::transport::{Handler, Transport};
 
 /// A database over a cluster.

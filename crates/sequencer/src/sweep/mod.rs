@@ -10,6 +10,8 @@
 //!
 //! # A round
 //!
+//! The module `sweeper` runs rounds for the leader; this one has their decisions and their state.
+//!
 //! ```text
 //!   1  mark      min(P when the retention began, the oldest snapshot of this term)
 //!   2  persist   versions = mark                       before the first delete
@@ -42,21 +44,18 @@
 //! Dropping the tables of cells themselves; deleting markers that were written below `entries_from`
 //! later. All versions of one cell are held in memory together.
 
-mod driver;
 mod history;
 mod holder;
 mod marks;
 mod options;
 mod plan;
 mod report;
-mod round;
 mod term;
 
-pub(crate) use driver::{drive, sweep_now, sweep_past_retention};
 pub(crate) use history::Sample;
 pub use holder::Holder;
 pub use marks::{Hold, Marks};
 pub use options::SweepOptions;
-pub(crate) use plan::{VersionOutcome, newest_row};
+pub(crate) use plan::{Base, BaseRow, Extent, Plan, VersionOutcome, newest_row, plan, trim};
 pub use report::{SweepReport, SweepStatus};
 pub(crate) use term::{HOLD_TIMEOUT, Sweep};

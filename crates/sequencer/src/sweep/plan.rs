@@ -168,11 +168,11 @@ pub(crate) fn plan(
 
 /// A row without its expired parts.
 #[derive(Default)]
-pub(super) struct Trimmed {
+pub(crate) struct Trimmed {
     /// `None` if nothing is left.
-    pub(super) row: Option<Bytes>,
-    pub(super) is_trimmed: bool,
-    pub(super) next_expiry: Option<i64>,
+    pub(crate) row: Option<Bytes>,
+    pub(crate) is_trimmed: bool,
+    pub(crate) next_expiry: Option<i64>,
 }
 
 impl From<Option<Bytes>> for Trimmed {
@@ -182,7 +182,7 @@ impl From<Option<Bytes>> for Trimmed {
 }
 
 /// Removes the parts of a row that have expired up to a second. A row that cannot be read stays as it is.
-pub(super) fn trim(row: Option<Bytes>, passed: i64) -> Trimmed {
+pub(crate) fn trim(row: Option<Bytes>, passed: i64) -> Trimmed {
     let Some(bytes) = row else { return Trimmed::default() };
     let Ok(mut image) = RowImage::decode(&bytes) else { return Some(bytes).into() };
     let first = image.first_expiry();

@@ -42,12 +42,12 @@ impl Sweep {
         }
     }
 
-    pub(super) const fn options(&self) -> SweepOptions {
+    pub(crate) const fn options(&self) -> SweepOptions {
         self.options
     }
 
     /// Begins a round, which ends when the guard is dropped.
-    pub(super) fn begin_round(&self) -> Result<Busy<'_>> {
+    pub(crate) fn begin_round(&self) -> Result<Busy<'_>> {
         if self.is_busy.swap(true, Ordering::AcqRel) {
             return Err(Error::unavailable("the sweep is under way already; wait for its end"));
         }
@@ -55,7 +55,7 @@ impl Sweep {
     }
 
     /// Records the end of a round.
-    pub(super) fn end_round(&self, round: &Result<SweepReport>) {
+    pub(crate) fn end_round(&self, round: &Result<SweepReport>) {
         let mut ended = lock(&self.ended);
         match round {
             Ok(report) => {
@@ -74,7 +74,7 @@ impl Sweep {
 
     /// Returns `true` if a hold has not been renewed for `HOLD_TIMEOUT`, as far as this term has
     /// seen.
-    pub(super) fn is_silent(&self, hold: Hold, now: Moment) -> bool {
+    pub(crate) fn is_silent(&self, hold: Hold, now: Moment) -> bool {
         let mut seen = lock(&self.hold);
         let since = match *seen {
             Some((before, since)) if before == hold => since,
@@ -85,36 +85,36 @@ impl Sweep {
     }
 
     /// Adds a sample; returns `true` if nothing has been committed since the one before.
-    pub(super) fn note(&self, sample: Sample) -> bool {
+    pub(crate) fn note(&self, sample: Sample) -> bool {
         lock(&self.history).note(sample)
     }
 
     /// Returns the newest commit at the time when the retention began.
-    pub(super) fn retained(&self, now: Moment) -> Timestamp {
+    pub(crate) fn retained(&self, now: Moment) -> Timestamp {
         lock(&self.history).retained(now, self.options.retention)
     }
 
     /// Returns the last second that has passed for every reader from a mark on; `i64::MIN` if that is
     /// not known.
-    pub(super) fn passed(&self, mark: Timestamp, now: Sample) -> i64 {
+    pub(crate) fn passed(&self, mark: Timestamp, now: Sample) -> i64 {
         lock(&self.history).passed(mark, now).unwrap_or(i64::MIN)
     }
 
     /// Returns `true` if a round up to `mark` may find something that the rounds up to `swept` have
     /// left: a commit, or a part of a row that has expired since.
-    pub(super) fn is_due(&self, swept: Timestamp, mark: Timestamp, now: Sample) -> bool {
+    pub(crate) fn is_due(&self, swept: Timestamp, mark: Timestamp, now: Sample) -> bool {
         let expired = |expiry| expiry <= self.passed(mark, now);
         lock(&self.history).last_commit(mark, now) > swept
             || lock(&self.next_expiry).is_some_and(expired)
     }
 
-    pub(super) fn set_next_expiry(&self, expiry: Option<i64>) {
+    pub(crate) fn set_next_expiry(&self, expiry: Option<i64>) {
         *lock(&self.next_expiry) = expiry;
     }
 }
 
 /// Clears the busy flag at the end of the round.
-pub(super) struct Busy<'a>(&'a AtomicBool);
+pub(crate) struct Busy<'a>(&'a AtomicBool);
 
 impl Drop for Busy<'_> {
     fn drop(&mut self) {

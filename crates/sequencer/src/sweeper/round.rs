@@ -16,11 +16,10 @@ use carnet_store::cluster::{
 };
 use carnet_store::{Context, PageLimit, RowTables};
 
-use super::marks::Marks;
-use super::options::SweepOptions;
-use super::plan::{Base, BaseRow, Extent, Plan, VersionOutcome, plan, trim};
-use super::report::SweepReport;
 use crate::leader::Leader;
+use crate::sweep::{
+    Base, BaseRow, Extent, Marks, Plan, SweepOptions, SweepReport, VersionOutcome, plan, trim,
+};
 
 /// Number of concurrent lookups of outcomes.
 const LOOKUPS_AT_ONCE: usize = 16;

@@ -1,14 +1,15 @@
 //! Runs rounds of the sweep: at each interval, and on request.
 
+mod round;
+
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use carnet_base::{Result, Timer, Timestamp};
 use carnet_store::cluster::Cluster;
 
-use super::report::SweepReport;
-use super::round;
 use crate::leader::Leader;
+use crate::sweep::SweepReport;
 
 /// Runs a round at each interval, as long as the term lasts.
 pub(crate) async fn drive<C: Cluster>(
