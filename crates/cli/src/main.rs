@@ -43,6 +43,7 @@ mod first_superuser;
 mod http_token;
 mod import;
 mod interrupt;
+mod lexer;
 mod limits;
 mod logging;
 mod origin;

@@ -1,7 +1,7 @@
 //! Parser of `COPY` statements.
 
 use super::options::Options;
-use crate::shell::lexer::{Mistake, Token, TokenKind, tokens};
+use crate::lexer::{Mistake, Token, TokenKind, tokens};
 
 /// Direction of the copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

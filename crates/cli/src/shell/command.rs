@@ -1,7 +1,7 @@
 //! The shell's own commands, distinguished from CQL by their first word.
 
-use super::lexer::{Mistake, Token, TokenKind, tokens};
 use crate::copy::{self, Copy};
+use crate::lexer::{Mistake, Token, TokenKind, tokens};
 
 /// Command of the shell.
 #[derive(Debug, PartialEq, Eq)]

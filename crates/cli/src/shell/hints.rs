@@ -6,7 +6,7 @@
 use carnet_cql::ast::Statement;
 use carnet_cql::{Limits, parse};
 
-use super::lexer::{TokenKind, tokens};
+use crate::lexer::{TokenKind, tokens};
 
 /// Patterns, the first that matches first, and their hints.
 ///

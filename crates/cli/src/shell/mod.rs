@@ -16,7 +16,6 @@ mod feedback;
 mod help;
 mod hints;
 mod interactive;
-pub(crate) mod lexer;
 mod pager;
 pub(crate) mod pieces;
 mod print;

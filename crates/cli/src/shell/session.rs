@@ -15,11 +15,11 @@ use super::command::{Command, first_word};
 use super::feedback;
 use super::help::help;
 use super::hints::hint;
-use super::lexer::Mistake;
 use super::pieces::pieces;
 use super::print::{Printer, Size};
 use crate::copy;
 use crate::database::{Answer, Database, Page};
+use crate::lexer::Mistake;
 use crate::origin::{Origin, caret};
 use crate::{interrupt, print_error, script_text, sentence};
 

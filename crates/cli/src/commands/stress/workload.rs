@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use clap::ValueEnum;
 use clap::builder::PossibleValue;
 
-use super::load::LoadKind;
+use super::load_kind::LoadKind;
 
 /// A workload as it is chosen on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

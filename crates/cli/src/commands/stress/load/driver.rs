@@ -138,9 +138,10 @@ impl Load {
 
 #[cfg(test)]
 mod tests {
-    use super::super::operation::{LoadKind, Operation};
+    use super::super::operation::Operation;
     use super::super::options::LoadOptions;
     use super::*;
+    use crate::commands::stress::load_kind::LoadKind;
 
     /// Answers at once, but for one operation that takes long.
     struct Stalls {

@@ -24,7 +24,6 @@ mod report;
 mod settings;
 
 pub(super) use in_process::InProcess;
-pub(super) use operation::LoadKind;
 pub(super) use options::LoadOptions;
 pub(super) use remote::Servers;
 pub(super) use settings::Load;

@@ -1,39 +1,12 @@
 //! Operations of a load, and the statements that carry them out. Pure.
 
 use carnet_base::{Rng, SeededRng};
-use clap::ValueEnum;
 
 use super::options::LoadOptions;
+use crate::commands::stress::load_kind::LoadKind;
 
 /// Rows of a partition of the table that is scanned.
 pub(super) const PARTITION_ROWS: u64 = 1000;
-
-/// Kind of a load.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(in crate::commands::stress) enum LoadKind {
-    /// Each operation reads a row by its key.
-    Read,
-    /// Each operation writes a row.
-    Write,
-    /// Some operations read a row, the others write one.
-    Mixed,
-    /// Each operation reads successive rows of a partition.
-    Scan,
-    /// Each operation reads rows of several partitions by their keys, with IN.
-    MultiGet,
-}
-
-impl LoadKind {
-    pub(super) const fn name(self) -> &'static str {
-        match self {
-            Self::Read => "read",
-            Self::Write => "write",
-            Self::Mixed => "mixed",
-            Self::Scan => "scan",
-            Self::MultiGet => "multi-get",
-        }
-    }
-}
 
 /// Statements that create the tables anew, in a keyspace that exists.
 pub(super) const TABLES: [&str; 2] = [

@@ -1,7 +1,7 @@
 //! Settings of a load.
 
-use super::operation::LoadKind;
 use super::options::LoadOptions;
+use crate::commands::stress::load_kind::LoadKind;
 
 /// A load with its settings.
 pub(in crate::commands::stress) struct Load {

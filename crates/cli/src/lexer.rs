@@ -1,4 +1,4 @@
-//! Lexer of the shell's own commands.
+//! Lexer of the shell's own commands, and of `COPY`.
 
 use std::fmt;
 
