@@ -14,7 +14,8 @@ use carnet_storage::disk::{Backend, Disk, RealDisk};
 use carnet_storage::place;
 use carnet_store_local::LocalStore;
 
-use crate::db::{AsOf, LAYOUT};
+use crate::as_of::AsOf;
+use crate::layout::LAYOUT;
 
 /// Selection of a backup to restore, and the point in time to restore to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

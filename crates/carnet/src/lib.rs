@@ -52,6 +52,7 @@
 //! * The [kind](ErrorKind) of an [`Error`] determines how a caller can react.
 
 mod admin;
+mod as_of;
 pub mod backup;
 pub mod catalog;
 pub mod cluster;
@@ -61,12 +62,14 @@ mod db;
 pub mod derived;
 mod handle;
 pub mod index;
+mod layout;
 pub mod levels;
 pub mod passwords;
 mod retry_counts;
 pub mod roles;
 mod row_changes;
 mod row_memory;
+mod schema;
 mod stores;
 pub mod table;
 pub mod table_statistics;
@@ -76,6 +79,7 @@ mod thread_handles;
 mod tx;
 pub mod view;
 
+pub use as_of::AsOf;
 pub use bytes::BytesMut;
 pub use carnet_admission::{AdmissionLimits, GateLimits};
 pub use carnet_base::CommitEntry;
@@ -90,8 +94,8 @@ pub use carnet_store_local::{BackupFigures, LastBackup};
 pub use carnet_txn::{Entry, Isolation, Label, Limits as TransactionLimits, TurnQueue};
 pub use commit_counts::CommitOutcome;
 pub use db::{
-    AsOf, Builder, CompactionStyle, DEFAULT_ATTEMPTS_MAX, DEFAULT_RETENTION, Db, Durability,
-    FilterKind, Holder, IoClass, IoOptions, IoTotals, Metrics, TableOptions, TransactionOptions,
+    Builder, CompactionStyle, DEFAULT_ATTEMPTS_MAX, DEFAULT_RETENTION, Db, Durability, FilterKind,
+    Holder, IoClass, IoOptions, IoTotals, Metrics, TableOptions, TransactionOptions,
 };
 pub use handle::{Handle, PointHandle, WriteHandle};
 pub use retry_counts::RetryCause;

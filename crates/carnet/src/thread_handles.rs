@@ -5,10 +5,10 @@ use std::sync::Arc;
 use carnet_base::{Clock, MemoryBudget, stripe};
 use carnet_store::StoreHandle;
 
-use crate::catalog::SchemaCache;
 use crate::commit_counts::CommitCounts;
 use crate::retry_counts::RetryCounts;
 use crate::row_memory::RowMemory;
+use crate::schema::SchemaCache;
 use crate::stores::AnyStore;
 
 /// Number of slots; more threads than this share them.

@@ -17,7 +17,7 @@ use carnet_data::RowDelta;
 use carnet_store::{Context, PageLimit};
 use carnet_txn::{Contention, Entry, Isolation, Transaction, Turns};
 
-use crate::catalog::{SchemaAt, SchemaCache, TableKind, TableSchema};
+use crate::schema::{SchemaAt, SchemaCache, TableKind, TableSchema};
 use crate::thread_handles::ThreadHandles;
 
 /// Error of the wall time of a moment in the past, see [`crate::Db::timestamp_at`].

@@ -7,18 +7,10 @@ use std::sync::Arc;
 use carnet_base::{Bytes, CellKey, Error, KeyRange, PartitionKey, Result, TableId};
 use carnet_store::PageLimit;
 
-use super::limits;
-use super::record::StoredTable;
-use super::schema::{KeyspaceSchema, TableSchema};
-use super::user_types::UserTypes;
+use crate::schema::{
+    KEYSPACES, KeyspaceSchema, StoredTable, TABLES, TableSchema, UserTypes, VERSIONS, limits,
+};
 use crate::tx::Tx;
-
-// Ids 1, 6 and 7 are the commit tables of the embedded store; id 5 is its wall-clock map.
-pub(super) const KEYSPACES: TableId = TableId(2);
-pub(super) const TABLES: TableId = TableId(3);
-pub(super) const VERSIONS: TableId = TableId(4);
-pub(crate) const LEVELS: TableId = TableId(8);
-pub(crate) const ROLES: TableId = TableId(9);
 
 const PAGE: PageLimit = PageLimit::cells(1000);
 

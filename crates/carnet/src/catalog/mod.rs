@@ -14,60 +14,37 @@
 //! ```
 //!
 //! * Every transaction that uses a table uses the table's schema as of its own snapshot, read or
-//!   cached (`cache`), and *depends* on its cell at every isolation level: a schema change and a
+//!   cached (`schema::cache`), and *depends* on its cell at every isolation level: a schema change and a
 //!   write under the old schema never both commit.
 //! * Every schema change writes the `schema` cell, so that schema changes conflict with each other.
 //! * Table ids and column ids are never reused. Dropping a table deletes its cells, which snapshots
 //!   taken before can still read.
 
-mod build_failure;
-mod cache;
-mod cached;
 mod cells;
-mod dropped_column;
-mod index_schema;
-mod kept_columns;
-mod limits;
 mod pins;
-mod record;
-mod schema;
-mod stored_type;
 mod type_changes;
-mod type_size;
-mod user_types;
-mod view_schema;
-mod view_table;
 
 use std::sync::Arc;
 
 use carnet_base::{Bytes, Error, ErrorKind, Result, TableId, Timestamp};
 
-pub use build_failure::BuildFailure;
-pub(crate) use cache::{Pin, SchemaAt, SchemaCache};
-pub(crate) use cached::Cached;
 pub use cells::tables;
-pub(crate) use cells::{LEVELS, ROLES, all_cells, put_changes, readable, system_cell};
-pub use dropped_column::DroppedColumn;
-pub use index_schema::{
-    ASCII, CASE_SENSITIVE, INDEX_BITS_MAX, IndexSchema, IndexedPart, NORMALIZE,
-};
-pub use kept_columns::KeptColumns;
-pub(crate) use limits::check_name;
-pub use limits::check_type;
+pub(crate) use cells::{all_cells, put_changes, readable, system_cell};
 pub use pins::Pins;
-pub use schema::{ColumnKind, ColumnSchema, KeyspaceSchema, Order, TableKind, TableSchema};
 pub use type_changes::{Fields, alter_type, create_type, drop_type};
-pub use view_schema::{ViewBase, ViewOperator, ViewRelation, ViewSchema, ViewTest};
 
-use cells::{
-    KEYSPACES, TABLES, VERSIONS, put_keyspace, read_table, replace_table, touch,
-    user_types as types_of,
+use cells::{put_keyspace, read_table, replace_table, touch, user_types as types_of};
+
+pub(crate) use crate::schema::limits::check_name;
+pub use crate::schema::limits::check_type;
+pub use crate::schema::{
+    ASCII, BuildFailure, CASE_SENSITIVE, ColumnKind, ColumnSchema, DroppedColumn, INDEX_BITS_MAX,
+    IndexSchema, IndexedPart, KeptColumns, KeyspaceSchema, NORMALIZE, Order, TableKind,
+    TableSchema, ViewBase, ViewOperator, ViewRelation, ViewSchema, ViewTest,
 };
-
+use crate::schema::{KEYSPACES, TABLES, VERSIONS, limits};
+pub(crate) use crate::schema::{LEVELS, ROLES};
 use crate::tx::Tx;
-
-/// System tables that every database has.
-pub(crate) const TABLES_OF_THE_SYSTEM: [TableId; 5] = [KEYSPACES, TABLES, VERSIONS, LEVELS, ROLES];
 
 /// Partition of the versions table that names all raw tables that were ever created.
 const RAW_TABLES: &str = "raw";

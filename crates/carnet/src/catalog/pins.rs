@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use carnet_base::Result;
 
-use super::cache::Pin;
-use super::schema::TableSchema;
+use crate::schema::{Pin, TableSchema};
 use crate::tx::Tx;
 
 /// Schemas of several tables, with the snapshots at which they are known to be the newest.

@@ -11,10 +11,7 @@ use carnet_base::{Error, Result};
 use carnet_data::{DataType, FieldKeys, TypeReference, UserType};
 
 use super::cells::{put_keyspace, replace_table, tables, touch};
-use super::index_schema::IndexSchema;
-use super::schema::{KeyspaceSchema, TableSchema};
-use super::user_types::UserTypes;
-use super::view_schema::ViewSchema;
+use crate::schema::{IndexSchema, KeyspaceSchema, TableSchema, UserTypes, ViewSchema};
 use crate::tx::Tx;
 
 /// Names and types of the fields of a user-defined type.

@@ -17,7 +17,7 @@ use carnet_txn::CommitChecker;
 use super::peers::{Peers, Secret};
 use super::store::ClusterStore;
 use super::url::ClusterUrl;
-use crate::catalog;
+use crate::schema::TABLES_OF_THE_SYSTEM;
 
 /// Settings of a process.
 pub(crate) struct Settings {
@@ -96,7 +96,7 @@ pub(crate) async fn open<C: Cluster, T: Transport>(
     // P.
     let context = Context::unbounded();
     log.end(log.begin(&context, BeginKind::ReadOnly).await?);
-    for table in catalog::TABLES_OF_THE_SYSTEM {
+    for table in TABLES_OF_THE_SYSTEM {
         log.create_table(table).await?;
     }
     Ok(Arc::new(log))

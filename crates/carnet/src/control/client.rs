@@ -4,11 +4,10 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
-use carnet_base::{Error, ErrorKind, Result};
+use carnet_base::{Error, Result};
 
 use super::protocol::{ControlReply, ControlRequest, Done, LINE_BYTES_MAX, Progress};
 use super::socket;
-use crate::db::Builder;
 
 /// Sends a request to the process that has a directory open; `None` if none listens there.
 ///
@@ -16,7 +15,7 @@ use crate::db::Builder;
 ///
 /// The error of that process; `Unavailable` if it goes away before it replies, or the caller has no
 /// permission to connect.
-pub fn ask(
+pub(crate) fn ask(
     directory: &Path,
     request: &ControlRequest,
     mut tell: impl FnMut(&Progress),
@@ -52,44 +51,9 @@ pub fn ask(
     }
 }
 
-/// Carries out a request: opens the directory itself, or asks the process that has it open.
-///
-/// # Errors
-///
-/// Same as [`Builder::open`] and [`ask`]. `Invalid` if the directory belongs to another user and no
-/// process has it open. If a process has the directory open without a control
-/// socket, the error says what to do.
-pub fn carry_out(
-    builder: Builder,
-    directory: &Path,
-    request: &ControlRequest,
-    mut tell: impl FnMut(&Progress),
-) -> Result<Done> {
-    if let Some(refusal) = refusal_of_owner(directory) {
-        return ask(directory, request, tell)?.ok_or(refusal);
-    }
-    let in_use = match builder.open(directory) {
-        Ok(db) => {
-            return db.carry_out_and_close(request, &mut |progress| {
-                tell(progress);
-                Ok(())
-            });
-        }
-        Err(error) if error.kind() == ErrorKind::Unavailable => error,
-        Err(error) => return Err(error),
-    };
-    ask(directory, request, tell)?.ok_or_else(|| {
-        Error::unavailable(format!(
-            "{in_use}; that process cannot be asked because it has no control socket: `carnet serve` \
-             and `carnet stress` have one, and so has a program that opens the database with \
-             Builder::control"
-        ))
-    })
-}
-
 /// Returns an error if the directory has another owner than this process, because its files would
 /// get this process's owner, and the server could not open them any more.
-fn refusal_of_owner(directory: &Path) -> Option<Error> {
+pub(crate) fn refusal_of_owner(directory: &Path) -> Option<Error> {
     let (owner, ours) = (socket::owner(directory)?, rustix::process::geteuid().as_raw());
     (owner != ours).then(|| {
         Error::invalid(format!(

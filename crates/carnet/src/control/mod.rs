@@ -43,6 +43,6 @@ mod socket;
 #[cfg(test)]
 mod tests;
 
-pub use client::{ask, carry_out};
+pub(crate) use client::{ask, refusal_of_owner};
 pub use protocol::{ControlRequest, Done};
 pub(crate) use server::{ControlServer, Owner};

@@ -297,7 +297,7 @@ fn only_the_database_owner_is_asked() {
     let (data, backups) = (dir.path().join("data"), dir.path().join("backups"));
     let request =
         ControlRequest::Backup { dest: backups.clone(), keep: None, reread_after_days: None };
-    let asked = || super::carry_out(Db::builder(), &data, &request, |_| {});
+    let asked = || Db::builder().carry_out(&data, &request, |_| {});
     let silent = Db::open(&data).unwrap();
     let error = asked().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable);
@@ -352,13 +352,14 @@ fn backup_of_a_stopped_database_unlocks_it_once_linked() {
     let request =
         ControlRequest::Backup { dest: backups.clone(), keep: None, reread_after_days: None };
     let mut opened = 0;
-    super::carry_out(Db::builder(), &data, &request, |progress| {
-        if progress.bytes > 0 && opened == 0 {
-            drop(Db::open(&data).unwrap());
-            opened += 1;
-        }
-    })
-    .unwrap();
+    Db::builder()
+        .carry_out(&data, &request, |progress| {
+            if progress.bytes > 0 && opened == 0 {
+                drop(Db::open(&data).unwrap());
+                opened += 1;
+            }
+        })
+        .unwrap();
     assert_eq!(opened, 1);
     let copies = [false, true].map(|copies| {
         let to = dir.path().join(format!("copied-{copies}"));
@@ -385,13 +386,13 @@ fn stopped_database_of_another_user_is_refused() {
     }
     let before = std::fs::read(data.join("MANIFEST")).unwrap();
     for request in requests() {
-        let error = super::carry_out(Db::builder(), &data, &request, |_| {}).unwrap_err();
+        let error = Db::builder().carry_out(&data, &request, |_| {}).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Invalid);
         assert!(error.to_string().contains("belongs to the user with id 65534"), "{error}");
     }
     assert_eq!(std::fs::read(data.join("MANIFEST")).unwrap(), before);
     // The process that has it open carries the request out.
     let db = Db::builder().control(true).open(&data).unwrap();
-    super::carry_out(Db::builder(), &data, &ControlRequest::Compact {}, |_| {}).unwrap();
+    Db::builder().carry_out(&data, &ControlRequest::Compact {}, |_| {}).unwrap();
     drop(db);
 }

@@ -4,13 +4,51 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use carnet_base::{Encoding, Result, Timestamp};
+use carnet_base::{Encoding, Error, ErrorKind, Result, Timestamp};
 use carnet_store_local::{BackupFigures, LocalStore};
 
+use super::builder::Builder;
 use super::database::Db;
 use crate::admin;
 use crate::backup::{Backup, Progress};
-use crate::control::{ControlRequest, Done, Owner};
+use crate::control::{self, ControlRequest, Done, Owner};
+
+impl Builder {
+    /// Carries out a request: opens the directory itself, or asks the process that has it open.
+    ///
+    /// # Errors
+    ///
+    /// Same as [`Builder::open`], or the error of the other process; `Unavailable` if it goes away before it replies.
+    /// `Invalid` if the directory belongs to another user and no process has it open. If a process has the directory
+    /// open without a control socket, the error says what to do.
+    pub fn carry_out(
+        self,
+        directory: &Path,
+        request: &ControlRequest,
+        mut tell: impl FnMut(&Progress),
+    ) -> Result<Done> {
+        if let Some(refusal) = control::refusal_of_owner(directory) {
+            return control::ask(directory, request, tell)?.ok_or(refusal);
+        }
+        let in_use = match self.open(directory) {
+            Ok(db) => {
+                return db.carry_out_and_close(request, &mut |progress| {
+                    tell(progress);
+                    Ok(())
+                });
+            }
+            Err(error) if error.kind() == ErrorKind::Unavailable => error,
+            Err(error) => return Err(error),
+        };
+        control::ask(directory, request, tell)?.ok_or_else(|| {
+            Error::unavailable(format!(
+                "{in_use}; that process cannot be asked because it has no control socket: `carnet serve` \
+                 and `carnet stress` have one, and so has a program that opens the database with \
+                 Builder::control"
+            ))
+        })
+    }
+}
 
 impl Db {
     /// Takes a backup into a directory of backups, which is created if it does not exist. The

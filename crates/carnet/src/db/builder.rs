@@ -10,37 +10,27 @@ use carnet_base::{
     ThreadTimer, block_on,
 };
 use carnet_storage::disk::{Disk, RealDisk};
-use carnet_storage::{
-    CompactionStyle, Durability, FilterKind, IoOptions, TableOptions, TableOptionsOf,
-};
+use carnet_storage::{CompactionStyle, Durability, IoOptions, TableOptions, TableOptionsOf};
 use carnet_store::{CommitOrder, LogStart, MemoryStore};
 use carnet_store_local::{DEFAULT_ENCODING, LocalStore};
 use carnet_txn::{
     CONFLICT_BYTES_MAX, CommitChecker, IdleLimits, IdleWatch, Isolation, Limits, VersionOrder,
 };
 
+use super::building;
 use super::builds::Builds;
 use super::database::{Db, Inner};
-use crate::catalog::{self, Cached, SchemaCache};
+use crate::catalog;
 use crate::cluster::ClusterUrl;
 use crate::control::ControlServer;
-use crate::derived;
+use crate::layout::LAYOUT;
 use crate::row_memory::RowMemory;
+use crate::schema::{Cached, SchemaCache};
 use crate::stores::AnyStore;
 use crate::thread_handles::ThreadHandles;
 
 /// Default time for which past states stay readable.
 pub const DEFAULT_RETENTION: Duration = Duration::from_secs(600);
-
-/// Table options of the façade. Filters cover cells: a raw table is one partition, so that a
-/// filter over partitions could not exclude any of its keys.
-pub(crate) const LAYOUT: TableOptions = TableOptions {
-    block_bytes: 4 << 10,
-    index_page_bytes: 4 << 10,
-    compression: carnet_storage::Compression::Lz4,
-    bloom_fp_chance: 0.01,
-    filter: FilterKind::Cells,
-};
 
 /// Default maximum number of attempts of a transaction, the first one included.
 pub const DEFAULT_ATTEMPTS_MAX: u32 = 64;
@@ -377,7 +367,7 @@ impl Builder {
             let catalog = async {
                 let snapshot = db.snapshot_async().await?;
                 let raw = catalog::raw_tables(&snapshot).await?;
-                Ok::<_, Error>((raw, derived::builder::is_needed(&snapshot).await?))
+                Ok::<_, Error>((raw, building::is_needed(&snapshot).await?))
             };
             match block_on(catalog) {
                 Ok((raw, builds_derived)) => {

@@ -18,12 +18,12 @@ use carnet_store_local::{LocalStore, Newest};
 use carnet_txn::{Backoff, Contention, IdleWatch, Isolation, Limits, TurnQueue};
 
 use super::builds::Builds;
-use crate::catalog::{Cached, SchemaCache, TableSchema};
 use crate::commit_counts::CommitOutcome;
 use crate::control::ControlServer;
 use crate::levels::Levels;
 use crate::retry_counts::RetryCause;
 use crate::roles::Roles;
+use crate::schema::{Cached, SchemaCache, TableSchema};
 use crate::stores::AnyStore;
 use crate::thread_handles::ThreadHandles;
 

@@ -2,6 +2,7 @@
 
 mod backup;
 mod builder;
+mod building;
 mod builds;
 mod cluster;
 mod commit_list;
@@ -16,14 +17,11 @@ mod set_memory;
 mod time;
 mod transactions;
 
-pub(crate) use builder::LAYOUT;
 pub use builder::{Builder, DEFAULT_ATTEMPTS_MAX, DEFAULT_RETENTION};
 pub use carnet_storage::io::{Class as IoClass, ClassTotals as IoTotals};
 pub use carnet_storage::{
     CompactionStyle, Durability, FilterKind, IoOptions, Metrics, TableOptions,
 };
 pub use database::Db;
-pub(crate) use database::{Building, WeakDb};
 pub use holders::Holder;
 pub use options::TransactionOptions;
-pub use time::AsOf;

@@ -10,28 +10,8 @@ use carnet_store::{BeginKind, Context};
 
 use super::database::Db;
 use super::options::TransactionOptions;
+use crate::as_of::AsOf;
 use crate::tx::{Snapshot, Tx};
-
-/// A moment in the past.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AsOf {
-    /// The state after all commits up to a timestamp.
-    Timestamp(Timestamp),
-    /// The state at a wall time, mapped by [`Db::timestamp_at`].
-    Wall(WallTime),
-}
-
-impl From<Timestamp> for AsOf {
-    fn from(at: Timestamp) -> Self {
-        Self::Timestamp(at)
-    }
-}
-
-impl From<WallTime> for AsOf {
-    fn from(at: WallTime) -> Self {
-        Self::Wall(at)
-    }
-}
 
 impl Db {
     /// Returns the current time of the database's clock, to which deadlines refer.

@@ -7,11 +7,11 @@ use carnet_base::{CellKey, KeyRange, Result};
 use carnet_data::RowImage;
 use carnet_store::PageLimit;
 
-use super::cells::is_same;
 use super::table::Derived;
 use super::write::RowStore;
 use crate::catalog::{IndexSchema, TableSchema, ViewSchema};
 use crate::tx::Tx;
+use crate::view::is_same;
 
 /// Number of cells in one read.
 const PAGE: PageLimit = PageLimit::cells(1000);

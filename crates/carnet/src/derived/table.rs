@@ -3,11 +3,10 @@
 use carnet_base::{Bytes, CellKey, PartitionKey, Result, TableId};
 use carnet_data::{Marker, RowDelta, RowImage};
 
-use super::cells::Cells;
 use crate::catalog::{BuildFailure, ColumnKind, IndexSchema, TableSchema, ViewSchema};
 use crate::index::{IndexLayout, index_built};
 use crate::tx::Tx;
-use crate::view::{ViewLayout, view_built};
+use crate::view::{Cells, ViewLayout, view_built};
 
 /// Partition of the progress of a build.
 const PROGRESS: &[u8] = b"progress";
@@ -79,7 +78,7 @@ impl<'a> Derived<'a> {
     }
 
     /// Records that all rows of the base table have their derived cells, or why some have not.
-    pub(super) async fn built(&self, tx: &Tx, failure: Option<BuildFailure>) -> Result<()> {
+    pub(crate) async fn built(&self, tx: &Tx, failure: Option<BuildFailure>) -> Result<()> {
         match self {
             Self::Index(layout) => {
                 index_built(tx, layout.base(), &layout.index().name, failure).await
@@ -89,7 +88,7 @@ impl<'a> Derived<'a> {
     }
 
     /// Returns the cell with the progress of the build. No derived cell has its key.
-    pub(super) fn progress_cell(&self) -> CellKey {
+    pub(crate) fn progress_cell(&self) -> CellKey {
         let clustering = match self {
             // Partitions of entries have at most one byte.
             Self::Index(_) => "",

@@ -6,11 +6,11 @@ use carnet_base::{Bytes, CellKey, Error, Result, WallTime};
 use carnet_data::{RowDelta, RowImage};
 use carnet_txn::Entry;
 
-use super::cells::{Cells, Change, changes};
 use super::table::Derived;
 use crate::catalog::TableSchema;
 use crate::row_changes::RowChange;
 use crate::tx::Tx;
+use crate::view::{Cells, Change, changes};
 
 /// Writes of the rows of a table by a transaction. All writes of rows of a table that may have
 /// indexes or views go through it.

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use arc_swap::{ArcSwapOption, Guard};
 use carnet_base::{Bytes, CellBuilder, CellHash, Result};
 
-use crate::catalog::{self, Pin, SchemaAt, TableSchema};
+use crate::catalog;
 use crate::handle::Source;
+use crate::schema::{Pin, SchemaAt, TableSchema};
 use crate::tx::Tx;
 
 /// A table by name, with a cached view of its schema.

@@ -8,10 +8,10 @@ use carnet_data::key;
 use carnet_data::row::{Collection, CollectionKind};
 use carnet_data::{DataType, Marker, RowDelta, RowImage, Value, partition};
 
+use super::cells::Cells;
 use crate::catalog::{
     ColumnKind, ColumnSchema, Order, TableSchema, ViewOperator, ViewSchema, ViewTest,
 };
-use crate::derived::Cells;
 use crate::row_changes::{earlier, later, row_expiry};
 
 /// Layout of the rows of a view.

@@ -21,8 +21,10 @@
 //! The key of a view has all columns of the base table's key, so that no two base rows have one view
 //! row, and at most one other column, so that the expiry of one value decides about the row.
 
+mod cells;
 mod definition;
 mod layout;
 
+pub(crate) use cells::{Cells, Change, changes, is_same};
 pub use definition::{add_view, drop_view, replace_view, view_built};
 pub use layout::ViewLayout;

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::{Result, bail};
 use carnet::Builder;
-use carnet::control::{self, ControlRequest, Done};
+use carnet::control::{ControlRequest, Done};
 
 use crate::bar::{Bar, Extent};
 
@@ -19,5 +19,5 @@ pub(super) fn carry_out(
         bail!("{} is not the directory of a database", directory.display());
     }
     let bar = Bar::new(Extent::Told);
-    Ok(control::carry_out(builder, directory, request, |progress| bar.tell(progress))?)
+    Ok(builder.carry_out(directory, request, |progress| bar.tell(progress))?)
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use carnet_base::{Error, Result};
 use carnet_data::{DataType, TYPE_DEPTH_MAX, UserType};
 
-use super::schema::{KeyspaceSchema, TableSchema};
+use super::table::{KeyspaceSchema, TableSchema};
 use super::type_size::{Measure, TypeSize};
 
 /// Maximum length of the name of a keyspace, as in Cassandra.
@@ -21,11 +21,11 @@ const NAME_BYTES_MAX: usize = 222;
 /// Number of characters of a name in messages.
 const SHOWN_CHARS: usize = 48;
 /// Maximum length of the name of a column, a type or a field of a type.
-pub(super) const PART_NAME_BYTES_MAX: usize = 255;
+pub(crate) const PART_NAME_BYTES_MAX: usize = 255;
 /// Maximum number of keyspaces.
-pub(super) const KEYSPACES_MAX: usize = 1_000;
+pub(crate) const KEYSPACES_MAX: usize = 1_000;
 /// Maximum number of tables and views of a keyspace.
-pub(super) const TABLES_MAX: usize = 4_000;
+pub(crate) const TABLES_MAX: usize = 4_000;
 /// Maximum number of user-defined types of a keyspace.
 const TYPES_MAX: usize = 1_000;
 /// Maximum number of columns of a table: each row image names all its columns.
@@ -59,7 +59,7 @@ fn check(
 }
 
 /// Checks the name of a keyspace.
-pub(super) fn check_keyspace_name(name: &str) -> Result<()> {
+pub(crate) fn check_keyspace_name(name: &str) -> Result<()> {
     check_word("keyspace", name, KEYSPACE_NAME_BYTES_MAX)
 }
 
@@ -120,17 +120,17 @@ fn check_size(what: &str, size: TypeSize, before: Option<TypeSize>) -> Result<()
 }
 
 /// Checks the number of keyspaces or tables before another one is created.
-pub(super) fn check_count(what: &str, count: usize, max: usize) -> Result<()> {
+pub(crate) fn check_count(what: &str, count: usize, max: usize) -> Result<()> {
     check(|| format!("{what}: this would be number {}", count + 1), count + 1, max, None)
 }
 
 /// Checks the length of a record.
-pub(super) fn check_record(what: &str, length: usize, before: Option<usize>) -> Result<()> {
+pub(crate) fn check_record(what: &str, length: usize, before: Option<usize>) -> Result<()> {
     check(|| format!("{what} has {length} bytes"), length, RECORD_BYTES_MAX, before)
 }
 
 /// Checks the names, numbers and sizes of a table beside those of the table that it replaces.
-pub(super) fn check_table(table: &TableSchema, before: Option<&TableSchema>) -> Result<()> {
+pub(crate) fn check_table(table: &TableSchema, before: Option<&TableSchema>) -> Result<()> {
     check_name("table", &table.name)?;
     let at = || format!("table {}.{}", table.keyspace, table.name);
     type Count = fn(&TableSchema) -> usize;
@@ -172,7 +172,7 @@ fn columns_bytes(table: &TableSchema) -> usize {
 }
 
 /// Checks the types of a keyspace beside those of the keyspace that it replaces.
-pub(super) fn check_types(
+pub(crate) fn check_types(
     keyspace: &KeyspaceSchema,
     before: Option<&KeyspaceSchema>,
 ) -> Result<()> {
@@ -206,7 +206,7 @@ mod tests {
     use carnet_base::{ColumnId, TableId, Uuid};
 
     use super::*;
-    use crate::catalog::{ColumnKind, IndexSchema, IndexedPart, TableKind, ViewSchema};
+    use crate::schema::{ColumnKind, IndexSchema, IndexedPart, TableKind, ViewSchema};
 
     /// Returns a table with some indexes and views.
     fn table(indexes: usize, views: usize) -> TableSchema {

@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use carnet_base::{Result, Signal, Step, Worker};
 
-use super::builder::Builder;
-use crate::db::Db;
+use super::builder::DerivedBuilder;
+use crate::db::database::Db;
 
 /// Wait after a failed step. It doubles with each further one: a database at rest must not be busy with a
 /// build that fails again and again.
@@ -26,7 +26,7 @@ impl Db {
     /// enough: one created while the builder runs is built too.
     pub fn build_derived(&self) {
         let Some(building) = self.begin_building() else { return self.ask_builder() };
-        let worker = BuildWorker::new(self, Builder::new(self, building));
+        let worker = BuildWorker::new(self, DerivedBuilder::new(self, building));
         drop(self.spawner().spawn("carnet-build", self.build_signal(), Box::new(worker)));
     }
 }
@@ -59,7 +59,7 @@ impl RetryWaits {
 }
 
 enum State {
-    Ready(Builder),
+    Ready(DerivedBuilder),
     Running(Running),
     Ended,
 }
@@ -67,17 +67,17 @@ enum State {
 /// Step in progress.
 struct Running {
     /// Returns the builder with the result of the step.
-    step: Pin<Box<dyn Future<Output = (Builder, Result<bool>)> + Send>>,
+    step: Pin<Box<dyn Future<Output = (DerivedBuilder, Result<bool>)> + Send>>,
     wake: Arc<WakeWorker>,
 }
 
 impl BuildWorker {
-    pub(super) fn new(db: &Db, builder: Builder) -> Self {
+    pub(super) fn new(db: &Db, builder: DerivedBuilder) -> Self {
         let retries = RetryWaits { wait: RETRY_WAIT, asked: db.asked_to_build() };
         Self { state: State::Ready(builder), signal: db.build_signal(), retries }
     }
 
-    fn begin(&self, mut builder: Builder) -> Running {
+    fn begin(&self, mut builder: DerivedBuilder) -> Running {
         let wake = WakeWorker { signal: self.signal.clone(), has_ended: AtomicBool::new(false) };
         let step = Box::pin(async move {
             let advanced = builder.advance().await;

@@ -4,13 +4,13 @@ use carnet_data::DataType;
 use serde::{Deserialize, Serialize};
 
 /// Maximum number of dropped columns that a table lists; the latest remain.
-pub(super) const DROPPED_MAX: usize = 1_000;
+pub(crate) const DROPPED_MAX: usize = 1_000;
 /// Maximum length of the names and types of the dropped columns that a table lists. The type of a
 /// column of user-defined types is long: it has their fields.
 const DROPPED_BYTES_MAX: usize = 2 << 20;
 
 /// Removes the earliest dropped columns beyond the limits.
-pub(super) fn limit_dropped(dropped: &mut Vec<DroppedColumn>) {
+pub(crate) fn limit_dropped(dropped: &mut Vec<DroppedColumn>) {
     let (mut kept, mut bytes) = (0, 0);
     for column in dropped.iter().rev().take(DROPPED_MAX) {
         bytes += column.name.len() + column.type_name.len();
@@ -37,7 +37,7 @@ pub struct DroppedColumn {
 }
 
 /// Returns the type with tuples in place of user-defined types, which may be dropped later.
-pub(super) fn without_user_types(data_type: &DataType) -> DataType {
+pub(crate) fn without_user_types(data_type: &DataType) -> DataType {
     match data_type {
         DataType::Udt(user_type) => {
             let fields = user_type.fields.iter();

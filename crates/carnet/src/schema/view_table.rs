@@ -2,7 +2,7 @@
 
 use carnet_base::{Error, Result};
 
-use super::schema::{ColumnKind, ColumnSchema, TableKind, TableSchema};
+use super::table::{ColumnKind, ColumnSchema, TableKind, TableSchema};
 use super::view_schema::{ViewBase, ViewSchema};
 
 impl ViewSchema {

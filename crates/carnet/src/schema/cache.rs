@@ -23,7 +23,7 @@ use std::sync::{Arc, Mutex};
 use carnet_base::{CellHash, Result, TableId, Timestamp, lock};
 
 use super::limits::KEYSPACES_MAX;
-use super::schema::TableSchema;
+use super::table::TableSchema;
 use super::user_types::UserTypes;
 
 /// Maximum number of cached schemas. The cache is cleared when it is full.
@@ -155,7 +155,7 @@ impl SchemaCache {
 
     /// Returns the user-defined types of a version of a keyspace, which all its tables share. Makes
     /// them if another version is cached.
-    pub(super) fn types(
+    pub(crate) fn types(
         &self,
         keyspace: &str,
         start: Timestamp,
@@ -179,7 +179,7 @@ mod tests {
     use carnet_base::{CellKey, PartitionKey, TableId, Token, Uuid};
 
     use super::*;
-    use crate::catalog::TableKind;
+    use crate::schema::TableKind;
 
     fn at(number: u64) -> Timestamp {
         Timestamp::new(number).unwrap()

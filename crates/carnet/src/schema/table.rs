@@ -129,7 +129,7 @@ impl ColumnSchema {
 }
 
 impl TableSchema {
-    /// Makes the schema of a table without columns. [`create_table`](super::create_table) assigns
+    /// Makes the schema of a table without columns. [`create_table`](crate::catalog::create_table) assigns
     /// its id.
     #[must_use]
     pub fn new(keyspace: &str, name: &str, kind: TableKind, uuid: Uuid) -> Self {
@@ -344,7 +344,7 @@ impl TableSchema {
     }
 
     /// Checks that the columns form a table. The limits of their number and size are in `limits`.
-    pub(super) fn check(&self) -> Result<()> {
+    pub(crate) fn check(&self) -> Result<()> {
         let mut names = HashSet::new();
         for column in &self.columns {
             if !names.insert(&column.name) {

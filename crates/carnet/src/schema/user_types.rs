@@ -15,19 +15,19 @@ use super::stored_type::{StoredCopy, StoredType, UserTypePart};
 
 /// User-defined types of a keyspace, by reference and by name.
 #[derive(Debug, Default)]
-pub(super) struct UserTypes {
+pub(crate) struct UserTypes {
     by_id: HashMap<u32, Arc<UserType>>,
     by_name: BTreeMap<String, Arc<UserType>>,
 }
 
 impl UserTypes {
-    pub(super) fn new(types: &BTreeMap<String, Arc<UserType>>) -> Self {
+    pub(crate) fn new(types: &BTreeMap<String, Arc<UserType>>) -> Self {
         let by_id = types.values().map(|found| (found.reference.id, Arc::clone(found))).collect();
         Self { by_id, by_name: types.clone() }
     }
 
     /// Returns the type that a record has; `None` if it is unknown.
-    pub(super) fn resolve(&self, stored: &StoredType) -> Option<DataType> {
+    pub(crate) fn resolve(&self, stored: &StoredType) -> Option<DataType> {
         stored.resolve_with(&mut |part| match part {
             UserTypePart::Reference(reference) => {
                 self.find(reference).map(|found| DataType::Udt(Arc::clone(found)))
@@ -37,12 +37,12 @@ impl UserTypes {
     }
 
     /// Returns the type with a reference; `None` if there is none, or only another version.
-    pub(super) fn find(&self, reference: TypeReference) -> Option<&Arc<UserType>> {
+    pub(crate) fn find(&self, reference: TypeReference) -> Option<&Arc<UserType>> {
         self.by_id.get(&reference.id).filter(|found| found.reference == reference)
     }
 
     /// Returns the type that the copy in an old record stands for.
-    pub(super) fn replace_copy(&self, copy: &StoredCopy) -> Option<DataType> {
+    pub(crate) fn replace_copy(&self, copy: &StoredCopy) -> Option<DataType> {
         if let Some(found) = self.by_name.get(&copy.name) {
             return Some(DataType::Udt(Arc::clone(found)));
         }
@@ -64,7 +64,7 @@ fn tuple(
 
 /// Stored form of a user-defined type.
 #[derive(Serialize, Deserialize)]
-pub(super) struct StoredUserType {
+pub(crate) struct StoredUserType {
     id: u32,
     version: u32,
     name: String,
@@ -89,7 +89,7 @@ impl From<&UserType> for StoredUserType {
 
 /// Numbers the types of an old record in the order of their names. The numbers are the same at each
 /// read, until the record is put in the present form.
-pub(super) fn numbered(mut copies: Vec<StoredCopy>) -> Vec<StoredUserType> {
+pub(crate) fn numbered(mut copies: Vec<StoredCopy>) -> Vec<StoredUserType> {
     copies.sort_by(|one, other| one.name.cmp(&other.name));
     let number = |(id, copy): (u32, StoredCopy)| StoredUserType {
         id,
@@ -103,7 +103,7 @@ pub(super) fn numbered(mut copies: Vec<StoredCopy>) -> Vec<StoredUserType> {
 
 /// Resolves the types of a keyspace; `None` if one has an unknown part, or contains itself by
 /// references.
-pub(super) fn resolve(
+pub(crate) fn resolve(
     keyspace: &str,
     stored: &[StoredUserType],
 ) -> Option<BTreeMap<String, Arc<UserType>>> {

@@ -25,8 +25,8 @@ use serde::{Deserialize, Serialize};
 
 use super::dropped_column::DroppedColumn;
 use super::index_schema::{IndexSchema, StoredIndex};
-use super::schema::{ColumnKind, ColumnSchema, KeyspaceSchema, Order, TableKind, TableSchema};
 use super::stored_type::{StoredCopy, StoredType, has_user_types};
+use super::table::{ColumnKind, ColumnSchema, KeyspaceSchema, Order, TableKind, TableSchema};
 use super::user_types::{StoredUserType, UserTypes, numbered, resolve};
 use super::view_schema::{StoredView, ViewBase};
 
@@ -71,7 +71,7 @@ struct StoredKeyspace {
 }
 
 impl KeyspaceSchema {
-    pub(super) fn encode(&self) -> Bytes {
+    pub(crate) fn encode(&self) -> Bytes {
         // A keyspace that lost all its types keeps the next number.
         let had_types = self.next_type > 1;
         let is_open = |user_type: &Arc<UserType>| user_type.keys == FieldKeys::Open;
@@ -89,7 +89,7 @@ impl KeyspaceSchema {
         })
     }
 
-    pub(super) fn decode(name: &str, bytes: &[u8]) -> Result<Self> {
+    pub(crate) fn decode(name: &str, bytes: &[u8]) -> Result<Self> {
         let what = format!("the schema of keyspace {name}");
         let stored: StoredKeyspace = decode(&what, bytes)?;
         let user_types = match stored.types.is_empty() {
@@ -111,7 +111,7 @@ impl KeyspaceSchema {
 
 /// Record of a table, whose user-defined types are not resolved.
 #[derive(Serialize, Deserialize)]
-pub(super) struct StoredTable {
+pub(crate) struct StoredTable {
     format: u32,
     id: u32,
     version: u32,
@@ -131,7 +131,7 @@ pub(super) struct StoredTable {
 }
 
 impl TableSchema {
-    pub(super) fn encode(&self) -> Bytes {
+    pub(crate) fn encode(&self) -> Bytes {
         let has_composites = self.columns.iter().any(|column| column.data_type.is_composite());
         let has_references = self.columns.iter().any(|column| has_user_types(&column.data_type));
         let has_static_entries = self.indexes.iter().any(|index| index.has_static_entries);
@@ -163,17 +163,17 @@ impl TableSchema {
 
 impl StoredTable {
     /// Reads the record of a table.
-    pub(super) fn read(keyspace: &str, name: &str, bytes: &[u8]) -> Result<Self> {
+    pub(crate) fn read(keyspace: &str, name: &str, bytes: &[u8]) -> Result<Self> {
         decode(&what(keyspace, name), bytes)
     }
 
     /// Returns `true` if the record refers to user-defined types of its keyspace.
-    pub(super) fn needs_user_types(&self) -> bool {
+    pub(crate) fn needs_user_types(&self) -> bool {
         self.columns.iter().any(|column| column.r#type.needs_user_types())
     }
 
     /// Makes the schema of the table with the user-defined types of its keyspace.
-    pub(super) fn resolve(
+    pub(crate) fn resolve(
         self,
         keyspace: &str,
         name: &str,

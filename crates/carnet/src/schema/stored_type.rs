@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
-pub(super) enum StoredType {
+pub(crate) enum StoredType {
     Number(u16),
     Text(String),
     Tree(StoredTree),
@@ -25,7 +25,7 @@ pub(super) enum StoredType {
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum StoredTree {
+pub(crate) enum StoredTree {
     List(Box<StoredType>),
     Set(Box<StoredType>),
     Map(Box<(StoredType, StoredType)>),
@@ -40,14 +40,14 @@ pub(super) enum StoredTree {
 
 /// A user-defined type in the form of earlier versions, with copies of the types that it uses.
 #[derive(Serialize, Deserialize)]
-pub(super) struct StoredCopy {
-    pub(super) keyspace: String,
-    pub(super) name: String,
-    pub(super) fields: Vec<(String, StoredType)>,
+pub(crate) struct StoredCopy {
+    pub(crate) keyspace: String,
+    pub(crate) name: String,
+    pub(crate) fields: Vec<(String, StoredType)>,
 }
 
 /// Returns `true` if a type is a user-defined type or has one as a part.
-pub(super) fn has_user_types(data_type: &DataType) -> bool {
+pub(crate) fn has_user_types(data_type: &DataType) -> bool {
     let is_user_type = matches!(data_type, DataType::Udt(_));
     is_user_type || data_type.parts().into_iter().any(has_user_types)
 }
@@ -80,13 +80,13 @@ impl From<&DataType> for StoredType {
 
 impl StoredType {
     /// Returns `true` if user-defined types are needed to read it.
-    pub(super) fn needs_user_types(&self) -> bool {
+    pub(crate) fn needs_user_types(&self) -> bool {
         // Each tree has a user-defined type.
         matches!(self, Self::Tree(_))
     }
 
     /// Returns the type, with user-defined types from a function; `None` if it is unknown.
-    pub(super) fn resolve_with(
+    pub(crate) fn resolve_with(
         &self,
         find: &mut dyn FnMut(UserTypePart<'_>) -> Option<DataType>,
     ) -> Option<DataType> {
@@ -120,7 +120,7 @@ impl StoredType {
 
 /// User-defined type within a stored type.
 #[derive(Clone, Copy)]
-pub(super) enum UserTypePart<'a> {
+pub(crate) enum UserTypePart<'a> {
     Reference(TypeReference),
     Copy(&'a StoredCopy),
 }

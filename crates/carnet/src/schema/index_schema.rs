@@ -98,7 +98,7 @@ impl IndexedPart {
 
 /// Stored form of an [`IndexSchema`].
 #[derive(Serialize, Deserialize)]
-pub(super) struct StoredIndex {
+pub(crate) struct StoredIndex {
     name: String,
     id: u32,
     column: u16,

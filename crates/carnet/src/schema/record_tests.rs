@@ -4,9 +4,9 @@ use carnet_base::{Uuid, WallTime};
 use carnet_data::{DataType, FieldKeys, TYPE_DEPTH_MAX, TypeReference, UserType};
 
 use super::*;
-use crate::catalog::IndexedPart;
-use crate::catalog::dropped_column::DROPPED_MAX;
-use crate::catalog::limits::check_table;
+use crate::schema::IndexedPart;
+use crate::schema::dropped_column::DROPPED_MAX;
+use crate::schema::limits::check_table;
 
 fn table(columns: &[(&str, DataType, bool)]) -> TableSchema {
     let mut table = TableSchema::new("ks", "t", TableKind::Rows, Uuid::from_u128(7));

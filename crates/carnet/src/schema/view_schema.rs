@@ -121,7 +121,7 @@ impl ViewSchema {
 
 /// Stored form of a [`ViewSchema`].
 #[derive(Serialize, Deserialize)]
-pub(super) struct StoredView {
+pub(crate) struct StoredView {
     name: String,
     id: u32,
     uuid: String,
@@ -200,7 +200,7 @@ impl From<&ViewSchema> for StoredView {
 }
 
 impl StoredView {
-    pub(super) fn parse(self) -> Option<ViewSchema> {
+    pub(crate) fn parse(self) -> Option<ViewSchema> {
         let ids = |numbers: Vec<u16>| numbers.into_iter().map(ColumnId).collect();
         let clustering = self.clustering.into_iter().map(|(id, is_descending)| {
             (ColumnId(id), if is_descending { Order::Desc } else { Order::Asc })

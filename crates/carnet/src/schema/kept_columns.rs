@@ -14,7 +14,7 @@ pub struct KeptColumns(Option<Arc<[ColumnId]>>);
 
 impl KeptColumns {
     /// Makes the list of the columns of a table that lost others.
-    pub(super) fn new(columns: impl Iterator<Item = ColumnId>) -> Self {
+    pub(crate) fn new(columns: impl Iterator<Item = ColumnId>) -> Self {
         let mut ids: Vec<ColumnId> = columns.collect();
         ids.sort_unstable();
         Self(Some(ids.into()))

@@ -15,29 +15,29 @@ const CLASS_BYTES: usize = 50;
 
 /// Sizes of a type.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct TypeSize {
+pub(crate) struct TypeSize {
     /// Depth: 1 for a scalar, 3 for a list of sets.
-    pub(super) depth: usize,
+    pub(crate) depth: usize,
     /// Bytes of its description in the native protocol.
-    pub(super) bytes: usize,
+    pub(crate) bytes: usize,
     /// Largest number of fields of a tuple or user-defined type in it.
-    pub(super) fields: usize,
+    pub(crate) fields: usize,
     /// Bytes of the longest class name of a vector in it. The protocol describes vectors so.
-    pub(super) vector: usize,
+    pub(crate) vector: usize,
     /// Upper bound of the bytes of its class name.
     class: usize,
 }
 
 /// Measures types, each user-defined type once.
 #[derive(Default)]
-pub(super) struct Measure<'a> {
+pub(crate) struct Measure<'a> {
     /// Sizes by the address of a type, which is borrowed and does not move meanwhile.
     known: HashMap<*const UserType, TypeSize>,
     types: PhantomData<&'a UserType>,
 }
 
 impl<'a> Measure<'a> {
-    pub(super) fn size(&mut self, data_type: &'a DataType) -> TypeSize {
+    pub(crate) fn size(&mut self, data_type: &'a DataType) -> TypeSize {
         if let DataType::Udt(user_type) = data_type {
             return self.user_type(user_type);
         }
@@ -59,7 +59,7 @@ impl<'a> Measure<'a> {
         size
     }
 
-    pub(super) fn user_type(&mut self, user_type: &'a Arc<UserType>) -> TypeSize {
+    pub(crate) fn user_type(&mut self, user_type: &'a Arc<UserType>) -> TypeSize {
         if let Some(known) = self.known.get(&Arc::as_ptr(user_type)) {
             return *known;
         }

@@ -19,14 +19,14 @@ pub(crate) struct Cells {
 
 /// Change of a cell of a derived table.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Change {
+pub(crate) enum Change {
     Delete(CellKey),
     Put(CellKey, Bytes),
 }
 
 impl Cells {
     /// Returns the error for a value that no write may add and that the earlier row does not have.
-    pub(super) fn check_new(self, before: &Self) -> Result<BTreeMap<CellKey, RowImage>> {
+    pub(crate) fn check_new(self, before: &Self) -> Result<BTreeMap<CellKey, RowImage>> {
         let mut refused = self.refused.into_iter();
         match refused.find(|(value, _)| !before.refused.contains_key(value)) {
             Some((_, error)) => Err(error),
@@ -37,7 +37,7 @@ impl Cells {
 
 /// Returns the changes from the cells that a row may have to those of its next image. Unless the
 /// earlier ones are known to be there, unchanged cells are written, too.
-pub(super) fn changes(
+pub(crate) fn changes(
     before: &BTreeMap<CellKey, RowImage>,
     after: &BTreeMap<CellKey, RowImage>,
     are_there: bool,
@@ -53,7 +53,7 @@ pub(super) fn changes(
 }
 
 /// Returns `true` if two images have the same contents, whichever version wrote them.
-pub(super) fn is_same(one: &RowImage, other: &RowImage) -> bool {
+pub(crate) fn is_same(one: &RowImage, other: &RowImage) -> bool {
     let plain = |image: &RowImage| {
         let mut image = image.clone();
         image.schema_version = 0;
