@@ -13,7 +13,7 @@
 //! Rows that compare as equal come in the order of their partitions. No scan reads ahead of its
 //! head by more than one of its own fetches. A `LIMIT` is therefore reached without reading the
 //! partitions to their ends, and the transaction depends on each partition's rows up to its head
-//! only.
+//! only. The heads are charged to the statement as they are read: thousands of partitions may have long rows.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -21,7 +21,9 @@ use std::collections::BinaryHeap;
 use carnet::catalog::TableSchema;
 use carnet::{CellKey, PartitionKey, Result, Tx};
 use carnet_base::Bytes;
+use carnet_data::RowImage;
 
+use super::answer_memory::AnswerMemory;
 use super::comparison::Comparison;
 use super::index_scan::IndexScan;
 use super::scan::Scan;
@@ -29,6 +31,7 @@ use super::stored_row::{CellImage, StoredRow};
 use super::system_rows::SystemRows;
 use crate::access::{Access, Partitions};
 use crate::compile::RowOrder;
+use crate::cql_error::CqlError;
 
 /// Source of the rows of a plan: partitions one after the other, or merged.
 #[expect(clippy::large_enum_variant, reason = "the large one is that of almost every read")]
@@ -43,16 +46,16 @@ impl<'a> Source<'a> {
     /// Begins to read, after the row `behind` if rows were returned before.
     pub(super) async fn new(
         tx: &'a Tx,
-        table: &TableSchema,
+        (table, memory): (&TableSchema, Option<&AnswerMemory>),
         access: Access,
         order: RowOrder,
         is_filtered: bool,
         behind: Option<&CellKey>,
-    ) -> Result<Self> {
+    ) -> Result<Self, CqlError> {
         match (&access.partitions, order.merged) {
             (Partitions::Keys(keys), Some(columns)) if keys.len() > 1 => {
                 let comparison = Comparison::new(table, columns, order.reverse);
-                let merge = Merge::new(tx, &access, keys, comparison, is_filtered);
+                let merge = Merge::new((tx, memory), &access, keys, comparison, is_filtered);
                 Ok(Self::Merge(Box::new(Box::pin(merge).await?)))
             }
             _ => Ok(Self::Scan(Scan::new(tx, access, is_filtered, behind).await?)),
@@ -78,7 +81,7 @@ impl<'a> Source<'a> {
         match self {
             Self::Scan(scan) => scan.held_bytes(),
             Self::Index(scan) => scan.held_bytes(),
-            Self::Merge(merge) => merge.held_bytes,
+            Self::Merge(merge) => merge.held_bytes(),
             Self::System(rows) => rows.held_bytes(),
         }
     }
@@ -120,17 +123,19 @@ pub(super) struct Merge<'a> {
     /// Position of the partition of the last returned row.
     current: usize,
     /// Number of bytes of the cells that all scans have fetched and not yet returned.
-    held_bytes: usize,
+    fetched_bytes: usize,
+    /// Number of bytes of the heads.
+    head_bytes: usize,
 }
 
 impl<'a> Merge<'a> {
     async fn new(
-        tx: &'a Tx,
+        (tx, memory): (&'a Tx, Option<&AnswerMemory>),
         access: &Access,
         keys: &[PartitionKey],
         comparison: Comparison,
         is_filtered: bool,
-    ) -> Result<Self> {
+    ) -> Result<Self, CqlError> {
         let mut scans = Vec::with_capacity(keys.len());
         for key in keys {
             let partitions = Partitions::Keys(vec![key.clone()]);
@@ -139,12 +144,27 @@ impl<'a> Merge<'a> {
         }
         let counts = vec![0; scans.len()];
         let heads = BinaryHeap::with_capacity(scans.len());
-        let mut merge =
-            Self { scans, comparison, heads, last: None, counts, current: 0, held_bytes: 0 };
+        let mut merge = Self {
+            scans,
+            comparison,
+            heads,
+            last: None,
+            counts,
+            current: 0,
+            fetched_bytes: 0,
+            head_bytes: 0,
+        };
         for place in 0..merge.scans.len() {
             merge.advance(place).await?;
+            if let Some(memory) = memory {
+                memory.grow_to(0, merge.held_bytes())?;
+            }
         }
         Ok(merge)
+    }
+
+    const fn held_bytes(&self) -> usize {
+        self.fetched_bytes + self.head_bytes
     }
 
     async fn next(&mut self) -> Result<Option<StoredRow>> {
@@ -152,6 +172,7 @@ impl<'a> Merge<'a> {
             self.advance(place).await?;
         }
         let Some(head) = self.heads.pop() else { return Ok(None) };
+        self.head_bytes -= head.bytes();
         self.last = Some(head.place);
         self.current = head.place;
         Ok(Some(head.row))
@@ -168,12 +189,14 @@ impl<'a> Merge<'a> {
     async fn advance(&mut self, place: usize) -> Result<()> {
         // Only one row: further rows of this partition may come after rows of other partitions.
         let scan = &mut self.scans[place];
-        self.held_bytes -= scan.held_bytes();
+        self.fetched_bytes -= scan.held_bytes();
         let row = scan.next(1).await?;
-        self.held_bytes += scan.held_bytes();
+        self.fetched_bytes += scan.held_bytes();
         if let Some(row) = row {
             let sort_key = self.comparison.sort_key(&row.key)?;
-            self.heads.push(Head { sort_key, reverse: self.comparison.reverse, place, row });
+            let head = Head { sort_key, reverse: self.comparison.reverse, place, row };
+            self.head_bytes += head.bytes();
+            self.heads.push(head);
         }
         Ok(())
     }
@@ -185,7 +208,7 @@ impl<'a> Merge<'a> {
         for head in self.heads.drain() {
             self.scans[head.place].stop(&head.row)?;
         }
-        self.held_bytes = 0;
+        (self.fetched_bytes, self.head_bytes) = (0, 0);
         Ok(())
     }
 }
@@ -196,6 +219,15 @@ struct Head {
     reverse: bool,
     place: usize,
     row: StoredRow,
+}
+
+impl Head {
+    /// Returns the memory of the head; static columns are shared by the rows of a partition.
+    fn bytes(&self) -> usize {
+        let StoredRow { image, statics, .. } = &self.row;
+        let of_image = |image: &RowImage| image.encoded_bytes();
+        image.as_ref().map_or(0, of_image) + statics.as_deref().map_or(0, of_image)
+    }
 }
 
 /// The greatest head is the next row, because the heap is a max-heap.

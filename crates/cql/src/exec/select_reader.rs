@@ -133,7 +133,8 @@ impl<'a> SelectReader<'a> {
                 Source::Index(Box::new(Box::pin(scan).await?))
             }
             (None, None) => {
-                Source::new(tx, &plan.table, access, plan.order, is_filtered, behind).await?
+                let given = (&*plan.table, memory);
+                Source::new(tx, given, access, plan.order, is_filtered, behind).await?
             }
         };
         Ok(Self {

@@ -287,6 +287,33 @@ fn memory_of_a_row_is_charged_as_it_is_produced() {
     }
 }
 
+/// The first row of each partition is read before the first one is returned.
+#[test]
+fn first_rows_of_merged_partitions_are_charged() {
+    let client = Client::new(Db::builder().in_memory());
+    client.run("CREATE TABLE m (k int, c int, b blob, PRIMARY KEY (k, c))");
+    let keys: Vec<String> = (0..60).map(|key| key.to_string()).collect();
+    for key in &keys {
+        let values = vec![Bound::Bytes(vec![7; 300_000].into())];
+        let values = Values::Positional(values);
+        let text = format!("INSERT INTO m (k, c, b) VALUES ({key}, 1, ?)");
+        client.query(&text, &Parameters { values, ..Parameters::default() }).unwrap();
+    }
+    let text = |count: usize| {
+        let keys = keys[..count].join(", ");
+        format!("SELECT b FROM m WHERE k IN ({keys}) ORDER BY c LIMIT 1")
+    };
+    let budget = MemoryBudget::new(8 << 20);
+    let query = |count| {
+        let memory = Some(Arc::new(AnswerMemory::new(&budget, 4 << 20)));
+        let grant = Grant { memory, ..Grant::default() };
+        client.query(&text(count), &Parameters { grant, ..Parameters::default() })
+    };
+    query(10).unwrap();
+    let error = query(60).unwrap_err();
+    assert!(error.message().contains("server.answer_memory"), "{error}");
+}
+
 /// Each reading takes a millisecond.
 #[derive(Debug, Default)]
 struct SlowClock(AtomicU64);

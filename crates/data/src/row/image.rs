@@ -236,12 +236,18 @@ impl RowImage {
         own.or(self.written).filter(|written| *written != UNKNOWN)
     }
 
+    /// Returns about the size of the encoded image in bytes, without collections whose elements were changed.
+    #[must_use]
+    pub fn encoded_bytes(&self) -> usize {
+        let values: usize = self.columns.iter().map(|(_, column)| column.value.len() + 24).sum();
+        let elements: usize = self.collections.iter().map(|(_, it)| 24 + it.encoded_bytes()).sum();
+        24 + values + elements
+    }
+
     /// Encodes the image.
     #[must_use]
     pub fn encode(&self) -> Bytes {
-        let values: usize = self.columns.iter().map(|(_, column)| column.value.len() + 24).sum();
-        let elements: usize = self.collections.iter().map(|(_, it)| 24 + it.encoded_bytes()).sum();
-        let mut out = BytesMut::with_capacity(24 + values + elements);
+        let mut out = BytesMut::with_capacity(self.encoded_bytes());
         out.put_u8(FORMAT);
         var_long::put(&mut out, i64::from(self.schema_version));
         Marker::put(self.marker, self.written, &mut out);
