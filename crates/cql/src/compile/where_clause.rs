@@ -524,7 +524,14 @@ impl TokenOperand {
                     other.data_type()
                 ))),
             },
-            Self::Of(parts) => Ok(partition::encode(&required(parts, environment)?)?.token()),
+            Self::Of(parts) => {
+                let values = required(parts, environment)?;
+                match &values[..] {
+                    // No row has the empty key, but its token is the begin of the ring.
+                    [value] if value.serialize().is_empty() => Ok(Token::MIN),
+                    _ => Ok(partition::encode(&values)?.token()),
+                }
+            }
         }
     }
 }
