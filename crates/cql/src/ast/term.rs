@@ -76,6 +76,16 @@ pub enum Literal {
     Duration(String),
 }
 
+impl Literal {
+    /// Returns the text of the constant without quotes.
+    pub(crate) fn plain(&self) -> String {
+        match self {
+            Self::String(text) => text.clone(),
+            other => other.to_string(),
+        }
+    }
+}
+
 /// `?` or `:name`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct BindMarker {

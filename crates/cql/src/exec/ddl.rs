@@ -210,9 +210,7 @@ impl KeyspaceOptions {
         for (name, value) in options {
             match (name.as_str(), value) {
                 ("replication", OptionValue::Map(entries)) => {
-                    let entries = entries
-                        .iter()
-                        .map(|(key, value)| (system::plain(key), system::plain(value)));
+                    let entries = entries.iter().map(|(key, value)| (key.plain(), value.plain()));
                     read.replication = Some(entries.collect());
                 }
                 // Names and types were checked by the parser.

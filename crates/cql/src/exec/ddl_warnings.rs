@@ -40,8 +40,8 @@ fn too_many_replicas(
     let (_, replication) = options.iter().find(|(name, _)| name.as_str() == "replication")?;
     let OptionValue::Map(pairs) = replication else { return None };
     let factor = |wanted: &str| {
-        let (_, value) = pairs.iter().find(|(key, _)| system::plain(key) == wanted)?;
-        system::plain(value).parse::<usize>().ok().filter(|factor| *factor > nodes)
+        let (_, value) = pairs.iter().find(|(key, _)| key.plain() == wanted)?;
+        value.plain().parse::<usize>().ok().filter(|factor| *factor > nodes)
     };
     let begin =
         |factor| format!("Your replication factor {factor} for keyspace {keyspace} is higher than");

@@ -20,7 +20,7 @@ use crate::ast::{CreateIndex, DropIndex, IndexTarget, Name, TargetPart};
 use crate::compile::{SIMILARITY, Similarity};
 use crate::cql_error::CqlError;
 use crate::result::{ChangeKind, SchemaChange};
-use crate::system::{self, Compact};
+use crate::system::Compact;
 
 /// Maximum length of the names of table and column in the name of an index that was given none. With
 /// what follows, the name stays within the limit of the catalog.
@@ -306,7 +306,7 @@ fn options(tx: &Tx, create: &CreateIndex) -> Result<(BTreeMap<String, String>, u
     let mut options = BTreeMap::new();
     let mut bits = default_bits(tx);
     for (key, value) in &create.options {
-        let (key, value) = (system::plain(key), system::plain(value));
+        let (key, value) = (key.plain(), value.plain());
         if key == PARTITIONS {
             bits = bits_of(&value)?;
         } else {

@@ -4,7 +4,6 @@ use super::{Parse, Parser};
 use crate::ast::{Literal, Name, Password, RoleOptions, RoleStatement, Secret};
 use crate::error::Failure;
 use crate::lexer::TokenKind;
-use crate::system::plain;
 
 impl Parser<'_> {
     /// Parses a statement about roles, permissions or identities, if the next one is.
@@ -165,7 +164,7 @@ impl Parser<'_> {
         self.comma_separated_until("}", |parser| {
             let key = parser.option_constant()?;
             parser.expect_symbol(":")?;
-            Ok((plain(&key), plain(&parser.option_constant()?)))
+            Ok((key.plain(), parser.option_constant()?.plain()))
         })
     }
 

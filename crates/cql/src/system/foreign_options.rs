@@ -3,7 +3,6 @@
 //! `compaction` and `compression` are stored in Cassandra's form.
 
 use super::option_values::{COMPRESSOR_PACKAGE, STRATEGY_PACKAGE};
-use super::setting::plain;
 use crate::ast::{Literal, OptionValue, Options};
 
 /// Options of tables and views that change no answer. ScyllaDB describes tables with the chances of read
@@ -35,8 +34,8 @@ pub(crate) fn of_table(name: &str, value: &OptionValue) -> Option<Foreign> {
     match (name, value) {
         ("cdc", OptionValue::Map(pairs)) => {
             let is_on = pairs.iter().any(|(key, value)| {
-                plain(key).eq_ignore_ascii_case("enabled")
-                    && plain(value).eq_ignore_ascii_case("true")
+                key.plain().eq_ignore_ascii_case("enabled")
+                    && value.plain().eq_ignore_ascii_case("true")
             });
             Some(if is_on { Foreign::Refused } else { Foreign::WithoutEffect })
         }
@@ -79,15 +78,15 @@ pub(super) fn cassandra_form(name: &str, value: &OptionValue) -> Option<OptionVa
 /// The incremental strategy is the size-tiered one with runs of tables of a limited size.
 fn compaction(given: &Pairs) -> Pairs {
     let is_incremental = given.iter().any(|(key, class)| {
-        plain(key) == "class"
-            && without_package(&plain(class), STRATEGY_PACKAGE) == "IncrementalCompactionStrategy"
+        key.plain() == "class"
+            && without_package(&class.plain(), STRATEGY_PACKAGE) == "IncrementalCompactionStrategy"
     });
-    let kept = given.iter().filter(|(key, _)| match plain(key).as_str() {
+    let kept = given.iter().filter(|(key, _)| match key.plain().as_str() {
         "sstable_size_in_mb" | "space_amplification_goal" => !is_incremental,
         "enable_optimized_twcs_queries" => false,
         _ => true,
     });
-    kept.map(|(key, value)| match plain(key).as_str() {
+    kept.map(|(key, value)| match key.plain().as_str() {
         "class" if is_incremental => (key.clone(), string("SizeTieredCompactionStrategy")),
         _ => (key.clone(), value.clone()),
     })
@@ -95,18 +94,18 @@ fn compaction(given: &Pairs) -> Pairs {
 }
 
 fn compression(given: &Pairs) -> Pairs {
-    let has_class = given.iter().any(|(key, _)| plain(key) == "class");
+    let has_class = given.iter().any(|(key, _)| key.plain() == "class");
     let mut changed = Pairs::new();
     for (key, value) in given {
-        match plain(key).as_str() {
+        match key.plain().as_str() {
             "sstable_compression" if !has_class => {
-                let class = plain(value);
+                let class = value.plain();
                 if class.is_empty() {
                     return vec![(string("enabled"), string("false"))];
                 }
                 changed.push((string("class"), string(compressor(&class))));
             }
-            "class" => changed.push((key.clone(), string(compressor(&plain(value))))),
+            "class" => changed.push((key.clone(), string(compressor(&value.plain())))),
             "chunk_length_kb" => changed.push((string("chunk_length_in_kb"), value.clone())),
             "crc_check_chance" => {}
             _ => changed.push((key.clone(), value.clone())),

@@ -97,7 +97,7 @@ pub(crate) use options::{
     durable_writes,
 };
 pub(crate) use replication::{Replication, repaired, resolve};
-pub(crate) use setting::{map_of, plain};
+pub(crate) use setting::map_of;
 pub(crate) use settings::StatementSettings;
 pub(crate) use statement_statistics::{ConflictRow, StatisticsRow};
 pub(crate) use view::{

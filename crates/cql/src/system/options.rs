@@ -11,7 +11,7 @@ use carnet::catalog::TableSchema;
 use super::encode::Cell;
 use super::foreign_options;
 use super::option_values;
-use super::setting::{Setting, plain, quoted};
+use super::setting::{Setting, quoted};
 use crate::ast::{AlterTable, Literal, Name, OptionValue, Options, Statement, TableChange};
 use crate::error::Failure;
 use crate::parser::{Limits, parse};
@@ -28,27 +28,27 @@ impl Setting {
     fn replace(&self, name: &str, value: &OptionValue) -> Option<Self> {
         match (self, value) {
             (Self::Map(_), OptionValue::Map(pairs)) => {
-                let given = pairs.iter().map(|(key, value)| (plain(key), plain(value))).collect();
+                let given = pairs.iter().map(|(key, value)| (key.plain(), value.plain())).collect();
                 Some(Self::Map(option_values::canonical_map(name, given)))
             }
             (Self::Blobs(_), OptionValue::Map(pairs)) => {
                 let blob = |(key, value): &(Literal, Literal)| match value {
-                    Literal::Blob(bytes) => Some((plain(key), bytes.clone())),
+                    Literal::Blob(bytes) => Some((key.plain(), bytes.clone())),
                     _ => None,
                 };
                 pairs.iter().map(blob).collect::<Option<_>>().map(Self::Blobs)
             }
             (Self::Text(_), OptionValue::Literal(literal)) => {
-                Some(Self::Text(option_values::canonical_text(name, plain(literal))))
+                Some(Self::Text(option_values::canonical_text(name, literal.plain())))
             }
             (Self::Int(_), OptionValue::Literal(literal)) => {
-                plain(literal).parse().ok().map(Self::Int)
+                literal.plain().parse().ok().map(Self::Int)
             }
             (Self::Double(_), OptionValue::Literal(literal)) => {
-                plain(literal).parse().ok().map(Self::Double)
+                literal.plain().parse().ok().map(Self::Double)
             }
             (Self::Boolean(_), OptionValue::Literal(literal)) => {
-                parse_boolean(&plain(literal)).map(Self::Boolean)
+                parse_boolean(&literal.plain()).map(Self::Boolean)
             }
             _ => None,
         }
@@ -76,7 +76,7 @@ impl Setting {
 fn shown(value: &OptionValue) -> String {
     match value {
         OptionValue::Map(_) => "a map".to_owned(),
-        OptionValue::Literal(literal) => plain(literal),
+        OptionValue::Literal(literal) => literal.plain(),
     }
 }
 
@@ -263,7 +263,7 @@ pub fn check_option(name: &str, value: &OptionValue) -> Result<String, OptionErr
         OptionValue::Map(pairs) => pairs.as_slice(),
         OptionValue::Literal(_) => &[],
     };
-    let given = pairs.iter().map(|(key, value)| (plain(key), plain(value))).collect();
+    let given = pairs.iter().map(|(key, value)| (key.plain(), value.plain())).collect();
     option_values::check(name, &setting, &given).map_err(OptionError::Value)?;
     Ok(value.to_string())
 }
@@ -316,7 +316,7 @@ pub(crate) fn default_time_to_live(table: &TableSchema) -> i32 {
 /// Parses the value of the keyspace option `durable_writes`.
 pub(crate) fn durable_writes(value: &OptionValue) -> Option<bool> {
     match value {
-        OptionValue::Literal(literal) => parse_boolean(&plain(literal)),
+        OptionValue::Literal(literal) => parse_boolean(&literal.plain()),
         OptionValue::Map(_) => None,
     }
 }

@@ -75,11 +75,3 @@ pub(crate) fn map_of<'a>(pairs: impl Iterator<Item = (&'a String, &'a String)>) 
 pub(super) fn quoted(text: &str) -> String {
     Literal::String(text.to_owned()).to_string()
 }
-
-/// Returns the text of a constant without quotes.
-pub(crate) fn plain(literal: &Literal) -> String {
-    match literal {
-        Literal::String(text) => text.clone(),
-        other => other.to_string(),
-    }
-}
