@@ -69,6 +69,7 @@ mod scan;
 mod select;
 mod select_reader;
 mod service_levels;
+mod session;
 mod shown_row;
 mod slow_log;
 mod statement;

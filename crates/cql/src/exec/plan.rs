@@ -10,8 +10,7 @@ use super::authorize::check_rows;
 use super::executor::Executor;
 use super::parameters::Session;
 use super::prepared::{Described, Prepared, Statements};
-use super::running::describe_kill;
-use super::{explain, open, transaction};
+use super::{explain, session, transaction};
 use crate::ast::{Statement, TableName, Write};
 use crate::compile::{Compiler, Plan, Tables, WritePlan, check_batch, set_batch_time, table_key};
 use crate::cql_error::CqlError;
@@ -82,10 +81,10 @@ impl Executor {
         let statement = &statements.parsed.statement;
         let count = statements.parsed.markers.len();
         if let Statement::Open(open) = statement {
-            return open::describe(open, count, steps);
+            return session::describe(open, count, steps);
         }
         if let Statement::KillStatement(id) = statement {
-            return describe_kill(id, count, steps);
+            return session::describe_kill(id, count, steps);
         }
         if *statement == Statement::ShowBottleneck {
             let result = crate::system::bottleneck_columns();

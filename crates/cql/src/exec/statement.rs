@@ -18,7 +18,7 @@ use super::paging::{self, PagingState};
 use super::parameters::{BatchItem, Parameters, Session};
 use super::prepared::{Prepared, Statements};
 use super::run::Run;
-use super::statistics::Recorded;
+use super::session::Recorded;
 use super::thresholds::BatchSize;
 use super::timeout::using_timeout;
 use super::{select, transaction, write};

@@ -13,7 +13,7 @@ const EARLY_MAX: usize = 256;
 
 /// Calls in progress.
 #[derive(Default)]
-pub(super) struct Calls(Mutex<Known>);
+pub(in crate::exec) struct Calls(Mutex<Known>);
 
 #[derive(Default)]
 struct Known {
@@ -31,7 +31,7 @@ struct Call {
 
 impl Calls {
     /// Runs a call; returns `None` if it is cancelled, which drops the future.
-    pub(super) async fn run<F: Future>(&self, name: u64, future: F) -> Option<F::Output> {
+    pub(in crate::exec) async fn run<F: Future>(&self, name: u64, future: F) -> Option<F::Output> {
         let call = Arc::new(Mutex::new(Call::default()));
         {
             let mut known = lock(&self.0);
@@ -52,7 +52,7 @@ impl Calls {
     }
 
     /// Cancels a call, also one that has not begun yet.
-    pub(super) fn cancel(&self, name: u64) {
+    pub(in crate::exec) fn cancel(&self, name: u64) {
         let call = lock(&self.0).find_or_note(name);
         let Some(call) = call else { return };
         let waker = {

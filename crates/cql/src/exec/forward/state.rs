@@ -12,11 +12,11 @@ pub(in crate::exec) struct ForwardState {
     /// Names of calls.
     rng: Mutex<SeededRng>,
     /// Statements of other servers that run here.
-    pub(super) calls: Calls,
+    pub(in crate::exec) calls: Calls,
     /// Statements that were forwarded to other servers.
-    pub(super) sent: AtomicU64,
+    pub(in crate::exec) sent: AtomicU64,
     /// Statements of other servers that ran here.
-    pub(super) served: AtomicU64,
+    pub(in crate::exec) served: AtomicU64,
 }
 
 impl Default for ForwardState {
@@ -32,12 +32,12 @@ impl Default for ForwardState {
 
 impl ForwardState {
     /// Returns a name for a call.
-    pub(super) fn name(&self) -> u64 {
+    pub(in crate::exec) fn name(&self) -> u64 {
         lock(&self.rng).next_u64()
     }
 
     /// Returns the numbers of statements that were sent to other servers, and served for them.
-    pub(super) fn totals(&self) -> (u64, u64) {
+    pub(in crate::exec) fn totals(&self) -> (u64, u64) {
         (self.sent.load(Ordering::Relaxed), self.served.load(Ordering::Relaxed))
     }
 }

@@ -25,7 +25,11 @@ pub(in crate::exec) fn aborted(why: &str) -> CqlError {
 
 /// Returns the error of a statement that a transaction refuses. `elsewhere` says where an unknown
 /// transaction may be.
-pub(super) fn refused(id: Uuid, refusal: Refusal, elsewhere: impl FnOnce() -> String) -> CqlError {
+pub(in crate::exec) fn refused(
+    id: Uuid,
+    refusal: Refusal,
+    elsewhere: impl FnOnce() -> String,
+) -> CqlError {
     let message = match refusal {
         Refusal::TooMany(max) => {
             return overloaded(&format!("{max} transactions are open, as many as may be"));
@@ -78,7 +82,7 @@ pub(in crate::exec) fn ended(id: Uuid, end: End) -> CqlError {
 }
 
 /// Returns the end of a transaction in words that follow its name.
-pub(super) fn describe(end: End) -> String {
+pub(in crate::exec) fn describe(end: End) -> String {
     match end {
         End::Committed(at) => format!("was committed at {at}"),
         End::OnlyRead(_) => "was committed, and had only read".to_owned(),
@@ -104,7 +108,7 @@ pub(super) fn describe(end: End) -> String {
 }
 
 /// Says after a failed statement what became of its transaction.
-pub(super) fn after(error: CqlError, id: Uuid, end: Option<End>) -> CqlError {
+pub(in crate::exec) fn after(error: CqlError, id: Uuid, end: Option<End>) -> CqlError {
     let Some(end) = end else {
         if matches!(error.kind(), CqlErrorKind::Unprepared { .. }) {
             return error;

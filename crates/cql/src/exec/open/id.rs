@@ -22,13 +22,13 @@ const RANDOM_BITS: u32 = 43;
 const TAG_BITS: u32 = 16;
 
 /// Returns the tag of a server.
-pub(super) fn tag(host_id: Uuid) -> u16 {
+pub(in crate::exec) fn tag(host_id: Uuid) -> u16 {
     let bytes = murmur3::token(host_id.as_bytes()).0.to_be_bytes();
     u16::from_be_bytes([bytes[0], bytes[1]])
 }
 
 /// Returns the id of a transaction.
-pub(super) fn id(start: Option<Timestamp>, tag: u16, random: u64) -> Uuid {
+pub(in crate::exec) fn id(start: Option<Timestamp>, tag: u16, random: u64) -> Uuid {
     let start = start.map_or(0, Timestamp::get);
     let high = ((start >> 15) << 16) | (VERSION << 12) | ((start >> 3) & 0xfff);
     let random = random & ((1 << RANDOM_BITS) - 1);
@@ -41,15 +41,15 @@ pub(super) fn id(start: Option<Timestamp>, tag: u16, random: u64) -> Uuid {
 
 /// Parts of an id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Parts {
+pub(in crate::exec) struct Parts {
     /// Start timestamp; `None` for a transaction that only reads.
-    pub(super) start: Option<Timestamp>,
+    pub(in crate::exec) start: Option<Timestamp>,
     /// Tag of the server that holds the transaction.
-    pub(super) tag: u16,
+    pub(in crate::exec) tag: u16,
 }
 
 /// Returns the parts of an id; `None` for a UUID that is no transaction's id.
-pub(super) fn parts(id: Uuid) -> Option<Parts> {
+pub(in crate::exec) fn parts(id: Uuid) -> Option<Parts> {
     let (high, low) = id.as_u64_pair();
     if (high >> 12) & 0xf != VERSION || low >> 62 != VARIANT {
         return None;

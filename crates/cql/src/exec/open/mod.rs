@@ -10,8 +10,8 @@
 //!
 //! [`registry`](self::registry) decides, without I/O or a clock: which statement may enter, what
 //! expires, which limit is exceeded. [`transactions`](self::transactions) holds the registry with the
-//! transactions of the database, and ends the ones that have to end. [`statements`](self::statements)
-//! runs the statements.
+//! transactions of the database, and ends the ones that have to end.
+//! [`session`](super::session) runs the statements.
 //!
 //! Invariants, each with a test that fails without it:
 //!
@@ -24,16 +24,14 @@
 //!   its connection.
 
 mod errors;
-mod id;
+pub(super) mod id;
 mod registry;
-mod statements;
 mod transactions;
 mod using;
 
-pub(super) use errors::{aborted, ended};
-pub(super) use id::start_of;
-pub(super) use registry::End;
+pub(super) use errors::{aborted, after, ended, refused};
+pub(super) use id::{Parts, start_of};
+pub(super) use registry::{End, Owner, Refusal};
 pub use registry::{OpenLimits, OpenTotals};
-pub(super) use statements::describe;
 pub(super) use transactions::{Binding, OpenTransactions};
 pub(super) use using::{names_transaction, using_transaction};

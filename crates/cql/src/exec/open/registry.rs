@@ -105,7 +105,7 @@ pub(in crate::exec) enum End {
 
 /// Reason why a transaction is not started, entered or ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Refusal {
+pub(in crate::exec) enum Refusal {
     /// As many transactions as this are open.
     TooMany(usize),
     /// The client has this number of open transactions, and may have no more.
@@ -122,13 +122,13 @@ pub(super) enum Refusal {
 
 /// Client of a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Owner {
+pub(in crate::exec) struct Owner {
     /// Key of the limit for one client: a user or an address.
-    pub(super) client: Arc<str>,
+    pub(in crate::exec) client: Arc<str>,
     /// User that the client logged in as.
-    pub(super) user: Option<Arc<str>>,
+    pub(in crate::exec) user: Option<Arc<str>>,
     /// Name for people.
-    pub(super) name: Arc<str>,
+    pub(in crate::exec) name: Arc<str>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -140,14 +140,14 @@ enum Phase {
 
 /// An open transaction, with what its holder keeps for it.
 #[derive(Clone, Debug)]
-pub(super) struct Open<T> {
-    pub(super) owner: Owner,
-    pub(super) kept: T,
-    pub(super) began: Moment,
+pub(in crate::exec) struct Open<T> {
+    pub(in crate::exec) owner: Owner,
+    pub(in crate::exec) kept: T,
+    pub(in crate::exec) began: Moment,
     /// Begin or end of the last statement.
-    pub(super) touched: Moment,
+    pub(in crate::exec) touched: Moment,
     /// Last statement, without its values.
-    pub(super) statement: Option<Arc<Named>>,
+    pub(in crate::exec) statement: Option<Arc<Named>>,
     phase: Phase,
 }
 
@@ -157,13 +157,13 @@ impl<T> Open<T> {
     }
 
     /// Returns the time since the last statement; zero while one is running.
-    pub(super) fn idle(&self, now: Moment) -> Duration {
+    pub(in crate::exec) fn idle(&self, now: Moment) -> Duration {
         if self.phase == Phase::Idle { now.since(self.touched) } else { Duration::ZERO }
     }
 }
 
 /// Registry of open transactions.
-pub(super) struct Registry<T> {
+pub(in crate::exec) struct Registry<T> {
     limits: OpenLimits,
     open: HashMap<Uuid, Open<T>>,
     /// Number of open and reserved transactions, as a whole and of each client.
@@ -176,7 +176,7 @@ pub(super) struct Registry<T> {
 }
 
 impl<T: Clone> Registry<T> {
-    pub(super) fn new(limits: OpenLimits) -> Self {
+    pub(in crate::exec) fn new(limits: OpenLimits) -> Self {
         Self {
             limits,
             open: HashMap::new(),
@@ -188,21 +188,21 @@ impl<T: Clone> Registry<T> {
         }
     }
 
-    pub(super) const fn set_limits(&mut self, limits: OpenLimits) {
+    pub(in crate::exec) const fn set_limits(&mut self, limits: OpenLimits) {
         self.limits = limits;
     }
 
-    pub(super) const fn totals(&self) -> OpenTotals {
+    pub(in crate::exec) const fn totals(&self) -> OpenTotals {
         self.totals
     }
 
-    pub(super) fn open(&self) -> impl Iterator<Item = (&Uuid, &Open<T>)> {
+    pub(in crate::exec) fn open(&self) -> impl Iterator<Item = (&Uuid, &Open<T>)> {
         self.open.iter()
     }
 
     /// Takes a place for a transaction that is about to start; [`Registry::insert`] or
     /// [`Registry::cancel`] follows.
-    pub(super) fn reserve(&mut self, client: &Arc<str>) -> Result<(), Refusal> {
+    pub(in crate::exec) fn reserve(&mut self, client: &Arc<str>) -> Result<(), Refusal> {
         let of_client = self.counts.get(client).copied().unwrap_or_default();
         let refusal = if self.count >= self.limits.transactions_max {
             Refusal::TooMany(self.limits.transactions_max)
@@ -218,7 +218,7 @@ impl<T: Clone> Registry<T> {
     }
 
     /// Gives a place back.
-    pub(super) fn cancel(&mut self, client: &Arc<str>) {
+    pub(in crate::exec) fn cancel(&mut self, client: &Arc<str>) {
         self.count -= 1;
         if let MapEntry::Occupied(mut count) = self.counts.entry(Arc::clone(client)) {
             *count.get_mut() -= 1;
@@ -229,7 +229,7 @@ impl<T: Clone> Registry<T> {
     }
 
     /// Adds a transaction that has started, in the place that it has reserved.
-    pub(super) fn insert(&mut self, id: Uuid, owner: Owner, kept: T, now: Moment) {
+    pub(in crate::exec) fn insert(&mut self, id: Uuid, owner: Owner, kept: T, now: Moment) {
         self.totals.started += 1;
         let (began, touched) = (now, now);
         let open = Open { owner, kept, began, touched, statement: None, phase: Phase::Idle };
@@ -237,7 +237,7 @@ impl<T: Clone> Registry<T> {
     }
 
     /// Begins a statement of a transaction.
-    pub(super) fn enter(
+    pub(in crate::exec) fn enter(
         &mut self,
         id: Uuid,
         user: Option<&str>,
@@ -250,7 +250,7 @@ impl<T: Clone> Registry<T> {
     }
 
     /// Begins the commit of a transaction, which [`Registry::end`] ends.
-    pub(super) fn commit(
+    pub(in crate::exec) fn commit(
         &mut self,
         id: Uuid,
         user: Option<&str>,
@@ -278,7 +278,7 @@ impl<T: Clone> Registry<T> {
     }
 
     /// Checks that a transaction is open and that the user may use it.
-    pub(super) fn check(&self, id: Uuid, user: Option<&str>) -> Result<(), Refusal> {
+    pub(in crate::exec) fn check(&self, id: Uuid, user: Option<&str>) -> Result<(), Refusal> {
         let is_other = |owner: &Option<Arc<str>>| owner.as_deref() != user;
         match (self.open.get(&id), self.ended.get(&id)) {
             (Some(open), _) if is_other(&open.owner.user) => Err(Refusal::OtherUser),
@@ -289,7 +289,7 @@ impl<T: Clone> Registry<T> {
     }
 
     /// Fails if a transaction is not open.
-    pub(super) fn find(&self, id: Uuid) -> Result<(), Refusal> {
+    pub(in crate::exec) fn find(&self, id: Uuid) -> Result<(), Refusal> {
         if self.is_open(id) {
             return Ok(());
         }
@@ -297,22 +297,22 @@ impl<T: Clone> Registry<T> {
     }
 
     /// Returns `true` if a transaction is open, or its end is remembered.
-    pub(super) fn is_known(&self, id: Uuid) -> bool {
+    pub(in crate::exec) fn is_known(&self, id: Uuid) -> bool {
         self.open.contains_key(&id) || self.ended.contains_key(&id)
     }
 
     /// Returns `true` if a transaction has not ended.
-    pub(super) fn is_open(&self, id: Uuid) -> bool {
+    pub(in crate::exec) fn is_open(&self, id: Uuid) -> bool {
         self.open.contains_key(&id)
     }
 
     /// Returns `true` if the commit of a transaction is in progress.
-    pub(super) fn is_committing(&self, id: Uuid) -> bool {
+    pub(in crate::exec) fn is_committing(&self, id: Uuid) -> bool {
         self.open.get(&id).is_some_and(|open| open.phase == Phase::Committing)
     }
 
     /// Ends a statement of a transaction, if the transaction is still open.
-    pub(super) fn leave(&mut self, id: Uuid, now: Moment) {
+    pub(in crate::exec) fn leave(&mut self, id: Uuid, now: Moment) {
         if let Some(open) = self.open.get_mut(&id) {
             (open.phase, open.touched) = (Phase::Idle, now);
         }
@@ -320,7 +320,7 @@ impl<T: Clone> Registry<T> {
 
     /// Removes a transaction that ends, and returns the holder's part of it; `None` if it
     /// had ended before.
-    pub(super) fn end(&mut self, id: Uuid, end: End) -> Option<T> {
+    pub(in crate::exec) fn end(&mut self, id: Uuid, end: End) -> Option<T> {
         let Open { owner, kept, .. } = self.open.remove(&id)?;
         self.cancel(&owner.client);
         self.count_end(end);
@@ -335,14 +335,14 @@ impl<T: Clone> Registry<T> {
     }
 
     /// Removes a transaction if it has been idle for too long, and returns the holder's part of it.
-    pub(super) fn expire_one(&mut self, id: Uuid, now: Moment) -> Option<T> {
+    pub(in crate::exec) fn expire_one(&mut self, id: Uuid, now: Moment) -> Option<T> {
         let limit = self.limits.idle_timeout;
         let is_due = self.open.get(&id).is_some_and(|open| open.is_due(limit, now));
         if is_due { self.end(id, End::Expired(limit)) } else { None }
     }
 
     /// Removes the transactions that have been idle for too long, and returns the holder's parts.
-    pub(super) fn expire(&mut self, now: Moment) -> Vec<T> {
+    pub(in crate::exec) fn expire(&mut self, now: Moment) -> Vec<T> {
         let limit = self.limits.idle_timeout;
         let due = self.open.iter().filter(|(_, open)| open.is_due(limit, now));
         let due: Vec<Uuid> = due.map(|(id, _)| *id).collect();
@@ -350,7 +350,7 @@ impl<T: Clone> Registry<T> {
     }
 
     /// Removes all transactions whose commit is not in progress, and returns the holder's parts.
-    pub(super) fn close(&mut self) -> Vec<T> {
+    pub(in crate::exec) fn close(&mut self) -> Vec<T> {
         let is_left = |open: &Open<T>| open.phase != Phase::Committing;
         let left: Vec<Uuid> =
             self.open.iter().filter(|(_, open)| is_left(open)).map(|(id, _)| *id).collect();

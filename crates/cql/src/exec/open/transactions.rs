@@ -48,19 +48,19 @@ impl OpenTransactions {
     }
 
     /// Returns `true` if this server's transactions have the tag.
-    pub(super) const fn has_tag(&self, tag: u16) -> bool {
+    pub(in crate::exec) const fn has_tag(&self, tag: u16) -> bool {
         self.tag == tag
     }
 
     /// Takes a place for a transaction that is about to start.
-    pub(super) fn reserve(self: &Arc<Self>, owner: Owner) -> Result<Place, Refusal> {
+    pub(in crate::exec) fn reserve(self: &Arc<Self>, owner: Owner) -> Result<Place, Refusal> {
         self.expire();
         lock(&self.registry).reserve(&owner.client)?;
         Ok(Place { open: Arc::clone(self), owner: Some(owner) })
     }
 
     /// Begins a statement of a transaction.
-    pub(super) fn enter(
+    pub(in crate::exec) fn enter(
         self: &Arc<Self>,
         id: Uuid,
         user: Option<&str>,
@@ -74,7 +74,7 @@ impl OpenTransactions {
     }
 
     /// Begins the commit of a transaction.
-    pub(super) fn commit(
+    pub(in crate::exec) fn commit(
         self: &Arc<Self>,
         id: Uuid,
         user: Option<&str>,
@@ -85,19 +85,19 @@ impl OpenTransactions {
     }
 
     /// Checks that a transaction is open and that the user may use it.
-    pub(super) fn check(&self, id: Uuid, user: Option<&str>) -> Result<(), Refusal> {
+    pub(in crate::exec) fn check(&self, id: Uuid, user: Option<&str>) -> Result<(), Refusal> {
         self.expire_one(id);
         lock(&self.registry).check(id, user)
     }
 
     /// Fails if a transaction is not open.
-    pub(super) fn find(&self, id: Uuid) -> Result<(), Refusal> {
+    pub(in crate::exec) fn find(&self, id: Uuid) -> Result<(), Refusal> {
         self.expire_one(id);
         lock(&self.registry).find(id)
     }
 
     /// Returns how a transaction ended; `None` if it is open or not known.
-    pub(super) fn end_of(&self, id: Uuid, user: Option<&str>) -> Option<End> {
+    pub(in crate::exec) fn end_of(&self, id: Uuid, user: Option<&str>) -> Option<End> {
         match lock(&self.registry).check(id, user) {
             Err(Refusal::NotOpen(end)) => end,
             _ => None,
@@ -105,7 +105,7 @@ impl OpenTransactions {
     }
 
     /// Rolls a transaction back whose commit is not in progress.
-    pub(super) fn roll_back(&self, id: Uuid, end: End) -> Result<(), Refusal> {
+    pub(in crate::exec) fn roll_back(&self, id: Uuid, end: End) -> Result<(), Refusal> {
         let mut registry = lock(&self.registry);
         if registry.is_committing(id) {
             return Err(Refusal::Committing);
@@ -169,14 +169,14 @@ fn before(wall: WallTime, age: Duration) -> WallTime {
 }
 
 /// Place of a transaction that is about to start; given back on drop.
-pub(super) struct Place {
+pub(in crate::exec) struct Place {
     open: Arc<OpenTransactions>,
     owner: Option<Owner>,
 }
 
 impl Place {
     /// Adds the transaction that has started, and returns its id.
-    pub(super) fn fill(mut self, tx: Tx) -> Uuid {
+    pub(in crate::exec) fn fill(mut self, tx: Tx) -> Uuid {
         let random = lock(&self.open.rng).next_u64();
         let id = id::id(tx.start_timestamp(), self.open.tag, random);
         if let Some(owner) = self.owner.take() {
@@ -195,10 +195,10 @@ impl Drop for Place {
 }
 
 /// Statement of a transaction. Dropping it before its end is that of a statement that is cut off.
-pub(super) struct Joined {
+pub(in crate::exec) struct Joined {
     open: Arc<OpenTransactions>,
     id: Uuid,
-    pub(super) tx: Tx,
+    pub(in crate::exec) tx: Tx,
     /// Changes of the transaction before the statement.
     changes: u64,
     is_over: bool,
@@ -206,14 +206,14 @@ pub(super) struct Joined {
 
 impl Joined {
     /// Ends a statement that succeeded.
-    pub(super) fn succeed(mut self) {
+    pub(in crate::exec) fn succeed(mut self) {
         self.is_over = true;
         self.open.leave(self.id);
     }
 
     /// Ends a statement that failed. Returns how the transaction has ended, or `None` if it stays
     /// open: the statement has changed nothing.
-    pub(super) fn fail(mut self, user: Option<&str>, is_too_old: bool) -> Option<End> {
+    pub(in crate::exec) fn fail(mut self, user: Option<&str>, is_too_old: bool) -> Option<End> {
         self.is_over = true;
         self.settle(if is_too_old { End::TooOld } else { End::Failed }, is_too_old);
         self.open.end_of(self.id, user)
@@ -238,15 +238,15 @@ impl Drop for Joined {
 }
 
 /// Commit of a transaction that is in progress.
-pub(super) struct Committing {
+pub(in crate::exec) struct Committing {
     open: Arc<OpenTransactions>,
     id: Uuid,
-    pub(super) tx: Tx,
+    pub(in crate::exec) tx: Tx,
 }
 
 impl Committing {
     /// Ends the commit.
-    pub(super) fn end(self, end: End) {
+    pub(in crate::exec) fn end(self, end: End) {
         lock(&self.open.registry).end(self.id, end);
     }
 }
@@ -265,7 +265,7 @@ pub(in crate::exec) struct Binding {
 }
 
 impl Binding {
-    pub(super) const fn new(open: Arc<OpenTransactions>, id: Uuid) -> Self {
+    pub(in crate::exec) const fn new(open: Arc<OpenTransactions>, id: Uuid) -> Self {
         Self { open, id }
     }
 

@@ -12,21 +12,21 @@ use super::source::StatementSource;
 use crate::system::RunningRow;
 
 /// A statement that runs or waits for its admission.
-pub(super) struct Entry {
-    pub(super) id: u64,
+pub(in crate::exec) struct Entry {
+    pub(in crate::exec) id: u64,
     /// Name of the client.
-    pub(super) client: Arc<str>,
-    pub(super) user: Option<Arc<str>>,
-    pub(super) began: Moment,
+    pub(in crate::exec) client: Arc<str>,
+    pub(in crate::exec) user: Option<Arc<str>>,
+    pub(in crate::exec) began: Moment,
     /// Class and level, if the server admits statements.
-    pub(super) admission: Option<(Class, LevelId)>,
-    pub(super) source: StatementSource,
-    pub(super) keyspace: Option<String>,
-    pub(super) state: Mutex<EntryState>,
+    pub(in crate::exec) admission: Option<(Class, LevelId)>,
+    pub(in crate::exec) source: StatementSource,
+    pub(in crate::exec) keyspace: Option<String>,
+    pub(in crate::exec) state: Mutex<EntryState>,
 }
 
 #[derive(Default)]
-pub(super) struct EntryState {
+pub(in crate::exec) struct EntryState {
     has_begun: bool,
     /// Permit of a statement that has begun. It is released with the statement, not with the entry.
     permit: Weak<Permit>,
@@ -36,7 +36,7 @@ pub(super) struct EntryState {
 }
 
 impl EntryState {
-    pub(super) fn of(permit: Option<&Arc<Permit>>) -> Self {
+    pub(in crate::exec) fn of(permit: Option<&Arc<Permit>>) -> Self {
         let weak = permit.map_or_else(Weak::new, Arc::downgrade);
         Self { has_begun: permit.is_some(), permit: weak, ..Self::default() }
     }
@@ -44,7 +44,7 @@ impl EntryState {
 
 impl Entry {
     /// Records that the statement begins, with its permit.
-    pub(super) fn begin(&self, permit: Option<&Arc<Permit>>) {
+    pub(in crate::exec) fn begin(&self, permit: Option<&Arc<Permit>>) {
         let mut state = lock(&self.state);
         *state = EntryState {
             has_begun: true,
@@ -59,18 +59,18 @@ impl Entry {
     }
 
     /// Returns `true` if the statement has begun.
-    pub(super) fn has_begun(&self) -> bool {
+    pub(in crate::exec) fn has_begun(&self) -> bool {
         lock(&self.state).has_begun
     }
 
     /// Returns `true` if the statement runs within an open transaction of this server.
-    pub(super) fn is_part(&self) -> bool {
+    pub(in crate::exec) fn is_part(&self) -> bool {
         let permit = lock(&self.state).permit.upgrade();
         permit.is_some_and(|permit| permit.progress().is_part())
     }
 
     /// Completes when the statement is killed; wakes the waker then.
-    pub(super) fn poll_killed(&self, waker: &Waker) -> Poll<()> {
+    pub(in crate::exec) fn poll_killed(&self, waker: &Waker) -> Poll<()> {
         let mut state = lock(&self.state);
         if state.is_killed {
             return Poll::Ready(());
@@ -82,7 +82,7 @@ impl Entry {
     }
 
     /// Requests the end of the statement.
-    pub(super) fn kill(&self) {
+    pub(in crate::exec) fn kill(&self) {
         let mut state = lock(&self.state);
         state.is_killed = true;
         let (permit, waker) = (state.permit.upgrade(), state.waker.take());
@@ -97,7 +97,7 @@ impl Entry {
 
     /// Describes the statement at a moment; `level` returns the name of a level, `lost` the name of a row
     /// by its key.
-    pub(super) fn row(
+    pub(in crate::exec) fn row(
         &self,
         now: Moment,
         level: impl FnOnce(LevelId) -> Option<Arc<str>>,

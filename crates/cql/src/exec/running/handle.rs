@@ -17,7 +17,7 @@ pub struct RunningStatement {
 }
 
 impl RunningStatement {
-    pub(super) fn new(running: &Arc<Running>, make: impl FnOnce(u64) -> Entry) -> Self {
+    pub(in crate::exec) fn new(running: &Arc<Running>, make: impl FnOnce(u64) -> Entry) -> Self {
         let (shard, entry) = running.enter(make);
         Self { running: Arc::clone(running), shard, entry }
     }

@@ -23,9 +23,8 @@ mod entry;
 mod handle;
 mod registry;
 mod source;
-mod statements;
 
+pub(super) use entry::{Entry, EntryState};
 pub use handle::RunningStatement;
 pub(super) use registry::Running;
 pub use source::StatementSource;
-pub(super) use statements::describe_kill;

@@ -28,7 +28,7 @@ impl Running {
     }
 
     /// Registers a statement, and returns its shard.
-    pub(super) fn enter(&self, make: impl FnOnce(u64) -> Entry) -> (usize, Arc<Entry>) {
+    pub(in crate::exec) fn enter(&self, make: impl FnOnce(u64) -> Entry) -> (usize, Arc<Entry>) {
         let count = self.next.fetch_add(1, Ordering::Relaxed) & ((1 << COUNT_BITS) - 1);
         let id = (self.tag << COUNT_BITS) | count;
         let entry = Arc::new(make(id));
@@ -38,13 +38,13 @@ impl Running {
     }
 
     /// Removes a statement.
-    pub(super) fn leave(&self, shard: usize, id: u64) {
+    pub(in crate::exec) fn leave(&self, shard: usize, id: u64) {
         let left = lock(&self.shards[shard]).remove(&id);
         drop(left);
     }
 
     /// Returns the statements, the oldest first.
-    pub(super) fn list(&self) -> Vec<Arc<Entry>> {
+    pub(in crate::exec) fn list(&self) -> Vec<Arc<Entry>> {
         let of_shard = |shard: &Mutex<HashMap<_, Arc<Entry>>>| {
             lock(shard).values().cloned().collect::<Vec<_>>()
         };
@@ -53,12 +53,12 @@ impl Running {
         list
     }
 
-    pub(super) fn find(&self, id: u64) -> Option<Arc<Entry>> {
+    pub(in crate::exec) fn find(&self, id: u64) -> Option<Arc<Entry>> {
         self.shards.iter().find_map(|shard| lock(shard).get(&id).cloned())
     }
 
     /// Returns `true` for an id that another server gave.
-    pub(super) const fn is_of_another(&self, id: u64) -> bool {
+    pub(in crate::exec) const fn is_of_another(&self, id: u64) -> bool {
         id >> COUNT_BITS != self.tag
     }
 }

@@ -32,7 +32,7 @@ impl StatementSource {
     }
 
     /// Returns the name of the statement, without values.
-    pub(super) fn named(&self, keyspace: Option<&str>) -> Option<Arc<Named>> {
+    pub(in crate::exec) fn named(&self, keyspace: Option<&str>) -> Option<Arc<Named>> {
         match self {
             Self::Text(text) => Some(Arc::new(Named::new("", &name_of_text(text)))),
             Self::Prepared(prepared) => {

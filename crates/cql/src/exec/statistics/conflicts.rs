@@ -10,7 +10,7 @@ use carnet_base::lock;
 use crate::cql_error::LostRow;
 
 /// Maximum number of kept conflicts.
-pub(super) const CONFLICTS_MAX: usize = 500;
+pub(in crate::exec) const CONFLICTS_MAX: usize = 500;
 
 /// A statement that lost a row at least once.
 #[derive(Clone, Debug)]
@@ -36,7 +36,7 @@ pub(in crate::exec) struct Conflicts(Mutex<VecDeque<Arc<Conflict>>>);
 
 impl Conflicts {
     /// Keeps a conflict, and forgets the oldest if there are too many.
-    pub(super) fn push(&self, conflict: Conflict) {
+    pub(in crate::exec) fn push(&self, conflict: Conflict) {
         let mut kept = lock(&self.0);
         if kept.len() >= CONFLICTS_MAX {
             kept.pop_front();

@@ -13,30 +13,30 @@ const STRIPES: usize = 8;
 
 /// Figures of one execution.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Executed {
-    pub(super) took: Duration,
-    pub(super) has_failed: bool,
+pub(in crate::exec) struct Executed {
+    pub(in crate::exec) took: Duration,
+    pub(in crate::exec) has_failed: bool,
     /// Number of attempts that were lost to other transactions.
-    pub(super) conflicts: u64,
-    pub(super) rows_read: u64,
-    pub(super) rows_returned: u64,
+    pub(in crate::exec) conflicts: u64,
+    pub(in crate::exec) rows_read: u64,
+    pub(in crate::exec) rows_returned: u64,
 }
 
 /// Figures of all executions so far.
 #[derive(Clone, Debug, Default)]
 pub(in crate::exec) struct Totals {
-    pub(super) durations: Counts,
-    pub(super) took: Duration,
-    pub(super) longest: Duration,
-    pub(super) errors: u64,
-    pub(super) conflicts: u64,
-    pub(super) rows_read: u64,
-    pub(super) rows_returned: u64,
+    pub(in crate::exec) durations: Counts,
+    pub(in crate::exec) took: Duration,
+    pub(in crate::exec) longest: Duration,
+    pub(in crate::exec) errors: u64,
+    pub(in crate::exec) conflicts: u64,
+    pub(in crate::exec) rows_read: u64,
+    pub(in crate::exec) rows_returned: u64,
 }
 
 /// Copies of the figures. A copy is made when its thread counts for the first time.
 #[derive(Debug, Default)]
-pub(super) struct Figures([OnceLock<Box<Copied>>; STRIPES]);
+pub(in crate::exec) struct Figures([OnceLock<Box<Copied>>; STRIPES]);
 
 /// Figures of the threads of one number. It is aligned to its own cache lines.
 #[derive(Debug, Default)]
@@ -53,7 +53,7 @@ struct Copied {
 
 impl Figures {
     /// Counts an execution.
-    pub(super) fn add(&self, executed: Executed) {
+    pub(in crate::exec) fn add(&self, executed: Executed) {
         let Executed { took, has_failed, conflicts, rows_read, rows_returned } = executed;
         let copy = self.0[stripe(STRIPES)].get_or_init(Box::default);
         let nanos = nanos(took);
@@ -76,7 +76,7 @@ impl Figures {
     }
 
     /// Adds figures of another fingerprint.
-    pub(super) fn add_totals(&self, totals: &Totals) {
+    pub(in crate::exec) fn add_totals(&self, totals: &Totals) {
         let copy = self.0[0].get_or_init(Box::default);
         copy.durations.add(&totals.durations);
         copy.longest_nanos.fetch_max(nanos(totals.longest), Ordering::Relaxed);
@@ -92,7 +92,7 @@ impl Figures {
     }
 
     /// Returns the sums of all copies.
-    pub(super) fn totals(&self) -> Totals {
+    pub(in crate::exec) fn totals(&self) -> Totals {
         let mut totals = Totals::default();
         for copy in self.0.iter().filter_map(OnceLock::get) {
             let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);

@@ -8,11 +8,11 @@ const PARTS: u64 = 4;
 /// Bits of [`PARTS`].
 const PART_BITS: u32 = 2;
 /// Number of buckets: up to 2³¹ µs, more than half an hour.
-pub(super) const BUCKETS: usize = 120;
+pub(in crate::exec) const BUCKETS: usize = 120;
 
 /// Counts of durations by bucket.
 #[derive(Debug)]
-pub(super) struct Histogram([AtomicU64; BUCKETS]);
+pub(in crate::exec) struct Histogram([AtomicU64; BUCKETS]);
 
 impl Default for Histogram {
     fn default() -> Self {
@@ -22,19 +22,19 @@ impl Default for Histogram {
 
 impl Histogram {
     /// Counts a duration.
-    pub(super) fn record(&self, took: Duration) {
+    pub(in crate::exec) fn record(&self, took: Duration) {
         self.0[bucket(took)].fetch_add(1, Ordering::Relaxed);
     }
 
     /// Adds the counts to others.
-    pub(super) fn add_to(&self, counts: &mut Counts) {
+    pub(in crate::exec) fn add_to(&self, counts: &mut Counts) {
         for (sum, count) in counts.0.iter_mut().zip(&self.0) {
             *sum += count.load(Ordering::Relaxed);
         }
     }
 
     /// Adds the counts of another copy.
-    pub(super) fn add(&self, counts: &Counts) {
+    pub(in crate::exec) fn add(&self, counts: &Counts) {
         for (sum, count) in self.0.iter().zip(&counts.0) {
             sum.fetch_add(*count, Ordering::Relaxed);
         }
@@ -43,7 +43,7 @@ impl Histogram {
 
 /// Counts of durations at a moment.
 #[derive(Clone, Debug)]
-pub(super) struct Counts([u64; BUCKETS]);
+pub(in crate::exec) struct Counts([u64; BUCKETS]);
 
 impl Default for Counts {
     fn default() -> Self {
@@ -53,7 +53,7 @@ impl Default for Counts {
 
 impl Counts {
     /// Returns the number of durations.
-    pub(super) fn count(&self) -> u64 {
+    pub(in crate::exec) fn count(&self) -> u64 {
         self.0.iter().sum()
     }
 
@@ -64,7 +64,7 @@ impl Counts {
         clippy::cast_sign_loss,
         reason = "a rank is a positive number that is rounded"
     )]
-    pub(super) fn quantile(&self, part: f64) -> Duration {
+    pub(in crate::exec) fn quantile(&self, part: f64) -> Duration {
         let rank = ((self.count() as f64 * part).ceil() as u64).max(1);
         let mut below = 0;
         for (bucket, count) in self.0.iter().enumerate() {

@@ -54,7 +54,7 @@ impl StatementKind {
 
     /// Returns the kind of a statement.
     #[must_use]
-    pub(super) const fn of(statement: &Statement) -> Self {
+    pub(in crate::exec) const fn of(statement: &Statement) -> Self {
         match statement {
             Statement::Select(_) => Self::Read,
             Statement::Write(write) if write.is_conditional() => Self::Conditional,
@@ -85,7 +85,7 @@ struct Copied([Durations; StatementKind::ALL.len()]);
 
 impl KindDurations {
     /// Counts a statement.
-    pub(super) fn record(&self, kind: StatementKind, took: std::time::Duration) {
+    pub(in crate::exec) fn record(&self, kind: StatementKind, took: std::time::Duration) {
         self.0[stripe(STRIPES)].0[kind as usize].record(took);
     }
 

@@ -14,11 +14,10 @@ mod conflicts;
 mod figures;
 mod histogram;
 mod kinds;
-mod recording;
 mod registry;
 
-pub(super) use conflicts::Conflicts;
+pub(super) use conflicts::{Conflict, Conflicts};
+pub(super) use figures::Executed;
 pub(super) use kinds::KindDurations;
 pub use kinds::StatementKind;
-pub(super) use recording::Recorded;
 pub(super) use registry::{Slot, Statistics};

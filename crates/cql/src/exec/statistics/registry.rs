@@ -11,7 +11,7 @@ use super::figures::{Executed, Figures, Totals};
 use crate::system::StatisticsRow;
 
 /// Maximum number of fingerprints.
-pub(super) const SLOTS_MAX: usize = 500;
+pub(in crate::exec) const SLOTS_MAX: usize = 500;
 /// Part of the fingerprints that give way at once: one in this number.
 const ROOM: usize = 8;
 /// Minimum time between two times when fingerprints give way: an application with more of them than there is
@@ -72,14 +72,14 @@ impl Statistics {
     }
 
     /// Counts an execution, at a moment, of a statement that keeps its fingerprint.
-    pub(super) fn count(&self, slot: &Arc<Slot>, executed: Executed, now: Moment) {
+    pub(in crate::exec) fn count(&self, slot: &Arc<Slot>, executed: Executed, now: Moment) {
         if !slot.add(executed) {
             self.count_missing(slot.id, || Arc::clone(slot), executed, now);
         }
     }
 
     /// Counts an execution by the hash of the fingerprint. Threads that run one text share no counter.
-    pub(super) fn count_id(
+    pub(in crate::exec) fn count_id(
         &self,
         id: u64,
         name: impl FnOnce() -> (String, String),

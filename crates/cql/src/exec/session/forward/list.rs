@@ -10,7 +10,7 @@ use carnet::cluster::Address;
 use carnet::{Bytes, Uuid};
 use carnet_base::{Moment, concurrent};
 
-use super::super::executor::Executor;
+use crate::exec::executor::Executor;
 use crate::forward::{Answer, Caller, Request, Task};
 use crate::result::Response;
 use crate::system::{self, Cell};

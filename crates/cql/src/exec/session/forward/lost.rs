@@ -7,10 +7,10 @@ use std::net::SocketAddr;
 
 use carnet::{Outcome, Timestamp, Uuid};
 
-use super::super::executor::Executor;
-use super::super::open::{End, aborted, ended, start_of};
 use crate::ast::{OpenStatement, Statement};
 use crate::cql_error::{CqlError, CqlErrorKind};
+use crate::exec::executor::Executor;
+use crate::exec::open::{End, aborted, ended, start_of};
 use crate::result::Response;
 
 /// What a statement is for its transaction.

@@ -10,21 +10,20 @@ use carnet::{ErrorKind, Outcome};
 use carnet_admission::diagnosis::Named;
 use carnet_base::Bytes;
 
-use super::super::authorize::check;
-use super::super::executor::Executor;
-use super::super::forward::{Absence, Step};
-use super::super::grant::Grant;
-use super::super::moment::as_of;
-use super::super::parameters::Session;
-use super::super::prepared::{Described, Statements};
-use super::super::run::Run;
-use super::errors::{aborted, after, ended, refused};
-use super::id::{self, Parts};
-use super::registry::{End, OpenLimits, OpenTotals, Owner, Refusal};
-use super::transactions::Binding;
+use super::forward::{Absence, Step};
 use crate::ast::{IsolationLevel, OpenStatement, StartTransaction};
 use crate::compile::{Compiler, NamedTransaction};
 use crate::cql_error::{CqlError, CqlErrorKind};
+use crate::exec::authorize::check;
+use crate::exec::executor::Executor;
+use crate::exec::grant::Grant;
+use crate::exec::moment::as_of;
+use crate::exec::open::{
+    Binding, End, OpenLimits, OpenTotals, Owner, Parts, Refusal, aborted, after, ended, id, refused,
+};
+use crate::exec::parameters::Session;
+use crate::exec::prepared::{Described, Statements};
+use crate::exec::run::Run;
 use crate::result::{ColumnSpec, Response, Rows};
 use crate::steps::Steps;
 use crate::system::{OpenTransaction, Peer, TRANSACTIONS};

@@ -9,9 +9,6 @@ use carnet::roles::Rights;
 use carnet_admission::{Permit, Progress};
 use carnet_base::{DurationCounts, Moment};
 
-use super::conflicts::Conflict;
-use super::figures::Executed;
-use super::kinds::StatementKind;
 use crate::cql_error::{CqlError, CqlErrorKind, LostRow};
 use crate::exec::executor::Executor;
 use crate::exec::grant::Grant;
@@ -22,6 +19,7 @@ use crate::exec::prepared::Statements;
 use crate::exec::run::Run;
 use crate::exec::shown_row::shown_to;
 use crate::exec::slow_log::Slow;
+use crate::exec::statistics::{Conflict, Executed, StatementKind};
 use crate::fingerprint;
 use crate::result::Response;
 use crate::system::ConflictRow;
