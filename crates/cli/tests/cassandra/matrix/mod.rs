@@ -59,6 +59,9 @@ const OF_THE_SWEEP: [&str; 6] = ["(All", "Delete", "Stamp", "WriteTimes", "From"
 /// Maximum time in which both servers serve again, on a busy machine.
 const RECOVERY_MAX: Duration = Duration::from_secs(10);
 
+/// Maximum time until a server tells that its cluster is away, after 5 s without an answer, or is back.
+const READY_MAX: Duration = Duration::from_secs(20);
+
 /// Statements that clients of servers cannot cause at will, and when they are sent.
 const ELSEWHERE: [(&str, &str); 3] = [
     ("commits Epoch", "when a reader and the leader settle a start at the same time"),
@@ -283,6 +286,7 @@ fn every_request_may_fail() {
         let mut servers = Servers::start(&node.contact_point, number);
         servers.suffer(rows, seed);
         servers.starts_when_the_node_is_back();
+        servers.tell_whether_the_node_answers();
         assert_eq!(servers.proxy.unknown(), BTreeSet::new(), "requests without a row");
         println!("longest time until both served: {} ms", servers.longest.as_millis());
     }
@@ -318,5 +322,32 @@ impl Servers {
         self.proxy.refuse(false);
         self.servers[1] = self.start_again(&listen);
         self.await_service(SystemClock.now(), "the node was unreachable at the start");
+    }
+
+    /// A load balancer must not send clients to servers whose cluster is away.
+    fn tell_whether_the_node_answers(&mut self) {
+        const READY: &str = "HTTP/1.1 200 OK";
+        let become_ready = |servers: &[Server], is_ready: bool| {
+            let begun = SystemClock.now();
+            for server in servers {
+                loop {
+                    let (status, text) = server.get("/readyz");
+                    if (status == READY) == is_ready {
+                        let says_why = text.contains("the cluster has answered none of");
+                        assert!(is_ready || says_why, "{status}: {text}");
+                        break;
+                    }
+                    let late = SystemClock.now().since(begun) > READY_MAX;
+                    assert!(!late, "after {READY_MAX:?}: {status}: {text}");
+                    pause(Duration::from_millis(100));
+                }
+            }
+        };
+        become_ready(&self.servers, true);
+        self.proxy.silence(true);
+        become_ready(&self.servers, false);
+        self.proxy.silence(false);
+        become_ready(&self.servers, true);
+        self.await_service(SystemClock.now(), "the node answered nothing");
     }
 }

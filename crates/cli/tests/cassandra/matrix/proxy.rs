@@ -44,6 +44,8 @@ struct State {
     /// Statements that no name is known of.
     unknown: BTreeSet<String>,
     refuses: bool,
+    /// Whether the node answers nothing.
+    is_silent: bool,
 }
 
 struct Rule {
@@ -109,6 +111,11 @@ impl Proxy {
         self.shared.state().refuses = refuses;
     }
 
+    /// Lets the node answer nothing, or everything again.
+    pub(super) fn silence(&self, is_silent: bool) {
+        self.shared.state().is_silent = is_silent;
+    }
+
     /// Returns the texts of requests that have no name.
     pub(super) fn unknown(&self) -> BTreeSet<String> {
         self.shared.state().unknown.clone()
@@ -134,6 +141,9 @@ impl Shared {
     /// Returns the fault of a request.
     fn fault_of(&self, request: &Frame) -> Option<Fault> {
         let mut state = self.state();
+        if state.is_silent {
+            return Some(Fault::Lost);
+        }
         let asked = self.names_of(&mut state, request);
         let rule = state.rule.as_mut()?;
         let is_first = rule.hit.is_none();
