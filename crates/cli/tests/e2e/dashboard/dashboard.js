@@ -294,7 +294,7 @@ const TESTS = {
       await page.keyboard.press('Tab');
       assert.equal(await focused(), 'Skip to the page');
       await page.keyboard.press('Enter');
-      assert.equal(await focused(), 'Overview');
+      await eventually('the page has the focus', async () => (await focused()) === 'Overview');
       await page.reload();
       await figure(page, 'connections').waitFor();
       for (let step = 0; step < 30 && (await focused()) !== 'Tables'; step += 1) await page.keyboard.press('Tab');
@@ -302,19 +302,21 @@ const TESTS = {
       assert.equal(outline, 'solid', 'the focus is seen');
       await page.keyboard.press('Enter');
       await page.locator('h1', { hasText: 'Tables' }).waitFor();
-      assert.equal(await focused(), 'Tables');
+      // The heading gets the focus after it is shown.
+      await eventually('the heading has the focus', async () => (await focused()) === 'Tables');
       assert.equal(await page.locator('nav a[aria-current=page]').innerText(), 'Tables');
       const head = page.locator('th button', { hasText: /^Table/ }).first();
       await head.focus();
       await page.keyboard.press('Enter');
-      assert.equal(await head.locator('xpath=..').getAttribute('aria-sort'), 'ascending');
+      const isSorted = async () => (await head.locator('xpath=..').getAttribute('aria-sort')) === 'ascending';
+      await eventually('the table is sorted', isSorted);
       const theme = page.getByRole('button', { name: 'Switch between light and dark' });
       await theme.focus();
       const back = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
       const light = await back();
       await page.keyboard.press('Enter');
+      await eventually('the other theme is shown', async () => (await back()) !== light);
       const dark = await back();
-      assert.notEqual(light, dark);
       await page.reload();
       assert.equal(await back(), dark, 'the choice stays');
     });
