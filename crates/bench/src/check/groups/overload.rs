@@ -47,8 +47,7 @@ fn goodput() -> Group {
 
 /// Multi-gets of few and many keys.
 fn multiget() -> Group {
-    const COMMAND: &str =
-        "carnet-bench multiget --millis 500 --clients 2,16 --keys 1,4,10,12,13,16 --rounds 3 --json";
+    const COMMAND: &str = "carnet-bench multiget --millis 500 --clients 2,16 --keys 1,4,10,12,13,16 --rounds 3 --json";
     let mut group = Group::new("multiget", "load");
     for clients in ["2", "16"] {
         for keys in ["1", "4", "10", "12", "13", "16"] {
