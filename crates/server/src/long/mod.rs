@@ -26,7 +26,7 @@
 //! ([`carnet_admission::RunQueue`]), by the shares of their levels.
 //!
 //! A batch statement begins on a long thread while short statements arrive, which its first slice would delay. Without
-//! them the change of threads would be its only effect: an `IN` of 13 keys cost twice as much as one of 12.
+//! them the change of threads would be its only effect.
 //!
 //! # Invariants
 //!
