@@ -47,5 +47,6 @@ mod support;
 mod swept;
 mod system_tables;
 mod time_to_live;
+mod tokens;
 mod views;
 mod warnings;
