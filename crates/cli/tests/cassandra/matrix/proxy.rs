@@ -34,6 +34,7 @@ struct Shared {
     late: Duration,
     state: Mutex<State>,
     hit: Condvar,
+    spoke: Condvar,
 }
 
 #[derive(Default)]
@@ -44,7 +45,7 @@ struct State {
     /// Statements that no name is known of.
     unknown: BTreeSet<String>,
     refuses: bool,
-    /// Whether the node answers nothing.
+    /// Whether the node reads no request.
     is_silent: bool,
 }
 
@@ -69,8 +70,8 @@ impl Proxy {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let names = statements.into_iter().map(|(name, text)| (numberless(&text), name)).collect();
-        let (state, hit) = (Mutex::default(), Condvar::new());
-        let shared = Arc::new(Shared { node: node.to_owned(), names, late, state, hit });
+        let (state, hit, spoke) = (Mutex::default(), Condvar::new(), Condvar::new());
+        let shared = Arc::new(Shared { node: node.to_owned(), names, late, state, hit, spoke });
         let connections = Arc::clone(&shared);
         spawn(move || {
             for client in listener.incoming().map_while(Result::ok) {
@@ -111,9 +112,13 @@ impl Proxy {
         self.shared.state().refuses = refuses;
     }
 
-    /// Lets the node answer nothing, or everything again.
+    /// Lets the node read no request, as a stopped process does, or all of them again.
+    ///
+    /// Requests wait rather than being lost: a living connection delivers all bytes, and the driver
+    /// would wait for ever for a lost answer to the first request of a connection.
     pub(super) fn silence(&self, is_silent: bool) {
         self.shared.state().is_silent = is_silent;
+        self.shared.spoke.notify_all();
     }
 
     /// Returns the texts of requests that have no name.
@@ -138,12 +143,10 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the fault of a request.
+    /// Returns the fault of a request, when the node reads requests.
     fn fault_of(&self, request: &Frame) -> Option<Fault> {
-        let mut state = self.state();
-        if state.is_silent {
-            return Some(Fault::Lost);
-        }
+        let state = self.spoke.wait_while(self.state(), |state| state.is_silent);
+        let mut state = state.unwrap_or_else(PoisonError::into_inner);
         let asked = self.names_of(&mut state, request);
         let rule = state.rule.as_mut()?;
         let is_first = rule.hit.is_none();
