@@ -571,6 +571,41 @@ fn small_query_runs_beside_a_scan() {
 }
 
 /// A request waits for memory before its bytes are read, so that no statement knows of the wait.
+/// A small statement would wait for the first slice of a batch statement on its thread.
+#[test]
+fn batch_statements_begin_on_long_threads_beside_small_ones() {
+    const PAIRS: u64 = 20;
+    let (executor, _directory) = executor(8, 8);
+    let server = Running::of(CqlBackend::new(executor), Limits::default(), None);
+    let mut client = server.client(4);
+    let keys: Vec<String> = (0..13).map(|at| (100 + at).to_string()).collect();
+    let batch = format!("SELECT c FROM ks.t WHERE p IN ({})", keys.join(", "));
+    let mut ask = |text: &str| {
+        client.query(1, text);
+        assert_eq!(client.receive().opcode, RESULT);
+    };
+    let mut long = |is_beside_small: bool| {
+        let before = server.metrics.statements_long.get();
+        for _ in 0..PAIRS {
+            if is_beside_small {
+                ask("SELECT c FROM ks.t WHERE p = 1 AND c = 1");
+            } else {
+                pause(Duration::from_millis(21));
+            }
+            ask(&batch);
+        }
+        server.metrics.statements_long.get() - before
+    };
+    // On a busy machine a slice may be used up, or a small statement be forgotten.
+    let mut counts = Vec::new();
+    let is_shown = (0..20).any(|_| {
+        let (alone, beside) = (long(false), long(true));
+        counts.push((alone, beside));
+        2 * alone <= PAIRS && 2 * beside > PAIRS
+    });
+    assert!(is_shown, "{counts:?}");
+}
+
 #[test]
 fn diagnosis_knows_of_requests_that_wait_for_memory() {
     // Longer than one read from the socket.
