@@ -284,10 +284,11 @@ impl Gate {
         self.running
     }
 
-    /// Returns `true` if as many requests as may run are in progress, including paused ones.
+    /// Returns `true` if as many requests as may run are in progress, including paused but no long ones.
     #[must_use]
     pub fn is_full(&self) -> bool {
-        self.levels.values().map(|state| state.held).sum::<usize>() >= self.limits.running_max
+        let held: usize = self.levels.values().map(|state| state.held).sum();
+        held >= self.limits.running_max + self.long
     }
 
     /// Returns the number of waiting requests.

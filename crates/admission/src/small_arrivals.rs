@@ -26,7 +26,7 @@ impl SmallArrivals {
         }
     }
 
-    /// Returns `true` if a small statement has arrived in the last 20 ms.
+    /// Returns `true` if a small statement has arrived in the last 20 ms, or 19 while many do.
     pub(super) fn are_recent(&self, now: Moment) -> bool {
         match self.0.load(Ordering::Relaxed) {
             0 => false,

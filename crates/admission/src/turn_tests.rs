@@ -73,6 +73,7 @@ fn long_requests_free_their_slots() {
         gate.pause(pass, at(0), &mut decisions);
         long.push(pass);
     }
+    assert!(!gate.is_full());
     let short = [pass(arrive(&mut gate, 1).0), pass(arrive(&mut gate, 1).0)];
     assert!(!gate.begin_long(short[0]), "as many as may are long");
     ticket(arrive(&mut gate, 1).0);
