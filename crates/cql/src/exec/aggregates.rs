@@ -9,8 +9,9 @@ use carnet::{DataType, Tx, Value};
 use carnet_base::Bytes;
 use carnet_data::BigInt;
 
+use super::answer_memory::of_table;
 use super::project::{project, value};
-use super::select_reader::{SelectReader, of_table};
+use super::select_reader::SelectReader;
 use super::stored_row::StoredRow;
 use crate::ast::ArithmeticOp;
 use crate::compile::{
@@ -108,7 +109,7 @@ impl Aggregates {
             self.bytes = self.bytes - held + slot.bytes();
             reader.charge_row(before, self.bytes)?;
         }
-        reader.charge(before + self.bytes).map_err(|error| of_table(plan, &error))
+        reader.charge(before + self.bytes).map_err(|error| of_table(&plan.table, &error))
     }
 
     /// Appends the row of the results to others.

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::sync::Mutex;
 use std::time::Duration;
 
+use carnet::catalog::TableSchema;
 use carnet::levels::Effective;
 use carnet_base::{Charge, MemoryBudget, lock};
 
@@ -200,6 +201,13 @@ impl AnswerMemory {
         );
         Err(CqlError::new(CqlErrorKind::Overloaded { retry_after: RETRY_AFTER }, why))
     }
+}
+
+/// Adds the table's name to the error of a result that is too large.
+pub(super) fn of_table(table: &TableSchema, error: &CqlError) -> CqlError {
+    let (keyspace, name) = (&table.keyspace, &table.name);
+    let message = format!("{} (query of table {keyspace}.{name})", error.message());
+    CqlError::new(error.kind().clone(), message)
 }
 
 /// Returns the part of a budget that an answer leaves to smaller ones.

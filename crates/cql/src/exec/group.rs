@@ -8,8 +8,9 @@ use carnet::{CellKey, Tx};
 use carnet_base::Bytes;
 
 use super::aggregates::Aggregates;
+use super::answer_memory::of_table;
 use super::paging::PagingState;
-use super::select_reader::{PageBounds, Position, SelectReader, of_table, too_large};
+use super::select_reader::{PageBounds, Position, SelectReader, too_large};
 use crate::compile::{self, Environment, SelectPlan};
 use crate::cql_error::CqlError;
 use crate::result::{RowSet, Rows};
@@ -76,7 +77,7 @@ pub(super) async fn run(
             let last = done.conclude(plan, environment, &reader, &mut rows)?;
             limits.count(&last.row);
             let has_memory = match reader.charge(rows.encoded().len()) {
-                Err(error) if !bounds.is_paged => return Err(of_table(plan, &error)),
+                Err(error) if !bounds.is_paged => return Err(of_table(&plan.table, &error)),
                 grown => grown.is_ok(),
             };
             if limits.remaining == Some(0) {

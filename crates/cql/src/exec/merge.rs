@@ -23,7 +23,7 @@ use carnet::{CellKey, PartitionKey, Result, Tx};
 use carnet_base::Bytes;
 use carnet_data::RowImage;
 
-use super::answer_memory::AnswerMemory;
+use super::answer_memory::{AnswerMemory, of_table};
 use super::comparison::Comparison;
 use super::index_scan::IndexScan;
 use super::scan::Scan;
@@ -55,7 +55,8 @@ impl<'a> Source<'a> {
         match (&access.partitions, order.merged) {
             (Partitions::Keys(keys), Some(columns)) if keys.len() > 1 => {
                 let comparison = Comparison::new(table, columns, order.reverse);
-                let merge = Merge::new((tx, memory), &access, keys, comparison, is_filtered);
+                let charged = memory.map(|memory| (memory, table));
+                let merge = Merge::new((tx, charged), &access, keys, comparison, is_filtered);
                 Ok(Self::Merge(Box::new(Box::pin(merge).await?)))
             }
             _ => Ok(Self::Scan(Scan::new(tx, access, is_filtered, behind).await?)),
@@ -130,7 +131,7 @@ pub(super) struct Merge<'a> {
 
 impl<'a> Merge<'a> {
     async fn new(
-        (tx, memory): (&'a Tx, Option<&AnswerMemory>),
+        (tx, charged): (&'a Tx, Option<(&AnswerMemory, &TableSchema)>),
         access: &Access,
         keys: &[PartitionKey],
         comparison: Comparison,
@@ -156,8 +157,9 @@ impl<'a> Merge<'a> {
         };
         for place in 0..merge.scans.len() {
             merge.advance(place).await?;
-            if let Some(memory) = memory {
-                memory.grow_to(0, merge.held_bytes())?;
+            if let Some((memory, table)) = charged {
+                let grown = memory.grow_to(0, merge.held_bytes());
+                grown.map_err(|error| of_table(table, &error))?;
             }
         }
         Ok(merge)
@@ -224,9 +226,10 @@ struct Head {
 impl Head {
     /// Returns the memory of the head; static columns are shared by the rows of a partition.
     fn bytes(&self) -> usize {
-        let StoredRow { image, statics, .. } = &self.row;
+        let StoredRow { key, image, statics } = &self.row;
         let of_image = |image: &RowImage| image.encoded_bytes();
-        image.as_ref().map_or(0, of_image) + statics.as_deref().map_or(0, of_image)
+        let of_keys = key.as_bytes().len() + self.sort_key.len();
+        of_keys + image.as_ref().map_or(0, of_image) + statics.as_deref().map_or(0, of_image)
     }
 }
 

@@ -11,10 +11,11 @@ use carnet_base::Bytes;
 use carnet_data::RowImage;
 use carnet_data::vector::floats;
 
+use super::answer_memory::of_table;
 use super::project::project;
 use super::row;
 use super::scan::fetch_statics;
-use super::select_reader::{SelectReader, of_table};
+use super::select_reader::SelectReader;
 use super::stored_row::{CellImage, StoredRow};
 use crate::access::Access;
 use crate::compile::{self, Environment, NearPlan, SelectPlan};
@@ -75,7 +76,7 @@ pub(super) async fn run(
         {
             bytes -= dropped.bytes();
         }
-        reader.charge(bytes).map_err(|error| of_table(plan, &error))?;
+        reader.charge(bytes).map_err(|error| of_table(&plan.table, &error))?;
     }
     let nearest = nearest.into_sorted_vec();
     let rows = Box::pin(read(tx, plan, &nearest, environment, (&mut reader, bytes))).await?;
@@ -103,7 +104,9 @@ async fn read(
             let columns = row::columns(&plan.table, &stored)?;
             let of_row = (&stored, columns.as_slice());
             project(tx, plan, of_row, environment, (&mut *reader, before), &mut rows).await?;
-            reader.charge(before + rows.encoded().len()).map_err(|error| of_table(plan, &error))?;
+            reader
+                .charge(before + rows.encoded().len())
+                .map_err(|error| of_table(&plan.table, &error))?;
         }
     }
     Ok(rows)

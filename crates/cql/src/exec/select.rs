@@ -3,14 +3,14 @@
 use carnet::Tx;
 
 use super::aggregates::Aggregates;
-use super::answer_memory::AnswerMemory;
+use super::answer_memory::{AnswerMemory, of_table};
 use super::group;
 use super::near;
 use super::paging::PagingState;
 use super::parameters::Parameters;
 use super::plain_rows::PlainRows;
 use super::project::project;
-use super::select_reader::{PageBounds, ROW_BYTES, SelectReader, of_table, too_large};
+use super::select_reader::{PageBounds, ROW_BYTES, SelectReader, too_large};
 use super::system_rows::Columns;
 use crate::compile::{Environment, SelectPlan};
 use crate::cql_error::CqlError;
@@ -129,14 +129,14 @@ async fn select(
                     }
                 })?;
                 if let Some(error) = failed {
-                    return Err(of_table(plan, &error));
+                    return Err(of_table(&plan.table, &error));
                 }
                 match lent {
                     Some(last) => last,
                     None => {
                         let Some(stored) = reader.next_plain(wanted).await? else { break };
                         let written = copier.write(&stored.lend(), &mut rows);
-                        written.map_err(|error| of_table(plan, &error))?;
+                        written.map_err(|error| of_table(&plan.table, &error))?;
                         stored.key
                     }
                 }
@@ -151,7 +151,7 @@ async fn select(
         };
         // The row is already in memory: a page that gets no more memory ends with it.
         let has_memory = match reader.charge(rows.encoded().len()) {
-            Err(error) if !bounds.is_paged => return Err(of_table(plan, &error)),
+            Err(error) if !bounds.is_paged => return Err(of_table(&plan.table, &error)),
             grown => grown.is_ok(),
         };
         let is_full =

@@ -3,7 +3,7 @@
 use carnet::{CellKey, Tx};
 use carnet_base::{Bytes, TimeSlice};
 
-use super::answer_memory::AnswerMemory;
+use super::answer_memory::{AnswerMemory, of_table};
 use super::index_scan::IndexScan;
 use super::merge::Source;
 use super::paging::{self, PagingState};
@@ -49,13 +49,6 @@ pub(super) fn too_large() -> CqlError {
         "the result is larger than {UNPAGED_BYTES_MAX} bytes; ask for it in pages, or restrict it \
          with WHERE or LIMIT"
     ))
-}
-
-/// Adds the table's name to the error of a result that is too large.
-pub(super) fn of_table(plan: &SelectPlan, error: &CqlError) -> CqlError {
-    let (keyspace, table) = (&plan.table.keyspace, &plan.table.name);
-    let message = format!("{} (query of table {keyspace}.{table})", error.message());
-    CqlError::new(error.kind().clone(), message)
 }
 
 /// Place of a row among those of a `SELECT`: all that a page needs to resume after it.
@@ -165,7 +158,7 @@ impl<'a> SelectReader<'a> {
     pub(super) fn charge_row(&self, rows: usize, row: usize) -> Result<(), CqlError> {
         match self.memory {
             Some(memory) if row > ROW_BYTES => {
-                memory.grow_by_row(rows, row).map_err(|error| of_table(self.plan, &error))
+                memory.grow_by_row(rows, row).map_err(|error| of_table(&self.plan.table, &error))
             }
             _ => Ok(()),
         }

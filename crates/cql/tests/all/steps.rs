@@ -287,31 +287,32 @@ fn memory_of_a_row_is_charged_as_it_is_produced() {
     }
 }
 
-/// The first row of each partition is read before the first one is returned.
+/// The first row of each partition is read before the first one is returned, with its key.
 #[test]
 fn first_rows_of_merged_partitions_are_charged() {
-    let client = Client::new(Db::builder().in_memory());
-    client.run("CREATE TABLE m (k int, c int, b blob, PRIMARY KEY (k, c))");
-    let keys: Vec<String> = (0..60).map(|key| key.to_string()).collect();
-    for key in &keys {
-        let values = vec![Bound::Bytes(vec![7; 300_000].into())];
-        let values = Values::Positional(values);
-        let text = format!("INSERT INTO m (k, c, b) VALUES ({key}, 1, ?)");
-        client.query(&text, &Parameters { values, ..Parameters::default() }).unwrap();
+    for (key_bytes, value_bytes, few, many) in [(1, 300_000, 10, 60), (30_000, 1, 50, 300)] {
+        let client = Client::new(Db::builder().in_memory());
+        client.run("CREATE TABLE m (k int, c blob, b blob, PRIMARY KEY (k, c))");
+        let keys: Vec<String> = (0..many).map(|key| key.to_string()).collect();
+        for key in &keys {
+            let blob = |bytes| Bound::Bytes(vec![7; bytes].into());
+            let values = Values::Positional(vec![blob(key_bytes), blob(value_bytes)]);
+            let text = format!("INSERT INTO m (k, c, b) VALUES ({key}, ?, ?)");
+            client.query(&text, &Parameters { values, ..Parameters::default() }).unwrap();
+        }
+        let budget = MemoryBudget::new(8 << 20);
+        let query = |count: usize| {
+            let memory = Some(Arc::new(AnswerMemory::new(&budget, 4 << 20)));
+            let grant = Grant { memory, ..Grant::default() };
+            let keys = keys[..count].join(", ");
+            let text = format!("SELECT b FROM m WHERE k IN ({keys}) ORDER BY c LIMIT 1");
+            client.query(&text, &Parameters { grant, ..Parameters::default() })
+        };
+        query(few).unwrap();
+        let error = query(many).unwrap_err();
+        let names_both = ["server.answer_memory", "(query of table"];
+        assert!(names_both.iter().all(|part| error.message().contains(part)), "{error}");
     }
-    let text = |count: usize| {
-        let keys = keys[..count].join(", ");
-        format!("SELECT b FROM m WHERE k IN ({keys}) ORDER BY c LIMIT 1")
-    };
-    let budget = MemoryBudget::new(8 << 20);
-    let query = |count| {
-        let memory = Some(Arc::new(AnswerMemory::new(&budget, 4 << 20)));
-        let grant = Grant { memory, ..Grant::default() };
-        client.query(&text(count), &Parameters { grant, ..Parameters::default() })
-    };
-    query(10).unwrap();
-    let error = query(60).unwrap_err();
-    assert!(error.message().contains("server.answer_memory"), "{error}");
 }
 
 /// Each reading takes a millisecond.
