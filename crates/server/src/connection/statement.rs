@@ -74,7 +74,7 @@ struct Request<B> {
     opcode: Opcode,
     reply: Reply,
     started: Moment,
-    /// Charge of the request to the server's budget until it is answered.
+    /// Charges of the request and of its decoded values to the server's budget until it is answered.
     _charges: (Charge, Option<Charge>),
 }
 

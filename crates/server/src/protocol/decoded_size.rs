@@ -1,7 +1,7 @@
 //! Memory of a statement's values once they are decoded.
 //!
 //! A null takes 4 bytes of a request and ten times as much as a decoded value, so a batch of nulls would hold ten
-//! times its charge. The values are counted before they are decoded, in bodies of more than 4 KiB.
+//! times its charge. The values are counted before they are decoded, in bodies of more than 512 bytes.
 
 use bytes::Bytes;
 use carnet_cql::Bound;
@@ -12,8 +12,8 @@ use super::request::{BatchItem, param, param_flags};
 use super::types::Consistency;
 use super::{Opcode, ProtocolError};
 
-/// Bytes of a body up to which the decoded values are not charged: they are less than an answer is.
-const SMALL_BYTES: usize = 4 << 10;
+/// Bytes of a body up to which the decoded values are not charged: they take 5 KiB at most.
+const SMALL_BYTES: usize = 512;
 /// Bytes of the shortest value in a request.
 const NULL_BYTES: usize = 4;
 
@@ -104,7 +104,7 @@ mod tests {
         assert_eq!(of(Version::V4, Opcode::Batch, &batch), 2_200 * VALUE + of_items);
         assert_eq!(of(Version::V4, Opcode::Batch, &batch[..5_000]), 0, "it cannot be decoded");
         assert_eq!(of(Version::V4, Opcode::Prepare, &query), 0);
-        assert_eq!(of(Version::V4, Opcode::Query, &query[..4_000]), 0, "a small one");
+        assert_eq!(of(Version::V4, Opcode::Query, &query[..512]), 0, "a small one");
         let announced = [&b"\0\0\0\x01x\0\x01\x01\xff\xff"[..], &[0; 5_000]].concat();
         assert_eq!(of(Version::V4, Opcode::Query, &announced), 1_250 * VALUE, "no more can follow");
     }

@@ -570,7 +570,6 @@ fn small_query_runs_beside_a_scan() {
     assert!(runs_beside, "it waits for the scan");
 }
 
-/// A request waits for memory before its bytes are read, so that no statement knows of the wait.
 /// A small statement would wait for the first slice of a batch statement on its thread.
 #[test]
 fn batch_statements_begin_on_long_threads_beside_small_ones() {
@@ -606,6 +605,7 @@ fn batch_statements_begin_on_long_threads_beside_small_ones() {
     assert!(is_shown, "{counts:?}");
 }
 
+/// A request waits for memory before its bytes are read, so that no statement knows of the wait.
 #[test]
 fn diagnosis_knows_of_requests_that_wait_for_memory() {
     // Longer than one read from the socket.
