@@ -340,3 +340,5 @@ pub(crate) async fn next_table_id(tx: &Tx) -> Result<TableId> {
 
 #[cfg(test)]
 mod count_tests;
+#[cfg(test)]
+mod readable_tests;

@@ -295,6 +295,19 @@ mod tests {
     }
 
     #[test]
+    fn row_that_would_be_read_otherwise_is_not_stored() {
+        let level = |timeout| {
+            let options = ServiceLevel { timeout: Some(timeout), ..ServiceLevel::default() };
+            Row::Level { id: LevelId(9), options }
+        };
+        assert!(level(Duration::from_millis(1)).to_readable().is_ok());
+        for row in [level(Duration::from_micros(1_500)), Row::User(String::new())] {
+            let error = row.to_readable().unwrap_err();
+            assert!(error.to_string().contains("would be read as another one"), "{error}");
+        }
+    }
+
+    #[test]
     fn unknown_formats_and_values_are_refused() {
         let later = br#"{"format":2,"id":2,"shares":1,"burst":7}"#;
         let error = Row::decode_level(later).unwrap_err();
