@@ -591,6 +591,7 @@ fn limits_are_those_of_the_page() {
     let limits = Limits::default();
     assert_eq!((limits.requests_max, limits.greeting_timeout.as_secs()), (16_384, 2));
     for said in [
+        format!("This is version {}.", version::VERSION),
         format!("A frame has at most {} MiB.", codec::FRAME_BYTES_MAX >> 20),
         format!("whose frames have at most {} MiB together", limits.request_bytes_max >> 20),
         "at most 16,384 requests in flight".to_owned(),
