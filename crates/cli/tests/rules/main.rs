@@ -5,5 +5,6 @@
 mod architecture;
 mod circles;
 mod language;
+mod limits;
 mod promises;
 mod tidy;
