@@ -23,6 +23,7 @@ mod page_faults;
 mod questions;
 mod readme;
 mod scripts;
+mod security_page;
 mod serve;
 mod shell;
 mod shell_server;

@@ -9,7 +9,7 @@
 //! | `sql` | `carnet check` takes its statements |
 //! | `cql` | it runs, and has the answers that it shows: test `docs` of `carnet-cql` |
 //! | `text` | formats, grammars and drawings; it has no command of `carnet` |
-//! | another language, with `elsewhere="…"` | the words name the reason, or the test |
+//! | another language, with `elsewhere="TEST in FILE"` | the file has a test of this name |
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -173,9 +173,15 @@ fn every_block_has_a_test() {
                 let reason =
                     marks.strip_prefix("elsewhere=\"").and_then(|rest| rest.strip_suffix('"'));
                 let reason = reason.unwrap_or_else(|| {
-                    panic!("{place}: ```{} {marks}: elsewhere=\"…\" names its test", block.language)
+                    panic!(
+                        "{place}: ```{} {marks}: elsewhere=\"TEST in FILE\" names its test",
+                        block.language
+                    )
                 });
-                assert!(reason.len() > 5, "{place}: {reason}");
+                let (test, file) = reason.split_once(" in ").unwrap_or((reason, ""));
+                let source = fs::read_to_string(root().join(file)).unwrap_or_default();
+                let has_test = source.contains(&format!("fn {test}()"));
+                assert!(has_test, "{place}: there is no test {test} in {file:?}");
             }
         }
     }

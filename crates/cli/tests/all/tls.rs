@@ -9,22 +9,25 @@ use tempfile::TempDir;
 
 use crate::support::{Server, carnet, clients, e2e, eventually, fail, succeed};
 
+/// Password of the user `ann`.
+pub(crate) const PASSWORD: &str = "correct horse";
+
 /// A server over TLS whose drivers show certificates, and the directory of the files.
-struct Secured {
-    server: Server,
-    files: PathBuf,
+pub(crate) struct Secured {
+    pub(crate) server: Server,
+    pub(crate) files: PathBuf,
     root: TempDir,
 }
 
 impl Secured {
     /// With the user `ann`.
-    fn with_users() -> Self {
+    pub(crate) fn with_users() -> Self {
         let root = tempfile::tempdir().unwrap();
         let users = root.path().join("users");
         let mut command = carnet();
         command.args(["hash-password", "ann"]).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();
-        writeln!(child.stdin.take().unwrap(), "correct horse").unwrap();
+        writeln!(child.stdin.take().unwrap(), "{PASSWORD}").unwrap();
         std::fs::write(&users, child.wait_with_output().unwrap().stdout).unwrap();
         succeed(Command::new("chmod").arg("600").arg(&users));
         Self::start(root, &["--users", users.to_str().unwrap()])

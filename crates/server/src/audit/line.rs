@@ -76,4 +76,34 @@ mod tests {
         });
         assert_eq!(object, expected);
     }
+
+    #[test]
+    fn lines_are_those_of_the_page() {
+        const PAGE: &str = include_str!("../../../../docs/security.md");
+        let login = AuditEntry {
+            category: AuditCategory::Login,
+            operation: "LOGIN",
+            user: Some("ann".into()),
+            client: "10.0.0.7:50312".to_owned(),
+            keyspaces: Vec::new(),
+            statement: String::new(),
+            error: Some("the user or the password is wrong".to_owned()),
+        };
+        let ddl = AuditEntry {
+            category: AuditCategory::Ddl,
+            operation: "CREATE TABLE",
+            client: "10.0.0.7:50314".to_owned(),
+            keyspaces: vec!["bank".to_owned()],
+            statement: "CREATE TABLE bank.t (k int PRIMARY KEY)".to_owned(),
+            error: None,
+            ..login.clone()
+        };
+        for (time, entry) in
+            [("2026-03-02T10:16:47.120344Z", login), ("2026-03-02T10:16:49.003115Z", ddl)]
+        {
+            let time: DateTime<chrono::Utc> = time.parse().unwrap();
+            let line = line(WallTime(time.timestamp_micros()), &entry, 0);
+            assert!(PAGE.contains(&line), "{line}");
+        }
+    }
 }

@@ -220,6 +220,17 @@ mod tests {
     }
 
     #[test]
+    fn lines_are_those_of_the_page() {
+        const PAGE: &str = include_str!("../../../../docs/backup.md");
+        let first_words = |text: &str| -> Vec<String> {
+            text.lines().filter_map(|line| line.split(' ').next().map(str::to_owned)).collect()
+        };
+        let (_, block) = PAGE.split_once("\ncarnet backup 3\n").unwrap();
+        let (block, _) = block.split_once("\n```").unwrap();
+        assert_eq!(first_words(block), first_words(&label().encode())[1..]);
+    }
+
+    #[test]
     fn label_refuses_foreign_file_names() {
         for name in ["../etc/passwd", "/sst-00000001.sst", "LOCK", "sst-1.sst", "wal-00000001.log"]
         {
