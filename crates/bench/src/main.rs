@@ -10,6 +10,8 @@ mod harm;
 mod logins;
 mod overload;
 #[cfg(test)]
+mod page_commands;
+#[cfg(test)]
 mod pages;
 mod processors;
 mod program;

@@ -246,21 +246,22 @@ fn main() -> ExitCode {
 }
 
 #[cfg(test)]
+#[path = "../../bench/src/page_commands.rs"]
+mod page_commands;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 
-    /// The commands of this program in `docs/documents.md` are parsed by its own parser.
     #[test]
-    fn commands_of_the_documents_page_are_known() {
-        let page = include_str!("../../../docs/documents.md");
-        let prefix = "cargo run --release -p carnet-maelstrom-test -- ";
-        let commands: Vec<&str> =
-            page.split('`').filter_map(|text| text.strip_prefix(prefix)).collect();
-        assert!(commands.len() >= 3, "{commands:?}");
-        for command in commands {
-            let words = std::iter::once("carnet-maelstrom-test").chain(command.split_whitespace());
-            if let Err(error) = Arguments::try_parse_from(words) {
-                panic!("{command}: {error}");
+    fn commands_of_all_pages_are_known() {
+        let commands = page_commands::of_program("carnet-maelstrom-test");
+        assert!(commands.len() >= 5, "{commands:?}");
+        for (page, words) in commands {
+            if let Err(error) = Arguments::try_parse_from(&words)
+                && error.use_stderr()
+            {
+                panic!("{}: {words:?}: {error}", page.display());
             }
         }
     }

@@ -219,3 +219,25 @@ fn hunt(mutant: Mutant, scenario: Scenario, seeds: u64) -> Option<Caught> {
         Some(Caught { seeds: seed + 1, by })
     })
 }
+
+#[cfg(test)]
+#[path = "../../bench/src/page_commands.rs"]
+mod page_commands;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_of_all_pages_are_known() {
+        let commands = page_commands::of_program("carnet-sim");
+        assert!(commands.len() >= 8, "{commands:?}");
+        for (page, words) in commands {
+            if let Err(error) = Arguments::try_parse_from(&words)
+                && error.use_stderr()
+            {
+                panic!("{}: {words:?}: {error}", page.display());
+            }
+        }
+    }
+}
