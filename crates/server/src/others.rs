@@ -99,6 +99,7 @@ impl Others {
                  prefer one of them do not use the other server; set server.data_center to one name"
             );
         }
+        warn_of_other_majorities(executor.db().majority(), &before, &now);
         let servers = changes_of_servers(&before, &now);
         if !servers.is_empty() {
             if servers.iter().any(|event| matches!(event, Event::Status { is_up: false, .. })) {
@@ -165,6 +166,26 @@ fn strangers<'p>(own: &str, before: &[Peer], now: &'p [Peer]) -> Vec<&'p Peer> {
     now.iter().filter(|peer| peer.data_center != own && !before.contains(peer)).collect()
 }
 
+fn warn_of_other_majorities(own: Option<&str>, before: &[Peer], now: &[Peer]) {
+    for peer in of_other_majority(own, before, now) {
+        tracing::warn!(
+            server = %peer.address,
+            consistency = peer.majority,
+            own,
+            "a server of this database asks another majority of the cluster than this server: reads of one may miss \
+             writes of the other; set consistency and local_dc in both URLs to the same"
+        );
+    }
+}
+
+/// Returns the servers that joined with another consistency than this server's.
+fn of_other_majority<'p>(own: Option<&str>, before: &[Peer], now: &'p [Peer]) -> Vec<&'p Peer> {
+    let differs = |peer: &Peer| {
+        peer.majority.as_deref().is_some_and(|majority| own.is_some_and(|own| own != majority))
+    };
+    now.iter().filter(|peer| differs(peer) && !before.contains(peer)).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use std::net::SocketAddr;
@@ -182,7 +203,8 @@ mod tests {
     fn peer(id: u128, port: u16) -> Peer {
         let address = SocketAddr::from(([10, 0, 0, 1], port));
         let (data_center, rack) = ("datacenter1".into(), "rack1".into());
-        Peer { forward: None, host_id: Uuid::from_u128(id), address, data_center, rack }
+        let host_id = Uuid::from_u128(id);
+        Peer { forward: None, host_id, address, data_center, rack, majority: None }
     }
 
     #[test]
@@ -216,6 +238,17 @@ mod tests {
         assert_eq!(strangers("datacenter1", &[], &now), [&other]);
         assert_eq!(strangers("dc2", std::slice::from_ref(&other), &now), [&own]);
         assert!(strangers("datacenter1", std::slice::from_ref(&other), &now).is_empty());
+    }
+
+    #[test]
+    fn another_majority_is_told_once() {
+        let asks = |majority: &str| Peer { majority: Some(majority.to_owned()), ..peer(1, 1) };
+        let (all, local) = (asks("quorum"), asks("local_quorum in dc1"));
+        let now = [all.clone(), local.clone(), peer(2, 2)];
+        assert_eq!(of_other_majority(Some("quorum"), &[], &now), [&local]);
+        assert_eq!(of_other_majority(Some("local_quorum in dc2"), &[], &now), [&all, &local]);
+        assert!(of_other_majority(Some("quorum"), std::slice::from_ref(&local), &now).is_empty());
+        assert!(of_other_majority(None, &[], &now).is_empty());
     }
 
     /// Runs all workers but the builder of indexes and views.

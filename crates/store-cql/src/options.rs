@@ -102,6 +102,15 @@ impl CqlOptions {
         }
     }
 
+    /// Returns the consistency in the words of the URL, with the datacenter that it belongs to.
+    pub(crate) fn majority(&self) -> String {
+        match (self.quorum, &self.local_datacenter) {
+            (Quorum::OfLocalDatacenter, Some(name)) => format!("local_quorum in {name}"),
+            (Quorum::OfLocalDatacenter, None) => "local_quorum".to_owned(),
+            (Quorum::OfAll, _) => "quorum".to_owned(),
+        }
+    }
+
     /// Rejects options that cannot work with any cluster.
     ///
     /// # Errors

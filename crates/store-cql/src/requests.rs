@@ -85,6 +85,8 @@ pub struct RequestCounters {
     is_failing: AtomicBool,
     /// Whether a node acknowledges writes before its commit log is synced.
     syncs_later: AtomicBool,
+    /// The nodes of which a majority answers.
+    majority: OnceLock<String>,
 }
 
 impl RequestCounters {
@@ -119,6 +121,17 @@ impl RequestCounters {
     /// Records that a node acknowledges writes before they are on its disk.
     pub(crate) fn note_syncs_later(&self) {
         self.syncs_later.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns the consistency of requests in the words of the URL, with its datacenter; `None` before the cluster is
+    /// connected.
+    #[must_use]
+    pub fn majority(&self) -> Option<&str> {
+        self.majority.get().map(String::as_str)
+    }
+
+    pub(crate) fn set_majority(&self, majority: String) {
+        self.majority.get_or_init(|| majority);
     }
 
     /// Records the end of a request.

@@ -229,6 +229,14 @@ impl Db {
         })
     }
 
+    /// Returns the consistency of this process's requests to its cluster, which must be that of all its processes;
+    /// `None` for an embedded database, and for a cluster that is not reached by a driver.
+    #[must_use]
+    pub fn majority(&self) -> Option<&str> {
+        let AnyStore::Cluster { requests, .. } = &*self.inner.store else { return None };
+        requests.as_deref().and_then(RequestCounters::majority)
+    }
+
     /// Returns the estimated memory of the cells that this process caches, in bytes; `None` for an
     /// embedded database, and without a cache.
     #[must_use]

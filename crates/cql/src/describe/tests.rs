@@ -394,7 +394,7 @@ fn servers_share_the_ring() {
     let other = node().among_others();
     let peers = {
         let announced = NodeInfo { port: 9043, host_id: Uuid::from_u128(7), ..other.clone() };
-        other.peers(&[announced.announcement(None)])
+        other.peers(&[announced.announcement(None, None)])
     };
     let owned = ownership(&other, &peers);
     assert_eq!(owned[..4], 32_u32.to_be_bytes());

@@ -123,8 +123,8 @@ impl Executor {
     ///
     /// `Invalid` if the node's names are too long.
     pub fn announce(&self) -> carnet::Result<()> {
-        let forward = self.shared.db.forward_address();
-        self.shared.db.announce(self.shared.node.announcement(forward.as_ref()))
+        let (db, node) = (&self.shared.db, &self.shared.node);
+        db.announce(node.announcement(db.forward_address().as_ref(), db.majority()))
     }
 
     /// Checks which other servers of the database announce themselves. Returns the servers of the

@@ -36,6 +36,8 @@ pub struct Peer {
     pub data_center: String,
     /// Name of its rack.
     pub rack: String,
+    /// Consistency of its requests to the cluster; `None` if it does not tell.
+    pub majority: Option<String>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -56,6 +58,9 @@ struct Server {
     /// Address for forwarded statements.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     forward: Option<String>,
+    /// Consistency of requests to the cluster.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    majority: Option<String>,
 }
 
 impl NodeInfo {
@@ -65,9 +70,10 @@ impl NodeInfo {
         Self { tokens: tokens(self.host_id), ..self }
     }
 
-    /// Returns the announcement of this node to the other servers of its database.
+    /// Returns the announcement of this node to the other servers of its database: also the address for forwarded
+    /// statements, and the consistency of requests to the cluster.
     #[must_use]
-    pub fn announcement(&self, forward: Option<&Address>) -> Bytes {
+    pub fn announcement(&self, forward: Option<&Address>, majority: Option<&str>) -> Bytes {
         let server = Server {
             host_id: self.host_id.to_string(),
             address: self.address,
@@ -76,6 +82,7 @@ impl NodeInfo {
             rack: self.rack.clone(),
             started: self.started_secs,
             forward: forward.map(ToString::to_string),
+            majority: majority.map(str::to_owned),
         };
         let text = serde_json::to_vec(&Announcement { cql: server });
         text.expect("texts and numbers can be written as JSON").into()
@@ -101,11 +108,11 @@ impl Peer {
     /// Parses an announcement; also returns the time of the server's start.
     fn parse(text: &[u8]) -> Option<(i32, Self)> {
         let Announcement { cql } = serde_json::from_slice(text).ok()?;
-        let Server { host_id, address, port, data_center, rack, started, forward } = cql;
+        let Server { host_id, address, port, data_center, rack, started, forward, majority } = cql;
         let host_id = Uuid::parse_str(&host_id).ok()?;
         let address = SocketAddr::new(address, port);
         let forward = forward.and_then(|forward| Address::new(forward).ok());
-        Some((started, Self { forward, host_id, address, data_center, rack }))
+        Some((started, Self { forward, host_id, address, data_center, rack, majority }))
     }
 
     /// Returns the server's tokens among the servers of its database.
@@ -138,11 +145,13 @@ mod tests {
     #[test]
     fn server_lists_the_others_without_itself() {
         let nodes = [node(3, 9043), node(1, 9042), node(2, 9044)];
-        let announced: Vec<Bytes> = nodes.iter().map(|node| node.announcement(None)).collect();
+        let announced: Vec<Bytes> =
+            nodes.iter().map(|node| node.announcement(None, Some("quorum"))).collect();
         let peers = nodes[1].peers(&announced);
         let known: Vec<_> = peers.iter().map(|peer| (peer.host_id, peer.address.port())).collect();
         assert_eq!(known, [(Uuid::from_u128(3), 9043), (Uuid::from_u128(2), 9044)]);
         assert_eq!((&*peers[0].data_center, &*peers[0].rack), ("datacenter1", "rack1"));
+        assert_eq!(peers[0].majority.as_deref(), Some("quorum"));
     }
 
     #[test]
@@ -151,7 +160,8 @@ mod tests {
         // address.
         let now = NodeInfo { started_secs: 7, ..node(2, 9043) };
         let lives = [now, node(3, 9043), node(4, 9042)];
-        let announced: Vec<Bytes> = lives.iter().map(|node| node.announcement(None)).collect();
+        let announced: Vec<Bytes> =
+            lives.iter().map(|node| node.announcement(None, None)).collect();
         let peers = node(1, 9042).peers(&announced);
         let ids: Vec<Uuid> = peers.iter().map(|peer| peer.host_id).collect();
         assert_eq!(ids, [Uuid::from_u128(2)]);

@@ -166,7 +166,7 @@ fn local_describes_the_node() {
 fn announced(id: u128, address: &str) -> Bytes {
     let address: std::net::SocketAddr = address.parse().unwrap();
     let node = NodeInfo::local(Uuid::from_u128(id));
-    NodeInfo { address: address.ip(), port: address.port(), ..node }.announcement(None)
+    NodeInfo { address: address.ip(), port: address.port(), ..node }.announcement(None, None)
 }
 
 fn peers() -> Vec<Peer> {
