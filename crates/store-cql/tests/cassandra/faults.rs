@@ -135,6 +135,27 @@ fn hung_node_leaves_writes_unknown_until_settled() {
     });
 }
 
+/// The change of the schema that it asks for has a minute of its own, which no statement waits for.
+#[test]
+fn first_use_of_a_table_ends_with_the_time_of_a_request() {
+    keyspace_alone(|keyspace, node| {
+        let (timeout, keepalive) = (Duration::from_secs(2), Duration::from_secs(60));
+        let options =
+            CqlOptions { request_timeout: timeout, keepalive, ..keyspace.options.clone() };
+        let cluster = connect(&options);
+        let write = || block_on(cluster.write_versions(&Context::unbounded(), &[write()]));
+        stop(node);
+        let begun = SystemClock.now();
+        let fault = write().unwrap_err();
+        let took = SystemClock.now().since(begun);
+        kill_process(node, Signal::CONT).unwrap();
+        assert!(!fault.is_unknown() && fault.to_string().contains("cannot be used yet"), "{fault}");
+        assert!(took < 4 * timeout, "{took:?}");
+        let works_again = (0..20).any(|_| write().is_ok());
+        assert!(works_again, "the table is made once the node answers");
+    });
+}
+
 /// A node that hangs keeps its connections open. Its requests end when it is left, long before
 /// their timeout.
 #[test]
