@@ -32,18 +32,15 @@
 //!   ends twice `shed_after` after the last refusal. Requests that arrived until then are refused at this age, on arrival
 //!   here and at the head of the queue. Once the oldest has half of that age, all new ones are refused on arrival, which
 //!   costs least. So few requests are refused at the head.
-//! * **Batch** requests take at most half of the running slots while small ones arrive, which do not wait for long work
-//!   then, and begin at a low priority ([`Permit::begins_long`](crate::Permit::begins_long)). Without small ones they take
-//!   all slots. Beyond the half they free theirs after the first slice, so that a small one that comes later waits for
-//!   first slices at most.
+//! * **Batch** requests take at most half of the running slots, so that small ones do not wait for long work. While small
+//!   ones arrive, they begin at a low priority ([`Permit::begins_long`](crate::Permit::begins_long)).
 //! * **Shares.** Among waiting levels, the one with the least processor time for its shares is next
 //!   ([`Accounts`]). Within a level small requests come first, except that each twentieth
 //!   slot goes to a batch request. Shares need a queue to choose from, and short requests form none: each
 //!   would run as soon as it is read. While several levels compete, or several tenants on a busy machine, a request
 //!   that is admitted on arrival therefore lets others arrive before it runs ([`Pass::yields`]).
 //! * **Long requests** that go on at a low priority, after their first slice, free their slots
-//!   ([`Gate::begin_long`]), so that short ones do not wait for them. Of these there are at most `running_max`, too. Batch
-//!   requests keep the half of the slots that no others need.
+//!   ([`Gate::begin_long`]), so that short ones do not wait for them. Of these there are at most `running_max`, too.
 //! * **Deadlines.** A request whose deadline passes in the queue is not run.
 //!
 //! Each decision follows from the present state of the queue: its length and the ages of its requests.
@@ -58,10 +55,9 @@
 //! # Invariants
 //!
 //! * Each request that arrived is admitted or refused exactly once, unless it is cancelled.
-//! * While a request waits, all slots that it could use at the last decision are taken.
+//! * While a request waits, all slots that it may use are taken.
 //! * While no request runs or waits, any request that has just arrived is admitted, whatever happened before.
-//! * At most `running_max` requests run, not counting resumed ones after a pause, and at most as many are long. Batch
-//!   requests that run or are long are together at most `running_max`.
+//! * At most `running_max` requests run, not counting resumed ones after a pause, and at most as many are long.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -75,7 +71,6 @@ use super::request::{
     Arrival, Arriving, Decision, GateLimits, Pass, QueueId, Reason, Shed, Tenant, Ticket,
 };
 use super::shares::Accounts;
-use super::small_arrivals::ARRIVING;
 
 /// Bounds of the retry delay of a refused request.
 const RETRY_MIN: Duration = Duration::from_millis(10);
@@ -103,13 +98,6 @@ struct LevelState {
     queues: [Queue; Workload::ALL.len()],
 }
 
-impl LevelState {
-    /// Returns `true` if the level's own limit permits one more running request.
-    fn has_place(&self) -> bool {
-        self.limits.running_max.is_none_or(|most| self.running < most.max(1))
-    }
-}
-
 /// Admission gate. See the module documentation.
 #[derive(Debug)]
 pub struct Gate {
@@ -117,11 +105,8 @@ pub struct Gate {
     running: usize,
     waiting: usize,
     batch_running: usize,
-    /// Requests that go on at a low priority without a slot, and the batch requests among them.
+    /// Requests that go on at a low priority without a slot.
     long: usize,
-    batch_long: usize,
-    /// Arrival of the newest request that is not a batch request.
-    small_arrived: Option<Moment>,
     levels: BTreeMap<LevelId, LevelState>,
     accounts: Accounts,
     tickets: u64,
@@ -142,8 +127,6 @@ impl Gate {
             waiting: 0,
             batch_running: 0,
             long: 0,
-            batch_long: 0,
-            small_arrived: None,
             levels: BTreeMap::new(),
             accounts: Accounts::default(),
             tickets: 0,
@@ -161,9 +144,6 @@ impl Gate {
     ) -> Arrival {
         let Arriving { level, workload, bytes, age, deadline, tenant, .. } = request;
         let id = QueueId { level, workload };
-        if workload != Workload::Batch {
-            self.small_arrived = Some(now);
-        }
         if self.begin(request) {
             self.next(now, decisions);
         }
@@ -176,7 +156,7 @@ impl Gate {
             return Arrival::Shed(shed);
         }
         let queue = self.queue(id);
-        if queue.len() == 0 && self.may_run(id, now) {
+        if queue.len() == 0 && self.may_run(id) {
             return Arrival::Admitted(Pass { yields, ..self.admit(id) });
         }
         let has_room = self.has_room(id, bytes);
@@ -250,18 +230,15 @@ impl Gate {
     pub fn begin_long(&mut self, pass: Pass) -> bool {
         let QueueId { level, workload } = pass.queue;
         let is_limited = self.level_mut(level).limits.running_max.is_some();
-        let is_batch = workload == Workload::Batch;
-        let takes_others_slot = !is_batch || self.batch_running > self.half();
-        let may = takes_others_slot && !is_limited && self.long < self.limits.running_max;
+        // Batch requests have slots that no others take.
+        let may = workload != Workload::Batch && !is_limited && self.long < self.limits.running_max;
         self.long += usize::from(may);
-        self.batch_long += usize::from(may && is_batch);
         may
     }
 
     /// Ends a request that went on at a low priority, after the caller has resumed it.
-    pub fn end_long(&mut self, pass: Pass) {
+    pub const fn end_long(&mut self) {
         self.long -= 1;
-        self.batch_long -= usize::from(pass.queue.workload == Workload::Batch);
     }
 
     /// Removes a cancelled request from its queue. Returns `true` if it was waiting.
@@ -346,7 +323,7 @@ impl Gate {
     /// Admits waiting requests while slots are free.
     fn next(&mut self, now: Moment, decisions: &mut Vec<Decision>) {
         while self.waiting > 0 && self.running < self.limits.running_max {
-            let Some(id) = self.next_queue(now) else { return };
+            let Some(id) = self.next_queue() else { return };
             self.refuse_old(id, now, decisions);
             let Some((number, waiting)) = self.queue_mut(id).next_in_turn() else { continue };
             let ticket = Ticket { number, queue: id };
@@ -361,13 +338,12 @@ impl Gate {
     }
 
     /// Chooses the queue whose oldest request runs next.
-    fn next_queue(&mut self, now: Moment) -> Option<QueueId> {
-        let (levels, batch_may_run) = (&self.levels, self.batch_may_run(now));
+    fn next_queue(&mut self) -> Option<QueueId> {
+        let (levels, limits, batch_running) = (&self.levels, &self.limits, self.batch_running);
         let wants = |id: QueueId| {
             levels.get(&id.level).is_some_and(|state| {
                 state.queues[id.workload as usize].len() > 0
-                    && state.has_place()
-                    && (id.workload != Workload::Batch || batch_may_run)
+                    && has_place(limits, state, batch_running, id.workload)
             })
         };
         let of_level = |level| Workload::ALL.map(|workload| QueueId { level, workload });
@@ -445,22 +421,9 @@ impl Gate {
     }
 
     /// Returns `true` if a slot is free for another request of a queue.
-    fn may_run(&self, id: QueueId, now: Moment) -> bool {
+    fn may_run(&self, id: QueueId) -> bool {
         self.running < self.limits.running_max
-            && self.levels[&id.level].has_place()
-            && (id.workload != Workload::Batch || self.batch_may_run(now))
-    }
-
-    /// Returns `true` if another batch request may run: running and long ones count.
-    fn batch_may_run(&self, now: Moment) -> bool {
-        let small_arrive = self.small_arrived.is_some_and(|newest| now.since(newest) < ARRIVING);
-        let most = if small_arrive { self.half() } else { self.limits.running_max };
-        self.batch_running + self.batch_long < most
-    }
-
-    /// Returns half of the slots.
-    fn half(&self) -> usize {
-        (self.limits.running_max / 2).max(1)
+            && has_place(&self.limits, &self.levels[&id.level], self.batch_running, id.workload)
     }
 
     /// Returns `true` if a queue may grow by a request.
@@ -536,6 +499,18 @@ impl Gate {
 /// Returns the moment of an age.
 fn before(now: Moment, age: Duration) -> Moment {
     Moment(now.0.saturating_sub(age))
+}
+
+/// Returns `true` if the limits of a level and of batch requests permit one more running request.
+fn has_place(
+    limits: &GateLimits,
+    state: &LevelState,
+    batch_running: usize,
+    workload: Workload,
+) -> bool {
+    let batch_max = (limits.running_max / 2).max(1);
+    state.limits.running_max.is_none_or(|most| state.running < most.max(1))
+        && (workload != Workload::Batch || batch_running < batch_max)
 }
 
 #[cfg(test)]

@@ -134,76 +134,15 @@ fn levels_have_memory_of_their_own() {
     assert_eq!(fits(126, 875), (true, false));
 }
 
-const BATCH: Workload = Workload::Batch;
-
 #[test]
 fn batch_requests_get_half_of_the_slots() {
     let mut gate = Gate::new(GateLimits { running_max: 8, ..LIMITS });
-    let batch = Arriving { workload: BATCH, ..request(1, None) };
-    let small = pass(arrive(&mut gate, 0).0);
-    gate.done(small, Duration::ZERO, at(0), &mut Vec::new());
+    let batch = Arriving { workload: Workload::Batch, ..request(1, None) };
     for _ in 0..4 {
         pass(gate.arrive(batch, at(0), &mut Vec::new()));
     }
-    let fifth = ticket(gate.arrive(batch, at(0), &mut Vec::new()));
+    ticket(gate.arrive(batch, at(0), &mut Vec::new()));
     pass(arrive(&mut gate, 0).0);
-    let mut decisions = Vec::new();
-    gate.tick(at(19), &mut decisions);
-    assert_eq!(decisions, [], "small ones arrive");
-    gate.tick(at(20), &mut decisions);
-    assert_eq!(admitted(&decisions), [fifth]);
-}
-
-#[test]
-fn batch_requests_get_a_part_of_slots() {
-    let mut gate = Gate::new(GateLimits { queue_max: 10_000, queue_bytes_max: 1 << 20, ..LIMITS });
-    let batch = Arriving { workload: BATCH, ..request(1, None) };
-    let mut running = Vec::new();
-    let mut decisions = Vec::new();
-    for _ in 0..500 {
-        for request in [request(1, None), batch] {
-            if let Arrival::Admitted(pass) = gate.arrive(request, at(0), &mut decisions) {
-                running.push(pass);
-            }
-        }
-    }
-    let mut batches = 0;
-    for _ in 0..200 {
-        let pass = running.remove(0);
-        gate.done(pass, Duration::from_millis(1), at(1), &mut decisions);
-        for decision in decisions.drain(..) {
-            let Decision::Admit(_, pass) = decision else { panic!("{decision:?}") };
-            batches += u32::from(pass.queue.workload == BATCH);
-            running.push(pass);
-        }
-    }
-    assert!((8..=12).contains(&batches), "{batches} of 200");
-}
-
-/// A small request that comes later waits for no more than the first slices of batch requests.
-#[test]
-fn batch_requests_take_all_slots_without_small_ones() {
-    let mut gate = Gate::new(GateLimits { running_max: 8, ..LIMITS });
-    let batch = Arriving { workload: BATCH, ..request(1, None) };
-    let passes: Vec<_> = (0..8).map(|_| pass(gate.arrive(batch, at(0), &mut Vec::new()))).collect();
-    let ninth = ticket(gate.arrive(batch, at(0), &mut Vec::new()));
-    let mut freed = Vec::new();
-    let mut decisions = Vec::new();
-    for pass in passes {
-        if gate.begin_long(pass) {
-            gate.pause(pass, at(1), &mut decisions);
-            freed.push(pass);
-        }
-    }
-    assert_eq!((freed.len(), gate.running()), (4, 4), "the others keep the half of batch requests");
-    assert_eq!(decisions, [], "eight batch requests are in progress");
-    let small = pass(arrive(&mut gate, 1).0);
-    gate.resume(freed[0]);
-    gate.end_long(freed[0]);
-    gate.done(freed[0], Duration::ZERO, at(30), &mut decisions);
-    assert_eq!(admitted(&decisions), [ninth]);
-    gate.done(small, Duration::ZERO, at(30), &mut decisions);
-    assert_eq!(gate.running(), 5);
 }
 
 /// A level that waits is charged for the time that it uses, and so is one whose shares change.

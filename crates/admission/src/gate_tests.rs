@@ -334,8 +334,6 @@ struct Random {
     waiting: BTreeSet<Ticket>,
     running: Vec<Pass>,
     now: u64,
-    /// Time of the newest request that is not a batch request.
-    small_arrived: Option<u64>,
 }
 
 impl Random {
@@ -343,14 +341,7 @@ impl Random {
         let gate = Gate::new(GateLimits { queue_max: 1 + number(rng, 6), ..LIMITS });
         let shed_after = rng.chance(500).then(|| Duration::from_millis(rng.below(3)));
         let limits = LevelLimits { shed_after, ..LevelLimits::default() };
-        Self {
-            gate,
-            limits,
-            waiting: BTreeSet::new(),
-            running: Vec::new(),
-            now: 0,
-            small_arrived: None,
-        }
+        Self { gate, limits, waiting: BTreeSet::new(), running: Vec::new(), now: 0 }
     }
 
     fn step(&mut self, rng: &mut SeededRng) {
@@ -367,11 +358,8 @@ impl Random {
                     tenant: Tenant(rng.below(3)),
                     ..request(number(rng, 300), deadline)
                 };
-                if request.workload != Workload::Batch {
-                    self.small_arrived = Some(self.now);
-                }
                 match self.gate.arrive(request, now, &mut decisions) {
-                    Arrival::Admitted(pass) => self.admitted(pass),
+                    Arrival::Admitted(pass) => self.running.push(pass),
                     Arrival::Queued(ticket) | Arrival::Throttled(ticket) => {
                         assert!(self.waiting.insert(ticket));
                     }
@@ -407,30 +395,12 @@ impl Random {
             let (Decision::Admit(ticket, _) | Decision::Shed(ticket, _)) = decision;
             assert!(self.waiting.remove(&ticket), "decided twice");
             match decision {
-                Decision::Admit(_, pass) => self.admitted(pass),
+                Decision::Admit(_, pass) => self.running.push(pass),
                 Decision::Shed(ticket, shed) => {
                     assert!(ticket.queue.workload.is_refused() || shed.reason == Reason::Deadline);
                 }
             }
         }
-    }
-
-    fn admitted(&mut self, pass: Pass) {
-        self.running.push(pass);
-        if pass.queue.workload == Workload::Batch {
-            assert!(self.batch() <= self.batch_max(), "no slot is left for small requests");
-        }
-    }
-
-    /// Returns the number of running batch requests.
-    fn batch(&self) -> usize {
-        self.running.iter().filter(|pass| pass.queue.workload == Workload::Batch).count()
-    }
-
-    /// Returns how many batch requests may run now.
-    fn batch_max(&self) -> usize {
-        let small_arrive = self.small_arrived.is_some_and(|newest| self.now < newest + 20);
-        if small_arrive { 1 } else { 2 }
     }
 
     /// Ends all requests.
@@ -455,8 +425,10 @@ fn each_request_is_decided_once() {
             let counts = (gate.running(), gate.waiting());
             assert_eq!(counts, (running.len(), waiting.len()), "seed {seed}");
             assert!(running.len() <= 2, "seed {seed}");
-            let may_run =
-                |ticket: &Ticket| ticket.queue.workload != Workload::Batch || random.batch() == 0;
+            let batch =
+                running.iter().filter(|pass| pass.queue.workload == Workload::Batch).count();
+            assert!(batch <= 1, "seed {seed}: no place is left for small requests");
+            let may_run = |ticket: &Ticket| ticket.queue.workload != Workload::Batch || batch == 0;
             assert!(
                 running.len() == 2 || !waiting.iter().any(may_run),
                 "seed {seed}: the gate idles"
@@ -488,6 +460,32 @@ fn batch_requests_wait_and_are_not_refused() {
     assert_eq!(admitted(&done(&mut gate, 201)), [interactive]);
     assert_eq!(admitted(&done(&mut gate, 202)), tickets[..1]);
     assert_eq!(admitted(&done(&mut gate, 203)), []);
+}
+
+#[test]
+fn batch_requests_get_a_part_of_slots() {
+    let mut gate = Gate::new(GateLimits { queue_max: 10_000, queue_bytes_max: 1 << 20, ..LIMITS });
+    let batch = Arriving { workload: Workload::Batch, ..request(1, None) };
+    let mut running = Vec::new();
+    let mut decisions = Vec::new();
+    for _ in 0..500 {
+        for request in [request(1, None), batch] {
+            if let Arrival::Admitted(pass) = gate.arrive(request, at(0), &mut decisions) {
+                running.push(pass);
+            }
+        }
+    }
+    let mut batches = 0;
+    for _ in 0..200 {
+        let pass = running.remove(0);
+        gate.done(pass, Duration::from_millis(1), at(1), &mut decisions);
+        for decision in decisions.drain(..) {
+            let Decision::Admit(_, pass) = decision else { panic!("{decision:?}") };
+            batches += u32::from(pass.queue.workload == Workload::Batch);
+            running.push(pass);
+        }
+    }
+    assert!((8..=12).contains(&batches), "{batches} of 200");
 }
 
 /// Both levels request more than the capacity; requests of the second level take four times as

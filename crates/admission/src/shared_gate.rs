@@ -630,7 +630,7 @@ pub struct LongSlot {
 impl Drop for LongSlot {
     fn drop(&mut self) {
         self.slot = None;
-        self.permit.shared.lock().gate.end_long(self.permit.pass);
+        self.permit.shared.lock().gate.end_long();
     }
 }
 

@@ -8,7 +8,7 @@ use carnet_base::Moment;
 use crate::diagnosis::nanos;
 
 /// Time for which small statements count as arriving after the newest one.
-pub(super) const ARRIVING: Duration = Duration::from_millis(20);
+const ARRIVING: Duration = Duration::from_millis(20);
 /// Precision of the time of the newest one: threads write it seldom, because they share it.
 const PRECISION: Duration = Duration::from_millis(1);
 

@@ -78,10 +78,10 @@ fn long_requests_free_their_slots() {
     assert!(!gate.begin_long(short[0]), "as many as may are long");
     ticket(arrive(&mut gate, 1).0);
     gate.resume(long[0]);
-    gate.end_long(long[0]);
+    gate.end_long();
     assert!(gate.begin_long(short[0]));
     let batch = Pass { queue: QueueId { workload: Workload::Batch, ..LEVEL }, ..short[1] };
-    assert!(!gate.begin_long(batch), "its slot is of the half that no others need");
+    assert!(!gate.begin_long(batch), "it has a slot that no others take");
 }
 
 #[test]

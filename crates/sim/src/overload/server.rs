@@ -101,9 +101,6 @@ impl World {
         let is_batch = request.level == BATCH && !self.breaks(Mutant::BatchUnlimited);
         let deadline = request.deadline.filter(|_| !self.breaks(Mutant::DeadlineIgnored));
         let workload = if is_batch { Workload::Batch } else { Workload::Interactive };
-        if request.level != BATCH {
-            self.tally.borrow_mut().small_arrives(self.clock.now());
-        }
         let level = &self.levels[request.level];
         let request = AdmissionRequest::new(level, Class::Read, workload, 200);
         let request = AdmissionRequest { deadline, ..request };

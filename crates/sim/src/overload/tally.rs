@@ -11,10 +11,6 @@ use super::setup::{BATCH, LEVELS};
 
 /// Maximum latency of a good answer.
 const GOOD_WITHIN: Duration = Duration::from_millis(150);
-/// Time without interactive requests after which batch statements may use all places.
-const QUIET: Duration = Duration::from_millis(20);
-/// Maximum duration of a batch statement that began then.
-const BATCH_ENDS_WITHIN: Duration = Duration::from_millis(500);
 
 /// Outcome reported to a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,10 +50,6 @@ pub(super) struct Tally {
     used: [Duration; LEVELS],
     /// Processor time used after deadlines.
     wasted: Duration,
-    /// Arrival of the newest interactive request.
-    small: Option<Moment>,
-    /// Time at which interactive requests began to arrive again.
-    quiet_until: Option<Moment>,
     violation: Option<String>,
 }
 
@@ -96,27 +88,8 @@ impl Tally {
         self.violation.get_or_insert_with(what);
     }
 
-    /// Records the arrival of an interactive request at the gate.
-    pub(super) fn small_arrives(&mut self, now: Moment) {
-        if self.small.is_none_or(|newest| now.since(newest) >= QUIET) {
-            self.quiet_until = Some(now);
-        }
-        self.small = Some(now);
-    }
-
-    /// Returns `true` if batch statements that began without interactive ones may still run.
-    fn was_quiet(&self, now: Moment) -> bool {
-        self.small.is_none_or(|newest| now.since(newest) >= QUIET)
-            || self.quiet_until.is_some_and(|until| now.since(until) < BATCH_ENDS_WITHIN)
-    }
-
     /// Checks the gate's figures against its limits.
-    pub(super) fn check_gate(
-        &mut self,
-        limits: GateLimits,
-        by_level: &[Figures; LEVELS],
-        now: Moment,
-    ) {
+    pub(super) fn check_gate(&mut self, limits: GateLimits, by_level: &[Figures; LEVELS]) {
         let running: usize = by_level.iter().map(|figures| figures.running).sum();
         let (running_max, batch_max) = (limits.running_max, (limits.running_max / 2).max(1));
         let held: usize = self.held.iter().sum();
@@ -124,7 +97,7 @@ impl Tally {
         if running.max(held) > running_max {
             self.violates(|| format!("{running} run and {held} hold permits of {running_max}"));
         }
-        if batch.running.max(held_batch) > batch_max && !self.was_quiet(now) {
+        if batch.running.max(held_batch) > batch_max {
             let running = batch.running;
             self.violates(|| {
                 format!(

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use carnet::{Db, Durability, RawTable};
 use carnet_admission::{Class, Figures, Level};
-use carnet_base::{Clock as _, Moment};
+use carnet_base::Moment;
 use carnet_storage::disk::sim::SimDisk;
 
 use super::connection::Connection;
@@ -104,8 +104,7 @@ impl World {
 
     pub(super) fn check_gate(&self) {
         let limits = self.setup.limits(self.mutant).statements;
-        let now = self.clock.now();
-        self.tally.borrow_mut().check_gate(limits, &self.figures(), now);
+        self.tally.borrow_mut().check_gate(limits, &self.figures());
     }
 
     pub(super) fn rate(&self, factor: f64) -> f64 {
