@@ -261,7 +261,7 @@ impl Gate {
         self.running
     }
 
-    /// Returns `true` if as many requests as may run are in progress, including paused but no long ones.
+    /// Returns `true` if as many requests as may run are in progress, including paused ones, but not long ones.
     #[must_use]
     pub fn is_full(&self) -> bool {
         let held: usize = self.levels.values().map(|state| state.held).sum();

@@ -26,7 +26,8 @@ impl SmallArrivals {
         }
     }
 
-    /// Returns `true` if a small statement has arrived in the last 20 ms, or 19 while many do.
+    /// Returns `true` if a small statement has arrived in the last 20 ms; 19 ms if another arrived less than 1 ms
+    /// after it.
     pub(super) fn are_recent(&self, now: Moment) -> bool {
         match self.0.load(Ordering::Relaxed) {
             0 => false,

@@ -2,8 +2,21 @@
 
 use std::path::{Path, PathBuf};
 
+/// Checks that the parser of a program takes each of its commands, of which there are at least some.
+pub(crate) fn are_known<A: clap::Parser>(program: &str, at_least: usize) {
+    let commands = of_program(program);
+    assert!(commands.len() >= at_least, "{} commands", commands.len());
+    for (page, words) in commands {
+        if let Err(error) = A::try_parse_from(&words)
+            && error.use_stderr()
+        {
+            panic!("{}: {words:?}: {error}", page.display());
+        }
+    }
+}
+
 /// Returns the words of each command that begins with `cargo run … -p PROGRAM -- `, with its page.
-pub(crate) fn of_program(program: &str) -> Vec<(PathBuf, Vec<String>)> {
+fn of_program(program: &str) -> Vec<(PathBuf, Vec<String>)> {
     let begin = format!("{program} -- ");
     let mut commands = Vec::new();
     for folder in ["", "docs", "docs/design"] {

@@ -172,6 +172,17 @@ impl Replication {
 mod tests {
     use super::*;
 
+    #[test]
+    fn consistency_is_told_in_the_words_of_the_url() {
+        let options = CqlOptions::new(Vec::new(), "ks");
+        assert_eq!(options.majority(), "quorum");
+        let local_datacenter = Some("dc1".to_owned());
+        let options = CqlOptions { local_datacenter, ..options };
+        assert_eq!(options.majority(), "quorum", "requests ask all nodes");
+        let options = CqlOptions { quorum: Quorum::OfLocalDatacenter, ..options };
+        assert_eq!(options.majority(), "local_quorum in dc1");
+    }
+
     fn keyspace(name: &str) -> CqlOptions {
         CqlOptions::new(vec!["127.0.0.1".into()], name)
     }

@@ -85,7 +85,7 @@ pub struct RequestCounters {
     is_failing: AtomicBool,
     /// Whether a node acknowledges writes before its commit log is synced.
     syncs_later: AtomicBool,
-    /// The nodes of which a majority answers.
+    /// Consistency of requests in the words of the URL, with its datacenter.
     majority: OnceLock<String>,
 }
 

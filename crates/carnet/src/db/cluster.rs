@@ -229,7 +229,7 @@ impl Db {
         })
     }
 
-    /// Returns the consistency of this process's requests to its cluster, which must be that of all its processes;
+    /// Returns the consistency of this process's requests to its cluster. All processes of a database must have the same.
     /// `None` for an embedded database, and for a cluster that is not reached by a driver.
     #[must_use]
     pub fn majority(&self) -> Option<&str> {

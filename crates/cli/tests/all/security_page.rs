@@ -41,7 +41,7 @@ impl Reader {
         path
     }
 
-    /// Runs a command where the page's paths lead to the files.
+    /// Runs a command in the directory to which the page's relative paths refer.
     fn run(&self, command: &mut Command) {
         // cqlsh stores a history in the user's home directory.
         succeed(command.env("HOME", self.directory()).current_dir(self.directory()));

@@ -12,7 +12,7 @@ use super::request::{BatchItem, param, param_flags};
 use super::types::Consistency;
 use super::{Opcode, ProtocolError};
 
-/// Bytes of a body up to which the decoded values are not charged: they take 5 KiB at most.
+/// Bytes of a body up to which the decoded values are not charged: they take some 6 KiB at most.
 const SMALL_BYTES: usize = 512;
 /// Bytes of the shortest value in a request.
 const NULL_BYTES: usize = 4;
@@ -105,6 +105,7 @@ mod tests {
         assert_eq!(of(Version::V4, Opcode::Batch, &batch[..5_000]), 0, "it cannot be decoded");
         assert_eq!(of(Version::V4, Opcode::Prepare, &query), 0);
         assert_eq!(of(Version::V4, Opcode::Query, &query[..512]), 0, "a small one");
+        assert_ne!(of(Version::V4, Opcode::Query, &query[..513]), 0);
         let announced = [&b"\0\0\0\x01x\0\x01\x01\xff\xff"[..], &[0; 5_000]].concat();
         assert_eq!(of(Version::V4, Opcode::Query, &announced), 1_250 * VALUE, "no more can follow");
     }

@@ -222,12 +222,19 @@ mod tests {
     #[test]
     fn lines_are_those_of_the_page() {
         const PAGE: &str = include_str!("../../../../docs/backup.md");
-        let first_words = |text: &str| -> Vec<String> {
-            text.lines().filter_map(|line| line.split(' ').next().map(str::to_owned)).collect()
+        // The first word of a line, and the number of fields of a file.
+        let shape = |text: &str| -> Vec<(String, usize)> {
+            let of_line = |line: &str| {
+                let (shown, _comment) = line.split_once("    ").unwrap_or((line, ""));
+                let words: Vec<&str> = shown.split(' ').collect();
+                let is_file = words[0] == "file";
+                (words[0].to_owned(), if is_file { words.len() } else { 0 })
+            };
+            text.lines().map(of_line).collect()
         };
         let (_, block) = PAGE.split_once("\ncarnet backup 3\n").unwrap();
         let (block, _) = block.split_once("\n```").unwrap();
-        assert_eq!(first_words(block), first_words(&label().encode())[1..]);
+        assert_eq!(shape(block), shape(&label().encode())[1..]);
     }
 
     #[test]

@@ -12,7 +12,7 @@
 //!
 //! | variable | |
 //! | --- | --- |
-//! | `CARNET_FAULT_MATRIX` | `whole`: each request with each fault, half an hour; the begin of requests' names: their rows; one fault for a third of the requests unless set |
+//! | `CARNET_FAULT_MATRIX` | `whole`: each request with each fault, an hour; the begin of requests' names: their rows; both run alone. One fault for a third of the requests unless set |
 //! | `CARNET_CLUSTER_SEED` | chooses the faults |
 
 mod fault;
@@ -58,7 +58,7 @@ const OF_THE_SWEEP: [&str; 6] = ["(All", "Delete", "Stamp", "WriteTimes", "From"
 
 /// Maximum time in which both servers serve again.
 const RECOVERY_MAX: Duration = Duration::from_secs(5);
-/// The same beside the other tests, which use the node and both processors.
+/// Maximum recovery time beside the other tests, which use the node and both processors.
 const RECOVERY_MAX_BUSY: Duration = Duration::from_secs(10);
 
 /// Maximum time until a server tells that its cluster is away, after 5 s without an answer, or is back.

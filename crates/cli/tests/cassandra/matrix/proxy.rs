@@ -34,7 +34,7 @@ struct Shared {
     late: Duration,
     state: Mutex<State>,
     hit: Condvar,
-    spoke: Condvar,
+    reads_again: Condvar,
 }
 
 #[derive(Default)]
@@ -70,8 +70,9 @@ impl Proxy {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let names = statements.into_iter().map(|(name, text)| (numberless(&text), name)).collect();
-        let (state, hit, spoke) = (Mutex::default(), Condvar::new(), Condvar::new());
-        let shared = Arc::new(Shared { node: node.to_owned(), names, late, state, hit, spoke });
+        let (state, hit, reads_again) = (Mutex::default(), Condvar::new(), Condvar::new());
+        let shared =
+            Arc::new(Shared { node: node.to_owned(), names, late, state, hit, reads_again });
         let connections = Arc::clone(&shared);
         spawn(move || {
             for client in listener.incoming().map_while(Result::ok) {
@@ -118,7 +119,7 @@ impl Proxy {
     /// would wait for ever for a lost answer to the first request of a connection.
     pub(super) fn silence(&self, is_silent: bool) {
         self.shared.state().is_silent = is_silent;
-        self.shared.spoke.notify_all();
+        self.shared.reads_again.notify_all();
     }
 
     /// Returns the texts of requests that have no name.
@@ -143,9 +144,9 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the fault of a request, when the node reads requests.
+    /// Waits until the node reads requests; returns the fault of a request.
     fn fault_of(&self, request: &Frame) -> Option<Fault> {
-        let state = self.spoke.wait_while(self.state(), |state| state.is_silent);
+        let state = self.reads_again.wait_while(self.state(), |state| state.is_silent);
         let mut state = state.unwrap_or_else(PoisonError::into_inner);
         let asked = self.names_of(&mut state, request);
         let rule = state.rule.as_mut()?;
