@@ -4,7 +4,9 @@
 
 import com.datastax.oss.driver.api.core.CqlSession;
 import com.datastax.oss.driver.api.core.cql.PreparedStatement;
+import com.datastax.oss.driver.api.core.cql.SimpleStatement;
 import java.net.InetSocketAddress;
+import java.time.Duration;
 import java.util.concurrent.Semaphore;
 import java.util.concurrent.atomic.AtomicReference;
 
@@ -39,7 +41,9 @@ class Bulk {
       if (failure.get() != null) {
         throw new AssertionError(failure.get());
       }
-      long count = session.execute("SELECT count(*) FROM bulk.t").one().getLong(0);
+      // Beside busy processes the count of 100,000 rows takes longer than the driver's 2 s.
+      SimpleStatement counting = SimpleStatement.newInstance("SELECT count(*) FROM bulk.t");
+      long count = session.execute(counting.setTimeout(Duration.ofMinutes(1))).one().getLong(0);
       if (count != rows) {
         throw new AssertionError(count + " rows");
       }
