@@ -161,14 +161,29 @@ pub(crate) struct Grown {
     pub(crate) counted: Vec<CellKey>,
 }
 
+/// Repeats a step that fails: the client may take its time, and its transaction be rolled back as idle.
+async fn soon<D: Database>(
+    client: &mut Client<D>,
+    step: impl AsyncFn(&mut Client<D>) -> Result<()>,
+) -> Result<()> {
+    let mut result = Ok(());
+    for _ in 0..20 {
+        result = step(client).await;
+        if result.is_ok() {
+            break;
+        }
+    }
+    result
+}
+
 /// Changes rows so that the cluster would grow, if nothing were removed.
 pub(crate) async fn grow<D: Database>(client: &mut Client<D>, numbers: &Numbers) -> Result<Grown> {
     for _ in 0..ROWS * 4 {
         let expiry = now(client) - EXPIRED_SECONDS;
-        put(client, numbers, expiry).await?;
+        soon(client, async |client| put(client, numbers, expiry).await.map(drop)).await?;
     }
     for _ in 0..40 {
-        count(client).await?;
+        soon(client, async |client| count(client).await.map(drop)).await?;
     }
     let mut expired = Vec::new();
     let tx = client.begin(Part::Other, BeginKind::ReadOnly).await?;
