@@ -89,7 +89,7 @@ async fn put<D: Database>(client: &mut Client<D>, numbers: &Numbers, expiry: i64
 }
 
 /// Adds one to both counters.
-async fn count<D: Database>(client: &mut Client<D>) -> Result<()> {
+pub(crate) async fn count<D: Database>(client: &mut Client<D>) -> Result<()> {
     let mut tx = client.begin(Part::Other, BeginKind::ReadWrite).await?;
     for number in 0..2 {
         let mut delta = RowDelta::new(1);
@@ -161,30 +161,21 @@ pub(crate) struct Grown {
     pub(crate) counted: Vec<CellKey>,
 }
 
-/// Repeats a step that fails: the client may take its time, and its transaction be rolled back as idle.
-async fn soon<D: Database>(
+/// Number of steps of each kind after which the cluster would have grown, if nothing were removed.
+pub(crate) const PUTS: u64 = ROWS * 4;
+pub(crate) const COUNTS: u64 = 40;
+
+/// Puts a row that has expired by all clocks.
+pub(crate) async fn put_expired<D: Database>(
     client: &mut Client<D>,
-    step: impl AsyncFn(&mut Client<D>) -> Result<()>,
+    numbers: &Numbers,
 ) -> Result<()> {
-    let mut result = Ok(());
-    for _ in 0..20 {
-        result = step(client).await;
-        if result.is_ok() {
-            break;
-        }
-    }
-    result
+    let expiry = now(client) - EXPIRED_SECONDS;
+    put(client, numbers, expiry).await
 }
 
-/// Changes rows so that the cluster would grow, if nothing were removed.
-pub(crate) async fn grow<D: Database>(client: &mut Client<D>, numbers: &Numbers) -> Result<Grown> {
-    for _ in 0..ROWS * 4 {
-        let expiry = now(client) - EXPIRED_SECONDS;
-        soon(client, async |client| put(client, numbers, expiry).await.map(drop)).await?;
-    }
-    for _ in 0..40 {
-        soon(client, async |client| count(client).await.map(drop)).await?;
-    }
+/// Returns the cells that have grown by then.
+pub(crate) async fn grown<D: Database>(client: &mut Client<D>) -> Result<Grown> {
     let mut expired = Vec::new();
     let tx = client.begin(Part::Other, BeginKind::ReadOnly).await?;
     for row in 0..ROWS {
