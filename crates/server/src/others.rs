@@ -99,7 +99,7 @@ impl Others {
                  prefer one of them do not use the other server; set server.data_center to one name"
             );
         }
-        warn_of_other_majorities(executor.db().majority(), &before, &now);
+        warn_of_other_consistencies(executor.db().consistency(), &before, &now);
         let servers = changes_of_servers(&before, &now);
         if !servers.is_empty() {
             if servers.iter().any(|event| matches!(event, Event::Status { is_up: false, .. })) {
@@ -161,16 +161,11 @@ fn changes_of_servers(before: &[Peer], now: &[Peer]) -> Vec<Event> {
     gone.chain(new).collect()
 }
 
-/// Returns the servers that joined with another data centre than this server's.
-fn strangers<'p>(own: &str, before: &[Peer], now: &'p [Peer]) -> Vec<&'p Peer> {
-    now.iter().filter(|peer| peer.data_center != own && !before.contains(peer)).collect()
-}
-
-fn warn_of_other_majorities(own: Option<&str>, before: &[Peer], now: &[Peer]) {
-    for peer in of_other_majority(own, before, now) {
+fn warn_of_other_consistencies(own: Option<&str>, before: &[Peer], now: &[Peer]) {
+    for peer in of_other_consistency(own, before, now) {
         tracing::warn!(
             server = %peer.address,
-            consistency = peer.majority,
+            consistency = peer.consistency,
             own,
             "a server of this database asks another majority of the cluster than this server: reads of one may miss \
              writes of the other; set consistency and local_dc in both URLs to the same"
@@ -178,12 +173,23 @@ fn warn_of_other_majorities(own: Option<&str>, before: &[Peer], now: &[Peer]) {
     }
 }
 
-/// Returns the servers that joined with another consistency than this server's.
-fn of_other_majority<'p>(own: Option<&str>, before: &[Peer], now: &'p [Peer]) -> Vec<&'p Peer> {
-    let differs = |peer: &Peer| {
-        peer.majority.as_deref().is_some_and(|majority| own.is_some_and(|own| own != majority))
-    };
-    now.iter().filter(|peer| differs(peer) && !before.contains(peer)).collect()
+/// Returns the servers that joined with another data centre than this server's.
+fn strangers<'p>(own: &str, before: &[Peer], now: &'p [Peer]) -> Vec<&'p Peer> {
+    joined(before, now, |peer| peer.data_center != own)
+}
+
+/// Returns the servers that joined with another consistency than this server's. Embedded databases have none.
+fn of_other_consistency<'p>(own: Option<&str>, before: &[Peer], now: &'p [Peer]) -> Vec<&'p Peer> {
+    let Some(own) = own else { return Vec::new() };
+    joined(before, now, |peer| peer.consistency.as_deref().is_some_and(|other| other != own))
+}
+
+fn joined<'p>(
+    before: &[Peer],
+    now: &'p [Peer],
+    is_wanted: impl Fn(&Peer) -> bool,
+) -> Vec<&'p Peer> {
+    now.iter().filter(|peer| is_wanted(peer) && !before.contains(peer)).collect()
 }
 
 #[cfg(test)]
@@ -204,7 +210,7 @@ mod tests {
         let address = SocketAddr::from(([10, 0, 0, 1], port));
         let (data_center, rack) = ("datacenter1".into(), "rack1".into());
         let host_id = Uuid::from_u128(id);
-        Peer { forward: None, host_id, address, data_center, rack, majority: None }
+        Peer { forward: None, host_id, address, data_center, rack, consistency: None }
     }
 
     #[test]
@@ -241,14 +247,16 @@ mod tests {
     }
 
     #[test]
-    fn another_majority_is_told_once() {
-        let asks = |majority: &str| Peer { majority: Some(majority.to_owned()), ..peer(1, 1) };
+    fn another_consistency_is_told_once() {
+        let asks = |words: &str| Peer { consistency: Some(words.to_owned()), ..peer(1, 1) };
         let (all, local) = (asks("quorum"), asks("local_quorum in dc1"));
         let now = [all.clone(), local.clone(), peer(2, 2)];
-        assert_eq!(of_other_majority(Some("quorum"), &[], &now), [&local]);
-        assert_eq!(of_other_majority(Some("local_quorum in dc2"), &[], &now), [&all, &local]);
-        assert!(of_other_majority(Some("quorum"), std::slice::from_ref(&local), &now).is_empty());
-        assert!(of_other_majority(None, &[], &now).is_empty());
+        assert_eq!(of_other_consistency(Some("quorum"), &[], &now), [&local]);
+        assert_eq!(of_other_consistency(Some("local_quorum in dc2"), &[], &now), [&all, &local]);
+        assert!(
+            of_other_consistency(Some("quorum"), std::slice::from_ref(&local), &now).is_empty()
+        );
+        assert!(of_other_consistency(None, &[], &now).is_empty());
     }
 
     /// Runs all workers but the builder of indexes and views.

@@ -106,7 +106,6 @@ impl CqlCluster {
     async fn reach(options: &CqlOptions, clock: Arc<dyn Clock>) -> Result<Self> {
         options.check()?;
         let session = Arc::new(Session::connect(options, Arc::clone(&clock)).await?);
-        session.requests.set_majority(options.majority());
         let weak = Arc::downgrade(&session);
         session.requests.count_nodes(move || weak.upgrade().map(|session| session.count_nodes()));
         let (creating, awaited) = (tokio::sync::Mutex::new(()), Mutex::default());

@@ -103,7 +103,7 @@ impl CqlOptions {
     }
 
     /// Returns the consistency in the words of the URL, with the datacenter that it belongs to.
-    pub(crate) fn majority(&self) -> String {
+    pub(crate) fn consistency(&self) -> String {
         match (self.quorum, &self.local_datacenter) {
             (Quorum::OfLocalDatacenter, Some(name)) => format!("local_quorum in {name}"),
             (Quorum::OfLocalDatacenter, None) => "local_quorum".to_owned(),
@@ -175,12 +175,12 @@ mod tests {
     #[test]
     fn consistency_is_told_in_the_words_of_the_url() {
         let options = CqlOptions::new(Vec::new(), "ks");
-        assert_eq!(options.majority(), "quorum");
+        assert_eq!(options.consistency(), "quorum");
         let local_datacenter = Some("dc1".to_owned());
         let options = CqlOptions { local_datacenter, ..options };
-        assert_eq!(options.majority(), "quorum", "requests ask all nodes");
+        assert_eq!(options.consistency(), "quorum", "requests ask all nodes");
         let options = CqlOptions { quorum: Quorum::OfLocalDatacenter, ..options };
-        assert_eq!(options.majority(), "local_quorum in dc1");
+        assert_eq!(options.consistency(), "local_quorum in dc1");
     }
 
     fn keyspace(name: &str) -> CqlOptions {

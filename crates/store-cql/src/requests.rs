@@ -86,7 +86,7 @@ pub struct RequestCounters {
     /// Whether a node acknowledges writes before its commit log is synced.
     syncs_later: AtomicBool,
     /// Consistency of requests in the words of the URL, with its datacenter.
-    majority: OnceLock<String>,
+    consistency: String,
 }
 
 impl RequestCounters {
@@ -123,15 +123,15 @@ impl RequestCounters {
         self.syncs_later.store(true, Ordering::Relaxed);
     }
 
-    /// Returns the consistency of requests in the words of the URL, with its datacenter; `None` before the cluster is
-    /// connected.
-    #[must_use]
-    pub fn majority(&self) -> Option<&str> {
-        self.majority.get().map(String::as_str)
+    /// Makes the counters of requests of a consistency, in the words of the URL.
+    pub(crate) fn of_consistency(consistency: String) -> Self {
+        Self { consistency, ..Self::default() }
     }
 
-    pub(crate) fn set_majority(&self, majority: String) {
-        self.majority.get_or_init(|| majority);
+    /// Returns the consistency of requests in the words of the URL, with its datacenter.
+    #[must_use]
+    pub fn consistency(&self) -> &str {
+        &self.consistency
     }
 
     /// Records the end of a request.

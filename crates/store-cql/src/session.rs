@@ -143,7 +143,7 @@ impl Session {
             prepared: RwLock::default(),
             request_timeout: options.request_timeout,
             quorum: options.quorum,
-            requests: Arc::default(),
+            requests: Arc::new(RequestCounters::of_consistency(options.consistency())),
             clock,
             runtime: Some(runtime),
         })

@@ -232,9 +232,9 @@ impl Db {
     /// Returns the consistency of this process's requests to its cluster. All processes of a database must have the same.
     /// `None` for an embedded database, and for a cluster that is not reached by a driver.
     #[must_use]
-    pub fn majority(&self) -> Option<&str> {
+    pub fn consistency(&self) -> Option<&str> {
         let AnyStore::Cluster { requests, .. } = &*self.inner.store else { return None };
-        requests.as_deref().and_then(RequestCounters::majority)
+        requests.as_deref().map(RequestCounters::consistency)
     }
 
     /// Returns the estimated memory of the cells that this process caches, in bytes; `None` for an

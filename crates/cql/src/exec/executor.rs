@@ -124,7 +124,7 @@ impl Executor {
     /// `Invalid` if the node's names are too long.
     pub fn announce(&self) -> carnet::Result<()> {
         let (db, node) = (&self.shared.db, &self.shared.node);
-        db.announce(node.announcement(db.forward_address().as_ref(), db.majority()))
+        db.announce(node.announcement(db.forward_address().as_ref(), db.consistency()))
     }
 
     /// Checks which other servers of the database announce themselves. Returns the servers of the

@@ -464,7 +464,7 @@ fn another_server_names_the_holder_of_a_transaction() {
         address: "10.0.0.7:9042".parse().unwrap(),
         data_center: "datacenter1".into(),
         rack: "rack1".into(),
-        majority: None,
+        consistency: None,
     };
     *lock(&other.shared.peers) = [peer].into();
     let text = format!("COMMIT TRANSACTION {id}");

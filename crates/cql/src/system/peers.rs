@@ -37,7 +37,7 @@ pub struct Peer {
     /// Name of its rack.
     pub rack: String,
     /// Consistency of its requests to the cluster; `None` if it does not tell.
-    pub majority: Option<String>,
+    pub consistency: Option<String>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -60,7 +60,7 @@ struct Server {
     forward: Option<String>,
     /// Consistency of requests to the cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    majority: Option<String>,
+    consistency: Option<String>,
 }
 
 impl NodeInfo {
@@ -73,7 +73,7 @@ impl NodeInfo {
     /// Returns the announcement of this node to the other servers of its database: also the address for forwarded
     /// statements, and the consistency of requests to the cluster.
     #[must_use]
-    pub fn announcement(&self, forward: Option<&Address>, majority: Option<&str>) -> Bytes {
+    pub fn announcement(&self, forward: Option<&Address>, consistency: Option<&str>) -> Bytes {
         let server = Server {
             host_id: self.host_id.to_string(),
             address: self.address,
@@ -82,7 +82,7 @@ impl NodeInfo {
             rack: self.rack.clone(),
             started: self.started_secs,
             forward: forward.map(ToString::to_string),
-            majority: majority.map(str::to_owned),
+            consistency: consistency.map(str::to_owned),
         };
         let text = serde_json::to_vec(&Announcement { cql: server });
         text.expect("texts and numbers can be written as JSON").into()
@@ -108,11 +108,12 @@ impl Peer {
     /// Parses an announcement; also returns the time of the server's start.
     fn parse(text: &[u8]) -> Option<(i32, Self)> {
         let Announcement { cql } = serde_json::from_slice(text).ok()?;
-        let Server { host_id, address, port, data_center, rack, started, forward, majority } = cql;
+        let Server { host_id, address, port, data_center, rack, started, forward, consistency } =
+            cql;
         let host_id = Uuid::parse_str(&host_id).ok()?;
         let address = SocketAddr::new(address, port);
         let forward = forward.and_then(|forward| Address::new(forward).ok());
-        Some((started, Self { forward, host_id, address, data_center, rack, majority }))
+        Some((started, Self { forward, host_id, address, data_center, rack, consistency }))
     }
 
     /// Returns the server's tokens among the servers of its database.
@@ -151,7 +152,7 @@ mod tests {
         let known: Vec<_> = peers.iter().map(|peer| (peer.host_id, peer.address.port())).collect();
         assert_eq!(known, [(Uuid::from_u128(3), 9043), (Uuid::from_u128(2), 9044)]);
         assert_eq!((&*peers[0].data_center, &*peers[0].rack), ("datacenter1", "rack1"));
-        assert_eq!(peers[0].majority.as_deref(), Some("quorum"));
+        assert_eq!(peers[0].consistency.as_deref(), Some("quorum"));
     }
 
     #[test]

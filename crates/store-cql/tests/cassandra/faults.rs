@@ -143,7 +143,7 @@ fn first_use_of_a_table_ends_with_the_time_of_a_request() {
         let options =
             CqlOptions { request_timeout: timeout, keepalive, ..keyspace.options.clone() };
         let cluster = connect(&options);
-        assert_eq!(cluster.requests().majority(), Some("quorum"));
+        assert_eq!(cluster.requests().consistency(), "quorum");
         let write = || block_on(cluster.write_versions(&Context::unbounded(), &[write()]));
         stop(node);
         let begun = SystemClock.now();
