@@ -2,36 +2,22 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 use carnet::{Db, Uuid, block_on};
-use carnet_base::{Clock, Moment, WallTime};
 use carnet_cql::result::Response;
 use carnet_cql::system::NodeInfo;
 use carnet_cql::{Executor, Grant, Parameters, Session};
 
+use crate::support::slow_clock::SlowClock;
+
 const KEYS: usize = 256;
-
-/// A clock that advances by a millisecond per call: every time slice is used up at its check.
-#[derive(Default)]
-struct Steps(AtomicU64);
-
-impl Clock for Steps {
-    fn now(&self) -> Moment {
-        Moment(Duration::from_millis(self.0.fetch_add(1, Ordering::Relaxed)))
-    }
-
-    fn wall(&self) -> WallTime {
-        WallTime(0)
-    }
-}
 
 static TURNS: AtomicU64 = AtomicU64::new(0);
 
 /// A scan checks its slice before each read, and after every sixteenth row that it returned.
 #[test]
 fn keys_of_single_rows_are_read_together() {
-    let db = Db::builder().clock(Arc::new(Steps::default())).in_memory();
+    let db = Db::builder().clock(Arc::new(SlowClock::default())).in_memory();
     let executor = Executor::new(db, NodeInfo::local(Uuid::from_u64_pair(1, 2)));
     let session = Session::new();
     let run = |text: &str, grant| {

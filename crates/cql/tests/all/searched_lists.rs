@@ -5,15 +5,14 @@ use std::cell::Cell;
 use std::ops::Range;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 use carnet::{Db, block_on};
-use carnet_base::{Bytes, Clock, Moment, WallTime};
+use carnet_base::Bytes;
 use carnet_cql::result::Response;
 use carnet_cql::{BatchItem, CqlErrorKind, Grant, Parameters, Values, ast};
 
 use crate::support::client::Client;
+use crate::support::slow_clock::SlowClock;
 
 fn list(count: usize, item: impl Fn(usize) -> String, separator: &str) -> String {
     (0..count).map(item).collect::<Vec<_>>().join(separator)
@@ -142,24 +141,10 @@ fn yields(client: &Client, text: &str) -> usize {
     YIELDS.get() - before
 }
 
-/// A clock that advances by a millisecond per call: every time slice is used up at its check.
-#[derive(Default)]
-struct Steps(AtomicU64);
-
-impl Clock for Steps {
-    fn now(&self) -> Moment {
-        Moment(Duration::from_millis(self.0.fetch_add(1, Ordering::Relaxed)))
-    }
-
-    fn wall(&self) -> WallTime {
-        WallTime(1_700_000_000_000_000)
-    }
-}
-
 /// The record of a table is decoded, resolved, described and turned into rows, with a check of the slice after each.
 #[test]
 fn reads_of_the_schema_yield_four_times_for_each_table() {
-    let client = Client::new(Db::builder().clock(Arc::new(Steps::default())).in_memory());
+    let client = Client::new(Db::builder().clock(Arc::new(SlowClock::default())).in_memory());
     let columns = || yields(&client, "SELECT column_name FROM system_schema.columns");
     let create = |tables: Range<usize>| {
         for at in tables {

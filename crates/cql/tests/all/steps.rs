@@ -2,11 +2,10 @@
 //! deadline.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use carnet::{Bytes, DataType, Db, Value, block_on};
-use carnet_base::{Clock, MemoryBudget, Moment, WallTime};
+use carnet_base::MemoryBudget;
 use carnet_cql::result::Response;
 use carnet_cql::{
     AnswerMemory, BatchItem, Bound, CqlError, CqlErrorKind, Grant, Parameters, SECTION_STEPS_MAX,
@@ -14,6 +13,7 @@ use carnet_cql::{
 };
 
 use crate::support::client::Client;
+use crate::support::slow_clock::SlowClock;
 
 /// Ratio of the steps of a statement of twice the size.
 const RATIO_MAX: f64 = 2.2;
@@ -312,20 +312,6 @@ fn first_rows_of_merged_partitions_are_charged() {
         let error = query(many).unwrap_err();
         let names_both = ["server.answer_memory", "(query of table"];
         assert!(names_both.iter().all(|part| error.message().contains(part)), "{error}");
-    }
-}
-
-/// Each reading takes a millisecond.
-#[derive(Debug, Default)]
-struct SlowClock(AtomicU64);
-
-impl Clock for SlowClock {
-    fn now(&self) -> Moment {
-        Moment(Duration::from_millis(self.0.fetch_add(1, Ordering::Relaxed)))
-    }
-
-    fn wall(&self) -> WallTime {
-        WallTime(1_700_000_000_000_000)
     }
 }
 

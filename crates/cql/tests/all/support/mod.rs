@@ -7,6 +7,7 @@ pub(crate) mod derived;
 pub(crate) mod generate;
 pub(crate) mod seeds;
 pub(crate) mod servers;
+pub(crate) mod slow_clock;
 pub(crate) mod table;
 
 pub(crate) use seeds::with_seeds;
