@@ -170,7 +170,9 @@ fn every_block_has_a_test() {
                 let command = block.text.lines().find(|line| is_command(line));
                 assert_eq!(command, None, "{place}: a block of commands is `sh`");
             }
-            (_, marks) if marks.starts_with("unchecked=\"") => {}
+            (_, marks) if marks.starts_with("unchecked=\"") => {
+                assert!(marks.len() > "unchecked=\"\"".len() + 10, "{place}: why?");
+            }
             (_, marks) => {
                 let reason =
                     marks.strip_prefix("elsewhere=\"").and_then(|rest| rest.strip_suffix('"'));

@@ -10,18 +10,10 @@ use crate::tls::{PASSWORD, Secured};
 const PAGE: &str = include_str!("../../../../docs/security.md");
 const CQL: &str = "SELECT release_version FROM system.local";
 
-/// A server, and a directory for programs with the files of the page in `tls`.
-struct Reader {
-    secured: Secured,
-}
-
-impl Reader {
-    fn new() -> Self {
-        Self { secured: Secured::with_users() }
-    }
-
+impl Secured {
+    /// Returns the directory in which the files of the page are in `tls`.
     fn directory(&self) -> &Path {
-        self.secured.files.parent().unwrap()
+        self.files.parent().unwrap()
     }
 
     /// Returns the block of the page that contains some words, for this server.
@@ -42,7 +34,7 @@ impl Reader {
     }
 
     /// Runs a command in the directory to which the page's relative paths refer.
-    fn run(&self, command: &mut Command) {
+    fn run_in_place(&self, command: &mut Command) {
         // cqlsh stores a history in the user's home directory.
         succeed(command.env("HOME", self.directory()).current_dir(self.directory()));
     }
@@ -51,27 +43,27 @@ impl Reader {
 #[test]
 fn python_and_cqlsh_connect_as_on_the_page() {
     let Some(python) = clients::python() else { return };
-    let reader = Reader::new();
-    let port = reader.secured.server.port();
-    let block = reader.block("ssl.create_default_context");
+    let secured = Secured::with_users();
+    let port = secured.server.port();
+    let block = secured.block("ssl.create_default_context");
     let with_port = block.replace("[\"127.0.0.1\"],", &format!("[\"127.0.0.1\"], port={port},"));
     assert_ne!(block, with_port);
     let text = format!(
         "{with_port}\nassert cluster.connect().execute(\"{CQL}\").one()\ncluster.shutdown()\n"
     );
-    reader.run(Command::new(&python).arg(reader.write("page.py", &text)));
-    let settings = reader.write("cqlshrc", &reader.block("[ssl]"));
+    secured.run_in_place(Command::new(&python).arg(secured.write("page.py", &text)));
+    let settings = secured.write("cqlshrc", &secured.block("[ssl]"));
     let mut cqlsh = Command::new(python.with_file_name("cqlsh"));
     cqlsh.arg("--ssl").arg(format!("--cqlshrc={}", settings.display()));
-    reader.run(cqlsh.args(["-u", "ann", "-p", PASSWORD, "127.0.0.1", &port, "-e", CQL]));
+    secured.run_in_place(cqlsh.args(["-u", "ann", "-p", PASSWORD, "127.0.0.1", &port, "-e", CQL]));
 }
 
 #[test]
 fn node_connects_as_on_the_page() {
     let Some(node) = clients::node() else { return };
-    let reader = Reader::new();
-    let block = reader.block("new cassandra.Client");
-    let address = format!("'127.0.0.1:{}'", reader.secured.server.port());
+    let secured = Secured::with_users();
+    let block = secured.block("new cassandra.Client");
+    let address = format!("'127.0.0.1:{}'", secured.server.port());
     let with_port =
         block.replace("'127.0.0.1'", &address).replace("'password'", &format!("'{PASSWORD}'"));
     let text = format!(
@@ -79,37 +71,37 @@ fn node_connects_as_on_the_page() {
          client.execute('{CQL}').then(() => client.shutdown());\n"
     );
     let mut command = Command::new("node");
-    command.env("NODE_PATH", node.join("node_modules")).arg(reader.write("page.js", &text));
-    reader.run(&mut command);
+    command.env("NODE_PATH", node.join("node_modules")).arg(secured.write("page.js", &text));
+    secured.run_in_place(&mut command);
 }
 
 #[test]
 fn go_connects_as_on_the_page() {
-    let reader = Reader::new();
-    let block = reader.block("gocql.NewCluster");
+    let secured = Secured::with_users();
+    let block = secured.block("gocql.NewCluster");
     // The program is built once, whatever the port.
     let text = format!(
         "package main\n\nimport (\n\t\"os\"\n\t\"strconv\"\n\n\t\"github.com/gocql/gocql\"\n)\n\nfunc main() {{\n{block}\n\
          \tcluster.Port, _ = strconv.Atoi(os.Args[1])\n\tsession, err := cluster.CreateSession()\n\
          \tif err != nil {{\n\t\tpanic(err)\n\t}}\n\tsession.Close()\n}}\n"
     );
-    let source = reader.write("page.go", &text);
+    let source = secured.write("page.go", &text);
     let Some(program) = clients::go_program(&source, "github.com/gocql/gocql v1.7.0") else {
         return;
     };
-    reader.run(Command::new(program).arg(reader.secured.server.port()));
+    secured.run_in_place(Command::new(program).arg(secured.server.port()));
 }
 
 #[test]
 fn java_connects_as_on_the_page() {
     let Some(jars) = clients::java() else { return };
-    let reader = Reader::new();
-    for command in reader.block("keytool -importcert").lines() {
-        reader.run(Command::new("sh").args(["-c", command]));
+    let secured = Secured::with_users();
+    for command in secured.block("keytool -importcert").lines() {
+        secured.run_in_place(Command::new("sh").args(["-c", command]));
     }
-    reader.write("application.conf", &reader.block("ssl-engine-factory"));
-    let classes = format!("{}:{}", jars.join("*").display(), reader.directory().display());
+    secured.write("application.conf", &secured.block("ssl-engine-factory"));
+    let classes = format!("{}:{}", jars.join("*").display(), secured.directory().display());
     let mut command = Command::new("java");
-    command.arg("-cp").arg(classes).arg(e2e("TlsOfSettings.java"));
-    reader.run(command.arg(reader.secured.server.port()).arg(PASSWORD));
+    command.arg("-cp").arg(classes).arg(e2e("Tls.java"));
+    secured.run_in_place(command.arg(secured.server.port()));
 }

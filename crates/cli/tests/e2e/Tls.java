@@ -1,4 +1,6 @@
 // Connects over TLS with the Java driver: java -cp … Tls.java PORT DIR
+//
+// Without DIR, the certificates are those of the driver's application.conf.
 
 import com.datastax.oss.driver.api.core.AllNodesFailedException;
 import com.datastax.oss.driver.api.core.CqlSession;
@@ -68,6 +70,10 @@ public class Tls {
   }
 
   public static void main(String[] arguments) throws Exception {
+    if (arguments.length == 1) {
+      connect(arguments[0], null);
+      return;
+    }
     Path files = Path.of(arguments[1]);
     connect(arguments[0], context(files, true));
     refused(arguments[0], context(files, false));

@@ -53,7 +53,7 @@ const LIMITS: &[(&str, &str, &str, &str)] = &[
     ("value of the only column", "base/src/limits.rs", "const PARTITION_KEY_BYTES_MAX: usize = u16::MAX as usize;", "65,535 bytes"),
     ("clustering key of a view", "base/src/limits.rs", "const CLUSTERING_KEY_BYTES_MAX: usize = 4 * (u16::MAX as usize);", "262,140 bytes"),
     ("partitions of an index", "carnet/src/schema/index_schema.rs", "const INDEX_BITS_MAX: u8 = 8;", "256"),
-    ("dimensions of a vector", "cql/src/parser/types.rs", "u16::MAX", "65,535"),
+    ("dimensions of a vector", "cql/src/parser/types.rs", "dimensions; given {digits}\", u16::MAX)", "65,535"),
     ("rows of a query with `ANN OF`", "cql/src/compile/near.rs", "const ROWS_MAX: u32 = 1_000;", "1,000"),
     ("depth of a type", "data/src/value.rs", "const TYPE_DEPTH_MAX: usize = 32;", "32 types"),
     ("name of a keyspace;", "carnet/src/schema/limits.rs", "const KEYSPACE_NAME_BYTES_MAX: usize = 48;", "48 bytes"),
