@@ -2,11 +2,11 @@
 #![no_main]
 
 use bytes::BytesMut;
-use carnet_server::ProtocolRequest;
+use carnet_server::{ProtocolRequest, Statement};
 use carnet_server::protocol::Version;
 use carnet_base::MemoryBudget;
 use carnet_server::protocol::decoder::{Decoded, FrameDecoder};
-use carnet_server::protocol::peek::Peek;
+use carnet_server::protocol::head::Peek;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: (bool, bool, Vec<Vec<u8>>)| {
@@ -18,10 +18,15 @@ fuzz_target!(|input: (bool, bool, Vec<Vec<u8>>)| {
         inbox.extend_from_slice(&piece);
         while let Ok(Some(decoded)) = decoder.next(&mut inbox) {
             if let Decoded::Frame(frame) = decoded {
-                let peek = Peek::from_frame(&frame);
-                if let Ok(ProtocolRequest::Statement(statement)) = ProtocolRequest::decode(&frame) {
-                    let decoded = Peek::from(&statement);
-                    assert!(peek.is_some_and(|peek| peek.is_of(decoded)));
+                let Ok(ProtocolRequest::Statement(head)) = ProtocolRequest::decode(&frame) else { continue };
+                match (head.peek(), head.clone().decode()) {
+                    (Peek::Execute { id, .. }, Ok(Statement::Execute { id: decoded, .. })) => {
+                        assert_eq!(*id, decoded);
+                    }
+                    (Peek::Query(beginning), Ok(Statement::Query { text, .. })) => {
+                        assert!(text.starts_with(beginning));
+                    }
+                    _ => {}
                 }
             }
         }

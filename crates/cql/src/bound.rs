@@ -1,5 +1,6 @@
 //! Values of bind markers.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use carnet::Bytes;
@@ -34,10 +35,18 @@ impl Default for Values {
 }
 
 impl Values {
-    /// Returns a value for each marker.
-    pub(crate) fn resolve(&self, markers: &[Marker]) -> Result<Vec<Bound>, CqlError> {
+    /// Returns a value for each marker. Values in order are moved.
+    pub(crate) fn into_resolved(self, markers: &[Marker]) -> Result<Vec<Bound>, CqlError> {
         match self {
-            Self::Positional(values) if values.len() == markers.len() => Ok(values.clone()),
+            Self::Positional(values) if values.len() == markers.len() => Ok(values),
+            other => other.resolve(markers).map(Cow::into_owned),
+        }
+    }
+
+    /// Returns a value for each marker. Values in order are lent.
+    pub(crate) fn resolve(&self, markers: &[Marker]) -> Result<Cow<'_, [Bound]>, CqlError> {
+        match self {
+            Self::Positional(values) if values.len() == markers.len() => Ok(Cow::Borrowed(values)),
             Self::Positional(values) => {
                 let hint = if values.is_empty() {
                     "; some drivers send values only for statements that they prepare: a \
@@ -58,7 +67,8 @@ impl Values {
                     // The first of several values of a name counts.
                     by_name.entry(name).or_insert(bound);
                 }
-                markers.iter().map(|marker| named(&by_name, marker)).collect()
+                let found = markers.iter().map(|marker| named(&by_name, marker));
+                found.collect::<Result<_, _>>().map(Cow::Owned)
             }
         }
     }

@@ -78,9 +78,9 @@ pub use carnet_data::keyword::is_reserved;
 pub use cql_error::{CqlError, CqlErrorKind, LostRow, StatementId};
 pub use error::{ParseError, ParseErrorKind};
 pub use exec::{
-    AnswerMemory, BatchItem, Executor, Grant, Hashing, OpenLimits, OpenTotals, Outline, Parameters,
-    Prepared, RequestTimes, RunningStatement, Session, StatementKind, StatementSource, Terms,
-    Timeouts, WarnThresholds,
+    AnswerMemory, BatchItem, Executor, Found, Grant, Hashing, OpenLimits, OpenTotals, Outline,
+    Parameters, Prepared, RequestTimes, RunningStatement, Session, StatementKind, StatementSource,
+    Terms, Timeouts, WarnThresholds,
 };
 pub use json::write_shown as write_shown_json;
 pub use parser::{

@@ -10,14 +10,14 @@ use carnet_admission::diagnosis::Why;
 use carnet_admission::{Admission, Arrived, Class, LevelId, Permit};
 use carnet_base::Moment;
 use carnet_cql::result::Response;
-use carnet_cql::{Grant, RequestTimes, RunningStatement, Trace};
+use carnet_cql::{Found, Grant, RequestTimes, RunningStatement, Terms, Trace};
 
 use crate::failure::Failure;
 use crate::protocol::Version;
 use crate::protocol::event::Event;
-use crate::protocol::peek::Peek;
-use crate::protocol::request::{Batch, QueryParams, Statement};
+use crate::protocol::head::Peek;
 use crate::protocol::response::Prepared;
+use crate::protocol::statement::{Batch, QueryParams, Statement};
 
 /// A user who has logged in.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,6 +42,17 @@ pub struct Client {
     pub options: Vec<(String, String)>,
     /// Whether its statements watch the server, so that statistics of statements leave them out.
     pub is_watching: bool,
+}
+
+/// A statement that was not refused on its arrival.
+#[derive(Default)]
+pub struct Arrival {
+    /// Its admission; `None` for a statement that needs none.
+    pub arrived: Option<Arrived>,
+    /// Terms of its admission.
+    pub terms: Option<Terms>,
+    /// What its run does not look up again.
+    pub found: Found,
 }
 
 /// Result of a statement, with warnings.
@@ -74,9 +85,8 @@ pub trait Backend: Send + Sync + 'static {
     /// Opens a session, after the client's log-in.
     fn open(&self, client: Client) -> Self::Session;
 
-    /// Requests the admission of a statement whose request has `bytes` bytes. Returns `None` for a
-    /// statement that needs none. It is called before the request is decoded, so that a refusal is
-    /// cheap.
+    /// Requests the admission of a statement whose request has `bytes` bytes. It is called before the
+    /// values of the request are decoded, so that a refusal is cheap.
     ///
     /// # Errors
     ///
@@ -87,8 +97,23 @@ pub trait Backend: Send + Sync + 'static {
         statement: Peek<'_>,
         bytes: usize,
         times: RequestTimes,
-    ) -> Result<Option<Arrived>, Failure> {
+    ) -> Result<Arrival, Failure> {
         let _ = (session, statement, bytes, times);
+        Ok(Arrival::default())
+    }
+
+    /// Requests the admission of a statement again, which was admitted and could not begin.
+    ///
+    /// # Errors
+    ///
+    /// See [`Backend::arrive`].
+    fn arrive_again(
+        &self,
+        terms: &Terms,
+        bytes: usize,
+        times: RequestTimes,
+    ) -> Result<Option<Arrived>, Failure> {
+        let _ = (terms, bytes, times);
         Ok(None)
     }
 
@@ -113,7 +138,7 @@ pub trait Backend: Send + Sync + 'static {
         keyspace: Option<&str>,
     ) -> impl Future<Output = Result<Prepared, Failure>> + Send;
 
-    /// Runs a prepared statement.
+    /// Runs a prepared statement, which its arrival may have found.
     fn execute(
         &self,
         session: &Self::Session,
@@ -134,7 +159,7 @@ pub trait Backend: Send + Sync + 'static {
     fn begin_trace(
         &self,
         session: &Self::Session,
-        statement: &Statement,
+        statement: (&Statement, &Found),
         arrived: Moment,
     ) -> Option<Arc<Trace>> {
         let _ = (session, statement, arrived);
@@ -147,7 +172,7 @@ pub trait Backend: Send + Sync + 'static {
     fn enter(
         &self,
         session: &Self::Session,
-        statement: Option<&Statement>,
+        statement: Option<(&Statement, &Found)>,
         began: Moment,
         admission: Option<(Class, LevelId)>,
         permit: Option<&Arc<Permit>>,

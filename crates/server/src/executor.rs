@@ -9,16 +9,16 @@ use carnet::cluster::ForwardHandler;
 use carnet::table_statistics::table_statistics;
 use carnet::{Db, block_on};
 use carnet_admission::diagnosis::Why;
-use carnet_admission::{Admission, AdmissionRequest, Arrived, Class, Figures, LevelId, Permit};
+use carnet_admission::{Admission, Arrived, Class, Figures, LevelId, Permit};
 use carnet_base::{Moment, WallTime};
 use carnet_cql::{
-    BatchItem as CqlItem, CqlError, CqlErrorKind, Executor, Grant, Outline, Parameters,
+    BatchItem as CqlItem, CqlError, CqlErrorKind, Executor, Found, Grant, Outline, Parameters,
     RequestTimes, RunningStatement, Session, StatementSource, Terms, Trace, Values,
 };
 
 use tracing::info;
 
-use crate::backend::{Backend, Client, StatementResult};
+use crate::backend::{Arrival, Backend, Client, StatementResult};
 use crate::backup_figures;
 use crate::cluster_figures;
 use crate::commit_figures;
@@ -30,9 +30,9 @@ use crate::metrics::label_value as label;
 use crate::open_figures;
 use crate::others::Watch;
 use crate::protocol::event::Event;
-use crate::protocol::peek::Peek;
-use crate::protocol::request::{Batch, BatchStatement, QueryParams, Statement};
+use crate::protocol::head::Peek;
 use crate::protocol::response::Prepared;
+use crate::protocol::statement::{Batch, BatchStatement, QueryParams, Statement};
 use crate::storage_figures;
 use crate::table_figures;
 use crate::wait_figures;
@@ -83,13 +83,15 @@ impl CqlBackend {
         self.executor.prepared(id).ok_or_else(|| Failure::unprepared(id.clone()))
     }
 
-    fn source(&self, statement: &Statement) -> StatementSource {
-        let prepared = |id: &Bytes| self.executor.prepared(id).map(StatementSource::Prepared);
+    fn source(&self, statement: &Statement, found: &Found) -> StatementSource {
         match statement {
             Statement::Query { text, .. } => StatementSource::text(text),
             Statement::Prepare { text, .. } => StatementSource::text(text),
-            Statement::Execute { id, .. } => prepared(id).unwrap_or_default(),
+            Statement::Execute { .. } => {
+                found.prepared.clone().map(StatementSource::Prepared).unwrap_or_default()
+            }
             Statement::Batch(batch) => {
+                let prepared = |id| self.executor.prepared(id).map(StatementSource::Prepared);
                 let first = batch.items.first().map(|item| match &item.statement {
                     BatchStatement::Text(text) => StatementSource::text(text),
                     BatchStatement::Prepared(id) => prepared(id).unwrap_or_default(),
@@ -129,26 +131,40 @@ impl Backend for CqlBackend {
         statement: Peek<'_>,
         bytes: usize,
         times: RequestTimes,
-    ) -> Result<Option<Arrived>, Failure> {
-        let Some(admission) = self.executor.db().admission() else { return Ok(None) };
-        let prepared;
-        let outline = match statement {
-            Peek::Query(text) => Outline::of_text(text),
-            Peek::Execute { id, values } => {
-                prepared = self.executor.prepared(id);
-                // A statement that is not prepared is answered at once.
-                prepared.as_ref().map_or(Outline::of_class(Class::System), |one| {
-                    one.outline(|marker| values.list_len(marker))
-                })
-            }
-            Peek::Prepare => Outline::of_class(Class::System),
-            Peek::Batch => Outline::of_class(Class::Write),
+    ) -> Result<Arrival, Failure> {
+        let prepared = match statement {
+            Peek::Execute { id, .. } => self.executor.prepared(id),
+            _ => None,
         };
-        let Terms { level, workload, deadline, tenant } =
-            self.executor.terms(session, &outline, times);
-        let (level, class) = (&level.level, outline.class);
-        let request = AdmissionRequest { level, class, workload, bytes, deadline, tenant };
-        Ok(Some(admission.arrive_from(request, times.arrived, times.unread)?))
+        let Some(admission) = self.executor.db().admission() else {
+            let found = Found { prepared, ..Found::default() };
+            return Ok(Arrival { found, ..Arrival::default() });
+        };
+        let outline = match (statement, &prepared) {
+            (Peek::Query(text), _) => Outline::of_text(text),
+            (Peek::Execute { values, .. }, Some(prepared)) => {
+                prepared.outline(|marker| values.list_len(marker))
+            }
+            // A statement that is not prepared is answered at once.
+            (Peek::Execute { .. }, None) | (Peek::Prepare, _) => Outline::of_class(Class::System),
+            (Peek::Batch, _) => Outline::of_class(Class::Write),
+        };
+        let terms = self.executor.terms(session, &outline);
+        let arrived = terms.arrive(admission, bytes, times)?;
+        let (level, timeout) = (Some(Arc::clone(&terms.level)), terms.timeout);
+        let found = Found { prepared, level, timeout };
+        Ok(Arrival { arrived: Some(arrived), terms: Some(terms), found })
+    }
+
+    fn arrive_again(
+        &self,
+        terms: &Terms,
+        bytes: usize,
+        times: RequestTimes,
+    ) -> Result<Option<Arrived>, Failure> {
+        let admission = self.executor.db().admission();
+        let arrived = admission.map(|admission| terms.arrive(admission, bytes, times));
+        arrived.transpose().map_err(Failure::from)
     }
 
     // Not an async function: its future would hold `params` beside the parameters made of them.
@@ -190,12 +206,13 @@ impl Backend for CqlBackend {
         session: &Session,
         id: &Bytes,
         params: QueryParams,
-        grant: Grant,
+        mut grant: Grant,
     ) -> impl Future<Output = Result<StatementResult, Failure>> + Send {
-        let prepared = self.find(id);
+        // It may have been prepared since its arrival. The future would keep a failure beside it.
+        let prepared = grant.found.prepared.take().or_else(|| self.executor.prepared(id));
         let parameters = parameters(params, grant);
         async move {
-            let prepared = prepared?;
+            let prepared = prepared.ok_or_else(|| Failure::unprepared(id.clone()))?;
             let response = self.executor.execute(session, &prepared, &parameters).await;
             Ok(response.map_err(|error| failure(&error))?.into())
         }
@@ -225,15 +242,15 @@ impl Backend for CqlBackend {
     fn begin_trace(
         &self,
         session: &Session,
-        statement: &Statement,
+        (statement, found): (&Statement, &Found),
         arrived: Moment,
     ) -> Option<Arc<Trace>> {
         let (request, text, params) = match statement {
             Statement::Query { text, params } => {
                 ("Execute CQL3 query", Some(text.clone()), Some(params))
             }
-            Statement::Execute { id, params, .. } => {
-                let text = self.executor.prepared(id).map(|prepared| prepared.text());
+            Statement::Execute { params, .. } => {
+                let text = found.prepared.as_ref().map(|prepared| prepared.text());
                 ("Execute CQL3 prepared query", text, Some(params))
             }
             Statement::Batch(batch) => ("Execute batch of CQL3 queries", None, Some(&batch.params)),
@@ -250,12 +267,13 @@ impl Backend for CqlBackend {
     fn enter(
         &self,
         session: &Session,
-        statement: Option<&Statement>,
+        statement: Option<(&Statement, &Found)>,
         began: Moment,
         admission: Option<(Class, LevelId)>,
         permit: Option<&Arc<Permit>>,
     ) -> Option<RunningStatement> {
-        let source = statement.map(|statement| self.source(statement)).unwrap_or_default();
+        let source =
+            statement.map(|(statement, found)| self.source(statement, found)).unwrap_or_default();
         Some(self.executor.enter(session, source, began, admission, permit))
     }
 
@@ -492,7 +510,90 @@ pub(crate) fn failure(error: &CqlError) -> Failure {
 
 #[cfg(test)]
 mod tests {
+    use std::net::{Ipv4Addr, SocketAddr};
+
+    use carnet::Uuid;
+    use carnet_admission::AdmissionLimits;
+    use carnet_cql::system::NodeInfo;
+
     use super::*;
+    use crate::protocol::head::StatementHead;
+    use crate::protocol::reader::BodyReader;
+    use crate::protocol::{Opcode, Version};
+
+    /// A server's backend with a table and a session.
+    fn backend() -> (CqlBackend, Session) {
+        let db = Db::builder().admission(AdmissionLimits::of_server(1)).in_memory();
+        let backend =
+            CqlBackend::new(Executor::new(db, NodeInfo::local(Uuid::from_u64_pair(1, 1))));
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 9_042));
+        let (user, version, options) = (None, Version::V4, Vec::new());
+        let session = backend.open(Client { address, user, version, options, is_watching: false });
+        for text in [
+            "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+            "CREATE TABLE ks.t (k int PRIMARY KEY)",
+            "CREATE SERVICE LEVEL patient WITH timeout = 1h",
+        ] {
+            query(&backend, &session, text);
+        }
+        (backend, session)
+    }
+
+    fn query(backend: &CqlBackend, session: &Session, text: &str) {
+        block_on(backend.query(session, text, QueryParams::default(), Grant::default())).unwrap();
+    }
+
+    /// A prepared statement between its arrival and its run.
+    fn arrived(backend: &CqlBackend, session: &Session, text: &str) -> (Bytes, Grant) {
+        let prepared = block_on(backend.prepare(session, text, None)).unwrap();
+        let len = u16::try_from(prepared.id.len()).unwrap();
+        let body = [&len.to_be_bytes()[..], &prepared.id, b"\0\x01\0"].concat();
+        let reader = BodyReader::new(body.into());
+        let head = StatementHead::read(reader, Version::V4, Opcode::Execute).unwrap();
+        let times = RequestTimes::at(backend.executor.db().now());
+        let arrival = backend.arrive(session, head.peek(), 1, times).unwrap();
+        let arrived = Some(times.arrived);
+        (prepared.id, Grant { found: arrival.found, arrived, ..Grant::default() })
+    }
+
+    fn execute(backend: &CqlBackend, session: &Session, (id, grant): (Bytes, Grant)) {
+        let params = QueryParams::default();
+        block_on(backend.execute(session, &id, params, grant)).unwrap();
+    }
+
+    #[test]
+    fn prepared_statement_is_found_once() {
+        let (backend, session) = backend();
+        let statement = arrived(&backend, &session, "SELECT * FROM ks.t WHERE k = 1");
+        backend.executor.set_prepared_bytes_max(0);
+        query(&backend, &session, "SELECT * FROM ks.t WHERE k = 2");
+        assert_eq!(backend.executor.prepared_size().0, 0, "it was evicted after its arrival");
+        execute(&backend, &session, statement);
+    }
+
+    #[test]
+    fn level_and_timeout_are_those_of_the_arrival() {
+        let (backend, session) = backend();
+        let select = "SELECT * FROM ks.t WHERE k = 1 USING SERVICE LEVEL patient";
+        let statement = arrived(&backend, &session, select);
+        query(&backend, &session, "DROP SERVICE LEVEL patient");
+        execute(&backend, &session, statement);
+        let (id, grant) = arrived(&backend, &session, "SELECT * FROM ks.t WHERE k = 1");
+        assert!(grant.found.level.is_some());
+        let missing = arrived_without_level(&backend, &session, select);
+        assert!(missing.unwrap_err().message.contains("patient"), "it is looked up when it runs");
+        execute(&backend, &session, (id, grant));
+    }
+
+    /// Runs a statement of a level that did not exist when it arrived.
+    fn arrived_without_level(
+        backend: &CqlBackend,
+        session: &Session,
+        text: &str,
+    ) -> Result<StatementResult, Failure> {
+        let (id, grant) = arrived(backend, session, text);
+        block_on(backend.execute(session, &id, QueryParams::default(), grant))
+    }
 
     #[test]
     fn refusals_keep_their_kind() {

@@ -92,7 +92,7 @@ mod wait_figures;
 
 pub use audit::{Audit, ChangeLog, Destination, Filter};
 pub use auth::Authenticator;
-pub use backend::{Backend, Client, StatementResult, User};
+pub use backend::{Arrival, Backend, Client, StatementResult, User};
 pub use carnet::passwords::hash as hash_password;
 pub use clients::Clients;
 pub use events::Events;
@@ -105,10 +105,9 @@ pub use listener::{Config, Drain, Server};
 pub use metrics::Metrics;
 pub use monitoring::{Dashboard, HttpToken};
 pub use protocol::event::Event;
-pub use protocol::request::{
-    Batch, BatchItem, BatchStatement, ProtocolRequest, QueryParams, Statement,
-};
+pub use protocol::request::ProtocolRequest;
 pub use protocol::response::Prepared;
+pub use protocol::statement::{Batch, BatchItem, BatchStatement, QueryParams, Statement};
 pub use protocol::types::Consistency;
 pub use tls::{ClientCertificates, Tls, TlsFiles};
 pub use users::Users;

@@ -13,12 +13,13 @@ use std::panic;
 use bytes::{Bytes, BytesMut};
 use carnet_base::MemoryBudget;
 use carnet_base::{Rng, SeededRng};
-use carnet_server::ProtocolRequest;
+use carnet_cql::{Bound, Values};
 use carnet_server::protocol::decoder::{Decoded, FrameDecoder};
 use carnet_server::protocol::frame::{Frame, RequestHeader};
-use carnet_server::protocol::peek::Peek;
+use carnet_server::protocol::head::Peek;
 use carnet_server::protocol::segment::{self, PAYLOAD_LEN_MAX};
 use carnet_server::protocol::{Opcode, Version, compression};
+use carnet_server::{ProtocolRequest, Statement};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 
 #[global_allocator]
@@ -124,11 +125,27 @@ fn mutate(rng: &mut SeededRng, bytes: &mut Vec<u8>) {
 }
 
 fn read(frame: &Frame) {
-    let peek = Peek::from_frame(frame);
-    if let Ok(ProtocolRequest::Statement(statement)) = ProtocolRequest::decode(frame) {
-        let decoded = Peek::from(&statement);
-        assert!(peek.is_some_and(|peek| peek.is_of(decoded)), "{peek:?} {decoded:?}");
+    let Ok(ProtocolRequest::Statement(head)) = ProtocolRequest::decode(frame) else { return };
+    match (head.peek(), head.clone().decode()) {
+        (Peek::Execute { id, values }, Ok(Statement::Execute { id: decoded, params, .. })) => {
+            assert_eq!(*id, decoded);
+            if let Values::Positional(bound) = &params.values {
+                for (index, value) in bound.iter().enumerate() {
+                    assert_eq!(values.list_len(index), list_len(value), "value {index}");
+                }
+            }
+        }
+        (Peek::Query(beginning), Ok(Statement::Query { text, .. })) => {
+            assert!(text.starts_with(beginning));
+        }
+        _ => {}
     }
+}
+
+/// Returns the number of elements of a value that is a list.
+fn list_len(value: &Bound) -> Option<usize> {
+    let Bound::Bytes(bytes) = value else { return None };
+    usize::try_from(i32::from_be_bytes(*bytes.first_chunk()?)).ok()
 }
 
 /// Makes an input from the seed, decodes it, and returns the number of bytes that justify

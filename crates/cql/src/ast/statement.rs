@@ -123,6 +123,24 @@ impl Statement {
 }
 
 impl Statement {
+    /// Returns the clauses after `USING`, of a statement that may have some.
+    #[must_use]
+    pub const fn using(&self) -> Option<&Using> {
+        match self {
+            Self::Select(select) => Some(&select.using),
+            Self::Write(write) => Some(write.using()),
+            Self::Batch(batch) => Some(&batch.using),
+            Self::Truncate(_, using) => Some(using),
+            _ => None,
+        }
+    }
+
+    /// Returns the name after `USING SERVICE LEVEL`.
+    #[must_use]
+    pub fn level(&self) -> Option<&str> {
+        self.using()?.level.as_ref().map(Name::as_str)
+    }
+
     /// Returns the statement that is planned: the explained one of an `EXPLAIN`.
     #[must_use]
     pub const fn planned(&self) -> &Self {

@@ -65,7 +65,7 @@ impl<'a> BatchParts<'a> {
                 "USING TIMEOUT and SERVICE LEVEL belong to a whole batch, not to a statement in it",
             ));
         }
-        let bound = values.resolve(&statements.parsed.markers)?;
+        let bound = values.into_resolved(&statements.parsed.markers)?;
         steps.take(1 + bound.len() as u64)?;
         self.parts.push(BatchPart { statements, keyspace, bound });
         Ok(())

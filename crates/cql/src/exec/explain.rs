@@ -10,12 +10,11 @@ use carnet::{DataType, PageLimit, Tx};
 use carnet_admission::Class;
 
 use super::executor::Executor;
-use super::grant::RequestTimes;
-use super::level::Terms;
 use super::outline::Outline;
 use super::parameters::Session;
 use super::prepared::Statements;
 use super::run::Run;
+use super::terms::{RequestTimes, Terms};
 use crate::access::{Clustering, Partitions};
 use crate::ast::Statement;
 use crate::bound::Bound;
@@ -145,8 +144,9 @@ impl Executor {
             self.check_level(rights, level)?;
         }
         let now = self.shared.db.now();
-        let Terms { level, workload, deadline, .. } =
-            self.terms(session, &outline, RequestTimes::at(now));
+        let terms = self.terms(session, &outline);
+        let deadline = terms.deadline(RequestTimes::at(now));
+        let Terms { level, workload, .. } = terms;
         explained.add("class", outline.class.name());
         explained.add("service level", &*level.level.name);
         let why = match (level.options.workload_type, outline.why_large) {

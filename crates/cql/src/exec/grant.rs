@@ -6,16 +6,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use carnet::TransactionOptions;
-use carnet_admission::diagnosis::Why;
-use carnet_admission::{Permit, Workload};
+use carnet_admission::Permit;
 use carnet_base::{Moment, YieldNow};
 
 use super::answer_memory::AnswerMemory;
+use super::found::Found;
 use crate::trace::Trace;
 
 /// Result of a statement's admission.
 #[derive(Clone, Debug, Default)]
 pub struct Grant {
+    /// What the arrival has found.
+    pub found: Found,
     /// Time from which the statement's timeout counts ([`RequestTimes::timeout_begin`]). `None` for a
     /// statement without timeout.
     pub arrived: Option<Moment>,
@@ -37,33 +39,6 @@ impl Grant {
         deadline: Option<Moment>,
     ) -> TransactionOptions<'d> {
         options.deadline(deadline).permit(self.permit.clone()).yield_now(self.yield_now)
-    }
-}
-
-/// Times of a request on its way to admission.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RequestTimes {
-    /// Time at which the request reached the machine.
-    pub arrived: Moment,
-    /// Time at which the server read it.
-    pub read: Moment,
-    /// Reason why it was not read before, if it is known.
-    pub unread: Option<Why>,
-}
-
-impl RequestTimes {
-    /// Returns the times of a request that arrives and is read at a moment.
-    #[must_use]
-    pub const fn at(now: Moment) -> Self {
-        Self { arrived: now, read: now, unread: None }
-    }
-
-    /// Returns the time from which the request's timeout counts, for its admission and for its execution: its
-    /// arrival if it may be refused, and otherwise the time at which it was read. A driver that loads data has
-    /// more in flight than the server does within a timeout.
-    #[must_use]
-    pub const fn timeout_begin(&self, workload: Workload) -> Moment {
-        if workload.is_refused() { self.arrived } else { self.read }
     }
 }
 

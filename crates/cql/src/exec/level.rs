@@ -5,28 +5,17 @@ use std::time::Duration;
 
 use carnet::levels::{Effective, no_level};
 use carnet_admission::diagnosis::Why;
-use carnet_admission::{Class, Tenant, Workload};
+use carnet_admission::{Class, Workload};
 use carnet_base::{Moment, lock};
 
 use super::executor::Executor;
-use super::grant::{Grant, RequestTimes};
+use super::found::LevelAndTimeout;
+use super::grant::Grant;
 use super::level_state::COUNTED_MAX;
 use super::outline::Outline;
 use super::parameters::Session;
+use super::terms::Terms;
 use crate::cql_error::{CqlError, CqlErrorKind};
-
-/// Admission terms of a statement.
-#[derive(Clone, Debug)]
-pub struct Terms {
-    /// Service level of the statement.
-    pub level: Arc<Effective>,
-    /// Treatment under overload.
-    pub workload: Workload,
-    /// Deadline, if it is known.
-    pub deadline: Option<Moment>,
-    /// Tenant of the session.
-    pub tenant: Tenant,
-}
 
 impl Executor {
     /// Sets the users of the password file: levels are attached to these users and to roles only. Connections of a user who is not among them any more are refused.
@@ -41,7 +30,7 @@ impl Executor {
     ///
     /// A statement that may not be refused waits unread as long as it takes.
     #[must_use]
-    pub fn terms(&self, session: &Session, outline: &Outline<'_>, times: RequestTimes) -> Terms {
+    pub fn terms(&self, session: &Session, outline: &Outline<'_>) -> Terms {
         let level = self.level_of(session, outline).unwrap_or_else(|_| self.own_level(session));
         let is_batch = outline.is_large && outline.class != Class::System;
         let workload =
@@ -51,10 +40,7 @@ impl Executor {
                 (false, false) => Workload::Unspecified,
             });
         let timeout = outline.timeout.or_else(|| self.timeout_of(&level, outline));
-        // A statement with a zero timeout times out when it runs.
-        let timeout = timeout.filter(|timeout| !timeout.is_zero());
-        let deadline = timeout.map(|timeout| times.timeout_begin(workload).after(timeout));
-        Terms { level, workload, deadline, tenant: session.tenant() }
+        Terms { class: outline.class, level, workload, timeout, tenant: session.tenant() }
     }
 
     /// Returns `true` if the statements of a session are refused under overload rather than delayed.
@@ -82,22 +68,35 @@ impl Executor {
         counted.into_iter().collect()
     }
 
-    /// Returns the deadline of a statement of a level.
+    /// Returns the level and the timeout of a statement: as its arrival found them, or else by its outline.
+    pub(super) fn level_and_timeout<'s>(
+        &self,
+        session: &Session,
+        grant: &Grant,
+        found: Option<LevelAndTimeout>,
+        outline: impl FnOnce() -> Outline<'s>,
+    ) -> Result<LevelAndTimeout, CqlError> {
+        if let Some(found) = found {
+            return Ok(found);
+        }
+        let outline = outline();
+        let level = self.level_of(session, &outline)?;
+        // The server's timeouts apply to statements with an arrival time.
+        let timeout =
+            grant.arrived.map_or(level.options.timeout, |_| self.timeout_of(&level, &outline));
+        Ok((level, timeout))
+    }
+
+    /// Returns the deadline of a statement with a timeout.
     pub(super) fn deadline(
         &self,
         session: &Session,
-        level: &Effective,
-        outline: &Outline<'_>,
-        using: Option<Duration>,
+        timeout: Option<Duration>,
         grant: &Grant,
     ) -> Option<Moment> {
         if session.is_forwarded() {
             return session.deadline();
         }
-        let timeout = using.or_else(|| {
-            // The server's timeouts apply to statements with an arrival time.
-            grant.arrived.map_or(level.options.timeout, |_| self.timeout_of(level, outline))
-        });
         let arrived = || grant.arrived.unwrap_or_else(|| self.shared.db.now());
         timeout.map(|timeout| arrived().after(timeout))
     }

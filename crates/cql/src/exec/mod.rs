@@ -33,6 +33,7 @@ mod executor;
 mod explain;
 mod first_build;
 mod forward;
+mod found;
 mod grant;
 mod group;
 mod hashing;
@@ -79,6 +80,7 @@ mod system;
 mod system_rows;
 mod table_options;
 mod targets;
+mod terms;
 mod thresholds;
 mod timeout;
 mod tracing_steps;
@@ -91,15 +93,16 @@ mod write;
 
 pub use answer_memory::AnswerMemory;
 pub use executor::Executor;
-pub use grant::{Grant, RequestTimes, Timeouts};
+pub use found::Found;
+pub use grant::{Grant, Timeouts};
 pub use hashing::Hashing;
-pub use level::Terms;
 pub use open::{OpenLimits, OpenTotals};
 pub use outline::Outline;
 pub use parameters::{BatchItem, Parameters, Session};
 pub use prepared::Prepared;
 pub use running::{RunningStatement, StatementSource};
 pub use statistics::StatementKind;
+pub use terms::{RequestTimes, Terms};
 pub use thresholds::WarnThresholds;
 
 #[cfg(test)]

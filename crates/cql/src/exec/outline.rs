@@ -3,12 +3,12 @@
 //! A prepared statement has its syntax tree. A text is not parsed before its admission: only its
 //! first tokens are scanned, which costs less than parsing.
 
+use std::cell::Cell;
 use std::time::Duration;
 
 use carnet_admission::Class;
 use carnet_data::CqlDuration;
 
-use super::prepared::Prepared;
 use super::timeout::literal_timeout;
 use crate::ast::{
     Attribute, InValues, Name, OpenStatement, Relation, Select, Selection, Statement, Term, Using,
@@ -163,13 +163,37 @@ impl<'s> Outline<'s> {
     }
 }
 
-impl Prepared {
-    /// Returns the outline of the prepared statement. `list_len` returns the number of values that
-    /// are bound to the marker of this index, if it is known.
-    #[must_use]
-    pub fn outline(&self, list_len: impl Fn(usize) -> Option<usize>) -> Outline<'_> {
-        let statement = &self.statements.parsed.statement;
-        Outline::of_statement(statement, self.keyspace.as_deref(), list_len)
+/// Outline of a prepared statement, made once.
+pub(super) struct KeptOutline {
+    /// The outline without its level, for lists of one value.
+    outline: Outline<'static>,
+    /// Whether it depends on the lengths of bound lists.
+    has_lists: bool,
+}
+
+impl KeptOutline {
+    pub(super) fn new(statement: &Statement, keyspace: Option<&str>) -> Self {
+        let has_lists = Cell::new(false);
+        let list_len = |_| {
+            has_lists.set(true);
+            None
+        };
+        let outline = Outline::of_statement(statement, keyspace, list_len);
+        Self { outline: Outline { level: None, ..outline }, has_lists: has_lists.get() }
+    }
+
+    /// Returns the outline of the statement in its keyspace. `list_len` returns the number of values
+    /// that are bound to the marker of this index, if it is known.
+    pub(super) fn of<'s>(
+        &self,
+        statement: &'s Statement,
+        keyspace: Option<&str>,
+        list_len: impl Fn(usize) -> Option<usize>,
+    ) -> Outline<'s> {
+        if self.has_lists {
+            return Outline::of_statement(statement, keyspace, list_len);
+        }
+        Outline { level: statement.level(), ..self.outline.clone() }
     }
 }
 

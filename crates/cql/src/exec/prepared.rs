@@ -12,6 +12,7 @@ use sha2::{Digest, Sha256};
 
 use super::named;
 use super::open::names_transaction;
+use super::outline::{KeptOutline, Outline};
 use super::recent::Recent;
 use super::statistics::{Slot, Statistics};
 use crate::ast::{AlterTable, Statement, TableChange};
@@ -245,6 +246,7 @@ pub struct Prepared {
     /// Columns of its result; empty if it returns none, or if that depends on the data.
     pub result: Vec<ColumnSpec>,
     pub(super) keyspace: Option<String>,
+    pub(super) outline: KeptOutline,
     pub(super) statements: Arc<Statements>,
 }
 
@@ -264,6 +266,13 @@ impl Prepared {
         self.statements.parsed.statement.to_string()
     }
 
+    /// Returns the outline of the statement. `list_len` returns the number of values that are bound to
+    /// the marker of this index, if it is known.
+    #[must_use]
+    pub fn outline(&self, list_len: impl Fn(usize) -> Option<usize>) -> Outline<'_> {
+        self.outline.of(&self.statements.parsed.statement, self.keyspace.as_deref(), list_len)
+    }
+
     pub(super) fn new(
         text: &str,
         keyspace: Option<String>,
@@ -278,6 +287,7 @@ impl Prepared {
             markers: described.markers,
             partition_key_indexes: described.partition_key,
             result: described.result,
+            outline: KeptOutline::new(&statements.parsed.statement, keyspace.as_deref()),
             keyspace,
             statements: Arc::new(statements),
         }

@@ -1,5 +1,6 @@
 //! Parameters of a statement's run.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use carnet::levels::Effective;
@@ -15,7 +16,7 @@ use crate::steps::Steps;
 pub(super) struct Run<'a> {
     pub(super) label: Option<Label>,
     pub(super) parameters: &'a Parameters,
-    pub(super) bound: Vec<Bound>,
+    pub(super) bound: Cow<'a, [Bound]>,
     pub(super) keyspace: Option<String>,
     /// Time from which the duration of the statement counts.
     pub(super) began: Moment,

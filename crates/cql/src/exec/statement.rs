@@ -1,5 +1,6 @@
 //! Running statements: queries, prepared statements and batches.
 
+use std::borrow::Cow;
 use std::pin::pin;
 
 use carnet::roles::Rights;
@@ -9,6 +10,7 @@ use carnet_admission::Class;
 use super::applied::Form;
 use super::batch::{BatchPart, BatchParts, batch_transaction};
 use super::executor::Executor;
+use super::found::LevelAndTimeout;
 use super::grant::Grant;
 use super::moment::as_of;
 use super::naming::Naming;
@@ -88,11 +90,9 @@ impl Executor {
         items: Vec<BatchItem>,
         parameters: &Parameters,
     ) -> Result<Response, CqlError> {
-        let outline = Outline::of_class(Class::Write);
-        let level = self.level_of(session, &outline)?;
         let grant = &parameters.grant;
-        let deadline = self.deadline(session, &level, &outline, None, grant);
-        let steps = self.count_steps_of(deadline, grant);
+        let (_, timeout) = self.of_batch(session, grant)?;
+        let steps = self.count_steps_of(self.deadline(session, timeout, grant), grant);
         let mut slice = self.time_slice(&parameters.grant);
         let mut parts = BatchParts::new(session, parameters, items.len());
         for item in items {
@@ -101,6 +101,12 @@ impl Executor {
         }
         drop(steps);
         self.run_parts(session, kind, &parts.into_parts(), parameters).await
+    }
+
+    /// Returns the level and the timeout of a driver's batch.
+    fn of_batch(&self, session: &Session, grant: &Grant) -> Result<LevelAndTimeout, CqlError> {
+        let outline = || Outline::of_class(Class::Write);
+        self.level_and_timeout(session, grant, grant.found.of_batch(), outline)
     }
 
     pub(super) async fn run_parts(
@@ -143,11 +149,10 @@ impl Executor {
         parameters: &Parameters,
     ) -> Result<Response, CqlError> {
         let grant = &parameters.grant;
-        let outline = Outline::of_class(Class::Write);
-        let level = self.level_of(session, &outline)?;
+        let (level, timeout) = self.of_batch(session, grant)?;
         let rights = self.rights(session)?;
         let rights = rights.as_deref();
-        let deadline = self.deadline(session, &level, &outline, None, grant);
+        let deadline = self.deadline(session, timeout, grant);
         let run = self.shared.db.transaction().label(session.label("BATCH"));
         let run = run.wall_time(parameters.now);
         let run = grant.apply(run, deadline);
@@ -261,20 +266,21 @@ impl Executor {
         let is_explained = matches!(parsed.statement, Statement::Explain(_));
         let bound = if is_explained && parameters.values == Values::default() {
             // It is explained as far as it does not depend on the values.
-            vec![Bound::Unset; parsed.markers.len()]
+            Cow::Owned(vec![Bound::Unset; parsed.markers.len()])
         } else {
             parameters.values.resolve(&parsed.markers)?
         };
         let label = session.label(parsed.statement.kind());
-        let outline = Outline::of_statement(&parsed.statement, keyspace.as_deref(), |_| None);
+        let grant = &parameters.grant;
         let using = using_timeout(&parsed.statement, &bound)?;
-        let level = self.level_of(session, &outline)?;
+        let found = grant.found.of(statements);
+        let outline = || Outline::of_statement(&parsed.statement, keyspace.as_deref(), |_| None);
+        let (level, timeout) = self.level_and_timeout(session, grant, found, outline)?;
         let rights = self.rights(session)?;
-        if let (Some(rights), Some(level)) = (&rights, outline.level) {
+        if let (Some(rights), Some(level)) = (&rights, parsed.statement.level()) {
             self.check_level(rights, level)?;
         }
-        let grant = &parameters.grant;
-        let deadline = self.deadline(session, &level, &outline, using, grant);
+        let deadline = self.deadline(session, using.or(timeout), grant);
         if let Some(memory) = &grant.memory {
             memory.apply(&level);
         }

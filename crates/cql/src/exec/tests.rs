@@ -144,9 +144,10 @@ fn timeouts_count_from_the_arrival_of_what_may_be_refused() {
     let terms = |session: &Session| {
         let parsed = crate::parse(select, &crate::Limits::default()).unwrap();
         let outline = Outline::of_statement(&parsed.statement, Some("ks"), |_| None);
-        fixture.executor.terms(session, &outline, RequestTimes { arrived, read, unread: None })
+        fixture.executor.terms(session, &outline)
     };
-    let deadline = |session: &Session| terms(session).deadline;
+    let times = RequestTimes { arrived, read, unread: None };
+    let deadline = |session: &Session| terms(session).deadline(times);
     let (patient, timeout) = (Session::new(), Duration::from_secs(5));
     assert_eq!(deadline(&patient), Some(read.after(timeout)));
     let refused = Session::new().with_throw_on_overload(true);

@@ -18,13 +18,7 @@ pub(super) fn using_timeout(
     statement: &Statement,
     bound: &[Bound],
 ) -> Result<Option<Duration>, CqlError> {
-    let term = match statement {
-        Statement::Select(select) => select.using.get(Attribute::Timeout),
-        Statement::Write(write) => write.using().get(Attribute::Timeout),
-        Statement::Batch(batch) => batch.using.get(Attribute::Timeout),
-        Statement::Truncate(_, using) => using.get(Attribute::Timeout),
-        _ => None,
-    };
+    let term = statement.using().and_then(|using| using.get(Attribute::Timeout));
     let wrong = || CqlError::invalid("the value of USING TIMEOUT is not a duration");
     match term {
         None => Ok(None),

@@ -24,6 +24,7 @@
 //! middle of a request, in its greeting or in reading answers, whose request takes too long as a
 //! whole, or that is idle for too long between requests.
 
+use std::mem::take;
 use std::net::SocketAddr;
 use std::panic::{self, AssertUnwindSafe};
 use std::pin::pin;
@@ -33,11 +34,10 @@ use std::time::Duration;
 use std::{fmt, future, io};
 
 use bytes::{Bytes, BytesMut};
-use carnet_admission::Arrived;
 use carnet_admission::diagnosis::Why;
 use carnet_base::MemoryBudget;
 use carnet_base::{AddressPlace, Charge, Moment};
-use carnet_cql::RequestTimes;
+use carnet_cql::{Grant, RequestTimes};
 use tokio::net::TcpStream;
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::{broadcast, watch};
@@ -54,12 +54,12 @@ use super::receive::Received;
 use super::secure::secure;
 use super::shared::Shared;
 use super::state::{Action, Connection, Job, Login};
-use super::statement::{Answer, Arriving, encode};
+use super::statement::{Answer, Arriving, Request, encode};
 use super::stream::{Reader, Stream, Writer};
 use super::unsent::Unsent;
 use crate::accounts::{Account, Owner};
 use crate::auth::Refusal;
-use crate::backend::{Backend, Client, User};
+use crate::backend::{Arrival, Backend, Client, User};
 use crate::clients::Registration;
 use crate::failure::Failure;
 use crate::protocol::ProtocolError;
@@ -67,7 +67,7 @@ use crate::protocol::decoder::{Decoded, FrameDecoder};
 use crate::protocol::encoder::FrameEncoder;
 use crate::protocol::event::Event;
 use crate::protocol::frame::Frame;
-use crate::protocol::peek::Peek;
+use crate::protocol::request::ProtocolRequest;
 use crate::protocol::response::{Notes, Response};
 use crate::protocol::types::{Consistency, EventType};
 use crate::tls::HANDSHAKE_RECORD;
@@ -486,12 +486,16 @@ impl<B: Backend> Driver<B> {
         if let Some(account) = &self.account {
             account.take(times.read);
         }
-        match self.arrive(&frame, times) {
-            Ok(arrived) => {
-                let actions = in_place(frame.body.len(), || self.connection.step(frame));
-                self.act_on(actions, arrived, times);
+        let request = match self.connection.decode(&frame) {
+            Ok(request) => request,
+            Err(refused) => return self.act(refused),
+        };
+        match self.arrive(&request, frame.charge.bytes(), times) {
+            Ok(arrival) => {
+                let actions = in_place(frame.body.len(), || self.connection.step(frame, request));
+                self.act_on(actions, arrival, times);
             }
-            // Before decoding and before a task exists: a refusal must cost less than it saves.
+            // Before its values are decoded and before a task exists: a refusal must cost less than it saves.
             Err(failure) => {
                 let response = Response::Error(failure.into_response(Consistency::default()));
                 self.send(stream, response);
@@ -499,23 +503,28 @@ impl<B: Backend> Driver<B> {
         }
     }
 
-    /// Requests the admission of a frame's statement. Requests that the connection refuses have
-    /// none.
-    fn arrive(&self, frame: &Frame, times: RequestTimes) -> Result<Option<Arrived>, Failure> {
-        let Some(session) = self.session.as_ref().filter(|_| self.connection.is_ready()) else {
-            return Ok(None);
-        };
-        let Some(statement) = Peek::from_frame(frame) else { return Ok(None) };
-        self.shared.backend.arrive(session, statement, frame.charge.bytes(), times)
+    /// Requests the admission of a statement. Requests that the connection refuses have none.
+    fn arrive(
+        &self,
+        request: &ProtocolRequest,
+        bytes: usize,
+        times: RequestTimes,
+    ) -> Result<Arrival, Failure> {
+        match (request, &self.session) {
+            (ProtocolRequest::Statement(head), Some(session)) if self.connection.is_ready() => {
+                self.shared.backend.arrive(session, head.peek(), bytes, times)
+            }
+            _ => Ok(Arrival::default()),
+        }
     }
 
     fn act(&mut self, actions: Vec<Action>) {
         let read = self.shared.clock.now();
-        self.act_on(actions, None, RequestTimes::at(read));
+        self.act_on(actions, Arrival::default(), RequestTimes::at(read));
     }
 
     /// Acts on a frame whose statement, if it has one, has requested its admission.
-    fn act_on(&mut self, actions: Vec<Action>, mut arrived: Option<Arrived>, times: RequestTimes) {
+    fn act_on(&mut self, actions: Vec<Action>, mut arrival: Arrival, times: RequestTimes) {
         for action in actions {
             match action {
                 Action::Send { stream, response } => self.send(stream, response),
@@ -551,7 +560,7 @@ impl<B: Backend> Driver<B> {
                         Client { address: self.peer, user, version, options, is_watching: false };
                     self.session = Some(Arc::new(self.shared.backend.open(client)));
                 }
-                Action::Run(job) => self.start(job, arrived.take(), times),
+                Action::Run(job) => self.start(job, take(&mut arrival), times),
                 Action::Subscribe(types) => {
                     self.event_types.extend(types);
                     self.event_types.sort_unstable();
@@ -564,22 +573,30 @@ impl<B: Backend> Driver<B> {
 
     /// Runs a statement on this task until it ends or waits. If it waits, it becomes a task of its
     /// own.
-    fn start(&mut self, job: Job, arrived: Option<Arrived>, times: RequestTimes) {
+    fn start(&mut self, job: Job, arrival: Arrival, times: RequestTimes) {
         // A statement comes after STARTUP, which opened the session.
         let Some(session) = self.session.as_ref().map(Arc::clone) else { return };
-        let statement = Arriving {
+        let Arrival { arrived, terms, found } = arrival;
+        let request = Request {
             shared: Arc::clone(&self.shared),
             session,
-            unsent: Arc::clone(&self.unsent),
             encoding: self.connection.encoding(),
             job,
+            arrived: times.arrived,
+            grant: Grant { found, ..Grant::default() },
+        };
+        let statement = Arriving {
+            request,
+            times,
+            terms,
             in_queue: self.backlog.count(arrived.as_ref()),
+            unsent: Arc::clone(&self.unsent),
             backlog: Arc::clone(&self.backlog),
             arrived,
-            times,
         };
         let waiting = if self.inline.runs(times.read) {
-            let polled = panic::catch_unwind(AssertUnwindSafe(|| statement.poll_once()));
+            let polled =
+                panic::catch_unwind(AssertUnwindSafe(|| statement.poll_once(&self.shared)));
             self.inline.ran(self.shared.clock.now().since(times.read));
             match polled {
                 Ok(Ok(answer)) => return self.answered(answer),
@@ -591,9 +608,9 @@ impl<B: Backend> Driver<B> {
         };
         let session =
             Arc::clone(self.session.as_ref().expect("it was open when the statement began"));
-        let unsent = Arc::clone(&self.unsent);
+        let (shared, unsent) = (Arc::clone(&self.shared), Arc::clone(&self.unsent));
         self.running.spawn(async move {
-            let answer = waiting.finish(&session).await;
+            let answer = waiting.finish(&shared, &session).await;
             unsent.encode(answer.frame.len());
             Done::Answered(answer)
         });
@@ -626,7 +643,7 @@ impl<B: Backend> Driver<B> {
 
     /// Finds the role of the client's certificate.
     fn identify(&mut self, stream: i16) {
-        let identities = std::mem::take(&mut self.identities);
+        let identities = take(&mut self.identities);
         let authenticator = self.shared.authenticator.as_ref();
         let found = authenticator.and_then(|known| known.identify(&identities));
         let role = found.map(|(role, allowed)| {

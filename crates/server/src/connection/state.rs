@@ -22,8 +22,9 @@ use crate::backend::User;
 use crate::protocol::encoder::Encoding;
 use crate::protocol::error::{ErrorCode, ErrorResponse};
 use crate::protocol::frame::{Frame, RequestHeader, flags};
-use crate::protocol::request::{ProtocolRequest, Statement};
+use crate::protocol::request::ProtocolRequest;
 use crate::protocol::response::Response;
+use crate::protocol::statement::Statement;
 use crate::protocol::types::EventType;
 use crate::protocol::{Opcode, ProtocolError, Version};
 use carnet_base::Charge;
@@ -56,7 +57,7 @@ pub(super) struct Job {
     /// Charge of the request to the server's budget until it is answered.
     pub(super) charge: Charge,
     /// Charge of its decoded values.
-    pub(super) values: Option<Charge>,
+    pub(super) _values: Option<Charge>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -135,16 +136,22 @@ impl Connection {
         self.phase = Phase::Closing;
     }
 
-    /// Processes a frame.
-    pub(super) fn step(&mut self, frame: Frame) -> Vec<Action> {
-        let RequestHeader { version, stream, opcode, .. } = frame.header;
+    /// Decodes a frame, of a statement its head: [`Connection::step`] decodes the rest once it is admitted.
+    ///
+    /// # Errors
+    ///
+    /// The actions that refuse a malformed frame.
+    pub(super) fn decode(&mut self, frame: &Frame) -> Result<ProtocolRequest, Vec<Action>> {
+        let RequestHeader { version, stream, .. } = frame.header;
         if self.phase == Phase::Greeting {
             self.encoding.version = version;
         }
-        let request = match ProtocolRequest::decode(&frame) {
-            Ok(request) => request,
-            Err(e) => return self.refuse(stream, &e),
-        };
+        ProtocolRequest::decode(frame).map_err(|error| self.refuse(stream, &error))
+    }
+
+    /// Processes a frame and its request.
+    pub(super) fn step(&mut self, frame: Frame, request: ProtocolRequest) -> Vec<Action> {
+        let RequestHeader { stream, opcode, .. } = frame.header;
         match (request, self.phase) {
             (ProtocolRequest::Options, _) => vec![Action::Send { stream, response: supported() }],
             (ProtocolRequest::Startup(options), Phase::Greeting) => self.startup(stream, options),
@@ -160,11 +167,21 @@ impl Connection {
             (ProtocolRequest::Register(types), Phase::Ready) => {
                 vec![Action::Subscribe(types), Action::Send { stream, response: Response::Ready }]
             }
-            (ProtocolRequest::Statement(statement), Phase::Ready) => {
-                let tracing = frame.header.has(flags::TRACING);
-                let Frame { charge, values, .. } = frame;
-                vec![Action::Run(Job { stream, opcode, statement, tracing, charge, values })]
-            }
+            (ProtocolRequest::Statement(head), Phase::Ready) => match head.decode() {
+                Ok(statement) => {
+                    let tracing = frame.header.has(flags::TRACING);
+                    let (charge, values) = (frame.charge, frame.values);
+                    vec![Action::Run(Job {
+                        stream,
+                        opcode,
+                        statement,
+                        tracing,
+                        charge,
+                        _values: values,
+                    })]
+                }
+                Err(error) => self.refuse(stream, &error),
+            },
             (_, phase) => {
                 let why = match phase {
                     Phase::Greeting => "the first request is STARTUP or OPTIONS",
@@ -316,6 +333,14 @@ mod tests {
         frame(version, Opcode::Startup, &body)
     }
 
+    /// Processes a frame without admission.
+    fn step(connection: &mut Connection, frame: Frame) -> Vec<Action> {
+        match connection.decode(&frame) {
+            Ok(request) => connection.step(frame, request),
+            Err(refused) => refused,
+        }
+    }
+
     /// Returns a readable line for each action.
     fn story(actions: Vec<Action>) -> Vec<String> {
         let tell = |action| match action {
@@ -347,28 +372,29 @@ mod tests {
         let mut connection = Connection::new(Login::None);
         assert!(connection.is_greeting());
         let options = [("CQL_VERSION", "4.0.0"), ("DRIVER_CONFIG", "{}"), ("COMPRESSION", "LZ4")];
-        let actions = story(connection.step(startup(Version::V5, &options)));
+        let actions = story(step(&mut connection, startup(Version::V5, &options)));
         // Ready is sent in the old framing, later responses in the new one.
         assert_eq!(actions, ["9: READY", "negotiated V5 lz4=true", "open None"]);
-        let options = connection.step(frame(Version::V5, Opcode::Options, b""));
+        let options = step(&mut connection, frame(Version::V5, Opcode::Options, b""));
         assert_eq!(story(options), ["9: SUPPORTED"]);
         let register = b"\0\x01\0\x0dSCHEMA_CHANGE";
-        let actions = story(connection.step(frame(Version::V5, Opcode::Register, register)));
+        let actions = story(step(&mut connection, frame(Version::V5, Opcode::Register, register)));
         assert_eq!(actions, ["subscribe [Schema]", "9: READY"]);
     }
 
     #[test]
     fn statements_require_the_right_password() {
         let mut connection = Connection::new(Login::Password);
-        let actions = story(connection.step(startup(Version::V4, &[("CQL_VERSION", "3.0.0")])));
+        let actions =
+            story(step(&mut connection, startup(Version::V4, &[("CQL_VERSION", "3.0.0")])));
         assert_eq!(actions, ["9: AUTHENTICATE", "negotiated V4 lz4=false"]);
         let token = b"\0\0\0\x08\0ann\0one";
-        let actions = story(connection.step(frame(Version::V4, Opcode::AuthResponse, token)));
+        let actions = story(step(&mut connection, frame(Version::V4, Opcode::AuthResponse, token)));
         assert_eq!(actions, ["verify ann"]);
         assert!(!connection.takes_frames(), "nothing is run before the answer");
         let actions = story(connection.verified(9, Ok(ann())));
         assert_eq!(actions, ["open Some(\"ann\")", "9: AUTH_SUCCESS"]);
-        let actions = story(connection.step(frame(Version::V4, Opcode::Query, QUERY)));
+        let actions = story(step(&mut connection, frame(Version::V4, Opcode::Query, QUERY)));
         assert_eq!(actions, ["run QUERY"]);
     }
 
@@ -376,7 +402,7 @@ mod tests {
     fn role_of_the_certificate_needs_no_password() {
         let started = || {
             let mut connection = Connection::new(Login::Certificate);
-            let actions = story(connection.step(startup(Version::V5, &[CQL_VERSION])));
+            let actions = story(step(&mut connection, startup(Version::V5, &[CQL_VERSION])));
             assert_eq!(actions, ["identify 9"]);
             assert!(!connection.takes_frames(), "nothing is run before the answer");
             connection
@@ -398,9 +424,9 @@ mod tests {
     fn wrong_password_ends_the_connection() {
         for refusal in [Refusal::Wrong, Refusal::NoLogin, Refusal::Busy] {
             let mut connection = Connection::new(Login::Password);
-            connection.step(startup(Version::V4, &[CQL_VERSION]));
+            step(&mut connection, startup(Version::V4, &[CQL_VERSION]));
             let token = b"\0\0\0\x08\0ann\0one";
-            connection.step(frame(Version::V4, Opcode::AuthResponse, token));
+            step(&mut connection, frame(Version::V4, Opcode::AuthResponse, token));
             let actions = story(connection.verified(9, Err(refusal)));
             assert_eq!(actions.len(), 1);
             assert!(connection.is_closing());
@@ -413,9 +439,9 @@ mod tests {
             let login = if passwords { Login::Password } else { Login::None };
             let mut connection = Connection::new(login);
             for _ in before {
-                connection.step(startup(Version::V4, &[CQL_VERSION]));
+                step(&mut connection, startup(Version::V4, &[CQL_VERSION]));
             }
-            let actions = story(connection.step(frame(Version::V4, opcode, body)));
+            let actions = story(step(&mut connection, frame(Version::V4, opcode, body)));
             assert!(connection.is_closing(), "{actions:?}");
             assert!(!connection.takes_frames());
             actions.concat()
@@ -438,8 +464,8 @@ mod tests {
     #[test]
     fn closing_connection_refuses_verified_login() {
         let mut connection = Connection::new(Login::Password);
-        connection.step(startup(Version::V4, &[CQL_VERSION]));
-        connection.step(frame(Version::V4, Opcode::AuthResponse, b"\0\0\0\x08\0ann\0one"));
+        step(&mut connection, startup(Version::V4, &[CQL_VERSION]));
+        step(&mut connection, frame(Version::V4, Opcode::AuthResponse, b"\0\0\0\x08\0ann\0one"));
         connection.close();
         let actions = story(connection.verified(9, Ok(ann())));
         assert_eq!(actions, ["9: Overloaded: the server is shutting down: connect to another one"]);
@@ -452,8 +478,10 @@ mod tests {
     #[test]
     fn unsupported_compression_is_refused() {
         let mut connection = Connection::new(Login::None);
-        let actions =
-            story(connection.step(startup(Version::V4, &[CQL_VERSION, ("COMPRESSION", "snappy")])));
+        let actions = story(step(
+            &mut connection,
+            startup(Version::V4, &[CQL_VERSION, ("COMPRESSION", "snappy")]),
+        ));
         assert_eq!(
             actions,
             ["9: Protocol: compression \"snappy\" is not supported: use lz4 or none"]
@@ -464,7 +492,7 @@ mod tests {
     #[test]
     fn startup_without_cql_version_is_refused() {
         let mut connection = Connection::new(Login::None);
-        let actions = story(connection.step(startup(Version::V4, &[("DRIVER_NAME", "x")])));
+        let actions = story(step(&mut connection, startup(Version::V4, &[("DRIVER_NAME", "x")])));
         assert_eq!(actions, ["9: Protocol: Missing value CQL_VERSION in STARTUP message"]);
         assert!(connection.is_closing());
     }
@@ -481,7 +509,7 @@ mod tests {
     #[test]
     fn unknown_version_is_answered_on_stream_zero() {
         let mut connection = Connection::new(Login::None);
-        connection.step(frame(Version::V4, Opcode::Options, b""));
+        step(&mut connection, frame(Version::V4, Opcode::Options, b""));
         let actions = story(connection.broken(&ProtocolError::UnsupportedVersion(66)));
         assert!(
             actions[0].starts_with("0: Protocol: Invalid or unsupported protocol version (66); "),
@@ -494,7 +522,7 @@ mod tests {
     #[test]
     fn shed_request_can_be_retried() {
         let mut connection = Connection::new(Login::None);
-        connection.step(startup(Version::V4, &[CQL_VERSION]));
+        step(&mut connection, startup(Version::V4, &[CQL_VERSION]));
         let header = frame(Version::V4, Opcode::Query, QUERY).header;
         let actions = story(connection.shed(header));
         assert!(actions[0].starts_with("9: Overloaded"));

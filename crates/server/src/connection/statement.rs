@@ -13,7 +13,7 @@ use carnet_admission::diagnosis::Why;
 use carnet_admission::{Arrived, Class, LevelId, Permit, Witness, Workload};
 use carnet_base::{Charge, Moment};
 use carnet_cql::result::Response as Outcome;
-use carnet_cql::{AnswerMemory, Grant, RequestTimes, RunningStatement};
+use carnet_cql::{AnswerMemory, Grant, RequestTimes, RunningStatement, Terms, Trace};
 use tokio::select;
 use tokio::time::timeout;
 
@@ -25,13 +25,11 @@ use crate::backend::{Backend, StatementResult};
 use crate::failure::{Failure, FailureKind};
 use crate::long::{Slices, begins_long, yield_now};
 use crate::metrics::Metrics;
-use crate::protocol::Opcode;
 use crate::protocol::encoder::Encoding;
 use crate::protocol::error::{ErrorCode, ErrorResponse};
 use crate::protocol::event::Event;
-use crate::protocol::peek::Peek;
-use crate::protocol::request::{Batch, Statement};
 use crate::protocol::response::{MetadataForm, Notes, Response};
+use crate::protocol::statement::{Batch, Statement};
 use crate::protocol::types::Consistency;
 
 /// Time after which a query that found no memory for answers may be retried.
@@ -49,33 +47,34 @@ pub(super) struct Answer {
     pub(super) held: Charge,
 }
 
-/// Statement that was not refused on its arrival and has not begun.
-pub(super) struct Arriving<B: Backend> {
+/// Request of a statement, from its arrival to its answer.
+pub(super) struct Request<B: Backend> {
     pub(super) shared: Arc<Shared<B>>,
     pub(super) session: Arc<B::Session>,
-    pub(super) unsent: Arc<Unsent>,
     pub(super) encoding: Encoding,
     pub(super) job: Job,
+    /// Time at which it reached the machine.
+    pub(super) arrived: Moment,
+    /// What its arrival has found; the rest once it begins. Its permit is held until the answer is encoded.
+    pub(super) grant: Grant,
+}
+
+/// Statement that was not refused on its arrival and has not begun.
+pub(super) struct Arriving<B: Backend> {
+    pub(super) request: Request<B>,
+    pub(super) times: RequestTimes,
     pub(super) arrived: Option<Arrived>,
+    pub(super) terms: Option<Terms>,
+    pub(super) unsent: Arc<Unsent>,
     pub(super) backlog: Arc<Backlog>,
     pub(super) in_queue: Option<InQueue>,
-    pub(super) times: RequestTimes,
 }
 
 /// Statement that has begun.
-struct Running<B> {
+struct Running {
     slices: Slices<Answer>,
-    request: Request<B>,
-}
-
-/// Request of a statement, recorded at its end.
-struct Request<B> {
-    shared: Arc<Shared<B>>,
-    opcode: Opcode,
     reply: Reply,
-    started: Moment,
-    /// Charges of the request and of its decoded values to the server's budget until it is answered.
-    _charges: (Charge, Option<Charge>),
+    arrived: Moment,
 }
 
 /// Form of the answer to a request.
@@ -91,14 +90,14 @@ pub(super) struct Waiting<B: Backend>(Stage<B>);
 
 enum Stage<B: Backend> {
     Arriving(Box<Arriving<B>>),
-    Running(Running<B>),
+    Running(Running),
 }
 
 impl<B: Backend> Arriving<B> {
     /// Polls the statement once on the caller's task. It goes on in [`Waiting::finish`] if it waits
     /// for its admission, for its client or for data, or belongs on the long threads.
-    pub(super) fn poll_once(mut self) -> Result<Answer, Waiting<B>> {
-        let bytes = self.job.charge.bytes();
+    pub(super) fn poll_once(mut self, shared: &Shared<B>) -> Result<Answer, Waiting<B>> {
+        let bytes = self.request.job.charge.bytes();
         if !runs_at_once(self.arrived.as_ref(), bytes) || !self.unsent.has_room() {
             return Err(self.wait());
         }
@@ -113,15 +112,15 @@ impl<B: Backend> Arriving<B> {
             Ok(running) => running,
             Err(answer) => return Ok(answer),
         };
-        let Running { slices, request } = &mut running;
-        let in_flight = request.shared.metrics.requests_in_flight.enter();
+        let in_flight = shared.metrics.requests_in_flight.enter();
         // A task of its own polls it again with that task's waker.
         let mut context = Context::from_waker(Waker::noop());
-        let polled = request.shared.long.poll_once(slices, &mut context);
+        let polled = shared.long.poll_once(&mut running.slices, &mut context);
         drop(in_flight);
-        let Poll::Ready(answer) = polled else { return Err(Waiting(Stage::Running(running))) };
-        running.request.end();
-        Ok(answer)
+        match polled {
+            Poll::Ready(answer) => Ok(answer),
+            Poll::Pending => Err(Waiting(Stage::Running(running))),
+        }
     }
 
     /// Lets the statement begin in [`Waiting::finish`].
@@ -130,7 +129,7 @@ impl<B: Backend> Arriving<B> {
     }
 
     /// Waits for the admission, and begins the statement.
-    async fn begin(mut self, entry: Option<&RunningStatement>) -> Result<Running<B>, Answer> {
+    async fn begin(mut self, entry: Option<&RunningStatement>) -> Result<Running, Answer> {
         let permit = self.admitted().await;
         if let (Some(entry), Ok(permit)) = (entry, &permit) {
             entry.begin(permit.as_ref());
@@ -138,53 +137,9 @@ impl<B: Backend> Arriving<B> {
         self.start(permit)
     }
 
-    fn reply(&self) -> Reply {
-        let (stream, encoding) = (self.job.stream, self.encoding);
-        Reply { stream, encoding, consistency: consistency_of(&self.job.statement) }
-    }
-
-    /// Returns the class and level of the statement, if it needs an admission.
-    fn admission(&self) -> Option<(Class, LevelId)> {
-        self.arrived.as_ref().map(admission_of)
-    }
-
-    /// Begins the statement. Returns the answer of a statement that is refused.
-    fn start(self, permit: Result<Option<Arc<Permit>>, Failure>) -> Result<Running<B>, Answer> {
-        let reply = self.reply();
-        let Self { shared, session, encoding, job, times, .. } = self;
-        let started = times.arrived;
-        let Job { stream, opcode, statement, tracing, charge, values } = job;
-        let bytes = charge.bytes();
-        let memory = AnswerMemory::new(&shared.answers, shared.answers.max() / 2);
-        let permit = match permit.and_then(|permit| check_answers(&shared, permit)) {
-            Ok(permit) => permit,
-            Err(failure) => {
-                return Err(failed(&shared, reply, failure));
-            }
-        };
-        let memory = Arc::new(memory);
-        let trace =
-            if tracing { shared.backend.begin_trace(&session, &statement, started) } else { None };
-        if let (Some(trace), Some(permit)) = (&trace, &permit) {
-            let now = shared.clock.now();
-            let waited = now.since(started).as_micros();
-            let class = permit.class().name();
-            trace.note(now, format!("Admitted after {waited} µs in the queue of class {class}"));
-        }
-        let workload = permit.as_ref().map_or(Workload::Unspecified, |permit| permit.workload());
-        let grant = Grant {
-            arrived: Some(times.timeout_begin(workload)),
-            permit: permit.clone(),
-            memory: Some(Arc::clone(&memory)),
-            trace: trace.clone(),
-            yield_now: Some(yield_now),
-        };
-        let work =
-            Work { shared: Arc::clone(&shared), session, statement, grant, stream, encoding };
-        let work = Box::pin(work.run(memory, tracing));
-        let slices = Slices::new(work, permit, bytes);
-        let request = Request { shared, opcode, reply, started, _charges: (charge, values) };
-        Ok(Running { slices, request })
+    fn start(self, permit: Result<Option<Arc<Permit>>, Failure>) -> Result<Running, Answer> {
+        let workload = self.terms.map_or(Workload::Unspecified, |terms| terms.workload);
+        self.request.start(permit, self.times.timeout_begin(workload))
     }
 
     /// Waits for the admission of a statement that was not refused on its arrival, and until the
@@ -205,69 +160,137 @@ impl<B: Backend> Arriving<B> {
             }
             let witness = permit.as_deref().map(Permit::witness);
             drop(permit);
-            let Self { shared, session, unsent, job, .. } = self;
-            wait_for_room(shared, unsent, witness).await;
-            let now = shared.clock.now();
-            let (statement, bytes) = (Peek::from(&job.statement), job.charge.bytes());
-            let times = RequestTimes::at(now);
-            self.arrived = shared.backend.arrive(session, statement, bytes, times)?;
+            let Request { shared, job, .. } = &self.request;
+            wait_for_room(shared, &self.unsent, witness).await;
+            let Some(terms) = &self.terms else { return Ok(None) };
+            let (bytes, times) = (job.charge.bytes(), RequestTimes::at(shared.clock.now()));
+            self.arrived = shared.backend.arrive_again(terms, bytes, times)?;
             self.in_queue = self.backlog.count(self.arrived.as_ref());
         }
     }
 }
 
-impl<B> Request<B> {
-    /// Records the duration of the request.
-    fn end(self) {
-        let took = self.shared.clock.now().since(self.started);
-        self.shared.metrics.request_duration.get(self.opcode).record(took);
+impl<B: Backend> Request<B> {
+    fn reply(&self) -> Reply {
+        let (stream, encoding) = (self.job.stream, self.encoding);
+        Reply { stream, encoding, consistency: consistency_of(&self.job.statement) }
+    }
+
+    /// Begins the statement, whose timeout counts from a time. Returns the answer of a statement that is
+    /// refused.
+    fn start(
+        mut self,
+        permit: Result<Option<Arc<Permit>>, Failure>,
+        timeout_begin: Moment,
+    ) -> Result<Running, Answer> {
+        let (reply, arrived) = (self.reply(), self.arrived);
+        let shared = &self.shared;
+        let permit = match permit.and_then(|permit| check_answers(shared, permit)) {
+            Ok(permit) => permit,
+            Err(failure) => return Err(failed(shared, reply, failure)),
+        };
+        let memory = Arc::new(AnswerMemory::new(&shared.answers, shared.answers.max() / 2));
+        self.grant.trace = self.begin_trace(permit.as_deref());
+        self.grant.arrived = Some(timeout_begin);
+        self.grant.permit.clone_from(&permit);
+        self.grant.memory = Some(Arc::clone(&memory));
+        self.grant.yield_now = Some(yield_now);
+        let bytes = self.job.charge.bytes();
+        let slices = Slices::new(Box::pin(self.run(memory)), permit, bytes);
+        Ok(Running { slices, reply, arrived })
+    }
+
+    /// Begins the trace of the statement if the client requested one.
+    fn begin_trace(&self, permit: Option<&Permit>) -> Option<Arc<Trace>> {
+        if !self.job.tracing {
+            return None;
+        }
+        let Self { shared, session, job, grant, .. } = self;
+        let (statement, arrived) = ((&job.statement, &grant.found), self.arrived);
+        let trace = shared.backend.begin_trace(session, statement, arrived)?;
+        if let Some(permit) = permit {
+            let now = shared.clock.now();
+            let waited = now.since(arrived).as_micros();
+            let class = permit.class().name();
+            trace.note(now, format!("Admitted after {waited} µs in the queue of class {class}"));
+        }
+        Some(trace)
+    }
+
+    /// Runs the statement, encodes its answer, and records its duration.
+    async fn run(mut self, memory: Arc<AnswerMemory>) -> Answer {
+        let (permit, trace) = (self.grant.permit.clone(), self.grant.trace.clone());
+        let shared = &self.shared;
+        let Reply { stream, encoding, consistency } = self.reply();
+        let running = run(&shared.backend, &self.session, &mut self.job.statement, &mut self.grant);
+        let answer = unless_panicked(pin!(running)).await;
+        let answer = answered(shared, permit.as_deref(), &memory, answer);
+        let (response, mut warnings) = answer.unwrap_or_else(|failure| {
+            (Response::Error(failure.into_response(consistency)), Vec::new())
+        });
+        warnings.extend(memory.take_warnings().into_iter().map(String::from));
+        if self.job.tracing && trace.is_none() {
+            warnings.push("not supported yet: tracing; the statement ran without".into());
+        }
+        let id = trace.as_ref().map(|trace| trace.id);
+        if let Some(trace) = trace {
+            shared.backend.end_trace(trace, permit.as_deref());
+        }
+        if let Some((bytes, limit)) = memory.beyond_soft_limit() {
+            warnings.push(soft_limit(bytes, limit));
+        }
+        let notes = Notes { trace: id, warnings: &warnings };
+        let frame = encode(&shared.metrics, encoding, stream, response, notes);
+        memory.set(frame.len());
+        let took = shared.clock.now().since(self.arrived);
+        shared.metrics.request_duration.get(self.job.opcode).record(took);
+        Answer { frame, held: memory.take_charge() }
     }
 }
 
 impl<B: Backend> Waiting<B> {
     /// Runs the statement to its end, or until it is killed.
-    pub(super) async fn finish(self, session: &B::Session) -> Answer {
-        let (shared, reply) = match &self.0 {
-            Stage::Arriving(arriving) => (Arc::clone(&arriving.shared), arriving.reply()),
-            Stage::Running(Running { request, .. }) => (Arc::clone(&request.shared), request.reply),
+    pub(super) async fn finish(self, shared: &Shared<B>, session: &B::Session) -> Answer {
+        let reply = match &self.0 {
+            Stage::Arriving(arriving) => arriving.request.reply(),
+            Stage::Running(running) => running.reply,
         };
-        let Some(entry) = self.enter(&shared, session) else {
-            return self.run_to_end(&shared, None).await;
+        let Some(entry) = self.enter(shared, session) else {
+            return self.run_to_end(shared, None).await;
         };
-        let answer = unless_killed(&entry, self.run_to_end(&shared, Some(&entry))).await;
-        answer.unwrap_or_else(|killed| failed(&shared, reply, killed))
+        let answer = unless_killed(&entry, self.run_to_end(shared, Some(&entry))).await;
+        answer.unwrap_or_else(|killed| failed(shared, reply, killed))
     }
 
     /// Registers the statement, so that operators see it and may kill it.
     fn enter(&self, shared: &Shared<B>, session: &B::Session) -> Option<RunningStatement> {
         match &self.0 {
             Stage::Arriving(arriving) => {
-                let (statement, began) = (Some(&arriving.job.statement), arriving.times.arrived);
-                shared.backend.enter(session, statement, began, arriving.admission(), None)
+                let Request { job, grant, arrived, .. } = &arriving.request;
+                let statement = Some((&job.statement, &grant.found));
+                let admission = arriving.arrived.as_ref().map(admission_of);
+                shared.backend.enter(session, statement, *arrived, admission, None)
             }
-            Stage::Running(Running { slices, request }) => {
+            Stage::Running(Running { slices, arrived, .. }) => {
                 let permit = slices.permit();
                 let admission = permit.map(|permit| (permit.class(), permit.level().0));
-                let entry =
-                    shared.backend.enter(session, None, request.started, admission, permit)?;
+                let entry = shared.backend.enter(session, None, *arrived, admission, permit)?;
                 entry.begin(permit);
                 Some(entry)
             }
         }
     }
 
-    async fn run_to_end(self, shared: &Arc<Shared<B>>, entry: Option<&RunningStatement>) -> Answer {
+    async fn run_to_end(self, shared: &Shared<B>, entry: Option<&RunningStatement>) -> Answer {
         let _in_flight = shared.metrics.requests_in_flight.enter();
-        let Running { slices, request } = match self.0 {
+        let running = match self.0 {
             Stage::Running(running) => running,
             Stage::Arriving(arriving) => match arriving.begin(entry).await {
                 Ok(running) => running,
                 Err(answer) => return answer,
             },
         };
-        let answer = shared.long.run(slices).await;
-        request.end();
-        answer
+        shared.long.run(running.slices).await
     }
 }
 
@@ -319,48 +342,6 @@ fn failed<B>(shared: &Shared<B>, reply: Reply, failure: Failure) -> Answer {
     let memory = AnswerMemory::new(&shared.answers, 0);
     memory.set(frame.len());
     Answer { frame, held: memory.take_charge() }
-}
-
-/// Statement that has a permit and memory for its answer.
-struct Work<B: Backend> {
-    shared: Arc<Shared<B>>,
-    session: Arc<B::Session>,
-    statement: Statement,
-    /// Its permit is held until the answer is encoded.
-    grant: Grant,
-    stream: i16,
-    encoding: Encoding,
-}
-
-impl<B: Backend> Work<B> {
-    /// Runs the statement, and encodes its answer.
-    async fn run(mut self, memory: Arc<AnswerMemory>, tracing: bool) -> Answer {
-        let (permit, trace) = (self.grant.permit.clone(), self.grant.trace.clone());
-        let shared = &self.shared;
-        let (stream, encoding) = (self.stream, self.encoding);
-        let consistency = consistency_of(&self.statement);
-        let running = run(&shared.backend, &self.session, &mut self.statement, &mut self.grant);
-        let answer = unless_panicked(pin!(running)).await;
-        let answer = answered(shared, permit.as_deref(), &memory, answer);
-        let (response, mut warnings) = answer.unwrap_or_else(|failure| {
-            (Response::Error(failure.into_response(consistency)), Vec::new())
-        });
-        warnings.extend(memory.take_warnings().into_iter().map(String::from));
-        if tracing && trace.is_none() {
-            warnings.push("not supported yet: tracing; the statement ran without".into());
-        }
-        let id = trace.as_ref().map(|trace| trace.id);
-        if let Some(trace) = trace {
-            shared.backend.end_trace(trace, permit.as_deref());
-        }
-        if let Some((bytes, limit)) = memory.beyond_soft_limit() {
-            warnings.push(soft_limit(bytes, limit));
-        }
-        let notes = Notes { trace: id, warnings: &warnings };
-        let frame = encode(&shared.metrics, encoding, stream, response, notes);
-        memory.set(frame.len());
-        Answer { frame, held: memory.take_charge() }
-    }
 }
 
 /// Returns `true` if a statement may run as soon as it has arrived.
@@ -553,7 +534,7 @@ mod tests {
     use crate::executor::CqlBackend;
 
     /// Maximum size of the future of a statement, in bytes.
-    const FUTURE_BYTES_MAX: usize = 2_450;
+    const FUTURE_BYTES_MAX: usize = 2_550;
 
     fn size_of_output<T, F>(_: impl FnOnce(T) -> F) -> usize {
         size_of::<F>()
@@ -562,9 +543,9 @@ mod tests {
     /// Each level of nested futures moves the ones below it, so that large ones are slow as well.
     #[test]
     fn future_of_a_statement_is_small() {
-        let run = |work: Work<CqlBackend>| {
-            let memory = Arc::new(AnswerMemory::new(&work.shared.answers, 0));
-            work.run(memory, false)
+        let run = |request: Request<CqlBackend>| {
+            let memory = Arc::new(AnswerMemory::new(&request.shared.answers, 0));
+            request.run(memory)
         };
         let size = size_of_output(run);
         assert!(size <= FUTURE_BYTES_MAX, "{size} bytes");

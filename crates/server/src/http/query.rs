@@ -22,7 +22,7 @@ use super::page_statement::is_of_a_page;
 use super::rows::{AnswerText, failed, result_text};
 use super::sessions::STATEMENTS_MAX;
 use super::site::Site;
-use crate::backend::Backend;
+use crate::backend::{Arrival, Backend};
 use crate::connection::{
     Shared, admission_of, answered, begin, check_answers, run, unless_killed, unless_panicked,
 };
@@ -30,9 +30,9 @@ use crate::failure::Failure;
 use crate::in_progress::InProgressGuard;
 use crate::long::{AbortOnDrop, Slices, yield_now};
 use crate::monitoring::Dashboard;
-use crate::protocol::peek::Peek;
-use crate::protocol::request::{QueryParams, Statement};
+use crate::protocol::head::Peek;
 use crate::protocol::response::Response;
+use crate::protocol::statement::{QueryParams, Statement};
 use crate::protocol::types::Consistency;
 use crate::protocol::{Opcode, Version};
 
@@ -177,25 +177,29 @@ impl<B: Backend> Running<B> {
     async fn run_until_killed(self) -> Result<Bytes, Failure> {
         let (shared, session) = (Arc::clone(&self.shared), Arc::clone(&self.session));
         let (bytes, times) = (self.charge.bytes(), RequestTimes::at(self.arrived));
-        let arrived = shared.backend.arrive(&session, Peek::from(&self.statement), bytes, times)?;
-        let admission = arrived.as_ref().map(admission_of);
-        let (began, statement) = (self.arrived, Some(&self.statement));
-        match shared.backend.enter(&session, statement, began, admission, None) {
-            None => self.admit_and_run(arrived, None).await,
+        let text = match &self.statement {
+            Statement::Query { text, .. } => text.as_bytes(),
+            _ => &[],
+        };
+        let arrival = shared.backend.arrive(&session, Peek::of_text(text), bytes, times)?;
+        let admission = arrival.arrived.as_ref().map(admission_of);
+        let statement = Some((&self.statement, &arrival.found));
+        match shared.backend.enter(&session, statement, self.arrived, admission, None) {
+            None => self.admit_and_run(arrival, None).await,
             Some(entry) => {
-                unless_killed(&entry, self.admit_and_run(arrived, Some(&entry))).await.flatten()
+                unless_killed(&entry, self.admit_and_run(arrival, Some(&entry))).await.flatten()
             }
         }
     }
 
     async fn admit_and_run(
         self,
-        admitted: Option<Arrived>,
+        arrival: Arrival,
         entry: Option<&RunningStatement>,
     ) -> Result<Bytes, Failure> {
         let Self { shared, session, mut statement, arrived, charge, .. } = self;
         let bytes = charge.bytes();
-        let permit = match admitted {
+        let permit = match arrival.arrived {
             None => None,
             Some(Arrived::Admitted(permit)) => Some(Arc::new(permit)),
             Some(Arrived::Waits(place)) => Some(Arc::new(place.await?)),
@@ -211,6 +215,7 @@ impl<B: Backend> Running<B> {
         let memory = AnswerMemory::new(&shared.answers, bytes_max);
         let memory = Arc::new(memory.limited_by("that of an answer to the dashboard"));
         let mut grant = Grant {
+            found: arrival.found,
             arrived: Some(arrived),
             permit: permit.clone(),
             memory: Some(Arc::clone(&memory)),

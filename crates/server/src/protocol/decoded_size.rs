@@ -8,7 +8,7 @@ use carnet_cql::Bound;
 
 use super::frame::{RequestHeader, flags};
 use super::reader::BodyReader;
-use super::request::{BatchItem, param, param_flags};
+use super::statement::{BatchItem, param, param_flags};
 use super::types::Consistency;
 use super::{Opcode, ProtocolError};
 
@@ -31,7 +31,7 @@ fn bytes(header: RequestHeader, mut reader: BodyReader) -> Result<usize, Protoco
         reader.skip_bytes_map("the custom payload")?;
     }
     match header.opcode {
-        Opcode::Query => reader.skip_long_string("the query")?,
+        Opcode::Query => drop(reader.long_bytes("the query")?),
         Opcode::Execute => {
             reader.short_bytes("the statement's id")?;
             if header.version >= super::Version::V5 {
@@ -59,7 +59,7 @@ fn of_batch(mut reader: BodyReader) -> Result<usize, ProtocolError> {
     let mut count: usize = 0;
     for _ in 0..items {
         match reader.byte("the kind of a batch's statement")? {
-            0 => reader.skip_long_string("the query")?,
+            0 => drop(reader.long_bytes("the query")?),
             _ => drop(reader.short_bytes("the statement's id")?),
         }
         let values = usize::from(reader.short("the number of values")?);

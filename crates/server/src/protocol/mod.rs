@@ -13,7 +13,7 @@
 //! ```
 //!
 //! [`decoder::FrameDecoder`] converts the bytes of a connection to [`frame::Frame`]s, with or
-//! without segments; [`request`] decodes a frame's body; [`response`] and [`error`] write one;
+//! without segments; [`request`] decodes a frame's body, of a statement only its [`head`] before its admission; [`response`] and [`error`] write one;
 //! [`encoder::FrameEncoder`] adds header and segments.
 //!
 //! **Invariants.** A client's bytes have no effect before they are checked:
@@ -37,12 +37,13 @@ pub mod encoder;
 pub mod error;
 pub mod event;
 pub mod frame;
-pub mod peek;
-pub mod peek_values;
+pub mod head;
+pub mod marker_values;
 pub mod reader;
 pub mod request;
 pub mod response;
 pub mod segment;
+pub mod statement;
 pub mod types;
 pub mod writer;
 

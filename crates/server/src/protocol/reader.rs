@@ -11,7 +11,7 @@ type Result<T> = std::result::Result<T, ProtocolError>;
 ///
 /// Every method takes the name of the item, for the error message. Remaining bytes at the end are
 /// ignored: later versions of the protocol may append fields.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BodyReader(Bytes);
 
 impl BodyReader {
@@ -105,22 +105,24 @@ impl BodyReader {
     ///
     /// Malformed, if its length is negative, it is longer than the body, or it is not UTF-8.
     pub fn long_string(&mut self, what: &str) -> Result<String> {
+        utf8(&self.long_bytes(what)?, what)
+    }
+
+    /// Reads the bytes of a `[long string]`, which may be no UTF-8.
+    pub(super) fn long_bytes(&mut self, what: &str) -> Result<Bytes> {
         let announced = self.int(what)?;
         let len = usize::try_from(announced).map_err(|_| negative(what, announced))?;
-        let bytes = self.take(len, what)?;
-        utf8(&bytes, what)
+        self.take(len, what)
+    }
+
+    /// Returns the bytes that are left in the body.
+    pub(super) fn rest(&self) -> &[u8] {
+        &self.0
     }
 
     /// Returns the number of bytes that are left in the body.
     pub(super) fn left(&self) -> usize {
         self.0.len()
-    }
-
-    /// Skips a `[long string]`, which may be no UTF-8.
-    pub(super) fn skip_long_string(&mut self, what: &str) -> Result<()> {
-        let announced = self.int(what)?;
-        let len = usize::try_from(announced).map_err(|_| negative(what, announced))?;
-        self.skip(len, what)
     }
 
     /// Skips a `[value]`.
@@ -236,7 +238,7 @@ fn negative(what: &str, announced: i32) -> ProtocolError {
     ProtocolError::malformed(format!("{what} cannot have {announced} bytes"))
 }
 
-fn utf8(bytes: &[u8], what: &str) -> Result<String> {
+pub(super) fn utf8(bytes: &[u8], what: &str) -> Result<String> {
     match std::str::from_utf8(bytes) {
         Ok(text) => Ok(text.to_owned()),
         Err(e) => Err(ProtocolError::malformed(format!("{what} is not UTF-8: {e}"))),

@@ -8,16 +8,16 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use carnet::Db;
-use carnet_admission::{Admission, AdmissionRequest, Arrived, Class, Level, Workload};
+use carnet_admission::{Admission, Arrived, Class, Tenant, Workload};
 use carnet_base::{Clock, SystemClock, TIME_SLICE, YieldNow, lock, murmur3};
 use carnet_cql::result::{
     ChangeKind, ChangeTarget, ColumnSpec, Columns, Response as Outcome, Rows, SchemaChange,
 };
-use carnet_cql::{Bound, Grant, RequestTimes, Values};
+use carnet_cql::{Bound, Found, Grant, RequestTimes, Terms, Values};
 use carnet_data::DataType;
-use carnet_server::protocol::peek::Peek;
+use carnet_server::protocol::head::Peek;
 use carnet_server::{
-    Backend, Batch, BatchStatement, Client, Failure, FailureKind, Prepared, QueryParams,
+    Arrival, Backend, Batch, BatchStatement, Client, Failure, FailureKind, Prepared, QueryParams,
     StatementResult,
 };
 
@@ -258,12 +258,25 @@ impl Backend for Toy {
         _statement: Peek<'_>,
         bytes: usize,
         times: RequestTimes,
+    ) -> Result<Arrival, Failure> {
+        let Some((db, workload)) = &self.admission else { return Ok(Arrival::default()) };
+        let Some(admission) = db.admission() else { return Ok(Arrival::default()) };
+        let (level, class, workload) = (db.levels().effective(&[]), Class::Read, *workload);
+        let (timeout, tenant) = (None, Tenant::default());
+        let terms = Terms { class, level, workload, timeout, tenant };
+        let arrived = Some(terms.arrive(admission, bytes, times)?);
+        Ok(Arrival { arrived, terms: Some(terms), found: Found::default() })
+    }
+
+    fn arrive_again(
+        &self,
+        terms: &Terms,
+        bytes: usize,
+        times: RequestTimes,
     ) -> Result<Option<Arrived>, Failure> {
-        let Some((db, workload)) = &self.admission else { return Ok(None) };
-        let Some(admission) = db.admission() else { return Ok(None) };
-        let (level, class, workload) = (&Level::default(), Class::Read, *workload);
-        let request = AdmissionRequest::new(level, class, workload, bytes);
-        Ok(Some(admission.arrive_from(request, times.arrived, times.unread)?))
+        let admission = self.admission.as_ref().and_then(|(db, _)| db.admission());
+        let arrived = admission.map(|admission| terms.arrive(admission, bytes, times));
+        arrived.transpose().map_err(Failure::from)
     }
 
     fn admission(&self) -> Option<&Admission> {

@@ -12,11 +12,11 @@ use crate::bound::Values;
 use crate::cql_error::{CqlError, CqlErrorKind};
 use crate::exec::batch::BatchPart;
 use crate::exec::executor::Executor;
-use crate::exec::grant::{Grant, RequestTimes};
-use crate::exec::level::Terms;
+use crate::exec::grant::Grant;
 use crate::exec::outline::Outline;
 use crate::exec::parameters::{Parameters, Session};
 use crate::exec::prepared::Statements;
+use crate::exec::terms::Terms;
 use crate::forward::{Answer, Request, Statement, Task};
 use crate::result::Response;
 use crate::system;
@@ -137,10 +137,8 @@ impl Executor {
         let Some(admission) = self.shared.db.admission().filter(|_| grant.permit.is_none()) else {
             return Ok(grant);
         };
-        let now = self.shared.db.now();
-        let Terms { level, workload, tenant, .. } =
-            self.terms(session, outline, RequestTimes::at(now));
-        let (level, class) = (&level.level, outline.class);
+        let Terms { class, level, workload, tenant, .. } = self.terms(session, outline);
+        let level = &level.level;
         let deadline = session.deadline();
         let request = AdmissionRequest { level, class, workload, bytes, deadline, tenant };
         let admitted = match admission.arrive(request) {
@@ -184,7 +182,7 @@ fn part(statement: Statement) -> Result<BatchPart, CqlError> {
     if let Some(preparation) = preparation {
         statements.promise(preparation);
     }
-    let bound = Values::Positional(values).resolve(&statements.parsed.markers)?;
+    let bound = Values::Positional(values).into_resolved(&statements.parsed.markers)?;
     Ok(BatchPart { statements: Arc::new(statements), keyspace, bound })
 }
 
