@@ -120,6 +120,21 @@ impl BulkWriter {
     ///
     /// Like [`File::write_at`], [`File::truncate`] and [`File::sync_data`].
     pub fn finish(mut self) -> io::Result<u64> {
+        let len = self.write_rest()?;
+        self.file.sync_data()?;
+        Ok(len)
+    }
+
+    /// Writes the rest of a file that a crash may lose, and returns its length in bytes.
+    ///
+    /// # Errors
+    ///
+    /// Like [`File::write_at`] and [`File::truncate`].
+    pub fn finish_unsynced(mut self) -> io::Result<u64> {
+        self.write_rest()
+    }
+
+    fn write_rest(&mut self) -> io::Result<u64> {
         let len = self.offset();
         if self.piece.len > 0 {
             self.write_piece()?;
@@ -127,7 +142,6 @@ impl BulkWriter {
         if self.written > len {
             self.file.truncate(len)?;
         }
-        self.file.sync_data()?;
         Ok(len)
     }
 

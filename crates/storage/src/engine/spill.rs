@@ -3,7 +3,7 @@
 //! ```text
 //!  add, add, …    sorted runs, private files        not visible to others; a crash leaves orphans
 //!                 small ones are merged             so that a transaction has few open files
-//!  merge          one table, durable                its versions hold S in place of C
+//!  merge          one table, the only durable one   its versions hold S in place of C
 //!  ── order lock ────────────────────────────────────────────────────────────────────────────────
 //!  decide → C     the active memtable is sealed     the table's position is directly after it
 //!                 a record names the file           it is the first one of a new segment
@@ -40,7 +40,9 @@ use crate::disk::During;
 use crate::io::Class;
 use crate::manifest::{TableMeta, Tally};
 use crate::memtable::Memtable;
-use crate::sstable::{self, Built, EntryRef, RawCursor, ReadOptions, Table, TableCursor, Walk};
+use crate::sstable::{
+    self, Builder, Built, EntryRef, RawCursor, ReadOptions, Table, TableCursor, Walk,
+};
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::{Mutex, lock};
 use crate::usage::Sums;
@@ -174,7 +176,7 @@ impl Core {
 
 impl Spill {
     /// Adds writes, which are newer than all before, in the order of their cells, at most one per
-    /// cell. Writes a file on the calling thread.
+    /// cell. Writes a file on the calling thread, without a sync: a crash loses the transaction anyway.
     ///
     /// # Errors
     ///
@@ -190,7 +192,7 @@ impl Spill {
         for (key, payload) in writes {
             writer.push(key.into().as_bytes(), payload)?;
         }
-        let run = writer.finish()?;
+        let run = writer.finish(Builder::finish_unsynced)?;
         lock(&self.runs).extend(run);
         self.additions.fetch_add(1, Ordering::AcqRel);
         if let Err(error) = self.merge_small_runs() {
@@ -217,7 +219,7 @@ impl Spill {
         while let Some((key, payload)) = walk.next()? {
             writer.push(&key, payload.as_deref())?;
         }
-        let merged = writer.finish()?;
+        let merged = writer.finish(Builder::finish_unsynced)?;
         let mut runs = lock(&self.runs);
         runs.truncate(from);
         runs.extend(merged);
@@ -316,8 +318,14 @@ impl Spill {
             each(&CellKey::from_bytes(key.into())?);
         }
         let run = match writer {
-            None => Arc::clone(&runs[0]),
-            Some(writer) => writer.finish()?.expect("several runs hold a cell at least"),
+            None => {
+                sstable::make_durable(&*self.core.disk, runs[0].meta.number)?;
+                Arc::clone(&runs[0])
+            }
+            Some(writer) => {
+                let run = writer.finish(Builder::finish)?;
+                run.expect("several runs hold a cell at least")
+            }
         };
         Ok(Merged { run, start: self.start, sums })
     }
@@ -344,7 +352,7 @@ fn merged_from(bytes: &[u64]) -> Option<usize> {
 struct RunWriter<'a> {
     core: &'a Arc<Core>,
     start: Timestamp,
-    builder: sstable::Builder,
+    builder: Builder,
     tally: Tally,
 }
 
@@ -360,8 +368,11 @@ impl<'a> RunWriter<'a> {
         self.builder.push(&EntryRef { key, commit, start: self.start, expiry, payload })
     }
 
-    fn finish(self) -> Result<Option<Arc<Run>>> {
-        let Some(Built { number, bytes, .. }) = self.builder.finish()? else { return Ok(None) };
+    fn finish(
+        self,
+        finish: impl FnOnce(Builder) -> Result<Option<Built>>,
+    ) -> Result<Option<Arc<Run>>> {
+        let Some(Built { number, bytes, .. }) = finish(self.builder)? else { return Ok(None) };
         let core = Arc::clone(self.core);
         let table = Table::open(Arc::clone(&core.disk), number, bytes, Arc::clone(&core.cache))?;
         let meta = self.tally.finish(number, 0, bytes).expect("a table that was built holds cells");

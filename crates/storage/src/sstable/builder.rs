@@ -10,6 +10,7 @@
 //! Index pages are kept in memory until all blocks are written, and then written together, so that
 //! blocks are contiguous for scans and compaction. They take about a hundredth of the data.
 
+use std::io;
 use std::sync::Arc;
 
 use carnet_base::{Error, Result, TableId, Timestamp};
@@ -280,7 +281,23 @@ impl Builder {
     /// # Errors
     ///
     /// `Unavailable` if the disk fails.
-    pub fn finish(mut self) -> Result<Option<Built>> {
+    pub fn finish(self) -> Result<Option<Built>> {
+        self.finish_as(Output::finish)
+    }
+
+    /// Like [`Builder::finish`], for a file that a crash may lose, until [`make_durable`].
+    ///
+    /// # Errors
+    ///
+    /// `Unavailable` if the disk fails.
+    pub fn finish_unsynced(self) -> Result<Option<Built>> {
+        self.finish_as(Output::finish_unsynced)
+    }
+
+    fn finish_as(
+        mut self,
+        finish: impl FnOnce(Output, &Footer) -> Result<(u64, u64)>,
+    ) -> Result<Option<Built>> {
         self.finish_block()?;
         self.finish_page()?;
         if !self.any && self.tombstones.is_empty() {
@@ -313,7 +330,7 @@ impl Builder {
             top: out.section(|buffer| buffer.extend_from_slice(&top_bytes))?,
             statistics: out.section(|buffer| statistics.put(buffer))?,
         };
-        let (number, bytes) = out.finish(&footer)?;
+        let (number, bytes) = finish(out, &footer)?;
         Ok(Some(Built { number, bytes, statistics }))
     }
 }
@@ -399,19 +416,48 @@ impl Output {
     }
 
     /// Writes the footer, and renames the file durably to its final name.
-    fn finish(mut self, footer: &Footer) -> Result<(u64, u64)> {
+    fn finish(self, footer: &Footer) -> Result<(u64, u64)> {
+        let disk = Arc::clone(&self.temporary.disk);
+        let (mut temporary, number, bytes) = self.write_all(footer, BulkWriter::finish)?;
+        disk.sync_dir().during("sync the directory of", &*disk, &temporary.name)?;
+        temporary.is_finished = true;
+        Ok((number, bytes))
+    }
+
+    /// Writes the footer, and renames the file to its final name.
+    fn finish_unsynced(self, footer: &Footer) -> Result<(u64, u64)> {
+        let (mut temporary, number, bytes) = self.write_all(footer, BulkWriter::finish_unsynced)?;
+        temporary.is_finished = true;
+        Ok((number, bytes))
+    }
+
+    fn write_all(
+        mut self,
+        footer: &Footer,
+        finish: impl FnOnce(BulkWriter) -> io::Result<u64>,
+    ) -> Result<(Temporary, u64, u64)> {
         let at = self.place();
         self.section.clear();
         footer.put(&mut self.section, self.number, at);
         self.write()?;
         let Self { writer, number, mut temporary, .. } = self;
         let disk = Arc::clone(&temporary.disk);
-        let bytes = writer.finish().during("write", &*disk, &temporary.name)?;
+        let bytes = finish(writer).during("write", &*disk, &temporary.name)?;
         let name = file_name(number);
         rename(&*disk, &temporary.name, &name).during("make", &*disk, &name)?;
         temporary.name.clone_from(&name);
-        disk.sync_dir().during("sync the directory of", &*disk, &name)?;
-        temporary.is_finished = true;
-        Ok((number, bytes))
+        Ok((temporary, number, bytes))
     }
+}
+
+/// Makes a table of [`Builder::finish_unsynced`] durable.
+///
+/// # Errors
+///
+/// `Unavailable` if the disk fails.
+pub fn make_durable(disk: &dyn Disk, number: u64) -> Result<()> {
+    let name = file_name(number);
+    let synced = disk.open(&name).and_then(|file| file.sync_data());
+    synced.during("sync", disk, &name)?;
+    disk.sync_dir().during("sync the directory of", disk, &name)
 }

@@ -74,7 +74,7 @@ mod var;
 mod verify;
 mod walk;
 
-pub use builder::{Builder, Built};
+pub use builder::{Builder, Built, make_durable};
 pub use cursor::TableCursor;
 pub use describe::{BlockDescription, Description, PageDescription, describe};
 pub use entry_ref::EntryRef;

@@ -53,6 +53,26 @@ fn adopted_commit_is_published_with_its_table() {
     }
 }
 
+/// A sync on the thread of each statement would make all clients wait for the disk.
+#[test]
+fn additions_are_synced_by_the_commit_alone() {
+    for additions in [1, 20] {
+        let (disk, workers) = (SimDisk::new(1), Stepped::default());
+        let engine = open(&disk, &workers, Options::default());
+        let syncs = disk.syncs();
+        let spill = engine.spill(time(19));
+        for number in 0..additions {
+            spill
+                .add([(key(number), Some(&b"value"[..]))].iter().map(|(key, value)| (key, *value)))
+                .unwrap();
+        }
+        assert_eq!(disk.syncs(), syncs, "{additions} additions");
+        let merged = spill.merge(|_| ()).unwrap();
+        assert!(disk.syncs() > syncs, "the table of {additions} additions is durable");
+        drop(merged);
+    }
+}
+
 /// Each addition is a run; the runs are merged, and a cell's last write is kept.
 #[test]
 fn many_additions_keep_few_files() {
