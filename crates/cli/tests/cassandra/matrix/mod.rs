@@ -19,6 +19,7 @@ mod fault;
 mod frames;
 mod probe;
 mod proxy;
+mod waits;
 
 use std::collections::BTreeSet;
 use std::env;
@@ -33,7 +34,7 @@ use carnet_base::{Clock, Moment, Rng, SeededRng, SystemClock};
 
 use self::fault::Fault;
 use self::probe::Probe;
-use self::proxy::{PREPARATION, Proxy, SCHEMA_CHANGE};
+use self::proxy::{AGREEMENT, PREPARATION, Proxy, SCHEMA_CHANGE};
 use super::support::{Guard, Server, carnet, pause, secret_file, spawn};
 use super::{node, variable};
 
@@ -81,7 +82,8 @@ fn recovery_max() -> Duration {
 
 /// Returns the requests of a server, by their names.
 fn requests() -> BTreeSet<String> {
-    let mut requests = BTreeSet::from([PREPARATION.to_owned(), SCHEMA_CHANGE.to_owned()]);
+    let mut requests: BTreeSet<String> =
+        [PREPARATION, SCHEMA_CHANGE, AGREEMENT].map(str::to_owned).into();
     for (name, _) in statements("any") {
         if name.starts_with("register") {
             let registers = ["lease", "coordination", "sweep_mark"];

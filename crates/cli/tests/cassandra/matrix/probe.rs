@@ -93,6 +93,20 @@ impl Probe {
         }
     }
 
+    /// Creates a table through the first server, and drops it.
+    ///
+    /// # Errors
+    ///
+    /// The error of the server.
+    pub(super) fn change_schema(&mut self) -> Result<(), String> {
+        let create = "CREATE TABLE matrix.changed (p int PRIMARY KEY)";
+        for statement in [create, "DROP TABLE matrix.changed"] {
+            let changed = self.runtime.block_on(self.sessions[0].query_unpaged(statement, ()));
+            changed.map_err(|error| format!("{statement}: {error}"))?;
+        }
+        Ok(())
+    }
+
     /// Writes a row through a server, and reads it back.
     ///
     /// # Errors

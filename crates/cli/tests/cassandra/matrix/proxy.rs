@@ -20,6 +20,8 @@ use crate::support::{pause, spawn};
 /// Name of the preparation of any statement, and of changes of the schema.
 pub(super) const PREPARATION: &str = "prepare";
 pub(super) const SCHEMA_CHANGE: &str = "schema change";
+/// Name of the driver's reads of a node's version of the schema.
+pub(super) const AGREEMENT: &str = "schema agreement";
 
 pub(super) struct Proxy {
     pub(super) address: String,
@@ -168,7 +170,7 @@ impl Shared {
         let mut body = request.body();
         match request.opcode() {
             PREPARE => vec![PREPARATION.to_owned()],
-            QUERY if body.long_text().starts_with("CREATE ") => vec![SCHEMA_CHANGE.to_owned()],
+            QUERY => name_of_text(&body.long_text()).map(str::to_owned).into_iter().collect(),
             EXECUTE => {
                 let name = state.prepared.get(body.short_bytes()).cloned().unwrap_or_default();
                 vec![with_register(name, &mut body)]
@@ -197,6 +199,12 @@ impl Shared {
             }
         }
     }
+}
+
+fn name_of_text(text: &str) -> Option<&'static str> {
+    let is_agreement = text.starts_with("SELECT schema_version FROM system.local");
+    let other = is_agreement.then_some(AGREEMENT);
+    text.starts_with("CREATE ").then_some(SCHEMA_CHANGE).or(other)
 }
 
 /// Adds the register's name, which is the only text among the values.
