@@ -26,6 +26,8 @@ use loads::{LOADS, Load};
 /// Interval of the point reads, and of the looks at the server's memory.
 const READ_EVERY: Duration = Duration::from_millis(2);
 const LOOK_EVERY: Duration = Duration::from_millis(5);
+/// Nice value of the clients of a load.
+const NICE: i32 = 10;
 
 /// Returns the names of the loads, in the order in which they are measured.
 pub(crate) fn load_names() -> impl Iterator<Item = &'static str> {
@@ -107,6 +109,8 @@ impl Harm {
             for number in 0..load.clients {
                 let (tally, address) = (&tally, server.address);
                 scope.spawn(move || {
+                    // The clients stand for other machines: they do not take the reader's processor.
+                    let _ = rustix::process::setpriority_process(None, NICE);
                     let ended = Client::connect(address)
                         .and_then(|mut client| (load.run)(&mut client, number, tally));
                     if ended.is_err() && !tally.is_over() {

@@ -5,6 +5,7 @@
 //! | --- | --- |
 //! | `sh`, `console` | the arguments of each command `carnet` are parsed by the program |
 //! | `sh run` | the block runs as a script as well, beside the database `carnet-data` |
+//! | `console run` | the commands behind `$` run, too, and print the lines below them: `…` stands for any text |
 //! | `toml` | `carnet config check` takes it, beside the files that it names |
 //! | `sql` | `carnet check` takes its statements |
 //! | `cql` | it runs, and has the answers that it shows: test `docs` of `carnet-cql` |
@@ -164,7 +165,7 @@ fn every_block_has_a_test() {
         let place = block.place();
         *counts.entry(block.language.clone()).or_default() += 1;
         match (block.language.as_str(), block.marks.as_str()) {
-            ("sh", "" | "run") | ("console" | "toml" | "sql" | "cql", "") => {}
+            ("sh" | "console", "" | "run") | ("toml" | "sql" | "cql", "") => {}
             ("text", "") => {
                 let is_command = |line: &str| line.trim_start_matches("$ ").starts_with("carnet ");
                 let command = block.text.lines().find(|line| is_command(line));
@@ -343,30 +344,86 @@ fn statements_are_accepted() {
 /// Blocks that need nothing but a database run as they are printed.
 #[test]
 fn scripts_run() {
-    let binary = Path::new(env!("CARGO_BIN_EXE_carnet")).parent().unwrap();
-    let path = format!("{}:{}", binary.display(), std::env::var("PATH").unwrap());
     let mut run = 0;
-    for block in blocks().iter().filter(|block| block.marks == "run") {
-        let folder = tempfile::tempdir().unwrap();
-        let data = folder.path().join("carnet-data");
-        let bank = fs::read_to_string(root().join("examples/bank.cql")).unwrap();
-        succeed(&mut shell(&data, &bank));
+    for block in blocks().iter().filter(|block| block.marks == "run" && block.language == "sh") {
+        let folder = folder_with_database();
         // Another volume.
-        let script = block.commands().join("\n").replace("/mnt/", "./");
-        let mut sh = Command::new("sh");
-        sh.args(["-e", "-c", &script]).current_dir(folder.path()).env("PATH", &path);
-        sh.env_remove("HOME");
-        let output = sh.output().unwrap();
-        assert!(
-            output.status.success(),
-            "{}: {script}\n{}{}",
-            block.place(),
-            text(&output.stdout),
-            text(&output.stderr)
-        );
+        run_script(&folder, &block.commands().join("\n").replace("/mnt/", "./"), &block.place());
         run += 1;
     }
     assert!(run >= 1, "{run} scripts");
+}
+
+/// A folder with the database `carnet-data`, which has the example's tables.
+fn folder_with_database() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let bank = fs::read_to_string(root().join("examples/bank.cql")).unwrap();
+    succeed(&mut shell(&folder.path().join("carnet-data"), &bank));
+    folder
+}
+
+/// Runs a script in a folder; returns what it prints.
+fn run_script(folder: &tempfile::TempDir, script: &str, place: &str) -> String {
+    let binary = Path::new(env!("CARGO_BIN_EXE_carnet")).parent().unwrap();
+    let path = format!("{}:{}", binary.display(), std::env::var("PATH").unwrap());
+    let mut sh = Command::new("sh");
+    sh.args(["-e", "-c", script]).current_dir(folder.path()).env("PATH", path).env_remove("HOME");
+    let output = sh.output().unwrap();
+    let said = format!("{}{}", text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success(), "{place}: {script}\n{said}");
+    said
+}
+
+/// Returns `true` if a text has the parts of a pattern, whose `…` stands for any text.
+fn has_form(text: &str, pattern: &str) -> bool {
+    let mut parts = pattern.split('…');
+    let first = parts.next().unwrap_or_default();
+    let Some(mut rest) = text.strip_prefix(first) else { return false };
+    let mut parts = parts.peekable();
+    if parts.peek().is_none() {
+        return rest.is_empty();
+    }
+    while let Some(part) = parts.next() {
+        if parts.peek().is_none() {
+            return rest.ends_with(part);
+        }
+        let Some((_, behind)) = rest.split_once(part) else { return false };
+        rest = behind;
+    }
+    true
+}
+
+#[test]
+fn forms_are_compared() {
+    for (text, pattern, expected) in [
+        ("ann", "ann", true),
+        ("anna", "ann", false),
+        ("moved 3 times", "moved … times", true),
+        ("moved 3 time", "moved … times", false),
+        ("a 1 b 2", "a … b …", true),
+        ("a 1 c 2", "a … b …", false),
+    ] {
+        assert_eq!(has_form(text, pattern), expected, "{text} {pattern}");
+    }
+}
+
+/// Each command prints the lines that the page shows below it.
+#[test]
+fn commands_print_what_the_page_shows() {
+    let mut run = 0;
+    for block in blocks().iter().filter(|block| block.marks == "run" && block.language == "console")
+    {
+        let folder = folder_with_database();
+        for step in block.text.split("$ ").filter(|step| !step.is_empty()) {
+            let (command, expected) = step.split_once('\n').unwrap();
+            let place = format!("{}: {command}", block.place());
+            let printed = run_script(&folder, command, &place);
+            let (printed, expected) = (printed.trim_end(), expected.trim_end());
+            assert!(has_form(printed, expected), "{place}: expected\n{expected}\nbut\n{printed}");
+            run += 1;
+        }
+    }
+    assert!(run >= 11, "{run} commands");
 }
 
 /// The unit of systemd starts the server with options that it has.
