@@ -2,6 +2,7 @@
 #![no_main]
 
 use bytes::BytesMut;
+use carnet_cql::{Bound, Values};
 use carnet_server::{ProtocolRequest, Statement};
 use carnet_server::protocol::Version;
 use carnet_base::MemoryBudget;
@@ -20,13 +21,22 @@ fuzz_target!(|input: (bool, bool, Vec<Vec<u8>>)| {
             if let Decoded::Frame(frame) = decoded {
                 let Ok(ProtocolRequest::Statement(head)) = ProtocolRequest::decode(&frame) else { continue };
                 match (head.peek(), head.clone().decode()) {
-                    (Peek::Execute { id, .. }, Ok(Statement::Execute { id: decoded, .. })) => {
+                    (Peek::Execute { id, values }, Ok(Statement::Execute { id: decoded, params, .. })) => {
                         assert_eq!(*id, decoded);
+                        let Values::Positional(bound) = &params.values else { continue };
+                        for (index, value) in bound.iter().enumerate() {
+                            let Bound::Bytes(bytes) = value else { continue };
+                            let len = bytes.first_chunk().map(|len| i32::from_be_bytes(*len));
+                            let len = len.and_then(|len| usize::try_from(len).ok());
+                            assert_eq!(values.list_len(index), len);
+                        }
                     }
-                    (Peek::Query(beginning), Ok(Statement::Query { text, .. })) => {
-                        assert!(text.starts_with(beginning));
+                    (peek, Ok(Statement::Query { text, .. })) => {
+                        assert_eq!(peek, Peek::of_text(text.as_bytes()));
                     }
-                    _ => {}
+                    (Peek::Prepare, Ok(Statement::Prepare { .. })) => {}
+                    (Peek::Batch, Ok(Statement::Batch(_))) | (_, Err(_)) => {}
+                    (peek, Ok(statement)) => panic!("{peek:?} of {statement:?}"),
                 }
             }
         }

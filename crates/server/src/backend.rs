@@ -47,10 +47,8 @@ pub struct Client {
 /// A statement that was not refused on its arrival.
 #[derive(Default)]
 pub struct Arrival {
-    /// Its admission; `None` for a statement that needs none.
-    pub arrived: Option<Arrived>,
-    /// Terms of its admission.
-    pub terms: Option<Terms>,
+    /// Its admission, and the terms of it; `None` for a statement that needs none.
+    pub admission: Option<(Arrived, Terms)>,
     /// What its run does not look up again.
     pub found: Found,
 }
@@ -102,19 +100,10 @@ pub trait Backend: Send + Sync + 'static {
         Ok(Arrival::default())
     }
 
-    /// Requests the admission of a statement again, which was admitted and could not begin.
-    ///
-    /// # Errors
-    ///
-    /// See [`Backend::arrive`].
-    fn arrive_again(
-        &self,
-        terms: &Terms,
-        bytes: usize,
-        times: RequestTimes,
-    ) -> Result<Option<Arrived>, Failure> {
-        let _ = (terms, bytes, times);
-        Ok(None)
+    /// Returns the present terms of a statement that was admitted, could not begin, and arrives again.
+    fn renewed(&self, session: &Self::Session, terms: &Terms) -> Terms {
+        let _ = session;
+        terms.clone()
     }
 
     /// Runs a statement given as text.

@@ -9,7 +9,7 @@ use carnet::cluster::ForwardHandler;
 use carnet::table_statistics::table_statistics;
 use carnet::{Db, block_on};
 use carnet_admission::diagnosis::Why;
-use carnet_admission::{Admission, Arrived, Class, Figures, LevelId, Permit};
+use carnet_admission::{Admission, Class, Figures, LevelId, Permit};
 use carnet_base::{Moment, WallTime};
 use carnet_cql::{
     BatchItem as CqlItem, CqlError, CqlErrorKind, Executor, Found, Grant, Outline, Parameters,
@@ -140,31 +140,26 @@ impl Backend for CqlBackend {
             let found = Found { prepared, ..Found::default() };
             return Ok(Arrival { found, ..Arrival::default() });
         };
-        let outline = match (statement, &prepared) {
-            (Peek::Query(text), _) => Outline::of_text(text),
+        let (outline, is_known) = match (statement, &prepared) {
+            (Peek::Query(text), _) => (Outline::of_text(text), false),
             (Peek::Execute { values, .. }, Some(prepared)) => {
-                prepared.outline(|marker| values.list_len(marker))
+                (prepared.outline(|marker| values.list_len(marker)), true)
             }
-            // A statement that is not prepared is answered at once.
-            (Peek::Execute { .. }, None) | (Peek::Prepare, _) => Outline::of_class(Class::System),
-            (Peek::Batch, _) => Outline::of_class(Class::Write),
+            // Mostly it is answered at once, with the request to prepare it.
+            (Peek::Execute { .. }, None) => (Outline::of_class(Class::System), false),
+            (Peek::Prepare, _) => (Outline::of_class(Class::System), false),
+            (Peek::Batch, _) => (Outline::of_class(Class::Write), true),
         };
         let terms = self.executor.terms(session, &outline);
         let arrived = terms.arrive(admission, bytes, times)?;
-        let (level, timeout) = (Some(Arc::clone(&terms.level)), terms.timeout);
+        let level = is_known.then(|| Arc::clone(&terms.level));
+        let timeout = terms.timeout.filter(|_| is_known);
         let found = Found { prepared, level, timeout };
-        Ok(Arrival { arrived: Some(arrived), terms: Some(terms), found })
+        Ok(Arrival { admission: Some((arrived, terms)), found })
     }
 
-    fn arrive_again(
-        &self,
-        terms: &Terms,
-        bytes: usize,
-        times: RequestTimes,
-    ) -> Result<Option<Arrived>, Failure> {
-        let admission = self.executor.db().admission();
-        let arrived = admission.map(|admission| terms.arrive(admission, bytes, times));
-        arrived.transpose().map_err(Failure::from)
+    fn renewed(&self, session: &Session, terms: &Terms) -> Terms {
+        self.executor.renewed(session, terms)
     }
 
     // Not an async function: its future would hold `params` beside the parameters made of them.
@@ -208,7 +203,7 @@ impl Backend for CqlBackend {
         params: QueryParams,
         mut grant: Grant,
     ) -> impl Future<Output = Result<StatementResult, Failure>> + Send {
-        // It may have been prepared since its arrival. The future would keep a failure beside it.
+        // It may have been prepared since its arrival. Not `find`: the future would have room for its failure.
         let prepared = grant.found.prepared.take().or_else(|| self.executor.prepared(id));
         let parameters = parameters(params, grant);
         async move {
@@ -546,19 +541,27 @@ mod tests {
     /// A prepared statement between its arrival and its run.
     fn arrived(backend: &CqlBackend, session: &Session, text: &str) -> (Bytes, Grant) {
         let prepared = block_on(backend.prepare(session, text, None)).unwrap();
-        let len = u16::try_from(prepared.id.len()).unwrap();
-        let body = [&len.to_be_bytes()[..], &prepared.id, b"\0\x01\0"].concat();
+        let (found, arrived) =
+            (arrival(backend, session, &prepared.id), Some(backend.executor.db().now()));
+        (prepared.id, Grant { found, arrived, ..Grant::default() })
+    }
+
+    /// Lets a request to execute a statement arrive.
+    fn arrival(backend: &CqlBackend, session: &Session, id: &Bytes) -> Found {
+        let len = u16::try_from(id.len()).unwrap();
+        let body = [&len.to_be_bytes()[..], id, b"\0\x01\0"].concat();
         let reader = BodyReader::new(body.into());
         let head = StatementHead::read(reader, Version::V4, Opcode::Execute).unwrap();
         let times = RequestTimes::at(backend.executor.db().now());
-        let arrival = backend.arrive(session, head.peek(), 1, times).unwrap();
-        let arrived = Some(times.arrived);
-        (prepared.id, Grant { found: arrival.found, arrived, ..Grant::default() })
+        backend.arrive(session, head.peek(), 1, times).unwrap().found
     }
 
-    fn execute(backend: &CqlBackend, session: &Session, (id, grant): (Bytes, Grant)) {
-        let params = QueryParams::default();
-        block_on(backend.execute(session, &id, params, grant)).unwrap();
+    fn execute(
+        backend: &CqlBackend,
+        session: &Session,
+        (id, grant): (Bytes, Grant),
+    ) -> Result<StatementResult, Failure> {
+        block_on(backend.execute(session, &id, QueryParams::default(), grant))
     }
 
     #[test]
@@ -566,33 +569,69 @@ mod tests {
         let (backend, session) = backend();
         let statement = arrived(&backend, &session, "SELECT * FROM ks.t WHERE k = 1");
         backend.executor.set_prepared_bytes_max(0);
-        query(&backend, &session, "SELECT * FROM ks.t WHERE k = 2");
         assert_eq!(backend.executor.prepared_size().0, 0, "it was evicted after its arrival");
-        execute(&backend, &session, statement);
+        execute(&backend, &session, statement).unwrap();
+    }
+
+    /// Its arrival did not know that it is no statement of a driver.
+    #[test]
+    fn statement_that_is_prepared_after_its_arrival_has_its_own_level() {
+        let (backend, session) = backend();
+        let select = "SELECT * FROM ks.t WHERE k = 1";
+        let (id, _) = arrived(&backend, &session, select);
+        backend.executor.set_prepared_bytes_max(0);
+        backend.executor.set_prepared_bytes_max(1 << 20);
+        let unknown = arrival(&backend, &session, &id);
+        assert!(unknown.prepared.is_none() && unknown.level.is_none(), "{unknown:?}");
+        block_on(backend.prepare(&session, select, None)).unwrap();
+        let grant = Grant { found: unknown, ..Grant::default() };
+        execute(&backend, &session, (id, grant)).unwrap();
+    }
+
+    #[test]
+    fn statement_that_was_prepared_again_is_not_forgotten_with_its_predecessor() {
+        let (backend, session) = backend();
+        let select = "SELECT * FROM ks.t WHERE k = 1";
+        let waiting = arrived(&backend, &session, select);
+        query(&backend, &session, "ALTER TABLE ks.t ADD v int");
+        backend.executor.set_prepared_bytes_max(0);
+        backend.executor.set_prepared_bytes_max(1 << 20);
+        let fresh = arrived(&backend, &session, select);
+        let stale = execute(&backend, &session, waiting).unwrap_err();
+        assert!(matches!(stale.kind, FailureKind::Unprepared { .. }), "{stale:?}");
+        assert_eq!(backend.executor.prepared_size().0, 1);
+        execute(&backend, &session, fresh).unwrap();
+    }
+
+    #[test]
+    fn statement_that_arrives_again_has_the_present_limits_of_its_level() {
+        let (backend, session) = backend();
+        let outline = Outline { level: Some("patient"), ..Outline::of_class(Class::Read) };
+        let terms = backend.executor.terms(&session, &outline);
+        query(&backend, &session, "ALTER SERVICE LEVEL patient WITH shares = 17");
+        assert_ne!(terms.level.level.limits.shares, 17);
+        assert_eq!(backend.renewed(&session, &terms).level.level.limits.shares, 17);
+        query(&backend, &session, "DROP SERVICE LEVEL patient");
+        let own = backend.executor.terms(&session, &Outline::of_class(Class::Read));
+        let renewed = backend.renewed(&session, &terms);
+        assert_eq!(renewed.level.level.id, own.level.level.id);
     }
 
     #[test]
     fn level_and_timeout_are_those_of_the_arrival() {
         let (backend, session) = backend();
         let select = "SELECT * FROM ks.t WHERE k = 1 USING SERVICE LEVEL patient";
-        let statement = arrived(&backend, &session, select);
+        let waiting = arrived(&backend, &session, select);
+        assert_eq!(waiting.1.found.timeout, Some(Duration::from_secs(3_600)));
+        let late = Some(Moment(Duration::ZERO));
+        let grant = Grant { arrived: late, ..waiting.1.clone() };
+        query(&backend, &session, "ALTER SERVICE LEVEL patient WITH timeout = 0s");
+        execute(&backend, &session, (waiting.0.clone(), grant)).unwrap();
         query(&backend, &session, "DROP SERVICE LEVEL patient");
-        execute(&backend, &session, statement);
-        let (id, grant) = arrived(&backend, &session, "SELECT * FROM ks.t WHERE k = 1");
-        assert!(grant.found.level.is_some());
-        let missing = arrived_without_level(&backend, &session, select);
-        assert!(missing.unwrap_err().message.contains("patient"), "it is looked up when it runs");
-        execute(&backend, &session, (id, grant));
-    }
-
-    /// Runs a statement of a level that did not exist when it arrived.
-    fn arrived_without_level(
-        backend: &CqlBackend,
-        session: &Session,
-        text: &str,
-    ) -> Result<StatementResult, Failure> {
-        let (id, grant) = arrived(backend, session, text);
-        block_on(backend.execute(session, &id, QueryParams::default(), grant))
+        execute(&backend, &session, waiting).unwrap();
+        let missing = arrived(&backend, &session, select);
+        let failure = execute(&backend, &session, missing).unwrap_err();
+        assert!(failure.message.contains("patient"), "it is looked up when it runs: {failure:?}");
     }
 
     #[test]

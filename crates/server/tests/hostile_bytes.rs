@@ -135,10 +135,12 @@ fn read(frame: &Frame) {
                 }
             }
         }
-        (Peek::Query(beginning), Ok(Statement::Query { text, .. })) => {
-            assert!(text.starts_with(beginning));
+        (peek, Ok(Statement::Query { text, .. })) => {
+            assert_eq!(peek, Peek::of_text(text.as_bytes()));
         }
-        _ => {}
+        (Peek::Prepare, Ok(Statement::Prepare { .. })) => {}
+        (Peek::Batch, Ok(Statement::Batch(_))) | (_, Err(_)) => {}
+        (peek, Ok(statement)) => panic!("{peek:?} of {statement:?}"),
     }
 }
 

@@ -138,7 +138,7 @@ impl Statement {
     /// Returns the name after `USING SERVICE LEVEL`.
     #[must_use]
     pub fn level(&self) -> Option<&str> {
-        self.using()?.level.as_ref().map(Name::as_str)
+        self.using()?.level()
     }
 
     /// Returns the statement that is planned: the explained one of an `EXPLAIN`.

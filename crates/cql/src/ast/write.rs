@@ -182,6 +182,12 @@ impl Using {
         self.attributes.is_empty() && self.level.is_none()
     }
 
+    /// Returns the name after `SERVICE LEVEL`.
+    #[must_use]
+    pub fn level(&self) -> Option<&str> {
+        self.level.as_ref().map(Name::as_str)
+    }
+
     /// Returns `true` if it sets a timeout, a service level or a transaction, which belong to a whole
     /// batch.
     #[must_use]

@@ -18,8 +18,9 @@ use crate::trace::Trace;
 pub struct Grant {
     /// What the arrival has found.
     pub found: Found,
-    /// Time from which the statement's timeout counts ([`RequestTimes::timeout_begin`]). `None` for a
-    /// statement without timeout.
+    /// Time from which the statement's timeout counts
+    /// ([`RequestTimes::timeout_begin`](super::terms::RequestTimes::timeout_begin)). `None` for a statement without
+    /// timeout.
     pub arrived: Option<Moment>,
     /// Permit of the admission gate.
     pub permit: Option<Arc<Permit>>,

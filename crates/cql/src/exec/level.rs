@@ -27,8 +27,6 @@ impl Executor {
 
     /// Returns the admission terms of a statement of a session. A level that does not exist is
     /// reported when the statement runs.
-    ///
-    /// A statement that may not be refused waits unread as long as it takes.
     #[must_use]
     pub fn terms(&self, session: &Session, outline: &Outline<'_>) -> Terms {
         let level = self.level_of(session, outline).unwrap_or_else(|_| self.own_level(session));
@@ -41,6 +39,19 @@ impl Executor {
             });
         let timeout = outline.timeout.or_else(|| self.timeout_of(&level, outline));
         Terms { class: outline.class, level, workload, timeout, tenant: session.tenant() }
+    }
+
+    /// Returns the terms of a statement that arrives again, with the present limits of its level. A level
+    /// that was dropped meanwhile is replaced by the session's own.
+    #[must_use]
+    pub fn renewed(&self, session: &Session, terms: &Terms) -> Terms {
+        let own = self.own_level(session);
+        let level = if own.level.id == terms.level.level.id {
+            own
+        } else {
+            self.shared.db.levels().get(&terms.level.level.name).map_or(own, Arc::clone)
+        };
+        Terms { level, ..terms.clone() }
     }
 
     /// Returns `true` if the statements of a session are refused under overload rather than delayed.

@@ -149,7 +149,7 @@ impl<'s> Outline<'s> {
             why_large,
             is_scan: class != Class::System && (is_filtered || select.filter.is_empty()),
             timeout: select.using.get(Attribute::Timeout).and_then(literal_timeout),
-            level: select.using.level.as_ref().map(Name::as_str),
+            level: select.using.level(),
             ..Self::of_class(class)
         }
     }
@@ -157,19 +157,15 @@ impl<'s> Outline<'s> {
     fn of_using(using: &'s Using) -> Self {
         Self {
             timeout: using.get(Attribute::Timeout).and_then(literal_timeout),
-            level: using.level.as_ref().map(Name::as_str),
+            level: using.level(),
             ..Self::of_class(Class::Write)
         }
     }
 }
 
-/// Outline of a prepared statement, made once.
-pub(super) struct KeptOutline {
-    /// The outline without its level, for lists of one value.
-    outline: Outline<'static>,
-    /// Whether it depends on the lengths of bound lists.
-    has_lists: bool,
-}
+/// Outline of a prepared statement without its level, made once; `None` if it depends on the lengths of
+/// bound lists.
+pub(super) struct KeptOutline(Option<Outline<'static>>);
 
 impl KeptOutline {
     pub(super) fn new(statement: &Statement, keyspace: Option<&str>) -> Self {
@@ -179,7 +175,7 @@ impl KeptOutline {
             None
         };
         let outline = Outline::of_statement(statement, keyspace, list_len);
-        Self { outline: Outline { level: None, ..outline }, has_lists: has_lists.get() }
+        Self((!has_lists.get()).then_some(Outline { level: None, ..outline }))
     }
 
     /// Returns the outline of the statement in its keyspace. `list_len` returns the number of values
@@ -190,10 +186,10 @@ impl KeptOutline {
         keyspace: Option<&str>,
         list_len: impl Fn(usize) -> Option<usize>,
     ) -> Outline<'s> {
-        if self.has_lists {
-            return Outline::of_statement(statement, keyspace, list_len);
+        match &self.0 {
+            Some(outline) => Outline { level: statement.level(), ..outline.clone() },
+            None => Outline::of_statement(statement, keyspace, list_len),
         }
-        Outline { level: statement.level(), ..self.outline.clone() }
     }
 }
 

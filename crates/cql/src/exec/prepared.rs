@@ -349,8 +349,11 @@ impl Cache {
         Ok(prepared)
     }
 
-    pub(super) fn forget(&self, id: &StatementId) {
-        self.0.remove(id);
+    /// Removes the statement of an id, if it is this one.
+    pub(super) fn forget(&self, id: &StatementId, statements: &Statements) {
+        if self.0.get(id).is_some_and(|kept| std::ptr::eq(&*kept.statements, statements)) {
+            self.0.remove(id);
+        }
     }
 
     pub(super) fn find(&self, id: &[u8]) -> Option<Arc<Prepared>> {

@@ -65,15 +65,21 @@ impl Executor {
     ) -> Result<Response, CqlError> {
         let keyspace = prepared.keyspace.clone();
         let result = self.run(session, &prepared.statements, keyspace, parameters).await;
-        self.forget_stale(result)
+        self.forget_stale(result, [&*prepared.statements])
     }
 
-    /// Removes a stale statement from the cache, so that it is prepared again.
-    fn forget_stale<T>(&self, result: Result<T, CqlError>) -> Result<T, CqlError> {
+    /// Removes stale statements from the cache, so that they are prepared again. One that was prepared again
+    /// while this one waited has the same id, and stays.
+    fn forget_stale<'s, T>(
+        &self,
+        result: Result<T, CqlError>,
+        statements: impl IntoIterator<Item = &'s Statements>,
+    ) -> Result<T, CqlError> {
         if let Err(error) = &result
             && let CqlErrorKind::Unprepared { id } = error.kind()
         {
-            self.shared.prepared.forget(id);
+            let statements = statements.into_iter();
+            statements.for_each(|statements| self.shared.prepared.forget(id, statements));
         }
         result
     }
@@ -106,7 +112,7 @@ impl Executor {
     /// Returns the level and the timeout of a driver's batch.
     fn of_batch(&self, session: &Session, grant: &Grant) -> Result<LevelAndTimeout, CqlError> {
         let outline = || Outline::of_class(Class::Write);
-        self.level_and_timeout(session, grant, grant.found.of_batch(), outline)
+        self.level_and_timeout(session, grant, grant.found.level_and_timeout(), outline)
     }
 
     pub(super) async fn run_parts(
@@ -158,11 +164,12 @@ impl Executor {
         let run = grant.apply(run, deadline);
         let steps = &self.count_steps_of(deadline, grant);
         let transaction = batch_transaction(parts)?;
+        let of_parts = || parts.iter().map(|part| &*part.statements);
         let holders = transaction.and_then(|id| Some((id, self.holders(session, id)?)));
         if let Some((id, holders)) = holders {
             let given = (parameters, deadline);
             let forward = self.forward_batch(session, id, &holders, kind, parts, given);
-            return self.forget_stale(Box::pin(forward).await);
+            return self.forget_stale(Box::pin(forward).await, of_parts());
         }
         let result = match (transaction, parts.first()) {
             (Some(id), Some(first)) => {
@@ -185,7 +192,7 @@ impl Executor {
             }
         };
         self.count_timeout(&level, &result);
-        self.forget_stale(self.name_lost_row(result))
+        self.forget_stale(self.name_lost_row(result), of_parts())
     }
 
     async fn run_batch(
@@ -273,7 +280,7 @@ impl Executor {
         let label = session.label(parsed.statement.kind());
         let grant = &parameters.grant;
         let using = using_timeout(&parsed.statement, &bound)?;
-        let found = grant.found.of(statements);
+        let found = grant.found.of(&parsed.statement);
         let outline = || Outline::of_statement(&parsed.statement, keyspace.as_deref(), |_| None);
         let (level, timeout) = self.level_and_timeout(session, grant, found, outline)?;
         let rights = self.rights(session)?;

@@ -52,9 +52,9 @@ pub struct Terms {
 }
 
 impl Terms {
-    /// Returns the time until which the statement has to begin.
-    #[must_use]
-    pub fn deadline(&self, times: RequestTimes) -> Option<Moment> {
+    /// Returns the time until which the statement has to begin. It counts from the reading of a statement that
+    /// may not be refused: before, it waits unread as long as it takes.
+    pub(super) fn deadline(&self, times: RequestTimes) -> Option<Moment> {
         let timeout = self.timeout.filter(|timeout| !timeout.is_zero())?;
         Some(times.timeout_begin(self.workload).after(timeout))
     }

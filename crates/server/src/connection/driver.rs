@@ -486,7 +486,7 @@ impl<B: Backend> Driver<B> {
         if let Some(account) = &self.account {
             account.take(times.read);
         }
-        let request = match self.connection.decode(&frame) {
+        let request = match in_place(frame.body.len(), || self.connection.decode(&frame)) {
             Ok(request) => request,
             Err(refused) => return self.act(refused),
         };
@@ -576,23 +576,24 @@ impl<B: Backend> Driver<B> {
     fn start(&mut self, job: Job, arrival: Arrival, times: RequestTimes) {
         // A statement comes after STARTUP, which opened the session.
         let Some(session) = self.session.as_ref().map(Arc::clone) else { return };
-        let Arrival { arrived, terms, found } = arrival;
+        let Arrival { admission, found } = arrival;
+        let (admission, terms) = admission.unzip();
         let request = Request {
             shared: Arc::clone(&self.shared),
             session,
             encoding: self.connection.encoding(),
             job,
-            arrived: times.arrived,
+            began: times.arrived,
             grant: Grant { found, ..Grant::default() },
         };
         let statement = Arriving {
             request,
             times,
             terms,
-            in_queue: self.backlog.count(arrived.as_ref()),
+            in_queue: self.backlog.count(admission.as_ref()),
             unsent: Arc::clone(&self.unsent),
             backlog: Arc::clone(&self.backlog),
-            arrived,
+            admission,
         };
         let waiting = if self.inline.runs(times.read) {
             let polled =

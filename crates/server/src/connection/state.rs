@@ -54,10 +54,8 @@ pub(super) struct Job {
     pub(super) statement: Statement,
     /// Whether the client requested a trace.
     pub(super) tracing: bool,
-    /// Charge of the request to the server's budget until it is answered.
-    pub(super) charge: Charge,
-    /// Charge of its decoded values.
-    pub(super) _values: Option<Charge>,
+    /// Charges of the request and of its decoded values to the server's budget, until it is answered.
+    pub(super) charges: (Charge, Option<Charge>),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -170,15 +168,8 @@ impl Connection {
             (ProtocolRequest::Statement(head), Phase::Ready) => match head.decode() {
                 Ok(statement) => {
                     let tracing = frame.header.has(flags::TRACING);
-                    let (charge, values) = (frame.charge, frame.values);
-                    vec![Action::Run(Job {
-                        stream,
-                        opcode,
-                        statement,
-                        tracing,
-                        charge,
-                        _values: values,
-                    })]
+                    let charges = (frame.charge, frame.values);
+                    vec![Action::Run(Job { stream, opcode, statement, tracing, charges })]
                 }
                 Err(error) => self.refuse(stream, &error),
             },

@@ -54,8 +54,8 @@ pub(super) struct Request<B: Backend> {
     pub(super) encoding: Encoding,
     pub(super) job: Job,
     /// Time at which it reached the machine.
-    pub(super) arrived: Moment,
-    /// What its arrival has found; the rest once it begins. Its permit is held until the answer is encoded.
+    pub(super) began: Moment,
+    /// What its arrival has found; the rest is added when it begins.
     pub(super) grant: Grant,
 }
 
@@ -63,7 +63,7 @@ pub(super) struct Request<B: Backend> {
 pub(super) struct Arriving<B: Backend> {
     pub(super) request: Request<B>,
     pub(super) times: RequestTimes,
-    pub(super) arrived: Option<Arrived>,
+    pub(super) admission: Option<Arrived>,
     pub(super) terms: Option<Terms>,
     pub(super) unsent: Arc<Unsent>,
     pub(super) backlog: Arc<Backlog>,
@@ -74,7 +74,7 @@ pub(super) struct Arriving<B: Backend> {
 struct Running {
     slices: Slices<Answer>,
     reply: Reply,
-    arrived: Moment,
+    began: Moment,
 }
 
 /// Form of the answer to a request.
@@ -97,11 +97,11 @@ impl<B: Backend> Arriving<B> {
     /// Polls the statement once on the caller's task. It goes on in [`Waiting::finish`] if it waits
     /// for its admission, for its client or for data, or belongs on the long threads.
     pub(super) fn poll_once(mut self, shared: &Shared<B>) -> Result<Answer, Waiting<B>> {
-        let bytes = self.request.job.charge.bytes();
-        if !runs_at_once(self.arrived.as_ref(), bytes) || !self.unsent.has_room() {
+        let bytes = self.request.job.charges.0.bytes();
+        if !runs_at_once(self.admission.as_ref(), bytes) || !self.unsent.has_room() {
             return Err(self.wait());
         }
-        let permit = match self.arrived.take() {
+        let permit = match self.admission.take() {
             Some(Arrived::Admitted(permit)) => Some(Arc::new(permit)),
             _ => None,
         };
@@ -146,7 +146,7 @@ impl<B: Backend> Arriving<B> {
     /// client has taken earlier answers. If both waits alternate, the statement arrives anew.
     async fn admitted(&mut self) -> Result<Option<Arc<Permit>>, Failure> {
         loop {
-            let permit = match self.arrived.take() {
+            let permit = match self.admission.take() {
                 None => None,
                 Some(Arrived::Admitted(permit)) => Some(Arc::new(permit)),
                 Some(Arrived::Waits(place)) => Some(Arc::new(place.await?)),
@@ -160,12 +160,14 @@ impl<B: Backend> Arriving<B> {
             }
             let witness = permit.as_deref().map(Permit::witness);
             drop(permit);
-            let Request { shared, job, .. } = &self.request;
+            let Request { shared, session, job, .. } = &self.request;
             wait_for_room(shared, &self.unsent, witness).await;
-            let Some(terms) = &self.terms else { return Ok(None) };
-            let (bytes, times) = (job.charge.bytes(), RequestTimes::at(shared.clock.now()));
-            self.arrived = shared.backend.arrive_again(terms, bytes, times)?;
-            self.in_queue = self.backlog.count(self.arrived.as_ref());
+            if let (Some(terms), Some(gate)) = (&self.terms, shared.backend.admission()) {
+                let terms = shared.backend.renewed(session, terms);
+                let (bytes, times) = (job.charges.0.bytes(), RequestTimes::at(shared.clock.now()));
+                self.admission = Some(terms.arrive(gate, bytes, times)?);
+                self.in_queue = self.backlog.count(self.admission.as_ref());
+            }
         }
     }
 }
@@ -183,7 +185,7 @@ impl<B: Backend> Request<B> {
         permit: Result<Option<Arc<Permit>>, Failure>,
         timeout_begin: Moment,
     ) -> Result<Running, Answer> {
-        let (reply, arrived) = (self.reply(), self.arrived);
+        let (reply, began) = (self.reply(), self.began);
         let shared = &self.shared;
         let permit = match permit.and_then(|permit| check_answers(shared, permit)) {
             Ok(permit) => permit,
@@ -195,9 +197,9 @@ impl<B: Backend> Request<B> {
         self.grant.permit.clone_from(&permit);
         self.grant.memory = Some(Arc::clone(&memory));
         self.grant.yield_now = Some(yield_now);
-        let bytes = self.job.charge.bytes();
+        let bytes = self.job.charges.0.bytes();
         let slices = Slices::new(Box::pin(self.run(memory)), permit, bytes);
-        Ok(Running { slices, reply, arrived })
+        Ok(Running { slices, reply, began })
     }
 
     /// Begins the trace of the statement if the client requested one.
@@ -206,11 +208,11 @@ impl<B: Backend> Request<B> {
             return None;
         }
         let Self { shared, session, job, grant, .. } = self;
-        let (statement, arrived) = ((&job.statement, &grant.found), self.arrived);
-        let trace = shared.backend.begin_trace(session, statement, arrived)?;
+        let (statement, began) = ((&job.statement, &grant.found), self.began);
+        let trace = shared.backend.begin_trace(session, statement, began)?;
         if let Some(permit) = permit {
             let now = shared.clock.now();
-            let waited = now.since(arrived).as_micros();
+            let waited = now.since(began).as_micros();
             let class = permit.class().name();
             trace.note(now, format!("Admitted after {waited} µs in the queue of class {class}"));
         }
@@ -219,6 +221,7 @@ impl<B: Backend> Request<B> {
 
     /// Runs the statement, encodes its answer, and records its duration.
     async fn run(mut self, memory: Arc<AnswerMemory>) -> Answer {
+        // The permit is held until the answer is encoded.
         let (permit, trace) = (self.grant.permit.clone(), self.grant.trace.clone());
         let shared = &self.shared;
         let Reply { stream, encoding, consistency } = self.reply();
@@ -242,7 +245,7 @@ impl<B: Backend> Request<B> {
         let notes = Notes { trace: id, warnings: &warnings };
         let frame = encode(&shared.metrics, encoding, stream, response, notes);
         memory.set(frame.len());
-        let took = shared.clock.now().since(self.arrived);
+        let took = shared.clock.now().since(self.began);
         shared.metrics.request_duration.get(self.job.opcode).record(took);
         Answer { frame, held: memory.take_charge() }
     }
@@ -266,15 +269,15 @@ impl<B: Backend> Waiting<B> {
     fn enter(&self, shared: &Shared<B>, session: &B::Session) -> Option<RunningStatement> {
         match &self.0 {
             Stage::Arriving(arriving) => {
-                let Request { job, grant, arrived, .. } = &arriving.request;
+                let Request { job, grant, began, .. } = &arriving.request;
                 let statement = Some((&job.statement, &grant.found));
-                let admission = arriving.arrived.as_ref().map(admission_of);
-                shared.backend.enter(session, statement, *arrived, admission, None)
+                let admission = arriving.admission.as_ref().map(admission_of);
+                shared.backend.enter(session, statement, *began, admission, None)
             }
-            Stage::Running(Running { slices, arrived, .. }) => {
+            Stage::Running(Running { slices, began, .. }) => {
                 let permit = slices.permit();
                 let admission = permit.map(|permit| (permit.class(), permit.level().0));
-                let entry = shared.backend.enter(session, None, *arrived, admission, permit)?;
+                let entry = shared.backend.enter(session, None, *began, admission, permit)?;
                 entry.begin(permit);
                 Some(entry)
             }
@@ -534,7 +537,7 @@ mod tests {
     use crate::executor::CqlBackend;
 
     /// Maximum size of the future of a statement, in bytes.
-    const FUTURE_BYTES_MAX: usize = 2_550;
+    const FUTURE_BYTES_MAX: usize = 2_560;
 
     fn size_of_output<T, F>(_: impl FnOnce(T) -> F) -> usize {
         size_of::<F>()

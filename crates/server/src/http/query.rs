@@ -173,16 +173,21 @@ impl<B: Backend> Running<B> {
         answer
     }
 
+    /// Returns what admission needs of the statement, which is a query.
+    fn peek(&self) -> Peek<'_> {
+        match &self.statement {
+            Statement::Query { text, .. } => Peek::of_text(text.as_bytes()),
+            Statement::Batch(_) => Peek::Batch,
+            Statement::Prepare { .. } | Statement::Execute { .. } => Peek::Prepare,
+        }
+    }
+
     /// Runs the statement to its end, or until it is killed. Operators see it meanwhile.
     async fn run_until_killed(self) -> Result<Bytes, Failure> {
         let (shared, session) = (Arc::clone(&self.shared), Arc::clone(&self.session));
         let (bytes, times) = (self.charge.bytes(), RequestTimes::at(self.arrived));
-        let text = match &self.statement {
-            Statement::Query { text, .. } => text.as_bytes(),
-            _ => &[],
-        };
-        let arrival = shared.backend.arrive(&session, Peek::of_text(text), bytes, times)?;
-        let admission = arrival.arrived.as_ref().map(admission_of);
+        let arrival = shared.backend.arrive(&session, self.peek(), bytes, times)?;
+        let admission = arrival.admission.as_ref().map(|(arrived, _)| admission_of(arrived));
         let statement = Some((&self.statement, &arrival.found));
         match shared.backend.enter(&session, statement, self.arrived, admission, None) {
             None => self.admit_and_run(arrival, None).await,
@@ -199,10 +204,10 @@ impl<B: Backend> Running<B> {
     ) -> Result<Bytes, Failure> {
         let Self { shared, session, mut statement, arrived, charge, .. } = self;
         let bytes = charge.bytes();
-        let permit = match arrival.arrived {
+        let permit = match arrival.admission {
             None => None,
-            Some(Arrived::Admitted(permit)) => Some(Arc::new(permit)),
-            Some(Arrived::Waits(place)) => Some(Arc::new(place.await?)),
+            Some((Arrived::Admitted(permit), _)) => Some(Arc::new(permit)),
+            Some((Arrived::Waits(place), _)) => Some(Arc::new(place.await?)),
         };
         if let Some(permit) = &permit {
             begin(permit).await;

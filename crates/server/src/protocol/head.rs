@@ -1,7 +1,7 @@
 //! Head of a statement's request: its first part, which admission needs.
 //!
 //! Under overload most statements are refused, and a refusal must cost far less than the statement. So a
-//! request is decoded in two steps, each byte once:
+//! request is decoded in two steps, the second of which goes on where the first ended:
 //!
 //! ```text
 //!   EXECUTE   id │ result id (v5) │ consistency │ flags ┃ values │ page size │ …

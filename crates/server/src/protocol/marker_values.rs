@@ -1,7 +1,7 @@
 //! Values of a prepared statement's markers in its frame, for admission.
 
 /// Values of the markers in the order of the markers, still encoded: their count, then a length and bytes for
-/// each. Empty for values by name, which are not examined.
+/// each, then the statement's other settings. Empty for values by name, which are not examined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MarkerValues<'f>(&'f [u8]);
 
@@ -14,7 +14,10 @@ impl<'f> MarkerValues<'f> {
     /// another type has a meaningless number.
     #[must_use]
     pub fn list_len(self, index: usize) -> Option<usize> {
-        let (_count, mut values) = self.0.split_first_chunk::<2>()?;
+        let (count, mut values) = self.0.split_first_chunk::<2>()?;
+        if index >= usize::from(u16::from_be_bytes(*count)) {
+            return None;
+        }
         (0..index).try_for_each(|_| value(&mut values).map(drop))?;
         usize::try_from(i32::from_be_bytes(*value(&mut values)?.first_chunk()?)).ok()
     }

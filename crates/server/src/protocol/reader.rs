@@ -162,7 +162,8 @@ impl BodyReader {
     /// Malformed, if one of its keys or values is.
     pub fn skip_bytes_map(&mut self, what: &str) -> Result<()> {
         for _ in 0..self.short(what)? {
-            self.string(what)?;
+            // A name may be no UTF-8: nobody reads it.
+            self.short_bytes(what)?;
             self.bytes(what)?;
         }
         Ok(())

@@ -73,7 +73,11 @@ fn auth_token(reader: &mut BodyReader) -> Result<Option<Bytes>> {
 
 #[cfg(test)]
 mod tests {
+    use carnet_base::MemoryBudget;
+
     use super::*;
+    use crate::protocol::frame::RequestHeader;
+    use crate::protocol::head::Peek;
 
     fn read(version: Version, opcode: Opcode, body: &'static [u8]) -> Result<ProtocolRequest> {
         ProtocolRequest::read(BodyReader::new(Bytes::from_static(body)), version, opcode)
@@ -88,6 +92,23 @@ mod tests {
         assert!(long.contains("4097"), "{long}");
         let answer = refused(Opcode::Ready, b"");
         assert!(answer.contains("READY is no request"), "{answer}");
+    }
+
+    #[test]
+    fn custom_payload_before_a_statement_is_skipped() {
+        let read = |body: &'static [u8]| {
+            let (version, stream, opcode) = (Version::V4, 1, Opcode::Query);
+            let (flags, body_len) = (flags::CUSTOM_PAYLOAD, body.len());
+            let header = RequestHeader { version, flags, stream, opcode, body_len };
+            let charge = MemoryBudget::new(body_len).charge(body_len).unwrap();
+            let body = Bytes::from_static(body);
+            ProtocolRequest::decode(&Frame { header, body, charge, values: None })
+        };
+        let whole = read(b"\0\x02\0\x01a\0\0\0\x01b\0\0\xff\xff\xff\xff\0\0\0\x01q\0\x01\0");
+        let Ok(ProtocolRequest::Statement(head)) = whole else { panic!("{whole:?}") };
+        assert_eq!(head.peek(), Peek::Query("q"));
+        let cut = read(b"\xff\xff\0\x01a");
+        assert!(cut.unwrap_err().to_string().contains("the custom payload"));
     }
 
     #[test]

@@ -132,6 +132,26 @@ fn only_the_first_bytes_are_scanned() {
 }
 
 #[test]
+fn outline_of_a_prepared_statement_is_kept_unless_it_depends_on_values() {
+    for (text, is_kept) in [
+        ("SELECT * FROM t WHERE k = ?", true),
+        ("SELECT count(*) FROM t USING TIMEOUT 5s AND SERVICE LEVEL gold", true),
+        ("UPDATE t USING SERVICE LEVEL gold SET v = ? WHERE k IN (1, 2)", true),
+        ("SELECT * FROM t WHERE k IN ?", false),
+        ("DELETE FROM t WHERE k IN ?", false),
+    ] {
+        let parsed = parse(text, &Limits::default()).unwrap();
+        let kept = KeptOutline::new(&parsed.statement, Some("ks"));
+        assert_eq!(kept.0.is_some(), is_kept, "{text}");
+        for len in [1, 100] {
+            let list_len = |_| Some(len);
+            let expected = Outline::of_statement(&parsed.statement, Some("ks"), list_len);
+            assert_eq!(kept.of(&parsed.statement, Some("ks"), list_len), expected, "{text}");
+        }
+    }
+}
+
+#[test]
 fn bound_lists_count_by_their_length() {
     let text = "SELECT * FROM t WHERE k IN ? AND c IN ? AND d = ? AND e IN (1, 2)";
     let parsed = parse(text, &Limits::default()).unwrap();

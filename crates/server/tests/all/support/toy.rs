@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use carnet::Db;
-use carnet_admission::{Admission, Arrived, Class, Tenant, Workload};
+use carnet_admission::{Admission, Class, Tenant, Workload};
 use carnet_base::{Clock, SystemClock, TIME_SLICE, YieldNow, lock, murmur3};
 use carnet_cql::result::{
     ChangeKind, ChangeTarget, ColumnSpec, Columns, Response as Outcome, Rows, SchemaChange,
@@ -264,19 +264,8 @@ impl Backend for Toy {
         let (level, class, workload) = (db.levels().effective(&[]), Class::Read, *workload);
         let (timeout, tenant) = (None, Tenant::default());
         let terms = Terms { class, level, workload, timeout, tenant };
-        let arrived = Some(terms.arrive(admission, bytes, times)?);
-        Ok(Arrival { arrived, terms: Some(terms), found: Found::default() })
-    }
-
-    fn arrive_again(
-        &self,
-        terms: &Terms,
-        bytes: usize,
-        times: RequestTimes,
-    ) -> Result<Option<Arrived>, Failure> {
-        let admission = self.admission.as_ref().and_then(|(db, _)| db.admission());
-        let arrived = admission.map(|admission| terms.arrive(admission, bytes, times));
-        arrived.transpose().map_err(Failure::from)
+        let arrived = terms.arrive(admission, bytes, times)?;
+        Ok(Arrival { admission: Some((arrived, terms)), found: Found::default() })
     }
 
     fn admission(&self) -> Option<&Admission> {
