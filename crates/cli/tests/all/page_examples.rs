@@ -362,7 +362,7 @@ fn folder_with_database() -> tempfile::TempDir {
     folder
 }
 
-/// Runs a script in a folder; returns what it prints.
+/// Runs a script in a folder; returns its output.
 fn run_script(folder: &tempfile::TempDir, script: &str, place: &str) -> String {
     let binary = Path::new(env!("CARGO_BIN_EXE_carnet")).parent().unwrap();
     let path = format!("{}:{}", binary.display(), std::env::var("PATH").unwrap());

@@ -162,7 +162,7 @@ impl BodyReader {
     /// Malformed, if one of its keys or values is.
     pub fn skip_bytes_map(&mut self, what: &str) -> Result<()> {
         for _ in 0..self.short(what)? {
-            // A name may be no UTF-8: nobody reads it.
+            // A skipped name need not be UTF-8.
             self.short_bytes(what)?;
             self.bytes(what)?;
         }
