@@ -97,7 +97,7 @@ impl Executor {
         parameters: &Parameters,
     ) -> Result<Response, CqlError> {
         let grant = &parameters.grant;
-        let (_, timeout) = self.of_batch(session, grant)?;
+        let (_, timeout) = self.level_and_timeout_of_batch(session, grant)?;
         let steps = self.count_steps_of(self.deadline(session, timeout, grant), grant);
         let mut slice = self.time_slice(&parameters.grant);
         let mut parts = BatchParts::new(session, parameters, items.len());
@@ -110,7 +110,11 @@ impl Executor {
     }
 
     /// Returns the level and the timeout of a driver's batch.
-    fn of_batch(&self, session: &Session, grant: &Grant) -> Result<LevelAndTimeout, CqlError> {
+    fn level_and_timeout_of_batch(
+        &self,
+        session: &Session,
+        grant: &Grant,
+    ) -> Result<LevelAndTimeout, CqlError> {
         let outline = || Outline::of_class(Class::Write);
         self.level_and_timeout(session, grant, grant.found.level_and_timeout(), outline)
     }
@@ -155,7 +159,7 @@ impl Executor {
         parameters: &Parameters,
     ) -> Result<Response, CqlError> {
         let grant = &parameters.grant;
-        let (level, timeout) = self.of_batch(session, grant)?;
+        let (level, timeout) = self.level_and_timeout_of_batch(session, grant)?;
         let rights = self.rights(session)?;
         let rights = rights.as_deref();
         let deadline = self.deadline(session, timeout, grant);

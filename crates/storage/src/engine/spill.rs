@@ -176,7 +176,8 @@ impl Core {
 
 impl Spill {
     /// Adds writes, which are newer than all before, in the order of their cells, at most one per
-    /// cell. Writes a file on the calling thread, without a sync: a crash loses the transaction anyway.
+    /// cell. Writes a file on the calling thread. A crash loses the transaction anyway, so only long files are
+    /// synced, in steps: unsynced bytes would delay the log.
     ///
     /// # Errors
     ///
